@@ -1,0 +1,40 @@
+"""The one place that says what a bit means.
+
+A bit 1 is +1, a bit 0 is -1, and sign(0) = +1.  Hence for n products of bits with P matches the dot product is
+2P - n, and an output bit is 1 exactly when that dot product reaches its threshold (0 unless stated).
+Packed bits are little-endian: element i is bit i % 8 of byte i // 8; the last byte is filled up with 0.
+"""
+
+import numpy as np
+
+PADDING = -1
+"""Value outside the image in a convolution.  A true zero would not be binary."""
+
+
+def sign(x):
+    """sign(x) in {-1, +1}, with sign(0) = +1; same shape and dtype as `x` (paper, eq. `sign`)."""
+    return np.where(x >= 0, 1, -1).astype(x.dtype)
+
+
+def to_bits(values):
+    """{-1, +1} (any real, by its sign) -> {0, 1} as uint8."""
+    return (np.asarray(values) >= 0).astype(np.uint8)
+
+
+def from_bits(bits, dtype=np.int8):
+    """{0, 1} -> {-1, +1}."""
+    return (np.asarray(bits).astype(dtype) * 2 - 1).astype(dtype)
+
+
+def pack(bits):
+    """Array of {0, 1}, any shape, flattened in C order -> uint8 array of ceil(n / 8) bytes."""
+    return np.packbits(np.asarray(bits, np.uint8).reshape(-1), bitorder="little")
+
+
+def unpack(packed, shape):
+    """Inverse of `pack` for a known `shape`; raises ValueError if the number of bytes does not fit it."""
+    count = int(np.prod(shape))
+    packed = np.asarray(packed, np.uint8)
+    if packed.shape != ((count + 7) // 8,):
+        raise ValueError(f"{packed.size} bytes, expected {(count + 7) // 8} for shape {tuple(shape)}")
+    return np.unpackbits(packed, count=count, bitorder="little").reshape(shape)

@@ -1,0 +1,40 @@
+"""What a user may do wrong, as one line each: what, found, expected, the way out.
+
+The command line prints the message alone and ends with `exit_code`; a traceback is shown only with -v.
+"""
+
+
+class FbnnError(Exception):
+    """Base of every error that is the input's fault and not the program's."""
+
+    exit_code = 1
+
+
+class UsageError(FbnnError):
+    """A flag, or a combination of flags, that has no meaning."""
+
+    exit_code = 2
+
+
+class InputError(FbnnError):
+    """A file, image, checkpoint or data set that is missing or damaged."""
+
+    exit_code = 3
+
+
+class FitError(FbnnError):
+    """A legal network that the chosen target cannot hold."""
+
+    exit_code = 4
+
+
+class ToolError(FbnnError):
+    """A tool that is missing, too old, or that failed."""
+
+    exit_code = 5
+
+
+class MismatchError(FbnnError):
+    """Two implementations that must agree do not."""
+
+    exit_code = 6

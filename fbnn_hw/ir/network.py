@@ -1,0 +1,142 @@
+"""A network: ops in execution order, their binary weights and thresholds, the class names."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..errors import InputError
+from . import ops as op
+
+LATENT = "latent"
+"""Name of the op whose output is the latent: the feature extractor ends there, the classifier begins."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Ops and class names, without weights.  Shapes follow from the ops.
+
+    Raises InputError, in `verify`, naming the first layer that is not legal.
+    """
+
+    name: str
+    ops: tuple
+    classes: tuple
+
+    def verify(self):
+        """Check names, order, arities, shapes and the two ends; returns {op name: output shape}."""
+        if not self.ops or not isinstance(self.ops[0], op.Thermometer):
+            raise InputError(f"model {self.name}: first layer is {self.ops[0].kind if self.ops else 'missing'}, expected thermometer")
+        shapes = {}
+        for layer in self.ops:
+            if layer.name in shapes:
+                raise InputError(f"layer {layer.name}: name is used twice, expected unique names")
+            if len(layer.inputs) != layer.arity and not (layer.kind == "concat" and len(layer.inputs) > 2):
+                raise InputError(f"layer {layer.name}: has {len(layer.inputs)} inputs, expected {layer.arity}")
+            for name in layer.inputs:
+                if name not in shapes:
+                    raise InputError(f"layer {layer.name}: input {name!r} is not an earlier layer")
+                if getattr(self[name], "logits", False):
+                    raise InputError(f"layer {layer.name}: input {name!r} gives logits, expected bits")
+            shapes[layer.name] = layer.output_shape(*(shapes[i] for i in layer.inputs))
+        last = self.ops[-1]
+        if not getattr(last, "logits", False):
+            raise InputError(f"layer {last.name}: last layer is {last.kind}, expected a dense layer with logits=True")
+        if shapes[last.name][0] != len(self.classes):
+            raise InputError(f"layer {last.name}: {shapes[last.name][0]} outputs, expected {len(self.classes)}, one for each class name")
+        if sum(isinstance(o, op.Thermometer) for o in self.ops) != 1:
+            raise InputError(f"model {self.name}: more than one thermometer, expected one input")
+        return shapes
+
+    def __getitem__(self, name):
+        return next(o for o in self.ops if o.name == name)
+
+    def __contains__(self, name):
+        return any(o.name == name for o in self.ops)
+
+    @property
+    def shapes(self):
+        return self.verify()
+
+    def input_shapes(self, layer, shapes=None):
+        shapes = shapes or self.shapes
+        return [shapes[i] for i in layer.inputs]
+
+    @property
+    def image_size(self):
+        return self.ops[0].size
+
+    def weight_shapes(self):
+        """{op name: weight shape}, in execution order, for the ops that have weights."""
+        shapes = self.shapes
+        found = {o.name: o.weight_shape(*self.input_shapes(o, shapes)) for o in self.ops}
+        return {name: shape for name, shape in found.items() if shape is not None}
+
+    def threshold_shape(self, name):
+        """(channels,) for the ops that may have per-channel thresholds; None for the others."""
+        layer = self[name]
+        if layer.kind in ("conv", "depthwise", "gap") or (layer.kind == "dense" and not layer.logits):
+            return (self.shapes[name][0],)
+        return None
+
+    def weight_bits(self):
+        return sum(int(np.prod(s)) for s in self.weight_shapes().values())
+
+    def macs(self):
+        shapes = self.shapes
+        return sum(o.macs(*self.input_shapes(o, shapes)) for o in self.ops)
+
+
+@dataclass(frozen=True)
+class Network:
+    """A topology with weights.
+
+    weights: {op name: uint8 array of 0 / 1, shape as `Topology.weight_shapes`}
+    thresholds: {op name: int array (channels,)}; an output bit is 1 iff dot >= threshold; a missing name means all 0
+    training: how it came about; plain values only
+    """
+
+    topology: Topology
+    weights: dict
+    thresholds: dict = field(default_factory=dict)
+    training: dict = field(default_factory=dict)
+
+    def verify(self):
+        """Check everything `Topology.verify` checks, and each array's shape and values; returns the shapes."""
+        shapes = self.topology.verify()
+        expected = self.topology.weight_shapes()
+        for name, shape in expected.items():
+            if name not in self.weights:
+                raise InputError(f"weights.{name}: missing, expected shape {shape}")
+            array = self.weights[name]
+            if array.shape != shape or array.dtype != np.uint8:
+                raise InputError(f"weights.{name}: found {array.dtype} {array.shape}, expected uint8 {shape}")
+            if array.size and array.max() > 1:
+                raise InputError(f"weights.{name}: found the value {array.max()}, expected 0 and 1 alone")
+        for name in self.weights:
+            if name not in expected:
+                raise InputError(f"weights.{name}: no layer of that name has weights, expected {', '.join(expected)}")
+        for name, array in self.thresholds.items():
+            shape = self.topology.threshold_shape(name) if name in self.topology else None
+            if shape is None:
+                raise InputError(f"thresholds.{name}: no layer of that name takes thresholds")
+            if array.shape != shape or not np.issubdtype(array.dtype, np.integer):
+                raise InputError(f"thresholds.{name}: found {array.dtype} {array.shape}, expected integers {shape}")
+            layer = self.topology[name]
+            limit = layer.fan_in(*self.topology.input_shapes(layer, shapes))
+            if limit is None:  # gap: the sum over the map
+                limit = int(np.prod(self.topology.input_shapes(layer, shapes)[0][1:]))
+            if array.size and np.abs(array).max() > limit + 1:
+                raise InputError(f"thresholds.{name}: found {np.abs(array).max()}, expected at most fan-in + 1 = {limit + 1}")
+        return shapes
+
+    def threshold(self, name):
+        """int64 array (channels,) of the op's thresholds."""
+        found = self.thresholds.get(name)
+        return np.zeros(self.topology.shapes[name][0], np.int64) if found is None else found.astype(np.int64)
+
+    def bits(self):
+        """Size of the model in bits: weights, and thresholds where there are any (at the width their range needs)."""
+        total = self.topology.weight_bits()
+        for name, array in self.thresholds.items():
+            total += array.size * (int(np.abs(array).max()).bit_length() + 1)
+        return total

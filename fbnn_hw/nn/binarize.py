@@ -1,0 +1,86 @@
+"""Binary arithmetic that can be trained: sign with a clipped straight-through estimator (paper, eqs. `sign`, `clip_id`).
+
+A layer with scale S computes u = S * dot and sends on sign(u); its gradient passes where |u| <= limit.  Forward we never
+form u: the convolution uses weights +-2 and a bias, so it yields y = 2 * (dot - threshold) + 1, an odd integer, and
+sign(dot - threshold) is clamp(y, -1, 1): exact in float32 below 2^24, one pass, sign(0) = +1.  Backward the gradient is that of u:
+`product` multiplies S into the small weight tensor instead of the large activations.
+"""
+
+import torch
+import torch.nn.functional as F
+
+from .. import bits
+
+
+class _Weight(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, proxy, limit):
+        ctx.save_for_backward(proxy)
+        ctx.limit = limit
+        return torch.where(proxy >= 0, 1.0, -1.0).to(proxy.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (proxy,) = ctx.saved_tensors
+        return grad * (proxy.abs() <= ctx.limit), None
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias, scale, stride, groups):
+        ctx.save_for_backward(x, weight)
+        ctx.scale, ctx.stride, ctx.groups = scale, stride, groups
+        return F.conv2d(x, weight * 2, bias, stride=stride, groups=groups)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        grad_x, grad_weight, _ = torch.ops.aten.convolution_backward(
+            grad, x, weight * ctx.scale, None, (ctx.stride,) * 2, (0, 0), (1, 1), False, (0, 0), ctx.groups,
+            (ctx.needs_input_grad[0], ctx.needs_input_grad[1], False))
+        return grad_x, None if grad_weight is None else grad_weight * ctx.scale, None, None, None, None
+
+
+class _Sign(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, y, bound, pad):
+        ctx.save_for_backward(y)
+        ctx.bound, ctx.pad = bound, pad
+        if not pad:
+            return y.clamp(-1, 1)
+        n, c, h, w = y.shape
+        out = torch.empty((n, c, h + 2 * pad, w + 2 * pad), dtype=y.dtype, device=y.device, memory_format=torch.channels_last)
+        for edge in (out[:, :, :pad], out[:, :, -pad:], out[..., :pad], out[..., -pad:]):
+            edge.fill_(bits.PADDING)
+        torch.clamp(y, -1, 1, out=out[:, :, pad:-pad, pad:-pad])
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        pad = ctx.pad
+        if pad:
+            grad = grad[:, :, pad:-pad, pad:-pad]
+        return torch.ops.aten.hardtanh_backward(grad, y, -ctx.bound, ctx.bound), None, None
+
+
+def weight(proxy, limit=1.0):
+    """sign(proxy) in {-1, +1}; its gradient passes where |proxy| <= limit."""
+    return _Weight.apply(proxy, limit)
+
+
+def product(x, weight, scale, bias=None, stride=1, groups=1):
+    """y = 2 * dot + bias of a convolution without padding.
+
+    x (N, C, H, W) and weight (O, C / groups, k, k) in {-1, +1}; bias (O,) = 1 - 2 * threshold, all ones if None.
+    The gradient that arrives is taken as that of u = scale * dot.
+    """
+    if bias is None:
+        bias = weight.new_ones(weight.shape[0])
+    return _Product.apply(x, weight, bias, scale, stride, groups)
+
+
+def sign(y, scale=1.0, limit=1.0, pad=0):
+    """clamp(y, -1, 1) of odd integers y = 2 * dot + 1, framed by `pad` pixels of -1; its gradient passes where
+    |scale * dot| <= limit, taken on the odd grid (|y| < 2 * limit / scale + 1)."""
+    return _Sign.apply(y, 2 * limit / scale + 1, pad)

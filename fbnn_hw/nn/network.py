@@ -1,0 +1,180 @@
+"""The trainable twin of a topology: one torch module per op that has weights, interpreted in the order of the ops.
+
+Every binary weight has a float `proxy`; the forward pass uses its sign.  Scales (paper, eq. `scaling-factor`) and alpha
+(eq. `output_scaled`) exist here alone and vanish at export.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .. import bits
+from ..ir.network import LATENT, Network
+from . import binarize
+from .encode import encode
+
+
+class BinaryLayer(nn.Module):
+    """Proxies of one op's weights: a convolution, or a dense or depthwise layer seen as one.
+
+    proxy: (out, in / groups, kernel, kernel).  Output u = scale * dot with scale = K / sqrt(fan_in), seen by the forward
+    pass as the odd integer 2 * (dot - threshold) + 1.
+    """
+
+    def __init__(self, layer, input_shape, K=1.0, limit=1.0):
+        super().__init__()
+        shape = layer.weight_shape(input_shape)
+        self.shape = shape
+        if layer.kind == "depthwise":
+            shape, self.groups = (shape[0], 1, *shape[1:]), shape[0]
+        else:
+            shape, self.groups = (*shape, 1, 1)[:4], layer.groups
+        self.fan_in = layer.fan_in(input_shape)
+        self.logits = getattr(layer, "logits", False)
+        self.scale, self.limit = K / math.sqrt(self.fan_in), limit
+        self.stride = getattr(layer, "stride", 1)
+        self.proxy = nn.Parameter(torch.empty(shape))
+        nn.init.xavier_uniform_(self.proxy)
+        self.register_buffer("bias", torch.ones(shape[0]), persistent=False)
+
+    @property
+    def weight(self):
+        return binarize.weight(self.proxy)
+
+    def forward(self, x):
+        if self.logits:  # the true derivative of y = 2 dot + 1
+            return (binarize.product(x, self.weight, 2.0, self.bias) - 1) / 2
+        return binarize.product(x, self.weight, self.scale, self.bias, self.stride, self.groups)
+
+    def sign(self, y, pad=0):
+        return binarize.sign(y, self.scale, self.limit, pad)
+
+
+class Pool(nn.Module):
+    """Sum over the map as the odd integer 2 * (sum - threshold) + 1, scaled like a layer of fan-in H * W."""
+
+    def __init__(self, input_shape, K=1.0, limit=1.0):
+        super().__init__()
+        self.scale, self.limit = K / math.sqrt(input_shape[1] * input_shape[2]), limit
+        self.register_buffer("bias", torch.ones(input_shape[0]), persistent=False)
+
+    def forward(self, x):
+        total = x.sum((2, 3), keepdim=True)
+        odd = total.detach() * 2 + self.bias[:, None, None]
+        return odd + self.scale * (total - total.detach())  # the value of odd, the gradient of u = scale * sum
+
+    def sign(self, y):
+        return binarize.sign(y, self.scale, self.limit)
+
+
+class FBNN(nn.Module):
+    """Fully-binary network of a `Topology`.
+
+    K, limit: scale constant and width of the estimator.  c: constant of alpha = 1 / sqrt(c * fan_in * classes).
+    forward(images): uint8 RGB (N, 3, S, S) -> float logits * alpha (N, classes).  `logits` gives the integers.
+    """
+
+    def __init__(self, topology, K=1.0, c=5.0, limit=1.0):
+        super().__init__()
+        self.topology, self.K, self.limit = topology, K, limit
+        shapes = topology.verify()
+        self.layers = nn.ModuleDict({
+            o.name: BinaryLayer(o, *topology.input_shapes(o, shapes), K, limit) for o in topology.ops if o.weight_shape(*topology.input_shapes(o, shapes))})
+        self.pools = nn.ModuleDict({o.name: Pool(*topology.input_shapes(o, shapes), K, limit) for o in topology.ops if o.kind == "gap"})
+        self.alpha = 1 / math.sqrt(c * self.layers[topology.ops[-1].name].fan_in * len(topology.classes))
+        readers = {o.name: [r for r in topology.ops if o.name in r.inputs] for o in topology.ops}
+        # conv -> scale -> maxpool -> sign: the gradient goes to the largest dot product.  The bits equal the OR of the signs.
+        self._sign_after_pool = {o.name for o in topology.ops if o.kind == "conv" and [r.kind for r in readers[o.name]] == ["maxpool"]}
+        # A map read by nothing but 3x3 convolutions is produced with its frame of -1 in place.
+        self._framed = {o.name for o in topology.ops if o.kind in ("thermometer", "conv", "maxpool")
+                        and readers[o.name] and all(r.kind == "conv" and r.kernel == 3 for r in readers[o.name])}
+
+    def encode(self, images):
+        first = self.topology.ops[0]
+        return encode(images, first.encoder, first.levels, pad=int(first.name in self._framed))
+
+    def activations(self, x, start=None, stop=None):
+        """Yield (op, output) in order, from op `start` (the input if None), whose output is x, to op `stop`."""
+        ops = self.topology.ops
+        first = 0 if start is None else next(i for i, o in enumerate(ops) if o.name == start)
+        values = {ops[first].name: x}
+        yield ops[first], x
+        for o in ops[first + 1:]:
+            values[o.name] = y = self._apply(o, *(values[i] for i in o.inputs))
+            yield o, y
+            if o.name == stop:
+                return
+
+    def _apply(self, o, *inputs):
+        x, pad = inputs[0], int(o.name in self._framed)
+        match o.kind:
+            case "conv":
+                if o.kernel == 3 and o.inputs[0] not in self._framed:
+                    x = F.pad(x, (1,) * 4, value=bits.PADDING)
+                layer = self.layers[o.name]
+                y = layer(x)
+                return y if o.name in self._sign_after_pool else layer.sign(y, pad)
+            case "depthwise" | "dense":
+                layer = self.layers[o.name]
+                return layer(x) if layer.logits else layer.sign(layer(x))
+            case "maxpool":
+                y = F.max_pool2d(x, 2)
+                if o.inputs[0] in self._sign_after_pool:
+                    return self.layers[o.inputs[0]].sign(y, pad)
+                return F.pad(y, (pad,) * 4, value=bits.PADDING) if pad else y
+            case "gap":
+                layer = self.pools[o.name]
+                return layer.sign(layer(x))
+            case "concat":
+                return torch.cat(inputs, 1)
+            case "duplicate":
+                return x.repeat_interleave(o.times, 1)
+            case "slice":
+                return x[:, o.start:o.stop]
+            case "shuffle":
+                return x.unflatten(1, (o.groups, -1)).transpose(1, 2).flatten(1, 2)
+
+    def run(self, x, start=None, stop=None):
+        for _, y in self.activations(x, start, stop):
+            pass
+        return y
+
+    def logits(self, images):
+        """Integer logits (N, classes), exact in float32."""
+        return self.run(self.encode(images)).flatten(1)
+
+    def latent(self, images):
+        """The latent in {-1, +1}, (N, latent)."""
+        return self.run(self.encode(images), stop=LATENT).flatten(1)
+
+    def classify_latent(self, latent):
+        """Integer logits of the classifier alone; latent (N, latent) in {-1, +1}."""
+        return self.run(latent[:, :, None, None], start=LATENT).flatten(1)
+
+    def forward(self, images):
+        return self.logits(images) * self.alpha
+
+
+def export(model, training=None):
+    """Trained FBNN -> `Network` of bits.  The proxies' signs are taken in `fbnn_hw.bits` alone."""
+    weights = {name: bits.to_bits(layer.proxy.detach().cpu().numpy()).reshape(layer.shape) for name, layer in model.layers.items()}
+    thresholds = {name: (1 - layer.bias.cpu().numpy().astype("int64")) // 2
+                  for name, layer in [*model.layers.items(), *model.pools.items()] if not (layer.bias == 1).all()}
+    network = Network(model.topology, weights, thresholds, training or {})
+    network.verify()
+    return network
+
+
+def load(network, **options):
+    """`Network` -> FBNN whose proxies are the bits times a small constant, so that it can be trained further."""
+    model = FBNN(network.topology, **options)
+    with torch.no_grad():
+        for name, layer in model.layers.items():
+            values = torch.from_numpy(bits.from_bits(network.weights[name])).reshape(layer.proxy.shape)
+            layer.proxy.copy_(values * layer.proxy.abs().mean())
+        for name in network.thresholds:
+            layer = model.layers[name] if name in model.layers else model.pools[name]
+            layer.bias.copy_(1 - 2 * torch.from_numpy(network.thresholds[name]))
+    return model

@@ -1,0 +1,215 @@
+"""Single-stage training of an FBNN on a whole data set (paper, sections `eval_methodo` and `key_cil`).
+
+The state of a run (proxies, optimizer, scheduler, RNG, position inside the epoch, history) is one file; a run that was
+interrupted and resumed gives the very numbers of one that was not.
+"""
+
+import math
+import signal
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+from ..data.augment import augment
+from ..errors import InputError, UsageError
+
+STATE_FORMAT = "fbnn-hw training state"
+STATE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """epochs, batch: counts.  lr: initial rate of Adam.  schedule: "plateau" or "cosine".  patience: epochs without a better
+    validation accuracy before the run stops (0: never).  validation: share of the training set kept for validation.
+    K, c, limit: see `fbnn_hw.nn.network.FBNN`."""
+
+    epochs: int = 100
+    batch: int = 64
+    lr: float = 1e-4
+    schedule: str = "plateau"
+    patience: int = 20
+    validation: float = 0.1
+    augment: bool = True
+    seed: int = 0
+    K: float = 1.0
+    c: float = 5.0
+    limit: float = 1.0
+
+    def verify(self):
+        for condition, flag, expected in (
+                (self.epochs >= 1, "epochs", "at least 1"), (self.batch >= 1, "batch", "at least 1"),
+                (0 < self.lr < math.inf, "lr", "a positive number"), (self.schedule in ("plateau", "cosine"), "schedule", "plateau or cosine"),
+                (self.patience >= 0, "patience", "0 or more"), (0 <= self.validation < 1, "validation", "0 <= share < 1"),
+                (0 < self.K < math.inf, "K", "a positive number"), (0 < self.c < math.inf, "c", "a positive number"),
+                (0 < self.limit < math.inf, "limit", "a positive number")):
+            if not condition:
+                raise UsageError(f"--{flag} {getattr(self, flag)}: expected {expected}")
+        if self.validation == 0 and (self.schedule == "plateau" or self.patience):
+            raise UsageError("--validation 0: plateau and --patience need a validation split; use --schedule cosine --patience 0")
+
+
+def split(count, share, seed):
+    """Indices (train, validation) of `count` samples, drawn by `seed` alone."""
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    held = round(count * share)
+    return order[held:], order[:held]
+
+
+@torch.no_grad()
+def predict(model, images, batch=500, progress=lambda iterable, **kw: iterable):
+    """Integer logits (N, classes) of uint8 images (N, 3, S, S), on the model's device."""
+    device = next(model.parameters()).device
+    parts = [model.logits(images[i:i + batch].to(device)).cpu() for i in progress(range(0, len(images), batch))]
+    return torch.cat(parts) if parts else torch.empty(0, len(model.topology.classes))
+
+
+def evaluate(model, images, labels, loss=F.cross_entropy, batch=500):
+    """(accuracy, mean loss); ties go to the lowest class."""
+    if not len(labels):
+        return 0.0, 0.0
+    logits = predict(model, images, batch)
+    return (logits.argmax(1) == labels).float().mean().item(), loss(logits * model.alpha, labels).item()
+
+
+class Interrupted(Exception):
+    """Raised at a step boundary after Ctrl-C or SIGTERM, once the state is safe."""
+
+
+class Trainer:
+    """One run over (images uint8 (N, 3, S, S), labels int64 (N,)).
+
+    `run` trains to the end or raises Interrupted.  `best` holds the weights of the best validation epoch, or the last
+    ones where there is no validation split.
+    """
+
+    def __init__(self, model, images, labels, config, state_path=None, loss=F.cross_entropy, report=None, progress=None):
+        config.verify()
+        self.model, self.config, self.loss = model, config, loss
+        self.state_path = Path(state_path) if state_path else None
+        self.report, self.progress = report or (lambda record: None), progress or (lambda iterable, **kw: iterable)
+        self.device = next(model.parameters()).device
+        train, held = split(len(labels), config.validation, config.seed)
+        if not len(train):
+            raise InputError(f"training set: {len(labels)} images, expected more than the validation split takes")
+        self.images, self.labels = images[train].to(self.device), labels[train].to(self.device)
+        self.held_images, self.held_labels = images[held], labels[held]
+        self.optimizer = torch.optim.Adam(model.parameters(), config.lr)
+        self.steps = math.ceil(len(train) / config.batch)
+        if config.schedule == "cosine":
+            self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, config.epochs * self.steps)
+        else:
+            self.scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(self.optimizer, factor=0.5, patience=5)
+        self.generator = torch.Generator().manual_seed(config.seed)
+        self.epoch, self.step, self.order, self.sums = 0, 0, None, [0.0, 0, 0.0]
+        self.history, self.best, self.best_accuracy, self.best_epoch = [], None, -1.0, 0
+        self._stop = False
+
+    def state(self):
+        return {"format": STATE_FORMAT, "version": STATE_VERSION, "config": asdict(self.config), "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict(), "rng": self.generator.get_state(),
+                "epoch": self.epoch, "step": self.step, "order": self.order, "sums": self.sums, "history": self.history,
+                "best": self.best, "best_accuracy": self.best_accuracy, "best_epoch": self.best_epoch}
+
+    def save(self):
+        """Write the state whole or not at all."""
+        if self.state_path:
+            self.state_path.parent.mkdir(parents=True, exist_ok=True)
+            partial = self.state_path.with_name(self.state_path.name + ".partial")
+            torch.save(self.state(), partial)
+            partial.replace(self.state_path)
+
+    def resume(self):
+        """Take up the state in `state_path`.  More epochs than before are fine with a plateau schedule; any other change
+        of the configuration is an error, for the result would be of neither run."""
+        try:
+            state = torch.load(self.state_path, weights_only=True, map_location="cpu")
+        except FileNotFoundError:
+            raise InputError(f"{self.state_path}: not found, expected the state of an earlier run; start without --resume") from None
+        except Exception as error:
+            raise InputError(f"{self.state_path}: not a training state ({str(error).splitlines()[0]}); start without --resume") from None
+        if not isinstance(state, dict) or state.get("format") != STATE_FORMAT or state.get("version") != STATE_VERSION:
+            raise InputError(f"{self.state_path}: found another kind of file or version, expected {STATE_FORMAT} {STATE_VERSION}")
+        saved = TrainConfig(**state["config"])
+        allowed = replace(saved, epochs=self.config.epochs) if self.config.schedule == "plateau" else saved
+        if allowed != self.config:
+            changed = [k for k, v in asdict(self.config).items() if asdict(allowed)[k] != v]
+            raise UsageError(f"{self.state_path}: was started with other values of {', '.join(changed)}; resume with the same flags")
+        shapes = {k: tuple(v.shape) for k, v in self.model.state_dict().items()}
+        found = {k: tuple(v.shape) for k, v in state["model"].items()}
+        if shapes != found:
+            raise InputError(f"{self.state_path}: state of another model, expected one with the layers of {self.model.topology.name}")
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scheduler.load_state_dict(state["scheduler"])
+        self.generator.set_state(state["rng"])
+        for key in ("epoch", "step", "order", "sums", "history", "best", "best_accuracy", "best_epoch"):
+            setattr(self, key, state[key])
+
+    def run(self):
+        previous = {}
+
+        def stop(*_):
+            self._stop = True
+
+        try:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                previous[number] = signal.signal(number, stop)
+        except ValueError:  # not in the main thread: the caller handles signals
+            pass
+        try:
+            while self.epoch < self.config.epochs and not self._finished():
+                self._epoch()
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+        self.model.load_state_dict(self.best)
+        return self.history
+
+    def _finished(self):
+        return self.config.patience and self.epoch - self.best_epoch >= self.config.patience
+
+    def _epoch(self):
+        start = time.monotonic()
+        if self.order is None:
+            self.order = torch.randperm(len(self.labels), generator=self.generator)
+        self.model.train()
+        for step in self.progress(range(self.step, self.steps), desc=f"epoch {self.epoch + 1}/{self.config.epochs}", initial=self.step, total=self.steps):
+            if self._stop:
+                self.save()
+                raise Interrupted(self.state_path)
+            self._train_step(self.order[step * self.config.batch:(step + 1) * self.config.batch])
+            self.step = step + 1
+        self.model.eval()
+        accuracy, loss = evaluate(self.model, self.held_images, self.held_labels, self.loss)
+        if self.config.schedule == "plateau":
+            self.scheduler.step(loss)
+        self.epoch, self.step, self.order = self.epoch + 1, 0, None
+        total, count, correct = self.sums
+        self.sums = [0.0, 0, 0.0]
+        if accuracy > self.best_accuracy or not len(self.held_labels):
+            self.best_accuracy, self.best_epoch = accuracy, self.epoch
+            self.best = {k: v.detach().cpu().clone() for k, v in self.model.state_dict().items()}
+        record = {"epoch": self.epoch, "train_loss": total / count, "train_accuracy": correct / count, "validation_accuracy": accuracy,
+                  "validation_loss": loss, "lr": self.optimizer.param_groups[0]["lr"], "seconds": round(time.monotonic() - start, 1)}
+        self.history.append(record)
+        self.save()
+        self.report(record)
+
+    def _train_step(self, index):
+        index = index.to(self.device)
+        images, labels = self.images[index], self.labels[index]
+        if self.config.augment:
+            images = augment(images, self.generator)
+        logits = self.model(images)
+        loss = self.loss(logits, labels)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        if self.config.schedule == "cosine":
+            self.scheduler.step()
+        self.sums[0] += loss.item() * len(labels)
+        self.sums[1] += len(labels)
+        self.sums[2] += (logits.argmax(1) == labels).sum().item()
