@@ -3,6 +3,18 @@
 The command line prints the message alone and ends with `exit_code`; a traceback is shown only with -v.
 """
 
+import reprlib
+
+_repr = reprlib.Repr()
+_repr.maxstring = _repr.maxother = 60
+_repr.maxlist = _repr.maxtuple = _repr.maxdict = 4
+_repr.maxlong, _repr.maxlevel = 30, 2
+
+
+def show(value):
+    """`repr` of anything found in a file, on one line and short, for use in a message."""
+    return " ".join(_repr.repr(value).split())
+
 
 class FbnnError(Exception):
     """Base of every error that is the input's fault and not the program's."""

@@ -1,0 +1,103 @@
+"""The command `fbnn-hw`: one file per verb in this folder.
+
+A verb is a module with SUMMARY (one line), EXAMPLES (tuples of command and what it does), `arguments(parser)` and
+`run(args, out)`, where `out` is a `common.Output`.  `run` returns None or an exit code.  A verb's module is imported when it is
+called or listed, so it imports what is heavy inside `run`.
+"""
+
+import difflib
+import importlib
+import pkgutil
+import sys
+import traceback
+
+from .. import __version__
+from ..errors import FbnnError, UsageError
+from .common import Output, Parser
+
+PROGRAM = "fbnn-hw"
+NOT_VERBS = ("common",)
+
+
+def verbs():
+    """Names of the verbs, sorted: the files of this folder."""
+    return sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name not in NOT_VERBS and not m.name.startswith("_"))
+
+
+def load(verb):
+    """The module of a verb; raises UsageError naming the nearest one."""
+    if verb not in verbs():
+        near = difflib.get_close_matches(verb, verbs(), 1)
+        raise UsageError(f"{verb}: no such command, expected one of {', '.join(verbs())}" + (f"; did you mean {near[0]}?" if near else ""))
+    return importlib.import_module(f"{__name__}.{verb}")
+
+
+def overview():
+    """The text of `fbnn-hw --help`."""
+    width = max(map(len, verbs()))
+    lines = [f"usage: {PROGRAM} COMMAND [flags]", "", "Fully-binary neural networks, from PyTorch to Verilog that gives the same bits.", ""]
+    lines += [f"  {verb:{width}}  {load(verb).SUMMARY}" for verb in verbs()]
+    return "\n".join([*lines, "", f"{PROGRAM} COMMAND --help explains one command, with examples; {PROGRAM} --version prints the version."])
+
+
+def parser(verb):
+    """The argument parser of a verb, common flags included."""
+    module = load(verb)
+    examples = "\n".join(f"  {command}\n      {what}" for command, what in module.EXAMPLES)
+    made = Parser(prog=f"{PROGRAM} {verb}", description=module.SUMMARY, epilog=f"examples:\n{examples}")
+    module.arguments(made)
+    common = made.add_argument_group("output")
+    common.add_argument("--json", action="store_true", help="one JSON object on stdout instead of text")
+    common.add_argument("-v", "--verbose", action="store_true", help="details, warnings, and a traceback when something fails")
+    return made
+
+
+def main(argv=None):
+    """Run one command line (sys.argv if None); returns the exit code: 0, 130 after Ctrl-C, or that of the error's class."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    verb = argv[0] if argv else "--help"
+    if verb in ("-h", "--help", "help"):
+        print(overview())
+        return 0
+    if verb in ("-V", "--version"):
+        print(f"{PROGRAM} {__version__}")
+        return 0
+    known = verb in verbs()
+    out = Output(f"{PROGRAM} {verb}" if known else PROGRAM, json="--json" in argv, verbose=bool({"-v", "--verbose"} & set(argv)))
+    try:
+        args = parser(verb).parse_args(argv[1:])
+        args.argv = argv
+        out.json, out.verbose = args.json, args.verbose
+        out.quiet_warnings()
+        return run(load(verb), args, out) or 0
+    except SystemExit as leave:  # --help
+        return leave.code or 0
+    except KeyboardInterrupt:
+        return fail(out, "interrupted", 130)
+    except FbnnError as error:
+        return fail(out, str(error), error.exit_code)
+    except BrokenPipeError:  # the reader of a pipe, such as head, has gone
+        sys.stderr.close()
+        return 141
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return fail(out, f"{where}{error.strerror or error}", 3)
+    except MemoryError:
+        return fail(out, "out of memory; use fewer images or a smaller model", 1)
+    except Exception as error:
+        return fail(out, f"internal error, {type(error).__name__}: {error}; run again with -v and report the traceback", 1)
+
+
+def run(module, args, out):
+    """Run a verb's module and flush what it printed, so that a broken pipe shows here."""
+    code = module.run(args, out)
+    sys.stdout.flush()
+    return code
+
+
+def fail(out, message, code):
+    """One line on stderr (after the traceback, with -v), the error as JSON with --json; returns the exit code."""
+    if out.verbose:
+        traceback.print_exc()
+    out.error(message, code)
+    return code

@@ -1,0 +1,213 @@
+"""What the verbs share: the parser whose errors are one line, the output, progress bars, and flags that several verbs have."""
+
+import argparse
+import json
+import math
+import sys
+import warnings
+
+from ..errors import UsageError
+
+PROGRESS_DELAY_S = 2
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with errors as UsageError, whole flag names only, and help texts printed as written."""
+
+    def __init__(self, **kwargs):
+        super().__init__(formatter_class=_Help, allow_abbrev=False, **kwargs)
+
+    def error(self, message):
+        for prefix, text in (("unrecognized arguments: ", "unknown argument "), ("the following arguments are required: ", "missing ")):
+            if message.startswith(prefix):
+                message = text + message[len(prefix):]
+        raise UsageError(f"{message.removeprefix('argument ')}; see {self.prog} --help")
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog):
+        super().__init__(prog, max_help_position=30, width=120)
+
+
+class Output:
+    """Where a verb's words go.
+
+    json: `result` prints one JSON object on stdout and `text` prints nothing; otherwise `text` prints and `result` does not.
+    """
+
+    def __init__(self, program="fbnn-hw", json=False, verbose=False):
+        self.program, self.json, self.verbose = program, json, verbose
+
+    def text(self, *lines):
+        """Lines for a person, on stdout."""
+        if not self.json:
+            for line in lines:
+                print(line)
+
+    def result(self, values):
+        """The JSON object: plain values, numpy scalars and arrays, paths; NaN becomes null."""
+        if self.json:
+            print(json.dumps(plain(values), allow_nan=False))
+
+    def note(self, message):
+        """One line on stderr."""
+        print(f"{self.program}: {one_line(message)}", file=sys.stderr, flush=True)
+
+    def detail(self, message):
+        """One line on stderr with -v alone."""
+        if self.verbose:
+            self.note(message)
+
+    def error(self, message, code):
+        self.note(message)
+        self.result({"error": one_line(message), "exit_code": code})
+
+    def progress(self, iterable=None, desc=None, total=None, initial=0, **kwargs):
+        """tqdm on stderr that appears after two seconds; `iterable` None gives a bar to be updated by hand."""
+        from tqdm import tqdm
+
+        tty = sys.stderr.isatty()
+        return tqdm(iterable, desc=desc, total=total, initial=initial, delay=PROGRESS_DELAY_S, leave=False, dynamic_ncols=tty,
+                    ascii=not tty, mininterval=0.2 if tty else 10, **kwargs)
+
+    def quiet_warnings(self):
+        """Python warnings are for developers: shown with -v alone."""
+        if not self.verbose:
+            warnings.simplefilter("ignore")
+
+
+def one_line(text):
+    return " ".join(str(text).split("\n")).strip()
+
+
+def plain(value):
+    """The value as JSON knows it."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int | bool):
+        return value
+    if hasattr(value, "tolist"):  # numpy
+        return plain(value.tolist())
+    return str(value)
+
+
+def table(rows, head=()):
+    """Rows of cells -> aligned lines; numbers to the right."""
+    cells = [[f"{c:,}" if isinstance(c, int) else str(c) for c in row] for row in [head, *rows] if row]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    right = [all(isinstance(row[i], int | float) for row in rows) for i in range(len(widths))]
+    return ["  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right)).rstrip() for row in cells]
+
+
+def count(text):
+    """A flag's value that counts something: a whole number from 1."""
+    return _number(text, int, lambda v: v >= 1, "a whole number from 1")
+
+
+def natural(text):
+    """A whole number from 0."""
+    return _number(text, int, lambda v: v >= 0, "a whole number from 0")
+
+
+def positive(text):
+    return _number(text, float, lambda v: 0 < v < math.inf, "a positive number")
+
+
+def share(text):
+    return _number(text, float, lambda v: 0 <= v < 1, "a number from 0, below 1")
+
+
+def _number(text, kind, legal, expected):
+    try:
+        value = kind(text)
+        if legal(value):
+            return value
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"found {text!r}, expected {expected}")
+
+
+def add_model(parser):
+    parser.add_argument("--model", required=True, metavar="NAME.pt", help="a checkpoint: a path, or the name of a shipped one such as 3mb.pt")
+
+
+def add_data(parser, required=False):
+    from ..data.datasets import DATASETS
+
+    parser.add_argument("--data", required=required, choices=list(DATASETS), metavar="NAME", help=f"data set: {', '.join(DATASETS)}")
+    parser.add_argument("--data-dir", metavar="DIR", help="where the data set lies, or is to be put after a download "
+                        "(default: $FBNN_DATA, then a folder in the user's cache)")
+
+
+def add_backend(parser, default):
+    parser.add_argument("--backend", choices=("torch", "reference"), default=default,
+                        help=f"torch, or the integer reference; both give the same integers (default: {default})")
+
+
+def add_threads(parser):
+    parser.add_argument("--threads", type=count, metavar="N", help="CPU threads of torch (default: all cores)")
+
+
+def set_threads(args):
+    """Apply --threads to torch."""
+    if args.threads:
+        import torch
+
+        torch.set_num_threads(args.threads)
+
+
+def checkpoint(name):
+    """(path, Network) of --model."""
+    from ..checkpoints import resolve
+    from ..ir.checkpoint import read
+
+    path = resolve(name)
+    return path, read(path)
+
+
+def dataset(args, out, split="test"):
+    """The split of --data as `Images`; says on stderr where it was found."""
+    from ..data import datasets
+
+    images = datasets.load(args.data, args.data_dir, split, progress=out.progress)
+    out.detail(f"{args.data} {split}: {len(images.labels)} images from {images.source}")
+    return images
+
+
+def integer_logits(network, images, backend, out, latent=False):
+    """int32 logits (N, classes), and the latent's bits uint8 (N, bits) or None, of uint8 images (N, 3, S, S)."""
+    import numpy as np
+
+    from ..errors import InputError
+    from ..ir.network import LATENT
+
+    if latent and LATENT not in network.topology:
+        raise InputError(f"model {network.topology.name}: has no layer named {LATENT}, expected one with --latent")
+    if backend == "reference":
+        from ..reference import inference
+
+        if not latent:
+            return inference.logits(network, images, progress=out.progress), None
+        last = network.topology.ops[-1].name
+        parts = [inference.layers(network, images[i:i + 50]) for i in out.progress(range(0, len(images), 50), desc="reference")]
+        return np.concatenate([p[last] for p in parts]), np.concatenate([p[LATENT].reshape(len(p[LATENT]), -1) for p in parts])
+
+    import torch
+
+    from .. import bits
+    from ..nn.network import load
+
+    model = load(network).eval()
+    logits, latents = [], []
+    with torch.no_grad():
+        for i in out.progress(range(0, len(images), 100), desc="torch"):
+            batch = model.encode(torch.from_numpy(images[i:i + 100]))
+            for o, y in model.activations(batch):
+                if latent and o.name == LATENT:
+                    latents.append(bits.to_bits(y.flatten(1).numpy()))
+            logits.append(y.flatten(1).numpy().astype(np.int32))
+    return np.concatenate(logits), np.concatenate(latents) if latent else None

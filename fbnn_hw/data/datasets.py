@@ -1,0 +1,249 @@
+"""Data sets as arrays: one table, `DATASETS`, and `load`.
+
+A data set is found in --data-dir, then $FBNN_DATA, then the cache folder ($XDG_CACHE_HOME/fbnn-hw, ~/.cache/fbnn-hw), each as the
+official archive or unpacked; otherwise its archive is downloaded into the first of them that is set.  No torch here.
+"""
+
+import hashlib
+import os
+import tarfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import InputError, UsageError
+from . import pickles
+
+SPLITS = ("train", "test")
+TIMEOUT_S = 30
+BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Images:
+    """images: uint8 RGB (N, 3, S, S).  labels: int64 (N,), indices into `classes`.  source: where they were read."""
+
+    images: np.ndarray
+    labels: np.ndarray
+    classes: tuple
+    source: str = ""
+
+    def select(self, classes):
+        """The images of the named classes alone, labels renumbered in the order given; raises UsageError for an unknown name."""
+        for name in classes:
+            if name not in self.classes:
+                raise UsageError(f"--classes {name}: no such class, expected some of {', '.join(self.classes)}")
+        if len(set(classes)) != len(classes) or not classes:
+            raise UsageError(f"--classes {','.join(classes)}: expected each class once")
+        number = np.full(len(self.classes), -1, np.int64)
+        number[[self.classes.index(name) for name in classes]] = np.arange(len(classes))
+        labels = number[self.labels]
+        kept = labels >= 0
+        return Images(self.images[kept], labels[kept], tuple(classes), self.source)
+
+    def first(self, count):
+        """The first `count` images; all of them if None or too few."""
+        return Images(self.images[:count], self.labels[:count], self.classes, self.source)
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An official download.  md5: of the archive as published.  folder: what it unpacks to; files: names inside, without which it is
+    not taken for the data set."""
+
+    url: str
+    md5: str
+    folder: str
+    files: tuple
+
+    @property
+    def name(self):
+        return self.url.rsplit("/", 1)[1]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """size: pixels of a side.  classes: how many.  archive: None if it ships with the package.  read(data set, source, split) -> Images.
+    overlap: both splits are the same images, so accuracy on "test" after training on "train" means nothing."""
+
+    name: str
+    size: int
+    classes: int
+    archive: Archive | None
+    read: Callable
+    overlap: bool = False
+    options: dict = field(default_factory=dict)
+
+
+class Source:
+    """Members of an unpacked folder or of a tar archive, as bytes."""
+
+    def __init__(self, path, folder):
+        self.path, self.folder = Path(path), folder
+
+    def members(self, names):
+        """{name: bytes}, in one pass; raises InputError for a missing or damaged one."""
+        try:
+            found = self._from_folder(names) if self.path.is_dir() else self._from_archive(names)
+        except (tarfile.TarError, EOFError, OSError) as error:
+            raise InputError(f"{self.path}: cannot be read ({str(error) or type(error).__name__}), expected the official archive; "
+                             f"delete it to have it downloaded again") from None
+        for name in names:
+            if name not in found:
+                raise InputError(f"{self.path}: has no {name}, expected {', '.join(names)}")
+        return found
+
+    def _from_folder(self, names):
+        return {name: (self.path / name).read_bytes() for name in names if (self.path / name).is_file()}
+
+    def _from_archive(self, names):
+        found, wanted = {}, {f"{self.folder}/{name}": name for name in names}
+        with tarfile.open(self.path, "r:*") as archive:
+            for member in archive:
+                name = wanted.get(os.path.normpath(member.name))
+                if name and member.isfile():
+                    found[name] = archive.extractfile(member).read()
+                    if len(found) == len(wanted):
+                        break
+        return found
+
+
+def _read_cifar(dataset, source, split):
+    """Pickled batches: b"data" uint8 (n, 3072), R, G, B planes; a list of labels; class names in a meta file."""
+    options = dataset.options
+    names, meta = options[split], options["meta"]
+    members = source.members((*names, meta))
+
+    def where(name):
+        return f"{source.path}/{name}"
+
+    found = pickles.loads(members[meta], where(meta)).get(options["class_names"])
+    if not isinstance(found, list) or len(found) != dataset.classes:
+        raise InputError(f"{where(meta)}: {options['class_names']} has {len(found) if isinstance(found, list) else 'no'} names, "
+                         f"expected {dataset.classes}")
+    classes = tuple(name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in found)
+    images, labels = [], []
+    pixels = 3 * dataset.size ** 2
+    for name in names:
+        batch = pickles.loads(members.pop(name), where(name))
+        data, label = batch.get("data"), batch.get(options["labels"])
+        shape = f"{data.dtype} {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
+        if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != pixels or not len(data):
+            raise InputError(f"{where(name)}: data is {shape}, expected uint8 (n, {pixels})")
+        if not isinstance(label, list) or len(label) != len(data):
+            raise InputError(f"{where(name)}: {options['labels']} has {len(label) if isinstance(label, list) else 'no'} entries, "
+                             f"expected {len(data)}, one for each image")
+        for value in label:
+            if type(value) is not int or not 0 <= value < dataset.classes:
+                raise InputError(f"{where(name)}: {options['labels']} holds {value!r}, expected 0 to {dataset.classes - 1}")
+        images.append(data.reshape(-1, 3, dataset.size, dataset.size))
+        labels.append(np.array(label, np.int64))
+    return Images(np.concatenate(images), np.concatenate(labels), classes, str(source.path))
+
+
+def _read_fixture(dataset, source, split):
+    """The first 300 test images of CIFAR-10, in the package; both splits are the same images."""
+    path = Path(__file__).with_name("fixture.npz")
+    with np.load(path) as file:
+        return Images(file["images"], file["labels"].astype(np.int64), tuple(file["classes"].tolist()), str(path))
+
+
+DATASETS = {d.name: d for d in (
+    Dataset("cifar10", 32, 10, Archive(
+        # Ref: https://www.cs.toronto.edu/~kriz/cifar.html
+        "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a",
+        "cifar-10-batches-py", ("batches.meta", "test_batch")), _read_cifar,
+        options=dict(train=tuple(f"data_batch_{i}" for i in range(1, 6)), test=("test_batch",), meta="batches.meta",
+                     labels="labels", class_names="label_names")),
+    Dataset("cifar100", 32, 100, Archive(
+        "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85",
+        "cifar-100-python", ("meta", "test")), _read_cifar,
+        options=dict(train=("train",), test=("test",), meta="meta", labels="fine_labels", class_names="fine_label_names")),
+    Dataset("fixture", 32, 10, None, _read_fixture, overlap=True),
+)}
+
+
+def cache_folder():
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "fbnn-hw"
+
+
+def folders(data_dir=None):
+    """Where to look, in order; the first is where a download goes."""
+    given = (data_dir, os.environ.get("FBNN_DATA"), cache_folder())
+    return [Path(folder).expanduser() for folder in given if folder]
+
+
+def find(dataset, data_dir=None):
+    """The `Source` of a data set on this machine, or None.
+
+    A folder counts if it is the unpacked data set or holds it, or holds the archive; a path to the archive itself counts too.
+    """
+    archive = dataset.archive
+    for place in folders(data_dir):
+        for path in (place, place / archive.folder):
+            if all((path / name).is_file() for name in archive.files):
+                return Source(path, archive.folder)
+        for path in (place, place / archive.name):
+            if path.is_file():
+                return Source(path, archive.folder)
+    return None
+
+
+def load(name, data_dir=None, split="train", progress=None):
+    """`Images` of a split, "train" or "test", downloaded first if it is nowhere on this machine.
+
+    progress(total=bytes, desc=text, unit=..., unit_scale=...) -> a tqdm-like bar with update and close.
+    Raises UsageError for an unknown name, InputError for a data set that is missing or damaged.
+    """
+    if name not in DATASETS:
+        raise UsageError(f"--data {name}: no such data set, expected one of {', '.join(DATASETS)}")
+    if split not in SPLITS:
+        raise UsageError(f"split {split}: expected one of {', '.join(SPLITS)}")
+    dataset = DATASETS[name]
+    if dataset.archive is None:
+        return dataset.read(dataset, None, split)
+    source = find(dataset, data_dir)
+    if source is None:
+        source = Source(download(dataset, data_dir, progress), dataset.archive.folder)
+    return dataset.read(dataset, source, split)
+
+
+def download(dataset, data_dir=None, progress=None):
+    """Fetch the archive into the first of `folders`, whole and with the right checksum or not at all; returns its path."""
+    archive, places = dataset.archive, folders(data_dir)
+    target = places[0] / archive.name
+    partial = target.with_name(target.name + ".partial")
+    bar = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        digest = hashlib.md5(usedforsecurity=False)
+        with urllib.request.urlopen(archive.url, timeout=TIMEOUT_S) as reply, open(partial, "wb") as file:
+            size = int(reply.headers.get("Content-Length") or 0) or None
+            if progress:
+                bar = progress(total=size, desc=archive.name, unit="B", unit_scale=True)
+            while block := reply.read(BLOCK_BYTES):
+                file.write(block)
+                digest.update(block)
+                if bar is not None:
+                    bar.update(len(block))
+            got = file.tell()
+        if size and got != size:
+            raise InputError(f"{archive.url}: got {got} bytes, expected {size}; try again")
+        if digest.hexdigest() != archive.md5:
+            raise InputError(f"{archive.url}: md5 is {digest.hexdigest()}, expected {archive.md5}; try again")
+        partial.replace(target)
+    except (urllib.error.URLError, OSError) as error:
+        looked = ", ".join(str(place) for place in places)
+        reason = getattr(error, "reason", None) or error.__class__.__name__
+        raise InputError(f"{dataset.name}: not found in {looked}, and the download failed ({reason}); "
+                         f"put {archive.name} from {archive.url.rsplit('/', 1)[0]}/ into {places[0]}") from None
+    finally:
+        if bar is not None:
+            bar.close()
+        partial.unlink(missing_ok=True)
+    return target

@@ -1,0 +1,95 @@
+"""Reading the pickles of a published data set without running what they may contain."""
+
+import io
+import pickle
+import re
+
+import numpy as np
+
+from ..errors import InputError
+
+ORDERS = {False: "C", True: "F", 0: "C", 1: "F"}
+
+
+class _Ndarray:
+    """Stands for numpy.ndarray while a pickle is read; `array` makes the real one from what the pickle says of it."""
+
+    def __setstate__(self, state):
+        _, self.shape, self.dtype, fortran, self.data = state
+        self.order = ORDERS[fortran]
+
+    def array(self):
+        if type(self.dtype) is not _Dtype:
+            raise pickle.UnpicklingError("an array without a type")
+        data = self.data.encode("latin1") if isinstance(self.data, str) else self.data
+        return np.frombuffer(data, self.dtype.dtype).reshape(self.shape, order=self.order)
+
+
+class _Dtype:
+    """Stands for numpy.dtype: numbers alone."""
+
+    def __init__(self, name, *flags):
+        self.name, self.order = _text(name), "<"
+
+    def __setstate__(self, state):
+        self.order = _text(state[1])
+
+    @property
+    def dtype(self):
+        if not re.fullmatch(r"[biuf][1248]", self.name) or self.order not in ("<", ">", "|", "="):
+            raise pickle.UnpicklingError(f"an array of type {self.name}")
+        return np.dtype(self.order + self.name)
+
+
+def _text(value):
+    return value.decode("ascii") if isinstance(value, bytes) else value
+
+
+def _reconstruct(kind, shape, typecode):
+    return _Ndarray()
+
+
+def _frombuffer(data, dtype, shape, order, axes=None):
+    made = _Ndarray()
+    made.data, made.dtype, made.shape, made.order = data, dtype, shape, order
+    return made
+
+
+def _encode(text, codec):
+    if _text(codec) != "latin1":
+        raise pickle.UnpicklingError(f"text in {codec}")
+    return text.encode("latin1")
+
+
+ALLOWED = {
+    **{(f"numpy.{core}.multiarray", "_reconstruct"): _reconstruct for core in ("core", "_core")},
+    **{(f"numpy.{core}.numeric", "_frombuffer"): _frombuffer for core in ("core", "_core")},
+    ("numpy", "ndarray"): _Ndarray,
+    ("numpy", "dtype"): _Dtype,
+    ("_codecs", "encode"): _encode,  # how Python 3 writes bytes in protocol 2
+}
+"""Every global a pickle may name, with what it gets instead."""
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module, name):
+        try:
+            return ALLOWED[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}") from None
+
+
+def loads(data, where):
+    """Bytes of a pickled dict of numbers, strings, lists and numpy arrays of numbers -> dict with text keys.
+
+    Pickles of Python 2 and 3, any protocol.  Raises InputError, naming `where`, for anything else; runs no code of the pickle.
+    """
+    try:
+        found = _Unpickler(io.BytesIO(data), encoding="bytes").load()
+        if not isinstance(found, dict):
+            raise pickle.UnpicklingError(f"it holds {type(found).__name__}")
+        return {key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key): value.array() if isinstance(value, _Ndarray) else value
+                for key, value in found.items()}
+    except Exception as error:  # a damaged pickle may raise anything
+        reason = str(error).split("\n")[0] or type(error).__name__
+        raise InputError(f"{where}: damaged or not a data set's pickle ({reason}), expected a dict of numpy arrays and lists") from None
