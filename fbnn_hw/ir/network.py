@@ -1,11 +1,19 @@
 """A network: ops in execution order, their binary weights and thresholds, the class names."""
 
+import math
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, show
 from . import ops as op
+
+MAX_LAYERS = 1000
+MAX_CHANNELS = 2 ** 16
+MAX_WEIGHT_BITS = 2 ** 28
+"""Limits of a legal network, ten times the largest of the paper.  They keep every dot product below 2^24, where float32 is
+exact, and bound the memory that a file can ask for."""
 
 LATENT = "latent"
 """Name of the op whose output is the latent: the feature extractor ends there, the classifier begins."""
@@ -23,10 +31,14 @@ class Topology:
     classes: tuple
 
     def verify(self):
-        """Check names, order, arities, shapes and the two ends; returns {op name: output shape}."""
+        """Check names, order, arities, shapes, sizes and the two ends; returns {op name: output shape}."""
+        if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", self.name):
+            raise InputError(f"name: found {show(self.name)}, expected 1 to 64 letters, digits, '.', '_' and '-', not '.', '_' or '-' first")
+        if len(self.ops) > MAX_LAYERS:
+            raise InputError(f"model {self.name}: {len(self.ops)} layers, expected at most {MAX_LAYERS}")
         if not self.ops or not isinstance(self.ops[0], op.Thermometer):
             raise InputError(f"model {self.name}: first layer is {self.ops[0].kind if self.ops else 'missing'}, expected thermometer")
-        shapes = {}
+        shapes, weight_bits = {}, 0
         for layer in self.ops:
             if layer.name in shapes:
                 raise InputError(f"layer {layer.name}: name is used twice, expected unique names")
@@ -37,7 +49,13 @@ class Topology:
                     raise InputError(f"layer {layer.name}: input {name!r} is not an earlier layer")
                 if getattr(self[name], "logits", False):
                     raise InputError(f"layer {layer.name}: input {name!r} gives logits, expected bits")
-            shapes[layer.name] = layer.output_shape(*(shapes[i] for i in layer.inputs))
+            inputs = [shapes[i] for i in layer.inputs]
+            shapes[layer.name] = layer.output_shape(*inputs)
+            if shapes[layer.name][0] > MAX_CHANNELS:
+                raise InputError(f"layer {layer.name}: {shapes[layer.name][0]} channels, expected at most {MAX_CHANNELS}")
+            weight_bits += math.prod(layer.weight_shape(*inputs) or (0,))
+            if weight_bits > MAX_WEIGHT_BITS:
+                raise InputError(f"layer {layer.name}: {weight_bits} weight bits up to here, expected at most {MAX_WEIGHT_BITS}")
         last = self.ops[-1]
         if not getattr(last, "logits", False):
             raise InputError(f"layer {last.name}: last layer is {last.kind}, expected a dense layer with logits=True")
@@ -45,6 +63,13 @@ class Topology:
             raise InputError(f"layer {last.name}: {shapes[last.name][0]} outputs, expected {len(self.classes)}, one for each class name")
         if sum(isinstance(o, op.Thermometer) for o in self.ops) != 1:
             raise InputError(f"model {self.name}: more than one thermometer, expected one input")
+        seen = set()
+        for index, name in enumerate(self.classes):
+            if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > 100:
+                raise InputError(f"classes[{index}]: found {show(name)}, expected a name of 1 to 100 printable characters")
+            if name in seen:
+                raise InputError(f"classes[{index}]: {show(name)} is there twice, expected unique names")
+            seen.add(name)
         return shapes
 
     def __getitem__(self, name):
@@ -71,11 +96,11 @@ class Topology:
         found = {o.name: o.weight_shape(*self.input_shapes(o, shapes)) for o in self.ops}
         return {name: shape for name, shape in found.items() if shape is not None}
 
-    def threshold_shape(self, name):
+    def threshold_shape(self, name, shapes=None):
         """(channels,) for the ops that may have per-channel thresholds; None for the others."""
         layer = self[name]
         if layer.kind in ("conv", "depthwise", "gap") or (layer.kind == "dense" and not layer.logits):
-            return (self.shapes[name][0],)
+            return ((shapes or self.shapes)[name][0],)
         return None
 
     def weight_bits(self):
@@ -116,7 +141,7 @@ class Network:
             if name not in expected:
                 raise InputError(f"weights.{name}: no layer of that name has weights, expected {', '.join(expected)}")
         for name, array in self.thresholds.items():
-            shape = self.topology.threshold_shape(name) if name in self.topology else None
+            shape = self.topology.threshold_shape(name, shapes) if name in self.topology else None
             if shape is None:
                 raise InputError(f"thresholds.{name}: no layer of that name takes thresholds")
             if array.shape != shape or not np.issubdtype(array.dtype, np.integer):
@@ -125,8 +150,9 @@ class Network:
             limit = layer.fan_in(*self.topology.input_shapes(layer, shapes))
             if limit is None:  # gap: the sum over the map
                 limit = int(np.prod(self.topology.input_shapes(layer, shapes)[0][1:]))
-            if array.size and np.abs(array).max() > limit + 1:
-                raise InputError(f"thresholds.{name}: found {np.abs(array).max()}, expected at most fan-in + 1 = {limit + 1}")
+            for value in (int(array.min()), int(array.max())):
+                if abs(value) > limit + 1:
+                    raise InputError(f"thresholds.{name}: found {value}, expected at most fan-in + 1 = {limit + 1} either way")
         return shapes
 
     def threshold(self, name):

@@ -8,7 +8,7 @@ An op computes its own output shape and refuses inputs it cannot take; nothing e
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from ..errors import InputError
+from ..errors import InputError, show
 
 TYCC_LEVELS = 16
 TRGB_LEVELS = 85
@@ -221,27 +221,31 @@ class Shuffle(Op):
 KINDS = {cls.kind: cls for cls in (Thermometer, Conv, MaxPool, Gap, Depthwise, Dense, Duplicate, Concat, Slice, Shuffle)}
 
 
+NOUNS = {int: "an integer", bool: "True or False", str: "a string"}
+
+
 def from_dict(values, where="architecture"):
     """Inverse of `Op.to_dict`; every wrong key, type or kind is an InputError naming the field."""
     if not isinstance(values, dict):
         raise InputError(f"{where}: found {type(values).__name__}, expected a dict")
     values = dict(values)
     kind = values.pop("op", None)
-    if kind not in KINDS:
-        raise InputError(f"{where}: op is {kind!r}, expected one of {', '.join(KINDS)}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise InputError(f"{where}: op is {show(kind)}, expected one of {', '.join(KINDS)}")
     cls = KINDS[kind]
     known = {f.name: f for f in fields(cls)}
     for key in values:
         if key not in known:
-            raise InputError(f"{where}: unknown field {key!r} of {kind}, expected {', '.join(known)}")
-    if not isinstance(values.get("name"), str) or not values["name"].isidentifier():
-        raise InputError(f"{where}: name is {values.get('name')!r}, expected letters, digits and _, no digit first")
+            raise InputError(f"{where}: unknown field {show(key)} of {kind}, expected {', '.join(known)}")
+    name = values.get("name")
+    if not isinstance(name, str) or not (name.isascii() and name.isidentifier() and len(name) <= 64):
+        raise InputError(f"{where}: name is {show(name)}, expected at most 64 letters, digits and _, no digit first")
     inputs = values.get("inputs", [])
     if not isinstance(inputs, (list, tuple)) or not all(isinstance(i, str) for i in inputs):
-        raise InputError(f"{where}: inputs is {inputs!r}, expected a list of layer names")
+        raise InputError(f"{where}: inputs is {show(inputs)}, expected a list of layer names")
     values["inputs"] = tuple(inputs)
     for key, value in values.items():
         expected = known[key].type
         if expected in (int, bool, str) and type(value) is not expected:
-            raise InputError(f"{where}: {key} is {value!r}, expected {expected.__name__}")
+            raise InputError(f"{where}: {key} is {show(value)}, expected {NOUNS[expected]}")
     return cls(**values)

@@ -1,0 +1,234 @@
+"""Reading a checkpoint (docs/checkpoint.md) without torch, and without running anything that is in the file.
+
+torch.save writes a zip archive of stored entries: NAME/data.pkl, a pickle that refers to the tensors' memory, and
+NAME/data/KEY, that memory.  `_Machine` executes the few pickle operations such a file needs and knows a dozen names.
+"""
+
+import io
+import math
+import os
+import pickletools
+import zipfile
+from collections import OrderedDict
+
+import numpy as np
+
+from ..errors import InputError, show
+from . import plain
+
+FORMAT = "fbnn-hw checkpoint"
+MAX_BYTES = 2 ** 26
+"""Largest file read: twice the packed weights of the largest legal network."""
+
+LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
+STORAGES = {"ByteStorage": "u1", "CharStorage": "i1", "ShortStorage": "<i2", "IntStorage": "<i4", "LongStorage": "<i8", "BoolStorage": "?",
+            "HalfStorage": "<f2", "FloatStorage": "<f4", "DoubleStorage": "<f8", "BFloat16Storage": None}
+
+
+def to_plain(network):
+    """`Network` -> the dict that a checkpoint holds, arrays as numpy."""
+    return plain.to_plain(network, FORMAT)
+
+
+def from_plain(values, where):
+    """Inverse of `to_plain`; `where` (the file) begins every InputError."""
+    return plain.from_plain(values, FORMAT, where)
+
+
+def read(path):
+    """Checkpoint file -> `Network`.  Raises InputError on anything that is not one, naming the file and what is wrong."""
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_BYTES:
+                raise InputError(f"{path}: {size} bytes, expected at most {MAX_BYTES} in a checkpoint")
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise InputError(f"{path}: not found, expected a checkpoint") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: is a directory, expected a checkpoint file") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}), expected a checkpoint") from None
+    try:
+        content = _content(data)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return from_plain(content, path)
+
+
+def _content(data):
+    if not data:
+        raise InputError("file is empty, expected a checkpoint")
+    if data.startswith(LEGACY):
+        raise InputError("written by torch before 1.6 or in its legacy format, expected the zip format of torch.save")
+    if not data.startswith(b"PK\x03\x04"):
+        raise InputError(f"begins with {show(data[:4])}, expected a zip archive written by torch.save")
+    try:
+        return _unzip(data)
+    except InputError:
+        raise
+    except Exception as error:  # zipfile raises a dozen classes on damaged archives, and names no common one
+        raise InputError(f"damaged zip archive ({show(str(error)).strip(chr(39) + chr(34))}), expected one written by torch.save") from None
+
+
+def _unzip(data):
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = {}
+        for info in archive.infolist():
+            if info.filename in entries:
+                raise InputError(f"zip entry {show(info.filename)} is there twice, expected once")
+            if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size or info.flag_bits & 1:
+                raise InputError(f"zip entry {show(info.filename)} is compressed or encrypted, expected it stored as torch.save does")
+            entries[info.filename] = info
+        if sum(info.file_size for info in entries.values()) > len(data):
+            raise InputError(f"zip entries claim more bytes than the {len(data)} of the file")
+        roots = [name[:-len("data.pkl")] for name in entries if name.endswith("/data.pkl") and name.count("/") == 1]
+        if len(roots) != 1:
+            raise InputError(f"found {len(roots)} entries NAME/data.pkl in the zip archive, expected 1")
+        root, = roots
+
+        def load(name):
+            return archive.read(entries[root + name])
+
+        order = load("byteorder") if root + "byteorder" in entries else b"little"
+        if order != b"little":
+            raise InputError(f"byteorder is {show(order.decode('latin-1'))}, expected 'little'")
+        machine = _Machine(lambda key: load(f"data/{key}") if f"{root}data/{key}" in entries else None)
+        return machine.run(load("data.pkl"))
+
+
+class _Name:
+    """A name in the pickle's import list; never looked up."""
+
+    def __init__(self, module, name):
+        self.text = f"{module}.{name}"
+
+
+class _Storage:
+    def __init__(self, dtype, data):
+        self.dtype, self.data = dtype, data
+
+
+class _Machine:
+    """The subset of the pickle virtual machine that torch.save uses for plain values and tensors.
+
+    load_storage(key) -> bytes or None.  No object is built but None, bool, int, float, str, list, tuple, dict and array.
+    """
+
+    PUSH = {"BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE"}
+    CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+    EMPTY = {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_TUPLE": tuple}
+    TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+    TENSOR, ORDERED = "torch._utils._rebuild_tensor_v2", "collections.OrderedDict"
+
+    def __init__(self, load_storage):
+        self.load_storage = load_storage
+        self.stack, self.marks, self.memo, self.storages = [], [], {}, {}
+
+    def run(self, pickle):
+        try:
+            for opcode, argument, _ in pickletools.genops(pickle):
+                if opcode.name == "STOP":
+                    result, = self.stack
+                    return result
+                self.step(opcode.name, argument)
+        except InputError:
+            raise
+        except (ValueError, IndexError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            raise InputError(f"data.pkl is damaged ({type(error).__name__}), expected the pickle that torch.save writes") from None
+        raise InputError("data.pkl ends early, expected the pickle that torch.save writes")
+
+    def step(self, code, argument):
+        stack = self.stack
+        if code in self.PUSH:
+            stack.append(argument)
+        elif code in ("BINPUT", "LONG_BINPUT"):
+            self.memo[argument] = stack[-1]
+        elif code == "MEMOIZE":
+            self.memo[len(self.memo)] = stack[-1]
+        elif code in ("BINGET", "LONG_BINGET"):
+            stack.append(self.memo[argument])
+        elif code in self.CONSTANTS:
+            stack.append(self.CONSTANTS[code])
+        elif code in self.EMPTY:
+            stack.append(self.EMPTY[code]())
+        elif code == "MARK":
+            self.marks.append(len(stack))
+        elif code == "TUPLE":
+            stack.append(tuple(self.since_mark()))
+        elif code in self.TUPLES:
+            count = self.TUPLES[code]
+            self.stack[-count:] = [tuple(self.top(count))]
+        elif code in ("APPEND", "APPENDS"):
+            items = self.since_mark() if code == "APPENDS" else [stack.pop()]
+            self.top(1, list)[0].extend(items)
+        elif code in ("SETITEM", "SETITEMS"):
+            items = self.since_mark() if code == "SETITEMS" else [stack.pop() for _ in range(2)][::-1]
+            target = self.top(1, dict)[0]
+            for key, value in zip(items[::2], items[1::2], strict=True):
+                if type(key) is str and key in target:
+                    raise InputError(f"key {show(key)} is there twice, expected once")
+                target[key] = value
+        elif code == "GLOBAL":
+            stack.append(_Name(*argument.split(" ")))
+        elif code == "BINPERSID":
+            stack.append(self.storage(stack.pop()))
+        elif code == "REDUCE":
+            function, arguments = self.top(2)
+            stack[-2:] = [self.call(function, arguments)]
+        elif code not in ("PROTO", "FRAME"):
+            raise InputError(f"data.pkl uses the pickle operation {code}, expected plain values and tensors alone; nothing was executed")
+
+    def top(self, count, kind=object):
+        items = self.stack[-count:]
+        if len(items) != count or not all(isinstance(i, kind) for i in items) or (self.marks and len(self.stack) - count < self.marks[-1]):
+            raise ValueError
+        return items
+
+    def since_mark(self):
+        start = self.marks.pop()
+        items = self.stack[start:]
+        del self.stack[start:]
+        return items
+
+    def call(self, function, arguments):
+        name = function.text if isinstance(function, _Name) else type(function).__name__
+        if name == self.ORDERED and arguments == ():
+            return OrderedDict()
+        if name == self.TENSOR:
+            return self.tensor(*arguments)
+        raise InputError(f"data.pkl calls {show(name)}, expected plain values and tensors alone; nothing was executed")
+
+    def storage(self, persistent):
+        kind, name, key, _, count = persistent
+        names = {f"torch.{storage}": storage for storage in STORAGES}
+        if kind != "storage" or not isinstance(name, _Name) or name.text not in names:
+            found = name.text if isinstance(name, _Name) else name
+            raise InputError(f"data.pkl holds a tensor in {show(found)}, expected one of {', '.join(STORAGES)}")
+        if type(key) is not str or type(count) is not int:
+            raise ValueError
+        if key not in self.storages:
+            self.storages[key] = self.load_storage(key)
+        data = self.storages[key]
+        if data is None:
+            raise InputError(f"data/{show(key)}: missing in the zip archive, expected {count} elements")
+        if STORAGES[names[name.text]] is None:
+            raise InputError(f"data/{show(key)}: found a tensor of {name.text}, expected uint8 or int32")
+        dtype = np.dtype(STORAGES[names[name.text]])
+        if count < 0 or len(data) != count * dtype.itemsize:
+            raise InputError(f"data/{show(key)}: {len(data)} bytes, expected {count * dtype.itemsize}")
+        return _Storage(dtype, data)
+
+    def tensor(self, storage, offset, size, stride, requires_grad, hooks, *metadata):
+        """A view of the storage: nothing is allocated, however large the tensor claims to be."""
+        numbers = (offset, *size, *stride)
+        if not isinstance(storage, _Storage) or len(size) != len(stride) or len(size) > 8 or any(type(n) is not int or n < 0 for n in numbers):
+            raise ValueError
+        count = len(storage.data) // storage.dtype.itemsize
+        last = offset + sum((n - 1) * s for n, s in zip(size, stride)) if all(size) else -1
+        if last >= count or math.prod(size) >= 2 ** 62:
+            raise InputError(f"data.pkl: a tensor of size {show(size)} reaches beyond its storage of {count} elements")
+        whole = np.frombuffer(storage.data, storage.dtype)
+        if not all(size):
+            return np.zeros(size if max(size) < 2 ** 31 else (0,), storage.dtype)
+        return np.lib.stride_tricks.as_strided(whole[offset:], size, [s * storage.dtype.itemsize for s in stride], writeable=False)

@@ -1,0 +1,162 @@
+"""A network as plain values: the content that the checkpoint (`checkpoint`) and the IR file (`file`) share.
+
+    {"format": str, "version": 1, "name": str, "architecture": [dict], "classes": [str],
+     "weights": {layer: packed bits, uint8 (ceil(n / 8),)}, "thresholds": {layer: int32 (channels,)}, "training": {...}}
+
+The last two keys are left out where they are empty.
+"""
+
+import math
+
+import numpy as np
+
+from .. import bits
+from ..errors import InputError, show
+from . import ops
+from .network import MAX_CHANNELS, MAX_LAYERS, Network, Topology
+
+VERSION = 1
+REQUIRED = ("format", "version", "name", "architecture", "classes", "weights")
+OPTIONAL = ("thresholds", "training")
+MAX_DEPTH = 16
+MAX_VALUES = 1_000_000
+MAX_TEXT = 100_000
+
+
+def to_plain(network, file_format):
+    """`Network` -> dict as above, arrays as numpy; the network is verified first."""
+    network.verify()
+    topology = network.topology
+    values = {
+        "format": file_format, "version": VERSION, "name": topology.name, "architecture": [o.to_dict() for o in topology.ops],
+        "classes": list(topology.classes), "weights": {name: bits.pack(network.weights[name]) for name in topology.weight_shapes()}}
+    if network.thresholds:
+        values["thresholds"] = {o.name: network.thresholds[o.name].astype(np.int32) for o in topology.ops if o.name in network.thresholds}
+    if network.training:
+        values["training"] = plain_tree(network.training, "training")
+    return values
+
+
+def from_plain(values, file_format, where):
+    """Inverse of `to_plain`.  Raises InputError, `where` first, then the field, what was found and what was expected."""
+    try:
+        return _from_plain(values, file_format)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _from_plain(values, file_format):
+    if not isinstance(values, dict):
+        raise InputError(f"found {_noun(values)}, expected a dict with {', '.join(REQUIRED)}")
+    for key, expected in (("format", file_format), ("version", VERSION)):
+        if key not in values:
+            raise InputError(f"{key} is missing, expected {expected!r}")
+        if type(values[key]) is not type(expected) or values[key] != expected:
+            raise InputError(f"{key} is {show(values[key])}, expected {expected!r}")
+    values = plain_tree(values, "")
+    for key in REQUIRED:
+        if key not in values:
+            raise InputError(f"{key} is missing, expected {', '.join(REQUIRED)}")
+    for key in values:
+        if key not in REQUIRED + OPTIONAL:
+            raise InputError(f"unknown field {show(key)}, expected {', '.join(REQUIRED + OPTIONAL)}")
+    for key, kind in (("name", str), ("architecture", list), ("classes", list), ("weights", dict), ("thresholds", dict), ("training", dict)):
+        if key in values and not isinstance(values[key], kind):
+            raise InputError(f"{key}: found {_noun(values[key])}, expected a {kind.__name__}")
+    if len(values["architecture"]) > MAX_LAYERS:
+        raise InputError(f"architecture: {len(values['architecture'])} layers, expected at most {MAX_LAYERS}")
+    layers = tuple(ops.from_dict(layer, f"architecture[{index}]") for index, layer in enumerate(values["architecture"]))
+    topology = Topology(values["name"], layers, tuple(values["classes"]))
+    topology.verify()
+    weights = _weights(values["weights"], topology)
+    thresholds = {}
+    for name, array in values.get("thresholds", {}).items():
+        array = _array(array, f"thresholds.{_label(name)}", np.int32)
+        if array.size > MAX_CHANNELS:  # before the copy: a tensor of stride 0 may claim any size
+            raise InputError(f"thresholds.{_label(name)}: {array.size} values, expected one for each channel")
+        thresholds[name] = array.copy()
+    network = Network(topology, weights, thresholds, values.get("training", {}))
+    network.verify()
+    return network
+
+
+def _weights(packed, topology):
+    weights = {}
+    for name, shape in topology.weight_shapes().items():
+        where = f"weights.{name}"
+        if name not in packed:
+            raise InputError(f"{where}: missing, expected the packed bits of shape {shape}")
+        array = _array(packed[name], where, np.uint8)
+        count = math.prod(shape)
+        if array.size != (count + 7) // 8:
+            raise InputError(f"{where}: {array.size} bytes, expected {(count + 7) // 8} for shape {shape}")
+        if count % 8 and array[-1] >> count % 8:
+            raise InputError(f"{where}: last byte is {array[-1]}, expected 0 in its {8 - count % 8} fill bits")
+        weights[name] = bits.unpack(array, shape)
+    for name in packed:
+        if name not in weights:
+            raise InputError(f"weights.{_label(name)}: no layer of that name has weights, expected {', '.join(weights)}")
+    return weights
+
+
+def _array(value, where, dtype):
+    """`value` if it is a vector of `dtype`."""
+    dtype = np.dtype(dtype)
+    if not isinstance(value, np.ndarray):
+        raise InputError(f"{where}: found {_noun(value)}, expected a tensor of {dtype}")
+    if value.dtype != dtype or value.ndim != 1:
+        raise InputError(f"{where}: found {value.dtype} {value.shape}, expected {dtype} with one dimension")
+    return value
+
+
+def plain_tree(value, where):
+    """A copy of `value` with tuples as lists.  Raises InputError naming the field of anything that is not None, bool, int (64
+    bits), finite float, str, list, tuple, dict with str keys or array, and of what is nested or repeated without end."""
+    left = MAX_VALUES
+
+    def copy(value, where, depth):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise InputError(f"more than {MAX_VALUES} values, expected a network")
+        here = where or "content"
+        if depth > MAX_DEPTH:
+            raise InputError(f"{here.split('.')[0].split('[')[0]}: nested more than {MAX_DEPTH} deep, expected less")
+        if value is None or type(value) is bool:
+            return value
+        if isinstance(value, np.ndarray) and where.startswith(("weights.", "thresholds.")):
+            return value
+        if type(value) is int:
+            if not -2 ** 63 <= value < 2 ** 63:
+                raise InputError(f"{here}: found an integer of {value.bit_length()} bits, expected at most 64")
+            return value
+        if type(value) is float:
+            if not math.isfinite(value):
+                raise InputError(f"{here}: found {value}, expected a finite number")
+            return value
+        if type(value) is str:
+            if len(value) > MAX_TEXT:
+                raise InputError(f"{here}: text of {len(value)} characters, expected at most {MAX_TEXT}")
+            if any("\ud800" <= c <= "\udfff" for c in value):
+                raise InputError(f"{here}: found {show(value)}, expected valid Unicode")
+            return value
+        if isinstance(value, (list, tuple)):
+            return [copy(v, f"{where}[{i}]", depth + 1) for i, v in enumerate(value)]
+        if isinstance(value, dict):
+            for key in value:
+                if type(key) is not str:
+                    raise InputError(f"{here}: key {show(key)} is {_noun(key)}, expected a string")
+                copy(key, f"{here}, a key", depth)
+            return {k: copy(v, f"{where}.{_label(k)}" if where else _label(k), depth + 1) for k, v in value.items()}
+        raise InputError(f"{here}: found {_noun(value)}, expected plain values")
+
+    return copy(value, where, 0)
+
+
+def _label(key):
+    return key if key.isidentifier() and len(key) <= 64 else show(key)
+
+
+def _noun(value):
+    nouns = {type(None): "nothing", bool: "True or False", int: "an integer", float: "a number", str: "text", np.ndarray: "a tensor"}
+    return nouns.get(type(value), f"a {type(value).__name__}")
