@@ -132,7 +132,8 @@ def _number(text, kind, legal, expected):
 
 
 def add_model(parser):
-    parser.add_argument("--model", required=True, metavar="NAME.pt", help="a checkpoint: a path, or the name of a shipped one such as 3mb.pt")
+    parser.add_argument("--model", required=True, metavar="NAME.pt",
+                        help="a checkpoint: a path, or the name of a shipped one such as 3mb.pt")
 
 
 def add_data(parser, required=False):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import InputError
 
-ORDERS = {False: "C", True: "F", 0: "C", 1: "F"}
+ORDERS = {0: "C", 1: "F"}
 
 
 class _Ndarray:
@@ -43,6 +43,10 @@ class _Dtype:
 
 def _text(value):
     return value.decode("ascii") if isinstance(value, bytes) else value
+
+
+def _key(value):
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def _reconstruct(kind, shape, typecode):
@@ -88,8 +92,7 @@ def loads(data, where):
         found = _Unpickler(io.BytesIO(data), encoding="bytes").load()
         if not isinstance(found, dict):
             raise pickle.UnpicklingError(f"it holds {type(found).__name__}")
-        return {key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key): value.array() if isinstance(value, _Ndarray) else value
-                for key, value in found.items()}
+        return {_key(key): value.array() if isinstance(value, _Ndarray) else value for key, value in found.items()}
     except Exception as error:  # a damaged pickle may raise anything
         reason = str(error).split("\n")[0] or type(error).__name__
         raise InputError(f"{where}: damaged or not a data set's pickle ({reason}), expected a dict of numpy arrays and lists") from None

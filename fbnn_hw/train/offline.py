@@ -7,7 +7,8 @@ interrupted and resumed gives the very numbers of one that was not.
 import math
 import signal
 import time
-from dataclasses import asdict, dataclass, replace
+import zlib
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -15,40 +16,10 @@ import torch.nn.functional as F
 
 from ..data.augment import augment
 from ..errors import InputError, UsageError
+from .config import TrainConfig
 
 STATE_FORMAT = "fbnn-hw training state"
 STATE_VERSION = 1
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """epochs, batch: counts.  lr: initial rate of Adam.  schedule: "plateau" or "cosine".  patience: epochs without a better
-    validation accuracy before the run stops (0: never).  validation: share of the training set kept for validation.
-    K, c, limit: see `fbnn_hw.nn.network.FBNN`."""
-
-    epochs: int = 100
-    batch: int = 64
-    lr: float = 1e-4
-    schedule: str = "plateau"
-    patience: int = 20
-    validation: float = 0.1
-    augment: bool = True
-    seed: int = 0
-    K: float = 1.0
-    c: float = 5.0
-    limit: float = 1.0
-
-    def verify(self):
-        for condition, flag, expected in (
-                (self.epochs >= 1, "epochs", "at least 1"), (self.batch >= 1, "batch", "at least 1"),
-                (0 < self.lr < math.inf, "lr", "a positive number"), (self.schedule in ("plateau", "cosine"), "schedule", "plateau or cosine"),
-                (self.patience >= 0, "patience", "0 or more"), (0 <= self.validation < 1, "validation", "0 <= share < 1"),
-                (0 < self.K < math.inf, "K", "a positive number"), (0 < self.c < math.inf, "c", "a positive number"),
-                (0 < self.limit < math.inf, "limit", "a positive number")):
-            if not condition:
-                raise UsageError(f"--{flag} {getattr(self, flag)}: expected {expected}")
-        if self.validation == 0 and (self.schedule == "plateau" or self.patience):
-            raise UsageError("--validation 0: plateau and --patience need a validation split; use --schedule cosine --patience 0")
 
 
 def split(count, share, seed):
@@ -103,14 +74,15 @@ class Trainer:
         else:
             self.scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(self.optimizer, factor=0.5, patience=5)
         self.generator = torch.Generator().manual_seed(config.seed)
+        self.data = {"images": len(labels), "crc32": zlib.crc32(images.cpu().contiguous().numpy(), zlib.crc32(labels.cpu().numpy()))}
         self.epoch, self.step, self.order, self.sums = 0, 0, None, [0.0, 0, 0.0]
         self.history, self.best, self.best_accuracy, self.best_epoch = [], None, -1.0, 0
         self._stop = False
 
     def state(self):
-        return {"format": STATE_FORMAT, "version": STATE_VERSION, "config": asdict(self.config), "model": self.model.state_dict(),
-                "optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict(), "rng": self.generator.get_state(),
-                "epoch": self.epoch, "step": self.step, "order": self.order, "sums": self.sums, "history": self.history,
+        return {"format": STATE_FORMAT, "version": STATE_VERSION, "config": asdict(self.config), "data": self.data,
+                "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict(),
+                "rng": self.generator.get_state(), "epoch": self.epoch, "step": self.step, "order": self.order, "sums": self.sums, "history": self.history,
                 "best": self.best, "best_accuracy": self.best_accuracy, "best_epoch": self.best_epoch}
 
     def save(self):
@@ -132,14 +104,21 @@ class Trainer:
             raise InputError(f"{self.state_path}: not a training state ({str(error).splitlines()[0]}); start without --resume") from None
         if not isinstance(state, dict) or state.get("format") != STATE_FORMAT or state.get("version") != STATE_VERSION:
             raise InputError(f"{self.state_path}: found another kind of file or version, expected {STATE_FORMAT} {STATE_VERSION}")
+        try:
+            self._take_up(state)
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise InputError(f"{self.state_path}: damaged training state ({type(error).__name__} in it); start without --resume") from None
+
+    def _take_up(self, state):
         saved = TrainConfig(**state["config"])
         allowed = replace(saved, epochs=self.config.epochs) if self.config.schedule == "plateau" else saved
         if allowed != self.config:
             changed = [k for k, v in asdict(self.config).items() if asdict(allowed)[k] != v]
             raise UsageError(f"{self.state_path}: was started with other values of {', '.join(changed)}; resume with the same flags")
+        if state.get("data", self.data) != self.data:  # the first states of version 1 lack it
+            raise UsageError(f"{self.state_path}: was started on other images or labels; resume with the same --data and --classes")
         shapes = {k: tuple(v.shape) for k, v in self.model.state_dict().items()}
-        found = {k: tuple(v.shape) for k, v in state["model"].items()}
-        if shapes != found:
+        if shapes != {k: tuple(v.shape) for k, v in state["model"].items()}:
             raise InputError(f"{self.state_path}: state of another model, expected one with the layers of {self.model.topology.name}")
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
@@ -176,7 +155,8 @@ class Trainer:
         if self.order is None:
             self.order = torch.randperm(len(self.labels), generator=self.generator)
         self.model.train()
-        for step in self.progress(range(self.step, self.steps), desc=f"epoch {self.epoch + 1}/{self.config.epochs}", initial=self.step, total=self.steps):
+        name = f"epoch {self.epoch + 1}/{self.config.epochs}"
+        for step in self.progress(range(self.step, self.steps), desc=name, initial=self.step, total=self.steps):
             if self._stop:
                 self.save()
                 raise Interrupted(self.state_path)

@@ -1,0 +1,93 @@
+"""`fbnn-hw evaluate`: accuracy of a checkpoint on a data set."""
+
+import time
+
+import numpy as np
+
+from ..errors import InputError
+from . import common
+
+SUMMARY = "accuracy, recall of each class and dispersion of a checkpoint on a data set's test split"
+EXAMPLES = (
+    ("fbnn-hw evaluate --model 0.5mb.pt --data cifar10", "all 10,000 test images, and whether the accuracy stated in the file is reproduced"),
+    ("fbnn-hw evaluate --model 3mb.pt --data fixture --backend reference --json", "the 300 images that ship with the package, in integers"),
+)
+
+
+def arguments(parser):
+    common.add_model(parser)
+    common.add_data(parser, required=True)
+    common.add_backend(parser, "torch")
+    parser.add_argument("--images", type=common.count, metavar="N", help="the first N images alone")
+    common.add_threads(parser)
+
+
+def match_classes(images, network, where):
+    """`images` with the labels of the network's classes: by name where any name is known, else by number; and a note or None."""
+    classes = network.topology.classes
+    shared = [name for name in classes if name in images.classes]
+    if shared:
+        if len(shared) == len(classes) == len(images.classes):
+            return images.select(classes), None
+        number = {images.classes.index(name): classes.index(name) for name in shared}
+        kept = np.isin(images.labels, list(number))
+        labels = np.array([number[label] for label in images.labels[kept]], np.int64)
+        return (type(images)(images.images[kept], labels, classes, images.source),
+                f"{int(kept.sum())} of {len(kept)} images are of the {len(shared)} classes that the model and the data set share")
+    if len(classes) == len(images.classes):
+        return type(images)(images.images, images.labels, classes, images.source), "the class names differ, so classes are taken by number"
+    raise InputError(f"{where}: has the {len(classes)} classes {', '.join(classes[:3])}..., none of them in the data set's "
+                     f"{', '.join(images.classes[:3])}...; expected a model trained on this data set")
+
+
+def scores(labels, found, classes):
+    """(correct, recall of each class or None where it has no image, dispersion = standard deviation of the recalls)."""
+    recalls = [float((found[labels == i] == i).mean()) if (labels == i).any() else None for i in range(len(classes))]
+    return int((found == labels).sum()), recalls, float(np.std([r for r in recalls if r is not None]))
+
+
+def run(args, out):
+    path, network = common.checkpoint(args.model)
+    images = common.dataset(args, out)
+    size = network.topology.image_size
+    if images.images.shape[-1] != size:
+        raise InputError(f"{path}: takes images of {size}x{size}, {args.data} has {images.images.shape[-1]}x{images.images.shape[-1]}; "
+                         f"expected a model trained on this data set")
+    images, note = match_classes(images, network, path)
+    if note:
+        out.note(note)
+    images = images.first(args.images)
+    common.set_threads(args)
+
+    from ..reference import inference
+
+    start = time.monotonic()
+    logits, _ = common.integer_logits(network, images.images, args.backend, out)
+    seconds = time.monotonic() - start
+    correct, recalls, dispersion = scores(images.labels, inference.classify(logits), images.classes)
+    count = len(images.labels)
+    result = {
+        "model": path, "name": network.topology.name, "data": args.data, "backend": args.backend, "images": count, "correct": correct,
+        "accuracy": correct / count, "recall": dict(zip(images.classes, recalls)), "dispersion": dispersion,
+        "images_per_second": round(count / seconds, 1), **reproduction(network.training, args.data, correct, count)}
+    out.text(*common.table([(name, "no image" if r is None else f"{r:.2%}") for name, r in zip(images.classes, recalls)], ("class", "recall")),
+             "", f"accuracy   {correct / count:.2%} ({correct} of {count} images)",
+             f"dispersion {dispersion:.4f} (standard deviation of the recalls)",
+             f"speed      {count / seconds:.1f} images/s, {args.backend}")
+    if result["reproduces"] is not None:
+        stated = f"stated in the file: {result['stated_accuracy']:.2%} on {result['stated_images']} images"
+        out.text(f"{stated}; {'reproduced' if result['reproduces'] else 'NOT reproduced'}")
+    elif result["stated_accuracy"] is not None:
+        out.text(f"stated in the file: {result['stated_accuracy']:.2%} on {result['stated_images']} test images of {result['stated_data']}; "
+                 f"not compared, for these are other images")
+    out.result(result)
+
+
+def reproduction(training, data, correct, count):
+    """What the file states, and whether this run reproduces it: None where it states nothing or speaks of other images."""
+    stated, images, stated_data = (training.get(key) for key in ("test_accuracy", "test_images", "data"))
+    if not isinstance(stated, float | int) or type(images) is not int:
+        return {"stated_accuracy": None, "stated_images": None, "stated_data": None, "reproduces": None}
+    same = stated_data == data and images == count
+    return {"stated_accuracy": stated, "stated_images": images, "stated_data": stated_data,
+            "reproduces": round(stated * images) == correct if same else None}

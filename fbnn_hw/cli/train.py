@@ -1,0 +1,148 @@
+"""`fbnn-hw train`: a model trained on a data set, as a checkpoint."""
+
+import json
+import shlex
+from dataclasses import fields
+from pathlib import Path
+
+from ..errors import UsageError
+from ..nn.models import MODELS
+from ..train.config import TrainConfig
+from . import common
+
+SUMMARY = "train a model on a data set and write a checkpoint"
+EXAMPLES = (
+    ("fbnn-hw train --model 0.5mb --data cifar10 --epochs 40 --lr 1e-3 --schedule cosine --patience 0 --c 1 --out mine.pt",
+     "train on CIFAR-10; writes mine.pt, mine.result.json and mine.state"),
+    ("fbnn-hw train --model 0.5mb --data cifar10 --epochs 40 --lr 1e-3 --schedule cosine --patience 0 --c 1 --out mine.pt --resume",
+     "go on after Ctrl-C or a crash, with the numbers of a run that was never interrupted"),
+)
+HELP = {
+    "epochs": (common.count, "at most this many passes over the training set"),
+    "batch": (common.count, "images in a step"),
+    "lr": (common.positive, "rate of Adam at the start"),
+    "schedule": (str, "of the rate: plateau halves it when the validation loss stalls, cosine ends at 0"),
+    "patience": (common.natural, "stop after so many epochs without a better validation accuracy; 0: never"),
+    "validation": (common.share, "share of the training set kept for validation"),
+    "seed": (int, "of weights, split, order and augmentation"),
+    "K": (common.positive, "scale of the layers, K / sqrt(fan-in)"),
+    "c": (common.positive, "constant of the logits' scale, 1 / sqrt(c * fan-in * classes)"),
+    "limit": (common.positive, "width of the straight-through estimator"),
+}
+
+
+def arguments(parser):
+    parser.add_argument("--model", required=True, choices=list(MODELS), metavar="NAME", help=f"architecture: {', '.join(MODELS)}")
+    common.add_data(parser, required=True)
+    parser.add_argument("--classes", metavar="A,B,...", help="train on these classes alone, by name, in this order")
+    parser.add_argument("--out", metavar="FILE.pt", help="checkpoint to write at each better epoch (default: MODEL-DATA.pt)")
+    parser.add_argument("--state", metavar="FILE", help="training state, to go on from (default: beside the checkpoint, .state)")
+    parser.add_argument("--resume", action="store_true", help="go on from the state")
+    parser.add_argument("--restart", action="store_true", help="start again though there is a state, and replace it")
+    recipe = parser.add_argument_group("recipe")
+    for field in fields(TrainConfig):
+        if field.name == "augment":
+            recipe.add_argument("--no-augment", dest="augment", action="store_false", help="no flip, translation and contrast")
+            continue
+        kind, text = HELP[field.name]
+        choices = {"choices": ("plateau", "cosine")} if field.name == "schedule" else {"metavar": "N" if field.type is int else "X"}
+        recipe.add_argument(f"--{field.name}", type=kind, default=field.default, help=f"{text} (default: {field.default})", **choices)
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU where there is one (default: auto)")
+    common.add_threads(parser)
+
+
+def paths(args):
+    """(checkpoint, state, result) of the run; raises UsageError where a state is in the way or missing."""
+    out = Path(args.out or f"{args.model}-{args.data}.pt")
+    if out.suffix != ".pt":
+        raise UsageError(f"--out {out}: expected a name that ends in .pt")
+    state = Path(args.state) if args.state else out.with_suffix(".state")
+    if args.resume and args.restart:
+        raise UsageError("--resume and --restart: expected one of them")
+    if state.exists() and not (args.resume or args.restart):
+        raise UsageError(f"{state}: there is a state of an earlier run; --resume goes on from it, --restart replaces it")
+    for path in (out, state):
+        if path.is_dir():
+            raise UsageError(f"{path}: is a directory, expected a file name")
+    return out, state, out.with_suffix(".result.json")
+
+
+def run(args, out):
+    config = TrainConfig(**{field.name: getattr(args, field.name) for field in fields(TrainConfig)})
+    config.verify()
+    checkpoint_path, state_path, result_path = paths(args)
+
+    from ..data.datasets import DATASETS
+
+    train = common.dataset(args, out, "train")
+    test = None if DATASETS[args.data].overlap else common.dataset(args, out, "test")
+    if args.classes:
+        chosen = [name.strip() for name in args.classes.split(",")]
+        train, test = train.select(chosen), test and test.select(chosen)
+
+    import torch
+
+    from ..nn import checkpoint
+    from ..nn.models import build
+    from ..nn.network import FBNN
+    from ..train import record
+    from ..train.offline import Interrupted, Trainer
+
+    if args.device == "cuda" and not torch.cuda.is_available():
+        raise UsageError("--device cuda: torch finds no GPU here, expected one; use --device cpu")
+    device = "cuda" if args.device != "cpu" and torch.cuda.is_available() else "cpu"
+    common.set_threads(args)
+    torch.manual_seed(config.seed)
+    model = FBNN(build(args.model, train.classes, size=train.images.shape[-1]), K=config.K, c=config.c, limit=config.limit).to(device)
+    meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": args.data}
+
+    def write(score=None):
+        network = record.network(trainer, meta, score)
+        checkpoint.save(checkpoint_path, network)
+        return network
+
+    def report(epoch):
+        better = trainer.best_epoch == epoch["epoch"]
+        if better:
+            write()
+        write_result(result_path, {"checkpoint": checkpoint_path.name, "training": record.describe(trainer, meta), "history": trainer.history})
+        out.text(f"epoch {epoch['epoch']}/{config.epochs}: loss {epoch['train_loss']:.4f}, training {epoch['train_accuracy']:.2%}, "
+                 f"validation {epoch['validation_accuracy']:.2%}{' (best, written)' if better else ''}, {epoch['seconds']:.1f} s")
+
+    trainer = Trainer(model, torch.from_numpy(train.images), torch.from_numpy(train.labels), config, state_path, report=report,
+                      progress=out.progress)
+    if args.resume:
+        trainer.resume()
+        out.note(f"goes on from {state_path}: epoch {trainer.epoch + 1}, step {trainer.step} of {trainer.steps}")
+    try:
+        trainer.run()
+    except Interrupted:
+        again = [word for word in args.argv if word not in ("--resume", "--restart")]
+        out.error(f"interrupted in epoch {trainer.epoch + 1}, step {trainer.step} of {trainer.steps}; state saved in {state_path}; "
+                  f"go on with: {shlex.join(['fbnn-hw', *again, '--resume'])}", 130)
+        return 130
+    score = None
+    if test is None:
+        out.note(f"--data {args.data} has no test split of its own, so the checkpoint states no test accuracy")
+    else:
+        score = record.test_score(trainer, torch.from_numpy(test.images), torch.from_numpy(test.labels), out.progress)
+    network = write(score)
+    result = {"checkpoint": checkpoint_path.name, "training": network.training, "history": trainer.history}
+    write_result(result_path, result)
+    out.text(*summary(network.training), f"written: {checkpoint_path}, {result_path}; state: {state_path}")
+    out.result({**result, "checkpoint": checkpoint_path, "result": result_path, "state": state_path})
+
+
+def summary(training):
+    """Lines on a finished training."""
+    validation = training["validation_accuracy"]
+    yield f"best epoch {training['best_epoch']} of {training['epochs']}" + ("" if validation is None else f", validation {validation:.2%}")
+    if training["test_accuracy"] is not None:
+        yield f"test accuracy {training['test_accuracy']:.2%} on {training['test_images']} images"
+
+
+def write_result(path, values):
+    """JSON, whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(json.dumps(common.plain(values), indent=1, allow_nan=False) + "\n")
+    partial.replace(path)

@@ -1,0 +1,38 @@
+"""The choices of a training run.  No torch here: the command line reads the defaults."""
+
+import math
+from dataclasses import dataclass
+
+from ..errors import UsageError
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """epochs, batch: counts.  lr: initial rate of Adam.  schedule: "plateau" or "cosine".  patience: epochs without a better
+    validation accuracy before the run stops (0: never).  validation: share of the training set kept for validation.
+    K, c, limit: see `fbnn_hw.nn.network.FBNN`."""
+
+    epochs: int = 100
+    batch: int = 64
+    lr: float = 1e-4
+    schedule: str = "plateau"
+    patience: int = 20
+    validation: float = 0.1
+    augment: bool = True
+    seed: int = 0
+    K: float = 1.0
+    c: float = 5.0
+    limit: float = 1.0
+
+    def verify(self):
+        for condition, flag, expected in (
+                (self.epochs >= 1, "epochs", "at least 1"), (self.batch >= 1, "batch", "at least 1"),
+                (0 < self.lr < math.inf, "lr", "a positive number"),
+                (self.schedule in ("plateau", "cosine"), "schedule", "plateau or cosine"),
+                (self.patience >= 0, "patience", "0 or more"), (0 <= self.validation < 1, "validation", "0 <= share < 1"),
+                (0 < self.K < math.inf, "K", "a positive number"), (0 < self.c < math.inf, "c", "a positive number"),
+                (0 < self.limit < math.inf, "limit", "a positive number")):
+            if not condition:
+                raise UsageError(f"--{flag} {getattr(self, flag)}: expected {expected}")
+        if self.validation == 0 and (self.schedule == "plateau" or self.patience):
+            raise UsageError("--validation 0: plateau and --patience need a validation split; use --schedule cosine --patience 0")

@@ -1,0 +1,76 @@
+"""A trained `Trainer` as a checkpoint: the weights of its best epoch and a record of how they came about."""
+
+import math
+import platform
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from ..nn.network import export
+from .offline import predict
+
+
+def hardware(device="cpu"):
+    """What the run ran on, in words: the GPU's name, or the CPU's."""
+    if torch.device(device).type == "cuda":
+        return torch.cuda.get_device_name(device)
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def describe(trainer, meta=None, test=None):
+    """The training record, plain values alone.
+
+    meta: what the trainer cannot know: `command`, `data` and so on; its keys come first and win.
+    test: (correct, images) of the best epoch on images that took no part in the training.
+    """
+    last = trainer.history[-1] if trainer.history else None
+    record = {
+        **(meta or {}), "epochs": trainer.epoch, "best_epoch": trainer.best_epoch,
+        "finished": bool(trainer.epoch >= trainer.config.epochs or trainer._finished()),
+        "train_accuracy": last and last["train_accuracy"],
+        "validation_accuracy": trainer.best_accuracy if len(trainer.held_labels) else None, "validation_images": len(trainer.held_labels),
+        "test_accuracy": test[0] / test[1] if test else None, "test_images": test[1] if test else 0,
+        "train_images": len(trainer.labels), "seconds": round(sum(epoch["seconds"] for epoch in trainer.history), 1),
+        "hardware": hardware(trainer.device), "device": trainer.device.type, "threads": torch.get_num_threads(),
+        "torch": str(torch.__version__), "seed": trainer.config.seed, "config": asdict(trainer.config), **(meta or {})}
+    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in record.items()}
+
+
+def network(trainer, meta=None, test=None):
+    """`Network` of the best epoch so far, with `describe`'s record; the trainer goes on as if nothing had been asked.
+
+    Works between epochs and on a trainer that has just resumed, so that a state alone gives a checkpoint.
+    """
+    with best(trainer) as model:
+        return export(model, describe(trainer, meta, test))
+
+
+def test_score(trainer, images, labels, progress=lambda iterable, **kw: iterable):
+    """(correct, images) of the best epoch; images uint8 tensor (N, 3, S, S), labels int64 (N,).  Ties go to the lowest class."""
+    with best(trainer) as model:
+        logits = predict(model, images, progress=progress)
+    return int((logits.argmax(1) == labels).sum()), len(labels)
+
+
+class best:
+    """Context: the trainer's model with the weights of the best epoch."""
+
+    def __init__(self, trainer):
+        self.trainer = trainer
+
+    def __enter__(self):
+        model = self.trainer.model
+        self.now = {k: v.detach().clone() for k, v in model.state_dict().items()}
+        if self.trainer.best is not None:
+            model.load_state_dict(self.trainer.best)
+        self.training = model.training
+        return model.eval()
+
+    def __exit__(self, *error):
+        self.trainer.model.load_state_dict(self.now)
+        self.trainer.model.train(self.training)
