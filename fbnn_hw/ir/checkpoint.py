@@ -222,7 +222,9 @@ class _Machine:
     def tensor(self, storage, offset, size, stride, requires_grad, hooks, *metadata):
         """A view of the storage: nothing is allocated, however large the tensor claims to be."""
         numbers = (offset, *size, *stride)
-        if not isinstance(storage, _Storage) or len(size) != len(stride) or len(size) > 8 or any(type(n) is not int or n < 0 for n in numbers):
+        if not isinstance(storage, _Storage) or len(size) != len(stride) or len(size) > 8:
+            raise ValueError
+        if any(type(n) is not int or n < 0 for n in numbers):
             raise ValueError
         count = len(storage.data) // storage.dtype.itemsize
         last = offset + sum((n - 1) * s for n, s in zip(size, stride)) if all(size) else -1

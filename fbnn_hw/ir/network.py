@@ -33,7 +33,8 @@ class Topology:
     def verify(self):
         """Check names, order, arities, shapes, sizes and the two ends; returns {op name: output shape}."""
         if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", self.name):
-            raise InputError(f"name: found {show(self.name)}, expected 1 to 64 letters, digits, '.', '_' and '-', not '.', '_' or '-' first")
+            raise InputError(
+                f"name: found {show(self.name)}, expected 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first")
         if len(self.ops) > MAX_LAYERS:
             raise InputError(f"model {self.name}: {len(self.ops)} layers, expected at most {MAX_LAYERS}")
         if not self.ops or not isinstance(self.ops[0], op.Thermometer):
@@ -163,6 +164,6 @@ class Network:
     def bits(self):
         """Size of the model in bits: weights, and thresholds where there are any (at the width their range needs)."""
         total = self.topology.weight_bits()
-        for name, array in self.thresholds.items():
+        for array in self.thresholds.values():
             total += array.size * (int(np.abs(array).max()).bit_length() + 1)
         return total

@@ -60,7 +60,8 @@ def _from_plain(values, file_format):
     for key in values:
         if key not in REQUIRED + OPTIONAL:
             raise InputError(f"unknown field {show(key)}, expected {', '.join(REQUIRED + OPTIONAL)}")
-    for key, kind in (("name", str), ("architecture", list), ("classes", list), ("weights", dict), ("thresholds", dict), ("training", dict)):
+    kinds = {"name": str, "architecture": list, "classes": list, "weights": dict, "thresholds": dict, "training": dict}
+    for key, kind in kinds.items():
         if key in values and not isinstance(values[key], kind):
             raise InputError(f"{key}: found {_noun(values[key])}, expected a {kind.__name__}")
     if len(values["architecture"]) > MAX_LAYERS:

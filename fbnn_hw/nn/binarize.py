@@ -6,6 +6,8 @@ sign(dot - threshold) is clamp(y, -1, 1): exact in float32 below 2^24, one pass,
 `product` multiplies S into the small weight tensor instead of the large activations.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -43,9 +45,9 @@ class _Product(torch.autograd.Function):
 
 class _Sign(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, y, bound, pad):
+    def forward(ctx, y, reach, pad):
         ctx.save_for_backward(y)
-        ctx.bound, ctx.pad = bound, pad
+        ctx.reach, ctx.pad = reach, pad
         if not pad:
             return y.clamp(-1, 1)
         n, c, h, w = y.shape
@@ -61,7 +63,8 @@ class _Sign(torch.autograd.Function):
         pad = ctx.pad
         if pad:
             grad = grad[:, :, pad:-pad, pad:-pad]
-        return torch.ops.aten.hardtanh_backward(grad, y, -ctx.bound, ctx.bound), None, None
+        # y is odd and hardtanh's bounds are open: -reach <= dot <= reach
+        return torch.ops.aten.hardtanh_backward(grad, y, -2 * ctx.reach, 2 * ctx.reach + 2), None, None
 
 
 def weight(proxy, limit=1.0):
@@ -82,5 +85,6 @@ def product(x, weight, scale, bias=None, stride=1, groups=1):
 
 def sign(y, scale=1.0, limit=1.0, pad=0):
     """clamp(y, -1, 1) of odd integers y = 2 * dot + 1, framed by `pad` pixels of -1; its gradient passes where
-    |scale * dot| <= limit, taken on the odd grid (|y| < 2 * limit / scale + 1)."""
-    return _Sign.apply(y, 2 * limit / scale + 1, pad)
+    |scale * dot| <= limit, both ends included (paper, eq. `clip_id`)."""
+    reach = math.floor(limit / scale * (1 + 1e-9))  # 1 / (1 / sqrt(49)) must not become 6
+    return _Sign.apply(y, reach, pad)

@@ -5,6 +5,7 @@ Every binary weight has a float `proxy`; the forward pass uses its sign.  Scales
 """
 
 import math
+from collections import deque
 
 import torch
 import torch.nn.functional as F
@@ -80,11 +81,12 @@ class FBNN(nn.Module):
         super().__init__()
         self.topology, self.K, self.limit = topology, K, limit
         shapes = topology.verify()
-        self.layers = nn.ModuleDict({
-            o.name: BinaryLayer(o, *topology.input_shapes(o, shapes), K, limit) for o in topology.ops if o.weight_shape(*topology.input_shapes(o, shapes))})
+        weighted = [topology[name] for name in topology.weight_shapes()]
+        self.layers = nn.ModuleDict({o.name: BinaryLayer(o, *topology.input_shapes(o, shapes), K, limit) for o in weighted})
         self.pools = nn.ModuleDict({o.name: Pool(*topology.input_shapes(o, shapes), K, limit) for o in topology.ops if o.kind == "gap"})
         self.alpha = 1 / math.sqrt(c * self.layers[topology.ops[-1].name].fan_in * len(topology.classes))
         readers = {o.name: [r for r in topology.ops if o.name in r.inputs] for o in topology.ops}
+        self._last_reader = {name: found[-1].name for name, found in readers.items() if found}
         # conv -> scale -> maxpool -> sign: the gradient goes to the largest dot product.  The bits equal the OR of the signs.
         self._sign_after_pool = {o.name for o in topology.ops if o.kind == "conv" and [r.kind for r in readers[o.name]] == ["maxpool"]}
         # A map read by nothing but 3x3 convolutions is produced with its frame of -1 in place.
@@ -103,6 +105,9 @@ class FBNN(nn.Module):
         yield ops[first], x
         for o in ops[first + 1:]:
             values[o.name] = y = self._apply(o, *(values[i] for i in o.inputs))
+            for name in o.inputs:
+                if self._last_reader[name] == o.name:
+                    values.pop(name, None)
             yield o, y
             if o.name == stop:
                 return
@@ -137,9 +142,7 @@ class FBNN(nn.Module):
                 return x.unflatten(1, (o.groups, -1)).transpose(1, 2).flatten(1, 2)
 
     def run(self, x, start=None, stop=None):
-        for _, y in self.activations(x, start, stop):
-            pass
-        return y
+        return deque(self.activations(x, start, stop), maxlen=1).pop()[1]
 
     def logits(self, images):
         """Integer logits (N, classes), exact in float32."""

@@ -1,0 +1,159 @@
+"""numpy == plain loops == torch, every layer, bit for bit; and the definition's corner cases by hand."""
+
+import numpy as np
+import pytest
+import torch
+
+from fbnn_hw.errors import InputError
+from fbnn_hw.ir import ops as op
+from fbnn_hw.ir.network import MAX_CHANNELS, Network, Topology
+from fbnn_hw.nn import network as nn_network
+from fbnn_hw.reference import encode, inference
+from tests import strategies
+from tests.reference import naive
+
+SEEDS = range(40)
+
+
+def torch_layers(network, images):
+    """Every layer's bits of the torch twin: maps without their frame, convolutions before their pooling by their sign."""
+    model = nn_network.load(network)
+    found = {}
+    with torch.no_grad():
+        x = torch.from_numpy(images)
+        for o, y in model.activations(model.encode(x)):
+            values = y.numpy()
+            height = network.topology.shapes[o.name][1]
+            frame = (values.shape[2] - height) // 2
+            values = values[:, :, frame:frame + height, frame:frame + height]
+            found[o.name] = values[:, :, 0, 0].astype(np.int32) if getattr(o, "logits", False) else (values > 0).astype(np.uint8)
+        assert np.array_equal(model.logits(x).numpy(), found[o.name])
+    return found
+
+
+def naive_layers(network, image):
+    lists = {name: array.tolist() for name, array in network.weights.items()}
+    thresholds = {name: array.tolist() for name, array in network.thresholds.items()}
+    return naive.run([o.to_dict() for o in network.topology.ops], lists, thresholds, image.tolist())
+
+
+def assert_same(expected, found):
+    assert list(expected) == list(found)
+    for name in expected:
+        assert expected[name].dtype == found[name].dtype and np.array_equal(expected[name], found[name]), name
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_network_equals_torch(seed):
+    network = strategies.network(seed)
+    images = strategies.images(seed, 3, network.topology.image_size)
+    assert_same(inference.layers(network, images), torch_layers(network, images))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_network_equals_loops(seed):
+    network = strategies.network(seed)
+    if network.topology.macs() > 200_000:
+        pytest.skip("too many MACs for plain loops")
+    image = strategies.images(seed, 1, network.topology.image_size)
+    expected = {name: np.array(value) for name, value in naive_layers(network, image[0]).items()}
+    for name, value in inference.layers(network, image).items():
+        assert np.array_equal(value[0], expected[name]), name
+
+
+def test_the_seeds_cover_every_op_and_enough_networks_for_the_loops():
+    networks = [strategies.network(seed) for seed in SEEDS]
+    assert {o.kind for n in networks for o in n.topology.ops} == set(op.KINDS)
+    assert {o.stride for n in networks for o in n.topology.ops if o.kind == "conv"} == {1, 2}
+    assert {o.kernel for n in networks for o in n.topology.ops if o.kind == "conv"} == {1, 3}
+    assert max(len(o.inputs) for n in networks for o in n.topology.ops) >= 3
+    assert {o.kind for n in networks for o in n.topology.ops if o.name in n.thresholds} == {"conv", "gap", "depthwise", "dense"}
+    assert sum(n.topology.macs() <= 200_000 for n in networks) >= 20
+
+
+@pytest.mark.parametrize("options", [dict(), dict(encoder="trgb"), dict(classes=37, width=1 / 8, thresholds=1.0), dict(classes=2, size=48)])
+def test_paper_structure_equals_torch(options):
+    network = strategies.vgg_network(7, **options)
+    images = strategies.images(8, 4, network.topology.image_size)
+    assert_same(inference.layers(network, images), torch_layers(network, images))
+
+
+def test_logits_are_the_last_layer_in_any_batching():
+    network = strategies.vgg_network(3)
+    images = strategies.images(4, inference.BATCH + 3)
+    seen = []
+
+    def progress(batches):
+        seen.extend(batches)
+        return batches
+
+    found = inference.logits(network, images, progress)
+    assert found.dtype == np.int32 and seen == [0, inference.BATCH]
+    assert np.array_equal(found, inference.layers(network, images)["logits"])
+    assert inference.logits(network, images[:0]).shape == (0, 10)
+
+
+def test_ties_go_to_the_lowest_class():
+    found = inference.classify(np.array([[1, 3, 3], [-2, -2, -2], [0, -1, 5]], np.int32))
+    assert found.dtype == np.int64 and found.tolist() == [1, 0, 2]
+
+
+def test_sign_of_zero_padding_and_thresholds_by_hand():
+    """A 2x2 image of black: channel 0 of each plane is +1, and so is Cb's and Cr's lower half, outside is -1."""
+    ops = (op.Thermometer("input", (), "trgb", 2, 2), op.Slice("constant", ("input",), 0, 1), op.Conv("conv", ("constant",), 1),
+           op.Gap("gap", ("conv",)), op.Dense("logits", ("gap",), 1, logits=True))
+    weights = {"conv": np.ones((1, 1, 3, 3), np.uint8), "logits": np.ones((1, 1), np.uint8)}
+    black = np.zeros((1, 3, 2, 2), np.uint8)
+    for threshold, bit in ((-2, 1), (-1, 1), (0, 0)):  # each window sees 4 times +1 and 5 times -1: dot = -1
+        network = Network(Topology("hand", ops, ("only",)), weights, {"conv": np.array([threshold])})
+        assert inference.layers(network, black)["conv"].tolist() == [[[[bit] * 2] * 2]]
+    half = np.array([[[[0, 0], [255, 255]]] * 3], np.uint8)  # channel 1 of R: two of four bits
+    ops = (ops[0], op.Slice("half", ("input",), 1, 2), op.Gap("gap", ("half",)), ops[-1])
+    network = Network(Topology("hand", ops, ("only",)), {"logits": np.zeros((1, 1), np.uint8)})
+    layers = inference.layers(network, half)
+    assert layers["half"].tolist() == [[[[0, 0], [1, 1]]]]
+    assert layers["gap"].tolist() == [[[[1]]]]  # sum 0 -> +1
+    assert layers["logits"].tolist() == [[-1]]
+
+
+def test_every_dot_product_stays_where_float32_is_exact():
+    assert MAX_CHANNELS * 9 < 2 ** 23  # torch forms 2 * (dot - threshold) + 1
+    assert 512 ** 2 < 2 ** 23  # pooling over the largest map
+
+
+@pytest.mark.parametrize("images, found", [
+    (np.zeros((1, 3, 32, 48), np.uint8), "uint8 (1, 3, 32, 48)"), (np.zeros((1, 1, 32, 32), np.uint8), "uint8 (1, 1, 32, 32)"),
+    (np.zeros((3, 32, 32), np.uint8), "uint8 (3, 32, 32)"), (np.zeros((1, 3, 32, 32), np.float32), "float32 (1, 3, 32, 32)"),
+    ([[0]], "list")])
+@pytest.mark.parametrize("function", [inference.layers, inference.logits])
+def test_wrong_images_are_refused(function, images, found):
+    with pytest.raises(InputError) as error:
+        function(strategies.vgg_network(0), images)
+    assert str(error.value) == f"images: found {found}, expected uint8 (N, 3, 32, 32)"
+
+
+def test_encoding_of_all_corner_colours_and_many_others():
+    steps = np.array([0, 1, 2, 63, 64, 127, 128, 129, 191, 192, 253, 254, 255], np.uint8)
+    r, g, b = np.meshgrid(steps, steps, steps, indexing="ij")
+    colours = np.stack([r, g, b]).reshape(1, 3, 13, 169)
+    ycc = encode.ycc(colours)
+    assert ycc.min() >= 0 and ycc.max() <= 255
+    levels = encode.levels(colours, "tycc", 16)
+    assert np.array_equal(levels[:, 0], ycc[:, 0] >> 3) and np.array_equal(levels[:, 1:], ycc[:, 1:] >> 4)
+    bits = encode.encode(colours, "tycc", 16)
+    assert bits.shape == (1, 64, 13, 169)
+    assert np.array_equal(bits[:, :32].sum(1), levels[:, 0] + 1)  # channel k is 1 iff level >= k
+    assert np.array_equal(bits[:, 32:48].sum(1), levels[:, 1] + 1) and np.array_equal(bits[:, 48:].sum(1), levels[:, 2] + 1)
+    assert (np.diff(bits[:, :32].astype(int), axis=1) <= 0).all()
+
+
+@pytest.mark.parametrize("rgb, ycc", [((0, 0, 0), (0, 128, 128)), ((255, 255, 255), (255, 128, 128)), ((255, 0, 0), (77, 85, 255)),
+                                      ((0, 255, 0), (149, 43, 21)), ((0, 0, 255), (29, 255, 107))])
+def test_colours_by_hand(rgb, ycc):
+    assert encode.ycc(np.array(rgb, np.uint8).reshape(1, 3, 1, 1)).reshape(3).tolist() == list(ycc)
+
+
+def test_extreme_chrominance_over_all_colours():
+    """Cb and Cr are monotone in each colour, so the corners bound them all."""
+    corners = np.array(np.meshgrid(*[[0, 255]] * 3)).reshape(1, 3, 2, 4).astype(np.uint8)
+    assert (encode.ycc(corners).min(), encode.ycc(corners).max()) == (0, 255)

@@ -1,0 +1,111 @@
+"""Random networks and images, drawn by a numpy generator: equal seeds give equal networks.
+
+    network(seed)           any legal network: every op, odd widths, groups, strides, thresholds, encoders, class counts
+    vgg_network(seed, ...)  the paper's structure at any width, with random weights
+    images(seed, count, size)
+"""
+
+import numpy as np
+
+from fbnn_hw.ir import ops as op
+from fbnn_hw.ir.network import LATENT, Network, Topology
+from fbnn_hw.nn import models
+
+SIZES = (4, 6, 8, 12, 16)
+CLASS_COUNTS = (1, 2, 3, 10, 37, 100)
+
+
+def images(seed, count, size=32):
+    """uint8 RGB (count, 3, size, size); a quarter of the bytes are 0 or 255."""
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 256, (count, 3, size, size), dtype=np.uint8)
+    extreme = rng.random(values.shape) < 0.25
+    return np.where(extreme, rng.integers(0, 2, values.shape, dtype=np.uint8) * 255, values).astype(np.uint8)
+
+
+def fill(topology, seed, thresholds=0.0):
+    """`Network` with random weights; each layer that may have thresholds has them with probability `thresholds`."""
+    rng = np.random.default_rng(seed)
+    weights = {name: rng.integers(0, 2, shape, dtype=np.uint8) for name, shape in topology.weight_shapes().items()}
+    shapes, found = topology.verify(), {}
+    for layer in topology.ops:
+        shape = topology.threshold_shape(layer.name, shapes)
+        if shape and rng.random() < thresholds:
+            inputs = topology.input_shapes(layer, shapes)
+            limit = layer.fan_in(*inputs) or inputs[0][1] * inputs[0][2]
+            spread = rng.choice([2, int(np.sqrt(limit)) + 1, limit + 1])
+            found[layer.name] = rng.integers(-min(spread, limit + 1), min(spread, limit + 1) + 1, shape).astype(np.int32)
+    return Network(topology, weights, found, {"seed": int(seed), "note": "random weights", "rate": 0.5})
+
+
+def vgg_network(seed, name="tiny", classes=10, thresholds=0.0, **options):
+    """The paper's structure (options as `models.vgg`), width 1/16 and a latent of 64 bits unless stated, random weights."""
+    options = {"width": 1 / 16, "latent": 64, "hidden": 16, **options}
+    return fill(models.vgg(name, tuple(f"class{i}" for i in range(classes)), **options), seed, thresholds)
+
+
+def network(seed, thresholds=0.5):
+    """A random legal network."""
+    topology = random_topology(seed)
+    return fill(topology, seed + 1, thresholds)
+
+
+def random_topology(seed):
+    rng = np.random.default_rng(seed)
+    encoder = str(rng.choice(["tycc", "trgb"]))
+    levels = int(rng.choice([2, 4, 8])) if encoder == "tycc" else int(rng.integers(2, 10))
+    size = int(rng.choice(SIZES))
+    layers = [op.Thermometer("input", (), encoder, size, levels)]
+    shapes = {"input": layers[0].output_shape()}
+
+    def add(cls, inputs, **fields):
+        layer = cls(f"{cls.kind}{len(layers)}", tuple(inputs), **fields)
+        shapes[layer.name] = layer.output_shape(*(shapes[i] for i in inputs))
+        layers.append(layer)
+        return layer.name
+
+    def grouped(channels):
+        """A legal (out_channels, groups) for `channels` inputs, often odd."""
+        groups = int(rng.choice([g for g in range(1, 9) if channels % g == 0]))
+        return groups * int(rng.integers(1, 9)), groups
+
+    x = "input"
+    for _ in range(int(rng.integers(1, 7))):
+        channels, height, width = shapes[x]
+        match rng.choice(["conv", "conv", "conv", "stride", "pool", "convpool", "duplicate", "concat", "slice", "shuffle"]):
+            case "conv":
+                out, groups = grouped(channels)
+                x = add(op.Conv, [x], out_channels=out, kernel=int(rng.choice([1, 3])), groups=groups)
+            case "stride" if height % 2 == 0:
+                out, groups = grouped(channels)
+                x = add(op.Conv, [x], out_channels=out, kernel=int(rng.choice([1, 3])), stride=2, groups=groups)
+            case "pool" if height % 2 == 0:
+                x = add(op.MaxPool, [x])
+            case "convpool" if height % 2 == 0:
+                out, groups = grouped(channels)
+                x = add(op.MaxPool, [add(op.Conv, [x], out_channels=out, groups=groups)])
+            case "duplicate" if channels <= 40:
+                x = add(op.Duplicate, [x], times=int(rng.integers(1, 4)))
+            case "concat":
+                same = [name for name, shape in shapes.items() if shape[1:] == (height, width)]
+                if channels <= 40:
+                    x = add(op.Concat, [x, *(str(n) for n in rng.choice(same, int(rng.integers(1, 4))))])
+            case "slice" if channels > 1:
+                start = int(rng.integers(0, channels - 1))
+                x = add(op.Slice, [x], start=start, stop=int(rng.integers(start + 1, channels + 1)))
+            case "shuffle":
+                x = add(op.Shuffle, [x], groups=int(rng.choice([g for g in range(1, 9) if channels % g == 0])))
+    pooled = [add(kind, [x]) for kind in rng.permutation([op.Gap, op.Depthwise])[:int(rng.integers(1, 3))]]
+    x = add(op.Concat, pooled) if len(pooled) == 2 else pooled[0]
+    out, groups = grouped(shapes[x][0])
+    latent = op.Dense(LATENT, (x,), out, groups)
+    layers.append(latent)
+    shapes[LATENT] = latent.output_shape(shapes[x])
+    x = LATENT
+    if rng.random() < 0.7:
+        x = add(op.Duplicate, [x], times=2)
+        out, groups = grouped(shapes[x][0])
+        x = add(op.Concat, [LATENT, add(op.Dense, [x], out_channels=out, groups=groups)])
+    classes = int(rng.choice(CLASS_COUNTS))
+    layers.append(op.Dense("logits", (x,), classes, 1, True))
+    return Topology(f"random{seed}", tuple(layers), tuple(f"class{i}" for i in range(classes)))
