@@ -1,0 +1,179 @@
+"""Values and gradients of the binary arithmetic, against the formulas of the paper written out."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fbnn_hw import bits
+from fbnn_hw.nn import binarize
+from fbnn_hw.nn.network import FBNN, export, load
+from tests import strategies
+
+
+def grad_of(output, inputs, seed=0):
+    """Gradients of <output, random> and that random tensor."""
+    upstream = torch.randn(output.shape, generator=torch.Generator().manual_seed(seed))
+    return torch.autograd.grad(output, inputs, upstream), upstream
+
+
+def pm(*shape, seed=0):
+    return torch.randint(0, 2, shape, generator=torch.Generator().manual_seed(seed)).float() * 2 - 1
+
+
+def test_weight_is_the_sign_with_plus_one_at_both_zeros():
+    proxy = torch.tensor([0.0, -0.0, 1e-30, -1e-30, 2.0, -2.0])
+    assert binarize.weight(proxy).tolist() == [1, 1, 1, -1, 1, -1]
+    assert bits.to_bits(proxy.numpy()).tolist() == [1, 1, 1, 0, 1, 0]
+
+
+def test_weight_gradient_passes_on_minus_one_to_one_ends_included():
+    proxy = torch.tensor([-1.001, -1.0, -0.5, -0.0, 0.0, 1.0, 1.001], requires_grad=True)
+    (grad,), upstream = grad_of(binarize.weight(proxy), [proxy])
+    assert torch.equal(grad, upstream * torch.tensor([0, 1, 1, 1, 1, 1, 0]))
+
+
+@pytest.mark.parametrize("stride, groups, kernel", [(1, 1, 3), (1, 2, 3), (2, 1, 3), (2, 4, 1), (1, 4, 1)])
+def test_product_is_the_odd_integer_and_its_gradient_that_of_scale_times_dot(stride, groups, kernel):
+    x, w = pm(2, 8, 6, 6).requires_grad_(), pm(4, 8 // groups, kernel, kernel, seed=1).requires_grad_()
+    scale, bias = 0.37, 1 - 2 * torch.tensor([0.0, 3, -2, 1])
+    y = binarize.product(x, w, scale, bias, stride, groups)
+    dot = F.conv2d(x, w, stride=stride, groups=groups)
+    assert torch.equal(y, 2 * (dot - torch.tensor([0.0, 3, -2, 1])[:, None, None]) + 1)
+    found, _ = grad_of(y, [x, w])
+    expected, _ = grad_of(scale * dot, [x, w])
+    for a, b in zip(found, expected):
+        assert torch.allclose(a, b, atol=1e-5)
+
+
+@pytest.mark.parametrize("K", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("fan_in", [1, 2, 16, 27, 49, 576, 1152])
+def test_sign_gradient_passes_exactly_where_scale_times_dot_is_at_most_one(fan_in, K):
+    dot = torch.arange(-fan_in, fan_in + 1, 2, dtype=torch.float32)
+    y = (2 * dot + 1).requires_grad_()
+    out = binarize.sign(y, K / math.sqrt(fan_in))
+    assert torch.equal(out, torch.where(dot >= 0, 1.0, -1.0))
+    (grad,), upstream = grad_of(out, [y])
+    inside = torch.tensor([(K * int(d)) ** 2 <= fan_in * (1 + 1e-9) for d in dot])
+    assert torch.equal(grad, upstream * inside)
+
+
+def test_sign_with_a_frame():
+    y = (pm(2, 3, 4, 4) * 5).requires_grad_()
+    out = binarize.sign(y, 0.1, pad=1)
+    assert torch.equal(out, F.pad(y.detach().sign(), (1,) * 4, value=bits.PADDING))
+    (grad,), upstream = grad_of(out, [y])
+    assert torch.equal(grad, upstream[:, :, 1:-1, 1:-1])
+
+
+def literal(model, images):
+    """The network as the paper writes it: sign(S * conv(x)), pooling before the sign, alpha at the end, by autograd alone."""
+
+    class Sign(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, u):
+            ctx.save_for_backward(u)
+            return torch.where(u >= 0, 1.0, -1.0)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * (ctx.saved_tensors[0].abs() <= 1 + 1e-6)
+
+    topology, values = model.topology, {}
+    weight = {name: Sign.apply(layer.proxy) for name, layer in model.layers.items()}
+
+    def scale(fan_in):
+        return model.K / math.sqrt(fan_in)
+
+    for o in topology.ops:
+        x = [values[i] for i in o.inputs]
+        match o.kind:
+            case "thermometer":
+                y = model.encode(images)[:, :, 1:-1, 1:-1]
+            case "conv":
+                y = F.conv2d(F.pad(x[0], (1,) * 4, value=-1.0), weight[o.name], groups=o.groups) * scale(weight[o.name][0].numel())
+                y = y if o.name in ("conv2", "conv4", "conv6") else Sign.apply(y)
+            case "maxpool":
+                y = Sign.apply(F.max_pool2d(x[0], 2))
+            case "gap":
+                y = Sign.apply(x[0].sum((2, 3), keepdim=True) * scale(x[0][0, 0].numel()))
+            case "depthwise":
+                y = Sign.apply((x[0] * weight[o.name][:, 0]).sum((2, 3), keepdim=True) * scale(x[0][0, 0].numel()))
+            case "concat":
+                y = torch.cat(x, 1)
+            case "duplicate":
+                y = x[0].repeat_interleave(2, 1)
+            case "dense":
+                dot = F.conv2d(x[0], weight[o.name], groups=o.groups)
+                y = dot if o.logits else Sign.apply(dot * scale(weight[o.name][0].numel()))
+        values[o.name] = y
+    classes = len(topology.classes)
+    return y.flatten(1) / math.sqrt(5 * weight["logits"][0].numel() * classes)
+
+
+@pytest.mark.parametrize("classes", [2, 10, 37])
+def test_whole_network_has_the_outputs_and_gradients_of_the_paper(classes):
+    torch.manual_seed(classes)
+    model = FBNN(strategies.vgg_network(classes, classes=classes, width=1 / 8).topology)
+    images = torch.from_numpy(strategies.images(1, 4))
+    parameters = dict(model.named_parameters())
+    found, _ = grad_of(model(images), list(parameters.values()))
+    expected, _ = grad_of(literal(model, images), list(parameters.values()))
+    assert torch.allclose(model(images), literal(model, images))
+    for name, a, b in zip(parameters, found, expected):
+        assert a.abs().sum() > 0 and torch.allclose(a, b, atol=1e-5 * float(b.abs().max())), name
+
+
+def test_scales_and_alpha():
+    model = FBNN(strategies.vgg_network(0, classes=100, width=1.0, latent=1024, hidden=128).topology, K=2.0, c=5.0)
+    assert model.layers["conv1"].scale == 2 / math.sqrt(576) and model.layers["conv6"].scale == 2 / math.sqrt(1152)
+    assert model.layers["depthwise"].scale == model.pools["gap"].scale == 2 / math.sqrt(16)
+    assert model.alpha == 1 / math.sqrt(5 * 2304 * 100)
+
+
+def test_dot_products_have_unit_variance_after_scaling():
+    torch.manual_seed(0)
+    x, w = pm(64, 64, 8, 8), pm(64, 64, 3, 3, seed=1)
+    assert abs(F.conv2d(x, w).div(math.sqrt(576)).var().item() - 1) < 0.05
+
+
+def test_duplicates_meet_in_one_group_so_that_two_weights_cancel():
+    network = strategies.vgg_network(5)
+    model = load(network)
+    latent = pm(3, 64)
+    weight = network.weights["hidden"]
+    weight[:] = np.arange(weight.shape[1]) % 2  # the copies of an input get -1 and +1
+    model = load(network)
+    values = {o.name: y for o, y in model.activations(latent[:, :, None, None], start="latent")}
+    assert (values["hidden"] == 1).all()  # every dot product is 0, and sign(0) = +1
+
+
+def test_export_and_load_are_inverse_even_with_negative_zeros():
+    model = FBNN(strategies.vgg_network(6).topology)
+    with torch.no_grad():
+        model.layers["conv1"].proxy.fill_(-0.0)
+    network = export(model)
+    assert (network.weights["conv1"] == 1).all() and network.thresholds == {}
+    again = export(load(network))
+    assert all(np.array_equal(network.weights[name], again.weights[name]) for name in network.weights)
+    images = torch.from_numpy(strategies.images(2, 3))
+    with torch.no_grad():
+        assert torch.equal(model.logits(images), load(network).logits(images))
+
+
+def test_thresholds_survive_load_and_export():
+    network = strategies.vgg_network(9, thresholds=1.0)
+    again = export(load(network))
+    for name in network.thresholds:
+        assert np.array_equal(network.thresholds[name], again.thresholds.get(name, 0 * network.thresholds[name])), name
+
+
+def test_latent_splits_the_network():
+    model = load(strategies.vgg_network(11))
+    images = torch.from_numpy(strategies.images(3, 5))
+    with torch.no_grad():
+        latent = model.latent(images)
+        assert latent.shape == (5, 64) and set(latent.unique().tolist()) <= {-1.0, 1.0}
+        assert torch.equal(model.classify_latent(latent), model.logits(images))
