@@ -9,12 +9,14 @@ from . import common
 SUMMARY = "classify image files, or images of a data set, with a checkpoint"
 EXAMPLES = (
     ("fbnn-hw classify cat.png holiday.jpg --model 3mb.pt --resize --top 3", "the three likeliest classes of each picture"),
-    ("fbnn-hw classify --data fixture --images 10 --model 0.5mb.pt --latent --json", "logits and latents of ten images that ship with the package"),
+    ("fbnn-hw classify --data fixture --images 10 --model 0.5mb.pt --latent --json",
+     "logits and latents of ten images that ship with the package"),
 )
 
 
 def arguments(parser):
-    parser.add_argument("files", nargs="*", metavar="IMAGE", help="PNG or JPEG; .npy of uint8, (H, W, 3) or (3, H, W), or many with N in front")
+    parser.add_argument("files", nargs="*", metavar="IMAGE",
+                        help="PNG or JPEG; .npy of uint8, (H, W, 3) or (3, H, W), or many with N in front")
     common.add_model(parser)
     common.add_data(parser)
     parser.add_argument("--images", type=common.count, metavar="N", help="with --data: the first N test images (default: all)")
@@ -65,5 +67,6 @@ def run(args, out):
         found.append(entry)
         where = f"{file}[{number}]" if label is not None or (n + 1 < len(origins) and origins[n + 1][0] == file) or number else file
         ranks = ", ".join(f"{classes[i]} ({logits[n, i]})" for i in order[n, :args.top])
-        out.text(f"{where}: {ranks}" + (f", labelled {label}" if label is not None else "") + (f", latent {entry['latent']}" if args.latent else ""))
+        out.text(", ".join([f"{where}: {ranks}", *([f"labelled {label}"] if label is not None else ()),
+                            *([f"latent {entry['latent']}"] if args.latent else ())]))
     out.result({"model": path, "name": network.topology.name, "backend": args.backend, "classes": classes, "images": found})

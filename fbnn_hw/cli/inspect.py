@@ -27,9 +27,18 @@ def layers(network):
         weights = op.weight_shape(*inputs)
         found.append({
             "name": op.name, "kind": op.kind, "inputs": list(op.inputs), "shape": list(shapes[op.name]),
-            "weights": list(weights) if weights else None, "groups": getattr(op, "groups", None), "weight_bits": math.prod(weights) if weights else 0,
+            "weights": list(weights) if weights else None, "groups": getattr(op, "groups", None),
+            "weight_bits": math.prod(weights) if weights else 0,
             "thresholds": op.name in network.thresholds, "fan_in": op.fan_in(*inputs), "macs": op.macs(*inputs)})
     return found
+
+
+def by(shape):
+    return "x".join(map(str, shape)) if shape else "-"
+
+
+def number(value):
+    return f"{value:,}" if value else "-"
 
 
 def run(args, out):
@@ -42,9 +51,8 @@ def run(args, out):
     found = layers(network)
     out.text(f"{path}: {topology.name}, {path.stat().st_size:,} bytes", "")
     out.text(*common.table(
-        [(x["name"], x["kind"], "x".join(map(str, x["shape"])), "x".join(map(str, x["weights"] or ())) or "-", x["groups"] or "-",
-          f"{x['weight_bits']:,}" if x["weights"] else "-", f"{x['fan_in']:,}" if x["fan_in"] else "-", f"{x['macs']:,}" if x["macs"] else "-",
-          "per channel" if x["thresholds"] else "-") for x in found],
+        [(x["name"], x["kind"], by(x["shape"]), by(x["weights"]), x["groups"] or "-", number(x["weight_bits"]), number(x["fan_in"]),
+          number(x["macs"]), "per channel" if x["thresholds"] else "-") for x in found],
         ("layer", "kind", "output", "weights", "groups", "weight bits", "fan-in", "MACs", "thresholds")))
     out.text("", f"bits       {network.bits():,} ({network.bits() / 1e6:.3f} Mbit), {topology.weight_bits():,} of them weights",
              f"MACs       {topology.macs():,} an image",

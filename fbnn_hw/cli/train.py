@@ -24,7 +24,7 @@ HELP = {
     "schedule": (str, "of the rate: plateau halves it when the validation loss stalls, cosine ends at 0"),
     "patience": (common.natural, "stop after so many epochs without a better validation accuracy; 0: never"),
     "validation": (common.share, "share of the training set kept for validation"),
-    "seed": (int, "of weights, split, order and augmentation"),
+    "seed": (common.natural, "of weights, split, order and augmentation"),
     "K": (common.positive, "scale of the layers, K / sqrt(fan-in)"),
     "c": (common.positive, "constant of the logits' scale, 1 / sqrt(c * fan-in * classes)"),
     "limit": (common.positive, "width of the straight-through estimator"),
@@ -105,7 +105,8 @@ def run(args, out):
         better = trainer.best_epoch == epoch["epoch"]
         if better:
             write()
-        write_result(result_path, {"checkpoint": checkpoint_path.name, "training": record.describe(trainer, meta), "history": trainer.history})
+        write_result(result_path, {"checkpoint": checkpoint_path.name, "training": record.describe(trainer, meta),
+                                   "history": trainer.history})
         out.text(f"epoch {epoch['epoch']}/{config.epochs}: loss {epoch['train_loss']:.4f}, training {epoch['train_accuracy']:.2%}, "
                  f"validation {epoch['validation_accuracy']:.2%}{' (best, written)' if better else ''}, {epoch['seconds']:.1f} s")
 

@@ -23,7 +23,8 @@ def read(path, size, resize=False):
         with open(path, "rb") as file:
             head = file.read(6)
     except OSError as error:
-        raise InputError(f"{path}: {'not found' if isinstance(error, FileNotFoundError) else error.strerror}, expected an image file") from None
+        reason = "not found" if isinstance(error, FileNotFoundError) else error.strerror
+        raise InputError(f"{path}: {reason}, expected an image file") from None
     if not head:
         raise InputError(f"{path}: is empty, expected a PNG, JPEG or .npy file")
     return _npy(path, size, resize) if head == b"\x93NUMPY" else _picture(path, size, resize)

@@ -104,7 +104,7 @@ class FBNN(nn.Module):
         values = {ops[first].name: x}
         yield ops[first], x
         for o in ops[first + 1:]:
-            values[o.name] = y = self._apply(o, *(values[i] for i in o.inputs))
+            values[o.name] = y = self._output(o, *(values[i] for i in o.inputs))
             for name in o.inputs:
                 if self._last_reader[name] == o.name:
                     values.pop(name, None)
@@ -112,7 +112,7 @@ class FBNN(nn.Module):
             if o.name == stop:
                 return
 
-    def _apply(self, o, *inputs):
+    def _output(self, o, *inputs):
         x, pad = inputs[0], int(o.name in self._framed)
         match o.kind:
             case "conv":

