@@ -1,0 +1,111 @@
+"""LUTs, carries and flip-flops of a component after synthesis by yosys, as JSON.
+
+    python docs/benchmarks/area.py                      lists the designs
+    python docs/benchmarks/area.py popcount16 lgap4     synthesises these
+    python docs/benchmarks/area.py --family ecp5 popcount64
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from amaranth.back import rtlil
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from fbnn_hw.rtl.popcount import XnorPopcount
+
+SYNTHESIS = {"ice40": "synth_ice40 -device u -top top", "ecp5": "synth_ecp5 -nowidelut -abc9 -top top"}
+LUTS = {"SB_LUT4": 1, "LUT4": 1, "CCU2C": 2, "PFUMX": 0}
+
+
+class Array(wiring.Component):
+    """`pixels` x `outputs` popcounts; a weight word is shared by the pixels and an act word by the outputs, as in the array.
+    With `shared=False` every popcount has words of its own.  Inputs and outputs are registered."""
+
+    def __init__(self, width, registers, pixels=1, outputs=1, shared=True):
+        self.width, self.registers, self.pixels, self.outputs, self.shared = width, registers, pixels, outputs, shared
+        count = pixels * outputs
+        super().__init__({
+            "act": In(width * (pixels if shared else count)),
+            "weight": In(width * (outputs if shared else count)),
+            "count": Out(count * len(range(width + 1)).bit_length()),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        act, weight = Signal.like(self.act), Signal.like(self.weight)
+        m.d.sync += [act.eq(self.act), weight.eq(self.weight)]
+        for pixel in range(self.pixels):
+            for output in range(self.outputs):
+                index = pixel * self.outputs + output
+                m.submodules[f"popcount_{index}"] = popcount = XnorPopcount(self.width, self.registers)
+                a, w = (pixel, output) if self.shared else (index, index)
+                m.d.comb += [popcount.act.eq(act.word_select(a, self.width)), popcount.weight.eq(weight.word_select(w, self.width))]
+                m.d.sync += self.count.word_select(index, len(popcount.count)).eq(popcount.count)
+        return m
+
+
+DESIGNS = {
+    "popcount16": lambda: XnorPopcount(16),
+    "popcount64": lambda: XnorPopcount(64, 2),
+    "popcount16-16-apart": lambda: Array(16, 1, 1, 16, shared=False),
+    "popcount16-4x4": lambda: Array(16, 1, 4, 4),
+    "popcount64-16": lambda: Array(64, 2, 1, 16, shared=False),
+}
+
+
+@contextmanager
+def _silence():
+    """pyosys names each command on the standard output of the process."""
+    sys.stdout.flush()
+    kept, quiet = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(quiet)
+
+
+def measure(component, family="ice40"):
+    """Cells of `component` by type, their sum as LUT4 and FF, and the seconds it took."""
+    from pyosys import libyosys as ys
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        source, cells, log = (Path(folder, name) for name in ("top.il", "cells.json", "log"))
+        script = Path(folder, "script.ys")
+        source.write_text(rtlil.convert(component))
+        design = ys.Design()
+        script.write_text(f"read_rtlil {source}\n{SYNTHESIS[family]}\ntee -q -o {cells} stat -json\n")
+        with _silence():
+            ys.run_pass(f"tee -q -o {log} script {script}", design)
+        text = cells.read_text()
+    count = json.loads(text[text.index("{"):])["modules"]["\\top"]["num_cells_by_type"]
+    return {
+        "lut4": sum(number * LUTS.get(cell, 0) for cell, number in count.items()),
+        "carry": count.get("SB_CARRY", 0),
+        "ff": sum(number for cell, number in count.items() if "DFF" in cell or "TRELLIS_FF" in cell),
+        "cells": dict(sorted(count.items())),
+        "seconds": round(time.monotonic() - start, 1),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--family", choices=SYNTHESIS, default="ice40")
+    parser.add_argument("design", nargs="*", help=" ".join(DESIGNS))
+    arguments = parser.parse_args()
+    for name in arguments.design or parser.exit(message=" ".join(DESIGNS) + "\n"):
+        print(json.dumps({"design": name, "family": arguments.family, **measure(DESIGNS[name](), arguments.family)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

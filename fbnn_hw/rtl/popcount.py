@@ -1,0 +1,159 @@
+"""Number of equal bits of two words: the multipliers and the adder tree of a binary neuron."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..errors import UsageError
+
+
+class XnorPopcount(wiring.Component):
+    """count = sum_i (act[i] XNOR weight[i]): the matches of `width` products, whose dot product is 2 count - width.
+
+    The sum is taken column by column, by adders of one bit, without a carry chain.  In column 0 the adders swallow the XNORs:
+    with LUTs of four inputs a full adder costs 2 LUTs, still 2 when one of its inputs is a product (a product and two bits are
+    four signals), 3 with two products and 4 with three (sum p ^ c and carry p ? c : a, where p = a ^ b of two products is one
+    LUT).  So column 0 is a tree of adders that take one product each, and its leaves are triples.  The carries are column 1,
+    and so on; four bits left in a column take a 4:3 counter of 3 LUTs.
+
+    Twin: `XnorPopcount.compute`; meaning of a bit: `fbnn_hw.bits`.
+
+    Parameters
+    ----------
+    width : int
+        Products a word, at least 1.
+    registers : int
+        0, 1 (after column 0) or 2 (after columns 0 and 1).
+
+    Members
+    -------
+    act, weight : In(width)
+        Product i is made of the bits i.
+    count : Out(range(width + 1))
+        Unsigned.
+
+    Timing
+    ------
+    Free running, one word a clock, latency `registers` clocks; the registers need no reset.
+
+    Raises
+    ------
+    UsageError
+        If a parameter is out of range.
+    """
+
+    def __init__(self, width, registers=1):
+        if type(width) is not int or width < 1:
+            raise UsageError(f"popcount: width is {width!r}, expected an integer from 1")
+        if registers not in (0, 1, 2):
+            raise UsageError(f"popcount: registers is {registers!r}, expected 0, 1 or 2")
+        self.width = width
+        self.registers = registers
+        super().__init__({"act": In(width), "weight": In(width), "count": Out(range(width + 1))})
+
+    @staticmethod
+    def compute(act, weight, width):
+        """`count` from two Python integers."""
+        return (~(act ^ weight) & ((1 << width) - 1)).bit_count()
+
+    def elaborate(self, platform):
+        m = Module()
+        adders = _Adders(m)
+        total, carries = adders.products(self.act, self.weight)
+        sums, columns = [total], [Cat(carries), Cat(), Cat()]
+        registers = self.registers
+        while registers or len(sums) < len(self.count):
+            if registers:
+                registers -= 1
+                sums, columns = ([adders.register(word) for word in words] for words in (sums, columns))
+            if len(sums) < len(self.count):
+                total, carries, overflow = adders.column(columns[0])
+                sums.append(total)
+                columns = [Cat(columns[1], carries), Cat(columns[2], overflow), Cat()]
+        m.d.comb += self.count.eq(Cat(sums))
+        return m
+
+
+class _Adders:
+    """Adders of one bit, many side by side on the bits of words."""
+
+    def __init__(self, module):
+        self.module = module
+
+    def name(self, value):
+        """A signal for `value`, so that an expression used twice is written once."""
+        signal = Signal(len(value))
+        self.module.d.comb += signal.eq(value)
+        return signal
+
+    def register(self, value):
+        signal = Signal(len(value), reset_less=True)
+        self.module.d.sync += signal.eq(value)
+        return signal
+
+    def half(self, a, b):
+        return self.name(a ^ b), self.name(a & b)
+
+    def full(self, a, b, c):
+        p = self.name(a ^ b)
+        return self.name(p ^ c), self.name((p & c) | (~p & a))
+
+    def column(self, bits):
+        """Adds the bits of one column -> (sum bit, carries into the next column, into the one after it)."""
+        carries, overflow = [], []
+        while len(bits) > 1:
+            count, k = len(bits), len(bits) // 3
+            if count == 2:
+                bits, carry = self.half(bits[0], bits[1])
+            elif count == 4:
+                p, g = self.half(bits[0], bits[1])
+                q, h = self.half(bits[2], bits[3])
+                bits, carry = p ^ q, self.name(g ^ h ^ (p & q))
+                overflow.append(self.name(g & h))
+            else:
+                total, carry = self.full(bits[:k], bits[k:2 * k], bits[2 * k:3 * k])
+                bits = Cat(bits[3 * k:], total)
+            carries.append(carry)
+        return bits, Cat(carries), Cat(overflow)
+
+    def products(self, act, weight):
+        """Adds act XNOR weight -> (sum bit, list of carries).
+
+        With L leaves the tree takes L - 1 products between its levels, hence 4 L - 1 with triples as leaves.  What is left of
+        the width lengthens one leaf: two products are a full adder with a bit, one product is a half adder at the start of it.
+        """
+        width = len(act)
+        taken = 0
+
+        def take(count):
+            nonlocal taken
+            a, w = act[taken:taken + count], weight[taken:taken + count]
+            taken += count
+            return ~(a ^ w)
+
+        if width == 1:
+            return self.name(take(1)), []
+        leaves = max(1, (width + 1) // 4)
+        carries = []
+        bits = Cat()
+        if leaves > 1:
+            bits, carry = self.full(*(take(leaves - 1) for _ in range(3)))
+            carries.append(carry)
+        left = width - 3 * (leaves - 1) - (leaves - 1)
+        if left % 2:
+            leaf = self.name(take(1))
+        else:
+            leaf, carry = self.half(take(1), take(1))
+            carries.append(carry)
+        for _ in range((left - 1) // 2):
+            a, b = take(1), take(1)
+            leaf, carry = self.full(a, b, leaf)
+            carries.append(carry)
+        bits = Cat(bits, leaf)
+        while len(bits) > 1:
+            k = len(bits) // 2
+            a, b, rest = bits[:k], bits[k:2 * k], bits[2 * k:]
+            total, carry = self.full(a, b, take(k))
+            carries.append(carry)
+            bits = Cat(rest, total)
+        return bits, carries

@@ -1,0 +1,44 @@
+import checks
+import pytest
+from amaranth.back import rtlil
+from amaranth.hdl import Module, Signal
+
+from fbnn_hw.errors import UsageError
+from fbnn_hw.rtl.popcount import XnorPopcount
+
+
+@pytest.mark.parametrize("registers", [0, 1, 2])
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 17, 18, 31, 36, 64])
+def test_counts(pysim, width, registers):
+    pysim(XnorPopcount(width, registers), checks.popcount, width, registers, words=30)
+
+
+def test_wide(pysim):
+    pysim(XnorPopcount(288, 2), checks.popcount, 288, 2, words=30)
+
+
+def test_is_the_sum_for_all_inputs(tmp_path):
+    """Proved by the SAT solver of yosys, against the plain sum of the products."""
+    ys = pytest.importorskip("pyosys.libyosys")
+    m = Module()
+    m.submodules.popcount = popcount = XnorPopcount(16, registers=0)
+    act, weight, equal = Signal(16), Signal(16), Signal()
+    m.d.comb += [popcount.act.eq(act), popcount.weight.eq(weight)]
+    m.d.comb += equal.eq(popcount.count == sum(act[i] == weight[i] for i in range(16)))
+    source, log = tmp_path / "top.il", tmp_path / "log"
+    source.write_text(rtlil.convert(m, ports=[act, weight, equal]))
+    script = tmp_path / "script.ys"
+    script.write_text(f"read_rtlil {source}\nproc\nflatten\nopt\nsat -verify -prove equal 1 -timeout 60 top\n")
+    ys.run_pass(f"tee -q -o {log} script {script}", ys.Design())
+    assert "SAT proof finished - no model found: SUCCESS!" in log.read_text()
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ((0, 1), "popcount: width is 0, expected an integer from 1"),
+    ((16.0, 1), "popcount: width is 16.0, expected an integer from 1"),
+    ((16, 3), "popcount: registers is 3, expected 0, 1 or 2"),
+])
+def test_refuses(arguments, message):
+    with pytest.raises(UsageError) as error:
+        XnorPopcount(*arguments)
+    assert str(error.value) == message
