@@ -4,11 +4,13 @@ A data set is found in --data-dir, then $FBNN_DATA, then the cache folder ($XDG_
 official archive or unpacked; otherwise its archive is downloaded into the first of them that is set.  No torch here.
 """
 
+import gzip
 import hashlib
 import os
 import tarfile
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,8 +91,9 @@ class Source:
         """{name: bytes}, in one pass; raises InputError for a missing or damaged one."""
         try:
             found = self._from_folder(names) if self.path.is_dir() else self._from_archive(names)
-        except (tarfile.TarError, EOFError, OSError) as error:
-            raise InputError(f"{self.path}: cannot be read ({str(error) or type(error).__name__}), expected the official archive; "
+        except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+            reason = str(error).split("\n")[0] or type(error).__name__
+            raise InputError(f"{self.path}: cannot be read ({reason}), expected the official archive; "
                              f"delete it to have it downloaded again") from None
         for name in names:
             if name not in found:
@@ -102,13 +105,14 @@ class Source:
 
     def _from_archive(self, names):
         found, wanted = {}, {f"{self.folder}/{name}": name for name in names}
-        with tarfile.open(self.path, "r:*") as archive:
-            for member in archive:
-                name = wanted.get(os.path.normpath(member.name))
-                if name and member.isfile():
-                    found[name] = archive.extractfile(member).read()
-                    if len(found) == len(wanted):
-                        break
+        with gzip.open(self.path) as stream:
+            with tarfile.open(fileobj=stream, mode="r:") as archive:
+                for member in archive:
+                    name = wanted.get(os.path.normpath(member.name))
+                    if name and member.isfile():
+                        found[name] = archive.extractfile(member).read()
+            while stream.read(BLOCK_BYTES):  # to the end, where the checksum is
+                pass
         return found
 
 
@@ -239,7 +243,7 @@ def download(dataset, data_dir=None, progress=None):
         partial.replace(target)
     except (urllib.error.URLError, OSError) as error:
         looked = ", ".join(str(place) for place in places)
-        reason = getattr(error, "reason", None) or error.__class__.__name__
+        reason = getattr(error, "reason", None) or str(error) or type(error).__name__
         raise InputError(f"{dataset.name}: not found in {looked}, and the download failed ({reason}); "
                          f"put {archive.name} from {archive.url.rsplit('/', 1)[0]}/ into {places[0]}") from None
     finally:
