@@ -10,6 +10,7 @@ import os
 import pickletools
 import zipfile
 from collections import OrderedDict
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -97,16 +98,17 @@ def _unzip(data):
         return machine.run(load("data.pkl"))
 
 
+@dataclass(frozen=True)
 class _Name:
-    """A name in the pickle's import list; never looked up."""
+    """A name that the pickle imports; it is compared, never looked up."""
 
-    def __init__(self, module, name):
-        self.text = f"{module}.{name}"
+    text: str
 
 
+@dataclass(frozen=True)
 class _Storage:
-    def __init__(self, dtype, data):
-        self.dtype, self.data = dtype, data
+    dtype: np.dtype
+    data: bytes
 
 
 class _Machine:
@@ -115,7 +117,7 @@ class _Machine:
     load_storage(key) -> bytes or None.  No object is built but None, bool, int, float, str, list, tuple, dict and array.
     """
 
-    PUSH = {"BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE"}
+    PUSH = {"BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE"}
     CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
     EMPTY = {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_TUPLE": tuple}
     TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
@@ -144,8 +146,6 @@ class _Machine:
             stack.append(argument)
         elif code in ("BINPUT", "LONG_BINPUT"):
             self.memo[argument] = stack[-1]
-        elif code == "MEMOIZE":
-            self.memo[len(self.memo)] = stack[-1]
         elif code in ("BINGET", "LONG_BINGET"):
             stack.append(self.memo[argument])
         elif code in self.CONSTANTS:
@@ -170,13 +170,19 @@ class _Machine:
                     raise InputError(f"key {show(key)} is there twice, expected once")
                 target[key] = value
         elif code == "GLOBAL":
-            stack.append(_Name(*argument.split(" ")))
+            name = argument.replace(" ", ".")
+            if name not in (self.TENSOR, self.ORDERED) and name.removeprefix("torch.") not in STORAGES:
+                raise InputError(f"data.pkl names {show(name)}, expected plain values and tensors alone; nothing was executed")
+            stack.append(_Name(name))
         elif code == "BINPERSID":
             stack.append(self.storage(stack.pop()))
         elif code == "REDUCE":
             function, arguments = self.top(2)
             stack[-2:] = [self.call(function, arguments)]
-        elif code not in ("PROTO", "FRAME"):
+        elif code == "BUILD":  # the _metadata of a state_dict, so that such a file is refused for what it is
+            stack.pop()
+            self.top(1, OrderedDict)
+        elif code != "PROTO":
             raise InputError(f"data.pkl uses the pickle operation {code}, expected plain values and tensors alone; nothing was executed")
 
     def top(self, count, kind=object):
@@ -192,31 +198,27 @@ class _Machine:
         return items
 
     def call(self, function, arguments):
-        name = function.text if isinstance(function, _Name) else type(function).__name__
-        if name == self.ORDERED and arguments == ():
+        if function == _Name(self.ORDERED) and arguments == ():
             return OrderedDict()
-        if name == self.TENSOR:
+        if function == _Name(self.TENSOR):
             return self.tensor(*arguments)
-        raise InputError(f"data.pkl calls {show(name)}, expected plain values and tensors alone; nothing was executed")
+        raise ValueError
 
     def storage(self, persistent):
         kind, name, key, _, count = persistent
-        names = {f"torch.{storage}": storage for storage in STORAGES}
-        if kind != "storage" or not isinstance(name, _Name) or name.text not in names:
-            found = name.text if isinstance(name, _Name) else name
-            raise InputError(f"data.pkl holds a tensor in {show(found)}, expected one of {', '.join(STORAGES)}")
-        if type(key) is not str or type(count) is not int:
+        if kind != "storage" or not isinstance(name, _Name) or type(key) is not str or type(count) is not int:
             raise ValueError
+        dtype = STORAGES[name.text.removeprefix("torch.")]
+        if dtype is None:
+            raise InputError(f"{show('data/' + key)}: found a tensor of {name.text}, expected uint8 or int32")
+        dtype = np.dtype(dtype)
         if key not in self.storages:
             self.storages[key] = self.load_storage(key)
         data = self.storages[key]
         if data is None:
-            raise InputError(f"data/{show(key)}: missing in the zip archive, expected {count} elements")
-        if STORAGES[names[name.text]] is None:
-            raise InputError(f"data/{show(key)}: found a tensor of {name.text}, expected uint8 or int32")
-        dtype = np.dtype(STORAGES[names[name.text]])
+            raise InputError(f"{show('data/' + key)}: missing in the zip archive, expected {count} elements")
         if count < 0 or len(data) != count * dtype.itemsize:
-            raise InputError(f"data/{show(key)}: {len(data)} bytes, expected {count * dtype.itemsize}")
+            raise InputError(f"{show('data/' + key)}: {len(data)} bytes, expected {count * dtype.itemsize}")
         return _Storage(dtype, data)
 
     def tensor(self, storage, offset, size, stride, requires_grad, hooks, *metadata):

@@ -47,7 +47,7 @@ class Topology:
                 raise InputError(f"layer {layer.name}: has {len(layer.inputs)} inputs, expected {layer.arity}")
             for name in layer.inputs:
                 if name not in shapes:
-                    raise InputError(f"layer {layer.name}: input {name!r} is not an earlier layer")
+                    raise InputError(f"layer {layer.name}: input {show(name)} is not an earlier layer")
                 if getattr(self[name], "logits", False):
                     raise InputError(f"layer {layer.name}: input {name!r} gives logits, expected bits")
             inputs = [shapes[i] for i in layer.inputs]

@@ -64,7 +64,7 @@ class Thermometer(Op):
     arity: ClassVar[int] = 0
 
     def output_shape(self):
-        _require(self.encoder in ("tycc", "trgb"), self, "encoder", repr(self.encoder), "'tycc' or 'trgb'")
+        _require(self.encoder in ("tycc", "trgb"), self, "encoder", show(self.encoder), "'tycc' or 'trgb'")
         if self.encoder == "tycc":
             _require(self.levels in (2, 4, 8, 16, 32, 64), self, "levels", self.levels, "2, 4, 8, 16, 32 or 64 with tycc")
         else:

@@ -19,7 +19,7 @@ VERSION = 1
 REQUIRED = ("format", "version", "name", "architecture", "classes", "weights")
 OPTIONAL = ("thresholds", "training")
 MAX_DEPTH = 16
-MAX_VALUES = 1_000_000
+MAX_VALUES = 200_000
 MAX_TEXT = 100_000
 
 

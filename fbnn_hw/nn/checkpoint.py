@@ -1,5 +1,6 @@
 """Writing a checkpoint (docs/checkpoint.md).  Reading needs no torch: `fbnn_hw.ir.checkpoint.read`."""
 
+import contextlib
 import io
 import os
 from pathlib import Path
@@ -30,4 +31,5 @@ def save(path, network):
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}), expected a file name in a folder that can") from None
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()

@@ -1,0 +1,37 @@
+"""A model's name is a path first, a shipped checkpoint second."""
+
+import pytest
+
+from fbnn_hw import checkpoints
+from fbnn_hw.errors import InputError
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    shipped = tmp_path / "shipped"
+    shipped.mkdir()
+    for name in ("3mb.pt", "0.5mb.pt"):
+        (shipped / name).write_bytes(b"x")
+    monkeypatch.setattr(checkpoints, "FOLDER", shipped)
+    monkeypatch.chdir(tmp_path)
+    return shipped
+
+
+@pytest.mark.parametrize("name, file", [("3mb", "3mb.pt"), ("3mb.pt", "3mb.pt"), ("0.5mb", "0.5mb.pt")])
+def test_shipped(folder, capsys, name, file):
+    assert checkpoints.resolve(name) == folder / file
+    assert capsys.readouterr() == ("", f"fbnn-hw: no file {name} here, using the shipped checkpoint {file}\n")
+
+
+def test_a_file_of_that_name_wins(folder, tmp_path, capsys):
+    (tmp_path / "3mb.pt").write_bytes(b"mine")
+    assert checkpoints.resolve("3mb.pt").read_bytes() == b"mine"
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", ["4mb", "sub/3mb.pt", "../shipped2/3mb.pt", ""])
+def test_unknown(folder, name):
+    with pytest.raises(InputError) as error:
+        checkpoints.resolve(name or "nothing")
+    assert str(error.value) == (
+        f"--model {name or 'nothing'}: no such file, and no shipped checkpoint of that name; shipped are 0.5mb.pt, 3mb.pt")

@@ -1,0 +1,97 @@
+"""The import graph, read from the sources: docs/architecture.md, section "Layers"."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "fbnn_hw"
+
+# Each part may import itself and these.
+BASE = {"errors", "bits", "protocol"}
+IR = BASE | {"ir"}
+ALLOWED = {
+    "__init__": set(),
+    "__main__": {"cli"},
+    "errors": set(),
+    "bits": {"errors"},
+    "protocol": {"errors", "bits"},
+    "ir": BASE,
+    "checkpoints": {"errors"},
+    "reference": IR,
+    "compile": IR | {"targets"},
+    "targets": IR | {"compile"},
+    "rtl": IR | {"compile", "targets"},
+    "build": IR | {"compile", "targets", "rtl", "reference", "checkpoints"},
+    "host": {"errors", "protocol"},
+    "report": {"errors"},
+    "nn": IR,
+    "data": {"errors"},
+    "train": IR | {"nn", "data"},
+    "cli": IR | {"checkpoints", "reference", "compile", "targets", "rtl", "build", "host", "report", "nn", "data", "train", "__init__"},
+}
+TORCH = {"nn", "train"}
+TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/evaluate.py", "cli/classify.py", "cli/common.py"}  # common: what the three verbs share
+TORCH_FREE = {"nn/models.py", "nn/__init__.py", "train/__init__.py", "train/config.py"}
+
+
+def sources():
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def part(path):
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+def imports(path):
+    """Absolute dotted names that `path` imports, anywhere in it; a name imported from a package counts as its module."""
+    found = set()
+    package = ("fbnn_hw", *path.relative_to(PACKAGE).parts[:-1])
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[:len(package) - node.level + 1] if node.level else ()
+            base = ".".join([*base, *([node.module] if node.module else [])])
+            found |= {f"{base}.{alias.name}" for alias in node.names}
+    return found
+
+
+def targets(path):
+    """Parts of the package that `path` imports."""
+    parts = {name.split(".")[1] if "." in name else "__init__" for name in imports(path) if name.split(".")[0] == "fbnn_hw"}
+    known = {part(p) for p in sources()}
+    return {name if name in known else "__init__" for name in parts}
+
+
+def name(path):
+    return str(path.relative_to(PACKAGE))
+
+
+@pytest.mark.parametrize("path", sources(), ids=name)
+def test_imports_point_one_way(path):
+    assert part(path) in ALLOWED, f"{name(path)}: a new part of the package; say in ALLOWED what it may import"
+    wrong = targets(path) - ALLOWED[part(path)] - {part(path)}
+    assert not wrong, f"{name(path)} imports {', '.join(sorted(wrong))}"
+
+
+@pytest.mark.parametrize("path", sources(), ids=name)
+def test_torch_stays_where_training_is(path):
+    torch = any(i.split(".")[0] == "torch" for i in imports(path))
+    allowed = name(path) in TORCH_FILES or (part(path) in TORCH and name(path) not in TORCH_FREE)
+    assert not torch or allowed, f"{name(path)} imports torch"
+
+
+@pytest.mark.parametrize("module", ["cli", "cli.common", "nn.models", "ir.checkpoint", "ir.file", "reference.inference", "checkpoints"])
+def test_importing_these_does_not_load_torch(module):
+    program = f"import sys, fbnn_hw.{module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
+
+
+def test_tests_and_simulation_are_not_imported_by_the_package():
+    for path in sources():
+        assert not {i.split(".")[0] for i in imports(path)} & {"tests", "sim", "boards"}, name(path)
