@@ -34,7 +34,8 @@ ALLOWED = {
     "cli": IR | {"checkpoints", "reference", "compile", "targets", "rtl", "build", "host", "report", "nn", "data", "train", "__init__"},
 }
 TORCH = {"nn", "train"}
-TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/evaluate.py", "cli/classify.py", "cli/common.py"}  # common: what the three verbs share
+TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/evaluate.py", "cli/classify.py",
+               "cli/common.py"}  # what the three verbs share
 TORCH_FREE = {"nn/models.py", "nn/__init__.py", "train/__init__.py", "train/config.py"}
 
 

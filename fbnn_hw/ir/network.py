@@ -39,7 +39,7 @@ class Topology:
             raise InputError(f"model {self.name}: {len(self.ops)} layers, expected at most {MAX_LAYERS}")
         if not self.ops or not isinstance(self.ops[0], op.Thermometer):
             raise InputError(f"model {self.name}: first layer is {self.ops[0].kind if self.ops else 'missing'}, expected thermometer")
-        shapes, weight_bits = {}, 0
+        shapes, ends, weight_bits = {}, set(), 0
         for layer in self.ops:
             if layer.name in shapes:
                 raise InputError(f"layer {layer.name}: name is used twice, expected unique names")
@@ -48,10 +48,12 @@ class Topology:
             for name in layer.inputs:
                 if name not in shapes:
                     raise InputError(f"layer {layer.name}: input {show(name)} is not an earlier layer")
-                if getattr(self[name], "logits", False):
+                if name in ends:
                     raise InputError(f"layer {layer.name}: input {name!r} gives logits, expected bits")
             inputs = [shapes[i] for i in layer.inputs]
             shapes[layer.name] = layer.output_shape(*inputs)
+            if getattr(layer, "logits", False):
+                ends.add(layer.name)
             if shapes[layer.name][0] > MAX_CHANNELS:
                 raise InputError(f"layer {layer.name}: {shapes[layer.name][0]} channels, expected at most {MAX_CHANNELS}")
             weight_bits += math.prod(layer.weight_shape(*inputs) or (0,))

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .. import bits
+from ..errors import InputError
 from ..ir.network import LATENT, Network
 from . import binarize
 from .encode import encode
@@ -161,7 +162,13 @@ class FBNN(nn.Module):
 
 
 def export(model, training=None):
-    """Trained FBNN -> `Network` of bits.  The proxies' signs are taken in `fbnn_hw.bits` alone."""
+    """Trained FBNN -> `Network` of bits.  The proxies' signs are taken in `fbnn_hw.bits` alone.
+
+    Raises InputError where a proxy is NaN or infinite, for its sign would mean nothing.
+    """
+    for name, layer in model.layers.items():
+        if not layer.proxy.isfinite().all():
+            raise InputError(f"layer {name}: a proxy is NaN or infinite, expected finite numbers; the training diverged, try a smaller --lr")
     weights = {name: bits.to_bits(layer.proxy.detach().cpu().numpy()).reshape(layer.shape) for name, layer in model.layers.items()}
     thresholds = {name: (1 - layer.bias.cpu().numpy().astype("int64")) // 2
                   for name, layer in [*model.layers.items(), *model.pools.items()] if not (layer.bias == 1).all()}

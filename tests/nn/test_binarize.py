@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from fbnn_hw import bits
+from fbnn_hw.errors import InputError
 from fbnn_hw.nn import binarize
 from fbnn_hw.nn.network import FBNN, export, load
 from tests import strategies
@@ -163,6 +164,17 @@ def test_export_and_load_are_inverse_even_with_negative_zeros():
         assert torch.equal(model.logits(images), load(network).logits(images))
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_diverged_training_is_not_exported(value):
+    model = FBNN(strategies.vgg_network(6).topology)
+    with torch.no_grad():
+        model.layers["conv2"].proxy[0, 0, 0, 0] = value
+    with pytest.raises(InputError) as error:
+        export(model)
+    assert str(error.value) == (
+        "layer conv2: a proxy is NaN or infinite, expected finite numbers; the training diverged, try a smaller --lr")
+
+
 def test_thresholds_survive_load_and_export():
     network = strategies.vgg_network(9, thresholds=1.0)
     again = export(load(network))
@@ -177,3 +189,14 @@ def test_latent_splits_the_network():
         latent = model.latent(images)
         assert latent.shape == (5, 64) and set(latent.unique().tolist()) <= {-1.0, 1.0}
         assert torch.equal(model.classify_latent(latent), model.logits(images))
+
+
+def test_moving_and_restoring_a_model_changes_nothing():
+    model = FBNN(strategies.vgg_network(12).topology)
+    images = torch.from_numpy(strategies.images(3, 2))
+    other = FBNN(model.topology)
+    other.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        expected = model.logits(images)
+        assert torch.equal(model.to("cpu").float().logits(images), expected)
+        assert torch.equal(other.logits(images), expected)
