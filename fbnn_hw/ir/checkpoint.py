@@ -21,6 +21,10 @@ FORMAT = "fbnn-hw checkpoint"
 MAX_BYTES = 2 ** 26
 """Largest file read: twice the packed weights of the largest legal network."""
 
+MAX_ENTRIES = 10_000
+MAX_OPERATIONS = 2_000_000
+"""Limits of the zip archive and of its pickle, far above what the largest legal network needs."""
+
 LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
 STORAGES = {"ByteStorage": "u1", "CharStorage": "i1", "ShortStorage": "<i2", "IntStorage": "<i4", "LongStorage": "<i8", "BoolStorage": "?",
             "HalfStorage": "<f2", "FloatStorage": "<f4", "DoubleStorage": "<f8", "BFloat16Storage": None}
@@ -64,6 +68,8 @@ def _content(data):
         raise InputError("written by torch before 1.6 or in its legacy format, expected the zip format of torch.save")
     if not data.startswith(b"PK\x03\x04"):
         raise InputError(f"begins with {show(data[:4])}, expected a zip archive written by torch.save")
+    if data.count(b"PK\x01\x02") > MAX_ENTRIES:  # zipfile would make an object of each
+        raise InputError(f"more than {MAX_ENTRIES} entries in the zip archive, expected a few for each layer")
     try:
         return _unzip(data)
     except InputError:
@@ -129,7 +135,9 @@ class _Machine:
 
     def run(self, pickle):
         try:
-            for opcode, argument, _ in pickletools.genops(pickle):
+            for count, (opcode, argument, _) in enumerate(pickletools.genops(pickle)):
+                if count >= MAX_OPERATIONS:
+                    raise InputError(f"data.pkl: more than {MAX_OPERATIONS} pickle operations, expected a network")
                 if opcode.name == "STOP":
                     result, = self.stack
                     return result

@@ -168,7 +168,7 @@ def export(model, training=None):
     """
     for name, layer in model.layers.items():
         if not layer.proxy.isfinite().all():
-            raise InputError(f"layer {name}: a proxy is NaN or infinite, expected finite numbers; the training diverged, try a smaller --lr")
+            raise InputError(f"layer {name}: a proxy is NaN or infinite, expected a finite number; training diverged, try a smaller --lr")
     weights = {name: bits.to_bits(layer.proxy.detach().cpu().numpy()).reshape(layer.shape) for name, layer in model.layers.items()}
     thresholds = {name: (1 - layer.bias.cpu().numpy().astype("int64")) // 2
                   for name, layer in [*model.layers.items(), *model.pools.items()] if not (layer.bias == 1).all()}

@@ -403,6 +403,17 @@ def test_entry_twice(path):
     assert refused(path, data) == "zip entry 'archive/data/0' is there twice, expected once"
 
 
+def test_archive_of_very_many_entries(path):
+    data = saved(content())
+    assert refused(path, data + b"PK\x01\x02" * 10_000) == "more than 10000 entries in the zip archive, expected a few for each layer"
+
+
+def test_pickle_of_very_many_operations(path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "MAX_OPERATIONS", 1000)
+    data = repack(saved(content()), only("data.pkl", b"\x80\x02" + b"]" * 1000))
+    assert refused(path, data) == "data.pkl: more than 1000 pickle operations, expected a network"
+
+
 def test_tensor_beyond_its_storage(path):
     data = repack(saved(content()), lambda name, data: data.replace(b"M@\x02\x85", b"M@\x03\x85") if name == "data.pkl" else data)
     assert refused(path, data) == "data.pkl: a tensor of size (832,) reaches beyond its storage of 576 elements"

@@ -172,7 +172,7 @@ def test_a_diverged_training_is_not_exported(value):
     with pytest.raises(InputError) as error:
         export(model)
     assert str(error.value) == (
-        "layer conv2: a proxy is NaN or infinite, expected finite numbers; the training diverged, try a smaller --lr")
+        "layer conv2: a proxy is NaN or infinite, expected a finite number; training diverged, try a smaller --lr")
 
 
 def test_thresholds_survive_load_and_export():
