@@ -7,6 +7,7 @@ called or listed, so it imports what is heavy inside `run`.
 
 import difflib
 import importlib
+import os
 import pkgutil
 import sys
 import traceback
@@ -56,28 +57,20 @@ def main(argv=None):
     """Run one command line (sys.argv if None); returns the exit code: 0, 130 after Ctrl-C, or that of the error's class."""
     argv = list(sys.argv[1:] if argv is None else argv)
     verb = argv[0] if argv else "--help"
-    if verb in ("-h", "--help", "help"):
-        print(overview())
-        return 0
-    if verb in ("-V", "--version"):
-        print(f"{PROGRAM} {__version__}")
-        return 0
-    known = verb in verbs()
-    out = Output(f"{PROGRAM} {verb}" if known else PROGRAM, json="--json" in argv, verbose=bool({"-v", "--verbose"} & set(argv)))
+    program = f"{PROGRAM} {verb}" if verb in verbs() else PROGRAM
+    out = Output(program, json="--json" in argv, verbose=bool({"-v", "--verbose"} & set(argv)))
     try:
-        args = parser(verb).parse_args(argv[1:])
-        args.argv = argv
-        out.json, out.verbose = args.json, args.verbose
-        out.quiet_warnings()
-        return run(load(verb), args, out) or 0
-    except SystemExit as leave:  # --help
+        code = run(verb, argv, out)
+        sys.stdout.flush()  # a broken pipe shows here
+        return code or 0
+    except SystemExit as leave:  # --help of a verb
         return leave.code or 0
     except KeyboardInterrupt:
         return fail(out, "interrupted", 130)
     except FbnnError as error:
         return fail(out, str(error), error.exit_code)
     except BrokenPipeError:  # the reader of a pipe, such as head, has gone
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -88,11 +81,18 @@ def main(argv=None):
         return fail(out, f"internal error, {type(error).__name__}: {error}; run again with -v and report the traceback", 1)
 
 
-def run(module, args, out):
-    """Run a verb's module and flush what it printed, so that a broken pipe shows here."""
-    code = module.run(args, out)
-    sys.stdout.flush()
-    return code
+def run(verb, argv, out):
+    """Parse `argv` and run its verb, or print what --help and --version ask for; returns the verb's exit code."""
+    if verb in ("-h", "--help", "help"):
+        print(overview())
+    elif verb in ("-V", "--version"):
+        print(f"{PROGRAM} {__version__}")
+    else:
+        args = parser(verb).parse_args(argv[1:])
+        args.argv = argv
+        out.json, out.verbose = args.json, args.verbose
+        out.quiet_warnings()
+        return load(verb).run(args, out)
 
 
 def fail(out, message, code):

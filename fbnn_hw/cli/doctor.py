@@ -215,10 +215,10 @@ def this_platform():
     return "fedora" if family & {"fedora", "rhel", "centos"} else "debian"
 
 
-def examine(checks=CHECKS, progress=lambda iterable, **kw: iterable):
+def examine(progress=lambda iterable, **kw: iterable):
     """One dict for each check: name, used_for, needed, ok, found, fix of this platform, fixes of all."""
     here, results = this_platform(), []
-    for check in progress(checks, desc="doctor"):
+    for check in progress(CHECKS, desc="doctor"):
         try:
             ok, found = True, check.probe()
         except Missing as lack:

@@ -1,0 +1,51 @@
+import json
+
+import pytest
+
+from fbnn_hw.cli import main
+from fbnn_hw.nn import checkpoint
+from tests import strategies
+
+
+@pytest.fixture
+def cli(capsys):
+    """Runs a command line in this process: (exit code, stdout, stderr)."""
+    def run(*argv):
+        capsys.readouterr()
+        code = main([str(word) for word in argv])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def answer(cli):
+    """Runs a command line with --json that must succeed: the object it prints."""
+    def run(*argv):
+        code, out, err = cli(*argv, "--json")
+        assert code == 0, err
+        return json.loads(out)
+
+    return run
+
+
+@pytest.fixture
+def refused(cli):
+    """Runs a command line that must fail: (exit code, the one line on stderr)."""
+    def run(*argv):
+        code, out, err = cli(*argv)
+        assert code and not out and err.count("\n") == 1 and "Traceback" not in err, (code, out, err)
+        return code, err.strip()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    """(path, Network) of a small checkpoint with random weights and CIFAR-10's class names."""
+    from fbnn_hw.nn.models import CIFAR10, vgg
+
+    network = strategies.fill(vgg("tiny", CIFAR10, width=1 / 16, latent=64, hidden=16), 1)
+    path = tmp_path_factory.mktemp("model") / "tiny.pt"
+    checkpoint.save(path, network)
+    return path, network

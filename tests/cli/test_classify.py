@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from fbnn_hw import bits
+from fbnn_hw.data import datasets
+from fbnn_hw.ir import ops as op
+from fbnn_hw.ir.network import Topology
+from fbnn_hw.nn import checkpoint
+from fbnn_hw.reference import inference
+from tests import strategies
+
+
+@pytest.mark.parametrize("backend", ["reference", "torch"])
+def test_data_set(answer, model, backend):
+    path, network = model
+    images = datasets.load("fixture").first(20)
+    found = answer("classify", "--model", path, "--data", "fixture", "--images", 20, "--backend", backend, "--latent", "--top", 3)
+    logits, latent = inference.logits(network, images.images), inference.layers(network, images.images)["latent"]
+    assert found["classes"] == list(images.classes) and found["backend"] == backend and len(found["images"]) == 20
+    for n, entry in enumerate(found["images"]):
+        best = int(inference.classify(logits[n:n + 1])[0])
+        assert entry["logits"] == logits[n].tolist() and entry["index"] == best and entry["class"] == images.classes[best]
+        assert (entry["file"], entry["image"], entry["label"]) == ("fixture", n, images.classes[images.labels[n]])
+        assert entry["latent"] == bits.pack(latent[n]).tobytes().hex() and len(entry["latent"]) == 16
+        assert [t["index"] for t in entry["top"]] == np.argsort(-logits[n], kind="stable")[:3].tolist()
+        assert [t["logit"] for t in entry["top"]] == [logits[n][t["index"]] for t in entry["top"]]
+
+
+@pytest.mark.parametrize("classes", [2, 37, 100])
+def test_backends_agree(answer, tmp_path, classes):
+    checkpoint.save(tmp_path / "m.pt", strategies.vgg_network(classes, classes=classes, thresholds=0.5))
+    np.save(tmp_path / "x.npy", strategies.images(0, 5))
+    run = ("classify", tmp_path / "x.npy", "--model", tmp_path / "m.pt", "--latent", "--backend")
+    found = [answer(*run, backend) for backend in ("torch", "reference")]
+    assert found[0]["images"] == found[1]["images"] and len(found[0]["images"][0]["logits"]) == classes
+
+
+def test_files(answer, cli, model, tmp_path):
+    images = datasets.load("fixture").first(3).images
+    Image.fromarray(images[0].transpose(1, 2, 0)).save(tmp_path / "a.png")
+    np.save(tmp_path / "b.npy", images[1:])
+    files = [str(tmp_path / "a.png"), str(tmp_path / "b.npy")]
+    found = answer("classify", *files, "--model", model[0])["images"]
+    assert [(e["file"], e["image"]) for e in found] == [(files[0], 0), (files[1], 0), (files[1], 1)]
+    assert [e["logits"] for e in found] == inference.logits(model[1], images).tolist() and "label" not in found[0]
+    code, out, err = cli("classify", *files, "--model", model[0], "--top", 2)
+    lines = out.splitlines()
+    assert code == 0 and not err and lines[0].startswith(f"{files[0]}: {found[0]['class']} ({max(found[0]['logits'])}), ")
+    assert [line.split(":")[0] for line in lines[1:]] == [f"{files[1]}[0]", f"{files[1]}[1]"]
+
+
+def test_resize(answer, refused, model, tmp_path):
+    Image.new("RGBA", (60, 40), (255, 0, 0, 255)).save(tmp_path / "a.png")
+    assert refused("classify", tmp_path / "a.png", "--model", model[0]) == (
+        3, f"fbnn-hw classify: {tmp_path}/a.png: has an alpha channel, expected RGB; convert it, or let --resize do so")
+    assert len(answer("classify", tmp_path / "a.png", "--model", model[0], "--resize")["images"]) == 1
+
+
+def test_refusals(refused, model, tmp_path):
+    path = model[0]
+    assert refused("classify", "--model", path) == (2, "fbnn-hw classify: expected image files or --data")
+    assert refused("classify", "x.png", "--data", "fixture", "--model", path) == (
+        2, "fbnn-hw classify: found both image files and --data, expected one of them")
+    assert refused("classify", "x.png", "--images", 3, "--model", path) == (2, "fbnn-hw classify: --images: expected together with --data")
+    assert refused("classify", tmp_path / "x.png", "--model", path) == (
+        3, f"fbnn-hw classify: {tmp_path}/x.png: not found, expected an image file")
+    code, line = refused("classify", "x.png", "--model", "none.pt")
+    assert code == 3 and line.startswith("fbnn-hw classify: --model none.pt: no such file, and no shipped checkpoint of that name; ")
+    topology = Topology("small", (op.Thermometer("input", (), "tycc", 2, 2), op.Gap("gap", ("input",)),
+                                  op.Dense("logits", ("gap",), 2, 1, True)), ("a", "b"))
+    checkpoint.save(tmp_path / "small.pt", strategies.fill(topology, 0))
+    np.save(tmp_path / "x.npy", np.zeros((3, 2, 2), np.uint8))
+    assert refused("classify", tmp_path / "x.npy", "--model", tmp_path / "small.pt", "--latent") == (
+        3, "fbnn-hw classify: model small: has no layer named latent, expected one with --latent")
+    assert refused("classify", "--data", "fixture", "--model", tmp_path / "small.pt") == (
+        2, f"fbnn-hw classify: --data fixture: has images of 32 pixels a side, {tmp_path}/small.pt takes 2")

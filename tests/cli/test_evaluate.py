@@ -1,0 +1,67 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fbnn_hw.data import datasets
+from fbnn_hw.nn import checkpoint
+from fbnn_hw.reference import inference
+from tests import strategies
+
+
+@pytest.mark.parametrize("backend", ["torch", "reference"])
+def test_scores(answer, model, backend):
+    path, network = model
+    images = datasets.load("fixture").first(100)
+    right = inference.classify(inference.logits(network, images.images)) == images.labels
+    found = answer("evaluate", "--model", path, "--data", "fixture", "--images", 100, "--backend", backend)
+    recalls = [float(right[images.labels == i].mean()) for i in range(10)]
+    assert found["correct"] == right.sum() and found["accuracy"] == right.mean() and found["images"] == 100
+    assert list(found["recall"].values()) == recalls and found["dispersion"] == pytest.approx(np.std(recalls))
+    assert found["images_per_second"] > 0 and found["reproduces"] is None and found["stated_accuracy"] is None
+
+
+def test_whether_the_stated_accuracy_is_reproduced(answer, cli, model, tmp_path):
+    _, network = model
+    images = datasets.load("fixture").first(50)
+    right = float((inference.classify(inference.logits(network, images.images)) == images.labels).mean())
+    run = ("evaluate", "--data", "fixture", "--backend", "reference", "--model", tmp_path / "m.pt", "--images")
+    for stated, count, verdict in ((right, 50, True), (right + 0.02, 50, False), (right, 40, None)):
+        checkpoint.save(tmp_path / "m.pt", replace(network, training={"data": "fixture", "test_accuracy": stated, "test_images": count}))
+        found = answer(*run, 50)
+        assert found["reproduces"] is verdict and found["stated_accuracy"] == stated
+    words = {True: "reproduced", None: "not compared, for these are other images"}[verdict]
+    assert f"stated     {right:.2%} on 40 images of fixture: {words}" in cli(*run, 50)[1]
+
+
+def test_a_model_of_some_classes(cli, answer, tmp_path):
+    network = strategies.fill(replace(strategies.vgg_network(1, classes=2).topology, classes=("dog", "cat")), 2)
+    checkpoint.save(tmp_path / "m.pt", network)
+    images = datasets.load("fixture").select(("dog", "cat"))
+    found = answer("evaluate", "--model", tmp_path / "m.pt", "--data", "fixture")
+    right = inference.classify(inference.logits(network, images.images)) == images.labels
+    assert found["images"] == 57 and found["correct"] == right.sum() and list(found["recall"]) == ["dog", "cat"]
+    assert cli("evaluate", "--model", tmp_path / "m.pt", "--data", "fixture")[2] == (
+        "fbnn-hw evaluate: 57 of 300 images are of the 2 classes that the model and the data set share\n")
+
+
+def test_other_class_names(cli, refused, tmp_path):
+    checkpoint.save(tmp_path / "m.pt", strategies.vgg_network(1, classes=10))
+    assert cli("evaluate", "--model", tmp_path / "m.pt", "--data", "fixture", "--images", 5)[2] == (
+        "fbnn-hw evaluate: the class names differ, so classes are taken by number\n")
+    checkpoint.save(tmp_path / "m.pt", strategies.vgg_network(1, classes=3))
+    assert refused("evaluate", "--model", tmp_path / "m.pt", "--data", "fixture") == (
+        3, f"fbnn-hw evaluate: {tmp_path}/m.pt: has the 3 classes class0, class1, class2..., none of them in the data set's "
+        "airplane, automobile, bird...; expected a model trained on this data set")
+
+
+def test_missing_data(refused, model, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("FBNN_DATA", raising=False)
+
+    def refuse(*args, **kwargs):
+        raise OSError("no network in tests")
+
+    monkeypatch.setattr(datasets.urllib.request, "urlopen", refuse)
+    code, line = refused("evaluate", "--model", model[0], "--data", "cifar10", "--data-dir", tmp_path / "d")
+    assert code == 3 and line.endswith(f"put cifar-10-python.tar.gz from https://www.cs.toronto.edu/~kriz/ into {tmp_path}/d")

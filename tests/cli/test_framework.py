@@ -1,0 +1,101 @@
+"""Every verb: help with two real examples, --json, errors of one line, exit codes; and what may be imported."""
+
+import json
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+import fbnn_hw.cli as command
+from fbnn_hw.cli import common
+from fbnn_hw.errors import FitError, MismatchError, ToolError
+
+VERBS = command.verbs()
+
+
+def test_overview(cli):
+    for argv in ((), ("--help",), ("-h",)):
+        code, out, err = cli(*argv)
+        assert code == 0 and not err and all(f"  {verb} " in out for verb in VERBS)
+    assert cli("--version")[1] == f"fbnn-hw {command.__version__}\n"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_has_two_examples_that_parse(verb, cli):
+    code, out, err = cli(verb, "--help")
+    module = command.load(verb)
+    assert code == 0 and not err and len(module.EXAMPLES) == 2 and "--json" in out and "--verbose" in out
+    for line, _ in module.EXAMPLES:
+        program, name, *flags = shlex.split(line)
+        assert (program, name) == ("fbnn-hw", verb) and line in out
+        command.parser(verb).parse_args(flags)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_unknown_flag(verb, refused):
+    code, line = refused(verb, "--no-such-flag")
+    assert code == 2 and line.startswith(f"fbnn-hw {verb}: ") and line.endswith(f"see fbnn-hw {verb} --help")
+
+
+@pytest.mark.parametrize("argv, line", [
+    (["trian"], "fbnn-hw: trian: no such command, expected one of " + ", ".join(VERBS) + "; did you mean train?"),
+    (["train", "--model", "3mb", "--data", "fixture", "--lr", "-1"],
+     "fbnn-hw train: --lr: found '-1', expected a positive number; see fbnn-hw train --help"),
+    (["train", "--model", "3mb", "--data", "fixture", "--epochs", "0"],
+     "fbnn-hw train: --epochs: found '0', expected a whole number from 1; see fbnn-hw train --help"),
+    (["train", "--data", "fixture"], "fbnn-hw train: missing --model; see fbnn-hw train --help"),
+    (["train", "--model", "3mb", "--data", "fixture", "--validation", "0"],
+     "fbnn-hw train: --validation 0: plateau and --patience need a validation split; use --schedule cosine --patience 0"),
+    (["inspect"], "fbnn-hw inspect: expected one checkpoint: FILE, or --model NAME.pt"),
+    (["doctor", "--jso"], "fbnn-hw doctor: unknown argument --jso; see fbnn-hw doctor --help"),
+])
+def test_usage_errors(argv, line, refused):
+    assert refused(*argv) == (2, line)
+
+
+class Fake:
+    SUMMARY, EXAMPLES = "", ()
+
+    def __init__(self, error):
+        self.error = error
+
+    def arguments(self, parser):
+        pass
+
+    def run(self, args, out):
+        raise self.error
+
+
+@pytest.mark.parametrize("error, code, line", [
+    (FitError("conv4 is too large"), 4, "conv4 is too large"), (ToolError("no g++"), 5, "no g++"), (MismatchError("a\nb"), 6, "a b"),
+    (KeyboardInterrupt(), 130, "interrupted"), (PermissionError(13, "Permission denied", "x.pt"), 3, "x.pt: Permission denied"),
+    (MemoryError(), 1, "out of memory; use fewer images or a smaller model"),
+    (KeyError("k"), 1, "internal error, KeyError: 'k'; run again with -v and report the traceback"),
+])
+def test_errors_in_a_verb(monkeypatch, cli, error, code, line):
+    monkeypatch.setattr(command, "load", lambda verb: Fake(error))
+    assert cli("doctor") == (code, "", f"fbnn-hw doctor: {line}\n")
+    found, out, err = cli("doctor", "--json")
+    assert found == code and json.loads(out) == {"error": line, "exit_code": code}
+    assert "Traceback" in cli("doctor", "-v")[2]
+
+
+def test_light_verbs_do_not_import_torch(model):
+    program = "import sys; from fbnn_hw.cli import main; assert main(sys.argv[1:]) == 0; sys.exit(7 if 'torch' in sys.modules else 0)"
+    classify = ["classify", "--model", model[0], "--data", "fixture", "--images", "2"]
+    for argv in (["--help"], ["train", "--help"], ["inspect", model[0]], classify):
+        done = subprocess.run([sys.executable, "-c", program, *map(str, argv)], capture_output=True, text=True)
+        assert done.returncode == 0, (argv, done.stderr)
+
+
+def test_plain_is_legal_json():
+    import numpy as np
+
+    values = common.plain({"a": np.float32("nan"), "b": np.arange(2), 3: (float("inf"), True, None), "d": np.int64(4)})
+    assert values == {"a": None, "b": [0, 1], "3": [None, True, None], "d": 4}
+
+
+def test_closed_pipe():
+    program = f"set -o pipefail; {shlex.quote(sys.executable)} -m fbnn_hw.cli --help | true"
+    assert b"Traceback" not in subprocess.run(["bash", "-c", program], capture_output=True).stderr

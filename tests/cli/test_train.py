@@ -1,0 +1,121 @@
+"""`fbnn-hw train` on the fixture: what it writes, and what an interrupt leaves."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from fbnn_hw.data import datasets
+from fbnn_hw.ir import checkpoint
+from fbnn_hw.reference import inference
+
+FLAGS = ["--model", "0.5mb", "--data", "fixture", "--classes", "cat,dog", "--epochs", "2", "--batch", "2", "--threads", "1", "--lr", "1e-3"]
+
+
+def comparable(path):
+    """The state's plain content without the times."""
+    state = torch.load(path, weights_only=True)
+    for epoch in state["history"]:
+        del epoch["seconds"]
+    return state
+
+
+def equal(a, b):
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(equal(a[k], b[k]) for k in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(equal, a, b))
+    return a == b
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Folder of a run that was not interrupted."""
+    from fbnn_hw.cli import main
+
+    folder = tmp_path_factory.mktemp("whole")
+    assert main(["train", *FLAGS, "--out", str(folder / "m.pt")]) == 0
+    return folder
+
+
+def test_what_it_writes(whole, answer):
+    network = checkpoint.read(whole / "m.pt")
+    result = json.loads((whole / "m.result.json").read_text())
+    assert sorted(p.name for p in whole.iterdir()) == ["m.pt", "m.result.json", "m.state"]
+    assert network.topology.classes == ("cat", "dog") and network.training == result["training"]
+    assert network.training["command"].startswith("fbnn-hw train --model 0.5mb --data fixture --classes cat,dog ")
+    assert network.training["epochs"] == 2 == len(result["history"]) and network.training["seed"] == 0
+    assert network.training["test_accuracy"] is None  # the fixture has no images of its own to test on
+    state = torch.load(whole / "m.state", weights_only=True)
+    assert network.training["validation_accuracy"] == state["best_accuracy"] == max(e["validation_accuracy"] for e in result["history"])
+    assert (network.weights["conv1"] == (state["best"]["layers.conv1.proxy"] >= 0).numpy()).all()
+    images = datasets.load("fixture").select(("cat", "dog"))
+    found = answer("evaluate", "--model", whole / "m.pt", "--data", "fixture", "--backend", "torch")
+    assert found["correct"] == (inference.classify(inference.logits(network, images.images)) == images.labels).sum()
+
+
+def test_ctrl_c_and_resume_are_bit_identical(whole, tmp_path, cli):
+    out = tmp_path / "m.pt"
+    command = [sys.executable, "-m", "fbnn_hw.cli", "train", *FLAGS, "--out", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=None)
+    first = process.stdout.readline()
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    rest, err = process.communicate(timeout=60)
+    assert first.startswith("epoch 1/2: ") and "(best, written)" in first and not rest and process.returncode == 130
+    message = [line for line in err.splitlines() if "interrupted" in line]
+    assert message[0].startswith("fbnn-hw train: interrupted in epoch 2, step ") and "Traceback" not in err
+    assert message[0].endswith(f"state saved in {tmp_path}/m.state; go on with: fbnn-hw train {' '.join(FLAGS)} --out {out} --resume")
+    assert checkpoint.read(out).training["epochs"] == 1 and not checkpoint.read(out).training["finished"]  # usable at once
+
+    code, text, err = cli("train", *FLAGS, "--out", out)
+    assert code == 2 and err == (f"fbnn-hw train: {tmp_path}/m.state: there is a state of an earlier run; "
+                                 "--resume goes on from it, --restart replaces it\n")
+    code, text, err = cli("train", *FLAGS, "--out", out, "--resume", "--json")
+    assert code == 0 and f"goes on from {tmp_path}/m.state: epoch 2, step " in err
+    assert json.loads(text)["checkpoint"] == str(out) and len(json.loads(text)["history"]) == 2
+    assert equal(comparable(out.with_suffix(".state")), comparable(whole / "m.state"))
+    mine, other = checkpoint.read(out), checkpoint.read(whole / "m.pt")
+    assert all((mine.weights[name] == other.weights[name]).all() for name in other.weights)
+
+
+def test_test_accuracy_is_stated_and_reproduced(tmp_path, monkeypatch, answer, cli):
+    """A data set with a test split of its own: the fixture cut in two."""
+    def read(dataset, source, split):
+        images = fixture.read(fixture, None, split)
+        half = slice(0, 150) if split == "train" else slice(150, 190)
+        return type(images)(images.images[half], images.labels[half], images.classes)
+
+    fixture = datasets.DATASETS["fixture"]
+    monkeypatch.setitem(datasets.DATASETS, "fixture", datasets.Dataset("fixture", 32, 10, None, read))
+    run = ["train", "--model", "0.5mb", "--data", "fixture", "--epochs", "1", "--threads", "1", "--out", tmp_path / "x" / "m.pt"]
+    result = answer(*run)["training"]
+    assert result["test_images"] == 40 and result == checkpoint.read(tmp_path / "x" / "m.pt").training
+    for backend in ("torch", "reference"):
+        found = answer("evaluate", "--model", tmp_path / "x" / "m.pt", "--data", "fixture", "--backend", backend)
+        assert found["reproduces"] is True and found["accuracy"] == result["test_accuracy"]
+
+
+@pytest.mark.parametrize("flags, line", [
+    (["--classes", "cat,cow"], "--classes cow: no such class, expected some of airplane, automobile, bird, cat, deer, dog, frog, horse, ship, "
+     "truck"),
+    (["--out", "m.bin"], "--out m.bin: expected a name that ends in .pt"),
+    (["--resume", "--restart"], "--resume and --restart: expected one of them"),
+    (["--device", "cuda"], "--device cuda: torch finds no GPU here, expected one; use --device cpu"),
+])
+def test_refusals(tmp_path, monkeypatch, refused, flags, line):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert refused("train", "--model", "0.5mb", "--data", "fixture", *flags) == (2, f"fbnn-hw train: {line}")
+    assert not list(tmp_path.iterdir())
+
+
+def test_resume_without_a_state(tmp_path, refused):
+    assert refused("train", *FLAGS, "--out", tmp_path / "m.pt", "--resume") == (
+        3, f"fbnn-hw train: {tmp_path}/m.state: not found, expected the state of an earlier run; start without --resume")

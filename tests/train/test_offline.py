@@ -1,0 +1,167 @@
+"""A run that was interrupted and resumed gives the very numbers of one that was not; a state is checked before it is used."""
+
+import os
+import signal
+
+import pytest
+import torch
+
+from fbnn_hw.data import datasets
+from fbnn_hw.errors import InputError, UsageError
+from fbnn_hw.nn.models import vgg
+from fbnn_hw.nn.network import FBNN
+from fbnn_hw.train import record
+from fbnn_hw.train.config import TrainConfig
+from fbnn_hw.train.offline import Interrupted, Trainer, split
+
+FIXTURE = datasets.load("fixture").select(("cat", "dog", "ship"))
+IMAGES, LABELS = torch.from_numpy(FIXTURE.images), torch.from_numpy(FIXTURE.labels)
+CONFIG = TrainConfig(epochs=3, batch=8, lr=1e-2, patience=0)
+
+
+def trainer(tmp_path, config=CONFIG, images=IMAGES, labels=LABELS, classes=FIXTURE.classes, width=1 / 16, **options):
+    torch.manual_seed(config.seed)
+    model = FBNN(vgg("tiny", classes, width=width, latent=32, hidden=16), K=config.K, c=config.c, limit=config.limit)
+    return Trainer(model, images, labels, config, tmp_path / "t.state", **options)
+
+
+def same(a, b):
+    """Equal states, but for how long the epochs took."""
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a if k != "seconds")
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
+    return a == b
+
+
+class StopAt:
+    """A progress bar that sends this process a signal at one step of the run."""
+
+    def __init__(self, step, number=signal.SIGINT):
+        self.left, self.number = step, number
+
+    def __call__(self, iterable, **options):
+        for item in iterable:
+            yield item  # the signal arrives after this step
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), self.number)
+
+
+@pytest.mark.parametrize("schedule", ["plateau", "cosine"])
+def test_resume_is_bit_identical(tmp_path, schedule):
+    config = TrainConfig(**{**CONFIG.__dict__, "schedule": schedule})
+    whole = trainer(tmp_path / "a", config)
+    whole.run()
+    steps = whole.steps
+    for number, at in enumerate((3, steps, steps + 5, 2 * steps + 1)):  # inside an epoch, at its end, in the later ones
+        folder = tmp_path / f"b{number}"
+        with pytest.raises(Interrupted):
+            trainer(folder, config, progress=StopAt(at, (signal.SIGINT, signal.SIGTERM)[number % 2])).run()
+        again = trainer(folder, config)
+        torch.rand(number)  # the global generator takes no part
+        again.resume()
+        assert (again.epoch, again.step) == divmod(at, steps)
+        again.run()
+        assert same(again.state(), whole.state())
+        assert same(torch.load(folder / "t.state", weights_only=True), torch.load(tmp_path / "a" / "t.state", weights_only=True))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_more_epochs_on_a_finished_run(tmp_path):
+    trainer(tmp_path / "a", TrainConfig(epochs=2, batch=32)).run()
+    longer = trainer(tmp_path / "a", TrainConfig(epochs=3, batch=32))
+    longer.resume()
+    whole = trainer(tmp_path / "b", TrainConfig(epochs=3, batch=32))
+    assert len(longer.run()) == 3 and len(whole.run()) == 3
+    assert same(longer.state(), whole.state())
+
+
+def test_it_learns(tmp_path):
+    two = datasets.load("fixture").select(("frog", "ship"))
+    config = TrainConfig(epochs=10, batch=8, lr=1e-3, schedule="cosine", patience=0, c=1.0, augment=False)
+    run = trainer(tmp_path, config, torch.from_numpy(two.images), torch.from_numpy(two.labels), two.classes, width=1 / 8)
+    history = run.run()
+    assert history[-1]["train_accuracy"] > 0.75 and history[-1]["train_loss"] < 0.6 * history[0]["train_loss"]
+
+
+def test_validation_is_a_fixed_share_and_never_trained_on():
+    train, held = split(1000, 0.1, 3)
+    assert len(held) == 100 and sorted([*train.tolist(), *held.tolist()]) == list(range(1000))
+    assert torch.equal(split(1000, 0.1, 3)[1], held) and not torch.equal(split(1000, 0.1, 4)[1], held)
+
+
+def test_states_that_do_not_fit(tmp_path):
+    run = trainer(tmp_path, TrainConfig(epochs=1, batch=64))
+    run.run()
+    path = tmp_path / "t.state"
+
+    def refusal(*args, **options):
+        with pytest.raises((InputError, UsageError)) as error:
+            trainer(tmp_path, *args, **options).resume()
+        return type(error.value), str(error.value).removeprefix(f"{path}: ")
+
+    same_config = TrainConfig(epochs=1, batch=64)
+    assert refusal(TrainConfig(epochs=1, batch=32, seed=1)) == (
+        UsageError, "was started with other values of batch, seed; resume with the same flags")
+    assert refusal(same_config, images=IMAGES[:50], labels=LABELS[:50]) == (
+        UsageError, "was started on other images or labels; resume with the same --data and --classes")
+    assert refusal(same_config, width=1 / 8) == (InputError, "state of another model, expected one with the layers of tiny")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:1000])
+    assert refusal(same_config)[1].startswith("not a training state (") and refusal(same_config)[1].endswith("; start without --resume")
+    torch.save({"format": "other"}, path)
+    assert refusal(same_config) == (InputError, "found another kind of file or version, expected fbnn-hw training state 1")
+    path.write_bytes(whole)
+    state = torch.load(path, weights_only=True)
+    del state["sums"]
+    torch.save(state, path)
+    assert refusal(same_config) == (InputError, "damaged training state (KeyError in it); start without --resume")
+    path.unlink()
+    assert refusal(same_config) == (InputError, "not found, expected the state of an earlier run; start without --resume")
+
+
+def test_a_state_without_the_data_field_still_loads(tmp_path):
+    run = trainer(tmp_path, TrainConfig(epochs=1, batch=64))
+    run.run()
+    state = torch.load(tmp_path / "t.state", weights_only=True)
+    del state["data"]
+    torch.save(state, tmp_path / "t.state")
+    again = trainer(tmp_path, TrainConfig(epochs=1, batch=64))
+    again.resume()
+    assert same(again.state(), run.state())
+
+
+def test_the_model_moves_between_devices():
+    FBNN(vgg("tiny", ("a", "b"), width=1 / 16, latent=32, hidden=16)).to("cpu").double()
+
+
+def test_record(tmp_path):
+    run = trainer(tmp_path, TrainConfig(epochs=3, batch=32, lr=1e-2))
+    run.run()
+    run.best_epoch = 2  # as if the third had been worse
+    now = {k: v.clone() for k, v in run.model.state_dict().items()}
+    run.best = {k: -v for k, v in run.best.items()}
+    score = record.test_score(run, IMAGES, LABELS)
+    network = record.network(run, {"command": "by hand", "hardware": "an abacus"}, score)
+    found = network.training
+    assert same(run.model.state_dict(), now), "the trainer goes on from where it was"
+    proxy = run.best["layers.conv1.proxy"]
+    assert (network.weights["conv1"] == (proxy >= 0).numpy()).all()
+    assert found["test_accuracy"] == score[0] / len(LABELS) and found["test_images"] == len(LABELS)
+    assert found["hardware"] == "an abacus" and found["command"] == "by hand" and found["best_epoch"] == 2 and found["epochs"] == 3
+    assert found["validation_images"] == len(run.held_labels) and found["train_images"] == len(run.labels)
+    assert found["config"]["lr"] == 1e-2 and found["threads"] == 1 and found["finished"] is True
+    assert record.describe(run)["test_accuracy"] is None
+
+
+@pytest.mark.parametrize("change, message", [
+    (dict(epochs=0), "--epochs 0: expected at least 1"), (dict(lr=float("nan")), "--lr nan: expected a positive number"),
+    (dict(schedule="step"), "--schedule step: expected plateau or cosine"),
+    (dict(validation=1.0), "--validation 1.0: expected 0 <= share < 1")])
+def test_config(change, message):
+    with pytest.raises(UsageError) as error:
+        TrainConfig(**change).verify()
+    assert str(error.value) == message
