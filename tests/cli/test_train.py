@@ -103,8 +103,8 @@ def test_test_accuracy_is_stated_and_reproduced(tmp_path, monkeypatch, answer, c
 
 
 @pytest.mark.parametrize("flags, line", [
-    (["--classes", "cat,cow"], "--classes cow: no such class, expected some of airplane, automobile, bird, cat, deer, dog, frog, horse, ship, "
-     "truck"),
+    (["--classes", "cat,cow"], "--classes cow: no such class, expected some of airplane, automobile, bird, cat, deer, dog, frog, "
+     "horse, ship, truck"),
     (["--out", "m.bin"], "--out m.bin: expected a name that ends in .pt"),
     (["--resume", "--restart"], "--resume and --restart: expected one of them"),
     (["--device", "cuda"], "--device cuda: torch finds no GPU here, expected one; use --device cpu"),
