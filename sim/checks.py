@@ -8,7 +8,12 @@ All values are unsigned integers; a signed member is driven and read modulo 2^wi
 import random
 from itertools import product
 
+import numpy as np
+
+from fbnn_hw.reference import encode
+from fbnn_hw.rtl.lgap import Lgap
 from fbnn_hw.rtl.popcount import XnorPopcount
+from fbnn_hw.rtl.thermometer import ThermometerEncoder
 
 
 async def popcount(cycle, width, registers, words=400, seed=1):
@@ -31,3 +36,122 @@ async def popcount(cycle, width, registers, words=400, seed=1):
             expected = counts[time - registers]
             assert found == expected, f"popcount {width}, registers {registers}: word {time - registers} gave {found}, expected {expected}"
             assert expected == XnorPopcount.compute(*pairs[time - registers], width)
+
+
+async def memory(cycle, depth, width, granularity, seed=1, accesses=600):
+    """Words written first, then random reads and masked writes, against a list; after a write the read word is kept."""
+    source = random.Random(seed)
+    ones = (1 << width) - 1
+    places = sorted({0, 1, depth - 1, depth // 2, *(source.randrange(depth) for _ in range(24))})
+    model = {}
+    steps = [(1, place, source.getrandbits(width), -1) for place in places]
+    for _ in range(accesses):
+        steps.append((source.random() < 0.5, source.choice(places), source.getrandbits(width), source.getrandbits(width // granularity)))
+    expected = None
+    for number, (write, place, word, mask) in enumerate([*steps, (0, 0, 0, 0)]):
+        mask &= (1 << width // granularity) - 1
+        found = (await cycle({"address": place, "write_data": word, "write_mask": mask, "write_enable": int(write)}))["read_data"]
+        if expected is not None:
+            assert found == expected, f"memory {depth}x{width}: access {number - 1} gave {found:#x}, expected {expected:#x}"
+        if write:
+            bits = sum(((1 << granularity) - 1) << i * granularity for i in range(width // granularity) if mask >> i & 1)
+            model[place] = model.get(place, 0) & ~bits & ones | word & bits
+        else:
+            expected = model[place]
+
+
+async def thermometer(cycle, encoder, levels, lanes, bits_per_cycle, pixels=40, idle=0.0, wait=0.0, seed=1):
+    """Pixels with every extreme of a colour and random ones; the words, and the clocks when nobody stalls."""
+    source = random.Random(seed)
+    corners = [c for c in product((0, 255), repeat=3)] + [(128, 127, 255), (3, 3, 3)]
+    image = (corners + [tuple(source.randrange(256) for _ in range(3)) for _ in range(pixels)])[:max(pixels, len(corners))]
+    channels = encode.encode(np.array(image, np.uint8).T.reshape(1, 3, 1, -1), encoder, levels)[0, :, 0].T
+    count = -(-channels.shape[1] // lanes)
+    expected = [sum(int(b) << i for i, b in enumerate(row[w * lanes:(w + 1) * lanes])) for row in channels for w in range(count)]
+    data = [value for pixel in image for value in pixel]
+    found, sent, time, first = [], 0, 0, None
+    offered = ready = False
+    held = None
+    while len(found) < len(expected):
+        offered = sent < len(data) and (offered or source.random() >= idle)
+        ready = source.random() >= wait
+        outputs = await cycle({
+            "pixels__payload": data[sent] if offered else source.randrange(256), "pixels__valid": int(offered), "words__ready": int(ready)})
+        if held is not None:
+            assert (outputs["words__valid"], outputs["words__payload"]) == (1, held), "thermometer: a word that was not taken changed"
+        held = outputs["words__payload"] if outputs["words__valid"] and not ready else None
+        if outputs["words__valid"] and ready:
+            assert outputs["words__payload"] == expected[len(found)], (
+                f"thermometer {encoder} {levels}: pixel {len(found) // count}, word {len(found) % count} is "
+                f"{outputs['words__payload']:#x}, expected {expected[len(found)]:#x}")
+            found.append(outputs["words__payload"])
+            last = time
+        if offered and outputs["pixels__ready"]:
+            first = time if first is None else first
+            sent, offered = sent + 1, False
+        time += 1
+        assert time < 400 * len(expected) + 1000, "thermometer: no more words"
+    assert sent == len(data)
+    if not idle and not wait:
+        assert last - first + 1 == ThermometerEncoder(encoder, levels, lanes, bits_per_cycle).cycles(len(image))
+    for _ in range(20):
+        assert not (await cycle({"pixels__valid": 0, "words__ready": 1}))["words__valid"], "thermometer: a word too many"
+
+
+async def lgap(cycle, pixels, lanes, weight_bits, size, presentations, idle=0.0, seed=1):
+    """Random maps, some all ones or near a tie, of `presentations` presentations; the last pixels may be masked."""
+    source = random.Random(seed)
+    blocks = weight_bits // (pixels * lanes)
+    valid_pixels = -(-size // presentations)
+    mask = (1 << valid_pixels) - 1
+    assert valid_pixels * presentations == size and valid_pixels <= pixels
+    inputs, expected = [], []
+    for _ in range(2):
+        acts = [source.getrandbits(pixels * lanes) for _ in range(presentations)]
+        words = [source.getrandbits(weight_bits) for _ in range(-(-presentations // blocks))]
+        if source.random() < 0.3:
+            acts = [(1 << pixels * lanes) - 1] * presentations
+        gaps = depthwises = 0
+        for lane in range(lanes):
+            ones = matches = 0
+            for number, act in enumerate(acts):
+                word, sub = words[number // blocks], number % blocks
+                for q in range(valid_pixels):
+                    a = act >> q * lanes + lane & 1
+                    ones += a
+                    matches += a == (word >> (sub * pixels + q) * lanes + lane & 1)
+                while source.random() < idle:
+                    inputs.append({"valid": 0, "act": source.getrandbits(pixels * lanes), "first": source.getrandbits(1), "last": source.getrandbits(1)})
+                inputs.append({
+                    "valid": 1, "act": act, "weight": word, "lane": lane, "mask": mask, "first": int(number == 0),
+                    "last": int(number == presentations - 1), **({"sub": sub} if blocks > 1 else {})})
+            gaps |= (2 * ones >= size) << lane
+            depthwises |= (2 * matches >= size) << lane
+        expected.append((len(inputs) - 1 + Lgap.LATENCY, gaps, depthwises))
+    strobes = 0
+    for time in range(len(inputs) + Lgap.LATENCY + 1):
+        outputs = await cycle(inputs[time] if time < len(inputs) else {"valid": 0})
+        strobes += outputs["done"]
+        for moment, gaps, depthwises in expected:
+            if time == moment:
+                assert (outputs["done"], outputs["gap"], outputs["depthwise"]) == (1, gaps, depthwises), (
+                    f"lgap {pixels}x{lanes}: gave {outputs['gap']:#x} and {outputs['depthwise']:#x}, expected {gaps:#x} and {depthwises:#x}")
+    assert strobes == 2 * lanes
+
+
+async def argmax(cycle, width, classes, sequences=40, idle=0.0, seed=1):
+    """Random sequences with many ties, and the extremes."""
+    source = random.Random(seed)
+    low, high = -(1 << width - 1), (1 << width - 1) - 1
+    for number in range(sequences):
+        near = source.random() < 0.5
+        scores = [source.randint(max(low, -2), min(high, 1)) if near else source.randint(low, high) for _ in range(classes)]
+        if number < 2:
+            scores = [(low, high)[number]] * classes
+        for index, score in enumerate(scores):
+            while source.random() < idle:
+                await cycle({"valid": 0, "first": source.getrandbits(1), "score": source.getrandbits(width)})
+            await cycle({"valid": 1, "first": int(index == 0), "score": score % (1 << width)})
+        outputs = await cycle({"valid": 0})
+        assert outputs["best"] == scores.index(max(scores)), f"argmax of {scores}: {outputs['best']}"
+        assert outputs["best_score"] == max(scores) % (1 << width)

@@ -19,7 +19,11 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from fbnn_hw.rtl.argmax import Argmax
+from fbnn_hw.rtl.lgap import Lgap
 from fbnn_hw.rtl.popcount import XnorPopcount
+from fbnn_hw.rtl.spram import SinglePortMemory
+from fbnn_hw.rtl.thermometer import ThermometerEncoder
 
 SYNTHESIS = {"ice40": "synth_ice40 -device u -top top", "ecp5": "synth_ecp5 -nowidelut -abc9 -top top"}
 LUTS = {"SB_LUT4": 1, "LUT4": 1, "CCU2C": 2, "PFUMX": 0}
@@ -58,6 +62,13 @@ DESIGNS = {
     "popcount16-16-apart": lambda: Array(16, 1, 1, 16, shared=False),
     "popcount16-4x4": lambda: Array(16, 1, 4, 4),
     "popcount64-16": lambda: Array(64, 2, 1, 16, shared=False),
+    **{f"thermometer-{b}": lambda b=b: ThermometerEncoder("tycc", 16, 16, b) for b in (1, 2, 4, 8)},
+    "thermometer-trgb": lambda: ThermometerEncoder("trgb", 85, 16, 4),
+    "lgap": lambda: Lgap(4, 16, 128, 16),
+    "lgap-64": lambda: Lgap(4, 16, 64, 16),
+    "argmax": lambda: Argmax(13, 100),
+    "spram": lambda: SinglePortMemory(16384, 16, 8, "ice40-spram"),
+    "spram-deep": lambda: SinglePortMemory(32768, 32, 16, "ice40-spram"),
 }
 
 

@@ -1,0 +1,57 @@
+"""Class of the largest logit."""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..errors import UsageError
+
+
+class Argmax(wiring.Component):
+    """best = argmax_i score_i over a sequence; ties go to the lowest index.
+
+    Twin: `fbnn_hw.reference.inference.classify`.
+
+    Parameters
+    ----------
+    width : int
+        Bits of a score.
+    classes : int
+        Scores a sequence, at most.
+
+    Members
+    -------
+    valid, first : In(1)
+        `score` counts in this clock; `first` with it begins a sequence and makes its index 0, the next ones are 1, 2 ...
+    score : In(signed(width))
+    best : Out(range(classes)), at least one bit
+    best_score : Out(signed(width))
+
+    Timing
+    ------
+    `best` and `best_score` cover a score one clock after it, and hold until the next one; a score a clock.
+
+    Raises
+    ------
+    UsageError
+        If a parameter is out of range.
+    """
+
+    def __init__(self, width, classes):
+        if width < 1 or classes < 1:
+            raise UsageError(f"argmax: {classes} classes of {width} bits, expected at least 1 class of 1 bit")
+        self.width, self.classes = width, classes
+        super().__init__({
+            "valid": In(1), "first": In(1), "score": In(signed(width)),
+            "best": Out(range(max(2, classes))), "best_score": Out(signed(width))})
+
+    def elaborate(self, platform):
+        m = Module()
+        following = Signal.like(self.best)
+        index = Signal.like(self.best)
+        m.d.comb += index.eq(Mux(self.first, 0, following))
+        with m.If(self.valid):
+            m.d.sync += following.eq(index + 1)
+            with m.If(self.first | (self.score > self.best_score)):
+                m.d.sync += [self.best.eq(index), self.best_score.eq(self.score)]
+        return m

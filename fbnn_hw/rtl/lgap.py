@@ -1,0 +1,118 @@
+"""Learnable global pooling."""
+
+from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..errors import UsageError
+
+
+class Lgap(wiring.Component):
+    """For one channel of a map of `size` pixels, from the bits x_i and the weights w_i:
+
+        gap = [sum_i x_i >= gap_limit]          global average pooling, sign(sum of +-1)
+        depthwise = [sum_i (x_i XNOR w_i) >= depthwise_limit]        sign(dot product)
+
+    The map comes `pixels` pixels a presentation, all lanes of a word with each, of which one counts.  Lane after lane is
+    presented; the bits are shifted into `gap` and `depthwise`, which need no decoder then.
+
+    Twins: `fbnn_hw.reference.inference`, ops Gap and Depthwise.
+
+    Parameters
+    ----------
+    pixels, lanes : int
+        Pixels a presentation (Q), channels a word (L).
+    weight_bits : int
+        Bits of a weight word, a multiple of Q L.
+    size : int
+        Pixels of the map.
+    gap_limit, depthwise_limit : int
+        Ones and matches needed; ceil(size / 2) unless given, which is sign(2 P - size) with sign(0) = +1.
+
+    Members
+    -------
+    valid : In(1)
+        A presentation; everything below goes with it.
+    act : In(pixels * lanes)
+        Pixel q, lane l in bit q * lanes + l.
+    weight : In(weight_bits)
+        Blocks of pixels * lanes bits, packed like `act`.
+    sub : In(range(blocks))
+        Block of `weight` that counts; absent if there is one.
+    lane : In(range(lanes))
+        Lane that counts.
+    first, last : In(1)
+        First and last presentation of a lane.  The one may be the other.
+    mask : In(pixels)
+        Pixels that count; all unless connected.
+    gap, depthwise : Out(lanes)
+        Bit lanes - 1 is the last lane done, bit lanes - 2 the one before.  So after the lanes 0 .. lanes - 1 bit i is lane i.
+    done : Out(1)
+        Strobes with a new bit.
+
+    Timing
+    ------
+    One presentation a clock, with or without gaps.  Three clocks after the last presentation of a lane its bits stand in the
+    words and `done` is 1.
+
+    Raises
+    ------
+    UsageError
+        If `weight_bits` is no multiple of pixels * lanes, or a size is below 1.
+    """
+
+    LATENCY = 3
+
+    def __init__(self, pixels, lanes, weight_bits, size, gap_limit=None, depthwise_limit=None):
+        if min(pixels, lanes, size) < 1:
+            raise UsageError(f"lgap: pixels {pixels}, lanes {lanes}, size {size}, expected at least 1 each")
+        if weight_bits < 1 or weight_bits % (pixels * lanes):
+            raise UsageError(f"lgap: weight_bits is {weight_bits}, expected a multiple of {pixels} pixels x {lanes} lanes")
+        self.pixels, self.lanes, self.weight_bits, self.size = pixels, lanes, weight_bits, size
+        self.blocks = weight_bits // (pixels * lanes)
+        self.gap_limit = (size + 1) // 2 if gap_limit is None else gap_limit
+        self.depthwise_limit = (size + 1) // 2 if depthwise_limit is None else depthwise_limit
+        super().__init__({
+            "valid": In(1), "act": In(pixels * lanes), "weight": In(weight_bits), "lane": In(range(lanes)),
+            **({"sub": In(range(self.blocks))} if self.blocks > 1 else {}),
+            "first": In(1), "last": In(1), "mask": In(pixels, init=(1 << pixels) - 1),
+            "gap": Out(lanes), "depthwise": Out(lanes), "done": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        q, l = self.pixels, self.lanes
+
+        # Stage 1: the lane's bits, one a pixel.
+        act, weight, mask = Signal(q), Signal(q), Signal(q)
+        valid, first, last = (Signal(2, name=name) for name in ("valid", "first", "last"))
+        m.d.sync += [
+            act.eq(Cat(self.act.word_select(i, l).bit_select(self.lane, 1) for i in range(q))), mask.eq(self.mask),
+            valid.eq(Cat(self.valid, valid)), first.eq(Cat(self.first, first)), last.eq(Cat(self.last, last))]
+        for i in range(q):
+            choices = Cat(self.weight.word_select(block * q + i, l) for block in range(self.blocks))
+            index = Cat(self.lane, self.sub) if self.blocks > 1 and l & (l - 1) == 0 else None
+            if index is not None:
+                m.d.sync += weight[i].eq(choices.bit_select(index, 1))
+            else:
+                block = choices.word_select(self.sub, l) if self.blocks > 1 else choices
+                m.d.sync += weight[i].eq(block.bit_select(self.lane, 1))
+
+        # Stage 2: ones and matches.  Stage 3: both sums, which start at -limit, so the sign tells.
+        results = []
+        for name, bits, limit in (("gap", act & mask, self.gap_limit), ("depthwise", ~(act ^ weight) & mask, self.depthwise_limit)):
+            count = Signal(range(q + 1), name=f"{name}_count")
+            m.d.sync += count.eq(sum(bits[i] for i in range(q)))
+            reach = max(limit, self.size - limit, 1)
+            total = Signal(signed(reach.bit_length() + 1), name=f"{name}_sum")
+            added = Signal.like(total, name=f"{name}_added")
+            m.d.comb += added.eq(total + count)
+            with m.If(valid[1]):
+                m.d.sync += total.eq(added)
+            with m.If(valid[0] & first[0]):
+                m.d.sync += total.eq(-limit)
+            results.append(~added[-1])
+        ready = valid[1] & last[1]
+        m.d.sync += self.done.eq(ready)
+        with m.If(ready):
+            m.d.sync += [self.gap.eq(Cat(self.gap[1:], results[0])), self.depthwise.eq(Cat(self.depthwise[1:], results[1]))]
+        return m

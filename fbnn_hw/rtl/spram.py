@@ -1,0 +1,113 @@
+"""A memory with one port: the feature banks."""
+
+from amaranth.hdl import Array, Cat, ClockSignal, Const, Instance, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ..errors import UsageError
+
+# Ref: Lattice TN1314, iCE40 SPRAM Usage Guide, table 2.1.
+SPRAM_DEPTH = 16384
+SPRAM_WIDTH = 16
+SPRAM_NIBBLE = 4
+
+
+class SinglePortMemory(wiring.Component):
+    """`depth` words of `width` bits; each clock reads one word or writes the masked parts of one.
+
+    "ice40-spram" makes it of SB_SPRAM256KA blocks, 16 bits wide and 16384 deep, side by side and one behind the other; their
+    contents after power-up are unknown.  "generic" is an `amaranth.lib.memory` that starts as 0, in a module whose name ends
+    in memory_<depth>x<width>_<granularity>, for an ASIC flow to replace; its ports are those of `Array` below.
+
+    Twin: a list of integers (sim/checks.py).
+
+    Parameters
+    ----------
+    depth, width : int
+        Words and their bits.
+    granularity : int
+        Bits written by one bit of the mask; divides `width`, and is a multiple of 4 with "ice40-spram".
+    technology : str
+        "ice40-spram" or "generic".
+
+    Members
+    -------
+    address : In(range(depth))
+        An address outside the range gives an unspecified word.
+    write_data : In(width)
+    write_mask : In(width // granularity)
+        Bit i writes the bits i * granularity and up.
+    write_enable : In(1)
+        1 writes, 0 reads.
+    read_data : Out(width)
+
+    Timing
+    ------
+    The word read in one clock stands at `read_data` in the next.  After a write `read_data` keeps its value in both
+    simulation models; real SPRAM does not promise that, so nobody may look at it then.
+
+    Resources
+    ---------
+    "ice40-spram": ceil(width / 16) * ceil(depth / 16384) SPRAM; no LUT up to 16384 words but one for each write mask shared.
+
+    Raises
+    ------
+    UsageError
+        If a parameter is out of range.
+    """
+
+    def __init__(self, depth, width, granularity, technology):
+        if technology not in ("ice40-spram", "generic"):
+            raise UsageError(f"memory: technology is {technology!r}, expected 'ice40-spram' or 'generic'")
+        if depth < 2 or width < 1:
+            raise UsageError(f"memory: {depth} words of {width} bits, expected at least 2 words of 1 bit")
+        step = SPRAM_NIBBLE if technology == "ice40-spram" else 1
+        if granularity < 1 or width % granularity or granularity % step:
+            wanted = f"a divisor of {width}" + (f" and a multiple of {step}" if step > 1 else "")
+            raise UsageError(f"memory: granularity is {granularity}, expected {wanted}")
+        self.depth, self.width, self.granularity, self.technology = depth, width, granularity, technology
+        super().__init__({
+            "address": In(range(depth)), "write_data": In(width), "write_mask": In(width // granularity),
+            "write_enable": In(1), "read_data": Out(width)})
+
+    def elaborate(self, platform):
+        return self._spram() if self.technology == "ice40-spram" else self._generic()
+
+    def _generic(self):
+        m = Module()
+        memory = Memory(shape=self.width, depth=self.depth, init=[])
+        m.submodules[f"memory_{self.depth}x{self.width}_{self.granularity}"] = memory
+        read, write = memory.read_port(), memory.write_port(granularity=self.granularity)
+        m.d.comb += [
+            read.addr.eq(self.address), read.en.eq(~self.write_enable), self.read_data.eq(read.data),
+            write.addr.eq(self.address), write.data.eq(self.write_data),
+            write.en.eq(self.write_mask & self.write_enable.replicate(len(self.write_mask)))]
+        return m
+
+    def _spram(self):
+        m = Module()
+        columns, rows = -(-self.width // SPRAM_WIDTH), -(-self.depth // SPRAM_DEPTH)
+        depth_bits = SPRAM_DEPTH.bit_length() - 1
+        nibbles = Cat(bit.replicate(self.granularity // SPRAM_NIBBLE) for bit in self.write_mask)
+        row, row_read = self.address[depth_bits:], Signal(range(rows))
+        with m.If(~self.write_enable):
+            m.d.sync += row_read.eq(row)
+        words = []
+        for r in range(rows):
+            mask = nibbles if rows == 1 else nibbles & (row == r).replicate(len(nibbles))
+            word = Signal(columns * SPRAM_WIDTH, name=f"word{r}")
+            for c in range(columns):
+                m.submodules[f"spram_{r}_{c}"] = Instance(
+                    "SB_SPRAM256KA",
+                    i_CLOCK=ClockSignal(),
+                    i_ADDRESS=self.address[:depth_bits] if len(self.address) >= depth_bits else Cat(
+                        self.address, Const(0, depth_bits - len(self.address))),
+                    i_DATAIN=Cat(self.write_data, Const(0, SPRAM_WIDTH)).word_select(c, SPRAM_WIDTH),
+                    i_MASKWREN=Cat(mask, Const(0, 4)).word_select(c, 4),
+                    i_WREN=self.write_enable,
+                    i_CHIPSELECT=Const(1), i_STANDBY=Const(0), i_SLEEP=Const(0), i_POWEROFF=Const(1),
+                    o_DATAOUT=word.word_select(c, SPRAM_WIDTH))
+            words.append(word)
+        m.d.comb += self.read_data.eq(words[0] if rows == 1 else Array(words)[row_read])
+        return m

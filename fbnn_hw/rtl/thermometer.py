@@ -1,0 +1,171 @@
+"""Thermometer encoder: RGB bytes in, words of input bits out."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..errors import UsageError
+from ..reference.encode import OFFSET, ROUNDING, YCC, planes
+
+
+class ThermometerEncoder(wiring.Component):
+    """Channel k of a plane is 1 iff level >= k, where level = (value * levels_of_plane) >> 8 and value is Y, Cb, Cr or R, G, B.
+
+    All three planes are of the form level = (m . (R, G, B) + constant) >> shift with an integer row m each, taken by
+    distributed arithmetic: with r_k, g_k, b_k the bits k of the bytes, m . (R, G, B) = sum_k 2^k T(r_k, g_k, b_k), and the
+    table T of eight entries costs a LUT a bit.  The sum goes from the highest k to the lowest, in Horner's scheme, with the
+    constant in the last step; everything is modulo 2^width.  The bits of a word are compared with levels one plane at a time:
+    a `piece` is what one plane gives to one word.
+
+    Twin: `fbnn_hw.reference.encode.encode`.
+
+    Parameters
+    ----------
+    encoder : "tycc" or "trgb"
+    levels : int
+        As in `fbnn_hw.ir.ops.Thermometer`: a power of two with "tycc".
+    lanes : int
+        Bits of a word.
+    bits_per_cycle : 1, 2, 4 or 8
+        Bits of each byte a clock in the sum.
+
+    Members
+    -------
+    pixels : In(stream.Signature(8))
+        R, G, B of a pixel, pixels in raster order.
+    words : Out(stream.Signature(lanes))
+        ceil(channels / lanes) words a pixel; channel c is bit c % lanes of word c // lanes, bits beyond the last channel are 0.
+
+    Timing
+    ------
+    While bytes are there and words are taken, a pixel takes `cycles_per_pixel` = 8 / bits_per_cycle + max(3, pieces) clocks:
+    the sum, then the words, while the next three bytes are taken.  `cycles(n)` is the total for n pixels.  `pixels.ready`
+    depends on registers alone, and so do `words.valid` and `words.payload`.
+
+    Raises
+    ------
+    UsageError
+        If a parameter is out of range.
+    """
+
+    def __init__(self, encoder, levels, lanes, bits_per_cycle):
+        if encoder not in ("tycc", "trgb"):
+            raise UsageError(f"thermometer: encoder is {encoder!r}, expected 'tycc' or 'trgb'")
+        if not 2 <= levels <= 128 or encoder == "tycc" and (levels & (levels - 1) or levels > 64):
+            raise UsageError(f"thermometer: levels is {levels}, expected {'2, 4, 8, 16, 32 or 64' if encoder == 'tycc' else '2 to 128'}")
+        if lanes < 1:
+            raise UsageError(f"thermometer: lanes is {lanes}, expected at least 1")
+        if bits_per_cycle not in (1, 2, 4, 8):
+            raise UsageError(f"thermometer: bits_per_cycle is {bits_per_cycle!r}, expected 1, 2, 4 or 8")
+        self.encoder, self.levels, self.lanes, self.bits_per_cycle = encoder, levels, lanes, bits_per_cycle
+        self.planes = planes(encoder, levels)
+        super().__init__({"pixels": In(stream.Signature(8)), "words": Out(stream.Signature(lanes))})
+
+    @property
+    def pieces(self):
+        """(plane, level of lane 0, first lane, last lane + 1, last piece of its word), in order.  The level may be negative."""
+        pieces, start = [], 0
+        channels = sum(self.planes)
+        for plane, size in enumerate(self.planes):
+            for word in range(start // self.lanes, (start + size - 1) // self.lanes + 1):
+                base = word * self.lanes
+                low, high = max(start, base), min(start + size, base + self.lanes)
+                pieces.append((plane, base - start, low - base, high - base, high == base + self.lanes or high == channels))
+            start += size
+        return tuple(pieces)
+
+    @property
+    def cycles_per_pixel(self):
+        return 8 // self.bits_per_cycle + max(3, len(self.pieces))
+
+    def cycles(self, pixels):
+        """Clocks from the one that takes the first byte to the one that takes the last word, inclusive, without stalls."""
+        return pixels * self.cycles_per_pixel + min(3, len(self.pieces))
+
+    def elaborate(self, platform):
+        m = Module()
+        steps = 8 // self.bits_per_cycle
+        pieces = self.pieces
+
+        colours = [Signal(8, name=name) for name in ("red", "green", "blue")]
+        count, summed = Signal(range(4)), Signal()
+        step, piece = Signal(range(steps)), Signal(range(len(pieces)))
+        adding, done = Signal(), Signal()
+        m.d.comb += [self.pixels.ready.eq(count != 3), adding.eq((count == 3) & ~summed)]
+        with m.If(self.pixels.valid & self.pixels.ready):
+            m.d.sync += [count.eq(count + 1), Cat(colours[::-1]).eq(Cat(self.pixels.payload, colours[2], colours[1]))]
+
+        # The sums.
+        totals = self._sums(m, colours, step, adding, done)
+        with m.If(adding):
+            m.d.sync += step.eq(step + 1)
+            with m.If(step == steps - 1):
+                m.d.sync += [step.eq(0), count.eq(0), summed.eq(1)]
+
+        # The words: excess = level - level of lane 0, so lane j is 1 iff excess >= j.
+        plane = Signal(range(3))
+        offsets = [base for _, base, _, _, _ in pieces]
+        top = max(self.planes)
+        excess = Signal(signed(max(top - 1 - min(offsets), max(offsets), self.lanes).bit_length() + 1))
+        offset = Signal.like(excess)
+        lanes, ends = Signal(self.lanes, init=-1), Signal(init=1)
+        with m.Switch(piece):
+            for number, (which, base, low, high, end) in enumerate(pieces):
+                with m.Case(number):
+                    m.d.comb += [plane.eq(which), offset.eq(base), lanes.eq((1 << high) - (1 << low)), ends.eq(end)]
+        level = Signal(range(top))
+        with m.Switch(plane):
+            for number, total in enumerate(totals):
+                with m.Case(number):
+                    m.d.comb += level.eq(total)
+        m.d.comb += excess.eq(level - offset)
+        high, low = excess[2:].as_signed(), excess[:2]
+        bits = Cat((high > j // 4) | ((high == j // 4) & (low >= j % 4)) for j in range(self.lanes)) & lanes
+        if all(end for *_, end in pieces):
+            m.d.comb += self.words.payload.eq(bits)
+        else:
+            held = Signal(self.lanes)
+            m.d.comb += self.words.payload.eq(held | bits)
+            with m.If(summed & (self.words.ready | ~ends)):
+                m.d.sync += held.eq(Mux(ends, 0, self.words.payload))
+        m.d.comb += self.words.valid.eq(summed & ends)
+        with m.If(summed & (self.words.ready | ~ends)):
+            m.d.sync += piece.eq(piece + 1)
+            with m.If(piece == len(pieces) - 1):
+                m.d.comb += done.eq(1)
+                m.d.sync += [piece.eq(0), summed.eq(0)]
+        return m
+
+    def _rows(self):
+        """((m_r, m_g, m_b), constant, shift) of each plane."""
+        if self.encoder == "trgb":
+            return [(tuple(self.levels * (i == plane) for i in range(3)), 0, 8) for plane in range(3)]
+        return [
+            (tuple(int(v) for v in row), int(rounding) + 256 * int(offset), 16 - (size - 1).bit_length())
+            for row, rounding, offset, size in zip(YCC, ROUNDING, OFFSET, self.planes)]
+
+    def _sums(self, m, colours, step, adding, clear):
+        """Registers that hold the three levels once `adding` was 1 for all steps; `clear` makes them 0."""
+        steps = 8 // self.bits_per_cycle
+        levels = []
+        for plane, (row, constant, shift) in enumerate(self._rows()):
+            width = shift + (self.planes[plane] - 1).bit_length()
+            total = Signal(width, name=f"total{plane}")
+            added = total << self.bits_per_cycle
+            for k in range(self.bits_per_cycle):
+                used = [i for i in range(3) if row[i]]
+                bits = [Cat(colours[i][k + self.bits_per_cycle * (steps - 1 - s)] for s in range(steps)).bit_select(step, 1) for i in used]
+                last = [step == steps - 1] if k == 0 and constant else []
+                term = Signal(width, name=f"term{plane}_{k}")
+                with m.Switch(Cat(bits, last)):
+                    for index in range(1 << (len(used) + len(last))):
+                        value = sum(row[i] for n, i in enumerate(used) if index >> n & 1) + (constant if last and index >> len(used) else 0)
+                        with m.Case(index):
+                            m.d.comb += term.eq(value)
+                added = added + (term << k)
+            with m.If(adding):
+                m.d.sync += total.eq(added)
+            with m.If(clear):
+                m.d.sync += total.eq(0)
+            levels.append(total[shift:])
+        return levels

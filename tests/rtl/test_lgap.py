@@ -1,0 +1,25 @@
+import checks
+import pytest
+
+from fbnn_hw.errors import UsageError
+from fbnn_hw.rtl.lgap import Lgap
+
+SHAPES = [(4, 16, 128, 16, 4), (4, 16, 64, 16, 4), (4, 16, 128, 64, 16), (8, 32, 256, 64, 8), (8, 16, 128, 4, 1), (4, 8, 96, 36, 9), (1, 4, 4, 1, 1)]
+
+
+@pytest.mark.parametrize("idle", [0, 0.5])
+@pytest.mark.parametrize("pixels, lanes, weight_bits, size, presentations", SHAPES)
+def test_bits(pysim, pixels, lanes, weight_bits, size, presentations, idle):
+    for seed in range(3):
+        component = Lgap(pixels, lanes, weight_bits, size)
+        pysim(component, checks.lgap, pixels, lanes, weight_bits, size, presentations, idle=idle, seed=seed)
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ((4, 16, 100, 16), "lgap: weight_bits is 100, expected a multiple of 4 pixels x 16 lanes"),
+    ((4, 0, 64, 16), "lgap: pixels 4, lanes 0, size 16, expected at least 1 each"),
+])
+def test_refuses(arguments, message):
+    with pytest.raises(UsageError) as error:
+        Lgap(*arguments)
+    assert str(error.value) == message

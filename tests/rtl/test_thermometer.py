@@ -1,0 +1,42 @@
+import checks
+import pytest
+
+from fbnn_hw.errors import UsageError
+from fbnn_hw.rtl.thermometer import ThermometerEncoder
+
+SHAPES = [
+    ("tycc", 16, 16), ("tycc", 16, 8), ("tycc", 16, 32), ("tycc", 16, 64), ("tycc", 16, 256), ("tycc", 2, 16), ("tycc", 64, 16),
+    ("trgb", 85, 16), ("trgb", 85, 64), ("trgb", 85, 256), ("trgb", 128, 32), ("trgb", 2, 5), ("trgb", 7, 9)]
+
+
+@pytest.mark.parametrize("bits_per_cycle", [1, 2, 4, 8])
+@pytest.mark.parametrize("encoder, levels, lanes", SHAPES)
+def test_words_and_clocks(pysim, encoder, levels, lanes, bits_per_cycle):
+    pysim(ThermometerEncoder(encoder, levels, lanes, bits_per_cycle), checks.thermometer, encoder, levels, lanes, bits_per_cycle, pixels=12)
+
+
+@pytest.mark.parametrize("idle, wait", [(0.5, 0), (0, 0.5), (0.8, 0.3), (0.1, 0.9)])
+@pytest.mark.parametrize("encoder, levels, lanes, bits_per_cycle", [("tycc", 16, 16, 2), ("trgb", 85, 16, 4), ("tycc", 16, 64, 1)])
+def test_idle_and_back_pressure(pysim, encoder, levels, lanes, bits_per_cycle, idle, wait):
+    component = ThermometerEncoder(encoder, levels, lanes, bits_per_cycle)
+    pysim(component, checks.thermometer, encoder, levels, lanes, bits_per_cycle, pixels=20, idle=idle, wait=wait)
+
+
+@pytest.mark.parametrize("encoder, levels, lanes, bits_per_cycle, cycles", [
+    ("tycc", 16, 16, 1, 12), ("tycc", 16, 16, 4, 6), ("tycc", 16, 64, 8, 4), ("trgb", 85, 16, 8, 19)])
+def test_cycles_per_pixel(encoder, levels, lanes, bits_per_cycle, cycles):
+    component = ThermometerEncoder(encoder, levels, lanes, bits_per_cycle)
+    assert component.cycles_per_pixel == cycles
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (("hsv", 16, 16, 1), "thermometer: encoder is 'hsv', expected 'tycc' or 'trgb'"),
+    (("tycc", 12, 16, 1), "thermometer: levels is 12, expected 2, 4, 8, 16, 32 or 64"),
+    (("trgb", 129, 16, 1), "thermometer: levels is 129, expected 2 to 128"),
+    (("tycc", 16, 0, 1), "thermometer: lanes is 0, expected at least 1"),
+    (("tycc", 16, 16, 3), "thermometer: bits_per_cycle is 3, expected 1, 2, 4 or 8"),
+])
+def test_refuses(arguments, message):
+    with pytest.raises(UsageError) as error:
+        ThermometerEncoder(*arguments)
+    assert str(error.value) == message
