@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError, UsageError
-from . import pickles
+from . import core50, pickles, stl10, synthetic
 
 SPLITS = ("train", "test")
 TIMEOUT_S = 30
@@ -70,7 +70,8 @@ class Archive:
 @dataclass(frozen=True)
 class Dataset:
     """size: pixels of a side.  classes: how many.  archive: None if it ships with the package.  read(data set, source, split) -> Images.
-    overlap: both splits are the same images, so accuracy on "test" after training on "train" means nothing."""
+    overlap: both splits are the same images, so accuracy on "test" after training on "train" means nothing.
+    Without an archive `read` gets the folders to look into."""
 
     name: str
     size: int
@@ -78,6 +79,7 @@ class Dataset:
     archive: Archive | None
     read: Callable
     overlap: bool = False
+    splits: tuple = SPLITS
     options: dict = field(default_factory=dict)
 
 
@@ -156,6 +158,19 @@ def _read_fixture(dataset, source, split):
         return Images(file["images"], file["labels"].astype(np.int64), tuple(file["classes"].tolist()), str(path))
 
 
+def _read_stl10(dataset, source, split):
+    return Images(*stl10.read(source, split, dataset.size, dataset.classes), str(source.path))
+
+
+def _read_core50(dataset, places, split):
+    images, labels, source = core50.read(places, dataset.options[split], dataset.size, dataset.classes)
+    return Images(images, labels, core50.classes(dataset.classes), source)
+
+
+def _read_tiny(dataset, places, split):
+    return Images(*synthetic.make(split, dataset.size, dataset.classes), "arithmetic")
+
+
 DATASETS = {d.name: d for d in (
     Dataset("cifar10", 32, 10, Archive(
         # Ref: https://www.cs.toronto.edu/~kriz/cifar.html
@@ -168,6 +183,11 @@ DATASETS = {d.name: d for d in (
         "cifar-100-python", ("meta", "test")), _read_cifar,
         options=dict(train=("train",), test=("test",), meta="meta", labels="fine_labels", class_names="fine_label_names")),
     Dataset("fixture", 32, 10, None, _read_fixture, overlap=True),
+    Dataset("stl10", 96, 10, Archive(
+        "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz", "91f7769df0f17e558f3565bffb0c7dfb",
+        "stl10_binary", ("class_names.txt", "test_X.bin")), _read_stl10, splits=(*SPLITS, "unlabeled")),
+    Dataset("core50", 128, 50, None, _read_core50, options=dict(train=(1, 2, 4, 5, 6, 8, 9, 11), test=(3, 7, 10))),
+    Dataset("tiny", 16, 6, None, _read_tiny),
 )}
 
 
@@ -199,18 +219,18 @@ def find(dataset, data_dir=None):
 
 
 def load(name, data_dir=None, split="train", progress=None):
-    """`Images` of a split, "train" or "test", downloaded first if it is nowhere on this machine.
+    """`Images` of a split, "train" or "test" ("unlabeled" of stl10, with labels of -1), downloaded first if it is nowhere on this machine.
 
     progress(total=bytes, desc=text, unit=..., unit_scale=...) -> a tqdm-like bar with update and close.
     Raises UsageError for an unknown name, InputError for a data set that is missing or damaged.
     """
     if name not in DATASETS:
         raise UsageError(f"--data {name}: no such data set, expected one of {', '.join(DATASETS)}")
-    if split not in SPLITS:
-        raise UsageError(f"split {split}: expected one of {', '.join(SPLITS)}")
     dataset = DATASETS[name]
+    if split not in dataset.splits:
+        raise UsageError(f"split {split}: expected one of {', '.join(dataset.splits)}")
     if dataset.archive is None:
-        return dataset.read(dataset, None, split)
+        return dataset.read(dataset, folders(data_dir), split)
     source = find(dataset, data_dir)
     if source is None:
         source = Source(download(dataset, data_dir, progress), dataset.archive.folder)

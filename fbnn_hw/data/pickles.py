@@ -96,3 +96,15 @@ def loads(data, where):
     except Exception as error:  # a damaged pickle may raise anything
         reason = str(error).split("\n")[0] or type(error).__name__
         raise InputError(f"{where}: damaged or not a data set's pickle ({reason}), expected a dict of numpy arrays and lists") from None
+
+
+def texts(data, where):
+    """Bytes of a pickled list of strings -> list of str; otherwise as `loads`."""
+    try:
+        found = _Unpickler(io.BytesIO(data), encoding="bytes").load()
+        if not isinstance(found, list) or not all(isinstance(value, bytes | str) for value in found):
+            raise pickle.UnpicklingError(f"it holds {type(found).__name__}")
+        return [_key(value) for value in found]
+    except Exception as error:
+        reason = str(error).split("\n")[0] or type(error).__name__
+        raise InputError(f"{where}: damaged or not a list of names ({reason}), expected a pickled list of text") from None

@@ -289,5 +289,6 @@ def test_select():
 
 
 def test_unknown_names():
-    with pytest.raises(UsageError, match="^--data mnist: no such data set, expected one of cifar10, cifar100, fixture$"):
+    expected = "cifar10, cifar100, fixture, stl10, core50, tiny"
+    with pytest.raises(UsageError, match=f"^--data mnist: no such data set, expected one of {expected}$"):
         datasets.load("mnist")

@@ -1,0 +1,103 @@
+"""CORe50, 128x128 (Ref: https://vlomonaco.github.io/core50/): the folder or zip of PNG files, or core50_imgs.npz beside paths.pkl.
+
+A picture is sSESSION/oOBJECT/C_SESSION_OBJECT_FRAME.png; 11 sessions, 50 objects.
+"""
+
+import io
+import re
+import zipfile
+import zlib
+
+import numpy as np
+
+from ..errors import InputError
+from . import pickles
+
+NAME = re.compile(r"(?:^|/)s(\d+)/o(\d+)/C_\d+_\d+_\d+\.png$")
+FOLDER, ZIP, NPZ, PATHS = "core50_128x128", "core50_128x128.zip", "core50_imgs.npz", "paths.pkl"
+URL = "http://bias.csr.unibo.it/maltoni/download/core50/"
+PATHS_URL = "https://vlomonaco.github.io/core50/data/"
+
+
+def classes(count):
+    """Names of the objects: o1, o2, ..."""
+    return tuple(f"o{i + 1}" for i in range(count))
+
+
+def read(places, sessions, size, count):
+    """(images uint8 RGB (N, 3, size, size), labels int64 (N,), source) of the pictures whose session is in `sessions`.
+
+    Looks into `places` in order.  Raises InputError that says what to download where nothing is found, or what is damaged.
+    """
+    for place in places:
+        if place.is_file() and place.name.endswith(".npz"):
+            return _read_npz(place, sessions, size, count)
+        if place.is_file():
+            return _read_zip(place, sessions, size, count)
+        if (place / NPZ).is_file():
+            return _read_npz(place / NPZ, sessions, size, count)
+        if (place / ZIP).is_file():
+            return _read_zip(place / ZIP, sessions, size, count)
+        for folder in (place / FOLDER, place):
+            if (folder / "s1").is_dir():
+                files = sorted(str(p.relative_to(folder)) for p in folder.glob("s*/o*/*.png"))
+                return _read_png(folder, files, lambda name, folder=folder: (folder / name).read_bytes(), sessions, size, count)
+    raise InputError(f"core50: not found in {', '.join(map(str, places))}; put {ZIP} from {URL}, "
+                     f"or {NPZ} from there and {PATHS} from {PATHS_URL}, into {places[0]}")
+
+
+def _chosen(names, where, sessions, count):
+    """(index, object from 0) of every name in `names` whose session is wanted."""
+    for index, name in enumerate(names):
+        found = NAME.search(name)
+        if not found:
+            raise InputError(f"{where}: holds the name {name[:60]!r}, expected sSESSION/oOBJECT/C_SESSION_OBJECT_FRAME.png")
+        session, item = int(found[1]), int(found[2]) - 1
+        if not 0 <= item < count:
+            raise InputError(f"{where}: {name} is of object {item + 1}, expected 1 to {count}")
+        if session in sessions:
+            yield index, item
+
+
+def _read_npz(path, sessions, size, count):
+    beside = path.with_name(PATHS)
+    if not beside.is_file():
+        raise InputError(f"{beside}: not found, expected beside {NPZ}; get it from {PATHS_URL}")
+    names = pickles.texts(beside.read_bytes(), beside)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            images = file["x"]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]}), expected an array x; get it from {URL}") from None
+    if images.dtype != np.uint8 or images.shape != (len(names), size, size, 3):
+        raise InputError(f"{path}: x is {images.dtype} {images.shape}, expected uint8 {(len(names), size, size, 3)}, "
+                         f"as many as {PATHS} names")
+    chosen = list(_chosen(names, beside, sessions, count))
+    index, labels = (np.array([pair[i] for pair in chosen], np.int64) for i in (0, 1))
+    return np.ascontiguousarray(images[index].transpose(0, 3, 1, 2)), labels, str(path)
+
+
+def _read_zip(path, sessions, size, count):
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = sorted(name for name in archive.namelist() if name.endswith(".png"))
+            return _read_png(path, names, archive.read, sessions, size, count)
+    except (OSError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]}), expected the official zip; get it from {URL}") from None
+
+
+def _read_png(where, names, read_bytes, sessions, size, count):
+    from PIL import Image
+
+    chosen = list(_chosen(names, where, sessions, count))
+    images = np.empty((len(chosen), 3, size, size), np.uint8)
+    for row, (index, _) in enumerate(chosen):
+        try:
+            with Image.open(io.BytesIO(read_bytes(names[index]))) as picture:
+                pixels = np.asarray(picture.convert("RGB"))
+        except (OSError, ValueError, SyntaxError) as error:
+            raise InputError(f"{where}/{names[index]}: cannot be read ({str(error).splitlines()[0]}), expected a PNG") from None
+        if pixels.shape != (size, size, 3):
+            raise InputError(f"{where}/{names[index]}: {pixels.shape[1]}x{pixels.shape[0]} pixels, expected {size}x{size}")
+        images[row] = pixels.transpose(2, 0, 1)
+    return images, np.array([item for _, item in chosen], np.int64), str(where)

@@ -1,0 +1,35 @@
+import pytest
+
+from fbnn_hw.data.datasets import DATASETS
+from fbnn_hw.errors import UsageError
+from fbnn_hw.train import scenarios
+
+
+def test_the_papers_scenario():
+    s = scenarios.get("cifar100-50+5x10")
+    assert s.class_order(7) == tuple(range(100))
+    fpt, rpt = s.split(0, "fpt"), s.split(0, "rpt")
+    assert fpt[0] == tuple(range(50, 60)) and len(fpt) == 5 and rpt[0] == tuple(range(50)) and rpt[1:] == fpt
+
+
+def test_core50_is_drawn_by_the_seed():
+    s = scenarios.get("core50-10x5")
+    a = s.split(3, "fpt")
+    assert a == s.split(3, "fpt") != s.split(4, "fpt") and len(a) == 10 and sorted(c for t in a for c in t) == list(range(50))
+    with pytest.raises(UsageError) as error:
+        s.split(3, "rpt")
+    assert str(error.value) == "--setting rpt: core50-10x5 has no classes of its own in the pre-training, expected fpt"
+    assert DATASETS["core50"].options["test"] == (3, 7, 10)
+
+
+@pytest.mark.parametrize("scenario", scenarios.SCENARIOS.values(), ids=lambda s: s.name)
+def test_each_class_comes_once_and_exists(scenario):
+    tasks = scenario.split(1, "fpt")
+    arriving = [c for t in tasks for c in t]
+    assert len(set(arriving)) == len(arriving) == scenario.tasks * scenario.per_task
+    assert scenario.classes == DATASETS[scenario.data].classes and scenario.pretrain_data in DATASETS
+
+
+def test_unknown():
+    with pytest.raises(UsageError, match="^--scenario x: no such scenario, expected one of cifar100-50"):
+        scenarios.get("x")
