@@ -1,0 +1,66 @@
+"""Classification losses with class weights (paper, eqs. `weighti` to `sh`) and those of the pre-training (`bt_loss`, `actReg`).
+
+Logits are float (B, C), scaled by alpha; labels int64 (B,); weights (C,) or None for all 1.  Each is a mean over the batch.
+A logit of -inf is a class that takes no part (task-aware training); a sample's own class is never one.
+"""
+
+import torch
+import torch.nn.functional as F
+
+
+def inverse_frequency(counts):
+    """w_i = C * (1 / f_i) / sum_j (1 / f_j), float32 (C,), from the number of samples of each class, all at least 1.
+
+    The factor N of f_i = n_i / N cancels.  The weights sum to C.
+    """
+    inverse = 1 / torch.as_tensor(counts, dtype=torch.float64)
+    return (len(inverse) * inverse / inverse.sum()).float()
+
+
+def _of_label(log_p, labels, weights):
+    picked = log_p.gather(1, labels[:, None]).squeeze(1)
+    return picked, picked.new_ones(len(labels)) if weights is None else weights[labels]
+
+
+def cross_entropy(logits, labels, weights=None):
+    """Eq. `cce`: divided by B, not by the sum of the weights as torch's own does."""
+    picked, w = _of_label(F.log_softmax(logits, 1), labels, weights)
+    return -(w * picked).mean()
+
+
+def focal(logits, labels, weights=None, nu=2.0):
+    """Eq. `focal`."""
+    picked, w = _of_label(F.log_softmax(logits, 1), labels, weights)
+    return -(w * (1 - picked.exp()).clamp_min(0) ** nu * picked).mean()
+
+
+def squared_hinge(logits, labels, weights=None):
+    """Eq. `sh`: the weight is that of the term's class c, not of the sample's."""
+    target = F.one_hot(labels, logits.shape[1]) * 2.0 - 1
+    present = logits.isfinite()
+    terms = (1 - logits.where(present, -1.0) * target).clamp_min(0) ** 2 * present
+    return (terms if weights is None else terms * weights).sum(1).mean()
+
+
+LOSSES = {"cce": cross_entropy, "focal": focal, "sh": squared_hinge}
+
+
+def barlow_twins(a, b, offdiagonal=1e-5, eps=1e-5):
+    """Eq. `bt_loss` of two projections (B, P): correlation over the batch of features standardised over the batch."""
+    a, b = ((x - x.mean(0)) / (x.var(0, unbiased=False) + eps).sqrt() for x in (a, b))
+    correlation = a.T @ b / len(a)
+    diagonal = correlation.diagonal()
+    return ((1 - diagonal) ** 2).sum() + offdiagonal * (correlation.square().sum() - diagonal.square().sum())
+
+
+def features_as_printed(latent):
+    """Eq. `actReg` as printed: the mean of all latent values (B, D).  Its minimum is a latent of -1 alone."""
+    return latent.mean()
+
+
+def features_as_intended(latent):
+    """What the text of `actReg` asks for, opposite values within a batch: mean_d (mean_b z)^2, 0 where each bit is balanced."""
+    return latent.mean(0).square().mean()
+
+
+FEATURES = {"printed": features_as_printed, "intended": features_as_intended}

@@ -1,0 +1,154 @@
+"""The memorizer: a buffer of exemplars of a fixed number of bits, packed as counted.  No torch here.
+
+Two rules (paper, section `bg`, balanced reservoir): it is always full, and every class has the same share.  At a new task the shares
+shrink; which exemplars leave and which samples enter is random.  A class that has fewer samples than its share leaves the rest to
+the others.
+
+A sample is (3, S, S) levels of a thermometer code, or a latent of bits.  Labels are not in the capacity, as in the paper; the ledger
+states them.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import UsageError
+
+MEGABIT = 10 ** 6
+
+
+@dataclass(frozen=True)
+class LevelCode:
+    """Levels (3, S, S) with plane p in 0..planes[p] - 1, each pixel packed: TYCC 5 + 4 + 4 = 13 bits, TRGB 3 * 7 = 21."""
+
+    planes: tuple
+    size: int
+
+    @property
+    def widths(self):
+        return tuple(max(1, math.ceil(math.log2(count))) for count in self.planes)
+
+    @property
+    def bits(self):
+        return sum(self.widths) * self.size ** 2
+
+    @property
+    def shape(self):
+        return (3, self.size, self.size)
+
+    def to_bits(self, samples):
+        """uint8 (N, 3, S, S) -> {0, 1} (N, bits), plane by plane, each value's lowest bit first."""
+        parts = [((samples[:, p, ..., None] >> np.arange(width, dtype=np.uint8)) & 1).reshape(len(samples), -1)
+                 for p, width in enumerate(self.widths)]
+        return np.concatenate(parts, 1)
+
+    def from_bits(self, found):
+        out, at = np.empty((len(found), *self.shape), np.uint8), 0
+        for p, width in enumerate(self.widths):
+            step = width * self.size ** 2
+            values = found[:, at:at + step].reshape(len(found), self.size, self.size, width)
+            out[:, p] = (values << np.arange(width, dtype=np.uint8)).sum(-1)
+            at += step
+        return out
+
+
+@dataclass(frozen=True)
+class BitCode:
+    """A latent of `bits` bits, samples uint8 {0, 1} (N, bits)."""
+
+    bits: int
+
+    @property
+    def shape(self):
+        return (self.bits,)
+
+    def to_bits(self, samples):
+        return samples
+
+    def from_bits(self, found):
+        return found
+
+
+def shares(available, slots):
+    """Slots of each class: as equal as `available` (samples at hand, of each class) allows, all of `slots` used if they can be.
+
+    Where equal shares leave a remainder, the first classes get one more: `water-filling`, largest shares differ by one at most.
+    """
+    available = np.asarray(available, np.int64)
+    given = np.zeros_like(available)
+    left = min(int(slots), int(available.sum()))
+    while left:
+        hungry = np.flatnonzero(available > given)
+        each = left // len(hungry)
+        if not each:
+            given[hungry[:left]] += 1
+            break
+        step = np.minimum(available[hungry] - given[hungry], each)
+        given[hungry] += step
+        left -= int(step.sum())
+    return given
+
+
+class Memorizer:
+    """capacity_bits: the buffer size m_b.  code: how a sample is packed.  rng: numpy generator of what enters and leaves."""
+
+    def __init__(self, capacity_bits, code, seed=0):
+        self.capacity_bits, self.code = int(capacity_bits), code
+        self.slots = self.capacity_bits // code.bits
+        self.rng = np.random.default_rng(seed)
+        self.packed = np.zeros((0, (code.bits + 7) // 8), np.uint8)
+        self.labels = np.zeros(0, np.int64)
+
+    def __len__(self):
+        return len(self.labels)
+
+    def check(self, classes):
+        """Raises UsageError where not even one sample of each of `classes` fits."""
+        if self.slots < classes:
+            need = classes * self.code.bits / MEGABIT
+            raise UsageError(f"--buffer-mb {self.capacity_bits / MEGABIT:g}: holds {self.slots} samples of {self.code.bits} bits, expected "
+                             f"one for each of {classes} classes; use at least {math.ceil(need * 1000) / 1000:g}")
+
+    def samples(self):
+        """(samples in the code's shape, labels)."""
+        found = np.unpackbits(self.packed, axis=1, count=self.code.bits, bitorder="little") if len(self) else \
+            np.zeros((0, self.code.bits), np.uint8)
+        return self.code.from_bits(found), self.labels.copy()
+
+    def update(self, samples, labels):
+        """Take in what the shares allow of a task's (samples, labels); classes seen before may come again.
+
+        A class whose share shrinks loses exemplars at random, one whose share grows gains new samples at random.
+        """
+        labels = np.asarray(labels, np.int64)
+        classes = np.unique(np.concatenate([self.labels, labels]))
+        stored = np.array([(self.labels == c).sum() for c in classes], np.int64)
+        fresh = np.array([(labels == c).sum() for c in classes], np.int64)
+        kept, taken = [], []
+        for c, have, new, share in zip(classes, stored, fresh, shares(stored + fresh, self.slots)):
+            # of a class in both, each sample has the same chance
+            keep = share if not new else have if not have else self.rng.hypergeometric(have, new, share)
+            keep = min(int(keep), int(have))
+            kept.append(np.sort(self.rng.permutation(np.flatnonzero(self.labels == c))[:keep]))
+            taken.append(np.sort(self.rng.permutation(np.flatnonzero(labels == c))[:share - keep]))
+        kept, taken = np.concatenate(kept).astype(np.int64), np.concatenate(taken).astype(np.int64)
+        entering = np.packbits(self.code.to_bits(samples[taken]), axis=1, bitorder="little")
+        self.packed = np.concatenate([self.packed[kept], entering])
+        self.labels = np.concatenate([self.labels[kept], labels[taken]])
+
+    def ledger(self, classes=None):
+        """What the buffer costs, in bits and samples; `classes`: how many are to share it (those in it if None)."""
+        classes = classes or len(np.unique(self.labels)) or 1
+        label_bits = max(1, math.ceil(math.log2(classes)))
+        return {"capacity_bits": self.capacity_bits, "bits_per_sample": self.code.bits, "slots": self.slots, "samples": len(self),
+                "classes": classes, "samples_per_class": self.slots / classes, "used_bits": len(self) * self.code.bits,
+                "label_bits_per_sample": label_bits, "used_bits_with_labels": len(self) * (self.code.bits + label_bits),
+                "slots_if_labels_counted": self.capacity_bits // (self.code.bits + label_bits)}
+
+    def state(self):
+        return {"packed": self.packed, "labels": self.labels, "rng": self.rng.bit_generator.state}
+
+    def restore(self, state):
+        self.packed, self.labels = np.asarray(state["packed"], np.uint8), np.asarray(state["labels"], np.int64)
+        self.rng.bit_generator.state = state["rng"]

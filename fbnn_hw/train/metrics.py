@@ -1,0 +1,49 @@
+"""Accuracies a and dispersions d of subsets of the classes (paper, section `metrics`, table `metrics`).  No torch here."""
+
+import numpy as np
+
+
+def confusion(labels, found, classes):
+    """int64 (classes, classes): row the true class, column the found one."""
+    matrix = np.zeros((classes, classes), np.int64)
+    np.add.at(matrix, (labels, found), 1)
+    return matrix
+
+
+def score(matrix, classes):
+    """{"a": accuracy, "d": dispersion} on the samples of `classes`; None where there are none.
+
+    Dispersion is the standard deviation of the recalls over the classes that have samples.
+    """
+    rows = matrix[list(classes)] if len(classes) else matrix[:0]
+    count = rows.sum(1)
+    correct = np.array([matrix[c, c] for c in classes], np.int64)
+    present = count > 0
+    if not present.any():
+        return {"a": None, "d": None}
+    return {"a": float(correct.sum() / count.sum()), "d": float(np.std(correct[present] / count[present]))}
+
+
+def subsets(tasks, t, retained):
+    """{subscript: classes} at task t.  tasks: tuples of class numbers as the network counts them; retained: tasks[0] is that of the
+    pre-training.  old is the first task, new the current one, seen all up to it, buffer the past ones."""
+    past = [c for task in tasks[:t] for c in task]
+    found = {"old": tasks[0], "new": tasks[t], "seen": (*past, *tasks[t]), "buffer": tuple(past)}
+    if retained:
+        found["PT"] = tasks[0]
+    if t == len(tasks) - 1:
+        found["final"] = found["seen"]
+    return found
+
+
+def evaluate(matrix, tasks, t, retained):
+    """{subscript: {"a", "d"}} of a confusion matrix over the classes seen at task t."""
+    return {name: score(matrix, classes) for name, classes in subsets(tasks, t, retained).items()}
+
+
+def mean_and_deviation(values):
+    """(mean, sample standard deviation or None for fewer than two) over runs; (None, None) where there is no value."""
+    values = [v for v in values if v is not None]
+    if not values:
+        return None, None
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
