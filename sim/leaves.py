@@ -1,0 +1,24 @@
+"""The leaf components simulated with Verilator: name -> (component, check of checks.py, its arguments, its options in each run)."""
+
+import checks
+
+from fbnn_hw.rtl.argmax import Argmax
+from fbnn_hw.rtl.lgap import Lgap
+from fbnn_hw.rtl.popcount import XnorPopcount
+from fbnn_hw.rtl.spram import SinglePortMemory
+from fbnn_hw.rtl.thermometer import ThermometerEncoder
+
+LEAVES = {}
+for _width, _registers in ((5, 1), (16, 1), (64, 2)):
+    LEAVES[f"popcount_{_width}"] = (XnorPopcount(_width, _registers), checks.popcount, (_width, _registers), [{}])
+for _depth, _width, _granularity, _technology in (
+        (16384, 16, 8, "ice40-spram"), (40000, 16, 4, "ice40-spram"), (512, 24, 12, "ice40-spram"), (300, 32, 8, "generic")):
+    LEAVES[f"memory_{_depth}x{_width}"] = (
+        SinglePortMemory(_depth, _width, _granularity, _technology), checks.memory, (_depth, _width, _granularity), [{}])
+for _encoder, _levels, _lanes, _bits in (("tycc", 16, 16, 1), ("tycc", 16, 64, 4), ("trgb", 85, 16, 2)):
+    LEAVES[f"thermometer_{_encoder}_{_lanes}"] = (
+        ThermometerEncoder(_encoder, _levels, _lanes, _bits), checks.thermometer, (_encoder, _levels, _lanes, _bits),
+        [{}, {"idle": 0.5, "wait": 0.5}, {"wait": 0.9}])
+for _shape in ((4, 16, 128, 16, 4), (4, 8, 96, 36, 9)):
+    LEAVES[f"lgap_{_shape[0]}x{_shape[1]}"] = (Lgap(*_shape[:4]), checks.lgap, _shape, [{}, {"idle": 0.3}])
+LEAVES["argmax"] = (Argmax(13, 37), checks.argmax, (13, 37), [{}, {"idle": 0.3}])
