@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..compile import timing
 from ..errors import UsageError
 from ..reference.encode import OFFSET, ROUNDING, YCC, planes
 
@@ -63,20 +64,11 @@ class ThermometerEncoder(wiring.Component):
 
     @property
     def pieces(self):
-        """(plane, level of lane 0, first lane, last lane + 1, last piece of its word), in order.  The level may be negative."""
-        pieces, start = [], 0
-        channels = sum(self.planes)
-        for plane, size in enumerate(self.planes):
-            for word in range(start // self.lanes, (start + size - 1) // self.lanes + 1):
-                base = word * self.lanes
-                low, high = max(start, base), min(start + size, base + self.lanes)
-                pieces.append((plane, base - start, low - base, high - base, high == base + self.lanes or high == channels))
-            start += size
-        return tuple(pieces)
+        return timing.encoder_pieces(self.planes, self.lanes)
 
     @property
     def cycles_per_pixel(self):
-        return 8 // self.bits_per_cycle + max(3, len(self.pieces))
+        return timing.encoder_cycles(self.planes, self.lanes, self.bits_per_cycle)
 
     def cycles(self, pixels):
         """Clocks from the one that takes the first byte to the one that takes the last word, inclusive, without stalls."""

@@ -1,0 +1,86 @@
+// The generated accelerator between sources and sinks: images from images.hex, weights from weights.hex (one byte a line) as
+// a 4-bit flash gives them, results into results.txt, feature banks into features_<frame>_<bank>.hex after every frame.
+`include "parameters.vh"
+`timescale 1ns / 1ps
+
+module testbench (
+    input wire clk,
+    input wire rst,
+    input wire [31:0] images,       // frames to run
+    input wire stall,               // random pauses on every stream
+    output reg [31:0] frames = 0,   // frames done
+    output wire done
+);
+    reg [31:0] cycle = 0;
+    always @(posedge clk) cycle <= rst ? 0 : cycle + 1;
+
+    reg [31:0] lfsr = 32'h2545F491;
+    always @(posedge clk) lfsr <= {lfsr[30:0], lfsr[31] ^ lfsr[21] ^ lfsr[1] ^ lfsr[0]};
+    wire [3:0] pause = stall ? {lfsr[3:0] == 0, lfsr[9:8] == 0, lfsr[17:16] == 0, lfsr[26:24] == 0} : 4'b0;
+
+    // Images, byte after byte.
+    reg [7:0] pixel_memory [0:`IMAGES * `IMAGE_BYTES - 1];
+    initial $readmemh("images.hex", pixel_memory);
+    reg [31:0] pixel = 0;
+    reg pixel_held = 0;
+    wire pixel_valid = !rst && pixel < images * `IMAGE_BYTES && (pixel_held || !pause[0]);
+    wire pixel_ready;
+    always @(posedge clk) begin
+        pixel_held <= pixel_valid && !pixel_ready;
+        if (pixel_valid && pixel_ready) pixel <= pixel + 1;
+    end
+
+`ifdef STREAM
+    // Weights: the boot bytes once, the frame bytes over and over, one byte in two cycles at best.
+    reg [7:0] weight_memory [0:`BOOT_BYTES + `FRAME_BYTES];
+    initial $readmemh("weights.hex", weight_memory);
+    reg [31:0] weight = 0;
+    reg weight_gap = 0, weight_held = 0;
+    wire weight_valid = !rst && !weight_gap && `BOOT_BYTES + `FRAME_BYTES != 0 && weight != `BOOT_BYTES + `FRAME_BYTES && (weight_held || !pause[1]);
+    wire weight_ready;
+    always @(posedge clk) begin
+        weight_held <= weight_valid && !weight_ready;
+        weight_gap <= weight_valid && weight_ready;
+        if (weight_valid && weight_ready)
+            weight <= weight + 1 == `BOOT_BYTES + `FRAME_BYTES && `FRAME_BYTES != 0 ? `BOOT_BYTES : weight + 1;
+    end
+`endif
+
+    wire logit_valid, logit_last, result_valid, latent_valid, latent_last;
+    wire signed [`SCORE_BITS - 1:0] logit;
+    wire [`CLASS_BITS - 1:0] result;
+    wire [`LANES - 1:0] latent;
+    wire [`STEP_BITS - 1:0] step;
+    reg [`STEP_BITS - 1:0] last_step = 0;
+    wire logit_ready = !pause[2];
+    wire result_ready = !pause[3];
+    wire latent_ready = !pause[2];
+
+    accelerator dut (
+        .clk(clk), .rst(rst),
+        .pixels__payload(pixel_memory[pixel]), .pixels__valid(pixel_valid), .pixels__ready(pixel_ready),
+`ifdef STREAM
+        .weights__payload(weight_memory[weight]), .weights__valid(weight_valid), .weights__ready(weight_ready),
+`endif
+        .logits__payload({logit_last, logit}), .logits__valid(logit_valid), .logits__ready(logit_ready),
+        .result__payload(result), .result__valid(result_valid), .result__ready(result_ready),
+        .latent__payload({latent_last, latent}), .latent__valid(latent_valid), .latent__ready(latent_ready),
+        .want_latent(1'b`WANT_LATENT), .step(step)
+    );
+
+    integer file;
+    initial file = $fopen("results.txt", "w");
+    always @(posedge clk) if (!rst) begin
+        last_step <= step;
+        if (step != last_step) $fwrite(file, "step %0d %0d\n", step, cycle);
+        if (logit_valid && logit_ready) $fwrite(file, "logit %0d\n", logit);
+        if (latent_valid && latent_ready) $fwrite(file, "latent %h\n", latent);
+        if (result_valid && result_ready) begin
+            $fwrite(file, "result %0d %0d\n", result, cycle);
+            $fflush(file);
+            `DUMP
+            frames <= frames + 1;
+        end
+    end
+    assign done = frames == images;
+endmodule

@@ -1,0 +1,29 @@
+"""Weights and images as the files that memories, flashes and test benches read."""
+
+import numpy as np
+
+from ..compile import schedule
+from ..compile.plan import residents_of
+
+
+def split(network, program, config):
+    """(boot rows, frame words) of a streamed model, as bytes: what is loaded once after reset, and what every frame takes."""
+    words = schedule.weight_words(network, program)
+    resident, streamed = [], []
+    for transfer, array in zip(config.transfers, words.values(), strict=True):
+        keep = np.array(residents_of(transfer))
+        resident.append(array[keep])
+        streamed.append(array[~keep])
+    return schedule.to_bytes(np.concatenate(resident)), schedule.to_bytes(np.concatenate(streamed))
+
+
+def memory(network, program):
+    """All weight words as a text for $readmemh, one word a line, highest digit first."""
+    words = np.concatenate(list(schedule.weight_words(network, program).values()))
+    packed = np.packbits(words, axis=1, bitorder="little")[:, ::-1]
+    return "".join(row.tobytes().hex() + "\n" for row in packed)
+
+
+def bytes_hex(data):
+    """Bytes as a text for $readmemh, one byte a line."""
+    return "".join(f"{b:02x}\n" for b in data)

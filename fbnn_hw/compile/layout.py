@@ -1,0 +1,148 @@
+"""Addresses: which channel is in which lane of which word, and where each tensor begins."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import FitError
+from .lower import lower
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A stored map or vector.  lanes: for each word the channel in each lane, -1 for none.  base: address of its first word
+    of its first block; pitch: words from one block to the next; rows, columns: blocks."""
+
+    name: str
+    shape: tuple
+    lanes: tuple
+    base: int
+    pitch: int
+    rows: int
+    columns: int
+
+    def words(self, first, last):
+        """Range of words that hold the channels first .. last - 1, which begin and end with a word."""
+        starts = [word[0] for word in self.lanes]
+        begin = starts.index(first)
+        end = next((i for i, s in enumerate(starts) if s >= last), len(starts))
+        return range(begin, end)
+
+    def find(self, channel):
+        """(word, lane) of a channel."""
+        word = max(i for i, lanes in enumerate(self.lanes) if lanes[0] <= channel)
+        return word, channel - self.lanes[word][0]
+
+
+def _blocks(shape, columns):
+    _, height, width = shape
+    if (height, width) == (1, 1):
+        return 1, 1
+    return height // 2, -(-width // columns)
+
+
+def _spans(channels, cuts, lanes):
+    """Runs of channels that begin with a word.  A cut that falls between two words anyway makes no new run."""
+    edges = [0]
+    for cut in sorted(cuts):
+        if (cut - edges[-1]) % lanes:
+            edges.append(cut)
+    return list(zip(edges, [*edges[1:], channels]))
+
+
+def _lanes(spans, lanes):
+    words = []
+    for first, last in spans:
+        for start in range(first, last, lanes):
+            real = list(range(start, min(start + lanes, last)))
+            words.append(tuple(real + [-1] * (lanes - len(real))))
+    return tuple(words)
+
+
+def _cut(by_name, layers, lanes, outputs):
+    """Collect the channels where words must begin: every group a reader sees, every group whose tiles would else begin
+    inside the place of a tile."""
+    for layer in reversed(layers):
+        if layer.groups > 1 and layer.kind in ("conv", "dense"):
+            size = layer.channels // layer.groups
+            for own in range(size, layer.channels, size):
+                first = max(f for f, _ in _spans(layer.channels, layer.cuts, lanes) if f <= own)
+                if (own - first) % outputs:
+                    layer.cuts.add(own)
+        if layer.kind == "lgap":
+            (part,) = layer.parts
+            by_name[part].cuts |= layer.cuts
+            continue
+        total = sum(by_name[p.split(".")[0]].channels for p in layer.parts)
+        if not layer.parts:
+            continue
+        size, rest = divmod(total * layer.repeat // layer.groups, layer.repeat)
+        if rest:
+            raise FitError(f"layer {layer.name}: a group ends between the copies of a duplicated channel; "
+                           f"choose groups that divide {total}")
+        start = 0
+        for part in layer.parts:
+            stored = by_name[part.split(".")[0]]
+            stored.cuts |= {b - start for b in range(size, total, size) if start < b < start + stored.channels}
+            start += stored.channels
+
+
+def place(topology, pixels, lanes, outputs):
+    """(layers, {stored tensor: Tensor}, words of a bank that are used).
+
+    Every tensor has addresses of its own, so that after a frame all of them can still be read.
+    Raises FitError for maps that blocks of 2 x pixels/2 do not tile.
+    """
+    layers = lower(topology)
+    by_name = {layer.name: layer for layer in layers}
+    columns = pixels // 2
+    for layer in layers:
+        for part in layer.parts:
+            _, height, width = by_name[part.split(".")[0]].shape
+            ok = (height, width) == (1, 1) if layer.kind in ("dense", "logits") else height % 2 == 0 and (
+                width % columns == 0 or layer.kind == "lgap" and width < columns)
+            if not ok:
+                raise FitError(f"layer {layer.ops[0].name}: blocks of 2x{columns} pixels do not tile its {height}x{width} input; "
+                               "use fewer --pixels or an image size that is a multiple of 16")
+    _cut(by_name, layers, lanes, outputs)
+    if layers[0].cuts and any(c % lanes for c in layers[0].cuts):
+        raise FitError(f"layer {layers[1].ops[0].name}: its groups split the {lanes} lanes of an encoded pixel; use fewer --lanes or 1 group")
+    tensors = {}
+    stored = []  # (name, shape, spans), neighbours in memory where a concatenation wants it
+    for layer in layers:
+        spans = _spans(layer.channels, layer.cuts, lanes)
+        if layer.kind == "lgap":
+            stored += [(f"{layer.name}.{kind}", layer.shape, spans) for kind in ("gap", "depthwise") if getattr(layer, kind)]
+        elif layer.kind != "logits":
+            stored.append((layer.name, layer.shape, spans))
+    sizes = {name: len(_lanes(spans, lanes)) for name, _, spans in stored}
+    order = _adjacent([name for name, _, _ in stored], [layer for layer in layers if len(layer.parts) > 1])
+    described = {name: (shape, spans) for name, shape, spans in stored}
+    base = 0
+    for name in order:
+        shape, spans = described[name]
+        rows, blocks = _blocks(shape, columns)
+        tensors[name] = Tensor(name, shape, _lanes(spans, lanes), base, sizes[name], rows, blocks)
+        base += sizes[name] * rows * blocks
+    return layers, tensors, base
+
+
+def _adjacent(names, readers):
+    """The names, reordered so that each reader's parts follow one another."""
+    chains = [[n] for n in names]
+    for layer in readers:
+        for left, right in zip(layer.parts, layer.parts[1:]):
+            a = next(c for c in chains if left in c)
+            b = next(c for c in chains if right in c)
+            if a is b and a.index(right) == a.index(left) + 1:
+                continue
+            if a is b or a[-1] != left or b[0] != right:
+                raise FitError(f"layer {layer.ops[0].name}: {left} and {right} cannot lie side by side, another layer needs another order")
+            a += b
+            chains.remove(b)
+    return [n for c in chains for n in c]
+
+
+def channel_array(tensor, words):
+    """int array (words, lanes) of channels, -1 for none."""
+    return np.array([tensor.lanes[i] for i in words], np.int64)

@@ -1,0 +1,146 @@
+"""Network + target -> configuration.  The only place that chooses."""
+
+from dataclasses import dataclass
+
+from ..errors import FitError, UsageError
+from ..ir.network import LATENT
+from . import cycles, schedule
+from .area import lut4
+from .config import AcceleratorConfig, Transfer, check_shape
+
+
+@dataclass(frozen=True)
+class Plan:
+    """config; program: where things are; frames: cycle counts of the first and of a later frame."""
+
+    config: AcceleratorConfig
+    program: schedule.Program
+    first: cycles.Frame
+    frame: cycles.Frame
+
+
+def plan(network, target, pixels=None, lanes=None, outputs=None):
+    """Choose the engine's shape, unless given, and lay everything out.
+
+    The first shape of the target's list whose LUT estimate is within the part's budget and whose memories fit.
+    Raises FitError with layer, need, limit and what would fit; UsageError for an illegal shape.
+    """
+    given = (pixels, lanes, outputs)
+    shapes = [s for s in target.shapes if all(g in (None, v) for g, v in zip(given, s))]
+    if not shapes:
+        base = target.shapes[0]
+        shapes = [tuple(v if g is None else g for g, v in zip(given, base))]
+    errors = []
+    for shape in shapes:
+        check_shape(*shape)
+        if target.banks and (shape[0], shape[1]) != (target.banks, target.bank_bits):
+            raise UsageError(f"--pixels {shape[0]} --lanes {shape[1]}: {target.part} has {target.banks} feature banks of {target.bank_bits} bits, "
+                             f"expected --pixels {target.banks} --lanes {target.bank_bits}")
+        try:
+            config, program = configure(network, target, shape)
+        except FitError as error:
+            errors.append(error)
+            continue
+        need = lut4(config)
+        if target.lut4 and need > target.lut4:
+            errors.append(FitError(f"--outputs {shape[2]}: the engine needs about {need:,} LUT4, {target.part} gives {target.lut4:,} to it; "
+                                   "use fewer --outputs"))
+            continue
+        frames = cycles.frames(config)
+        return Plan(config, program, frames[0], frames[-1])
+    raise errors[-1]
+
+
+def configure(network, target, shape):
+    """(AcceleratorConfig, Program) for one shape of the engine; FitError if a memory is too small."""
+    pixels, lanes, outputs = shape
+    topology = network.topology
+    program = schedule.build(topology, pixels, lanes, outputs, tuple(network.thresholds))
+    _check_words(program, target)
+    accumulator_bits = _accumulator_bits(network)
+    latent = program.tensors.get(LATENT)
+    pooled = next((program.tensors[layer.parts[0]] for layer in program.layers if layer.kind == "lgap"), None)
+    columns = pixels // 2
+    mask = 0
+    if pooled is not None and pooled.shape[2] < columns:
+        mask = sum(1 << q for q in range(pixels) if q % columns < pooled.shape[2])
+    logits = next(o for o in topology.ops if getattr(o, "logits", False))
+    fan_in = logits.fan_in(*topology.input_shapes(logits))
+    total_words = sum(s.tiles * s.tile_words for s in program.steps)
+    common = dict(
+        pixels=pixels, lanes=lanes, outputs=outputs, encoder=topology.ops[0].encoder, levels=topology.ops[0].levels, size=topology.image_size,
+        encoder_bits=target.encoder_bits, classes=len(topology.classes), program=program.steps, accumulator_bits=accumulator_bits,
+        technology=target.technology, latent_base=latent.base if latent and latent.rows * latent.columns == 1 else 0,
+        latent_words=latent.pitch if latent and latent.rows * latent.columns == 1 else 0, map_pixels=mask, logits_odd=bool(fan_in % 2))
+    if target.weights == "memory":
+        return AcceleratorConfig(**common, feature_words=program.used, weights="memory", weight_words=total_words), program
+    transfers, rows = _residents(program, target)
+    return AcceleratorConfig(
+        **common, feature_words=target.bank_words, weights="stream", weight_words=target.ring_words, transfers=transfers,
+        resident_base=target.bank_words - rows, resident_rows=rows), program
+
+
+def _accumulator_bits(network):
+    """Bits of a signed accumulator that holds -(fan_in + |threshold| + 1) / 2 .. fan_in, over all layers."""
+    topology, shapes = network.topology, network.topology.shapes
+    low, high = 1, 1
+    for op in topology.ops:
+        if op.kind not in ("conv", "dense"):
+            continue
+        fan_in = op.fan_in(*topology.input_shapes(op, shapes))
+        for threshold in network.threshold(op.name):
+            start = schedule.accumulator_start(fan_in, int(threshold))
+            low, high = max(low, -start), max(high, fan_in + start)
+    return max(low.bit_length(), high.bit_length()) + 1
+
+
+def _check_words(program, target):
+    if target.bank_words is not None and program.used > target.bank_words:
+        name, tensor = max(program.tensors.items(), key=lambda t: t[1].pitch * t[1].rows * t[1].columns)
+        need = tensor.pitch * tensor.rows * tensor.columns
+        raise FitError(f"layer {name}: its output takes {need:,} words of the {program.used:,} that all feature maps need in each bank, {target.part} has "
+                       f"{target.bank_words:,}; a network of {target.bank_words / program.used:.2f} times this width fits")
+    for step in program.steps:
+        if target.weights == "stream" and step.tile_words > target.ring_words:
+            raise FitError(f"layer {step.layer}: one tile needs {step.tile_words} weight words, the ring of {target.part} has {target.ring_words}; "
+                           f"at most {target.ring_words * program.lanes:,} inputs to an output fit")
+        largest = max(step.source, step.row, step.words, step.tiles, step.target, step.tile_words, step.target_advance)
+        if largest >= 1 << 16:
+            raise FitError(f"layer {step.layer}: a program field needs the value {largest:,}, at most 65,535; use more --lanes or a smaller network")
+
+
+def _residents(program, target):
+    """Which weights stay on the chip: (transfers, rows).
+
+    The free rows of the banks are given away until they are used up: first to the convolutions, as much as they need to
+    run at the speed of the array beside the stream, last convolution first; then to the other layers, largest share first.
+    """
+    per_word = program.outputs // program.pixels
+    word_cycles = program.outputs * program.lanes // 8 * cycles.BYTE_CYCLES
+    names = [layer.name for layer in program.layers if layer.kind != "input" and program.layer_words(layer)]
+    words = {layer.name: program.layer_words(layer) for layer in program.layers if layer.kind != "input"}
+    free = (target.bank_words - program.used) // per_word
+    share = dict.fromkeys(names, 0)
+
+    def used(name, sixteenths):
+        return words[name] * sixteenths // 16
+
+    if sum(words.values()) <= free:
+        share = dict.fromkeys(names, 16)
+    else:
+        reads = {name: sum(s.tiles * s.rows * s.columns * s.taps * s.words * s.repeat for s in program.steps if s.layer == name) for name in names}
+        convolutions = [n for n in names if reads[n] > words[n]]
+        for name in reversed(convolutions):
+            need = -(-16 * (words[name] * word_cycles - reads[name]) // (words[name] * word_cycles))
+            share[name] = max(0, min(need, 16 * free // words[name]))
+            free -= used(name, share[name])
+        for name in sorted((n for n in names if n not in convolutions), key=lambda n: -words[n]):
+            share[name] = min(16, 16 * free // words[name])
+            free -= used(name, share[name])
+    transfers = tuple(Transfer(words[n], share[n]) for n in names)
+    return transfers, sum(used(n, share[n]) for n in names) * per_word
+
+
+def residents_of(transfer):
+    """List of bool: which words of a transfer are resident."""
+    return [(i + 1) * transfer.resident >> 4 != i * transfer.resident >> 4 for i in range(transfer.words)]

@@ -1,0 +1,57 @@
+"""Cycle counts of the hardware, each said once: the RTL builds its delays from these, the estimate adds them up.
+
+A read is issued in cycle t by the sequencer.  t + 1: tap offsets are added to the row address; t + 2: the address stands at
+the banks; t + 3: data is aligned with the pixels of the block; t + 4, t + 5: XNOR and popcount; t + 6: accumulation;
+t + 7: the accumulator is complete and, after the last read of a block, its bits are sent to the port.
+"""
+
+READ = 3
+"""From issue to data at the banks' outputs."""
+
+ACCUMULATED = 7
+"""From the last read of a block to its drain."""
+
+FETCH = 18
+"""To read a step of the program and set up its counters."""
+
+END = 2
+"""To find the end of the program."""
+
+FLUSH = ACCUMULATED + 2
+"""After the last tile of a step, until everything is written."""
+
+TILE = 1
+"""To begin a tile whose weights are there."""
+
+BIAS = FLUSH + READ + 2
+"""More, to begin a tile that starts with a bias word."""
+
+POOL_WRITE = 2
+"""To write the two words of one tile of global pooling."""
+
+
+def encoder_pieces(planes, lanes):
+    """What the thermometer encoder does for a pixel, a cycle each: (plane, level of lane 0, first lane, last lane + 1, last
+    piece of its word).  planes: levels of each plane.  The level may be negative."""
+    pieces, start = [], 0
+    channels = sum(planes)
+    for plane, size in enumerate(planes):
+        for word in range(start // lanes, (start + size - 1) // lanes + 1):
+            base = word * lanes
+            low, high = max(start, base), min(start + size, base + lanes)
+            pieces.append((plane, base - start, low - base, high - base, high == base + lanes or high == channels))
+        start += size
+    return tuple(pieces)
+
+
+def encoder_cycles(planes, lanes, bits_per_cycle):
+    """Cycles of the encoder for a pixel: the sum, then the words, while the next three bytes come in."""
+    return 8 // bits_per_cycle + max(3, len(encoder_pieces(planes, lanes)))
+
+
+def load_cycles(pixels, planes, lanes, bits_per_cycle):
+    """From the first cycle of LOAD to START, (right after reset, later).  Later, the encoder stands ready with a word."""
+    pieces = encoder_pieces(planes, lanes)
+    each = encoder_cycles(planes, lanes, bits_per_cycle)
+    ready = next(i for i, piece in enumerate(pieces) if piece[-1])
+    return pixels * each + min(3, len(pieces)), (pixels - 1) * each + len(pieces) - ready + 1

@@ -1,0 +1,217 @@
+"""The accelerator: an RGB image goes in, the class, the integer logits and on request the latent come out."""
+
+from amaranth import Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..compile import timing
+from .argmax import Argmax
+from .array import MacArray
+from .drain import Drain
+from .lgap import Lgap
+from .loader import Loader
+from .mover import WeightMover
+from .sequencer import Sequencer, Widths, read_layout
+from .spram import SinglePortMemory
+from .weights import WeightMemory
+from .window import WindowAddress, WindowAlign
+
+
+def score_bits(config):
+    """Width of a logit."""
+    return config.accumulator_bits + 1
+
+
+class Accelerator(wiring.Component):
+    """One image after the other: load and encode, work through the program, give the result.
+
+    Twin: `fbnn_hw.reference.inference`.  Cycles: `fbnn_hw.compile.cycles`, exactly, while nobody stalls.
+
+    pixels: RGB bytes, raster order, taken between two results.  weights (weights == "stream"): the boot image once,
+    then the frame image over and over.  logits: one signed integer a class, in order, `last` with the final one.
+    result: the class, after its logits.  latent: if want_latent is 1 when the last logit leaves, the words of the
+    latent (channel i in word i / lanes, bit i % lanes), before the result.  step: number of steps done in this frame, for observers.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        members = {
+            "pixels": In(stream.Signature(8)),
+            "logits": Out(stream.Signature(data.StructLayout({"value": signed(score_bits(config)), "last": 1}))),
+            "result": Out(stream.Signature(range(max(2, config.classes)))),
+            "latent": Out(stream.Signature(data.StructLayout({"word": config.lanes, "last": 1}))),
+            "want_latent": In(1), "busy": Out(1), "step": Out(range(len(config.program) + 1))}
+        if config.weights == "stream":
+            members["weights"] = In(stream.Signature(8))
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = Module()
+        c, w = self.config, Widths(self.config)
+
+        m.submodules.sequencer = sequencer = Sequencer(c)
+        m.submodules.loader = loader = Loader(c)
+        m.submodules.address = address = WindowAddress(c)
+        m.submodules.align = align = WindowAlign(c)
+        m.submodules.array = array = MacArray(c.pixels, c.lanes, c.outputs, c.accumulator_bits)
+        m.submodules.drain = drain = Drain(c)
+        m.submodules.lgap = lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size())
+        m.submodules.argmax = argmax = Argmax(score_bits(c), c.classes)
+        wiring.connect(m, wiring.flipped(self.pixels), loader.pixels)
+        step = sequencer.step
+
+        # The port of the banks: one request a cycle.  Reads come through the tap offsets, one cycle after they are
+        # issued; writes at once, so a reader keeps quiet in the cycle before (`reserve`).
+        port = Signal(data.StructLayout({
+            "address": data.ArrayLayout(w.address, c.pixels), "write": c.pixels, "data": c.row_bits, "mask": c.lanes // c.outputs}))
+        banks = []
+        for q in range(c.pixels):
+            m.submodules[f"bank{q}"] = bank = SinglePortMemory(c.feature_words, c.lanes, c.outputs, c.technology)
+            m.d.comb += [
+                bank.address.eq(port.address[q]), bank.write_data.eq(port.data.word_select(q, c.lanes)),
+                bank.write_mask.eq(port.mask), bank.write_enable.eq(port.write[q])]
+            banks.append(bank.read_data)
+        row = Cat(*banks)
+
+        # The pipeline of a read: flags travel with it.
+        issue = Signal(data.StructLayout({"valid": 1, "read": read_layout(c)}))
+        m.d.comb += [issue.valid.eq(sequencer.valid), issue.read.eq(sequencer.read)]
+        stages = [issue]
+        for t in range(1, timing.ACCUMULATED + 1):
+            stage = Signal(issue.shape(), name=f"stage{t}")
+            m.d.sync += stage.eq(stages[-1])
+            stages.append(stage)
+
+        # Weights.
+        weights = Signal(c.word_bits)
+        if c.weights == "memory":
+            m.submodules.weights = memory = WeightMemory(c.weight_words, c.word_bits)
+            m.d.comb += memory.address.eq(stages[timing.READ - 1].read.weight)
+            m.d.sync += weights.eq(memory.data)
+            booted, moves, writes, moved_row = 1, 0, 0, 0
+        else:
+            m.submodules.mover = memory = WeightMover(c)
+            wiring.connect(m, wiring.flipped(self.weights), memory.weights)
+            m.d.comb += [
+                memory.address_read.eq(stages[timing.READ - 1].read.weight), memory.row.eq(row),
+                memory.pop.eq(sequencer.pop), memory.pop_words.eq(sequencer.pop_words), sequencer.level.eq(memory.level)]
+            m.d.sync += weights.eq(memory.word)
+            booted, moves, writes, moved_row = memory.booted, memory.request, memory.write, memory.address
+
+        # Pixels x weights.
+        here = stages[timing.READ]
+        m.d.comb += [align.data.eq(row), *(getattr(align, name).eq(here.read[name]) for name in ("ky", "kx", "top", "bottom", "left", "right"))]
+        here = stages[timing.READ + 1]
+        m.d.comb += [
+            array.pixels.eq(align.pixels), array.weights.eq(weights), array.valid.eq(here.valid), array.first.eq(here.read.first)]
+        start = step.init.as_unsigned()
+        if c.thresholds:
+            bias = Signal(data.ArrayLayout(signed(c.accumulator_bits), c.outputs))
+            with m.If(here.read.bias):
+                m.d.sync += [bias[p].eq(weights.word_select(p, c.lanes)) for p in range(c.outputs)]
+            m.d.comb += array.start.eq(Mux(step.bias, bias.as_value(), start.replicate(c.outputs)))
+        else:
+            m.d.comb += array.start.eq(start.replicate(c.outputs))
+        per_word = c.rows_per_word
+        mask = c.map_pixels or (1 << c.pixels) - 1
+        m.d.comb += [
+            lgap.valid.eq(here.valid & step.lgap), lgap.act.eq(align.pixels), lgap.weight.eq(weights), lgap.lane.eq(here.read.lane),
+            lgap.first.eq(here.read.first), lgap.last.eq(here.read.last), lgap.mask.eq(mask)]
+        if per_word > 1:
+            m.d.comb += lgap.sub.eq(here.read.word)
+
+        # Results of blocks and tiles.
+        done = stages[timing.ACCUMULATED]
+        bits = c.accumulator_bits
+        m.d.comb += [
+            drain.signs.eq(Cat(array.accumulators[(i + 1) * bits - 1] for i in range(c.pixels * c.outputs))),
+            drain.strobe.eq(done.valid & done.read.last & ~step.logits & ~step.lgap),
+            drain.row_end.eq(done.read.row_end), drain.tile_end.eq(done.read.tile_end), drain.begin.eq(sequencer.begin),
+            drain.step.eq(step), drain.pool_write.eq(sequencer.pool_write), drain.average.eq(lgap.gap), drain.learned.eq(lgap.depthwise)]
+        before = stages[timing.ACCUMULATED - 1]
+        drains = before.valid & before.read.last & ~step.logits & ~step.lgap
+
+        # Logits, one by one.
+        value = array.accumulators[:c.pixels * c.outputs * bits].word_select(sequencer.score_index, bits)
+        count = Signal(range(c.classes + 1))
+        last = count == c.classes - 1
+        m.d.comb += [
+            self.logits.valid.eq(sequencer.score_valid), sequencer.score_ready.eq(self.logits.ready),
+            self.logits.payload.value.eq(Cat(int(c.logits_odd), value).as_signed()), self.logits.payload.last.eq(last),
+            argmax.valid.eq(self.logits.valid & self.logits.ready), argmax.score.eq(self.logits.payload.value),
+            argmax.first.eq(sequencer.score_first)]
+        with m.If(self.logits.valid & self.logits.ready):
+            m.d.sync += count.eq(Mux(last, 0, count + 1))
+
+        # One frame.
+        loading, reading = Signal(), Signal()
+        word = Signal(range(c.latent_words + 1))
+        wait = Signal(range(timing.READ + 2))
+        m.d.comb += [self.result.payload.eq(argmax.best), self.latent.payload.word.eq(banks[0]),
+                     self.latent.payload.last.eq(word == c.latent_words - 1)]
+        with m.If(sequencer.begin):
+            m.d.sync += self.step.eq(self.step + 1)
+        with m.FSM() as fsm:
+            with m.State("LOAD"):
+                m.d.sync += [loading.eq(booted), self.step.eq(0)]
+                m.d.comb += loader.enable.eq(loading)
+                with m.If(loader.done):
+                    m.d.sync += loading.eq(0)
+                    m.next = "START"
+            with m.State("START"):
+                m.d.comb += sequencer.start.eq(1)
+                m.next = "RUN"
+            with m.State("RUN"):
+                m.d.sync += word.eq(0)
+                with m.If(sequencer.done):
+                    m.next = "RESULT"
+                    with m.If(self.want_latent & (c.latent_words > 0)):
+                        m.next = "ASK"
+            with m.State("ASK"):
+                m.d.sync += wait.eq(wait + 1)
+                m.d.comb += reading.eq(1)
+                with m.If(wait == timing.READ + 1):
+                    m.d.sync += wait.eq(0)
+                    m.next = "LATENT"
+            with m.State("LATENT"):
+                m.d.comb += [reading.eq(1), self.latent.valid.eq(1)]
+                with m.If(self.latent.ready):
+                    m.d.sync += word.eq(word + 1)
+                    m.next = "ASK"
+                    with m.If(self.latent.payload.last):
+                        m.next = "RESULT"
+            with m.State("RESULT"):
+                m.d.comb += self.result.valid.eq(1)
+                with m.If(self.result.ready):
+                    m.next = "LOAD"
+        m.d.comb += self.busy.eq(~fsm.ongoing("LOAD"))
+
+        # The port.
+        reserve = drains | sequencer.reserve | reading | (fsm.ongoing("LOAD") & booted)
+        if c.weights == "stream":
+            m.d.comb += memory.blocked.eq(reserve)
+        m.d.comb += sequencer.hold.eq(drains | moves)
+        m.d.comb += [
+            address.address.eq(Mux(moves, moved_row, sequencer.read.address)), address.ky.eq(Mux(moves, 1, sequencer.read.ky)),
+            address.kx.eq(Mux(moves, 1, sequencer.read.kx)), address.row.eq(step.row), address.advance.eq(step.advance)]
+        m.d.sync += [port.address.eq(address.banks), port.write.eq(0)]
+        m.d.sync += [port.data.eq(drain.data), port.mask.eq(drain.mask), port.write.eq(drain.enable)]
+        with m.If(drain.enable.any()):
+            m.d.sync += [port.address[q].eq(drain.address) for q in range(c.pixels)]
+        with m.Elif(loading):
+            m.d.sync += [port.write.eq(loader.write), port.data.eq(loader.word.replicate(c.pixels)), port.mask.eq(-1)]
+            m.d.sync += [port.address[q].eq(loader.address) for q in range(c.pixels)]
+        with m.Elif(reading & (wait != 0)):  # a resident row may be on its way in the first cycle
+            m.d.sync += port.address[0].eq(c.latent_base + word)
+        if c.weights == "stream":
+            with m.Elif(writes):
+                m.d.sync += [port.write.eq(-1), port.data.eq(memory.write_data), port.mask.eq(-1)]
+                m.d.sync += [port.address[q].eq(moved_row) for q in range(c.pixels)]
+        return m
+
+    def _pooled_size(self):
+        """Pixels of the map that is pooled globally (1 where there is none)."""
+        for s in self.config.program:
+            if s.kind == "lgap":
+                return s.words * (bin(self.config.map_pixels).count("1") if self.config.map_pixels else self.config.pixels)
+        return 1

@@ -1,0 +1,53 @@
+"""Encoded pixels into the banks."""
+
+from amaranth import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .sequencer import Widths, bits_for
+from .thermometer import ThermometerEncoder
+
+
+class Loader(wiring.Component):
+    """RGB bytes in raster order -> thermometer words at their places in the banks, from address 0 on.
+
+    pixels: bytes.  enable: the port is free for writing.  write: bank selected, one bit each; address, word: what to write.
+    done: strobes with the last word of an image.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({"pixels": In(stream.Signature(8)), "enable": In(1), "write": Out(config.pixels),
+                          "address": Out(Widths(config).address), "word": Out(config.lanes), "done": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        c, w = self.config, Widths(self.config)
+        encoder = ThermometerEncoder(c.encoder, c.levels, c.lanes, c.encoder_bits)
+        m.submodules.encoder = encoder
+        wiring.connect(m, wiring.flipped(self.pixels), encoder.pixels)
+        m.d.comb += [encoder.words.ready.eq(self.enable), self.word.eq(encoder.words.payload)]
+
+        blocks = c.size // c.columns
+        count = Signal(bits_for([c.input_words - 1]))
+        column = Signal(range(c.columns))
+        block = Signal(bits_for([blocks - 1]))
+        y = Signal(range(c.size))
+        line, place = Signal(w.address), Signal(w.address)
+        taken = Signal()
+        m.d.comb += [taken.eq(encoder.words.valid & self.enable), self.address.eq(place + count)]
+        m.d.comb += self.write.eq(taken << (y[0] * c.columns + column))
+        with m.If(taken):
+            m.d.sync += count.eq(count + 1)
+            with m.If(count == c.input_words - 1):
+                m.d.sync += [count.eq(0), column.eq(column + 1)]
+                with m.If(column == c.columns - 1):
+                    m.d.sync += [block.eq(block + 1), place.eq(place + c.input_words)]
+                    with m.If(block == blocks - 1):
+                        m.d.sync += [block.eq(0), y.eq(y + 1), place.eq(line)]
+                        with m.If(y[0]):
+                            m.d.sync += [line.eq(line + blocks * c.input_words), place.eq(line + blocks * c.input_words)]
+                        with m.If(y == c.size - 1):
+                            m.d.sync += [y.eq(0), line.eq(0), place.eq(0)]
+                            m.d.comb += self.done.eq(1)
+        return m

@@ -1,0 +1,219 @@
+"""The loops of the engine, run by the program."""
+
+from amaranth import Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ..compile import timing
+from ..compile.config import STEP_WORDS
+
+
+def bits_for(values):
+    """Width of an unsigned signal for all of `values`."""
+    return max(1, *(int(v).bit_length() for v in values))
+
+
+class Widths:
+    """Widths of the addresses and counters that a configuration needs."""
+
+    def __init__(self, config):
+        steps = config.program
+        self.address = bits_for([config.feature_words - 1])
+        self.weight = bits_for([config.weight_words - 1])
+        self.words = bits_for(s.words - 1 for s in steps)
+        self.columns = bits_for(s.columns - 1 for s in steps)
+        self.rows = bits_for(s.rows - 1 for s in steps)
+        self.tiles = bits_for(s.tiles for s in steps)
+        self.repeat = bits_for(s.repeat - 1 for s in steps)
+        self.slots = bits_for([config.lanes // config.outputs - 1])
+        self.valid = bits_for([config.outputs])
+        self.tile_words = bits_for(s.tile_words for s in steps)
+
+
+def step_layout(config):
+    """The step at work, as fields."""
+    w = Widths(config)
+    return data.StructLayout({
+        "lgap": 1, "pool": 1, "vector": 1, "logits": 1, "window": 1, "gap": 1, "depthwise": 1, "bias": 1, "repeat": w.repeat,
+        "source": w.address, "step": w.address, "advance": w.address, "row": w.address, "words": w.words, "columns": w.columns,
+        "rows": w.rows, "target": w.address, "target_advance": w.address, "target_row": w.address, "tiles": w.tiles,
+        "slot": w.slots, "valid": w.valid, "init": signed(config.accumulator_bits), "tile_words": w.tile_words})
+
+
+def read_layout(config):
+    """One read of the feature banks and the weight word that goes with it.
+
+    address: the block's own word; ky, kx: the tap, 1 the centre; edges: the block lies at the top, bottom, left, right of
+    the map.  word, lane: counters, for global pooling.  first, last: of a block's reads; row_end, tile_end: at `last`.
+    """
+    w = Widths(config)
+    return data.StructLayout({
+        "address": w.address, "ky": 2, "kx": 2, "top": 1, "bottom": 1, "left": 1, "right": 1, "weight": w.weight,
+        "word": w.words, "lane": w.columns, "first": 1, "last": 1, "row_end": 1, "tile_end": 1, "bias": 1})
+
+
+class Sequencer(wiring.Component):
+    """Fetches steps and issues their reads, one a cycle while `hold` is 0.
+
+    Twin: the loop order in `fbnn_hw.compile.schedule`; its cycles: `fbnn_hw.compile.cycles`.
+
+    start: begins the program; begin: strobes before a step's first tile; done: strobes at the end.  hold: the banks' port is taken this cycle.
+    level: weight words at hand (ignored with weights == "memory"); pop, pop_words: a tile's weights are used up.
+    valid, read: a read is issued.  step: fields of the step at work.
+    pool_write: 1 strobes the average word out, 2 the learned word (in the following cycle); reserve: no other user
+    may issue in this cycle.  score_valid, score_ready, score_index: the logits of a tile are taken one by one.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        w = Widths(config)
+        super().__init__({
+            "start": In(1), "begin": Out(1), "done": Out(1), "hold": In(1), "level": In(range(config.weight_words + 1)),
+            "pop": Out(1), "pop_words": Out(w.tile_words), "valid": Out(1), "read": Out(read_layout(config)),
+            "step": Out(step_layout(config)), "pool_write": Out(2), "reserve": Out(1),
+            "score_valid": Out(1), "score_ready": In(1), "score_index": Out(range(config.outputs)), "score_first": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        config, w = self.config, Widths(self.config)
+        step, read = self.step, self.read
+
+        words = config.program_words()
+        m.submodules.program = program = Memory(shape=16, depth=len(words), init=words, attrs={"ram_style": "block"})
+        fetch = program.read_port()
+        pc = Signal(range(len(words) + 1))
+        index = Signal(range(STEP_WORDS))
+        m.d.comb += fetch.addr.eq(pc)
+
+        block, current, tile_source = Signal(w.address), Signal(w.address), Signal(w.address)
+        weight, weight_base = Signal(w.weight), Signal(w.weight)
+        repeat, word, kx, ky = Signal(w.repeat), Signal(w.words), Signal(2), Signal(2)
+        column, row, tile = Signal(w.columns), Signal(w.rows), Signal(w.tiles)
+        pause = Signal(range(timing.BIAS + 1))
+
+        repeat_last, word_last, tap_last = repeat == step.repeat, word == step.words, ~step.window | (kx == 2) & (ky == 2)
+        column_last, row_last, tile_last = column == step.columns, row == step.rows, tile == step.tiles
+        first_tap = ~step.window  # a single tap is the centre, 1
+        block_last = Signal()
+        map_last = Signal()
+        m.d.comb += [
+            block_last.eq(repeat_last & word_last & tap_last),
+            map_last.eq(column_last & row_last),
+            read.address.eq(current), read.ky.eq(ky), read.kx.eq(kx),
+            read.top.eq(row == 0), read.bottom.eq(row_last), read.left.eq(column == 0), read.right.eq(column_last),
+            read.weight.eq(weight), read.word.eq(word), read.lane.eq(column), read.last.eq(block_last),
+            read.first.eq((repeat == 0) & (word == 0) & (kx == first_tap) & (ky == first_tap)),
+            read.row_end.eq(column_last), read.tile_end.eq(map_last)]
+
+        # Weight words advance with every read; in global pooling only when a word's blocks are used up.
+        per_word = config.outputs // config.pixels
+        used_up = (word[:bits_for([per_word - 1])] == per_word - 1) if per_word > 1 else 1
+
+        score = Signal(range(config.outputs))
+        scores_left = Signal(range(config.outputs + 1))
+        m.d.comb += [self.score_index.eq(score), self.pop_words.eq(step.tile_words)]
+
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.sync += pc.eq(0)
+                if config.weights == "memory":
+                    m.d.sync += weight_base.eq(0)
+                with m.If(self.start):
+                    m.next = "ADDRESS"
+            with m.State("ADDRESS"):
+                m.d.sync += [pc.eq(pc + 1), index.eq(0)]
+                m.next = "FETCH"
+            with m.State("FETCH"):
+                m.d.sync += [index.eq(index + 1), pc.eq(pc + 1)]
+                flags = fetch.data
+                with m.Switch(index):
+                    with m.Case(0):
+                        m.d.sync += [
+                            step.lgap.eq(flags[0]), step.pool.eq(flags[1]), step.vector.eq(flags[2]), step.logits.eq(flags[3]),
+                            step.window.eq(flags[4]), step.gap.eq(flags[5]), step.depthwise.eq(flags[6]), step.bias.eq(flags[7]),
+                            step.repeat.eq(flags[8:])]
+                        with m.If(~flags[15]):
+                            m.d.comb += self.done.eq(1)
+                            m.next = "IDLE"
+                    for number, name in enumerate(("source", "step", "advance", "row", "words", "columns", "rows", "target", "target_advance",
+                                                   "target_row", "tiles", "slot", "valid", "init", "tile_words"), start=1):
+                        with m.Case(number):
+                            m.d.sync += step[name].eq(fetch.data)
+                with m.If(index == STEP_WORDS - 1):
+                    m.d.sync += pc.eq(pc)  # already at the next step
+                    m.next = "SETUP"
+            with m.State("SETUP"):
+                m.d.sync += [tile.eq(0), tile_source.eq(step.source)]
+                m.d.comb += self.begin.eq(1)
+                m.next = "TILE"
+            with m.State("TILE"):
+                m.d.sync += [
+                    block.eq(tile_source), current.eq(tile_source), weight.eq(weight_base), kx.eq(first_tap), ky.eq(first_tap),
+                    pause.eq(0)]
+                enough = 1 if config.weights == "memory" else self.level >= step.tile_words
+                with m.If(enough):
+                    m.next = "RUN"
+                    if config.thresholds:
+                        with m.If(step.bias):
+                            m.next = "BIAS"
+            if config.thresholds:
+                with m.State("BIAS"):
+                    # The tile before may still accumulate with its own bias: let it finish, then read.
+                    m.d.sync += pause.eq(pause + 1)
+                    m.d.comb += read.bias.eq(pause == timing.FLUSH)
+                    with m.If(pause == timing.BIAS - 1):
+                        m.d.sync += weight.eq(weight_base + 1)
+                        m.next = "RUN"
+            with m.State("RUN"):
+                m.d.comb += self.valid.eq(~self.hold)
+                with m.If(~self.hold):
+                    m.d.sync += [weight.eq(weight + Mux(step.lgap, used_up, 1)), repeat.eq(repeat + 1)]
+                    with m.If(repeat_last):
+                        m.d.sync += [repeat.eq(0), word.eq(word + 1), current.eq(current + step.step)]
+                        with m.If(word_last):
+                            m.d.sync += [word.eq(0), current.eq(block), kx.eq(kx + 1)]
+                            with m.If(kx == 2):
+                                m.d.sync += [kx.eq(0), ky.eq(ky + 1)]
+                            with m.If(tap_last):
+                                m.d.sync += [
+                                    kx.eq(first_tap), ky.eq(first_tap), weight.eq(weight_base + step.bias),
+                                    block.eq(block + step.advance), current.eq(block + step.advance), column.eq(column + 1)]
+                                with m.If(column_last):
+                                    m.d.sync += [column.eq(0), row.eq(row + 1)]
+                                with m.If(map_last):
+                                    m.d.sync += [
+                                        row.eq(0), weight_base.eq(weight_base + step.tile_words), pause.eq(0), score.eq(0),
+                                        tile_source.eq(tile_source + step.lgap), tile.eq(tile + 1),
+                                        scores_left.eq(Mux(tile_last, step.valid, config.outputs))]
+                                    m.d.comb += self.pop.eq(1)
+                                    m.next = "TILE"
+                                    with m.If(tile_last | step.lgap | step.logits):
+                                        m.next = "FLUSH"
+            with m.State("FLUSH"):
+                m.d.sync += pause.eq(pause + 1)
+                with m.If(pause == timing.FLUSH - 1):
+                    with m.If(step.logits):
+                        m.next = "SCORES"
+                    with m.Elif(step.lgap):
+                        m.d.comb += self.reserve.eq(1)
+                        m.next = "AVERAGE"
+                    with m.Else():
+                        m.next = "ADDRESS"
+            with m.State("SCORES"):
+                m.d.comb += [self.score_valid.eq(1), self.score_first.eq((tile == 1) & (score == 0))]
+                with m.If(self.score_ready):
+                    m.d.sync += [score.eq(score + 1), scores_left.eq(scores_left - 1)]
+                    with m.If(scores_left == 1):
+                        m.next = "TILE"
+                        with m.If(tile == step.tiles + 1):
+                            m.next = "ADDRESS"
+            with m.State("AVERAGE"):
+                m.d.comb += [self.pool_write.eq(step.gap), self.reserve.eq(1)]
+                m.next = "LEARNED"
+            with m.State("LEARNED"):
+                m.d.comb += self.pool_write.eq(step.depthwise << 1)
+                m.next = "TILE"
+                with m.If(tile == step.tiles + 1):
+                    m.next = "ADDRESS"
+        return m

@@ -1,0 +1,26 @@
+"""All weights in one memory."""
+
+from amaranth import ClockSignal, Instance, Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from .sequencer import bits_for
+
+IMAGE = "weights.hex"
+
+
+class WeightMemory(wiring.Component):
+    """Read-only memory of `depth` words, initialised from the file weights.hex, one word a line; latency 1.
+
+    An instance of the Verilog module `fbnn_weight_memory` (memories.v), which an ASIC flow replaces by its own memory.
+    """
+
+    def __init__(self, depth, width):
+        self.depth, self.width = depth, width
+        super().__init__({"address": In(bits_for([depth - 1])), "data": Out(width)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = Instance("fbnn_weight_memory", p_WIDTH=self.width, p_DEPTH=self.depth, p_ADDRESS=len(self.address),
+                                       p_IMAGE=IMAGE, i_clk=ClockSignal(), i_address=self.address, o_data=self.data)
+        return m
