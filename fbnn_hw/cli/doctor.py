@@ -169,7 +169,7 @@ def data_checks():
 
     for dataset in DATASETS.values():
         if dataset.archive:
-            command = f"fbnn-hw evaluate --model 0.5mb.pt --data {dataset.name} downloads it, or put {dataset.archive.url} into $FBNN_DATA"
+            command = f"train and evaluate download it; or put {dataset.archive.url} into $FBNN_DATA"
             yield Check(f"data {dataset.name}", "train, evaluate", data(dataset.name), everywhere(command), needed=False)
 
 
