@@ -20,7 +20,12 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
-from ..errors import ToolError
+try:
+    from ..errors import ToolError
+except ImportError:  # copied beside a generated design, where the package need not be
+
+    class ToolError(Exception):
+        """A tool that is missing or that failed."""
 
 # What the wheel's verilated.mk leaves empty, for g++ and for GNU make's MAKEFLAGS.
 MAKE_VARIABLES = {

@@ -85,7 +85,7 @@ class AcceleratorConfig:
     program: tuple  # of Step
     accumulator_bits: int
     feature_words: int  # depth of a bank
-    technology: str  # of the banks: "ice40-spram" or "generic"
+    technology: str  # of the banks, see rtl.spram
     weights: str  # "memory": all in one memory; "stream": through a ring filled by the weight stream
     weight_words: int  # depth of that memory or ring
     transfers: tuple = ()  # of Transfer, one frame (weights == "stream")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import FitError
+from ..ir.network import LATENT
 from .lower import lower
 
 
@@ -90,7 +91,7 @@ def _cut(by_name, layers, lanes, outputs):
 def place(topology, pixels, lanes, outputs):
     """(layers, {stored tensor: Tensor}, words of a bank that are used).
 
-    Every tensor has addresses of its own, so that after a frame all of them can still be read.
+    A tensor's words are used again after the last layer that reads it.
     Raises FitError for maps that blocks of 2 x pixels/2 do not tile.
     """
     layers = lower(topology)
@@ -116,19 +117,43 @@ def place(topology, pixels, lanes, outputs):
         elif layer.kind != "logits":
             stored.append((layer.name, layer.shape, spans))
     sizes = {name: len(_lanes(spans, lanes)) for name, _, spans in stored}
-    order = _adjacent([name for name, _, _ in stored], [layer for layer in layers if len(layer.parts) > 1])
+    chains = _adjacent([name for name, _, _ in stored], [layer for layer in layers if len(layer.parts) > 1])
     described = {name: (shape, spans) for name, shape, spans in stored}
-    base = 0
-    for name in order:
-        shape, spans = described[name]
-        rows, blocks = _blocks(shape, columns)
-        tensors[name] = Tensor(name, shape, _lanes(spans, lanes), base, sizes[name], rows, blocks)
-        base += sizes[name] * rows * blocks
-    return layers, tensors, base
+    life = _lives(layers, chains)
+    live = []  # (first address, last + 1, layer after which it is free)
+    used = 0
+    for chain in sorted(chains, key=lambda c: life[c[0]][0]):
+        begin, end = life[chain[0]]
+        live = [entry for entry in live if entry[2] >= begin]
+        blocks = {name: _blocks(described[name][0], columns) for name in chain}
+        size = sum(sizes[name] * blocks[name][0] * blocks[name][1] for name in chain)
+        base = min(a for a in (0, *(stop for _, stop, _ in live)) if all(a + size <= start or a >= stop for start, stop, _ in live))
+        live.append((base, base + size, end))
+        used = max(used, base + size)
+        for name in chain:
+            shape, spans = described[name]
+            tensors[name] = Tensor(name, shape, _lanes(spans, lanes), base, sizes[name], *blocks[name])
+            base += sizes[name] * blocks[name][0] * blocks[name][1]
+    return layers, tensors, used
+
+
+def _lives(layers, chains):
+    """{stored tensor: (number of the layer that writes it, of the last that reads it)}, one for all of a chain.  The latent
+    is read at the end."""
+    life = {}
+    for number, layer in enumerate(layers):
+        for name in (f"{layer.name}.gap", f"{layer.name}.depthwise") if layer.kind == "lgap" else (layer.name,):
+            life[name] = [number, len(layers) if name == LATENT else number]
+        for part in layer.parts:
+            life[part][1] = max(life[part][1], number)
+    for chain in chains:
+        both = min(life[n][0] for n in chain), max(life[n][1] for n in chain)
+        life.update(dict.fromkeys(chain, both))
+    return life
 
 
 def _adjacent(names, readers):
-    """The names, reordered so that each reader's parts follow one another."""
+    """The names in chains, so that each reader's parts follow one another."""
     chains = [[n] for n in names]
     for layer in readers:
         for left, right in zip(layer.parts, layer.parts[1:]):
@@ -140,7 +165,7 @@ def _adjacent(names, readers):
                 raise FitError(f"layer {layer.ops[0].name}: {left} and {right} cannot lie side by side, another layer needs another order")
             a += b
             chains.remove(b)
-    return [n for c in chains for n in c]
+    return chains
 
 
 def channel_array(tensor, words):

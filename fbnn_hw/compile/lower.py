@@ -31,6 +31,7 @@ class Layer:
     taps: int = 1
     cuts: set = field(default_factory=set)
     word_starts: list = field(default_factory=list)
+    macs: int = 0
     gap: str = ""  # lgap: op names
     depthwise: str = ""
 
@@ -119,4 +120,6 @@ def lower(topology):
         layers.append(layer)
         if layer.kind != "logits":
             views[layer.name] = ((layer.name,), 1)
+    for layer in layers:
+        layer.macs = sum(o.macs(*topology.input_shapes(o, shapes)) for o in layer.ops)
     return layers

@@ -144,7 +144,8 @@ class Accelerator(wiring.Component):
             m.d.sync += count.eq(Mux(last, 0, count + 1))
 
         # One frame.
-        loading, reading = Signal(), Signal()
+        loading, reading, was_reading = Signal(), Signal(), Signal()
+        m.d.sync += was_reading.eq(reading)
         word = Signal(range(c.latent_words + 1))
         wait = Signal(range(timing.READ + 2))
         m.d.comb += [self.result.payload.eq(argmax.best), self.latent.payload.word.eq(banks[0]),
@@ -201,7 +202,7 @@ class Accelerator(wiring.Component):
         with m.Elif(loading):
             m.d.sync += [port.write.eq(loader.write), port.data.eq(loader.word.replicate(c.pixels)), port.mask.eq(-1)]
             m.d.sync += [port.address[q].eq(loader.address) for q in range(c.pixels)]
-        with m.Elif(reading & (wait != 0)):  # a resident row may be on its way in the first cycle
+        with m.Elif(reading & was_reading):  # a resident row may be on its way in the first cycle
             m.d.sync += port.address[0].eq(c.latent_base + word)
         if c.weights == "stream":
             with m.Elif(writes):

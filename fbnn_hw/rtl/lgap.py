@@ -55,6 +55,10 @@ class Lgap(wiring.Component):
     One presentation a clock, with or without gaps.  Three clocks after the last presentation of a lane its bits stand in the
     words and `done` is 1.
 
+    Resources
+    ---------
+    iCE40, 4 pixels, 16 lanes: 197 LUT4 with weight words of 128 bits, 138 with 64; 66 FF.  Choosing one bit of n costs 0.88 n.
+
     Raises
     ------
     UsageError

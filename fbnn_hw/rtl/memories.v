@@ -14,3 +14,26 @@ module fbnn_weight_memory #(
     initial $readmemh(IMAGE, memory);
     always @(posedge clk) data <= memory[address];
 endmodule
+
+// One feature bank: a single port, writes under a mask.  After a write read_data keeps its value.
+module fbnn_bank #(
+    parameter WIDTH = 16,
+    parameter DEPTH = 1024,
+    parameter ADDRESS = 10,
+    parameter GRANULARITY = 8
+) (
+    input wire clk,
+    input wire [ADDRESS - 1:0] address,
+    input wire write_enable,
+    input wire [WIDTH / GRANULARITY - 1:0] write_mask,
+    input wire [WIDTH - 1:0] write_data,
+    output reg [WIDTH - 1:0] read_data
+);
+    reg [WIDTH - 1:0] memory [0:DEPTH - 1];
+    integer i;
+    always @(posedge clk)
+        if (write_enable) begin
+            for (i = 0; i < WIDTH / GRANULARITY; i = i + 1)
+                if (write_mask[i]) memory[address][i * GRANULARITY +: GRANULARITY] <= write_data[i * GRANULARITY +: GRANULARITY];
+        end else read_data <= memory[address];
+endmodule

@@ -18,7 +18,7 @@ class SinglePortMemory(wiring.Component):
 
     "ice40-spram" makes it of SB_SPRAM256KA blocks, 16 bits wide and 16384 deep, side by side and one behind the other; their
     contents after power-up are unknown.  "generic" is an `amaranth.lib.memory` that starts as 0, in a module whose name ends
-    in memory_<depth>x<width>_<granularity>, for an ASIC flow to replace; its ports are those of `Array` below.
+    in memory_<depth>x<width>_<granularity>, for an ASIC flow to replace: its two ports have the same address and are never both on.
 
     Twin: a list of integers (sim/checks.py).
 
@@ -49,7 +49,7 @@ class SinglePortMemory(wiring.Component):
 
     Resources
     ---------
-    "ice40-spram": ceil(width / 16) * ceil(depth / 16384) SPRAM; no LUT up to 16384 words but one for each write mask shared.
+    "ice40-spram": ceil(width / 16) * ceil(depth / 16384) SPRAM; no LUT up to 16384 words, about width + 5 for twice as many.
 
     Raises
     ------
@@ -58,8 +58,8 @@ class SinglePortMemory(wiring.Component):
     """
 
     def __init__(self, depth, width, granularity, technology):
-        if technology not in ("ice40-spram", "generic"):
-            raise UsageError(f"memory: technology is {technology!r}, expected 'ice40-spram' or 'generic'")
+        if technology not in ("ice40-spram", "generic", "wrapper"):
+            raise UsageError(f"memory: technology is {technology!r}, expected 'ice40-spram', 'generic' or 'wrapper'")
         if depth < 2 or width < 1:
             raise UsageError(f"memory: {depth} words of {width} bits, expected at least 2 words of 1 bit")
         step = SPRAM_NIBBLE if technology == "ice40-spram" else 1
@@ -72,7 +72,15 @@ class SinglePortMemory(wiring.Component):
             "write_enable": In(1), "read_data": Out(width)})
 
     def elaborate(self, platform):
-        return self._spram() if self.technology == "ice40-spram" else self._generic()
+        return {"ice40-spram": self._spram, "generic": self._generic, "wrapper": self._wrapper}[self.technology]()
+
+    def _wrapper(self):
+        m = Module()
+        m.submodules.memory = Instance(
+            "fbnn_bank", p_WIDTH=self.width, p_DEPTH=self.depth, p_ADDRESS=len(self.address), p_GRANULARITY=self.granularity,
+            i_clk=ClockSignal(), i_address=self.address, i_write_enable=self.write_enable, i_write_mask=self.write_mask,
+            i_write_data=self.write_data, o_read_data=self.read_data)
+        return m
 
     def _generic(self):
         m = Module()

@@ -36,7 +36,7 @@ TARGETS = {
         ring_words=512, encoder_bits=4),
     "generic": Target(
         "generic", "memories of any size, no vendor primitives", "none", 100_000_000, None, None, None, None, None, None, None,
-        "generic", "memory", ((4, 64, 16), (4, 32, 16), (4, 16, 16))),
+        "wrapper", "memory", ((4, 64, 16), (4, 32, 16), (4, 16, 16))),
 }
 
 

@@ -8,7 +8,15 @@ from amaranth.sim import Simulator
 
 SIM = Path(__file__).parents[2] / "sim"
 sys.path.insert(0, str(SIM))
-warnings.simplefilter("ignore", UnusedElaboratable)  # raised for a component whose constructor refused its arguments
+
+
+def pytest_configure(config):
+    """A component whose constructor refused its arguments is rightly never used."""
+    config.addinivalue_line("filterwarnings", "ignore::amaranth.hdl.UnusedElaboratable")
+
+
+def pytest_unconfigure():
+    warnings.simplefilter("ignore", UnusedElaboratable)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from leaves import LEAVES
 from fbnn_hw.build import simulator
 
 SIM = Path(__file__).parents[2] / "sim"
+BENCH = Path(simulator.__file__).parent / "bench"
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +18,7 @@ def sim(tmp_path_factory):
     folder = tmp_path_factory.mktemp("leaves")
     source = folder / "leaves.v"
     source.write_text(verilog.convert(Bundle({name: leaf[0] for name, leaf in LEAVES.items()}), name="leaves"))
-    return simulator.build([source, SIM / "models" / "SB_SPRAM256KA.v"], "leaves", folder / "build")
+    return simulator.build([source, BENCH / "SB_SPRAM256KA.v"], "leaves", folder / "build")
 
 
 @pytest.fixture(scope="module")
@@ -43,5 +44,5 @@ def test_random_power_up(sim):
 
 def test_build_is_kept(sim, tmp_path):
     source = sim.build_dir.parent / "leaves.v"
-    sources = [source, SIM / "models" / "SB_SPRAM256KA.v"]
+    sources = [source, BENCH / "SB_SPRAM256KA.v"]
     assert simulator.build(sources, "leaves", sim.build_dir).build_seconds == 0

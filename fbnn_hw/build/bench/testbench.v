@@ -1,5 +1,5 @@
-// The generated accelerator between sources and sinks: images from images.hex, weights from weights.hex (one byte a line) as
-// a 4-bit flash gives them, results into results.txt, feature banks into features_<frame>_<bank>.hex after every frame.
+// The generated accelerator between sources and sinks: images from images.hex; weights from weights.hex as a 4-bit flash gives
+// them; results into results.txt; the feature banks into features_<frame>_<steps done>_<bank>.hex after every step.
 `include "parameters.vh"
 `timescale 1ns / 1ps
 
@@ -8,9 +8,11 @@ module testbench (
     input wire rst,
     input wire [31:0] images,       // frames to run
     input wire stall,               // random pauses on every stream
-    output reg [31:0] frames = 0,   // frames done
+    input wire want_latent,
+    output reg [31:0] frames,       // frames done
     output wire done
 );
+    initial frames = 0;
     reg [31:0] cycle = 0;
     always @(posedge clk) cycle <= rst ? 0 : cycle + 1;
 
@@ -19,7 +21,7 @@ module testbench (
     wire [3:0] pause = stall ? {lfsr[3:0] == 0, lfsr[9:8] == 0, lfsr[17:16] == 0, lfsr[26:24] == 0} : 4'b0;
 
     // Images, byte after byte.
-    reg [7:0] pixel_memory [0:`IMAGES * `IMAGE_BYTES - 1];
+    reg [7:0] pixel_memory [0:`MAX_IMAGES * `IMAGE_BYTES - 1];
     initial $readmemh("images.hex", pixel_memory);
     reg [31:0] pixel = 0;
     reg pixel_held = 0;
@@ -31,18 +33,19 @@ module testbench (
     end
 
 `ifdef STREAM
-    // Weights: the boot bytes once, the frame bytes over and over, one byte in two cycles at best.
-    reg [7:0] weight_memory [0:`BOOT_BYTES + `FRAME_BYTES];
+    // Weights: the boot bytes once, the frame bytes over and over, a byte in two cycles at best.
+    localparam WEIGHT_BYTES = `BOOT_BYTES + `FRAME_BYTES;
+    reg [7:0] weight_memory [0:WEIGHT_BYTES - 1];
     initial $readmemh("weights.hex", weight_memory);
     reg [31:0] weight = 0;
     reg weight_gap = 0, weight_held = 0;
-    wire weight_valid = !rst && !weight_gap && `BOOT_BYTES + `FRAME_BYTES != 0 && weight != `BOOT_BYTES + `FRAME_BYTES && (weight_held || !pause[1]);
+    wire weight_valid = !rst && !weight_gap && weight != WEIGHT_BYTES && (weight_held || !pause[1]);
     wire weight_ready;
     always @(posedge clk) begin
         weight_held <= weight_valid && !weight_ready;
         weight_gap <= weight_valid && weight_ready;
         if (weight_valid && weight_ready)
-            weight <= weight + 1 == `BOOT_BYTES + `FRAME_BYTES && `FRAME_BYTES != 0 ? `BOOT_BYTES : weight + 1;
+            weight <= weight + 1 == WEIGHT_BYTES && `FRAME_BYTES != 0 ? `BOOT_BYTES : weight + 1;
     end
 `endif
 
@@ -65,20 +68,24 @@ module testbench (
         .logits__payload({logit_last, logit}), .logits__valid(logit_valid), .logits__ready(logit_ready),
         .result__payload(result), .result__valid(result_valid), .result__ready(result_ready),
         .latent__payload({latent_last, latent}), .latent__valid(latent_valid), .latent__ready(latent_ready),
-        .want_latent(1'b`WANT_LATENT), .step(step)
+        .want_latent(want_latent), .step(step)
     );
 
     integer file;
     initial file = $fopen("results.txt", "w");
     always @(posedge clk) if (!rst) begin
         last_step <= step;
-        if (step != last_step) $fwrite(file, "step %0d %0d\n", step, cycle);
+        // A step is counted when it begins: the ones before it are done.
+        if (step != last_step && step != 0) begin
+            $fwrite(file, "step %0d %0d\n", step - 1, cycle);
+            `DUMP(step - 1)
+        end
         if (logit_valid && logit_ready) $fwrite(file, "logit %0d\n", logit);
         if (latent_valid && latent_ready) $fwrite(file, "latent %h\n", latent);
         if (result_valid && result_ready) begin
             $fwrite(file, "result %0d %0d\n", result, cycle);
             $fflush(file);
-            `DUMP
+            `DUMP(step)
             frames <= frames + 1;
         end
     end

@@ -1,0 +1,133 @@
+"""One run of testbench.v under cocotb, and its comparison with the expected bits.  Needs this folder's files alone.
+
+layout.json says where each layer lies in the feature banks and after how many steps it is complete.  A layer's bits are
+compared pixel by pixel; the first difference is reported as layer, pixel, channel, expected, got.
+"""
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+CLOCK_NS = 10
+
+
+@dataclass
+class Run:
+    """logits (frames, classes); classes, cycles (at which the result left), latents (frames, bits); differences: texts."""
+
+    logits: np.ndarray
+    classes: list
+    cycles: list
+    latents: np.ndarray
+    differences: list = field(default_factory=list)
+
+    @property
+    def periods(self):
+        """Cycles from one result to the next."""
+        return [b - a for a, b in zip(self.cycles, self.cycles[1:])]
+
+
+def write_images(directory, images):
+    """uint8 RGB (N, 3, S, S) -> images.hex."""
+    data = np.ascontiguousarray(images.transpose(0, 2, 3, 1)).tobytes()
+    (Path(directory) / "images.hex").write_text("".join(f"{b:02x}\n" for b in data))
+
+
+def read_results(directory, lanes, classes):
+    """results.txt -> Run without differences."""
+    logits, results, cycles, words = [], [], [], []
+    for line in (Path(directory) / "results.txt").read_text().splitlines():
+        kind, *values = line.split()
+        if kind == "logit":
+            logits.append(int(values[0]))
+        elif kind == "latent":
+            words.append([int(values[0], 16) >> i & 1 for i in range(lanes)])
+        elif kind == "result":
+            results.append(int(values[0]))
+            cycles.append(int(values[1]))
+    count = max(1, len(results))
+    return Run(np.array(logits, np.int64).reshape(-1, classes) if len(logits) % classes == 0 else np.array(logits)[None],
+               results, cycles, np.array(words, np.uint8).reshape(count, -1))
+
+
+def read_layer(directory, frame, place, banks, columns):
+    """Bits (C, H, W) of one layer of one frame, from the dumps.  place: its entry in layout.json."""
+    words = []
+    for bank in range(banks):
+        path = Path(directory) / f"features_{frame}_{place['steps']}_{bank}.hex"
+        values = [w for line in path.read_text().splitlines() if not line.startswith(("//", "@")) for w in line.split()]
+        words.append(values)
+    channels, height, width = place["shape"]
+    lanes = [(w, lane, channel) for w, word in enumerate(place["lanes"]) for lane, channel in enumerate(word) if channel >= 0]
+    at, lane, channel = (np.array(v) for v in zip(*lanes))
+    found = np.zeros((channels, height, width), np.uint8)
+    for y in range(height):
+        for x in range(width):
+            bank = y % 2 * columns + x % columns
+            address = place["base"] + (y // 2 * place["columns"] + x // columns) * place["pitch"]
+            word = [int(v, 16) for v in words[bank][address:address + place["pitch"]]]
+            found[channel, y, x] = [word[w] >> b & 1 for w, b in zip(at.tolist(), lane.tolist())]
+    return found
+
+
+def compare(directory, expected, first=0):
+    """Run of the simulation in `directory` against `expected`: {layer: bits (N, C, H, W)}, and "logits" int (N, classes)."""
+    layout = json.loads((Path(directory) / "layout.json").read_text())
+    run = read_results(directory, layout["lanes"], layout["classes"])
+    logits = expected["logits"]
+    if len(run.classes) != len(logits):
+        run.differences.append(f"expected {len(logits)} results, got {len(run.classes)}")
+        return run
+    for frame in range(len(logits)):
+        for name, place in layout["layers"].items():
+            found = read_layer(directory, frame, place, layout["pixels"], layout["pixels"] // 2)
+            wrong = np.argwhere(found != expected[name][frame])
+            if len(wrong):
+                channel, y, x = wrong[np.lexsort((wrong[:, 0], wrong[:, 2], wrong[:, 1]))[0]].tolist()
+                run.differences.append(
+                    f"image {first + frame}: layer {name}, pixel ({y}, {x}), channel {channel}: expected "
+                    f"{expected[name][frame, channel, y, x] * 2 - 1:+d}, got {found[channel, y, x] * 2 - 1:+d}; {len(wrong)} of {found.size} bits differ")
+                break
+        wrong = np.flatnonzero(run.logits[frame] != logits[frame])
+        if len(wrong):
+            run.differences.append(f"image {first + frame}: layer logits, pixel (0, 0), channel {wrong[0]}: expected {logits[frame, wrong[0]]}, "
+                                   f"got {run.logits[frame, wrong[0]]}")
+        if run.classes[frame] != int(np.argmax(logits[frame])):
+            run.differences.append(f"image {first + frame}: class: expected {int(np.argmax(logits[frame]))}, got {run.classes[frame]}")
+    if run.latents.size and "latent" in layout["layers"] and not run.differences:
+        if not np.array_equal(run.latents[:, layout["latent_bits"]], expected["latent"].reshape(len(logits), -1)):
+            run.differences.append("latent stream: differs from layer latent")
+    return run
+
+
+def remove_dumps(directory):
+    for path in Path(directory).glob("features_*.hex"):
+        path.unlink()
+
+
+try:
+    import cocotb
+    from cocotb.clock import Clock
+    from cocotb.triggers import ClockCycles, First, ValueChange
+except ImportError:
+    pass
+else:
+    @cocotb.test()
+    async def frames(dut):
+        """Run BENCH_IMAGES frames; BENCH_STALL=1 pauses every stream at random, BENCH_LATENT=1 asks for the latent."""
+        count, limit = int(os.environ["BENCH_IMAGES"]), int(os.environ["BENCH_CYCLES"])
+        dut.images.value, dut.stall.value, dut.want_latent.value = count, int(os.environ["BENCH_STALL"]), int(os.environ["BENCH_LATENT"])
+        Clock(dut.clk, CLOCK_NS, "ns").start()
+        dut.rst.value = 1
+        await ClockCycles(dut.clk, 4)
+        dut.rst.value = 0
+        from cocotb.triggers import Timer
+        end = Timer(limit * CLOCK_NS, "ns")
+        for frame in range(count):
+            fired = await First(ValueChange(dut.frames), end)
+            assert fired is not end, f"frame {frame} did not end within {limit} cycles"
+        await ClockCycles(dut.clk, 2)
+        assert dut.frames.value == count

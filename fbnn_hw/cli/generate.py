@@ -1,0 +1,58 @@
+"""`fbnn-hw generate`: a checkpoint becomes a Verilog accelerator."""
+
+from pathlib import Path
+
+from . import common
+
+SUMMARY = "turn a checkpoint into a Verilog accelerator for a target, with weights and a test"
+EXAMPLES = (
+    ("fbnn-hw generate --model 3mb.pt --target ice40", "for an iCE40UP5K, weights from a flash; the compiler picks the size of the array"),
+    ("fbnn-hw generate --model 0.5mb.pt --target generic --lanes 32 --outputs 16", "for memories of any size, with an array of your size"),
+)
+
+
+def arguments(parser):
+    from ..targets import TARGETS
+
+    common.add_model(parser)
+    parser.add_argument("--target", required=True, metavar="NAME", help=f"what it is for: {', '.join(TARGETS)}")
+    parser.add_argument("--pixels", type=common.count, metavar="Q", help="pixels worked on at once: 4, 8 or 16 (default: the compiler's choice)")
+    parser.add_argument("--lanes", type=common.count, metavar="L", help="input channels a cycle: 16, 32, 64 or 128")
+    parser.add_argument("--outputs", type=common.count, metavar="P", help="output channels a cycle, a power of two from Q to L")
+    parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
+
+
+def run(args, out):
+    from ..targets import target
+
+    part = target(args.target)
+    path, network = common.checkpoint(args.model)
+    from ..compile.plan import plan
+
+    planned = plan(network, part, args.pixels, args.lanes, args.outputs)
+    config = planned.config
+    from ..build import output
+
+    with out.progress(total=2, desc="Verilog and weights") as bar:
+        known = output.estimate(planned, part)
+        bar.update()
+        folder, files = output.write(planned, network, part, path, args.out)
+        bar.update()
+    size = config.pixels * config.lanes * config.outputs
+    out.text(f"{network.topology.name}, {len(network.topology.classes)} classes, on {part.part}",
+             f"engine  {config.pixels} pixels x {config.lanes} lanes x {config.outputs} outputs = {size:,} MAC/cycle"
+             + ("" if args.outputs else ", chosen as the fastest that fits"), "")
+    out.text(*common.table(
+        [(x["layer"], x["macs"], x["cycles"], f"{x['array_use']:.1%}", x["bound"], x["wait"], x["weight_bits"], f"{x['resident_sixteenths']}/16")
+         for x in known["layers"]], ("layer", "MACs", "cycles", "array use", "bound by", "waits", "weight bits", "on chip")))
+    out.text(
+        "", f"cycles  {known['cycles']:,} a frame, {known['load_cycles']:,} of them to load the image (estimated; a simulation gives the same)",
+        f"speed   {known['frames_per_second']:.1f} frames/s at {part.clock_hz / 1e6:g} MHz (estimated)",
+        f"array   {known['convolution_array_use']:.1%} used in the convolutions",
+        f"memory  {known['feature_words_used']:,} of {config.feature_words:,} words in each of {config.pixels} banks for features, "
+        f"{known['resident_bits']:,} bits of resident weights",
+        f"LUT4    about {known['lut4']:,} (estimated)" + (f" of {part.lut4:,}" if part.lut4 else ""), "",
+        f"{folder}:", *(f"  {name}  {size:,} bytes" for name, size in files.items()), "",
+        f"next: fbnn-hw simulate {folder} --images 2")
+    out.result({"folder": folder, "config_id": config.id, "pixels": config.pixels, "lanes": config.lanes, "outputs": config.outputs,
+                "estimate": known, "files": {name: Path(folder) / name for name in files}})

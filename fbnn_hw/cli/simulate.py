@@ -1,0 +1,121 @@
+"""`fbnn-hw simulate`: a generated accelerator in Verilator, every layer of every image against the reference."""
+
+import json
+from pathlib import Path
+
+from ..errors import InputError, MismatchError, UsageError
+from . import common
+
+SUMMARY = "simulate a generated accelerator and compare every layer of every image with the reference"
+EXAMPLES = (
+    ("fbnn-hw simulate rtl_out/3mb-10c-ice40-0123abcd --images 2", "the first two images of the shipped test images"),
+    ("fbnn-hw simulate rtl_out/3mb-10c-ice40-0123abcd --images cat.png --stall --json", "an image of your own, with random pauses on every stream"),
+)
+IMAGES_A_RUN = 8
+
+
+def arguments(parser):
+    parser.add_argument("folder", metavar="DIR", help="what `fbnn-hw generate` wrote")
+    parser.add_argument("--images", default="2", metavar="N|FILE", help="the first N shipped test images, or a PNG, JPEG or .npy file (default: 2)")
+    parser.add_argument("--stall", action="store_true", help="random pauses on every stream; bits must not change, cycles do")
+    parser.add_argument("--latent", action="store_true", help="also read the latent out and compare it")
+    parser.add_argument("--waves", action="store_true", help="write a waveform of the first image (slow)")
+
+
+def run(args, out):
+    import numpy as np
+
+    from ..build import output, simulator
+    from ..build.bench import bench
+    from ..ir import file as ir_file
+
+    folder = Path(args.folder)
+    layout, known = (_read(folder, name) for name in ("layout.json", "estimate.json"))
+    network = ir_file.loads(_text(folder, "network.json"), folder / "network.json")
+    if args.latent and not layout["latent_bits"]:
+        raise UsageError(f"--latent: {network.topology.name} has no layer named latent")
+    images = _images(args.images, network.topology.image_size)
+    if args.waves:
+        images = images[:1]
+    build = folder / ("sim_build_waves" if args.waves else "sim_build")
+    sources = [folder / name for name in ("testbench.v", "accelerator.v", "parameters.vh", "SB_SPRAM256KA.v") if (folder / name).exists()]
+    with out.progress(total=1 + len(images), desc="compile, then images") as bar:
+        built = simulator.build(sources, "testbench", build, waves=args.waves)
+        bar.update()
+        if built.note:
+            out.note(built.note)
+        work = build / "run"
+        work.mkdir(exist_ok=True)
+        for name in ("weights.hex", "layout.json"):
+            (work / name).write_bytes((folder / name).read_bytes())
+        logits, classes, cycles, differences, seconds, waves = [], [], [], [], 0.0, None
+        for first in range(0, len(images), IMAGES_A_RUN):
+            part = images[first:first + IMAGES_A_RUN]
+            bench.write_images(work, part)
+            limit = 20 * (known["first_cycles"] + len(part) * known["cycles"])
+            done = built.run("bench", directory=work, search=[Path(bench.__file__).parent],
+                             env={"BENCH_IMAGES": len(part), "BENCH_STALL": int(args.stall), "BENCH_LATENT": int(args.latent), "BENCH_CYCLES": limit})
+            if done.failed:
+                raise MismatchError(f"{folder}: {done.failed[0].message}; see {done.log}")
+            found = bench.compare(work, output.expected_layers(network, part, layout["layers"]), first)
+            bench.remove_dumps(work)
+            logits.append(found.logits)
+            classes += found.classes
+            cycles.append(found.cycles)
+            differences += found.differences
+            seconds, waves = seconds + done.seconds, done.waves
+            bar.update(len(part))
+    periods = [p for run in cycles for p in (b - a for a, b in zip(run, run[1:]))]
+    firsts = [run[0] + 1 for run in cycles if run]
+    exact = not args.stall and not args.latent
+    if exact and not differences:
+        differences += [f"first frame takes {c:,} cycles, estimate.json says {known['first_cycles']:,}" for c in firsts if c != known["first_cycles"]]
+        differences += [f"a frame takes {c:,} cycles, estimate.json says {known['cycles']:,}" for c in periods if c != known["cycles"]]
+    result = {
+        "folder": folder, "images": len(images), "layers_compared": [*layout["layers"], "logits"], "differences": differences,
+        "logits": np.concatenate(logits), "classes": classes, "class_names": [network.topology.classes[c] for c in classes if c < len(network.topology.classes)],
+        "cycles_first": firsts, "cycles": periods, "estimated_cycles": known["cycles"], "build_seconds": round(built.build_seconds, 1),
+        "simulation_seconds": round(seconds, 1), "waves": waves}
+    if differences:
+        out.result(result)
+        for text in differences[1:10]:
+            out.note(text)
+        raise MismatchError(f"{folder}: {len(differences)} differences; the first: {differences[0]}")
+    out.text(f"{len(images)} images: all {len(layout['layers']) + 1} layers, logits and classes equal the reference, bit for bit",
+             f"classes  {', '.join(result['class_names'][:16])}{' ...' if len(classes) > 16 else ''}",
+             f"cycles   first frame {firsts[0]:,}" + (f", then {sorted(set(periods))[0]:,} a frame" if periods else "")
+             + (" (simulated, equal to the estimate)" if exact else " (simulated, with pauses or latent)"),
+             f"time     {built.build_seconds:.1f} s to build, {seconds:.1f} s to simulate")
+    if waves:
+        out.text(f"waves    {waves}")
+    out.result(result)
+
+
+def _text(folder, name):
+    try:
+        return (folder / name).read_text()
+    except (OSError, UnicodeDecodeError):
+        raise InputError(f"{folder / name}: not found or not text, expected a folder that `fbnn-hw generate` wrote") from None
+
+
+def _read(folder, name):
+    try:
+        return json.loads(_text(folder, name))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{folder / name}: not JSON ({error}); generate the folder again") from None
+
+
+def _images(source, size):
+    from ..build import output
+
+    if source.isdigit():
+        count = int(source)
+        if count < 1:
+            raise UsageError("--images 0: expected at least 1")
+        images = output.golden_images(size, count)
+        if len(images) < count:
+            raise UsageError(f"--images {count}: {len(images)} test images are shipped; give a .npy file for more")
+        return images
+    from ..data import images as image_files
+
+    return image_files.read(source, size)

@@ -1,0 +1,38 @@
+import pytest
+
+from fbnn_hw.build import simulator
+from fbnn_hw.errors import ToolError
+
+
+def test_missing_compiler(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolError) as error:
+        simulator.build([], "top", tmp_path / "build")
+    assert str(error.value) == (
+        "g++ is missing; simulation needs a C++ compiler (Debian: apt install g++; macOS: xcode-select --install)")
+
+
+def test_missing_module(tmp_path):
+    source = tmp_path / "a.v"
+    source.write_text("module a(x);\ninput x;\nendmodule\n")
+    with pytest.raises(ToolError) as error:
+        simulator.build([source], "top", tmp_path / "build")
+    assert str(error.value) == "simulation: no source has a module top"
+
+
+def test_verilog_that_does_not_compile(tmp_path):
+    source = tmp_path / "a.v"
+    source.write_text("module a(x);\ninput x;\nassign y = ;\nendmodule\n")
+    with pytest.raises(ToolError) as error:
+        simulator.build([source], "a", tmp_path / "build")
+    message = str(error.value)
+    assert message.startswith(f"verilator_bin failed on a with code 1: %Error: {source}:3:")
+    assert message.endswith(f"; see {tmp_path / 'build' / 'build.log'}") and "\n" not in message
+
+
+@pytest.mark.parametrize("header", [
+    "module top(clk, rst, in__data);",
+    "module top (\n  input wire clk, // the clock\n  input rst,\n  output reg [31:0] in__data = 0\n);",
+    "(* top *) module top #(parameter N = (1 + 2)) (input clk, input [N-1:0] rst, output signed [7:0] in__data);"])
+def test_ports(header):
+    assert simulator._ports("top", [header]) == ["clk", "rst", "in__data"]
