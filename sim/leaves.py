@@ -12,7 +12,8 @@ LEAVES = {}
 for _width, _registers in ((5, 1), (16, 1), (64, 2)):
     LEAVES[f"popcount_{_width}"] = (XnorPopcount(_width, _registers), checks.popcount, (_width, _registers), [{}])
 for _depth, _width, _granularity, _technology in (
-        (16384, 16, 8, "ice40-spram"), (40000, 16, 4, "ice40-spram"), (512, 24, 12, "ice40-spram"), (300, 32, 8, "generic")):
+        (16384, 16, 8, "ice40-spram"), (40000, 16, 4, "ice40-spram"), (512, 24, 12, "ice40-spram"), (300, 32, 8, "generic"),
+        (300, 24, 4, "wrapper")):
     LEAVES[f"memory_{_depth}x{_width}"] = (
         SinglePortMemory(_depth, _width, _granularity, _technology), checks.memory, (_depth, _width, _granularity), [{}])
 for _encoder, _levels, _lanes, _bits in (("tycc", 16, 16, 1), ("tycc", 16, 64, 4), ("trgb", 85, 16, 2)):

@@ -19,6 +19,7 @@ class SinglePortMemory(wiring.Component):
     "ice40-spram" makes it of SB_SPRAM256KA blocks, 16 bits wide and 16384 deep, side by side and one behind the other; their
     contents after power-up are unknown.  "generic" is an `amaranth.lib.memory` that starts as 0, in a module whose name ends
     in memory_<depth>x<width>_<granularity>, for an ASIC flow to replace: its two ports have the same address and are never both on.
+    "wrapper" is the module fbnn_bank of memories.v, with parameters, which Amaranth's own simulator cannot run.
 
     Twin: a list of integers (sim/checks.py).
 
@@ -29,7 +30,7 @@ class SinglePortMemory(wiring.Component):
     granularity : int
         Bits written by one bit of the mask; divides `width`, and is a multiple of 4 with "ice40-spram".
     technology : str
-        "ice40-spram" or "generic".
+        "ice40-spram", "generic" or "wrapper".
 
     Members
     -------
@@ -44,7 +45,7 @@ class SinglePortMemory(wiring.Component):
 
     Timing
     ------
-    The word read in one clock stands at `read_data` in the next.  After a write `read_data` keeps its value in both
+    The word read in one clock stands at `read_data` in the next.  After a write `read_data` keeps its value in all
     simulation models; real SPRAM does not promise that, so nobody may look at it then.
 
     Resources

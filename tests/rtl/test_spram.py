@@ -11,7 +11,7 @@ def test_generic(pysim, depth, width, granularity):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    ((16, 16, 4, "asic"), "memory: technology is 'asic', expected 'ice40-spram' or 'generic'"),
+    ((16, 16, 4, "asic"), "memory: technology is 'asic', expected 'ice40-spram', 'generic' or 'wrapper'"),
     ((1, 16, 4, "generic"), "memory: 1 words of 16 bits, expected at least 2 words of 1 bit"),
     ((16, 16, 3, "generic"), "memory: granularity is 3, expected a divisor of 16"),
     ((16, 16, 2, "ice40-spram"), "memory: granularity is 2, expected a divisor of 16 and a multiple of 4"),

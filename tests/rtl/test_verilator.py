@@ -11,6 +11,7 @@ from fbnn_hw.build import simulator
 
 SIM = Path(__file__).parents[2] / "sim"
 BENCH = Path(simulator.__file__).parent / "bench"
+MODELS = [BENCH / "SB_SPRAM256KA.v", BENCH.parents[1] / "rtl" / "memories.v"]
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +19,7 @@ def sim(tmp_path_factory):
     folder = tmp_path_factory.mktemp("leaves")
     source = folder / "leaves.v"
     source.write_text(verilog.convert(Bundle({name: leaf[0] for name, leaf in LEAVES.items()}), name="leaves"))
-    return simulator.build([source, BENCH / "SB_SPRAM256KA.v"], "leaves", folder / "build")
+    return simulator.build([source, *MODELS], "leaves", folder / "build")
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,6 @@ def test_random_power_up(sim):
     assert not results.failed
 
 
-def test_build_is_kept(sim, tmp_path):
+def test_build_is_kept(sim):
     source = sim.build_dir.parent / "leaves.v"
-    sources = [source, BENCH / "SB_SPRAM256KA.v"]
-    assert simulator.build(sources, "leaves", sim.build_dir).build_seconds == 0
+    assert simulator.build([source, *MODELS], "leaves", sim.build_dir).build_seconds == 0
