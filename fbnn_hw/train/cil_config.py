@@ -1,0 +1,57 @@
+"""The choices of a class-incremental run.  No torch here: the command line reads the defaults."""
+
+import math
+from dataclasses import asdict, dataclass, field
+
+from ..errors import UsageError
+from . import scenarios
+from .config import TrainConfig
+
+STRATEGIES = ("replay", "naive", "naive-reset", "cumulative", "cumulative-reset", "offline")
+REPLAYS = ("native", "latent")
+LOSS_NAMES = ("cce", "focal", "sh")
+
+
+@dataclass(frozen=True)
+class CilConfig:
+    """strategy: replay keeps a buffer of buffer_mb megabits; naive keeps nothing; cumulative keeps all; -reset starts each task from
+    random weights; offline sees all tasks at once.  replay: "native" trains the whole network on images, "latent" the classifier alone on
+    latents.  setting: see `scenarios`.  loss, balanced, nu: see `nn.losses`.  aware: logits of the sample's own task alone take part, in
+    training and test (task-incremental).  recipe: of each retraining."""
+
+    scenario: str
+    strategy: str = "replay"
+    replay: str = "latent"
+    buffer_mb: float = 0.0
+    setting: str = "fpt"
+    loss: str = "cce"
+    balanced: bool = False
+    nu: float = 2.0
+    aware: bool = False
+    curves: bool = False
+    recipe: TrainConfig = field(default_factory=TrainConfig)
+
+    def verify(self):
+        scenario = scenarios.get(self.scenario)
+        for name, legal in (("strategy", STRATEGIES), ("replay", REPLAYS), ("setting", scenarios.SETTINGS), ("loss", LOSS_NAMES)):
+            if getattr(self, name) not in legal:
+                raise UsageError(f"--{name} {getattr(self, name)}: expected one of {', '.join(legal)}")
+        scenario.split(self.recipe.seed, self.setting)
+        if self.strategy == "replay" and not 0 < self.buffer_mb < math.inf:
+            raise UsageError(f"--buffer-mb {self.buffer_mb:g}: expected a positive number of megabits with --strategy replay; "
+                             f"--strategy naive keeps nothing")
+        if self.strategy != "replay" and self.buffer_mb:
+            raise UsageError(f"--buffer-mb {self.buffer_mb:g}: --strategy {self.strategy} has no buffer, expected --strategy replay")
+        if self.balanced and self.strategy.startswith("naive"):
+            raise UsageError(f"--balanced: with --strategy {self.strategy} past classes have no samples, so their inverse frequency is "
+                             f"infinite; expected replay, cumulative or offline")
+        if self.aware and self.strategy == "offline":
+            raise UsageError("--aware: --strategy offline has one task, expected a strategy with several")
+        if not 0 <= self.nu < math.inf:
+            raise UsageError(f"--nu {self.nu}: expected 0 or more")
+        if self.setting == "rpt" and self.strategy.endswith("reset"):
+            raise UsageError(f"--setting rpt: --strategy {self.strategy} forgets the pre-training, expected fpt")
+        self.recipe.verify()
+
+    def to_dict(self):
+        return asdict(self)

@@ -1,0 +1,332 @@
+"""Class-incremental learning: one retraining a task, with or without a memorizer (paper, sections `bg` to `es`).
+
+The protocol, where the paper leaves it open (docs/cil.md gives reasons): each class keeps 10 % of its training samples for validation,
+drawn once by the seed, never stored in the buffer; a retraining also holds back 10 % of the buffer's exemplars of each class.  Learning
+rate and early stopping follow the loss on these, which is the loss that trains.  Adam starts anew with each task.  The network has the
+logits of all classes from the start; those of classes not yet seen take no part, and alpha counts the seen ones.
+"""
+
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ..errors import InputError, UsageError
+from ..nn import losses
+from . import metrics, scenarios, start
+from .memorizer import MEGABIT, Memorizer
+from .samples import Latents, Native
+
+STATE_FORMAT = "fbnn-hw incremental state"
+STATE_VERSION = 1
+
+
+def held_back(labels, share, generator):
+    """Boolean mask of round(share * n_c) samples of each class c, drawn by a numpy generator."""
+    mask = np.zeros(len(labels), bool)
+    for c in np.unique(labels):
+        index = generator.permutation(np.flatnonzero(labels == c))
+        mask[index[:round(share * len(index))]] = True
+    return mask
+
+
+class Incremental:
+    """One run.  train, test: `Images` of the scenario's data set.  origin: `start.Start`.
+
+    `run` learns the remaining tasks and returns `result()`.  state_path: where the run can be taken up after each epoch.
+    """
+
+    def __init__(self, config, train, test, origin, state_path=None, cache=None, report=None, progress=None, device="cpu"):
+        config.verify()
+        self.config, self.recipe, self.origin = config, config.recipe, origin
+        self.report, self.progress = report or (lambda record: None), progress or (lambda iterable, **kw: iterable)
+        self.state_path, self.device = Path(state_path) if state_path else None, torch.device(device)
+        scenario = scenarios.get(config.scenario)
+        tasks = scenario.split(self.recipe.seed, config.setting)
+        self.retained = config.setting == "rpt"
+        self._check_origin(scenario, train, tasks)
+        arriving = [c for task in tasks for c in task]
+        self.classes = tuple(train.classes[c] for c in arriving)
+        numbers = iter(range(len(arriving)))
+        self.tasks = [tuple(next(numbers) for _ in task) for task in tasks]
+        if config.strategy == "offline":
+            self.tasks = [tuple(range(len(arriving)))]
+        self.model = self._fresh()
+        topology = self.model.topology
+        self.kind = Latents(topology, cache) if config.replay == "latent" else Native(topology)
+        self.train_samples, self.train_labels = self._arrange(train, arriving)
+        self.test_samples, self.test_labels = self._arrange(test, arriving)
+        self.held = held_back(self.train_labels, self.recipe.validation, np.random.default_rng((self.recipe.seed, 1)))
+        self.memory = None
+        if config.strategy == "replay":
+            self.memory = Memorizer(round(config.buffer_mb * MEGABIT), self.kind.code, (self.recipe.seed, 2))
+            self.memory.check(len(self.classes))
+        self.generator = torch.Generator().manual_seed(self.recipe.seed)
+        self.task, self.records, self.history = 0, [], []
+        self.retraining = None
+
+    def _check_origin(self, scenario, train, tasks):
+        where = self.origin.source
+        if self.config.replay == "latent" and not self.origin.proxies:
+            raise UsageError("--replay latent: a random feature extractor is of no use, expected --init with a pre-trained checkpoint")
+        if self.retained:
+            expected = tuple(train.classes[c] for c in tasks[0])
+            if self.origin.topology.classes != expected:
+                found = self.origin.topology.classes
+                raise InputError(f"{where}: has the {len(found)} classes {', '.join(found[:3])}..., "
+                                 f"expected the {len(expected)} of the pre-training, {', '.join(expected[:3])}..., with --setting rpt")
+        size = train.images.shape[-1]
+        if self.origin.topology.image_size != size:
+            raise InputError(f"{where}: takes images of {self.origin.topology.image_size}x{self.origin.topology.image_size}, "
+                             f"{scenario.data} has {size}x{size}; expected a model of that size")
+
+    def _fresh(self, seed=None):
+        """The network a run starts with; `seed` given: another random draw of what is random (the -reset strategies)."""
+        options = dict(K=self.recipe.K, c=self.recipe.c, limit=self.recipe.limit)
+        origin = self.origin
+        if seed is not None and self.config.replay == "native":
+            origin = start.Start(origin.topology, {}, {})
+        return start.make(origin, self.classes, self.retained, self.recipe.seed if seed is None else seed, options).to(self.device)
+
+    def _arrange(self, images, arriving):
+        """(samples, labels as the network counts) of the classes that arrive, class after class."""
+        found = [images.images[images.labels == c] for c in arriving]
+        for c, chosen in zip(arriving, found):
+            if not len(chosen):
+                raise InputError(f"{self.config.scenario}: no image of class {images.classes[c]} in {images.source}, expected some")
+        samples = torch.cat([self.kind.form(chosen, self.model, self.progress) for chosen in found])
+        return samples, np.repeat(np.arange(len(arriving)), [len(chosen) for chosen in found])
+
+    # what a task trains on
+
+    def seen(self, t):
+        return max(c for task in self.tasks[:t + 1] for c in task) + 1
+
+    def _data(self, t):
+        """(samples, labels, held samples, held labels) of the retraining of task t."""
+        tasks = self.tasks[:t + 1] if self.config.strategy.startswith("cumulative") else [self.tasks[t]]
+        of = np.isin(self.train_labels, [c for task in tasks for c in task])
+        chosen, held = of & ~self.held, of & self.held
+        parts = [[self.train_samples[chosen], self.train_labels[chosen], self.train_samples[held], self.train_labels[held]]]
+        if self.memory is not None and len(self.memory):
+            samples, labels = self.memory.samples()
+            samples = torch.from_numpy(samples)
+            back = held_back(labels, self.recipe.validation, np.random.default_rng((self.recipe.seed, 3, t)))
+            parts.append([samples[~back], labels[~back], samples[back], labels[back]])
+        columns = list(zip(*parts))
+        return tuple(torch.cat(c) if isinstance(c[0], torch.Tensor) else torch.from_numpy(np.concatenate(c)) for c in columns)
+
+    def _store(self, t):
+        if self.memory is not None:
+            of = np.isin(self.train_labels, self.tasks[t]) & ~self.held
+            self.memory.update(self.train_samples[of].numpy(), self.train_labels[of])
+
+    # logits and losses
+
+    def _masked(self, logits, labels, seen):
+        """Logits of the seen classes (of each sample's own task, if aware), the others gone."""
+        logits = logits[:, :seen]
+        if not self.config.aware:
+            return logits
+        task_of = torch.tensor([i for i, task in enumerate(self.tasks) for _ in task], device=logits.device)
+        return logits.masked_fill(task_of[None, :seen] != task_of[labels][:, None], -torch.inf)
+
+    def alpha(self, seen):
+        return 1 / math.sqrt(self.recipe.c * self.model.layers[self.model.topology.ops[-1].name].fan_in * seen)
+
+    def _loss(self, logits, labels, weights):
+        options = {"nu": self.config.nu} if self.config.loss == "focal" else {}
+        return losses.LOSSES[self.config.loss](logits, labels, weights, **options)
+
+    @torch.no_grad()
+    def _predict(self, samples, labels, seen):
+        """Masked integer logits (N, seen)."""
+        self.model.eval()
+        step = self.kind.batch
+        labels = torch.as_tensor(labels)
+        parts = []
+        for i in range(0, len(samples), step):
+            logits = self.kind.logits(self.model, samples[i:i + step].to(self.device))
+            parts.append(self._masked(logits, labels[i:i + step].to(self.device), seen).cpu())
+        return torch.cat(parts) if parts else torch.zeros(0, seen)
+
+    def confusion(self, samples, labels, t):
+        """Confusion matrix over the classes seen at task t."""
+        seen = self.seen(t)
+        kept = np.asarray(labels) < seen
+        found = self._predict(samples[torch.from_numpy(kept)], np.asarray(labels)[kept], seen).argmax(1).numpy()
+        return metrics.confusion(np.asarray(labels)[kept], found, seen)
+
+    # the run
+
+    def run(self):
+        if not self.records and self.retained and self.config.strategy != "offline":
+            self._store(0)
+            self._record(0, 0, 0.0, 0)
+            self.task = 1
+            self.save()
+        while self.task < len(self.tasks):
+            self._retrain()
+        return self.result()
+
+    def _retrain(self):
+        t, recipe = self.task, self.recipe
+        samples, labels, held_samples, held_labels = self._data(t)
+        seen = self.seen(t)
+        weights = None
+        if self.config.balanced:
+            weights = losses.inverse_frequency(torch.bincount(labels, minlength=seen)[:seen]).to(self.device)
+        steps = math.ceil(len(labels) / recipe.batch)
+        work = self.retraining
+        if work is None:
+            if self.config.strategy.endswith("reset"):
+                self.model = self._fresh(recipe.seed * 1000 + t + 1)
+            work = self.retraining = self._begin(steps)
+        elif isinstance(work, dict):  # just resumed
+            work = self.retraining = self._begin(steps, work)
+        alpha = self.alpha(seen)
+        while work.epoch < recipe.epochs and not (recipe.patience and work.epoch - work.best_epoch >= recipe.patience):
+            began = time.monotonic()
+            order = torch.randperm(len(labels), generator=self.generator)
+            self.model.train()
+            total = correct = 0.0
+            for step in self.progress(range(steps), desc=f"task {t + 1}/{len(self.tasks)} epoch {work.epoch + 1}", total=steps):
+                index = order[step * recipe.batch:(step + 1) * recipe.batch]
+                batch, target = samples[index].to(self.device), labels[index].to(self.device)
+                if recipe.augment:
+                    batch = self.kind.augment(batch, self.generator)
+                logits = self._masked(self.kind.logits(self.model, batch), target, seen)
+                loss = self._loss(logits * alpha, target, weights)
+                work.optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                work.optimizer.step()
+                if recipe.schedule == "cosine":
+                    work.scheduler.step()
+                total += loss.item() * len(target)
+                correct += (logits.argmax(1) == target).sum().item()
+            held_loss = held_accuracy = None
+            if len(held_labels):
+                logits = self._predict(held_samples, held_labels, seen)
+                held_loss = self._loss(logits * alpha, held_labels, weights if weights is None else weights.cpu()).item()
+                held_accuracy = (logits.argmax(1) == held_labels).float().mean().item()
+                if recipe.schedule == "plateau":
+                    work.scheduler.step(held_loss)
+            work.epoch += 1
+            if held_loss is None or held_loss < work.best_loss:
+                work.best_loss, work.best_epoch = math.inf if held_loss is None else held_loss, work.epoch
+                work.best = {k: v.detach().cpu().clone() for k, v in self.model.state_dict().items()}
+            record = {"task": t, "epoch": work.epoch, "train_loss": total / len(labels), "train_accuracy": correct / len(labels),
+                      "validation_loss": held_loss, "validation_accuracy": held_accuracy, "lr": work.optimizer.param_groups[0]["lr"],
+                      "seconds": round(time.monotonic() - began, 2)}
+            if self.config.curves:
+                matrix = self.confusion(self.test_samples, self.test_labels, t)
+                record["test"] = metrics.evaluate(matrix, self.tasks, t, self.retained)
+                record["test_of_each_task"] = [metrics.score(matrix, task)["a"] for task in self.tasks[:t + 1]]
+            work.seconds += time.monotonic() - began
+            self.history.append(record)
+            self.save()
+            self.report(record)
+        if work.best is not None:
+            self.model.load_state_dict(work.best)
+        self._record(t, work.epoch, work.seconds, work.best_epoch)
+        self._store(t)
+        self.task, self.retraining = t + 1, None
+        self.save()
+
+    def _begin(self, steps, saved=None):
+        work = _Retraining(self.kind.trainable(self.model), self.recipe, steps)
+        if saved:
+            work.restore(saved)
+        return work
+
+    def _record(self, t, epochs, seconds, best_epoch):
+        matrix = self.confusion(self.test_samples, self.test_labels, t)
+        trained = self.confusion(self.train_samples[torch.from_numpy(~self.held)], self.train_labels[~self.held], t)
+        record = {"task": t, "classes": [self.classes[c] for c in self.tasks[t]], "epochs": epochs, "best_epoch": best_epoch,
+                  "seconds": round(seconds, 2), "test": metrics.evaluate(matrix, self.tasks, t, self.retained),
+                  "train": metrics.evaluate(trained, self.tasks, t, self.retained), "confusion": matrix.tolist()}
+        record["train"]["buffer"] = {"a": None, "d": None}
+        if self.memory is not None:
+            if len(self.memory) and epochs:
+                samples, labels = self.memory.samples()
+                inside = self.confusion(torch.from_numpy(samples), labels, t)
+                record["train"]["buffer"] = metrics.score(inside, sorted({c for task in self.tasks[:t] for c in task}))
+            record["buffer_samples"] = len(self.memory)
+        self.records.append(record)
+
+    def result(self):
+        """Plain values: the records of the tasks, the ledger, the totals."""
+        done = self.task == len(self.tasks)
+        final = {}
+        if done:
+            last = self.records[-1]
+            final = {f"{letter}_{name}": last["test"][name][letter] for name in last["test"] for letter in "ad"}
+            final.update({f"{letter}_{name}_train": last["train"][name][letter] for name in last["train"] for letter in "ad"})
+        return {"finished": done, "final": final, "epochs": sum(r["epochs"] for r in self.records),
+                "seconds": round(sum(r["seconds"] for r in self.records), 2), "classes": list(self.classes), "tasks": self.records,
+                "ledger": self.memory.ledger(len(self.classes)) if self.memory is not None else None, "history": self.history}
+
+    # interrupt and resume
+
+    def save(self):
+        """Write the state whole or not at all."""
+        if not self.state_path:
+            return
+        memory = None
+        if self.memory is not None:
+            memory = self.memory.state()
+            memory = {**memory, "packed": torch.from_numpy(memory["packed"]), "labels": torch.from_numpy(memory["labels"])}
+        state = {"format": STATE_FORMAT, "version": STATE_VERSION, "config": self.config.to_dict(), "sha256": self.origin.sha256,
+                 "model": self.model.state_dict(), "rng": self.generator.get_state(), "memory": memory, "task": self.task,
+                 "records": self.records, "history": self.history, "retraining": self.retraining and self.retraining.state()}
+        self.state_path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.state_path.with_name(self.state_path.name + ".partial")
+        torch.save(state, partial)
+        partial.replace(self.state_path)
+
+    def resume(self):
+        """Take up `state_path`: the run goes on from its last whole epoch with the very numbers of one never interrupted."""
+        try:
+            state = torch.load(self.state_path, weights_only=True, map_location="cpu")
+        except FileNotFoundError:
+            raise InputError(f"{self.state_path}: not found, expected the state of an earlier run; start without --resume") from None
+        except Exception as error:
+            raise InputError(f"{self.state_path}: not a state ({str(error).splitlines()[0]}); start without --resume") from None
+        if not isinstance(state, dict) or state.get("format") != STATE_FORMAT or state.get("version") != STATE_VERSION:
+            raise InputError(f"{self.state_path}: found another kind of file or version, expected {STATE_FORMAT} {STATE_VERSION}")
+        if state.get("config") != self.config.to_dict() or state.get("sha256") != self.origin.sha256:
+            raise UsageError(f"{self.state_path}: was started with other flags or another --init; resume with the same")
+        try:
+            self.model.load_state_dict(state["model"])
+            self.generator.set_state(state["rng"])
+            if self.memory is not None:
+                memory = dict(state["memory"])
+                self.memory.restore({**memory, "packed": memory["packed"].numpy(), "labels": memory["labels"].numpy()})
+            self.task, self.records, self.history = state["task"], state["records"], state["history"]
+            self.retraining = state["retraining"]
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise InputError(f"{self.state_path}: damaged state ({type(error).__name__} in it); start without --resume") from None
+
+
+class _Retraining:
+    """Optimizer, scheduler and best epoch of the task under way."""
+
+    def __init__(self, parameters, recipe, steps):
+        self.optimizer = torch.optim.Adam(parameters, recipe.lr, fused=True)
+        if recipe.schedule == "cosine":
+            self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, recipe.epochs * steps)
+        else:
+            self.scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(self.optimizer, factor=0.5, patience=5)
+        self.epoch, self.best_epoch, self.best_loss, self.best, self.seconds = 0, 0, math.inf, None, 0.0
+
+    def state(self):
+        return {"optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict(), "epoch": self.epoch,
+                "best_epoch": self.best_epoch, "best_loss": self.best_loss, "best": self.best, "seconds": self.seconds}
+
+    def restore(self, saved):
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.scheduler.load_state_dict(saved["scheduler"])
+        for key in ("epoch", "best_epoch", "best_loss", "best", "seconds"):
+            setattr(self, key, saved[key])

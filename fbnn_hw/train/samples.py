@@ -1,0 +1,97 @@
+"""What the learner is fed: levels of images (native) or cached latents, in the form the memorizer stores."""
+
+import hashlib
+import json
+import os
+import zlib
+
+import numpy as np
+import torch
+
+from ..data.augment import augment
+from ..ir.network import LATENT
+from ..nn import encode, head
+from ..nn.network import export
+from .memorizer import BitCode, LevelCode
+
+
+class Native:
+    """Samples are uint8 levels (N, 3, S, S); the whole network trains, on augmented levels."""
+
+    batch = 250
+
+    def __init__(self, topology):
+        first = topology.ops[0]
+        self.encoder, self.levels = first.encoder, first.levels
+        self.planes = encode.planes(first.encoder, first.levels)
+        self.code = LevelCode(self.planes, first.size)
+
+    def form(self, images, model=None, progress=None):
+        parts = [encode.levels(torch.from_numpy(images[i:i + 1000]), self.encoder, self.levels).to(torch.uint8)
+                 for i in range(0, len(images), 1000)]
+        return torch.cat(parts) if parts else torch.zeros((0, *self.code.shape), dtype=torch.uint8)
+
+    def trainable(self, model):
+        return list(model.parameters())
+
+    def augment(self, samples, generator):
+        """Mirror and shift, exact on levels; contrast 0.8 to 1.2 of each plane around its mean."""
+        moved = augment(samples, generator, contrast=0).float()
+        factor = 0.8 + 0.4 * torch.rand(len(samples), 1, 1, 1, generator=generator, device=generator.device).to(samples.device)
+        mean = moved.mean((2, 3), keepdim=True)
+        top = torch.tensor(self.planes, device=samples.device)[:, None, None] - 1.0
+        return torch.minimum(((moved - mean) * factor + mean).round_().clamp_min_(0), top).to(torch.uint8)
+
+    def logits(self, model, samples):
+        pad = int(model.topology.ops[0].name in model._framed)
+        return model.run(encode.thermometer(samples.to(torch.int32), self.encoder, self.levels, pad)).flatten(1)
+
+
+class Latents:
+    """Samples are uint8 bits (N, latent); the feature extractor is frozen and the classifier trains."""
+
+    batch = 5000
+
+    def __init__(self, topology, cache=None):
+        self.code = BitCode(topology.shapes[LATENT][0])
+        self.heads = {o.name for o in topology.ops[[o.name for o in topology.ops].index(LATENT) + 1:]}
+        self.cache = cache
+
+    @torch.no_grad()
+    def form(self, images, model, progress=None):
+        """Latents of RGB images, computed once: `cache` is a folder of earlier ones, or None."""
+        path = self.cache and self.cache / f"{self._key(images, model)}.npy"
+        if path and path.is_file():
+            packed = np.load(path, allow_pickle=False)
+            return torch.from_numpy(np.unpackbits(packed, axis=1, count=self.code.bits, bitorder="little"))
+        device = next(model.parameters()).device
+        starts = range(0, len(images), 250)
+        parts = [(model.latent(torch.from_numpy(images[i:i + 250]).to(device)) > 0).to(torch.uint8).cpu()
+                 for i in (progress(starts, desc="latents") if progress else starts)]
+        found = torch.cat(parts)
+        if path:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+            with open(partial, "wb") as file:
+                np.save(file, np.packbits(found.numpy(), axis=1, bitorder="little"))
+            partial.replace(path)
+        return found
+
+    def _key(self, images, model):
+        """Of the feature extractor's bits and of the images."""
+        network = export(model)
+        digest = hashlib.sha256(json.dumps([o.to_dict() for o in model.topology.ops if o.name not in self.heads]).encode())
+        for name, weights in network.weights.items():
+            if name not in self.heads:
+                digest.update(np.packbits(weights).tobytes())
+        digest.update(f"{images.shape} {zlib.crc32(np.ascontiguousarray(images))}".encode())
+        return digest.hexdigest()[:32]
+
+    def trainable(self, model):
+        return [p for name, layer in model.layers.items() if name in self.heads for p in layer.parameters()]
+
+    def augment(self, samples, generator):
+        return samples
+
+    def logits(self, model, samples):
+        return head.logits(model, samples.float() * 2 - 1)

@@ -1,0 +1,207 @@
+"""Whole runs on the synthetic scenario: the strategies, the settings, resume, what enters the training and what never does."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fbnn_hw.data import datasets
+from fbnn_hw.errors import InputError, UsageError
+from fbnn_hw.ir import ops as op
+from fbnn_hw.ir.network import Topology
+from fbnn_hw.nn import checkpoint
+from fbnn_hw.nn.models import vgg
+from fbnn_hw.nn.network import FBNN, export
+from fbnn_hw.train import start
+from fbnn_hw.train.cil_config import CilConfig
+from fbnn_hw.train.config import TrainConfig
+from fbnn_hw.train.incremental import Incremental, held_back
+
+TRAIN, TEST = (datasets.load("tiny", None, split) for split in ("train", "test"))
+RECIPE = TrainConfig(epochs=6, batch=16, lr=5e-3, patience=0, c=1.0)
+BASE = CilConfig("tiny-2+2x2", buffer_mb=0.003, recipe=RECIPE)
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory):
+    """A checkpoint with random weights of the two pre-training classes."""
+    torch.manual_seed(0)
+    layers = (op.Thermometer("input", (), "tycc", 16, 4), op.Conv("conv1", ("input",), 32), op.MaxPool("pool", ("conv1",)),
+              op.Gap("gap", ("pool",)), op.Depthwise("depthwise", ("pool",)), op.Concat("lgap", ("gap", "depthwise")),
+              op.Dense("latent", ("lgap",), 64), op.Duplicate("latent_twice", ("latent",)), op.Dense("hidden", ("latent_twice",), 16, 2),
+              op.Concat("skip", ("latent", "hidden")), op.Dense("logits", ("skip",), 2, logits=True))
+    model = FBNN(Topology("shallow", layers, TRAIN.classes[:2]))  # deep and random would lose the image
+    path = tmp_path_factory.mktemp("init") / "fe.pt"
+    checkpoint.save(path, export(model))
+    return start.read(path)
+
+
+def make(origin, config=BASE, **changes):
+    return Incremental(replace(config, **changes), TRAIN, TEST, origin)
+
+
+def plain(result):
+    """A result without its times."""
+    text = json.dumps(result)
+    values = json.loads(text)
+    for record in [values, *values["tasks"], *values["history"]]:
+        record.pop("seconds")
+    return values
+
+
+@pytest.mark.parametrize("changes", [
+    dict(), dict(setting="rpt"), dict(balanced=True, loss="focal"), dict(loss="sh", balanced=True), dict(aware=True),
+    dict(strategy="naive", buffer_mb=0), dict(strategy="naive-reset", buffer_mb=0), dict(strategy="cumulative", buffer_mb=0, balanced=True),
+    dict(strategy="cumulative-reset", buffer_mb=0), dict(strategy="offline", buffer_mb=0, curves=True),
+    dict(replay="native", buffer_mb=0.05), dict(replay="native", strategy="naive-reset", buffer_mb=0)],
+    ids=lambda c: " ".join(f"{v}" for v in c.values()) or "latent")
+def test_every_strategy_runs_and_repeats(origin, changes):
+    changes = {**changes, "recipe": replace(RECIPE, epochs=2)}
+    one, two = (make(origin, **changes).run() for _ in range(2))
+    assert plain(one) == plain(two)
+    retained, offline = changes.get("setting") == "rpt", changes.get("strategy") == "offline"
+    assert len(one["tasks"]) == (1 if offline else 3 if retained else 2) and len(one["classes"]) == (6 if retained else 4)
+    assert one["finished"] and set(one["final"]) >= {"a_final", "d_final", "a_new", "a_old", "a_seen_train"}
+    assert np.array(one["tasks"][-1]["confusion"]).sum() == 40 * len(one["classes"])
+    if changes.get("strategy", "replay") == "replay":
+        assert one["ledger"]["samples"] == one["ledger"]["slots"] == one["tasks"][-1]["buffer_samples"] + 0
+    if offline:
+        assert one["history"][0]["test"]["final"]["a"] is not None
+
+
+def test_replay_remembers_and_naive_forgets(origin):
+    recipe = replace(RECIPE, epochs=10)
+    naive, replay, cumulative = (make(origin, recipe=recipe, **changes).run()["final"] for changes in (
+        dict(strategy="naive", buffer_mb=0), dict(balanced=True, buffer_mb=0.005), dict(strategy="cumulative", buffer_mb=0)))
+    assert naive["a_old"] == 0 and naive["a_new"] > 0.8
+    assert replay["a_old"] > 0.4 and replay["a_final"] > naive["a_final"] + 0.1
+    assert cumulative["a_final"] > naive["a_final"] + 0.2
+
+
+def test_the_feature_extractor_stays_frozen_with_latents_and_trains_with_images(origin):
+    for replay, moves in (("latent", False), ("native", True)):
+        run = make(origin, replay=replay, buffer_mb=0.05, recipe=replace(RECIPE, epochs=1))
+        before = {k: v.clone() for k, v in run.model.state_dict().items()}
+        run.run()
+        changed = {k.split(".")[1] for k, v in run.model.state_dict().items() if not torch.equal(v, before[k])}
+        assert "logits" in changed and ("conv1" in changed) == moves and ("latent" in changed) == moves
+
+
+def test_validation_samples_are_never_trained_on_nor_stored(origin):
+    run = make(origin, replay="native", buffer_mb=0.05)
+    held = {s.numpy().tobytes() for s in run.train_samples[torch.from_numpy(run.held)]}
+    kept = {s.numpy().tobytes() for s in run.train_samples[torch.from_numpy(~run.held)]} - held
+    assert np.bincount(run.train_labels[run.held]).tolist() == [4] * 4
+    for t in range(2):
+        samples, labels, held_samples, held_labels = run._data(t)
+        new = labels >= 2 * t
+        assert {s.numpy().tobytes() for s in samples[new]} <= kept
+        assert {s.numpy().tobytes() for s in held_samples[held_labels >= 2 * t]} <= held
+        run._store(t)
+        assert {s.tobytes() for s in run.memory.samples()[0]} <= kept
+    assert held_back(np.repeat([0, 1], [10, 1]), 0.1, np.random.default_rng(0)).sum() == 1
+
+
+def test_latents_are_those_of_the_network_and_are_cached(origin, tmp_path):
+    run = Incremental(BASE, TRAIN, TEST, origin, cache=tmp_path)
+    wanted = run.model.latent(torch.from_numpy(np.concatenate([TRAIN.images[TRAIN.labels == c] for c in range(2, 6)])))
+    assert torch.equal(run.train_samples.float() * 2 - 1, wanted) and len(list(tmp_path.iterdir())) == 8  # 4 classes, 2 splits
+    again = Incremental(replace(BASE, setting="rpt"), TRAIN, TEST, origin, cache=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 12 and len(again.train_samples) == 240
+    assert torch.equal(Incremental(BASE, TRAIN, TEST, origin, cache=tmp_path).train_samples, run.train_samples)
+
+
+def test_native_samples_are_the_levels_of_the_encoder(origin):
+    run = make(origin, replay="native", buffer_mb=0.05)
+    images = torch.from_numpy(TRAIN.images[TRAIN.labels == 2][:5])
+    assert torch.equal(run.kind.logits(run.model, run.train_samples[:5]), run.model.logits(images))
+    moved = run.kind.augment(run.train_samples, run.generator)
+    assert (moved.amax((0, 2, 3)) < torch.tensor(run.kind.planes)).all() and not torch.equal(moved, run.train_samples)
+
+
+def test_retained_classifier_starts_with_the_rows_of_the_pretraining(origin):
+    kept, fresh = make(origin, setting="rpt").model, make(origin).model
+    assert torch.equal(kept.layers["logits"].proxy[:2], origin.proxies["logits"])
+    assert torch.equal(kept.layers["hidden"].proxy, origin.proxies["hidden"])
+    assert not torch.equal(fresh.layers["hidden"].proxy, origin.proxies["hidden"])
+    assert torch.equal(fresh.layers["latent"].proxy, origin.proxies["latent"])
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("changes", [dict(balanced=True), dict(replay="native", buffer_mb=0.05), dict(setting="rpt"),
+                                     dict(recipe=replace(RECIPE, schedule="cosine", epochs=3))], ids=lambda c: str(list(c.values())[0]))
+def test_resume_is_bit_identical(origin, tmp_path, changes):
+    config = replace(BASE, **{"recipe": replace(RECIPE, epochs=3), **changes})
+    whole = Incremental(config, TRAIN, TEST, origin)
+    expected = plain(whole.run())
+    for at in (1, 4):
+        count = 0
+
+        def report(record):
+            nonlocal count
+            count += 1
+            if count == at:  # noqa: B023
+                raise Stop
+
+        path = tmp_path / f"{at}.state"
+        with pytest.raises(Stop):
+            Incremental(config, TRAIN, TEST, origin, path, report=report).run()
+        again = Incremental(config, TRAIN, TEST, origin, path)
+        again.resume()
+        assert plain(again.run()) == expected
+        assert all(torch.equal(v, again.model.state_dict()[k]) for k, v in whole.model.state_dict().items())
+        if whole.memory:
+            assert np.array_equal(again.memory.packed, whole.memory.packed)
+
+
+def test_states_that_do_not_fit(origin, tmp_path):
+    path = tmp_path / "s"
+    run = Incremental(replace(BASE, recipe=replace(RECIPE, epochs=1)), TRAIN, TEST, origin, path)
+
+    def refusal(config=run.config):
+        with pytest.raises((InputError, UsageError)) as error:
+            Incremental(config, TRAIN, TEST, origin, path).resume()
+        return str(error.value).removeprefix(f"{path}: ")
+
+    assert refusal() == "not found, expected the state of an earlier run; start without --resume"
+    run.run()
+    assert refusal(replace(run.config, loss="sh")) == "was started with other flags or another --init; resume with the same"
+    path.write_bytes(path.read_bytes()[:500])
+    assert refusal().endswith("; start without --resume")
+    torch.save({"format": "x"}, path)
+    assert refusal() == "found another kind of file or version, expected fbnn-hw incremental state 1"
+
+
+@pytest.mark.parametrize("changes, message", [
+    (dict(buffer_mb=0), "--buffer-mb 0: expected a positive number of megabits with --strategy replay; --strategy naive keeps nothing"),
+    (dict(strategy="naive"), "--buffer-mb 0.003: --strategy naive has no buffer, expected --strategy replay"),
+    (dict(strategy="naive", buffer_mb=0, balanced=True), "--balanced: with --strategy naive past classes have no samples, so their inverse "
+     "frequency is infinite; expected replay, cumulative or offline"),
+    (dict(loss="mse"), "--loss mse: expected one of cce, focal, sh"),
+    (dict(strategy="offline", buffer_mb=0, aware=True), "--aware: --strategy offline has one task, expected a strategy with several"),
+    (dict(scenario="core50-10x5", setting="rpt"),
+     "--setting rpt: core50-10x5 has no classes of its own in the pre-training, expected fpt"),
+    (dict(setting="rpt", strategy="cumulative-reset", buffer_mb=0),
+     "--setting rpt: --strategy cumulative-reset forgets the pre-training, expected fpt"),
+    (dict(buffer_mb=0.0002), "--buffer-mb 0.0002: holds 3 samples of 64 bits, expected one for each of 4 classes; use at least 0.001"),
+])
+def test_refusals(origin, changes, message):
+    with pytest.raises(UsageError) as error:
+        make(origin, **changes)
+    assert str(error.value) == message
+
+
+def test_an_origin_that_does_not_fit(origin):
+    other = start.Start(start.with_classes(origin.topology, ("a", "b", "c")), origin.proxies, {}, "fe.pt")
+    with pytest.raises(InputError, match=r"^fe.pt: has the 3 classes a, b, c..., expected the 2 of the pre-training, pattern0, "):
+        make(other, setting="rpt")
+    with pytest.raises(UsageError, match="^--replay latent: a random feature extractor is of no use, expected --init"):
+        make(start.Start(origin.topology, {}, {}))
+    big = start.Start(vgg("big", ("a", "b"), width=1 / 16, latent=64, hidden=16), {"x": 0}, {}, "fe.pt")
+    with pytest.raises(InputError, match="^fe.pt: takes images of 32x32, tiny has 16x16; expected a model of that size$"):
+        make(big)
