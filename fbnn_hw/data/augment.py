@@ -1,6 +1,9 @@
-"""Flip, translation and contrast (paper, section `eval_methodo`), batched on the device of the images, on RGB bytes."""
+"""Augmentation of RGB bytes, batched on the device of the images: `augment` (paper, section `eval_methodo`) and `strong` (section `pt`)."""
+
+import math
 
 import torch
+import torch.nn.functional as F
 
 
 def augment(images, generator, shift=4, contrast=0.2):
@@ -22,3 +25,37 @@ def augment(images, generator, shift=4, contrast=0.2):
         mean = out.mean((1, 2, 3), keepdim=True)
         out = (out - mean) * (1 + contrast * (2 * uniform(n, 1, 1, 1) - 1)) + mean
     return out.round_().clamp_(0, 255).to(torch.uint8)
+
+
+YCC = ((0.299, 0.587, 0.114), (-0.169, -0.331, 0.5), (0.5, -0.419, -0.081))
+
+
+def strong(images, generator, crop=0.3, color=0.4, hue=0.1, grey=0.2):
+    """uint8 RGB (N, 3, H, W) -> the same: T_p and T_c of the paper for the self-supervised term.
+
+    Each image on its own: a crop of `crop` to 1 of the area, stretched to the whole; mirrored or not; brightness, contrast and saturation
+    scaled by 1 - color .. 1 + color; hue turned by up to `hue` of a circle; grey with probability `grey`.
+    """
+    n, device = len(images), images.device
+
+    def uniform(low, high):
+        return (low + (high - low) * torch.rand(n, generator=generator, device=generator.device)).to(device)
+
+    side = uniform(crop, 1).sqrt()
+    theta = torch.zeros(n, 2, 3, device=device)
+    theta[:, 0, 0] = side * torch.where(uniform(0, 1) < 0.5, -1.0, 1.0)
+    theta[:, 1, 1] = side
+    theta[:, 0, 2], theta[:, 1, 2] = uniform(-1, 1) * (1 - side), uniform(-1, 1) * (1 - side)
+    grid = F.affine_grid(theta, list(images.shape), align_corners=False)
+    x = F.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
+    x = x * uniform(1 - color, 1 + color).view(n, 1, 1, 1)
+    mean = x.mean((1, 2, 3), keepdim=True)
+    x = (x - mean) * uniform(1 - color, 1 + color).view(n, 1, 1, 1) + mean
+    to = torch.tensor(YCC, device=device)
+    turn, saturation = uniform(-hue, hue) * 2 * math.pi, uniform(1 - color, 1 + color) * (uniform(0, 1) >= grey)
+    change = torch.zeros(n, 3, 3, device=device)
+    change[:, 0, 0] = 1
+    change[:, 1, 1] = change[:, 2, 2] = saturation * turn.cos()
+    change[:, 1, 2], change[:, 2, 1] = -saturation * turn.sin(), saturation * turn.sin()
+    x = torch.einsum("nij,njhw->nihw", to.inverse() @ change @ to, x)
+    return x.round_().clamp_(0, 255).to(torch.uint8)

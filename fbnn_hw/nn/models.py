@@ -1,6 +1,6 @@
 """The topologies that have names, from the paper and scaled from it.  No torch here: a topology is plain data.
 
-True sizes with 10 classes, in Mbit (10^6 bits): 0.5mb 0.53, 1mb 1.09, 3mb 2.76, 9mb 8.31, 24mb 28.3
+True sizes with 10 classes, in Mbit (10^6 bits): 0.5mb 0.53, 1mb 1.09, 3mb 2.76, 9mb 8.31, 24mb 28.3; res3mb, for 128x128, 2.86
 (the paper's names say 3, 9 and 24; `fbnn-hw inspect` prints the exact number of a file).
 """
 
@@ -38,21 +38,68 @@ def vgg(name, classes, width=1.0, encoder="tycc", size=32, latent=1024, hidden=1
     return Topology(name, tuple(layers), tuple(classes))
 
 
+def residual(name, classes, encoder="tycc", size=128, latent=1024, hidden=128):
+    """3Mb-Res-BNN for larger images (paper, section `core50bnn`, which leaves widths and groups open): a stem of stride 2, then three
+    stages of C = 128, 256, 512 channels, each a down block and 5, 5, 4 residual blocks, LGAP and the classifier of `vgg`.
+
+    Down block: main 1x1, 3x3 of stride 2, 1x1 beside a residual 3x3 of stride 2, 1x1; each gives C / 2.  Residual block: half of the
+    channels through 1x1, 3x3, 1x1, the other half untouched.  Both end in concat and a shuffle of 2; the 3x3 convolutions have 8 groups.
+    2,955,264 bits with 50 classes.
+    """
+    levels = op.TYCC_LEVELS if encoder == "tycc" else op.TRGB_LEVELS
+    layers = [op.Thermometer("input", (), encoder, size, levels), op.Conv("stem", ("input",), 64, 3, 2)]
+
+    def add(cls, name, source, *args, **kwargs):
+        layers.append(cls(name, source if isinstance(source, tuple) else (source,), *args, **kwargs))
+        return name
+
+    x = "stem"
+    for stage, (channels, blocks) in enumerate(((128, 5), (256, 5), (512, 4)), start=1):
+        half = channels // 2
+        for block in range(blocks + 1):
+            at = f"s{stage}b{block}"
+            stride = 1 if block else 2
+            main, rest = x, x
+            if block:
+                main, rest = add(op.Slice, f"{at}_half", x, 0, half), add(op.Slice, f"{at}_rest", x, half, channels)
+            y = add(op.Conv, f"{at}_in", main, half, 1)
+            y = add(op.Conv, f"{at}_mid", y, half, 3, stride, 8)
+            y = add(op.Conv, f"{at}_out", y, half, 1)
+            if not block:
+                rest = add(op.Conv, f"{at}_side", x, half, 3, 2, 8)
+                rest = add(op.Conv, f"{at}_side_out", rest, half, 1)
+            y = add(op.Concat, f"{at}_join", (y, rest))
+            x = add(op.Shuffle, f"{at}_shuffle", y, 2)
+    add(op.Gap, "gap", x)
+    add(op.Depthwise, "depthwise", x)
+    add(op.Concat, "lgap", ("gap", "depthwise"))
+    add(op.Dense, LATENT, "lgap", latent)
+    add(op.Duplicate, "latent_twice", LATENT)
+    add(op.Dense, "hidden", "latent_twice", hidden, 2)
+    add(op.Concat, "skip", (LATENT, "hidden"))
+    add(op.Duplicate, "skip_twice", "skip")
+    add(op.Dense, "logits", "skip_twice", len(classes), logits=True)
+    return Topology(name, tuple(layers), tuple(classes))
+
+
 MODELS = {
     "0.5mb": dict(width=1 / 4),
     "1mb": dict(width=1 / 2),
     "3mb": dict(width=1.0),
     "9mb": dict(width=2.0),
     "24mb": dict(width=4.0),
+    "res3mb": dict(family=residual, size=128),
 }
 
 
 def build(name, classes=CIFAR10, **options):
-    """Topology of the model `name` for the class names `classes` (or a number of classes); options override `vgg`'s."""
+    """Topology of the model `name` for the class names `classes` (or a number of classes); options override those of `vgg` or
+    `residual`."""
     if name not in MODELS:
         raise UsageError(f"--model {name}: no such model, expected one of {', '.join(MODELS)}")
     if isinstance(classes, int):
         classes = tuple(f"class{i}" for i in range(classes))
-    topology = vgg(name, classes, **{**MODELS[name], **options})
+    options = {**MODELS[name], **options}
+    topology = options.pop("family", vgg)(name, classes, **options)
     topology.verify()
     return topology

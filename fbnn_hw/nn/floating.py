@@ -1,0 +1,90 @@
+"""The floating-point baselines of the paper (section `NND`): the same topology with float weights, batch norm and ReLU."""
+
+import math
+
+import torch
+from torch import nn
+
+from ..ir.network import LATENT, Topology
+from .encode import encode
+from .models import vgg
+
+BITS_OF_A_FLOAT = 32
+
+
+class FloatNet(nn.Module):
+    """A topology with float weights.  rgb: the input is RGB in -1..1, otherwise the thermometer code.
+
+    forward(images): uint8 RGB (N, 3, S, S) -> logits (N, classes); `logits` is the same, alpha is 1.
+    """
+
+    alpha = 1.0
+
+    def __init__(self, topology, rgb):
+        super().__init__()
+        self.topology, self.rgb = topology, rgb
+        shapes, self.layers, self.norms = topology.verify(), nn.ModuleDict(), nn.ModuleDict()
+        if rgb:
+            shapes[topology.ops[0].name] = (3, *shapes[topology.ops[0].name][1:])
+        for o in topology.ops:
+            if o.kind not in ("conv", "depthwise", "dense"):
+                continue
+            (channels, height, _), = (shapes[i] for i in o.inputs)
+            if o.kind == "depthwise":
+                self.layers[o.name] = nn.Conv2d(channels, channels, height, groups=channels, bias=False)
+            else:
+                kernel, stride = getattr(o, "kernel", 1), getattr(o, "stride", 1)
+                last = getattr(o, "logits", False)
+                self.layers[o.name] = nn.Conv2d(channels, o.out_channels, kernel, stride, kernel // 2, groups=o.groups, bias=last)
+                if last:
+                    continue
+            self.norms[o.name] = nn.BatchNorm2d(shapes[o.name][0])
+
+    def forward(self, images):
+        first, values = self.topology.ops[0], {}
+        values[first.name] = images.float() / 127.5 - 1 if self.rgb else encode(images, first.encoder, first.levels)
+        for o in self.topology.ops[1:]:
+            x = values[o.inputs[0]]
+            match o.kind:
+                case "conv" | "depthwise" | "dense":
+                    y = self.layers[o.name](x)
+                    y = self.norms[o.name](y).relu() if o.name in self.norms else y
+                case "maxpool":
+                    y = nn.functional.max_pool2d(x, 2)
+                case "gap":
+                    y = x.mean((2, 3), keepdim=True)
+                case "concat":
+                    y = torch.cat([values[i] for i in o.inputs], 1)
+                case "duplicate":
+                    y = x.repeat_interleave(o.times, 1)
+                case "slice":
+                    y = x[:, o.start:o.stop]
+                case "shuffle":
+                    y = x.unflatten(1, (o.groups, -1)).transpose(1, 2).flatten(1, 2)
+            values[o.name] = y
+        return y.flatten(1)
+
+    logits = forward
+
+    def parameters_count(self):
+        """Weights, without the batch norms and the offset of the logits."""
+        return sum(layer.weight.numel() for layer in self.layers.values())
+
+
+def fpnn_p(name, topology):
+    """As many weights as `topology` has, 32 times its bits."""
+    return FloatNet(Topology(name, topology.ops, topology.classes), rgb=False)
+
+
+def fpnn_b(name, topology, classes):
+    """At most as many bits as the binary VGG-like `topology` has: filters, latent and hidden neurons scaled down alike."""
+    budget = topology.weight_bits() / BITS_OF_A_FLOAT
+    filters, latent = topology["conv1"].out_channels, topology[LATENT].out_channels
+    hidden = topology["hidden"].out_channels
+    share = 1 / math.sqrt(BITS_OF_A_FLOAT)
+    while True:
+        made = FloatNet(vgg(name, classes, width=max(1, round(filters * share / 4)) * 4 / 128, size=topology.image_size,
+                            latent=max(1, round(latent * share / 8)) * 8, hidden=max(1, round(hidden * share / 2)) * 2), rgb=True)
+        if made.parameters_count() <= budget:
+            return made
+        share *= 0.98

@@ -1,0 +1,161 @@
+"""Pre-training of a feature extractor: alpha * CCE + beta * Barlow Twins + gamma * L_FR (paper, section `pt`, eq. `sup_ssl_reg_loss`)."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ..data.augment import augment, strong
+from ..errors import InputError, UsageError
+from ..ir.network import LATENT
+from ..nn import floating, losses, staged
+from ..nn.models import build
+from ..nn.network import FBNN, export
+from . import record
+from .offline import STATE_FORMAT, Trainer
+
+PROJECTOR_NEURONS = 2048
+FLOATING = ("fpnn_b", "fpnn_p")
+NORMS = ("scales", "bn")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """alpha, beta, gamma: weights of the terms.  features: L_FR "printed" or "intended", see `nn.losses`."""
+
+    alpha: float = 1.0
+    beta: float = 0.0
+    gamma: float = 0.0
+    features: str = "intended"
+
+    def verify(self):
+        for name in ("alpha", "beta", "gamma"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise UsageError(f"--{name} {getattr(self, name)}: expected 0 or more")
+        if self.alpha == self.beta == self.gamma == 0:
+            raise UsageError("--alpha, --beta and --gamma are all 0, expected one that is not")
+        if self.features not in losses.FEATURES:
+            raise UsageError(f"--features {self.features}: expected one of {', '.join(losses.FEATURES)}")
+
+
+def projector(latent):
+    """Two dense layers of 2048 neurons, each with batch norm and ReLU, in float."""
+    blocks = [(nn.Linear(inputs, PROJECTOR_NEURONS), nn.BatchNorm1d(PROJECTOR_NEURONS), nn.ReLU())
+              for inputs in (latent, PROJECTOR_NEURONS)]
+    return nn.Sequential(*(layer for block in blocks for layer in block))
+
+
+def stretch(images, size):
+    """uint8 (N, 3, H, W) -> (N, 3, size, size), bilinear."""
+    if images.shape[-1] == size:
+        return images
+    return F.interpolate(images.float(), (size, size), mode="bilinear", align_corners=False).round_().clamp_(0, 255).to(torch.uint8)
+
+
+class Pretrainer(Trainer):
+    """`Trainer` with the three terms.  unlabeled: uint8 images of any size for the two terms without labels; the labelled ones if None."""
+
+    def __init__(self, model, images, labels, config, objective, unlabeled=None, **options):
+        objective.verify()
+        super().__init__(model, images, labels, config, **options)
+        self.objective, self.unlabeled = objective, unlabeled
+        self.projector = None
+        if objective.beta:
+            self.projector = projector(model.topology.shapes[LATENT][0]).to(self.device).train()
+            self.optimizer = torch.optim.Adam([*model.parameters(), *self.projector.parameters()], config.lr)
+            schedule = torch.optim.lr_scheduler
+            self.scheduler = schedule.CosineAnnealingLR(self.optimizer, config.epochs * self.steps) if config.schedule == "cosine" else \
+                schedule.ReduceLROnPlateau(self.optimizer, factor=0.5, patience=5)
+
+    def state(self):
+        objective = {key: getattr(self.objective, key) for key in ("alpha", "beta", "gamma", "features")}
+        return {**super().state(), "objective": objective, "projector": self.projector and self.projector.state_dict()}
+
+    def _take_up(self, state):
+        if state["objective"] != {key: getattr(self.objective, key) for key in state["objective"]}:
+            raise UsageError(f"{self.state_path}: was started with other weights of the terms; resume with the same flags")
+        super()._take_up(state)
+        if self.projector is not None:
+            self.projector.load_state_dict(state["projector"])
+
+    def _forward(self, images):
+        """(float logits, latent) of uint8 images."""
+        for o, y in self.model.activations(self.model.encode(images)):
+            if o.name == LATENT:
+                latent = y.flatten(1)
+        return y.flatten(1) * self.model.alpha, latent
+
+    def _train_step(self, index):
+        if not (self.objective.beta or self.objective.gamma) and self.objective.alpha == 1:
+            return super()._train_step(index)
+        index = index.to(self.device)
+        images, labels = self.images[index], self.labels[index]
+        weak = augment(images, self.generator) if self.config.augment else images
+        logits, latent = self._forward(weak)
+        loss = self.objective.alpha * self.loss(logits, labels)
+        free = images
+        if self.unlabeled is not None:
+            chosen = torch.randint(len(self.unlabeled), (len(index),), generator=self.generator)
+            free = stretch(self.unlabeled[chosen].to(self.device), images.shape[-1])
+        if self.objective.gamma:
+            if self.unlabeled is not None:
+                latent = self._forward(augment(free, self.generator) if self.config.augment else free)[1]
+            loss = loss + self.objective.gamma * losses.FEATURES[self.objective.features](latent)
+        if self.objective.beta and len(free) > 1:  # a batch of one has no correlation
+            views = torch.cat([strong(free, self.generator), strong(free, self.generator)])
+            one, two = self.projector(self._forward(views)[1]).chunk(2)
+            loss = loss + self.objective.beta * losses.barlow_twins(one, two)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        if self.config.schedule == "cosine":
+            self.scheduler.step()
+        self.sums[0] += loss.item() * len(labels)
+        self.sums[1] += len(labels)
+        self.sums[2] += (logits.argmax(1) == labels).sum().item()
+
+
+def device(name):
+    """torch device of --device auto, cpu or cuda."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UsageError("--device cuda: torch finds no GPU here, expected one; use --device cpu")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def make(name, classes, size, config, norm="scales", encoder="tycc", init=None):
+    """The model to pre-train: a named FBNN, with batch norm if norm is "bn", or a floating baseline of 3mb.
+
+    init: path of the checkpoint of an earlier `norm="bn"` stage, whose state lies beside it: its scales take the place of batch norm.
+    """
+    torch.manual_seed(config.seed)
+    if name in FLOATING:
+        if norm != "scales" or encoder != "tycc" or init:
+            raise UsageError(f"--model {name}: has its own batch norm and input, expected no --norm, --encoder and --init")
+        topology = build("3mb", classes, size=size)
+        return floating.fpnn_p(name, topology) if name == "fpnn_p" else floating.fpnn_b(name, topology, classes)
+    topology = build(name, classes, size=size, encoder=encoder)
+    options = dict(K=config.K, c=config.c, limit=config.limit)
+    kind = {"scales": FBNN, "bn": staged.NormedFBNN}[norm]
+    if not init:
+        return kind(topology, **options)
+    if norm != "scales":
+        raise UsageError("--init: continues a stage with batch norm, expected --norm scales")
+    normed = staged.NormedFBNN(topology, **options)
+    path = init.with_suffix(".state")
+    try:
+        state = torch.load(path, weights_only=True, map_location="cpu")
+        if state["format"] != STATE_FORMAT:
+            raise ValueError("another format")
+        normed.load_state_dict(state["best"])
+    except Exception as error:  # a file can be wrong in any way
+        raise InputError(f"{path}: not the state of a stage with batch norm of {name} with {len(classes)} classes "
+                         f"({type(error).__name__}), expected that of pretrain --norm bn") from None
+    return staged.to_scales(normed)
+
+
+def network(trainer, meta=None, test=None):
+    """`Network` of the best epoch: as `record.network`, with batch norm folded into thresholds."""
+    with record.best(trainer) as model:
+        plain = staged.fold(model) if isinstance(model, staged.NormedFBNN) else model
+        return export(plain, record.describe(trainer, meta, test))

@@ -1,0 +1,90 @@
+"""res3mb, batch norm folded and replaced, floating-point baselines."""
+
+import numpy as np
+import pytest
+import torch
+
+from fbnn_hw.ir.network import LATENT
+from fbnn_hw.nn import floating, models, staged
+from fbnn_hw.nn.network import FBNN, export
+from fbnn_hw.reference import inference
+from tests import strategies
+
+TINY = models.vgg("tiny", ("a", "b", "c"), width=1 / 16, size=16, latent=64, hidden=16)
+
+
+def test_res3mb_is_as_large_as_designed():
+    topology = models.build("res3mb", 50)
+    shapes = topology.verify()
+    assert topology.weight_bits() == 2_955_264
+    assert shapes["stem"] == (64, 64, 64) and shapes["s3b4_shuffle"] == (512, 8, 8) and shapes[LATENT] == (1024, 1, 1)
+    assert sum(o.kind == "shuffle" for o in topology.ops) == 17
+    assert 13 * 128 ** 2 / 1024 == 208  # native sample in latents
+
+
+def test_res3mb_in_torch_and_in_integers():
+    torch.manual_seed(1)
+    topology = models.build("res3mb", 5, size=32)
+    model = FBNN(topology).eval()
+    images = strategies.images(0, 2, 32)
+    with torch.no_grad():
+        found = model.logits(torch.from_numpy(images)).numpy()
+    assert np.array_equal(found, inference.logits(export(model), images)) and len(np.unique(found)) > 3
+
+
+def trained(model, images, steps=4):
+    optimizer = torch.optim.Adam(model.parameters(), 3e-2)
+    labels = torch.arange(len(images)) % 3
+    for _ in range(steps):
+        loss = torch.nn.functional.cross_entropy(model(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+
+
+def test_folded_batch_norm_gives_the_same_bits():
+    torch.manual_seed(0)
+    model = staged.NormedFBNN(TINY)
+    images = strategies.images(1, 24, 16)
+    trained(model.train(), torch.from_numpy(images))
+    with torch.no_grad():
+        for norm in model.norms.values():
+            norm.bias += torch.randn_like(norm.bias) * 0.5
+            norm.weight *= torch.where(torch.rand_like(norm.weight) < 0.3, -1.0, 1.0)
+        model.norms["conv2"].weight[:2] = 0
+        model.eval()
+        network = export(staged.fold(model))
+        assert len(network.thresholds) == len(model.norms)
+        values = inference.layers(network, images)
+        for o, y in model.activations(model.encode(torch.from_numpy(images))):
+            if o.kind in ("dense", "depthwise", "maxpool"):
+                expected = y.flatten(1).numpy()
+                found = values[o.name].reshape(len(images), -1)
+                if o.kind == "maxpool" and expected.shape != found.shape:
+                    expected = y[:, :, 1:-1, 1:-1].flatten(1).numpy()
+                assert np.array_equal(found if o.name == "logits" else found * 2.0 - 1, expected), o.name
+
+
+def test_scales_take_the_place_of_batch_norm():
+    torch.manual_seed(0)
+    model = staged.NormedFBNN(TINY)
+    images = torch.from_numpy(strategies.images(1, 24, 16))
+    trained(model.train(), images)
+    plain = staged.to_scales(model)
+    gain = model.norms["conv3"].weight.abs() / (model.norms["conv3"].running_var + 1e-5).sqrt()
+    assert plain.layers["conv3"].scale == pytest.approx(model.layers["conv3"].scale * gain.median().item())
+    assert not export(plain).thresholds and plain.layers["logits"].scale == model.layers["logits"].scale
+    before = trained(plain, images, 1)
+    assert trained(plain, images, 15) < before
+
+
+def test_floating_baselines():
+    binary = models.build("3mb", 100)
+    p, b = floating.fpnn_p("p", binary), floating.fpnn_b("b", binary, binary.classes)
+    assert p.parameters_count() == binary.weight_bits() == 2_966_528
+    assert 0.8 * binary.weight_bits() < 32 * b.parameters_count() <= binary.weight_bits() and b.rgb and not p.rgb
+    images = torch.from_numpy(strategies.images(1, 24, 16))
+    for net in (floating.fpnn_p("p", TINY), floating.FloatNet(TINY, rgb=True)):
+        first = trained(net.train(), images, 1)
+        assert trained(net, images, 10) < first and net(images).shape == (24, 3)

@@ -1,0 +1,114 @@
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fbnn_hw.data import augment, datasets
+from fbnn_hw.errors import InputError, UsageError
+from fbnn_hw.nn.models import vgg
+from fbnn_hw.nn.network import FBNN
+from fbnn_hw.reference import inference
+from fbnn_hw.train import pretrain, record
+from fbnn_hw.train.config import TrainConfig
+from fbnn_hw.train.offline import Interrupted
+from tests.train.test_offline import StopAt, same
+
+TRAIN = datasets.load("tiny").select(("pattern0", "pattern1", "pattern2"))
+IMAGES, LABELS = torch.from_numpy(TRAIN.images), torch.from_numpy(TRAIN.labels)
+CONFIG = TrainConfig(epochs=2, batch=16, lr=5e-3, patience=0, c=1.0)
+
+
+@pytest.fixture(autouse=True)
+def small_projector(monkeypatch):
+    monkeypatch.setattr(pretrain, "PROJECTOR_NEURONS", 32)
+
+
+def trainer(path, objective, config=CONFIG, **options):
+    torch.manual_seed(config.seed)
+    model = FBNN(vgg("tiny", TRAIN.classes, width=1 / 16, size=16, latent=64, hidden=16), c=config.c)
+    return pretrain.Pretrainer(model, IMAGES, LABELS, config, objective, state_path=path / "s.state", **options)
+
+
+def test_projector_has_the_papers_layers(monkeypatch):
+    monkeypatch.undo()
+    made = pretrain.projector(1024)
+    assert [type(layer).__name__ for layer in made] == ["Linear", "BatchNorm1d", "ReLU"] * 2
+    assert [made[0].weight.shape, made[3].weight.shape] == [(2048, 1024), (2048, 2048)]
+
+
+@pytest.mark.parametrize("objective, unlabeled", [
+    (pretrain.Objective(), None), (pretrain.Objective(1, 1e-2, 1e-2), None), (pretrain.Objective(0, 1e-2), None),
+    (pretrain.Objective(1, 1e-2, 1e-2, "printed"), torch.randint(0, 256, (20, 3, 12, 12), dtype=torch.uint8))])
+def test_resume_is_bit_identical(tmp_path, objective, unlabeled):
+    whole = trainer(tmp_path / "a", objective, unlabeled=unlabeled)
+    whole.run()
+    with pytest.raises(Interrupted):
+        trainer(tmp_path / "b", objective, unlabeled=unlabeled, progress=StopAt(whole.steps + 2)).run()
+    again = trainer(tmp_path / "b", objective, unlabeled=unlabeled)
+    again.resume()
+    again.run()
+    assert same(again.state(), whole.state())
+    if objective.beta:
+        assert any(k.endswith("running_mean") for k in whole.state()["projector"])
+    with pytest.raises(UsageError, match="was started with other weights of the terms; resume with the same flags"):
+        trainer(tmp_path / "b", replace(objective, gamma=0.5), unlabeled=unlabeled).resume()
+
+
+def test_a_supervised_run_is_that_of_the_trainer(tmp_path):
+    from fbnn_hw.train.offline import Trainer
+
+    one = trainer(tmp_path / "a", pretrain.Objective())
+    torch.manual_seed(CONFIG.seed)
+    two = Trainer(FBNN(one.model.topology, c=CONFIG.c), IMAGES, LABELS, CONFIG)
+    assert [r["train_loss"] for r in one.run()] == [r["train_loss"] for r in two.run()]
+
+
+def test_features_become_balanced(tmp_path):
+    def spread(gamma):
+        run = trainer(tmp_path / str(gamma), pretrain.Objective(1, 0, gamma), replace(CONFIG, epochs=6))
+        run.run()
+        return run.model.latent(IMAGES).mean(0).square().mean().item()
+
+    assert spread(50.0) < 0.8 * spread(0.0)
+
+
+def test_batch_norm_then_scales(tmp_path):
+    model = pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, norm="bn")
+    run = pretrain.Pretrainer(model, IMAGES, LABELS, replace(CONFIG, epochs=1), pretrain.Objective(), state_path=tmp_path / "bn.state")
+    run.run()
+    score = record.test_score(run, IMAGES, LABELS)
+    folded = pretrain.network(run, {}, score)
+    assert folded.thresholds and folded.training["test_accuracy"] == score[0] / score[1]
+    found = inference.classify(inference.logits(folded, TRAIN.images))
+    assert int((found == TRAIN.labels).sum()) == score[0]
+    scaled = pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, init=tmp_path / "bn.pt")
+    assert np.array_equal((scaled.layers["conv1"].proxy >= 0).detach().numpy()[..., 0, 0], folded.weights["conv1"][..., 0, 0])
+    with pytest.raises(InputError, match=r"none.state: not the state of a stage with batch norm of 0.5mb with 3 classes \(FileNotFoundE"):
+        pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, init=tmp_path / "none.pt")
+    with pytest.raises(UsageError, match="^--model fpnn_b: has its own batch norm and input, expected no --norm, --encoder and --init$"):
+        pretrain.make("fpnn_b", TRAIN.classes, 16, CONFIG, norm="bn")
+
+
+def test_strong_augmentation():
+    generator = torch.Generator().manual_seed(0)
+    out = augment.strong(IMAGES, generator)
+    assert out.dtype == torch.uint8 and out.shape == IMAGES.shape and not torch.equal(out, IMAGES)
+    nothing = augment.strong(IMAGES, generator, crop=1.0, color=0.0, hue=0.0, grey=0.0).int()
+    straight = (nothing - IMAGES.int()).abs().amax((1, 2, 3)) <= 1
+    mirrored = (nothing.flip(3) - IMAGES.int()).abs().amax((1, 2, 3)) <= 1
+    assert (straight | mirrored).all() and 30 < straight.sum() < 90
+    grey = augment.strong(IMAGES, generator, grey=1.0).int()
+    inside = (grey.amin(1) > 5) & (grey.amax(1) < 250)
+    assert ((grey.amax(1) - grey.amin(1))[inside] <= 3).all()
+
+
+@pytest.mark.parametrize("objective, message", [
+    (pretrain.Objective(0), "--alpha, --beta and --gamma are all 0, expected one that is not"),
+    (pretrain.Objective(-1), "--alpha -1: expected 0 or more"), (pretrain.Objective(beta=math.nan), "--beta nan: expected 0 or more"),
+    (pretrain.Objective(features="x"), "--features x: expected one of printed, intended")])
+def test_refusals(objective, message):
+    with pytest.raises(UsageError) as error:
+        objective.verify()
+    assert str(error.value) == message
