@@ -138,7 +138,7 @@ def _engine(canvas, c, frame):
     canvas.box(four[0], 500, four[1], 46, "Argmax", ["ties go to the lowest class"])
     canvas.path([(four[0], 523), (three[0] + 44, 523)])
     canvas.text(three[0] + 38, 519, "class", 12, anchor="end", weight="bold")
-    canvas.text(three[0] + 38, 535, f"{max(1, (c.classes - 1).bit_length())} bits", 11.5, SOFT, "end")
+    canvas.text(three[0] + 38, 535, _count(max(1, (c.classes - 1).bit_length()), "bit"), 11.5, SOFT, "end")
     if c.latent_words:
         x = two[0] + two[1] / 2
         canvas.path([(x, bottom), (x, 504)])

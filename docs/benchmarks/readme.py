@@ -1,0 +1,50 @@
+"""Writes the table of shipped checkpoints in README.md, from what the checkpoint files themselves record.
+
+    python docs/benchmarks/readme.py            rewrites README.md
+    python docs/benchmarks/readme.py --check    exit code 1 if it is out of date
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from fbnn_hw.checkpoints import FOLDER, shipped
+from fbnn_hw.ir.checkpoint import read
+
+README = Path(__file__).parents[2] / "README.md"
+BEGIN, END = "<!-- checkpoints: docs/benchmarks/readme.py -->", "<!-- end -->"
+
+
+def table():
+    """Lines of the table, one row a shipped checkpoint."""
+    rows = ["| file | weight bits | accuracy | epochs | trained on | seed |", "|---|---|---|---|---|---|"]
+    for name in shipped():
+        network = read(FOLDER / name)
+        record = network.training
+        accuracy, images, data = (record.get(key) for key in ("test_accuracy", "test_images", "data"))
+        stated = f"{accuracy:.2%} of {images:,} test images of {data}" if isinstance(accuracy, float) else "not recorded"
+        epochs, hardware, seed = (record.get(key, "not recorded") for key in ("epochs", "hardware", "seed"))
+        rows.append(f"| `{name}` | {network.bits():,} | {stated} | {epochs} | {hardware} | {seed} |")
+    return rows
+
+
+def updated(text):
+    """README's text with the table of now."""
+    before, rest = text.split(BEGIN)
+    return "\n".join([before + BEGIN, *table(), END]) + rest.split(END, 1)[1]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    text = README.read_text(encoding="utf-8")
+    new = updated(text)
+    if check:
+        return int(new != text)
+    README.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

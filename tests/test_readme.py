@@ -1,0 +1,30 @@
+"""README.md says what the checkpoint files and the models say."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from fbnn_hw.nn.models import build
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_checkpoints_is_up_to_date():
+    command = [sys.executable, "docs/benchmarks/readme.py", "--check"]
+    assert subprocess.run(command, cwd=ROOT).returncode == 0, "run python docs/benchmarks/readme.py"
+
+
+def test_the_bits_of_the_models():
+    rows = re.findall(r"^\| `(\w[\w.]*)` \| [\d/]+ \| ([\d,]+) \| ([\d,]+) \| ([\d,.]+) \|$", README, re.MULTILINE)
+    assert len(rows) == 5
+    for name, ten, hundred, mmac in rows:
+        assert (ten, hundred) == tuple(f"{build(name, k).weight_bits():,}" for k in (10, 100)), name
+        assert mmac == f"{build(name).macs() / 1e6:,.1f}", name
+
+
+def test_links_lead_somewhere():
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "sim").glob("*.md")):
+        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert "://" in link or (page.parent / link).exists(), f"{page.relative_to(ROOT)}: {link}"
