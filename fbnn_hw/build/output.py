@@ -1,5 +1,6 @@
 """The folder that `generate` writes: Verilog, weight images, what was planned, and a test that runs there."""
 
+import io
 import json
 import os
 import shutil
@@ -21,7 +22,6 @@ from .diagram import diagram
 from .verilog import to_verilog
 
 BENCH = Path(__file__).parent / "bench"
-GOLDEN_IMAGES = 2
 MAX_IMAGES = 64
 """Images that one run of the test bench can hold."""
 
@@ -103,14 +103,6 @@ def parameters(plan, boot_bytes, frame_bytes):
     return "".join(f"`define {k} {v}\n" for k, v in macros.items()) + f"`define DUMP(STEPS) {dump}\n"
 
 
-def golden_images(size, count=GOLDEN_IMAGES):
-    """uint8 (count, 3, size, size): real test images where they have that size, else random ones from a fixed seed."""
-    if size == 32:
-        from ..data import datasets
-        return datasets.load("fixture").images[:count]
-    return np.random.default_rng(0).integers(0, 256, (count, 3, size, size), dtype=np.uint8)
-
-
 def expected_layers(network, images, names):
     """{"logits": int32 (N, classes), layer: bits} from the integer reference, for the layers in `names`."""
     found = inference.layers(network, images)
@@ -123,8 +115,11 @@ def folder_name(network, target, config):
     return f"{network.topology.name}-{len(network.topology.classes)}c-{target.name}-{digest}"
 
 
-def write(plan, network, target, checkpoint, root):
-    """Write the folder under `root`, whole or not at all; returns (folder, {file name: bytes})."""
+def write(plan, network, target, checkpoint, root, images):
+    """Write the folder under `root`, whole or not at all; returns (folder, {file name: bytes}).
+
+    images: uint8 RGB (N, 3, S, S), what the folder's own test runs on.
+    """
     config = plan.config
     files = {"accelerator.v": to_verilog(config)}
     boot = frame = b""
@@ -145,8 +140,10 @@ def write(plan, network, target, checkpoint, root):
     files["simulator.py"] = (BENCH.parent / "simulator.py").read_text()
     if config.technology == "ice40-spram":
         files["SB_SPRAM256KA.v"] = (BENCH / "SB_SPRAM256KA.v").read_text()
-    images = golden_images(config.size)
     expected = expected_layers(network, images, places["layers"])
+    golden = io.BytesIO()
+    np.savez_compressed(golden, images=images, **{f"expect_{name}": bits for name, bits in expected.items()})
+    files["golden.npz"] = golden.getvalue()
     files = {name: text if isinstance(text, bytes) else text.encode() for name, text in files.items()}
     manifest = {
         "generator": f"fbnn-hw {__version__}", "model": network.topology.name, "classes": list(network.topology.classes), "target": target.name,
@@ -170,7 +167,6 @@ def write(plan, network, target, checkpoint, root):
     try:
         for name, data in files.items():
             (partial / name).write_bytes(data)
-        np.savez_compressed(partial / "golden.npz", images=images, **{f"expect_{name}": bits for name, bits in expected.items()})
         partial.chmod(0o755)
         if folder.exists():
             shutil.rmtree(folder)

@@ -170,6 +170,17 @@ def checkpoint(name):
     return path, read(path)
 
 
+def test_images(size, count):
+    """The first `count` shipped test images, uint8 (N, 3, size, size); where they have another size, random ones, always the same."""
+    import numpy as np
+
+    if size == 32:
+        from ..data import datasets
+
+        return datasets.load("fixture").images[:count]
+    return np.random.default_rng(0).integers(0, 256, (count, 3, size, size), dtype=np.uint8)
+
+
 def dataset(args, out, split="test"):
     """The split of --data as `Images`; says on stderr where it was found."""
     from ..data import datasets

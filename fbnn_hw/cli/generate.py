@@ -36,7 +36,7 @@ def run(args, out):
     with out.progress(total=2, desc="Verilog and weights") as bar:
         known = output.estimate(planned, part)
         bar.update()
-        folder, files = output.write(planned, network, part, path, args.out)
+        folder, files = output.write(planned, network, part, path, args.out, common.test_images(config.size, 2))
         bar.update()
     size = config.pixels * config.lanes * config.outputs
     out.text(f"{network.topology.name}, {len(network.topology.classes)} classes, on {part.part}",

@@ -106,13 +106,11 @@ def _read(folder, name):
 
 
 def _images(source, size):
-    from ..build import output
-
     if source.isdigit():
         count = int(source)
         if count < 1:
             raise UsageError("--images 0: expected at least 1")
-        images = output.golden_images(size, count)
+        images = common.test_images(size, count)
         if len(images) < count:
             raise UsageError(f"--images {count}: {len(images)} test images are shipped; give a .npy file for more")
         return images
