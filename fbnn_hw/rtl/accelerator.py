@@ -53,7 +53,8 @@ class Accelerator(wiring.Component):
         m.submodules.loader = loader = Loader(c)
         m.submodules.address = address = WindowAddress(c)
         m.submodules.align = align = WindowAlign(c)
-        m.submodules.array = array = MacArray(c.pixels, c.lanes, c.outputs, c.accumulator_bits)
+        m.submodules.array = array = MacArray(
+            c.pixels, c.lanes, c.outputs, c.accumulator_bits, "sum" if c.technology == "wrapper" else "lut4")
         m.submodules.drain = drain = Drain(c)
         m.submodules.lgap = lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size())
         m.submodules.argmax = argmax = Argmax(score_bits(c), c.classes)

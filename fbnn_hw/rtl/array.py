@@ -18,11 +18,11 @@ class MacArray(wiring.Component):
 
     pixels: Q words of L bits; weights: P words of L bits (output p, lane l at p * L + l), in the same cycle, with first
     and valid.  start: P signed values.  accumulators: Q * P signed values, (q, p) at place q * P + p, complete
-    POPCOUNT_REGISTERS + 1 cycles after the last read's pixels.
+    POPCOUNT_REGISTERS + 1 cycles after the last read's pixels.  style: of the popcounts.
     """
 
-    def __init__(self, pixels, lanes, outputs, accumulator_bits):
-        self.shape = pixels, lanes, outputs, accumulator_bits
+    def __init__(self, pixels, lanes, outputs, accumulator_bits, style="lut4"):
+        self.shape, self.style = (pixels, lanes, outputs, accumulator_bits), style
         super().__init__({
             "pixels": In(pixels * lanes), "weights": In(outputs * lanes), "valid": In(1), "first": In(1),
             "start": In(outputs * accumulator_bits), "accumulators": Out(pixels * outputs * accumulator_bits)})
@@ -38,7 +38,7 @@ class MacArray(wiring.Component):
         sums = []
         for q in range(pixels):
             for p in range(outputs):
-                m.submodules[f"popcount_{q}_{p}"] = count = XnorPopcount(lanes, registers=POPCOUNT_REGISTERS)
+                m.submodules[f"popcount_{q}_{p}"] = count = XnorPopcount(lanes, POPCOUNT_REGISTERS, self.style)
                 accumulator = Signal(signed(bits), name=f"accumulator_{q}_{p}")
                 start = self.start.word_select(p, bits).as_signed()
                 m.d.comb += [count.act.eq(self.pixels.word_select(q, lanes)), count.weight.eq(self.weights.word_select(p, lanes))]

@@ -7,6 +7,10 @@ from amaranth.lib.wiring import In, Out
 from ..errors import UsageError
 
 
+GROUP = 8
+"""Words that style "sum" adds in one go."""
+
+
 class XnorPopcount(wiring.Component):
     """count = sum_i (act[i] XNOR weight[i]): the matches of `width` products, whose dot product is 2 count - width.
 
@@ -24,6 +28,9 @@ class XnorPopcount(wiring.Component):
         Products a word, at least 1.
     registers : int
         0, 1 (after column 0) or 2 (after columns 0 and 1).
+    style : str
+        "lut4": the adders above.  "sum": plain sums of eight, which leave the structure to the synthesis tool: a quarter of
+        the Verilog, registers after the first and the second level of sums.
 
     Members
     -------
@@ -47,13 +54,16 @@ class XnorPopcount(wiring.Component):
         If a parameter is out of range.
     """
 
-    def __init__(self, width, registers=1):
+    def __init__(self, width, registers=1, style="lut4"):
+        if style not in ("lut4", "sum"):
+            raise UsageError(f"popcount: style is {style!r}, expected 'lut4' or 'sum'")
         if type(width) is not int or width < 1:
             raise UsageError(f"popcount: width is {width!r}, expected an integer from 1")
         if registers not in (0, 1, 2):
             raise UsageError(f"popcount: registers is {registers!r}, expected 0, 1 or 2")
         self.width = width
         self.registers = registers
+        self.style = style
         super().__init__({"act": In(width), "weight": In(width), "count": Out(range(width + 1))})
 
     @staticmethod
@@ -62,6 +72,22 @@ class XnorPopcount(wiring.Component):
         return (~(act ^ weight) & ((1 << width) - 1)).bit_count()
 
     def elaborate(self, platform):
+        return self._lut4() if self.style == "lut4" else self._sum()
+
+    def _sum(self):
+        m = Module()
+        products = Signal(self.width)
+        m.d.comb += products.eq(~(self.act ^ self.weight))
+        words = list(products)
+        for register in (self.registers > 0, self.registers > 1, False):
+            words = [sum(words[i:i + GROUP]) for i in range(0, len(words), GROUP)]
+            named = [Signal.like(word, reset_less=True) for word in words]
+            m.d[("comb", "sync")[register]] += [name.eq(word) for name, word in zip(named, words)]
+            words = named
+        m.d.comb += self.count.eq(sum(words))
+        return m
+
+    def _lut4(self):
         m = Module()
         adders = _Adders(m)
         total, carries = adders.products(self.act, self.weight)

@@ -13,6 +13,12 @@ def test_counts(pysim, width, registers):
     pysim(XnorPopcount(width, registers), checks.popcount, width, registers, words=30)
 
 
+@pytest.mark.parametrize("registers", [0, 1, 2])
+@pytest.mark.parametrize("width", [1, 7, 8, 9, 16, 64, 65])
+def test_counts_by_plain_sums(pysim, width, registers):
+    pysim(XnorPopcount(width, registers, "sum"), checks.popcount, width, registers, words=30)
+
+
 def test_wide(pysim):
     pysim(XnorPopcount(288, 2), checks.popcount, 288, 2, words=30)
 
