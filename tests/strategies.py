@@ -1,9 +1,12 @@
 """Random networks and images, drawn by a numpy generator: equal seeds give equal networks.
 
     network(seed)           any legal network: every op, odd widths, groups, strides, thresholds, encoders, class counts
+    engine_network(seed)    a random network of what the engine has
     vgg_network(seed, ...)  the paper's structure at any width, with random weights
     images(seed, count, size)
 """
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -109,3 +112,52 @@ def random_topology(seed):
     classes = int(rng.choice(CLASS_COUNTS))
     layers.append(op.Dense("logits", (x,), classes, 1, True))
     return Topology(f"random{seed}", tuple(layers), tuple(f"class{i}" for i in range(classes)))
+
+
+def engine_network(seed, sizes=SIZES, thresholds=0.3, classes=CLASS_COUNTS, channels=40):
+    """A random network of the ops the engine has, without thresholds on global pooling; blocks may still not tile its maps,
+    or its groups split words where they may not."""
+    rng = np.random.default_rng(seed)
+    encoder = str(rng.choice(["tycc", "trgb"]))
+    levels = int(rng.choice([2, 4, 8, 16])) if encoder == "tycc" else int(rng.integers(2, 30))
+    layers = [op.Thermometer("input", (), encoder, int(rng.choice(sizes)), levels)]
+    shapes = {"input": layers[0].output_shape()}
+
+    def add(cls, *inputs, name=None, **fields):
+        layer = cls(name or f"{cls.kind}{len(layers)}", inputs, **fields)
+        shapes[layer.name] = layer.output_shape(*(shapes[i] for i in inputs))
+        layers.append(layer)
+        return layer.name
+
+    def grouped(x, most):
+        inputs = shapes[x][0]
+        groups = int(rng.choice([g for g in ((1, 1, 1, 2, 3, 4) if x != "input" else (1, 1, 1, 2)) if inputs % g == 0]))
+        return dict(out_channels=groups * int(rng.integers(1, most // groups + 1)), groups=groups)
+
+    def duplicated(x):
+        return add(op.Duplicate, x, times=int(rng.integers(2, 4))) if rng.random() < 0.25 else x
+
+    x = "input"
+    for _ in range(int(rng.integers(0, 5))):
+        smaller = shapes[x][1] % 2 == 0 and shapes[x][1] > 2 and rng.random() < 0.4
+        y = duplicated(x)
+        x = add(op.Conv, y, kernel=int(rng.choice([1, 3, 3])), **grouped(y, channels))
+        x = add(op.MaxPool, x) if smaller else x
+    pooled = [add(kind, x) for kind in rng.permutation([op.Gap, op.Depthwise])[:int(rng.integers(1, 3))]]
+    pooled = [pooled[i] for i in rng.permutation(len(pooled))]
+    x = add(op.Concat, *pooled) if len(pooled) == 2 else pooled[0]
+    names = [LATENT, "hidden"][:int(rng.integers(0, 3))]
+    for name in names:
+        y = duplicated(x)
+        made = add(op.Dense, y, name=name, **grouped(y, 2 * channels))
+        x = add(op.Concat, *((x, made) if rng.random() < 0.7 else (made, x))) if name == "hidden" and rng.random() < 0.7 else made
+    x = duplicated(x)
+    count = int(rng.choice(classes))
+    layers.append(op.Dense("logits", (x,), count, 1, True))
+    return on_engine(fill(Topology(f"engine{seed}", tuple(layers), tuple(f"class{i}" for i in range(count))), seed + 1, thresholds))
+
+
+def on_engine(network):
+    """The network without the thresholds that the engine does not have."""
+    kept = {name: found for name, found in network.thresholds.items() if network.topology[name].kind in ("conv", "dense")}
+    return replace(network, thresholds=kept)

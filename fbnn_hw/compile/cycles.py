@@ -53,6 +53,7 @@ class _NoMover:
     def pop(self, words, now):
         pass
 
+
 class _Mover:
     """The weight mover, event by event."""
 
@@ -174,7 +175,7 @@ def frames(config, count=3):
         start = booted + load[booted > 0]
         frame.load = start - begin
         # While pixels come in, resident rows wait.
-        mover.run(start, lambda c: max(c, start))
+        mover.run(start, lambda c, start=start: max(c, start))
         now = start + 1  # ADDRESS
         for step in config.program:
             layer = frame.layers.setdefault(step.layer, LayerCycles())

@@ -86,6 +86,14 @@ def _cut(by_name, layers, lanes, outputs):
             stored = by_name[part.split(".")[0]]
             stored.cuts |= {b - start for b in range(size, total, size) if start < b < start + stored.channels}
             start += stored.channels
+    for layer in layers:
+        if layer.kind == "lgap":  # it writes a word for each that it reads
+            layer.cuts = by_name[layer.parts[0]].cuts
+
+
+def _untiled(op, columns, height, width, end):
+    raise FitError(f"layer {op.name}: blocks of 2x{columns} pixels do not tile its {height}x{width} {end}; "
+                   "use fewer --pixels or an image size that is a multiple of 16")
 
 
 def place(topology, pixels, lanes, outputs):
@@ -98,16 +106,20 @@ def place(topology, pixels, lanes, outputs):
     by_name = {layer.name: layer for layer in layers}
     columns = pixels // 2
     for layer in layers:
+        _, height, width = layer.shape
+        if layer.kind == "input" and width % columns or layer.kind == "conv" and (height, width) != (1, 1) and height % 2:
+            _untiled(layer.ops[-1], columns, height, width, "output")
         for part in layer.parts:
             _, height, width = by_name[part.split(".")[0]].shape
             ok = (height, width) == (1, 1) if layer.kind in ("dense", "logits") else height % 2 == 0 and (
                 width % columns == 0 or layer.kind == "lgap" and width < columns)
             if not ok:
-                raise FitError(f"layer {layer.ops[0].name}: blocks of 2x{columns} pixels do not tile its {height}x{width} input; "
-                               "use fewer --pixels or an image size that is a multiple of 16")
+                _untiled(layer.ops[0], columns, height, width, "input")
     _cut(by_name, layers, lanes, outputs)
     if layers[0].cuts and any(c % lanes for c in layers[0].cuts):
-        raise FitError(f"layer {layers[1].ops[0].name}: its groups split the {lanes} lanes of an encoded pixel; use fewer --lanes or 1 group")
+        same = {layers[0].name, *(layer.name for layer in layers if layer.kind == "lgap" and layers[0].name in layer.parts)}
+        reader = next(layer for layer in layers if layer.groups > 1 and same & {p.split(".")[0] for p in layer.parts})
+        raise FitError(f"layer {reader.ops[0].name}: its groups split the {lanes} lanes of an encoded pixel; use fewer --lanes or 1 group")
     tensors = {}
     stored = []  # (name, shape, spans), neighbours in memory where a concatenation wants it
     for layer in layers:

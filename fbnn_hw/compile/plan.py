@@ -1,5 +1,6 @@
 """Network + target -> configuration.  The only place that chooses."""
 
+import math
 from dataclasses import dataclass
 
 from ..errors import FitError, UsageError
@@ -7,6 +8,9 @@ from ..ir.network import LATENT
 from . import cycles, schedule
 from .area import lut4
 from .config import AcceleratorConfig, Transfer, check_shape
+
+FIELD = 1 << 16
+"""Values that a field of a step can hold: addresses, counts, start values."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,8 @@ def plan(network, target, pixels=None, lanes=None, outputs=None):
     for shape in shapes:
         check_shape(*shape)
         if target.banks and (shape[0], shape[1]) != (target.banks, target.bank_bits):
-            raise UsageError(f"--pixels {shape[0]} --lanes {shape[1]}: {target.part} has {target.banks} feature banks of {target.bank_bits} bits, "
-                             f"expected --pixels {target.banks} --lanes {target.bank_bits}")
+            raise UsageError(f"--pixels {shape[0]} --lanes {shape[1]}: {target.part} has {target.banks} feature banks of "
+                             f"{target.bank_bits} bits, expected --pixels {target.banks} --lanes {target.bank_bits}")
         try:
             config, program = configure(network, target, shape)
         except FitError as error:
@@ -43,8 +47,8 @@ def plan(network, target, pixels=None, lanes=None, outputs=None):
             continue
         need = lut4(config)
         if target.lut4 and need > target.lut4:
-            errors.append(FitError(f"--outputs {shape[2]}: the engine needs about {need:,} LUT4, {target.part} gives {target.lut4:,} to it; "
-                                   "use fewer --outputs"))
+            errors.append(FitError(f"--outputs {shape[2]}: the engine needs about {need:,} LUT4, {target.part} gives {target.lut4:,} to "
+                                   "it; use fewer --outputs"))
             continue
         frames = cycles.frames(config)
         return Plan(config, program, frames[0], frames[-1])
@@ -68,7 +72,8 @@ def configure(network, target, shape):
     fan_in = logits.fan_in(*topology.input_shapes(logits))
     total_words = sum(s.tiles * s.tile_words for s in program.steps)
     common = dict(
-        pixels=pixels, lanes=lanes, outputs=outputs, encoder=topology.ops[0].encoder, levels=topology.ops[0].levels, size=topology.image_size,
+        pixels=pixels, lanes=lanes, outputs=outputs,
+        encoder=topology.ops[0].encoder, levels=topology.ops[0].levels, size=topology.image_size,
         encoder_bits=target.encoder_bits, classes=len(topology.classes), program=program.steps, accumulator_bits=accumulator_bits,
         technology=target.technology, latent_base=latent.base if latent and latent.rows * latent.columns == 1 else 0,
         latent_words=latent.pitch if latent and latent.rows * latent.columns == 1 else 0, map_pixels=mask, logits_odd=bool(fan_in % 2))
@@ -91,22 +96,33 @@ def _accumulator_bits(network):
         for threshold in network.threshold(op.name):
             start = schedule.accumulator_start(fan_in, int(threshold))
             low, high = max(low, -start), max(high, fan_in + start)
+        if max(low, high) >= FIELD // 2:
+            raise FitError(f"layer {op.name}: {fan_in:,} inputs to an output need sums of more than 16 bits; at most {FIELD - 2:,} fit")
     return max(low.bit_length(), high.bit_length()) + 1
 
 
 def _check_words(program, target):
-    if target.bank_words is not None and program.used > target.bank_words:
-        name, tensor = max(program.tensors.items(), key=lambda t: t[1].pitch * t[1].rows * t[1].columns)
-        need = tensor.pitch * tensor.rows * tensor.columns
-        raise FitError(f"layer {name}: its output takes {need:,} words of the {program.used:,} that all feature maps need in each bank, {target.part} has "
-                       f"{target.bank_words:,}; a network of {target.bank_words / program.used:.2f} times this width fits")
+    limit = min(FIELD, target.bank_words or FIELD)
+    if program.used > limit:
+        sizes = {name: tensor.pitch * tensor.rows * tensor.columns for name, tensor in program.tensors.items()}
+        name = max(sizes, key=sizes.get)
+        layer = next(layer for layer in program.layers if layer.name == name.split(".")[0])
+        image = program.layers[0]
+        side = int(image.shape[1] * math.sqrt(limit / program.used)) // 16 * 16
+        ways = [f"images of {side}x{side}"] * (side > 0)
+        if sizes[image.name] < limit:  # it does not shrink with the network
+            ways.insert(0, f"a network of {(limit - sizes[image.name]) / (program.used - sizes[image.name]):.2f} times this width")
+        raise FitError(f"layer {layer.ops[-1].name}: its output takes {sizes[name]:,} words of the {program.used:,} that all feature maps "
+                       f"need in each bank, at most {limit:,} with {target.name}; what fits: {' or '.join(ways) or 'more --lanes'}")
     for step in program.steps:
+        name = next(layer for layer in program.layers if layer.name == step.layer).ops[0].name
         if target.weights == "stream" and step.tile_words > target.ring_words:
-            raise FitError(f"layer {step.layer}: one tile needs {step.tile_words} weight words, the ring of {target.part} has {target.ring_words}; "
+            raise FitError(f"layer {name}: one tile needs {step.tile_words} weight words, {target.name} has room for {target.ring_words}; "
                            f"at most {target.ring_words * program.lanes:,} inputs to an output fit")
-        largest = max(step.source, step.row, step.words, step.tiles, step.target, step.tile_words, step.target_advance)
-        if largest >= 1 << 16:
-            raise FitError(f"layer {step.layer}: a program field needs the value {largest:,}, at most 65,535; use more --lanes or a smaller network")
+        largest = max(step.words, step.tiles, step.tile_words)
+        if largest >= FIELD:
+            raise FitError(f"layer {name}: a program field needs the value {largest:,}, at most {FIELD - 1:,}; use more --lanes "
+                           "or a smaller network")
 
 
 def _residents(program, target):
@@ -128,7 +144,8 @@ def _residents(program, target):
     if sum(words.values()) <= free:
         share = dict.fromkeys(names, 16)
     else:
-        reads = {name: sum(s.tiles * s.rows * s.columns * s.taps * s.words * s.repeat for s in program.steps if s.layer == name) for name in names}
+        reads = {name: sum(s.tiles * s.rows * s.columns * s.taps * s.words * s.repeat for s in program.steps if s.layer == name)
+                 for name in names}
         convolutions = [n for n in names if reads[n] > words[n]]
         for name in reversed(convolutions):
             need = -(-16 * (words[name] * word_cycles - reads[name]) // (words[name] * word_cycles))

@@ -1,0 +1,93 @@
+"""Programs, weight images and layouts of random networks, executed by a machine that knows nothing of the compiler (machine.py)
+and compared with the reference, every layer."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from fbnn_hw.build import images, output
+from fbnn_hw.compile.plan import plan
+from fbnn_hw.errors import FitError
+from fbnn_hw.targets import TARGETS
+from tests import strategies
+from tests.compile import machine
+
+GENERIC = TARGETS["generic"]
+SIZES = {4: (4, 8, 12, 16), 8: (8, 12, 16), 16: (16,)}
+SHAPES = [(q, l, p) for q in (4, 8, 16) for l in (16, 32, 64, 128) for p in (4, 8, 16, 32, 64, 128) if q <= p <= l]
+
+
+def stream(bank_words=4096, ring_words=512):
+    return dataclasses.replace(GENERIC, weights="stream", bank_words=bank_words, ring_words=ring_words)
+
+
+def run(network, target, shape, seed):
+    """Compile, execute one image, compare every layer with the reference; returns the plan."""
+    planned = plan(network, target, *shape)
+    config = planned.config
+    if config.weights == "memory":
+        words = machine.memory_words(images.memory(network, planned.program), config.outputs, config.lanes)
+    else:
+        words = machine.streamed_words(*images.split(network, planned.program, config), config)
+    assert len(words) == sum(t.words for t in config.transfers) or config.weights == "memory" and len(words) == config.weight_words
+    image = strategies.images(seed, 1, config.size)
+    places = output.layout(planned)
+    expected = output.expected_layers(network, image, places["layers"])
+    logits, banks = machine.Machine(config, words, seed).run(image[0])
+    assert places["layers"], "nothing to compare"
+    for name, place in places["layers"].items():
+        assert np.array_equal(machine.layer_bits(banks[place["steps"]], place, config.pixels // 2), expected[name][0]), name
+    assert logits == expected["logits"][0].tolist()
+    if places["latent_bits"]:
+        found = banks[-1][0, config.latent_base:config.latent_base + config.latent_words].reshape(-1)[places["latent_bits"]]
+        assert np.array_equal(found, expected["latent"].ravel())
+    return planned
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_networks_give_the_reference_s_bits_or_a_fit_error(seed):
+    rng = np.random.default_rng(seed)
+    shape = SHAPES[rng.integers(len(SHAPES))]
+    target = GENERIC if seed % 2 else stream(2 ** int(rng.integers(9, 14)), 2 ** int(rng.integers(6, 11)))
+    for attempt in range(20):  # to a network that this shape supports
+        network = strategies.engine_network(100 * seed + attempt, SIZES[shape[0]], channels=int(rng.choice([24, 40, 70, 140])))
+        try:
+            run(network, target, shape, seed)
+            return
+        except FitError as error:
+            name = re.match(r"layer (\w+): .", str(error))
+            assert name and name[1] in network.topology and "\n" not in str(error), error
+    pytest.fail("20 networks refused")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_the_engine_does_not_have_is_refused_by_name(seed):
+    network = strategies.network(seed)
+    try:
+        run(network, GENERIC, (4, 16, 4), seed)
+    except FitError as error:
+        name = re.match(r"layer (\w+): .", str(error))
+        assert name and name[1] in network.topology and "\n" not in str(error), error
+
+
+@pytest.mark.parametrize("shape, size, encoder, classes, width", [
+    ((4, 16, 8), 16, "tycc", 2, 1 / 8), ((4, 32, 16), 16, "trgb", 10, 3 / 8), ((4, 64, 64), 16, "tycc", 37, 1 / 16),
+    ((8, 64, 32), 32, "tycc", 100, 1 / 16), ((8, 16, 8), 32, "trgb", 37, 1 / 16), ((16, 32, 32), 64, "tycc", 2, 1 / 32),
+    ((4, 128, 4), 64, "trgb", 100, 1 / 32)])
+def test_the_paper_s_structure(shape, size, encoder, classes, width):
+    network = strategies.vgg_network(size, classes=classes, thresholds=0.5, width=width, size=size, encoder=encoder, latent=72, hidden=10)
+    run(strategies.on_engine(network), GENERIC if classes % 2 else stream(1 << 14), shape, classes)
+
+
+def test_weights_half_resident():
+    """The mix of resident and streamed words that a small memory forces, and its reassembly."""
+    network = strategies.vgg_network(3, width=1 / 4, size=16)
+    shares = set()
+    for spare in (0, 50, 250, 1000, 4000):
+        program = plan(network, GENERIC, 4, 16, 8).program
+        planned = run(network, stream(program.used + spare), (4, 16, 8), spare)
+        shares |= {t.resident for t in planned.config.transfers}
+        assert planned.config.resident_rows <= spare and planned.config.resident_base >= planned.program.used
+    assert {0, 16} < shares
