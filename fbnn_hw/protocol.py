@@ -1,0 +1,206 @@
+"""The protocol between a host and a board: frames, requests and replies.  Defined here once, for host, hardware and simulation.
+
+A frame is SYNC, opcode, payload length (2 bytes), payload, CRC (2 bytes); all numbers have their low byte first.  The CRC is
+CRC-16/MCRF4XX over opcode, length and payload.  The host sends a request and waits; the board answers each request with one
+frame: the request's opcode + REPLY, or ERROR with one byte of `Fault`.  docs/link.md tells it to other implementers.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from hashlib import sha256
+
+from .errors import InputError
+
+VERSION = 1
+SYNC = 0xFB
+REPLY = 0x80
+ERROR = 0xFF
+HEADER_BYTES = 4
+CRC_BYTES = 2
+CRC_POLYNOMIAL = 0x8408
+"""x^16 + x^12 + x^5 + 1, lowest bit first, as a UART sends."""
+CRC_START = 0xFFFF
+MODEL_BYTES = 4
+MARK_BYTES = 4
+"""Of the configuration's mark, before the model's, at the front of a flash image."""
+
+
+class Opcode(IntEnum):
+    """Requests.  CLASSIFY carries an image and may be sent with LOGITS or LATENT or both added; the others carry nothing."""
+
+    IDENTIFY = 0x01
+    STATUS = 0x02
+    CLASSIFY = 0x10
+
+
+LOGITS = 1
+LATENT = 2
+REQUESTS = (Opcode.IDENTIFY, Opcode.STATUS, *(Opcode.CLASSIFY | flags for flags in range(4)))
+
+
+class Fault(IntEnum):
+    """Why a request was not answered."""
+
+    CRC = 1  # the check sum is wrong
+    OPCODE = 2  # no such request
+    LENGTH = 3  # not the length that the request has
+    TIMEOUT = 4  # the frame ended early
+    LINE = 5  # a byte without stop bit: noise, or another speed
+    BUSY = 6  # an image came faster than it was taken: the weights are not loaded
+    RESULT = 7  # no result in time
+
+    @property
+    def meaning(self):
+        return {
+            Fault.CRC: "the check sum was wrong", Fault.OPCODE: "the request is unknown", Fault.LENGTH: "the length was wrong",
+            Fault.TIMEOUT: "the frame ended early", Fault.LINE: "a byte had no stop bit, the speed may differ",
+            Fault.BUSY: "it was not ready for an image", Fault.RESULT: "no result came in time"}[self]
+
+
+def crc(data):
+    """CRC-16/MCRF4XX of bytes; that of a message followed by its CRC, low byte first, is 0."""
+    value = CRC_START
+    for byte in data:
+        value ^= byte
+        for _ in range(8):
+            value = value >> 1 ^ (CRC_POLYNOMIAL if value & 1 else 0)
+    return value
+
+
+def encode(opcode, payload=b""):
+    """The bytes of a frame."""
+    body = bytes([opcode]) + len(payload).to_bytes(2, "little") + bytes(payload)
+    return bytes([SYNC]) + body + crc(body).to_bytes(2, "little")
+
+
+class Decoder:
+    """Bytes in, frames out; what is no frame is skipped, one byte at a time, and counted in `skipped`.
+
+    `limit`: longest payload that is believed.
+    """
+
+    def __init__(self, limit=0xFFFF):
+        self.limit, self.skipped, self._bytes = limit, 0, bytearray()
+
+    def feed(self, data):
+        """[(opcode, payload)] that `data` completes."""
+        self._bytes += data
+        found = []
+        while self._bytes:
+            at = self._bytes.find(SYNC)
+            drop = len(self._bytes) if at < 0 else at
+            if not drop:
+                if len(self._bytes) < HEADER_BYTES:
+                    break
+                length = int.from_bytes(self._bytes[2:4], "little")
+                end = HEADER_BYTES + length + CRC_BYTES
+                if length <= self.limit:
+                    if len(self._bytes) < end:
+                        break
+                    if not crc(self._bytes[1:end]):
+                        found.append((self._bytes[1], bytes(self._bytes[HEADER_BYTES:end - CRC_BYTES])))
+                        del self._bytes[:end]
+                        continue
+                drop = 1
+            self.skipped += drop
+            del self._bytes[:drop]
+        return found
+
+
+def config_mark(config_id):
+    """The 4 bytes that name a hardware configuration, from its 8 hexadecimal digits."""
+    return bytes.fromhex(config_id)
+
+
+def model_mark(ir_text):
+    """The 4 bytes that name a network with its weights, from the bytes of its network.json."""
+    return sha256(ir_text).digest()[:MODEL_BYTES]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Answer to IDENTIFY.  size: pixels a side of an image; latent_bytes: 0 if it has none; model: zeros until a flash has told."""
+
+    version: int
+    config: bytes
+    classes: int
+    size: int
+    latent_bytes: int
+    model: bytes
+
+    def pack(self):
+        numbers = (n.to_bytes(2, "little") for n in (self.classes, self.size, self.latent_bytes))
+        return bytes([self.version]) + self.config + b"".join(numbers) + self.model
+
+    @classmethod
+    def unpack(cls, data):
+        """InputError if the length or the version is another."""
+        if not data or data[0] != VERSION:
+            raise InputError(f"the board speaks version {data[0] if data else 'nothing'} of the protocol, expected {VERSION}; "
+                             "use the fbnn-hw that built its bitstream")
+        if len(data) != IDENTITY_BYTES:
+            raise InputError(f"the board's identity has {len(data)} bytes, expected {IDENTITY_BYTES}")
+        return cls(data[0], data[1:5], *(int.from_bytes(data[i:i + 2], "little") for i in (5, 7, 9)), data[11:])
+
+    @property
+    def image_bytes(self):
+        return 3 * self.size ** 2
+
+    @property
+    def reply_limit(self):
+        """Longest payload of a reply."""
+        return max(IDENTITY_BYTES, STATUS_BYTES, classify_bytes(LOGITS | LATENT, self.classes, self.latent_bytes))
+
+
+IDENTITY_BYTES = 11 + MODEL_BYTES
+STATUS_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Status:
+    """Answer to STATUS.  ready: the weights are loaded; wrong_flash: the flash holds another configuration's image or none; frames,
+    errors: images answered and faults since power-up, modulo 2^16; cycles: of the last image, from its last byte to its
+    first logit, in clocks."""
+
+    ready: bool
+    wrong_flash: bool
+    frames: int
+    errors: int
+    cycles: int
+
+    def pack(self):
+        flags = self.ready | self.wrong_flash << 1
+        return bytes([flags]) + self.frames.to_bytes(2, "little") + self.errors.to_bytes(2, "little") + self.cycles.to_bytes(3, "little")
+
+    @classmethod
+    def unpack(cls, data):
+        if len(data) != STATUS_BYTES:
+            raise InputError(f"the board's status has {len(data)} bytes, expected {STATUS_BYTES}")
+        frames, errors, cycles = (int.from_bytes(part, "little") for part in (data[1:3], data[3:5], data[5:8]))
+        return cls(bool(data[0] & 1), bool(data[0] & 2), frames, errors, cycles)
+
+
+def classify_bytes(flags, classes, latent_bytes):
+    """Length of the reply's payload: logits (2 bytes each, signed) if asked for, the latent if asked for, the class (2 bytes)."""
+    return 2 * classes * bool(flags & LOGITS) + latent_bytes * bool(flags & LATENT) + 2
+
+
+@dataclass(frozen=True)
+class Result:
+    """Answer to CLASSIFY.  logits: tuple or None; latent: words of the feature memory as bytes, or None (layout.json's
+    latent_bits says which bit is which channel)."""
+
+    index: int
+    logits: tuple | None
+    latent: bytes | None
+
+    @classmethod
+    def unpack(cls, data, flags, classes, latent_bytes):
+        if len(data) != classify_bytes(flags, classes, latent_bytes):
+            raise InputError(f"the board's result has {len(data)} bytes, expected {classify_bytes(flags, classes, latent_bytes)}")
+        at = 2 * classes if flags & LOGITS else 0
+        logits = tuple(int.from_bytes(data[i:i + 2], "little", signed=True) for i in range(0, at, 2)) if flags & LOGITS else None
+        index = int.from_bytes(data[-2:], "little")
+        if index >= classes:
+            raise InputError(f"the board found class {index}, expected one below {classes}")
+        return cls(index, logits, data[at:-2] if flags & LATENT else None)
