@@ -1,0 +1,78 @@
+"""The replay buffer: slots of a latent and a label, filled in order, then always full, with equal shares of the classes."""
+
+import numpy as np
+
+from ... import bits
+
+EMPTY = -1
+"""Label of a slot that was never filled, in the mirror of the labels here alone."""
+
+
+class ReplayBuffer:
+    """State: `used` slots, the first of `labels` and `latents` (packed), `counts` of each class.  Slots from `used` on are never read.
+
+    pick: the `Lfsr` that draws.  values: float32 (slots, latent), the latents as +-1, a mirror for speed.
+    """
+
+    def __init__(self, slots, latent, max_classes, pick):
+        self.slots, self.latent, self.pick = slots, latent, pick
+        self.index_bits = max(1, (slots - 1).bit_length())
+        self.counts = [0] * max_classes
+        self.clear()
+
+    def clear(self):
+        self.used = 0
+        self.labels = [EMPTY] * 2 ** self.index_bits
+        self.counts = [0] * len(self.counts)
+        self.values = np.zeros((self.slots, self.latent), np.float32)
+
+    @property
+    def latents(self):
+        """Packed latents of the used slots, uint8 (used, ceil(latent / 8))."""
+        return np.packbits(self.values[:self.used] > 0, axis=1, bitorder="little")
+
+    def restore(self, labels, latents):
+        self.clear()
+        self.used = len(labels)
+        self.labels[:self.used] = labels.tolist()
+        for label in labels.tolist():
+            self.counts[label] += 1
+        if self.used:
+            found = np.unpackbits(latents, axis=1, count=self.latent, bitorder="little")
+            self.values[:self.used] = bits.from_bits(found, np.float32)
+
+    def draw(self, label):
+        """A random slot of class `label`: draws words until one fits.  There must be one that fits."""
+        labels, width = self.labels, self.index_bits
+        while True:
+            words, first = self.pick.words(width)
+            for index in range(first, len(words)):
+                if labels[words[index]] == label:
+                    self.pick.skip((index + 1 - first) * width)
+                    return words[index]
+            self.pick.skip((len(words) - first) * width)
+
+    def draw_any(self):
+        """A random used slot, likewise."""
+        while True:
+            slot = self.pick.word(self.index_bits)
+            if slot < self.used:
+                return slot
+
+    def store(self, value, label):
+        """Put a sample (float32 +-1) into the next free slot, or in the place of a random one of the fullest class.
+
+        The fullest class is `label` itself where it is among the fullest, else the lowest of them.
+        """
+        if self.used < self.slots:
+            slot = self.used
+            self.used += 1
+        else:
+            most = max(self.counts)
+            fullest = label if self.counts[label] == most else self.counts.index(most)
+            slot = self.draw(fullest)
+            self.counts[fullest] -= 1
+        self.labels[slot] = label
+        self.counts[label] += 1
+        self.values[slot] = value
+        return slot

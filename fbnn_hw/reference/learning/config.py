@@ -1,0 +1,119 @@
+"""The choices of a learner that a chip is built with."""
+
+import math
+from dataclasses import asdict, dataclass
+
+from ...errors import InputError, UsageError
+from ...ir.network import LATENT
+from .rules import RULES
+
+PICKS = ("slot", "class", "least")
+MAX_SLOTS = 2 ** 24
+PRESENTED_BITS = 8
+
+
+@dataclass(frozen=True)
+class Head:
+    """The classifier after a latent of `latent` bits.
+
+    hidden: neurons of the DenseSkip layer (0: none), each of which reads hidden_copies copies of the latent / groups bits of its group.
+    Output rows read `copies` copies of each bit of (latent, hidden).  Copies lie next to each other, as `duplicate` puts them.
+    """
+
+    latent: int
+    copies: int = 1
+    hidden: int = 0
+    groups: int = 1
+    hidden_copies: int = 1
+
+    @property
+    def fan_in(self):
+        return self.copies * (self.latent + self.hidden)
+
+    @property
+    def hidden_fan_in(self):
+        return self.hidden_copies * self.latent // self.groups if self.hidden else 0
+
+    @classmethod
+    def of(cls, topology):
+        """The head of a topology; raises InputError where it is none of these."""
+        if LATENT not in topology:
+            raise InputError(f"model {topology.name}: has no layer named {LATENT}, expected a feature extractor that ends in one")
+        latent, last = topology.shapes[LATENT][0], topology.ops[-1]
+        copies, source = _undo(topology, last.inputs[0])
+        if source.name == LATENT and last.groups == 1:
+            return cls(latent, copies)
+        if source.kind == "concat" and len(source.inputs) == 2 and source.inputs[0] == LATENT and last.groups == 1:
+            hidden = topology[source.inputs[1]]
+            if hidden.kind == "dense":
+                hidden_copies, origin = _undo(topology, hidden.inputs[0])
+                if origin.name == LATENT and latent % hidden.groups == 0:
+                    return cls(latent, copies, hidden.out_channels, hidden.groups, hidden_copies)
+        raise InputError(f"model {topology.name}: its classifier is not one that learns on the chip, expected the latent, a dense "
+                         f"layer beside it if any, and the dense layer of the logits")
+
+
+def _undo(topology, name):
+    """(copies, op): the op before a duplicate, or (1, op) where there is none."""
+    found = topology[name]
+    return (found.times, topology[found.inputs[0]]) if found.kind == "duplicate" else (1, found)
+
+
+@dataclass(frozen=True)
+class LearnConfig:
+    """max_classes: rows there is room for.  slots: of the replay buffer.  counter_bits: B of the output layer, hidden_counter_bits of the
+    hidden one (0: it does not learn).  temperature: 1 / alpha of the drawn softmax.  margin: of the rule `margin`.
+
+    thinning, hidden_thinning: m, a counter moves with probability 2^-m.  gate: hidden rows learn where |dot| <= gate.
+    confidence: counters of shipped weights start at `confidence` or -1 - confidence.  replays: r for each new sample.
+    pick: a replay takes a random slot, a random slot of a random class, or one of the class presented least.
+    weighted: accept an update with probability (least presented + 1) / (presented + 1).
+    prototype: the first presentations of a new class that add the input to its row, whatever the scores.
+    """
+
+    max_classes: int
+    slots: int
+    counter_bits: int = 8
+    hidden_counter_bits: int = 0
+    rule: str = "gumbel"
+    temperature: int = 128
+    margin: int = 0
+    thinning: int = 0
+    hidden_thinning: int = 2
+    gate: int = 16
+    confidence: int = 0
+    replays: int = 4
+    pick: str = "least"
+    weighted: bool = False
+    prototype: int = 0
+    seed: int = 1
+
+    def verify(self):
+        """Raises UsageError naming the first value that is not legal."""
+        for name, low, high in (("max_classes", 1, 1024), ("slots", 1, MAX_SLOTS), ("counter_bits", 1, 8), ("hidden_counter_bits", 0, 8),
+                                ("temperature", 1, 4096), ("margin", 0, 2 ** 20), ("thinning", 0, 8), ("hidden_thinning", 0, 8),
+                                ("gate", 0, 2 ** 20), ("confidence", 0, 127), ("replays", 0, 255), ("prototype", 0, 255),
+                                ("seed", 0, 2 ** 32 - 1)):
+            value = getattr(self, name)
+            if type(value) is not int or not low <= value <= high:
+                raise UsageError(f"{name}: found {value!r}, expected a whole number from {low} to {high}")
+        for name, legal in (("rule", RULES), ("pick", PICKS)):
+            if getattr(self, name) not in legal:
+                raise UsageError(f"{name}: found {getattr(self, name)!r}, expected one of {', '.join(legal)}")
+        for name in ("counter_bits", "hidden_counter_bits"):
+            width = getattr(self, name)
+            if width and self.confidence >= 2 ** (width - 1):
+                raise UsageError(f"confidence: found {self.confidence}, expected below {2 ** (width - 1)}, half the range of "
+                                 f"{name} = {width}")
+
+    def to_dict(self):
+        return asdict(self)
+
+    def ledger(self, head):
+        """Bits of memory: counters (the weight is each one's top bit), hidden weights, replay slots with labels, counts of classes."""
+        label = max(1, math.ceil(math.log2(self.max_classes)))
+        hidden = head.hidden * head.hidden_fan_in * max(1, self.hidden_counter_bits)
+        parts = {"output_counter_bits": self.max_classes * head.fan_in * self.counter_bits, "hidden_counter_bits": hidden,
+                 "latent_bits": self.slots * head.latent, "label_bits": self.slots * label,
+                 "count_bits": self.max_classes * (self.slots.bit_length() + PRESENTED_BITS + (8 if self.prototype else 0))}
+        return {**parts, "total_bits": sum(parts.values())}

@@ -1,0 +1,350 @@
+"""The learner: what a chip with learning does, step by step, in integers; in words in docs/on-chip-learning.md, section "Definition".
+
+Counters are held as float32 h + 1/2 (see `rules`), dot products are float32 sums of at most 2^24 in size: all exact.
+"""
+
+import struct
+import zlib
+
+import numpy as np
+
+from ... import bits
+from ...errors import InputError, UsageError
+from .buffer import ReplayBuffer
+from .config import PRESENTED_BITS, Head
+from .lfsr import MASK, NOISE, PICK, Lfsr
+from .rules import gumbel_table, make
+
+ONE, MINUS_ONE = np.float32(1), np.float32(-1)
+PRESENTED_TOP = 2 ** PRESENTED_BITS - 1
+MAGIC, VERSION = b"FBNNLRN\0", 1
+HEADER = struct.Struct("<8sHI")  # magic, version, CRC-32 of what follows
+SCALARS = struct.Struct("<IHBIQQQ")  # configuration, classes known, frozen, slots used, states of noise, mask and pick
+FORMAT = "snapshot of a learner"
+
+
+class Learner:
+    """head: `Head`.  config: `LearnConfig`.
+
+    hidden: uint8 bits (hidden neurons, hidden fan-in), the shipped weights of the hidden layer, where the head has one.
+    output: uint8 bits (shipped classes, fan-in), the shipped rows, or None: it starts with no class.
+
+    A label is a class number; the classes known are 0 .. known - 1, and the label `known` starts a new one.
+    presentations, updates, flips: how many there were; no part of the hardware's state.  Flips are counted if count_flips is set.
+    """
+
+    def __init__(self, head, config, hidden=None, output=None):
+        config.verify()
+        if not head.hidden and config.hidden_counter_bits:
+            raise UsageError(f"hidden_counter_bits: found {config.hidden_counter_bits}, but the head has no hidden layer; expected 0")
+        self.head, self.config, self.rule = head, config, make(config)
+        output = np.zeros((0, head.fan_in), np.uint8) if output is None else np.asarray(output, np.uint8)
+        hidden = np.zeros((0, head.hidden_fan_in), np.uint8) if hidden is None else np.asarray(hidden, np.uint8)
+        if output.ndim != 2 or output.shape[1] != head.fan_in:
+            raise InputError(f"shipped rows: found shape {output.shape}, expected (classes, {head.fan_in})")
+        if hidden.shape != (head.hidden, head.hidden_fan_in):
+            raise InputError(f"shipped hidden weights: found shape {hidden.shape}, expected {(head.hidden, head.hidden_fan_in)}")
+        if len(output) > config.max_classes:
+            raise UsageError(f"max_classes: found {config.max_classes}, expected at least {len(output)}, the shipped classes")
+        self._shipped = output, hidden
+        self._limit = 2.0 ** (config.counter_bits - 1) - 0.5
+        self._hidden_limit = 2.0 ** (max(1, config.hidden_counter_bits) - 1) - 0.5
+        self._learn_hidden = bool(head.hidden and config.hidden_counter_bits)
+        table = np.array(gumbel_table(config.temperature), np.float32)
+        self._noise = Lfsr(NOISE, 1, lambda found: table[np.packbits(found[:len(found) // 8 * 8], bitorder="little")], 8)
+        self._mask = Lfsr(MASK, 1)
+        self._pick = Lfsr(PICK, 1)
+        self.buffer = ReplayBuffer(config.slots, head.latent, config.max_classes, self._pick)
+        self._dots = np.zeros(head.hidden, np.float32)
+        self._input = np.zeros((head.latent + head.hidden, head.copies), np.float32)
+        self._step = np.zeros(head.fan_in, np.float32)
+        self.count_flips = False
+        self.reset()
+
+    @classmethod
+    def of(cls, network, config, keep_classes=True):
+        """A learner that starts from a network's classifier; keep_classes False: from its hidden layer alone."""
+        head = Head.of(network.topology)
+        last = network.topology.ops[-1]
+        hidden = None
+        if head.hidden:
+            name = network.topology[last.inputs[0]]
+            name = (network.topology[name.inputs[0]] if name.kind == "duplicate" else name).inputs[1]
+            if name in network.thresholds:
+                raise InputError(f"layer {name}: has thresholds, expected none in a classifier that learns on the chip")
+            hidden = network.weights[name]
+        return cls(head, config, hidden, network.weights[last.name] if keep_classes else None)
+
+    # state
+
+    def reset(self):
+        """Power-up state: shipped weights, empty buffer, registers at their seeds."""
+        head, config = self.head, self.config
+        output, hidden = self._shipped
+        self.known, self.frozen = len(output), False
+        self._output = np.full((config.max_classes, head.fan_in), 0.5, np.float32)
+        self._output[:self.known] = self._confident(output, self._limit)
+        self._hidden = self._confident(hidden, self._hidden_limit)
+        self.buffer.clear()
+        self.presented = [0] * config.max_classes
+        self.prototypes_left = [0] * config.max_classes
+        for index, lfsr in enumerate((self._noise, self._mask, self._pick)):
+            lfsr.state = lfsr.taps.start(config.seed, index)
+        self.presentations = self.updates = self.flips = 0
+        self._derive()
+
+    def _confident(self, found, limit):
+        return bits.from_bits(found, np.float32) * min(self.config.confidence + 0.5, limit)
+
+    def _derive(self):
+        self._weights = np.copysign(ONE, self._output)
+        self._hidden_weights = np.copysign(ONE, self._hidden)
+
+    @property
+    def counters(self):
+        """Output counters, int64 (max_classes, fan_in)."""
+        return np.floor(self._output).astype(np.int64)
+
+    @property
+    def hidden_counters(self):
+        """Hidden counters, int64 (hidden, hidden fan-in): of one bit, -1 or 0, where the layer does not learn."""
+        return np.floor(self._hidden).astype(np.int64)
+
+    @property
+    def registers(self):
+        """States of the registers (noise, mask, pick)."""
+        return self._noise.state, self._mask.state, self._pick.state
+
+    def freeze(self, frozen=True):
+        """While frozen, `learn`, `rehearse` and `store` change nothing."""
+        self.frozen = frozen
+
+    # inference
+
+    def logits(self, latents):
+        """int32 (N, known) of latents, uint8 bits (N, latent)."""
+        x = bits.from_bits(latents, np.float32)
+        if self.head.hidden:
+            parts = np.split(x.repeat(self.head.hidden_copies, 1), self.head.groups, 1)
+            rows = np.split(self._hidden_weights, self.head.groups)
+            dots = np.concatenate([a @ w.T for a, w in zip(parts, rows)], 1)
+            x = np.concatenate([x, bits.sign(dots)], 1)
+        return (x.repeat(self.head.copies, 1) @ self._weights[:self.known].T).astype(np.int32)
+
+    def classify(self, latents):
+        """Class of each row, int64 (N,); ties go to the lowest."""
+        return self.logits(latents).argmax(1)
+
+    # learning
+
+    def learn(self, latents, labels, progress=None):
+        """Each sample in turn: a new class if its label is `known`; present it; `replays` replays; store it.
+
+        latents: uint8 bits (N, latent).  labels: class numbers (N,).  Raises UsageError for a label above `known` or without a row.
+        """
+        latents, labels = self._checked(latents, labels)
+        for i in progress(range(len(labels))) if progress else range(len(labels)):
+            if self.frozen:
+                return
+            x, label = bits.from_bits(latents[i], np.float32), int(labels[i])
+            if label == self.known:
+                self._start_class()
+            self._present(x, label)
+            for _ in range(self.config.replays):
+                self._replay()
+            self.buffer.store(x, label)
+
+    def store(self, latents, labels):
+        """Put samples of known classes into the buffer without learning them."""
+        latents, labels = self._checked(latents, labels, 0)
+        for latent, label in zip(latents, labels):
+            if not self.frozen:
+                self.buffer.store(bits.from_bits(latent, np.float32), int(label))
+
+    def rehearse(self, count):
+        """`count` replays without a new sample."""
+        for _ in range(0 if self.frozen else count):
+            self._replay()
+
+    def _checked(self, latents, labels, new=1):
+        latents, labels = np.asarray(latents), np.asarray(labels)
+        if latents.dtype != np.uint8 or latents.shape != (len(labels), self.head.latent):
+            raise InputError(f"latents: found {latents.dtype} {latents.shape}, expected uint8 ({len(labels)}, {self.head.latent})")
+        known = self.known
+        for label in labels.tolist():
+            if not 0 <= label < known + new:
+                raise UsageError(f"label {label}: {known} classes are known, expected 0 to {known + new - 1}; classes arrive in order")
+            if label >= self.config.max_classes:
+                raise UsageError(f"label {label}: the chip has rows for {self.config.max_classes} classes; "
+                                 f"expected a design with a larger max_classes")
+            known = max(known, label + 1)
+        return latents, labels
+
+    def _start_class(self):
+        """Counters of the new row start at 0 or -1, bit 1 or 0 of the mask register; the counts of presentations start anew."""
+        row, self.known = self.known, self.known + 1
+        self._output[row] = self._mask.bits(self.head.fan_in) - np.float32(0.5)
+        np.copysign(ONE, self._output[row], out=self._weights[row])
+        self.prototypes_left[row] = self.config.prototype
+        self.presented = [0] * len(self.presented)
+
+    def _replay(self):
+        buffer, pick = self.buffer, self.config.pick
+        if not buffer.used:
+            return
+        if pick == "least":
+            counts, presented = buffer.counts, self.presented
+            presented = presented[:self.known]
+            label = presented.index(min(presented))
+            if not counts[label]:
+                label = min((c for c in range(self.known) if counts[c]), key=presented.__getitem__)
+            slot = buffer.draw(label)
+        elif pick == "class":
+            width = max(1, (self.config.max_classes - 1).bit_length())
+            while True:
+                label = self._pick.word(width)
+                if label < self.known and buffer.counts[label]:
+                    break
+            slot = buffer.draw(label)
+        else:
+            slot = buffer.draw_any()
+        self._present(buffer.values[slot], buffer.labels[slot])
+
+    def _present(self, x, label):
+        """One presentation of x, float32 +-1 (latent,): forward, choose, update."""
+        known, presented = self.known, self.presented
+        self.presentations += 1
+        values = self._forward(x)
+        scores = np.dot(self._weights[:known], values)
+        rule = self.rule
+        noise = self._noise.window(8 * known) if rule.noisy else None
+        presented[label] += 1
+        if presented[label] == PRESENTED_TOP:
+            self.presented = presented = [n >> 1 for n in presented]
+        if self.prototypes_left[label]:
+            self.prototypes_left[label] -= 1
+            self._move(self._output[label], self._weights[label], values, self._limit)
+            return
+        rival = rule.rival(scores, label, noise)
+        if rival is None:
+            return
+        if self.config.weighted:
+            drawn = int(np.packbits(self._noise.bits(8), bitorder="little")[0])
+            if drawn * (presented[label] + 1) >= (min(presented[:known]) + 1) << PRESENTED_BITS:
+                return
+        self.updates += 1
+        if self._learn_hidden:
+            self._update_hidden(x, label, rival)
+        m, limit, step = self.config.thinning, self._limit, self._step
+        for row, sign in ((label, ONE), (rival, MINUS_ONE)):
+            np.multiply(values, self._thinned(len(values), m, sign), out=step)
+            self._move(self._output[row], self._weights[row], step, limit)
+
+    def _forward(self, x):
+        """Input of the output layer, float32 +-1 (fan_in,)."""
+        head, values = self.head, self._input
+        if not head.hidden and head.copies == 1:
+            return x
+        values[:head.latent] = x[:, None]
+        if head.hidden:
+            self._hidden_input = x.repeat(head.hidden_copies).reshape(head.groups, -1)
+            rows = head.hidden // head.groups
+            for g in range(head.groups):
+                part = slice(g * rows, (g + 1) * rows)
+                np.dot(self._hidden_weights[part], self._hidden_input[g], out=self._dots[part])
+            values[head.latent:] = np.where(self._dots >= 0, ONE, MINUS_ONE)[:, None]
+        return values.reshape(-1)
+
+    def _update_hidden(self, x, label, rival):
+        """Rows j whose output weights differ between label and rival, with |dot_j| <= gate, move by +-input, in ascending order."""
+        head, config = self.head, self.config
+        first = head.copies * head.latent
+        towards = (self._weights[label, first:] - self._weights[rival, first:]).reshape(-1, head.copies).sum(1)
+        active = np.flatnonzero((towards != 0) & (np.abs(self._dots) <= config.gate))
+        if not len(active):
+            return
+        signs = np.copysign(ONE, towards[active])
+        moves = self._thinned(len(active) * head.hidden_fan_in, config.hidden_thinning, ONE)
+        rows = head.hidden // head.groups
+        steps = self._hidden_input[active // rows] * signs[:, None]
+        if config.hidden_thinning:
+            steps *= moves.reshape(len(active), -1)
+        counters = self._hidden[active]
+        before = np.signbit(counters) if self.count_flips else None
+        self.rule.step(counters, steps, self._hidden_limit)
+        self._hidden[active] = counters
+        self._hidden_weights[active] = np.copysign(ONE, counters)
+        if self.count_flips:
+            self.flips += int((np.signbit(counters) != before).sum())
+
+    def _thinned(self, count, m, sign):
+        """float32 (count,): `sign` where all m bits of the element's draw are 1, else 0; the mere sign if m = 0."""
+        if not m:
+            return sign
+        drawn = self._mask.bits(count * m)
+        kept = drawn[::m]
+        for j in range(1, m):
+            kept = kept & drawn[j::m]
+        return kept.astype(np.float32) if sign > 0 else np.negative(kept, dtype=np.float32)
+
+    def _move(self, counters, weights, moves, limit):
+        before = weights.copy() if self.count_flips else None
+        self.rule.step(counters, moves, limit)
+        np.copysign(ONE, counters, out=weights)
+        if self.count_flips:
+            self.flips += int((weights != before).sum())
+
+    # snapshots
+
+    def _configuration(self):
+        """CRC-32 of what must be equal for a snapshot to mean the same: the head, the configuration, the shipped weights."""
+        text = f"{self.head} {self.config}".encode()
+        for found in self._shipped:
+            text += bits.pack(found).tobytes()
+        return zlib.crc32(text)
+
+    def snapshot(self):
+        """The whole state as bytes; docs/on-chip-learning.md, section "Snapshots", gives the layout."""
+        buffer = self.buffer
+        body = SCALARS.pack(self._configuration(), self.known, self.frozen, buffer.used, *self.registers)
+        body += bytes(self.presented) + bytes(self.prototypes_left)
+        body += np.array(buffer.labels[:buffer.used], "<u2").tobytes() + buffer.latents.tobytes()
+        if self._learn_hidden:
+            body += self.hidden_counters.astype(np.int8).tobytes()
+        body += self.counters[:self.known].astype(np.int8).tobytes()
+        return HEADER.pack(MAGIC, VERSION, zlib.crc32(body)) + body
+
+    def restore(self, data, where="snapshot"):
+        """Take up the state of a `snapshot`; raises InputError for anything else, and then changes nothing."""
+        if len(data) < HEADER.size + SCALARS.size or data[:8] != MAGIC:
+            raise InputError(f"{where}: not a {FORMAT}, expected one that this chip or its reference wrote")
+        _, version, crc = HEADER.unpack_from(data)
+        body = memoryview(data)[HEADER.size:]
+        if version != VERSION:
+            raise InputError(f"{where}: version {version} of a {FORMAT}, expected {VERSION}")
+        if crc != zlib.crc32(body):
+            raise InputError(f"{where}: damaged {FORMAT}, its checksum does not fit")
+        configuration, known, frozen, used, *states = SCALARS.unpack_from(body)
+        if configuration != self._configuration():
+            raise InputError(f"{where}: {FORMAT} of another design, expected one of the same classifier and the same configuration")
+        head, at = self.head, SCALARS.size
+
+        def take(dtype, *shape):
+            nonlocal at
+            count = int(np.prod(shape))
+            found = np.frombuffer(body, dtype, count, at)
+            at += found.nbytes
+            return found.reshape(shape)
+
+        presented, left = take(np.uint8, self.config.max_classes), take(np.uint8, self.config.max_classes)
+        labels, latents = take("<u2", used), take(np.uint8, used, (head.latent + 7) // 8)
+        if self._learn_hidden:
+            self._hidden = take(np.int8, head.hidden, head.hidden_fan_in) + np.float32(0.5)
+        self._output[:] = 0.5
+        self._output[:known] = take(np.int8, known, head.fan_in) + np.float32(0.5)
+        self.known, self.frozen = known, bool(frozen)
+        self.presented, self.prototypes_left = presented.tolist(), left.tolist()
+        self.buffer.restore(labels, latents)
+        for lfsr, state in zip((self._noise, self._mask, self._pick), states):
+            lfsr.state = state
+        self._derive()

@@ -1,0 +1,112 @@
+"""Random bits: linear feedback shift registers of two taps, drawn in blocks and yet bit for bit those of the register.
+
+State r[0] .. r[n-1], bit i of an integer.  One step gives the bit r[0], moves every bit down by one and puts r[0] ^ r[k] at the top:
+
+    b[t + n] = b[t + k] ^ b[t]        (characteristic polynomial x^n + x^k + 1, primitive: period 2^n - 1)
+
+So the bits given from time t on begin with the state at time t, and w steps in one cycle cost w two-input XORs as long as w <= n - k.
+A word of w bits takes w steps; the first bit is its lowest.  Over GF(2) the recurrence also holds with n and k doubled, which is how
+`Lfsr` fills a block in few array operations.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+BLOCK_BITS = 2 ** 17
+WORDS = 256
+
+
+@dataclass(frozen=True)
+class Taps:
+    """x^width + x^tap + 1."""
+
+    width: int
+    tap: int
+
+    def start(self, seed, index):
+        """State at power-up of register `index`: never 0, spread over the register so that near seeds give unlike streams."""
+        mixed = (seed * 0x9E3779B97F4A7C15 + (index + 1) * 0xBF58476D1CE4E5B9) % 2 ** 64
+        mixed = (mixed ^ mixed >> 31) * 0x94D049BB133111EB % 2 ** 64
+        return 1 + (mixed ^ mixed >> 29) % (2 ** self.width - 1)
+
+
+NOISE, MASK, PICK = Taps(31, 13), Taps(63, 31), Taps(47, 21)
+"""One register each for the noise on the logits, the masks of thinning, and the picks of the buffer."""
+
+
+def block(taps, state, count):
+    """The next `count` bits from `state`, uint8 (count,)."""
+    n, lag = taps.width, taps.width - taps.tap
+    out = np.empty(max(count, n), np.uint8)
+    out[:n] = [state >> i & 1 for i in range(n)]
+    filled, scale = n, 1
+    while filled < len(out):
+        while 2 * scale * n <= filled:
+            scale *= 2
+        more = min(scale * lag, len(out) - filled)
+        a, b = filled - scale * lag, filled - scale * n
+        np.bitwise_xor(out[a:a + more], out[b:b + more], out=out[filled:filled + more])
+        filled += more
+    return out[:count]
+
+
+class Lfsr:
+    """A register that is read in blocks.  `state` is that of the register after all bits taken so far.
+
+    derive(bits) -> array: what a reader wants of each block, one element per bit position or per `unit` bits, see `window`.
+    """
+
+    def __init__(self, taps, state, derive=None, unit=1):
+        self.taps, self.derive, self.unit = taps, derive, unit
+        self.state = state
+
+    @property
+    def state(self):
+        at = self._at
+        return int.from_bytes(np.packbits(self._bits[at:at + self.taps.width], bitorder="little").tobytes(), "little")
+
+    @state.setter
+    def state(self, value):
+        self._fill(value, BLOCK_BITS)
+
+    def _fill(self, state, count):
+        self._bits = block(self.taps, state, count + self.taps.width)
+        self._derived = self.derive(self._bits) if self.derive else self._bits
+        self._at, self._end = 0, count
+        self._words, self._words_at, self._words_width = [], 0, 1
+
+    def _room(self, count):
+        if self._at + count > self._end:
+            self._fill(self.state, max(BLOCK_BITS, count))
+
+    def bits(self, count):
+        """The next `count` bits, uint8."""
+        self._room(count)
+        at, self._at = self._at, self._at + count
+        return self._bits[at:at + count]
+
+    def window(self, count):
+        """What `derive` made of the next `count` bits; count and all earlier draws must be multiples of `unit`."""
+        self._room(count)
+        at, self._at = self._at, self._at + count
+        return self._derived[at // self.unit:(at + count) // self.unit]
+
+    def words(self, width):
+        """(list, index): the words of `width` bits that come next, from `index` on; `skip` takes what was used of them."""
+        index, rest = divmod(self._at - self._words_at, width)
+        if rest or width != self._words_width or index >= len(self._words):
+            self._room(WORDS * width)
+            found = self._bits[self._at:self._at + WORDS * width].reshape(WORDS, width)
+            self._words = (found @ (1 << np.arange(width))).tolist()
+            self._words_at, self._words_width, index = self._at, width, 0
+        return self._words, index
+
+    def skip(self, count):
+        self._at += count
+
+    def word(self, width):
+        """The next `width` bits as an integer, the first one lowest."""
+        words, index = self.words(width)
+        self._at += width
+        return words[index]

@@ -1,0 +1,97 @@
+"""Which counters of the output layer move after a presentation, and how.
+
+A rule has two methods.  `rival(scores, label, noise)` gives the class whose row moves away from the input while the label's row moves
+towards it, or None where nothing is to be learned.  `step(counters, moves, limit)` moves counters in place.
+
+Counters are kept here as h + 1/2, a float32 that is exact: the integer h of B bits runs from -2^(B-1) to 2^(B-1) - 1, so h + 1/2 runs
+from -limit to limit with limit = 2^(B-1) - 1/2, and the weight sign(h) (sign(0) = +1) is the sign of h + 1/2, which is never 0.
+"""
+
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal, localcontext
+from functools import lru_cache
+
+import numpy as np
+
+TABLE_SIZE = 256
+
+
+@lru_cache
+def gumbel_table(temperature):
+    """Tuple of 256 integers: round(temperature * G_i), ties to even, G_i = -ln(-ln((i + 1/2) / 256)), the quantiles of the standard
+    Gumbel law.
+
+    Computed with 40 digits, so that it is the same on every machine.  temperature: integer, 1 / alpha.
+    """
+    with localcontext() as context:
+        context.prec = 40
+        return tuple(int((-(-((Decimal(2 * i + 1) / (2 * TABLE_SIZE)).ln())).ln() * temperature).to_integral_value(ROUND_HALF_EVEN))
+                     for i in range(TABLE_SIZE))
+
+
+def _plain(counters, moves, limit):
+    counters += moves
+    np.minimum(counters, limit, out=counters)
+    np.maximum(counters, -limit, out=counters)
+
+
+@dataclass(frozen=True)
+class Gumbel:
+    """Draw a class from softmax(scores / temperature) by adding Gumbel noise; learn where it is not the label.
+
+    The move is an unbiased one-sample estimate of the gradient p - onehot(label) of softmax cross-entropy: a row's expected move is
+    input * (onehot - p).
+    """
+
+    name = "gumbel"
+    noisy = True
+
+    def rival(self, scores, label, noise):
+        found = int((scores + noise).argmax())
+        return None if found == label else found
+
+    step = staticmethod(_plain)
+
+
+@dataclass(frozen=True)
+class Margin:
+    """Perceptron with a margin: learn where the label's score does not lead the best other one by at least `margin`."""
+
+    margin: int = 0
+    name = "margin"
+    noisy = False
+
+    def rival(self, scores, label, noise):
+        if len(scores) == 1:
+            return None
+        others = scores.copy()
+        others[label] = -np.inf
+        found = int(others.argmax())
+        return None if scores[label] - scores[found] >= self.margin else found
+
+    step = staticmethod(_plain)
+
+
+@dataclass(frozen=True)
+class Flip(Gumbel):
+    """Bop-like flips: the class is drawn as in `Gumbel`; a counter that changes sign goes to the far end of its new side.
+
+    So a weight flips when 2^(B-1) more moves spoke against it than for it, and its evidence then starts from nothing (Helwegen 2019:
+    flip where the averaged gradient exceeds a threshold; here the saturated end forgets instead of the average's decay).
+    """
+
+    name = "flip"
+
+    def step(self, counters, moves, limit):
+        before = np.signbit(counters)
+        _plain(counters, moves, limit)
+        crossed = np.signbit(counters) != before
+        counters[crossed] = np.copysign(limit, counters[crossed])
+
+
+def make(config):
+    """The rule a `LearnConfig` names."""
+    return {"gumbel": Gumbel, "flip": Flip}[config.rule]() if config.rule != "margin" else Margin(config.margin)
+
+
+RULES = ("gumbel", "margin", "flip")
