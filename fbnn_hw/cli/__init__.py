@@ -1,4 +1,4 @@
-"""The command `fbnn-hw`: one file per verb in this folder.
+"""The command `fbnn-hw`: one file per verb in this folder, `chip-cil` in chip_cil.py.
 
 A verb is a module with SUMMARY (one line), EXAMPLES (tuples of command and what it does), `arguments(parser)` and
 `run(args, out)`, where `out` is a `common.Output`.  `run` returns None or an exit code.  A verb's module is imported when it is
@@ -22,7 +22,8 @@ NOT_VERBS = ("common",)
 
 def verbs():
     """Names of the verbs, sorted: the files of this folder."""
-    return sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name not in NOT_VERBS and not m.name.startswith("_"))
+    names = [m.name for m in pkgutil.iter_modules(__path__)]
+    return sorted(name.replace("_", "-") for name in names if name not in NOT_VERBS and not name.startswith("_"))
 
 
 def load(verb):
@@ -30,7 +31,7 @@ def load(verb):
     if verb not in verbs():
         near = difflib.get_close_matches(verb, verbs(), 1)
         raise UsageError(f"{verb}: no such command, expected one of {', '.join(verbs())}" + (f"; did you mean {near[0]}?" if near else ""))
-    return importlib.import_module(f"{__name__}.{verb}")
+    return importlib.import_module(f"{__name__}.{verb.replace('-', '_')}")
 
 
 def overview():

@@ -1,0 +1,57 @@
+"""`fbnn-hw chip-cil` on a small scenario."""
+
+import json
+
+import pytest
+
+from fbnn_hw.nn import checkpoint
+from fbnn_hw.nn.models import vgg
+from tests import strategies
+
+TINY = ("chip-cil", "--scenario", "tiny-2+2x2", "--slots", 20, "--samples", 30, "--threads", 1)
+
+
+@pytest.fixture(scope="module")
+def extractor(tmp_path_factory):
+    from fbnn_hw.data import datasets
+
+    classes = datasets.load("tiny").classes[:2]
+    path = tmp_path_factory.mktemp("chip") / "fe.pt"
+    checkpoint.save(path, strategies.fill(vgg("tiny", classes, width=1 / 16, size=16, latent=64, hidden=16), 1))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize("flags", [(), ("--head", "skip", "--hidden-counter-bits", 4)])
+def test_whole_sequence(flags, extractor, answer, tmp_path):
+    out = tmp_path / "chip.json"
+    found = answer(*TINY, "--model", extractor, "--epochs", 2, "--seeds", 2, "--out", out, *flags)
+    assert json.loads(out.read_text()) == found
+    assert list(found["summary"]) == ["chip", "adam", "adam-equal-memory", "nearest-mean", "streaming-lda"]
+    for run in found["runs"]:
+        assert sorted(run["classes"]) == sorted(f"{c}" for c in run["classes"]) and len(run["classes"]) == 6
+        chip = run["learners"]["chip"]
+        assert chip["presentations"] == 6 * 30 * 5 - 4 and len(chip["tasks"]) == 3  # nothing to replay for the first sample
+        assert 0 <= chip["tasks"][-1]["final"]["a"] <= 1
+    assert found["ledger"]["total_bits"] == found["summary"]["chip"]["memory_bits"]
+    assert found["summary"]["adam-equal-memory"]["memory_bits"] <= max(
+        found["summary"]["chip"]["memory_bits"], found["summary"]["adam"]["memory_bits"] - 20 * 64)
+    again = answer(*TINY, "--model", extractor, "--against", "none", *flags)
+    chip = again["runs"][0]["learners"]["chip"]
+    assert chip["tasks"] == found["runs"][0]["learners"]["chip"]["tasks"]  # from the latents in the cache
+    assert len(list((tmp_path / "fbnn-hw" / "latents").iterdir())) == 12
+
+
+@pytest.mark.parametrize("flags, line", [
+    (("--against", "sgd"),
+     "--against sgd: no such learner, expected some of adam, adam-equal-memory, nearest-mean, streaming-lda, or none"),
+    (("--counter-bits", 9), "counter_bits: found 9, expected a whole number from 1 to 8"),
+    (("--scenario", "core50-10x5"),
+     "--scenario core50-10x5: its pre-training has other classes, expected one that starts with its own"),
+])
+def test_errors(flags, line, extractor, refused):
+    assert refused(*TINY, "--model", extractor, *flags) == (2, f"fbnn-hw chip-cil: {line}")
