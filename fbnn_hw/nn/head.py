@@ -11,6 +11,22 @@ import torch.nn.functional as F
 from ..ir.network import LATENT
 
 
+class _Weight(torch.autograd.Function):
+    """sign(proxy) (outputs, inputs), each `times` neighbours added up; the gradient passes where |proxy| <= 1, as in `binarize.weight`."""
+
+    @staticmethod
+    def forward(ctx, proxy, times):
+        ctx.save_for_backward(proxy)
+        ctx.times = times
+        binary = torch.where(proxy >= 0, 1.0, -1.0)
+        return sum((binary[:, copy::times] for copy in range(1, times)), binary[:, ::times])
+
+    @staticmethod
+    def backward(ctx, grad):
+        (proxy,) = ctx.saved_tensors
+        return grad.repeat_interleave(ctx.times, 1) * (proxy.abs() <= 1), None
+
+
 class _Sign(torch.autograd.Function):
     """sign(dot) of integers; the gradient that goes back is that of u = scale * dot, where |dot| <= reach."""
 
@@ -43,10 +59,10 @@ def logits(model, latent):
                 y = (x[:, o.start:o.stop] if o.kind == "slice" else x.unflatten(1, (o.groups, -1)).transpose(1, 2).flatten(1)), 1
             case "dense":
                 layer = model.layers[o.name]
-                weight = layer.weight.flatten(1)
-                if weight.shape[1] % times:  # a group ends between two copies
+                proxy = layer.proxy.flatten(1)
+                if proxy.shape[1] % times:  # a group ends between two copies
                     x, times = x.repeat_interleave(times, 1), 1
-                weight = sum((weight[:, copy::times] for copy in range(1, times)), weight[:, ::times])
+                weight = _Weight.apply(proxy, times)
                 parts = [F.linear(a, w) for a, w in zip(x.chunk(o.groups, 1), weight.chunk(o.groups, 0))]
                 dot = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
                 if not layer.logits:
