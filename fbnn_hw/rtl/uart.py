@@ -1,0 +1,104 @@
+"""UART: 8 bits, no parity, one stop bit, lowest bit first."""
+
+from amaranth import Cat, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.cdc import FFSynchronizer
+from amaranth.lib.wiring import In, Out
+
+from ..errors import UsageError
+
+TOLERANCE = 0.02
+"""Largest error of the speed; receiver and sender together may differ by half a bit in ten."""
+SMALLEST = 4
+"""Clocks of a bit."""
+
+
+def divider(clock_hz, baud):
+    """Clocks of a bit.  UsageError if that is below SMALLEST, or the speed misses `baud` by more than TOLERANCE."""
+    clocks = round(clock_hz / baud)
+    if clocks < SMALLEST:
+        raise UsageError(f"--baud {baud}: a clock of {clock_hz:g} Hz allows at most {int(clock_hz / SMALLEST)}")
+    if abs(clock_hz / clocks / baud - 1) > TOLERANCE:
+        raise UsageError(f"--baud {baud}: a clock of {clock_hz:g} Hz gives {clock_hz / clocks:.0f}, more than {TOLERANCE:.0%} off; "
+                         "take another speed")
+    return clocks
+
+
+class UartReceiver(wiring.Component):
+    """Bits on a line -> bytes.
+
+    clocks: of a bit.  line: as it comes from the pin.  strobe, byte: a byte has come; error: a byte without stop bit has
+    come, and nothing is taken until the line is idle.  bit_strobe, bit: each of its bits as it is sampled.
+    """
+
+    def __init__(self, clocks):
+        self.clocks = clocks
+        super().__init__({"line": In(1, init=1), "byte": Out(8), "strobe": Out(1), "error": Out(1), "bit": Out(1), "bit_strobe": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        line = Signal(init=1)
+        m.submodules.synchronizer = FFSynchronizer(self.line, line, init=1)
+        wait = Signal(range(self.clocks))
+        # A one walks down to the carry bit: eight shifts later the byte is whole.
+        shift, whole = Signal(8), Signal()
+        sample = Signal()
+        m.d.comb += [self.byte.eq(shift), self.bit.eq(line), sample.eq(wait == 0)]
+        m.d.sync += wait.eq(wait - 1)
+        with m.If(sample):
+            m.d.sync += wait.eq(self.clocks - 1)
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.sync += wait.eq((self.clocks - 1) // 2)
+                with m.If(~line):
+                    m.next = "START"
+            with m.State("START"):
+                m.d.sync += [shift.eq(1 << 7), whole.eq(0)]
+                with m.If(sample):
+                    m.next = "BITS"
+                    with m.If(line):
+                        m.next = "IDLE"
+            with m.State("BITS"):
+                with m.If(sample):
+                    with m.If(whole):
+                        m.d.comb += [self.strobe.eq(line), self.error.eq(~line)]
+                        m.next = "IDLE"
+                        with m.If(~line):
+                            m.next = "BREAK"
+                    with m.Else():
+                        m.d.comb += self.bit_strobe.eq(1)
+                        m.d.sync += Cat(whole, shift).eq(Cat(shift, line))
+            with m.State("BREAK"):
+                with m.If(line):
+                    m.next = "IDLE"
+        return m
+
+
+class UartTransmitter(wiring.Component):
+    """Bytes -> bits on a line.
+
+    clocks: of a bit.  bytes: taken when the one before has left.  bit_strobe, bit: each bit of a byte as it begins.
+    """
+
+    def __init__(self, clocks):
+        self.clocks = clocks
+        super().__init__({"bytes": In(stream.Signature(8)), "line": Out(1, init=1), "bit": Out(1), "bit_strobe": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        wait = Signal(range(self.clocks))
+        shift, count = Signal(8), Signal(range(10))
+        next_bit = Signal()
+        m.d.comb += [next_bit.eq(wait == 0), self.bytes.ready.eq(next_bit & (count == 0)), self.bit.eq(shift[0])]
+        with m.If(~next_bit):
+            m.d.sync += wait.eq(wait - 1)
+        with m.Elif(count == 0):
+            with m.If(self.bytes.valid):
+                m.d.sync += [shift.eq(self.bytes.payload), self.line.eq(0), count.eq(9), wait.eq(self.clocks - 1)]
+        with m.Else():
+            # The stop bit ends when the line may carry the next start bit.
+            m.d.sync += [wait.eq(self.clocks - 1), count.eq(count - 1), self.line.eq(shift[0]), shift.eq(Cat(shift[1:], 0))]
+            m.d.comb += self.bit_strobe.eq(count != 1)
+            with m.If(count == 1):
+                m.d.sync += self.line.eq(1)
+        return m

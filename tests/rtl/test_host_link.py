@@ -1,0 +1,189 @@
+"""The link in Verilator, behind the serial line of the virtual board, against its twin in sim/link_board.py."""
+
+import os
+import random
+import subprocess
+
+import pytest
+from amaranth.back import verilog
+from link_board import CLASSES, IMAGE, SIZE, WORDS, LinkBoard, Twin, answer
+
+from fbnn_hw import protocol
+from fbnn_hw.build import virtual
+from fbnn_hw.errors import UsageError
+from fbnn_hw.protocol import SYNC, Fault, Opcode, encode
+from fbnn_hw.rtl import uart
+from fbnn_hw.rtl.host_link import HostLink
+
+CLOCKS = 4
+FRAMES = int(os.environ.get("FBNN_FUZZ_FRAMES", 2_000))
+"""Random frames; the full run is FBNN_FUZZ_FRAMES=10000, docs/link.md."""
+LIMIT = 100_000
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Sends texts, lists of (byte, damaged[, cycles before it]); the board rests after each: [bytes that came back]."""
+    os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
+    folder = tmp_path_factory.mktemp("link")
+    (folder / "board.v").write_text(verilog.convert(LinkBoard(CLOCKS), name="board"))
+    program = virtual.verilate([folder / "board.v"], folder / "build")
+
+    def send(texts):
+        script = bytearray()
+        for text in texts:
+            for byte, damaged, *gap in text:
+                script += (gap[0] if gap else 0).to_bytes(2, "little") + bytes([byte, damaged])
+            script += bytes([0, 0, 0, 2])
+        (folder / "script").write_bytes(script)
+        done = subprocess.run([program, str(CLOCKS), "20000", folder / "script", str(LIMIT)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        lines = [bytes.fromhex(line) for line in done.stdout.split("\n")[:-1]]
+        assert len(lines) == len(texts) + 1 and lines[-1] == b""
+        return lines[:-1]
+
+    return send
+
+
+def plain(data):
+    return [(byte, False) for byte in data]
+
+
+def image(seed, first=None):
+    data = bytearray(random.Random(seed).randbytes(IMAGE))
+    data[0] = data[0] % 0xE0 if first is None else first
+    return bytes(data)
+
+
+def test_every_request(run):
+    images = [image(n) for n in range(4)]
+    requests = [encode(Opcode.IDENTIFY), *(encode(Opcode.CLASSIFY | n, images[n]) for n in range(4)), encode(Opcode.STATUS)]
+    found = run([plain(request) for request in requests])
+    twin = Twin()
+    assert found[0] == twin.reply(plain(encode(Opcode.IDENTIFY)))
+    assert found[1:5] == [encode(0x90 | n, answer(images[n], n)) for n in range(4)]
+    [(opcode, payload)] = protocol.Decoder().feed(found[5])
+    status = protocol.Status.unpack(payload)
+    assert opcode == 0x82 and (status.ready, status.wrong_flash, status.frames, status.errors) == (True, False, 4, 0)
+    # Two bytes of the check sum, 64 cycles of the toy, and some states.
+    assert 20 * CLOCKS <= status.cycles <= 20 * CLOCKS + 64 + 10
+
+
+@pytest.mark.parametrize("text, reason", [
+    (encode(Opcode.STATUS)[:-1] + b"\0", Fault.CRC),
+    (encode(Opcode.CLASSIFY, image(1))[:-1] + b"\0", Fault.CRC),
+    (encode(3), Fault.OPCODE), (encode(0x14, image(1)), Fault.OPCODE), (encode(0x81), Fault.OPCODE), (encode(0xFF), Fault.OPCODE),
+    (encode(Opcode.STATUS, b"x"), Fault.LENGTH), (encode(Opcode.CLASSIFY), Fault.LENGTH),
+    (encode(Opcode.CLASSIFY, bytes(256 + IMAGE)), Fault.LENGTH),
+    *((encode(Opcode.CLASSIFY, image(2))[:n], Fault.TIMEOUT) for n in (1, 2, 3, 4, 5, IMAGE + 3, IMAGE + 4, IMAGE + 5)),
+    (encode(Opcode.IDENTIFY)[:5], Fault.TIMEOUT),
+    (encode(Opcode.CLASSIFY, image(3, 0xEF)), Fault.BUSY), (encode(Opcode.CLASSIFY, image(3, 0xEE)), Fault.RESULT)])
+def test_faults_are_answered_and_forgotten(run, text, reason):
+    good = encode(Opcode.CLASSIFY | 3, image(9))
+    assert run([plain(text), plain(good), plain(encode(Opcode.IDENTIFY))])[:2] == [
+        encode(protocol.ERROR, bytes([reason])), encode(0x93, answer(image(9), 3))]
+
+
+def test_a_reply_that_cannot_be_ended_is_dropped(run):
+    good = encode(Opcode.CLASSIFY | 3, image(9))
+    found = run([plain(encode(Opcode.CLASSIFY | 1, image(3, 0xED))), plain(good)])
+    whole = encode(0x91, answer(image(3, 0xED), 1))
+    assert found[0] == whole[:6] and found[1] == encode(0x93, answer(image(9), 3))
+
+
+def test_damaged_bytes(run):
+    frame = encode(Opcode.CLASSIFY, image(4))
+    texts = [[(byte, n == at) for n, byte in enumerate(frame)] for at in range(len(frame))]
+    found = run(texts)
+    error = encode(protocol.ERROR, bytes([Fault.LINE]))
+    assert found == [b"", *[error] * (len(frame) - 1)]  # without its first byte it is no frame
+
+
+def test_a_pause_ends_a_frame(run):
+    frame = encode(Opcode.CLASSIFY, image(4))
+    for gap, reply in ((400, encode(0x90, answer(image(4), 0))), (700, encode(protocol.ERROR, bytes([Fault.TIMEOUT])))):
+        text = plain(frame)
+        text[8] = (*text[8], gap)
+        [found, after] = run([text, plain(encode(Opcode.IDENTIFY))])
+        assert found[:len(reply)] == reply and after[:4] == b"\xfb\x81\x0f\0"
+
+
+def random_text(source):
+    """One frame, or something like one."""
+    kind = source.random()
+    opcode = source.choice(protocol.REQUESTS)
+    payload = bytearray(source.randbytes(IMAGE) if opcode & 0x10 else b"")
+    if payload:
+        payload[0] = source.choice([source.randrange(0xE0)] * 20 + [0xEE, 0xEF])
+    frame = bytearray(encode(opcode, payload))
+    if kind < 0.3:
+        pass
+    elif kind < 0.45:
+        frame = bytearray(source.randbytes(source.randrange(1, 40)))
+    elif kind < 0.55:
+        frame = frame[:source.randrange(len(frame))]
+    elif kind < 0.7:
+        for _ in range(source.randrange(1, 4)):
+            frame[source.randrange(len(frame))] ^= 1 << source.randrange(8)
+    elif kind < 0.8:
+        frame = bytearray(encode(source.randrange(256), source.randbytes(source.randrange(30))))
+    elif kind < 0.9:
+        frame = bytearray(b for b in source.randbytes(source.randrange(9)) if b != SYNC) + frame
+    else:
+        frame += source.randbytes(source.randrange(1, 30))
+    damage = source.random() < 0.1
+    return [(byte, damage and source.random() < 0.1, source.choice((0, 0, 0, 1, 7, 100))) for byte in frame]
+
+
+def test_fuzz(run):
+    """Random frames: every answer is the twin's, nothing hangs, and after whatever came a good frame is answered."""
+    source, twin = random.Random(2026), Twin()
+    texts, expected = [], []
+    for _ in range(FRAMES):
+        text = random_text(source)
+        reply = twin.reply([item[:2] for item in text])
+        texts.append(text)
+        expected.append(reply)
+    good = image(7)
+    found = run([t for text in texts for t in (text, plain(encode(Opcode.CLASSIFY | 1, good)))])
+    loose = 0
+    for number, (text, reply) in enumerate(zip(texts, expected)):
+        assert found[2 * number + 1] == encode(0x91, answer(good, 1)), f"after frame {number}: {text}"
+        if reply is None:
+            loose += 1
+        else:
+            assert found[2 * number] == reply, f"frame {number}: {text}"
+    assert loose < FRAMES * 0.3
+
+
+def test_counters(run):
+    source, twin = random.Random(5), Twin()
+    texts = [random_text(source) for _ in range(300)]
+    texts = [text for text in texts if twin.reply([item[:2] for item in text]) is not None]
+    twin = Twin()
+    for text in texts:
+        twin.reply([item[:2] for item in text])
+    status = protocol.Status.unpack(run([*texts, plain(encode(Opcode.STATUS))])[-1][4:-2])
+    assert (status.frames, status.errors) == (twin.frames, twin.errors) and twin.frames > 30 and twin.errors > 100
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"score_bits": 17},
+     "host link: score_bits 17, lanes 16, mark b'abcd', model None: expected at most 16, a multiple of 8, and 4 bytes each"),
+    ({"size": 148}, "host link: image of 148 pixels a side, expected at most 147, so that a frame holds it"),
+    ({"result_bits": 8}, "host link: result_bits 8, expected from timeout_bits, 21, to 24")])
+def test_refusals(change, message):
+    with pytest.raises(UsageError) as error:
+        HostLink(**{"classes": CLASSES, "size": SIZE, "lanes": 16, "latent_words": WORDS, "score_bits": 14, "mark": b"abcd",
+                    "clocks": 4} | change)
+    assert str(error.value) == message
+
+
+def test_divider():
+    assert uart.divider(12e6, 1_000_000) == 12 and uart.divider(48e6, 115200) == 417
+    for arguments, message in (((12e6, 4_000_000), "--baud 4000000: a clock of 1.2e+07 Hz allows at most 3000000"),
+                               ((12e6, 2_800_000), "--baud 2800000: a clock of 1.2e+07 Hz gives 3000000, "
+                                "more than 2% off; take another speed")):
+        with pytest.raises(UsageError) as error:
+            uart.divider(*arguments)
+        assert str(error.value) == message
