@@ -23,6 +23,12 @@ SCALARS = struct.Struct("<IHBIQQQ")  # configuration, classes known, frozen, slo
 FORMAT = "snapshot of a learner"
 
 
+def _range(width, count):
+    """(low, high) of h + 1/2 for a counter h of `width` bits, as arrays."""
+    high = np.full(count, 2.0 ** (width - 1) - 0.5, np.float32)
+    return -high, high
+
+
 class Learner:
     """head: `Head`.  config: `LearnConfig`.
 
@@ -47,8 +53,8 @@ class Learner:
         if len(output) > config.max_classes:
             raise UsageError(f"max_classes: found {config.max_classes}, expected at least {len(output)}, the shipped classes")
         self._shipped = output, hidden
-        self._limit = 2.0 ** (config.counter_bits - 1) - 0.5
-        self._hidden_limit = 2.0 ** (max(1, config.hidden_counter_bits) - 1) - 0.5
+        self._range = _range(config.counter_bits, head.fan_in)
+        self._hidden_range = _range(max(1, config.hidden_counter_bits), head.hidden_fan_in)
         self._learn_hidden = bool(head.hidden and config.hidden_counter_bits)
         table = np.array(gumbel_table(config.temperature), np.float32)
         self._noise = Lfsr(NOISE, 1, lambda found: table[np.packbits(found[:len(found) // 8 * 8], bitorder="little")], 8)
@@ -83,8 +89,8 @@ class Learner:
         output, hidden = self._shipped
         self.known, self.frozen = len(output), False
         self._output = np.full((config.max_classes, head.fan_in), 0.5, np.float32)
-        self._output[:self.known] = self._confident(output, self._limit)
-        self._hidden = self._confident(hidden, self._hidden_limit)
+        self._output[:self.known] = self._confident(output, config.counter_bits)
+        self._hidden = self._confident(hidden, max(1, config.hidden_counter_bits))
         self.buffer.clear()
         self.presented = [0] * config.max_classes
         self.prototypes_left = [0] * config.max_classes
@@ -93,8 +99,8 @@ class Learner:
         self.presentations = self.updates = self.flips = 0
         self._derive()
 
-    def _confident(self, found, limit):
-        return bits.from_bits(found, np.float32) * min(self.config.confidence + 0.5, limit)
+    def _confident(self, found, width):
+        return bits.from_bits(found, np.float32) * np.float32(min(self.config.confidence, 2 ** (width - 1) - 1) + 0.5)
 
     def _derive(self):
         self._weights = np.copysign(ONE, self._output)
@@ -223,7 +229,7 @@ class Learner:
             self.presented = presented = [n >> 1 for n in presented]
         if self.prototypes_left[label]:
             self.prototypes_left[label] -= 1
-            self._move(self._output[label], self._weights[label], values, self._limit)
+            self._move(self._output[label], self._weights[label], values)
             return
         rival = rule.rival(scores, label, noise)
         if rival is None:
@@ -235,10 +241,10 @@ class Learner:
         self.updates += 1
         if self._learn_hidden:
             self._update_hidden(x, label, rival)
-        m, limit, step = self.config.thinning, self._limit, self._step
+        m, step = self.config.thinning, self._step
         for row, sign in ((label, ONE), (rival, MINUS_ONE)):
             np.multiply(values, self._thinned(len(values), m, sign), out=step)
-            self._move(self._output[row], self._weights[row], step, limit)
+            self._move(self._output[row], self._weights[row], step)
 
     def _forward(self, x):
         """Input of the output layer, float32 +-1 (fan_in,)."""
@@ -271,7 +277,7 @@ class Learner:
             steps *= moves.reshape(len(active), -1)
         counters = self._hidden[active]
         before = np.signbit(counters) if self.count_flips else None
-        self.rule.step(counters, steps, self._hidden_limit)
+        self.rule.step(counters, steps, *self._hidden_range)
         self._hidden[active] = counters
         self._hidden_weights[active] = np.copysign(ONE, counters)
         if self.count_flips:
@@ -287,9 +293,9 @@ class Learner:
             kept = kept & drawn[j::m]
         return kept.astype(np.float32) if sign > 0 else np.negative(kept, dtype=np.float32)
 
-    def _move(self, counters, weights, moves, limit):
+    def _move(self, counters, weights, moves):
         before = weights.copy() if self.count_flips else None
-        self.rule.step(counters, moves, limit)
+        self.rule.step(counters, moves, *self._range)
         np.copysign(ONE, counters, out=weights)
         if self.count_flips:
             self.flips += int((weights != before).sum())

@@ -1,10 +1,11 @@
 """Which counters of the output layer move after a presentation, and how.
 
 A rule has two methods.  `rival(scores, label, noise)` gives the class whose row moves away from the input while the label's row moves
-towards it, or None where nothing is to be learned.  `step(counters, moves, limit)` moves counters in place.
+towards it, or None where nothing is to be learned.  `step(counters, moves, low, high)` moves counters (..., n) in place; low and high
+are arrays (n,), for numpy is slower with numbers.
 
 Counters are kept here as h + 1/2, a float32 that is exact: the integer h of B bits runs from -2^(B-1) to 2^(B-1) - 1, so h + 1/2 runs
-from -limit to limit with limit = 2^(B-1) - 1/2, and the weight sign(h) (sign(0) = +1) is the sign of h + 1/2, which is never 0.
+from low = -high to high = 2^(B-1) - 1/2, and the weight sign(h) (sign(0) = +1) is the sign of h + 1/2, which is never 0.
 """
 
 from dataclasses import dataclass
@@ -29,10 +30,10 @@ def gumbel_table(temperature):
                      for i in range(TABLE_SIZE))
 
 
-def _plain(counters, moves, limit):
+def _plain(counters, moves, low, high):
     counters += moves
-    np.minimum(counters, limit, out=counters)
-    np.maximum(counters, -limit, out=counters)
+    np.minimum(counters, high, out=counters)
+    np.maximum(counters, low, out=counters)
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,11 @@ class Flip(Gumbel):
 
     name = "flip"
 
-    def step(self, counters, moves, limit):
+    def step(self, counters, moves, low, high):
         before = np.signbit(counters)
-        _plain(counters, moves, limit)
+        _plain(counters, moves, low, high)
         crossed = np.signbit(counters) != before
-        counters[crossed] = np.copysign(limit, counters[crossed])
+        counters[crossed] = np.copysign(high[0], counters[crossed])
 
 
 def make(config):
