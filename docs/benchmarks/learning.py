@@ -1,0 +1,71 @@
+"""The tables of docs/on-chip-learning.md: runs of `fbnn-hw chip-cil`, kept as JSON, then printed.
+
+    python docs/benchmarks/learning.py MODEL.pt FOLDER [--data-dir DIR]      runs what FOLDER lacks, prints the tables
+    python docs/benchmarks/learning.py - FOLDER                             prints the tables alone
+
+One thread.  MODEL.pt: an extractor trained on airplane, automobile, bird and cat of CIFAR-10.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from fbnn_hw.cli import main
+
+FEW = "--samples 1000 --seeds 2 --against none"
+THINNED = {7: 1, 6: 2, 5: 3, 4: 4, 3: 5, 2: 6}
+TABLES = {
+    "Against the others": {"": "--samples 1000 --seeds 5"},
+    "Rehearsal": {"5000 replays after each task": f"{FEW} --rehearse 5000"},
+    "Rules": {"gumbel": FEW, "margin 0": f"{FEW} --rule margin", "margin 64": f"{FEW} --rule margin --margin 64",
+              "flip, 6 bits": f"{FEW} --rule flip --counter-bits 6", "flip, 5 bits": f"{FEW} --rule flip --counter-bits 5"},
+    "Buffer": {f"{n} exemplars": f"--samples 1000 --seeds 2 --against adam --slots {n}" for n in (100, 300, 3000)},
+    "Counter bits": {f"{b} bits, m = {m}": f"{FEW} --counter-bits {b} --thinning {m}" for b, m in THINNED.items()},
+    "Choice of the replay": {"class": f"{FEW} --pick class", "class, weighted": f"{FEW} --pick class --weighted",
+                             "slot": f"{FEW} --pick slot"},
+    "Replays for each sample": {f"r = {r}": f"{FEW} --replays {r}" for r in (0, 1, 2, 9)},
+    "Heads": {"dense2": f"{FEW} --head dense2 --temperature 181", "skip, hidden frozen": f"{FEW} --head skip --temperature 192",
+              "skip, hidden 4 bits": f"{FEW} --head skip --temperature 192 --hidden-counter-bits 4 --hidden-thinning 5"},
+    "Temperature": {f"{t}": f"{FEW} --temperature {t}" for t in (32, 64, 256)},
+    "Start of a class": {f"prototype {p}": f"{FEW} --prototype {p}" for p in (1, 16, 64)},
+    "Rate of Adam": {f"lr {lr}": f"--samples 1000 --seeds 2 --against adam --lr {lr}" for lr in ("3e-4", "3e-3")},
+}
+
+def path(folder, title, name):
+    return folder / ("".join(c if c.isalnum() else "-" for c in f"{title} {name}".strip()) + ".json")
+
+
+def cell(pair, scale=100, digits=1):
+    return f"{pair[0] * scale:.{digits}f}" + ("" if pair[1] is None else f" +- {pair[1] * scale:.{digits}f}")
+
+
+def rows(found, name):
+    for learner, s in found["summary"].items():
+        line = [f"{name} {learner}".strip(), cell(s["a_final"]), cell(s["d_final"], 1, 2), f"{s['memory_bits'] / 1e6:.2f}"]
+        chip = [r["learners"]["chip"] for r in found["runs"]]
+        mean = [sum(c[key] for c in chip) / len(chip) for key in ("updates_per_sample", "flips_per_sample")]
+        yield line + ([f"{m:.1f}" for m in mean] if learner == "chip" else ["", ""])
+
+
+def run():
+    model, folder, *options = sys.argv[1:]
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for title, lines in TABLES.items():
+        for name, flags in lines.items():
+            out = path(folder, title, name)
+            if model != "-" and not out.exists():
+                command = ["chip-cil", "--scenario", "cifar10-4+3x2", "--model", model, "--threads", "1", "--out", str(out)]
+                if main([*command, *flags.split(), *options]):
+                    sys.exit(1)
+    for title, lines in TABLES.items():
+        print(f"\n### {title}\n\n| | a_final % | d_final | memory Mb | updates a sample | flips a sample |\n|---|---|---|---|---|---|")
+        for name in lines:
+            out = path(folder, title, name)
+            if out.exists():
+                for row in rows(json.loads(out.read_text()), name):
+                    print(f"| {' | '.join(row)} |")
+
+
+if __name__ == "__main__":
+    run()
