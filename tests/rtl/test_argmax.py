@@ -8,7 +8,7 @@ from fbnn_hw.rtl.argmax import Argmax
 @pytest.mark.parametrize("idle", [0, 0.5])
 @pytest.mark.parametrize("width, classes", [(1, 2), (4, 1), (8, 2), (13, 10), (13, 37), (20, 100), (3, 128)])
 def test_best(pysim, width, classes, idle):
-    pysim(Argmax(width, classes), checks.argmax, width, classes, idle=idle)
+    pysim(Argmax(width, classes), checks.argmax, width, classes, sequences=max(4, 200 // classes), idle=idle)
 
 
 def test_refuses():

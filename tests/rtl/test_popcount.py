@@ -10,7 +10,7 @@ from fbnn_hw.rtl.popcount import XnorPopcount
 @pytest.mark.parametrize("registers", [0, 1, 2])
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 17, 18, 31, 36, 64])
 def test_counts(pysim, width, registers):
-    pysim(XnorPopcount(width, registers), checks.popcount, width, registers, words=30)
+    pysim(XnorPopcount(width, registers), checks.popcount, width, registers, words=10)
 
 
 @pytest.mark.parametrize("registers", [0, 1, 2])
@@ -20,7 +20,7 @@ def test_counts_by_plain_sums(pysim, width, registers):
 
 
 def test_wide(pysim):
-    pysim(XnorPopcount(288, 2), checks.popcount, 288, 2, words=30)
+    pysim(XnorPopcount(144, 2), checks.popcount, 144, 2, words=10)
 
 
 def test_is_the_sum_for_all_inputs(tmp_path):

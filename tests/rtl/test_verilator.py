@@ -1,11 +1,11 @@
-"""The leaf components in Verilator: one build, one run, and a test for each component."""
+"""The components in Verilator: one build, one run, and a test for each component."""
 
 from pathlib import Path
 
 import pytest
 from amaranth.back import verilog
 from bundle import Bundle
-from leaves import LEAVES
+from components import COMPONENTS
 
 from fbnn_hw.build import simulator
 
@@ -16,20 +16,20 @@ MODELS = [BENCH / "SB_SPRAM256KA.v", BENCH.parents[1] / "rtl" / "memories.v"]
 
 @pytest.fixture(scope="module")
 def sim(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("leaves")
-    source = folder / "leaves.v"
-    source.write_text(verilog.convert(Bundle({name: leaf[0] for name, leaf in LEAVES.items()}), name="leaves"))
-    return simulator.build([source, *MODELS], "leaves", folder / "build")
+    folder = tmp_path_factory.mktemp("components")
+    source = folder / "components.v"
+    source.write_text(verilog.convert(Bundle({name: entry[0] for name, entry in COMPONENTS.items()}), name="components"))
+    return simulator.build([source, *MODELS], "components", folder / "build")
 
 
 @pytest.fixture(scope="module")
 def results(sim):
-    return {test.name: test for test in sim.run("test_leaves", search=[SIM]).tests}
+    return {test.name: test for test in sim.run("test_components", search=[SIM]).tests}
 
 
-@pytest.mark.parametrize("name, leaf", [(f"leaf/number={number}", leaf) for number, leaf in enumerate(LEAVES)])
-def test_leaf(results, name, leaf):
-    assert results[name].passed, f"{leaf}: {results[name].message}"
+@pytest.mark.parametrize("name, component", [(f"component/number={number}", component) for number, component in enumerate(COMPONENTS)])
+def test_component(results, name, component):
+    assert results[name].passed, f"{component}: {results[name].message}"
 
 
 def test_speed(results):
@@ -38,11 +38,11 @@ def test_speed(results):
 
 def test_random_power_up(sim):
     """Contents unknown after power-up and data unknown after a write: words that were written are read back all the same."""
-    number = list(LEAVES).index("memory_16384x16")
-    results = sim.run("test_leaves", f"leaf/number={number}", search=[SIM], arguments=["+spram-random"])
+    number = list(COMPONENTS).index("memory_16384x16")
+    results = sim.run("test_components", f"component/number={number}", search=[SIM], arguments=["+spram-random"])
     assert not results.failed
 
 
 def test_build_is_kept(sim):
-    source = sim.build_dir.parent / "leaves.v"
-    assert simulator.build([source, *MODELS], "leaves", sim.build_dir).build_seconds == 0
+    source = sim.build_dir.parent / "components.v"
+    assert simulator.build([source, *MODELS], "components", sim.build_dir).build_seconds == 0

@@ -1,0 +1,108 @@
+"""The engine's parts, for both simulators: name -> (component, check of engine_checks.py, its arguments, its options in each run)."""
+
+import engine_checks as checks
+
+from fbnn_hw.compile.config import AcceleratorConfig, Step, Transfer
+from fbnn_hw.rtl.array import MacArray
+from fbnn_hw.rtl.drain import Drain
+from fbnn_hw.rtl.loader import Loader
+from fbnn_hw.rtl.mover import WeightMover
+from fbnn_hw.rtl.sequencer import Sequencer
+from fbnn_hw.rtl.window import WindowAddress, WindowAlign
+
+
+def step(kind="conv", **changes):
+    """A step of one block, one read and one tile, but for `changes`."""
+    values = {"layer": kind, "source": 0, "step": 1, "advance": 1, "row": 1, "words": 1, "repeat": 1, "taps": 1, "rows": 1, "columns": 1,
+              "target": 0, "target_advance": 0, "target_row": 0, "tiles": 1, "slot": 0, "valid": 4, "init": -1, "tile_words": 1}
+    return Step(kind, **{**values, **changes})
+
+
+def config(pixels=4, lanes=8, outputs=4, program=(), **changes):
+    values = {"encoder": "tycc", "levels": 2, "size": 4, "encoder_bits": 4, "classes": 10, "accumulator_bits": 8, "feature_words": 64,
+              "technology": "generic", "weights": "memory", "weight_words": 16}
+    return AcceleratorConfig(pixels, lanes, outputs, program=tuple(program) or (step(),), **{**values, **changes})
+
+
+def conv(columns, rows, channels, outputs, lanes, target, slot=0, pool=False, **changes):
+    """A step that writes `channels` channels of a map of rows x columns blocks, from lane slot * outputs of its first word on."""
+    tiles = -(-channels // outputs)
+    words = -(-(slot * outputs + channels) // lanes)
+    across = -(-columns // 2) if pool else columns
+    return step(layer="pooled" if pool else "conv", columns=columns, rows=rows, tiles=tiles, valid=channels - (tiles - 1) * outputs,
+                slot=slot, target=target, target_advance=words, target_row=words * across, pool=pool, **changes)
+
+
+def vector(channels, outputs, target, **changes):
+    tiles = -(-channels // outputs)
+    return step(layer="dense", vector=True, tiles=tiles, valid=channels - (tiles - 1) * outputs, target=target, **changes)
+
+
+def drains(pixels, lanes, outputs):
+    """Maps that fill words, end in a word's middle, begin there, are pooled, are vectors, are pooled globally."""
+    c, l, o = pixels // 2, lanes, outputs
+    return config(pixels, lanes, outputs, feature_words=60, program=[
+        conv(2, 2, 2 * l, o, l, 3), conv(3, 2, l + 1, o, l, 5), conv(2, 4, 3, o, l, 1), conv(2, 1, l - o, o, l, 7, slot=1),
+        conv(4, 4, l + o + 1, o, l, 2, pool=True), conv(2, 3, 2 * o - 1, o, l, 9, pool=True), conv(1, 2, o, o, l, 9, pool=True),
+        *([conv(1, 1, l, o, l, 11, pool=True)] if c == 2 else []),
+        vector(2 * l + 1, o, 20), vector(o, o, 21, slot=l // o - 1), vector(l, o, 30, slot=l // o - 1),
+        step("lgap", target=40, tiles=3, target_row=5, gap=True, depthwise=True), step("lgap", target=50, tiles=3, gap=True),
+        step("lgap", target=53, tiles=2, depthwise=True)])
+
+
+def moves(transfers, tiles, depth, base=0, pixels=4, lanes=4, outputs=8):
+    """transfers: (words, share of 16); tiles: (tiles, words of a tile)."""
+    resident = sum(words * share // 16 for words, share in transfers) * outputs // pixels
+    return config(pixels, lanes, outputs, [step(tiles=count, tile_words=words) for count, words in tiles], weights="stream",
+                  weight_words=depth, transfers=tuple(Transfer(*t) for t in transfers), resident_base=base, resident_rows=resident)
+
+
+MOVES = {
+    "mixed": moves([(9, 5), (3, 0), (4, 16), (7, 1), (1, 15)], [(3, 3), (1, 1), (1, 0), (2, 7)], 8, base=5),
+    "stream": moves([(13, 0)], [(2, 6), (1, 1)], 8),
+    "resident": moves([(5, 16), (6, 16)], [(1, 8), (3, 1)], 8, base=64 - 22),
+    "rows": moves([(10, 7), (4, 9)], [(2, 5), (1, 4)], 8, outputs=16),
+    "single": moves([(11, 9)], [(11, 1)], 4, base=1, pixels=8, outputs=8),
+}
+
+PROGRAM = [
+    step(columns=3, rows=2, words=2, taps=9, advance=2, row=6, source=3, tiles=2, tile_words=18, init=-9),
+    step(columns=2, rows=2, words=1, taps=9, repeat=2, pool=True, advance=1, row=2, source=60, tile_words=18, target=9, target_advance=2,
+         target_row=4, slot=1, valid=3, init=-128),
+    step("lgap", source=8, step=3, words=3, columns=8, tiles=2, tile_words=2, gap=True, depthwise=True, target=7, target_row=2, advance=0,
+         row=0),
+    step("lgap", source=8, words=2, columns=8, tile_words=0, gap=True, advance=0, row=0),
+    step("lgap", source=8, words=1, columns=8, tile_words=1, depthwise=True, advance=0, row=0),
+    step(vector=True, words=3, repeat=2, source=30, tiles=3, valid=1, tile_words=6),
+    step(vector=True, logits=True, words=2, source=33, tiles=2, valid=2, tile_words=2)]
+BIASED = [
+    step(columns=2, rows=1, words=1, taps=9, bias=True, tiles=2, tile_words=10),
+    step(vector=True, tiles=3, words=1, bias=True, tile_words=2),
+    step(vector=True, logits=True, words=2, tiles=1, valid=3, bias=True, tile_words=3), step(words=2, tile_words=2)]
+PROGRAMS = {
+    "memory": config(program=[*PROGRAM[1:3], *PROGRAM[5:]], weight_words=128),
+    "stream": config(program=PROGRAM, outputs=8, weights="stream", weight_words=32),
+    "biased": config(program=BIASED, weights="stream", weight_words=16),
+    "one": config(program=[step()]),
+}
+
+MOVER_RUNS = [{}, {"idle": 0.5, "blocked": 0.5}, {"blocked": 0.8, "wait": 0.5}, {"idle": 0.8, "wait": 0.3}]
+
+ENGINE = {}
+for _pixels, _lanes, _outputs, _bits in ((4, 4, 4, 8), (2, 3, 1, 6)):
+    ENGINE[f"array_{_pixels}x{_lanes}x{_outputs}"] = (
+        MacArray(_pixels, _lanes, _outputs, _bits), checks.array, (_pixels, _lanes, _outputs, _bits), [{}, {"idle": 0.4}])
+for _pixels in (4, 8, 16):
+    _config = config(_pixels, 4)
+    ENGINE[f"window_address_{_pixels}"] = WindowAddress(_config), checks.window_address, (_config,), [{}]
+    ENGINE[f"window_align_{_pixels}"] = WindowAlign(_config), checks.window_align, (_config,), [{}]
+for _shape in ((4, 8, 4), (8, 16, 4), (4, 4, 4)):
+    _config = drains(*_shape)
+    ENGINE["drain_{}x{}x{}".format(*_shape)] = Drain(_config), checks.drain, (_config,), [{}, {"idle": 0.4}]
+for _pixels, _lanes, _encoder, _levels, _size in ((4, 4, "tycc", 2, 4), (8, 16, "trgb", 3, 8)):
+    _config = config(_pixels, _lanes, encoder=_encoder, levels=_levels, size=_size)
+    ENGINE[f"loader_{_pixels}x{_lanes}"] = Loader(_config), checks.loader, (_config,), [{}, {"idle": 0.4, "wait": 0.4}]
+for _name, _config in MOVES.items():
+    ENGINE[f"mover_{_name}"] = WeightMover(_config), checks.mover, (_config,), MOVER_RUNS if _name == "mixed" else MOVER_RUNS[:2]
+for _name, _config in PROGRAMS.items():
+    ENGINE[f"sequencer_{_name}"] = Sequencer(_config), checks.sequencer, (_config,), [{}, {"hold": 0.3, "wait": 0.6}]
