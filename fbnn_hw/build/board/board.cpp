@@ -1,0 +1,185 @@
+// Runs the module `board` (clk, rst, rx, tx, ready, active, errors) behind a serial line.
+//
+//   board CLOCKS PERIOD_PS                a pseudo-terminal: prints its name, serves it until standard input is closed
+//   board CLOCKS PERIOD_PS SCRIPT LIMIT   the bytes of a file instead
+//
+// CLOCKS: cycles of a bit.  A script is records of 4 bytes: cycles before the byte (2, low first), the byte, flags (1: without stop
+// bit; 2: nothing is sent, the board must come to rest).  For each rest, a line of the bytes that the board sent.  Exit 3 if
+// it does not rest within LIMIT cycles, 4 if the flash was used wrongly.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <fcntl.h>
+#include <memory>
+#include <poll.h>
+#include <stdlib.h>
+#include <string>
+#include <termios.h>
+#include <unistd.h>
+#include <vector>
+
+#include "Vtop.h"
+#include "verilated.h"
+
+struct Item { unsigned gap; uint8_t byte; uint8_t flags; };
+
+struct Board {
+    VerilatedContext context;
+    std::unique_ptr<Vtop> top;
+    unsigned clocks;
+    uint64_t half_ps;
+    std::deque<Item> input;
+    std::vector<uint8_t> output;
+    uint64_t cycle = 0, quiet_since = 0;
+    // To the board: level sequence of the byte on the line, 11 bits with what follows a missing stop bit.
+    int bits_left = 0, bit_time = 0;
+    unsigned frame = 0, gap = 0;
+    bool waiting_gap = false;
+    // From the board.
+    int rx_bit = -1, rx_time = 0;
+    unsigned rx_byte = 0;
+
+    Board(unsigned clocks, uint64_t period_ps, int argc, char **argv) : clocks(clocks), half_ps(period_ps / 2) {
+        context.commandArgs(argc, argv);
+        top.reset(new Vtop(&context));
+        top->rx = 1;
+        top->rst = 1;
+        for (int i = 0; i < 4; i++) clock();
+        top->rst = 0;
+    }
+
+    void clock() {
+        top->clk = 0;
+        top->eval();
+        context.timeInc(half_ps);
+        top->clk = 1;
+        top->eval();
+        context.timeInc(half_ps);
+        cycle++;
+    }
+
+    void step() {
+        if (bits_left) {
+            top->rx = frame & 1;
+            if (++bit_time == int(clocks)) {
+                bit_time = 0;
+                frame = frame >> 1 | 1u << 31;
+                bits_left--;
+            }
+        } else if (waiting_gap && gap) {
+            gap--;
+        } else if (!input.empty() && !(input.front().flags & 2)) {
+            if (!waiting_gap && input.front().gap) {
+                gap = input.front().gap;
+                waiting_gap = true;
+            } else {
+                waiting_gap = false;
+                bool bad = input.front().flags & 1;
+                frame = unsigned(input.front().byte) << 1 | (bad ? 0 : 1u << 9) | ~0u << 10;
+                bits_left = bad ? 12 : 10;
+                input.pop_front();
+            }
+        } else {
+            top->rx = 1;
+        }
+        clock();
+        if (rx_bit < 0) {
+            if (!top->tx) {
+                rx_bit = 0;
+                rx_time = clocks + clocks / 2;
+                rx_byte = 0;
+            }
+        } else if (--rx_time == 0) {
+            rx_time = clocks;
+            if (rx_bit == 8) {
+                if (!top->tx) fprintf(stderr, "board: sent a byte without stop bit\n");
+                output.push_back(rx_byte);
+                rx_bit = -1;
+            } else {
+                rx_byte |= unsigned(top->tx) << rx_bit++;
+            }
+        }
+        if (top->active || rx_bit >= 0 || bits_left || waiting_gap || (!input.empty() && !(input.front().flags & 2))) quiet_since = cycle;
+    }
+
+    bool rests() const { return cycle - quiet_since > 12 * clocks; }
+};
+
+static int run_script(Board &board, const char *path, uint64_t limit) {
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        perror(path);
+        return 2;
+    }
+    uint8_t r[4];
+    while (fread(r, 1, 4, file) == 4) board.input.push_back({unsigned(r[0] | r[1] << 8), r[2], r[3]});
+    fclose(file);
+    board.input.push_back({0, 0, 2});
+    while (!board.input.empty()) {
+        uint64_t start = board.cycle;
+        board.quiet_since = board.cycle;
+        while (!board.rests()) {
+            board.step();
+            if (board.input.front().flags & 2) {
+                if (board.cycle - start > limit) {
+                    fprintf(stderr, "board: does not come to rest\n");
+                    return 3;
+                }
+            } else {
+                start = board.cycle;
+            }
+        }
+        board.input.pop_front();
+        for (uint8_t byte : board.output) printf("%02x", byte);
+        printf("\n");
+        board.output.clear();
+    }
+    fprintf(stderr, "cycles %llu\n", (unsigned long long)board.cycle);
+    return board.top->errors ? 4 : 0;
+}
+
+static int serve(Board &board) {
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (master < 0 || grantpt(master) || unlockpt(master)) {
+        perror("pseudo-terminal");
+        return 2;
+    }
+    std::string name = ptsname(master);
+    int slave = open(name.c_str(), O_RDWR | O_NOCTTY);  // kept open, so that clients may come and go
+    termios settings;
+    tcgetattr(slave, &settings);
+    cfmakeraw(&settings);
+    tcsetattr(slave, TCSANOW, &settings);
+    fcntl(master, F_SETFL, O_NONBLOCK);
+    printf("%s\n", name.c_str());
+    fflush(stdout);
+    uint8_t buffer[4096];
+    for (;;) {
+        bool idle = board.rests() && (board.top->ready || board.cycle - board.quiet_since > 20000000);
+        pollfd files[2] = {{0, POLLIN, 0}, {master, POLLIN, 0}};
+        if (board.input.empty() || (board.cycle & 0xFFFF) < 4096) {
+            if (poll(files, 2, idle ? -1 : 0) > 0) {
+                if (files[0].revents && read(0, buffer, sizeof buffer) <= 0) return board.top->errors ? 4 : 0;
+                if (board.input.empty() && files[1].revents & POLLIN) {
+                    ssize_t count = read(master, buffer, sizeof buffer);
+                    for (ssize_t i = 0; i < count; i++) board.input.push_back({0, buffer[i], 0});
+                }
+            }
+        }
+        for (int i = 0; i < 4096; i++) board.step();
+        size_t done = 0;
+        while (done < board.output.size()) {
+            ssize_t count = write(master, board.output.data() + done, board.output.size() - done);
+            if (count <= 0) break;
+            done += count;
+        }
+        board.output.erase(board.output.begin(), board.output.begin() + done);
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3 && argc != 5) return 2;
+    Board board(atoi(argv[1]), strtoull(argv[2], nullptr, 10), argc, argv);
+    return argc == 5 ? run_script(board, argv[3], strtoull(argv[4], nullptr, 10)) : serve(board);
+}

@@ -1,0 +1,192 @@
+"""The virtual board: a generated design with link and flash, compiled by Verilator, behind a pseudo-terminal."""
+
+import json
+import os
+import queue
+import shutil
+import subprocess
+import threading
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from .. import protocol
+from ..compile.config import AcceleratorConfig
+from ..errors import InputError, ToolError
+from ..rtl.qspi_flash import READ_COMMANDS, FlashChip
+from . import images, simulator
+
+BOARD = Path(__file__).parent / "board"
+CLOCK_HZ = 48_000_000
+CLOCKS = 4
+"""Of a bit on the line: as fast as the link goes, to save simulated cycles."""
+OFFSET = 1 << 20
+"""Of the flash image; bitstreams lie before it."""
+START_SECONDS = 60
+
+
+def flash_image(folder):
+    """The bytes for the board's flash, from a generated folder: configuration's mark, model's mark, weights."""
+    folder = Path(folder)
+    config = AcceleratorConfig.from_json(_read(folder / "config.json").decode())
+    if config.weights != "stream":
+        raise InputError(f"{folder}: has its weights in the FPGA's memory, expected a design that streams them")
+    return protocol.config_mark(config.id) + protocol.model_mark(_read(folder / "network.json")) + _read(folder / "weights.bin")
+
+
+def _read(path):
+    try:
+        return path.read_bytes()
+    except OSError:
+        raise InputError(f"{path}: not found, expected a folder that `fbnn-hw generate` wrote") from None
+
+
+def newest(root="rtl_out"):
+    """The youngest generated folder under `root`."""
+    found = sorted(Path(root).glob("*/manifest.json"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise InputError(f"{root}: no generated design; run fbnn-hw generate first, or name one with --design")
+    return found[-1].parent
+
+
+def verilate(sources, build_dir, include=(), optimise="-O1"):
+    """Compile the module `board` of Verilog sources with board.cpp -> the program; an earlier build is kept while nothing changes.
+
+    optimise: the C++ compiler's level; what runs for seconds is built faster with -O0.
+    Raises ToolError if a tool is missing or fails.
+    """
+    build_dir = Path(build_dir).resolve()
+    build_dir.mkdir(parents=True, exist_ok=True)
+    for tool, install in simulator.INSTALL.items():
+        if shutil.which(tool) is None:
+            raise ToolError(f"{tool} is missing; the virtual board needs {install}")
+    executable, root = simulator._verilator()
+    sources = [*map(Path, sources), BOARD / "board.cpp"]
+    command = [str(executable), "-cc", "--exe", "-Mdir", str(build_dir), "--top-module", "board", "--prefix", "Vtop", "-o",
+               "board", "-Wno-fatal", "--timescale-override", "1ns/1ps", *(f"-I{folder}" for folder in include),
+               *(str(s.resolve()) for s in sources)]
+    texts = [path.read_text() for path in sources] + [p.read_text() for folder in include for p in sorted(Path(folder).glob("*.vh"))]
+    stamp = simulator._hash([*command, *texts, version("verilator"), json.dumps(simulator.MAKE_VARIABLES), optimise])
+    kept, program = build_dir / "build.sha256", build_dir / "board"
+    if kept.is_file() and kept.read_text() == stamp and program.is_file():
+        return program
+    for name in (*build_dir.glob("Vtop*"), *build_dir.glob("verilat*.[od]"), *build_dir.glob("board.[od]"), program, kept):
+        name.unlink(missing_ok=True)
+    flags = "-- " + " ".join(f"{name}={value}" for name, value in {**simulator.MAKE_VARIABLES, "OPT_FAST": optimise}.items())
+    settings = {**os.environ, "VERILATOR_ROOT": str(root), "MAKEFLAGS": flags}
+    make = ["make", "-j", str(min(os.cpu_count() or 1, 8)), "-C", str(build_dir), "-f", "Vtop.mk"]
+    log = build_dir / "build.log"
+    with open(log, "w") as output:
+        for step in (command, make):
+            code = subprocess.run(step, cwd=build_dir, env=settings, stdout=output, stderr=subprocess.STDOUT, check=False).returncode
+            if code:
+                found = simulator._first_error(log)
+                raise ToolError(f"{Path(step[0]).name} failed on the virtual board with code {code}: {found}; see {log}")
+    kept.write_text(stamp)
+    return program
+
+
+def top_verilog(config, model, **options):
+    """Verilog of BoardTop as module board_top; it instantiates `accelerator`."""
+    from amaranth.back import verilog
+
+    from ..rtl.board_top import BoardTop
+
+    previous = os.environ.get("AMARANTH_USE_YOSYS")
+    os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
+    try:
+        return verilog.convert(BoardTop(config, model=model, **options), name="board_top", strip_internal_attrs=True)
+    finally:
+        if previous is None:
+            os.environ.pop("AMARANTH_USE_YOSYS", None)
+
+
+class VirtualBoard:
+    """A running virtual board; a context manager.
+
+    folder: what `generate` wrote.  port: path of its serial port, once it runs.  Builds in folder/sim_build_board.
+    image: bytes in the flash instead of the design's own.
+    Raises InputError or ToolError.
+    """
+
+    def __init__(self, folder, image=None, chip=None, build_dir=None, timeout_bits=20):
+        self.folder, self.port, self._process = Path(folder), None, None
+        self.build_dir = Path(build_dir or self.folder / "sim_build_board").resolve()
+        config = AcceleratorConfig.from_json(_read(self.folder / "config.json").decode())
+        chip = chip or FlashChip()
+        self.build_dir.mkdir(parents=True, exist_ok=True)
+        model = protocol.model_mark(_read(self.folder / "network.json"))
+        macros = {}
+        if config.weights == "stream":
+            image = flash_image(self.folder) if image is None else image
+            macros = {"FLASH": 1, "WIDTH": chip.width, "READ": READ_COMMANDS[chip.width], "DUMMY": chip.dummy, "BASE": OFFSET,
+                      "BYTES": len(flash_image(self.folder))}
+            _write(self.build_dir / "flash.hex", images.bytes_hex(image))
+        else:
+            _write(self.build_dir / "weights.hex", _read(self.folder / "weights.hex").decode())
+        top = top_verilog(config, model, clock_hz=CLOCK_HZ, clocks=CLOCKS, chip=chip, offset=OFFSET, timeout_bits=timeout_bits)
+        _write(self.build_dir / "board_top.v", top)
+        _write(self.build_dir / "board.vh", "".join(f"`define {name} {value}\n" for name, value in macros.items()))
+        models = [path for path in (self.folder / "SB_SPRAM256KA.v",) if path.exists()]
+        sources = [BOARD / "board.v", self.build_dir / "board_top.v", self.folder / "accelerator.v", *models]
+        if macros:
+            sources.append(BOARD / "spi_flash.v")
+        self.program = verilate(sources, self.build_dir, [self.build_dir])
+
+    def __enter__(self):
+        self.log = open(self.build_dir / "board.log", "w")
+        self._process = subprocess.Popen(
+            [str(self.program), str(CLOCKS), str(round(1e12 / CLOCK_HZ))], cwd=self.build_dir, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=self.log, text=True)
+        lines = queue.Queue()
+
+        def copy():
+            for line in self._process.stdout:
+                lines.put(line)
+                if len(line) > 1 and not line.startswith("/dev/"):
+                    self.log.write(line)
+            lines.put("")
+
+        self._reader = threading.Thread(target=copy, daemon=True)
+        self._reader.start()
+        until = time.monotonic() + START_SECONDS
+        while self.port is None:
+            try:
+                line = lines.get(timeout=max(0, until - time.monotonic()))
+            except queue.Empty:
+                line = ""
+            if not line:
+                self.close()
+                raise ToolError(f"the virtual board did not start; see {self.build_dir / 'board.log'}")
+            if line.startswith("/dev/"):
+                self.port = line.strip()
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+    def faults(self):
+        """What the flash complained about so far: the first line, or ""."""
+        self.log.flush()
+        return next((line for line in (self.build_dir / "board.log").read_text().splitlines() if line.startswith("flash:")), "")
+
+    def close(self):
+        """End it; returns its exit code: 0, or 4 if the flash was used wrongly."""
+        if self._process is None:
+            return None
+        process, self._process = self._process, None
+        process.stdin.close()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._reader.join(5)
+        process.stdout.close()
+        self.log.close()
+        return process.returncode
+
+
+def _write(path, text):
+    if not path.is_file() or path.read_text() != text:
+        path.write_text(text)

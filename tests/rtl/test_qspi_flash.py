@@ -1,0 +1,79 @@
+"""The flash reader in Verilator against the model of a flash, which checks commands, waits and lines."""
+
+import os
+import random
+import subprocess
+
+import pytest
+from flash_board import Case, text
+
+from fbnn_hw.build import virtual
+from fbnn_hw.errors import UsageError
+from fbnn_hw.rtl.qspi_flash import FlashChip, FlashReader
+
+SIZE = 64
+DATA = random.Random(3).randbytes(SIZE)
+CASES = {
+    "plain": Case(14, 50), "stalls": Case(14, 50, stall=8), "rare": Case(14, 50, latency=1, stall=15, taken=150),
+    "latency3": Case(14, 50, latency=3), "latency3_stalls": Case(14, 50, latency=3, stall=6),
+    "one_line": Case(14, 50, FlashChip(width=1)), "two_lines": Case(14, 50, FlashChip(width=2), latency=2, stall=3),
+    "delivered": Case(14, 50, FlashChip(quad_enable=(), dummy=10), quad_enabled=1),
+    "continuous": Case(0, 64, start=1), "awake": Case(8, 1, start=2), "once": Case(64, 0, taken=64),
+    "cut_init": Case(14, 50, cut=13_011, offset=0xFFFFC0), "cut_read": Case(14, 50, cut=30_010), "cut_data": Case(14, 50, cut=30_077)}
+"""30,000 cycles is when the first reads begin."""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """{name: ([byte], [its cycle], [first_done], faults of the model)}"""
+    os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
+    folder = tmp_path_factory.mktemp("flash")
+    (folder / "board.v").write_text(text(CASES))
+    program = virtual.verilate([folder / "board.v", virtual.BOARD / "spi_flash.v"], folder / "build", optimise="-O0")
+    (folder / "flash.hex").write_text("".join(f"{b:02x}\n" for b in DATA))
+    (folder / "script").write_bytes(b"")
+    done = subprocess.run([program, "4", "20834", "script", "200000"], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    errors = list(map(int, (folder / "errors.txt").read_text().split()))
+    lines = {name: [line.split() for line in (folder / f"{name}.txt").read_text().splitlines()] for name in CASES}
+    return {name: ([int(x[0], 16) for x in lines[name]], *([int(x[i]) for x in lines[name]] for i in (1, 2)), errors[n], done.stdout)
+            for n, name in enumerate(CASES)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bytes(found, name):
+    case = CASES[name]
+    data, cycles, first_done, errors, log = found[name]
+    assert errors == 0, log
+    boot, frame = list(DATA[:case.first]), list(DATA[case.first:case.first + case.again])
+    expected = boot + frame * (case.taken // max(1, case.again) + 1)
+    if case.cut:  # the bytes before the reset, then all from the start
+        before = next((n for n, cycle in enumerate(cycles) if cycle >= case.cut), 0)
+        assert data[:before] == expected[:before]
+        data, first_done = data[before:], first_done[before:]
+    assert data == expected[:len(data)] and len(data) > case.taken // 2
+    # Bytes may wait: `first_done` comes with the last byte that is read, up to DEPTH before it is taken.
+    at = first_done.index(1)
+    assert case.first - FlashReader.DEPTH <= at <= max(case.first, 1) and all(first_done[at:])
+
+
+@pytest.mark.parametrize("name", ["plain", "latency3", "one_line", "delivered"])
+def test_speed(found, name):
+    """A byte in 8 / width clocks, and deselect + 32 + dummy of them between two reads."""
+    case = CASES[name]
+    data, cycles, *_ = found[name]
+    steps = [b - a for a, b in zip(cycles, cycles[1:])]
+    each = 8 // case.chip.width
+    gaps = {n: step for n, step in enumerate(steps, start=1) if step != each}
+    reader = FlashReader(case.chip, case.clock_hz, case.offset, case.first, case.again, case.latency)
+    assert set(gaps) == set(range(64, case.taken, 50)) and set(gaps.values()) == {each + reader.deselect + 32 + case.chip.dummy}
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"chip": FlashChip(width=8)}, "flash: 8 data lines, expected 1, 2, 4"), ({"latency": 4}, "flash: latency is 4, expected from 0 to 3"),
+    ({"first": 0, "again": 0}, "flash: 0 bytes from 0x1000 on, expected at least one, below 0x1000000"),
+    ({"again": 1 << 24}, "flash: 16777217 bytes from 0x1000 on, expected at least one, below 0x1000000")])
+def test_refusals(change, message):
+    with pytest.raises(UsageError) as error:
+        FlashReader(**{"chip": FlashChip(), "clock_hz": 48e6, "offset": 4096, "first": 1, "again": 1} | change)
+    assert str(error.value) == message
