@@ -42,6 +42,7 @@ def plan(network, target, pixels=None, lanes=None, outputs=None):
                              f"{target.bank_bits} bits, expected --pixels {target.banks} --lanes {target.bank_bits}")
         try:
             config, program = configure(network, target, shape)
+            target.check(config)
         except FitError as error:
             errors.append(error)
             continue
