@@ -53,13 +53,18 @@ def stretch(images, size):
     return F.interpolate(images.float(), (size, size), mode="bilinear", align_corners=False).round_().clamp_(0, 255).to(torch.uint8)
 
 
+def tensors(images, size):
+    """`Images` -> (uint8 tensor (N, 3, size, size), int64 labels (N,))."""
+    return stretch(torch.from_numpy(images.images), size), torch.from_numpy(images.labels)
+
+
 class Pretrainer(Trainer):
     """`Trainer` with the three terms.  unlabeled: uint8 images of any size for the two terms without labels; the labelled ones if None."""
 
     def __init__(self, model, images, labels, config, objective, unlabeled=None, **options):
         objective.verify()
         super().__init__(model, images, labels, config, **options)
-        self.objective, self.unlabeled = objective, unlabeled
+        self.objective, self.unlabeled = objective, None if unlabeled is None else torch.as_tensor(unlabeled)
         self.projector = None
         if objective.beta:
             self.projector = projector(model.topology.shapes[LATENT][0]).to(self.device).train()

@@ -1,5 +1,6 @@
 """A trained `Trainer` as a checkpoint: the weights of its best epoch and a record of how they came about."""
 
+import importlib.metadata
 import math
 import platform
 from dataclasses import asdict
@@ -20,6 +21,13 @@ def hardware(device="cpu"):
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+def surroundings(device="cpu"):
+    """What a result depends on beside its flags: versions, hardware, threads."""
+    names = ("fbnn-hw", "torch", "numpy")
+    versions = {name: importlib.metadata.version(name) for name in names}
+    return {"versions": {**versions, "python": platform.python_version()}, "hardware": hardware(device), "threads": torch.get_num_threads()}
 
 
 def describe(trainer, meta=None, test=None):

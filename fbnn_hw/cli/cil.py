@@ -1,0 +1,172 @@
+"""`fbnn-hw cil`: class-incremental learning over a scenario, as one JSON file."""
+
+import json
+import shlex
+from dataclasses import fields
+from pathlib import Path
+
+from ..errors import UsageError
+from ..train.cil_config import LOSS_NAMES, REPLAYS, STRATEGIES, CilConfig
+from ..train.config import TrainConfig
+from ..train.scenarios import SCENARIOS, SETTINGS
+from . import common
+from .train import HELP, write_result
+
+SUMMARY = "learn classes task after task, with a replay buffer or one of the baselines"
+EXAMPLES = (
+    ("fbnn-hw cil --scenario cifar10-4+3x2 --init fe.pt --replay latent --buffer-mb 5 --balanced --seed 0 --out run.json",
+     "latent replay: the classifier alone learns; fe.pt comes from fbnn-hw pretrain"),
+    ("fbnn-hw cil --scenario cifar100-50+5x10 --init fe.pt --strategy naive --replay native --out naive.json",
+     "the lower bound: the whole network learns each task and keeps nothing"),
+)
+
+
+def add_recipe(parser, skip=()):
+    """Flags for the fields of `TrainConfig`, as `train` has them."""
+    recipe = parser.add_argument_group("recipe")
+    for field in fields(TrainConfig):
+        if field.name in skip:
+            continue
+        if field.name == "augment":
+            recipe.add_argument("--no-augment", dest="augment", action="store_false", help="no augmentation")
+            continue
+        kind, text = HELP[field.name]
+        choices = {"choices": ("plateau", "cosine")} if field.name == "schedule" else {"metavar": "N" if field.type is int else "X"}
+        recipe.add_argument(f"--{field.name}", type=kind, default=field.default, help=f"{text} (default: {field.default})", **choices)
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU where there is one (default: auto)")
+    common.add_threads(parser)
+
+
+def recipe(args):
+    return TrainConfig(**{field.name: getattr(args, field.name) for field in fields(TrainConfig)})
+
+
+def arguments(parser):
+    parser.add_argument("--scenario", required=True, choices=list(SCENARIOS), metavar="NAME", help=", ".join(SCENARIOS))
+    parser.add_argument("--data-dir", metavar="DIR", help="where the data set lies (default: $FBNN_DATA, then the user's cache)")
+    parser.add_argument("--init", metavar="FE.pt", help="pre-trained checkpoint; a training state beside it gives the proxies")
+    parser.add_argument("--model", metavar="NAME", help="without --init: architecture, from random weights, for --replay native")
+    parser.add_argument("--strategy", choices=STRATEGIES, default="replay", help="default: replay")
+    parser.add_argument("--replay", choices=REPLAYS, default="latent",
+                        help="native: images, the whole network trains; latent: the classifier alone trains (default: latent)")
+    parser.add_argument("--buffer-mb", type=common.positive, default=0.0, metavar="X", help="buffer in megabits (10^6), labels not counted")
+    parser.add_argument("--setting", choices=SETTINGS, default="fpt",
+                        help="rpt: the pre-training's classes stay; fpt: they are forgotten (default: fpt)")
+    parser.add_argument("--loss", choices=LOSS_NAMES, default="cce", help="cross-entropy, focal or squared hinge (default: cce)")
+    parser.add_argument("--balanced", action="store_true", help="weigh classes by their inverse frequency")
+    parser.add_argument("--nu", type=float, default=2.0, metavar="X", help="exponent of the focal loss (default: 2)")
+    parser.add_argument("--aware", action="store_true", help="task-aware: the task of each sample is known, in training and test")
+    parser.add_argument("--curves", action="store_true", help="test after each epoch, for training curves")
+    parser.add_argument("--out", metavar="FILE.json", default="cil.json", help="result to write (default: cil.json)")
+    parser.add_argument("--save", metavar="NET.pt", help="write the network after the last task as a checkpoint too")
+    parser.add_argument("--state", metavar="FILE", help="state to go on from (default: beside the result, .state)")
+    parser.add_argument("--resume", action="store_true", help="go on from the state")
+    parser.add_argument("--restart", action="store_true", help="start again though there is a state, and replace it")
+    add_recipe(parser)
+
+
+def config(args):
+    made = CilConfig(args.scenario, args.strategy, args.replay, args.buffer_mb, args.setting, args.loss, args.balanced, args.nu, args.aware,
+                     args.curves, recipe(args))
+    made.verify()
+    return made
+
+
+def paths(args):
+    """(result, state); raises UsageError where a state is in the way."""
+    out = Path(args.out)
+    if out.suffix != ".json" or out.is_dir():
+        raise UsageError(f"--out {out}: expected a file name that ends in .json")
+    state = Path(args.state) if args.state else out.with_suffix(".state")
+    if args.resume and args.restart:
+        raise UsageError("--resume and --restart: expected one of them")
+    if state.exists() and not (args.resume or args.restart):
+        raise UsageError(f"{state}: there is a state of an earlier run; --resume goes on from it, --restart replaces it")
+    return out, state
+
+
+def run(args, out):
+    made = config(args)
+    result_path, state_path = paths(args)
+    if bool(args.init) == bool(args.model):
+        raise UsageError("--init and --model: expected one of them, a pre-trained checkpoint or an architecture with random weights")
+    name = SCENARIOS[args.scenario].data
+
+    from ..checkpoints import resolve
+    from ..data import datasets
+
+    if args.init:
+        args.init = resolve(args.init)
+    train, test = (datasets.load(name, args.data_dir, split, progress=out.progress) for split in ("train", "test"))
+
+    from ..nn import checkpoint
+    from ..nn.models import build
+    from ..nn.network import export
+    from ..train import pretrain, start
+    from ..train.incremental import Incremental
+    from ..train.record import surroundings
+
+    device = pretrain.device(args.device)
+    common.set_threads(args)
+    if args.init:
+        origin = start.read(args.init)
+    else:
+        origin = start.Start(build(args.model, train.classes, size=train.images.shape[-1]), {}, {})
+    learner = Incremental(made, train, test, origin, state_path, datasets.cache_folder() / "latents", lambda record: report(record),
+                          out.progress, device)
+
+    def report(epoch):
+        held = "" if epoch["validation_accuracy"] is None else f", validation {epoch['validation_accuracy']:.2%}"
+        out.detail(f"task {epoch['task'] + 1}, epoch {epoch['epoch']}: loss {epoch['train_loss']:.4f}, "
+                   f"training {epoch['train_accuracy']:.2%}{held}")
+
+    if args.resume:
+        learner.resume()
+        out.note(f"goes on from {state_path}: task {learner.task + 1} of {len(learner.tasks)}")
+    if learner.memory is not None:
+        out.text(ledger_line(learner.memory.ledger(len(learner.classes))))
+    try:
+        result = learner.run()
+    except KeyboardInterrupt:
+        again = [word for word in args.argv if word not in ("--resume", "--restart")]
+        out.error(f"interrupted in task {learner.task + 1}; the last whole epoch is in {state_path}; go on with: "
+                  f"{shlex.join(['fbnn-hw', *again, '--resume'])}", 130)
+        return 130
+    values = {"kind": "cil", "config": made.to_dict(), "seed": made.recipe.seed, "command": shlex.join(["fbnn-hw", *args.argv]),
+              "init": {"source": origin.source, "sha256": origin.sha256, "name": origin.topology.name, "training": origin.training},
+              **surroundings(device), **result}
+    write_result(result_path, values)
+    state_path.unlink(missing_ok=True)
+    if args.save:
+        checkpoint.save(args.save, export(learner.model, {"command": values["command"], "seed": values["seed"], "final": result["final"]}))
+    out.text(*summary(result), f"written: {', '.join(map(str, (result_path, *([args.save] if args.save else []))))}")
+    out.result({**values, "history": None, "result": result_path})
+
+
+def ledger_line(found):
+    return (f"buffer: {found['capacity_bits']:,} bits / {found['bits_per_sample']:,} a sample = {found['slots']:,} samples, "
+            f"{found['samples_per_class']:.1f} a class at {found['classes']}; with labels of {found['label_bits_per_sample']} bits "
+            f"it would hold {found['slots_if_labels_counted']:,}")
+
+
+def summary(result):
+    """Lines on a finished run."""
+    def cell(values, name, letter):
+        value = values.get(name, {}).get(letter)
+        return "-" if value is None else f"{value:.2%}" if letter == "a" else f"{value:.3f}"
+
+    rows = [(r["task"] + 1, ",".join(r["classes"][:3]) + ("..." if len(r["classes"]) > 3 else ""), r["epochs"],
+             *(cell(r["test"], name, "a") for name in ("old", "new", "seen", "buffer")), cell(r["test"], "seen", "d"),
+             cell(r["train"], "buffer", "a")) for r in result["tasks"]]
+    yield from common.table(rows, ("task", "classes", "epochs", "a_old", "a_new", "a_seen", "a_buffer", "d_seen", "a_buffer_train"))
+    yield (f"final: accuracy {result['final']['a_final']:.2%}, dispersion {result['final']['d_final']:.3f}, {result['epochs']} epochs, "
+           f"{result['seconds']:.1f} s")
+
+
+def read(path):
+    """A result file as a dict, or None where it is not one of this verb's."""
+    try:
+        values = json.loads(Path(path).read_text())
+    except (OSError, ValueError):
+        return None
+    return values if isinstance(values, dict) and values.get("kind") in ("cil", "pretrain") else None

@@ -1,0 +1,113 @@
+"""`fbnn-hw pretrain`: a feature extractor for `cil`, with self-supervised and feature terms beside the labels."""
+
+import shlex
+from pathlib import Path
+
+from ..errors import UsageError
+from ..nn.models import MODELS
+from ..train.scenarios import SCENARIOS
+from . import common
+from .cil import add_recipe, recipe
+from .train import paths, summary, write_result
+
+SUMMARY = "pre-train a feature extractor on a scenario's pre-training task"
+EXAMPLES = (
+    ("fbnn-hw pretrain --model 0.5mb --scenario cifar10-4+3x2 --epochs 10 --lr 1e-3 --schedule cosine --patience 0 --c 1 --out fe.pt",
+     "on four classes of CIFAR-10, by labels alone; writes fe.pt, fe.result.json and fe.state"),
+    ("fbnn-hw pretrain --model 3mb --scenario cifar100-50+5x10 --beta 1e-5 --gamma 1e-2 --out fe.pt",
+     "the paper's best: cross-entropy, Barlow Twins and feature regularisation"),
+)
+NAMES = (*MODELS, "fpnn_b", "fpnn_p")
+
+
+def arguments(parser):
+    parser.add_argument("--model", required=True, choices=NAMES, metavar="NAME",
+                        help=f"architecture: {', '.join(NAMES)}; the last two are floating-point baselines of 3mb, without a checkpoint")
+    parser.add_argument("--scenario", required=True, choices=list(SCENARIOS), metavar="NAME", help=", ".join(SCENARIOS))
+    parser.add_argument("--data-dir", metavar="DIR", help="where the data set lies (default: $FBNN_DATA, then the user's cache)")
+    parser.add_argument("--all-classes", action="store_true", help="offline training on all classes of the scenario instead")
+    parser.add_argument("--encoder", choices=("tycc", "trgb"), default="tycc", help="thermometer code of the input (default: tycc)")
+    parser.add_argument("--norm", choices=("scales", "bn"), default="scales",
+                        help="bn: batch norm, folded into thresholds in the checkpoint (default: scales)")
+    parser.add_argument("--init", metavar="BN.pt", help="go on from a stage with --norm bn: scales take the place of its batch norm")
+    terms = parser.add_argument_group("loss")
+    terms.add_argument("--alpha", type=float, default=1.0, metavar="X", help="weight of the cross-entropy (default: 1)")
+    terms.add_argument("--beta", type=float, default=0.0, metavar="X", help="weight of Barlow Twins (default: 0)")
+    terms.add_argument("--gamma", type=float, default=0.0, metavar="X", help="weight of the feature regularisation (default: 0)")
+    terms.add_argument("--features", choices=("intended", "printed"), default="intended",
+                       help="feature regularisation as the paper's text means it, or as its equation is printed (default: intended)")
+    terms.add_argument("--unlabeled", action="store_true", help="the last two terms on the unlabelled images of the data set (stl10)")
+    parser.add_argument("--out", metavar="FILE.pt", help="checkpoint to write at each better epoch (default: MODEL-SCENARIO.pt)")
+    parser.add_argument("--state", metavar="FILE", help="training state, to go on from (default: beside the checkpoint, .state)")
+    parser.add_argument("--resume", action="store_true", help="go on from the state")
+    parser.add_argument("--restart", action="store_true", help="start again though there is a state, and replace it")
+    add_recipe(parser)
+
+
+def run(args, out):
+    config, scenario = recipe(args), SCENARIOS[args.scenario]
+    config.verify()
+    args.data = args.scenario  # part of the default name of the checkpoint
+    checkpoint_path, state_path, result_path = paths(args)
+    if args.unlabeled and not scenario.unlabeled:
+        raise UsageError(f"--unlabeled: {scenario.pretrain_data} has no unlabelled images, expected a scenario such as core50-10x5")
+    if args.unlabeled and not (args.beta or args.gamma):
+        raise UsageError("--unlabeled: no term uses the images without --beta or --gamma, expected one of them")
+    if args.model in ("fpnn_b", "fpnn_p") and (args.beta or args.gamma):
+        raise UsageError(f"--model {args.model}: has no latent bits, expected no --beta and --gamma")
+    name = scenario.data if args.all_classes else scenario.pretrain_data
+
+    from ..data import datasets
+
+    train, test = (datasets.load(name, args.data_dir, split, progress=out.progress) for split in ("train", "test"))
+    if scenario.base and not args.all_classes:
+        classes = [train.classes[c] for c in scenario.class_order(config.seed)[:scenario.base]]
+        train, test = train.select(classes), test.select(classes)
+    unlabeled = datasets.load(name, args.data_dir, "unlabeled", progress=out.progress).images if args.unlabeled else None
+
+    from ..nn import checkpoint
+    from ..train import pretrain, record
+    from ..train.offline import Interrupted
+
+    device = pretrain.device(args.device)
+    common.set_threads(args)
+    size = datasets.DATASETS[scenario.data].size
+    objective = pretrain.Objective(args.alpha, args.beta, args.gamma, args.features)
+    model = pretrain.make(args.model, train.classes, size, config, args.norm, args.encoder, Path(args.init) if args.init else None)
+    floating = args.model in pretrain.FLOATING
+    meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": name, "scenario": args.scenario, "model": args.model,
+            "norm": args.norm, "encoder": args.encoder, "all_classes": args.all_classes,
+            "objective": {"alpha": args.alpha, "beta": args.beta, "gamma": args.gamma, "features": args.features}}
+
+    def write(score=None):
+        if not floating:
+            checkpoint.save(checkpoint_path, pretrain.network(trainer, meta, score))
+
+    def report(epoch):
+        better = trainer.best_epoch == epoch["epoch"]
+        if better:
+            write()
+        out.text(f"epoch {epoch['epoch']}/{config.epochs}: loss {epoch['train_loss']:.4f}, training {epoch['train_accuracy']:.2%}, "
+                 f"validation {epoch['validation_accuracy']:.2%}{' (best)' if better else ''}, {epoch['seconds']:.1f} s")
+
+    trainer = pretrain.Pretrainer(
+        model.to(device), *pretrain.tensors(train, size), config, objective, unlabeled, state_path=state_path, report=report,
+        progress=out.progress)
+    if args.resume:
+        trainer.resume()
+        out.note(f"goes on from {state_path}: epoch {trainer.epoch + 1}, step {trainer.step} of {trainer.steps}")
+    try:
+        trainer.run()
+    except Interrupted:
+        again = [word for word in args.argv if word not in ("--resume", "--restart")]
+        out.error(f"interrupted in epoch {trainer.epoch + 1}, step {trainer.step} of {trainer.steps}; state saved in {state_path}; "
+                  f"go on with: {shlex.join(['fbnn-hw', *again, '--resume'])}", 130)
+        return 130
+    score = record.test_score(trainer, *pretrain.tensors(test, size), out.progress)
+    write(score)
+    training = record.describe(trainer, meta, score)
+    write_result(result_path, {"kind": "pretrain", "training": training, "history": trainer.history})
+    written = [result_path] if floating else [checkpoint_path, result_path]
+    out.text(*summary(training), f"written: {', '.join(map(str, written))}; state: {state_path}")
+    out.result({"training": training, "history": trainer.history, "checkpoint": None if floating else checkpoint_path,
+                "result": result_path, "state": state_path})

@@ -1,0 +1,116 @@
+"""What goes into the FPGA: the generated accelerator, the host link and the flash reader, down to abstract pins."""
+
+from amaranth import Cat, ClockSignal, Instance, Module, ResetInserter, ResetSignal, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .. import protocol
+from ..compile import cycles
+from .accelerator import score_bits
+from .host_link import CYCLES_BITS, HostLink
+from .qspi_flash import FlashReader
+
+
+def weight_bytes(config):
+    """(boot bytes, frame bytes) of the weight stream; (0, 0) if there is none."""
+    if config.weights != "stream":
+        return 0, 0
+    streamed = sum(t.words - (t.words * t.resident >> 4) for t in config.transfers)
+    return config.resident_rows * config.row_bits // 8, streamed * config.word_bits // 8
+
+
+class FlashImage(wiring.Component):
+    """Checks the front of a flash image and passes the rest on.
+
+    bytes: the image: the configuration's mark, the model's mark, weights.  weights: what follows the marks.  good, wrong: the
+    first mark was, or was not, `mark`; after a wrong one nothing more is taken.  model: the model's mark, lowest byte first;
+    next: rotate it by a byte.
+    """
+
+    def __init__(self, mark):
+        self.mark = mark
+        super().__init__({"bytes": In(stream.Signature(8)), "weights": Out(stream.Signature(8)), "good": Out(1), "wrong": Out(1),
+                          "model": Out(8), "next": In(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        marks = protocol.MARK_BYTES + protocol.MODEL_BYTES
+        count = Signal(range(marks + 1))
+        model = Signal(8 * protocol.MODEL_BYTES)
+        m.d.comb += [self.model.eq(model[:8]), self.good.eq(count == marks)]
+        with m.If(self.good):
+            wiring.connect(m, wiring.flipped(self.bytes), wiring.flipped(self.weights))
+            with m.If(self.next):
+                m.d.sync += model.eq(model.rotate_right(8))
+        with m.Else():
+            m.d.comb += self.bytes.ready.eq(~self.wrong)
+            with m.If(self.bytes.valid & ~self.wrong):
+                m.d.sync += count.eq(count + 1)
+                with m.Switch(count):
+                    for number, byte in enumerate(self.mark):
+                        with m.Case(number):
+                            m.d.sync += self.wrong.eq(self.bytes.payload != byte)
+                    with m.Default():
+                        m.d.sync += model.eq(Cat(model[8:], self.bytes.payload))
+        return m
+
+
+class BoardTop(wiring.Component):
+    """The module `accelerator` of accelerator.v, the link, and where weights are streamed the flash reader.
+
+    config: AcceleratorConfig.  model: the 4 bytes of `protocol.model_mark` where weights are in memory, ignored where a flash tells them.
+    clock_hz: of sync.  clocks: of a bit on the serial line, `uart.divider`.  chip, offset, latency: as FlashReader has them.
+    timeout_bits, result_bits: as HostLink has them; result_bits follows from the cycles of a frame if None.
+
+    An aborted image resets the accelerator and the flash reader; the weights are then loaded again.
+
+    rx, tx: serial line.  flash_*: pins of FlashReader (weights == "stream").  ready, active, fault: lamps.
+    """
+
+    def __init__(self, config, *, model, clock_hz, clocks, chip=None, offset=0, latency=0, timeout_bits=21, result_bits=None):
+        self.config, self.model = config, model
+        self.mark = protocol.config_mark(config.id)
+        if result_bits is None:
+            result_bits = max(timeout_bits, min(CYCLES_BITS, (4 * cycles.frames(config, 1)[0].total).bit_length()))
+        streams = config.weights == "stream"
+        self.link = HostLink(
+            classes=config.classes, size=config.size, lanes=config.lanes, latent_words=config.latent_words, score_bits=score_bits(config),
+            mark=self.mark, model=None if streams else model, clocks=clocks, timeout_bits=timeout_bits, result_bits=result_bits)
+        self.reader = None
+        members = {"rx": In(1, init=1), "tx": Out(1, init=1), "ready": Out(1), "active": Out(1), "fault": Out(1)}
+        if streams:
+            boot, frame = weight_bytes(config)
+            self.reader = FlashReader(chip, clock_hz, offset, protocol.MARK_BYTES + protocol.MODEL_BYTES + boot, frame, latency)
+            members |= {"flash_pulse": Out(1), "flash_select_n": Out(1, init=1), "flash_output": Out(4), "flash_enable": Out(4),
+                        "flash_input": In(4)}
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.link = link = self.link
+        m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx), self.ready.eq(link.ready), self.active.eq(link.active),
+                     self.fault.eq(link.fault | link.wrong_flash)]
+        abort = Signal()
+        m.d.sync += abort.eq(link.abort)
+        ports = {"i_clk": ClockSignal(), "i_rst": ResetSignal() | abort, "i_want_latent": link.want_latent}
+        for name in ("pixels", "logits", "result", "latent"):
+            port = getattr(link, name)
+            into = name == "pixels"
+            payload = port.payload if name in ("pixels", "result") else port.payload.as_value()
+            ports |= {f"{'i' if into else 'o'}_{name}__payload": payload, f"{'i' if into else 'o'}_{name}__valid": port.valid,
+                      f"{'o' if into else 'i'}_{name}__ready": port.ready}
+        if self.reader is None:
+            m.d.comb += link.ready.eq(1)
+        else:
+            m.submodules.reader = reader = ResetInserter(abort)(self.reader)
+            m.submodules.image = image = ResetInserter(abort)(FlashImage(self.mark))
+            reader = self.reader
+            wiring.connect(m, reader.data, image.bytes)
+            weights = image.weights
+            ports |= {"i_weights__payload": weights.payload, "i_weights__valid": weights.valid, "o_weights__ready": weights.ready}
+            m.d.comb += [
+                link.ready.eq(image.good & reader.first_done), link.wrong_flash.eq(image.wrong), link.model.eq(image.model),
+                image.next.eq(link.model_next), self.flash_pulse.eq(reader.pulse), self.flash_select_n.eq(reader.select_n),
+                self.flash_output.eq(reader.lines_out), self.flash_enable.eq(reader.lines_enable), reader.lines_in.eq(self.flash_input)]
+        m.submodules.accelerator = Instance("accelerator", **ports)
+        return m

@@ -1,0 +1,91 @@
+"""`pretrain`, then `cil`, on the synthetic scenario; wrong flags; missing data."""
+
+import json
+
+import pytest
+import torch
+
+
+@pytest.fixture(scope="module")
+def extractor(tmp_path_factory):
+    """A checkpoint of `pretrain`, one epoch."""
+    import fbnn_hw.cli as command
+
+    folder = tmp_path_factory.mktemp("fe")
+    assert command.main(["pretrain", "--model", "0.5mb", "--scenario", "tiny-2+2x2", "--epochs", "1", "--lr", "1e-3", "--c", "1",
+                         "--beta", "1e-5", "--gamma", "1e-2", "--out", str(folder / "fe.pt"), "--threads", "1"]) == 0
+    torch.set_num_threads(1)
+    return folder / "fe.pt"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("FBNN_DATA", raising=False)
+
+
+BASE = ["cil", "--scenario", "tiny-2+2x2", "--buffer-mb", "0.05", "--epochs", "2", "--threads", "1"]
+
+
+def test_pretrain_writes_how_it_came_about(extractor):
+    values = json.loads(extractor.with_suffix(".result.json").read_text())
+    assert values["kind"] == "pretrain" and values["training"]["objective"] == {
+        "alpha": 1.0, "beta": 1e-5, "gamma": 1e-2, "features": "intended"}
+    assert values["training"]["test_images"] == 80 and values["training"]["scenario"] == "tiny-2+2x2"
+
+
+def test_a_run(extractor, answer, cli, tmp_path):
+    found = answer(*BASE, "--init", extractor, "--out", tmp_path / "a.json", "--save", tmp_path / "net.pt", "--balanced", "--seed", "3")
+    stored = json.loads((tmp_path / "a.json").read_text())
+    assert stored["final"] == found["final"] and stored["seed"] == 3 and stored["config"]["balanced"] and len(stored["history"]) == 4
+    assert stored["init"]["source"] == "fe.pt (proxies)" and set(stored["versions"]) == {"fbnn-hw", "torch", "numpy", "python"}
+    assert stored["ledger"]["bits_per_sample"] == 1024 and not (tmp_path / "a.state").exists()
+    assert answer("inspect", tmp_path / "net.pt")["classes"] == stored["classes"]
+    code, out, _ = cli(*BASE, "--init", extractor, "--out", tmp_path / "b.json", "--setting", "rpt")
+    assert code == 0 and out.startswith("buffer: 50,000 bits / 1,024 a sample = 48 samples, 8.0 a class at 6; with labels of 3 bits it")
+    assert "final: accuracy" in out and "a_buffer_train" in out
+
+
+def test_a_run_from_random_weights(answer, tmp_path):
+    found = answer("cil", "--scenario", "tiny-2+2x2", "--model", "0.5mb", "--replay", "native", "--strategy", "naive", "--epochs", "1",
+                   "--threads", "1", "--out", tmp_path / "n.json")
+    assert found["ledger"] is None and found["init"]["source"] == "random weights"
+
+
+@pytest.mark.parametrize("flags, line", [
+    ([], "--init and --model: expected one of them, a pre-trained checkpoint or an architecture with random weights"),
+    (["--strategy", "naive", "--init", "x.pt"], "--buffer-mb 0.05: --strategy naive has no buffer, expected --strategy replay"),
+    (["--out", "a.txt", "--init", "x.pt"], "--out a.txt: expected a file name that ends in .json"),
+    (["--model", "0.5mb"], "--replay latent: a random feature extractor is of no use, expected --init with a pre-trained checkpoint"),
+])
+def test_usage_errors(flags, line, refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert refused(*BASE, *flags) == (2, f"fbnn-hw cil: {line}")
+
+
+def test_a_state_in_the_way(refused, extractor, tmp_path):
+    (tmp_path / "a.state").write_bytes(b"")
+    code, line = refused(*BASE, "--init", extractor, "--out", tmp_path / "a.json")
+    assert code == 2 and line.endswith("a.state: there is a state of an earlier run; --resume goes on from it, --restart replaces it")
+
+
+def test_missing_data_says_what_to_download(refused, extractor, tmp_path):
+    code, line = refused("cil", "--scenario", "core50-10x5", "--init", extractor, "--buffer-mb", "1", "--out", tmp_path / "a.json")
+    assert code == 3 and "put core50_128x128.zip from http://bias.csr.unibo.it/maltoni/download/core50/" in line
+
+
+@pytest.mark.parametrize("flags, line", [
+    (["--unlabeled"], "--unlabeled: tiny has no unlabelled images, expected a scenario such as core50-10x5"),
+    (["--alpha", "0"], "--alpha, --beta and --gamma are all 0, expected one that is not"),
+])
+def test_pretrain_usage_errors(flags, line, refused, tmp_path):
+    assert refused("pretrain", "--model", "0.5mb", "--scenario", "tiny-2+2x2", "--out", tmp_path / "f.pt", *flags) == (
+        2, f"fbnn-hw pretrain: {line}")
+
+
+def test_floating_baseline_and_batch_norm(answer, tmp_path):
+    flags = ("--scenario", "tiny-2+2x2", "--epochs", "1", "--threads", "1")
+    found = answer("pretrain", "--model", "fpnn_b", *flags, "--all-classes", "--out", tmp_path / "b.pt")
+    assert found["checkpoint"] is None and found["training"]["test_images"] == 240 and not (tmp_path / "b.pt").exists()
+    answer("pretrain", "--model", "0.5mb", *flags, "--norm", "bn", "--out", tmp_path / "bn.pt")
+    answer("pretrain", "--model", "0.5mb", *flags, "--init", tmp_path / "bn.pt", "--out", tmp_path / "s.pt")
