@@ -1,0 +1,225 @@
+"""`fbnn-hw reproduce`: a table or figure of the paper, its values beside ours, and the runs behind them."""
+
+import re
+import shlex
+from pathlib import Path
+
+from ..errors import InputError, UsageError
+from ..train.metrics import mean_and_deviation
+from ..train.paper import EXHIBITS
+from ..train.scenarios import SCENARIOS
+from . import common
+
+SUMMARY = "a table or figure of the paper: its values beside those of your results, and the runs that give them"
+EXAMPLES = (
+    ("fbnn-hw reproduce --list", "the name of every table and figure"),
+    ("fbnn-hw reproduce table-fpt --init fe.pt --results results --run --seeds 0 1 2 --jobs 2",
+     "run what is missing in results/, then print paper and ours side by side"),
+)
+
+
+def arguments(parser):
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a table or figure; see --list")
+    parser.add_argument("--list", action="store_true", help="name every table and figure")
+    parser.add_argument("--results", default="results", metavar="DIR", help="where result files lie and are written (default: results)")
+    parser.add_argument("--scenario", choices=list(SCENARIOS), metavar="NAME",
+                        help=f"another scenario than the paper's, to stand in for it: {', '.join(SCENARIOS)}")
+    parser.add_argument("--init", metavar="FE.pt", help="pre-trained checkpoint of the runs that start from one")
+    parser.add_argument("--model", default="3mb", metavar="NAME", help="architecture of the pre-trainings (default: 3mb)")
+    parser.add_argument("--plot", metavar="DIR", help="draw the figure into DIR as PNG and SVG")
+    runs = parser.add_argument_group("runs")
+    runs.add_argument("--run", action="store_true", help="run what has no result yet")
+    runs.add_argument("--dry-run", action="store_true", help="print the command lines of what has no result yet")
+    runs.add_argument("--seeds", type=common.natural, nargs="+", default=[0], metavar="N", help="seeds of the runs (default: 0)")
+    runs.add_argument("--jobs", type=common.count, default=1, metavar="N", help="processes at a time (default: 1)")
+    runs.add_argument("--submit", metavar="DIR", help="hand the runs to submitit (Slurm where there is one), its logs in DIR")
+    runs.add_argument("--submit-options", default="", metavar="K=V,...", help="of submitit's executor, such as timeout_min=600")
+    runs.add_argument("--flags", default="", metavar="TEXT", help="more flags for every run, in quotes, such as '--lr 1e-3 --epochs 20'")
+    runs.add_argument("--data-dir", metavar="DIR", help="where the data set lies")
+
+
+def run(args, out):
+    if args.list:
+        out.text(*common.table([(e.name, e.ref, e.title) for e in EXHIBITS.values()], ("name", "in the paper", "what")))
+        out.result({e.name: {"ref": e.ref, "title": e.title, "runs": len(e.rows)} for e in EXHIBITS.values()})
+        return
+    if args.name not in EXHIBITS:
+        raise UsageError(f"{args.name or 'no name'}: no such table or figure, expected one of {', '.join(EXHIBITS)}")
+    if args.run + args.dry_run + bool(args.submit) > 1:
+        raise UsageError("--run, --dry-run and --submit: expected one of them")
+    exhibit = EXHIBITS[args.name]
+    if args.run or args.dry_run or args.submit:  # refuse before anything is printed
+        for row in exhibit.rows:
+            command(args, exhibit, row, args.seeds[0])
+    out.text(f"{exhibit.title} ({exhibit.ref})")
+    if exhibit.note or exhibit.structure:
+        rows = structure(exhibit.structure) if exhibit.structure else []
+        out.text(*(common.table(rows, ("layer", "op", "output", "weight bits", "fan-in")) if rows else [exhibit.note]))
+        out.result({"name": exhibit.name, "note": exhibit.note, "layers": rows})
+        return
+    scenario = args.scenario or exhibit.scenario
+    if scenario != exhibit.scenario:
+        out.text(f"{scenario} stands in for {exhibit.scenario}: the paper's values are of another data set")
+    results = read(Path(args.results), scenario)
+    todo = [(row, seed) for row in exhibit.rows for seed in args.seeds if not any(matches(row, r, seed) for r in results)]
+    if args.dry_run:
+        lines = [shlex.join(["fbnn-hw", *command(args, exhibit, row, seed)]) for row, seed in todo]
+        out.text(*lines)
+        out.result({"name": exhibit.name, "commands": lines})
+        return
+    if (args.run or args.submit) and todo:
+        code = execute(args, exhibit, todo, out)
+        if code or args.submit:
+            return code
+        results = read(Path(args.results), scenario)
+    compared = [compare(row, [r for r in results if matches(row, r)]) for row in exhibit.rows]
+    metrics = list(dict.fromkeys(m for row in exhibit.rows for m in row.paper))
+    rows = [(c["label"], *(cell(c, m) for m in metrics), len(c["seeds"]) or "-") for c in compared]
+    out.text(*common.table(rows, ("run", *(f"{m} paper / ours" for m in metrics), "seeds")))
+    if not any(c["seeds"] for c in compared):
+        out.text(f"no results of {scenario} in {args.results}; --run makes them, --dry-run prints their commands")
+    written = []
+    if args.plot:
+        written = plot(args, exhibit, results)
+        out.text(f"written: {', '.join(map(str, written))}")
+    out.result({"name": exhibit.name, "scenario": scenario, "rows": compared, "plots": written})
+
+
+def structure(name):
+    """Rows of a model's layers, at 100 classes, or 50 with res3mb."""
+    from ..nn.models import build
+
+    topology = build(name, 50 if name == "res3mb" else 100)
+    shapes = topology.verify()
+    rows = []
+    for o in topology.ops:
+        inputs = topology.input_shapes(o, shapes)
+        bits = 1
+        for size in o.weight_shape(*inputs) or (0,):
+            bits *= size
+        rows.append((o.name, o.kind, "x".join(map(str, shapes[o.name])), bits, o.fan_in(*inputs) or 0))
+    return [*rows, ("total", "", "", topology.weight_bits(), 0)]
+
+
+def read(folder, scenario):
+    """The finished results in `folder` that are of `scenario`, in the order of their names."""
+    from .cil import read as read_result
+
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file, expected a folder of results")
+    found = [read_result(path) for path in sorted(folder.rglob("*.json"))]
+    return [r for r in found if r and (r["config"]["scenario"] if r["kind"] == "cil" else r["training"].get("scenario")) == scenario
+            and (r["kind"] == "pretrain" or r["finished"])]
+
+
+def parsed(row, values):
+    """The row's flags as its verb reads them."""
+    from . import parser
+
+    text = row.flags.format(**values)
+    return parser(row.verb).parse_args([*shlex.split(text), "--scenario", next(iter(SCENARIOS))])
+
+
+ANY = dict(fe="fe.pt", model="3mb", folder=".", seed=0)
+
+
+def matches(row, result, seed=None):
+    """Whether a result is of the row's run, whatever its recipe; of `seed`, if given."""
+    if result["kind"] != row.verb:
+        return False
+    wanted = parsed(row, ANY)
+    if row.verb == "cil":
+        config = result["config"]
+        keys = ("strategy", "replay", "buffer_mb", "setting", "loss", "balanced", "aware")
+        special = "{folder}" not in row.flags or Path(wanted.init).stem.rsplit("-s", 1)[0] == result["init"]["source"].rsplit("-s", 1)[0]
+        return special and all(config[k] == getattr(wanted, k) for k in keys) and seed in (None, result["seed"])
+    training = result["training"]
+    objective = {k: getattr(wanted, k) for k in ("alpha", "beta", "gamma", "features")}
+    named = "{model}" in row.flags or training["model"] == wanted.model
+    return (named and training["objective"] == objective and training["config"]["K"] == wanted.K
+            and all(training[k] == getattr(wanted, k) for k in ("norm", "encoder", "all_classes")) and seed in (None, training["seed"]))
+
+
+def command(args, exhibit, row, seed):
+    """argv of a row's run."""
+    if "{fe}" in row.flags and not args.init:
+        raise UsageError(f"{exhibit.name}: its runs start from a pre-trained network, expected --init FE.pt from fbnn-hw pretrain")
+    flags = shlex.split(row.flags.format(fe=shlex.quote(args.init or ""), model=args.model, folder=shlex.quote(args.results), seed=seed))
+    scenario = args.scenario or exhibit.scenario
+    name = re.sub(r"[^a-z0-9]+", "-", f"{scenario} {row.verb} {re.sub('{.*?}', '', row.flags)} s{seed}".lower()).strip("-")
+    target = [] if "--out" in flags else ["--out", str(Path(args.results) / f"{name}{'.json' if row.verb == 'cil' else '.pt'}")]
+    more = [*(["--data-dir", args.data_dir] if args.data_dir else []), *shlex.split(args.flags)]
+    return [row.verb, "--scenario", scenario, *flags, "--seed", str(seed), *target, *more]
+
+
+def execute(args, exhibit, todo, out):
+    """Run the rows, pre-trainings first; returns an exit code."""
+    from ..train import sweep
+
+    Path(args.results).mkdir(parents=True, exist_ok=True)
+    for verb in ("pretrain", "cil"):
+        commands = [command(args, exhibit, row, seed) for row, seed in todo if row.verb == verb]
+        if not commands:
+            continue
+        if args.submit:
+            options = dict(pair.split("=", 1) for pair in args.submit_options.split(",") if "=" in pair)
+            jobs = sweep.submit(commands, args.submit, {k: int(v) if v.isdigit() else v for k, v in options.items()})
+            out.text(*(f"job {job.job_id}: {shlex.join(['fbnn-hw', *argv])}" for job, argv in zip(jobs, commands)))
+            if verb == "pretrain" and any(row.verb == "cil" for row, _ in todo):
+                out.note("the runs that start from these pre-trainings come with the next --submit, once they are done")
+                return 0
+            continue
+        bar = out.progress(total=len(commands), desc=f"{verb} runs")
+
+        def finished(index, code, message, commands=commands, bar=bar):
+            bar.update(1)
+            if code:
+                out.note(f"{shlex.join(commands[index])}: exit code {code}, {message}")
+
+        codes = sweep.local(commands, args.jobs, finished=finished)
+        bar.close()
+        if any(codes):
+            return next(code for code in codes if code)
+    return 0
+
+
+def value(result, metric):
+    """A metric of a result, by the name that the paper's rows use."""
+    if result["kind"] == "cil":
+        return result["epochs"] if metric == "epochs" else result["final"].get(metric)
+    return result["training"].get(metric)
+
+
+def compare(row, results):
+    """{"label", "seeds", metric: {"paper", "mean", "deviation"}} of a row."""
+    seeds = [r["seed"] if r["kind"] == "cil" else r["training"]["seed"] for r in results]
+    found = {m: mean_and_deviation([value(r, m) for r in results]) for m in row.paper}
+    return {"label": row.label, "seeds": seeds,
+            "metrics": {m: {"paper": row.paper[m], "mean": mean, "deviation": deviation} for m, (mean, deviation) in found.items()}}
+
+
+def cell(compared, metric):
+    """"paper / ours" as text, with the deviation over seeds."""
+    values = compared["metrics"].get(metric)
+    if values is None:
+        return "-"
+
+    def text(v):
+        if v is None:
+            return "-"
+        return f"{v:.1f}" if metric == "epochs" else f"{v:.3f}" if metric.startswith("d_") else f"{v:.2%}"
+
+    spread = "" if values["deviation"] is None else f" +- {text(values['deviation'])}"
+    return f"{text(values['paper'])} / {text(values['mean'])}{spread}"
+
+
+def plot(args, exhibit, results):
+    """Draw the exhibit from its results; returns the files."""
+    from ..report import cil as report
+
+    if not exhibit.plot:
+        raise UsageError(f"--plot: {exhibit.name} is not a plot, expected one of {', '.join(e.name for e in EXHIBITS.values() if e.plot)}")
+    mine = [r for r in results if any(matches(row, r) for row in exhibit.rows)]
+    if not mine:
+        raise InputError(f"{args.results}: no results to plot, expected some of {exhibit.name}; --run makes them")
+    return report.save(report.PLOTS[exhibit.plot](mine), args.plot, exhibit.name)

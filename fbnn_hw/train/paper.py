@@ -1,0 +1,148 @@
+"""Every table and figure of the paper: its runs as flags, and the values it prints.  No torch here.
+
+A row names a run of `fbnn-hw cil` or `fbnn-hw pretrain` by its flags: `{fe}` is the pre-trained checkpoint, `{model}` the
+architecture, `{folder}` that of the results, `{seed}` the seed; scenario and seed are added to all.  Values of the paper are fractions;
+None where it shows a curve without numbers.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Row:
+    """label: as in the paper.  verb, flags: the run.  paper: {metric: value}; the keys say which metrics are compared."""
+
+    label: str
+    verb: str
+    flags: str
+    paper: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A table or figure.  ref: its label in the paper.  plot: how it is drawn, see `report.cil`.  structure: a model to print instead."""
+
+    name: str
+    ref: str
+    title: str
+    scenario: str = ""
+    rows: tuple = ()
+    plot: str = ""
+    structure: str = ""
+    note: str = ""
+
+
+C100, CORE50 = "cifar100-50+5x10", "core50-10x5"
+BUFFERS = {"latent": (1, 2, 5, 10, 25), "native": (5, 10, 25, 50, 100)}
+
+
+def _values(*names):
+    return lambda *found: dict(zip(names, found))
+
+
+def _baselines():
+    row = _values("a_old", "d_old", "a_new", "d_new", "a_final", "d_final", "epochs")
+    paper = {"naive": (0.0, 0, 0.898, 0.06, 0.179, 0.36, 236), "naive-reset": (0.0, 0, 0.797, 0.07, 0.159, 0.32, 428),
+             "cumulative": (0.71, 0.16, 0.671, 0.12, 0.674, 0.15, 318), "cumulative-reset": (0.66, 0.14, 0.629, 0.13, 0.639, 0.14, 545)}
+    return tuple(Row(s, "cil", f"--init {{fe}} --replay native --strategy {s} --curves", row(*v)) for s, v in paper.items())
+
+
+def _balancing(setting, values):
+    row, names = _values("a_final", "d_final"), {"SH": "sh", "CCE": "cce", "FCCE": "focal"}
+    found = []
+    for kind, buffer in (("latent", 5), ("native", 50)):
+        for loss, name in names.items():
+            for balanced in (True, False):
+                found.append(Row(f"{kind} {buffer} Mb, {loss}, {'weighted' if balanced else 'not weighted'}", "cil",
+                                 f"--init {{fe}} --setting {setting} --replay {kind} --buffer-mb {buffer} --loss {name}"
+                                 + (" --balanced" if balanced else ""), row(*values[kind, loss][0 if balanced else 1])))
+    return tuple(found)
+
+
+RPT = {("latent", "SH"): ((0.280, 0.30), (0.274, 0.29)), ("latent", "CCE"): ((0.455, 0.18), (0.409, 0.22)),
+       ("latent", "FCCE"): ((0.447, 0.16), (0.387, 0.21)), ("native", "SH"): ((0.235, 0.28), (0.223, 0.29)),
+       ("native", "CCE"): ((0.402, 0.19), (0.381, 0.23)), ("native", "FCCE"): ((0.389, 0.19), (0.375, 0.22))}
+FPT = {("latent", "SH"): ((0.256, 0.28), (0.256, 0.29)), ("latent", "CCE"): ((0.516, 0.19), (0.486, 0.22)),
+       ("latent", "FCCE"): ((0.487, 0.17), (0.471, 0.19)), ("native", "SH"): ((0.488, 0.28), (0.486, 0.28)),
+       ("native", "CCE"): ((0.575, 0.19), (0.565, 0.21)), ("native", "FCCE"): ((0.575, 0.19), (0.545, 0.20))}
+
+
+def _pretraining():
+    """Two rows each: the pre-training, and the retraining that starts from it (its checkpoint is named after the weights)."""
+    row, found = _values("a_final_train", "a_final", "d_final"), []
+    first = _values("train_accuracy", "test_accuracy")
+    for paradigm, beta, gamma, *values in (
+            ("supervised", "0", "0", 0.9074, 0.6290, 0.5633, 0.5128, 0.17),
+            ("regularization", "0", "1e-3", 0.9082, 0.6406, 0.5578, 0.5186, 0.18),
+            ("regularization", "0", "1e-2", 0.9052, 0.6326, 0.5558, 0.5196, 0.19),
+            ("regularization", "0", "1e-1", 0.8685, 0.6104, 0.5197, 0.4862, 0.19),
+            ("SSL", "1e-6", "0", 0.9009, 0.6416, 0.5647, 0.5108, 0.18), ("SSL", "1e-5", "0", 0.8957, 0.6358, 0.5763, 0.5192, 0.18),
+            ("SSL", "1e-4", "0", 0.8612, 0.6034, 0.5788, 0.5126, 0.18), ("SSL", "1e-3", "0", 0.6384, 0.4840, 0.5004, 0.4176, 0.19),
+            ("regularization + SSL", "5e-6", "5e-3", 0.9024, 0.6354, 0.5653, 0.5234, 0.20),
+            ("regularization + SSL", "1e-5", "1e-2", 0.9002, 0.6351, 0.5743, 0.5245, 0.19)):
+        label, checkpoint = f"{paradigm}, beta {beta}, gamma {gamma}", f"{{folder}}/pt-{beta}-{gamma}-s{{seed}}.pt"
+        found.append(Row(f"{label}: pre-training", "pretrain", f"--model {{model}} --beta {beta} --gamma {gamma} --out {checkpoint}",
+                         first(*values[:2])))
+        found.append(Row(f"{label}: final", "cil", f"--init {checkpoint} --replay latent --buffer-mb 10 --balanced", row(*values[2:])))
+    return tuple(found)
+
+
+def _memory():
+    return tuple(Row(f"{kind} {mb} Mb", "cil", f"--init {{fe}} --replay {kind} --buffer-mb {mb} --balanced",
+                     dict.fromkeys(("a_seen", "a_new", "a_buffer", "a_buffer_train"))) for kind, sizes in BUFFERS.items() for mb in sizes)
+
+
+def _losses(setting):
+    return tuple(Row(f"{kind} {mb} Mb {loss}{' weighted' if balanced else ''}", "cil",
+                     f"--init {{fe}} --setting {setting} --replay {kind} --buffer-mb {mb} --loss {loss}{' --balanced' if balanced else ''}",
+                     dict.fromkeys(("a_old", "a_new", "a_final")))
+                 for kind, sizes in BUFFERS.items() for mb in sizes for loss in ("cce", "focal", "sh") for balanced in (False, True))
+
+
+def _offline():
+    found = [Row(name, "pretrain", f"--model {name} --all-classes", {"train_accuracy": None, "test_accuracy": None})
+             for name in ("3mb", "9mb", "24mb", "fpnn_b", "fpnn_p")]
+    return tuple(found)
+
+
+def _core50():
+    row = "--init {fe} --replay"  # a buffer of 50 or 100 samples a class, in native pictures or as many bits of latents
+    ta, tf = 50 * 50 * 13 * 128 ** 2 / 1e6, 50 * 100 * 13 * 128 ** 2 / 1e6
+    return (Row("latent, task-aware", "cil", f"{row} latent --buffer-mb {ta:g} --balanced --aware", {"a_final": 0.5396}),
+            Row("latent, task-free", "cil", f"{row} latent --buffer-mb {tf:g} --balanced", {"a_final": 0.1722}),
+            Row("native, task-aware", "cil", f"{row} native --buffer-mb {ta:g} --balanced --aware", {"a_final": 0.5907}),
+            Row("native, task-free", "cil", f"{row} native --buffer-mb {tf:g} --balanced", {"a_final": 0.4452}))
+
+
+EXHIBITS = {e.name: e for e in (
+    Exhibit("figure-structure", "baseline:modelstructure", "The layers of 3mb", structure="3mb"),
+    Exhibit("table-normalisation", "tab:1-normalisation", "Train accuracy with batch norm and with K = 0.3, 1, 3", C100, (
+        Row("BN", "pretrain", "--model {model} --all-classes --norm bn", {"train_accuracy": 0.787}),
+        Row("K = 0.3", "pretrain", "--model {model} --all-classes --K 0.3", {"train_accuracy": 0.747}),
+        Row("K = 1", "pretrain", "--model {model} --all-classes --K 1", {"train_accuracy": 0.785}),
+        Row("K = 3", "pretrain", "--model {model} --all-classes --K 3", {"train_accuracy": 0.755}))),
+    Exhibit("encoding", "section key_cil", "TRGB against TYCC, offline (said to be equal)", C100, (
+        Row("TYCC", "pretrain", "--model {model} --all-classes --encoder tycc", {"test_accuracy": None}),
+        Row("TRGB", "pretrain", "--model {model} --all-classes --encoder trgb", {"test_accuracy": None}))),
+    Exhibit("figure-offline", "baseline:evaluation", "Offline accuracy against size, binary and float", C100, _offline()),
+    Exhibit("table-metrics", "tab:metrics", "Notation: a and d of PT, old, new, seen, final, buffer; _train for the training set",
+            note="Each result holds them: tasks[].test and tasks[].train by subset, and `final` as a_old, d_old_train and so on."),
+    Exhibit("figure-baselines", "fig:baselines_cil", "Accuracy of each task per epoch, four baselines", C100, _baselines(), plot="curves"),
+    Exhibit("table-baselines", "tab:baseline_cil", "The baselines after the last task", C100, _baselines()),
+    Exhibit("figure-losses-rpt", "fig:balancing, a and b", "Loss and buffer size, RPT", C100, _losses("rpt"), plot="losses"),
+    Exhibit("figure-losses-fpt", "fig:balancing, c and d", "Loss and buffer size, FPT", C100, _losses("fpt"), plot="losses"),
+    Exhibit("table-rpt", "tab:RPT", "Balancing with the pre-training task retained", C100, _balancing("rpt", RPT)),
+    Exhibit("table-fpt", "tab:FPT", "Balancing with the pre-training task forgotten", C100, _balancing("fpt", FPT)),
+    Exhibit("figure-pretraining", "pretraining:loss_schema", "The objective alpha CCE + beta Barlow Twins + gamma L_FR",
+            note="CCE and L_FR see each batch mirrored, shifted and with other contrast; Barlow Twins sees two views that are cropped, "
+            "mirrored and recoloured, through two dense layers of 2048 with batch norm and ReLU. See fbnn-hw pretrain --help."),
+    Exhibit("table-pretraining", "tab:pt_metrics", "Pre-training terms, latent replay of 10 Mb", C100, _pretraining()),
+    Exhibit("table-replay", "tab:es", "Native against latent replay, in words",
+            note="Counted here: 13,312 bits a native sample against 1,024 a latent (13.0 times); 361,472 of 3mb's 2,966,528 weights "
+            "(12.2 %) train with latents; images can be augmented, latents cannot."),
+    Exhibit("figure-memory", "fig:perf_memorySize", "Native and latent replay for equal memory", C100, _memory(), plot="memory"),
+    Exhibit("figure-res", "fig:NewArchitecture", "The layers of res3mb", structure="res3mb"),
+    Exhibit("table-core50", "tab:CORE50_benchmark", "CORe50, final accuracy", CORE50, _core50()),
+    Exhibit("figure-core50", "fig:val_IncrementalLearning", "CORe50, task-free, accuracy over the tasks", CORE50, _core50()[1::2],
+            plot="tasks"),
+)}

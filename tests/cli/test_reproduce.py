@@ -1,0 +1,122 @@
+"""Names, values beside each other, missing runs, plots, sweeps."""
+
+import json
+
+import pytest
+
+from fbnn_hw.errors import ToolError
+from fbnn_hw.report import cil as report
+from fbnn_hw.train import sweep
+from fbnn_hw.train.paper import EXHIBITS
+
+
+def result(seed=0, strategy="replay", mb=5.0, a=0.5, **changes):
+    config = {"scenario": "tiny-2+2x2", "strategy": strategy, "replay": "latent", "buffer_mb": mb, "setting": "fpt", "loss": "cce",
+              "balanced": True, "aware": False, **changes}
+    names = ("old", "new", "seen", "buffer")
+    final = {f"{letter}_{name}{part}": a for letter in "ad" for name in (*names, "final") for part in ("", "_train")}
+    subsets = {name: {"a": a, "d": 0.1} for name in names}
+    history = [{"task": t, "train_accuracy": a, "test_of_each_task": [a] * (t + 1)} for t in (0, 0, 1)]
+    return {"kind": "cil", "config": config, "seed": seed, "finished": True, "final": final, "epochs": 7, "history": history,
+            "init": {"source": "fe.pt (bits)"}, "tasks": [{"task": t, "test": subsets, "train": subsets} for t in (0, 1)]}
+
+
+@pytest.fixture
+def results(tmp_path):
+    for i, values in enumerate((result(0), result(1, a=0.6), result(0, balanced=False, a=0.4), result(0, "naive", 0.0, 0.2, replay="native",
+                                                                                                     balanced=False))):
+        (tmp_path / f"{i}.json").write_text(json.dumps(values))
+    (tmp_path / "other.json").write_text("{}")
+    return tmp_path
+
+
+def test_list_names_every_table_and_figure(cli, answer):
+    assert all(f"\n{name} " in cli("reproduce", "--list")[1] for name in EXHIBITS)
+    refs = {e["ref"] for e in answer("reproduce", "--list").values()}
+    assert refs >= {"tab:metrics", "tab:1-normalisation", "tab:baseline_cil", "tab:RPT", "tab:FPT", "tab:pt_metrics", "tab:es",
+                    "tab:CORE50_benchmark", "baseline:modelstructure", "baseline:evaluation", "fig:baselines_cil",
+                    "pretraining:loss_schema", "fig:perf_memorySize", "fig:NewArchitecture", "fig:val_IncrementalLearning"}
+
+
+def test_side_by_side(cli, answer, results):
+    found = answer("reproduce", "table-fpt", "--scenario", "tiny-2+2x2", "--results", results)
+    row = next(r for r in found["rows"] if r["label"] == "latent 5 Mb, CCE, weighted")
+    assert sorted(row["seeds"]) == [0, 1]
+    assert row["metrics"]["a_final"] == {"paper": 0.516, "mean": pytest.approx(0.55), "deviation": pytest.approx(0.0707, abs=1e-4)}
+    out = cli("reproduce", "table-fpt", "--scenario", "tiny-2+2x2", "--results", results)[1]
+    assert "tiny-2+2x2 stands in for cifar100-50+5x10: the paper's values are of another data set" in out
+    assert "51.60% / 55.00% +- 7.07%" in out and "25.60% / -" in out
+
+
+def test_paper_numbers_are_those_of_the_source():
+    rows = {r.label: r.paper for r in EXHIBITS["table-rpt"].rows}
+    assert rows["native 50 Mb, FCCE, not weighted"] == {"a_final": 0.375, "d_final": 0.22}
+    assert {r.label: r.paper["epochs"] for r in EXHIBITS["table-baselines"].rows} == {
+        "naive": 236, "naive-reset": 428, "cumulative": 318, "cumulative-reset": 545}
+    assert len(EXHIBITS["table-pretraining"].rows) == 20
+
+
+def test_commands_of_what_is_missing(answer, results, refused):
+    flags = ("reproduce", "table-fpt", "--scenario", "tiny-2+2x2", "--results", results, "--dry-run")
+    found = answer(*flags, "--init", "fe.pt", "--flags=--lr 1e-3")["commands"]
+    assert len(found) == 10 and found[0].startswith("fbnn-hw cil --scenario tiny-2+2x2 --init fe.pt --setting fpt --replay latent")
+    assert all(line.endswith("--lr 1e-3") for line in found)
+    assert refused("reproduce", "table-fpt", "--run", "--results", results / "none")[1].endswith(
+        "its runs start from a pre-trained network, expected --init FE.pt from fbnn-hw pretrain")
+
+
+@pytest.mark.parametrize("exhibit", [e for e in EXHIBITS.values() if e.rows], ids=lambda e: e.name)
+def test_every_run_parses(exhibit, answer, tmp_path):
+    from fbnn_hw.cli import parser
+
+    found = answer("reproduce", exhibit.name, "--results", tmp_path, "--init", "fe.pt", "--dry-run")["commands"]
+    assert len(found) == len(exhibit.rows)
+    for line in found:
+        _, verb, *flags = line.split()
+        args = parser(verb).parse_args(flags)
+        if verb == "cil":
+            from fbnn_hw.cli.cil import config
+            config(args)
+
+
+def test_structures(cli):
+    assert "2966528" in cli("reproduce", "figure-structure")[1].replace(",", "")
+    assert "2955264" in cli("reproduce", "figure-res")[1].replace(",", "")
+    assert "13,312 bits a native sample" in cli("reproduce", "table-replay")[1]
+
+
+def test_usage(refused, results):
+    assert refused("reproduce", "table-x")[1].startswith("fbnn-hw reproduce: table-x: no such table or figure, expected one of figure-s")
+    assert refused("reproduce", "table-x", "--results", "r")[0] == 2
+
+
+def test_plots(results, answer):
+    pytest.importorskip("matplotlib")
+    for name in ("figure-memory", "figure-losses-fpt", "figure-baselines"):
+        found = answer("reproduce", name, "--scenario", "tiny-2+2x2", "--results", results, "--plot", results / "plots")
+        assert [p.rsplit(".", 1)[1] for p in found["plots"]] == ["png", "svg"]
+        assert (results / "plots" / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
+    report.save(report.tasks([result()]), results / "plots", "tasks")
+    svg = (results / "plots" / "tasks.svg").read_bytes()
+    report.save(report.tasks([result()]), results / "plots", "tasks")
+    assert svg == (results / "plots" / "tasks.svg").read_bytes()
+
+
+def test_parallel_processes():
+    codes, lines = [], []
+    found = sweep.local([["--version"], ["no-such-verb"], ["--version"]], 2, finished=lambda i, code, line: lines.append((i, code, line)))
+    assert found == [0, 2, 0] and sorted(i for i, *_ in lines) == [0, 1, 2] and not codes
+    assert next(line for i, _, line in lines if i == 1).startswith("fbnn-hw: no-such-verb: no such command")
+
+
+def test_submitit(tmp_path, monkeypatch):
+    pytest.importorskip("submitit")
+    jobs = sweep.submit([["--version"], ["nothing"]], tmp_path, {"timeout_min": 5}, cluster="local")
+    assert [job.result() for job in jobs] == [0, 2]
+
+
+def test_without_submitit(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "submitit", None)
+    with pytest.raises(ToolError) as error:
+        sweep.submit([["--version"]], tmp_path)
+    assert str(error.value) == "submitit: not installed, expected for --submit; python -m pip install 'fbnn-hw[cil]'"
