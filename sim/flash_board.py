@@ -2,21 +2,27 @@
 
 from dataclasses import dataclass, field
 
+from amaranth import Module, ResetInserter
 from amaranth.back import verilog
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 from fbnn_hw.rtl.qspi_flash import READ_COMMANDS, FlashChip, FlashReader
 
 CASE = """
-module {name} (input wire clk, input wire rst, output wire active, output wire [31:0] errors);
-    wire pulse, select_n, valid, first_done;
-    wire [3:0] from_board, enable, to_board;
-    wire [7:0] data;
+module {name} (
+    input wire clk, input wire rst, output wire active, output wire [31:0] errors,
+    output wire cut, output wire taken, output wire [3:0] lines, input wire valid,
+    input wire [7:0] data, input wire pulse, input wire select_n, input wire [3:0] from_board, input wire [3:0] enable,
+    input wire first_done
+);
+    wire [3:0] to_board;
     reg [3:0] late1, late2, late3;
     reg [31:0] lfsr = 32'h2545F491, count = 0, cycle = 0;
-    wire taken = {stall} == 0 || (lfsr[20] ? lfsr[11:8] >= {stall} : lfsr[15:9] == 0);
+    assign taken = {stall} == 0 || (lfsr[20] ? lfsr[11:8] >= {stall} : lfsr[15:9] == 0);
     integer file;
     initial file = $fopen("{name}.txt", "w");
-    wire cut = {cut} != 0 && cycle >= {cut} && cycle < {cut} + 3;
+    assign cut = {cut} != 0 && cycle >= {cut} && cycle < {cut} + 3;
     always @(posedge clk) begin
         lfsr <= {{lfsr[30:0], lfsr[31] ^ lfsr[21] ^ lfsr[1] ^ lfsr[0]}};
         {{late3, late2, late1}} <= {{late2, late1, to_board}};
@@ -28,9 +34,7 @@ module {name} (input wire clk, input wire rst, output wire active, output wire [
         end
     end
     assign active = count < {taken};
-    {name}_reader reader (
-        .clk(clk), .rst(rst | cut), .data__payload(data), .data__valid(valid), .data__ready(taken), .pulse(pulse), .select_n(select_n),
-        .lines_out(from_board), .lines_enable(enable), .lines_in({lines}), .first_done(first_done));
+    assign lines = {lines};
     spi_flash #(.WIDTH({chip.width}), .READ({read}), .DUMMY({chip.dummy}), .BASE({offset}), .BYTES({size}), .START({start}),
                 .QUAD_ENABLED({quad_enabled})) flash (
         .select_n(select_n), .clk(pulse & ~clk), .from_board(from_board), .enable(enable), .to_board(to_board), .errors(errors));
@@ -44,6 +48,8 @@ module board (
     wire [{last}:0] going;
     wire [31:0] wrong [0:{last}];
     assign tx = 1, ready = 1, active = |going, errors = 0;
+{wires}
+    readers readers (.clk(clk), .rst(rst){ports});
 {cases}
     // The faults of each model, when all is done.
     reg was_active = 0;
@@ -79,14 +85,37 @@ class Case:
     clock_hz: float = 48e6
 
 
+PINS = {"data__payload": ("data", 8), "data__valid": ("valid", 1), "data__ready": ("taken", 1), "pulse": ("pulse", 1),
+        "select_n": ("select_n", 1), "lines_out": ("from_board", 4), "lines_enable": ("enable", 4), "lines_in": ("lines", 4),
+        "first_done": ("first_done", 1)}
+
+
+class Readers(wiring.Component):
+    """All readers in one module; member `name`, and `name`_cut, its reset."""
+
+    def __init__(self, readers):
+        self.readers = readers
+        super().__init__({name: Out(reader.signature) for name, reader in readers.items()} | {f"{name}_cut": In(1) for name in readers})
+
+    def elaborate(self, platform):
+        m = Module()
+        for name, reader in self.readers.items():
+            m.submodules[name] = ResetInserter(getattr(self, f"{name}_cut"))(reader)
+            wiring.connect(m, reader, wiring.flipped(getattr(self, name)))
+        return m
+
+
 def text(cases):
     """Verilog of {name: Case}."""
-    parts = []
-    for name, case in cases.items():
-        reader = FlashReader(case.chip, case.clock_hz, case.offset, case.first, case.again, case.latency)
-        parts.append(verilog.convert(reader, name=f"{name}_reader", strip_internal_attrs=True))
+    readers = {name: FlashReader(c.chip, c.clock_hz, c.offset, c.first, c.again, c.latency) for name, c in cases.items()}
+    parts = [verilog.convert(Readers(readers), name="readers", strip_internal_attrs=True)]
+    wires, ports, instances = [], [], []
+    for number, (name, case) in enumerate(cases.items()):
         parts.append(CASE.format(**vars(case), name=name, read=READ_COMMANDS[case.chip.width],
                                  lines=f"late{case.latency}" if case.latency else "to_board"))
-    instances = "".join(
-        f"    {name} {name}_ (.clk(clk), .rst(rst), .active(going[{n}]), .errors(wrong[{n}]));\n" for n, name in enumerate(cases))
-    return "\n".join(parts) + TOP.format(last=len(cases) - 1, cases=instances)
+        wires += [f"    wire {name}_cut;"] + [f"    wire [{width - 1}:0] {name}_{wire};" for wire, width in PINS.values()]
+        ports += [f".{name}_cut({name}_cut)"] + [f".{name}__{port}({name}_{wire})" for port, (wire, _) in PINS.items()]
+        instances.append(f"    {name} {name}_ (.clk(clk), .rst(rst), .active(going[{number}]), .errors(wrong[{number}]), .cut({name}_cut), "
+                         + ", ".join(f".{wire}({name}_{wire})" for wire, _ in PINS.values()) + ");")
+    return "\n".join(parts) + TOP.format(last=len(cases) - 1, wires="\n".join(wires), ports="".join(", " + port for port in ports),
+                                         cases="\n".join(instances))

@@ -1,0 +1,110 @@
+"""The whole board in simulation, behind a pseudo-terminal: the host's own code against the reference."""
+
+import json
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fbnn_hw import bits, protocol
+from fbnn_hw.build import output, virtual
+from fbnn_hw.cli import main
+from fbnn_hw.compile.plan import plan
+from fbnn_hw.data import datasets
+from fbnn_hw.errors import InputError
+from fbnn_hw.host.client import Client
+from fbnn_hw.host.transport import Serial
+from fbnn_hw.nn import checkpoint
+from fbnn_hw.nn.models import CIFAR10, vgg
+from fbnn_hw.reference import inference
+from fbnn_hw.rtl.board_top import weight_bytes
+from fbnn_hw.targets import TARGETS
+from tests import strategies
+
+IMAGES = 3
+WAIT_S = 120
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """(folder, network): some of its weights resident, the others streamed with every frame."""
+    root = tmp_path_factory.mktemp("virtual")
+    network = strategies.fill(vgg("tiny", CIFAR10, width=1 / 16, latent=64, hidden=16), 1)
+    checkpoint.save(root / "tiny.pt", network)
+    part = replace(TARGETS["ice40"], bank_words=1480)
+    planned = plan(network, part, 4, 16, 4)
+    images = datasets.load("fixture").first(1).images
+    folder, _ = output.write(planned, network, part, root / "tiny.pt", root / "rtl_out", images)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert weight_bytes(planned.config) == (manifest["boot_bytes"], manifest["frame_bytes"]) and all(weight_bytes(planned.config))
+    virtual.VirtualBoard(folder, shared=tmp_path_factory.getbasetemp() / "runtime")
+    return folder, network
+
+
+def test_flash_image(made):
+    folder, _ = made
+    manifest = json.loads((folder / "manifest.json").read_text())
+    image = virtual.flash_image(folder)
+    assert image[:8].hex() == manifest["config_id"] + manifest["ir_sha256"][:8] and image[8:] == (folder / "weights.bin").read_bytes()
+
+
+def test_classify_on_the_board(made, capsys):
+    folder, network = made
+    images = datasets.load("fixture").first(IMAGES).images
+    code = main(["classify", "--data", "fixture", "--images", str(IMAGES), "--board", "virtual", "--design", str(folder), "--latent",
+                 "--json"])
+    text = capsys.readouterr()
+    assert code == 0, text.err
+    found = json.loads(text.out)
+    logits, latents = inference.logits(network, images), inference.layers(network, images)["latent"]
+    assert [x["logits"] for x in found["images"]] == logits.tolist()
+    assert [x["index"] for x in found["images"]] == inference.classify(logits).tolist()
+    assert [x["class"] for x in found["images"]] == [CIFAR10[i] for i in inference.classify(logits)]
+    assert [x["latent"] for x in found["images"]] == [bits.pack(latent).tobytes().hex() for latent in latents]
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert (found["config_id"], found["model_mark"]) == (manifest["config_id"], manifest["ir_sha256"][:8])
+    # Without the link, which waits for the line, a frame takes as long as estimated, less the loading and the logits.
+    known = json.loads((folder / "estimate.json").read_text())
+    assert all(0.9 * (known["cycles"] - known["load_cycles"]) < cycles < known["cycles"] for cycles in found["cycles"][1:])
+
+
+def test_noise_and_aborted_images(made):
+    """After noise, a broken frame, and an image cut short, which resets the accelerator, the answers are right."""
+    folder, network = made
+    image = datasets.load("fixture").first(1).images
+    data = np.ascontiguousarray(image.transpose(0, 2, 3, 1)).tobytes()
+    expected = inference.logits(network, image)[0].tolist()
+    with virtual.VirtualBoard(folder) as board, Serial(board.port) as port:
+        client = Client(port, WAIT_S, WAIT_S)
+        client.wait_ready()
+        frame = protocol.encode(0x11, data)
+        for noise in (b"\0\x55garbage\xfb", frame[:1000], frame[:-1] + bytes([frame[-1] ^ 1])):
+            port.write(noise, 5)
+            decoder, heard = protocol.Decoder(), []
+            while not heard:
+                heard = decoder.feed(port.read(WAIT_S) or pytest.fail("the board is silent"))
+            assert [opcode for opcode, _ in heard] == [protocol.ERROR]
+            client.wait_ready()
+            assert list(client.classify(data).logits) == expected
+        assert client.status().errors == 3 and client.status().frames == 3 and not board.faults()
+        assert board.close() == 0
+
+
+def test_the_flash_of_another_design(made):
+    folder, _ = made
+    image = bytes(8) + virtual.flash_image(folder)[8:]
+    with virtual.VirtualBoard(folder, image=image) as board, Serial(board.port) as port, pytest.raises(InputError) as error:
+        Client(port, WAIT_S, WAIT_S).wait_ready()
+    assert str(error.value) == f"{board.port}: the flash holds no weights of this design; run fbnn-hw flash with the folder that was built"
+
+
+def test_newest(tmp_path):
+    with pytest.raises(InputError) as error:
+        virtual.newest(tmp_path)
+    assert str(error.value) == f"{tmp_path}: no generated design; run fbnn-hw generate first, or name one with --design"
+    for name, age in (("a", 1), ("b", 3), ("c", 2)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").touch()
+        os.utime(tmp_path / name / "manifest.json", (age, age))
+    assert virtual.newest(tmp_path) == tmp_path / "b"
