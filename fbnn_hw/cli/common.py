@@ -131,8 +131,8 @@ def _number(text, kind, legal, expected):
     raise argparse.ArgumentTypeError(f"found {text!r}, expected {expected}")
 
 
-def add_model(parser):
-    parser.add_argument("--model", required=True, metavar="NAME.pt",
+def add_model(parser, required=True):
+    parser.add_argument("--model", required=required, metavar="NAME.pt",
                         help="a checkpoint: a path, or the name of a shipped one such as 3mb.pt")
 
 

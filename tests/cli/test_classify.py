@@ -65,6 +65,15 @@ def test_refusals(refused, model, tmp_path):
     assert refused("classify", "x.png", "--images", 3, "--model", path) == (2, "fbnn-hw classify: --images: expected together with --data")
     assert refused("classify", tmp_path / "x.png", "--model", path) == (
         3, f"fbnn-hw classify: {tmp_path}/x.png: not found, expected an image file")
+    assert refused("classify", "x.png") == (2, "fbnn-hw classify: missing --model, or --port or --board; see fbnn-hw classify --help")
+    assert refused("classify", "x.png", "--model", path, "--port", "p") == (
+        2, "fbnn-hw classify: --model: has no meaning on a board; leave it out")
+    assert refused("classify", "x.png", "--port", "p", "--board", "virtual") == (
+        2, "fbnn-hw classify: found both --port and --board, expected one of them")
+    assert refused("classify", "x.png", "--model", path, "--baud", 115200) == (
+        2, "fbnn-hw classify: --baud: expected together with --port or --board")
+    assert refused("classify", "x.png", "--board", "virtual", "--design", tmp_path) == (
+        3, f"fbnn-hw classify: --design {tmp_path}: no design there, expected a folder that `fbnn-hw generate` wrote")
     code, line = refused("classify", "x.png", "--model", "none.pt")
     assert code == 3 and line.startswith("fbnn-hw classify: --model none.pt: no such file, and no shipped checkpoint of that name; ")
     topology = Topology("small", (op.Thermometer("input", (), "tycc", 2, 2), op.Gap("gap", ("input",)),
