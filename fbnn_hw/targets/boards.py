@@ -1,0 +1,53 @@
+"""Boards: what a generated design is connected to.  The facts lie in boards/*.toml, a page of data each."""
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ..errors import UsageError
+from . import TARGETS
+
+FOLDER = Path(__file__).parents[1] / "boards"
+"""A link to the folder boards/ in a checkout, a folder in an installed package."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """One board.
+
+    name; title; target: name in TARGETS; platform: "module:class" of amaranth-boards; clock_hz: of the oscillator; package: as
+    nextpnr names it; usb: vendor and product of what programs it; console: where the serial line usually shows up on Linux.
+    pins: {"clock", "rx", "tx" (from the FPGA's side), "ready", "fault": pin; "lit": level that lights these two}.
+    flash: {"bytes", "lines", "offset" of the flash image, "select", "clock": pin, "io": pins in the order IO0, IO1 ...}.
+    program: {"bitstream": command} and, where weights are streamed, "weights"; words in braces are replaced.
+    """
+
+    name: str
+    title: str
+    target: str
+    platform: str
+    clock_hz: int
+    package: str
+    usb: str
+    console: str
+    pins: dict
+    flash: dict
+    program: dict
+
+    @property
+    def part(self):
+        return TARGETS[self.target]
+
+
+@cache
+def boards():
+    """{name: Board}, sorted by name."""
+    return {path.stem: Board(path.stem, **tomllib.loads(path.read_text("utf-8"))) for path in sorted(FOLDER.glob("*.toml"))}
+
+
+def board(name):
+    """The board of that name; raises UsageError with the list."""
+    if name not in boards():
+        raise UsageError(f"--board {name}: no such board, expected one of {', '.join(boards())}")
+    return boards()[name]
