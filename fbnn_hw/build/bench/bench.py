@@ -41,7 +41,9 @@ def read_results(directory, lanes, classes):
     logits, results, cycles, words = [], [], [], []
     for line in (Path(directory) / "results.txt").read_text().splitlines():
         kind, *values = line.split()
-        if kind == "logit":
+        if kind == "reset":
+            logits, results, cycles, words = [], [], [], []
+        elif kind == "logit":
             logits.append(int(values[0]))
         elif kind == "latent":
             words.append([int(values[0], 16) >> i & 1 for i in range(lanes)])
@@ -87,14 +89,14 @@ def compare(directory, expected, first=0):
             wrong = np.argwhere(found != expected[name][frame])
             if len(wrong):
                 channel, y, x = wrong[np.lexsort((wrong[:, 0], wrong[:, 2], wrong[:, 1]))[0]].tolist()
-                run.differences.append(
-                    f"image {first + frame}: layer {name}, pixel ({y}, {x}), channel {channel}: expected "
-                    f"{expected[name][frame, channel, y, x] * 2 - 1:+d}, got {found[channel, y, x] * 2 - 1:+d}; {len(wrong)} of {found.size} bits differ")
+                want, got = (int(bits[channel, y, x]) * 2 - 1 for bits in (expected[name][frame], found))
+                run.differences.append(f"image {first + frame}: layer {name}, pixel ({y}, {x}), channel {channel}: "
+                                       f"expected {want:+d}, got {got:+d}; {len(wrong)} of {found.size} bits differ")
                 break
         wrong = np.flatnonzero(run.logits[frame] != logits[frame])
         if len(wrong):
-            run.differences.append(f"image {first + frame}: layer logits, pixel (0, 0), channel {wrong[0]}: expected {logits[frame, wrong[0]]}, "
-                                   f"got {run.logits[frame, wrong[0]]}")
+            run.differences.append(f"image {first + frame}: layer logits, pixel (0, 0), channel {wrong[0]}: "
+                                   f"expected {logits[frame, wrong[0]]}, got {run.logits[frame, wrong[0]]}")
         if run.classes[frame] != int(np.argmax(logits[frame])):
             run.differences.append(f"image {first + frame}: class: expected {int(np.argmax(logits[frame]))}, got {run.classes[frame]}")
     if run.latents.size and "latent" in layout["layers"] and not run.differences:
@@ -111,20 +113,23 @@ def remove_dumps(directory):
 try:
     import cocotb
     from cocotb.clock import Clock
-    from cocotb.triggers import ClockCycles, First, ValueChange
+    from cocotb.triggers import ClockCycles, First, Timer, ValueChange
 except ImportError:
     pass
 else:
     @cocotb.test()
     async def frames(dut):
-        """Run BENCH_IMAGES frames; BENCH_STALL=1 pauses every stream at random, BENCH_LATENT=1 asks for the latent."""
+        """Run BENCH_IMAGES frames; BENCH_STALL=1 pauses every stream at random, BENCH_LATENT=1 asks for the latent,
+        BENCH_RESET=N resets once more after N cycles."""
         count, limit = int(os.environ["BENCH_IMAGES"]), int(os.environ["BENCH_CYCLES"])
         dut.images.value, dut.stall.value, dut.want_latent.value = count, int(os.environ["BENCH_STALL"]), int(os.environ["BENCH_LATENT"])
         Clock(dut.clk, CLOCK_NS, "ns").start()
-        dut.rst.value = 1
-        await ClockCycles(dut.clk, 4)
-        dut.rst.value = 0
-        from cocotb.triggers import Timer
+        for running in (int(os.environ.get("BENCH_RESET", 0)), 0):
+            dut.rst.value = 1
+            await ClockCycles(dut.clk, 4)
+            dut.rst.value = 0
+            if running:
+                await ClockCycles(dut.clk, running)
         end = Timer(limit * CLOCK_NS, "ns")
         for frame in range(count):
             fired = await First(ValueChange(dut.frames), end)

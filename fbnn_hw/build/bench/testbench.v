@@ -1,5 +1,6 @@
 // The generated accelerator between sources and sinks: images from images.hex; weights from weights.hex as a 4-bit flash gives
 // them; results into results.txt; the feature banks into features_<frame>_<steps done>_<bank>.hex after every step.
+// A reset begins everything anew, the sources too.
 `include "parameters.vh"
 `timescale 1ns / 1ps
 
@@ -29,7 +30,8 @@ module testbench (
     wire pixel_ready;
     always @(posedge clk) begin
         pixel_held <= pixel_valid && !pixel_ready;
-        if (pixel_valid && pixel_ready) pixel <= pixel + 1;
+        if (rst) pixel <= 0;
+        else if (pixel_valid && pixel_ready) pixel <= pixel + 1;
     end
 
 `ifdef STREAM
@@ -44,7 +46,8 @@ module testbench (
     always @(posedge clk) begin
         weight_held <= weight_valid && !weight_ready;
         weight_gap <= weight_valid && weight_ready;
-        if (weight_valid && weight_ready)
+        if (rst) weight <= 0;
+        else if (weight_valid && weight_ready)
             weight <= weight + 1 == WEIGHT_BYTES && `FRAME_BYTES != 0 ? `BOOT_BYTES : weight + 1;
     end
 `endif
@@ -73,7 +76,11 @@ module testbench (
 
     integer file;
     initial file = $fopen("results.txt", "w");
-    always @(posedge clk) if (!rst) begin
+    always @(posedge clk) if (rst) begin
+        last_step <= 0;
+        frames <= 0;
+        $fwrite(file, "reset\n");
+    end else begin
         last_step <= step;
         // A step is counted when it begins: the ones before it are done.
         if (step != last_step && step != 0) begin

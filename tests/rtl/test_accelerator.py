@@ -1,0 +1,99 @@
+"""Whole accelerators in Verilator: every layer's bits, logits, classes and the latent are the reference's; cycles are the
+estimate's while nobody stalls.  Random memories and registers at the start, random pauses, a reset in the middle of a frame."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from fbnn_hw.ir import ops as op
+from fbnn_hw.ir.network import LATENT, Topology
+from tests import strategies
+from tests.rtl import whole
+
+
+@pytest.fixture(scope="session")
+def runtime(tmp_path_factory):
+    return tmp_path_factory.getbasetemp() / "runtime"
+
+
+def topology(size, classes, *layers, encoder=("tycc", 4)):
+    """Ops in a row, each (op, fields); an op's input is the one before unless it is named."""
+    ops = [op.Thermometer("input", (), encoder[0], size, encoder[1])]
+    for number, (kind, fields) in enumerate(layers):
+        fields = dict(fields)
+        ops.append(kind(fields.pop("name", f"{kind.kind}{number}"), fields.pop("inputs", (ops[-1].name,)), **fields))
+    ops.append(op.Dense("logits", (ops[-1].name,), classes, 1, True))
+    return Topology("tiny", tuple(ops), tuple(f"class{i}" for i in range(classes)))
+
+
+def conv(channels, **fields):
+    return op.Conv, {"out_channels": channels, **fields}
+
+
+def dense(channels, **fields):
+    return op.Dense, {"out_channels": channels, **fields}
+
+
+POOL, GAP, DEPTHWISE = (op.MaxPool, {}), (op.Gap, {"name": "gap"}), (op.Depthwise, {"name": "depthwise"})
+
+
+@dataclass(frozen=True)
+class Case:
+    topology: Topology
+    shape: tuple
+    thresholds: float = 0
+    spare: int | None = None  # words of a bank beyond those of the features; None: weights in a memory
+    ring: int = 1  # size of the ring, in largest tiles
+    part: dict = field(default_factory=dict)
+
+
+CASES = {
+    # The paper's structure, some weights resident, a ring that holds one tile; on SPRAM.
+    "stream": Case(strategies.vgg_network(1, width=1 / 16, size=16, latent=40, hidden=12).topology, (4, 16, 4), spare=60,
+                   part={"technology": "ice40-spram", "encoder_bits": 4}),
+    # Nothing resident, thresholds, triples, odd fan-in, kernel 1, learned pooling alone, no latent, groups that do not fill words.
+    "thresholds": Case(topology(
+        8, 37, conv(12), (op.Duplicate, {"times": 3}), conv(22, groups=2, kernel=1), POOL, DEPTHWISE, dense(27), encoder=("trgb", 5)), (4, 16, 8), thresholds=1, spare=0, ring=4, part={"encoder_bits": 1}),
+    # All resident; average alone; two classes; a latent that is duplicated.
+    "resident": Case(topology(8, 2, conv(17), GAP, dense(33, name=LATENT), (op.Duplicate, {"times": 2})), (4, 16, 4), spare=4000, ring=2,
+                     part={"encoder_bits": 2}),
+    # Weights in a memory; blocks of 2x4; a map narrower than a block, pooled in the other order.
+    "narrow": Case(topology(
+        8, 10, conv(16), POOL, conv(20, groups=2), (op.MaxPool, {"name": "map"}), DEPTHWISE, (op.Gap, {"name": "gap", "inputs": ("map",)}),
+        (op.Concat, {"inputs": ("depthwise", "gap")}), dense(19, name=LATENT)), (8, 16, 8)),
+    # Words of 32 lanes, partly filled, with thresholds; 100 classes; the vector before the latent lies beside it.
+    "wide": Case(topology(
+        12, 100, conv(40), conv(36, groups=4), DEPTHWISE, dense(50, name="before"), dense(9, name=LATENT, inputs=("before",)),
+        (op.Concat, {"inputs": (LATENT, "before")})), (4, 32, 8), thresholds=1, part={"encoder_bits": 8}),
+}
+
+
+def part_of(case, network):
+    """The part the case asks for."""
+    if case.spare is None:
+        return whole.target(**case.part)
+    program = whole.plan(network, whole.target(), *case.shape).program
+    largest = max(step.tile_words for step in program.steps)
+    ring = 1 << (largest * case.ring - 1).bit_length()
+    return whole.target(weights="stream", ring_words=ring, bank_words=program.used + case.spare, **case.part)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bits_and_cycles(name, tmp_path, runtime):
+    case = CASES[name]
+    network = strategies.on_engine(strategies.fill(case.topology, len(name), case.thresholds))
+    design = whole.Design(network, part_of(case, network), case.shape, tmp_path, strategies.images(3, 3, case.topology.image_size), runtime)
+    config = design.plan.config
+    assert config.thresholds == (case.thresholds > 0)
+    shares = {transfer.resident for transfer in config.transfers}
+    assert shares == {"stream": shares, "thresholds": {0}, "resident": {16}}.get(name, set())
+    assert name != "stream" or shares - {0, 16}, "some weights must be mixed"
+    assert (config.map_pixels != 0) == (name == "narrow")
+    assert config.logits_odd == (name in ("thresholds", "narrow", "wide"))
+
+    found = design.check_cycles()
+    stalled = design.run(stall=True, latent=config.latent_words > 0, reset=design.known["first_cycles"] // 2)
+    assert len(found.latents[0]) == 0 and (stalled.latents.shape[1] > 0) == (config.latent_words > 0)
+    assert sum(stalled.cycles) > sum(found.cycles), "pauses cost time"
+    assert np.array_equal(found.logits, stalled.logits)
