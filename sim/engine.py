@@ -89,7 +89,7 @@ PROGRAMS = {
 MOVER_RUNS = [{}, {"idle": 0.5, "blocked": 0.5}, {"blocked": 0.8, "wait": 0.5}, {"idle": 0.8, "wait": 0.3}]
 
 ENGINE = {}
-for _pixels, _lanes, _outputs, _bits in ((4, 4, 4, 8), (2, 3, 1, 6)):
+for _pixels, _lanes, _outputs, _bits in ((2, 4, 2, 8), (1, 3, 3, 6)):
     ENGINE[f"array_{_pixels}x{_lanes}x{_outputs}"] = (
         MacArray(_pixels, _lanes, _outputs, _bits), checks.array, (_pixels, _lanes, _outputs, _bits), [{}, {"idle": 0.4}])
 for _pixels in (4, 8, 16):

@@ -9,14 +9,14 @@ from fbnn_hw.rtl.spram import SinglePortMemory
 from fbnn_hw.rtl.thermometer import ThermometerEncoder
 
 LEAVES = {}
-for _width, _registers in ((5, 1), (16, 1), (64, 2)):
+for _width, _registers in ((5, 1), (16, 1), (20, 2)):
     LEAVES[f"popcount_{_width}"] = (XnorPopcount(_width, _registers), checks.popcount, (_width, _registers), [{}])
 for _depth, _width, _granularity, _technology in (
         (16384, 16, 8, "ice40-spram"), (40000, 16, 4, "ice40-spram"), (512, 24, 12, "ice40-spram"), (300, 32, 8, "generic"),
         (300, 24, 4, "wrapper")):
     LEAVES[f"memory_{_depth}x{_width}"] = (
         SinglePortMemory(_depth, _width, _granularity, _technology), checks.memory, (_depth, _width, _granularity), [{}])
-for _encoder, _levels, _lanes, _bits in (("tycc", 16, 16, 1), ("tycc", 16, 64, 4), ("trgb", 85, 16, 2)):
+for _encoder, _levels, _lanes, _bits in (("tycc", 16, 16, 1), ("tycc", 4, 32, 4), ("trgb", 85, 16, 2)):
     LEAVES[f"thermometer_{_encoder}_{_lanes}"] = (
         ThermometerEncoder(_encoder, _levels, _lanes, _bits), checks.thermometer, (_encoder, _levels, _lanes, _bits),
         [{}, {"idle": 0.5, "wait": 0.5}, {"wait": 0.9}])
