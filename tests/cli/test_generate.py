@@ -1,0 +1,58 @@
+import json
+
+import pytest
+
+FILES = {"accelerator.v", "bench.py", "config.json", "diagram.svg", "estimate.json", "golden.npz", "layout.json", "manifest.json", "network.json",
+         "parameters.vh", "simulator.py", "test_accelerator.py", "testbench.v", "weights.hex"}
+SMALL = ("--model", "0.5mb.pt", "--target", "generic", "--lanes", "16", "--outputs", "4")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """The same design, made twice."""
+    from fbnn_hw.cli import main
+
+    made = []
+    for number in range(2):
+        root = tmp_path_factory.mktemp(f"out{number}")
+        assert main(["generate", *SMALL, "--out", str(root)]) == 0
+        (folder,) = root.iterdir()
+        made.append(folder)
+    return made
+
+
+def test_writes_what_the_readme_lists(folders):
+    assert {path.name for path in folders[0].iterdir()} == FILES
+    assert folders[0].name.startswith("0.5mb-10c-generic-")
+
+
+def test_equal_inputs_give_equal_bytes(folders):
+    assert folders[0].name == folders[1].name
+    for name in FILES:
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
+
+
+def test_the_manifest_names_every_file(folders):
+    from hashlib import sha256
+
+    manifest = json.loads((folders[0] / "manifest.json").read_text())
+    assert manifest["files"] == {name: sha256((folders[0] / name).read_bytes()).hexdigest() for name in FILES - {"manifest.json"}}
+    assert {metric["kind"] for metric in manifest["metrics"].values()} == {"estimated"}
+
+
+@pytest.mark.parametrize("flags, code, text", [
+    (("--target", "foo"), 2, "--target foo: no such target"),
+    (("--target", "ice40", "--outputs", "3"), 2, "--outputs 3: expected a power of two from --pixels (4) to --lanes (16)"),
+    (("--target", "ice40", "--pixels", "8"), 2, "--pixels 8 --lanes 16: iCE40UP5K-SG48 has 4 feature banks of 16 bits, expected --pixels 4 --lanes 16"),
+    (("--target", "ice40", "--outputs", "16"), 4, "4 pixels x 16 lanes x 16 outputs need 35 block RAMs"),
+])
+def test_refuses_in_one_line(cli, tmp_path, flags, code, text):
+    found, out, err = cli("generate", "--model", "0.5mb.pt", *flags, "--out", tmp_path / "none")
+    lines = [line for line in err.splitlines() if "shipped checkpoint" not in line]
+    assert found == code and not out and len(lines) == 1 and text in lines[0]
+    assert not (tmp_path / "none").exists()
+
+
+def test_simulate_refuses_what_is_not_a_design(cli, tmp_path):
+    found, _, err = cli("simulate", tmp_path)
+    assert found == 3 and err == f"fbnn-hw simulate: {tmp_path}/layout.json: not found or not text, expected a folder that `fbnn-hw generate` wrote\n"
