@@ -129,7 +129,7 @@ def build(sources, top, build_dir, parameters=None, waves=False, public=None, op
     texts = {source: source.read_text() for source in sources}
     if public is None:
         public = _ports(top, texts.values())
-    form, note = (None, "") if not waves else _wave_format()
+    form, note = (None, "") if not waves else wave_format()
     command = [
         str(executable), "-cc", "--exe", "-Mdir", str(build_dir), "--top-module", top, "--vpi", "--prefix", "Vtop", "-o", top,
         "-LDFLAGS", f"-Wl,-rpath,{runner.libs_dir} -L{runner.libs_dir} -lcocotbvpi_verilator",
@@ -207,7 +207,7 @@ def _verilator():
     return executable, root
 
 
-def _wave_format():
+def wave_format():
     probe = subprocess.run(["g++", "-E", "-x", "c++", "-"], input="#include <lz4.h>\n", capture_output=True, text=True, check=False)
     if probe.returncode == 0:
         return "fst", ""

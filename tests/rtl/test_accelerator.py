@@ -54,7 +54,8 @@ CASES = {
                    part={"technology": "ice40-spram", "encoder_bits": 4}),
     # Nothing resident, thresholds, triples, odd fan-in, kernel 1, learned pooling alone, no latent, groups that do not fill words.
     "thresholds": Case(topology(
-        8, 37, conv(12), (op.Duplicate, {"times": 3}), conv(22, groups=2, kernel=1), POOL, DEPTHWISE, dense(27), encoder=("trgb", 5)), (4, 16, 8), thresholds=1, spare=0, ring=4, part={"encoder_bits": 1}),
+        8, 37, conv(12), (op.Duplicate, {"times": 3}), conv(22, groups=2, kernel=1), POOL, DEPTHWISE, dense(27),
+        encoder=("trgb", 5)), (4, 16, 8), thresholds=1, spare=0, ring=4, part={"encoder_bits": 1}),
     # All resident; average alone; two classes; a latent that is duplicated.
     "resident": Case(topology(8, 2, conv(17), GAP, dense(33, name=LATENT), (op.Duplicate, {"times": 2})), (4, 16, 4), spare=4000, ring=2,
                      part={"encoder_bits": 2}),
