@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from ..errors import InputError, MismatchError, UsageError
+from ..errors import InputError, MismatchError, ToolError, UsageError
 from . import common
 
 SUMMARY = "simulate a generated accelerator and compare every layer of every image with the reference"
@@ -37,6 +37,9 @@ def run(args, out):
     images = _images(args.images, network.topology.image_size)
     if args.waves:
         images = images[:1]
+        form, _ = simulator.wave_format()
+        if form == "vcd":
+            raise ToolError("--waves: a frame takes gigabytes as VCD; install liblz4 for FST (Debian: apt install liblz4-dev; macOS: brew install lz4)")
     build = folder / ("sim_build_waves" if args.waves else "sim_build")
     sources = [folder / name for name in ("testbench.v", "accelerator.v", "parameters.vh", "SB_SPRAM256KA.v") if (folder / name).exists()]
     with out.progress(total=1 + len(images), desc="compile, then images") as bar:
