@@ -20,8 +20,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from fbnn_hw.rtl.argmax import Argmax
+from fbnn_hw.rtl.board_top import FlashImage
+from fbnn_hw.rtl.host_link import HostLink
 from fbnn_hw.rtl.lgap import Lgap
 from fbnn_hw.rtl.popcount import XnorPopcount
+from fbnn_hw.rtl.qspi_flash import FlashChip, FlashReader
 from fbnn_hw.rtl.spram import SinglePortMemory
 from fbnn_hw.rtl.thermometer import ThermometerEncoder
 
@@ -67,6 +70,9 @@ DESIGNS = {
     "lgap": lambda: Lgap(4, 16, 128, 16),
     "lgap-64": lambda: Lgap(4, 16, 64, 16),
     "argmax": lambda: Argmax(13, 100),
+    "host-link": lambda: HostLink(classes=10, size=32, lanes=16, latent_words=64, score_bits=14, mark=bytes.fromhex("cdbb5b03"), clocks=48),
+    "flash-reader": lambda: FlashReader(FlashChip(), 48e6, 1 << 20, 106504, 240128),
+    "flash-image": lambda: FlashImage(bytes.fromhex("cdbb5b03")),
     "spram": lambda: SinglePortMemory(16384, 16, 8, "ice40-spram"),
     "spram-deep": lambda: SinglePortMemory(32768, 32, 16, "ice40-spram"),
 }

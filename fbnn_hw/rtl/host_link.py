@@ -58,7 +58,7 @@ class HostLink(wiring.Component):
         m.d.comb += [rx.line.eq(self.rx), self.tx.eq(tx.line)]
         image_bytes = 3 * self.size ** 2
 
-        opcode, fault = Signal(8), Signal(3)
+        opcode, fault = Signal(5), Signal(3)
         classify, status, with_logits, with_latent = opcode[4], opcode[1], opcode[0], opcode[1]
         frames, errors, cycles = Signal(16), Signal(16), Signal(CYCLES_BITS)
         index = Signal(range(max(16, image_bytes)))
@@ -87,7 +87,7 @@ class HostLink(wiring.Component):
             m.d.sync += held.eq(0)
 
         def fail(reason, abort=0):
-            m.d.sync += [fault.eq(reason), errors.eq(errors + 1), index.eq(0)]
+            m.d.sync += [fault.eq(reason), errors.eq(errors + 1)]
             m.d.comb += self.abort.eq(abort)
             with m.If(self.abort):
                 m.d.sync += held.eq(0)
@@ -177,7 +177,7 @@ class HostLink(wiring.Component):
                 with m.If(sent):
                     m.next = "HEAD"
             with m.State("HEAD"):
-                m.d.comb += [send.eq(1), byte.eq(Array([opcode | protocol.REPLY, length[:8], length[8:], 0])[index[:2]])]
+                m.d.comb += [send.eq(1), byte.eq(Array([Cat(opcode, Const(protocol.REPLY >> 5, 3)), length[:8], length[8:], 0])[index[:2]])]
                 with m.If((index == 0) & (fault != 0)):
                     m.d.comb += byte.eq(protocol.ERROR)
                 with m.If((index == 0) & ~sent):
@@ -200,7 +200,7 @@ class HostLink(wiring.Component):
                 with m.If(fault != 0):
                     m.d.comb += byte.eq(fault)
                 with m.If(sent):
-                    step((length - 1)[:4], "END")
+                    step(Mux(fault != 0, 0, Mux(status, protocol.STATUS_BYTES - 1, protocol.IDENTITY_BYTES - 1)), "END")
 
             def give_up():
                 """Too late for an error frame: the host finds that this one ends early."""

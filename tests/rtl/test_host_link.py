@@ -27,7 +27,7 @@ def run(tmp_path_factory):
     os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
     folder = tmp_path_factory.mktemp("link")
     (folder / "board.v").write_text(verilog.convert(LinkBoard(CLOCKS), name="board"))
-    program = virtual.verilate([folder / "board.v"], folder / "build")
+    program = virtual.verilate([folder / "board.v"], folder / "build", shared=tmp_path_factory.getbasetemp() / "runtime")
 
     def send(texts):
         script = bytearray()
