@@ -1,0 +1,47 @@
+"""`fbnn-hw flash`: a built design into a board."""
+
+import json
+import shlex
+from pathlib import Path
+
+from ..errors import InputError
+
+SUMMARY = "write bitstream and weights of a built design into a board"
+EXAMPLES = (
+    ("fbnn-hw flash rtl_out/3mb-10c-ice40-0123abcd --board icebreaker", "what `fbnn-hw build` made, into the board's flash"),
+    ("fbnn-hw flash rtl_out/3mb-10c-ice40-0123abcd --board icebreaker --dry-run", "only print the commands"),
+)
+
+
+def arguments(parser):
+    from ..targets.boards import boards
+
+    parser.add_argument("folder", metavar="DIR", help="what `fbnn-hw generate` wrote and `fbnn-hw build` built")
+    parser.add_argument("--board", required=True, metavar="NAME", help=f"the board: {', '.join(boards())}")
+    parser.add_argument("--dry-run", action="store_true", help="print the commands and do nothing")
+
+
+def run(args, out):
+    from ..build import programmer
+    from ..targets.boards import board as find_board
+
+    board = find_board(args.board)
+    where = Path(args.folder) / f"build-{board.name}"
+    again = f"run fbnn-hw build {args.folder} --board {board.name}"
+    try:
+        record = json.loads((where / "build.json").read_text())
+    except (OSError, ValueError):
+        raise InputError(f"{where}: no build for {board.title}; {again}") from None
+    if not record.get("bitstream"):
+        raise InputError(f"{where}: was built and missed its timing ({record['fmax_mhz']:.1f} of {record['clock_mhz']:g} MHz); "
+                         f"{again} --clock {int(record['fmax_mhz'])}")
+    for name in ("bitstream", "weights"):
+        if record.get(name) and not (where / record[name]).exists():
+            raise InputError(f"{where / record[name]}: not found; {again} --rebuild")
+    lines = programmer.commands(board, where, board.flash["offset"])
+    texts = [shlex.join(line) for line in lines]
+    out.text(*texts)
+    if not args.dry_run:
+        programmer.program(board, lines)
+        out.text(f"next: fbnn-hw classify IMAGE --port {board.console}")
+    out.result({"board": board.name, "commands": texts, "done": not args.dry_run})
