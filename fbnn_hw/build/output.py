@@ -41,14 +41,14 @@ def estimate(plan, target):
             "other": spent.other, "macs": layer.macs, "array_use": layer.macs / (spent.total * config.pixels * config.lanes * config.outputs),
             "bound": "weights" if spent.wait > spent.reads else "compute",
             "weight_bits": words * config.word_bits, "resident_sixteenths": share})
-    convolutions = [frame.layers[x.name] for x in plan.program.layers if x.kind == "conv"]
-    busy = sum(c.reads for c in convolutions) / sum(c.total for c in convolutions)
-    convolution_macs = sum(x.macs for x in plan.program.layers if x.kind == "conv")
+    convolutions = [x for x in plan.program.layers if x.kind == "conv"]
+    spent = sum(frame.layers[x.name].total for x in convolutions) or 1  # without convolutions the shares are 0
     return {
         "kind": "estimated; cycles are exact while no stream stalls", "target": target.name, "part": target.part, "clock_hz": target.clock_hz,
         "cycles": frame.total, "first_cycles": plan.first.total, "load_cycles": frame.load, "frames_per_second": target.clock_hz / frame.total,
-        "layers": layers, "convolution_array_busy": busy,
-        "convolution_array_use": convolution_macs / (sum(c.total for c in convolutions) * config.pixels * config.lanes * config.outputs),
+        "layers": layers,
+        "convolution_array_busy": sum(frame.layers[x.name].reads for x in convolutions) / spent,
+        "convolution_array_use": sum(x.macs for x in convolutions) / (spent * config.pixels * config.lanes * config.outputs),
         "feature_words": config.feature_words, "feature_words_used": plan.program.used, "feature_bits": config.feature_words * config.row_bits,
         "resident_bits": config.resident_rows * config.row_bits, "weight_memory_bits": config.weight_words * config.word_bits,
         "lut4": area.lut4(config), "flash_bits_per_cycle": 8 / cycles.BYTE_CYCLES if config.weights == "stream" else None}

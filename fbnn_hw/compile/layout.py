@@ -129,7 +129,8 @@ def place(topology, pixels, lanes, outputs):
         elif layer.kind != "logits":
             stored.append((layer.name, layer.shape, spans))
     sizes = {name: len(_lanes(spans, lanes)) for name, _, spans in stored}
-    chains = _adjacent([name for name, _, _ in stored], [layer for layer in layers if len(layer.parts) > 1])
+    titles = {f"{layer.name}.{kind}": getattr(layer, kind) for layer in layers if layer.kind == "lgap" for kind in ("gap", "depthwise")}
+    chains = _adjacent([name for name, _, _ in stored], [layer for layer in layers if len(layer.parts) > 1], titles)
     described = {name: (shape, spans) for name, shape, spans in stored}
     life = _lives(layers, chains)
     live = []  # (first address, last + 1, layer after which it is free)
@@ -164,8 +165,8 @@ def _lives(layers, chains):
     return life
 
 
-def _adjacent(names, readers):
-    """The names in chains, so that each reader's parts follow one another."""
+def _adjacent(names, readers, titles):
+    """The names in chains, so that each reader's parts follow one another.  titles: what the user calls them, where it differs."""
     chains = [[n] for n in names]
     for layer in readers:
         for left, right in zip(layer.parts, layer.parts[1:]):
@@ -174,7 +175,9 @@ def _adjacent(names, readers):
             if a is b and a.index(right) == a.index(left) + 1:
                 continue
             if a is b or a[-1] != left or b[0] != right:
-                raise FitError(f"layer {layer.ops[0].name}: {left} and {right} cannot lie side by side, another layer needs another order")
+                first, second = titles.get(left, left), titles.get(right, right)
+                raise FitError(f"layer {layer.ops[0].name}: {first} and {second} cannot lie side by side, "
+                               "another layer needs another order")
             a += b
             chains.remove(b)
     return chains

@@ -1,0 +1,246 @@
+"""Layouts, refusals and what a configuration is as text."""
+
+import dataclasses
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from fbnn_hw.build import images, output
+from fbnn_hw.compile import layout
+from fbnn_hw.compile.config import AcceleratorConfig
+from fbnn_hw.compile.lower import lower
+from fbnn_hw.compile.plan import plan, residents_of
+from fbnn_hw.errors import FitError, UsageError
+from fbnn_hw.ir import ops as op
+from fbnn_hw.ir.network import LATENT, Topology
+from fbnn_hw.nn import checkpoint, models
+from fbnn_hw.targets import TARGETS
+from tests import strategies
+
+GENERIC, ICE40 = TARGETS["generic"], TARGETS["ice40"]
+HARDWARE = "the engine has conv (stride 1), maxpool after conv, gap, depthwise, concat of vectors, duplicate, dense"
+
+
+def network(*ops, size=16, levels=16, seed=0, thresholds=0):
+    """Ops after a TYCC thermometer "input" and before a "logits" layer of 10 classes that reads the last one."""
+    layers = (op.Thermometer("input", (), "tycc", size, levels), *ops, op.Dense("logits", (ops[-1].name,), 10, 1, True))
+    return strategies.fill(Topology("tiny", layers, tuple(f"class{i}" for i in range(10))), seed, thresholds)
+
+
+def pooled(*ops, **options):
+    return network(*ops, op.Gap("gap", (ops[-1].name,)), **options)
+
+
+CONV = op.Conv("conv", ("input",), 16)
+TILE = "; use fewer --pixels or an image size that is a multiple of 16"
+LANES = "its groups split the 64 lanes of an encoded pixel; use fewer --lanes or 1 group"
+POOLED = (CONV, op.Gap("a", ("conv",)))
+FITS = {
+    "stride": (pooled(op.Conv("conv", ("input",), 16, 3, 2)), GENERIC, f"layer conv: stride 2 has no hardware; {HARDWARE}"),
+    "maxpool": (pooled(op.MaxPool("pool", ("input",))), GENERIC, f"layer pool: maxpool has no hardware; {HARDWARE}"),
+    "slice": (pooled(CONV, op.Slice("half", ("conv",), 0, 8)), GENERIC, f"layer half: slice has no hardware; {HARDWARE}"),
+    "shuffle": (pooled(CONV, op.Shuffle("mix", ("conv",), 2)), GENERIC, f"layer mix: shuffle has no hardware; {HARDWARE}"),
+    "concat": (pooled(CONV, op.Concat("join", ("conv", "input"))), GENERIC,
+               f"layer join: concatenation of maps has no hardware; {HARDWARE}"),
+    "fork": (network(CONV, op.MaxPool("pool", ("conv",)), op.Gap("gap", ("conv",))), GENERIC,
+             f"layer conv: feeds pool and another layer; {HARDWARE}"),
+    "second map": (network(*POOLED, op.Gap("b", ("input",)), op.Concat("join", ("a", "b"))), GENERIC,
+                   f"layer b: is a second map to be pooled globally; {HARDWARE}"),
+    "second time": (network(*POOLED, op.Gap("b", ("conv",)), op.Concat("join", ("a", "b"))), GENERIC,
+                    f"layer b: pools conv a second time; {HARDWARE}"),
+    "duplicated map": (pooled(CONV, op.Duplicate("twice", ("conv",))), GENERIC,
+                       f"layer gap: pools a duplicated or concatenated map; {HARDWARE}"),
+    "copies": (pooled(CONV, op.Duplicate("a", ("conv",), 3), op.Duplicate("b", ("a",), 3), op.Conv("c", ("b",), 8)), GENERIC,
+               f"layer b: repeats every channel 9 times, at most 8; {HARDWARE}"),
+    "between copies": (pooled(op.Conv("a", ("input",), 3), op.Duplicate("b", ("a",), 2), op.Conv("c", ("b",), 2, 3, 1, 2)), GENERIC,
+                       "layer c: a group ends between the copies of a duplicated channel; choose groups that divide 3"),
+    "split lanes": (pooled(CONV, op.Conv("other", ("input",), 16, 3, 1, 2)), (GENERIC, 4, 64), f"layer other: {LANES}"),
+    "input pooled, split": (network(op.Gap("gap", ("input",)), op.Dense("dense", ("gap",), 16, 2)), (GENERIC, 4, 64),
+                            f"layer dense: {LANES}"),
+    "side by side": (network(*POOLED, op.Dense("b", ("a",), 8), op.Concat("ab", ("a", "b")), op.Dense("c", ("ab",), 8),
+                             op.Concat("ba", ("b", "a"))), GENERIC,
+                     "layer logits: b and a cannot lie side by side, another layer needs another order"),
+    "odd map": (pooled(CONV, op.MaxPool("half", ("conv",)), op.Conv("next", ("half",), 8), size=6), GENERIC,
+                f"layer half: blocks of 2x2 pixels do not tile its 3x3 output{TILE}"),
+    "pooled to a pixel": (pooled(CONV, op.MaxPool("half", ("conv",)), size=2), GENERIC,
+                          f"layer gap: blocks of 2x2 pixels do not tile its 1x1 input{TILE}"),
+    "wide blocks": (pooled(CONV, size=12), (GENERIC, 16), f"layer input: blocks of 2x8 pixels do not tile its 12x12 output{TILE}"),
+    "features": (pooled(op.Conv("large", ("input",), 256), size=128), ICE40,
+                 "layer large: its output takes 65,536 words of the 81,920 that all feature maps need in each bank, at most 16,384 "
+                 "with ice40; what fits: images of 48x48"),
+    "features, width": (pooled(op.Conv("large", ("input",), 1024), size=64), ICE40,
+                        "layer large: its output takes 65,536 words of the 69,632 that all feature maps need in each bank, at most 16,384 "
+                        "with ice40; what fits: a network of 0.19 times this width or images of 16x16"),
+    "addresses": (pooled(op.Conv("large", ("input",), 64), size=512), (GENERIC, 4, 16),
+                  "layer input: its output takes 262,144 words of the 524,288 that all feature maps need in each bank, at most 65,536 "
+                  "with generic; what fits: images of 176x176"),
+    "ring": (pooled(op.Conv("wide", ("input",), 1024), op.Conv("end", ("wide",), 16), size=8), ICE40,
+             "layer end: one tile needs 576 weight words, ice40 has room for 512; at most 8,192 inputs to an output fit"),
+    "sums": (pooled(op.Conv("wide", ("input",), 8192), op.Conv("end", ("wide",), 1), size=4), GENERIC,
+             "layer end: 73,728 inputs to an output need sums of more than 16 bits; at most 65,534 fit"),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_what_does_not_fit_is_refused_by_name(name):
+    made, target, text = FITS[name]
+    target, *shape = target if isinstance(target, tuple) else (target,)
+    with pytest.raises(FitError) as error:
+        plan(made, target, *shape)
+    assert str(error.value) == text
+
+
+def test_thresholds_of_global_pooling_are_refused():
+    made = pooled(CONV)
+    made = dataclasses.replace(made, thresholds={"gap": np.ones(16, np.int32)})
+    with pytest.raises(FitError) as error:
+        plan(made, GENERIC)
+    assert str(error.value) == "layer gap: thresholds of global pooling have no hardware; only conv and dense layers may have them"
+
+
+@pytest.mark.parametrize("shape, text", [
+    ((5, 16, 16), "--pixels 5: expected 4, 8 or 16 (blocks of 2x2, 2x4 or 2x8 pixels)"),
+    ((4, 48, 16), "--lanes 48: expected 16, 32, 64 or 128"),
+    ((4, 16, 32), "--outputs 32: expected a power of two from --pixels (4) to --lanes (16)"),
+    ((8, 16, 4), "--outputs 4: expected a power of two from --pixels (8) to --lanes (16)"),
+    ((4, 16, 12), "--outputs 12: expected a power of two from --pixels (4) to --lanes (16)"),
+    ((None, None, 128), "--outputs 128: expected a power of two from --pixels (4) to --lanes (64)")])
+def test_illegal_shapes(shape, text):
+    with pytest.raises(UsageError) as error:
+        plan(pooled(CONV), GENERIC, *shape)
+    assert str(error.value) == text
+
+
+@pytest.mark.parametrize("shape, text", [
+    ((8, None, None), "--pixels 8 --lanes 16: iCE40UP5K-SG48 has 4 feature banks of 16 bits, expected --pixels 4 --lanes 16"),
+    ((None, 32, None), "--pixels 4 --lanes 32: iCE40UP5K-SG48 has 4 feature banks of 16 bits, expected --pixels 4 --lanes 16")])
+def test_shapes_that_a_part_does_not_have(shape, text):
+    with pytest.raises(UsageError) as error:
+        plan(pooled(CONV), ICE40, *shape)
+    assert str(error.value) == text
+
+
+@pytest.mark.parametrize("flags, code, text", [
+    (("res.pt", "--target", "ice40"), 4, f"layer stem: stride 2 has no hardware; {HARDWARE}"),
+    (("big.pt", "--target", "ice40"), 4,
+     "layer conv1: its output takes 32,768 words of the 49,152 that all feature maps need in each bank, at most 16,384 with ice40; "
+     "what fits: images of 64x64"),
+    (("big.pt", "--target", "nowhere"), 2, f"--target nowhere: no such target, expected one of {', '.join(TARGETS)}"),
+    (("big.pt", "--target", "generic", "--outputs", "5"), 2, "--outputs 5: expected a power of two from --pixels (4) to --lanes (64)")])
+def test_a_refusal_takes_less_than_a_second_and_no_torch(tmp_path, flags, code, text):
+    for name, topology in (("res", models.build("res3mb")), ("big", models.build("3mb", size=128))):
+        checkpoint.save(tmp_path / f"{name}.pt", strategies.fill(topology, 1))
+    program = ("import sys, time; from fbnn_hw.cli import main; code = main(sys.argv[1:]); "
+               "print(time.process_time(), 'torch' in sys.modules or 'amaranth' in sys.modules); sys.exit(code)")
+    best = 9
+    for _ in range(3):  # the machine may be busy
+        done = subprocess.run([sys.executable, "-c", program, "generate", "--model", *flags, "--out", "out"], cwd=tmp_path,
+                              capture_output=True, text=True)
+        seconds, heavy = done.stdout.split()
+        assert (done.returncode, done.stderr, heavy) == (code, f"fbnn-hw generate: {text}\n", "False")
+        best = min(best, float(seconds))
+        if best < 1:
+            break
+    assert best < 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_words_hold_every_channel_once_and_begin_where_groups_do(seed):
+    rng = np.random.default_rng(seed)
+    topology = strategies.engine_network(seed, (16,)).topology
+    lanes = int(rng.choice([16, 32]))
+    outputs = int(rng.choice([o for o in (4, 8, 16, 32) if o <= lanes]))
+    try:
+        layers, tensors, used = layout.place(topology, 4, lanes, outputs)
+    except FitError:
+        return
+    for tensor in tensors.values():
+        assert [c for word in tensor.lanes for c in word if c >= 0] == list(range(tensor.shape[0]))
+        assert all(len(word) == lanes and word[0] >= 0 for word in tensor.lanes)
+        assert all(sorted(word, key=lambda c: c < 0) == list(word) for word in tensor.lanes), "gaps only at a word's end"
+        assert 0 <= tensor.base and tensor.base + tensor.pitch * tensor.rows * tensor.columns <= used
+    assert {layer.name for layer in layers} == {layer.name for layer in lower(topology)}
+
+
+def test_tensors_that_live_at_the_same_time_do_not_overlap():
+    """Each feature word's owner at each step, replayed."""
+    for seed in range(40):
+        topology = strategies.engine_network(seed, (16,)).topology
+        try:
+            layers, tensors, _ = layout.place(topology, 4, 16, 4)
+        except FitError:
+            continue
+        owner = {}
+        for layer in layers:
+            for part in layer.parts:
+                tensor = tensors[part]
+                for word in range(tensor.base, tensor.base + tensor.pitch * tensor.rows * tensor.columns):
+                    assert owner.get(word) == part, (seed, layer.name, part, word)
+            for name in [n for n in tensors if n.split(".")[0] == layer.name]:
+                tensor = tensors[name]
+                owner.update(dict.fromkeys(range(tensor.base, tensor.base + tensor.pitch * tensor.rows * tensor.columns), name))
+        if LATENT in tensors:
+            assert LATENT in owner.values(), "the latent can be read at the end"
+
+
+def test_residents_are_spread_evenly():
+    from fbnn_hw.compile.config import Transfer
+
+    for words in (1, 5, 16, 33):
+        for share in range(17):
+            found = residents_of(Transfer(words, share))
+            assert sum(found) == words * share // 16
+            for first in range(words):
+                for last in range(first, words):
+                    assert abs(sum(found[first:last]) - (last - first) * share / 16) < 1
+
+
+def test_configuration_as_json():
+    made = strategies.vgg_network(1, width=1 / 4, size=16, thresholds=0)
+    for target in (GENERIC, ICE40, dataclasses.replace(ICE40, bank_words=400)):
+        config = plan(made, target).config
+        again = AcceleratorConfig.from_json(config.to_json())
+        assert again == config and again.to_json() == config.to_json() and again.id == config.id and hash(again) == hash(config)
+    assert len({plan(made, GENERIC, *shape).config.id for shape in ((4, 16, 4), (4, 16, 8), (4, 32, 8))}) == 3
+
+
+def test_equal_inputs_give_equal_plans_and_weights():
+    made = [strategies.vgg_network(5, width=1 / 4, size=16) for _ in range(2)]
+    for target in (GENERIC, dataclasses.replace(ICE40, bank_words=500)):
+        first, second = (plan(n, target) for n in made)
+        assert first.config == second.config and first.frame == second.frame
+        if target is GENERIC:
+            assert images.memory(made[0], first.program) == images.memory(made[1], second.program)
+        else:
+            assert images.split(made[0], first.program, first.config) == images.split(made[1], second.program, second.config)
+
+
+def test_weights_do_not_change_the_hardware():
+    """`rtl` takes a configuration, never a checkpoint."""
+    first, second = (plan(strategies.vgg_network(seed, width=1 / 4, size=16), ICE40).config for seed in (1, 2))
+    assert first == second
+
+
+def test_estimate_adds_up():
+    for made in (strategies.vgg_network(1, width=1 / 4, size=16), network(op.Gap("gap", ("input",)))):
+        for target in (GENERIC, ICE40):
+            planned = plan(made, target)
+            known = output.estimate(planned, target)
+            spent = sum(layer["cycles"] for layer in known["layers"])
+            # START, the end of the program, RESULT are nobody's.
+            assert known["cycles"] - known["load_cycles"] - spent == 4
+            assert sum(layer["macs"] for layer in known["layers"]) == made.topology.macs()
+            for layer in known["layers"]:
+                assert sum(layer[key] for key in ("reads", "drain", "move", "wait", "other")) == layer["cycles"]
+            assert 0 <= known["convolution_array_use"] <= known["convolution_array_busy"] <= 1
+
+
+def test_planning_the_3mb_model_takes_little():
+    made = strategies.fill(models.build("3mb"), 1)
+    start = time.process_time()
+    plan(made, ICE40)
+    assert time.process_time() - start < 6
