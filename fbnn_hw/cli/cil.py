@@ -37,6 +37,11 @@ def add_recipe(parser, skip=()):
     common.add_threads(parser)
 
 
+def add_images(parser):
+    parser.add_argument("--images", type=common.count, metavar="N", help="train on N images of each class alone, spread evenly over "
+                        "the file (default: all); the test set stays whole")
+
+
 def recipe(args):
     return TrainConfig(**{field.name: getattr(args, field.name) for field in fields(TrainConfig)})
 
@@ -44,6 +49,7 @@ def recipe(args):
 def arguments(parser):
     parser.add_argument("--scenario", required=True, choices=list(SCENARIOS), metavar="NAME", help=", ".join(SCENARIOS))
     parser.add_argument("--data-dir", metavar="DIR", help="where the data set lies (default: $FBNN_DATA, then the user's cache)")
+    add_images(parser)
     parser.add_argument("--init", metavar="FE.pt", help="pre-trained checkpoint; a training state beside it gives the proxies")
     parser.add_argument("--model", metavar="NAME", help="without --init: architecture, from random weights, for --replay native")
     parser.add_argument("--strategy", choices=STRATEGIES, default="replay", help="default: replay")
@@ -56,7 +62,7 @@ def arguments(parser):
     parser.add_argument("--balanced", action="store_true", help="weigh classes by their inverse frequency")
     parser.add_argument("--nu", type=float, default=2.0, metavar="X", help="exponent of the focal loss (default: 2)")
     parser.add_argument("--aware", action="store_true", help="task-aware: the task of each sample is known, in training and test")
-    parser.add_argument("--curves", action="store_true", help="test after each epoch, for training curves")
+    parser.add_argument("--curves", action="store_true", help="all metrics after each epoch too, for training curves")
     parser.add_argument("--out", metavar="FILE.json", default="cil.json", help="result to write (default: cil.json)")
     parser.add_argument("--save", metavar="NET.pt", help="write the network after the last task as a checkpoint too")
     parser.add_argument("--state", metavar="FILE", help="state to go on from (default: beside the result, .state)")
@@ -67,7 +73,7 @@ def arguments(parser):
 
 def config(args):
     made = CilConfig(args.scenario, args.strategy, args.replay, args.buffer_mb, args.setting, args.loss, args.balanced, args.nu, args.aware,
-                     args.curves, recipe(args))
+                     args.curves, args.images or 0, recipe(args))
     made.verify()
     return made
 
@@ -90,6 +96,8 @@ def run(args, out):
     result_path, state_path = paths(args)
     if bool(args.init) == bool(args.model):
         raise UsageError("--init and --model: expected one of them, a pre-trained checkpoint or an architecture with random weights")
+    if args.save and (Path(args.save).suffix != ".pt" or Path(args.save).is_dir()):
+        raise UsageError(f"--save {args.save}: expected a file name that ends in .pt")
     name = SCENARIOS[args.scenario].data
 
     from ..checkpoints import resolve
@@ -98,6 +106,8 @@ def run(args, out):
     if args.init:
         args.init = resolve(args.init)
     train, test = (datasets.load(name, args.data_dir, split, progress=out.progress) for split in ("train", "test"))
+    if args.images:
+        train = train.thinned(args.images)
 
     from ..nn import checkpoint
     from ..nn.models import build

@@ -7,7 +7,7 @@ from ..errors import UsageError
 from ..nn.models import MODELS
 from ..train.scenarios import SCENARIOS
 from . import common
-from .cil import add_recipe, recipe
+from .cil import add_images, add_recipe, recipe
 from .train import paths, summary, write_result
 
 SUMMARY = "pre-train a feature extractor on a scenario's pre-training task"
@@ -25,6 +25,7 @@ def arguments(parser):
                         help=f"architecture: {', '.join(NAMES)}; the last two are floating-point baselines of 3mb, without a checkpoint")
     parser.add_argument("--scenario", required=True, choices=list(SCENARIOS), metavar="NAME", help=", ".join(SCENARIOS))
     parser.add_argument("--data-dir", metavar="DIR", help="where the data set lies (default: $FBNN_DATA, then the user's cache)")
+    add_images(parser)
     parser.add_argument("--all-classes", action="store_true", help="offline training on all classes of the scenario instead")
     parser.add_argument("--encoder", choices=("tycc", "trgb"), default="tycc", help="thermometer code of the input (default: tycc)")
     parser.add_argument("--norm", choices=("scales", "bn"), default="scales",
@@ -63,6 +64,8 @@ def run(args, out):
     if scenario.base and not args.all_classes:
         classes = [train.classes[c] for c in scenario.class_order(config.seed)[:scenario.base]]
         train, test = train.select(classes), test.select(classes)
+    if args.images:
+        train = train.thinned(args.images)
     unlabeled = datasets.load(name, args.data_dir, "unlabeled", progress=out.progress).images if args.unlabeled else None
 
     from ..nn import checkpoint
@@ -76,7 +79,7 @@ def run(args, out):
     model = pretrain.make(args.model, train.classes, size, config, args.norm, args.encoder, Path(args.init) if args.init else None)
     floating = args.model in pretrain.FLOATING
     meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": name, "scenario": args.scenario, "model": args.model,
-            "norm": args.norm, "encoder": args.encoder, "all_classes": args.all_classes,
+            "norm": args.norm, "encoder": args.encoder, "all_classes": args.all_classes, "images_per_class": args.images,
             "objective": {"alpha": args.alpha, "beta": args.beta, "gamma": args.gamma, "features": args.features}}
 
     def write(score=None):

@@ -47,6 +47,15 @@ class Images:
         kept = labels >= 0
         return Images(self.images[kept], labels[kept], tuple(classes), self.source)
 
+    def thinned(self, count):
+        """`count` images of each class, spread evenly over those it has, in their order; raises UsageError where a class has fewer."""
+        found = np.bincount(self.labels, minlength=len(self.classes))
+        if found.min() < count:
+            raise UsageError(f"--images {count}: class {self.classes[found.argmin()]} has {found.min()}, expected at most that many")
+        kept = [np.flatnonzero(self.labels == c)[np.arange(count) * size // count] for c, size in enumerate(found)]
+        kept = np.sort(np.concatenate(kept))
+        return Images(self.images[kept], self.labels[kept], self.classes, self.source)
+
     def first(self, count):
         """The first `count` images; all of them if None or too few."""
         return Images(self.images[:count], self.labels[:count], self.classes, self.source)

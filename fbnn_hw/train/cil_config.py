@@ -17,7 +17,8 @@ class CilConfig:
     """strategy: replay keeps a buffer of buffer_mb megabits; naive keeps nothing; cumulative keeps all; -reset starts each task from
     random weights; offline sees all tasks at once.  replay: "native" trains the whole network on images, "latent" the classifier alone on
     latents.  setting: see `scenarios`.  loss, balanced, nu: see `nn.losses`.  aware: logits of the sample's own task alone take part, in
-    training and test (task-incremental).  recipe: of each retraining."""
+    training and test (task-incremental).  curves: all metrics after each epoch too.  images: training images of each class, 0 for all.
+    recipe: of each retraining."""
 
     scenario: str
     strategy: str = "replay"
@@ -29,6 +30,7 @@ class CilConfig:
     nu: float = 2.0
     aware: bool = False
     curves: bool = False
+    images: int = 0
     recipe: TrainConfig = field(default_factory=TrainConfig)
 
     def verify(self):
@@ -49,6 +51,8 @@ class CilConfig:
             raise UsageError("--aware: --strategy offline has one task, expected a strategy with several")
         if not 0 <= self.nu < math.inf:
             raise UsageError(f"--nu {self.nu}: expected 0 or more")
+        if self.nu != type(self).nu and self.loss != "focal":
+            raise UsageError(f"--nu {self.nu:g}: the loss is {self.loss}, which has no such exponent; expected --loss focal")
         if self.setting == "rpt" and self.strategy.endswith("reset"):
             raise UsageError(f"--setting rpt: --strategy {self.strategy} forgets the pre-training, expected fpt")
         self.recipe.verify()

@@ -221,9 +221,8 @@ class Incremental:
                       "validation_loss": held_loss, "validation_accuracy": held_accuracy, "lr": work.optimizer.param_groups[0]["lr"],
                       "seconds": round(time.monotonic() - began, 2)}
             if self.config.curves:
-                matrix = self.confusion(self.test_samples, self.test_labels, t)
-                record["test"] = metrics.evaluate(matrix, self.tasks, t, self.retained)
-                record["test_of_each_task"] = [metrics.score(matrix, task)["a"] for task in self.tasks[:t + 1]]
+                record.update(self._scores(t))
+                record["test_of_each_task"] = [metrics.score(np.array(record["confusion"]), task)["a"] for task in self.tasks[:t + 1]]
             work.seconds += time.monotonic() - began
             self.history.append(record)
             self.save()
@@ -241,18 +240,23 @@ class Incremental:
             work.restore(saved)
         return work
 
-    def _record(self, t, epochs, seconds, best_epoch):
+    def _scores(self, t, trained=True):
+        """{"test": {subset: {"a", "d"}}, "train": the same, "confusion"} at task t.  trained: whether the task has been trained on."""
         matrix = self.confusion(self.test_samples, self.test_labels, t)
-        trained = self.confusion(self.train_samples[torch.from_numpy(~self.held)], self.train_labels[~self.held], t)
-        record = {"task": t, "classes": [self.classes[c] for c in self.tasks[t]], "epochs": epochs, "best_epoch": best_epoch,
-                  "seconds": round(seconds, 2), "test": metrics.evaluate(matrix, self.tasks, t, self.retained),
-                  "train": metrics.evaluate(trained, self.tasks, t, self.retained), "confusion": matrix.tolist()}
-        record["train"]["buffer"] = {"a": None, "d": None}
-        if self.memory is not None:
-            if len(self.memory) and epochs:
-                samples, labels = self.memory.samples()
+        train = metrics.evaluate(self.confusion(self.train_samples[torch.from_numpy(~self.held)], self.train_labels[~self.held], t),
+                                 self.tasks, t, self.retained)
+        if not self.config.strategy.startswith("cumulative"):  # which has all past samples in its buffer
+            samples, labels = self.memory.samples() if self.memory is not None and trained else ((), ())
+            train["buffer"] = {"a": None, "d": None}
+            if len(labels):
                 inside = self.confusion(torch.from_numpy(samples), labels, t)
-                record["train"]["buffer"] = metrics.score(inside, sorted({c for task in self.tasks[:t] for c in task}))
+                train["buffer"] = metrics.score(inside, sorted({c for task in self.tasks[:t] for c in task}))
+        return {"test": metrics.evaluate(matrix, self.tasks, t, self.retained), "train": train, "confusion": matrix.tolist()}
+
+    def _record(self, t, epochs, seconds, best_epoch):
+        record = {"task": t, "classes": [self.classes[c] for c in self.tasks[t]], "epochs": epochs, "best_epoch": best_epoch,
+                  "seconds": round(seconds, 2), **self._scores(t, trained=epochs > 0)}
+        if self.memory is not None:
             record["buffer_samples"] = len(self.memory)
         self.records.append(record)
 

@@ -39,6 +39,8 @@ def test_a_run(extractor, answer, cli, tmp_path):
     stored = json.loads((tmp_path / "a.json").read_text())
     assert stored["final"] == found["final"] and stored["seed"] == 3 and stored["config"]["balanced"] and len(stored["history"]) == 4
     assert stored["init"]["source"] == "fe.pt (proxies)" and set(stored["versions"]) == {"fbnn-hw", "torch", "numpy", "python"}
+    few = answer(*BASE, "--init", extractor, "--out", tmp_path / "few.json", "--images", "20")
+    assert few["config"]["images"] == 20 and few["final"] != found["final"]
     assert stored["ledger"]["bits_per_sample"] == 1024 and not (tmp_path / "a.state").exists()
     assert answer("inspect", tmp_path / "net.pt")["classes"] == stored["classes"]
     code, out, _ = cli(*BASE, "--init", extractor, "--out", tmp_path / "b.json", "--setting", "rpt")
@@ -56,6 +58,8 @@ def test_a_run_from_random_weights(answer, tmp_path):
     ([], "--init and --model: expected one of them, a pre-trained checkpoint or an architecture with random weights"),
     (["--strategy", "naive", "--init", "x.pt"], "--buffer-mb 0.05: --strategy naive has no buffer, expected --strategy replay"),
     (["--out", "a.txt", "--init", "x.pt"], "--out a.txt: expected a file name that ends in .json"),
+    (["--save", "a.txt", "--init", "x.pt"], "--save a.txt: expected a file name that ends in .pt"),
+    (["--images", "1000", "--model", "0.5mb"], "--images 1000: class pattern0 has 40, expected at most that many"),
     (["--model", "0.5mb"], "--replay latent: a random feature extractor is of no use, expected --init with a pre-trained checkpoint"),
 ])
 def test_usage_errors(flags, line, refused, tmp_path, monkeypatch):

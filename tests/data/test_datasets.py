@@ -288,6 +288,16 @@ def test_select():
         images.select(("cat", "cat"))
 
 
+def test_thinned():
+    images = datasets.load("fixture")
+    few = images.thinned(3)
+    assert np.bincount(few.labels).tolist() == [3] * 10 and (images.thinned(23).labels == 4).sum() == 23
+    cats = np.flatnonzero(images.labels == 3)  # 29 of them
+    assert (few.images[few.labels == 3] == images.images[cats[[0, 9, 19]]]).all()
+    with pytest.raises(UsageError, match="^--images 24: class deer has 23, expected at most that many$"):
+        images.thinned(24)
+
+
 def test_unknown_names():
     expected = "cifar10, cifar100, fixture, stl10, core50, tiny"
     with pytest.raises(UsageError, match=f"^--data mnist: no such data set, expected one of {expected}$"):

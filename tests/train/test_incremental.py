@@ -69,6 +69,8 @@ def test_every_strategy_runs_and_repeats(origin, changes):
         assert one["ledger"]["samples"] == one["ledger"]["slots"] == one["tasks"][-1]["buffer_samples"] + 0
     if offline:
         assert one["history"][0]["test"]["final"]["a"] is not None
+    kept = one["tasks"][-1]["train"]["buffer"]["a"]
+    assert (kept is not None) == changes.get("strategy", "replay").startswith(("replay", "cumulative"))
 
 
 def test_replay_remembers_and_naive_forgets(origin):
@@ -78,6 +80,17 @@ def test_replay_remembers_and_naive_forgets(origin):
     assert naive["a_old"] == 0 and naive["a_new"] > 0.8
     assert replay["a_old"] > 0.4 and replay["a_final"] > naive["a_final"] + 0.1
     assert cumulative["a_final"] > naive["a_final"] + 0.2
+
+
+def test_metrics_of_each_epoch(origin):
+    found = make(origin, curves=True, recipe=replace(RECIPE, epochs=2)).run()
+    for record in found["history"]:
+        assert set(record["test"]) >= {"old", "new", "seen", "buffer"} and set(record["train"]) == set(record["test"])
+        assert (record["train"]["buffer"]["a"] is None) == (record["task"] == 0)
+        assert len(record["confusion"]) == 2 * (record["task"] + 1) and len(record["test_of_each_task"]) == record["task"] + 1
+    last, task = found["history"][-1], found["tasks"][-1]
+    if task["best_epoch"] == task["epochs"]:
+        assert {k: last[k] for k in ("test", "train", "confusion")} == {k: task[k] for k in ("test", "train", "confusion")}
 
 
 def test_the_feature_extractor_stays_frozen_with_latents_and_trains_with_images(origin):
@@ -183,6 +196,7 @@ def test_states_that_do_not_fit(origin, tmp_path):
     (dict(strategy="naive", buffer_mb=0, balanced=True), "--balanced: with --strategy naive past classes have no samples, so their inverse "
      "frequency is infinite; expected replay, cumulative or offline"),
     (dict(loss="mse"), "--loss mse: expected one of cce, focal, sh"),
+    (dict(nu=3.0), "--nu 3: the loss is cce, which has no such exponent; expected --loss focal"),
     (dict(strategy="offline", buffer_mb=0, aware=True), "--aware: --strategy offline has one task, expected a strategy with several"),
     (dict(scenario="core50-10x5", setting="rpt"),
      "--setting rpt: core50-10x5 has no classes of its own in the pre-training, expected fpt"),
