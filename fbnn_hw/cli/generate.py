@@ -16,7 +16,8 @@ def arguments(parser):
 
     common.add_model(parser)
     parser.add_argument("--target", required=True, metavar="NAME", help=f"what it is for: {', '.join(TARGETS)}")
-    parser.add_argument("--pixels", type=common.count, metavar="Q", help="pixels worked on at once: 4, 8 or 16 (default: the compiler's choice)")
+    parser.add_argument("--pixels", type=common.count, metavar="Q",
+                        help="pixels worked on at once: 4, 8 or 16 (default: the compiler's choice)")
     parser.add_argument("--lanes", type=common.count, metavar="L", help="input channels a cycle: 16, 32, 64 or 128")
     parser.add_argument("--outputs", type=common.count, metavar="P", help="output channels a cycle, a power of two from Q to L")
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
@@ -43,10 +44,12 @@ def run(args, out):
              f"engine  {config.pixels} pixels x {config.lanes} lanes x {config.outputs} outputs = {size:,} MAC/cycle"
              + ("" if args.outputs else ", chosen as the fastest that fits"), "")
     out.text(*common.table(
-        [(x["layer"], x["macs"], x["cycles"], f"{x['array_use']:.1%}", x["bound"], x["wait"], x["weight_bits"], f"{x['resident_sixteenths']}/16")
-         for x in known["layers"]], ("layer", "MACs", "cycles", "array use", "bound by", "waits", "weight bits", "on chip")))
+        [(x["layer"], x["macs"], x["cycles"], f"{x['array_use']:.1%}", x["bound"], x["wait"], x["weight_bits"],
+          f"{x['resident_sixteenths']}/16") for x in known["layers"]],
+        ("layer", "MACs", "cycles", "array use", "bound by", "waits", "weight bits", "on chip")))
     out.text(
-        "", f"cycles  {known['cycles']:,} a frame, {known['load_cycles']:,} of them to load the image (estimated; a simulation gives the same)",
+        "", f"cycles  {known['cycles']:,} a frame, {known['load_cycles']:,} of them to load the image "
+        "(estimated; a simulation gives the same)",
         f"speed   {known['frames_per_second']:.1f} frames/s at {part.clock_hz / 1e6:g} MHz (estimated)",
         f"array   {known['convolution_array_use']:.1%} used in the convolutions",
         f"memory  {known['feature_words_used']:,} of {config.feature_words:,} words in each of {config.pixels} banks for features, "

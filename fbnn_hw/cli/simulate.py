@@ -9,14 +9,18 @@ from . import common
 SUMMARY = "simulate a generated accelerator and compare every layer of every image with the reference"
 EXAMPLES = (
     ("fbnn-hw simulate rtl_out/3mb-10c-ice40-0123abcd --images 2", "the first two images of the shipped test images"),
-    ("fbnn-hw simulate rtl_out/3mb-10c-ice40-0123abcd --images cat.png --stall --json", "an image of your own, with random pauses on every stream"),
+    ("fbnn-hw simulate rtl_out/3mb-10c-ice40-0123abcd --images cat.png --stall --json",
+     "an image of your own, with random pauses on every stream"),
 )
 IMAGES_A_RUN = 8
+VCD_CYCLES = 50_000
+"""More than this, and a waveform is written as FST or not at all."""
 
 
 def arguments(parser):
     parser.add_argument("folder", metavar="DIR", help="what `fbnn-hw generate` wrote")
-    parser.add_argument("--images", default="2", metavar="N|FILE", help="the first N shipped test images, or a PNG, JPEG or .npy file (default: 2)")
+    parser.add_argument("--images", default="2", metavar="N|FILE",
+                        help="the first N shipped test images, or a PNG, JPEG or .npy file (default: 2)")
     parser.add_argument("--stall", action="store_true", help="random pauses on every stream; bits must not change, cycles do")
     parser.add_argument("--latent", action="store_true", help="also read the latent out and compare it")
     parser.add_argument("--waves", action="store_true", help="write a waveform of the first image (slow)")
@@ -37,9 +41,9 @@ def run(args, out):
     images = _images(args.images, network.topology.image_size)
     if args.waves:
         images = images[:1]
-        form, _ = simulator.wave_format()
-        if form == "vcd":
-            raise ToolError("--waves: a frame takes gigabytes as VCD; install liblz4 for FST (Debian: apt install liblz4-dev; macOS: brew install lz4)")
+        if known["first_cycles"] > VCD_CYCLES and simulator.wave_format()[0] == "vcd":
+            raise ToolError(f"--waves: {known['first_cycles']:,} cycles take gigabytes as VCD; install liblz4 for FST "
+                            "(Debian: apt install liblz4-dev; macOS: brew install lz4)")
     build = folder / ("sim_build_waves" if args.waves else "sim_build")
     sources = [folder / name for name in ("testbench.v", "accelerator.v", "parameters.vh", "SB_SPRAM256KA.v") if (folder / name).exists()]
     with out.progress(total=1 + len(images), desc="compile, then images") as bar:
@@ -56,8 +60,8 @@ def run(args, out):
             part = images[first:first + IMAGES_A_RUN]
             bench.write_images(work, part)
             limit = 20 * (known["first_cycles"] + len(part) * known["cycles"])
-            done = built.run("bench", directory=work, search=[Path(bench.__file__).parent],
-                             env={"BENCH_IMAGES": len(part), "BENCH_STALL": int(args.stall), "BENCH_LATENT": int(args.latent), "BENCH_CYCLES": limit})
+            done = built.run("bench", directory=work, search=[Path(bench.__file__).parent], env={
+                "BENCH_IMAGES": len(part), "BENCH_STALL": int(args.stall), "BENCH_LATENT": int(args.latent), "BENCH_CYCLES": limit})
             if done.failed:
                 raise MismatchError(f"{folder}: {done.failed[0].message}; see {done.log}")
             found = bench.compare(work, output.expected_layers(network, part, layout["layers"]), first)
@@ -72,11 +76,13 @@ def run(args, out):
     firsts = [run[0] + 1 for run in cycles if run]
     exact = not args.stall and not args.latent
     if exact and not differences:
-        differences += [f"first frame takes {c:,} cycles, estimate.json says {known['first_cycles']:,}" for c in firsts if c != known["first_cycles"]]
+        differences += [f"first frame takes {c:,} cycles, estimate.json says {known['first_cycles']:,}"
+                        for c in firsts if c != known["first_cycles"]]
         differences += [f"a frame takes {c:,} cycles, estimate.json says {known['cycles']:,}" for c in periods if c != known["cycles"]]
     result = {
         "folder": folder, "images": len(images), "layers_compared": [*layout["layers"], "logits"], "differences": differences,
-        "logits": np.concatenate(logits), "classes": classes, "class_names": [network.topology.classes[c] for c in classes if c < len(network.topology.classes)],
+        "logits": np.concatenate(logits), "classes": classes,
+        "class_names": [network.topology.classes[c] for c in classes if c < len(network.topology.classes)],
         "cycles_first": firsts, "cycles": periods, "estimated_cycles": known["cycles"], "build_seconds": round(built.build_seconds, 1),
         "simulation_seconds": round(seconds, 1), "waves": waves}
     if differences:

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-FILES = {"accelerator.v", "bench.py", "config.json", "diagram.svg", "estimate.json", "golden.npz", "layout.json", "manifest.json", "network.json",
-         "parameters.vh", "simulator.py", "test_accelerator.py", "testbench.v", "weights.hex"}
+FILES = {"accelerator.v", "bench.py", "config.json", "diagram.svg", "estimate.json", "golden.npz", "layout.json", "manifest.json",
+         "network.json", "parameters.vh", "simulator.py", "test_accelerator.py", "testbench.v", "weights.hex"}
 SMALL = ("--model", "0.5mb.pt", "--target", "generic", "--lanes", "16", "--outputs", "4")
 
 
@@ -43,7 +43,8 @@ def test_the_manifest_names_every_file(folders):
 @pytest.mark.parametrize("flags, code, text", [
     (("--target", "foo"), 2, "--target foo: no such target"),
     (("--target", "ice40", "--outputs", "3"), 2, "--outputs 3: expected a power of two from --pixels (4) to --lanes (16)"),
-    (("--target", "ice40", "--pixels", "8"), 2, "--pixels 8 --lanes 16: iCE40UP5K-SG48 has 4 feature banks of 16 bits, expected --pixels 4 --lanes 16"),
+    (("--target", "ice40", "--pixels", "8"), 2,
+     "--pixels 8 --lanes 16: iCE40UP5K-SG48 has 4 feature banks of 16 bits, expected --pixels 4 --lanes 16"),
     (("--target", "ice40", "--outputs", "16"), 4, "4 pixels x 16 lanes x 16 outputs need 35 block RAMs"),
 ])
 def test_refuses_in_one_line(cli, tmp_path, flags, code, text):
@@ -51,8 +52,3 @@ def test_refuses_in_one_line(cli, tmp_path, flags, code, text):
     lines = [line for line in err.splitlines() if "shipped checkpoint" not in line]
     assert found == code and not out and len(lines) == 1 and text in lines[0]
     assert not (tmp_path / "none").exists()
-
-
-def test_simulate_refuses_what_is_not_a_design(cli, tmp_path):
-    found, _, err = cli("simulate", tmp_path)
-    assert found == 3 and err == f"fbnn-hw simulate: {tmp_path}/layout.json: not found or not text, expected a folder that `fbnn-hw generate` wrote\n"

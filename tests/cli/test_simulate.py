@@ -1,0 +1,131 @@
+"""`simulate` on one small design: what agrees, what does not, what is damaged; and the generated folder without this package."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fbnn_hw.build import simulator
+from fbnn_hw.cli import main
+
+
+@pytest.fixture(scope="module")
+def design(model, tmp_path_factory):
+    root = tmp_path_factory.mktemp("out")
+    assert main(["generate", "--model", str(model[0]), "--target", "generic", "--pixels", "4", "--lanes", "16", "--outputs", "4",
+                 "--out", str(root)]) == 0
+    (folder,) = root.iterdir()
+    assert main(["simulate", str(folder), "--images", "1"]) == 0
+    return folder
+
+
+@pytest.fixture
+def damaged(design):
+    """The design, to damage; afterwards its files are as they were, so that what was compiled is still good."""
+    before = {path: path.read_bytes() for path in design.iterdir() if path.is_file()}
+    yield design
+    for path, content in before.items():
+        path.write_bytes(content)
+
+
+def test_agrees_with_the_reference(design, answer, model):
+    found = answer("simulate", design, "--images", "3", "--latent")
+    reference = answer("classify", "--model", model[0], "--backend", "reference", *_pngs(design.parent, 3))
+    assert found["logits"] == [image["logits"] for image in reference["images"]]
+    assert found["classes"] == np.argmax(found["logits"], axis=1).tolist() and not found["differences"]
+    assert found["layers_compared"] == [
+        "input", "conv1", "pool1", "conv3", "pool2", "conv5", "pool3", "gap", "depthwise", "latent", "hidden", "logits"]
+
+
+def test_cycles_are_the_estimate(design, answer):
+    known = json.loads((design / "estimate.json").read_text())
+    found = answer("simulate", design, "--images", "2")
+    assert found["cycles_first"] == [known["first_cycles"]] and found["cycles"] == [known["cycles"]] == [found["estimated_cycles"]]
+    stalled = answer("simulate", design, "--images", "2", "--stall")
+    assert stalled["cycles"][0] > known["cycles"] and stalled["logits"] == found["logits"]
+
+
+def test_another_weight_is_found_and_named(damaged, cli):
+    """All signs of the first weight word inverted: the first tile of the first layer differs."""
+    first, *rest = (damaged / "weights.hex").read_text().split()
+    inverted = f"{int(first, 16) ^ (1 << 4 * len(first)) - 1:0{len(first)}x}"
+    (damaged / "weights.hex").write_text("\n".join([inverted, *rest]) + "\n")
+    code, out, err = cli("simulate", damaged, "--images", "1")
+    assert code == 6 and not out
+    message = err.splitlines()[-1].rsplit("\r")[-1]
+    assert re.fullmatch(rf"fbnn-hw simulate: {re.escape(str(damaged))}: [2-9]\d* differences; the first: image 0: layer conv1, "
+                        r"pixel \(\d+, \d+\), channel [0-3]: expected [+-]1, got [+-]1; \d+ of \d+ bits differ", message)
+
+
+def test_other_cycles_are_found(damaged, refused):
+    estimate = json.loads((damaged / "estimate.json").read_text())
+    known = estimate["first_cycles"]
+    (damaged / "estimate.json").write_text(json.dumps(estimate | {"first_cycles": known + 1}))
+    code, message = refused("simulate", damaged, "--images", "1")
+    assert code == 6 and message.rsplit("\r")[-1] == (
+        f"fbnn-hw simulate: {damaged}: 1 differences; the first: first frame takes {known:,} cycles, estimate.json says {known + 1:,}")
+
+
+@pytest.mark.parametrize("name, text, message", [
+    ("layout.json", None, "not found or not text, expected a folder that `fbnn-hw generate` wrote"),
+    ("estimate.json", "{",
+     "not JSON (Expecting property name enclosed in double quotes: line 1 column 2 (char 1)); generate the folder again"),
+    ("network.json", None, "not found or not text, expected a folder that `fbnn-hw generate` wrote"),
+])
+def test_damaged_folders(damaged, refused, name, text, message):
+    if text is None:
+        (damaged / name).unlink()
+    else:
+        (damaged / name).write_text(text)
+    assert refused("simulate", damaged) == (3, f"fbnn-hw simulate: {damaged / name}: {message}")
+
+
+def test_waves(design, answer, refused, monkeypatch):
+    from fbnn_hw.cli import simulate
+
+    found = answer("simulate", design, "--images", "1", "--waves")
+    assert (design / found["waves"]).stat().st_size > 10_000
+    monkeypatch.setattr(simulate, "VCD_CYCLES", 100)
+    monkeypatch.setattr(simulator, "wave_format", lambda: ("vcd", ""))
+    assert refused("simulate", design, "--waves")[1].endswith(
+        "cycles take gigabytes as VCD; install liblz4 for FST (Debian: apt install liblz4-dev; macOS: brew install lz4)")
+
+
+def test_the_folder_needs_no_package(damaged):
+    """Its test runs where fbnn_hw cannot be imported."""
+    code = ("import sys; sys.modules['fbnn_hw'] = None; import test_accelerator as t\n"
+            "t.test_bits_and_cycles(); t.test_bits_under_random_stalls()")
+    done = subprocess.run([sys.executable, "-c", code], cwd=damaged, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    golden = dict(np.load(damaged / "golden.npz"))
+    golden["expect_logits"] = golden["expect_logits"] + 1
+    np.savez(damaged / "golden.npz", **golden)
+    done = subprocess.run([sys.executable, "-c", code], cwd=damaged, capture_output=True, text=True)
+    assert done.returncode and "AssertionError: image 0: layer logits, pixel (0, 0), channel 0: expected" in done.stderr
+
+
+def test_yosys_keeps_every_weight(design, tmp_path):
+    """accelerator.v has no error for yosys, and the memories it infers hold the weights and the program."""
+    script = tmp_path / "script.ys"
+    script.write_text("read_verilog accelerator.v\nhierarchy -check -top accelerator\nproc\ncheck -assert\nmemory_collect\n"
+                      f"write_rtlil {tmp_path / 'design.il'}\n")
+    code = "import sys; from pyosys import libyosys as ys; ys.run_pass('script ' + sys.argv[1], ys.Design())"
+    done = subprocess.run([sys.executable, "-c", code, script], cwd=design, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    kept = re.findall(r"parameter \\INIT \d+'([01]+)\n", (tmp_path / "design.il").read_text())
+    weights = "".join(f"{int(word, 16):0{4 * len(word)}b}" for word in reversed((design / "weights.hex").read_text().split()))
+    assert weights in kept and len(kept) >= 2
+
+
+def _pngs(root, count):
+    from PIL import Image
+
+    from fbnn_hw.data import datasets
+
+    images = datasets.load("fixture").images[:count]
+    for number, image in enumerate(images):
+        Image.fromarray(image.transpose(1, 2, 0)).save(root / f"{number}.png")
+    return [root / f"{number}.png" for number in range(count)]
