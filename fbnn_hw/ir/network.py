@@ -76,7 +76,11 @@ class Topology:
         return shapes
 
     def __getitem__(self, name):
-        return next(o for o in self.ops if o.name == name)
+        """The op of that name; KeyError if there is none."""
+        for layer in self.ops:
+            if layer.name == name:
+                return layer
+        raise KeyError(name)
 
     def __contains__(self, name):
         return any(o.name == name for o in self.ops)

@@ -136,3 +136,10 @@ def test_sign_of_zeros():
     assert bits.sign(np.array([0.0, -0.0, -1e-9])).tolist() == [1, 1, -1]
     assert bits.to_bits(np.array([0.0, -0.0, -1e-9])).tolist() == [1, 1, 0]
     assert bits.from_bits(np.array([0, 1], np.uint8)).tolist() == [-1, 1]
+
+
+def test_an_unknown_op_is_a_key_error():
+    topology = Topology("net", (INPUT, GAP, LOGITS), ("a", "b"))
+    assert topology["gap"] is GAP
+    with pytest.raises(KeyError, match="latent"):
+        topology["latent"]
