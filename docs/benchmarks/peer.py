@@ -12,6 +12,7 @@ so far, no validation split, the same number of exemplars.  Three rows, for what
 """
 
 import argparse
+import warnings
 
 import numpy as np
 import torch
@@ -112,6 +113,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args()
     torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
     origin = start.read(args.init)
     data = scenarios.get(args.scenario).data
     train, test = (datasets.load(data, args.data_dir, split) for split in ("train", "test"))

@@ -4,9 +4,20 @@ import sys
 from pathlib import Path
 
 
+FOLDER = Path(__file__).parents[2] / "docs" / "benchmarks"
+
+
+def printed(name):
+    flags = ["--model", "0.5mb", "--batch", "8", "--steps", "1"]
+    return json.loads(subprocess.run([sys.executable, FOLDER / name, *flags], capture_output=True, text=True, check=True).stdout)
+
+
+def test_the_plain_network_is_the_same():
+    found = printed("plain_step.py")
+    assert found["same_logits"] and set(found["images_per_second"]) == {"ours", "plain", "float"} and found["ours_over_plain"] > 0
+
+
 def test_train_step_prints_shares():
-    script = Path(__file__).parents[2] / "docs" / "benchmarks" / "train_step.py"
-    done = subprocess.run([sys.executable, script, "--model", "0.5mb", "--batch", "8", "--steps", "1"], capture_output=True, text=True)
-    found = json.loads(done.stdout)
-    assert done.returncode == 0 and set(found["shares"]) == {"convolution", "encode", "augment", "optimizer"}
+    found = printed("train_step.py")
+    assert set(found["shares"]) == {"convolution", "encode", "augment", "optimizer"}
     assert all(0 < share < 1 for share in found["shares"].values()) and found["shares"]["convolution"] > 0.3
