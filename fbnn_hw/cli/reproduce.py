@@ -8,7 +8,7 @@ from ..errors import InputError, UsageError
 from ..train.metrics import mean_and_deviation
 from ..train.paper import EXHIBITS
 from ..train.scenarios import SCENARIOS
-from . import common
+from . import common, sweep
 
 SUMMARY = "a table or figure of the paper: its values beside those of your results, and the runs that give them"
 EXAMPLES = (
@@ -31,9 +31,7 @@ def arguments(parser):
     runs.add_argument("--run", action="store_true", help="run what has no result yet")
     runs.add_argument("--dry-run", action="store_true", help="print the command lines of what has no result yet")
     runs.add_argument("--seeds", type=common.natural, nargs="+", default=[0], metavar="N", help="seeds of the runs (default: 0)")
-    runs.add_argument("--jobs", type=common.count, default=1, metavar="N", help="processes at a time (default: 1)")
-    runs.add_argument("--submit", metavar="DIR", help="hand the runs to submitit (Slurm where there is one), its logs in DIR")
-    runs.add_argument("--submit-options", default="", metavar="K=V,...", help="of submitit's executor, such as timeout_min=600")
+    sweep.add_runs(runs)
     runs.add_argument("--flags", default="", metavar="TEXT", help="more flags for every run, in quotes, such as '--lr 1e-3 --epochs 20'")
     runs.add_argument("--data-dir", metavar="DIR", help="where the data set lies")
 
@@ -154,32 +152,14 @@ def command(args, exhibit, row, seed):
 
 def execute(args, exhibit, todo, out):
     """Run the rows, pre-trainings first; returns an exit code."""
-    from ..train import sweep
-
-    Path(args.results).mkdir(parents=True, exist_ok=True)
     for verb in ("pretrain", "cil"):
         commands = [command(args, exhibit, row, seed) for row, seed in todo if row.verb == verb]
-        if not commands:
-            continue
-        if args.submit:
-            options = dict(pair.split("=", 1) for pair in args.submit_options.split(",") if "=" in pair)
-            jobs = sweep.submit(commands, args.submit, {k: int(v) if v.isdigit() else v for k, v in options.items()})
-            out.text(*(f"job {job.job_id}: {shlex.join(['fbnn-hw', *argv])}" for job, argv in zip(jobs, commands)))
-            if verb == "pretrain" and any(row.verb == "cil" for row, _ in todo):
-                out.note("the runs that start from these pre-trainings come with the next --submit, once they are done")
-                return 0
-            continue
-        bar = out.progress(total=len(commands), desc=f"{verb} runs")
-
-        def finished(index, code, message, commands=commands, bar=bar):
-            bar.update(1)
-            if code:
-                out.note(f"{shlex.join(commands[index])}: exit code {code}, {message}")
-
-        codes = sweep.local(commands, args.jobs, finished=finished)
-        bar.close()
-        if any(codes):
-            return next(code for code in codes if code)
+        code = sweep.execute(args, commands, out, f"{verb} runs") if commands else 0
+        if code:
+            return code
+        if args.submit and commands and verb == "pretrain" and any(row.verb == "cil" for row, _ in todo):
+            out.note("the runs that start from these pre-trainings come with the next --submit, once they are done")
+            return 0
     return 0
 
 

@@ -1,19 +1,42 @@
 """Many command lines of fbnn-hw at once: as processes here, or as jobs of submitit (Slurm) elsewhere.  No torch here."""
 
+import itertools
+import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 from ..errors import ToolError
 
 POLL_S = 0.2
+TAIL_BYTES = 4096
+PROGRAM = (sys.executable, "-m", "fbnn_hw.cli")
 
 
-def local(commands, jobs, threads=None, started=None, finished=None):
+def grid(over):
+    """[(name, {flag: value})] of every combination; over: [(flag, values)] with values as typed, the last flag running fastest."""
+    flags = [flag for flag, _ in over]
+    for values in itertools.product(*(values for _, values in over)):
+        yield "-".join(f"{flag}{value}" for flag, value in zip(flags, values)), dict(zip(flags, values))
+
+
+def finished(path):
+    """The values of a result file, or None where there is none yet or the run is still under way."""
+    try:
+        values = json.loads(Path(path).read_text())
+    except (OSError, ValueError):
+        return None
+    return values if isinstance(values, dict) and values.get("training", values).get("finished") else None
+
+
+def local(commands, jobs, threads=None, done=None, program=PROGRAM):
     """Run argv lists, each without the program's name, at most `jobs` at a time; returns their exit codes in order.
 
-    threads: of each process (a share of the cores if None).  Ctrl-C ends all of them; their states stay.
+    threads: of each process (a share of the cores if None).  done(index, exit code, last line on stderr) is called as each ends.
+    Ctrl-C ends all of them; their states stay.
     """
     threads = threads or max(1, (os.cpu_count() or 1) // jobs)
     environment = {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))}
@@ -22,23 +45,29 @@ def local(commands, jobs, threads=None, started=None, finished=None):
         while waiting or running:
             while waiting and len(running) < jobs:
                 index, argv = waiting.pop()
-                running[index] = subprocess.Popen([sys.executable, "-m", "fbnn_hw.cli", *map(str, argv)], env=environment,
-                                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-                if started:
-                    started(index)
+                said = tempfile.TemporaryFile()  # not a pipe: hours of progress bars would fill it and stop the process
+                running[index] = said, subprocess.Popen([*program, *map(str, argv)], env=environment, stdout=subprocess.DEVNULL,
+                                                        stderr=said)
             time.sleep(POLL_S)
-            for index, process in list(running.items()):
+            for index, (said, process) in list(running.items()):
                 if process.poll() is not None:
                     del running[index]
                     codes[index] = process.returncode
-                    message = process.stderr.read().strip().split("\n")[-1]
-                    if finished:
-                        finished(index, process.returncode, message)
+                    if done:
+                        done(index, process.returncode, _last_line(said))
+                    said.close()
     finally:
-        for process in running.values():
+        for said, process in running.values():
             process.terminate()
             process.wait()
+            said.close()
     return codes
+
+
+def _last_line(file):
+    file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+    lines = file.read().decode("utf-8", "replace").replace("\r", "\n").strip().split("\n")
+    return lines[-1].strip()
 
 
 def submit(commands, folder, options=None, cluster=None):
@@ -59,4 +88,10 @@ def submit(commands, folder, options=None, cluster=None):
 
 
 def _call(argv):
-    return subprocess.run([sys.executable, "-m", "fbnn_hw.cli", *argv]).returncode
+    return subprocess.run([*PROGRAM, *argv]).returncode
+
+
+def options(text):
+    """"timeout_min=600,slurm_partition=gpu" -> {"timeout_min": 600, "slurm_partition": "gpu"}."""
+    pairs = dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
+    return {key: int(value) if value.isdigit() else value for key, value in pairs.items()}

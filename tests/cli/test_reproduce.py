@@ -104,9 +104,15 @@ def test_plots(results, answer):
 
 def test_parallel_processes():
     codes, lines = [], []
-    found = sweep.local([["--version"], ["no-such-verb"], ["--version"]], 2, finished=lambda i, code, line: lines.append((i, code, line)))
+    found = sweep.local([["--version"], ["no-such-verb"], ["--version"]], 2, done=lambda i, code, line: lines.append((i, code, line)))
     assert found == [0, 2, 0] and sorted(i for i, *_ in lines) == [0, 1, 2] and not codes
     assert next(line for i, _, line in lines if i == 1).startswith("fbnn-hw: no-such-verb: no such command")
+
+
+def test_a_process_that_says_much_does_not_stop():
+    program = (__import__("sys").executable, "-c", "import sys; sys.stderr.write('x' * 200_000 + '\\rlast'); sys.exit(3)")
+    lines = []
+    assert sweep.local([[]], 1, done=lambda *found: lines.append(found), program=program) == [3] and lines == [(0, 3, "last")]
 
 
 def test_submitit(tmp_path, monkeypatch):

@@ -1,0 +1,158 @@
+"""`fbnn-hw sweep`: one command line over a grid of flags and seeds, as parallel processes or cluster jobs."""
+
+import shlex
+from pathlib import Path
+
+from ..errors import UsageError
+from . import common
+
+SUMMARY = "run train, pretrain or cil over a grid of flags and seeds, and print mean and deviation"
+EXAMPLES = (
+    ("fbnn-hw sweep runs --over buffer-mb 1 2 5 --over seed 0 1 2 --jobs 2 -- cil --scenario cifar10-4+3x2 --init fe.pt --balanced",
+     "nine runs, two at a time; again: goes on with what is missing or interrupted, then prints the table"),
+    ("fbnn-hw sweep runs --over lr 1e-3 3e-3 --over no-augment no yes --submit logs -- train --model 0.5mb --data cifar10 --epochs 10",
+     "four runs as jobs of submitit; a flag without a value is swept by no and yes"),
+)
+VERBS = {"train": ".pt", "pretrain": ".pt", "cil": ".json"}
+METRICS = {"cil": ("a_old", "a_new", "a_final", "d_final"),
+           "train": ("train_accuracy", "validation_accuracy", "test_accuracy"),
+           "pretrain": ("train_accuracy", "validation_accuracy", "test_accuracy", "test_dispersion")}
+
+
+def arguments(parser):
+    parser.add_argument("folder", metavar="FOLDER", help="where the results lie and are written")
+    parser.add_argument("command", nargs="+", metavar="-- VERB FLAGS", help=f"the command line, {', '.join(VERBS)}, without --out")
+    parser.add_argument("--over", nargs="+", action="append", required=True, metavar="FLAG VALUE",
+                        help="a flag of the verb, without dashes, and its values; may be given again")
+    parser.add_argument("--dry-run", action="store_true", help="print the command lines that are still to run")
+    add_runs(parser)
+
+
+def add_runs(parser):
+    parser.add_argument("--jobs", type=common.count, default=1, metavar="N", help="processes at a time (default: 1)")
+    parser.add_argument("--submit", metavar="DIR", help="hand the runs to submitit (Slurm where there is one), its logs in DIR")
+    parser.add_argument("--submit-options", default="", metavar="K=V,...", help="of submitit's executor, such as timeout_min=600")
+
+
+def run(args, out):
+    from ..train import sweep
+
+    verb, *fixed = args.command
+    if verb not in VERBS:
+        raise UsageError(f"{verb}: cannot be swept, expected one of {', '.join(VERBS)}, after --")
+    if args.dry_run and args.submit:
+        raise UsageError("--dry-run and --submit: expected one of them")
+    over = checked(verb, fixed, args.over)
+    runs = [(name, values, [verb, *fixed, *words(verb, values), "--out", str(Path(args.folder) / f"{name}{VERBS[verb]}")])
+            for name, values in sweep.grid(over)]
+    for _, _, argv in runs:
+        parse(argv)  # a wrong value is refused before the first run
+    todo = [argv for _, _, argv in runs if not sweep.finished(result_path(argv))]
+    if args.dry_run:
+        lines = [shlex.join(["fbnn-hw", *argv]) for argv in todo]
+        out.text(*lines)
+        out.result({"commands": lines})
+        return 0
+    code = execute(args, todo, out)
+    if args.submit:
+        return code
+    rows = summary(verb, [flag for flag, _ in over], [(values, sweep.finished(result_path(argv))) for _, values, argv in runs])
+    out.text(*common.table([[*row["flags"].values(), row["runs"], *(cell(row[m]) for m in METRICS[verb])] for row in rows],
+                           (*rows[0]["flags"], "runs", *METRICS[verb])))
+    out.result({"rows": rows})
+    return code
+
+
+def checked(verb, fixed, over):
+    """[(flag, values)] of --over; raises UsageError for a flag that the verb lacks, that is given twice or has no values."""
+    found = []
+    for flag, *values in over:
+        if flag in ("out", "state", "resume", "restart") or _action(verb, flag) is None:
+            raise UsageError(f"--over {flag}: not a flag of {verb} that can be swept, expected one such as seed")
+        if not values or flag in [name for name, _ in found] or f"--{flag}" in fixed:
+            raise UsageError(f"--over {flag}: expected one --over with at least one value, and no --{flag} after {verb}")
+        if _action(verb, flag).nargs == 0 and not set(values) <= {"no", "yes"}:
+            raise UsageError(f"--over {flag} {' '.join(values)}: takes no value, expected no, yes or both")
+        found.append((flag, values))
+    if "--out" in fixed:
+        raise UsageError(f"--out after {verb}: the sweep names the results, expected none")
+    return found
+
+
+def _action(verb, flag):
+    from . import parser
+
+    return next((a for a in parser(verb)._actions if f"--{flag}" in a.option_strings), None)
+
+
+def words(verb, values):
+    """{flag: value} as words of a command line."""
+    for flag, value in values.items():
+        if _action(verb, flag).nargs == 0:
+            yield from [f"--{flag}"] * (value == "yes")
+        else:
+            yield f"--{flag}={value}" if value.startswith("-") else f"--{flag}"
+            yield from [] if value.startswith("-") else [value]
+
+
+def parse(argv):
+    from . import parser
+
+    return parser(argv[0]).parse_args(argv[1:])
+
+
+def result_path(argv):
+    """Where a run writes its result."""
+    path = Path(argv[argv.index("--out") + 1])
+    return path if path.suffix == ".json" else path.with_suffix(".result.json")
+
+
+def resumed(argv):
+    """The command line with --resume where an interrupted run left a state."""
+    return [*argv, "--resume"] if Path(argv[argv.index("--out") + 1]).with_suffix(".state").exists() else argv
+
+
+def execute(args, commands, out, title="runs"):
+    """Run command lines, those with a state from where they were; the first exit code that is not 0, or 0."""
+    from ..train import sweep
+
+    commands = [resumed(argv) for argv in commands]
+    for argv in commands:
+        Path(argv[argv.index("--out") + 1]).parent.mkdir(parents=True, exist_ok=True)
+    if args.submit:
+        jobs = sweep.submit(commands, args.submit, sweep.options(args.submit_options)) if commands else []
+        out.text(*(f"job {job.job_id}: {shlex.join(['fbnn-hw', *argv])}" for job, argv in zip(jobs, commands)))
+        return 0
+    bar = out.progress(total=len(commands), desc=title)
+
+    def done(index, code, message):
+        bar.update(1)
+        if code:
+            out.note(f"{shlex.join(commands[index])}: exit code {code}, {message}")
+
+    try:
+        codes = sweep.local(commands, args.jobs, done=done)
+    finally:
+        bar.close()
+    return next((code for code in codes if code), 0)
+
+
+def summary(verb, flags, results):
+    """[{"flags", "runs", metric: {"mean", "deviation"}}] with the seeds of a combination together; results: [(values, result or None)]."""
+    from ..train.metrics import mean_and_deviation
+
+    groups = {}
+    for values, result in results:
+        groups.setdefault(tuple((flag, values[flag]) for flag in flags if flag != "seed"), []).append(result)
+    rows = []
+    for key, found in groups.items():
+        found = [r["final"] if verb == "cil" else r["training"] for r in found if r]
+        pairs = {m: mean_and_deviation([r.get(m) for r in found]) for m in METRICS[verb]}
+        rows.append({"flags": dict(key), "runs": len(found), **{m: {"mean": a, "deviation": d} for m, (a, d) in pairs.items()}})
+    return rows
+
+
+def cell(pair):
+    if pair["mean"] is None:
+        return "-"
+    return f"{pair['mean']:.4f}" + ("" if pair["deviation"] is None else f" +- {pair['deviation']:.4f}")

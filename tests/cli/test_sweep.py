@@ -1,0 +1,81 @@
+"""The grid, its runs and their table, what goes on after an interrupt, refusals."""
+
+import json
+
+import pytest
+
+from fbnn_hw.cli import sweep
+from fbnn_hw.train.sweep import grid
+
+BASE = ("--", *"cil --scenario tiny-2+2x2 --model 0.5mb --replay native --epochs 1 --threads 1 --images 10".split())
+
+
+def test_grid():
+    found = list(grid([("lr", ["1e-3", "3e-3"]), ("seed", ["0", "1"])]))
+    assert [name for name, _ in found] == ["lr1e-3-seed0", "lr1e-3-seed1", "lr3e-3-seed0", "lr3e-3-seed1"]
+    assert found[1][1] == {"lr": "1e-3", "seed": "1"}
+
+
+def test_runs_and_table(cli, tmp_path):
+    flags = ("sweep", tmp_path / "runs", "--over", "strategy", "naive", "cumulative", "--over", "seed", "0", "1")
+    lines = cli(*flags, "--dry-run", *BASE)[1].splitlines()
+    assert len(lines) == 4 and lines[1].endswith(f"--strategy naive --seed 1 --out {tmp_path / 'runs' / 'strategynaive-seed1.json'}")
+    code, out, err = cli(*flags, "--jobs", "2", *BASE)
+    assert code == 0, err
+    head, naive, cumulative = out.splitlines()
+    assert head.split() == ["strategy", "runs", "a_old", "a_new", "a_final", "d_final"]
+    assert naive.split()[:2] == ["naive", "2"] and cumulative.split()[:2] == ["cumulative", "2"] and naive.count("+-") == 4
+    first = json.loads((tmp_path / "runs" / "strategynaive-seed0.json").read_text())
+    assert first["seed"] == 0 and first["config"]["strategy"] == "naive"
+    assert not cli(*flags, "--dry-run", *BASE)[1]  # nothing left
+
+
+def test_an_interrupted_run_goes_on(tmp_path):
+    argv = ["cil", "--out", str(tmp_path / "a.json")]
+    assert sweep.resumed(argv) == argv
+    (tmp_path / "a.state").write_bytes(b"")
+    assert sweep.resumed(argv) == [*argv, "--resume"]
+
+
+def test_a_run_under_way_is_not_taken_for_finished(tmp_path):
+    from fbnn_hw.train.sweep import finished
+
+    path = tmp_path / "a.result.json"
+    for values, expected in (({"finished": False}, False), ({"finished": True}, True)):
+        path.write_text(json.dumps({"training": values}))
+        assert bool(finished(path)) == expected
+    path.write_text("{")
+    assert finished(path) is None
+
+
+def test_jobs_of_submitit(cli, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr("fbnn_hw.train.sweep.submit", lambda commands, folder, options: seen.append((commands, folder, options)) or [
+        type("Job", (), {"job_id": f"7_{i}"}) for i in range(len(commands))])
+    code, out, _ = cli("sweep", tmp_path, "--over", "seed", "3", "4", "--submit", "logs", "--submit-options", "timeout_min=5,x=y", *BASE)
+    (commands, folder, options), = seen
+    assert code == 0 and folder == "logs" and options == {"timeout_min": 5, "x": "y"} and len(commands) == 2
+    assert out.splitlines()[1].startswith("job 7_1: fbnn-hw cil --scenario tiny-2+2x2")
+
+
+def test_flags_without_values_and_negative_ones():
+    assert list(sweep.words("cil", {"balanced": "yes", "aware": "no", "lr": "-1", "seed": "2"})) == ["--balanced", "--lr=-1", "--seed", "2"]
+
+
+@pytest.mark.parametrize("flags, line", [
+    (("--over", "seed", "0", "--", "inspect", "a.pt"), "inspect: cannot be swept, expected one of train, pretrain, cil, after --"),
+    (("--over", "colour", "1", *BASE), "--over colour: not a flag of cil that can be swept, expected one such as seed"),
+    (("--over", "out", "1", *BASE), "--over out: not a flag of cil that can be swept, expected one such as seed"),
+    (("--over", "epochs", "1", *BASE), "--over epochs: expected one --over with at least one value, and no --epochs after cil"),
+    (("--over", "seed", *BASE), "--over seed: expected one --over with at least one value, and no --seed after cil"),
+    (("--over", "balanced", "1", *BASE), "--over balanced 1: takes no value, expected no, yes or both"),
+    (("--over", "seed", "0", "--dry-run", "--submit", "x", *BASE), "--dry-run and --submit: expected one of them"),
+    (("--over", "seed", "0", *BASE, "--out", "x.json"), "--out after cil: the sweep names the results, expected none"),
+])
+def test_refusals(flags, line, refused, tmp_path):
+    assert refused("sweep", tmp_path, *flags) == (2, f"fbnn-hw sweep: {line}")
+
+
+def test_a_wrong_value_is_refused_before_the_first_run(refused, tmp_path):
+    code, line = refused("sweep", tmp_path, "--over", "seed", "0", "x", *BASE)
+    assert code == 2 and "--seed: found 'x', expected a whole number from 0" in line and not list(tmp_path.iterdir())
