@@ -17,12 +17,14 @@ EXAMPLES = (
     ("fbnn-hw pretrain --model 3mb --scenario cifar100-50+5x10 --beta 1e-5 --gamma 1e-2 --out fe.pt",
      "the paper's best: cross-entropy, Barlow Twins and feature regularisation"),
 )
-NAMES = (*MODELS, "fpnn_b", "fpnn_p")
+FLOATING = tuple(f"fpnn_{kind}{size}" for size in ("", "-9mb", "-24mb") for kind in "bp")
+NAMES = (*MODELS, *FLOATING)
 
 
 def arguments(parser):
     parser.add_argument("--model", required=True, choices=NAMES, metavar="NAME",
-                        help=f"architecture: {', '.join(NAMES)}; the last two are floating-point baselines of 3mb, without a checkpoint")
+                        help=f"architecture: {', '.join(NAMES)}; fpnn: floating-point baselines of 3mb or another, "
+                        "b with as many bits, p with as many weights, without a checkpoint")
     parser.add_argument("--scenario", required=True, choices=list(SCENARIOS), metavar="NAME", help=", ".join(SCENARIOS))
     parser.add_argument("--data-dir", metavar="DIR", help="where the data set lies (default: $FBNN_DATA, then the user's cache)")
     add_images(parser)
@@ -30,7 +32,10 @@ def arguments(parser):
     parser.add_argument("--encoder", choices=("tycc", "trgb"), default="tycc", help="thermometer code of the input (default: tycc)")
     parser.add_argument("--norm", choices=("scales", "bn"), default="scales",
                         help="bn: batch norm, folded into thresholds in the checkpoint (default: scales)")
-    parser.add_argument("--init", metavar="BN.pt", help="go on from a stage with --norm bn: scales take the place of its batch norm")
+    parser.add_argument("--activations", choices=("binary", "float"), default="binary",
+                        help="float: the first stage of the multi-stage training, with --norm bn, without a checkpoint (default: binary)")
+    parser.add_argument("--init", metavar="BN.pt", help="go on from a stage with --norm bn; with --norm scales, scales take its batch "
+                        "norm's place")
     terms = parser.add_argument_group("loss")
     terms.add_argument("--alpha", type=float, default=1.0, metavar="X", help="weight of the cross-entropy (default: 1)")
     terms.add_argument("--beta", type=float, default=0.0, metavar="X", help="weight of Barlow Twins (default: 0)")
@@ -54,7 +59,7 @@ def run(args, out):
         raise UsageError(f"--unlabeled: {scenario.pretrain_data} has no unlabelled images, expected a scenario such as core50-10x5")
     if args.unlabeled and not (args.beta or args.gamma):
         raise UsageError("--unlabeled: no term uses the images without --beta or --gamma, expected one of them")
-    if args.model in ("fpnn_b", "fpnn_p") and (args.beta or args.gamma):
+    if args.model in FLOATING and (args.beta or args.gamma):
         raise UsageError(f"--model {args.model}: has no latent bits, expected no --beta and --gamma")
     name = scenario.data if args.all_classes else scenario.pretrain_data
 
@@ -76,10 +81,12 @@ def run(args, out):
     common.set_threads(args)
     size = datasets.DATASETS[scenario.data].size
     objective = pretrain.Objective(args.alpha, args.beta, args.gamma, args.features)
-    model = pretrain.make(args.model, train.classes, size, config, args.norm, args.encoder, Path(args.init) if args.init else None)
-    floating = args.model in pretrain.FLOATING
+    model = pretrain.make(args.model, train.classes, size, config, args.norm, args.encoder, Path(args.init) if args.init else None,
+                          args.activations)
+    floating = args.model in FLOATING or args.activations == "float"
     meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": name, "scenario": args.scenario, "model": args.model,
-            "norm": args.norm, "encoder": args.encoder, "all_classes": args.all_classes, "images_per_class": args.images,
+            "norm": args.norm, "activations": args.activations, "encoder": args.encoder, "all_classes": args.all_classes,
+            "images_per_class": args.images,
             "objective": {"alpha": args.alpha, "beta": args.beta, "gamma": args.gamma, "features": args.features}}
 
     def write(score=None):

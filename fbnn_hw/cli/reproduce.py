@@ -1,5 +1,6 @@
 """`fbnn-hw reproduce`: a table or figure of the paper, its values beside ours, and the runs behind them."""
 
+import hashlib
 import re
 import shlex
 from pathlib import Path
@@ -24,7 +25,8 @@ def arguments(parser):
     parser.add_argument("--results", default="results", metavar="DIR", help="where result files lie and are written (default: results)")
     parser.add_argument("--scenario", choices=list(SCENARIOS), metavar="NAME",
                         help=f"another scenario than the paper's, to stand in for it: {', '.join(SCENARIOS)}")
-    parser.add_argument("--init", metavar="FE.pt", help="pre-trained checkpoint of the runs that start from one")
+    parser.add_argument("--init", metavar="FE.pt",
+                        help="pre-trained checkpoint of the runs that start from one; results of another one do not count")
     parser.add_argument("--model", default="3mb", metavar="NAME", help="architecture of the pre-trainings (default: 3mb)")
     parser.add_argument("--plot", metavar="DIR", help="draw the figure into DIR as PNG and SVG")
     runs = parser.add_argument_group("runs")
@@ -32,7 +34,8 @@ def arguments(parser):
     runs.add_argument("--dry-run", action="store_true", help="print the command lines of what has no result yet")
     runs.add_argument("--seeds", type=common.natural, nargs="+", default=[0], metavar="N", help="seeds of the runs (default: 0)")
     sweep.add_runs(runs)
-    runs.add_argument("--flags", default="", metavar="TEXT", help="more flags for every run, in quotes, such as '--lr 1e-3 --epochs 20'")
+    runs.add_argument("--flags", default="", metavar="TEXT", help="more flags for every run, in quotes, such as '--lr 1e-3 --epochs 20'; "
+                      "results on other --images do not count")
     runs.add_argument("--data-dir", metavar="DIR", help="where the data set lies")
 
 
@@ -59,7 +62,9 @@ def run(args, out):
     if scenario != exhibit.scenario:
         out.text(f"{scenario} stands in for {exhibit.scenario}: the paper's values are of another data set")
     results = read(Path(args.results), scenario)
-    todo = [(row, seed) for row in exhibit.rows for seed in args.seeds if not any(matches(row, r, seed) for r in results)]
+    origin = digest(args.init)
+    todo = [(row, seed) for row in exhibit.rows for seed in args.seeds
+            if not any(matches(row, r, seed, args.flags, origin) for r in results)]
     if args.dry_run:
         lines = [shlex.join(["fbnn-hw", *command(args, exhibit, row, seed)]) for row, seed in todo]
         out.text(*lines)
@@ -70,15 +75,18 @@ def run(args, out):
         if code or args.submit:
             return code
         results = read(Path(args.results), scenario)
-    compared = [compare(row, [r for r in results if matches(row, r)]) for row in exhibit.rows]
+    compared = [compare(row, [r for r in results if matches(row, r, None, args.flags, origin)]) for row in exhibit.rows]
     metrics = list(dict.fromkeys(m for row in exhibit.rows for m in row.paper))
     rows = [(c["label"], *(cell(c, m) for m in metrics), len(c["seeds"]) or "-") for c in compared]
     out.text(*common.table(rows, ("run", *(f"{m} paper / ours" for m in metrics), "seeds")))
     if not any(c["seeds"] for c in compared):
         out.text(f"no results of {scenario} in {args.results}; --run makes them, --dry-run prints their commands")
+    for c in compared:
+        if len(set(c["seeds"])) < len(c["seeds"]):
+            out.note(f"{c['label']}: {len(c['seeds'])} results share seeds, so they differ in recipe or --init; all are averaged")
     written = []
     if args.plot:
-        written = plot(args, exhibit, results)
+        written = plot(args, exhibit, [r for r in results if any(matches(row, r, None, args.flags, origin) for row in exhibit.rows)])
         out.text(f"written: {', '.join(map(str, written))}")
     out.result({"name": exhibit.name, "scenario": scenario, "rows": compared, "plots": written})
 
@@ -110,31 +118,35 @@ def read(folder, scenario):
             and (r["kind"] == "pretrain" or r["finished"])]
 
 
-def parsed(row, values):
-    """The row's flags as its verb reads them."""
+def parsed(row, flags=""):
+    """The row's flags, and more of them as text, as its verb reads them."""
     from . import parser
 
-    text = row.flags.format(**values)
-    return parser(row.verb).parse_args([*shlex.split(text), "--scenario", next(iter(SCENARIOS))])
+    return parser(row.verb).parse_args([*shlex.split(f"{row.flags.format(**ANY)} {flags}"), "--scenario", next(iter(SCENARIOS))])
 
 
 ANY = dict(fe="fe.pt", model="3mb", folder=".", seed=0)
 
 
-def matches(row, result, seed=None):
-    """Whether a result is of the row's run, whatever its recipe; of `seed`, if given."""
+def matches(row, result, seed=None, flags="", origin=None):
+    """Whether a result is of the row's run, on as many --images as `flags` say, whatever its recipe; of `seed`, and from the checkpoint
+    with the SHA-256 `origin`, if given."""
     if result["kind"] != row.verb:
         return False
-    wanted = parsed(row, ANY)
+    wanted = parsed(row, flags)
     if row.verb == "cil":
         config = result["config"]
         keys = ("strategy", "replay", "buffer_mb", "setting", "loss", "balanced", "aware")
+        if config.get("images", 0) != (wanted.images or 0) or (
+                origin and "{fe}" in row.flags and result["init"].get("sha256") != origin):
+            return False
         special = "{folder}" not in row.flags or Path(wanted.init).stem.rsplit("-s", 1)[0] == result["init"]["source"].rsplit("-s", 1)[0]
         return special and all(config[k] == getattr(wanted, k) for k in keys) and seed in (None, result["seed"])
     training = result["training"]
     objective = {k: getattr(wanted, k) for k in ("alpha", "beta", "gamma", "features")}
     named = "{model}" in row.flags or training["model"] == wanted.model
-    return (named and training["objective"] == objective and training["config"]["K"] == wanted.K
+    return (named and training.get("images_per_class") == wanted.images and training["objective"] == objective
+            and training["config"]["K"] == wanted.K and training.get("activations", "binary") == wanted.activations
             and all(training[k] == getattr(wanted, k) for k in ("norm", "encoder", "all_classes")) and seed in (None, training["seed"]))
 
 
@@ -163,6 +175,11 @@ def execute(args, exhibit, todo, out):
     return 0
 
 
+def digest(path):
+    """SHA-256 of a file, or None where there is none."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path and Path(path).is_file() else None
+
+
 def value(result, metric):
     """A metric of a result, by the name that the paper's rows use."""
     if result["kind"] == "cil":
@@ -187,7 +204,7 @@ def cell(compared, metric):
     def text(v):
         if v is None:
             return "-"
-        return f"{v:.1f}" if metric == "epochs" else f"{v:.3f}" if metric.startswith("d_") else f"{v:.2%}"
+        return f"{v:.1f}" if metric == "epochs" else f"{v:.3f}" if metric.startswith("d_") or "dispersion" in metric else f"{v:.2%}"
 
     spread = "" if values["deviation"] is None else f" +- {text(values['deviation'])}"
     return f"{text(values['paper'])} / {text(values['mean'])}{spread}"
@@ -199,7 +216,6 @@ def plot(args, exhibit, results):
 
     if not exhibit.plot:
         raise UsageError(f"--plot: {exhibit.name} is not a plot, expected one of {', '.join(e.name for e in EXHIBITS.values() if e.plot)}")
-    mine = [r for r in results if any(matches(row, r) for row in exhibit.rows)]
-    if not mine:
+    if not results:
         raise InputError(f"{args.results}: no results to plot, expected some of {exhibit.name}; --run makes them")
-    return report.save(report.PLOTS[exhibit.plot](mine), args.plot, exhibit.name)
+    return report.save(report.PLOTS[exhibit.plot](results), args.plot, exhibit.name)

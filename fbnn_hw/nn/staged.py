@@ -29,16 +29,22 @@ class _Sign(torch.autograd.Function):
 
 
 class NormedFBNN(FBNN):
-    """FBNN with a batch norm, gain and offset included, after each convolution, depthwise and dense layer but the logits."""
+    """FBNN with a batch norm, gain and offset included, after each convolution, depthwise and dense layer but the logits.
 
-    def __init__(self, topology, **options):
+    activations: "binary", or "float" for the first stage of the paper's multi-stage training, which has clamp(u, -1, 1) for sign(u).
+    """
+
+    def __init__(self, topology, activations="binary", **options):
         super().__init__(topology, **options)
+        self.binary = activations == "binary"
         self.norms = nn.ModuleDict({n: nn.BatchNorm2d(layer.proxy.shape[0]) for n, layer in self.layers.items() if not layer.logits})
 
     def _output(self, o, *inputs):
+        x, pad = inputs[0], int(o.name in self._framed)
+        if o.kind == "gap" and not self.binary:
+            return (x.sum((2, 3), keepdim=True) * self.pools[o.name].scale).clamp(-1, 1)
         if o.name not in self.norms and not (o.kind == "maxpool" and o.inputs[0] in self._sign_after_pool):
             return super()._output(o, *inputs)
-        x, pad = inputs[0], int(o.name in self._framed)
         if o.kind == "maxpool":
             u = F.max_pool2d(x, 2)
         else:
@@ -49,7 +55,7 @@ class NormedFBNN(FBNN):
             u = self.norms[o.name](dot * layer.scale)
             if o.name in self._sign_after_pool:
                 return u
-        y = _Sign.apply(u, self.limit)
+        y = _Sign.apply(u, self.limit) if self.binary else u.clamp(-1, 1)
         return F.pad(y, (pad,) * 4, value=bits.PADDING) if pad else y
 
 

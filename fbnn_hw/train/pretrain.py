@@ -16,8 +16,10 @@ from . import record
 from .offline import STATE_FORMAT, Trainer
 
 PROJECTOR_NEURONS = 2048
-FLOATING = ("fpnn_b", "fpnn_p")
+FLOATING = {f"fpnn_{kind}{size and f'-{size}'}": (kind, size or "3mb") for size in ("", "9mb", "24mb") for kind in "bp"}
+"""Names of the floating-point baselines: b as many bits as the binary model, p as many weights."""
 NORMS = ("scales", "bn")
+ACTIVATIONS = ("binary", "float")
 
 
 @dataclass(frozen=True)
@@ -128,24 +130,25 @@ def device(name):
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def make(name, classes, size, config, norm="scales", encoder="tycc", init=None):
-    """The model to pre-train: a named FBNN, with batch norm if norm is "bn", or a floating baseline of 3mb.
+def make(name, classes, size, config, norm="scales", encoder="tycc", init=None, activations="binary"):
+    """The model to pre-train: a named FBNN, with batch norm if norm is "bn", or a floating baseline.
 
-    init: path of the checkpoint of an earlier `norm="bn"` stage, whose state lies beside it: its scales take the place of batch norm.
+    init: path of the checkpoint of an earlier `norm="bn"` stage, whose state lies beside it.  With "bn" its batch norm goes on, with
+    "scales" scales take its place.  activations: "float" for the first stage of the paper's three, see `staged.NormedFBNN`.
     """
     torch.manual_seed(config.seed)
     if name in FLOATING:
         if norm != "scales" or encoder != "tycc" or init:
             raise UsageError(f"--model {name}: has its own batch norm and input, expected no --norm, --encoder and --init")
-        topology = build("3mb", classes, size=size)
-        return floating.fpnn_p(name, topology) if name == "fpnn_p" else floating.fpnn_b(name, topology, classes)
+        kind, binary = FLOATING[name]
+        topology = build(binary, classes, size=size)
+        return floating.fpnn_p(name, topology) if kind == "p" else floating.fpnn_b(name, topology, classes)
     topology = build(name, classes, size=size, encoder=encoder)
     options = dict(K=config.K, c=config.c, limit=config.limit)
-    kind = {"scales": FBNN, "bn": staged.NormedFBNN}[norm]
+    if activations == "float" and (norm != "bn" or init):
+        raise UsageError("--activations float: is the first stage of three, expected --norm bn and no --init")
     if not init:
-        return kind(topology, **options)
-    if norm != "scales":
-        raise UsageError("--init: continues a stage with batch norm, expected --norm scales")
+        return FBNN(topology, **options) if norm == "scales" else staged.NormedFBNN(topology, activations, **options)
     normed = staged.NormedFBNN(topology, **options)
     path = init.with_suffix(".state")
     try:
@@ -156,7 +159,7 @@ def make(name, classes, size, config, norm="scales", encoder="tycc", init=None):
     except Exception as error:  # a file can be wrong in any way
         raise InputError(f"{path}: not the state of a stage with batch norm of {name} with {len(classes)} classes "
                          f"({type(error).__name__}), expected that of pretrain --norm bn") from None
-    return staged.to_scales(normed)
+    return normed if norm == "bn" else staged.to_scales(normed)
 
 
 def network(trainer, meta=None, test=None):

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from ..nn.network import export
+from . import metrics
 from .offline import predict
 
 
@@ -34,7 +35,7 @@ def describe(trainer, meta=None, test=None):
     """The training record, plain values alone.
 
     meta: what the trainer cannot know: `command`, `data` and so on; its keys come first and win.
-    test: (correct, images) of the best epoch on images that took no part in the training.
+    test: (correct, images, dispersion) of the best epoch on images that took no part in the training.
     """
     last = trainer.history[-1] if trainer.history else None
     record = {
@@ -43,6 +44,7 @@ def describe(trainer, meta=None, test=None):
         "train_accuracy": last and last["train_accuracy"],
         "validation_accuracy": trainer.best_accuracy if len(trainer.held_labels) else None, "validation_images": len(trainer.held_labels),
         "test_accuracy": test[0] / test[1] if test else None, "test_images": test[1] if test else 0,
+        "test_dispersion": test[2] if test else None,
         "train_images": len(trainer.labels), "seconds": round(sum(epoch["seconds"] for epoch in trainer.history), 1),
         "hardware": hardware(trainer.device), "device": trainer.device.type, "threads": torch.get_num_threads(),
         "torch": str(torch.__version__), "seed": trainer.config.seed, "config": asdict(trainer.config), **(meta or {})}
@@ -59,10 +61,12 @@ def network(trainer, meta=None, test=None):
 
 
 def test_score(trainer, images, labels, progress=lambda iterable, **kw: iterable):
-    """(correct, images) of the best epoch; images uint8 tensor (N, 3, S, S), labels int64 (N,).  Ties go to the lowest class."""
+    """(correct, images, dispersion over the classes) of the best epoch; images uint8 tensor (N, 3, S, S), labels int64 (N,).
+    Ties go to the lowest class."""
     with best(trainer) as model:
         logits = predict(model, images, progress=progress)
-    return int((logits.argmax(1) == labels).sum()), len(labels)
+    matrix = metrics.confusion(labels.numpy(), logits.argmax(1).numpy(), logits.shape[1])
+    return int(matrix.trace()), len(labels), metrics.score(matrix, range(len(matrix)))["d"]
 
 
 class best:

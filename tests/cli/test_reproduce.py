@@ -48,12 +48,26 @@ def test_side_by_side(cli, answer, results):
     assert "51.60% / 55.00% +- 7.07%" in out and "25.60% / -" in out
 
 
+def test_results_of_other_images_or_checkpoints_do_not_count(answer, cli, results, tmp_path):
+    (results / "few.json").write_text(json.dumps(result(0, a=0.9, images=500)))
+    (tmp_path / "fe.pt").write_bytes(b"another")
+    flags = ("reproduce", "table-fpt", "--scenario", "tiny-2+2x2", "--results", results)
+    for more, expected in (((), 0.55), (("--flags=--images 500",), 0.9), (("--init", tmp_path / "fe.pt"), None)):
+        row = next(r for r in answer(*flags, *more)["rows"] if r["label"] == "latent 5 Mb, CCE, weighted")
+        assert row["metrics"]["a_final"]["mean"] == (expected and pytest.approx(expected))
+    (results / "twice.json").write_text(json.dumps(result(1)))
+    assert "latent 5 Mb, CCE, weighted: 3 results share seeds, so they differ in recipe or --init" in cli(*flags)[2]
+
+
 def test_paper_numbers_are_those_of_the_source():
     rows = {r.label: r.paper for r in EXHIBITS["table-rpt"].rows}
     assert rows["native 50 Mb, FCCE, not weighted"] == {"a_final": 0.375, "d_final": 0.22}
     assert {r.label: r.paper["epochs"] for r in EXHIBITS["table-baselines"].rows} == {
         "naive": 236, "naive-reset": 428, "cumulative": 318, "cumulative-reset": 545}
-    assert len(EXHIBITS["table-pretraining"].rows) == 20
+    rows = {r.label: r.paper for r in EXHIBITS["table-pretraining"].rows}
+    assert len(rows) == 20 and rows["SSL, beta 1e-3, gamma 0: pre-training"] == {
+        "train_accuracy": 0.6384, "test_accuracy": 0.484, "test_dispersion": 0.17}
+    assert rows["regularization + SSL, beta 1e-5, gamma 1e-2: final"] == {"a_final_train": 0.5743, "a_final": 0.5245, "d_final": 0.19}
 
 
 def test_commands_of_what_is_missing(answer, results, refused):

@@ -3,7 +3,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-
 FOLDER = Path(__file__).parents[2] / "docs" / "benchmarks"
 
 

@@ -152,6 +152,10 @@ def test_record(tmp_path):
     proxy = run.best["layers.conv1.proxy"]
     assert (network.weights["conv1"] == (proxy >= 0).numpy()).all()
     assert found["test_accuracy"] == score[0] / len(LABELS) and found["test_images"] == len(LABELS)
+    with record.best(run) as model:
+        right = record.predict(model, IMAGES).argmax(1) == LABELS
+    recalls = torch.stack([right[LABELS == c].double().mean() for c in LABELS.unique()])
+    assert found["test_dispersion"] == score[2] == pytest.approx(recalls.std(correction=0).item())
     assert found["hardware"] == "an abacus" and found["command"] == "by hand" and found["best_epoch"] == 2 and found["epochs"] == 3
     assert found["validation_images"] == len(run.held_labels) and found["train_images"] == len(run.labels)
     assert found["config"]["lr"] == 1e-2 and found["threads"] == 1 and found["finished"] is True

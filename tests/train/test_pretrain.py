@@ -7,6 +7,7 @@ import torch
 
 from fbnn_hw.data import augment, datasets
 from fbnn_hw.errors import InputError, UsageError
+from fbnn_hw.nn import staged
 from fbnn_hw.nn.models import vgg
 from fbnn_hw.nn.network import FBNN
 from fbnn_hw.reference import inference
@@ -89,6 +90,37 @@ def test_batch_norm_then_scales(tmp_path):
         pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, init=tmp_path / "none.pt")
     with pytest.raises(UsageError, match="^--model fpnn_b: has its own batch norm and input, expected no --norm, --encoder and --init$"):
         pretrain.make("fpnn_b", TRAIN.classes, 16, CONFIG, norm="bn")
+
+
+def test_three_stages(tmp_path):
+    """Float activations and batch norm, then binary ones, then scales (paper, section `bg`)."""
+    def stage(name, **options):
+        model = pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, **options)
+        run = pretrain.Pretrainer(model, IMAGES, LABELS, replace(CONFIG, epochs=1), pretrain.Objective(1, 0, 0.1),
+                                  state_path=tmp_path / f"{name}.state")
+        run.run()
+        return run.model
+
+    first = stage("first", norm="bn", activations="float")
+    values = {o.name: y for o, y in first.eval().activations(first.encode(IMAGES))}
+    for name in ("pool1", "conv3", "gap", "depthwise", "latent", "hidden"):
+        assert values[name].abs().max() <= 1 and len(values[name].unique()) > 2, name
+    second = pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, norm="bn", init=tmp_path / "first.pt")
+    assert all(torch.equal(v, second.state_dict()[k]) for k, v in first.state_dict().items())
+    assert set(second.latent(IMAGES).unique().tolist()) == {-1.0, 1.0}
+    stage("second", norm="bn", init=tmp_path / "first.pt")
+    assert not isinstance(pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, init=tmp_path / "second.pt"), staged.NormedFBNN)
+    for wrong in (dict(), dict(norm="bn", init=tmp_path / "first.pt")):
+        with pytest.raises(UsageError, match="^--activations float: is the first stage of three, expected --norm bn and no --init$"):
+            pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, activations="float", **wrong)
+
+
+def test_floating_baselines_have_the_papers_three_sizes():
+    from fbnn_hw.cli.pretrain import FLOATING
+
+    assert set(FLOATING) == set(pretrain.FLOATING)
+    sizes = {name: pretrain.make(name, ("a", "b"), 32, CONFIG).parameters_count() for name in FLOATING if "24" not in name}
+    assert sizes["fpnn_p-9mb"] > 2.5 * sizes["fpnn_p"] and 28 < sizes["fpnn_p-9mb"] / sizes["fpnn_b-9mb"] < 40
 
 
 def test_strong_augmentation():
