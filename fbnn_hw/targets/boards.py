@@ -16,8 +16,9 @@ FOLDER = Path(__file__).parents[1] / "boards"
 class Board:
     """One board.
 
-    name; title; target: name in TARGETS; platform: "module:class" of amaranth-boards; clock_hz: of the oscillator; package: as
-    nextpnr names it; usb: vendor and product of what programs it; console: where the serial line usually shows up on Linux.
+    name; title; target: name in TARGETS; platform: "module:class" of amaranth-boards, or "" if it has none; clock_hz: of the
+    oscillator; package: as nextpnr names it, or Vivado's part; usb: vendor and product of what programs it; console: where the
+    serial line usually shows up on Linux.
     pins: {"clock", "rx", "tx" (from the FPGA's side), "ready", "fault": pin; "lit": level that lights these two}.
     flash: {"bytes", "lines", "offset" of the flash image, "select", "clock": pin, "io": pins in the order IO0, IO1 ...}.
     program: {"bitstream": command} and, where weights are streamed, "weights"; words in braces are replaced.
@@ -43,7 +44,8 @@ class Board:
 @cache
 def boards():
     """{name: Board}, sorted by name."""
-    return {path.stem: Board(path.stem, **tomllib.loads(path.read_text("utf-8"))) for path in sorted(FOLDER.glob("*.toml"))}
+    pages = sorted(FOLDER.glob("*.toml"), key=lambda path: path.stem)
+    return {page.stem: Board(page.stem, **tomllib.loads(page.read_text("utf-8"))) for page in pages}
 
 
 def board(name):

