@@ -16,8 +16,8 @@ from fbnn_hw.rtl import uart
 from fbnn_hw.rtl.host_link import HostLink
 
 CLOCKS = 4
-FRAMES = int(os.environ.get("FBNN_FUZZ_FRAMES", 2_000))
-"""Random frames; the full run is FBNN_FUZZ_FRAMES=10000, docs/link.md."""
+FRAMES = int(os.environ.get("FBNN_FUZZ_FRAMES", 10_000))
+"""Random frames."""
 LIMIT = 100_000
 
 
