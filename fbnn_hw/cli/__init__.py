@@ -18,6 +18,7 @@ from .common import Output, Parser
 
 PROGRAM = "fbnn-hw"
 NOT_VERBS = ("common",)
+OUT_OF_MEMORY = ("can't allocate memory", "CUDA out of memory")  # torch's RuntimeError on the host and on a GPU
 
 
 def verbs():
@@ -76,9 +77,9 @@ def main(argv=None):
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return fail(out, f"{where}{error.strerror or error}", 3)
-    except MemoryError:
-        return fail(out, "out of memory; use fewer images or a smaller model", 1)
     except Exception as error:
+        if isinstance(error, MemoryError) or any(words in str(error) for words in OUT_OF_MEMORY):
+            return fail(out, "out of memory; use fewer images or a smaller model", 1)
         return fail(out, f"internal error, {type(error).__name__}: {error}; run again with -v and report the traceback", 1)
 
 

@@ -41,6 +41,12 @@ def number(value):
     return f"{value:,}" if value else "-"
 
 
+def shown(value):
+    """Text of a record as it stands, or quoted where it holds what would move the cursor or colour the terminal."""
+    text = str(value)
+    return text if text.isprintable() else repr(text)
+
+
 def run(args, out):
     name = args.file or args.model
     if not name or (args.file and args.model):
@@ -59,7 +65,7 @@ def run(args, out):
              f"encoder    {encoder.encoder}, {encoder.levels} levels, {topology.image_size}x{topology.image_size} pixels",
              f"classes    {len(topology.classes)}: {', '.join(topology.classes)}",
              "training" if network.training else "training   not recorded",
-             *(f"  {key} = {value}" for key, value in network.training.items()))
+             *(f"  {shown(key)} = {shown(value)}" for key, value in network.training.items()))
     out.result({
         "file": path, "file_bytes": path.stat().st_size, "name": topology.name, "layers": found, "bits": network.bits(),
         "weight_bits": topology.weight_bits(), "macs": topology.macs(), "classes": topology.classes, "image_size": topology.image_size,

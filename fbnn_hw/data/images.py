@@ -35,10 +35,11 @@ def _picture(path, size, resize):
 
     try:
         with Image.open(path, formats=FORMATS) as image:
+            deep = image.mode in ("RGB", "RGBA") and any("16" in str(tile[3]) for tile in image.tile)  # Pillow drops low bytes in silence
             image.load()
             clear = "transparency" in image.info
+            image = ImageOps.exif_transpose(image)
             if resize:
-                image = ImageOps.exif_transpose(image)
                 return _fit(_over_black(image), size)
             if image.mode == "P" and not clear:
                 image = image.convert("RGB")
@@ -49,8 +50,8 @@ def _picture(path, size, resize):
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and its own on damaged files
         reason = str(error).split("\n")[0] or type(error).__name__
         raise InputError(f"{path}: damaged ({reason}), expected a whole PNG or JPEG file") from None
-    if image.mode != "RGB" or clear:
-        found = MODES.get("RGBA" if clear else image.mode, f"mode {image.mode}")
+    if image.mode != "RGB" or clear or deep:
+        found = MODES.get("RGBA" if clear else image.mode, "colours of 16 bits" if deep else f"mode {image.mode}")
         raise InputError(f"{path}: has {found}, expected RGB; convert it, or let {RESIZE} do so")
     _check_size(path, image.height, image.width, size)
     return np.asarray(image, np.uint8).transpose(2, 0, 1)[None].copy()

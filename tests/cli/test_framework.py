@@ -71,6 +71,8 @@ class Fake:
     (FitError("conv4 is too large"), 4, "conv4 is too large"), (ToolError("no g++"), 5, "no g++"), (MismatchError("a\nb"), 6, "a b"),
     (KeyboardInterrupt(), 130, "interrupted"), (PermissionError(13, "Permission denied", "x.pt"), 3, "x.pt: Permission denied"),
     (MemoryError(), 1, "out of memory; use fewer images or a smaller model"),
+    (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 17179869184 bytes."), 1,
+     "out of memory; use fewer images or a smaller model"),
     (KeyError("k"), 1, "internal error, KeyError: 'k'; run again with -v and report the traceback"),
 ])
 def test_errors_in_a_verb(monkeypatch, cli, error, code, line):

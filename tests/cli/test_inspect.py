@@ -29,6 +29,13 @@ def test_thresholds_count(answer, tmp_path):
     assert found["bits"] == network.bits() > found["weight_bits"] and any(layer["thresholds"] for layer in found["layers"])
 
 
+def test_a_record_cannot_drive_the_terminal(cli, tmp_path):
+    network = replace(strategies.vgg_network(0), training={"note": "\x1b[2J\nbits 0", "by\r": "é 3"})
+    checkpoint.save(tmp_path / "m.pt", network)
+    code, out, err = cli("inspect", tmp_path / "m.pt")
+    assert code == 0 and r"  note = '\x1b[2J\nbits 0'" in out.splitlines() and r"  'by\r' = é 3" in out.splitlines()
+
+
 def test_not_a_checkpoint(refused, tmp_path):
     (tmp_path / "m.pt").write_bytes(b"hello")
     code, line = refused("inspect", tmp_path / "m.pt")

@@ -1,5 +1,8 @@
 """Image files become the arrays they hold; everything else is one line with file, found, expected, way out."""
 
+import struct
+import zlib
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -26,6 +29,35 @@ def test_palette_png(tmp_path):
     flat = (PIXELS // 128 * 255).astype(np.uint8)
     Image.fromarray(flat).convert("P", palette=Image.Palette.ADAPTIVE, colors=8).save(tmp_path / "p.png")
     assert (read(tmp_path / "p.png", 32)[0] == flat.transpose(2, 0, 1)).all()
+
+
+def png16(path, colours):
+    """A PNG of 16 bits a colour, which Pillow reads and does not write: colour type 2 is RGB, 6 RGBA."""
+    height, width, channels = colours.shape
+    rows = b"".join(b"\0" + (row.astype(">u2") * 257).tobytes() for row in colours)
+    header = struct.pack(">IIBBBBB", width, height, 16, {3: 2, 4: 6}[channels], 0, 0, 0)
+    chunks = (b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks))
+    return path
+
+
+def test_png_of_16_bits_a_colour(tmp_path):
+    rgb = png16(tmp_path / "a.png", PIXELS)
+    with pytest.raises(InputError) as refused:
+        read(rgb, 32)
+    assert str(refused.value) == f"{rgb}: has colours of 16 bits, expected RGB; convert it, or let --resize do so"
+    assert (read(rgb, 32, resize=True)[0] == CHW).all()
+    with pytest.raises(InputError, match="has an alpha channel"):
+        read(png16(tmp_path / "b.png", np.dstack([PIXELS, PIXELS[..., :1]])), 32)
+
+
+def test_orientation_is_the_same_with_and_without_resize(tmp_path):
+    exif = Image.Exif()
+    exif[0x112] = 6  # to be turned by 90 degrees clockwise
+    turned = picture(tmp_path / "a.png", exif=exif)
+    for resize in (False, True):
+        assert (read(turned, 32, resize)[0] == np.rot90(PIXELS, -1).transpose(2, 0, 1)).all()
 
 
 def test_jpeg_by_content_not_by_name(tmp_path):
