@@ -4,14 +4,15 @@ module fbnn_weight_memory #(
     parameter WIDTH = 128,
     parameter DEPTH = 1024,
     parameter ADDRESS = 10,
-    parameter IMAGE = "weights.hex"
+    parameter IMAGE = ""
 ) (
     input wire clk,
     input wire [ADDRESS - 1:0] address,
     output reg [WIDTH - 1:0] data
 );
     reg [WIDTH - 1:0] memory [0:DEPTH - 1];
-    initial $readmemh(IMAGE, memory);
+    // The guard is for yosys, which also reads the module on its own, with the parameters above.
+    generate if (IMAGE != "") initial $readmemh(IMAGE, memory); endgenerate
     always @(posedge clk) data <= memory[address];
 endmodule
 

@@ -109,15 +109,33 @@ def test_the_folder_needs_no_package(damaged):
 
 def test_yosys_keeps_every_weight(design, tmp_path):
     """accelerator.v has no error for yosys, and the memories it infers hold the weights and the program."""
-    script = tmp_path / "script.ys"
-    script.write_text("read_verilog accelerator.v\nhierarchy -check -top accelerator\nproc\ncheck -assert\nmemory_collect\n"
-                      f"write_rtlil {tmp_path / 'design.il'}\n")
-    code = "import sys; from pyosys import libyosys as ys; ys.run_pass('script ' + sys.argv[1], ys.Design())"
-    done = subprocess.run([sys.executable, "-c", code, script], cwd=design, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-    kept = re.findall(r"parameter \\INIT \d+'([01]+)\n", (tmp_path / "design.il").read_text())
+    kept = _inits(design, "accelerator.v", "accelerator", tmp_path)
     weights = "".join(f"{int(word, 16):0{4 * len(word)}b}" for word in reversed((design / "weights.hex").read_text().split()))
     assert weights in kept and len(kept) >= 2
+
+
+def test_yosys_reads_wide_weights_without_warnings(tmp_path):
+    """Words wider than the module's default: yosys reads the module on its own too, and must not load the file into that."""
+    from fbnn_hw.build.verilog import MEMORIES
+
+    words = np.random.default_rng(0).integers(0, 2, (8, 192))
+    (tmp_path / "weights.hex").write_text("".join(f"{int(''.join(map(str, word)), 2):048x}\n" for word in words))
+    (tmp_path / "top.v").write_text(MEMORIES.read_text() + """
+        module top(input clk, input [2:0] address, output [191:0] data);
+            fbnn_weight_memory #(.WIDTH(192), .DEPTH(8), .ADDRESS(3), .IMAGE("weights.hex")) memory (clk, address, data);
+        endmodule""")
+    assert _inits(tmp_path, "top.v", "top", tmp_path) == ["".join(map(str, words[::-1].ravel()))]
+
+
+def _inits(folder, verilog, top, work):
+    """What the memories that yosys infers hold, in bits; yosys must have nothing to complain of."""
+    script = work / "script.ys"
+    script.write_text(f"read_verilog {verilog}\nhierarchy -check -top {top}\nproc\ncheck -assert\nmemory_collect\n"
+                      f"write_rtlil {work / 'design.il'}\n")
+    code = "import sys; from pyosys import libyosys as ys; ys.run_pass('script ' + sys.argv[1], ys.Design())"
+    done = subprocess.run([sys.executable, "-c", code, script], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0 and "Warning" not in done.stdout + done.stderr, done.stdout[-2000:] + done.stderr
+    return re.findall(r"parameter \\INIT \d+'([01]+)\n", (work / "design.il").read_text())
 
 
 def _pngs(root, count):
