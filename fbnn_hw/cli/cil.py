@@ -2,15 +2,13 @@
 
 import json
 import shlex
-from dataclasses import fields
 from pathlib import Path
 
 from ..errors import UsageError
 from ..train.cil_config import LOSS_NAMES, REPLAYS, STRATEGIES, CilConfig
-from ..train.config import TrainConfig
 from ..train.scenarios import SCENARIOS, SETTINGS
 from . import common
-from .train import HELP, write_result
+from .train import TEACHING, add_images, add_recipe, recipe, write_result
 
 SUMMARY = "learn classes task after task, with a replay buffer or one of the baselines"
 EXAMPLES = (
@@ -19,31 +17,6 @@ EXAMPLES = (
     ("fbnn-hw cil --scenario cifar100-50+5x10 --init fe.pt --strategy naive --replay native --out naive.json",
      "the lower bound: the whole network learns each task and keeps nothing"),
 )
-
-
-def add_recipe(parser, skip=()):
-    """Flags for the fields of `TrainConfig`, as `train` has them."""
-    recipe = parser.add_argument_group("recipe")
-    for field in fields(TrainConfig):
-        if field.name in skip:
-            continue
-        if field.name == "augment":
-            recipe.add_argument("--no-augment", dest="augment", action="store_false", help="no augmentation")
-            continue
-        kind, text = HELP[field.name]
-        choices = {"choices": ("plateau", "cosine")} if field.name == "schedule" else {"metavar": "N" if field.type is int else "X"}
-        recipe.add_argument(f"--{field.name}", type=kind, default=field.default, help=f"{text} (default: {field.default})", **choices)
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU where there is one (default: auto)")
-    common.add_threads(parser)
-
-
-def add_images(parser):
-    parser.add_argument("--images", type=common.count, metavar="N", help="train on N images of each class alone, spread evenly over "
-                        "the file (default: all); the test set stays whole")
-
-
-def recipe(args):
-    return TrainConfig(**{field.name: getattr(args, field.name) for field in fields(TrainConfig)})
 
 
 def arguments(parser):
@@ -68,7 +41,7 @@ def arguments(parser):
     parser.add_argument("--state", metavar="FILE", help="state to go on from (default: beside the result, .state)")
     parser.add_argument("--resume", action="store_true", help="go on from the state")
     parser.add_argument("--restart", action="store_true", help="start again though there is a state, and replace it")
-    add_recipe(parser)
+    add_recipe(parser, skip=("shift", "contrast", "centre", "ties", *TEACHING))
 
 
 def config(args):

@@ -7,8 +7,7 @@ from ..errors import UsageError
 from ..nn.models import MODELS
 from ..train.scenarios import SCENARIOS
 from . import common
-from .cil import add_images, add_recipe, recipe
-from .train import paths, summary, write_result
+from .train import TEACHING, add_images, add_recipe, paths, recipe, summary, write_result
 
 SUMMARY = "pre-train a feature extractor on a scenario's pre-training task"
 EXAMPLES = (
@@ -17,7 +16,7 @@ EXAMPLES = (
     ("fbnn-hw pretrain --model 3mb --scenario cifar100-50+5x10 --beta 1e-5 --gamma 1e-2 --out fe.pt",
      "the paper's best: cross-entropy, Barlow Twins and feature regularisation"),
 )
-FLOATING = tuple(f"fpnn_{kind}{size}" for size in ("", "-9mb", "-24mb") for kind in "bp")
+FLOATING = tuple(f"fpnn_{kind}{size}" for size in ("", "-0.5mb", "-1mb", "-9mb", "-24mb") for kind in "bp")
 NAMES = (*MODELS, *FLOATING)
 
 
@@ -47,7 +46,7 @@ def arguments(parser):
     parser.add_argument("--state", metavar="FILE", help="training state, to go on from (default: beside the checkpoint, .state)")
     parser.add_argument("--resume", action="store_true", help="go on from the state")
     parser.add_argument("--restart", action="store_true", help="start again though there is a state, and replace it")
-    add_recipe(parser)
+    add_recipe(parser, skip=TEACHING)
 
 
 def run(args, out):

@@ -5,7 +5,7 @@ import shlex
 from dataclasses import fields
 from pathlib import Path
 
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from ..nn.models import MODELS
 from ..train.config import TrainConfig
 from . import common
@@ -13,9 +13,9 @@ from . import common
 SUMMARY = "train a model on a data set and write a checkpoint"
 EXAMPLES = (
     ("fbnn-hw train --model 0.5mb --data cifar10 --epochs 40 --lr 1e-3 --schedule cosine --patience 0 --c 1 --out mine.pt",
-     "train on CIFAR-10; writes mine.pt, mine.result.json and mine.state"),
-    ("fbnn-hw train --model 0.5mb --data cifar10 --epochs 40 --lr 1e-3 --schedule cosine --patience 0 --c 1 --out mine.pt --resume",
-     "go on after Ctrl-C or a crash, with the numbers of a run that was never interrupted"),
+     "train on CIFAR-10; writes mine.pt, mine.result.json and mine.state; with --resume, goes on after Ctrl-C or a crash"),
+    ("fbnn-hw train --model 0.5mb --data cifar10 --init 0.5mb.pt --teacher float.state --epochs 20 --schedule cosine --patience 0 --c 1",
+     "train a checkpoint further, with a float network as its teacher"),
 )
 HELP = {
     "epochs": (common.count, "at most this many passes over the training set"),
@@ -28,27 +28,58 @@ HELP = {
     "K": (common.positive, "scale of the layers, K / sqrt(fan-in)"),
     "c": (common.positive, "constant of the logits' scale, 1 / sqrt(c * fan-in * classes)"),
     "limit": (common.positive, "width of the straight-through estimator"),
+    "shift": (common.natural, "augmentation moves images by up to this many pixels"),
+    "contrast": (common.share, "augmentation scales contrast by 1 - X to 1 + X"),
+    "ties": (str, "what a dot product of 0 becomes in training: up, +1 as everywhere else, or +1 or -1 at random"),
+    "distil": (common.positive, "share of the teacher in the loss"),
+    "temperature": (common.positive, "of the teacher's softened probabilities"),
 }
+CHOICES = {"schedule": ("plateau", "cosine"), "ties": ("up", "random")}
+TEACHING = ("distil", "temperature")
+"""Fields of the recipe that mean nothing without a teacher."""
+
+
+def add_recipe(parser, skip=()):
+    """Flags for the fields of `TrainConfig`, --device and --threads."""
+    group = parser.add_argument_group("recipe")
+    for field in fields(TrainConfig):
+        if field.name in skip:
+            continue
+        if field.name == "augment":
+            group.add_argument("--no-augment", dest="augment", action="store_false", help="no mirroring, shift and contrast")
+            continue
+        if field.name == "centre":
+            group.add_argument("--centre", action="store_true", help="keep the mean of each output channel's proxies at 0")
+            continue
+        kind, text = HELP[field.name]
+        choices = {"choices": CHOICES[field.name]} if field.name in CHOICES else {"metavar": "N" if field.type is int else "X"}
+        group.add_argument(f"--{field.name}", type=kind, default=field.default, help=f"{text} (default: {field.default})", **choices)
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU where there is one (default: auto)")
+    common.add_threads(parser)
+
+
+def add_images(parser):
+    parser.add_argument("--images", type=common.count, metavar="N", help="train on N images of each class alone, spread evenly over "
+                        "the file (default: all); the test set stays whole")
+
+
+def recipe(args):
+    return TrainConfig(**{field.name: getattr(args, field.name, field.default) for field in fields(TrainConfig)})
 
 
 def arguments(parser):
     parser.add_argument("--model", required=True, choices=list(MODELS), metavar="NAME", help=f"architecture: {', '.join(MODELS)}")
     common.add_data(parser, required=True)
     parser.add_argument("--classes", metavar="A,B,...", help="train on these classes alone, by name, in this order")
+    add_images(parser)
+    parser.add_argument("--init", metavar="FILE.pt", help="start from this checkpoint; a training state beside it gives the proxies")
+    parser.add_argument("--teacher", metavar="FILE.state", help="training state of a network whose logits are learned too, such as one of "
+                        "fbnn-hw pretrain --model fpnn_p-0.5mb --all-classes")
     parser.add_argument("--out", metavar="FILE.pt", help="checkpoint to write at each better epoch (default: MODEL-DATA.pt)")
     parser.add_argument("--state", metavar="FILE", help="training state, to go on from (default: beside the checkpoint, .state)")
     parser.add_argument("--resume", action="store_true", help="go on from the state")
     parser.add_argument("--restart", action="store_true", help="start again though there is a state, and replace it")
-    recipe = parser.add_argument_group("recipe")
-    for field in fields(TrainConfig):
-        if field.name == "augment":
-            recipe.add_argument("--no-augment", dest="augment", action="store_false", help="no flip, translation and contrast")
-            continue
-        kind, text = HELP[field.name]
-        choices = {"choices": ("plateau", "cosine")} if field.name == "schedule" else {"metavar": "N" if field.type is int else "X"}
-        recipe.add_argument(f"--{field.name}", type=kind, default=field.default, help=f"{text} (default: {field.default})", **choices)
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU where there is one (default: auto)")
-    common.add_threads(parser)
+    add_recipe(parser)
 
 
 def paths(args):
@@ -68,10 +99,14 @@ def paths(args):
 
 
 def run(args, out):
-    config = TrainConfig(**{field.name: getattr(args, field.name) for field in fields(TrainConfig)})
+    config = recipe(args)
     config.verify()
+    idle = [f"--{name}" for name in TEACHING if getattr(args, name) != getattr(TrainConfig, name)]
+    if idle and not args.teacher:
+        raise UsageError(f"{idle[0]}: there is no teacher, expected --teacher with it")
     checkpoint_path, state_path, result_path = paths(args)
 
+    from ..checkpoints import resolve
     from ..data.datasets import DATASETS
 
     train = common.dataset(args, out, "train")
@@ -79,22 +114,36 @@ def run(args, out):
     if args.classes:
         chosen = [name.strip() for name in args.classes.split(",")]
         train, test = train.select(chosen), test and test.select(chosen)
+    if args.images:
+        train = train.thinned(args.images)
 
     import torch
 
     from ..nn import checkpoint
     from ..nn.models import build
     from ..nn.network import FBNN
-    from ..train import record
+    from ..train import pretrain, record, start
     from ..train.offline import Interrupted, Trainer
+    from ..train.teacher import Teacher
 
-    if args.device == "cuda" and not torch.cuda.is_available():
-        raise UsageError("--device cuda: torch finds no GPU here, expected one; use --device cpu")
-    device = "cuda" if args.device != "cpu" and torch.cuda.is_available() else "cpu"
+    device = pretrain.device(args.device)
     common.set_threads(args)
     torch.manual_seed(config.seed)
-    model = FBNN(build(args.model, train.classes, size=train.images.shape[-1]), K=config.K, c=config.c, limit=config.limit).to(device)
-    meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": args.data}
+    topology, options = build(args.model, train.classes, size=train.images.shape[-1]), dict(K=config.K, c=config.c, limit=config.limit)
+    meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": args.data, "images_per_class": args.images}
+    if args.init:
+        origin = start.read(resolve(args.init))
+        if (origin.topology.ops, origin.topology.classes) != (topology.ops, topology.classes):
+            raise InputError(f"--init {args.init}: not {args.model} with the {len(topology.classes)} classes "
+                             f"{', '.join(topology.classes[:3])}..., expected the same layers and classes")
+        model = start.make(origin, topology.classes, True, config.seed, options)
+        meta["init"] = {"source": origin.source, "sha256": origin.sha256, "training": origin.training}
+    else:
+        model = FBNN(topology, **options)
+    model.to(device)
+    teacher = Teacher(args.teacher, topology, device) if args.teacher else None
+    if teacher:
+        meta["teacher"] = teacher.describe()
 
     def write(score=None):
         network = record.network(trainer, meta, score)
@@ -111,7 +160,7 @@ def run(args, out):
                  f"validation {epoch['validation_accuracy']:.2%}{' (best, written)' if better else ''}, {epoch['seconds']:.1f} s")
 
     trainer = Trainer(model, torch.from_numpy(train.images), torch.from_numpy(train.labels), config, state_path, report=report,
-                      progress=out.progress)
+                      progress=out.progress, teacher=teacher, init=meta.get("init", {}).get("sha256"))
     if args.resume:
         trainer.resume()
         out.note(f"goes on from {state_path}: epoch {trainer.epoch + 1}, step {trainer.step} of {trainer.steps}")

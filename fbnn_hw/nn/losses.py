@@ -42,6 +42,12 @@ def squared_hinge(logits, labels, weights=None):
     return (terms if weights is None else terms * weights).sum(1).mean()
 
 
+def distillation(logits, teacher, temperature):
+    """T^2 * KL(softmax(teacher / T) || softmax(logits / T)), mean over the batch (Hinton et al., arXiv 1503.02531)."""
+    wanted, found = F.log_softmax(teacher / temperature, 1), F.log_softmax(logits / temperature, 1)
+    return temperature ** 2 * F.kl_div(found, wanted, reduction="batchmean", log_target=True)
+
+
 LOSSES = {"cce": cross_entropy, "focal": focal, "sh": squared_hinge}
 
 

@@ -142,6 +142,21 @@ class FBNN(nn.Module):
             case "shuffle":
                 return x.unflatten(1, (o.groups, -1)).transpose(1, 2).flatten(1, 2)
 
+    @torch.no_grad()
+    def draw_ties(self, generator=None):
+        """What dot products of 0 become before the next call: +1 or -1, drawn for each channel, or +1 without a generator.  The logits
+        stay as they are, and so must networks with thresholds.  The estimator's window moves with them, by one step of the dot product."""
+        for layer in (*self.layers.values(), *self.pools.values()):
+            if not getattr(layer, "logits", False):
+                drawn = 1.0 if generator is None else torch.randint(2, layer.bias.shape, generator=generator) * 2.0 - 1
+                layer.bias.copy_(torch.as_tensor(drawn))
+
+    @torch.no_grad()
+    def centre(self):
+        """Subtract from the proxies of each output channel their mean."""
+        for layer in self.layers.values():
+            layer.proxy -= layer.proxy.mean((1, 2, 3), keepdim=True)
+
     def run(self, x, start=None, stop=None):
         return deque(self.activations(x, start, stop), maxlen=1).pop()[1]
 

@@ -10,7 +10,10 @@ from ..errors import UsageError
 class TrainConfig:
     """epochs, batch: counts.  lr: initial rate of Adam.  schedule: "plateau" or "cosine".  patience: epochs without a better
     validation accuracy before the run stops (0: never).  validation: share of the training set kept for validation.
-    K, c, limit: see `fbnn_hw.nn.network.FBNN`."""
+    shift, contrast: strength of the augmentation, see `fbnn_hw.data.augment`.  K, c, limit: see `fbnn_hw.nn.network.FBNN`.
+    centre: subtract from the proxies of each output channel their mean after each step.  ties: what a dot product of 0 becomes in training,
+    "up" +1 as everywhere else, or "random" +1 or -1, drawn for each channel and step.  distil: share of the teacher in the loss,
+    temperature: of its softened probabilities, see `fbnn_hw.nn.losses.distillation`."""
 
     epochs: int = 100
     batch: int = 64
@@ -23,6 +26,12 @@ class TrainConfig:
     K: float = 1.0
     c: float = 5.0
     limit: float = 1.0
+    shift: int = 4
+    contrast: float = 0.2
+    centre: bool = False
+    ties: str = "up"
+    distil: float = 0.5
+    temperature: float = 4.0
 
     def verify(self):
         for condition, flag, expected in (
@@ -31,7 +40,10 @@ class TrainConfig:
                 (self.schedule in ("plateau", "cosine"), "schedule", "plateau or cosine"),
                 (self.patience >= 0, "patience", "0 or more"), (0 <= self.validation < 1, "validation", "0 <= share < 1"),
                 (0 < self.K < math.inf, "K", "a positive number"), (0 < self.c < math.inf, "c", "a positive number"),
-                (0 < self.limit < math.inf, "limit", "a positive number")):
+                (0 < self.limit < math.inf, "limit", "a positive number"), (self.shift >= 0, "shift", "0 or more"),
+                (0 <= self.contrast <= 1, "contrast", "a number from 0 to 1"), (self.ties in ("up", "random"), "ties", "up or random"),
+                (0 < self.distil <= 1, "distil", "a share above 0, at most 1"),
+                (0 < self.temperature < math.inf, "temperature", "a positive number")):
             if not condition:
                 raise UsageError(f"--{flag} {getattr(self, flag)}: expected {expected}")
         if self.validation == 0 and (self.schedule == "plateau" or self.patience):

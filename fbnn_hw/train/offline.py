@@ -16,6 +16,7 @@ import torch.nn.functional as F
 
 from ..data.augment import augment
 from ..errors import InputError, UsageError
+from ..nn import losses
 from .config import TrainConfig
 
 STATE_FORMAT = "fbnn-hw training state"
@@ -53,11 +54,14 @@ class Trainer:
     """One run over (images uint8 (N, 3, S, S), labels int64 (N,)).
 
     `run` trains to the end or raises Interrupted.  `best` holds the weights of the best validation epoch, or the last
-    ones where there is no validation split.
+    ones where there is no validation split.  teacher: `teacher.Teacher`, whose share of the loss is `config.distil`, or None.
+    init: SHA-256 of the file whose proxies the model has, or None; with the teacher's it makes sure that a run is resumed with the same.
     """
 
-    def __init__(self, model, images, labels, config, state_path=None, loss=F.cross_entropy, report=None, progress=None):
+    def __init__(self, model, images, labels, config, state_path=None, loss=F.cross_entropy, report=None, progress=None, teacher=None,
+                 init=None):
         config.verify()
+        self.teacher, self.sources = teacher, {"init": init, "teacher": teacher and teacher.sha256}
         self.model, self.config, self.loss = model, config, loss
         self.state_path = Path(state_path) if state_path else None
         self.report, self.progress = report or (lambda record: None), progress or (lambda iterable, **kw: iterable)
@@ -81,6 +85,9 @@ class Trainer:
 
     def state(self):
         return {"format": STATE_FORMAT, "version": STATE_VERSION, "config": asdict(self.config), "data": self.data,
+                "architecture": {"name": self.model.topology.name, "classes": list(self.model.topology.classes),
+                                 "size": self.model.topology.image_size},
+                "sources": self.sources,
                 "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict(),
                 "rng": self.generator.get_state(), "epoch": self.epoch, "step": self.step, "order": self.order, "sums": self.sums,
                 "history": self.history, "best": self.best, "best_accuracy": self.best_accuracy, "best_epoch": self.best_epoch}
@@ -117,6 +124,9 @@ class Trainer:
             raise UsageError(f"{self.state_path}: was started with other values of {', '.join(changed)}; resume with the same flags")
         if state.get("data", self.data) != self.data:  # the first states of version 1 lack it
             raise UsageError(f"{self.state_path}: was started on other images or labels; resume with the same --data and --classes")
+        changed = [flag for flag, digest in state.get("sources", {}).items() if self.sources[flag] != digest]
+        if changed:
+            raise UsageError(f"{self.state_path}: was started with another --{changed[0]} or without one; resume with the same flags")
         shapes = {k: tuple(v.shape) for k, v in self.model.state_dict().items()}
         if shapes != {k: tuple(v.shape) for k, v in state["model"].items()}:
             raise InputError(f"{self.state_path}: state of another model, expected one with the layers of {self.model.topology.name}")
@@ -181,13 +191,31 @@ class Trainer:
     def _train_step(self, index):
         index = index.to(self.device)
         images, labels = self.images[index], self.labels[index]
-        if self.config.augment:
-            images = augment(images, self.generator)
+        images = self._augmented(images)
+        self._draw_ties()
         logits = self.model(images)
         loss = self.loss(logits, labels)
+        if self.teacher:
+            soft = losses.distillation(logits, self.teacher.logits(images), self.config.temperature)
+            loss = (1 - self.config.distil) * loss + self.config.distil * soft
+        self._update(loss, logits, labels)
+
+    def _augmented(self, images):
+        return augment(images, self.generator, self.config.shift, self.config.contrast) if self.config.augment else images
+
+    def _draw_ties(self):
+        if self.config.ties == "random":
+            self.model.draw_ties(self.generator)
+
+    def _update(self, loss, logits, labels):
+        """One step of the optimizer, and its share of the epoch's sums."""
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
+        if self.config.centre:
+            self.model.centre()
+        if self.config.ties == "random":
+            self.model.draw_ties()
         if self.config.schedule == "cosine":
             self.scheduler.step()
         self.sums[0] += loss.item() * len(labels)

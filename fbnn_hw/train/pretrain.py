@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..data.augment import augment, strong
+from ..data.augment import strong
 from ..errors import InputError, UsageError
 from ..ir.network import LATENT
 from ..nn import floating, losses, staged
@@ -16,8 +16,8 @@ from . import record
 from .offline import STATE_FORMAT, Trainer
 
 PROJECTOR_NEURONS = 2048
-FLOATING = {f"fpnn_{kind}{size and f'-{size}'}": (kind, size or "3mb") for size in ("", "9mb", "24mb") for kind in "bp"}
-"""Names of the floating-point baselines: b as many bits as the binary model, p as many weights."""
+FLOATING = {f"fpnn_{kind}{size and f'-{size}'}": (kind, size or "3mb") for size in ("", "0.5mb", "1mb", "9mb", "24mb") for kind in "bp"}
+"""Names of the floating-point baselines: b as many bits as the binary model, p as many weights; 0.5mb and 1mb are ours, for teachers."""
 NORMS = ("scales", "bn")
 ACTIVATIONS = ("binary", "float")
 
@@ -98,7 +98,8 @@ class Pretrainer(Trainer):
             return super()._train_step(index)
         index = index.to(self.device)
         images, labels = self.images[index], self.labels[index]
-        weak = augment(images, self.generator) if self.config.augment else images
+        weak = self._augmented(images)
+        self._draw_ties()
         logits, latent = self._forward(weak)
         loss = self.objective.alpha * self.loss(logits, labels)
         free = images
@@ -107,20 +108,13 @@ class Pretrainer(Trainer):
             free = stretch(self.unlabeled[chosen].to(self.device), images.shape[-1])
         if self.objective.gamma:
             if self.unlabeled is not None:
-                latent = self._forward(augment(free, self.generator) if self.config.augment else free)[1]
+                latent = self._forward(self._augmented(free))[1]
             loss = loss + self.objective.gamma * losses.FEATURES[self.objective.features](latent)
         if self.objective.beta and len(free) > 1:  # a batch of one has no correlation
             views = torch.cat([strong(free, self.generator), strong(free, self.generator)])
             one, two = self.projector(self._forward(views)[1]).chunk(2)
             loss = loss + self.objective.beta * losses.barlow_twins(one, two)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        self.optimizer.step()
-        if self.config.schedule == "cosine":
-            self.scheduler.step()
-        self.sums[0] += loss.item() * len(labels)
-        self.sums[1] += len(labels)
-        self.sums[2] += (logits.argmax(1) == labels).sum().item()
+        self._update(loss, logits, labels)
 
 
 def device(name):
@@ -140,9 +134,13 @@ def make(name, classes, size, config, norm="scales", encoder="tycc", init=None, 
     if name in FLOATING:
         if norm != "scales" or encoder != "tycc" or init:
             raise UsageError(f"--model {name}: has its own batch norm and input, expected no --norm, --encoder and --init")
+        if config.centre or config.ties != "up":
+            raise UsageError(f"--model {name}: has no signs, expected no --centre and --ties")
         kind, binary = FLOATING[name]
         topology = build(binary, classes, size=size)
         return floating.fpnn_p(name, topology) if kind == "p" else floating.fpnn_b(name, topology, classes)
+    if norm == "bn" and config.ties != "up":
+        raise UsageError(f"--ties {config.ties}: batch norm leaves no ties, expected --norm scales")
     topology = build(name, classes, size=size, encoder=encoder)
     options = dict(K=config.K, c=config.c, limit=config.limit)
     if activations == "float" and (norm != "bn" or init):

@@ -102,7 +102,21 @@ def test_test_accuracy_is_stated_and_reproduced(tmp_path, monkeypatch, answer, c
         assert found["reproduces"] is True and found["accuracy"] == result["test_accuracy"]
 
 
+def test_further_with_a_teacher(whole, tmp_path, answer, refused):
+    """--init starts from the proxies beside a checkpoint, --teacher follows a state, --images thins; all three are in the record."""
+    flags = ["--classes", "cat,dog", "--data", "fixture", "--model", "0.5mb", "--epochs", "1", "--threads", "1", "--images", "10"]
+    out = tmp_path / "m.pt"
+    found = answer("train", *flags, "--init", whole / "m.pt", "--teacher", whole / "m.state", "--distil", "1", "--out", out)["training"]
+    assert found["init"]["source"] == "m.pt (proxies)" and found["init"]["training"]["epochs"] == 2
+    assert found["teacher"]["name"] == "0.5mb" and found["images_per_class"] == 10 and found["train_images"] == 18
+    assert found["config"]["distil"] == 1.0 and checkpoint.read(out).training == found
+    assert refused("train", *flags[2:], "--init", whole / "m.pt", "--out", tmp_path / "n.pt") == (
+        3, f"fbnn-hw train: --init {whole}/m.pt: not 0.5mb with the 10 classes airplane, automobile, bird..., expected the same layers and "
+        "classes")
+
+
 @pytest.mark.parametrize("flags, line", [
+    (["--temperature", "2"], "--temperature: there is no teacher, expected --teacher with it"),
     (["--classes", "cat,cow"], "--classes cow: no such class, expected some of airplane, automobile, bird, cat, deer, dog, frog, "
      "horse, ship, truck"),
     (["--out", "m.bin"], "--out m.bin: expected a name that ends in .pt"),

@@ -1,0 +1,44 @@
+"""Networks that teach: a training state of ours as a frozen network whose logits a student learns to follow."""
+
+import hashlib
+import io
+from pathlib import Path
+
+import torch
+
+from ..errors import InputError
+from .config import TrainConfig
+from .offline import STATE_FORMAT
+from .pretrain import make
+
+
+class Teacher:
+    """The best epoch of a training state, a float network or an FBNN.  accuracy: in its validation; sha256: of the file."""
+
+    def __init__(self, path, topology, device="cpu"):
+        """topology: of the student; raises InputError where classes or image size differ."""
+        path = Path(path)
+        try:
+            data = path.read_bytes()
+            state = torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
+            if state["format"] != STATE_FORMAT:
+                raise ValueError("another format")
+            made = state["architecture"]
+            self.model = make(made["name"], tuple(made["classes"]), made["size"], TrainConfig(**state["config"]))
+            self.model.load_state_dict(state["best"])
+        except Exception as error:  # a file can be wrong in any way
+            raise InputError(f"--teacher {path}: not a training state of a named network with scales or in float ({type(error).__name__}), "
+                             f"expected the .state of fbnn-hw pretrain or train") from None
+        if tuple(made["classes"]) != topology.classes or made["size"] != topology.image_size:
+            raise InputError(f"--teacher {path}: knows {len(made['classes'])} classes at {made['size']}x{made['size']}, expected the same "
+                             f"classes and size as the student, {len(topology.classes)} at {topology.image_size}x{topology.image_size}")
+        self.name, self.accuracy, self.sha256 = made["name"], state["best_accuracy"], hashlib.sha256(data).hexdigest()
+        self.model.to(device).eval().requires_grad_(False)
+
+    @torch.no_grad()
+    def logits(self, images):
+        """Float logits (N, classes), scaled as in the teacher's own loss, of uint8 images (N, 3, S, S)."""
+        return self.model(images)
+
+    def describe(self):
+        return {"name": self.name, "validation_accuracy": self.accuracy, "sha256": self.sha256}

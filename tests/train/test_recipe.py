@@ -1,0 +1,132 @@
+"""Options of the recipe: a teacher, centred proxies, ties, and what a run is resumed with."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fbnn_hw.data import datasets
+from fbnn_hw.errors import InputError, UsageError
+from fbnn_hw.nn import losses
+from fbnn_hw.nn.models import vgg
+from fbnn_hw.nn.network import FBNN, export
+from fbnn_hw.train import pretrain
+from fbnn_hw.train.config import TrainConfig
+from fbnn_hw.train.offline import Interrupted, Trainer
+from fbnn_hw.train.teacher import Teacher
+from tests.train.test_offline import StopAt, same
+
+TRAIN = datasets.load("tiny").select(("pattern0", "pattern1", "pattern2"))
+IMAGES, LABELS = torch.from_numpy(TRAIN.images), torch.from_numpy(TRAIN.labels)
+CONFIG = TrainConfig(epochs=2, batch=32, lr=5e-3, patience=0, c=1.0)
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory):
+    """State of a floating network after an epoch."""
+    path = tmp_path_factory.mktemp("teacher") / "t.state"
+    model = pretrain.make("fpnn_b-0.5mb", TRAIN.classes, 16, CONFIG)
+    Trainer(model, IMAGES, LABELS, replace(CONFIG, epochs=1), path).run()
+    return path
+
+
+def student(path=None, config=CONFIG, **options):
+    torch.manual_seed(config.seed)
+    model = FBNN(vgg("tiny", TRAIN.classes, width=1 / 16, size=16, latent=64, hidden=16), c=config.c)
+    return Trainer(model, IMAGES, LABELS, config, path, **options)
+
+
+def test_resume_is_bit_identical(tmp_path, taught):
+    config = replace(CONFIG, centre=True, ties="random", shift=2, contrast=0.1)
+
+    def with_teacher(folder, **options):
+        topology = student().model.topology
+        return student(tmp_path / folder / "s.state", config, init="a digest", teacher=Teacher(taught, topology), **options)
+
+    whole = with_teacher("a")
+    whole.run()
+    with pytest.raises(Interrupted):
+        with_teacher("b", progress=StopAt(whole.steps + 2)).run()
+    again = with_teacher("b")
+    again.resume()
+    again.run()
+    assert same(again.state(), whole.state()) and set(whole.state()["sources"]) == {"init", "teacher"}
+    assert not export(whole.model).thresholds, "after a step ties are +1 again"
+    for layer in whole.model.layers.values():
+        assert layer.proxy.mean((1, 2, 3)).abs().max() < 1e-6
+    for options, flag in ((dict(init="a digest"), "teacher"), (dict(teacher=whole.teacher), "init")):
+        with pytest.raises(UsageError, match=f"s.state: was started with another --{flag} or without one; resume with the same flags$"):
+            student(tmp_path / "a" / "s.state", config, **options).resume()
+
+
+def test_distillation():
+    generator = torch.Generator().manual_seed(0)
+    teacher, logits = torch.randn(2, 5, 4, generator=generator).double()
+    p, q = (teacher / 3).softmax(1), (logits / 3).softmax(1)
+    assert losses.distillation(logits, teacher, 3.0).item() == pytest.approx(9 * (p * (p / q).log()).sum(1).mean().item())
+    assert losses.distillation(teacher, teacher, 3.0).item() == pytest.approx(0, abs=1e-12)
+
+
+def test_the_teacher_takes_its_share(taught):
+    run = student(config=replace(CONFIG, augment=False, validation=0.0, schedule="cosine", distil=0.25))
+    run.teacher = Teacher(taught, run.model.topology)
+    index = torch.arange(16)
+    images, labels = run.images[index], run.labels[index]
+    with torch.no_grad():
+        logits = run.model(images)
+        soft = losses.distillation(logits, run.teacher.model(images), run.config.temperature)
+        expected = 0.75 * F.cross_entropy(logits, labels) + 0.25 * soft
+    run._train_step(index)
+    assert run.sums[0] / 16 == pytest.approx(expected.item(), rel=1e-6)
+    assert not any(p.requires_grad for p in run.teacher.model.parameters()) and not run.teacher.model.training
+
+
+def test_an_fbnn_teaches_too(tmp_path):
+    model = pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG)
+    Trainer(model, IMAGES, LABELS, replace(CONFIG, epochs=1), tmp_path / "t.state").run()
+    teacher = Teacher(tmp_path / "t.state", model.topology)
+    assert torch.equal(teacher.logits(IMAGES[:8]), model.eval()(IMAGES[:8])) and teacher.describe()["name"] == "0.5mb"
+
+
+def test_teachers_that_do_not_fit(tmp_path, taught):
+    path = tmp_path / "x.state"
+    path.write_bytes(b"x")
+    with pytest.raises(InputError) as error:
+        Teacher(path, student().model.topology)
+    assert str(error.value) == (f"--teacher {path}: not a training state of a named network with scales or in float (UnpicklingError), "
+                                "expected the .state of fbnn-hw pretrain or train")
+    with pytest.raises(InputError, match="t.state: knows 3 classes at 16x16, expected the same .* student, 2 at 32x32$"):
+        Teacher(taught, vgg("tiny", ("a", "b"), width=1 / 16, latent=64, hidden=16))
+
+
+def test_ties():
+    model = student().model.eval()
+    up = {o.name: y for o, y in model.activations(model.encode(IMAGES))}
+    model.draw_ties(torch.Generator().manual_seed(0))
+    drawn = {o.name: y for o, y in model.activations(model.encode(IMAGES))}
+    layer = model.layers["conv2"]
+    changed = (up["conv1"] != drawn["conv1"]).any((0, 2, 3))
+    assert set(layer.bias.tolist()) == {-1.0, 1.0} and changed.any() and not changed[model.layers["conv1"].bias == 1].any()
+    assert (model.layers["logits"].bias == 1).all()
+    model.draw_ties()
+    assert torch.equal(model.logits(IMAGES), up["logits"].flatten(1))
+
+
+@pytest.mark.parametrize("change, message", [
+    (dict(shift=-1), "--shift -1: expected 0 or more"), (dict(contrast=1.5), "--contrast 1.5: expected a number from 0 to 1"),
+    (dict(ties="down"), "--ties down: expected up or random"), (dict(distil=2.0), "--distil 2.0: expected a share above 0, at most 1"),
+    (dict(temperature=0.0), "--temperature 0.0: expected a positive number")])
+def test_refusals(change, message):
+    with pytest.raises(UsageError) as error:
+        TrainConfig(**change).verify()
+    assert str(error.value) == message
+
+
+def test_floating_networks_and_batch_norm_have_no_such_options():
+    for name, norm, change, message in (
+            ("fpnn_p", "scales", dict(centre=True), "--model fpnn_p: has no signs, expected no --centre and --ties"),
+            ("0.5mb", "bn", dict(ties="random"), "--ties random: batch norm leaves no ties, expected --norm scales")):
+        with pytest.raises(UsageError) as error:
+            pretrain.make(name, TRAIN.classes, 16, replace(CONFIG, **change), norm)
+        assert str(error.value) == message
