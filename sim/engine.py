@@ -14,7 +14,7 @@ from fbnn_hw.rtl.window import WindowAddress, WindowAlign
 def step(kind="conv", **changes):
     """A step of one block, one read and one tile, but for `changes`."""
     values = {"layer": kind, "source": 0, "step": 1, "advance": 1, "row": 1, "words": 1, "repeat": 1, "taps": 1, "rows": 1, "columns": 1,
-              "target": 0, "target_advance": 0, "target_row": 0, "tiles": 1, "slot": 0, "valid": 4, "init": -1, "tile_words": 1}
+              "target": 0, "target_advance": 0, "target_row": 0, "tiles": 1, "slot": 0, "valid": 4, "tile_words": 1}
     return Step(kind, **{**values, **changes})
 
 
@@ -66,9 +66,9 @@ MOVES = {
 }
 
 PROGRAM = [
-    step(columns=3, rows=2, words=2, taps=9, advance=2, row=6, source=3, tiles=2, tile_words=18, init=-9),
+    step(columns=3, rows=2, words=2, taps=9, advance=2, row=6, source=3, tiles=2, tile_words=18),
     step(columns=2, rows=2, words=1, taps=9, repeat=2, pool=True, advance=1, row=2, source=60, tile_words=18, target=9, target_advance=2,
-         target_row=4, slot=1, valid=3, init=-128),
+         target_row=4, slot=1, valid=3),
     step("lgap", source=8, step=3, words=3, columns=8, tiles=2, tile_words=2, gap=True, depthwise=True, target=7, target_row=2, advance=0,
          row=0),
     step("lgap", source=8, words=2, columns=8, tile_words=0, gap=True, advance=0, row=0),
@@ -89,9 +89,8 @@ PROGRAMS = {
 MOVER_RUNS = [{}, {"idle": 0.5, "blocked": 0.5}, {"blocked": 0.8, "wait": 0.5}, {"idle": 0.8, "wait": 0.3}]
 
 ENGINE = {}
-for _pixels, _lanes, _outputs, _bits in ((2, 4, 2, 8), (1, 3, 3, 6)):
-    ENGINE[f"array_{_pixels}x{_lanes}x{_outputs}"] = (
-        MacArray(_pixels, _lanes, _outputs, _bits), checks.array, (_pixels, _lanes, _outputs, _bits), [{}, {"idle": 0.4}])
+for _shape in ((2, 4, 2, 8, True), (1, 2, 3, 6, True), (2, 8, 2, 7, False), (1, 16, 3, 8, False)):
+    ENGINE["array_{}x{}x{}".format(*_shape)] = MacArray(*_shape), checks.array, _shape, [{}, {"idle": 0.4}]
 for _pixels in (4, 8, 16):
     _config = config(_pixels, 4)
     ENGINE[f"window_address_{_pixels}"] = WindowAddress(_config), checks.window_address, (_config,), [{}]

@@ -16,7 +16,7 @@ from fbnn_hw.rtl.sequencer import Widths, read_layout, step_layout
 
 STEP_FLAGS = ("pool", "vector", "logits", "gap", "depthwise", "bias")
 STEP_COUNTS = ("words", "columns", "rows", "tiles", "repeat")
-STEP_NUMBERS = ("source", "step", "advance", "row", "target", "target_advance", "target_row", "slot", "valid", "init", "tile_words")
+STEP_NUMBERS = ("source", "step", "advance", "row", "target", "target_advance", "target_row", "slot", "valid", "tile_words")
 
 
 def fields(layout, value):
@@ -50,21 +50,21 @@ async def reset(cycle, inputs):
     await cycle({"rst": 0})
 
 
-async def array(cycle, pixels, lanes, outputs, bits, blocks=30, idle=0.0, seed=1):
-    """Blocks of random length and start; the accumulators are compared in every clock, and after a reset."""
+async def array(cycle, pixels, lanes, outputs, bits, biased, blocks=30, idle=0.0, seed=1):
+    """Blocks of random length, and start where there is one; the accumulators are compared in every clock, and after a reset."""
     source = random.Random(seed)
     ones = (1 << lanes) - 1
     delay = POPCOUNT_REGISTERS + 1
 
     def noise():
         return {"valid": 0, "first": source.getrandbits(1), "pixels": source.getrandbits(pixels * lanes),
-                "weights": source.getrandbits(outputs * lanes), "start": source.getrandbits(outputs * bits)}
+                "weights": source.getrandbits(outputs * lanes), **({"start": source.getrandbits(outputs * bits)} if biased else {})}
 
     inputs, expected = [], {}
     for number in range(blocks):
         reads = source.randint(1, 5)
-        low, high = -(1 << bits - 1), (1 << bits - 1) - 1
-        starts = [source.choice([low, -1, 0, high - reads * lanes, source.randint(low, high - reads * lanes)]) for _ in range(outputs)]
+        low, high = -(1 << bits - 1) + reads * lanes // 2, (1 << bits - 1) - 1 - reads * lanes // 2
+        starts = [source.choice([low, -1, 0, high, source.randint(low, high)]) if biased else 0 for _ in range(outputs)]
         sums = [start for _ in range(pixels) for start in starts]
         for read in range(reads):
             while source.random() < idle:
@@ -77,16 +77,18 @@ async def array(cycle, pixels, lanes, outputs, bits, blocks=30, idle=0.0, seed=1
             inputs.append(here)
             for q, pixel in enumerate(split(here["pixels"], pixels, lanes)):
                 for p, weight in enumerate(split(here["weights"], outputs, lanes)):
-                    sums[q * outputs + p] += lanes - (pixel ^ weight).bit_count()
+                    sums[q * outputs + p] += lanes - lanes // 2 - (pixel ^ weight).bit_count()
             expected[len(inputs) - 1 + delay] = join([s % (1 << bits) for s in sums], bits), number
             if read == 0:
                 starts_at = len(inputs) - 1 + POPCOUNT_REGISTERS, join([s % (1 << bits) for s in starts], bits)
-        inputs += [noise() for _ in range(max(0, starts_at[0] + 1 - len(inputs)))] if idle else []
-        expected["starts", starts_at[0]] = starts_at[1]
+        if biased:
+            inputs += [noise() for _ in range(max(0, starts_at[0] + 1 - len(inputs)))] if idle else []
+            expected["starts", starts_at[0]] = starts_at[1]
     value = None
     for time in range(len(inputs) + delay + 1):
         here = dict(inputs[time]) if time < len(inputs) else noise()
-        here["start"] = expected.get(("starts", time), here["start"])
+        if biased:
+            here["start"] = expected.get(("starts", time), here["start"])
         found = (await cycle(here))["accumulators"]
         value, number = expected.get(time, (value, None))
         assert value is None or found == value, (
@@ -194,13 +196,16 @@ async def drain(cycle, config, idle=0.0, seed=1):
     quiet = {"strobe": 0, "begin": 0, "pool_write": 0}
     banks = {(q, a): source.getrandbits(lanes) for q in range(config.pixels) for a in range(config.feature_words)}
 
+    struck = [0]
+
     async def clock(inputs):
         found = await cycle({**quiet, **inputs})
-        writes = inputs.get("strobe") or inputs.get("pool_write")
-        assert writes or not found["enable"], "drain: writes without being told to"
+        writes = struck[0] or inputs.get("pool_write")
+        struck[0] = inputs.get("strobe") and not inputs.get("rst")
+        assert writes or not (found["write"] or found["data"]), "drain: writes without being told to"
         mask = join([((1 << outputs) - 1) * (found["mask"] >> s & 1) for s in range(slots)], outputs)
         for q, word in enumerate(split(found["data"], config.pixels, lanes)):
-            if found["enable"] >> q & 1:
+            if found["write"] >> q & 1:
                 place = q, found["address"]
                 banks[place] = banks[place] & ~mask | word & mask
 
@@ -230,6 +235,7 @@ async def drain(cycle, config, idle=0.0, seed=1):
             if number == 1:  # broken off by a reset, and begun again
                 for _ in range(len(blocks) // 2):
                     await clock({"strobe": 1, "signs": -1 % (1 << config.pixels * outputs), "row_end": 0, "tile_end": 0})
+                await clock({})
                 await reset(clock, {})
                 expected = {place: banks[place] & ~words[place][1] | words[place][0] if place in words else banks[place] for place in banks}
                 await clock({"begin": 1})
@@ -242,6 +248,8 @@ async def drain(cycle, config, idle=0.0, seed=1):
                         signs |= (1 - bits.get(where, source.getrandbits(1))) << q * outputs + p
                 await clock({"strobe": 1, "signs": signs, "row_end": int(bx == step.columns - 1),
                              "tile_end": int((by, bx) == (step.rows - 1, step.columns - 1))})
+                if (by, bx) == (step.rows - 1, step.columns - 1):
+                    await clock({})
         await pause()
         wrong = [place for place in banks if banks[place] != expected[place]]
         assert not wrong, f"drain: step {number} ({step.layer}) left {banks[wrong[0]]:#x} at {wrong[0]}, expected {expected[wrong[0]]:#x}"
@@ -261,7 +269,7 @@ async def loader(cycle, config, images=2, idle=0.0, wait=0.0, seed=1):
                 for w in range(count):
                     word = join([int(b) for b in channels[w * config.lanes:(w + 1) * config.lanes, y, x]], 1)
                     expected[y % 2 * columns + x % columns, (y // 2 * (size // columns) + x // columns) * count + w] = word
-        sent, time, offered, done = 0, 0, False, False
+        sent, time, offered, done, finishing, enabled = 0, 0, False, False, False, 0
         while not done:
             offered = sent < len(data) and (offered or source.random() >= idle)
             enable = int(source.random() >= wait)
@@ -269,8 +277,8 @@ async def loader(cycle, config, images=2, idle=0.0, wait=0.0, seed=1):
                 "pixels__payload": data[sent] if offered else source.randrange(256), "pixels__valid": int(offered), "enable": enable})
             if offered and found["pixels__ready"]:
                 sent, offered = sent + 1, False
-            assert enable or not found["write"], "loader: writes while the port is not free"
-            done = bool(found["done"])
+            assert enabled or not found["write"], "loader: writes while the port is not free"
+            done, finishing, enabled = finishing, bool(found["done"]), enable
             if found["write"]:
                 bank = found["write"].bit_length() - 1
                 assert found["write"] == 1 << bank, f"loader: writes into banks {found['write']:#x} at once"
@@ -278,7 +286,7 @@ async def loader(cycle, config, images=2, idle=0.0, wait=0.0, seed=1):
                     f"loader Q={config.pixels}: image {image}, bank {bank}, address {found['address']}: {found['word']:#x}")
                 assert done == (not expected), f"loader: done is {done} with {len(expected)} words to come"
             else:
-                assert not done, "loader: done without a word"
+                assert not done and not found["word"], "loader: done, or a word, without a write"
             time += 1
             assert time < 1000 * size * size * count, "loader: no more words"
             if image < 0 and len(expected) < size * size * count // 2:
@@ -302,7 +310,8 @@ def weight_order(config, resident, streamed):
 async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1):
     """Tiles of the program's sizes are read and popped, frame after frame: the words are those planned, none is lost.
 
-    The banks give a row timing.READ clocks after its request; a tile's last word is addressed two clocks after its pop.
+    A row is read at the address that stands a clock after its request, and comes timing.READ clocks after it; a tile's last word is
+    addressed two clocks after its pop.
     """
     source = random.Random(seed)
     row_bits, depth = config.row_bits, config.weight_words
@@ -320,13 +329,13 @@ async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1
             yield from rows
 
     for attempt in range(2):  # the first is broken off by a reset
-        bank, on_the_way = {}, [None] * timing.READ
+        bank, on_the_way, requested = {}, [None] * (timing.READ - 1), 0
         bytes_left = (row >> 8 * i & 0xFF for row in stream() for i in range(row_bits // 8))
         byte, offered = next(bytes_left, None), False
         todo = [(number, size) for number in range(frames) for size in tiles]
         place = head = 0  # of the words read; of those given back
         addresses, check, level, tile = [None, None], None, 0, None
-        taken = quiet = time = pause = 0
+        taken = quiet = time = pause = announced = size = kept = 0
         while todo or tile is not None or any(a is not None for a in addresses) or quiet < 60:
             quiet += 1
             if attempt == 0 and head > sum(tiles):
@@ -335,7 +344,7 @@ async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1
             offered = byte is not None and (offered or source.random() >= idle)
             stalled = source.random() < blocked
             # A tile begins when all its words are there, reads one a clock, and gives them back with the last.
-            if tile is None and todo and pause == 0 and level >= todo[0][1]:
+            if tile is None and todo and pause == 0 and kept == 0 and level >= todo[0][1]:
                 tile = list(range(todo[0][1]))
                 pause = 1
             elif tile is None and pause:
@@ -348,13 +357,13 @@ async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1
                     tile.pop(0)
                 if not tile:
                     pop, size = 1, todo.pop(0)[1]
-                    tile = None
+                    tile, kept = None, timing.READ + 1
             addresses.append(address)
             now = addresses.pop(0)
             found = await cycle({
                 "weights__payload": byte if offered else source.randrange(256), "weights__valid": int(offered), "blocked": int(stalled),
                 "row": source.getrandbits(row_bits) if on_the_way[-1] is None else on_the_way[-1], "pop": pop,
-                "pop_words": size if pop else source.getrandbits(1),
+                "pop_words": size if kept else source.getrandbits(1),
                 "address_read": source.randrange(depth) if now is None else now % depth})
             if check is not None:
                 expected = order[check % len(order)]
@@ -364,14 +373,18 @@ async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1
                 byte, offered = next(bytes_left, None), False
                 taken, quiet = taken + 1, 0
             quiet *= 1 - found["request"]
-            assert not (stalled and found["request"]), "mover: takes a port that is not free"
+            kept = max(0, kept - 1)
+            assert not (stalled and found["request_next"]), "mover: takes a port that is not free"
+            assert found["request"] == announced, "mover: a request was not announced"
+            announced = found["request_next"]
             assert found["request"] <= found["booted"] and found["write"] <= 1 - found["booted"], "mover: boots and moves at once"
             if found["write"]:
                 assert found["address"] == config.resident_base + len(bank), f"mover: boot row {len(bank)} at {found['address']}"
                 assert found["write_data"] == boot[len(bank)], f"mover: boot row {len(bank)} is {found['write_data']:#x}"
                 bank[found["address"]] = found["write_data"]
             assert not found["booted"] or len(bank) == config.resident_rows, f"mover: booted after {len(bank)} rows"
-            on_the_way = [bank[found["address"]] if found["request"] else None, *on_the_way[:-1]]
+            on_the_way = [bank[found["address"]] if requested else None, *on_the_way[:-1]]
+            requested = found["request"]
             if pop:
                 head += size
             level = found["level"] - (size if pop else 0)
@@ -493,7 +506,7 @@ async def sequencer(cycle, config, frames=2, hold=0.0, wait=0.0, seed=1):
             if left[-1][0] in ("average", "learned"):
                 # The words of global pooling: at a fixed time after the last read, the port reserved a clock before.
                 first = left[-1][0] == "average"
-                assert found["reserve"] == (time == flush if first and time <= flush else time == flush + 1), "sequencer: reserve"
+                assert found["reserve"] == (flush - 1 <= time <= flush), "sequencer: reserve"
                 if time == flush + (1 if first else 2):
                     seen.append((left[-1][0], found["pool_write"]))
                 else:

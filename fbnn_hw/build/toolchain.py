@@ -49,7 +49,8 @@ def _gowin(part, family):
 
 
 FLOWS = {
-    "ice40": Flow("synth_ice40 -device u", "ice40", ("--up5k",), "--pcf", "--asc", "icepack"),
+    # -dsp: the thermometer encoder multiplies.
+    "ice40": Flow("synth_ice40 -device u -dsp", "ice40", ("--up5k",), "--pcf", "--asc", "icepack"),
     "ice40-hx8k": Flow("synth_ice40 -device hx", "ice40", ("--hx8k",), "--pcf", "--asc", "icepack"),
     "ecp5": _ecp5("--85k"), "ecp5-45f": _ecp5("--45k"), "ecp5-25f": _ecp5("--25k"),
     "gowin": _gowin("GW2AR-LV18QN88C8/I7", "GW2A-18C"), "gowin-gw1nr9": _gowin("GW1NR-LV9QN88PC6/I5", "GW1N-9C"),

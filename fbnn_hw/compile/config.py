@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from ..errors import UsageError
 
-STEP_WORDS = 16
+STEP_WORDS = 15
 """16-bit words of one encoded step; one is read each cycle."""
 
 
@@ -23,7 +23,6 @@ class Step:
     uses the same loops: a tile is one word of channels, a block is one lane, a word is one block of the map.
 
     kind: "conv", "lgap".  layer: IR name, for reports.  Addresses and strides count words of a bank.
-    init: start value of the accumulators; an output bit is 1 iff the accumulator ends >= 0.
     """
 
     kind: str
@@ -43,7 +42,6 @@ class Step:
     tiles: int
     slot: int  # first tile's place inside its word, in tiles
     valid: int  # outputs of the last tile that are real
-    init: int
     tile_words: int  # weight words of one tile
     pool: bool = False
     vector: bool = False  # one pixel: bank 0 alone
@@ -57,8 +55,7 @@ class Step:
         flags = (int(self.kind == "lgap") | self.pool << 1 | self.vector << 2 | self.logits << 3 | (self.taps == 9) << 4
                  | self.gap << 5 | self.depthwise << 6 | self.bias << 7 | (self.repeat - 1) << 8)
         words = [flags | 1 << 15, self.source, self.step, self.advance, self.row, self.words - 1, self.columns - 1, self.rows - 1,
-                 self.target, self.target_advance, self.target_row, self.tiles - 1, self.slot, self.valid, self.init & 0xFFFF,
-                 self.tile_words]
+                 self.target, self.target_advance, self.target_row, self.tiles - 1, self.slot, self.valid, self.tile_words]
         assert len(words) == STEP_WORDS and all(0 <= w < 1 << 16 for w in words), self
         return words
 
@@ -80,7 +77,7 @@ class AcceleratorConfig:
     encoder: str
     levels: int
     size: int
-    encoder_bits: int  # bits of a colour byte multiplied a cycle
+    encoder_bits: int  # bits of a colour byte multiplied a cycle; 0: a byte, by multipliers
     classes: int
     program: tuple  # of Step
     accumulator_bits: int
@@ -89,7 +86,7 @@ class AcceleratorConfig:
     weights: str  # "memory": all in one memory; "stream": through a ring filled by the weight stream
     weight_words: int  # depth of that memory or ring
     transfers: tuple = ()  # of Transfer, one frame (weights == "stream")
-    resident_base: int = 0  # first resident row
+    resident_base: int = 0  # first resident row, behind all features; 0: there are none
     resident_rows: int = 0  # rows of pixels * lanes bits, loaded once after reset
     latent_base: int = 0
     latent_words: int = 0

@@ -92,7 +92,7 @@ class _Mover:
     def next(self, now):
         """(cycle >= now of the next move unless the port is taken, whether it uses the port); NEVER: it waits for space."""
         resident = self.phase + self.share >= 16
-        when = max(now, self.ready)
+        when = max(now - resident, self.ready)  # a resident row is decided on a cycle before
         if self.row == 0:
             while self.frees and self.frees[0][0] <= when:
                 self.reserved -= self.frees.pop(0)[1]
@@ -102,18 +102,18 @@ class _Mover:
                 when = self.frees[0][0]
         if not resident:
             when = max(when, self.full, self.flying + timing.READ + 1)
-        return when, resident
+        return when + resident, resident
 
     def _move(self, now, resident):
         if self.row == 0:
-            while self.frees and self.frees[0][0] <= now:
+            while self.frees and self.frees[0][0] <= now - resident:
                 self.reserved -= self.frees.pop(0)[1]
             self.reserved += 1
         if resident:
             self.flying = now
         else:
             self._take(now)
-        self.ready = now + 1
+        self.ready = now + 1 - resident
         self.row += 1
         if self.row == self.rows:
             self.row = 0
@@ -121,7 +121,7 @@ class _Mover:
             self.left -= 1
             self.lands.append(now + (timing.READ + 1 if resident else 1))
             if self.left == 0:
-                self._load(now + 1)
+                self._load(now + 1 - resident)
 
     def run(self, until, blocked):
         """Act in all cycles < until.  blocked(cycle): first cycle >= it in which the port is free."""
@@ -130,7 +130,7 @@ class _Mover:
             if resident and when < until:
                 when = blocked(when)
             if when >= until:
-                self.ready = max(self.ready, until)
+                self.ready = max(self.ready, until - resident)
                 return
             self._move(when, resident)
 
@@ -174,8 +174,8 @@ def frames(config, count=3):
             booted = now
         start = booted + load[booted > 0]
         frame.load = start - begin
-        # While pixels come in, resident rows wait.
-        mover.run(start, lambda c, start=start: max(c, start))
+        # While pixels come in, resident rows wait, and one cycle more.
+        mover.run(start + 1, lambda c, start=start: max(c, start + 1))
         now = start + 1  # ADDRESS
         for step in config.program:
             layer = frame.layers.setdefault(step.layer, LayerCycles())
@@ -237,7 +237,7 @@ def _step(config, step, layer, mover, now):
                     cycle += 1
             mover.run(cycle, free)
             if drains:
-                pending.append(cycle - 1 + timing.ACCUMULATED - 1)
+                pending.append(cycle - 1 + timing.DRAINED - 1)
         mover.pop(step.tile_words, cycle - 1)
         tile_at = cycle
         last = tile == step.tiles - 1

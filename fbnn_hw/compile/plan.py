@@ -10,7 +10,7 @@ from .area import lut4
 from .config import AcceleratorConfig, Transfer, check_shape
 
 FIELD = 1 << 16
-"""Values that a field of a step can hold: addresses, counts, start values."""
+"""Values that a field of a step can hold: addresses, counts."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def configure(network, target, shape):
     transfers, rows = _residents(program, target)
     return AcceleratorConfig(
         **common, feature_words=target.bank_words, weights="stream", weight_words=target.ring_words, transfers=transfers,
-        resident_base=target.bank_words - rows, resident_rows=rows), program
+        resident_base=program.used if rows else 0, resident_rows=rows), program
 
 
 def _accumulator_bits(network):
@@ -95,7 +95,7 @@ def _accumulator_bits(network):
             continue
         fan_in = op.fan_in(*topology.input_shapes(op, shapes))
         for threshold in network.threshold(op.name):
-            start = schedule.accumulator_start(fan_in, int(threshold))
+            start = schedule.offset(fan_in, int(threshold))
             low, high = max(low, -start), max(high, fan_in + start)
         if max(low, high) >= FIELD // 2:
             raise FitError(f"layer {op.name}: {fan_in:,} inputs to an output need sums of more than 16 bits; at most {FIELD - 2:,} fit")

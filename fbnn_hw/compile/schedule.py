@@ -27,8 +27,8 @@ class Program:
         return sum(s.tiles * s.tile_words for s in self.steps if s.layer == layer.name)
 
 
-def accumulator_start(fan_in, threshold=0):
-    """Start of an accumulator of matches, so that it ends >= 0 iff 2 * matches - fan_in >= threshold."""
+def offset(fan_in, threshold=0):
+    """What is added to the matches of a neuron, so that the sum is >= 0 iff 2 * matches - fan_in >= threshold."""
     return -((fan_in + threshold + 1) // 2)
 
 
@@ -70,7 +70,6 @@ def build(topology, pixels, lanes, outputs, thresholds=()):
             steps.append(_pool_step(layer, tensors, pixels, lanes, outputs, thresholds))
             continue
         op = layer.ops[0]
-        fan_in = op.fan_in(*topology.input_shapes(op, shapes))
         source = tensors[layer.parts[0]]
         target = None if layer.kind == "logits" else tensors[layer.name]
         layer.word_starts = [] if target is None else [
@@ -86,7 +85,7 @@ def build(topology, pixels, lanes, outputs, thresholds=()):
                 words=len(channels), repeat=layer.repeat, taps=layer.taps, rows=source.rows, columns=source.columns,
                 target=0 if target is None else target.base + word, target_advance=0 if target is None else target.pitch,
                 target_row=0 if target is None else target.pitch * target.columns, tiles=tiles, slot=lane // outputs,
-                valid=last - first - (tiles - 1) * outputs, init=accumulator_start(fan_in),
+                valid=last - first - (tiles - 1) * outputs,
                 tile_words=layer.taps * len(channels) * layer.repeat + bias, pool=layer.pool, vector=layer.kind in ("dense", "logits"),
                 logits=layer.kind == "logits", bias=bias))
     return Program(tuple(steps), tuple(layers), tensors, used, pixels, lanes, outputs)
@@ -103,7 +102,7 @@ def _pool_step(layer, tensors, pixels, lanes, outputs, thresholds):
     return Step(
         kind="lgap", layer=layer.name, source=source.base, step=source.pitch, advance=0, row=0, words=blocks, repeat=1, taps=1, rows=1,
         columns=lanes, target=first.base, target_advance=0, target_row=(depthwise.base - gap.base) % (1 << 16) if gap and depthwise else 0,
-        tiles=len(source.lanes), slot=0, valid=outputs, init=0, tile_words=-(-blocks * pixels // outputs) if depthwise else 0,
+        tiles=len(source.lanes), slot=0, valid=outputs, tile_words=-(-blocks * pixels // outputs) if depthwise else 0,
         gap=gap is not None, depthwise=depthwise is not None)
 
 
@@ -130,18 +129,27 @@ def weight_words(network, program):
             index = channels[:, None, :] * layer.repeat + np.arange(layer.repeat)[:, None]  # (words, repeat, lanes)
             index = np.where(channels[:, None, :] >= 0, index, -1)
             chosen = weights[first:last][:, index]  # (outputs, words, repeat, lanes, taps)
-            chosen = np.where(index[..., None] >= 0, chosen, 1).transpose(0, 4, 1, 2, 3)
+            chosen = np.where(index[..., None] >= 0, chosen, _padding(index, chosen.shape[-1])).transpose(0, 4, 1, 2, 3)
             flat = np.zeros((step.tiles * program.outputs, step.tile_words - step.bias, program.lanes), np.uint8)
             flat[:last - first] = chosen.reshape(last - first, -1, program.lanes)
             words = flat.reshape(step.tiles, program.outputs, -1, program.lanes).transpose(0, 2, 1, 3)
             if step.bias:
                 starts = np.zeros(step.tiles * program.outputs, np.int64)
-                starts[:last - first] = [accumulator_start(fan_in, t) for t in limits[first:last]]
+                starts[:last - first] = [offset(fan_in, t) - offset(fan_in) for t in limits[first:last]]
                 bias = (starts[:, None] >> np.arange(program.lanes).clip(max=62)) & 1
                 words = np.concatenate([bias.astype(np.uint8).reshape(step.tiles, 1, program.outputs, program.lanes), words], 1)
             parts.append(words.reshape(-1, program.outputs * program.lanes))
         found[layer.name] = np.concatenate(parts)
     return found
+
+
+def _padding(index, taps):
+    """Weights of lanes without a channel (index < 0), (words, repeat, lanes, taps): half of them match the 0 that such a lane holds.
+
+    A read adds matches - lanes / 2, so a neuron's reads add up to offset(fan_in) + its matches.
+    """
+    empty = np.repeat((index < 0)[..., None], taps, -1)
+    return (np.cumsum(empty).reshape(empty.shape) > np.count_nonzero(empty) // 2).astype(np.uint8)
 
 
 def _pool_words(weights, layer, program):

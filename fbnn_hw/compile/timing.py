@@ -2,19 +2,22 @@
 
 A read is issued in cycle t by the sequencer.  t + 1: tap offsets are added to the row address; t + 2: the address stands at
 the banks; t + 3: data is aligned with the pixels of the block; t + 4, t + 5: XNOR and popcount; t + 6: accumulation;
-t + 7: the accumulator is complete and, after the last read of a block, its bits are sent to the port.
+t + 7: the accumulator is complete; t + 8: after the last read of a block, its bits are sent to the port.
 """
 
 READ = 3
 """From issue to data at the banks' outputs."""
 
 ACCUMULATED = 7
-"""From the last read of a block to its drain."""
+"""From the last read of a block to its complete accumulators."""
 
-FETCH = 18
+DRAINED = ACCUMULATED + 1
+"""From the last read of a block to its bits on their way to the port."""
+
+FETCH = 17
 """To read a step of the program and set up its counters."""
 
-END = 2
+END = 3
 """To find the end of the program."""
 
 FLUSH = ACCUMULATED + 2
@@ -45,13 +48,24 @@ def encoder_pieces(planes, lanes):
 
 
 def encoder_cycles(planes, lanes, bits_per_cycle):
-    """Cycles of the encoder for a pixel: the sum, then the words, while the next three bytes come in."""
-    return 8 // bits_per_cycle + max(3, len(encoder_pieces(planes, lanes)))
+    """Cycles of the encoder for a pixel.
+
+    bits_per_cycle bits of each byte: the sum, then the words, while the next three bytes come in.  0, whole bytes by multipliers: three
+    bytes and a start value, while the words of the pixel before leave."""
+    pieces = len(encoder_pieces(planes, lanes))
+    return 8 // bits_per_cycle + max(3, pieces) if bits_per_cycle else max(4, pieces)
+
+
+def encoder_latency(planes, lanes, bits_per_cycle):
+    """Cycles from the one that takes a pixel's first byte to the one that takes its last word, inclusive."""
+    return (3 + 8 // bits_per_cycle if bits_per_cycle else 5) + len(encoder_pieces(planes, lanes))
 
 
 def load_cycles(pixels, planes, lanes, bits_per_cycle):
     """From the first cycle of LOAD to START, (right after reset, later).  Later, the encoder stands ready with a word."""
     pieces = encoder_pieces(planes, lanes)
     each = encoder_cycles(planes, lanes, bits_per_cycle)
-    ready = next(i for i, piece in enumerate(pieces) if piece[-1])
-    return pixels * each + min(3, len(pieces)), (pixels - 1) * each + len(pieces) - ready + 1
+    left = len(pieces) - next(i for i, piece in enumerate(pieces) if piece[-1])
+    # With multipliers the second pixel stands ready behind the first.
+    second = each if bits_per_cycle else len(pieces)
+    return (pixels - 1) * each + encoder_latency(planes, lanes, bits_per_cycle), left + second + (pixels - 2) * each + 1

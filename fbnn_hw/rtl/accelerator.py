@@ -1,6 +1,6 @@
 """The accelerator: an RGB image goes in, the class, the integer logits and on request the latent come out."""
 
-from amaranth import Cat, Module, Mux, Signal, signed
+from amaranth import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -54,7 +54,7 @@ class Accelerator(wiring.Component):
         m.submodules.address = address = WindowAddress(c)
         m.submodules.align = align = WindowAlign(c)
         m.submodules.array = array = MacArray(
-            c.pixels, c.lanes, c.outputs, c.accumulator_bits, "sum" if c.technology == "wrapper" else "lut4")
+            c.pixels, c.lanes, c.outputs, c.accumulator_bits, c.thresholds, "sum" if c.technology == "wrapper" else "lut4")
         m.submodules.drain = drain = Drain(c)
         m.submodules.lgap = lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size())
         m.submodules.argmax = argmax = Argmax(score_bits(c), c.classes)
@@ -64,7 +64,7 @@ class Accelerator(wiring.Component):
         # The port of the banks: one request a cycle.  Reads come through the tap offsets, one cycle after they are
         # issued; writes at once, so a reader keeps quiet in the cycle before (`reserve`).
         port = Signal(data.StructLayout({
-            "address": data.ArrayLayout(w.address, c.pixels), "write": c.pixels, "data": c.row_bits, "mask": c.lanes // c.outputs}))
+            "address": data.ArrayLayout(w.row, c.pixels), "write": c.pixels, "data": c.row_bits, "mask": c.lanes // c.outputs}))
         banks = []
         for q in range(c.pixels):
             m.submodules[f"bank{q}"] = bank = SinglePortMemory(c.feature_words, c.lanes, c.outputs, c.technology)
@@ -89,7 +89,7 @@ class Accelerator(wiring.Component):
             m.submodules.weights = memory = WeightMemory(c.weight_words, c.word_bits)
             m.d.comb += memory.address.eq(stages[timing.READ - 1].read.weight)
             m.d.sync += weights.eq(memory.data)
-            booted, moves, writes, moved_row = 1, 0, 0, 0
+            booted, moves_next, moves, writes = (Const(value, 1) for value in (1, 0, 0, 0))
         else:
             m.submodules.mover = memory = WeightMover(c)
             wiring.connect(m, wiring.flipped(self.weights), memory.weights)
@@ -97,7 +97,7 @@ class Accelerator(wiring.Component):
                 memory.address_read.eq(stages[timing.READ - 1].read.weight), memory.row.eq(row),
                 memory.pop.eq(sequencer.pop), memory.pop_words.eq(sequencer.pop_words), sequencer.level.eq(memory.level)]
             m.d.sync += weights.eq(memory.word)
-            booted, moves, writes, moved_row = memory.booted, memory.request, memory.write, memory.address
+            booted, moves_next, moves, writes = memory.booted, memory.request_next, memory.request, memory.write
 
         # Pixels x weights.
         here = stages[timing.READ]
@@ -105,14 +105,13 @@ class Accelerator(wiring.Component):
         here = stages[timing.READ + 1]
         m.d.comb += [
             array.pixels.eq(align.pixels), array.weights.eq(weights), array.valid.eq(here.valid), array.first.eq(here.read.first)]
-        start = step.init.as_unsigned()
         if c.thresholds:
             bias = Signal(data.ArrayLayout(signed(c.accumulator_bits), c.outputs))
             with m.If(here.read.bias):
                 m.d.sync += [bias[p].eq(weights.word_select(p, c.lanes)) for p in range(c.outputs)]
-            m.d.comb += array.start.eq(Mux(step.bias, bias.as_value(), start.replicate(c.outputs)))
-        else:
-            m.d.comb += array.start.eq(start.replicate(c.outputs))
+            with m.If(sequencer.begin):  # the step may have none
+                m.d.sync += bias.eq(0)
+            m.d.comb += array.start.eq(bias)
         per_word = c.rows_per_word
         mask = c.map_pixels or (1 << c.pixels) - 1
         m.d.comb += [
@@ -126,11 +125,12 @@ class Accelerator(wiring.Component):
         bits = c.accumulator_bits
         m.d.comb += [
             drain.signs.eq(Cat(array.accumulators[(i + 1) * bits - 1] for i in range(c.pixels * c.outputs))),
-            drain.strobe.eq(done.valid & done.read.last & ~step.logits & ~step.lgap),
             drain.row_end.eq(done.read.row_end), drain.tile_end.eq(done.read.tile_end), drain.begin.eq(sequencer.begin),
             drain.step.eq(step), drain.pool_write.eq(sequencer.pool_write), drain.average.eq(lgap.gap), drain.learned.eq(lgap.depthwise)]
-        before = stages[timing.ACCUMULATED - 1]
-        drains = before.valid & before.read.last & ~step.logits & ~step.lgap
+        before = stages[timing.ACCUMULATED - 2]
+        drains_next, drains = Signal(), Signal()  # the port is taken two cycles later, so no read may be issued in this one
+        m.d.sync += [drains_next.eq(before.valid & before.read.last & ~step.logits & ~step.lgap), drains.eq(drains_next)]
+        m.d.comb += drain.strobe.eq(drains)
 
         # Logits, one by one.
         value = array.accumulators[:c.pixels * c.outputs * bits].word_select(sequencer.score_index, bits)
@@ -139,6 +139,9 @@ class Accelerator(wiring.Component):
         m.d.comb += [
             self.logits.valid.eq(sequencer.score_valid), sequencer.score_ready.eq(self.logits.ready),
             self.logits.payload.value.eq(Cat(int(c.logits_odd), value).as_signed()), self.logits.payload.last.eq(last),
+        ]
+        # The result is looked at timing.END cycles after the last logit, so there is time for a register.
+        m.d.sync += [
             argmax.valid.eq(self.logits.valid & self.logits.ready), argmax.score.eq(self.logits.payload.value),
             argmax.first.eq(sequencer.score_first)]
         with m.If(self.logits.valid & self.logits.ready):
@@ -146,7 +149,10 @@ class Accelerator(wiring.Component):
 
         # One frame.
         loading, reading, was_reading = Signal(), Signal(), Signal()
-        m.d.sync += was_reading.eq(reading)
+        closed = Signal()  # to resident rows: from the end of the program until an image is loaded
+        was_loading = Signal()
+        m.d.sync += [was_reading.eq(reading), was_loading.eq(loading)]
+        m.d.comb += loader.enable.eq(loading)
         word = Signal(range(c.latent_words + 1))
         wait = Signal(range(timing.READ + 2))
         m.d.comb += [self.result.payload.eq(argmax.best), self.latent.payload.word.eq(banks[0]),
@@ -155,10 +161,9 @@ class Accelerator(wiring.Component):
             m.d.sync += self.step.eq(self.step + 1)
         with m.FSM() as fsm:
             with m.State("LOAD"):
-                m.d.sync += [loading.eq(booted), self.step.eq(0)]
-                m.d.comb += loader.enable.eq(loading)
+                m.d.sync += [loading.eq(booted), closed.eq(booted), self.step.eq(0)]
                 with m.If(loader.done):
-                    m.d.sync += loading.eq(0)
+                    m.d.sync += [loading.eq(0), closed.eq(0)]
                     m.next = "START"
             with m.State("START"):
                 m.d.comb += sequencer.start.eq(1)
@@ -167,6 +172,7 @@ class Accelerator(wiring.Component):
                 m.d.sync += word.eq(0)
                 with m.If(sequencer.done):
                     m.next = "RESULT"
+                    m.d.sync += closed.eq(1)
                     with m.If(self.want_latent & (c.latent_words > 0)):
                         m.next = "ASK"
             with m.State("ASK"):
@@ -189,26 +195,31 @@ class Accelerator(wiring.Component):
         m.d.comb += self.busy.eq(~fsm.ongoing("LOAD"))
 
         # The port.
-        reserve = drains | sequencer.reserve | reading | (fsm.ongoing("LOAD") & booted)
         if c.weights == "stream":
-            m.d.comb += memory.blocked.eq(reserve)
-        m.d.comb += sequencer.hold.eq(drains | moves)
+            m.d.comb += memory.blocked.eq(drains_next | sequencer.reserve | closed)
+        m.d.sync += sequencer.hold.eq(drains_next | moves_next)
         m.d.comb += [
-            address.address.eq(Mux(moves, moved_row, sequencer.read.address)), address.ky.eq(Mux(moves, 1, sequencer.read.ky)),
-            address.kx.eq(Mux(moves, 1, sequencer.read.kx)), address.row.eq(step.row), address.advance.eq(step.advance)]
-        m.d.sync += [port.address.eq(address.banks), port.write.eq(0)]
-        m.d.sync += [port.data.eq(drain.data), port.mask.eq(drain.mask), port.write.eq(drain.enable)]
-        with m.If(drain.enable.any()):
-            m.d.sync += [port.address[q].eq(drain.address) for q in range(c.pixels)]
-        with m.Elif(loading):
-            m.d.sync += [port.write.eq(loader.write), port.data.eq(loader.word.replicate(c.pixels)), port.mask.eq(-1)]
-            m.d.sync += [port.address[q].eq(loader.address) for q in range(c.pixels)]
-        with m.Elif(reading & was_reading):  # a resident row may be on its way in the first cycle
-            m.d.sync += port.address[0].eq(c.latent_base + word)
+            address.address.eq(sequencer.read.address), address.ky.eq(sequencer.read.ky), address.kx.eq(sequencer.read.kx),
+            address.row.eq(step.row), address.advance.eq(step.advance)]
+        # All but the reads of the sequencer use one address for all banks.  What writes nothing offers 0.
+        common, use_common, moving, reserved = Signal(w.row), Signal(), Signal(), Signal()
+        m.d.sync += [moving.eq(moves), reserved.eq(sequencer.reserve), use_common.eq(drains | reserved | loading | reading | moves | ~booted)]
+        m.d.comb += common.eq(drain.address)
+        with m.If(was_loading):
+            m.d.comb += common.eq(loader.address)
+        with m.If(was_reading):  # a resident row may be on its way in the first cycle
+            m.d.comb += common.eq(c.latent_base + word)
+        words = drain.data | loader.word.replicate(c.pixels)
+        everywhere = was_loading
+        m.d.sync += port.write.eq(drain.write | loader.write)
         if c.weights == "stream":
-            with m.Elif(writes):
-                m.d.sync += [port.write.eq(-1), port.data.eq(memory.write_data), port.mask.eq(-1)]
-                m.d.sync += [port.address[q].eq(moved_row) for q in range(c.pixels)]
+            with m.If(moving | ~booted):
+                m.d.comb += common.eq(memory.address)
+            words = words | memory.write_data & writes.replicate(c.row_bits)
+            everywhere = everywhere | writes
+            m.d.sync += port.write.eq(drain.write | loader.write | writes.replicate(c.pixels))
+        m.d.sync += [port.data.eq(words), port.mask.eq(drain.mask | everywhere.replicate(len(port.mask)))]
+        m.d.sync += [port.address[q].eq(Mux(use_common, common, address.banks.word_select(q, w.address))) for q in range(c.pixels)]
         return m
 
     def _pooled_size(self):

@@ -108,9 +108,12 @@ class BoardTop(wiring.Component):
             wiring.connect(m, reader.data, image.bytes)
             weights = image.weights
             ports |= {"i_weights__payload": weights.payload, "i_weights__valid": weights.valid, "o_weights__ready": weights.ready}
+            # Registers, so that no path leads through two of these parts.
+            m.d.sync += [
+                image.next.eq(link.model_next), link.ready.eq(image.good & reader.first_done), link.wrong_flash.eq(image.wrong)]
             m.d.comb += [
-                link.ready.eq(image.good & reader.first_done), link.wrong_flash.eq(image.wrong), link.model.eq(image.model),
-                image.next.eq(link.model_next), self.flash_pulse.eq(reader.pulse), self.flash_select_n.eq(reader.select_n),
+                link.model.eq(image.model),
+                self.flash_pulse.eq(reader.pulse), self.flash_select_n.eq(reader.select_n),
                 self.flash_output.eq(reader.lines_out), self.flash_enable.eq(reader.lines_enable), reader.lines_in.eq(self.flash_input)]
         m.submodules.accelerator = Instance("accelerator", **ports)
         return m

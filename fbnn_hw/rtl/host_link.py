@@ -62,6 +62,8 @@ class HostLink(wiring.Component):
         classify, status, with_logits, with_latent = opcode[4], opcode[1], opcode[0], opcode[1]
         frames, errors, cycles = Signal(16), Signal(16), Signal(CYCLES_BITS)
         index = Signal(range(max(16, image_bytes)))
+        image_whole = Signal()
+        m.d.sync += image_whole.eq(index == image_bytes - 1)
         m.d.comb += [self.want_latent.eq(with_latent), self.fault.eq(fault != 0)]
 
         # One check sum for both directions.  When its own low byte is sent, it shifts itself out.
@@ -75,16 +77,20 @@ class HostLink(wiring.Component):
         send, byte = Signal(), Signal(8)
         m.d.comb += [tx.bytes.payload.eq(byte), tx.bytes.valid.eq(send)]
         sent = send & tx.bytes.ready
-        m.d.sync += timer.eq(timer + 1)
+        quiet, late = Signal(), Signal()
+        m.d.sync += [timer.eq(timer + 1), quiet.eq(timer[self.timeout_bits]), late.eq(timer[self.result_bits])]
         with m.If(sent | (rx.strobe | rx.error) & ~keep):
-            m.d.sync += timer.eq(0)
-        quiet, late = timer[self.timeout_bits], timer[self.result_bits]
+            m.d.sync += [timer.eq(0), quiet.eq(0), late.eq(0)]
 
         # A byte of an image waits here until it is taken, for as long as the next one takes to come.
         pixel, held = Signal(8), Signal()
         m.d.comb += [self.pixels.payload.eq(pixel), self.pixels.valid.eq(held)]
         with m.If(self.pixels.ready):
             m.d.sync += held.eq(0)
+
+        # What the accelerator gives is taken a cycle after its last byte, so that no path leads through both.
+        taken = Signal()
+        m.d.sync += taken.eq(0)
 
         def fail(reason, abort=0):
             m.d.sync += [fault.eq(reason), errors.eq(errors + 1)]
@@ -131,7 +137,11 @@ class HostLink(wiring.Component):
                 m.next = "IMAGE"
 
         def take_pixel():
-            step(image_bytes - 1, "CRC")
+            # `index` stands still for many cycles before a byte comes.
+            m.d.sync += index.eq(index + 1)
+            with m.If(image_whole):
+                m.d.sync += index.eq(0)
+                m.next = "CRC"
             with m.If(held | ~self.ready):
                 fail(Fault.BUSY, self.ready)
             with m.Else():
@@ -213,11 +223,12 @@ class HostLink(wiring.Component):
                 """The words of a stream as bytes, or dropped, up to the last word."""
                 count = len(value) // 8
                 with m.State(state):
-                    m.d.comb += [send.eq(source.valid & wanted), byte.eq(value.word_select(index[:(count - 1).bit_length()], 8))]
-                    m.d.comb += source.ready.eq(~wanted | sent & (index == count - 1))
+                    m.d.comb += [send.eq(source.valid & wanted & ~taken), byte.eq(value.word_select(index[:(count - 1).bit_length()], 8))]
+                    m.d.comb += source.ready.eq(taken)
+                    m.d.sync += taken.eq(source.valid & ~taken & (~wanted | sent & (index == count - 1)))
                     with m.If(sent):
                         step(count - 1, state)
-                    with m.If(source.valid & source.ready & source.payload.last):
+                    with m.If(taken & source.payload.last):
                         following()
                     give_up()
 
@@ -237,10 +248,12 @@ class HostLink(wiring.Component):
             if self.latent_words:
                 pass_on("LATENT", self.latent, 1, self.latent.payload.word, after_latent)
             with m.State("CLASS"):
-                m.d.comb += [send.eq(self.result.valid), byte.eq(best.word_select(index[0], 8))]
+                m.d.comb += [send.eq(self.result.valid & ~taken), byte.eq(best.word_select(index[0], 8)), self.result.ready.eq(taken)]
+                m.d.sync += taken.eq(sent & (index == 1))
                 with m.If(sent):
-                    step(1, "END")
-                    m.d.comb += self.result.ready.eq(index == 1)
+                    step(1, "CLASS")
+                with m.If(taken):
+                    m.next = "END"
                 give_up()
             with m.State("END"):
                 m.d.comb += [send.eq(1), byte.eq(crc[:8])]

@@ -1,6 +1,6 @@
 """Encoded pixels into the banks."""
 
-from amaranth import Module, Signal
+from amaranth import Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,8 +11,8 @@ from .thermometer import ThermometerEncoder
 class Loader(wiring.Component):
     """RGB bytes in raster order -> thermometer words at their places in the banks, from address 0 on.
 
-    pixels: bytes.  enable: the port is free for writing.  write: bank selected, one bit each; address, word: what to write.
-    done: strobes with the last word of an image.
+    pixels: bytes.  enable: the port is free for writing in the next cycle.  write: bank selected, one bit each; address, word: what to
+    write; `word` is 0 while nothing is written.  done: strobes a cycle before the last word of an image.
     """
 
     def __init__(self, config):
@@ -26,28 +26,33 @@ class Loader(wiring.Component):
         encoder = ThermometerEncoder(c.encoder, c.levels, c.lanes, c.encoder_bits)
         m.submodules.encoder = encoder
         wiring.connect(m, wiring.flipped(self.pixels), encoder.pixels)
-        m.d.comb += [encoder.words.ready.eq(self.enable), self.word.eq(encoder.words.payload)]
-
+        m.d.comb += encoder.words.ready.eq(self.enable)
         blocks = c.size // c.columns
+        taken = Signal()
         count = Signal(bits_for([c.input_words - 1]))
         column = Signal(range(c.columns))
         block = Signal(bits_for([blocks - 1]))
         y = Signal(range(c.size))
         line, place = Signal(w.address), Signal(w.address)
-        taken = Signal()
-        m.d.comb += [taken.eq(encoder.words.valid & self.enable), self.address.eq(place + count)]
-        m.d.comb += self.write.eq(taken << (y[0] * c.columns + column))
+        m.d.comb += taken.eq(encoder.words.valid & self.enable)
+        # Where a pixel is several words, its end is known before the last of them.
+        ends = Signal(4)
+        m.d["sync" if c.input_words > 1 else "comb"] += ends.eq(Cat(column == c.columns - 1, block == blocks - 1, y[0], y == c.size - 1))
+        m.d.sync += self.word.eq(0)
+        with m.If(taken):
+            m.d.sync += self.word.eq(encoder.words.payload)
+        m.d.sync += [self.address.eq(place + count), self.write.eq(taken << (y[0] * c.columns + column))]
         with m.If(taken):
             m.d.sync += count.eq(count + 1)
             with m.If(count == c.input_words - 1):
                 m.d.sync += [count.eq(0), column.eq(column + 1)]
-                with m.If(column == c.columns - 1):
+                with m.If(ends[0]):
                     m.d.sync += [block.eq(block + 1), place.eq(place + c.input_words)]
-                    with m.If(block == blocks - 1):
+                    with m.If(ends[1]):
                         m.d.sync += [block.eq(0), y.eq(y + 1), place.eq(line)]
-                        with m.If(y[0]):
+                        with m.If(ends[2]):
                             m.d.sync += [line.eq(line + blocks * c.input_words), place.eq(line + blocks * c.input_words)]
-                        with m.If(y == c.size - 1):
+                        with m.If(ends[3]):
                             m.d.sync += [y.eq(0), line.eq(0), place.eq(0)]
                             m.d.comb += self.done.eq(1)
         return m

@@ -1,6 +1,6 @@
 """The loops of the engine, run by the program."""
 
-from amaranth import Module, Mux, Signal, signed
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -19,7 +19,8 @@ class Widths:
 
     def __init__(self, config):
         steps = config.program
-        self.address = bits_for([config.feature_words - 1])
+        self.row = bits_for([config.feature_words - 1])
+        self.address = bits_for([(config.resident_base or config.feature_words) - 1])  # of features alone
         self.weight = bits_for([config.weight_words - 1])
         self.words = bits_for(s.words - 1 for s in steps)
         self.columns = bits_for(s.columns - 1 for s in steps)
@@ -38,7 +39,7 @@ def step_layout(config):
         "lgap": 1, "pool": 1, "vector": 1, "logits": 1, "window": 1, "gap": 1, "depthwise": 1, "bias": 1, "repeat": w.repeat,
         "source": w.address, "step": w.address, "advance": w.address, "row": w.address, "words": w.words, "columns": w.columns,
         "rows": w.rows, "target": w.address, "target_advance": w.address, "target_row": w.address, "tiles": w.tiles,
-        "slot": w.slots, "valid": w.valid, "init": signed(config.accumulator_bits), "tile_words": w.tile_words})
+        "slot": w.slots, "valid": w.valid, "tile_words": w.tile_words})
 
 
 def read_layout(config):
@@ -58,11 +59,11 @@ class Sequencer(wiring.Component):
 
     Twin: the loop order in `fbnn_hw.compile.schedule`; its cycles: `fbnn_hw.compile.cycles`.
 
-    start: begins the program; begin: strobes before a step's first tile; done: strobes at the end.  hold: the banks' port is taken this cycle.
+    start: begins the program; begin: strobes before a step's first read; done: strobes at the end.  hold: the banks' port is taken this cycle.
     level: weight words at hand (ignored with weights == "memory"); pop, pop_words: a tile's weights are used up.
     valid, read: a read is issued.  step: fields of the step at work.
-    pool_write: 1 strobes the average word out, 2 the learned word (in the following cycle); reserve: no other user
-    may issue in this cycle.  score_valid, score_ready, score_index: the logits of a tile are taken one by one.
+    pool_write: 1 strobes the average word out, 2 the learned word (in the following cycle); reserve: 1 two cycles before each of these
+    cycles.  score_valid, score_ready, score_index: the logits of a tile are taken one by one.
     """
 
     def __init__(self, config):
@@ -83,7 +84,6 @@ class Sequencer(wiring.Component):
         m.submodules.program = program = Memory(shape=16, depth=len(words), init=words, attrs={"ram_style": "block"})
         fetch = program.read_port()
         pc = Signal(range(len(words) + 1))
-        index = Signal(range(STEP_WORDS))
         m.d.comb += fetch.addr.eq(pc)
 
         block, current, tile_source = Signal(w.address), Signal(w.address), Signal(w.address)
@@ -92,18 +92,24 @@ class Sequencer(wiring.Component):
         column, row, tile = Signal(w.columns), Signal(w.rows), Signal(w.tiles)
         pause = Signal(range(timing.BIAS + 1))
 
-        repeat_last, word_last, tap_last = repeat == step.repeat, word == step.words, ~step.window | (kx == 2) & (ky == 2)
-        column_last, row_last, tile_last = column == step.columns, row == step.rows, tile == step.tiles
+        # Whether a counter stands at its end is known a cycle before: registers, so that `hold` alone decides late.
+        ends = {}
+        for name, counter, limit in (("repeat", repeat, step.repeat), ("word", word, step.words), ("column", column, step.columns),
+                                     ("row", row, step.rows)):
+            last, single = Signal(name=f"{name}_last"), Signal(name=f"{name}_single")
+            m.d.sync += single.eq(limit == 0)
+            ends[name] = last, single, Mux(last, single, (counter + 1)[:len(counter)] == limit)
+        repeat_last, word_last, column_last, row_last = (end[0] for end in ends.values())
+        first, tap_last, tile_last, finished = Signal(), Signal(), Signal(), Signal()
+        m.d.sync += tile_last.eq(tile == step.tiles)
         first_tap = ~step.window  # a single tap is the centre, 1
-        block_last = Signal()
-        map_last = Signal()
+        block_last, map_last = Signal(), Signal()
         m.d.comb += [
             block_last.eq(repeat_last & word_last & tap_last),
             map_last.eq(column_last & row_last),
             read.address.eq(current), read.ky.eq(ky), read.kx.eq(kx),
             read.top.eq(row == 0), read.bottom.eq(row_last), read.left.eq(column == 0), read.right.eq(column_last),
-            read.weight.eq(weight), read.word.eq(word), read.lane.eq(column), read.last.eq(block_last),
-            read.first.eq((repeat == 0) & (word == 0) & (kx == first_tap) & (ky == first_tap)),
+            read.weight.eq(weight), read.word.eq(word), read.lane.eq(column), read.first.eq(first), read.last.eq(block_last),
             read.row_end.eq(column_last), read.tile_end.eq(map_last)]
 
         # Weight words advance with every read; in global pooling only when a word's blocks are used up.
@@ -113,46 +119,75 @@ class Sequencer(wiring.Component):
         score = Signal(range(config.outputs))
         scores_left = Signal(range(config.outputs + 1))
         m.d.comb += [self.score_index.eq(score), self.pop_words.eq(step.tile_words)]
+        running = Signal()
+        reading = running & ~self.hold
+        m.d.comb += [self.valid.eq(reading), self.pop.eq(reading & block_last & map_last)]
+        with m.If(reading):
+            m.d.sync += [first.eq(block_last), weight.eq(weight + Mux(step.lgap, used_up, 1)), repeat.eq(repeat + 1),
+                         repeat_last.eq(ends["repeat"][2])]
+            with m.If(repeat_last):
+                m.d.sync += [repeat.eq(0), word.eq(word + 1), current.eq(current + step.step), word_last.eq(ends["word"][2])]
+                with m.If(word_last):
+                    m.d.sync += [word.eq(0), current.eq(block), kx.eq(kx + 1),
+                                 tap_last.eq(Mux(tap_last, first_tap, (kx == 1) & (ky == 2)))]
+                    with m.If(kx == 2):
+                        m.d.sync += [kx.eq(0), ky.eq(ky + 1)]
+                    with m.If(tap_last):
+                        m.d.sync += [
+                            kx.eq(first_tap), ky.eq(first_tap), weight.eq(weight_base + step.bias), block.eq(block + step.advance),
+                            current.eq(block + step.advance), column.eq(column + 1), column_last.eq(ends["column"][2])]
+                        with m.If(column_last):
+                            m.d.sync += [column.eq(0), row.eq(row + 1), row_last.eq(ends["row"][2])]
+                            with m.If(row_last):
+                                m.d.sync += row.eq(0)
+        with m.If(self.pop):
+            m.d.sync += [
+                running.eq(0), weight_base.eq(weight_base + step.tile_words), pause.eq(0), score.eq(0), tile.eq(tile + 1),
+                tile_source.eq(tile_source + step.lgap), scores_left.eq(Mux(tile_last, step.valid, config.outputs)), finished.eq(tile_last)]
+
+        # A one runs along `arrived` while the words of a step come in.
+        arrived = Signal(STEP_WORDS)
+        fetching = Signal()
+        m.d.sync += [arrived.eq(Cat(fetching, arrived)), self.begin.eq(0), self.done.eq(0)]
+        flags = fetch.data
+        with m.If(arrived[0]):
+            m.d.sync += [
+                step.lgap.eq(flags[0]), step.pool.eq(flags[1]), step.vector.eq(flags[2]), step.logits.eq(flags[3]),
+                step.window.eq(flags[4]), step.gap.eq(flags[5]), step.depthwise.eq(flags[6]), step.bias.eq(flags[7]),
+                step.repeat.eq(flags[8:])]
+        for number, name in enumerate(("source", "step", "advance", "row", "words", "columns", "rows", "target", "target_advance",
+                                       "target_row", "tiles", "slot", "valid", "tile_words"), start=1):
+            with m.If(arrived[number]):
+                m.d.sync += step[name].eq(fetch.data)
 
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += pc.eq(0)
-                if config.weights == "memory":
-                    m.d.sync += weight_base.eq(0)
                 with m.If(self.start):
                     m.next = "ADDRESS"
             with m.State("ADDRESS"):
-                m.d.sync += [pc.eq(pc + 1), index.eq(0)]
+                m.d.sync += pc.eq(pc + 1)
+                m.d.comb += fetching.eq(1)
                 m.next = "FETCH"
             with m.State("FETCH"):
-                m.d.sync += [index.eq(index + 1), pc.eq(pc + 1)]
-                flags = fetch.data
-                with m.Switch(index):
-                    with m.Case(0):
-                        m.d.sync += [
-                            step.lgap.eq(flags[0]), step.pool.eq(flags[1]), step.vector.eq(flags[2]), step.logits.eq(flags[3]),
-                            step.window.eq(flags[4]), step.gap.eq(flags[5]), step.depthwise.eq(flags[6]), step.bias.eq(flags[7]),
-                            step.repeat.eq(flags[8:])]
-                        with m.If(~flags[15]):
-                            m.d.comb += self.done.eq(1)
-                            m.next = "IDLE"
-                    for number, name in enumerate(("source", "step", "advance", "row", "words", "columns", "rows", "target", "target_advance",
-                                                   "target_row", "tiles", "slot", "valid", "init", "tile_words"), start=1):
-                        with m.Case(number):
-                            m.d.sync += step[name].eq(fetch.data)
-                with m.If(index == STEP_WORDS - 1):
-                    m.d.sync += pc.eq(pc)  # already at the next step
+                with m.If(~arrived[-1]):  # with the last word `pc` already is at the next step
+                    m.d.sync += pc.eq(pc + 1)
+                with m.Else():
                     m.next = "SETUP"
+                with m.If(arrived[0] & ~flags[15]):
+                    m.d.sync += [self.done.eq(1), arrived.eq(0), pc.eq(0)]
+                    if config.weights == "memory":
+                        m.d.sync += weight_base.eq(0)
+                    m.next = "IDLE"
             with m.State("SETUP"):
-                m.d.sync += [tile.eq(0), tile_source.eq(step.source)]
-                m.d.comb += self.begin.eq(1)
+                m.d.sync += [tile.eq(0), tile_source.eq(step.source), self.begin.eq(1)]
                 m.next = "TILE"
             with m.State("TILE"):
                 m.d.sync += [
                     block.eq(tile_source), current.eq(tile_source), weight.eq(weight_base), kx.eq(first_tap), ky.eq(first_tap),
-                    pause.eq(0)]
+                    pause.eq(0), first.eq(1), tap_last.eq(first_tap), *(last.eq(single) for last, single, _ in ends.values())]
                 enough = 1 if config.weights == "memory" else self.level >= step.tile_words
                 with m.If(enough):
+                    m.d.sync += running.eq(~step.bias if config.thresholds else 1)
                     m.next = "RUN"
                     if config.thresholds:
                         with m.If(step.bias):
@@ -163,40 +198,23 @@ class Sequencer(wiring.Component):
                     m.d.sync += pause.eq(pause + 1)
                     m.d.comb += read.bias.eq(pause == timing.FLUSH)
                     with m.If(pause == timing.BIAS - 1):
-                        m.d.sync += weight.eq(weight_base + 1)
+                        m.d.sync += [weight.eq(weight_base + 1), running.eq(1)]
                         m.next = "RUN"
             with m.State("RUN"):
-                m.d.comb += self.valid.eq(~self.hold)
-                with m.If(~self.hold):
-                    m.d.sync += [weight.eq(weight + Mux(step.lgap, used_up, 1)), repeat.eq(repeat + 1)]
-                    with m.If(repeat_last):
-                        m.d.sync += [repeat.eq(0), word.eq(word + 1), current.eq(current + step.step)]
-                        with m.If(word_last):
-                            m.d.sync += [word.eq(0), current.eq(block), kx.eq(kx + 1)]
-                            with m.If(kx == 2):
-                                m.d.sync += [kx.eq(0), ky.eq(ky + 1)]
-                            with m.If(tap_last):
-                                m.d.sync += [
-                                    kx.eq(first_tap), ky.eq(first_tap), weight.eq(weight_base + step.bias),
-                                    block.eq(block + step.advance), current.eq(block + step.advance), column.eq(column + 1)]
-                                with m.If(column_last):
-                                    m.d.sync += [column.eq(0), row.eq(row + 1)]
-                                with m.If(map_last):
-                                    m.d.sync += [
-                                        row.eq(0), weight_base.eq(weight_base + step.tile_words), pause.eq(0), score.eq(0),
-                                        tile_source.eq(tile_source + step.lgap), tile.eq(tile + 1),
-                                        scores_left.eq(Mux(tile_last, step.valid, config.outputs))]
-                                    m.d.comb += self.pop.eq(1)
-                                    m.next = "TILE"
-                                    with m.If(tile_last | step.lgap | step.logits):
-                                        m.next = "FLUSH"
+                with m.If(self.pop):
+                    m.next = "TILE"
+                    with m.If(tile_last | step.lgap | step.logits):
+                        m.next = "FLUSH"
             with m.State("FLUSH"):
                 m.d.sync += pause.eq(pause + 1)
+                with m.If(pause == timing.FLUSH - 3):
+                    m.d.sync += self.reserve.eq(step.lgap)
                 with m.If(pause == timing.FLUSH - 1):
+                    m.d.sync += self.reserve.eq(0)
                     with m.If(step.logits):
                         m.next = "SCORES"
                     with m.Elif(step.lgap):
-                        m.d.comb += self.reserve.eq(1)
+                        m.d.sync += self.pool_write.eq(step.gap)
                         m.next = "AVERAGE"
                     with m.Else():
                         m.next = "ADDRESS"
@@ -206,14 +224,14 @@ class Sequencer(wiring.Component):
                     m.d.sync += [score.eq(score + 1), scores_left.eq(scores_left - 1)]
                     with m.If(scores_left == 1):
                         m.next = "TILE"
-                        with m.If(tile == step.tiles + 1):
+                        with m.If(finished):
                             m.next = "ADDRESS"
             with m.State("AVERAGE"):
-                m.d.comb += [self.pool_write.eq(step.gap), self.reserve.eq(1)]
+                m.d.sync += self.pool_write.eq(step.depthwise << 1)
                 m.next = "LEARNED"
             with m.State("LEARNED"):
-                m.d.comb += self.pool_write.eq(step.depthwise << 1)
+                m.d.sync += self.pool_write.eq(0)
                 m.next = "TILE"
-                with m.If(tile == step.tiles + 1):
+                with m.If(finished):
                     m.next = "ADDRESS"
         return m

@@ -28,7 +28,7 @@ class ThermometerEncoder(wiring.Component):
     lanes : int
         Bits of a word.
     bits_per_cycle : 1, 2, 4 or 8
-        Bits of each byte a clock in the sum.
+        Bits of each byte a clock in the sum.  0: a byte a clock, by three multipliers of 8 x 16 bits instead of tables.
 
     Members
     -------
@@ -40,12 +40,13 @@ class ThermometerEncoder(wiring.Component):
     Timing
     ------
     While bytes are there and words are taken, a pixel takes `cycles_per_pixel` = 8 / bits_per_cycle + max(3, pieces) clocks:
-    the sum, then the words, while the next three bytes are taken.  `cycles(n)` is the total for n pixels.  `pixels.ready`
-    depends on registers alone, and so do `words.valid` and `words.payload`.
+    the sum, then the words, while the next three bytes are taken.  With multipliers it is max(4, pieces): the words leave while the next
+    pixel is summed up.  `cycles(n)` is the total for n pixels.  `words.valid` and `words.payload` depend on registers alone, and so does
+    `pixels.ready`, with multipliers on `words.ready` too.
 
     Resources
     ---------
-    iCE40, "tycc" of 16 levels, 16 lanes, by bits_per_cycle: 133, 219, 375, 587 LUT4 for 12, 8, 6, 5 clocks a pixel; 80 FF.
+    iCE40, "tycc" of 16 levels, 16 lanes, by bits_per_cycle: 133, 219, 375, 587 LUT4 for 12, 8, 6, 5 clocks a pixel; 80 FF.  By multipliers: MULTI
 
     Raises
     ------
@@ -60,8 +61,8 @@ class ThermometerEncoder(wiring.Component):
             raise UsageError(f"thermometer: levels is {levels}, expected {'2, 4, 8, 16, 32 or 64' if encoder == 'tycc' else '2 to 128'}")
         if lanes < 1:
             raise UsageError(f"thermometer: lanes is {lanes}, expected at least 1")
-        if bits_per_cycle not in (1, 2, 4, 8):
-            raise UsageError(f"thermometer: bits_per_cycle is {bits_per_cycle!r}, expected 1, 2, 4 or 8")
+        if bits_per_cycle not in (0, 1, 2, 4, 8):
+            raise UsageError(f"thermometer: bits_per_cycle is {bits_per_cycle!r}, expected 0, 1, 2, 4 or 8")
         self.encoder, self.levels, self.lanes, self.bits_per_cycle = encoder, levels, lanes, bits_per_cycle
         self.planes = planes(encoder, levels)
         super().__init__({"pixels": In(stream.Signature(8)), "words": Out(stream.Signature(lanes))})
@@ -76,27 +77,14 @@ class ThermometerEncoder(wiring.Component):
 
     def cycles(self, pixels):
         """Clocks from the one that takes the first byte to the one that takes the last word, inclusive, without stalls."""
-        return pixels * self.cycles_per_pixel + min(3, len(self.pieces))
+        return (pixels - 1) * self.cycles_per_pixel + timing.encoder_latency(self.planes, self.lanes, self.bits_per_cycle)
 
     def elaborate(self, platform):
         m = Module()
-        steps = 8 // self.bits_per_cycle
         pieces = self.pieces
-
-        colours = [Signal(8, name=name) for name in ("red", "green", "blue")]
-        count, summed = Signal(range(4)), Signal()
-        step, piece = Signal(range(steps)), Signal(range(len(pieces)))
-        adding, done = Signal(), Signal()
-        m.d.comb += [self.pixels.ready.eq(count != 3), adding.eq((count == 3) & ~summed)]
-        with m.If(self.pixels.valid & self.pixels.ready):
-            m.d.sync += [count.eq(count + 1), Cat(colours[::-1]).eq(Cat(self.pixels.payload, colours[2], colours[1]))]
-
-        # The sums.
-        totals = self._sums(m, colours, step, adding, done)
-        with m.If(adding):
-            m.d.sync += step.eq(step + 1)
-            with m.If(step == steps - 1):
-                m.d.sync += [step.eq(0), count.eq(0), summed.eq(1)]
+        piece = Signal(range(len(pieces)))
+        summed, done = Signal(), Signal()  # levels are there; the last of their words is taken
+        totals = (self._serial if self.bits_per_cycle else self._multiplied)(m, summed, done)
 
         # The words: excess = level - level of lane 0, so lane j is 1 iff excess >= j.
         plane = Signal(range(3))
@@ -129,8 +117,56 @@ class ThermometerEncoder(wiring.Component):
             m.d.sync += piece.eq(piece + 1)
             with m.If(piece == len(pieces) - 1):
                 m.d.comb += done.eq(1)
-                m.d.sync += [piece.eq(0), summed.eq(0)]
+                m.d.sync += piece.eq(0)
         return m
+
+    def _serial(self, m, summed, done):
+        """The levels, by distributed arithmetic: a pixel's bytes, then its sum, while the words of the pixel before are gone."""
+        steps = 8 // self.bits_per_cycle
+        colours = [Signal(8, name=name) for name in ("red", "green", "blue")]
+        count, step, adding = Signal(range(4)), Signal(range(steps)), Signal()
+        m.d.comb += [self.pixels.ready.eq(count != 3), adding.eq((count == 3) & ~summed)]
+        with m.If(self.pixels.valid & self.pixels.ready):
+            m.d.sync += [count.eq(count + 1), Cat(colours[::-1]).eq(Cat(self.pixels.payload, colours[2], colours[1]))]
+        with m.If(done):
+            m.d.sync += summed.eq(0)
+        with m.If(adding):
+            m.d.sync += step.eq(step + 1)
+            with m.If(step == steps - 1):
+                m.d.sync += [step.eq(0), count.eq(0), summed.eq(1)]
+        return self._sums(m, colours, step, adding, done)
+
+    def _multiplied(self, m, summed, done):
+        """The levels, a byte a clock, behind a register, while the words of the pixel before leave."""
+        count, added = Signal(range(4)), Signal(range(4))
+        byte, adding, passed = Signal(8), Signal(), Signal()
+        m.d.comb += passed.eq((added == 3) & (~summed | done))  # the sums move on
+        m.d.comb += self.pixels.ready.eq((count != 3) | passed)
+        taken = self.pixels.valid & self.pixels.ready
+        m.d.sync += [adding.eq(taken), byte.eq(self.pixels.payload)]
+        with m.If(passed):
+            m.d.sync += [count.eq(taken), added.eq(0)]
+        with m.Else():
+            m.d.sync += [count.eq(count + taken), added.eq(added + adding)]
+        with m.If(done | passed):
+            m.d.sync += summed.eq(passed)
+        levels = []
+        for plane, (row, constant, shift) in enumerate(self._rows()):
+            width = shift + (self.planes[plane] - 1).bit_length()
+            total, factor, level = Signal(width, init=constant % (1 << width), name=f"total{plane}"), Signal(16), Signal(width - shift)
+            # Chosen with the byte, so that both may be registers of the multiplier.
+            with m.Switch(count):
+                for number in (1, 2):
+                    with m.Case(number):
+                        m.d.sync += factor.eq(row[number] % (1 << 16))
+                with m.Default():
+                    m.d.sync += factor.eq(row[0] % (1 << 16))
+            with m.If(passed):
+                m.d.sync += [total.eq(constant), level.eq(total[shift:])]
+            with m.Elif(adding):
+                m.d.sync += total.eq(total + byte * factor)
+            levels.append(level)
+        return levels
 
     def _rows(self):
         """((m_r, m_g, m_b), constant, shift) of each plane."""

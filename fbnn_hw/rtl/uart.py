@@ -44,7 +44,7 @@ class UartReceiver(wiring.Component):
         shift, whole = Signal(8), Signal()
         sample = Signal()
         m.d.comb += [self.byte.eq(shift), self.bit.eq(line), sample.eq(wait == 0)]
-        m.d.sync += wait.eq(wait - 1)
+        m.d.sync += [wait.eq(wait - 1), self.strobe.eq(0), self.error.eq(0)]
         with m.If(sample):
             m.d.sync += wait.eq(self.clocks - 1)
         with m.FSM():
@@ -61,7 +61,7 @@ class UartReceiver(wiring.Component):
             with m.State("BITS"):
                 with m.If(sample):
                     with m.If(whole):
-                        m.d.comb += [self.strobe.eq(line), self.error.eq(~line)]
+                        m.d.sync += [self.strobe.eq(line), self.error.eq(~line)]
                         m.next = "IDLE"
                         with m.If(~line):
                             m.next = "BREAK"
@@ -88,14 +88,15 @@ class UartTransmitter(wiring.Component):
         m = Module()
         wait = Signal(range(self.clocks))
         shift, count = Signal(8), Signal(range(10))
-        next_bit = Signal()
-        m.d.comb += [next_bit.eq(wait == 0), self.bytes.ready.eq(next_bit & (count == 0)), self.bit.eq(shift[0])]
-        with m.If(~next_bit):
+        next_bit, free = Signal(), Signal()
+        taken = self.bytes.valid & free
+        m.d.comb += [next_bit.eq(wait == 0), self.bytes.ready.eq(free), self.bit.eq(shift[0])]
+        m.d.sync += free.eq(next_bit & (count == 0) & ~taken)
+        with m.If(taken):
+            m.d.sync += [shift.eq(self.bytes.payload), self.line.eq(0), count.eq(9), wait.eq(self.clocks - 1)]
+        with m.Elif(~next_bit):
             m.d.sync += wait.eq(wait - 1)
-        with m.Elif(count == 0):
-            with m.If(self.bytes.valid):
-                m.d.sync += [shift.eq(self.bytes.payload), self.line.eq(0), count.eq(9), wait.eq(self.clocks - 1)]
-        with m.Else():
+        with m.Elif(count != 0):
             # The stop bit ends when the line may carry the next start bit.
             m.d.sync += [wait.eq(self.clocks - 1), count.eq(count - 1), self.line.eq(shift[0]), shift.eq(Cat(shift[1:], 0))]
             m.d.comb += self.bit_strobe.eq(count != 1)

@@ -31,15 +31,15 @@ class WindowAddress(wiring.Component):
         m.d.sync += [kx.eq(self.kx), advance.eq(self.advance)]
         banks = []
         for r in range(2):
-            crosses = self.ky == (2, 0)[r]  # upwards into the odd rows, downwards into the even ones
-            offset = Mux(crosses, self.row if r == 0 else ~self.row, 0)
+            # Upwards into the odd rows, downwards into the even ones.  Sums are made in any case: a LUT a bit then chooses too.
             base = Signal(width, name=f"row{r}")
-            m.d.sync += base.eq(self.address + offset + (crosses if r == 1 else 0))
+            m.d.sync += base.eq(Mux(self.ky == 2, self.address + self.row, self.address) if r == 0 else
+                                Mux(self.ky == 0, self.address - self.row, self.address))
             for c in range(columns):
                 if c == 0:
-                    banks.append((base + Mux(kx == 2, advance, 0))[:width])
+                    banks.append(Mux(kx == 2, base + advance, base)[:width])
                 elif c == columns - 1:
-                    banks.append((base + Mux(kx == 0, ~advance, 0) + (kx == 0))[:width])
+                    banks.append(Mux(kx == 0, base - advance, base)[:width])
                 else:
                     banks.append(base)
         m.d.comb += self.banks.eq(Cat(*banks))

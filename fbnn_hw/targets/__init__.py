@@ -10,7 +10,8 @@ class Target:
     """name; part: full name; datasheet; clock_hz: what frames/s are quoted at; lut4: LUTs for the accelerator (None: no limit);
     bank_words, bank_bits, banks: single-port RAM for features (None: as needed, of block RAM); blocks, block_bits: block RAM, and
     block_width, its widest word; technology: of the banks; weights: "memory" or "stream"; shape: (pixels, lanes, outputs) tried in
-    this order; ring_words: words of the weight ring; encoder_bits: bits of a colour byte that the encoder multiplies a cycle."""
+    this order; ring_words: words of the weight ring; encoder_bits: bits of a colour byte that the encoder multiplies a cycle, 0: whole
+    bytes, by multipliers of the part."""
 
     name: str
     part: str
@@ -76,7 +77,7 @@ TARGETS = {t.name: t for t in (
     Target(
         "ice40", "iCE40UP5K-SG48", "Lattice FPGA-DS-02008, iCE40 UltraPlus Family: 5280 LUTs, 30 EBR of 4 kbit, 4 SPRAM of 256 kbit",
         36_000_000, 4600, 4, 16384, 16, 30, 4096, 16, "ice40-spram", "stream", ((4, 16, 16), (4, 16, 8), (4, 16, 4)),
-        ring_words=512, encoder_bits=4),
+        ring_words=512, encoder_bits=0),
     Target(
         "ice40-hx8k", "iCE40HX8K-CT256", "Lattice FPGA-DS-02029, iCE40 LP/HX Family: 7680 LUTs, 32 EBR of 4 kbit",
         60_000_000, 6800, None, None, None, 32, 4096, 16, "wrapper", "memory", SMALL, encoder_bits=2),

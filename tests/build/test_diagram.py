@@ -74,7 +74,7 @@ def test_it_shows_the_numbers_of_the_configuration(drawn):
 def test_3mb_on_ice40_by_hand():
     found = CASES["3mb on ice40"]()
     shown = texts(diagram(found.config, found.frame))
-    for text in ("32 + 16 + 16 bits", "32 x 32 pixels", "4 words a pixel", "6 cycles a pixel", "4 feature banks",
+    for text in ("32 + 16 + 16 bits", "32 x 32 pixels", "4 words a pixel", "4 cycles a pixel", "4 feature banks",
                  "16,384 words x 16 bits each", "features: 3,072 words", "2 x 2 pixels, moved", "average and learned",
                  "64 words of 16 bits, on request", "10 logits of 13 bits", "4 bits"):
         assert text in shown, text

@@ -7,7 +7,7 @@ import numpy as np
 from fbnn_hw.reference.encode import encode
 
 FIELDS = ("source", "step", "advance", "row", "words", "columns", "rows", "target", "target_advance", "target_row", "tiles", "slot",
-          "valid", "init", "tile_words")
+          "valid", "tile_words")
 FLAGS = ("lgap", "pool", "vector", "logits", "window", "gap", "depthwise", "bias")
 
 
@@ -15,16 +15,14 @@ def decode(words):
     """Program words -> list of {field: value}, counts as they are meant."""
     steps, at = [], 0
     while words[at] >> 15:
-        assert all(0 <= w < 1 << 16 for w in words[at:at + 16])
+        assert all(0 <= w < 1 << 16 for w in words[at:at + 15])
         step = {name: words[at] >> bit & 1 for bit, name in enumerate(FLAGS)}
         step["repeat"] = (words[at] >> 8 & 7) + 1
-        step.update(zip(FIELDS, words[at + 1:at + 16]))
+        step.update(zip(FIELDS, words[at + 1:at + 15]))
         for name in ("words", "columns", "rows", "tiles"):
             step[name] += 1
-        if step["init"] >> 15:
-            step["init"] -= 1 << 16
         steps.append(step)
-        at += 16
+        at += 15
     assert words[at:] == [0]
     return steps
 
@@ -114,14 +112,14 @@ class Machine:
             signs = signs[:1, :1]  # the other pixels are whatever lies in the other banks
         for tile in range(step["tiles"]):
             words = self._take(step["tile_words"])
-            start = np.full(c.outputs, step["init"])
+            start = np.zeros(c.outputs, np.int64)
             if step["bias"]:
                 low = [int("".join(map(str, lane[bits - 1::-1])), 2) for lane in words[0]]
                 start = np.array([v - (1 << bits) if v >> bits - 1 else v for v in low])
                 words = words[1:]
             assert len(words) == seen.shape[2]
             matrix = words.transpose(1, 0, 2).reshape(c.outputs, -1).astype(np.float32) * 2 - 1
-            sums = start + ((signs @ matrix.T + matrix.shape[1]) / 2).astype(np.int64)
+            sums = start + (signs @ matrix.T / 2).astype(np.int64)
             real = step["valid"] if tile == step["tiles"] - 1 else c.outputs
             assert np.abs(sums[..., :real]).max() < 1 << bits - 1, "the accumulator overflows"
             if step["logits"]:

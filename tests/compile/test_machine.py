@@ -89,5 +89,6 @@ def test_weights_half_resident():
         program = plan(network, GENERIC, 4, 16, 8).program
         planned = run(network, stream(program.used + spare), (4, 16, 8), spare)
         shares |= {t.resident for t in planned.config.transfers}
-        assert planned.config.resident_rows <= spare and planned.config.resident_base >= planned.program.used
+        config = planned.config
+        assert config.resident_rows <= spare and (config.resident_base == planned.program.used or not config.resident_rows)
     assert {0, 16} < shares

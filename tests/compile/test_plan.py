@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fbnn_hw.build import images, output
-from fbnn_hw.compile import layout
+from fbnn_hw.compile import layout, timing
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.lower import lower
 from fbnn_hw.compile.plan import plan, residents_of
@@ -232,7 +232,7 @@ def test_estimate_adds_up():
             known = output.estimate(planned, target)
             spent = sum(layer["cycles"] for layer in known["layers"])
             # START, the end of the program, RESULT are nobody's.
-            assert known["cycles"] - known["load_cycles"] - spent == 4
+            assert known["cycles"] - known["load_cycles"] - spent == timing.END + 2
             assert sum(layer["macs"] for layer in known["layers"]) == made.topology.macs()
             for layer in known["layers"]:
                 assert sum(layer[key] for key in ("reads", "drain", "move", "wait", "other")) == layer["cycles"]

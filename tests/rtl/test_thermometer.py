@@ -10,20 +10,22 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("encoder, levels, lanes, bits_per_cycle", [
-    (*shape, 1 << (number + more) % 4) for number, shape in enumerate(SHAPES) for more in ((0, 1, 2, 3) if number == 0 else (0,))])
+    (*shape, 1 << (number + more) % 4) for number, shape in enumerate(SHAPES) for more in ((0, 1, 2, 3) if number == 0 else (0,))]
+    + [(*shape, 0) for shape in SHAPES])
 def test_words_and_clocks(pysim, encoder, levels, lanes, bits_per_cycle):
     pysim(ThermometerEncoder(encoder, levels, lanes, bits_per_cycle), checks.thermometer, encoder, levels, lanes, bits_per_cycle, pixels=12)
 
 
 @pytest.mark.parametrize("idle, wait", [(0.5, 0), (0, 0.5), (0.8, 0.3), (0.1, 0.9)])
-@pytest.mark.parametrize("encoder, levels, lanes, bits_per_cycle", [("tycc", 16, 16, 2), ("trgb", 85, 16, 4), ("tycc", 16, 64, 1)])
+@pytest.mark.parametrize("encoder, levels, lanes, bits_per_cycle", [("tycc", 16, 16, 2), ("trgb", 85, 16, 4), ("tycc", 16, 64, 1), ("tycc", 16, 16, 0),
+                                                                     ("trgb", 85, 16, 0), ("tycc", 16, 64, 0)])
 def test_idle_and_back_pressure(pysim, encoder, levels, lanes, bits_per_cycle, idle, wait):
     component = ThermometerEncoder(encoder, levels, lanes, bits_per_cycle)
     pysim(component, checks.thermometer, encoder, levels, lanes, bits_per_cycle, pixels=10, idle=idle, wait=wait)
 
 
 @pytest.mark.parametrize("encoder, levels, lanes, bits_per_cycle, cycles", [
-    ("tycc", 16, 16, 1, 12), ("tycc", 16, 16, 4, 6), ("tycc", 16, 64, 8, 4), ("trgb", 85, 16, 8, 19)])
+    ("tycc", 16, 16, 1, 12), ("tycc", 16, 16, 4, 6), ("tycc", 16, 64, 8, 4), ("trgb", 85, 16, 8, 19), ("tycc", 16, 16, 0, 4), ("trgb", 85, 16, 0, 18)])
 def test_cycles_per_pixel(encoder, levels, lanes, bits_per_cycle, cycles):
     component = ThermometerEncoder(encoder, levels, lanes, bits_per_cycle)
     assert component.cycles_per_pixel == cycles
@@ -34,7 +36,7 @@ def test_cycles_per_pixel(encoder, levels, lanes, bits_per_cycle, cycles):
     (("tycc", 12, 16, 1), "thermometer: levels is 12, expected 2, 4, 8, 16, 32 or 64"),
     (("trgb", 129, 16, 1), "thermometer: levels is 129, expected 2 to 128"),
     (("tycc", 16, 0, 1), "thermometer: lanes is 0, expected at least 1"),
-    (("tycc", 16, 16, 3), "thermometer: bits_per_cycle is 3, expected 1, 2, 4 or 8"),
+    (("tycc", 16, 16, 3), "thermometer: bits_per_cycle is 3, expected 0, 1, 2, 4 or 8"),
 ])
 def test_refuses(arguments, message):
     with pytest.raises(UsageError) as error:

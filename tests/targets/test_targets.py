@@ -51,7 +51,7 @@ def test_unknown_target():
 @pytest.mark.parametrize("part", TARGETS.values(), ids=lambda p: p.name)
 def test_the_table(part):
     assert TARGETS[part.name] is part
-    assert part.shapes and 8 % part.encoder_bits == 0
+    assert part.shapes and (part.encoder_bits == 0 or 8 % part.encoder_bits == 0)
     macs = [q * lanes * p for q, lanes, p in part.shapes]
     assert macs == sorted(macs, reverse=True)
     if part.blocks:
