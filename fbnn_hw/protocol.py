@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from .errors import InputError
 
-VERSION = 1
+VERSION = 2
 SYNC = 0xFB
 REPLY = 0x80
 ERROR = 0xFF
@@ -26,7 +26,11 @@ MARK_BYTES = 4
 
 
 class Opcode(IntEnum):
-    """Requests.  CLASSIFY carries an image and may be sent with LOGITS or LATENT or both added; the others carry nothing."""
+    """Requests.  CLASSIFY carries an image and may be sent with LOGITS or LATENT or both added; the others carry nothing.
+
+    Where a pass has several frames, the answer to the pass's last image holds the results of all, as that request asked for them, and
+    those before are answered with nothing.  IDENTIFY, and every fault inside a CLASSIFY, gives up a pass that is not complete.
+    """
 
     IDENTIFY = 0x01
     STATUS = 0x02
@@ -119,18 +123,20 @@ def model_mark(ir_text):
 
 @dataclass(frozen=True)
 class Identity:
-    """Answer to IDENTIFY.  size: pixels a side of an image; latent_bytes: 0 if it has none; model: zeros until a flash has told."""
+    """Answer to IDENTIFY.  size: pixels a side of an image; latent_bytes: 0 if it has none; frames: images of a pass; model: zeros
+    until a flash has told."""
 
     version: int
     config: bytes
     classes: int
     size: int
     latent_bytes: int
+    frames: int
     model: bytes
 
     def pack(self):
         numbers = (n.to_bytes(2, "little") for n in (self.classes, self.size, self.latent_bytes))
-        return bytes([self.version]) + self.config + b"".join(numbers) + self.model
+        return bytes([self.version]) + self.config + b"".join(numbers) + bytes([self.frames]) + self.model
 
     @classmethod
     def unpack(cls, data):
@@ -140,7 +146,7 @@ class Identity:
                              "use the fbnn-hw that built its bitstream")
         if len(data) != IDENTITY_BYTES:
             raise InputError(f"the board's identity has {len(data)} bytes, expected {IDENTITY_BYTES}")
-        return cls(data[0], data[1:5], *(int.from_bytes(data[i:i + 2], "little") for i in (5, 7, 9)), data[11:])
+        return cls(data[0], data[1:5], *(int.from_bytes(data[i:i + 2], "little") for i in (5, 7, 9)), data[11], data[12:])
 
     @property
     def image_bytes(self):
@@ -149,18 +155,18 @@ class Identity:
     @property
     def reply_limit(self):
         """Longest payload of a reply."""
-        return max(IDENTITY_BYTES, STATUS_BYTES, classify_bytes(LOGITS | LATENT, self.classes, self.latent_bytes))
+        return max(IDENTITY_BYTES, STATUS_BYTES, self.frames * classify_bytes(LOGITS | LATENT, self.classes, self.latent_bytes))
 
 
-IDENTITY_BYTES = 11 + MODEL_BYTES
+IDENTITY_BYTES = 12 + MODEL_BYTES
 STATUS_BYTES = 8
 
 
 @dataclass(frozen=True)
 class Status:
     """Answer to STATUS.  ready: the weights are loaded; wrong_flash: the flash holds another configuration's image or none; frames,
-    errors: images answered and faults since power-up, modulo 2^16; cycles: of the last image, from its last byte to its
-    first logit, in clocks."""
+    errors: images answered and faults since power-up, modulo 2^16; cycles: of the last image, from its last byte to the
+    first logit, or until the next image of the pass is taken, in clocks."""
 
     ready: bool
     wrong_flash: bool
@@ -181,13 +187,13 @@ class Status:
 
 
 def classify_bytes(flags, classes, latent_bytes):
-    """Length of the reply's payload: logits (2 bytes each, signed) if asked for, the latent if asked for, the class (2 bytes)."""
+    """Bytes of a result: logits (2 bytes each, signed) if asked for, the latent if asked for, the class (2 bytes)."""
     return 2 * classes * bool(flags & LOGITS) + latent_bytes * bool(flags & LATENT) + 2
 
 
 @dataclass(frozen=True)
 class Result:
-    """Answer to CLASSIFY.  logits: tuple or None; latent: words of the feature memory as bytes, or None (layout.json's
+    """What CLASSIFY found in an image.  logits: tuple or None; latent: words of the feature memory as bytes, or None (layout.json's
     latent_bits says which bit is which channel)."""
 
     index: int
@@ -195,12 +201,16 @@ class Result:
     latent: bytes | None
 
     @classmethod
-    def unpack(cls, data, flags, classes, latent_bytes):
-        if len(data) != classify_bytes(flags, classes, latent_bytes):
-            raise InputError(f"the board's result has {len(data)} bytes, expected {classify_bytes(flags, classes, latent_bytes)}")
-        at = 2 * classes if flags & LOGITS else 0
-        logits = tuple(int.from_bytes(data[i:i + 2], "little", signed=True) for i in range(0, at, 2)) if flags & LOGITS else None
-        index = int.from_bytes(data[-2:], "little")
-        if index >= classes:
-            raise InputError(f"the board found class {index}, expected one below {classes}")
-        return cls(index, logits, data[at:-2] if flags & LATENT else None)
+    def unpack(cls, data, flags, classes, latent_bytes, frames=1):
+        """The results of a pass, from the answer to its last image."""
+        size, at = classify_bytes(flags, classes, latent_bytes), 2 * classes if flags & LOGITS else 0
+        if len(data) != frames * size:
+            raise InputError(f"the board's result has {len(data)} bytes, expected {frames * size}")
+        found = []
+        for one in (data[start:start + size] for start in range(0, len(data), size)):
+            logits = tuple(int.from_bytes(one[i:i + 2], "little", signed=True) for i in range(0, at, 2)) if flags & LOGITS else None
+            index = int.from_bytes(one[-2:], "little")
+            if index >= classes:
+                raise InputError(f"the board found class {index}, expected one below {classes}")
+            found.append(cls(index, logits, one[at:-2] if flags & LATENT else None))
+        return found

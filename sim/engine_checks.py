@@ -5,10 +5,12 @@ dictionaries here, and what the part must do with them is said by loops over pix
 """
 
 import random
+from itertools import product
 
 import numpy as np
 
 from fbnn_hw.compile import timing
+from fbnn_hw.compile.config import LOAD, RESULT, REWIND
 from fbnn_hw.reference import encode
 from fbnn_hw.rtl.array import POPCOUNT_REGISTERS
 from fbnn_hw.rtl.drain import Drain
@@ -28,7 +30,8 @@ def step_fields(config, step):
     """What the hardware must hold of a step; counts are stored minus one, numbers modulo the width of their field."""
     layout = step_layout(config)
     found = {name: int(getattr(step, name)) for name in (*STEP_FLAGS, *STEP_NUMBERS)}
-    found.update({name: getattr(step, name) - 1 for name in STEP_COUNTS}, lgap=int(step.kind == "lgap"), window=int(step.taps == 9))
+    found.update({name: getattr(step, name) - 1 for name in STEP_COUNTS}, lgap=int(step.kind == "lgap"), window=int(step.taps == 9),
+                 shared=int(step.shared))
     return {name: found[name] & (1 << field.width) - 1 for name, field in layout}
 
 
@@ -218,20 +221,25 @@ async def drain(cycle, config, idle=0.0, seed=1):
         expected = dict(banks)
         await clock({"begin": 1, "step": pack_step(config, step)})
         if step.kind == "lgap":
-            for tile in range(step.tiles):
+            for tile, member in product(range(step.tiles), members(config, step)):
                 average, learned = source.getrandbits(lanes), source.getrandbits(lanes)
                 await pause()
                 await clock({"average": average, "learned": learned, "pool_write": int(step.gap)})
                 await clock({"pool_write": 2 * step.depthwise})
+                target = step.target + member * config.frame_stride + tile
                 if step.gap:
-                    expected[0, step.target + tile] = average
+                    expected[0, target] = average
                 if step.depthwise:
-                    expected[0, step.target + step.target_row + tile] = learned
+                    expected[0, target + step.target_row] = learned
         else:
-            bits, words = _map_of(config, step, source)
+            maps, words = [], {}
+            for member in members(config, step):
+                bits, found = _map_of(config, step, source)
+                maps.append(bits)
+                words.update({(q, address + member * config.frame_stride): value for (q, address), value in found.items()})
             for place, (value, mask) in words.items():
                 expected[place] = expected[place] & ~mask | value
-            blocks = [(tile, by, bx) for tile in range(step.tiles) for by in range(step.rows) for bx in range(step.columns)]
+            blocks = list(product(range(step.tiles), members(config, step), range(step.rows), range(step.columns)))
             if number == 1:  # broken off by a reset, and begun again
                 for _ in range(len(blocks) // 2):
                     await clock({"strobe": 1, "signs": -1 % (1 << config.pixels * outputs), "row_end": 0, "tile_end": 0})
@@ -239,13 +247,13 @@ async def drain(cycle, config, idle=0.0, seed=1):
                 await reset(clock, {})
                 expected = {place: banks[place] & ~words[place][1] | words[place][0] if place in words else banks[place] for place in banks}
                 await clock({"begin": 1})
-            for tile, by, bx in blocks:
+            for tile, member, by, bx in blocks:
                 await pause()
                 signs = 0
                 for q in range(config.pixels):
                     for p in range(outputs):
                         where = tile * outputs + p, 2 * by + q // columns, columns * bx + q % columns
-                        signs |= (1 - bits.get(where, source.getrandbits(1))) << q * outputs + p
+                        signs |= (1 - maps[member].get(where, source.getrandbits(1))) << q * outputs + p
                 await clock({"strobe": 1, "signs": signs, "row_end": int(bx == step.columns - 1),
                              "tile_end": int((by, bx) == (step.rows - 1, step.columns - 1))})
                 if (by, bx) == (step.rows - 1, step.columns - 1):
@@ -416,10 +424,10 @@ def events(config, frames, weight=0):
     for _ in range(frames):
         if config.weights == "memory":
             weight = 0
-        for step in config.program:
+        for step, following in zip(config.program, (*config.program[1:], None)):
             found.append(("begin", step_fields(config, step)))
             lgap = step.kind == "lgap"
-            for tile in range(step.tiles):
+            for tile, member in product(range(step.tiles), members(config, step)):
                 if step.bias:
                     found.append(("bias", weight % (1 << w.weight)))
                 for row in range(step.rows):
@@ -430,6 +438,7 @@ def events(config, frames, weight=0):
                         for i, (ky, kx, word) in enumerate(reads):
                             last = i == len(reads) - 1
                             address = step.source + tile * lgap + (row * step.columns + column) * step.advance + word * step.step
+                            address += member * config.frame_stride
                             found.append(("read", {
                                 "address": address % (1 << w.address), "ky": ky, "kx": kx, "top": row == 0, "bottom": row == step.rows - 1,
                                 "left": column == 0, "right": column == step.columns - 1, "word": word, "lane": column,
@@ -437,35 +446,52 @@ def events(config, frames, weight=0):
                                 "first": i == 0, "last": last, "row_end": column == step.columns - 1,
                                 "tile_end": (row, column) == (step.rows - 1, step.columns - 1), "bias": 0}))
                             number += 1
-                found.append(("pop", step.tile_words))
-                weight += step.tile_words
+                if member == members(config, step)[-1]:
+                    found.append(("pop", step.tile_words))
+                    weight += step.tile_words
                 if lgap:
                     found.append(("average", int(step.gap)))
                     found.append(("learned", 2 * step.depthwise))
                 if step.logits:
                     scores = step.valid if tile == step.tiles - 1 else config.outputs
                     found += [("score", (i, int((tile, i) == (0, 0)))) for i in range(scores)]
-        found.append(("done", None))
+            if stops(step, following):
+                last = following is None
+                flags = REWIND * last | RESULT * step.result | LOAD * (config.program[0] if last else following).load
+                found.append(("done", flags if config.frames > 1 else REWIND))
     return found
 
 
+def members(config, step):
+    """Frames whose maps a step works on, tile by tile."""
+    return range(config.frames if step.shared else 1)
+
+
+def stops(step, following):
+    return following is None or step.result or following.load
+
+
 def sequencer_cycles(config):
-    """Cycles from ADDRESS to the end of the program when nothing is held."""
-    total = timing.END
-    for step in config.program:
+    """Cycles from ADDRESS to each stop of the program when nothing is held."""
+    found, total = [], timing.END
+    for step, following in zip(config.program, (*config.program[1:], None)):
+        tiles = step.tiles * len(members(config, step))
         reads = step.words * step.repeat * step.taps * step.rows * step.columns
-        flushes = step.tiles if step.logits or step.kind == "lgap" else 1
+        flushes = tiles if step.logits or step.kind == "lgap" else 1
         scores = (step.tiles - 1) * config.outputs + step.valid if step.logits else 0
-        pools = timing.POOL_WRITE * step.tiles if step.kind == "lgap" else 0
-        total += timing.FETCH + step.tiles * (timing.TILE + timing.BIAS * step.bias + reads) + flushes * timing.FLUSH + scores + pools
-    return total
+        pools = timing.POOL_WRITE * tiles if step.kind == "lgap" else 0
+        total += timing.FETCH + tiles * (timing.TILE + timing.BIAS * step.bias + reads) + flushes * timing.FLUSH + scores + pools
+        if stops(step, following):
+            found.append(total)
+            total = timing.END
+    return found
 
 
 async def sequencer(cycle, config, frames=2, hold=0.0, wait=0.0, seed=1):
     """The events of whole frames in order, after one that a reset broke off; hold, a low level and an unready score at random."""
     source = random.Random(seed)
     layout, steps = read_layout(config), step_layout(config)
-    expected = events(config, frames)
+    expected, cycles = events(config, frames), sequencer_cycles(config)
     for attempt in range(2):
         left = list(reversed(expected))
         level = frame = 0
@@ -499,10 +525,11 @@ async def sequencer(cycle, config, frames=2, hold=0.0, wait=0.0, seed=1):
                 fresh = False
             if found["begin"] or found["pop"]:
                 fresh = True
+            if found["valid"] and read["last"] and read["tile_end"]:
+                flush = time + timing.FLUSH
             if found["pop"]:
                 seen.append(("pop", found["pop_words"]))
                 level = max(0, level - found["pop_words"])
-                flush = time + timing.FLUSH
             if left[-1][0] in ("average", "learned"):
                 # The words of global pooling: at a fixed time after the last read, the port reserved a clock before.
                 first = left[-1][0] == "average"
@@ -519,9 +546,9 @@ async def sequencer(cycle, config, frames=2, hold=0.0, wait=0.0, seed=1):
                 if ready:
                     seen.append(("score", score))
             if found["done"]:
-                seen.append(("done", None))
-                assert hold or wait or time - began == sequencer_cycles(config), (
-                    f"sequencer: a frame of {time - began} clocks, expected {sequencer_cycles(config)}")
+                seen.append(("done", found["stop"]))
+                assert hold or wait or time - began == cycles[frame % len(cycles)], (
+                    f"sequencer: {time - began} clocks to stop {frame}, expected {cycles[frame % len(cycles)]}")
                 busy, frame = False, frame + 1
             for event in seen:
                 wanted = left.pop()

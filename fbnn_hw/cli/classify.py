@@ -125,10 +125,12 @@ def talk(args, out, client, folder):
     images, origins = gather(args, out, identity.size, "the board")
     data = np.ascontiguousarray(images.transpose(0, 2, 3, 1))
     results, cycles = [], []
-    with out.progress(data, desc="images on the board") as bar:
-        for image in bar:
-            results.append(client.classify(image.tobytes(), latent=args.latent))
+    with out.progress(total=len(data), desc="images on the board") as bar:
+        for start in range(0, len(data), identity.frames):
+            images = [image.tobytes() for image in data[start:start + identity.frames]]
+            results += client.classify(images, latent=args.latent)[:len(images)]
             cycles.append(client.status().cycles)
+            bar.update(len(images))
     logits = np.array([r.logits for r in results], np.int32)
     latents = None
     if args.latent:

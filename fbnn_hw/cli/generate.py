@@ -20,6 +20,8 @@ def arguments(parser):
                         help="pixels worked on at once: 4, 8 or 16 (default: the compiler's choice)")
     parser.add_argument("--lanes", type=common.count, metavar="L", help="input channels a cycle: 16, 32, 64 or 128")
     parser.add_argument("--outputs", type=common.count, metavar="P", help="output channels a cycle, a power of two from Q to L")
+    parser.add_argument("--frames", type=common.count, default=1, metavar="B",
+                        help="images of a pass: the weights of late layers are fetched once for all of them (default: 1)")
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
 
 
@@ -30,14 +32,14 @@ def run(args, out):
     path, network = common.checkpoint(args.model)
     from ..compile.plan import plan
 
-    planned = plan(network, part, args.pixels, args.lanes, args.outputs)
+    planned = plan(network, part, args.pixels, args.lanes, args.outputs, args.frames)
     config = planned.config
     from ..build import output
 
     with out.progress(total=2, desc="Verilog and weights") as bar:
         known = output.estimate(planned, part)
         bar.update()
-        folder, files = output.write(planned, network, part, path, args.out, common.test_images(config.size, 2))
+        folder, files = output.write(planned, network, part, path, args.out, common.test_images(config.size, 2 * config.frames))
         bar.update()
     size = config.pixels * config.lanes * config.outputs
     out.text(f"{network.topology.name}, {len(network.topology.classes)} classes, on {part.part}",
@@ -47,8 +49,9 @@ def run(args, out):
         [(x["layer"], x["macs"], x["cycles"], f"{x['array_use']:.1%}", x["bound"], x["wait"], x["weight_bits"],
           f"{x['resident_sixteenths']}/16") for x in known["layers"]],
         ("layer", "MACs", "cycles", "array use", "bound by", "waits", "weight bits", "on chip")))
+    unit, loaded = ("a frame", "the image") if config.frames == 1 else (f"a pass of {config.frames} frames", "the images")
     out.text(
-        "", f"cycles  {known['cycles']:,} a frame, {known['load_cycles']:,} of them to load the image "
+        "", f"cycles  {known['cycles']:,} {unit}, {known['load_cycles']:,} of them to load {loaded} "
         "(estimated; a simulation gives the same)",
         f"speed   {known['frames_per_second']:.1f} frames/s at {part.clock_hz / 1e6:g} MHz (estimated)",
         f"array   {known['convolution_array_use']:.1%} used in the convolutions",
@@ -56,6 +59,6 @@ def run(args, out):
         f"{known['resident_bits']:,} bits of resident weights",
         f"LUT4    about {known['lut4']:,} (estimated)" + (f" of {part.lut4:,}" if part.lut4 else ""), "",
         f"{folder}:", *(f"  {name}  {size:,} bytes" for name, size in files.items()), "",
-        f"next: fbnn-hw simulate {folder} --images 2")
+        f"next: fbnn-hw simulate {folder} --images {2 * config.frames}")
     out.result({"folder": folder, "config_id": config.id, "pixels": config.pixels, "lanes": config.lanes, "outputs": config.outputs,
                 "estimate": known, "files": {name: Path(folder) / name for name in files}})

@@ -39,11 +39,14 @@ def run(args, out):
     if args.latent and not layout["latent_bits"]:
         raise UsageError(f"--latent: {network.topology.name} has no layer named latent")
     images = _images(args.images, network.topology.image_size)
+    wanted, frames = len(images), layout["frames"]
     if args.waves:
         images = images[:1]
         if known["first_cycles"] > VCD_CYCLES and simulator.wave_format()[0] == "vcd":
             raise ToolError(f"--waves: {known['first_cycles']:,} cycles take gigabytes as VCD; install liblz4 for FST "
                             "(Debian: apt install liblz4-dev; macOS: brew install lz4)")
+    if missing := -len(images) % frames:  # passes are whole
+        images = np.concatenate([images, images[-1:].repeat(missing, axis=0)])
     build = folder / ("sim_build_waves" if args.waves else "sim_build")
     sources = [folder / name for name in ("testbench.v", "accelerator.v", "parameters.vh", "SB_SPRAM256KA.v") if (folder / name).exists()]
     with out.progress(total=1 + len(images), desc="compile, then images") as bar:
@@ -55,9 +58,10 @@ def run(args, out):
         work.mkdir(exist_ok=True)
         for name in ("weights.hex", "layout.json"):
             (work / name).write_bytes((folder / name).read_bytes())
-        logits, classes, cycles, differences, seconds, waves = [], [], [], [], 0.0, None
-        for first in range(0, len(images), IMAGES_A_RUN):
-            part = images[first:first + IMAGES_A_RUN]
+        logits, classes, firsts, periods, differences, seconds, waves = [], [], [], [], [], 0.0, None
+        size = -(-IMAGES_A_RUN // frames) * frames
+        for first in range(0, len(images), size):
+            part = images[first:first + size]
             bench.write_images(work, part)
             limit = 20 * (known["first_cycles"] + len(part) * known["cycles"])
             done = built.run("bench", directory=work, search=[Path(bench.__file__).parent], env={
@@ -68,20 +72,21 @@ def run(args, out):
             bench.remove_dumps(work)
             logits.append(found.logits)
             classes += found.classes
-            cycles.append(found.cycles)
+            if not found.differences:
+                firsts.append(found.first)
+                periods += found.periods
             differences += found.differences
             seconds, waves = seconds + done.seconds, done.waves
             bar.update(len(part))
-    periods = [p for run in cycles for p in (b - a for a, b in zip(run, run[1:]))]
-    firsts = [run[0] + 1 for run in cycles if run]
+    unit = "frame" if frames == 1 else f"pass of {frames} frames"
     exact = not args.stall and not args.latent
     if exact and not differences:
-        differences += [f"first frame takes {c:,} cycles, estimate.json says {known['first_cycles']:,}"
+        differences += [f"first {unit} takes {c:,} cycles, estimate.json says {known['first_cycles']:,}"
                         for c in firsts if c != known["first_cycles"]]
-        differences += [f"a frame takes {c:,} cycles, estimate.json says {known['cycles']:,}" for c in periods if c != known["cycles"]]
+        differences += [f"a {unit} takes {c:,} cycles, estimate.json says {known['cycles']:,}" for c in periods if c != known["cycles"]]
     result = {
-        "folder": folder, "images": len(images), "layers_compared": [*layout["layers"], "logits"], "differences": differences,
-        "logits": np.concatenate(logits), "classes": classes,
+        "folder": folder, "images": wanted, "layers_compared": [*layout["layers"], "logits"], "differences": differences,
+        "logits": np.concatenate(logits)[:wanted], "classes": (classes := classes[:wanted]),
         "class_names": [network.topology.classes[c] for c in classes if c < len(network.topology.classes)],
         "cycles_first": firsts, "cycles": periods, "estimated_cycles": known["cycles"], "build_seconds": round(built.build_seconds, 1),
         "simulation_seconds": round(seconds, 1), "waves": waves}
@@ -90,9 +95,9 @@ def run(args, out):
         for text in differences[1:10]:
             out.note(text)
         raise MismatchError(f"{folder}: {len(differences)} differences; the first: {differences[0]}")
-    out.text(f"{len(images)} images: all {len(layout['layers']) + 1} layers, logits and classes equal the reference, bit for bit",
+    out.text(f"{wanted} images: all {len(layout['layers']) + 1} layers, logits and classes equal the reference, bit for bit",
              f"classes  {', '.join(result['class_names'][:16])}{' ...' if len(classes) > 16 else ''}",
-             f"cycles   first frame {firsts[0]:,}" + (f", then {sorted(set(periods))[0]:,} a frame" if periods else "")
+             f"cycles   first {unit} {firsts[0]:,}" + (f", then {sorted(set(periods))[0]:,} a {unit}" if periods else "")
              + (" (simulated, equal to the estimate)" if exact else " (simulated, with pauses or latent)"),
              f"time     {built.build_seconds:.1f} s to build, {seconds:.1f} s to simulate")
     if waves:

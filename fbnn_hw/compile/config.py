@@ -14,13 +14,18 @@ from ..errors import UsageError
 STEP_WORDS = 15
 """16-bit words of one encoded step; one is read each cycle."""
 
+REWIND, RESULT, LOAD = 1, 2, 4
+"""Flags of a stop, the word where a step could begin with bit 15 clear: the program starts again; a result leaves; then the next
+image is loaded."""
+
 
 @dataclass(frozen=True)
 class Step:
     """One run of the engine: `tiles` tiles of P output channels over a whole map, all in one group.
 
     For every tile, block row, block, tap, word and repeat: one read of L channels of Q pixels.  A pooling step ("lgap")
-    uses the same loops: a tile is one word of channels, a block is one lane, a word is one block of the map.
+    uses the same loops: a tile is one word of channels, a block is one lane, a word is one block of the map.  A `shared` step
+    does each tile for the maps of all frames of the pass, which lie `frame_stride` words apart, before its weights are given back.
 
     kind: "conv", "lgap".  layer: IR name, for reports.  Addresses and strides count words of a bank.
     """
@@ -49,11 +54,14 @@ class Step:
     gap: bool = False  # lgap: write the average word
     depthwise: bool = False  # lgap: write the learned word, target_row words after the average
     bias: bool = False  # the first weight word of a tile holds its accumulators' start values
+    shared: bool = False
+    load: bool = False  # an image is loaded first
+    result: bool = False  # a result leaves afterwards
 
     def encode(self):
         """STEP_WORDS 16-bit words.  Counts are stored minus one."""
         flags = (int(self.kind == "lgap") | self.pool << 1 | self.vector << 2 | self.logits << 3 | (self.taps == 9) << 4
-                 | self.gap << 5 | self.depthwise << 6 | self.bias << 7 | (self.repeat - 1) << 8)
+                 | self.gap << 5 | self.depthwise << 6 | self.bias << 7 | (self.repeat - 1) << 8 | self.shared << 11)
         words = [flags | 1 << 15, self.source, self.step, self.advance, self.row, self.words - 1, self.columns - 1, self.rows - 1,
                  self.target, self.target_advance, self.target_row, self.tiles - 1, self.slot, self.valid, self.tile_words]
         assert len(words) == STEP_WORDS and all(0 <= w < 1 << 16 for w in words), self
@@ -92,6 +100,8 @@ class AcceleratorConfig:
     latent_words: int = 0
     map_pixels: int = 0  # pixels of a block that exist in the map that is pooled globally (a mask)
     logits_odd: bool = False  # fan-in of the logits is odd
+    frames: int = 1  # images of one pass through the program
+    frame_stride: int = 0  # words from a map of a frame to that of the next one in the same pass
 
     @property
     def columns(self):
@@ -125,8 +135,15 @@ class AcceleratorConfig:
         return any(step.bias for step in self.program)
 
     def program_words(self):
-        """The program as 16-bit words; a word with bit 15 clear where a step should begin ends it."""
-        return [w for step in self.program for w in step.encode()] + [0]
+        """The program as 16-bit words: steps, and a stop wherever something else happens."""
+        words = []
+        for step, following in zip(self.program, (*self.program[1:], None)):
+            words += step.encode()
+            if following is None:
+                words.append(REWIND | RESULT * step.result | LOAD * self.program[0].load)
+            elif step.result or following.load:
+                words.append(RESULT * step.result | LOAD * following.load)
+        return words
 
     def transfer_words(self):
         """Transfers as 16-bit words: count - 1 in pairs (low 16 bits, then high bits and the share); 0xFFFF ends."""

@@ -5,6 +5,7 @@ clock: after a byte is taken, the next one is on offer two cycles later.
 """
 
 from dataclasses import dataclass, field
+from itertools import product
 
 from . import timing
 
@@ -31,7 +32,8 @@ class LayerCycles:
 
 @dataclass
 class Frame:
-    """load: cycles from LOAD to START; layers: {name: LayerCycles}; total: from one result to the next."""
+    """One pass, of one frame or more.  load: cycles from LOAD to START, of all its images; layers: {name: LayerCycles}; total: from
+    the last result of a pass to that of the next."""
 
     load: int = 0
     total: int = 0
@@ -159,7 +161,7 @@ class _Mover:
 
 
 def frames(config, count=3):
-    """`count` frames, one after the other from reset."""
+    """`count` passes, one after the other from reset."""
     load = timing.load_cycles(config.size ** 2, config.planes, config.lanes, config.encoder_bits)
     mover = _Mover(config) if config.weights == "stream" else _NoMover()
     now = 0  # cycle in which LOAD is entered
@@ -167,21 +169,27 @@ def frames(config, count=3):
     for _ in range(count):
         frame = Frame()
         begin = now
-        if config.weights == "stream":
-            mover.run(now, lambda c: c)
-            booted = max(now, mover.booted)
-        else:
-            booted = now
-        start = booted + load[booted > 0]
-        frame.load = start - begin
-        # While pixels come in, resident rows wait, and one cycle more.
-        mover.run(start + 1, lambda c, start=start: max(c, start + 1))
-        now = start + 1  # ADDRESS
-        for step in config.program:
+        for step, following in zip(config.program, (*config.program[1:], None)):
+            if step.load:
+                entered = now
+                if config.weights == "stream":
+                    mover.run(now, lambda c: c)
+                    booted = max(now, mover.booted)
+                else:
+                    booted = now
+                start = booted + load[booted > 0]
+                frame.load += start - entered
+                # While pixels come in, resident rows wait, and one cycle more.
+                mover.run(start + 1, lambda c, start=start: max(c, start + 1))
+                now = start + 1  # ADDRESS
             layer = frame.layers.setdefault(step.layer, LayerCycles())
             now = _step(config, step, layer, mover, now)
-        now += timing.END  # RESULT
-        now += 1  # LOAD
+            end = timing.END + timing.STOP * (config.frames > 1)
+            if step.result:
+                now += end + 1  # RESULT, then LOAD or START
+                now += following is not None and not following.load  # ADDRESS
+            elif following.load:
+                now += end  # LOAD
         frame.total = now - begin
         found.append(frame)
     return found
@@ -201,7 +209,8 @@ def _step(config, step, layer, mover, now):
 
     tile_at = now + timing.FETCH
     layer.other += timing.FETCH
-    for tile in range(step.tiles):
+    members = config.frames if step.shared else 1
+    for tile, member in product(range(step.tiles), range(members)):
         mover.run(tile_at, free)
         ready = mover.level_time(step.tile_words, tile_at, free) if config.weights == "stream" else tile_at
         layer.wait += ready - tile_at
@@ -238,9 +247,10 @@ def _step(config, step, layer, mover, now):
             mover.run(cycle, free)
             if drains:
                 pending.append(cycle - 1 + timing.DRAINED - 1)
-        mover.pop(step.tile_words, cycle - 1)
+        if member == members - 1:
+            mover.pop(step.tile_words, cycle - 1)
         tile_at = cycle
-        last = tile == step.tiles - 1
+        last = tile == step.tiles - 1 and member == members - 1
         if last or step.logits or step.kind == "lgap":
             tile_at += timing.FLUSH
             layer.other += timing.FLUSH

@@ -96,10 +96,11 @@ def _untiled(op, columns, height, width, end):
                    "use fewer --pixels or an image size that is a multiple of 16")
 
 
-def place(topology, pixels, lanes, outputs):
-    """(layers, {stored tensor: Tensor}, words of a bank that are used).
+def place(topology, pixels, lanes, outputs, frames=1, shared=()):
+    """(layers, {stored tensor: Tensor}, words of a bank that are used, words from a tensor of one frame to that of the next).
 
-    A tensor's words are used again after the last layer that reads it.
+    A tensor's words are used again after the last layer that reads it.  shared: names of the layers that work on all frames of
+    a pass at once; what they read and write is there once a frame, behind all the rest.
     Raises FitError for maps that blocks of 2 x pixels/2 do not tile.
     """
     layers = lower(topology)
@@ -133,21 +134,30 @@ def place(topology, pixels, lanes, outputs):
     chains = _adjacent([name for name, _, _ in stored], [layer for layer in layers if len(layer.parts) > 1], titles)
     described = {name: (shape, spans) for name, shape, spans in stored}
     life = _lives(layers, chains)
-    live = []  # (first address, last + 1, layer after which it is free)
-    used = 0
-    for chain in sorted(chains, key=lambda c: life[c[0]][0]):
-        begin, end = life[chain[0]]
-        live = [entry for entry in live if entry[2] >= begin]
-        blocks = {name: _blocks(described[name][0], columns) for name in chain}
-        size = sum(sizes[name] * blocks[name][0] * blocks[name][1] for name in chain)
-        base = min(a for a in (0, *(stop for _, stop, _ in live)) if all(a + size <= start or a >= stop for start, stop, _ in live))
-        live.append((base, base + size, end))
-        used = max(used, base + size)
-        for name in chain:
-            shape, spans = described[name]
-            tensors[name] = Tensor(name, shape, _lanes(spans, lanes), base, sizes[name], *blocks[name])
-            base += sizes[name] * blocks[name][0] * blocks[name][1]
-    return layers, tensors, used
+    late = set(shared) | {part.split(".")[0] for layer in layers if layer.name in shared for part in layer.parts}
+    per_frame = [chain for chain in chains if {name.split(".")[0] for name in chain} & late]
+
+    def allot(chosen, floor):
+        """Places for some chains from address `floor` on; returns the end of what they use."""
+        live = []  # (first address, last + 1, layer after which it is free)
+        used = floor
+        for chain in sorted(chosen, key=lambda c: life[c[0]][0]):
+            begin, end = life[chain[0]]
+            live = [entry for entry in live if entry[2] >= begin]
+            blocks = {name: _blocks(described[name][0], columns) for name in chain}
+            size = sum(sizes[name] * blocks[name][0] * blocks[name][1] for name in chain)
+            base = min(a for a in (floor, *(stop for _, stop, _ in live)) if all(a + size <= start or a >= stop for start, stop, _ in live))
+            live.append((base, base + size, end))
+            used = max(used, base + size)
+            for name in chain:
+                shape, spans = described[name]
+                tensors[name] = Tensor(name, shape, _lanes(spans, lanes), base, sizes[name], *blocks[name])
+                base += sizes[name] * blocks[name][0] * blocks[name][1]
+        return used
+
+    used = allot([chain for chain in chains if chain not in per_frame], 0)
+    stride = allot(per_frame, used) - used
+    return layers, tensors, used + frames * stride, stride
 
 
 def _lives(layers, chains):

@@ -23,12 +23,14 @@ class Plan:
     frame: cycles.Frame
 
 
-def plan(network, target, pixels=None, lanes=None, outputs=None):
-    """Choose the engine's shape, unless given, and lay everything out.
+def plan(network, target, pixels=None, lanes=None, outputs=None, frames=1):
+    """Choose the engine's shape, unless given, and lay everything out.  frames: images of a pass.
 
     The first shape of the target's list whose LUT estimate is within the part's budget and whose memories fit.
     Raises FitError with layer, need, limit and what would fit; UsageError for an illegal shape.
     """
+    if frames > 1 and target.weights == "memory":
+        raise UsageError(f"--frames {frames}: {target.name} has all weights on the chip, nothing is fetched; expected 1")
     given = (pixels, lanes, outputs)
     shapes = [s for s in target.shapes if all(g in (None, v) for g, v in zip(given, s))]
     if not shapes:
@@ -41,7 +43,7 @@ def plan(network, target, pixels=None, lanes=None, outputs=None):
             raise UsageError(f"--pixels {shape[0]} --lanes {shape[1]}: {target.part} has {target.banks} feature banks of "
                              f"{target.bank_bits} bits, expected --pixels {target.banks} --lanes {target.bank_bits}")
         try:
-            config, program = configure(network, target, shape)
+            config, program = configure(network, target, shape, frames)
             target.check(config)
         except FitError as error:
             errors.append(error)
@@ -56,11 +58,11 @@ def plan(network, target, pixels=None, lanes=None, outputs=None):
     raise errors[-1]
 
 
-def configure(network, target, shape):
+def configure(network, target, shape, frames=1):
     """(AcceleratorConfig, Program) for one shape of the engine; FitError if a memory is too small."""
     pixels, lanes, outputs = shape
     topology = network.topology
-    program = schedule.build(topology, pixels, lanes, outputs, tuple(network.thresholds))
+    program = schedule.build(topology, pixels, lanes, outputs, tuple(network.thresholds), frames)
     _check_words(program, target)
     accumulator_bits = _accumulator_bits(network)
     latent = program.tensors.get(LATENT)
@@ -77,7 +79,8 @@ def configure(network, target, shape):
         encoder=topology.ops[0].encoder, levels=topology.ops[0].levels, size=topology.image_size,
         encoder_bits=target.encoder_bits, classes=len(topology.classes), program=program.steps, accumulator_bits=accumulator_bits,
         technology=target.technology, latent_base=latent.base if latent and latent.rows * latent.columns == 1 else 0,
-        latent_words=latent.pitch if latent and latent.rows * latent.columns == 1 else 0, map_pixels=mask, logits_odd=bool(fan_in % 2))
+        latent_words=latent.pitch if latent and latent.rows * latent.columns == 1 else 0, map_pixels=mask, logits_odd=bool(fan_in % 2),
+        frames=frames, frame_stride=program.stride)
     if target.weights == "memory":
         return AcceleratorConfig(**common, feature_words=program.used, weights="memory", weight_words=total_words), program
     transfers, rows = _residents(program, target)
@@ -134,29 +137,36 @@ def _residents(program, target):
     """
     per_word = program.outputs // program.pixels
     word_cycles = program.outputs * program.lanes // 8 * cycles.BYTE_CYCLES
-    names = [layer.name for layer in program.layers if layer.kind != "input" and program.layer_words(layer)]
-    words = {layer.name: program.layer_words(layer) for layer in program.layers if layer.kind != "input"}
+    order = program.fetched()
+    names = list(dict.fromkeys(layer.name for layer in order))
+    words = {layer.name: program.layer_words(layer) for layer in order}
+    copies = {name: [layer.name for layer in order].count(name) for name in names}  # of rows that are fetched once a frame
     free = (target.bank_words - program.used) // per_word
     share = dict.fromkeys(names, 0)
 
     def used(name, sixteenths):
-        return words[name] * sixteenths // 16
+        return words[name] * sixteenths // 16 * copies[name]
 
-    if sum(words.values()) <= free:
+    if sum(words[name] * copies[name] for name in names) <= free:
         share = dict.fromkeys(names, 16)
     else:
-        reads = {name: sum(s.tiles * s.rows * s.columns * s.taps * s.words * s.repeat for s in program.steps if s.layer == name)
-                 for name in names}
+        reads = {layer.name: _reads(program, layer) for layer in order}
         convolutions = [n for n in names if reads[n] > words[n]]
         for name in reversed(convolutions):
             need = -(-16 * (words[name] * word_cycles - reads[name]) // (words[name] * word_cycles))
-            share[name] = max(0, min(need, 16 * free // words[name]))
+            share[name] = max(0, min(need, 16 * free // (words[name] * copies[name])))
             free -= used(name, share[name])
         for name in sorted((n for n in names if n not in convolutions), key=lambda n: -words[n]):
-            share[name] = min(16, 16 * free // words[name])
+            share[name] = min(16, 16 * free // (words[name] * copies[name]))
             free -= used(name, share[name])
-    transfers = tuple(Transfer(words[n], share[n]) for n in names)
+    transfers = tuple(Transfer(words[layer.name], share[layer.name]) for layer in order)
     return transfers, sum(used(n, share[n]) for n in names) * per_word
+
+
+def _reads(program, layer):
+    """Cycles for which the array uses a layer's weights once they have been fetched."""
+    reads = sum(s.tiles * s.rows * s.columns * s.taps * s.words * s.repeat for s in program.layer_steps(layer))
+    return reads * program.frames // program.fetches(layer)
 
 
 def residents_of(transfer):

@@ -1,6 +1,6 @@
 """Layers -> the program of the sequencer and the weight words in the order of their use."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -8,11 +8,16 @@ from .. import bits
 from ..errors import FitError
 from .config import Step
 from .layout import channel_array, place
+from .lower import lower
+
+SHARED_PIXELS = 64
+"""Maps of more pixels than this keep the array busy for longer than their weights take to come."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """steps: of the whole frame; layers, tensors: where things are; used: words of a bank that hold features."""
+    """steps: of one pass, in order; layers, tensors: where things are (of a pass's first frame); used: words of a bank that hold
+    features; frames: images of a pass; stride: words from what is there once a frame to that of the next one."""
 
     steps: tuple
     layers: tuple
@@ -21,10 +26,35 @@ class Program:
     pixels: int
     lanes: int
     outputs: int
+    frames: int = 1
+    stride: int = 0
+
+    def base(self, name, frame):
+        """Address of a tensor of one of the frames of a pass."""
+        base = self.tensors[name].base
+        return base + frame * self.stride * (base >= self.used - self.frames * self.stride)
+
+    def layer_steps(self, layer):
+        """Steps of a layer, for the first frame of a pass."""
+        found = [s for s in self.steps if s.layer == layer.name]
+        return found[:len(found) // self.fetches(layer)]
+
+    def fetches(self, layer):
+        """How often a pass needs a layer's weights: once where its steps are shared, else once a frame."""
+        return 1 if any(s.shared for s in self.steps if s.layer == layer.name) else self.frames
 
     def layer_words(self, layer):
-        """Weight words a layer uses in one frame."""
-        return sum(s.tiles * s.tile_words for s in self.steps if s.layer == layer.name)
+        """Weight words of a layer."""
+        return sum(s.tiles * s.tile_words for s in self.layer_steps(layer))
+
+    def fetched(self):
+        """Layers with weights, in the order in which a pass needs them."""
+        by_name, found, before = {layer.name: layer for layer in self.layers}, [], None
+        for step in self.steps:
+            if before is None or step.layer != before.layer or step.load or before.result:
+                found.append(by_name[step.layer])
+            before = step
+        return [layer for layer in found if self.layer_words(layer)]
 
 
 def offset(fan_in, threshold=0):
@@ -58,10 +88,55 @@ def _intervals(layer):
     return [(a // size, a, b) for a, b in zip(edges, edges[1:])]
 
 
-def build(topology, pixels, lanes, outputs, thresholds=()):
-    """Program of a topology on an engine of that shape.  thresholds: names of the ops that have them.  Raises FitError."""
-    layers, tensors, used = place(topology, pixels, lanes, outputs)
-    shapes = topology.shapes
+def build(topology, pixels, lanes, outputs, thresholds=(), frames=1):
+    """Program of a topology on an engine of that shape.  thresholds: names of the ops that have them.  Raises FitError.
+
+    frames: images of a pass.  Their first layers are worked off one image after the other, then the layers from the first one on whose
+    map is small (`_shared`) for all of them at once, tile by tile, then the logits, image after image.
+    """
+    shared = _shared(topology, lower(topology)) if frames > 1 else ()
+    layers, tensors, used, stride = place(topology, pixels, lanes, outputs, frames, shared)
+    steps = _steps(topology, layers, tensors, pixels, lanes, outputs, thresholds)
+    if frames == 1:
+        steps[0], steps[-1] = replace(steps[0], load=True), replace(steps[-1], result=True)
+        return Program(tuple(steps), tuple(layers), tensors, used, pixels, lanes, outputs)
+    floor = used - frames * stride
+
+    def moved(step, frame):
+        """A step of the first frame, as it is for another one."""
+        return replace(step, source=step.source + frame * stride * (step.source >= floor),
+                       target=step.target + frame * stride * (step.target >= floor))
+
+    late = [step for step in steps if step.layer in shared]
+    early, end = steps[:steps.index(late[0])], steps[steps.index(late[-1]) + 1:]
+    found = []
+    for frame in range(frames):
+        found += [replace(moved(step, frame), load=not i) for i, step in enumerate(early)]
+    found += [replace(step, shared=True) for step in late]
+    for frame in range(frames):
+        found += [replace(moved(step, frame), result=i == len(end) - 1) for i, step in enumerate(end)]
+    return Program(tuple(found), tuple(layers), tensors, used, pixels, lanes, outputs, frames, stride)
+
+
+def _shared(topology, layers):
+    """Names of the layers that work on all frames of a pass at once: from the first one on that reads a small map, up to the logits;
+    never one that reads the image, which is always loaded to the same place."""
+    first = 1 + max(number for number, layer in enumerate(layers) if layers[0].name in layer.parts)
+    for number in range(first, len(layers) - 1):
+        if _pixels(layers, layers[number]) <= SHARED_PIXELS:
+            return tuple(layer.name for layer in layers[number:-1])
+    raise FitError(f"model {topology.name}: no layer behind the first reads a map of {SHARED_PIXELS} pixels or fewer, so frames have "
+                   "nothing to share; use 1 frame a pass")
+
+
+def _pixels(layers, layer):
+    """Pixels of the map that a layer reads."""
+    source = next(other for other in layers if other.name == layer.parts[0].split(".")[0])
+    return source.shape[1] * source.shape[2]
+
+
+def _steps(topology, layers, tensors, pixels, lanes, outputs, thresholds):
+    """Steps of one frame."""
     steps = []
     for layer in layers:
         if layer.kind == "input":
@@ -88,7 +163,7 @@ def build(topology, pixels, lanes, outputs, thresholds=()):
                 valid=last - first - (tiles - 1) * outputs,
                 tile_words=layer.taps * len(channels) * layer.repeat + bias, pool=layer.pool, vector=layer.kind in ("dense", "logits"),
                 logits=layer.kind == "logits", bias=bias))
-    return Program(tuple(steps), tuple(layers), tensors, used, pixels, lanes, outputs)
+    return steps
 
 
 def _pool_step(layer, tensors, pixels, lanes, outputs, thresholds):
@@ -122,7 +197,7 @@ def weight_words(network, program):
         weights = weights.reshape(*weights.shape[:2], -1)
         fan_in = op.fan_in(*topology.input_shapes(op, topology.shapes))
         limits = network.threshold(op.name)
-        steps = [s for s in program.steps if s.layer == layer.name]
+        steps = program.layer_steps(layer)
         parts = []
         for step, (group, first, last) in zip(steps, _intervals(layer), strict=True):
             _, channels = _reads(program.tensors, layer, group)

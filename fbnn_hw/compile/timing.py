@@ -20,6 +20,9 @@ FETCH = 17
 END = 3
 """To find the end of the program."""
 
+STOP = 1
+"""More, at every stop, where a pass has several frames."""
+
 FLUSH = ACCUMULATED + 2
 """After the last tile of a step, until everything is written."""
 

@@ -28,12 +28,12 @@ class Client:
 
     def identify(self):
         """The board's `protocol.Identity`."""
-        self.identity = protocol.Identity.unpack(self._ask(Opcode.IDENTIFY, limit=0xFFFF))
+        self.identity = protocol.Identity.unpack(self._ask((Opcode.IDENTIFY, b""), limit=0xFFFF)[0])
         return self.identity
 
     def status(self):
         """The board's `protocol.Status`."""
-        return protocol.Status.unpack(self._ask(Opcode.STATUS))
+        return protocol.Status.unpack(self._ask((Opcode.STATUS, b""))[0])
 
     def wait_ready(self):
         """Until the weights are loaded; InputError if they will not be."""
@@ -47,29 +47,44 @@ class Client:
             time.sleep(POLL_S)
         return status
 
-    def classify(self, image, logits=True, latent=False):
-        """`protocol.Result` of an image: bytes of RGB pixels in raster order."""
+    def classify(self, images, logits=True, latent=False):
+        """[`protocol.Result`] of the images of a pass, at most `identity.frames`, each the bytes of RGB pixels in raster order.
+
+        A pass that lacks images is filled up with its last one.  If a request fails, the whole pass is sent again.
+        """
         identity = self.identity or self.identify()
-        if len(image) != identity.image_bytes:
-            raise InputError(f"{self.name}: the image has {len(image)} bytes, expected {identity.image_bytes} "
-                             f"({identity.size} x {identity.size} pixels, RGB)")
+        for image in images:
+            if len(image) != identity.image_bytes:
+                raise InputError(f"{self.name}: the image has {len(image)} bytes, expected {identity.image_bytes} "
+                                 f"({identity.size} x {identity.size} pixels, RGB)")
+        if not 1 <= len(images) <= identity.frames:
+            raise InputError(f"{self.name}: {len(images)} images in a pass, expected 1 to {identity.frames}")
         if latent and not identity.latent_bytes:
             raise InputError(f"{self.name}: this design has no latent")
         flags = protocol.LOGITS * bool(logits) | protocol.LATENT * bool(latent)
-        return protocol.Result.unpack(self._ask(Opcode.CLASSIFY | flags, bytes(image)), flags, identity.classes, identity.latent_bytes)
+        images = [*images, *[images[-1]] * (identity.frames - len(images))]
+        answers = self._ask(*((Opcode.CLASSIFY | flags, bytes(image)) for image in images))
+        return protocol.Result.unpack(answers[-1], flags, identity.classes, identity.latent_bytes, identity.frames)
 
-    def _ask(self, opcode, payload=b"", limit=None):
-        """Payload of the reply."""
+    def _ask(self, *requests, limit=None):
+        """Payloads of the replies to requests, (opcode, payload), of which all are sent again if one fails."""
         limit = limit or (self.identity.reply_limit if self.identity else 0xFFFF)
-        frame = protocol.encode(opcode, payload)
         reason = ""
         for attempt in range(self.retries + 1):
             self.repeated += attempt > 0
-            self.transport.discard()
-            self.transport.write(frame, self.wait_s)
-            reason = self._reply(opcode, limit)
-            if isinstance(reason, bytes):
-                return reason
+            if attempt and len(requests) > 1:  # what the board has of the pass is given up
+                self.identify()
+                self.wait_ready()
+            found = []
+            for opcode, payload in requests:
+                self.transport.discard()
+                self.transport.write(protocol.encode(opcode, payload), self.wait_s)
+                reason = self._reply(opcode, limit)
+                if not isinstance(reason, bytes):
+                    break
+                found.append(reason)
+            else:
+                return found
             if reason == Fault.BUSY.meaning:
                 self.wait_ready()
         raise InputError(f"{self.name}: {reason}, {self.retries + 1} times")

@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
+from ..compile.config import LOAD, RESULT, REWIND
 from .argmax import Argmax
 from .array import MacArray
 from .drain import Drain
@@ -27,10 +28,14 @@ class Accelerator(wiring.Component):
 
     Twin: `fbnn_hw.reference.inference`.  Cycles: `fbnn_hw.compile.cycles`, exactly, while nobody stalls.
 
+    With config.frames > 1 the images of a pass come one after the other, each when the layers that are not shared are done with the
+    one before, and the results of a pass leave together, in the same order.
+
     pixels: RGB bytes, raster order, taken between two results.  weights (weights == "stream"): the boot image once,
     then the frame image over and over.  logits: one signed integer a class, in order, `last` with the final one.
-    result: the class, after its logits.  latent: if want_latent is 1 when the last logit leaves, the words of the
-    latent (channel i in word i / lanes, bit i % lanes), before the result.  step: number of steps done in this frame, for observers.
+    busy: 0 while it waits for an image or takes it.  result: the class, after its logits.  latent: if want_latent is 1 when the last
+    logit leaves, the words of the latent (channel i in word i / lanes, bit i % lanes), before the result.  step: number of steps
+    begun in this pass, for observers.
     """
 
     def __init__(self, config):
@@ -101,7 +106,8 @@ class Accelerator(wiring.Component):
 
         # Pixels x weights.
         here = stages[timing.READ]
-        m.d.comb += [align.data.eq(row), *(getattr(align, name).eq(here.read[name]) for name in ("ky", "kx", "top", "bottom", "left", "right"))]
+        m.d.comb += [align.data.eq(row), *(
+            getattr(align, name).eq(here.read[name]) for name in ("ky", "kx", "top", "bottom", "left", "right"))]
         here = stages[timing.READ + 1]
         m.d.comb += [
             array.pixels.eq(align.pixels), array.weights.eq(weights), array.valid.eq(here.valid), array.first.eq(here.read.first)]
@@ -159,9 +165,13 @@ class Accelerator(wiring.Component):
                      self.latent.payload.last.eq(word == c.latent_words - 1)]
         with m.If(sequencer.begin):
             m.d.sync += self.step.eq(self.step + 1)
+        several = c.frames > 1
+        latent_place = Signal(w.address, init=c.latent_base) if several else c.latent_base
         with m.FSM() as fsm:
             with m.State("LOAD"):
-                m.d.sync += [loading.eq(booted), closed.eq(booted), self.step.eq(0)]
+                m.d.sync += [loading.eq(booted), closed.eq(booted)]
+                with m.If(sequencer.stop & REWIND):
+                    m.d.sync += self.step.eq(0)
                 with m.If(loader.done):
                     m.d.sync += [loading.eq(0), closed.eq(0)]
                     m.next = "START"
@@ -171,10 +181,22 @@ class Accelerator(wiring.Component):
             with m.State("RUN"):
                 m.d.sync += word.eq(0)
                 with m.If(sequencer.done):
-                    m.next = "RESULT"
+                    if several:
+                        m.next = "STOP"
+                    else:
+                        m.next = "RESULT"
+                        m.d.sync += closed.eq(1)
+                        with m.If(self.want_latent & (c.latent_words > 0)):
+                            m.next = "ASK"
+            if several:
+                with m.State("STOP"):
                     m.d.sync += closed.eq(1)
-                    with m.If(self.want_latent & (c.latent_words > 0)):
-                        m.next = "ASK"
+                    m.next = "LOAD"
+                    with m.If(sequencer.stop & RESULT):
+                        m.d.sync += closed.eq((sequencer.stop & LOAD) | self.want_latent)
+                        m.next = "RESULT"
+                        with m.If(self.want_latent & (c.latent_words > 0)):
+                            m.next = "ASK"
             with m.State("ASK"):
                 m.d.sync += wait.eq(wait + 1)
                 m.d.comb += reading.eq(1)
@@ -192,6 +214,11 @@ class Accelerator(wiring.Component):
                 m.d.comb += self.result.valid.eq(1)
                 with m.If(self.result.ready):
                     m.next = "LOAD"
+                    if several:
+                        m.d.sync += latent_place.eq(Mux(sequencer.stop & REWIND, c.latent_base, latent_place + c.frame_stride))
+                        with m.If(~(sequencer.stop & LOAD).any()):
+                            m.d.sync += closed.eq(0)
+                            m.next = "START"
         m.d.comb += self.busy.eq(~fsm.ongoing("LOAD"))
 
         # The port.
@@ -203,12 +230,13 @@ class Accelerator(wiring.Component):
             address.row.eq(step.row), address.advance.eq(step.advance)]
         # All but the reads of the sequencer use one address for all banks.  What writes nothing offers 0.
         common, use_common, moving, reserved = Signal(w.row), Signal(), Signal(), Signal()
-        m.d.sync += [moving.eq(moves), reserved.eq(sequencer.reserve), use_common.eq(drains | reserved | loading | reading | moves | ~booted)]
+        m.d.sync += [moving.eq(moves), reserved.eq(sequencer.reserve),
+                     use_common.eq(drains | reserved | loading | reading | moves | ~booted)]
         m.d.comb += common.eq(drain.address)
         with m.If(was_loading):
             m.d.comb += common.eq(loader.address)
         with m.If(was_reading):  # a resident row may be on its way in the first cycle
-            m.d.comb += common.eq(c.latent_base + word)
+            m.d.comb += common.eq(latent_place + word)
         words = drain.data | loader.word.replicate(c.pixels)
         everywhere = was_loading
         m.d.sync += port.write.eq(drain.write | loader.write)

@@ -75,7 +75,8 @@ class BoardTop(wiring.Component):
         streams = config.weights == "stream"
         self.link = HostLink(
             classes=config.classes, size=config.size, lanes=config.lanes, latent_words=config.latent_words, score_bits=score_bits(config),
-            mark=self.mark, model=None if streams else model, clocks=clocks, timeout_bits=timeout_bits, result_bits=result_bits)
+            mark=self.mark, model=None if streams else model, clocks=clocks, frames=config.frames,
+            timeout_bits=timeout_bits, result_bits=result_bits)
         self.reader = None
         members = {"rx": In(1, init=1), "tx": Out(1, init=1), "ready": Out(1), "active": Out(1), "fault": Out(1)}
         if streams:
@@ -115,5 +116,9 @@ class BoardTop(wiring.Component):
                 link.model.eq(image.model),
                 self.flash_pulse.eq(reader.pulse), self.flash_select_n.eq(reader.select_n),
                 self.flash_output.eq(reader.lines_out), self.flash_enable.eq(reader.lines_enable), reader.lines_in.eq(self.flash_input)]
+        if self.config.frames > 1:
+            busy = Signal()
+            ports["o_busy"] = busy
+            m.d.sync += link.busy.eq(busy)
         m.submodules.accelerator = Instance("accelerator", **ports)
         return m

@@ -4,7 +4,7 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .sequencer import Widths, step_layout
+from .sequencer import Widths, frame_of_a_tile, step_layout
 
 
 class Drain(wiring.Component):
@@ -15,8 +15,8 @@ class Drain(wiring.Component):
 
     signs: Q * P sign bits of the accumulators.  strobe: a block is finished; row_end, tile_end: it ends a row of blocks,
     a tile; there is a cycle between a tile's end and the next strobe.  begin: a new step starts (no block is under way).
-    write, address, data, mask: one cycle after strobe, what to write: one bit of `write` a bank, one address for all, one mask bit a P lanes.
-    pool_write: 1, 2: write `average`, `learned` in this cycle.  In a cycle without a write, `data` is 0.
+    write, address, data, mask: one cycle after strobe, what to write: one bit of `write` a bank, one address for all, one bit
+    of `mask` for P lanes.  pool_write: 1, 2: write `average`, `learned` in this cycle.  In a cycle without a write, `data` is 0.
     """
 
     def __init__(self, config):
@@ -52,11 +52,14 @@ class Drain(wiring.Component):
             m.d.sync += [values.word_select(q, c.outputs).eq(Mux(step.pool, pooled[q % columns % (columns // 2)], bits[q]) & real)
                          for q in range(c.pixels)]
 
+        pooled_tile = self.pool_write[1] | self.pool_write[0] & ~step.depthwise
+
         # Place.  `origin`: first word of the tile; `line`: of the row of blocks; `place`: of the block.
         origin, line, place = Signal(w.address), Signal(w.address), Signal(w.address)
         following, next_origin = Signal(w.address), Signal(w.address)
         last_slot = slot == slots - 1
-        m.d.comb += [following.eq(place + step.target_advance), next_origin.eq(origin + last_slot)]
+        member, more, back = frame_of_a_tile(c, step)
+        m.d.comb += [following.eq(place + step.target_advance), next_origin.eq(origin + Mux(more, c.frame_stride, last_slot - back))]
         with m.If(strobe):
             m.d.sync += odd_column.eq(~odd_column)
             with m.If(~step.pool | odd_column | row_end):
@@ -68,10 +71,14 @@ class Drain(wiring.Component):
                 with m.Elif(step.pool):  # the other half of the row of words
                     m.d.sync += place.eq(line)
             with m.If(tile_end):
-                m.d.sync += [odd_row.eq(0), slot.eq(Mux(last_slot, 0, slot + 1)), tile.eq(tile + 1), origin.eq(next_origin),
-                             line.eq(next_origin), place.eq(next_origin)]
-        with m.Elif(self.pool_write[1] | self.pool_write[0] & ~step.depthwise):
-            m.d.sync += place.eq(place + 1)
+                m.d.sync += [odd_row.eq(0), origin.eq(next_origin), line.eq(next_origin), place.eq(next_origin)]
+                with m.If(~more):
+                    m.d.sync += [slot.eq(Mux(last_slot, 0, slot + 1)), tile.eq(tile + 1)]
+        with m.Elif(pooled_tile):
+            m.d.sync += place.eq(place + Mux(more, c.frame_stride, 1 - back))
+        if c.frames > 1:
+            with m.If(strobe & tile_end | pooled_tile):
+                m.d.sync += member.eq(Mux(more, member + 1, 0))
         with m.If(self.begin):
             m.d.sync += [origin.eq(step.target), line.eq(step.target), place.eq(step.target), slot.eq(step.slot), tile.eq(0),
                          odd_column.eq(0), odd_row.eq(0)]
@@ -91,7 +98,8 @@ class Drain(wiring.Component):
             m.d.comb += self.write[q].eq(write)
         m.d.comb += [
             self.data.eq(Cat(*placed)), self.address.eq(place),
-            self.mask.eq(Cat(slot <= s if self.partial_words else slot == s for s in range(slots)) | self.pool_write.any().replicate(slots))]
+            self.mask.eq(Cat(slot <= s if self.partial_words else slot == s for s in range(slots))
+                         | self.pool_write.any().replicate(slots))]
         learned_place = Signal(w.address)  # the place stands still before it is used
         m.d.sync += learned_place.eq(place + step.target_row)
         with m.If(self.pool_write[1] & step.gap):

@@ -22,13 +22,15 @@ class HostLink(wiring.Component):
     config: classes, size, lanes and latent_words of an AcceleratorConfig, and the width of a logit, score_bits.
     mark: the 4 bytes that name the configuration.  model: those that name the network, or None: they come in `model`, rotated by one byte
     each time `model_next` strobes.  clocks: of a bit on the line.
+    frames: images of a pass; all but its last are answered with nothing as soon as the accelerator, `busy` with them, waits again.
     timeout_bits: a frame with a pause of 2^timeout_bits cycles is given up.  result_bits: so is a result after 2^result_bits cycles.
 
     rx, tx: pins.  pixels, logits, result, latent, want_latent: as the accelerator has them.  ready: weights are loaded.  wrong_flash: they
     never will be.  active: a request is being worked on.  fault: the last request ended with one.
     """
 
-    def __init__(self, *, classes, size, lanes, latent_words, score_bits, mark, model=None, clocks, timeout_bits=21, result_bits=24):
+    def __init__(self, *, classes, size, lanes, latent_words, score_bits, mark, model=None, clocks, frames=1, timeout_bits=21,
+                 result_bits=24):
         if score_bits > 16 or lanes % 8 or len(mark) != protocol.MARK_BYTES or model is not None and len(model) != protocol.MODEL_BYTES:
             raise UsageError(f"host link: score_bits {score_bits}, lanes {lanes}, mark {mark!r}, model {model!r}: "
                              "expected at most 16, a multiple of 8, and 4 bytes each")
@@ -37,14 +39,15 @@ class HostLink(wiring.Component):
         if not timeout_bits <= result_bits <= CYCLES_BITS:
             raise UsageError(f"host link: result_bits {result_bits}, expected from timeout_bits, {timeout_bits}, to {CYCLES_BITS}")
         self.classes, self.size, self.lanes, self.latent_words, self.score_bits = classes, size, lanes, latent_words, score_bits
-        self.mark, self.model_mark, self.clocks, self.timeout_bits, self.result_bits = mark, model, clocks, timeout_bits, result_bits
+        self.mark, self.model_mark, self.clocks, self.frames = mark, model, clocks, frames
+        self.timeout_bits, self.result_bits = timeout_bits, result_bits
         super().__init__({
             "rx": In(1, init=1), "tx": Out(1, init=1),
             "pixels": Out(stream.Signature(8)),
             "logits": In(stream.Signature(data.StructLayout({"value": signed(score_bits), "last": 1}))),
             "result": In(stream.Signature(range(max(2, classes)))),
             "latent": In(stream.Signature(data.StructLayout({"word": lanes, "last": 1}))),
-            "want_latent": Out(1), "abort": Out(1), "ready": In(1), "wrong_flash": In(1),
+            "want_latent": Out(1), "busy": In(1), "abort": Out(1), "ready": In(1), "wrong_flash": In(1),
             "model": In(8), "model_next": Out(1), "active": Out(1), "fault": Out(1)})
 
     @property
@@ -82,6 +85,11 @@ class HostLink(wiring.Component):
         with m.If(sent | (rx.strobe | rx.error) & ~keep):
             m.d.sync += [timer.eq(0), quiet.eq(0), late.eq(0)]
 
+        # The image of the pass that is at work, then the result that is sent; whether the accelerator has begun with the image.
+        member, begun = Signal(range(self.frames)), Signal()
+        more, partial = member != self.frames - 1, Signal()
+        m.d.sync += begun.eq((begun | self.busy) & self.active)
+
         # A byte of an image waits here until it is taken, for as long as the next one takes to come.
         pixel, held = Signal(8), Signal()
         m.d.comb += [self.pixels.payload.eq(pixel), self.pixels.valid.eq(held)]
@@ -95,8 +103,6 @@ class HostLink(wiring.Component):
         def fail(reason, abort=0):
             m.d.sync += [fault.eq(reason), errors.eq(errors + 1)]
             m.d.comb += self.abort.eq(abort)
-            with m.If(self.abort):
-                m.d.sync += held.eq(0)
             m.next = "QUIET"
 
         def receive(state, take, abort=0):
@@ -163,11 +169,13 @@ class HostLink(wiring.Component):
                 m.next = "WAIT"
                 with m.If(crc != 0):
                     fail(Fault.CRC, classify)
+                with m.Elif(~classify & ~status):
+                    m.d.comb += self.abort.eq(member != 0)
             with m.State("WAIT"):
-                with m.If(~classify | self.logits.valid):
+                with m.If(~classify | self.logits.valid | more & begun & ~self.busy):
                     m.next = "SYNC"
                     with m.If(classify):
-                        m.d.sync += [cycles.eq(timer), frames.eq(frames + 1)]
+                        m.d.sync += [cycles.eq(timer), frames.eq(frames + 1), partial.eq(more), member.eq(Mux(more, member + 1, 0))]
                 with m.Elif(late):
                     fail(Fault.RESULT, 1)
             with m.State("QUIET"):
@@ -176,10 +184,10 @@ class HostLink(wiring.Component):
             m.d.comb += keep.eq(fsm.ongoing("CRC") | fsm.ongoing("CHECK") | fsm.ongoing("WAIT"))
 
             # Replies.
-            lengths = [protocol.classify_bytes(flags, self.classes, self.latent_bytes) for flags in range(4)]
+            lengths = [self.frames * protocol.classify_bytes(flags, self.classes, self.latent_bytes) for flags in range(4)]
             length = Signal(16)
             m.d.comb += length.eq(Mux(
-                fault != 0, 1, Mux(classify, Array(Const(n, 16) for n in lengths)[opcode[:2]],
+                fault != 0, 1, Mux(classify, Mux(partial, 0, Array(Const(n, 16) for n in lengths)[opcode[:2]]),
                                    Mux(status, protocol.STATUS_BYTES, protocol.IDENTITY_BYTES))))
             with m.State("SYNC"):
                 m.d.comb += [send.eq(1), byte.eq(protocol.SYNC)]
@@ -196,9 +204,11 @@ class HostLink(wiring.Component):
                     step(2, "BYTES")
                     with m.If((index == 2) & classify & (fault == 0)):
                         m.next = "LOGITS"
+                        with m.If(partial):
+                            m.next = "END"
 
             model = self.model_mark or bytes(protocol.MODEL_BYTES)
-            identity = protocol.Identity(protocol.VERSION, self.mark, self.classes, self.size, self.latent_bytes, model).pack()
+            identity = protocol.Identity(protocol.VERSION, self.mark, self.classes, self.size, self.latent_bytes, self.frames, model).pack()
             identity = Array(Const(value, 8) for value in identity.ljust(16, b"\0"))[index[:4]]
             counters = Array([Cat(self.ready, self.wrong_flash, Const(0, 6)), *(
                 counter.word_select(i, 8) for counter in (frames, errors, cycles) for i in range(len(counter) // 8))])[index[:3]]
@@ -253,7 +263,10 @@ class HostLink(wiring.Component):
                 with m.If(sent):
                     step(1, "CLASS")
                 with m.If(taken):
+                    m.d.sync += member.eq(Mux(more, member + 1, 0))
                     m.next = "END"
+                    with m.If(more):
+                        m.next = "LOGITS"
                 give_up()
             with m.State("END"):
                 m.d.comb += [send.eq(1), byte.eq(crc[:8])]
@@ -261,4 +274,6 @@ class HostLink(wiring.Component):
                     step(1, "HUNT")
             replying = ["HEAD", "BYTES", "LOGITS", "CLASS", "END", *(["LATENT"] if self.latent_words else ())]
             m.d.comb += sending.eq(Cat(fsm.ongoing(state) for state in replying).any())
+        with m.If(self.abort):
+            m.d.sync += [held.eq(0), member.eq(0)]
         return m

@@ -29,8 +29,8 @@ class WeightMover(wiring.Component):
         self.config = config
         w = Widths(config)
         super().__init__({
-            "weights": In(stream.Signature(8)), "booted": Out(1), "blocked": In(1), "request_next": Out(1), "request": Out(1), "write": Out(1),
-            "address": Out(w.row), "write_data": Out(config.row_bits), "row": In(config.row_bits),
+            "weights": In(stream.Signature(8)), "booted": Out(1), "blocked": In(1), "request_next": Out(1), "request": Out(1),
+            "write": Out(1), "address": Out(w.row), "write_data": Out(config.row_bits), "row": In(config.row_bits),
             "address_read": In(w.weight), "word": Out(config.word_bits),
             "level": Out(range(config.weight_words + 1)), "pop": In(1), "pop_words": In(w.tile_words)})
 
@@ -102,7 +102,8 @@ class WeightMover(wiring.Component):
         mixed = Signal(5)  # phase + share
         space = Signal()
         full_bit = c.weight_words.bit_length() - 1
-        m.d.comb += [space.eq(~reserved[full_bit] if c.weight_words == 1 << full_bit else reserved != c.weight_words), self.address.eq(resident)]
+        m.d.comb += [space.eq(~reserved[full_bit] if c.weight_words == 1 << full_bit else reserved != c.weight_words),
+                     self.address.eq(resident)]
         is_resident = mixed[4]
         at_work = Signal()  # in the state MOVE
         requested = flying[0]  # a cycle later the port takes `address`
@@ -113,7 +114,7 @@ class WeightMover(wiring.Component):
         moved = self.request_next | from_stream
         last_row = row == rows - 1
 
-        with m.FSM(init="BOOT" if c.resident_rows else "ADDRESS") as fsm:
+        with m.FSM(init="BOOT" if c.resident_rows else "ADDRESS"):
             if c.resident_rows:
                 with m.State("BOOT"):
                     m.d.comb += [self.write.eq(full), taken.eq(full)]

@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from ..errors import UsageError
 
-
 GROUP = 8
 """Words that style "sum" adds in one go."""
 

@@ -1,12 +1,12 @@
 """The loops of the engine, run by the program."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
-from ..compile.config import STEP_WORDS
+from ..compile.config import REWIND, STEP_WORDS
 
 
 def bits_for(values):
@@ -36,7 +36,7 @@ def step_layout(config):
     """The step at work, as fields."""
     w = Widths(config)
     return data.StructLayout({
-        "lgap": 1, "pool": 1, "vector": 1, "logits": 1, "window": 1, "gap": 1, "depthwise": 1, "bias": 1, "repeat": w.repeat,
+        "lgap": 1, "pool": 1, "vector": 1, "logits": 1, "window": 1, "gap": 1, "depthwise": 1, "bias": 1, "shared": 1, "repeat": w.repeat,
         "source": w.address, "step": w.address, "advance": w.address, "row": w.address, "words": w.words, "columns": w.columns,
         "rows": w.rows, "target": w.address, "target_advance": w.address, "target_row": w.address, "tiles": w.tiles,
         "slot": w.slots, "valid": w.valid, "tile_words": w.tile_words})
@@ -54,12 +54,22 @@ def read_layout(config):
         "word": w.words, "lane": w.columns, "first": 1, "last": 1, "row_end": 1, "tile_end": 1, "bias": 1})
 
 
+def frame_of_a_tile(config, step):
+    """For a shared step: (counter of the frame at work, whether the same tile of another frame follows, words back from the last
+    frame's map to the first one's)."""
+    member = Signal(range(config.frames))
+    if config.frames == 1:
+        return member, Const(0, 1), 0
+    return member, step.shared & (member != config.frames - 1), Mux(step.shared, (config.frames - 1) * config.frame_stride, 0)
+
+
 class Sequencer(wiring.Component):
     """Fetches steps and issues their reads, one a cycle while `hold` is 0.
 
     Twin: the loop order in `fbnn_hw.compile.schedule`; its cycles: `fbnn_hw.compile.cycles`.
 
-    start: begins the program; begin: strobes before a step's first read; done: strobes at the end.  hold: the banks' port is taken this cycle.
+    start: begins the program, or goes on with it; begin: strobes before a step's first read; done: strobes at a stop, with its flags in
+    `stop` from then on.  hold: the banks' port is taken this cycle.
     level: weight words at hand (ignored with weights == "memory"); pop, pop_words: a tile's weights are used up.
     valid, read: a read is issued.  step: fields of the step at work.
     pool_write: 1 strobes the average word out, 2 the learned word (in the following cycle); reserve: 1 two cycles before each of these
@@ -70,9 +80,9 @@ class Sequencer(wiring.Component):
         self.config = config
         w = Widths(config)
         super().__init__({
-            "start": In(1), "begin": Out(1), "done": Out(1), "hold": In(1), "level": In(range(config.weight_words + 1)),
-            "pop": Out(1), "pop_words": Out(w.tile_words), "valid": Out(1), "read": Out(read_layout(config)),
-            "step": Out(step_layout(config)), "pool_write": Out(2), "reserve": Out(1),
+            "start": In(1), "begin": Out(1), "done": Out(1), "stop": Out(3, init=REWIND), "hold": In(1),
+            "level": In(range(config.weight_words + 1)), "pop": Out(1), "pop_words": Out(w.tile_words), "valid": Out(1),
+            "read": Out(read_layout(config)), "step": Out(step_layout(config)), "pool_write": Out(2), "reserve": Out(1),
             "score_valid": Out(1), "score_ready": In(1), "score_index": Out(range(config.outputs)), "score_first": Out(1)})
 
     def elaborate(self, platform):
@@ -112,6 +122,9 @@ class Sequencer(wiring.Component):
             read.weight.eq(weight), read.word.eq(word), read.lane.eq(column), read.first.eq(first), read.last.eq(block_last),
             read.row_end.eq(column_last), read.tile_end.eq(map_last)]
 
+        # A tile of a shared step goes through the maps of all frames.
+        member, more, back = frame_of_a_tile(config, step)
+
         # Weight words advance with every read; in global pooling only when a word's blocks are used up.
         per_word = config.outputs // config.pixels
         used_up = (word[:bits_for([per_word - 1])] == per_word - 1) if per_word > 1 else 1
@@ -121,7 +134,8 @@ class Sequencer(wiring.Component):
         m.d.comb += [self.score_index.eq(score), self.pop_words.eq(step.tile_words)]
         running = Signal()
         reading = running & ~self.hold
-        m.d.comb += [self.valid.eq(reading), self.pop.eq(reading & block_last & map_last)]
+        tile_done = Signal()
+        m.d.comb += [self.valid.eq(reading), tile_done.eq(reading & block_last & map_last), self.pop.eq(tile_done & ~more)]
         with m.If(reading):
             m.d.sync += [first.eq(block_last), weight.eq(weight + Mux(step.lgap, used_up, 1)), repeat.eq(repeat + 1),
                          repeat_last.eq(ends["repeat"][2])]
@@ -140,10 +154,14 @@ class Sequencer(wiring.Component):
                             m.d.sync += [column.eq(0), row.eq(row + 1), row_last.eq(ends["row"][2])]
                             with m.If(row_last):
                                 m.d.sync += row.eq(0)
-        with m.If(self.pop):
+        with m.If(tile_done):
             m.d.sync += [
-                running.eq(0), weight_base.eq(weight_base + step.tile_words), pause.eq(0), score.eq(0), tile.eq(tile + 1),
-                tile_source.eq(tile_source + step.lgap), scores_left.eq(Mux(tile_last, step.valid, config.outputs)), finished.eq(tile_last)]
+                running.eq(0), pause.eq(0), score.eq(0), tile_source.eq(tile_source + Mux(more, config.frame_stride, step.lgap - back)),
+                scores_left.eq(Mux(tile_last, step.valid, config.outputs)), finished.eq(tile_last & ~more)]
+            with m.If(~more):
+                m.d.sync += [weight_base.eq(weight_base + step.tile_words), tile.eq(tile + 1)]
+            if config.frames > 1:
+                m.d.sync += member.eq(Mux(more, member + 1, 0))
 
         # A one runs along `arrived` while the words of a step come in.
         arrived = Signal(STEP_WORDS)
@@ -154,7 +172,7 @@ class Sequencer(wiring.Component):
             m.d.sync += [
                 step.lgap.eq(flags[0]), step.pool.eq(flags[1]), step.vector.eq(flags[2]), step.logits.eq(flags[3]),
                 step.window.eq(flags[4]), step.gap.eq(flags[5]), step.depthwise.eq(flags[6]), step.bias.eq(flags[7]),
-                step.repeat.eq(flags[8:])]
+                step.repeat.eq(flags[8:11]), step.shared.eq(flags[11] & (config.frames > 1))]
         for number, name in enumerate(("source", "step", "advance", "row", "words", "columns", "rows", "target", "target_advance",
                                        "target_row", "tiles", "slot", "valid", "tile_words"), start=1):
             with m.If(arrived[number]):
@@ -174,7 +192,11 @@ class Sequencer(wiring.Component):
                 with m.Else():
                     m.next = "SETUP"
                 with m.If(arrived[0] & ~flags[15]):
-                    m.d.sync += [self.done.eq(1), arrived.eq(0), pc.eq(0)]
+                    m.d.sync += [self.done.eq(1), arrived.eq(0)]
+                    if config.frames > 1:
+                        m.d.sync += [self.stop.eq(flags), pc.eq(Mux(flags & REWIND, 0, pc))]
+                    else:
+                        m.d.sync += pc.eq(0)
                     if config.weights == "memory":
                         m.d.sync += weight_base.eq(0)
                     m.next = "IDLE"
@@ -201,9 +223,9 @@ class Sequencer(wiring.Component):
                         m.d.sync += [weight.eq(weight_base + 1), running.eq(1)]
                         m.next = "RUN"
             with m.State("RUN"):
-                with m.If(self.pop):
+                with m.If(tile_done):
                     m.next = "TILE"
-                    with m.If(tile_last | step.lgap | step.logits):
+                    with m.If(tile_last & ~more | step.lgap | step.logits):
                         m.next = "FLUSH"
             with m.State("FLUSH"):
                 m.d.sync += pause.eq(pause + 1)

@@ -9,21 +9,28 @@ from fbnn_hw.reference.encode import encode
 FIELDS = ("source", "step", "advance", "row", "words", "columns", "rows", "target", "target_advance", "target_row", "tiles", "slot",
           "valid", "tile_words")
 FLAGS = ("lgap", "pool", "vector", "logits", "window", "gap", "depthwise", "bias")
+REWIND, RESULT, LOAD = 1, 2, 4
 
 
 def decode(words):
-    """Program words -> list of {field: value}, counts as they are meant."""
+    """Program words -> list of steps {field: value}, counts as they are meant, and of stops {"stop": flags}."""
     steps, at = [], 0
-    while words[at] >> 15:
+    while at < len(words):
+        if not words[at] >> 15:
+            assert words[at] < 8
+            steps.append({"stop": words[at]})
+            at += 1
+            continue
         assert all(0 <= w < 1 << 16 for w in words[at:at + 15])
         step = {name: words[at] >> bit & 1 for bit, name in enumerate(FLAGS)}
         step["repeat"] = (words[at] >> 8 & 7) + 1
+        step["shared"] = words[at] >> 11 & 1
         step.update(zip(FIELDS, words[at + 1:at + 15]))
         for name in ("words", "columns", "rows", "tiles"):
             step[name] += 1
         steps.append(step)
         at += 15
-    assert words[at:] == [0]
+    assert [s["stop"] & REWIND for s in steps if "stop" in s][-1] and "stop" in steps[-1] and steps[-1]["stop"] & (RESULT | LOAD) == 6
     return steps
 
 
@@ -63,7 +70,8 @@ def place(height, width, across, base, down, right):
 
 
 class Machine:
-    """banks: bits (Q, feature words, L), random at first.  `run` gives the logits and a copy of the banks after each step."""
+    """banks: bits (Q, feature words, L), random at first.  `run` gives the logits of a pass's images and a copy of the banks after each
+    step."""
 
     def __init__(self, config, words, seed=0):
         self.config, self.words = config, words
@@ -82,22 +90,36 @@ class Machine:
         pixels = padded.transpose(1, 2, 0).reshape(c.size, c.size, words, c.lanes)
         self.banks[bank[..., None], address[..., None] + np.arange(words)] = pixels
 
-    def run(self, image):
-        self.load(image)
-        self.at, self.scores = 0, []
+    def run(self, images):
+        """images: as many as a pass has."""
+        images, odd = list(images), int(self.config.logits_odd)
+        self.load(images.pop(0))
+        self.at, self.scores, logits = 0, [], []
         after = [self.banks.copy()]
         for step in self.steps:
-            (self._pool if step["lgap"] else self._convolution)(step)
+            if "stop" in step:
+                if step["stop"] & RESULT:
+                    logits.append([2 * s + odd for s in self.scores])
+                    self.scores = []
+                if step["stop"] & LOAD and not step["stop"] & REWIND:
+                    self.load(images.pop(0))
+                    after[-1] = self.banks.copy()
+                continue
+            for tile in range(step["tiles"]):
+                words = self._take(step["tile_words"])
+                for member in range(self.config.frames if step["shared"] else 1):
+                    moved = step | {name: step[name] + member * self.config.frame_stride for name in ("source", "target")}
+                    (self._pool if step["lgap"] else self._convolution)(moved, tile, words)
             after.append(self.banks.copy())
-        assert self.at == len(self.words), "the frame uses all weight words once"
-        odd = int(self.config.logits_odd)
-        return [2 * s + odd for s in self.scores], after
+        assert not images and not self.scores
+        assert self.at == len(self.words), "the pass uses all weight words once"
+        return logits, after
 
     def _take(self, count):
         self.at += count
         return self.words[self.at - count:self.at]
 
-    def _convolution(self, step):
+    def _convolution(self, step, tile, words):
         c = self.config
         across, bits = c.pixels // 2, c.accumulator_bits
         height, width = 2 * step["rows"], across * step["columns"]
@@ -105,30 +127,28 @@ class Machine:
         padded = np.zeros((height + 2, width + 2, step["words"], c.lanes), np.uint8)  # 0 outside the map
         padded[1:-1, 1:-1] = self.banks[bank[..., None], address[..., None] + step["step"] * np.arange(step["words"])]
         taps = [(ky, kx) for ky in range(3) for kx in range(3)] if step["window"] else [(1, 1)]
-        # (height, width, reads, L): what the array sees, the same in every tile.
+        # (height, width, reads, L): what the array sees.
         seen = np.concatenate([padded[ky:ky + height, kx:kx + width].repeat(step["repeat"], 2) for ky, kx in taps], 2)
         signs = seen.astype(np.float32).reshape(height, width, -1) * 2 - 1
         if step["vector"]:
             signs = signs[:1, :1]  # the other pixels are whatever lies in the other banks
-        for tile in range(step["tiles"]):
-            words = self._take(step["tile_words"])
-            start = np.zeros(c.outputs, np.int64)
-            if step["bias"]:
-                low = [int("".join(map(str, lane[bits - 1::-1])), 2) for lane in words[0]]
-                start = np.array([v - (1 << bits) if v >> bits - 1 else v for v in low])
-                words = words[1:]
-            assert len(words) == seen.shape[2]
-            matrix = words.transpose(1, 0, 2).reshape(c.outputs, -1).astype(np.float32) * 2 - 1
-            sums = start + (signs @ matrix.T / 2).astype(np.int64)
-            real = step["valid"] if tile == step["tiles"] - 1 else c.outputs
-            assert np.abs(sums[..., :real]).max() < 1 << bits - 1, "the accumulator overflows"
-            if step["logits"]:
-                self.scores += sums[0, 0, :real].tolist()
-                continue
-            result = (sums >= 0) & (np.arange(c.outputs) < real)
-            if step["pool"]:
-                result = result.reshape(height // 2, 2, width // 2, 2, -1).any((1, 3))
-            self._write(step, *divmod(step["slot"] + tile, c.lanes // c.outputs), result)
+        start = np.zeros(c.outputs, np.int64)
+        if step["bias"]:
+            low = [int("".join(map(str, lane[bits - 1::-1])), 2) for lane in words[0]]
+            start = np.array([v - (1 << bits) if v >> bits - 1 else v for v in low])
+            words = words[1:]
+        assert len(words) == seen.shape[2]
+        matrix = words.transpose(1, 0, 2).reshape(c.outputs, -1).astype(np.float32) * 2 - 1
+        sums = start + (signs @ matrix.T / 2).astype(np.int64)
+        real = step["valid"] if tile == step["tiles"] - 1 else c.outputs
+        assert np.abs(sums[..., :real]).max() < 1 << bits - 1, "the accumulator overflows"
+        if step["logits"]:
+            self.scores += sums[0, 0, :real].tolist()
+            return
+        result = (sums >= 0) & (np.arange(c.outputs) < real)
+        if step["pool"]:
+            result = result.reshape(height // 2, 2, width // 2, 2, -1).any((1, 3))
+        self._write(step, *divmod(step["slot"] + tile, c.lanes // c.outputs), result)
 
     def _write(self, step, word, slot, values):
         """P bits of each pixel into their slot of a word; the slots after it become 0."""
@@ -138,29 +158,27 @@ class Machine:
         self.banks[bank, address, first:last] = values
         self.banks[bank, address, last:] = 0
 
-    def _pool(self, step):
+    def _pool(self, step, tile, words):
         c = self.config
         used = [q for q in range(c.pixels) if not c.map_pixels or c.map_pixels >> q & 1]
         per_word = c.outputs // c.pixels
         half = len(used) * step["words"] / 2
         assert step["columns"] == c.lanes and step["rows"] == step["repeat"] == 1
-        for tile in range(step["tiles"]):
-            words = self._take(step["tile_words"])
-            address = step["source"] + tile + step["step"] * np.arange(step["words"])
-            seen = self.banks[used][:, address]  # (pixels, blocks, L)
-            if step["gap"]:
-                self.banks[0, step["target"] + tile] = seen.sum((0, 1)) >= half
-            if step["depthwise"]:
-                rows = words.reshape(-1, c.pixels, c.lanes)[:step["words"], used].transpose(1, 0, 2)
-                assert len(words) == -(-step["words"] // per_word)
-                place = (step["target"] + tile + (step["target_row"] if step["gap"] else 0)) % (1 << 16)
-                self.banks[0, place] = (seen == rows).sum((0, 1)) >= half
+        address = step["source"] + tile + step["step"] * np.arange(step["words"])
+        seen = self.banks[used][:, address]  # (pixels, blocks, L)
+        if step["gap"]:
+            self.banks[0, step["target"] + tile] = seen.sum((0, 1)) >= half
+        if step["depthwise"]:
+            rows = words.reshape(-1, c.pixels, c.lanes)[:step["words"], used].transpose(1, 0, 2)
+            assert len(words) == -(-step["words"] // per_word)
+            place = (step["target"] + tile + (step["target_row"] if step["gap"] else 0)) % (1 << 16)
+            self.banks[0, place] = (seen == rows).sum((0, 1)) >= half
 
 
-def layer_bits(banks, entry, across):
-    """Bits (C, H, W) of a layer, by its entry in layout.json; lanes without a channel must be 0."""
+def layer_bits(banks, entry, across, frame=0):
+    """Bits (C, H, W) of a layer of a frame of the pass, by its entry in layout.json; lanes without a channel must be 0."""
     channels, height, width = entry["shape"]
-    bank, address = place(height, width, across, entry["base"], entry["columns"] * entry["pitch"], entry["pitch"])
+    bank, address = place(height, width, across, entry["base"][frame], entry["columns"] * entry["pitch"], entry["pitch"])
     found = np.full((channels, height, width), 2, np.uint8)
     for number, word in enumerate(entry["lanes"]):
         bits = banks[bank, address + number]

@@ -9,7 +9,7 @@ import pytest
 
 from fbnn_hw.build import images, output
 from fbnn_hw.compile.plan import plan
-from fbnn_hw.errors import FitError
+from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.compile import machine
@@ -23,26 +23,29 @@ def stream(bank_words=4096, ring_words=512):
     return dataclasses.replace(GENERIC, weights="stream", bank_words=bank_words, ring_words=ring_words)
 
 
-def run(network, target, shape, seed):
-    """Compile, execute one image, compare every layer with the reference; returns the plan."""
-    planned = plan(network, target, *shape)
+def run(network, target, shape, seed, frames=1):
+    """Compile, execute one pass, compare every layer with the reference; returns the plan."""
+    planned = plan(network, target, *shape, frames)
     config = planned.config
     if config.weights == "memory":
         words = machine.memory_words(images.memory(network, planned.program), config.outputs, config.lanes)
     else:
         words = machine.streamed_words(*images.split(network, planned.program, config), config)
     assert len(words) == sum(t.words for t in config.transfers) or config.weights == "memory" and len(words) == config.weight_words
-    image = strategies.images(seed, 1, config.size)
+    images_in = strategies.images(seed, frames, config.size)
     places = output.layout(planned)
-    expected = output.expected_layers(network, image, places["layers"])
-    logits, banks = machine.Machine(config, words, seed).run(image[0])
+    expected = output.expected_layers(network, images_in, places["layers"])
+    logits, banks = machine.Machine(config, words, seed).run(images_in)
     assert places["layers"], "nothing to compare"
-    for name, place in places["layers"].items():
-        assert np.array_equal(machine.layer_bits(banks[place["steps"]], place, config.pixels // 2), expected[name][0]), name
-    assert logits == expected["logits"][0].tolist()
-    if places["latent_bits"]:
-        found = banks[-1][0, config.latent_base:config.latent_base + config.latent_words].reshape(-1)[places["latent_bits"]]
-        assert np.array_equal(found, expected["latent"].ravel())
+    assert logits == expected["logits"].tolist()
+    for frame in range(frames):
+        for name, place in places["layers"].items():
+            found = machine.layer_bits(banks[place["steps"][frame]], place, config.pixels // 2, frame)
+            assert np.array_equal(found, expected[name][frame]), (name, frame)
+        if places["latent_bits"]:
+            base = config.latent_base + frame * config.frame_stride
+            found = banks[-1][0, base:base + config.latent_words].reshape(-1)[places["latent_bits"]]
+            assert np.array_equal(found, expected["latent"][frame].ravel())
     return planned
 
 
@@ -90,5 +93,40 @@ def test_weights_half_resident():
         planned = run(network, stream(program.used + spare), (4, 16, 8), spare)
         shares |= {t.resident for t in planned.config.transfers}
         config = planned.config
-        assert config.resident_rows <= spare and (config.resident_base == planned.program.used or not config.resident_rows)
+        assert config.resident_rows <= spare and config.resident_base == (planned.program.used if config.resident_rows else 0)
     assert {0, 16} < shares
+
+
+@pytest.mark.parametrize("frames", [2, 3, 5])
+@pytest.mark.parametrize("size, thresholds", [(16, 0), (16, 0.5), (32, 0)])
+def test_several_frames_a_pass(frames, size, thresholds):
+    """Late weights are fetched once a pass, and every frame has the reference's bits."""
+    network = strategies.vgg_network(size + frames, thresholds=thresholds, width=1 / 8, size=size, latent=72, hidden=10)
+    network = strategies.on_engine(network)
+    alone = run(network, stream(1 << 13), (4, 16, 8), 1)
+    planned = run(network, stream(1 << 13), (4, 16, 8), frames, frames)
+    shared = {step.layer for step in planned.config.program if step.shared}
+    assert {"latent", "hidden"} < shared and "conv1" not in shared
+    assert planned.frame.total < frames * alone.frame.total
+    assert len(planned.config.transfers) == len(shared) + frames * (len(alone.config.transfers) - len(shared))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_several_frames_of_random_networks(seed):
+    rng = np.random.default_rng(seed)
+    frames = int(rng.integers(2, 5))
+    for attempt in range(20):
+        network = strategies.engine_network(100 * seed + attempt, SIZES[4], channels=int(rng.choice([24, 40])))
+        try:
+            planned = run(network, stream(2 ** int(rng.integers(9, 14)), 2 ** int(rng.integers(6, 11))), (4, 16, 4), seed, frames)
+            assert planned.config.frames == frames
+            return
+        except FitError as error:
+            assert "\n" not in str(error), error
+    pytest.fail("20 networks refused")
+
+
+def test_frames_without_a_stream_are_refused():
+    with pytest.raises(UsageError) as error:
+        plan(strategies.vgg_network(1), GENERIC, frames=2)
+    assert str(error.value) == "--frames 2: generic has all weights on the chip, nothing is fetched; expected 1"

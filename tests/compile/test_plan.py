@@ -155,7 +155,7 @@ def test_words_hold_every_channel_once_and_begin_where_groups_do(seed):
     lanes = int(rng.choice([16, 32]))
     outputs = int(rng.choice([o for o in (4, 8, 16, 32) if o <= lanes]))
     try:
-        layers, tensors, used = layout.place(topology, 4, lanes, outputs)
+        layers, tensors, used, _ = layout.place(topology, 4, lanes, outputs)
     except FitError:
         return
     for tensor in tensors.values():
@@ -171,7 +171,7 @@ def test_tensors_that_live_at_the_same_time_do_not_overlap():
     for seed in range(40):
         topology = strategies.engine_network(seed, (16,)).topology
         try:
-            layers, tensors, _ = layout.place(topology, 4, 16, 4)
+            layers, tensors, *_ = layout.place(topology, 4, 16, 4)
         except FitError:
             continue
         owner = {}

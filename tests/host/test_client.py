@@ -4,6 +4,7 @@ import os
 import pty
 import threading
 import tty
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from fbnn_hw.host.client import Client
 from fbnn_hw.host.transport import Serial
 from fbnn_hw.protocol import Fault, Identity, Opcode, Status, encode
 
-IDENTITY = Identity(1, b"abcd", 3, 2, 4, b"wxyz")
+IDENTITY = Identity(2, b"abcd", 3, 2, 4, 1, b"wxyz")
 IMAGE = bytes(range(12))
 RESULT = b"".join(n.to_bytes(2, "little", signed=True) for n in (-5, 7, 6))
 ERROR = {fault: encode(protocol.ERROR, bytes([fault])) for fault in Fault}
@@ -26,7 +27,7 @@ class Board:
         self.master, slave = pty.openpty()
         tty.setraw(slave)
         self.slave, self.port = slave, os.ttyname(slave)
-        self.tricks, self.asked = [], []
+        self.tricks, self.asked, self.frames, self.waiting = [], [], 1, 0
         self.status = Status(True, False, 0, 0, 0)
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
@@ -50,11 +51,14 @@ class Board:
 
     def answer(self, opcode, payload):
         if opcode == Opcode.IDENTIFY:
-            return encode(0x81, IDENTITY.pack())
+            self.waiting = 0
+            return encode(0x81, replace(IDENTITY, frames=self.frames).pack())
         if opcode == Opcode.STATUS:
             return encode(0x82, self.status.pack())
         assert payload == IMAGE
-        return encode(opcode | 0x80, RESULT * (opcode & 1) + b"\x01\x02\x03\x04" * (opcode >> 1 & 1) + b"\1\0")
+        self.waiting = (self.waiting + 1) % self.frames
+        result = RESULT * (opcode & 1) + b"\x01\x02\x03\x04" * (opcode >> 1 & 1) + b"\1\0"
+        return encode(opcode | 0x80, b"" if self.waiting else result * self.frames)
 
 
 @pytest.fixture
@@ -73,8 +77,8 @@ def client(board):
 
 def test_every_request(board, client):
     assert client.identify() == IDENTITY and client.wait_ready() == board.status
-    assert client.classify(IMAGE) == protocol.Result(1, (-5, 7, 6), None)
-    assert client.classify(IMAGE, logits=False, latent=True) == protocol.Result(1, None, b"\1\2\3\4")
+    assert client.classify([IMAGE]) == [protocol.Result(1, (-5, 7, 6), None)]
+    assert client.classify([IMAGE], logits=False, latent=True) == [protocol.Result(1, None, b"\1\2\3\4")]
     assert client.repeated == 0 and board.asked == [1, 2, 0x11, 0x12]
 
 
@@ -84,13 +88,26 @@ def test_every_request(board, client):
 def test_lost_and_damaged_answers_are_asked_for_again(board, client, trick):
     client.identify()
     board.tricks = [trick, trick]
-    assert client.classify(IMAGE).index == 1 and client.repeated == 2
+    assert client.classify([IMAGE])[0].index == 1 and client.repeated == 2
+
+
+def test_a_pass_of_several_images(board, client):
+    board.frames = 3
+    client.identify()
+    result = protocol.Result(1, (-5, 7, 6), None)
+    assert client.classify([IMAGE] * 3) == [result] * 3 and board.asked == [1, 0x11, 0x11, 0x11]
+    assert client.classify([IMAGE] * 2) == [result] * 3 and client.repeated == 0  # filled up
+    for lost in range(3):
+        board.asked, board.tricks = [], [encode(0x91, b"")] * lost + [b"", ERROR[Fault.CRC]]
+        board.waiting = lost  # the answer was lost, the image was not; the next request is damaged, the pass given up
+        assert client.classify([IMAGE] * 3) == [result] * 3
+        assert board.asked == [0x11] * (lost + 1) + [1, 1, 2] + [0x11] * 3
 
 
 def test_garbage_before_an_answer_is_skipped(board, client):
     client.identify()
     board.tricks = [b"\xfb\xfb\x01" + encode(0x91, RESULT + b"\1\0")]
-    assert client.classify(IMAGE).index == 1 and client.repeated == 0
+    assert client.classify([IMAGE])[0].index == 1 and client.repeated == 0
 
 
 @pytest.mark.parametrize("trick, message", [
@@ -109,7 +126,7 @@ def test_after_four_times_it_says_why(board, client, trick, message):
 def test_a_board_that_is_busy_is_waited_for(board, client):
     client.identify()
     board.tricks = [ERROR[Fault.BUSY], encode(0x82, Status(False, False, 0, 0, 0).pack())]
-    assert client.classify(IMAGE).index == 1 and board.asked == [1, 0x11, 2, 2, 0x11]
+    assert client.classify([IMAGE])[0].index == 1 and board.asked == [1, 0x11, 2, 2, 0x11]
 
 
 @pytest.mark.parametrize("status, message", [
@@ -133,8 +150,12 @@ def test_a_disconnect_is_said(board, client):
 
 def test_wrong_images(client):
     with pytest.raises(InputError) as error:
-        client.classify(bytes(11))
+        client.classify([bytes(11)])
     assert str(error.value) == f"{client.name}: the image has 11 bytes, expected 12 (2 x 2 pixels, RGB)"
+    for images in ([], [IMAGE] * 2):
+        with pytest.raises(InputError) as error:
+            client.classify(images)
+        assert str(error.value) == f"{client.name}: {len(images)} images in a pass, expected 1 to 1"
 
 
 def test_ports_that_are_none(tmp_path):

@@ -86,7 +86,7 @@ def test_noise_and_aborted_images(made):
                 heard = decoder.feed(port.read(WAIT_S) or pytest.fail("the board is silent"))
             assert [opcode for opcode, _ in heard] == [protocol.ERROR]
             client.wait_ready()
-            assert list(client.classify(data).logits) == expected
+            assert list(client.classify([data])[0].logits) == expected
         assert client.status().errors == 3 and client.status().frames == 3 and not board.faults()
         assert board.close() == 0
 

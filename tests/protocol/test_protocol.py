@@ -49,19 +49,19 @@ def test_a_believed_length_is_limited():
 
 
 def test_identity_status_result():
-    identity = Identity(1, b"abcd", 10, 32, 128, b"wxyz")
+    identity = Identity(2, b"abcd", 10, 32, 128, 4, b"wxyz")
     assert Identity.unpack(identity.pack()) == identity and len(identity.pack()) == protocol.IDENTITY_BYTES
     status = Status(True, False, 0x1234, 7, 998_799)
     assert Status.unpack(status.pack()) == status and len(status.pack()) == protocol.STATUS_BYTES
     data = (5).to_bytes(2, "little") + (-3).to_bytes(2, "little", signed=True) + b"\x0f\xf0" + b"\0\0"
-    assert Result.unpack(data, protocol.LOGITS | protocol.LATENT, 2, 2) == Result(0, (5, -3), b"\x0f\xf0")
-    assert Result.unpack(b"\1\0", 0, 2, 2) == Result(1, None, None)
+    assert Result.unpack(data, protocol.LOGITS | protocol.LATENT, 2, 2) == [Result(0, (5, -3), b"\x0f\xf0")]
+    assert Result.unpack(b"\1\0\0\0", 0, 2, 2, 2) == [Result(1, None, None), Result(0, None, None)]
 
 
 @pytest.mark.parametrize("call, message", [
-    (lambda: Identity.unpack(b"\2" + bytes(14)),
-     "the board speaks version 2 of the protocol, expected 1; use the fbnn-hw that built its bitstream"),
-    (lambda: Identity.unpack(b"\1" + bytes(9)), "the board's identity has 10 bytes, expected 15"),
+    (lambda: Identity.unpack(b"\1" + bytes(14)),
+     "the board speaks version 1 of the protocol, expected 2; use the fbnn-hw that built its bitstream"),
+    (lambda: Identity.unpack(b"\2" + bytes(9)), "the board's identity has 10 bytes, expected 16"),
     (lambda: Status.unpack(b""), "the board's status has 0 bytes, expected 8"),
     (lambda: Result.unpack(b"\2\0", 0, 2, 2), "the board found class 2, expected one below 2"),
     (lambda: Result.unpack(b"\2\0\0", 0, 2, 2), "the board's result has 3 bytes, expected 2")])

@@ -46,12 +46,16 @@ class Case:
     spare: int | None = None  # words of a bank beyond those of the features; None: weights in a memory
     ring: int = 1  # size of the ring, in largest tiles
     part: dict = field(default_factory=dict)
+    frames: int = 1
 
 
 CASES = {
     # The paper's structure, some weights resident, a ring that holds one tile; on SPRAM.
     "stream": Case(strategies.vgg_network(1, width=1 / 16, size=16, latent=40, hidden=12).topology, (4, 16, 4), spare=60,
                    part={"technology": "ice40-spram", "encoder_bits": 4}),
+    # Late layers for three frames at once, with thresholds, partly filled words and a mixed ring.
+    "frames": Case(strategies.vgg_network(2, width=3 / 32, size=16, latent=40, hidden=12).topology, (4, 16, 4), thresholds=0.5, spare=150,
+                   ring=2, part={"technology": "ice40-spram", "encoder_bits": 2}, frames=3),
     # Nothing resident, thresholds, triples, odd fan-in, kernel 1, learned pooling alone, no latent, groups that do not fill words.
     "thresholds": Case(topology(
         8, 37, conv(12), (op.Duplicate, {"times": 3}), conv(22, groups=2, kernel=1), POOL, DEPTHWISE, dense(27),
@@ -74,7 +78,7 @@ def part_of(case, network):
     """The part the case asks for."""
     if case.spare is None:
         return whole.target(**case.part)
-    program = whole.plan(network, whole.target(), *case.shape).program
+    program = whole.plan(network, whole.target(weights="stream", ring_words=1 << 12, bank_words=1 << 14), *case.shape, case.frames).program
     largest = max(step.tile_words for step in program.steps)
     ring = 1 << (largest * case.ring - 1).bit_length()
     return whole.target(weights="stream", ring_words=ring, bank_words=program.used + case.spare, **case.part)
@@ -84,12 +88,13 @@ def part_of(case, network):
 def test_bits_and_cycles(name, tmp_path, runtime):
     case = CASES[name]
     network = strategies.on_engine(strategies.fill(case.topology, len(name), case.thresholds))
-    design = whole.Design(network, part_of(case, network), case.shape, tmp_path, strategies.images(3, 3, case.topology.image_size), runtime)
+    images = strategies.images(3, max(3, 2 * case.frames), case.topology.image_size)
+    design = whole.Design(network, part_of(case, network), case.shape, tmp_path, images, runtime, case.frames)
     config = design.plan.config
     assert config.thresholds == (case.thresholds > 0)
     shares = {transfer.resident for transfer in config.transfers}
-    assert shares == {"stream": shares, "thresholds": {0}, "resident": {16}}.get(name, set())
-    assert name != "stream" or shares - {0, 16}, "some weights must be mixed"
+    assert shares == {"stream": shares, "frames": shares, "thresholds": {0}, "resident": {16}}.get(name, set())
+    assert name not in ("stream", "frames") or shares - {0, 16}, "some weights must be mixed"
     assert (config.map_pixels != 0) == (name == "narrow")
     assert config.logits_odd == (name in ("thresholds", "narrow", "wide"))
 

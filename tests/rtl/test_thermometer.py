@@ -17,15 +17,16 @@ def test_words_and_clocks(pysim, encoder, levels, lanes, bits_per_cycle):
 
 
 @pytest.mark.parametrize("idle, wait", [(0.5, 0), (0, 0.5), (0.8, 0.3), (0.1, 0.9)])
-@pytest.mark.parametrize("encoder, levels, lanes, bits_per_cycle", [("tycc", 16, 16, 2), ("trgb", 85, 16, 4), ("tycc", 16, 64, 1), ("tycc", 16, 16, 0),
-                                                                     ("trgb", 85, 16, 0), ("tycc", 16, 64, 0)])
+@pytest.mark.parametrize("encoder, levels, lanes, bits_per_cycle", [("tycc", 16, 16, 2), ("trgb", 85, 16, 4), ("tycc", 16, 64, 1),
+                                                                     ("tycc", 16, 16, 0), ("trgb", 85, 16, 0), ("tycc", 16, 64, 0)])
 def test_idle_and_back_pressure(pysim, encoder, levels, lanes, bits_per_cycle, idle, wait):
     component = ThermometerEncoder(encoder, levels, lanes, bits_per_cycle)
     pysim(component, checks.thermometer, encoder, levels, lanes, bits_per_cycle, pixels=10, idle=idle, wait=wait)
 
 
 @pytest.mark.parametrize("encoder, levels, lanes, bits_per_cycle, cycles", [
-    ("tycc", 16, 16, 1, 12), ("tycc", 16, 16, 4, 6), ("tycc", 16, 64, 8, 4), ("trgb", 85, 16, 8, 19), ("tycc", 16, 16, 0, 4), ("trgb", 85, 16, 0, 18)])
+    ("tycc", 16, 16, 1, 12), ("tycc", 16, 16, 4, 6), ("tycc", 16, 64, 8, 4), ("trgb", 85, 16, 8, 19),
+    ("tycc", 16, 16, 0, 4), ("trgb", 85, 16, 0, 18)])
 def test_cycles_per_pixel(encoder, levels, lanes, bits_per_cycle, cycles):
     component = ThermometerEncoder(encoder, levels, lanes, bits_per_cycle)
     assert component.cycles_per_pixel == cycles

@@ -16,22 +16,30 @@ CLOCK_NS = 10
 
 @dataclass
 class Run:
-    """logits (frames, classes); classes, cycles (at which the result left), latents (frames, bits); differences: texts."""
+    """logits (frames, classes); classes, cycles (at which the result left), latents (frames, bits); differences: texts;
+    pass_frames: frames of a pass."""
 
     logits: np.ndarray
     classes: list
     cycles: list
     latents: np.ndarray
     differences: list = field(default_factory=list)
+    pass_frames: int = 1
+
+    @property
+    def first(self):
+        """Cycles of the first pass."""
+        return self.cycles[self.pass_frames - 1] + 1
 
     @property
     def periods(self):
-        """Cycles from one result to the next."""
-        return [b - a for a, b in zip(self.cycles, self.cycles[1:])]
+        """Cycles of each later pass: from the last result of a pass to that of the next."""
+        ends = self.cycles[self.pass_frames - 1::self.pass_frames]
+        return [b - a for a, b in zip(ends, ends[1:])]
 
 
 def write_images(directory, images):
-    """uint8 RGB (N, 3, S, S) -> images.hex."""
+    """uint8 RGB (N, 3, S, S) -> images.hex.  N: whole passes."""
     data = np.ascontiguousarray(images.transpose(0, 2, 3, 1)).tobytes()
     (Path(directory) / "images.hex").write_text("".join(f"{b:02x}\n" for b in data))
 
@@ -55,11 +63,12 @@ def read_results(directory, lanes, classes):
                results, cycles, np.array(words, np.uint8).reshape(count, -1))
 
 
-def read_layer(directory, frame, place, banks, columns):
-    """Bits (C, H, W) of one layer of one frame, from the dumps.  place: its entry in layout.json."""
+def read_layer(directory, done, frame, place, banks, columns):
+    """Bits (C, H, W) of one layer, from the dumps.  done: frames done when its pass began; frame: its number in the pass;
+    place: the layer's entry in layout.json."""
     words = []
     for bank in range(banks):
-        path = Path(directory) / f"features_{frame}_{place['steps']}_{bank}.hex"
+        path = Path(directory) / f"features_{done}_{place['steps'][frame]}_{bank}.hex"
         values = [w for line in path.read_text().splitlines() if not line.startswith(("//", "@")) for w in line.split()]
         words.append(values)
     channels, height, width = place["shape"]
@@ -69,7 +78,7 @@ def read_layer(directory, frame, place, banks, columns):
     for y in range(height):
         for x in range(width):
             bank = y % 2 * columns + x % columns
-            address = place["base"] + (y // 2 * place["columns"] + x // columns) * place["pitch"]
+            address = place["base"][frame] + (y // 2 * place["columns"] + x // columns) * place["pitch"]
             word = [int(v, 16) for v in words[bank][address:address + place["pitch"]]]
             found[channel, y, x] = [word[w] >> b & 1 for w, b in zip(at.tolist(), lane.tolist())]
     return found
@@ -79,13 +88,15 @@ def compare(directory, expected, first=0):
     """Run of the simulation in `directory` against `expected`: {layer: bits (N, C, H, W)}, and "logits" int (N, classes)."""
     layout = json.loads((Path(directory) / "layout.json").read_text())
     run = read_results(directory, layout["lanes"], layout["classes"])
+    run.pass_frames = layout["frames"]
     logits = expected["logits"]
     if len(run.classes) != len(logits):
         run.differences.append(f"expected {len(logits)} results, got {len(run.classes)}")
         return run
     for frame in range(len(logits)):
+        member = frame % layout["frames"]
         for name, place in layout["layers"].items():
-            found = read_layer(directory, frame, place, layout["pixels"], layout["pixels"] // 2)
+            found = read_layer(directory, frame - member, member, place, layout["pixels"], layout["pixels"] // 2)
             wrong = np.argwhere(found != expected[name][frame])
             if len(wrong):
                 channel, y, x = wrong[np.lexsort((wrong[:, 0], wrong[:, 2], wrong[:, 1]))[0]].tolist()
