@@ -1,7 +1,6 @@
 """`fbnn-hw pretrain`: a feature extractor for `cil`, with self-supervised and feature terms beside the labels."""
 
 import shlex
-from pathlib import Path
 
 from ..errors import UsageError
 from ..nn.models import MODELS
@@ -33,8 +32,8 @@ def arguments(parser):
                         help="bn: batch norm, folded into thresholds in the checkpoint (default: scales)")
     parser.add_argument("--activations", choices=("binary", "float"), default="binary",
                         help="float: the first stage of the multi-stage training, with --norm bn, without a checkpoint (default: binary)")
-    parser.add_argument("--init", metavar="BN.pt", help="go on from a stage with --norm bn; with --norm scales, scales take its batch "
-                        "norm's place")
+    parser.add_argument("--init", metavar="FILE.pt", help="go on from a checkpoint, with the proxies of the state beside it; from a stage "
+                        "with --norm bn, and with --norm scales, scales take its batch norm's place")
     terms = parser.add_argument_group("loss")
     terms.add_argument("--alpha", type=float, default=1.0, metavar="X", help="weight of the cross-entropy (default: 1)")
     terms.add_argument("--beta", type=float, default=0.0, metavar="X", help="weight of Barlow Twins (default: 0)")
@@ -73,20 +72,23 @@ def run(args, out):
     unlabeled = datasets.load(name, args.data_dir, "unlabeled", progress=out.progress).images if args.unlabeled else None
 
     from ..nn import checkpoint
-    from ..train import pretrain, record
+    from ..train import pretrain, record, start
     from ..train.offline import Interrupted
 
     device = pretrain.device(args.device)
     common.set_threads(args)
     size = datasets.DATASETS[scenario.data].size
     objective = pretrain.Objective(args.alpha, args.beta, args.gamma, args.features)
-    model = pretrain.make(args.model, train.classes, size, config, args.norm, args.encoder, Path(args.init) if args.init else None,
-                          args.activations)
+    origin = pretrain.origin(args.init, args.norm) if args.init else None
+    model = pretrain.make(args.model, train.classes, size, config, args.norm, args.encoder, origin, args.activations)
     floating = args.model in FLOATING or args.activations == "float"
     meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": name, "scenario": args.scenario, "model": args.model,
             "norm": args.norm, "activations": args.activations, "encoder": args.encoder, "all_classes": args.all_classes,
             "images_per_class": args.images,
             "objective": {"alpha": args.alpha, "beta": args.beta, "gamma": args.gamma, "features": args.features}}
+
+    if isinstance(origin, start.Start):
+        meta["init"] = origin.describe()
 
     def write(score=None):
         if not floating:
@@ -101,7 +103,7 @@ def run(args, out):
 
     trainer = pretrain.Pretrainer(
         model.to(device), *pretrain.tensors(train, size), config, objective, unlabeled, state_path=state_path, report=report,
-        progress=out.progress)
+        progress=out.progress, init=meta.get("init", {}).get("sha256"))
     if args.resume:
         trainer.resume()
         out.note(f"goes on from {state_path}: epoch {trainer.epoch + 1}, step {trainer.step} of {trainer.steps}")

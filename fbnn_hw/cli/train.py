@@ -5,7 +5,7 @@ import shlex
 from dataclasses import fields
 from pathlib import Path
 
-from ..errors import InputError, UsageError
+from ..errors import UsageError
 from ..nn.models import MODELS
 from ..train.config import TrainConfig
 from . import common
@@ -133,11 +133,7 @@ def run(args, out):
     meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": args.data, "images_per_class": args.images}
     if args.init:
         origin = start.read(resolve(args.init))
-        if (origin.topology.ops, origin.topology.classes) != (topology.ops, topology.classes):
-            raise InputError(f"--init {args.init}: not {args.model} with the {len(topology.classes)} classes "
-                             f"{', '.join(topology.classes[:3])}..., expected the same layers and classes")
-        model = start.make(origin, topology.classes, True, config.seed, options)
-        meta["init"] = {"source": origin.source, "sha256": origin.sha256, "training": origin.training}
+        model, meta["init"] = start.further(origin, topology, config.seed, options), origin.describe()
     else:
         model = FBNN(topology, **options)
     model.to(device)

@@ -1,6 +1,7 @@
 """Pre-training of a feature extractor: alpha * CCE + beta * Barlow Twins + gamma * L_FR (paper, section `pt`, eq. `sup_ssl_reg_loss`)."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -8,11 +9,12 @@ from torch import nn
 
 from ..data.augment import strong
 from ..errors import InputError, UsageError
+from ..ir import checkpoint
 from ..ir.network import LATENT
 from ..nn import floating, losses, staged
 from ..nn.models import build
 from ..nn.network import FBNN, export
-from . import record
+from . import record, start
 from .offline import STATE_FORMAT, Trainer
 
 PROJECTOR_NEURONS = 2048
@@ -128,7 +130,8 @@ def make(name, classes, size, config, norm="scales", encoder="tycc", init=None, 
     """The model to pre-train: a named FBNN, with batch norm if norm is "bn", or a floating baseline.
 
     init: path of the checkpoint of an earlier `norm="bn"` stage, whose state lies beside it.  With "bn" its batch norm goes on, with
-    "scales" scales take its place.  activations: "float" for the first stage of the paper's three, see `staged.NormedFBNN`.
+    "scales" scales take its place; or a `start.Start`, which goes on.
+    activations: "float" for the first stage of the paper's three, see `staged.NormedFBNN`.
     """
     torch.manual_seed(config.seed)
     if name in FLOATING:
@@ -147,6 +150,8 @@ def make(name, classes, size, config, norm="scales", encoder="tycc", init=None, 
         raise UsageError("--activations float: is the first stage of three, expected --norm bn and no --init")
     if not init:
         return FBNN(topology, **options) if norm == "scales" else staged.NormedFBNN(topology, activations, **options)
+    if isinstance(init, start.Start):
+        return start.further(init, topology, config.seed, options)
     normed = staged.NormedFBNN(topology, **options)
     path = init.with_suffix(".state")
     try:
@@ -158,6 +163,12 @@ def make(name, classes, size, config, norm="scales", encoder="tycc", init=None, 
         raise InputError(f"{path}: not the state of a stage with batch norm of {name} with {len(classes)} classes "
                          f"({type(error).__name__}), expected that of pretrain --norm bn") from None
     return normed if norm == "bn" else staged.to_scales(normed)
+
+
+def origin(path, norm):
+    """What --init names: the `Start` of a checkpoint without thresholds, or the path of a stage with batch norm."""
+    path = Path(path)
+    return start.read(path) if norm == "scales" and path.is_file() and not checkpoint.read(path).thresholds else path
 
 
 def network(trainer, meta=None, test=None):

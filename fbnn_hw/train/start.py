@@ -24,6 +24,10 @@ class Start:
     source: str = "random weights"
     sha256: str = ""
 
+    def describe(self):
+        """For the record of a run that goes on from here."""
+        return {"source": self.source, "sha256": self.sha256, "training": self.training}
+
 
 def read(path):
     """`Start` of a checkpoint.  The proxies are its bits times a constant, unless a training state of the same bits lies beside it
@@ -70,6 +74,14 @@ def classifier(topology):
     names = [o.name for o in topology.ops]
     after = set(names[names.index(LATENT) + 1:])
     return [name for name in topology.weight_shapes() if name in after]
+
+
+def further(start, topology, seed, options):
+    """FBNN of `topology` that goes on from `start`; raises InputError where layers or classes differ."""
+    if (start.topology.ops, start.topology.classes) != (topology.ops, topology.classes):
+        raise InputError(f"--init {start.source}: not {topology.name} with the {len(topology.classes)} classes "
+                         f"{', '.join(topology.classes[:3])}..., expected the same layers and classes")
+    return make(start, topology.classes, True, seed, options)
 
 
 def make(start, classes, retained, seed, options):

@@ -92,6 +92,22 @@ def test_batch_norm_then_scales(tmp_path):
         pretrain.make("fpnn_b", TRAIN.classes, 16, CONFIG, norm="bn")
 
 
+def test_the_combined_loss_goes_on_from_a_supervised_checkpoint(tmp_path):
+    from fbnn_hw.nn import checkpoint
+
+    first = pretrain.Pretrainer(pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG), IMAGES, LABELS, replace(CONFIG, epochs=1),
+                                pretrain.Objective(), state_path=tmp_path / "a.state")
+    first.run()
+    checkpoint.save(tmp_path / "a.pt", pretrain.network(first))
+    origin = pretrain.origin(tmp_path / "a.pt", "scales")
+    model = pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, init=origin)
+    assert all(torch.equal(v, first.best[k]) for k, v in model.state_dict().items()) and origin.describe()["source"] == "a.pt (proxies)"
+    run = pretrain.Pretrainer(model, IMAGES, LABELS, replace(CONFIG, epochs=1), pretrain.Objective(1, 1e-2, 1e-2), init=origin.sha256)
+    assert len(run.run()) == 1 and run.state()["sources"]["init"] == origin.sha256
+    with pytest.raises(InputError, match=r"^--init a.pt \(proxies\): not 1mb with the 3 classes pattern0, pattern1, pattern2..., expected"):
+        pretrain.make("1mb", TRAIN.classes, 16, CONFIG, init=origin)
+
+
 def test_three_stages(tmp_path):
     """Float activations and batch norm, then binary ones, then scales (paper, section `bg`)."""
     def stage(name, **options):
