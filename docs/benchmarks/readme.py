@@ -17,15 +17,21 @@ BEGIN, END = "<!-- checkpoints: docs/benchmarks/readme.py -->", "<!-- end -->"
 
 def table():
     """Lines of the table, one row a shipped checkpoint."""
-    rows = ["| file | weight bits | accuracy | epochs | trained on | seed |", "|---|---|---|---|---|---|"]
+    rows = ["| file | weight bits | classes | accuracy | epochs | trained on | seed |", "|---|---|---|---|---|---|---|"]
     for name in shipped():
         network = read(FOLDER / name)
         record = network.training
         accuracy, images, data = (record.get(key) for key in ("test_accuracy", "test_images", "data"))
         stated = f"{accuracy:.2%} of {images:,} test images of {data}" if isinstance(accuracy, float) else "not recorded"
-        epochs, hardware, seed = (record.get(key, "not recorded") for key in ("epochs", "hardware", "seed"))
-        rows.append(f"| `{name}` | {network.bits():,} | {stated} | {epochs} | {hardware} | {seed} |")
+        hardware, seed = (record.get(key, "not recorded") for key in ("hardware", "seed"))
+        rows.append(f"| `{name}` | {network.bits():,} | {len(network.topology.classes)} | {stated} | {epochs(record)} | {hardware} | {seed} |")
     return rows
+
+
+def epochs(record):
+    """Epochs of the run, after those of the runs that it went on from: "10 + 2"."""
+    before = record.get("init")
+    return (f"{epochs(before['training'])} + " if before else "") + str(record.get("epochs", "not recorded"))
 
 
 def updated(text):

@@ -1,0 +1,32 @@
+"""The shipped files: what they state, and that their logits on all fixture images are still those of the day they were shipped."""
+
+import hashlib
+
+import pytest
+import torch
+
+from fbnn_hw import checkpoints
+from fbnn_hw.data import datasets
+from fbnn_hw.ir import checkpoint
+from fbnn_hw.nn.network import load
+from fbnn_hw.train.offline import predict
+
+LOGITS = {
+    "0.5mb-fe4.pt": "1412ef52cf126ed7c9639f65357f7a819c022cbe91cfe63f92f98480c410119e",
+    "0.5mb.pt": "029380a8353bd1b179d763c7ec017db65552c5505c993f02bb0ef36ab092c779",
+    "3mb.pt": "6bfc5770d778ed5bf6e42161d3c6235309f96dfc186637498b711b0909a46b3a",
+}
+"""SHA-256 of the int32 logits (300, classes), little-endian, C order."""
+
+
+@pytest.mark.parametrize("name", checkpoints.shipped())
+def test_record_and_logits(name):
+    network = checkpoint.read(checkpoints.FOLDER / name)
+    record = network.training
+    for key in ("command", "data", "epochs", "best_epoch", "train_images", "hardware", "device", "threads", "torch", "seed", "config"):
+        assert record[key] is not None, key
+    correct = record["test_accuracy"] * record["test_images"]
+    assert correct == pytest.approx(round(correct), abs=1e-6) and record["test_images"] >= 4000
+    images = torch.from_numpy(datasets.load("fixture").images)
+    found = predict(load(network).eval(), images, 100).to(torch.int32).numpy().astype("<i4")
+    assert hashlib.sha256(found.tobytes()).hexdigest() == LOGITS[name]
