@@ -46,7 +46,8 @@ def run(args, out):
         record = {"key": name, "kind": KINDS[flow.nextpnr is not None], **record}
     else:
         out.text(f"built before, nothing has changed: {where} (--rebuild builds it again)")
-    speed = (record.get("clock_mhz") or settings["clock_hz"] / 1e6) * 1e6 * known["frames"] / known["cycles"]
+    clock_mhz = min(settings["clock_hz"] / 1e6, record.get("fmax_mhz") or float("inf"))
+    speed = clock_mhz * 1e6 * known["frames"] / known["cycles"]
     record |= {"cycles": known["cycles"], "frames": known["frames"], "frames_per_second": speed, "weights": None}
     if image and record.get("met"):
         _write(where / "flash.bin", image)
@@ -185,7 +186,7 @@ def _show(out, record, where):
     else:
         out.text("", *common.table(sorted(record["cells"].items()), ("cell", "used")), "")
     unit = "" if record["frames"] == 1 else f" for {record['frames']} frames"
-    out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles{unit} at {clock:g} MHz")
+    out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles{unit} at {min(clock, record.get('fmax_mhz') or clock):g} MHz")
     out.result({"folder": where, **record})
 
 

@@ -1,7 +1,7 @@
 """A generated design as one page, from its JSON alone.
 
 `facts` are what the verb `report` reads, a dict of plain values: folder; config, estimate, layout, manifest: the files of those
-names; datasheet; blocks: {memory: block RAMs} and blocks_available, or None; builds: a list of {"board": name, title, flash
+names; datasheet; program_words; blocks: {memory: block RAMs} and blocks_available, or None; builds: a list of {"board": name, title, flash
 and its offset, "record": build.json, "placement": placement.json or None, "files": {name: bytes}}; diagram: text of diagram.svg.
 """
 
@@ -107,7 +107,7 @@ def memories(facts):
     name, key, what = (("weight ring", "weight ring", "weights on their way from the flash to the array")
                        if config["weights"] == "stream" else ("weight memory", "weights", "all weights, in the order of their use"))
     rows.append((name, config["weight_words"], config["weight_words"] * config["outputs"] * config["lanes"], what, blocks.get(key)))
-    words = 16 * len(config["program"]) + 1
+    words = facts["program_words"]
     rows.append(("program", words, 16 * words, f"{len(config['program'])} steps of the sequencer", blocks.get("program")))
     if config["weights"] == "stream":
         words = 2 * len(config["transfers"])
@@ -125,8 +125,9 @@ def lifetimes(facts):
     for name, place in facts["layout"]["layers"].items():
         _, height, width = place["shape"]
         blocks = -(-height // 2) * -(-width // max(1, facts["layout"]["pixels"] // 2))
-        born = order.index(program[place["steps"] - 1]["layer"]) + 1 if place["steps"] else 0
-        live.append((name, place["base"], place["pitch"] * blocks, born))
+        steps, base = place["steps"][0], place["base"][0]  # of the first image of a pass
+        born = order.index(program[steps - 1]["layer"]) + 1 if steps else 0
+        live.append((name, base, place["pitch"] * blocks, born))
         places[name] = born
     for step in program:
         row = order.index(step["layer"]) + 1
