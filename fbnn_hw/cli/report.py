@@ -50,13 +50,14 @@ def read(folder):
     try:
         part = TARGETS[known["target"]]
         made = AcceleratorConfig.from_json(json.dumps(config))
-        blocks, words = part.blocks_of(made), len(made.program_words())
+        words = {"program_words": len(made.program_words()), "transfer_words": len(made.transfer_words())}
+        blocks = part.blocks_of(made)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{folder}: not what this version generates ({type(error).__name__}: {error}); "
                          "generate the folder again") from None
     return {
         "folder": folder.resolve().name, "config": config, "estimate": known, "layout": layout, "manifest": manifest,
-        "datasheet": part.datasheet, "program_words": words, "blocks": blocks or None, "blocks_available": part.blocks,
+        "datasheet": part.datasheet, **words, "blocks": blocks or None, "blocks_available": part.blocks,
         "builds": [_build(path.parent) for path in sorted(folder.glob("build-*/build.json"))],
         "diagram": _text(folder / "diagram.svg", "generate")}
 

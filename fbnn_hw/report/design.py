@@ -1,8 +1,9 @@
 """A generated design as one page, from its JSON alone.
 
 `facts` are what the verb `report` reads, a dict of plain values: folder; config, estimate, layout, manifest: the files of those
-names; datasheet; program_words; blocks: {memory: block RAMs} and blocks_available, or None; builds: a list of {"board": name, title, flash
-and its offset, "record": build.json, "placement": placement.json or None, "files": {name: bytes}}; diagram: text of diagram.svg.
+names; datasheet; program_words, transfer_words: of these memories; blocks: {memory: block RAMs} and blocks_available, or None; builds: a
+list of {"board", "title", "record": build.json, "placement": placement.json or None, "flash": [(what, offset, bytes)]}; diagram: text
+of diagram.svg.
 """
 
 import base64
@@ -71,21 +72,22 @@ def _peak(config):
 
 
 def layers(facts):
-    """The layers of estimate.json, each with number, name, intensity (MAC a weight bit), macs_per_cycle, streamed_bits and bound."""
-    steps = {}
-    for step in facts["config"]["program"]:
-        steps.setdefault(step["layer"], step)
+    """The layers of estimate.json, each with number, intensity (MAC a weight bit), macs_per_cycle, streamed_bits of a pass and bound."""
+    config, streamed = facts["config"], {}
+    fetched = (steps[0]["layer"] for _, steps in _runs(facts) if steps[0]["tile_words"])
+    for name, transfer in zip(fetched, config["transfers"]):
+        bits = (transfer["words"] - transfer["words"] * transfer["resident"] // 16) * config["outputs"] * config["lanes"]
+        streamed[name] = streamed.get(name, 0) + bits
     found = []
-    for number, (layer, step) in enumerate(zip(facts["estimate"]["layers"], steps.values(), strict=True), start=1):
+    for number, (layer, (name, step)) in enumerate(zip(facts["estimate"]["layers"], _firsts(facts).items(), strict=True), start=1):
         spent = {part: layer[part] for part in ("reads", "drain", "move", "wait", "other")}
         most = max(spent, key=spent.get)
         if most == "reads":
             bound = "pooling" if step["kind"] == "lgap" else "memory" if step["vector"] else "compute"
         else:
             bound = {"wait": "flash", "move": "memory"}.get(most, "control")
-        streamed = layer["weight_bits"] * (16 - layer["resident_sixteenths"]) // 16 if facts["config"]["weights"] == "stream" else 0
         found.append(layer | {
-            "number": number, "bound": bound, "streamed_bits": streamed, "macs_per_cycle": layer["macs"] / layer["cycles"],
+            "number": number, "bound": bound, "streamed_bits": streamed.get(name, 0), "macs_per_cycle": layer["macs"] / layer["cycles"],
             "intensity": layer["macs"] / layer["weight_bits"] if layer["weight_bits"] else None})
     return found
 
@@ -110,37 +112,64 @@ def memories(facts):
     words = facts["program_words"]
     rows.append(("program", words, 16 * words, f"{len(config['program'])} steps of the sequencer", blocks.get("program")))
     if config["weights"] == "stream":
-        words = 2 * len(config["transfers"])
-        rows.append(("transfers", words, 16 * words, f"which weights of {len(config['transfers'])} layers are resident",
+        words = facts["transfer_words"]
+        rows.append(("transfers", words, 16 * words, "which weights of each layer are resident",
                      blocks.get("transfers")))
     return rows
 
 
 def lifetimes(facts):
-    """(rows, places) of figures.maps: for each map the layers from which and to which it stays in the banks."""
-    program, shown = facts["config"]["program"], facts["estimate"]["layers"]
-    order = list(dict.fromkeys(step["layer"] for step in program))
-    rows = ["image in", *(layer["layer"] for layer in shown)]
-    live, places = [], {}
-    for name, place in facts["layout"]["layers"].items():
+    """(rows, places) of figures.maps: for each map of each frame of a pass, from which to which row it stays in the banks."""
+    layout, frames = facts["layout"], facts["config"]["frames"]
+    labels = {step["layer"]: layer["layer"] for step, layer in zip(_firsts(facts).values(), facts["estimate"]["layers"])}
+    rows, starts, reads, ends = [], [], [], []  # ends: the row of each step
+    for frame, steps in _runs(facts):
+        suffix = f", frame {frame + 1}" if frames > 1 and frame is not None else ""
+        if steps[0]["load"]:
+            starts.append(len(rows))
+            rows.append(f"image in{suffix}")
+        for step in steps:
+            size = ((step["words"] - 1) * step["step"] + step["tiles"] if step["kind"] == "lgap" else
+                    (step["rows"] - 1) * step["row"] + (step["columns"] - 1) * step["advance"] + (step["words"] - 1) * step["step"] + 1)
+            offsets = range(frames) if step["shared"] else [0]
+            reads += [(len(rows), step["source"] + i * facts["config"]["frame_stride"], size) for i in offsets]
+            ends.append(len(rows))
+        rows.append(labels[steps[0]["layer"]] + suffix)
+    maps = []
+    for name, place in layout["layers"].items():
         _, height, width = place["shape"]
-        blocks = -(-height // 2) * -(-width // max(1, facts["layout"]["pixels"] // 2))
-        steps, base = place["steps"][0], place["base"][0]  # of the first image of a pass
-        born = order.index(program[steps - 1]["layer"]) + 1 if steps else 0
-        live.append((name, base, place["pitch"] * blocks, born))
-        places[name] = born
-    for step in program:
-        row = order.index(step["layer"]) + 1
-        if step["kind"] == "lgap":
-            size = (step["words"] - 1) * step["step"] + step["tiles"]
-        else:
-            size = ((step["rows"] - 1) * step["row"] + (step["columns"] - 1) * step["advance"] + (step["words"] - 1) * step["step"] + 1)
-        for name, base, words, born in live:
-            hidden = any(other_born > born and other_born < row and other < base + words and base < other + count
-                         for _, other, count, other_born in live)
-            if born < row and not hidden and base < step["source"] + size and step["source"] < base + words:
-                places[name] = max(places[name], row)
-    return rows, [(name, base, words, born, places[name]) for name, base, words, born in live]
+        words = place["pitch"] * -(-height // 2) * -(-width // max(1, layout["pixels"] // 2))
+        for frame, (base, done) in enumerate(zip(place["base"], place["steps"], strict=True)):
+            born = starts[frame] if name == "input" else ends[done - 1]
+            maps.append((f"{name}{f', frame {frame + 1}' * (frames > 1)}", base, words, born))
+    places = []
+    for name, base, words, born in maps:
+        # Until another map takes its words.
+        over = min((row for _, other, count, row in maps if row > born and other < base + words and base < other + count),
+                   default=len(rows))
+        last = max((row for row, start, size in reads if born < row < over and start < base + words and base < start + size), default=born)
+        places.append((name, base, words, born, last))
+    return rows, places
+
+
+def _firsts(facts):
+    """{layer: its first step}, in the order of estimate.json."""
+    found = {}
+    for step in facts["config"]["program"]:
+        found.setdefault(step["layer"], step)
+    return found
+
+
+def _runs(facts):
+    """(frame, or None for all of them; steps) of the program: each time a layer is worked on."""
+    found, frame, before = [], -1, None
+    for step in facts["config"]["program"]:
+        frame += step["load"]
+        if before is None or step["layer"] != before["layer"] or step["load"] or before["result"]:
+            found.append((None if step["shared"] else frame, []))
+        found[-1][1].append(step)
+        before = step
+    return found
 
 
 def page(facts):
@@ -158,9 +187,13 @@ def page(facts):
             f"<nav>{nav}</nav></header>\n{body}</body></html>\n")
 
 
+def _unit(known):
+    return "a frame" if known["frames"] == 1 else f"a pass of {known['frames']} frames"
+
+
 def _cards(facts):
     known, config = facts["estimate"], facts["config"]
-    cards = [(f"{known['cycles']:,}", "cycles a frame", "estimated; a simulation must give the same"),
+    cards = [(f"{known['cycles']:,}", f"cycles {_unit(known)}", "estimated; a simulation must give the same"),
              (f"{known['frames_per_second']:.1f}", f"frames/s at {known['clock_hz'] / 1e6:g} MHz", "estimated, the target's clock"),
              (f"{_peak(config):,}", "MAC a cycle",
               f"{config['pixels']} pixels x {config['lanes']} lanes x {config['outputs']} outputs"),
@@ -168,7 +201,7 @@ def _cards(facts):
     for build in facts["builds"]:
         record = build["record"]
         if "fmax_mhz" in record:
-            speed = record["fmax_mhz"] * 1e6 / known["cycles"]
+            speed = record["fmax_mhz"] * 1e6 * known["frames"] / known["cycles"]
             cards.append((f"{speed:.1f}", f"frames/s at {record['fmax_mhz']:.1f} MHz",
                           f"placed and routed for {build['title']}: Fmax / estimated cycles"))
     return '<div class="cards">' + "".join(
@@ -206,13 +239,15 @@ def _layers(facts):
     head = ["#", "layer", "bound by", "cycles", "reads", "writes", "moves", "waits", "other", "MAC", "array use, %", "weight bits"]
     rows = []
     for x in layers(facts):
-        rows.append([x["number"], x["layer"], x["bound"], x["cycles"], x["reads"], x["drain"], x["move"], x["wait"], x["other"], x["macs"],
-                     round(100 * x["array_use"], 1), x["weight_bits"], *([x["weight_bits"] - x["streamed_bits"]] if streams else [])])
+        rows.append([*(x[key] for key in ("number", "layer", "bound", "cycles", "reads", "drain", "move", "wait", "other", "macs")),
+                     round(100 * x["array_use"], 1), x["weight_bits"],
+                     *([x["weight_bits"] * x["resident_sixteenths"] // 16, x["streamed_bits"]] if streams else [])])
     if streams:
-        head.append("on the chip")
+        head += ["on the chip", "streamed"]
     bounds = dict.fromkeys(row[2] for row in rows)
     return ("<p>Cycles are estimated and exact as long as no stream stalls. They go to reads of the array, writes of results, moves of "
-            "resident weights, waits for weights, and the set-up of steps.</p>" + _table(head, rows)
+            f"resident weights, waits for weights, and the set-up of steps. All counts are of {_unit(facts['estimate'])}.</p>"
+            + _table(head, rows)
             + "<ul>" + "".join(f"<li><b>{name}</b>: {BOUNDS[name]}.</li>" for name in bounds) + "</ul>")
 
 
@@ -235,7 +270,7 @@ def _memory(facts):
         text += f"<p>Block RAMs: {sum(facts['blocks'].values()):,} of {facts['blocks_available']:,} (estimated).</p>"
     text += "<h3>A feature bank</h3>" + _figure(
         figures.bar("What a feature bank holds", [
-            ("feature maps", used, "map"), ("free", depth - used - resident, "free"), ("resident weights", resident, "weights")], "words"),
+            ("feature maps", used, "map"), ("resident weights", resident, "weights"), ("free", depth - used - resident, "free")], "words"),
         f"Each of the {config['pixels']} banks has {depth:,} words of {config['lanes']} bits and one port."
         + (f" Resident weights: {resident * config['pixels'] * config['lanes']:,} bits from word {config['resident_base']:,} on, loaded "
            "once after reset." if resident else ""))
@@ -243,9 +278,10 @@ def _memory(facts):
         figures.maps(rows, places, used), "Addresses to the right, layers downwards: a map occupies its words from the layer that writes "
         "it to the last layer that reads it, then they are used again.")
     shapes = {name: " x ".join(map(str, place["shape"])) for name, place in facts["layout"]["layers"].items()}
-    text += "<details><summary>" + f"{len(places)} maps</summary>" + _table(
+    text += f"<details><summary>{len(places)} maps</summary>" + _table(
         ("map", "channels x rows x columns", "first word", "words", "written by", "last read by"),
-        [(name, shapes[name], base, words, rows[born], rows[dies]) for name, base, words, born, dies in places]) + "</details>"
+        [(name, shapes[name.split(", ")[0]], base, words, rows[born], rows[dies])
+         for name, base, words, born, dies in places]) + "</details>"
     program = config["program"]
     steps = [(i, step["layer"], "pooling" if step["kind"] == "lgap" else f"{'3x3' if step['taps'] == 9 else '1x1'}",
               step["source"], step["target"], step["tiles"], f"{step['rows']} x {step['columns']}", step["words"] * step["repeat"],
@@ -271,8 +307,9 @@ def _build(facts, build):
                        + _table(("cell", "used"), sorted(record["cells"].items())) + _tools(record))
     verdict = '<b class="met">met</b>' if record["met"] else '<b class="missed">missed</b>'
     text += (f"<p>Placed and routed, seed {record['seed']}, in {record['minutes']:g} minutes. Timing {verdict}: {record['fmax_mhz']:.1f} "
-             f"MHz reached, {clock:g} MHz wanted. {record['fmax_mhz'] * 1e6 / known['cycles']:.1f} frames/s at the frequency reached, "
-             f"{record['frames_per_second']:.1f} at the one wanted (of {known['cycles']:,} estimated cycles).</p>")
+             f"MHz reached, {clock:g} MHz wanted. {record['fmax_mhz'] * 1e6 * known['frames'] / known['cycles']:.1f} frames/s at the "
+             "frequency reached" + (f", {clock * 1e6 * known['frames'] / known['cycles']:.1f} at the one wanted" if record["met"] else "")
+             + f" ({known['cycles']:,} estimated cycles {_unit(known)}).</p>")
     text += "<h4>Utilisation</h4>" + _table(
         ("cell", "used", "of", "%", ""),
         [(cell, used, record["available"][cell], round(100 * used / record["available"][cell], 1),

@@ -19,13 +19,13 @@ PATH = [{"type": kind, "from": f"core.accelerator.array.sum_{i}_SB_LUT4_I3_O", "
         for i, (kind, delay) in enumerate([("clk-to-q", 1.39), *[("routing", 2.15), ("logic", 1.2)] * 6, ("routing", 1.8), ("setup", 0.1)])]
 
 
-def write(root, name, target, shape=()):
+def write(root, name, target, shape=(), frames=1):
     """The JSON files of a generated folder, without its Verilog."""
     topology = model(name) if name != "smallest" else strategies.smallest().topology
     rng = np.random.default_rng(0)
     weights = {layer: rng.integers(0, 2, size, dtype=np.uint8) for layer, size in topology.weight_shapes().items()}
-    planned = plan(Network(topology, weights, {}), TARGETS[target], *shape)
-    folder = root / f"{name}-{target}"
+    planned = plan(Network(topology, weights, {}), TARGETS[target], *(shape or (None,) * 3), frames)
+    folder = root / f"{name}-{target}-{frames}"
     folder.mkdir()
     manifest = {"generator": "fbnn-hw 0.0.0", "model": name, "classes": list(topology.classes), "target": target, "seed": None,
                 "checkpoint": {"file": f"{name}.pt", "sha256": "0" * 64}, "ir_sha256": "1" * 64, "config_id": planned.config.id,
@@ -62,6 +62,7 @@ def add_build(folder, board, fmax_mhz, columns, rows):
 def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("designs")
     found = {"3mb-ice40": write(root, "3mb", "ice40"), "0.5mb-ecp5": write(root, "0.5mb", "ecp5"),
+             "0.5mb-ice40-3": write(root, "0.5mb", "ice40", (4, 16, 4), 3),
              "smallest-generic": write(root, "smallest", "generic", (4, 16, 4))}
     add_build(found["3mb-ice40"][0], "icebreaker", 41.5, 26, 32)
     add_build(found["3mb-ice40"][0], "icesugar", 31.25, 26, 32)
@@ -102,7 +103,8 @@ def test_maps_never_share_a_word_at_a_time(folders):
             for other, start, count, first, last in places[i + 1:]:
                 apart = base + words <= start or start + count <= base
                 assert apart or dies < first or last < born, (name, other)
-        if folder.name == "3mb-ice40":
+        assert len(places) == planned.config.frames * len(output.layout(planned)["layers"])
+        if folder.name == "3mb-ice40-1":
             assert rows[2] == "conv2+pool1" and places[:3] == [
                 ("input", 0, 1024, 0, 1), ("conv1", 1024, 2048, 1, 2), ("pool1", 0, 512, 2, 3)]
             assert {name: (born, dies) for name, _, _, born, dies in places[-4:]} == {
@@ -120,7 +122,7 @@ def test_one_file_that_asks_for_nothing(folders, cli, tmp_path):
     assert "5,179" in text and "pyosys" in text and "0x100000" in text
     cli("report", folder, "--out", tmp_path / "b.html")
     assert (tmp_path / "b.html").read_bytes() == (tmp_path / "a.html").read_bytes()
-    assert "fbnn-hw build smallest-generic --board NAME" in (
+    assert "fbnn-hw build smallest-generic-1 --board NAME" in (
         cli("report", folders["smallest-generic"][0]), (folders["smallest-generic"][0] / "report.html").read_text())[1]
 
 
