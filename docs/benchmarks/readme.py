@@ -24,7 +24,8 @@ def table():
         accuracy, images, data = (record.get(key) for key in ("test_accuracy", "test_images", "data"))
         stated = f"{accuracy:.2%} of {images:,} test images of {data}" if isinstance(accuracy, float) else "not recorded"
         hardware, seed = (record.get(key, "not recorded") for key in ("hardware", "seed"))
-        rows.append(f"| `{name}` | {network.bits():,} | {len(network.topology.classes)} | {stated} | {epochs(record)} | {hardware} | {seed} |")
+        cells = (f"`{name}`", f"{network.bits():,}", len(network.topology.classes), stated, epochs(record), hardware, seed)
+        rows.append(f"| {' | '.join(map(str, cells))} |")
     return rows
 
 
