@@ -79,7 +79,9 @@ class Trainer:
             self.scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(self.optimizer, factor=0.5, patience=5)
         self.generator = torch.Generator().manual_seed(config.seed)
         self.data = {"images": len(labels), "crc32": zlib.crc32(images.cpu().contiguous().numpy(), zlib.crc32(labels.cpu().numpy()))}
-        self.epoch, self.step, self.order, self.sums = 0, 0, None, [0.0, 0, 0.0]
+        self.epoch, self.step, self.order = 0, 0, None
+        # loss, images and right ones of the epoch so far; kept on the device, so that no step waits for it
+        self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)
         self.history, self.best, self.best_accuracy, self.best_epoch = [], None, -1.0, 0
         self._stop = False
 
@@ -89,7 +91,7 @@ class Trainer:
                                  "size": self.model.topology.image_size},
                 "sources": self.sources,
                 "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict(),
-                "rng": self.generator.get_state(), "epoch": self.epoch, "step": self.step, "order": self.order, "sums": self.sums,
+                "rng": self.generator.get_state(), "epoch": self.epoch, "step": self.step, "order": self.order, "sums": self.sums.tolist(),
                 "history": self.history, "best": self.best, "best_accuracy": self.best_accuracy, "best_epoch": self.best_epoch}
 
     def save(self):
@@ -134,7 +136,8 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.scheduler.load_state_dict(state["scheduler"])
         self.generator.set_state(state["rng"])
-        for key in ("epoch", "step", "order", "sums", "history", "best", "best_accuracy", "best_epoch"):
+        self.sums.copy_(torch.tensor(state["sums"], dtype=torch.float64))
+        for key in ("epoch", "step", "order", "history", "best", "best_accuracy", "best_epoch"):
             setattr(self, key, state[key])
 
     def run(self):
@@ -177,8 +180,8 @@ class Trainer:
         if self.config.schedule == "plateau":
             self.scheduler.step(loss)
         self.epoch, self.step, self.order = self.epoch + 1, 0, None
-        total, count, correct = self.sums
-        self.sums = [0.0, 0, 0.0]
+        total, count, correct = self.sums.tolist()
+        self.sums.zero_()
         if accuracy > self.best_accuracy or not len(self.held_labels):
             self.best_accuracy, self.best_epoch = accuracy, self.epoch
             self.best = {k: v.detach().cpu().clone() for k, v in self.model.state_dict().items()}
@@ -218,6 +221,6 @@ class Trainer:
             self.model.draw_ties()
         if self.config.schedule == "cosine":
             self.scheduler.step()
-        self.sums[0] += loss.item() * len(labels)
+        self.sums[0] += loss.detach().double() * len(labels)
         self.sums[1] += len(labels)
-        self.sums[2] += (logits.argmax(1) == labels).sum().item()
+        self.sums[2] += (logits.argmax(1) == labels).sum()
