@@ -253,18 +253,19 @@ def download(dataset, data_dir=None, progress=None):
     partial = target.with_name(target.name + ".partial")
     bar = None
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
         digest = hashlib.md5(usedforsecurity=False)
-        with urllib.request.urlopen(archive.url, timeout=TIMEOUT_S) as reply, open(partial, "wb") as file:
+        with urllib.request.urlopen(archive.url, timeout=TIMEOUT_S) as reply:
+            target.parent.mkdir(parents=True, exist_ok=True)  # only now: a failed download leaves no empty folder
             size = int(reply.headers.get("Content-Length") or 0) or None
             if progress:
                 bar = progress(total=size, desc=archive.name, unit="B", unit_scale=True)
-            while block := reply.read(BLOCK_BYTES):
-                file.write(block)
-                digest.update(block)
-                if bar is not None:
-                    bar.update(len(block))
-            got = file.tell()
+            with open(partial, "wb") as file:
+                while block := reply.read(BLOCK_BYTES):
+                    file.write(block)
+                    digest.update(block)
+                    if bar is not None:
+                        bar.update(len(block))
+                got = file.tell()
         if size and got != size:
             raise InputError(f"{archive.url}: got {got} bytes, expected {size}; try again")
         if digest.hexdigest() != archive.md5:

@@ -19,6 +19,8 @@ def read(path, size, resize=False):
     Raises InputError naming file, found, expected and the way out.
     """
     path = Path(path)
+    if path.is_fifo():  # to open one may wait for ever
+        raise InputError(f"{path}: is a pipe, expected an image file")
     try:
         with open(path, "rb") as file:
             head = file.read(6)
@@ -47,6 +49,8 @@ def _picture(path, size, resize):
         raise
     except Image.UnidentifiedImageError:
         raise InputError(f"{path}: neither a PNG, a JPEG nor a .npy file, or damaged; expected one of them") from None
+    except Image.DecompressionBombError:
+        raise InputError(f"{path}: has more than {2 * Image.MAX_IMAGE_PIXELS:,} pixels, expected fewer; make it smaller first") from None
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and its own on damaged files
         reason = str(error).split("\n")[0] or type(error).__name__
         raise InputError(f"{path}: damaged ({reason}), expected a whole PNG or JPEG file") from None

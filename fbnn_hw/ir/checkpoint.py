@@ -11,6 +11,7 @@ import pickletools
 import zipfile
 from collections import OrderedDict
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -22,7 +23,7 @@ MAX_BYTES = 2 ** 26
 """Largest file read: twice the packed weights of the largest legal network."""
 
 MAX_ENTRIES = 10_000
-MAX_OPERATIONS = 2_000_000
+MAX_OPERATIONS = 500_000
 """Limits of the zip archive and of its pickle, far above what the largest legal network needs."""
 
 LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
@@ -42,6 +43,8 @@ def from_plain(values, where):
 
 def read(path):
     """Checkpoint file -> `Network`.  Raises InputError on anything that is not one, naming the file and what is wrong."""
+    if Path(path).is_fifo():  # to open one may wait for ever
+        raise InputError(f"{path}: is a pipe, expected a checkpoint file")
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size

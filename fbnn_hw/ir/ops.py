@@ -248,4 +248,7 @@ def from_dict(values, where="architecture"):
         expected = known[key].type
         if expected in (int, bool, str) and type(value) is not expected:
             raise InputError(f"{where}: {key} is {show(value)}, expected {NOUNS[expected]}")
+    for key in ("out_channels", "stop"):
+        if key in known and key not in values:
+            raise InputError(f"{where}: {key} of {kind} {name} is missing, expected a number from 1")
     return cls(**values)

@@ -142,6 +142,7 @@ def test_offline_says_which_file_to_put_where(tmp_path):
                                 f"put cifar-10-python.tar.gz from https://www.cs.toronto.edu/~kriz/ into {cache}")
     with pytest.raises(InputError, match=rf"not found in {tmp_path}/x, {cache}, .* into {tmp_path}/x$"):
         datasets.load("cifar100", tmp_path / "x")
+    assert not cache.exists() and not (tmp_path / "x").exists()  # nothing is left of a download that failed
 
 
 class Touch:

@@ -1,5 +1,6 @@
 """Image files become the arrays they hold; everything else is one line with file, found, expected, way out."""
 
+import os
 import struct
 import zlib
 
@@ -138,6 +139,20 @@ def test_damaged_files(tmp_path):
     (tmp_path / "t.png").write_text("hello")
     with pytest.raises(InputError, match="t.png: neither a PNG, a JPEG nor a .npy file, or damaged; expected one of them$"):
         read(tmp_path / "t.png", 32)
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(InputError, match="pipe.png: is a pipe, expected an image file$"):
+        read(tmp_path / "pipe.png", 32)
+
+
+def test_a_picture_of_very_many_pixels(tmp_path):
+    path = picture(tmp_path / "a.png")
+    data = bytearray(path.read_bytes())
+    data[16:24] = struct.pack(">II", 100_000, 100_000)
+    data[29:33] = struct.pack(">I", zlib.crc32(data[12:29]))
+    path.write_bytes(data)
+    for resize in (False, True):
+        with pytest.raises(InputError, match="a.png: has more than 178,956,970 pixels, expected fewer; make it smaller first$"):
+            read(path, 32, resize)
     (tmp_path / "e.png").write_bytes(b"")
     with pytest.raises(InputError, match="e.png: is empty, expected a PNG, JPEG or .npy file$"):
         read(tmp_path / "e.png", 32)

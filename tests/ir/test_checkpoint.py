@@ -169,6 +169,11 @@ def test_directory(tmp_path):
     assert refused(tmp_path) == "is a directory, expected a checkpoint file"
 
 
+def test_pipe(path):
+    os.mkfifo(path)
+    assert refused(path) == "is a pipe, expected a checkpoint file"
+
+
 def test_no_file_name_at_all():
     with pytest.raises(InputError) as error:
         checkpoint.read("a\0b")
@@ -266,6 +271,7 @@ WRONG = {
     "architecture[1]: name is 'a b', expected at most 64 letters, digits and _, no digit first":
         change("architecture", 1, "name", to="a b"),
     "architecture[1]: inputs is 'input', expected a list of layer names": change("architecture", 1, "inputs", to="input"),
+    "architecture[1]: out_channels of conv conv1 is missing, expected a number from 1": remove("architecture", 1, "out_channels"),
     "architecture[1]: out_channels is 8.0, expected an integer": change("architecture", 1, "out_channels", to=8.0),
     "architecture[0]: size is [32, 48], expected an integer": change("architecture", 0, "size", to=[32, 48]),
     "layer input: size is 31, expected an even number from 2 to 512": change("architecture", 0, "size", to=31),
