@@ -92,8 +92,9 @@ def _cut(by_name, layers, lanes, outputs):
 
 
 def _untiled(op, columns, height, width, end):
-    raise FitError(f"layer {op.name}: blocks of 2x{columns} pixels do not tile its {height}x{width} {end}; "
-                   "use fewer --pixels or an image size that is a multiple of 16")
+    way = "fewer --pixels or an image size that is a multiple of 16" if columns > 2 else \
+        "an image size that is a multiple of 16, or fewer poolings"
+    raise FitError(f"layer {op.name}: blocks of 2x{columns} pixels do not tile its {height}x{width} {end}; use {way}")
 
 
 def place(topology, pixels, lanes, outputs, frames=1, shared=()):

@@ -35,7 +35,8 @@ def pooled(*ops, **options):
 
 
 CONV = op.Conv("conv", ("input",), 16)
-TILE = "; use fewer --pixels or an image size that is a multiple of 16"
+TILE = "; use an image size that is a multiple of 16, or fewer poolings"
+WIDE = "; use fewer --pixels or an image size that is a multiple of 16"
 LANES = "its groups split the 64 lanes of an encoded pixel; use fewer --lanes or 1 group"
 POOLED = (CONV, op.Gap("a", ("conv",)))
 FITS = {
@@ -67,7 +68,7 @@ FITS = {
                 f"layer half: blocks of 2x2 pixels do not tile its 3x3 output{TILE}"),
     "pooled to a pixel": (pooled(CONV, op.MaxPool("half", ("conv",)), size=2), GENERIC,
                           f"layer gap: blocks of 2x2 pixels do not tile its 1x1 input{TILE}"),
-    "wide blocks": (pooled(CONV, size=12), (GENERIC, 16), f"layer input: blocks of 2x8 pixels do not tile its 12x12 output{TILE}"),
+    "wide blocks": (pooled(CONV, size=12), (GENERIC, 16), f"layer input: blocks of 2x8 pixels do not tile its 12x12 output{WIDE}"),
     "features": (pooled(op.Conv("large", ("input",), 256), size=128), ICE40,
                  "layer large: its output takes 65,536 words of the 81,920 that all feature maps need in each bank, at most 16,384 "
                  "with ice40; what fits: images of 48x48"),
