@@ -79,9 +79,15 @@ class Pretrainer(Trainer):
 
     def state(self):
         objective = {key: getattr(self.objective, key) for key in ("alpha", "beta", "gamma", "features")}
-        return {**super().state(), "objective": objective, "projector": self.projector and self.projector.state_dict()}
+        return {**super().state(), "objective": objective, "activations": self._activations(),
+                "projector": self.projector and self.projector.state_dict()}
+
+    def _activations(self):
+        return "binary" if getattr(self.model, "binary", True) else "float"
 
     def _take_up(self, state):
+        if state.get("activations", self._activations()) != self._activations():  # the first states lack it
+            raise UsageError(f"{self.state_path}: was started with --activations {state['activations']}; resume with the same flags")
         if state["objective"] != {key: getattr(self.objective, key) for key in state["objective"]}:
             raise UsageError(f"{self.state_path}: was started with other weights of the terms; resume with the same flags")
         super()._take_up(state)

@@ -57,6 +57,18 @@ def test_resume_is_bit_identical(tmp_path, objective, unlabeled):
         trainer(tmp_path / "b", replace(objective, gamma=0.5), unlabeled=unlabeled).resume()
 
 
+def test_a_stage_is_not_resumed_as_another(tmp_path):
+    """Both have the same tensors, so that no shape tells them apart."""
+    def stage(activations):
+        model = staged.NormedFBNN(vgg("tiny", TRAIN.classes, width=1 / 16, size=16, latent=64, hidden=16), activations, c=CONFIG.c)
+        return pretrain.Pretrainer(model, IMAGES, LABELS, CONFIG, pretrain.Objective(), state_path=tmp_path / "s.state")
+
+    stage("float").save()
+    with pytest.raises(UsageError, match="s.state: was started with --activations float; resume with the same flags$"):
+        stage("binary").resume()
+    stage("float").resume()
+
+
 def test_a_supervised_run_is_that_of_the_trainer(tmp_path):
     from fbnn_hw.train.offline import Trainer
 
