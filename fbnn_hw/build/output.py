@@ -121,6 +121,25 @@ def folder_name(network, target, config):
     return f"{network.topology.name}-{len(network.topology.classes)}c-{target.name}-{digest}"
 
 
+def intact(folder):
+    """manifest.json of a generated folder; raises InputError unless every file that it names is there with the same bytes."""
+    path = Path(folder) / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text())
+        hashes = manifest["files"].items()
+    except OSError:
+        raise InputError(f"{path}: not found, expected a folder that `fbnn-hw generate` wrote") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(f"{path}: damaged, expected what `fbnn-hw generate` wrote; generate the folder again") from None
+    for name, known in hashes:
+        file = path.with_name(name)
+        if not file.is_file():
+            raise InputError(f"{file}: not found, expected because manifest.json names it; generate the folder again")
+        if sha256(file.read_bytes()).hexdigest() != known:
+            raise InputError(f"{file}: differs from what was generated, by its hash in manifest.json; generate the folder again")
+    return manifest
+
+
 def write(plan, network, target, checkpoint, root, images):
     """Write the folder under `root`, whole or not at all; returns (folder, {file name: bytes}).
 

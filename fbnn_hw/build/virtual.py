@@ -41,14 +41,6 @@ def _read(path):
         raise InputError(f"{path}: not found, expected a folder that `fbnn-hw generate` wrote") from None
 
 
-def newest(root="rtl_out"):
-    """The youngest generated folder under `root`."""
-    found = sorted(Path(root).glob("*/manifest.json"), key=lambda path: path.stat().st_mtime)
-    if not found:
-        raise InputError(f"{root}: no generated design; run fbnn-hw generate first, or name one with --design")
-    return found[-1].parent
-
-
 def verilate(sources, build_dir, include=(), optimise="-O1", shared=None):
     """Compile the module `board` of Verilog sources with board.cpp -> the program; an earlier build is kept while nothing changes.
 

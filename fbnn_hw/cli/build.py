@@ -4,15 +4,14 @@ import json
 import os
 import shutil
 import time
-from pathlib import Path
 
 from ..errors import InputError, ToolError, UsageError
 from . import common
 
 SUMMARY = "build bitstream and flash image of a generated accelerator for a board, and check its timing"
 EXAMPLES = (
-    ("fbnn-hw build rtl_out/3mb-10c-ice40-0123abcd --board icebreaker", "at the target's clock; a second build does nothing"),
-    ("fbnn-hw build rtl_out/3mb-10c-ice40-0123abcd --board icebreaker --clock 42 --seed 7", "another clock, and another try at placing"),
+    ("fbnn-hw build --board icebreaker", "the youngest design in rtl_out, at the target's clock; a second build does nothing"),
+    ("fbnn-hw build --board icebreaker --clock 42 --seed 7", "another clock, and another try at placing"),
 )
 
 
@@ -20,7 +19,7 @@ def arguments(parser):
     from ..host.transport import DEFAULT_BAUD
     from ..targets.boards import boards
 
-    parser.add_argument("folder", metavar="DIR", help="what `fbnn-hw generate` wrote")
+    common.add_design(parser, "what `fbnn-hw generate` wrote")
     parser.add_argument("--board", required=True, metavar="NAME", help=f"the board: {', '.join(boards())}")
     parser.add_argument("--clock", type=common.positive, metavar="MHZ", help="clock of the design (default: that of the target)")
     parser.add_argument("--baud", type=common.count, default=DEFAULT_BAUD, metavar="N", help=f"speed of the link (default: {DEFAULT_BAUD})")
@@ -33,7 +32,7 @@ def run(args, out):
     from ..build import toolchain
     from ..targets.boards import board as find_board
 
-    board, folder = find_board(args.board), Path(args.folder)
+    board, folder = find_board(args.board), common.design(args, out)
     known = _known(folder, board)
     flow = toolchain.FLOWS[board.target]
     tools = toolchain.find(board.target, args.native)

@@ -15,8 +15,10 @@ VIRTUAL_WAIT_S = 300
 
 SUMMARY = "classify image files, or images of a data set, with a checkpoint or on a board"
 EXAMPLES = (
-    ("fbnn-hw classify cat.png holiday.jpg --model 3mb.pt --resize --top 3", "the three likeliest classes of each picture"),
-    ("fbnn-hw classify cat.png --board virtual", "on a simulated board with the youngest design of rtl_out; a real one: --port"),
+    ("fbnn-hw classify --data fixture --images 5 --model 3mb.pt --top 3",
+     "the three likeliest classes of five shipped images; pictures of your own: cat.png --resize"),
+    ("fbnn-hw classify --data fixture --images 2 --board virtual",
+     "on a simulated board with the youngest design of rtl_out; a real one: --port"),
 )
 
 
@@ -96,7 +98,7 @@ def on_board(args, out):
             return talk(args, out, Client(port), design(args.design))
     if args.baud:
         raise UsageError("--baud: has no meaning on the virtual board")
-    folder = Path(args.design) if args.design else virtual.newest()
+    folder = Path(args.design) if args.design else common.newest()
     known = design(folder)
     out.note(f"{folder}: compiling and simulating the board; the first time takes a minute or two")
     with virtual.VirtualBoard(folder) as board, Serial(board.port) as port:

@@ -5,8 +5,9 @@ import json
 import math
 import sys
 import warnings
+from pathlib import Path
 
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 
 PROGRESS_DELAY_S = 2
 
@@ -16,6 +17,14 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **kwargs):
         super().__init__(formatter_class=_Help, allow_abbrev=False, **kwargs)
+
+    def parse_args(self, args=None, namespace=None):
+        """As argparse, but refuses an empty value, which a shell makes of an unset variable, where the flag's default is none."""
+        found = super().parse_args(args, namespace)
+        for action in self._actions:
+            if action.option_strings and getattr(found, action.dest, None) == "" != action.default:
+                self.error(f"{action.option_strings[0]}: found '', expected a value")
+        return found
 
     def error(self, message):
         for prefix, text in (("unrecognized arguments: ", "unknown argument "), ("the following arguments are required: ", "missing ")):
@@ -136,6 +145,27 @@ def add_model(parser, required=True):
                         help="a checkpoint: a path, or the name of a shipped one such as 3mb.pt")
 
 
+def add_design(parser, what):
+    parser.add_argument("folder", nargs="?", metavar="DIR", help=f"{what} (default: the youngest folder in rtl_out)")
+
+
+def design(args, out):
+    """Path of DIR, or of the youngest design in rtl_out, which it says on stderr."""
+    if args.folder is not None:
+        return Path(args.folder)
+    folder = newest()
+    out.note(f"no DIR given, using {folder}")
+    return folder
+
+
+def newest(root="rtl_out"):
+    """The youngest generated folder under `root`."""
+    found = sorted(Path(root).glob("*/manifest.json"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise InputError(f"{root}: no generated design; run fbnn-hw generate --model 0.5mb.pt --target ice40, or name its folder")
+    return found[-1].parent
+
+
 def add_data(parser, required=False):
     from ..data.datasets import DATASETS
 
@@ -194,7 +224,6 @@ def integer_logits(network, images, backend, out, latent=False):
     """int32 logits (N, classes), and the latent's bits uint8 (N, bits) or None, of uint8 images (N, 3, S, S)."""
     import numpy as np
 
-    from ..errors import InputError
     from ..ir.network import LATENT
 
     if latent and LATENT not in network.topology:

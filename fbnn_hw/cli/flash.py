@@ -2,21 +2,21 @@
 
 import json
 import shlex
-from pathlib import Path
 
 from ..errors import InputError
+from . import common
 
 SUMMARY = "write bitstream and weights of a built design into a board"
 EXAMPLES = (
-    ("fbnn-hw flash rtl_out/3mb-10c-ice40-0123abcd --board icebreaker", "what `fbnn-hw build` made, into the board's flash"),
-    ("fbnn-hw flash rtl_out/3mb-10c-ice40-0123abcd --board icebreaker --dry-run", "only print the commands"),
+    ("fbnn-hw flash --board icebreaker", "what `fbnn-hw build` made of the youngest design in rtl_out, into the board's flash"),
+    ("fbnn-hw flash --board icebreaker --dry-run", "only print the commands"),
 )
 
 
 def arguments(parser):
     from ..targets.boards import boards
 
-    parser.add_argument("folder", metavar="DIR", help="what `fbnn-hw generate` wrote and `fbnn-hw build` built")
+    common.add_design(parser, "what `fbnn-hw generate` wrote and `fbnn-hw build` built")
     parser.add_argument("--board", required=True, metavar="NAME", help=f"the board: {', '.join(boards())}")
     parser.add_argument("--dry-run", action="store_true", help="print the commands and do nothing")
 
@@ -26,13 +26,14 @@ def run(args, out):
     from ..targets.boards import board as find_board
 
     board = find_board(args.board)
-    where = Path(args.folder) / f"build-{board.name}"
-    again = f"run fbnn-hw build {args.folder} --board {board.name}"
+    folder = common.design(args, out)
+    where = folder / f"build-{board.name}"
+    again = f"run fbnn-hw build {folder} --board {board.name}"
     try:
         record = json.loads((where / "build.json").read_text())
     except (OSError, ValueError):
-        if not Path(args.folder).is_dir():
-            raise InputError(f"{args.folder}: no such folder, expected one that `fbnn-hw generate` wrote") from None
+        if not folder.is_dir():
+            raise InputError(f"{folder}: no such folder, expected one that `fbnn-hw generate` wrote") from None
         raise InputError(f"{where}: no build for {board.title}; {again}") from None
     if not record.get("bitstream"):
         raise InputError(f"{where}: was built and missed its timing ({record['fmax_mhz']:.1f} of {record['clock_mhz']:g} MHz); "

@@ -8,7 +8,7 @@ from . import common
 SUMMARY = "show what is in a checkpoint: layers, bits, operations, classes, encoder, training"
 EXAMPLES = (
     ("fbnn-hw inspect 3mb.pt", "the layers of a shipped checkpoint and how it was trained"),
-    ("fbnn-hw inspect mine.pt --json", "the same as JSON, for a file of your own"),
+    ("fbnn-hw inspect 0.5mb.pt --json", "the same of another one, as JSON"),
 )
 
 

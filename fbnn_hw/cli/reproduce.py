@@ -14,8 +14,8 @@ from . import common, sweep
 SUMMARY = "a table or figure of the paper: its values beside those of your results, and the runs that give them"
 EXAMPLES = (
     ("fbnn-hw reproduce --list", "the name of every table and figure"),
-    ("fbnn-hw reproduce table-fpt --init fe.pt --results results --run --seeds 0 1 2 --jobs 2",
-     "run what is missing in results/, then print paper and ours side by side"),
+    ("fbnn-hw reproduce encoding --scenario tiny-2+2x2 --model 0.5mb --flags '--epochs 2' --results results --run --seeds 0 1 --jobs 2",
+     "run what is missing in results/, here on synthetic images, then print paper and ours side by side"),
 )
 
 

@@ -3,14 +3,13 @@
 import json
 from pathlib import Path
 
-from ..errors import InputError, MismatchError, ToolError, UsageError
+from ..errors import MismatchError, ToolError, UsageError
 from . import common
 
 SUMMARY = "simulate a generated accelerator and compare every layer of every image with the reference"
 EXAMPLES = (
-    ("fbnn-hw simulate rtl_out/3mb-10c-ice40-0123abcd --images 2", "the first two images of the shipped test images"),
-    ("fbnn-hw simulate rtl_out/3mb-10c-ice40-0123abcd --images cat.png --stall --json",
-     "an image of your own, with random pauses on every stream"),
+    ("fbnn-hw simulate --images 2", "the youngest design in rtl_out, on the first two of the shipped test images"),
+    ("fbnn-hw simulate --images 3 --stall --latent", "random pauses on every stream, and the latent is read out and compared too"),
 )
 IMAGES_A_RUN = 8
 VCD_CYCLES = 50_000
@@ -18,9 +17,10 @@ VCD_CYCLES = 50_000
 
 
 def arguments(parser):
-    parser.add_argument("folder", metavar="DIR", help="what `fbnn-hw generate` wrote")
+    common.add_design(parser, "what `fbnn-hw generate` wrote")
     parser.add_argument("--images", default="2", metavar="N|FILE",
                         help="the first N shipped test images, or a PNG, JPEG or .npy file (default: 2)")
+    parser.add_argument("--resize", action="store_true", help="make any picture fit: centre square, scaled, as RGB")
     parser.add_argument("--stall", action="store_true", help="random pauses on every stream; bits must not change, cycles do")
     parser.add_argument("--latent", action="store_true", help="also read the latent out and compare it")
     parser.add_argument("--waves", action="store_true", help="write a waveform of the first image (slow)")
@@ -33,12 +33,13 @@ def run(args, out):
     from ..build.bench import bench
     from ..ir import file as ir_file
 
-    folder = Path(args.folder)
-    layout, known = (_read(folder, name) for name in ("layout.json", "estimate.json"))
-    network = ir_file.loads(_text(folder, "network.json"), folder / "network.json")
+    folder = common.design(args, out)
+    output.intact(folder)
+    layout, known = (json.loads((folder / name).read_text()) for name in ("layout.json", "estimate.json"))
+    network = ir_file.loads((folder / "network.json").read_text(), folder / "network.json")
     if args.latent and not layout["latent_bits"]:
         raise UsageError(f"--latent: {network.topology.name} has no layer named latent")
-    images = _images(args.images, network.topology.image_size)
+    images = _images(args, network.topology.image_size)
     wanted, frames = len(images), layout["frames"]
     if args.waves:
         images = images[:1]
@@ -105,23 +106,11 @@ def run(args, out):
     out.result(result)
 
 
-def _text(folder, name):
-    try:
-        return (folder / name).read_text()
-    except (OSError, UnicodeDecodeError):
-        raise InputError(f"{folder / name}: not found or not text, expected a folder that `fbnn-hw generate` wrote") from None
-
-
-def _read(folder, name):
-    try:
-        return json.loads(_text(folder, name))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{folder / name}: not JSON ({error}); generate the folder again") from None
-
-
-def _images(source, size):
-    if source.isdigit():
-        count = int(source)
+def _images(args, size):
+    if args.images.isdigit():
+        if args.resize:
+            raise UsageError("--resize: expected together with an image file")
+        count = int(args.images)
         if count < 1:
             raise UsageError("--images 0: expected at least 1")
         images = common.test_images(size, count)
@@ -130,4 +119,4 @@ def _images(source, size):
         return images
     from ..data import images as image_files
 
-    return image_files.read(source, size)
+    return image_files.read(args.images, size, args.resize)

@@ -8,8 +8,8 @@ from . import common
 
 SUMMARY = "run train, pretrain or cil over a grid of flags and seeds, and print mean and deviation"
 EXAMPLES = (
-    ("fbnn-hw sweep runs --over buffer-mb 1 2 5 --over seed 0 1 2 --jobs 2 -- cil --scenario cifar10-4+3x2 --init fe.pt --balanced",
-     "nine runs, two at a time; again: goes on with what is missing or interrupted, then prints the table"),
+    ("fbnn-hw sweep runs --over lr 1e-4 1e-3 --over seed 0 1 2 --jobs 2 -- train --model 0.5mb --data tiny --epochs 2",
+     "six runs, two at a time; again: goes on with what is missing or interrupted, then prints the table"),
     ("fbnn-hw sweep runs --over lr 1e-3 3e-3 --over no-augment no yes --submit logs -- train --model 0.5mb --data cifar10 --epochs 10",
      "four runs as jobs of submitit; a flag without a value is swept by no and yes"),
 )

@@ -1,6 +1,7 @@
 """Every verb: help with two real examples, --json, errors of one line, exit codes; and what may be imported."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -47,11 +48,29 @@ def test_unknown_flag(verb, refused):
     (["train", "--data", "fixture"], "fbnn-hw train: missing --model; see fbnn-hw train --help"),
     (["train", "--model", "3mb", "--data", "fixture", "--validation", "0"],
      "fbnn-hw train: --validation 0: plateau and --patience need a validation split; use --schedule cosine --patience 0"),
+    (["generate", "--model", "3mb.pt", "--target", "ice40", "--out", ""],
+     "fbnn-hw generate: --out: found '', expected a value; see fbnn-hw generate --help"),
     (["inspect"], "fbnn-hw inspect: expected one checkpoint: FILE, or --model NAME.pt"),
     (["doctor", "--jso"], "fbnn-hw doctor: unknown argument --jso; see fbnn-hw doctor --help"),
 ])
 def test_usage_errors(argv, line, refused):
     assert refused(*argv) == (2, line)
+
+
+@pytest.mark.parametrize("verb", ["simulate", "build --board icebreaker", "flash --board icebreaker"])
+def test_no_folder_is_the_youngest_design(verb, cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    verb, *flags = verb.split()
+    assert cli(verb, *flags) == (3, "", f"fbnn-hw {verb}: rtl_out: no generated design; run fbnn-hw generate --model 0.5mb.pt "
+                                        "--target ice40, or name its folder\n")
+    for name, age in (("a", 1), ("b", 3), ("c", 2)):
+        manifest = tmp_path / "rtl_out" / name / "manifest.json"
+        manifest.parent.mkdir(parents=True)
+        manifest.touch()
+        os.utime(manifest, (age, age))
+    code, out, err = cli(verb, *flags)
+    first, second = err.splitlines()
+    assert code == 3 and first == f"fbnn-hw {verb}: no DIR given, using rtl_out/b" and second.startswith(f"fbnn-hw {verb}: rtl_out/b")
 
 
 class Fake:

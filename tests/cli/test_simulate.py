@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def test_another_weight_is_found_and_named(damaged, cli):
     """All signs of the first weight word inverted: the first tile of the first layer differs."""
     first, *rest = (damaged / "weights.hex").read_text().split()
     inverted = f"{int(first, 16) ^ (1 << 4 * len(first)) - 1:0{len(first)}x}"
-    (damaged / "weights.hex").write_text("\n".join([inverted, *rest]) + "\n")
+    _rewrite(damaged / "weights.hex", "\n".join([inverted, *rest]) + "\n")
     code, out, err = cli("simulate", damaged, "--images", "1")
     assert code == 6 and not out
     message = err.splitlines()[-1].rsplit("\r")[-1]
@@ -63,24 +64,34 @@ def test_another_weight_is_found_and_named(damaged, cli):
 def test_other_cycles_are_found(damaged, refused):
     estimate = json.loads((damaged / "estimate.json").read_text())
     known = estimate["first_cycles"]
-    (damaged / "estimate.json").write_text(json.dumps(estimate | {"first_cycles": known + 1}))
+    _rewrite(damaged / "estimate.json", json.dumps(estimate | {"first_cycles": known + 1}))
     code, message = refused("simulate", damaged, "--images", "1")
     assert code == 6 and message.rsplit("\r")[-1] == (
         f"fbnn-hw simulate: {damaged}: 1 differences; the first: first frame takes {known:,} cycles, estimate.json says {known + 1:,}")
 
 
-@pytest.mark.parametrize("name, text, message", [
-    ("layout.json", None, "not found or not text, expected a folder that `fbnn-hw generate` wrote"),
-    ("estimate.json", "{",
-     "not JSON (Expecting property name enclosed in double quotes: line 1 column 2 (char 1)); generate the folder again"),
-    ("network.json", None, "not found or not text, expected a folder that `fbnn-hw generate` wrote"),
+@pytest.mark.parametrize("name, edit, message", [
+    ("manifest.json", None, "not found, expected a folder that `fbnn-hw generate` wrote"),
+    ("manifest.json", lambda text: text[:-9], "damaged, expected what `fbnn-hw generate` wrote; generate the folder again"),
+    ("manifest.json", lambda text: "[]", "damaged, expected what `fbnn-hw generate` wrote; generate the folder again"),
+    ("network.json", None, "not found, expected because manifest.json names it; generate the folder again"),
+    ("config.json", lambda text: text[:-9], "differs from what was generated, by its hash in manifest.json; generate the folder again"),
+    ("weights.hex", lambda text: text[:-9], "differs from what was generated, by its hash in manifest.json; generate the folder again"),
 ])
-def test_damaged_folders(damaged, refused, name, text, message):
-    if text is None:
-        (damaged / name).unlink()
-    else:
-        (damaged / name).write_text(text)
+def test_damaged_folders(damaged, refused, name, edit, message):
+    text = (damaged / name).read_text()
+    (damaged / name).unlink()
+    if edit:
+        (damaged / name).write_text(edit(text))
     assert refused("simulate", damaged) == (3, f"fbnn-hw simulate: {damaged / name}: {message}")
+
+
+def test_images_that_do_not_fit(design, answer, refused, tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((40, 50, 3), np.uint8))
+    assert refused("simulate", design, "--images", tmp_path / "x.npy") == (
+        3, f"fbnn-hw simulate: {tmp_path}/x.npy: found 50x40 pixels, not square, expected 32x32; --resize scales the centre square")
+    assert answer("simulate", design, "--images", tmp_path / "x.npy", "--resize")["images"] == 1
+    assert refused("simulate", design, "--images", 1, "--resize") == (2, "fbnn-hw simulate: --resize: expected together with an image file")
 
 
 def test_waves(design, answer, refused, monkeypatch):
@@ -136,6 +147,14 @@ def _inits(folder, verilog, top, work):
     done = subprocess.run([sys.executable, "-c", code, script], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0 and "Warning" not in done.stdout + done.stderr, done.stdout[-2000:] + done.stderr
     return re.findall(r"parameter \\INIT \d+'([01]+)\n", (work / "design.il").read_text())
+
+
+def _rewrite(path, text):
+    """Another text for a file, under a right hash."""
+    path.write_text(text)
+    manifest = json.loads(path.with_name("manifest.json").read_text())
+    manifest["files"][path.name] = sha256(text.encode()).hexdigest()
+    path.with_name("manifest.json").write_text(json.dumps(manifest))
 
 
 def _pngs(root, count):

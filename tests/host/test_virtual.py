@@ -1,7 +1,6 @@
 """The whole board in simulation, behind a pseudo-terminal: the host's own code against the reference."""
 
 import json
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -97,14 +96,3 @@ def test_the_flash_of_another_design(made):
     with virtual.VirtualBoard(folder, image=image) as board, Serial(board.port) as port, pytest.raises(InputError) as error:
         Client(port, WAIT_S, WAIT_S).wait_ready()
     assert str(error.value) == f"{board.port}: the flash holds no weights of this design; run fbnn-hw flash with the folder that was built"
-
-
-def test_newest(tmp_path):
-    with pytest.raises(InputError) as error:
-        virtual.newest(tmp_path)
-    assert str(error.value) == f"{tmp_path}: no generated design; run fbnn-hw generate first, or name one with --design"
-    for name, age in (("a", 1), ("b", 3), ("c", 2)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "manifest.json").touch()
-        os.utime(tmp_path / name / "manifest.json", (age, age))
-    assert virtual.newest(tmp_path) == tmp_path / "b"
