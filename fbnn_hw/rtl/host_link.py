@@ -96,9 +96,12 @@ class HostLink(wiring.Component):
         with m.If(self.pixels.ready):
             m.d.sync += held.eq(0)
 
-        # What the accelerator gives is taken a cycle after its last byte, so that no path leads through both.
-        taken = Signal()
-        m.d.sync += taken.eq(0)
+        # What the accelerator gives, one thing at a time, is seen a cycle late and taken a cycle after its last byte, so that no path
+        # leads through both.
+        there, taken = Signal(), Signal()
+        outputs = self.logits, self.latent, self.result
+        m.d.sync += [there.eq(Cat(port.valid for port in outputs).any() & ~taken), taken.eq(0)]
+        m.d.comb += [port.ready.eq(taken) for port in outputs]
 
         def fail(reason, abort=0):
             m.d.sync += [fault.eq(reason), errors.eq(errors + 1)]
@@ -172,7 +175,7 @@ class HostLink(wiring.Component):
                 with m.Elif(~classify & ~status):
                     m.d.comb += self.abort.eq(member != 0)
             with m.State("WAIT"):
-                with m.If(~classify | self.logits.valid | more & begun & ~self.busy):
+                with m.If(~classify | there | more & begun & ~self.busy):
                     m.next = "SYNC"
                     with m.If(classify):
                         m.d.sync += [cycles.eq(timer), frames.eq(frames + 1), partial.eq(more), member.eq(Mux(more, member + 1, 0))]
@@ -233,9 +236,8 @@ class HostLink(wiring.Component):
                 """The words of a stream as bytes, or dropped, up to the last word."""
                 count = len(value) // 8
                 with m.State(state):
-                    m.d.comb += [send.eq(source.valid & wanted & ~taken), byte.eq(value.word_select(index[:(count - 1).bit_length()], 8))]
-                    m.d.comb += source.ready.eq(taken)
-                    m.d.sync += taken.eq(source.valid & ~taken & (~wanted | sent & (index == count - 1)))
+                    m.d.comb += [send.eq(there & wanted & ~taken), byte.eq(value.word_select(index[:(count - 1).bit_length()], 8))]
+                    m.d.sync += taken.eq(there & ~taken & (~wanted | sent & (index == count - 1)))
                     with m.If(sent):
                         step(count - 1, state)
                     with m.If(taken & source.payload.last):
@@ -258,7 +260,7 @@ class HostLink(wiring.Component):
             if self.latent_words:
                 pass_on("LATENT", self.latent, 1, self.latent.payload.word, after_latent)
             with m.State("CLASS"):
-                m.d.comb += [send.eq(self.result.valid & ~taken), byte.eq(best.word_select(index[0], 8)), self.result.ready.eq(taken)]
+                m.d.comb += [send.eq(there & ~taken), byte.eq(best.word_select(index[0], 8))]
                 m.d.sync += taken.eq(sent & (index == 1))
                 with m.If(sent):
                     step(1, "CLASS")
