@@ -25,18 +25,22 @@ IMAGES = 3
 WAIT_S = 120
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """(folder, network): some of its weights resident, the others streamed with every frame."""
-    root = tmp_path_factory.mktemp("virtual")
+def design(root, frames=1):
+    """(folder, network): some of its weights resident, the others streamed with every pass."""
     network = strategies.fill(vgg("tiny", CIFAR10, width=1 / 16, latent=64, hidden=16), 1)
     checkpoint.save(root / "tiny.pt", network)
-    part = replace(TARGETS["ice40"], bank_words=1480)
-    planned = plan(network, part, 4, 16, 4)
-    images = datasets.load("fixture").first(1).images
+    part = replace(TARGETS["ice40"], bank_words={1: 1480, 2: 1700}[frames])
+    planned = plan(network, part, 4, 16, 4, frames)
+    images = datasets.load("fixture").first(frames).images
     folder, _ = output.write(planned, network, part, root / "tiny.pt", root / "rtl_out", images)
     manifest = json.loads((folder / "manifest.json").read_text())
     assert weight_bytes(planned.config) == (manifest["boot_bytes"], manifest["frame_bytes"]) and all(weight_bytes(planned.config))
+    return folder, network
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder, network = design(tmp_path_factory.mktemp("virtual"))
     virtual.VirtualBoard(folder, shared=tmp_path_factory.getbasetemp() / "runtime")
     return folder, network
 
@@ -88,6 +92,31 @@ def test_noise_and_aborted_images(made):
             assert list(client.classify([data])[0].logits) == expected
         assert client.status().errors == 3 and client.status().frames == 3 and not board.faults()
         assert board.close() == 0
+
+
+def test_passes_on_the_board(tmp_path, tmp_path_factory):
+    """Passes of two images, the last one filled up; and one that is given up."""
+    folder, network = design(tmp_path, 2)
+    images = datasets.load("fixture").first(3).images
+    data = [np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes() for image in images]
+    expected = inference.logits(network, images).tolist()
+    with virtual.VirtualBoard(folder, shared=tmp_path_factory.getbasetemp() / "runtime") as board, Serial(board.port) as port:
+        client = Client(port, WAIT_S, WAIT_S)
+        client.wait_ready()
+        assert client.identify().frames == 2
+        assert [list(r.logits) for r in client.classify(data[:2])] == expected[:2]
+        assert list(client.classify(data[2:])[0].logits) == expected[2]
+        port.write(protocol.encode(0x11, data[2]), 5)
+        while not protocol.Decoder().feed(port.read(WAIT_S)):
+            pass
+        client.identify()  # gives up the pass, and the weights are loaded again
+        client.wait_ready()
+        found = client.classify(data[1:], latent=True)
+        assert [list(r.logits) for r in found] == expected[1:] and client.repeated == 0
+        where = json.loads((folder / "layout.json").read_text())["latent_bits"]
+        latents = [bits.unpack(np.frombuffer(r.latent, np.uint8), 8 * len(r.latent))[where] for r in found]
+        assert np.array_equal(latents, inference.layers(network, images[1:])["latent"].reshape(2, -1))
+        assert client.status().errors == 0 and not board.faults() and board.close() == 0
 
 
 def test_the_flash_of_another_design(made):
