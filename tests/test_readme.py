@@ -1,9 +1,11 @@
 """README.md says what the checkpoint files and the models say."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from string import Template
 
 from fbnn_hw.nn.models import MODELS, build
 
@@ -22,6 +24,23 @@ def test_the_bits_of_the_models():
     for name, ten, hundred, mmac in rows:
         assert (ten, hundred) == tuple(f"{build(name, k).weight_bits():,}" for k in (10, 100)), name
         assert mmac == f"{build(name).macs() / 1e6:,.1f}", name
+
+
+def test_the_commands_for_a_gpu_parse(capsys, monkeypatch, tmp_path):
+    """Each sweep of docs/results/training.md names runs; nothing is trained."""
+    from fbnn_hw.cli import main
+
+    text = (ROOT / "docs/results/training.md").read_text(encoding="utf-8")
+    variables = {"BEST": "--centre --ties random"}
+    for name, value in re.findall(r'^    (\w+)="(.*)"$', text, re.MULTILINE):
+        variables[name] = Template(value).substitute(variables)
+    lines = re.findall(r"^    piece (sweep .*)$", text, re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    assert len(lines) >= 10
+    for line in lines:
+        verb, *words = shlex.split(Template(line).substitute(variables))
+        assert main([verb, "--dry-run", *words]) == 0, line
+        assert capsys.readouterr().out.startswith("fbnn-hw "), line
 
 
 def test_links_lead_somewhere():
