@@ -185,7 +185,8 @@ def _show(out, record, where):
     else:
         out.text("", *common.table(sorted(record["cells"].items()), ("cell", "used")), "")
     unit = "" if record["frames"] == 1 else f" for {record['frames']} frames"
-    out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles{unit} at {min(clock, record.get('fmax_mhz') or clock):g} MHz")
+    reached = min(clock, record.get("fmax_mhz") or clock)
+    out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles{unit} at {reached:g} MHz")
     out.result({"folder": where, **record})
 
 

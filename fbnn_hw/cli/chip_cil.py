@@ -14,9 +14,9 @@ from . import common
 
 SUMMARY = "learn classes task after task in the integers of the chip, against float training on the same latents"
 EXAMPLES = (
-    ("fbnn-hw chip-cil --scenario cifar10-4+3x2 --model fe.pt --seeds 5 --out chip.json",
-     "1000 exemplars, the default rule; fe.pt comes from the first example of fbnn-hw pretrain --help"),
-    ("fbnn-hw chip-cil --scenario cifar10-4+3x2 --model fe.pt --head skip --hidden-counter-bits 4 --slots 250 --against none",
+    ("fbnn-hw chip-cil --scenario cifar10-4+3x2 --model 0.5mb-fe4.pt --seeds 5 --out chip.json",
+     "1000 exemplars, the default rule, on a shipped extractor"),
+    ("fbnn-hw chip-cil --scenario cifar10-4+3x2 --model 0.5mb-fe4.pt --head skip --hidden-counter-bits 4 --slots 250 --against none",
      "the checkpoint's own classifier, DenseSkip included, with a small buffer"),
 )
 HEADS = ("dense", "dense2", "skip")

@@ -12,8 +12,8 @@ from .train import TEACHING, add_images, add_recipe, recipe, write_result
 
 SUMMARY = "learn classes task after task, with a replay buffer or one of the baselines"
 EXAMPLES = (
-    ("fbnn-hw cil --scenario cifar10-4+3x2 --init fe.pt --replay latent --buffer-mb 5 --balanced --seed 0 --out run.json",
-     "latent replay: the classifier alone learns; fe.pt comes from the first example of fbnn-hw pretrain --help"),
+    ("fbnn-hw cil --scenario cifar10-4+3x2 --init 0.5mb-fe4.pt --buffer-mb 5 --balanced --seed 0 --out run.json",
+     "latent replay on a shipped extractor: the classifier alone learns"),
     ("fbnn-hw cil --scenario tiny-2+2x2 --model 0.5mb --strategy naive --replay native --epochs 2 --out naive.json",
      "on synthetic images, in seconds; the lower bound: the whole network learns each task and keeps nothing"),
 )

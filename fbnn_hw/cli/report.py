@@ -5,23 +5,24 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
+from . import common
 
 SUMMARY = "write one HTML page about a generated design: layers, roofline, memory, and what its builds gave"
 EXAMPLES = (
-    ("fbnn-hw report rtl_out/3mb-10c-ice40-0123abcd", "rtl_out/3mb-10c-ice40-0123abcd/report.html, to be opened in a browser"),
-    ("fbnn-hw report rtl_out/3mb-10c-ice40-0123abcd --out 3mb.html --json", "a page elsewhere, and its figures as JSON"),
+    ("fbnn-hw report", "report.html in the youngest design's folder in rtl_out, to be opened in a browser"),
+    ("fbnn-hw report --out design.html --json", "a page elsewhere, and its figures as JSON"),
 )
 
 
 def arguments(parser):
-    parser.add_argument("folder", metavar="DIR", help="what `fbnn-hw generate` wrote; builds for boards in it are reported too")
+    common.add_design(parser, "what `fbnn-hw generate` wrote; builds for boards in it are reported too")
     parser.add_argument("--out", metavar="FILE", help="the page (default: DIR/report.html)")
 
 
 def run(args, out):
     from ..report import design
 
-    folder = Path(args.folder)
+    folder = common.design(args, out)
     facts = read(folder)
     try:
         text, found = design.page(facts), design.summary(facts)

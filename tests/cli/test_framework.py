@@ -57,7 +57,7 @@ def test_usage_errors(argv, line, refused):
     assert refused(*argv) == (2, line)
 
 
-@pytest.mark.parametrize("verb", ["simulate", "build --board icebreaker", "flash --board icebreaker"])
+@pytest.mark.parametrize("verb", ["report", "simulate", "build --board icebreaker", "flash --board icebreaker"])
 def test_no_folder_is_the_youngest_design(verb, cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     verb, *flags = verb.split()

@@ -11,6 +11,7 @@ import pytest
 
 from fbnn_hw.build import simulator
 from fbnn_hw.cli import main
+from fbnn_hw.compile import timing
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +38,9 @@ def test_agrees_with_the_reference(design, answer, model):
     reference = answer("classify", "--model", model[0], "--backend", "reference", *_pngs(design.parent, 3))
     assert found["logits"] == [image["logits"] for image in reference["images"]]
     assert found["classes"] == np.argmax(found["logits"], axis=1).tolist() and not found["differences"]
+    known, words = (json.loads((design / name).read_text()) for name in ("estimate.json", "config.json"))
+    more = words["latent_words"] * (timing.READ + 3)  # as docs/architecture.md says
+    assert found["cycles_first"] == [known["first_cycles"] + more] and set(found["cycles"]) == {known["cycles"] + more}
     assert found["layers_compared"] == [
         "input", "conv1", "pool1", "conv3", "pool2", "conv5", "pool3", "gap", "depthwise", "latent", "hidden", "logits"]
 
