@@ -19,9 +19,12 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from fbnn_hw.compile.learning import LearnPlan
+from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.rtl.argmax import Argmax
 from fbnn_hw.rtl.board_top import FlashImage
 from fbnn_hw.rtl.host_link import HostLink
+from fbnn_hw.rtl.learning.learner import Learner
 from fbnn_hw.rtl.lgap import Lgap
 from fbnn_hw.rtl.popcount import XnorPopcount
 from fbnn_hw.rtl.qspi_flash import FlashChip, FlashReader
@@ -59,6 +62,11 @@ class Array(wiring.Component):
         return m
 
 
+def learner(head):
+    """Of 16 classes, 10 of them shipped, 500 exemplars and counters of 8 bits, in the banks of an iCE40UP5K."""
+    return Learner(LearnPlan.of(head, LearnConfig(16, 500), 4, 16, 10, learn_base=4096), 13)
+
+
 DESIGNS = {
     "popcount16": lambda: XnorPopcount(16),
     "popcount64": lambda: XnorPopcount(64, 2),
@@ -73,6 +81,8 @@ DESIGNS = {
     "host-link": lambda: HostLink(classes=10, size=32, lanes=16, latent_words=64, score_bits=14, mark=bytes.fromhex("cdbb5b03"), clocks=48),
     "flash-reader": lambda: FlashReader(FlashChip(), 48e6, 1 << 20, 106504, 240128),
     "flash-image": lambda: FlashImage(bytes.fromhex("cdbb5b03")),
+    "learner": lambda: learner(Head(1024)),
+    "learner-skip": lambda: learner(Head(1024, 2, 128, 2, 2)),
     "spram": lambda: SinglePortMemory(16384, 16, 8, "ice40-spram"),
     "spram-deep": lambda: SinglePortMemory(32768, 32, 16, "ice40-spram"),
 }

@@ -134,7 +134,7 @@ def assert_equal(fast, slow):
         assert fast.hidden_counters.tolist() == slow.hidden
     buffer = fast.buffer
     assert buffer.used == slow.used and buffer.counts == slow.counts and buffer.labels[:buffer.used] == slow.labels[:slow.used]
-    found = np.unpackbits(buffer.latents, axis=1, count=fast.head.latent, bitorder="little").tolist() if buffer.used else []
+    found = buffer.latents.tolist()
     assert found == slow.slots[:slow.used]
     assert fast.registers == (slow.noise.state, slow.mask.state, slow.pick.state)
 

@@ -28,18 +28,16 @@ class ReplayBuffer:
 
     @property
     def latents(self):
-        """Packed latents of the used slots, uint8 (used, ceil(latent / 8))."""
-        return np.packbits(self.values[:self.used] > 0, axis=1, bitorder="little")
+        """Latents of the used slots, uint8 bits (used, latent)."""
+        return (self.values[:self.used] > 0).astype(np.uint8)
 
     def restore(self, labels, latents):
         self.clear()
         self.used = len(labels)
-        self.labels[:self.used] = labels.tolist()
-        for label in labels.tolist():
+        self.labels[:self.used] = labels
+        for label in labels:
             self.counts[label] += 1
-        if self.used:
-            found = np.unpackbits(latents, axis=1, count=self.latent, bitorder="little")
-            self.values[:self.used] = bits.from_bits(found, np.float32)
+        self.values[:self.used] = bits.from_bits(latents, np.float32)
 
     def draw(self, label):
         """A random slot of class `label`: draws words until one fits.  There must be one that fits."""

@@ -3,7 +3,6 @@
 Counters are held as float32 h + 1/2 (see `rules`), dot products are float32 sums of at most 2^24 in size: all exact.
 """
 
-import struct
 import zlib
 
 import numpy as np
@@ -14,13 +13,10 @@ from .buffer import ReplayBuffer
 from .config import PRESENTED_BITS, Head
 from .lfsr import MASK, NOISE, PICK, Lfsr
 from .rules import gumbel_table, make
+from .snapshot import State
 
 ONE, MINUS_ONE = np.float32(1), np.float32(-1)
 PRESENTED_TOP = 2 ** PRESENTED_BITS - 1
-MAGIC, VERSION = b"FBNNLRN\0", 1
-HEADER = struct.Struct("<8sHI")  # magic, version, CRC-32 of what follows
-SCALARS = struct.Struct("<IHBIQQQ")  # configuration, classes known, frozen, slots used, states of noise, mask and pick
-FORMAT = "snapshot of a learner"
 
 
 def _range(width, count):
@@ -107,6 +103,11 @@ class Learner:
         self._hidden_weights = np.copysign(ONE, self._hidden)
 
     @property
+    def shipped(self):
+        """Shipped rows, uint8 bits (classes, fan-in)."""
+        return self._shipped[0]
+
+    @property
     def counters(self):
         """Output counters, int64 (max_classes, fan_in)."""
         return np.floor(self._output).astype(np.int64)
@@ -127,14 +128,19 @@ class Learner:
 
     # inference
 
+    def sample_bits(self, latents):
+        """v = (x, z) of latents, uint8 bits (N, latent) -> (N, latent + hidden)."""
+        latents = np.asarray(latents, np.uint8)
+        if not self.head.hidden:
+            return latents
+        x = bits.from_bits(latents, np.float32)
+        parts = np.split(x.repeat(self.head.hidden_copies, 1), self.head.groups, 1)
+        rows = np.split(self._hidden_weights, self.head.groups)
+        return np.concatenate([latents, *((a @ w.T >= 0).astype(np.uint8) for a, w in zip(parts, rows))], 1)
+
     def logits(self, latents):
         """int32 (N, known) of latents, uint8 bits (N, latent)."""
-        x = bits.from_bits(latents, np.float32)
-        if self.head.hidden:
-            parts = np.split(x.repeat(self.head.hidden_copies, 1), self.head.groups, 1)
-            rows = np.split(self._hidden_weights, self.head.groups)
-            dots = np.concatenate([a @ w.T for a, w in zip(parts, rows)], 1)
-            x = np.concatenate([x, bits.sign(dots)], 1)
+        x = bits.from_bits(self.sample_bits(latents), np.float32)
         return (x.repeat(self.head.copies, 1) @ self._weights[:self.known].T).astype(np.int32)
 
     def classify(self, latents):
@@ -302,55 +308,35 @@ class Learner:
 
     # snapshots
 
-    def _configuration(self):
+    @property
+    def design(self):
         """CRC-32 of what must be equal for a snapshot to mean the same: the head, the configuration, the shipped weights."""
         text = f"{self.head} {self.config}".encode()
         for found in self._shipped:
             text += bits.pack(found).tobytes()
         return zlib.crc32(text)
 
+    @property
+    def state(self):
+        buffer = self.buffer
+        return State(
+            self.design, self.known, self.frozen, self.registers, list(self.presented), list(self.prototypes_left),
+            buffer.labels[:buffer.used], buffer.latents, self.counters[:self.known], self.hidden_counters if self._learn_hidden else None)
+
     def snapshot(self):
         """The whole state as bytes; docs/on-chip-learning.md, section "Snapshots", gives the layout."""
-        buffer = self.buffer
-        body = SCALARS.pack(self._configuration(), self.known, self.frozen, buffer.used, *self.registers)
-        body += bytes(self.presented) + bytes(self.prototypes_left)
-        body += np.array(buffer.labels[:buffer.used], "<u2").tobytes() + buffer.latents.tobytes()
-        if self._learn_hidden:
-            body += self.hidden_counters.astype(np.int8).tobytes()
-        body += self.counters[:self.known].astype(np.int8).tobytes()
-        return HEADER.pack(MAGIC, VERSION, zlib.crc32(body)) + body
+        return self.state.pack()
 
     def restore(self, data, where="snapshot"):
         """Take up the state of a `snapshot`; raises InputError for anything else, and then changes nothing."""
-        if len(data) < HEADER.size + SCALARS.size or data[:8] != MAGIC:
-            raise InputError(f"{where}: not a {FORMAT}, expected one that this chip or its reference wrote")
-        _, version, crc = HEADER.unpack_from(data)
-        body = memoryview(data)[HEADER.size:]
-        if version != VERSION:
-            raise InputError(f"{where}: version {version} of a {FORMAT}, expected {VERSION}")
-        if crc != zlib.crc32(body):
-            raise InputError(f"{where}: damaged {FORMAT}, its checksum does not fit")
-        configuration, known, frozen, used, *states = SCALARS.unpack_from(body)
-        if configuration != self._configuration():
-            raise InputError(f"{where}: {FORMAT} of another design, expected one of the same classifier and the same configuration")
-        head, at = self.head, SCALARS.size
-
-        def take(dtype, *shape):
-            nonlocal at
-            count = int(np.prod(shape))
-            found = np.frombuffer(body, dtype, count, at)
-            at += found.nbytes
-            return found.reshape(shape)
-
-        presented, left = take(np.uint8, self.config.max_classes), take(np.uint8, self.config.max_classes)
-        labels, latents = take("<u2", used), take(np.uint8, used, (head.latent + 7) // 8)
+        state = State.unpack(data, self, where)
         if self._learn_hidden:
-            self._hidden = take(np.int8, head.hidden, head.hidden_fan_in) + np.float32(0.5)
+            self._hidden = state.hidden + np.float32(0.5)
         self._output[:] = 0.5
-        self._output[:known] = take(np.int8, known, head.fan_in) + np.float32(0.5)
-        self.known, self.frozen = known, bool(frozen)
-        self.presented, self.prototypes_left = presented.tolist(), left.tolist()
-        self.buffer.restore(labels, latents)
-        for lfsr, state in zip((self._noise, self._mask, self._pick), states):
-            lfsr.state = state
+        self._output[:state.known] = state.output + np.float32(0.5)
+        self.known, self.frozen = state.known, state.frozen
+        self.presented, self.prototypes_left = state.presented, state.left
+        self.buffer.restore(state.labels, state.latents)
+        for lfsr, value in zip((self._noise, self._mask, self._pick), state.registers):
+            lfsr.state = value
         self._derive()

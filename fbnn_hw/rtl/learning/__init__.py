@@ -1,0 +1,1 @@
+"""Learning on the chip: docs/on-chip-learning.md; twin: `fbnn_hw.reference.learning`."""

@@ -1,0 +1,125 @@
+"""What a learner keeps of each class: slots, presentations, prototype presentations to come."""
+
+from enum import IntEnum
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+TOP = 255
+"""A class presented so often has all counts halved."""
+
+
+class Pass(IntEnum):
+    """What a pass over all classes does; `label` is one of them."""
+
+    CLEAR = 0  # all zero
+    NEW = 1  # presented = 0 for all, left[label] = prototype
+    PRESENT = 2  # presented[label] += 1, left[label] -= 1 unless 0; if presented[label] is then 255, a second pass halves all
+    LEAST = 3  # best = the class with slots that is presented least
+    FULLEST = 4  # best = the class with the most slots, `label` if it is among them
+    ADD = 5  # counts[label] += 1
+    REMOVE = 6  # counts[label] -= 1
+    MINIMUM = 7  # key = the least presented[c] of the classes known
+
+
+class ClassTable(wiring.Component):
+    """counts, presented and left of each class in block RAM, worked on in passes over all classes, two clocks a class.
+
+    Twin: `presented`, `prototypes_left` and `ReplayBuffer.counts` of the reference.
+
+    Parameters
+    ----------
+    classes, count_bits, prototype : int
+    weighted : bool
+        Whether MINIMUM exists.
+
+    Members
+    -------
+    start, what, label : In
+        Begin a pass; `what` and `label` hold until `done`.
+    known : In(range(classes + 1))
+    done : Out(1)
+        Strobes in the clock after a pass; best, key, starting and presented are then right, and hold until the next pass.
+    best : Out(range(classes)), key : Out(count_bits or 8, the wider)
+    starting : Out(1)
+        Of PRESENT: left[label] was not 0.
+    presented : Out(8)
+        Of PRESENT: presented[label].
+    look : In(range(classes)), counts : Out(count_bits), others : Out(16)
+        Entry `look`, a clock later, while no pass is under way; others: presented, then left.
+    poke : In(2), data : In(16)
+        Write counts, others of entry `look`, while no pass is under way.
+    """
+
+    def __init__(self, classes, count_bits, prototype, weighted=False):
+        self.classes, self.count_bits, self.prototype, self.weighted = classes, count_bits, prototype, weighted
+        index = range(max(2, classes))
+        self.key_bits = max(count_bits, 8)
+        super().__init__({
+            "start": In(1), "what": In(Pass), "label": In(index), "known": In(range(classes + 1)), "done": Out(1), "best": Out(index),
+            "key": Out(self.key_bits), "starting": Out(1), "presented": Out(8), "look": In(index), "counts": Out(count_bits),
+            "others": Out(16), "poke": In(2), "data": In(16)})
+
+    def elaborate(self, platform):
+        m = Module()
+        depth = max(2, self.classes)
+        attributes = {"ram_style": "block"}
+        m.submodules.counts = counts = Memory(shape=self.count_bits, depth=depth, init=[], attrs=attributes)
+        m.submodules.others = others = Memory(shape=16 if self.prototype else 8, depth=depth, init=[], attrs=attributes)
+        read, write = [m_.read_port() for m_ in (counts, others)], [m_.write_port() for m_ in (counts, others)]
+        place = Signal(range(depth))
+        running, second, halve = Signal(), Signal(), Signal()
+        what, here = self.what, Signal()
+        address = Mux(running, place, self.look)
+        m.d.comb += [*(port.addr.eq(address) for port in (*read, *write)), self.counts.eq(read[0].data), self.others.eq(read[1].data),
+                     here.eq(place == self.label)]
+
+        count, presented = read[0].data, read[1].data[:8]
+        left = read[1].data[8:]
+        change = here & ((what == Pass.ADD) | (what == Pass.REMOVE))
+        new_count = count + Mux(change, Mux(what == Pass.ADD, 1, -1), 0)
+        more = Signal(8)
+        m.d.comb += more.eq(presented + (here & (what == Pass.PRESENT) & ~halve))
+        new_presented = Mux((what == Pass.CLEAR) | (what == Pass.NEW), 0, Mux(halve, more >> 1, more))
+        new_left = []
+        if self.prototype:
+            less = left - (here & (what == Pass.PRESENT) & ~halve & left.any())
+            new_left = [Mux(what == Pass.CLEAR, 0, Mux((what == Pass.NEW) & here, self.prototype, less))[:8]]
+        m.d.comb += [
+            write[0].data.eq(Mux(running, Mux(what == Pass.CLEAR, 0, new_count), self.data)),
+            write[1].data.eq(Mux(running, Cat(new_presented[:8], *new_left), self.data)),
+            *(port.en.eq(Mux(running, second, self.poke[i])) for i, port in enumerate(write))]
+
+        # Candidates and their keys.
+        fullest = what == Pass.FULLEST
+        key = Mux(fullest, count, presented)
+        empty, found = count == 0, Signal()
+        skip = empty
+        if self.weighted:
+            skip = Mux(what == Pass.MINIMUM, place >= self.known, empty)
+        less = Mux(fullest, self.key, key) < Mux(fullest, key, self.key)
+        equal_counts = fullest & here & (key == self.key)
+        last = place == self.classes - 1
+        m.d.sync += self.done.eq(0)
+        with m.If(self.start):
+            m.d.sync += [running.eq(1), place.eq(0), second.eq(0), found.eq(0), halve.eq(0)]
+        with m.Elif(running):
+            m.d.sync += second.eq(~second)
+            with m.If(second):
+                m.d.sync += place.eq(place + 1)
+                with m.If(~skip & (~found | less | equal_counts)):
+                    m.d.sync += [found.eq(1), self.best.eq(place), self.key.eq(key)]
+                with m.If(here & ~halve & (what == Pass.PRESENT)):
+                    m.d.sync += [self.presented.eq(more), self.starting.eq(left.any() if self.prototype else 0)]
+                with m.Elif(here & halve):
+                    m.d.sync += self.presented.eq(more >> 1)
+                with m.If(last):
+                    m.d.sync += place.eq(0)
+                    again = (what == Pass.PRESENT) & ~halve & (Mux(here, more, self.presented) == TOP)
+                    with m.If(again):
+                        m.d.sync += halve.eq(1)
+                    with m.Else():
+                        m.d.sync += [running.eq(0), self.done.eq(1)]
+        return m

@@ -1,0 +1,601 @@
+"""The learner: presents samples, moves counters, keeps exemplars."""
+
+from enum import IntEnum
+
+from amaranth import Array, Cat, Const, Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from .classes import ClassTable, Pass
+from .lfsr import Registers
+from .noise import NoiseTable
+from .sample import SampleMemory
+from .sign_update import SignUpdate
+
+
+class Command(IntEnum):
+    """What a learner does."""
+
+    CLASSIFY = 0  # scores of the sample at hand
+    LEARN = 1  # learn(x, label)
+    STORE = 2  # store(x, label)
+    REHEARSE = 3  # `count` replays
+    FREEZE = 4  # frozen = count[0]
+
+
+class Table(IntEnum):
+    """What a loop runs over."""
+
+    CLASSES = 0  # the blocks of mirror and counters
+    SLOTS = 1  # the words of an exemplar
+    LATENT = 2  # those of the sample where the engine leaves them
+
+
+class Space(IntEnum):
+    """What a host looks into; the state of one is whole only while the learner rests."""
+
+    BANKS = 0  # address: row * Q + bank
+    LABELS = 1  # address: slot
+    COUNTS = 2  # address: class
+    PRESENTED = 3  # address: class; presented, then left in the upper 8 bits
+    SCALARS = 4  # address: 0 known, 1 used, 2 frozen
+    NOISE = 5  # one bit an access, lowest first, each turns the register by one; all n of them, and it is as before
+    MASK = 6
+    PICK = 7
+
+
+class Learner(wiring.Component):
+    """learn, rehearse, store, freeze and classification; definition: docs/on-chip-learning.md, twin: `fbnn_hw.reference.learning.Learner`.
+
+    All words lie in the rows of the feature banks (`LearnPlan`), reached through `rows`, one row a clock.  The forward pass is that
+    of the engine with operands exchanged: XNOR is symmetric, so the rows of the mirror take the way of the pixels, Q classes at once,
+    and the words of the sample, `act`, stand at the weights of output 0.
+
+    Parameters
+    ----------
+    plan : LearnPlan
+    score_bits : int
+        Of an accumulator.
+    read_latency : int
+        Clocks from a row's acceptance to its data.
+    act_latency : int
+        From its acceptance to the clock in which the array takes `act` with it.
+    score_latency : int
+        From the acceptance of the last row of a pass to the first clock in which `scores` are whole.
+    address_bits : int
+        Of a row.
+
+    Members
+    -------
+    command : In(stream of what: Command, label, count)
+        Taken when the learner rests.  LEARN, STORE and CLASSIFY find the sample's words in bank 0 from latent_base on.  A label that is
+        not legal changes nothing.
+    refused : Out(1)
+        The last command had a label that was not legal, or found the learner frozen.
+    busy : Out(1)
+    known, used, frozen : Out
+    rows : Out(stream)
+        address; write: Q bits, the banks that are written, 0 reads; data: Q words; forward: the array takes the row, first: of a sum.
+    read : In(Q * L)
+        Data of a row, read_latency clocks after its acceptance, in that clock alone.
+    act : Out(L), scores : In(Q * score_bits)
+        scores: half of each class's dot product, the same for all classes more or less.
+    logits : Out(stream of value, last), best : Out
+        After CLASSIFY: the scores of the classes known, in order, each twice its accumulator; best holds until the next command.
+    boot_address : Out, boot_word : In(L)  (plan.boot == "words")
+        Words of the shipped weights, class by class, a clock later.
+    host : In(stream of write, space, address, data)
+        Look or write while the learner rests; `ready` strobes when it is done.
+    found : Out
+        What was looked at, with `host.ready`.
+
+    Timing
+    ------
+    docs/on-chip-learning.md, section "In hardware".
+    """
+
+    def __init__(self, plan, score_bits, read_latency=2, act_latency=3, score_latency=7, address_bits=14):
+        self.plan, self.score_bits, self.address_bits = plan, score_bits, address_bits
+        self.latency = read_latency, act_latency, score_latency
+        label = range(max(2, plan.max_classes))
+        self.host_bits = max(16, plan.lanes)
+        members = {
+            "command": In(stream.Signature(data.StructLayout({"what": 3, "label": range(plan.max_classes + 1), "count": 8}))),
+            "refused": Out(1), "busy": Out(1),
+            "known": Out(range(plan.max_classes + 1), init=plan.shipped), "used": Out(range(plan.slots + 1)), "frozen": Out(1),
+            "rows": Out(stream.Signature(data.StructLayout({
+                "address": address_bits, "write": plan.pixels, "data": plan.pixels * plan.lanes, "forward": 1, "first": 1}))),
+            "read": In(plan.pixels * plan.lanes), "act": Out(plan.lanes), "scores": In(plan.pixels * score_bits),
+            "logits": Out(stream.Signature(data.StructLayout({"value": signed(score_bits + 1), "last": 1}))), "best": Out(label),
+            "host": In(stream.Signature(data.StructLayout({
+                "write": 1, "space": 3, "address": address_bits + (plan.pixels - 1).bit_length(), "data": self.host_bits}))),
+            "found": Out(self.host_bits)}
+        if plan.boot == "words":
+            members |= {"boot_address": Out(range(max(2, plan.shipped * plan.fan_in_words))), "boot_word": In(plan.lanes)}
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = Module()
+        p = self.plan
+        lanes, per_row, chunks = p.lanes, p.per_row, p.chunks
+        bank_bits = (p.pixels - 1).bit_length()
+        read_latency, act_latency, score_latency = self.latency
+        noisy = p.rule != "margin"
+
+        m.submodules.registers = registers = Registers(p.seed)
+        m.submodules.sample = sample = SampleMemory(p.words, lanes, p.copies)
+        m.submodules.classes = classes = ClassTable(p.max_classes, p.slots.bit_length(), p.prototype, p.weighted)
+        m.submodules.update = update = SignUpdate(per_row, p.counter_bits, p.stored_bits, p.confidence, p.rule == "flip")
+        m.submodules.labels = labels = Memory(shape=p.class_bits, depth=max(2, p.slots), init=[], attrs={"ram_style": "block"})
+        label_read, label_write = labels.read_port(), labels.write_port()
+
+        command, host, rows = self.command.payload, self.host.payload, self.rows
+        label_shape = range(max(2, p.max_classes))
+        given, label, rival, row = (Signal(label_shape, name=name) for name in ("given", "label", "rival", "row"))
+        known, used, frozen = self.known, self.used, self.frozen
+        what = Signal(3)  # a Command; LEARN becomes REHEARSE, then STORE
+        learning = Signal()  # LEARN: a store follows the replays
+        count = Signal(8)
+        slot = Signal(p.slot_bits)
+
+        # Drawn bits come in at the top.
+        draw = Signal(max(8, p.slot_bits, p.class_bits, per_row))
+        drawn = Signal(range(max(8, p.slot_bits, p.class_bits, per_row) + 1))
+        word8, word_slot, word_class = (draw[len(draw) - n:] for n in (8, p.slot_bits, p.class_bits))
+        kept = draw[len(draw) - per_row:]
+
+        push, redraw, pushed = Signal(), Signal(), Signal()
+        m.d.comb += pushed.eq(registers.bit)
+        with m.If(push):
+            m.d.sync += [draw.eq(Cat(draw[1:], pushed)), drawn.eq(drawn + 1)]
+        with m.If(redraw):
+            m.d.sync += drawn.eq(0)
+
+        def take(select):
+            """The next bit of a register."""
+            m.d.comb += [registers.select.eq(select), registers.step.eq(1), push.eq(1)]
+
+        if p.thinning:
+            thin, all_ones = Signal(range(p.thinning)), Signal(init=1)
+
+        def take_mask():
+            """A bit of `kept`: the next bit of mask, or 1 where `thinning` bits in a row are 1."""
+            if not p.thinning:
+                take(1)
+                return
+            m.d.comb += [registers.select.eq(1), registers.step.eq(1), pushed.eq(all_ones & registers.bit)]
+            m.d.sync += [thin.eq(thin + 1), all_ones.eq(pushed)]
+            with m.If(starting | (thin == p.thinning - 1)):
+                m.d.comb += push.eq(1)
+                m.d.sync += [thin.eq(0), all_ones.eq(1)]
+
+        # Addresses: a block's first row, and a place in it.
+        block, offset = Signal(self.address_bits), Signal(self.address_bits)
+        index = Signal(range(max(2, p.fan_in_words)))
+        chunk = Signal(range(max(2, chunks)))
+        bank = Signal(bank_bits)
+        wait = Signal(range(max(read_latency, score_latency) + 1))
+        weights = Signal(lanes)
+        new_counters = Signal(p.pixels * lanes)
+        word = Signal(lanes)
+        m.d.comb += [rows.payload.address.eq(block + offset), rows.payload.data.eq(word.replicate(p.pixels)),
+                     rows.payload.first.eq(index == 0)]
+        here = self.read.word_select(bank, lanes)
+        accepted = Signal()
+        m.d.comb += accepted.eq(rows.valid & rows.ready)
+        m.d.sync += wait.eq(Mux(accepted, 1, wait + 1))  # clocks since a row was accepted
+
+        # Loops over the words of a table: `begin` one over `table`, `advance` to the next word.
+        begin, table, loop, advance = Signal(), Signal(Table), Signal(Table), Signal()
+        with m.If(advance):
+            m.d.sync += index.eq(index + 1)
+            with m.If(loop == Table.SLOTS):
+                m.d.sync += bank.eq(bank + 1)
+            with m.If((loop != Table.SLOTS) | (bank == p.pixels - 1)):
+                m.d.sync += block.eq(block + Array([p.block_rows, p.slots, 1])[loop])
+        with m.If(begin):
+            m.d.comb += sample.restart.eq(1)
+            bases = Array([p.learn_base, p.slots_base, p.latent_base])
+            m.d.sync += [loop.eq(table), index.eq(0), bank.eq(0), chunk.eq(0), block.eq(bases[table])]
+
+        # The word of the sample that meets a row in the array comes act_latency clocks after the row was accepted.
+        forwarded = [rows.valid & rows.ready & rows.payload.forward]
+        for t in range(act_latency - 1):
+            later = Signal(name=f"forwarded{t}")
+            m.d.sync += later.eq(forwarded[-1])
+            forwarded.append(later)
+        with m.If(forwarded[-1]):
+            m.d.comb += sample.advance.eq(1)
+        m.d.comb += [self.act.eq(sample.act), sample.data.eq(here), label_read.addr.eq(word_slot)]
+
+        # Counters.
+        passes = Signal()  # the rival's row
+        starting = Signal()  # a new row, or with `shipping` a shipped one
+        shipping = Signal()
+        zeroed = Signal()  # a new row's counters are written as 0 first, then stepped
+        unthinned = 1 if not p.thinning else classes.starting if p.prototype else 0
+        everything = ~starting & unthinned
+        keep = (kept | everything.replicate(per_row)) ^ starting.replicate(per_row)
+        if p.boot == "words":
+            boot_place = Signal.like(self.boot_address)
+            m.d.comb += self.boot_address.eq(boot_place)
+            keep = Mux(shipping, ~(self.boot_word.word_select(chunk, per_row) if chunks > 1 else self.boot_word), keep)
+        value = sample.act.word_select(chunk, per_row) if chunks > 1 else sample.act
+        m.d.comb += [update.counters.eq(self.read), update.values.eq(value), update.negative.eq(passes), update.start.eq(starting),
+                     update.shipped.eq(shipping), update.keep.eq(keep)]
+
+        # Scores.
+        sum_bits = self.score_bits + 1
+        if noisy:
+            m.submodules.noise = noise = NoiseTable(p.temperature)
+            m.d.comb += noise.index.eq(word8)
+            sum_bits = max(sum_bits, len(noise.value)) + 1
+        place = Signal(range(p.max_classes + 1))
+        score, best, candidate = Signal(signed(self.score_bits)), Signal(signed(sum_bits)), Signal(signed(sum_bits))
+        m.d.comb += score.eq(self.scores.word_select(place[:bank_bits], self.score_bits))
+        contends = 1
+        own = None
+        if p.rule == "margin":
+            own = Signal(signed(sum_bits))
+            contends = (what == Command.CLASSIFY) | (place != label)
+        fresh = Signal()  # nothing has been compared yet
+        place_last = place + 1 == known
+        m.d.comb += [self.logits.payload.value.eq(score << 1), self.logits.payload.last.eq(place_last), self.best.eq(rival)]
+
+        table_what = Signal(Pass)
+        m.d.comb += [classes.what.eq(table_what), classes.known.eq(known)]
+
+        def visit(state, which, of, then):
+            """A state that runs a pass over the classes."""
+            begun = Signal(name=f"{state.lower()}_begun")
+            with m.State(state):
+                m.d.comb += [table_what.eq(which), classes.label.eq(of), classes.start.eq(~begun)]
+                m.d.sync += begun.eq(1)
+                with m.If(classes.done):
+                    m.d.sync += begun.eq(0)
+                    then()
+
+        first_steps = classes.starting if p.prototype else Const(0)
+
+        def over(which):
+            m.d.comb += [begin.eq(1), table.eq(which)]
+
+        def load(latent):
+            """Read a sample's words: from bank 0, or from `slot`."""
+            over(Table.LATENT if latent else Table.SLOTS)
+            m.next = "LOAD"
+
+        def go(row_, start=0):
+            over(Table.CLASSES)
+            m.d.comb += redraw.eq(1)
+            m.d.sync += row.eq(row_)
+            m.next = "ROW"
+
+        def forward():
+            m.d.sync += [place.eq(0), fresh.eq(1)]
+            over(Table.CLASSES)
+            m.next = "FORWARD"
+
+        def save():
+            """Write the sample at hand to `slot`."""
+            over(Table.SLOTS)
+            m.next = "SAVE_READ"
+
+        def finish():
+            m.next = "REST"
+
+        def following():
+            """After a presentation: the next replay, then a store."""
+            m.d.sync += what.eq(Command.REHEARSE)
+            with m.If(what == Command.LEARN):
+                m.d.sync += count.eq(p.replays)
+            m.next = "NEXT"
+
+        legal = (command.label < known) | (command.what == Command.LEARN) & (command.label == known) & (command.label < p.max_classes)
+        from_slot = what == Command.REHEARSE
+
+        with m.FSM(init="CLEAR") as fsm:
+            m.d.comb += self.busy.eq(~fsm.ongoing("REST"))
+
+            def cleared():
+                m.next = "REST"
+                if p.boot == "words" and p.shipped:
+                    m.d.sync += [starting.eq(1), shipping.eq(1)]
+                    go(0)
+            visit("CLEAR", Pass.CLEAR, 0, cleared)
+
+            with m.State("REST"):
+                m.d.comb += [self.command.ready.eq(1), redraw.eq(1)]
+                m.d.sync += [given.eq(command.label), label.eq(command.label), what.eq(command.what), count.eq(command.count),
+                             learning.eq(command.what == Command.LEARN), passes.eq(0), starting.eq(0), shipping.eq(0)]
+                with m.If(self.command.valid):
+                    m.d.sync += self.refused.eq(0)
+                    with m.Switch(command.what):
+                        with m.Case(Command.CLASSIFY):
+                            load(latent=True)
+                        with m.Case(Command.LEARN, Command.STORE):
+                            with m.If(frozen | ~legal):
+                                m.d.sync += self.refused.eq(1)
+                            with m.Else():
+                                load(latent=True)
+                        with m.Case(Command.REHEARSE):
+                            with m.If(frozen):
+                                m.d.sync += self.refused.eq(1)
+                            with m.Else():
+                                m.next = "NEXT"
+                        with m.Case(Command.FREEZE):
+                            m.d.sync += frozen.eq(command.count[0])
+                with m.Elif(self.host.valid):
+                    m.next = "HOST"
+
+            # A sample's words, one row each.
+            with m.State("LOAD"):
+                m.d.comb += [rows.valid.eq(1), offset.eq(Mux(loop == Table.SLOTS, slot, 0))]
+                with m.If(rows.ready):
+                    m.next = "LOAD_WAIT"
+            with m.State("LOAD_WAIT"):
+                with m.If(wait == read_latency):
+                    m.d.comb += [sample.write.eq(1), sample.advance.eq(1), sample.raw.eq(1), advance.eq(1)]
+                    m.next = "LOAD"
+                    with m.If(index == p.words - 1):
+                        m.next = "LOADED"
+            with m.State("LOADED"):
+                with m.If(what == Command.STORE):
+                    m.next = "STORE"
+                with m.Elif((what == Command.LEARN) & (given == known)):
+                    m.next = "NEW"
+                with m.Elif((what == Command.CLASSIFY) & (known == 0)):
+                    finish()
+                with m.Else():
+                    forward()
+
+            # A new class.
+            def created():
+                m.d.sync += [known.eq(known + 1), starting.eq(1)]
+                go(given)
+            visit("NEW", Pass.NEW, given, created)
+
+            # Forward, Q classes at a time.
+            with m.State("FORWARD"):
+                m.d.comb += [rows.valid.eq(1), rows.payload.forward.eq(1), offset.eq(place[bank_bits:]), redraw.eq(1)]
+                with m.If(rows.ready):
+                    m.d.comb += advance.eq(1)
+                    with m.If(index == p.fan_in_words - 1):
+                        m.next = "SCORES_WAIT"
+            with m.State("SCORES_WAIT"):
+                with m.If(wait == score_latency - 1):
+                    m.next = "DRAW_NOISE"
+            with m.State("DRAW_NOISE"):
+                if noisy:
+                    with m.If((what == Command.CLASSIFY) | (drawn == 8)):
+                        m.next = "ADD_NOISE"
+                    with m.Else():
+                        take(0)
+                else:
+                    m.next = "ADD_NOISE"
+            with m.State("ADD_NOISE"):
+                m.d.sync += candidate.eq((score << 1) + (Mux(what == Command.CLASSIFY, 0, noise.value) if noisy else 0))
+                m.next = "COMPARE"
+            with m.State("COMPARE"):
+                m.d.comb += self.logits.valid.eq(what == Command.CLASSIFY)
+                with m.If((what != Command.CLASSIFY) | self.logits.ready):
+                    m.d.comb += redraw.eq(1)
+                    m.d.sync += place.eq(place + 1)
+                    with m.If(contends & (fresh | (candidate > best))):
+                        m.d.sync += [fresh.eq(0), best.eq(candidate), rival.eq(place)]
+                    if own is not None:
+                        with m.If(place == label):
+                            m.d.sync += own.eq(score << 1)
+                    m.next = "DRAW_NOISE"
+                    with m.If(place_last):
+                        m.next = "PRESENTED"
+                        with m.If(what == Command.CLASSIFY):
+                            finish()
+                    with m.Elif(place[:bank_bits] == p.pixels - 1):
+                        over(Table.CLASSES)
+                        m.next = "FORWARD"
+
+            # Choose, then move the rows.
+            def presented():
+                nothing = rival == label
+                if own is not None:
+                    nothing = fresh | (own - best >= p.margin)
+                with m.If(nothing & ~first_steps):
+                    following()
+                with m.Else():
+                    go(label)
+                    if p.weighted:
+                        with m.If(~first_steps):
+                            m.next = "MINIMUM"
+            visit("PRESENTED", Pass.PRESENT, label, presented)
+            if p.weighted:
+                # accept where u (presented + 1) / 256, rounded down, is at most the least presented
+                share = Signal(9)
+
+                def minimum():
+                    m.d.sync += share.eq(0)
+                    m.next = "ACCEPT"
+                visit("MINIMUM", Pass.MINIMUM, label, minimum)
+                with m.State("ACCEPT"):
+                    with m.If(drawn == 8):
+                        m.d.comb += redraw.eq(1)
+                        m.next = "ROW"
+                        with m.If(share > classes.key):
+                            following()
+                    with m.Else():
+                        take(0)
+                        m.d.sync += share.eq((share + Mux(registers.bit, classes.presented + 1, 0)) >> 1)
+
+            with m.State("ROW"):
+                m.next = "READ"
+            drawing = ~everything & ~shipping
+            with m.State("READ"):
+                with m.If(starting & ~zeroed):
+                    m.d.sync += new_counters.eq(0)
+                    m.next = "WRITE"
+                with m.Elif(drawing & (drawn != per_row)):
+                    take_mask()
+                with m.Else():
+                    m.d.comb += [rows.valid.eq(1), offset.eq(p.groups + chunk * p.max_classes + row)]
+                    with m.If(rows.ready):
+                        m.next = "READ_WAIT"
+            with m.State("READ_WAIT"):
+                with m.If(wait == read_latency):
+                    m.d.sync += [new_counters.eq(update.updated), weights.eq(Cat(weights, update.weights)[per_row:])]
+                    m.next = "WRITE"
+            with m.State("WRITE"):
+                m.d.comb += [rows.valid.eq(1), offset.eq(p.groups + chunk * p.max_classes + row), rows.payload.write.eq(-1),
+                             rows.payload.data.eq(new_counters)]
+                m.d.comb += redraw.eq(1)
+                with m.If(rows.ready):
+                    m.d.sync += zeroed.eq(starting & ~zeroed)
+                    m.next = "READ"
+                    with m.If(starting & ~zeroed):
+                        pass
+                    with m.Elif(chunk != chunks - 1):
+                        m.d.sync += chunk.eq(chunk + 1)
+                    with m.Else():
+                        m.d.sync += chunk.eq(0)
+                        m.next = "MIRROR"
+            with m.State("MIRROR"):
+                m.d.comb += [rows.valid.eq(1), offset.eq(row[bank_bits:]), word.eq(weights),
+                             rows.payload.write.eq(1 << row[:bank_bits])]
+                with m.If(rows.ready):
+                    m.d.comb += [sample.advance.eq(1), advance.eq(1)]
+                    if p.boot == "words":
+                        m.d.sync += boot_place.eq(boot_place + shipping)
+                    m.next = "ROW"
+                    with m.If(index == p.fan_in_words - 1):
+                        m.next = "ROW_DONE"
+            with m.State("ROW_DONE"):
+                with m.If(shipping):
+                    m.next = "REST"
+                    with m.If(row != p.shipped - 1):
+                        go((row + 1)[:len(row)])
+                with m.Elif(starting):
+                    m.d.sync += starting.eq(0)
+                    forward()
+                with m.Elif(passes | first_steps):
+                    m.d.sync += passes.eq(0)
+                    following()
+                with m.Else():
+                    m.d.sync += passes.eq(1)
+                    go(rival)
+
+            # The next replay.
+            with m.State("NEXT"):
+                m.d.comb += redraw.eq(1)
+                m.d.sync += count.eq(count - 1)
+                with m.If((count == 0) | (used == 0)):
+                    m.next = "REST"
+                    with m.If(learning):
+                        m.d.sync += what.eq(Command.STORE)
+                        load(latent=True)
+                with m.Else():
+                    m.next = {"least": "LEAST", "class": "DRAW_CLASS", "slot": "DRAW_SLOT"}[p.pick]
+            any_label = from_slot if p.pick == "slot" else 0
+
+            def chosen():
+                m.d.sync += label.eq(classes.best)
+                m.next = "DRAW_SLOT"
+            if p.pick == "least":
+                visit("LEAST", Pass.LEAST, 0, chosen)
+            if p.pick == "class":
+                with m.State("DRAW_CLASS"):
+                    m.d.comb += classes.look.eq(word_class)
+                    with m.If(drawn == p.class_bits):
+                        m.d.comb += redraw.eq(1)
+                        m.next = "CHECK_CLASS"
+                    with m.Else():
+                        take(2)
+                with m.State("CHECK_CLASS"):
+                    m.d.sync += label.eq(word_class)
+                    m.next = "DRAW_CLASS"
+                    with m.If((word_class < known) & (classes.counts != 0)):
+                        m.next = "DRAW_SLOT"
+            with m.State("DRAW_SLOT"):
+                with m.If(drawn == p.slot_bits):
+                    m.d.comb += redraw.eq(1)
+                    m.next = "CHECK_SLOT"
+                with m.Else():
+                    take(2)
+            with m.State("CHECK_SLOT"):
+                m.next = "DRAW_SLOT"
+                with m.If((word_slot < used) & ((label_read.data == label) | any_label)):
+                    m.d.sync += [slot.eq(word_slot), label.eq(label_read.data)]
+                    m.next = "REMOVE"
+                    with m.If(from_slot):
+                        load(latent=False)
+
+            # A store.
+            with m.State("STORE"):
+                m.d.sync += slot.eq(used)
+                with m.If(used == p.slots):
+                    m.next = "FULLEST"
+                with m.Else():
+                    m.d.sync += used.eq(used + 1)
+                    save()
+            visit("FULLEST", Pass.FULLEST, given, chosen)
+            visit("REMOVE", Pass.REMOVE, label, save)
+            with m.State("SAVE_READ"):
+                m.next = "SAVE"
+            with m.State("SAVE"):
+                m.d.comb += [rows.valid.eq(1), offset.eq(slot), word.eq(sample.word), rows.payload.write.eq(1 << bank),
+                             label_write.en.eq(1), label_write.addr.eq(slot), label_write.data.eq(given)]
+                with m.If(rows.ready):
+                    m.d.comb += [sample.advance.eq(1), sample.raw.eq(1), advance.eq(1)]
+                    m.next = "SAVE_READ"
+                    with m.If(index == p.words - 1):
+                        m.next = "ADD"
+            visit("ADD", Pass.ADD, given, finish)
+
+            # The host looks in.
+            space = host.space
+            scalars = Array([known, used, frozen, 0])[host.address[:2]]
+            with m.State("HOST"):
+                m.d.comb += [classes.look.eq(host.address), label_read.addr.eq(host.address)]
+                m.d.sync += [block.eq(host.address[bank_bits:]), bank.eq(host.address[:bank_bits])]
+                m.next = "HOST_LOOK"
+                with m.If(space == Space.BANKS):
+                    m.next = "HOST_ROW"
+            with m.State("HOST_LOOK"):
+                m.next = "HOST_DONE"
+                register = space - Space.NOISE
+                m.d.comb += [
+                    classes.look.eq(host.address), classes.data.eq(host.data), registers.select.eq(register), registers.load.eq(1),
+                    registers.data.eq(Mux(host.write, host.data[0], registers.bit)), label_write.addr.eq(host.address),
+                    label_write.data.eq(host.data)]
+                with m.Switch(space):
+                    with m.Case(Space.LABELS):
+                        m.d.comb += label_write.en.eq(host.write)
+                        m.d.sync += self.found.eq(label_read.data)
+                    with m.Case(Space.COUNTS):
+                        m.d.comb += classes.poke[0].eq(host.write)
+                        m.d.sync += self.found.eq(classes.counts)
+                    with m.Case(Space.PRESENTED):
+                        m.d.comb += classes.poke[1].eq(host.write)
+                        m.d.sync += self.found.eq(classes.others)
+                    with m.Case(Space.SCALARS):
+                        m.d.sync += self.found.eq(scalars)
+                        with m.If(host.write):
+                            for number, scalar in enumerate((known, used, frozen)):
+                                with m.If(host.address[:2] == number):
+                                    m.d.sync += scalar.eq(host.data)
+                    with m.Default():
+                        m.d.comb += registers.step.eq(1)
+                        m.d.sync += self.found.eq(registers.bit)
+            with m.State("HOST_ROW"):
+                m.d.comb += [rows.valid.eq(1), word.eq(host.data), rows.payload.write.eq(host.write << bank)]
+                with m.If(rows.ready):
+                    m.next = "HOST_WAIT"
+                    with m.If(host.write):
+                        m.next = "HOST_DONE"
+            with m.State("HOST_WAIT"):
+                with m.If(wait == read_latency):
+                    m.d.sync += self.found.eq(here)
+                    m.next = "HOST_DONE"
+            with m.State("HOST_DONE"):
+                m.d.comb += self.host.ready.eq(1)
+                m.next = "REST"
+        return m

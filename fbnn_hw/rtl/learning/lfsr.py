@@ -1,0 +1,53 @@
+"""The random registers of a learner."""
+
+from amaranth import Array, Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...reference.learning.lfsr import MASK, NOISE, PICK
+
+TAPS = (NOISE, MASK, PICK)
+
+
+class Registers(wiring.Component):
+    """Three shift registers; a step of one gives its bit r[0], moves all bits down and puts r[0] xor r[k] at the top.
+
+    Twin: `fbnn_hw.reference.learning.lfsr.Lfsr`.  One bit a clock: a draw of w bits takes w clocks, which is little beside a forward
+    pass and needs one XOR.
+
+    Parameters
+    ----------
+    seed : int
+        Start values, `Taps.start`.
+
+    Members
+    -------
+    select : In(2)
+        0 noise, 1 mask, 2 pick.
+    step : In(1)
+        The selected register takes a step.
+    load, data : In(1)
+        With `load` the step puts `data` at the top instead: n of them write a register of n bits, lowest bit first.  With data = bit
+        they turn it once round.
+    bit : Out(1)
+        r[0] of the selected register, in the clock of the step.
+
+    Resources
+    ---------
+    89 LUT4, 141 FF on iCE40: flip-flops that start at 1 cost an inverter each side.
+    """
+
+    def __init__(self, seed):
+        self.seed = seed
+        super().__init__({"select": In(2), "step": In(1), "load": In(1), "data": In(1), "bit": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        bits = []
+        for index, taps in enumerate(TAPS):
+            state = Signal(taps.width, init=taps.start(self.seed, index), name=("noise", "mask", "pick")[index])
+            with m.If(self.step & (self.select == index)):
+                m.d.sync += state.eq(Cat(state[1:], Mux(self.load, self.data, state[0] ^ state[taps.tap])))
+            bits.append(state[0])
+        m.d.comb += self.bit.eq(Array([*bits, 0])[self.select])
+        return m

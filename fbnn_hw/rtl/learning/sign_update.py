@@ -1,0 +1,62 @@
+"""The step of a row of counters, whose signs are the weights."""
+
+from amaranth import Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+
+class SignUpdate(wiring.Component):
+    """h' = min(max(h + move, -2^(B-1)), 2^(B-1) - 1), w' = sign(h'), for all counters of a row at once.
+
+    move_n is +1 or -1 where keep_n is 1, else 0: +1 where the input bit v_n is 1, the other way round with `negative`; -1 with `start`,
+    which from h = 0 makes the counters of a new row, 0 or -1.  With `shipped` they become s or -1 - s, the same but for the bits of s.
+    Rule "flip": a counter that changes sign goes to the end of its new side, unless with `start`.
+    Twin: `Learner._move` and `fbnn_hw.reference.learning.rules`.
+
+    Parameters
+    ----------
+    count : int
+        Counters of a row.
+    bits, stored : int
+        B, and the bits of a counter in the row; the upper ones are 0.
+    confidence : int
+        s of shipped weights.
+    flip : bool
+
+    Members
+    -------
+    counters : In(count * stored), updated : Out(count * stored)
+        Two's complement, counter n at n * stored.
+    values, keep : In(count)
+    negative, start, shipped : In(1)
+    weights : Out(count)
+
+    Timing
+    ------
+    Combinational.
+    """
+
+    def __init__(self, count, bits, stored, confidence=0, flip=False):
+        self.count, self.bits, self.stored, self.confidence, self.flip = count, bits, stored, confidence, flip
+        super().__init__({
+            "counters": In(count * stored), "values": In(count), "keep": In(count), "negative": In(1), "start": In(1), "shipped": In(1),
+            "updated": Out(count * stored), "weights": Out(count)})
+
+    def elaborate(self, platform):
+        m = Module()
+        bits, far = self.bits, self.confidence
+        for n in range(self.count):
+            h = self.counters.word_select(n, self.stored)[:bits]
+            up, move, moved = Signal(name=f"up{n}"), Signal(name=f"move{n}"), Signal(bits, name=f"moved{n}")
+            ones = Const((1 << bits - 1) - 1, bits - 1)  # the end: below the sign all bits equal the direction
+            at_end = (h[:-1] == Mux(up, ones, 0)) & (h[-1] != up) if bits > 1 else h[-1] != up
+            m.d.comb += [
+                up.eq((self.values[n] ^ self.negative) & ~self.start), move.eq(self.keep[n] & ~at_end),
+                moved.eq(h + Cat(move, (move & ~up).replicate(bits - 1)))]
+            result = moved
+            if self.flip and bits > 1:
+                crossed = (h[-1] != moved[-1]) & ~self.start
+                result = Cat(Mux(crossed, (~moved[-1]).replicate(bits - 1), moved[:-1]), moved[-1])
+            value = result ^ (far * self.shipped if far else 0)
+            m.d.comb += [self.updated.word_select(n, self.stored).eq(value[:bits]), self.weights[n].eq(~value[bits - 1])]
+        return m

@@ -1,0 +1,91 @@
+"""Where a learner's state lies in the rows of the banks, and what is refused."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from fbnn_hw.build.learning import ChipState
+from fbnn_hw.compile.learning import LearnPlan
+from fbnn_hw.errors import UsageError
+from fbnn_hw.reference.learning import Head, LearnConfig, Learner
+from fbnn_hw.rtl.learning.learner import Space
+
+HEAD = Head(64, 2, 16, 2)
+
+
+def plan(head=HEAD, shape=(4, 16), shipped=0, **config):
+    return LearnPlan.of(head, LearnConfig(**{"max_classes": 6, "slots": 9, **config}), *shape, shipped, 3, 11)
+
+
+@pytest.mark.parametrize("shape", [(4, 16), (8, 16), (16, 16), (4, 32)])
+@pytest.mark.parametrize("bits", [1, 3, 4, 6, 8])
+def test_every_bit_has_a_place_of_its_own(shape, bits):
+    head = Head(64, 2, 32, 2)
+    found = plan(head, shape, counter_bits=bits)
+    assert found.per_row <= found.lanes and found.per_row * found.chunks == found.lanes
+    places = [found.mirror_row(c, i) for c in range(6) for i in range(found.fan_in_words)]
+    places += [(found.counter_row(c, i, h), bank) for c in range(6) for i in range(found.fan_in_words) for h in range(found.chunks)
+               for bank in range(shape[0])]
+    places += [found.slot_row(slot, word) for slot in range(9) for word in range(found.words)]
+    assert len(set(places)) == len(places)
+    assert {row for row, _ in places} <= set(range(11, 11 + found.rows))
+
+
+def test_the_names_are_those_of_the_configuration():
+    own = {"pixels", "lanes", "words", "copies", "shipped", "latent_base", "learn_base", "slots_base", "boot"}
+    of_hidden = {"hidden_counter_bits", "hidden_thinning", "gate"}
+    assert {f.name for f in fields(LearnPlan)} - own == {f.name for f in fields(LearnConfig)} - of_hidden
+
+
+@pytest.mark.parametrize("head, shape, config, line", [
+    (Head(40), (4, 16), {}, "--learn: the latent has 40 bits, expected a multiple of --lanes (16)"),
+    (Head(64, 1, 8), (4, 16), {}, "--learn: the hidden layer has 8 bits, expected a multiple of --lanes (16)"),
+    (HEAD, (4, 16), {"hidden_counter_bits": 4},
+     "hidden_counter_bits: found 4, expected 0; on the chip the hidden layer stays as shipped"),
+    (HEAD, (4, 16), {"slots": 70000}, "slots: found 70000, expected at most 65536 on the chip")])
+def test_refusals(head, shape, config, line):
+    with pytest.raises(UsageError) as refusal:
+        plan(head, shape, **config)
+    assert str(refusal.value) == line
+
+
+class Memory:
+    """Spaces of a chip as dictionaries; the registers turn."""
+
+    def __init__(self):
+        self.words, self.registers = {}, {}
+
+    def peek(self, space, address, count):
+        if space >= Space.NOISE:
+            return list(self.registers[space][:count])
+        return [self.words.get((space, address + n), 0) for n in range(count)]
+
+    def poke(self, space, address, words):
+        if space >= Space.NOISE:
+            self.registers[space] = list(words)
+        else:
+            self.words.update({(space, address + n): int(word) for n, word in enumerate(words)})
+
+
+def test_a_snapshot_goes_to_the_chip_and_back():
+    source = np.random.default_rng(3)
+    config = LearnConfig(6, 9, counter_bits=6, temperature=8, prototype=4, confidence=2)
+    learner = Learner(HEAD, config, source.integers(0, 2, (16, 32), dtype=np.uint8), source.integers(0, 2, (2, 160), dtype=np.uint8))
+    memory = Memory()
+    chip = ChipState(plan(shipped=2, counter_bits=6, prototype=4, confidence=2), learner, memory.peek, memory.poke)
+    boot = chip.boot_rows()
+    for at, row in enumerate(boot):
+        memory.poke(Space.BANKS, (chip.plan.learn_base + at) * 4, [row >> 16 * q & 0xFFFF for q in range(4)])
+    for label in range(2):
+        assert np.array_equal(chip.read_counters(label), learner.counters[label])
+        assert np.array_equal(chip.read_mirror(label), learner.shipped[label])
+    latents = source.integers(0, 2, (40, 64), dtype=np.uint8)
+    learner.learn(latents, np.arange(40) % 5)
+    kept = learner.snapshot()
+    chip.restore(kept)
+    assert chip.snapshot() == kept
+    assert np.array_equal(chip.read_slot(0), learner.sample_bits(learner.state.latents[:1])[0])
+    learner.learn(latents[:5], [0, 1, 2, 3, 4])
+    learner.restore(kept)
+    assert learner.snapshot() == kept
