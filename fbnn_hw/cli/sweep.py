@@ -123,12 +123,17 @@ def execute(args, commands, out, title="runs"):
         jobs = sweep.submit(commands, args.submit, sweep.options(args.submit_options)) if commands else []
         out.text(*(f"job {job.job_id}: {shlex.join(['fbnn-hw', *argv])}" for job, argv in zip(jobs, commands)))
         return 0
-    bar = out.progress(total=len(commands), desc=title)
+    bar, said = out.progress(total=len(commands), desc=title), set()
 
     def done(index, code, message):
         bar.update(1)
         if code:
             out.note(f"{shlex.join(commands[index])}: exit code {code}, {message}")
+            if message in said:
+                out.note("the same error a second time, so no more runs are started")
+                return True
+            said.add(message)
+        return False
 
     try:
         codes = sweep.local(commands, args.jobs, done=done)

@@ -35,8 +35,9 @@ def finished(path):
 def local(commands, jobs, threads=None, done=None, program=PROGRAM):
     """Run argv lists, each without the program's name, at most `jobs` at a time; returns their exit codes in order.
 
-    threads: of each process (a share of the cores if None).  done(index, exit code, last line on stderr) is called as each ends.
-    Ctrl-C ends all of them; their states stay.
+    threads: of each process (a share of the cores if None).  done(index, exit code, last line on stderr) is called as each ends;
+    where it returns something true no more are started, and those that never ran have the code None.  Ctrl-C ends all of them;
+    their states stay.
     """
     threads = threads or max(1, (os.cpu_count() or 1) // jobs)
     environment = {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))}
@@ -53,8 +54,8 @@ def local(commands, jobs, threads=None, done=None, program=PROGRAM):
                 if process.poll() is not None:
                     del running[index]
                     codes[index] = process.returncode
-                    if done:
-                        done(index, process.returncode, _last_line(said))
+                    if done and done(index, process.returncode, _last_line(said)):
+                        waiting.clear()
                     said.close()
     finally:
         for said, process in running.values():
