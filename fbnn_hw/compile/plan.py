@@ -116,6 +116,8 @@ def _check_words(program, target):
         ways = [f"images of {side}x{side}"] * (side > 0)
         if sizes[image.name] < limit:  # it does not shrink with the network
             ways.insert(0, f"a network of {(limit - sizes[image.name]) / (program.used - sizes[image.name]):.2f} times this width")
+        if program.frames > 1:
+            ways.insert(0, "fewer --frames")
         raise FitError(f"layer {layer.ops[-1].name}: its output takes {sizes[name]:,} words of the {program.used:,} that all feature maps "
                        f"need in each bank, at most {limit:,} with {target.name}; what fits: {' or '.join(ways) or 'more --lanes'}")
     for step in program.steps:

@@ -62,7 +62,7 @@ class Target:
             what = ", ".join(f"{count} for {name}" for name, count in found.items())
             larger = [t.name for t in TARGETS.values() if t is not self and (
                 t.weights == "stream" or t.blocks and t.blocks * t.block_bits >= need * self.block_bits)]
-            ways = [f"--target {name}" for name in larger[:3]] + ["a smaller network"]
+            ways = ["fewer --frames"] * (config.frames > 1) + [f"--target {name}" for name in larger[:3]] + ["a smaller network"]
             raise FitError(f"{config.pixels} pixels x {config.lanes} lanes x {config.outputs} outputs need {need:,} block RAMs ({what}), "
                            f"{self.part} has {self.blocks}; use {' or '.join(ways)}")
 

@@ -94,6 +94,16 @@ def test_what_does_not_fit_is_refused_by_name(name):
     assert str(error.value) == text
 
 
+@pytest.mark.parametrize("frames, text", [
+    (300, "block RAMs .* iCE40UP5K-SG48 has 30; use fewer --frames or --target"),
+    (1500, "that all feature maps need in each bank, at most 16,384 with ice40; what fits: fewer --frames or "),
+])
+def test_too_many_frames(frames, text):
+    made = pooled(CONV, op.MaxPool("half", ("conv",)), op.Conv("next", ("half",), 16))
+    with pytest.raises(FitError, match=text):
+        plan(made, ICE40, frames=frames)
+
+
 def test_thresholds_of_global_pooling_are_refused():
     made = pooled(CONV)
     made = dataclasses.replace(made, thresholds={"gap": np.ones(16, np.int32)})
