@@ -17,14 +17,15 @@ BEGIN, END = "<!-- checkpoints: docs/benchmarks/readme.py -->", "<!-- end -->"
 
 def table():
     """Lines of the table, one row a shipped checkpoint."""
-    rows = ["| file | weight bits | classes | accuracy | epochs | trained on | seed |", "|---|---|---|---|---|---|---|"]
+    rows = ["| file | weight bits | classes | accuracy | training images | epochs | trained on | seed |", f"|{'---|' * 8}"]
     for name in shipped():
         network = read(FOLDER / name)
         record = network.training
         accuracy, images, data = (record.get(key) for key in ("test_accuracy", "test_images", "data"))
         stated = f"{accuracy:.2%} of {images:,} test images of {data}" if isinstance(accuracy, float) else "not recorded"
         hardware, seed = (record.get(key, "not recorded") for key in ("hardware", "seed"))
-        cells = (f"`{name}`", f"{network.bits():,}", len(network.topology.classes), stated, epochs(record), hardware, seed)
+        count = f"{record['train_images']:,}" if "train_images" in record else "not recorded"
+        cells = (f"`{name}`", f"{network.bits():,}", len(network.topology.classes), stated, count, epochs(record), hardware, seed)
         rows.append(f"| {' | '.join(map(str, cells))} |")
     return rows
 
