@@ -1,0 +1,49 @@
+"""Which of the named networks fit which part, as the table of boards.md: cycles and frames/s, estimated at the target's clock, or why not.
+
+    python docs/benchmarks/fits.py [MODEL...]
+
+Weights are random; only their number matters.
+"""
+
+import argparse
+
+import numpy as np
+
+from fbnn_hw.compile.plan import plan
+from fbnn_hw.errors import FitError
+from fbnn_hw.ir.network import Network
+from fbnn_hw.nn.models import build
+from fbnn_hw.targets import TARGETS
+
+
+def fit(model, target):
+    """One cell of the table."""
+    topology = build(model)
+    weights = {name: np.zeros(shape, np.uint8) for name, shape in topology.weight_shapes().items()}
+    try:
+        found = plan(Network(topology, weights, {}), target)
+    except FitError as error:
+        return "no", str(error)
+    config = found.config
+    return (f"{config.pixels} x {config.lanes} x {config.outputs}, {found.frame.total:,} cycles, "
+            f"{target.clock_hz * config.frames / found.frame.total:.0f} frames/s"), ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=["0.5mb", "1mb", "3mb", "9mb"])
+    models = parser.parse_args().models
+    print(f"| target, MHz | {' | '.join(f'`{model}`' for model in models)} |\n|---|{'---|' * len(models)}")
+    why = []
+    for target in TARGETS.values():
+        cells = []
+        for model in models:
+            cell, reason = fit(model, target)
+            cells.append(cell)
+            why += [f"{target.name}, {model}: {reason}"] if reason else []
+        print(f"| `{target.name}`, {target.clock_hz / 1e6:g} | {' | '.join(cells)} |", flush=True)
+    print("", *why, sep="\n")
+
+
+if __name__ == "__main__":
+    main()

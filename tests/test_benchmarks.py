@@ -1,0 +1,57 @@
+"""docs/benchmarks.md is what its records say."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs" / "benchmarks"))
+
+import boards  # noqa: E402
+
+RECORD = {
+    "kind": "placed and routed", "board": "icebreaker", "clock_mhz": 36, "fmax_mhz": 40.0, "met": True, "levels": 5, "seed": 1,
+    "tools": {"pyosys": "0.70"}, "used": {"ICESTORM_LC": 4000, "ICESTORM_RAM": 11}, "available": {"ICESTORM_LC": 5280, "ICESTORM_RAM": 30},
+    "cells": {}, "frames": 2, "cycles": 1_000_000, "minutes": 1, "network": "3mb", "part": "iCE40UP5K-SG48", "macs": 800_000_000,
+    "lut4_estimated": 4000, "command": "fbnn-hw generate"}
+
+
+def test_the_page_is_up_to_date():
+    command = [sys.executable, "docs/benchmarks/boards.py", "--check"]
+    assert subprocess.run(command, cwd=ROOT).returncode == 0, "run python docs/benchmarks/boards.py"
+
+
+def test_figures(tmp_path, monkeypatch):
+    """By hand: 2 frames in 25 ms, 1.6 GOP in 25 ms on 4000 cells; against the goals."""
+    found = boards.figures(RECORD)
+    assert (found["speed"], found["used"], found["there"], found["rams"], found["density"]) == (80, 4000, 5280, "11 of 30", 16)
+    monkeypatch.setattr(boards, "RECORDS", tmp_path)
+    boards.keep("a.json", RECORD)
+    boards.keep("netlist.json", {"kind": "netlist", "folder": "x", "equal": True, "images": 2, "cycles": [5], "cycles_first": [9],
+                                 "cells": {"SB_LUT4": 7, "$scopeinfo": 1}, "build_seconds": 1, "simulation_seconds": 2})
+    text = "\n".join(boards.tables())
+    assert "| 2 | 1,000,000 | 36 | 40.0 | 80.0 | 4,000 of 5,280 | 11 of 30 | 16.0 |" in text and "    (1) fbnn-hw generate\n" in text
+    assert "| 45 | 80 | 80.0, aim reached (1) |" in text and "one frame a pass | 40 | 60 | not placed and routed yet |" in text
+    assert "| x | 2 | yes | 5 | 7 SB_LUT4 | 1, 2 |" in text
+
+
+def test_what_is_kept_of_a_build(tmp_path, monkeypatch):
+    """add and netlist on files as `build` and `simulate` write them."""
+    monkeypatch.setattr(boards, "RECORDS", tmp_path / "kept")
+    (tmp_path / "build-icebreaker").mkdir()
+    files = {
+        "build-icebreaker/build.json": {**RECORD, "clock_hz": 36e6, "path": [{}], "script": "long"},
+        "estimate.json": {"target": "ice40", "part": "iCE40UP5K-SG48", "lut4": 4000, "layers": [{"macs": 5}, {"macs": 6}]},
+        "config.json": {"pixels": 4, "lanes": 16, "outputs": 8, "frames": 2},
+        "manifest.json": {"model": "3mb", "checkpoint": {"file": "3mb.pt", "sha256": "0"}, "config_id": "12345678"}}
+    for name, values in files.items():
+        (tmp_path / name).write_text(json.dumps(values))
+    kept = json.loads(boards.add(tmp_path, "icebreaker").read_text())
+    assert kept["macs"] == 11 and "path" not in kept and kept["command"] == (
+        "fbnn-hw generate --model 3mb.pt --target ice40 --pixels 4 --lanes 16 --outputs 8 --frames 2 && "
+        "fbnn-hw build --board icebreaker --clock 36 --seed 1")
+    printed = {"folder": "rtl_out/0.5mb-10c-ice40-1", "images": 2, "cycles": [5], "cycles_first": [9], "cells": {}, "classes": [1, 2],
+               "build_seconds": 1.0, "simulation_seconds": 2.0, "differences": [], "logits": [[1]]}
+    file = boards.netlist(json.dumps(printed))
+    assert file.name == "netlist-0.5mb-10c-ice40.json" and json.loads(file.read_text())["equal"]
