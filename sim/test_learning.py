@@ -13,10 +13,14 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.task import bridge, resume
 from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge, with_timeout
+from cocotb.utils import get_sim_time
 from learning import CASES
 
 from fbnn_hw.build.learning import ChipState
 from fbnn_hw.rtl.learning.learner import Command, Space
+
+ASKED = 3
+"""Cycles that LearningBoard and the bench add to a command."""
 
 LONGEST = 20_000_000
 """Nanoseconds, of ten a clock, after which a command is given up."""
@@ -133,7 +137,7 @@ class Run:
     async def begin(self, stall=0):
         await self.chip.reset()
         self.learner.reset()
-        self.chip.port("stall").value = stall
+        self.chip.port("stall").value = self.stall = stall
         if self.plan.boot == "rows":
             rows = self.state.boot_rows()
             for at, row in enumerate(rows):
@@ -186,28 +190,49 @@ class Run:
             await chip.command(Command.FREEZE, 0, 0)
         elif what == "learn" or label < learner.known:
             await self.offer(latent)
+            begin = get_sim_time("ns")
             await chip.command(Command.LEARN if what == "learn" else Command.STORE, label)
+            cycles = round((get_sim_time("ns") - begin) / 10)
             assert not chip.get("refused"), f"{what} {label}: refused, {chip.get('known')} classes known"
-            (learner.learn if what == "learn" else learner.store)(latent[None], [label])
+            expected = self.learn_cycles(latent, label) if what == "learn" else learner.store(latent[None], [label])
+            assert self.stall or expected is None or cycles == expected, f"{cycles} cycles, expected {expected}"
+
+    def learn_cycles(self, latent, label):
+        """Have the twin learn; cycles of the chip where the plan tells them: no new class, thinning or other rule, no counts halved."""
+        learner, plan = self.learner, self.plan
+        known, full, replays = learner.known, learner.buffer.used == plan.slots, plan.replays * bool(learner.buffer.used)
+        updates, presented, drawn = learner.updates, sum(learner.presented), []
+        pick = learner.buffer.pick
+        pick.skip = lambda count: (drawn.append(count), type(pick).skip(pick, count))
+        learner.learn(latent[None], [label])
+        del pick.skip
+        usual = plan.rule == "gumbel" and plan.pick == "least" and not plan.thinning and not plan.weighted
+        if label == known or not usual or sum(learner.presented) != presented + 1 + replays:
+            return None
+        return ASKED + plan.learn_cycles(known, replays, learner.updates - updates, sum(drawn) // plan.slot_bits, full)
 
     async def compare(self):
-        """Every counter, mirrored weight, slot, label, count and register."""
-        learner, plan = self.learner, self.plan
-        found = await bridge(self.state.read)()
-        expected = learner.state
-        for name in ("design", "known", "frozen", "registers", "presented", "left", "labels"):
-            assert getattr(found, name) == getattr(expected, name), f"{name}: {getattr(found, name)}, expected {getattr(expected, name)}"
-        assert np.array_equal(found.latents, expected.latents), "exemplars differ"
-        assert np.array_equal(found.output, expected.output), "counters differ"
-        counts = await Access(self.chip).peek(Space.COUNTS, 0, plan.max_classes)
-        assert counts == learner.buffer.counts, f"counts {counts}, expected {learner.buffer.counts}"
-        hidden = learner.sample_bits(expected.latents)
-        for slot in range(min(3, len(found.labels))):
-            assert np.array_equal(await bridge(self.state.read_slot)(slot), hidden[slot])
-        for label in range(learner.known):
-            mirror = await bridge(self.state.read_mirror)(label)
-            assert np.array_equal(mirror, found.output[label] >= 0), f"mirror of class {label} is not the counters' sign"
-        assert found.pack() == learner.snapshot()
+        await compare(self.chip, self.learner, self.plan)
+
+
+async def compare(chip, learner, plan):
+    """Every counter, mirrored weight, slot, label, count and register of a chip and of its twin."""
+    state = state_of(plan, learner, chip)
+    found = await bridge(state.read)()
+    expected = learner.state
+    for name in ("design", "known", "frozen", "registers", "presented", "left", "labels"):
+        assert getattr(found, name) == getattr(expected, name), f"{name}: {getattr(found, name)}, expected {getattr(expected, name)}"
+    assert np.array_equal(found.latents, expected.latents), "exemplars differ"
+    assert np.array_equal(found.output, expected.output), "counters differ"
+    counts = await Access(chip).peek(Space.COUNTS, 0, plan.max_classes)
+    assert counts == learner.buffer.counts, f"counts {counts}, expected {learner.buffer.counts}"
+    hidden = learner.sample_bits(expected.latents)
+    for slot in range(min(3, len(found.labels))):
+        assert np.array_equal(await bridge(state.read_slot)(slot), hidden[slot])
+    for label in range(learner.known):
+        mirror = await bridge(state.read_mirror)(label)
+        assert np.array_equal(mirror, found.output[label] >= 0), f"mirror of class {label} is not the counters' sign"
+    assert found.pack() == learner.snapshot()
 
 
 async def sequence(dut, number, name):

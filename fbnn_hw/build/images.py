@@ -6,8 +6,9 @@ from ..compile import schedule
 from ..compile.plan import residents_of
 
 
-def split(network, program, config):
-    """(boot rows, frame words) of a streamed model, as bytes: what is loaded once after reset, and what every pass takes."""
+def split(network, program, config, tables=()):
+    """(boot rows, frame words) of a streamed model, as bytes: what is loaded once after reset, and what every pass takes.
+    tables: the rows of a learner's classes, integers."""
     words = schedule.weight_words(network, program)
     resident, streamed = [], []
     for transfer, layer in zip(config.transfers, program.fetched(), strict=True):
@@ -15,12 +16,16 @@ def split(network, program, config):
         keep = np.array(residents_of(transfer))
         resident.append(array[keep])
         streamed.append(array[~keep])
-    return schedule.to_bytes(np.concatenate(resident)), schedule.to_bytes(np.concatenate(streamed))
+    first = b"".join(row.to_bytes(config.row_bits // 8, "little") for row in tables)
+    return first + schedule.to_bytes(np.concatenate(resident)), schedule.to_bytes(np.concatenate(streamed))
 
 
-def memory(network, program):
-    """All weight words as a text for $readmemh, one word a line, highest digit first."""
+def memory(network, program, shipped=None):
+    """All weight words as a text for $readmemh, one word a line, highest digit first.  shipped: bits of the weights that a learner
+    starts with, behind all others."""
     words = np.concatenate(list(schedule.weight_words(network, program).values()))
+    if shipped is not None:
+        words = np.concatenate([words, np.pad(shipped.reshape(-1), (0, -shipped.size % words.shape[1])).reshape(-1, words.shape[1])])
     packed = np.packbits(words, axis=1, bitorder="little")[:, ::-1]
     return "".join(row.tobytes().hex() + "\n" for row in packed)
 

@@ -16,14 +16,35 @@ from ..compile import area, cycles
 from ..errors import InputError
 from ..ir import file as ir_file
 from ..reference import inference
+from ..reference.learning import LearnConfig, Learner
 from ..rtl.accelerator import score_bits
 from . import images as weight_images
 from .diagram import diagram
+from .learning import ChipState
 from .verilog import to_verilog
 
 BENCH = Path(__file__).parent / "bench"
 MAX_IMAGES = 64
 """Images that one run of the test bench can hold."""
+
+
+LEARN_OPTIONS = ("max_classes", "slots", "counter_bits", "rule", "temperature", "margin", "thinning", "confidence", "replays", "pick",
+                 "weighted", "prototype", "seed")
+
+
+def learner_of(network, config):
+    """The reference `Learner` of a design that learns."""
+    options = LearnConfig(**{name: getattr(config.learning, name) for name in LEARN_OPTIONS})
+    return Learner.of(network, options)
+
+
+def split_memory(plan):
+    """{what: rows of the banks} of a design that learns."""
+    learning, config = plan.config.learning, plan.config
+    mirror = learning.fan_in_words * learning.groups
+    taken = {"feature maps": plan.program.used, "classifier": mirror, "counters": learning.class_rows - mirror,
+             "resident weights": config.resident_rows, "exemplars": learning.slot_rows * learning.slots}
+    return taken | {"free": config.feature_words - sum(taken.values())}
 
 
 def estimate(plan, target):
@@ -34,7 +55,8 @@ def estimate(plan, target):
     for layer in plan.program.layers:
         if layer.kind == "input":
             continue
-        spent = frame.layers[layer.name]
+        learned = config.learning if layer.kind == "logits" else None
+        spent = frame.layers[cycles.LOGITS if learned else layer.name]
         words = plan.program.layer_words(layer)
         share = next((t.resident for t, other in zip(config.transfers, plan.program.fetched()) if other is layer), 16)
         layers.append({
@@ -42,10 +64,14 @@ def estimate(plan, target):
             "wait": spent.wait, "other": spent.other, "macs": layer.macs * config.frames,
             "array_use": layer.macs * config.frames / (spent.total * config.pixels * config.lanes * config.outputs),
             "bound": "weights" if spent.wait > spent.reads else "compute",
-            "weight_bits": words * config.word_bits, "resident_sixteenths": share})
+            "weight_bits": config.classes * learned.fan_in_words * config.lanes if learned else words * config.word_bits,
+            "resident_sixteenths": share})
     convolutions = [x for x in plan.program.layers if x.kind == "conv"]
     spent = sum(frame.layers[x.name].total for x in convolutions) or 1  # without convolutions the shares are 0
-    return {
+    learning = {} if config.learning is None else {"learning": {
+        "max_classes": config.learning.max_classes, "exemplars": config.learning.slots, "rows": split_memory(plan),
+        "row_bits": config.row_bits, "learn_cycles": learn_cycles(config)}}
+    return learning | {
         "kind": "estimated; cycles are exact while no stream stalls", "target": target.name, "part": target.part,
         "clock_hz": target.clock_hz, "frames": config.frames, "cycles": frame.total, "first_cycles": plan.first.total,
         "load_cycles": frame.load, "frames_per_second": target.clock_hz * config.frames / frame.total, "layers": layers,
@@ -56,6 +82,14 @@ def estimate(plan, target):
         "feature_bits": config.feature_words * config.row_bits, "resident_bits": config.resident_rows * config.row_bits,
         "weight_memory_bits": config.weight_words * config.word_bits, "lut4": area.lut4(config),
         "flash_bits_per_cycle": 8 / cycles.BYTE_CYCLES if config.weights == "stream" else None}
+
+
+def learn_cycles(config):
+    """Cycles of a new sample of a class known with its replays, all of which move counters, the buffer full of equal shares, as many draws
+    as there are on average."""
+    learning = config.learning
+    draws = (1 + learning.replays) * config.classes * 2 ** learning.slot_bits / learning.slots
+    return learning.learn_cycles(config.classes, learning.replays, 1 + learning.replays, round(draws), True)
 
 
 def _label(layer):
@@ -100,9 +134,12 @@ def parameters(plan, boot_bytes, frame_bytes):
     config = plan.config
     macros = {
         "MAX_IMAGES": MAX_IMAGES, "IMAGE_BYTES": 3 * config.size ** 2, "SCORE_BITS": score_bits(config),
-        "CLASS_BITS": (max(2, config.classes) - 1).bit_length(), "LANES": config.lanes, "STEP_BITS": len(config.program).bit_length()}
+        "CLASS_BITS": (max(2, config.result_classes) - 1).bit_length(), "LANES": config.lanes,
+        "STEP_BITS": len(config.program).bit_length()}
     if config.weights == "stream":
         macros |= {"STREAM": 1, "BOOT_BYTES": boot_bytes, "FRAME_BYTES": frame_bytes}
+    if config.learning:
+        macros["LEARN"] = 1
     memory = "spram_0_0.memory" if config.technology == "ice40-spram" else "memory.memory"
     dump = " ".join(f'$writememh($sformatf("features_%0d_%0d_{q}.hex", frames, STEPS), dut.bank{q}.{memory}, 0, {plan.program.used - 1});'
                     for q in range(config.pixels))
@@ -149,11 +186,15 @@ def write(plan, network, target, checkpoint, root, images):
     files = {"accelerator.v": to_verilog(config)}
     boot = frame = b""
     if config.weights == "stream":
-        boot, frame = weight_images.split(network, plan.program, config)
+        tables = ()
+        if config.learning:
+            tables = ChipState(config.learning, learner_of(network, config), None, None).boot_rows()
+        boot, frame = weight_images.split(network, plan.program, config, tables)
         files["weights.bin"] = boot + frame
         files["weights.hex"] = weight_images.bytes_hex(boot + frame)
     else:
-        files["weights.hex"] = weight_images.memory(network, plan.program)
+        shipped = learner_of(network, config).shipped if config.learning else None
+        files["weights.hex"] = weight_images.memory(network, plan.program, shipped)
     places = layout(plan)
     known = estimate(plan, target)
     files |= {

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from ..errors import UsageError
 from . import common
 
 SUMMARY = "turn a checkpoint into a Verilog accelerator for a target, with weights and a test"
@@ -22,7 +23,25 @@ def arguments(parser):
     parser.add_argument("--outputs", type=common.count, metavar="P", help="output channels a cycle, a power of two from Q to L")
     parser.add_argument("--frames", type=common.count, default=1, metavar="B",
                         help="images of a pass: the weights of late layers are fetched once for all of them (default: 1)")
+    parser.add_argument("--learn", action="store_true", help="a chip that goes on learning new classes (docs/on-chip-learning.md)")
+    parser.add_argument("--max-classes", type=common.count, metavar="N",
+                        help="with --learn: classes there is room for, those of the model included (default: theirs and 6 more)")
+    parser.add_argument("--exemplars", type=common.count, metavar="N",
+                        help="with --learn: samples kept for replay (default: what memory leaves)")
+    parser.add_argument("--counter-bits", type=common.count, default=8, metavar="B",
+                        help="with --learn: bits of the counter behind each weight of the classifier, 1 to 8 (default: 8)")
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
+
+
+def _learning(known, config):
+    """Lines of a design that learns."""
+    if not config.learning:
+        return ()
+    found = known["learning"]
+    rows = ", ".join(f"{what} {count:,}" for what, count in found["rows"].items() if count)
+    return (f"learns  up to {found['max_classes']} classes from {found['exemplars']:,} exemplars; rows of {found['row_bits']} bits: {rows}",
+            f"        {found['learn_cycles']:,} cycles for a new sample and {config.learning.replays} replays that all move counters "
+            "(estimated)")
 
 
 def run(args, out):
@@ -32,7 +51,15 @@ def run(args, out):
     path, network = common.checkpoint(args.model)
     from ..compile.plan import plan
 
-    planned = plan(network, part, args.pixels, args.lanes, args.outputs, args.frames)
+    learn = None
+    if args.learn:
+        from ..reference.learning import Head, LearnConfig
+
+        learn = Head.of(network.topology), LearnConfig(args.max_classes or len(network.topology.classes) + 6, args.exemplars or 0,
+                                                       args.counter_bits)
+    elif args.max_classes or args.exemplars:
+        raise UsageError("--max-classes, --exemplars: only with --learn")
+    planned = plan(network, part, args.pixels, args.lanes, args.outputs, args.frames, learn)
     config = planned.config
     from ..build import output
 
@@ -57,7 +84,7 @@ def run(args, out):
         f"array   {known['convolution_array_use']:.1%} used in the convolutions",
         f"memory  {known['feature_words_used']:,} of {config.feature_words:,} words in each of {config.pixels} banks for features, "
         f"{known['resident_bits']:,} bits of resident weights",
-        f"LUT4    about {known['lut4']:,} (estimated)" + (f" of {part.lut4:,}" if part.lut4 else ""), "",
+        *_learning(known, config), f"LUT4    about {known['lut4']:,} (estimated)" + (f" of {part.lut4:,}" if part.lut4 else ""), "",
         f"{folder}:", *(f"  {name}  {size:,} bytes" for name, size in files.items()), "",
         f"next: fbnn-hw simulate {folder} --images {2 * config.frames}")
     out.result({"folder": folder, "config_id": config.id, "pixels": config.pixels, "lanes": config.lanes, "outputs": config.outputs,

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
 
 from ..errors import UsageError
+from .learning import LearnPlan
 
 STEP_WORDS = 15
 """16-bit words of one encoded step; one is read each cycle."""
@@ -102,6 +103,7 @@ class AcceleratorConfig:
     logits_odd: bool = False  # fan-in of the logits is odd
     frames: int = 1  # images of one pass through the program
     frame_stride: int = 0  # words from a map of a frame to that of the next one in the same pass
+    learning: LearnPlan | None = None  # the program then ends with the latent, or the layer beside it, and a learner classifies
 
     @property
     def columns(self):
@@ -131,6 +133,31 @@ class AcceleratorConfig:
         return -(-sum(self.planes) // self.lanes)
 
     @property
+    def feature_end(self):
+        """Words of a bank from address 0 on in which all features lie."""
+        bounds = [self.feature_words, self.resident_base or self.feature_words]
+        return min(bounds + ([self.learning.learn_base] if self.learning else []))
+
+    @property
+    def boot_rows(self):
+        """Rows that the weight stream brings right after reset: the tables of a learner's classes, then the resident rows."""
+        return self.resident_rows + (self.learning.class_rows if self.learning and self.learning.boot == "rows" else 0)
+
+    @property
+    def boot_base(self):
+        return self.resident_base - (self.boot_rows - self.resident_rows)
+
+    @property
+    def shipped_base(self):
+        """Of the shipped weights in the memory of weights, for a learner that boots from "words"."""
+        return sum(step.tiles * step.tile_words for step in self.program)
+
+    @property
+    def result_classes(self):
+        """Classes that a result can name."""
+        return self.learning.max_classes if self.learning else self.classes
+
+    @property
     def thresholds(self):
         return any(step.bias for step in self.program)
 
@@ -154,14 +181,19 @@ class AcceleratorConfig:
         return words
 
     def to_json(self):
-        return json.dumps(asdict(self), indent=1, sort_keys=True) + "\n"
+        values = asdict(self)
+        if self.learning is None:
+            del values["learning"]
+        return json.dumps(values, indent=1, sort_keys=True) + "\n"
 
     @classmethod
     def from_json(cls, text):
         values = json.loads(text)
         values["program"] = tuple(Step(**s) for s in values["program"])
         values["transfers"] = tuple(Transfer(**t) for t in values["transfers"])
-        return cls(**{f.name: values[f.name] for f in fields(cls)})
+        if "learning" in values:
+            values["learning"] = LearnPlan(**values["learning"])
+        return cls(**{f.name: values[f.name] for f in fields(cls) if f.name != "learning" or "learning" in values})
 
     @property
     def id(self):

@@ -10,6 +10,8 @@ from itertools import product
 from . import timing
 
 NEVER = 1 << 62
+LOGITS = "logits"
+"""Name of what a learner does in a frame."""
 BYTE_CYCLES = 2
 """A 4-bit flash gives a byte in two cycles."""
 
@@ -70,10 +72,10 @@ class _Mover:
         self.row = self.phase = self.transfer = 0
         self.flying = -1  # cycle of the last request
         self.full = self.row_bytes * BYTE_CYCLES - BYTE_CYCLES + 1  # first row of the stream, its first byte taken in cycle 0
-        for _ in range(config.resident_rows):
+        for _ in range(config.boot_rows):
             self._take(self.full)
-        self.booted = self.full - self.row_bytes * BYTE_CYCLES + 1 if config.resident_rows else 0
-        self._load(self.booted if config.resident_rows else 0)
+        self.booted = self.full - self.row_bytes * BYTE_CYCLES + 1 if config.boot_rows else 0
+        self._load(self.booted if config.boot_rows else 0)
 
     def _take(self, now):
         """The packed row is taken in cycle `now`."""
@@ -177,6 +179,10 @@ def frames(config, count=3):
                     booted = max(now, mover.booted)
                 else:
                     booted = now
+                if config.learning and not booted:
+                    booted = config.learning.boot_cycles
+                elif config.learning and not found:
+                    booted = max(booted, config.learning.boot_cycles)
                 start = booted + load[booted > 0]
                 frame.load += start - entered
                 # While pixels come in, resident rows wait, and one cycle more.
@@ -185,6 +191,10 @@ def frames(config, count=3):
             layer = frame.layers.setdefault(step.layer, LayerCycles())
             now = _step(config, step, layer, mover, now)
             end = timing.END + timing.STOP * (config.frames > 1)
+            if step.result and config.learning:
+                scores = frame.layers.setdefault(LOGITS, LayerCycles())
+                scores.other = timing.CLASSIFY + config.learning.classify_cycles(config.classes)
+                now += scores.other
             if step.result:
                 now += end + 1  # RESULT, then LOAD or START
                 now += following is not None and not following.load  # ADDRESS

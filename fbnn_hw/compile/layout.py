@@ -97,11 +97,12 @@ def _untiled(op, columns, height, width, end):
     raise FitError(f"layer {op.name}: blocks of 2x{columns} pixels do not tile its {height}x{width} {end}; use {way}")
 
 
-def place(topology, pixels, lanes, outputs, frames=1, shared=()):
+def place(topology, pixels, lanes, outputs, frames=1, shared=(), learns=False):
     """(layers, {stored tensor: Tensor}, words of a bank that are used, words from a tensor of one frame to that of the next).
 
     A tensor's words are used again after the last layer that reads it.  shared: names of the layers that work on all frames of
-    a pass at once; what they read and write is there once a frame, behind all the rest.
+    a pass at once; what they read and write is there once a frame, behind all the rest.  learns: the latent and what lies beside it
+    stay until the next frame has one.
     Raises FitError for maps that blocks of 2 x pixels/2 do not tile.
     """
     layers = lower(topology)
@@ -135,6 +136,8 @@ def place(topology, pixels, lanes, outputs, frames=1, shared=()):
     chains = _adjacent([name for name, _, _ in stored], [layer for layer in layers if len(layer.parts) > 1], titles)
     described = {name: (shape, spans) for name, shape, spans in stored}
     life = _lives(layers, chains)
+    if learns:
+        life |= dict.fromkeys(next(chain for chain in chains if LATENT in chain), (0, len(layers)))
     late = set(shared) | {part.split(".")[0] for layer in layers if layer.name in shared for part in layer.parts}
     per_frame = [chain for chain in chains if {name.split(".")[0] for name in chain} & late]
 

@@ -144,6 +144,12 @@ class LearnPlan:
     # Clocks, where nobody stalls the rows.
 
     @property
+    def boot_cycles(self):
+        """From reset until the learner rests."""
+        return self.pass_cycles + (
+            self.shipped * (self.row_cycles + 2 * self.chunks * self.fan_in_words) if self.boot == "words" else 0)
+
+    @property
     def pass_cycles(self):
         """A pass over the table of the classes."""
         return 2 * self.max_classes + 2

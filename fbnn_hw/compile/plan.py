@@ -1,13 +1,17 @@
 """Network + target -> configuration.  The only place that chooses."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import FitError, UsageError
 from ..ir.network import LATENT
 from . import cycles, schedule
 from .area import lut4
 from .config import AcceleratorConfig, Transfer, check_shape
+from .learning import MAX_SLOTS, LearnPlan
+
+DEFAULT_EXEMPLARS = 20
+"""Of each class, where memory has no limit."""
 
 FIELD = 1 << 16
 """Values that a field of a step can hold: addresses, counts."""
@@ -23,14 +27,17 @@ class Plan:
     frame: cycles.Frame
 
 
-def plan(network, target, pixels=None, lanes=None, outputs=None, frames=1):
-    """Choose the engine's shape, unless given, and lay everything out.  frames: images of a pass.
+def plan(network, target, pixels=None, lanes=None, outputs=None, frames=1, learn=None):
+    """Choose the engine's shape, unless given, and lay everything out.  frames: images of a pass.  learn: (Head, LearnConfig) of a chip
+    that goes on learning, slots 0: as many exemplars as there is room for.
 
     The first shape of the target's list whose LUT estimate is within the part's budget and whose memories fit.
     Raises FitError with layer, need, limit and what would fit; UsageError for an illegal shape.
     """
     if frames > 1 and target.weights == "memory":
         raise UsageError(f"--frames {frames}: {target.name} has all weights on the chip, nothing is fetched; expected 1")
+    if frames > 1 and learn:
+        raise UsageError(f"--frames {frames}: a design that learns takes one image after the other; expected 1 with --learn")
     given = (pixels, lanes, outputs)
     shapes = [s for s in target.shapes if all(g in (None, v) for g, v in zip(given, s))]
     if not shapes:
@@ -43,7 +50,7 @@ def plan(network, target, pixels=None, lanes=None, outputs=None, frames=1):
             raise UsageError(f"--pixels {shape[0]} --lanes {shape[1]}: {target.part} has {target.banks} feature banks of "
                              f"{target.bank_bits} bits, expected --pixels {target.banks} --lanes {target.bank_bits}")
         try:
-            config, program = configure(network, target, shape, frames)
+            config, program = configure(network, target, shape, frames, learn)
             target.check(config)
         except FitError as error:
             errors.append(error)
@@ -58,11 +65,11 @@ def plan(network, target, pixels=None, lanes=None, outputs=None, frames=1):
     raise errors[-1]
 
 
-def configure(network, target, shape, frames=1):
+def configure(network, target, shape, frames=1, learn=None):
     """(AcceleratorConfig, Program) for one shape of the engine; FitError if a memory is too small."""
     pixels, lanes, outputs = shape
     topology = network.topology
-    program = schedule.build(topology, pixels, lanes, outputs, tuple(network.thresholds), frames)
+    program = schedule.build(topology, pixels, lanes, outputs, tuple(network.thresholds), frames, bool(learn))
     _check_words(program, target)
     accumulator_bits = _accumulator_bits(network)
     latent = program.tensors.get(LATENT)
@@ -81,12 +88,60 @@ def configure(network, target, shape, frames=1):
         technology=target.technology, latent_base=latent.base if latent and latent.rows * latent.columns == 1 else 0,
         latent_words=latent.pitch if latent and latent.rows * latent.columns == 1 else 0, map_pixels=mask, logits_odd=bool(fan_in % 2),
         frames=frames, frame_stride=program.stride)
+    learning, tables, boot = None, 0, "words" if target.weights == "memory" else "rows"
+    if learn:
+        learning = learning_plan(program, target, *learn, shape, len(topology.classes), boot)
+        tables = learning.class_rows
     if target.weights == "memory":
-        return AcceleratorConfig(**common, feature_words=program.used, weights="memory", weight_words=total_words), program
-    transfers, rows = _residents(program, target)
+        return AcceleratorConfig(
+            **common, feature_words=program.used + (learning.rows if learn else 0), weights="memory", learning=learning,
+            weight_words=total_words + (-(-learning.shipped * learning.fan_in_words // outputs) if learn else 0)), program
+    free = target.bank_words - program.used - (learning.rows if learn else 0)
+    transfers, rows = _residents(program, free)
+    base = program.used + tables
+    if learn:
+        learning = replace(learning, slots_base=base + rows)
     return AcceleratorConfig(
         **common, feature_words=target.bank_words, weights="stream", weight_words=target.ring_words, transfers=transfers,
-        resident_base=program.used if rows else 0, resident_rows=rows), program
+        resident_base=base if rows or learn else 0, resident_rows=rows, learning=learning), program
+
+
+def learning_plan(program, target, head, config, shape, shipped, boot):
+    """`LearnPlan` right behind the features.  Without a number of slots, they get what the resident weights leave, or half of the rows
+    that are free, if that is more.  FitError with what would fit."""
+    pixels, lanes, _ = shape
+    if config.max_classes < shipped:
+        raise UsageError(f"--max-classes {config.max_classes}: the model knows {shipped} classes, expected at least as many")
+    latent = program.tensors[LATENT]
+    if (latent.rows, latent.columns) != (1, 1):
+        raise FitError(f"layer {LATENT}: is a map, expected a vector for --learn")
+
+    def made(slots, max_classes=config.max_classes):
+        return LearnPlan.of(head, replace(config, slots=slots, max_classes=max_classes), pixels, lanes, shipped, latent.base, program.used,
+                            boot=boot)
+
+    one = made(1)
+    for name in program.layers[-1].parts:
+        if any(-1 in word for word in program.tensors[name].lanes):
+            raise FitError(f"layer {name}: its channels or its groups do not fill words of {lanes} lanes, expected multiples with --learn; "
+                           "use fewer --lanes")
+    if target.bank_words is None:
+        return made(config.slots or DEFAULT_EXEMPLARS * config.max_classes)
+    free = target.bank_words - program.used - one.class_rows
+    most = free // one.slot_rows
+    if most < 1:
+        fits = [n for n in range(shipped, config.max_classes) if program.used + made(1, n).rows <= target.bank_words]
+        raise FitError(f"--max-classes {config.max_classes}: weights and counters need {one.class_rows:,} rows of the banks and an "
+                       f"exemplar {one.slot_rows}, the features leave {target.bank_words - program.used:,} of {target.bank_words:,}; "
+                       "what fits: "
+                       + (f"--max-classes {fits[-1]}" if fits else "--counter-bits 4, or a smaller network"))
+    if config.slots > most:
+        raise FitError(f"--exemplars {config.slots}: {most:,} fit beside the features and {config.max_classes} classes; expected at most "
+                       f"{most:,}, or fewer --max-classes")
+    if config.slots:
+        return made(config.slots)
+    weights = sum(t.words for t in _residents(program, 0)[0]) * program.outputs // program.pixels
+    return made(min(max(free - weights, free // 2) // one.slot_rows, MAX_SLOTS))
 
 
 def _accumulator_bits(network):
@@ -131,10 +186,10 @@ def _check_words(program, target):
                            "or a smaller network")
 
 
-def _residents(program, target):
+def _residents(program, free_words):
     """Which weights stay on the chip: (transfers, rows).
 
-    The free rows of the banks are given away until they are used up: first to the convolutions, as much as they need to
+    free_words: rows of the banks for them.  They are given away until they are used up: first to the convolutions, as much as they need to
     run at the speed of the array beside the stream, last convolution first; then to the other layers, largest share first.
     """
     per_word = program.outputs // program.pixels
@@ -143,7 +198,7 @@ def _residents(program, target):
     names = list(dict.fromkeys(layer.name for layer in order))
     words = {layer.name: program.layer_words(layer) for layer in order}
     copies = {name: [layer.name for layer in order].count(name) for name in names}  # of rows that are fetched once a frame
-    free = (target.bank_words - program.used) // per_word
+    free = free_words // per_word
     share = dict.fromkeys(names, 0)
 
     def used(name, sixteenths):

@@ -88,15 +88,18 @@ def _intervals(layer):
     return [(a // size, a, b) for a, b in zip(edges, edges[1:])]
 
 
-def build(topology, pixels, lanes, outputs, thresholds=(), frames=1):
+def build(topology, pixels, lanes, outputs, thresholds=(), frames=1, learns=False):
     """Program of a topology on an engine of that shape.  thresholds: names of the ops that have them.  Raises FitError.
 
     frames: images of a pass.  Their first layers are worked off one image after the other, then the layers from the first one on whose
     map is small (`_shared`) for all of them at once, tile by tile, then the logits, image after image.
+    learns: without the logits, for a learner makes them.
     """
     shared = _shared(topology, lower(topology)) if frames > 1 else ()
-    layers, tensors, used, stride = place(topology, pixels, lanes, outputs, frames, shared)
+    layers, tensors, used, stride = place(topology, pixels, lanes, outputs, frames, shared, learns)
     steps = _steps(topology, layers, tensors, pixels, lanes, outputs, thresholds)
+    if learns:
+        steps = [step for step in steps if not step.logits]
     if frames == 1:
         steps[0], steps[-1] = replace(steps[0], load=True), replace(steps[-1], result=True)
         return Program(tuple(steps), tuple(layers), tensors, used, pixels, lanes, outputs)
@@ -186,7 +189,7 @@ def weight_words(network, program):
     found = {}
     topology = network.topology
     for layer in program.layers:
-        if layer.kind == "input":
+        if layer.kind == "input" or not program.layer_steps(layer):
             continue
         if layer.kind == "lgap":
             if layer.depthwise:

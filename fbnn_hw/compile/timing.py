@@ -32,6 +32,9 @@ TILE = 1
 BIAS = FLUSH + READ + 2
 """More, to begin a tile that starts with a bias word."""
 
+CLASSIFY = 4
+"""More than the learner's own cycles, for its scores."""
+
 POOL_WRITE = 2
 """To write the two words of one tile of global pooling."""
 

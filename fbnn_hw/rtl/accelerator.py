@@ -6,9 +6,11 @@ from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
 from ..compile.config import LOAD, RESULT, REWIND
+from ..compile.learning import ACT_LATENCY, SCORE_LATENCY
 from .argmax import Argmax
 from .array import MacArray
 from .drain import Drain
+from .learning.learner import Command, Learner
 from .lgap import Lgap
 from .loader import Loader
 from .mover import WeightMover
@@ -21,6 +23,13 @@ from .window import WindowAddress, WindowAlign
 def score_bits(config):
     """Width of a logit."""
     return config.accumulator_bits + 1
+
+
+FORWARD = timing.READ + 1 - ACT_LATENCY + 1
+"""Stage of the pipeline in the cycle after a row of the learner was accepted."""
+
+LEARNING = ("command", "refused", "known", "used", "frozen", "host", "found")
+"""What the outside has of a learner, see there."""
 
 
 class Accelerator(wiring.Component):
@@ -43,11 +52,16 @@ class Accelerator(wiring.Component):
         members = {
             "pixels": In(stream.Signature(8)),
             "logits": Out(stream.Signature(data.StructLayout({"value": signed(score_bits(config)), "last": 1}))),
-            "result": Out(stream.Signature(range(max(2, config.classes)))),
+            "result": Out(stream.Signature(range(max(2, config.result_classes)))),
             "latent": Out(stream.Signature(data.StructLayout({"word": config.lanes, "last": 1}))),
             "want_latent": In(1), "busy": Out(1), "step": Out(range(len(config.program) + 1))}
         if config.weights == "stream":
             members["weights"] = In(stream.Signature(8))
+        if config.learning:
+            # Reads of the learner come a register later than its rows: the address stands at the banks, then data, then pixels.
+            self.learner = Learner(config.learning, config.accumulator_bits, act_latency=ACT_LATENCY - 1,
+                                   score_latency=SCORE_LATENCY, address_bits=Widths(config).row)
+            members |= {name: self.learner.signature.members[name] for name in LEARNING}
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -62,7 +76,6 @@ class Accelerator(wiring.Component):
             c.pixels, c.lanes, c.outputs, c.accumulator_bits, c.thresholds, "sum" if c.technology == "wrapper" else "lut4")
         m.submodules.drain = drain = Drain(c)
         m.submodules.lgap = lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size())
-        m.submodules.argmax = argmax = Argmax(score_bits(c), c.classes)
         wiring.connect(m, wiring.flipped(self.pixels), loader.pixels)
         step = sequencer.step
 
@@ -87,13 +100,28 @@ class Accelerator(wiring.Component):
             stage = Signal(issue.shape(), name=f"stage{t}")
             m.d.sync += stage.eq(stages[-1])
             stages.append(stage)
+        ready, turn = Signal(), Signal()  # the learner's, of the port and of the array, two cycles later
+        if c.learning:
+            m.submodules.learner = learner = self.learner
+            rows = learner.rows
+            # Its rows go the way of the reads that the sequencer issued two cycles before, to the centre of a window.
+            centre = stages[FORWARD].read
+            with m.If(turn):
+                m.d.sync += [stages[FORWARD].valid.eq(rows.valid & rows.ready & rows.payload.forward), centre.first.eq(rows.payload.first),
+                             centre.last.eq(0), centre.ky.eq(1), centre.kx.eq(1)]
 
         # Weights.
         weights = Signal(c.word_bits)
         if c.weights == "memory":
             m.submodules.weights = memory = WeightMemory(c.weight_words, c.word_bits)
             m.d.comb += memory.address.eq(stages[timing.READ - 1].read.weight)
-            m.d.sync += weights.eq(memory.data)
+            taken = memory.data
+            if c.learning:
+                word, part = learner.boot_address, Signal(range(c.outputs))
+                m.d.sync += part.eq(word)
+                with m.If(turn):
+                    m.d.comb += memory.address.eq(c.shipped_base + (word >> len(part)))
+                m.d.comb += learner.boot_word.eq(memory.data.word_select(part, c.lanes))
             booted, moves_next, moves, writes = (Const(value, 1) for value in (1, 0, 0, 0))
         else:
             m.submodules.mover = memory = WeightMover(c)
@@ -101,8 +129,13 @@ class Accelerator(wiring.Component):
             m.d.comb += [
                 memory.address_read.eq(stages[timing.READ - 1].read.weight), memory.row.eq(row),
                 memory.pop.eq(sequencer.pop), memory.pop_words.eq(sequencer.pop_words), sequencer.level.eq(memory.level)]
-            m.d.sync += weights.eq(memory.word)
+            taken = memory.word
             booted, moves_next, moves, writes = memory.booted, memory.request_next, memory.request, memory.write
+
+        m.d.sync += weights.eq(taken)
+        if c.learning:
+            with m.If(turn):
+                m.d.sync += weights[:c.lanes].eq(learner.act)
 
         # Pixels x weights.
         here = stages[timing.READ]
@@ -115,7 +148,7 @@ class Accelerator(wiring.Component):
             bias = Signal(data.ArrayLayout(signed(c.accumulator_bits), c.outputs))
             with m.If(here.read.bias):
                 m.d.sync += [bias[p].eq(weights.word_select(p, c.lanes)) for p in range(c.outputs)]
-            with m.If(sequencer.begin):  # the step may have none
+            with m.If(sequencer.begin | turn):  # the step may have none
                 m.d.sync += bias.eq(0)
             m.d.comb += array.start.eq(bias)
         per_word = c.rows_per_word
@@ -139,37 +172,33 @@ class Accelerator(wiring.Component):
         m.d.comb += drain.strobe.eq(drains)
 
         # Logits, one by one.
-        value = array.accumulators[:c.pixels * c.outputs * bits].word_select(sequencer.score_index, bits)
-        count = Signal(range(c.classes + 1))
-        last = count == c.classes - 1
-        m.d.comb += [
-            self.logits.valid.eq(sequencer.score_valid), sequencer.score_ready.eq(self.logits.ready),
-            self.logits.payload.value.eq(Cat(int(c.logits_odd), value).as_signed()), self.logits.payload.last.eq(last),
-        ]
-        # The result is looked at timing.END cycles after the last logit, so there is time for a register.
-        m.d.sync += [
-            argmax.valid.eq(self.logits.valid & self.logits.ready), argmax.score.eq(self.logits.payload.value),
-            argmax.first.eq(sequencer.score_first)]
-        with m.If(self.logits.valid & self.logits.ready):
-            m.d.sync += count.eq(Mux(last, 0, count + 1))
+        if c.learning:
+            step_of = bits * c.outputs
+            m.d.comb += [
+                learner.scores.eq(Cat(array.accumulators[q * step_of:q * step_of + bits] for q in range(c.pixels))), learner.read.eq(row),
+                self.result.payload.eq(learner.best), self.logits.valid.eq(learner.logits.valid),
+                learner.logits.ready.eq(self.logits.ready), self.logits.payload.eq(learner.logits.payload),
+                *(getattr(self, name).eq(getattr(learner, name)) for name in LEARNING if name not in ("command", "host"))]
+        else:
+            self._scores(m, sequencer, array)
 
         # One frame.
         loading, reading, was_reading = Signal(), Signal(), Signal()
         closed = Signal()  # to resident rows: from the end of the program until an image is loaded
         was_loading = Signal()
+        teaching = Signal()  # the learner is at work between two frames, or is asked for
         m.d.sync += [was_reading.eq(reading), was_loading.eq(loading)]
         m.d.comb += loader.enable.eq(loading)
         word = Signal(range(c.latent_words + 1))
         wait = Signal(range(timing.READ + 2))
-        m.d.comb += [self.result.payload.eq(argmax.best), self.latent.payload.word.eq(banks[0]),
-                     self.latent.payload.last.eq(word == c.latent_words - 1)]
+        m.d.comb += [self.latent.payload.word.eq(banks[0]), self.latent.payload.last.eq(word == c.latent_words - 1)]
         with m.If(sequencer.begin):
             m.d.sync += self.step.eq(self.step + 1)
         several = c.frames > 1
         latent_place = Signal(w.address, init=c.latent_base) if several else c.latent_base
         with m.FSM() as fsm:
             with m.State("LOAD"):
-                m.d.sync += [loading.eq(booted), closed.eq(booted)]
+                m.d.sync += [loading.eq(booted & ~teaching), closed.eq(booted)]
                 with m.If(sequencer.stop & REWIND):
                     m.d.sync += self.step.eq(0)
                 with m.If(loader.done):
@@ -184,8 +213,18 @@ class Accelerator(wiring.Component):
                     if several:
                         m.next = "STOP"
                     else:
-                        m.next = "RESULT"
                         m.d.sync += closed.eq(1)
+                        m.next = "CLASSIFY" if c.learning else "RESULT"
+                        with m.If(self.want_latent & (c.latent_words > 0) & (not c.learning)):
+                            m.next = "ASK"
+            if c.learning:
+                with m.State("CLASSIFY"):
+                    m.d.comb += [learner.command.valid.eq(turn), learner.command.payload.what.eq(Command.CLASSIFY)]
+                    with m.If(turn & learner.command.ready):
+                        m.next = "SCORES"
+                with m.State("SCORES"):
+                    with m.If(~learner.busy):
+                        m.next = "RESULT"
                         with m.If(self.want_latent & (c.latent_words > 0)):
                             m.next = "ASK"
             if several:
@@ -220,6 +259,20 @@ class Accelerator(wiring.Component):
                             m.d.sync += closed.eq(0)
                             m.next = "START"
         m.d.comb += self.busy.eq(~fsm.ongoing("LOAD"))
+        if c.learning:
+            # Its turn is when nothing of the engine, of the loader or of the mover is on its way to the port.
+            was_ready = Signal()
+            own = fsm.ongoing("CLASSIFY") | fsm.ongoing("SCORES")
+            m.d.comb += ready.eq((own | fsm.ongoing("LOAD") & ~loading & ~was_loading & teaching) & booted)
+            m.d.sync += [was_ready.eq(ready), turn.eq(ready & was_ready)]
+            asked = turn & fsm.ongoing("LOAD")
+            m.d.comb += [teaching.eq(self.command.valid | self.host.valid | learner.busy),
+                         self.busy.eq(~fsm.ongoing("LOAD") | learner.busy), learner.host.valid.eq(self.host.valid & asked),
+                         learner.host.payload.eq(self.host.payload), self.host.ready.eq(learner.host.ready),
+                         self.command.ready.eq(learner.command.ready & asked),
+                         rows.ready.eq(turn)]
+            with m.If(asked):
+                m.d.comb += [learner.command.valid.eq(self.command.valid), learner.command.payload.eq(self.command.payload)]
 
         # The port.
         if c.weights == "stream":
@@ -231,7 +284,7 @@ class Accelerator(wiring.Component):
         # All but the reads of the sequencer use one address for all banks.  What writes nothing offers 0.
         common, use_common, moving, reserved = Signal(w.row), Signal(), Signal(), Signal()
         m.d.sync += [moving.eq(moves), reserved.eq(sequencer.reserve),
-                     use_common.eq(drains | reserved | loading | reading | moves | ~booted)]
+                     use_common.eq(drains | reserved | loading | reading | moves | ~booted | ready)]
         m.d.comb += common.eq(drain.address)
         with m.If(was_loading):
             m.d.comb += common.eq(loader.address)
@@ -239,16 +292,44 @@ class Accelerator(wiring.Component):
             m.d.comb += common.eq(latent_place + word)
         words = drain.data | loader.word.replicate(c.pixels)
         everywhere = was_loading
-        m.d.sync += port.write.eq(drain.write | loader.write)
+        write = drain.write | loader.write
         if c.weights == "stream":
             with m.If(moving | ~booted):
                 m.d.comb += common.eq(memory.address)
             words = words | memory.write_data & writes.replicate(c.row_bits)
             everywhere = everywhere | writes
-            m.d.sync += port.write.eq(drain.write | loader.write | writes.replicate(c.pixels))
+            write = write | writes.replicate(c.pixels)
+        if c.learning:
+            taught = Signal(c.pixels)
+            m.d.comb += taught.eq(rows.payload.write & (rows.valid & rows.ready).replicate(c.pixels))
+            with m.If(turn):
+                m.d.comb += common.eq(rows.payload.address)
+            words = words | rows.payload.data & taught.any().replicate(c.row_bits)
+            everywhere = everywhere | turn
+            write = write | taught
+        m.d.sync += port.write.eq(write)
         m.d.sync += [port.data.eq(words), port.mask.eq(drain.mask | everywhere.replicate(len(port.mask)))]
         m.d.sync += [port.address[q].eq(Mux(use_common, common, address.banks.word_select(q, w.address))) for q in range(c.pixels)]
         return m
+
+    def _scores(self, m, sequencer, array):
+        """The logits of a tile of the last layer, one by one, and the largest."""
+        c, bits = self.config, self.config.accumulator_bits
+        m.submodules.argmax = argmax = Argmax(score_bits(c), c.classes)
+        value = array.accumulators[:c.pixels * c.outputs * bits].word_select(sequencer.score_index, bits)
+        count = Signal(range(c.classes + 1))
+        last = count == c.classes - 1
+        m.d.comb += [
+            self.logits.valid.eq(sequencer.score_valid), sequencer.score_ready.eq(self.logits.ready),
+            self.logits.payload.value.eq(Cat(int(c.logits_odd), value).as_signed()), self.logits.payload.last.eq(last),
+        ]
+        # The result is looked at timing.END cycles after the last logit, so there is time for a register.
+        m.d.sync += [
+            argmax.valid.eq(self.logits.valid & self.logits.ready), argmax.score.eq(self.logits.payload.value),
+            argmax.first.eq(sequencer.score_first)]
+        with m.If(self.logits.valid & self.logits.ready):
+            m.d.sync += count.eq(Mux(last, 0, count + 1))
+        m.d.comb += self.result.payload.eq(argmax.best)
 
     def _pooled_size(self):
         """Pixels of the map that is pooled globally (1 where there is none)."""

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from .. import protocol
 from ..compile import cycles
+from ..errors import UsageError
 from .accelerator import score_bits
 from .host_link import CYCLES_BITS, HostLink
 from .qspi_flash import FlashReader
@@ -16,7 +17,7 @@ def weight_bytes(config):
     if config.weights != "stream":
         return 0, 0
     streamed = sum(t.words - (t.words * t.resident >> 4) for t in config.transfers)
-    return config.resident_rows * config.row_bits // 8, streamed * config.word_bits // 8
+    return config.boot_rows * config.row_bits // 8, streamed * config.word_bits // 8
 
 
 class FlashImage(wiring.Component):
@@ -68,6 +69,8 @@ class BoardTop(wiring.Component):
     """
 
     def __init__(self, config, *, model, clock_hz, clocks, chip=None, offset=0, latency=0, timeout_bits=21, result_bits=None):
+        if config.learning:
+            raise UsageError("design: made with --learn, for which boards have no link; expected one without")
         self.config, self.model = config, model
         self.mark = protocol.config_mark(config.id)
         if result_bits is None:

@@ -13,8 +13,9 @@ class WeightMover(wiring.Component):
     """Keeps a ring of weight words filled, in the order of use: from the byte stream, or from resident rows of the banks.
 
     A row is pixels * lanes bits, a word (outputs * lanes bits) is outputs / pixels rows, first row lowest.  After reset
-    the first rows of the stream are written to the resident rows; then the transfers are worked off, frame after frame, as
-    far ahead as the ring allows.  Word i of a transfer is resident iff ((i + 1) * share >> 4) != (i * share >> 4).
+    the first rows of the stream are written to a learner's tables and to the resident rows behind them; then the transfers are
+    worked off, frame after frame, as far ahead as the ring allows.  Word i of a transfer is resident iff
+    ((i + 1) * share >> 4) != (i * share >> 4).
     Twin: `fbnn_hw.compile.cycles`.
 
     weights: bytes, lowest first.  booted: resident rows are loaded.  blocked: the port is not free in the next cycle.
@@ -98,7 +99,7 @@ class WeightMover(wiring.Component):
         left = Signal(bits_for(t.words - 1 for t in c.transfers))
         share = Signal(5)
         row = Signal(bits_for([rows - 1]))
-        resident = Signal(w.row, init=c.resident_base)
+        resident = Signal(w.row, init=c.boot_base)
         mixed = Signal(5)  # phase + share
         space = Signal()
         full_bit = c.weight_words.bit_length() - 1
@@ -114,8 +115,8 @@ class WeightMover(wiring.Component):
         moved = self.request_next | from_stream
         last_row = row == rows - 1
 
-        with m.FSM(init="BOOT" if c.resident_rows else "ADDRESS"):
-            if c.resident_rows:
+        with m.FSM(init="BOOT" if c.boot_rows else "ADDRESS"):
+            if c.boot_rows:
                 with m.State("BOOT"):
                     m.d.comb += [self.write.eq(full), taken.eq(full)]
                     with m.If(full & last_resident):

@@ -20,7 +20,7 @@ class Widths:
     def __init__(self, config):
         steps = config.program
         self.row = bits_for([config.feature_words - 1])
-        self.address = bits_for([(config.resident_base or config.feature_words) - 1])  # of features alone
+        self.address = bits_for([config.feature_end - 1])  # of features alone
         self.weight = bits_for([config.weight_words - 1])
         self.words = bits_for(s.words - 1 for s in steps)
         self.columns = bits_for(s.columns - 1 for s in steps)
@@ -78,6 +78,7 @@ class Sequencer(wiring.Component):
 
     def __init__(self, config):
         self.config = config
+        self.scores = any(step.logits for step in config.program)  # else a learner makes the logits
         w = Widths(config)
         super().__init__({
             "start": In(1), "begin": Out(1), "done": Out(1), "stop": Out(3, init=REWIND), "hold": In(1),
@@ -170,7 +171,7 @@ class Sequencer(wiring.Component):
         flags = fetch.data
         with m.If(arrived[0]):
             m.d.sync += [
-                step.lgap.eq(flags[0]), step.pool.eq(flags[1]), step.vector.eq(flags[2]), step.logits.eq(flags[3]),
+                step.lgap.eq(flags[0]), step.pool.eq(flags[1]), step.vector.eq(flags[2]), step.logits.eq(flags[3] & self.scores),
                 step.window.eq(flags[4]), step.gap.eq(flags[5]), step.depthwise.eq(flags[6]), step.bias.eq(flags[7]),
                 step.repeat.eq(flags[8:11]), step.shared.eq(flags[11] & (config.frames > 1))]
         for number, name in enumerate(("source", "step", "advance", "row", "words", "columns", "rows", "target", "target_advance",
@@ -234,20 +235,21 @@ class Sequencer(wiring.Component):
                 with m.If(pause == timing.FLUSH - 1):
                     m.d.sync += self.reserve.eq(0)
                     with m.If(step.logits):
-                        m.next = "SCORES"
+                        m.next = "SCORES" if self.scores else "ADDRESS"
                     with m.Elif(step.lgap):
                         m.d.sync += self.pool_write.eq(step.gap)
                         m.next = "AVERAGE"
                     with m.Else():
                         m.next = "ADDRESS"
-            with m.State("SCORES"):
-                m.d.comb += [self.score_valid.eq(1), self.score_first.eq((tile == 1) & (score == 0))]
-                with m.If(self.score_ready):
-                    m.d.sync += [score.eq(score + 1), scores_left.eq(scores_left - 1)]
-                    with m.If(scores_left == 1):
-                        m.next = "TILE"
-                        with m.If(finished):
-                            m.next = "ADDRESS"
+            if self.scores:
+                with m.State("SCORES"):
+                    m.d.comb += [self.score_valid.eq(1), self.score_first.eq((tile == 1) & (score == 0))]
+                    with m.If(self.score_ready):
+                        m.d.sync += [score.eq(score + 1), scores_left.eq(scores_left - 1)]
+                        with m.If(scores_left == 1):
+                            m.next = "TILE"
+                            with m.If(finished):
+                                m.next = "ADDRESS"
             with m.State("AVERAGE"):
                 m.d.sync += self.pool_write.eq(step.depthwise << 1)
                 m.next = "LEARNED"

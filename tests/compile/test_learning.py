@@ -5,11 +5,17 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from fbnn_hw.build import output
 from fbnn_hw.build.learning import ChipState
+from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.learning import LearnPlan
-from fbnn_hw.errors import UsageError
+from fbnn_hw.compile.plan import plan as plan_accelerator
+from fbnn_hw.errors import FitError, UsageError
+from fbnn_hw.ir.network import LATENT
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
 from fbnn_hw.rtl.learning.learner import Space
+from fbnn_hw.targets import TARGETS
+from tests import strategies
 
 HEAD = Head(64, 2, 16, 2)
 
@@ -89,3 +95,52 @@ def test_a_snapshot_goes_to_the_chip_and_back():
     learner.learn(latents[:5], [0, 1, 2, 3, 4])
     learner.restore(kept)
     assert learner.snapshot() == kept
+
+
+ICE40 = TARGETS["ice40"]
+
+
+@pytest.fixture(scope="module")
+def network():
+    return strategies.vgg_network(0, width=0.25, latent=512, hidden=64)
+
+
+def accelerator(network, target=ICE40, frames=1, **config):
+    learn = Head.of(network.topology), LearnConfig(**{"max_classes": 16, "slots": 0, **config})
+    return plan_accelerator(network, target, outputs=4, frames=frames, learn=learn)
+
+
+@pytest.mark.parametrize("config", [{}, {"slots": 1}, {"max_classes": 10, "counter_bits": 4}])
+def test_tables_share_the_banks_with_features_and_weights(network, config):
+    found = accelerator(network, **config)
+    learning, c = found.config.learning, found.config
+    assert learning.learn_base == found.program.used and learning.latent_base == c.latent_base
+    assert c.resident_base == learning.learn_base + learning.class_rows and learning.slots_base == c.resident_base + c.resident_rows
+    assert c.boot_rows == learning.class_rows + c.resident_rows and c.boot_base == learning.learn_base
+    rows = output.split_memory(found)
+    assert sum(rows.values()) == c.feature_words == 16384 and rows["free"] >= 0
+    assert learning.slots == config.get("slots", learning.slots) and rows["free"] < 64 or "slots" in config
+    latent = found.program.tensors[LATENT]
+    others = [t for name, t in found.program.tensors.items() if name not in found.program.layers[-1].parts]
+    end = latent.base + learning.words
+    assert all(t.base >= end or t.base + t.pitch * t.rows * t.columns <= latent.base for t in others)
+    assert AcceleratorConfig.from_json(c.to_json()) == c
+    assert not any(step.logits for step in c.program) and c.program[-1].result
+
+
+@pytest.mark.parametrize("config, frames, line", [
+    ({"max_classes": 9}, 1, "--max-classes 9: the model knows 10 classes, expected at least as many"),
+    ({}, 2, "--frames 2: a design that learns takes one image after the other; expected 1 with --learn"),
+    ({"max_classes": 200}, 1, "--max-classes 200: weights and counters need 32,400 rows of the banks and an exemplar 9, the features leave "
+     "14,812 of 16,384; what fits: --max-classes 91"),
+    ({"slots": 9999}, 1, "--exemplars 9999: 1,357 fit beside the features and 16 classes; expected at most 1,357, or fewer --max-classes")])
+def test_impossible_plans(network, config, frames, line):
+    with pytest.raises((UsageError, FitError)) as refusal:
+        accelerator(network, frames=frames, **config)
+    assert str(refusal.value) == line
+
+
+def test_the_classifier_stays_out_of_the_stream(network):
+    c = accelerator(network).config
+    plain = plan_accelerator(network, ICE40, outputs=4).config
+    assert sum(t.words for t in plain.transfers) - sum(t.words for t in c.transfers) == -(-10 // 4) * 72

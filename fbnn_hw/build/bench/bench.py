@@ -133,6 +133,7 @@ else:
         """Run BENCH_IMAGES frames; BENCH_STALL=1 pauses every stream at random, BENCH_LATENT=1 asks for the latent,
         BENCH_RESET=N resets once more after N cycles."""
         count, limit = int(os.environ["BENCH_IMAGES"]), int(os.environ["BENCH_CYCLES"])
+        dut.ask.value = 0
         dut.images.value, dut.stall.value, dut.want_latent.value = count, int(os.environ["BENCH_STALL"]), int(os.environ["BENCH_LATENT"])
         Clock(dut.clk, CLOCK_NS, "ns").start()
         for running in (int(os.environ.get("BENCH_RESET", 0)), 0):

@@ -10,6 +10,11 @@ module testbench (
     input wire [31:0] images,       // frames to run
     input wire stall,               // random pauses on every stream
     input wire want_latent,
+    input wire [1:0] ask,           // a design that learns: request is a command (1), an access of the host (2)
+    input wire [63:0] request,
+    output wire answered,
+    output wire [63:0] found,
+    output wire refused,
     output reg [31:0] frames,       // frames done
     output wire done
 );
@@ -62,11 +67,18 @@ module testbench (
     wire result_ready = !pause[3];
     wire latent_ready = !pause[2];
 
+    wire [1:0] taken;
+    assign answered = |(ask & taken);
+
     accelerator dut (
         .clk(clk), .rst(rst),
         .pixels__payload(pixel_memory[pixel]), .pixels__valid(pixel_valid), .pixels__ready(pixel_ready),
 `ifdef STREAM
         .weights__payload(weight_memory[weight]), .weights__valid(weight_valid), .weights__ready(weight_ready),
+`endif
+`ifdef LEARN
+        .command__valid(ask[0]), .command__payload(request), .command__ready(taken[0]),
+        .host__valid(ask[1]), .host__payload(request), .host__ready(taken[1]), .found(found), .refused(refused),
 `endif
         .logits__payload({logit_last, logit}), .logits__valid(logit_valid), .logits__ready(logit_ready),
         .result__payload(result), .result__valid(result_valid), .result__ready(result_ready),
