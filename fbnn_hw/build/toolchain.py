@@ -205,7 +205,9 @@ def _run(command, folder, log, what, said=None):
 def commands(target, package, clock_mhz, seed):
     """What is done, in words of the tools, without paths: (yosys' script, options of nextpnr, of the packer)."""
     flow = FLOWS[target]
-    script = f"read_verilog top.v accelerator.v\n{flow.synthesis} -top top -json netlist.json\ntee -q -o cells.json stat -json\n"
+    # nextpnr up to 0.7 does not know the cells $scopeinfo.
+    script = (f"read_verilog top.v accelerator.v\n{flow.synthesis} -top top\ndelete t:$scopeinfo\ntee -q -o cells.json stat -json\n"
+              "write_json netlist.json\n")
     if flow.nextpnr is None:
         return script, [], []
     gowin = flow.nextpnr == "himbaechel-gowin"

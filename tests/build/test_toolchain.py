@@ -99,7 +99,7 @@ def test_an_interrupt_leaves_no_tool_behind(tmp_path):
 def test_a_way_for_every_board():
     assert {board.target for board in boards().values()} <= set(toolchain.FLOWS) <= set(TARGETS)
     script, place, pack = toolchain.commands("ice40", "sg48", 36, 7)
-    assert script.splitlines()[1] == "synth_ice40 -device u -dsp -top top -json netlist.json"
+    assert script.splitlines()[1] == "synth_ice40 -device u -dsp -top top"
     assert " ".join(place) == ("--up5k --package sg48 --json netlist.json --pcf pins.txt --asc placed.txt --write placed.json "
                                "--report report.json --freq 36 --seed 7 --timing-allow-fail")
     assert pack == ["placed.txt", "bitstream.bin"]
