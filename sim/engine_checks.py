@@ -474,13 +474,14 @@ def stops(step, following):
 def sequencer_cycles(config):
     """Cycles from ADDRESS to each stop of the program when nothing is held."""
     found, total = [], timing.END
+    begin = timing.TILE + timing.LEVEL * (config.weights == "stream")
     for step, following in zip(config.program, (*config.program[1:], None)):
         tiles = step.tiles * len(members(config, step))
         reads = step.words * step.repeat * step.taps * step.rows * step.columns
         flushes = tiles if step.logits or step.kind == "lgap" else 1
         scores = (step.tiles - 1) * config.outputs + step.valid if step.logits else 0
         pools = timing.POOL_WRITE * tiles if step.kind == "lgap" else 0
-        total += timing.FETCH + tiles * (timing.TILE + timing.BIAS * step.bias + reads) + flushes * timing.FLUSH + scores + pools
+        total += timing.FETCH + tiles * (begin + timing.BIAS * step.bias + reads) + flushes * timing.FLUSH + scores + pools
         if stops(step, following):
             found.append(total)
             total = timing.END

@@ -224,8 +224,9 @@ def _step(config, step, layer, mover, now):
         mover.run(tile_at, free)
         ready = mover.level_time(step.tile_words, tile_at, free) if config.weights == "stream" else tile_at
         layer.wait += ready - tile_at
-        layer.other += timing.TILE
-        cycle = ready + timing.TILE
+        begin = timing.TILE + timing.LEVEL * (config.weights == "stream")
+        layer.other += begin
+        cycle = ready + begin
         mover.run(cycle, free)
         if step.bias:
             layer.other += timing.BIAS

@@ -29,6 +29,9 @@ FLUSH = ACCUMULATED + 2
 TILE = 1
 """To begin a tile whose weights are there."""
 
+LEVEL = 1
+"""More before a tile whose weights come as a stream: whether they are there is looked at a cycle before it counts."""
+
 BIAS = FLUSH + READ + 2
 """More, to begin a tile that starts with a bias word."""
 

@@ -179,6 +179,13 @@ class Sequencer(wiring.Component):
             with m.If(arrived[number]):
                 m.d.sync += step[name].eq(fetch.data)
 
+        def begin_tile():
+            m.d.sync += running.eq(~step.bias if config.thresholds else 1)
+            m.next = "RUN"
+            if config.thresholds:
+                with m.If(step.bias):
+                    m.next = "BIAS"
+
         with m.FSM():
             with m.State("IDLE"):
                 with m.If(self.start):
@@ -208,13 +215,16 @@ class Sequencer(wiring.Component):
                 m.d.sync += [
                     block.eq(tile_source), current.eq(tile_source), weight.eq(weight_base), kx.eq(first_tap), ky.eq(first_tap),
                     pause.eq(0), first.eq(1), tap_last.eq(first_tap), *(last.eq(single) for last, single, _ in ends.values())]
-                enough = 1 if config.weights == "memory" else self.level >= step.tile_words
-                with m.If(enough):
-                    m.d.sync += running.eq(~step.bias if config.thresholds else 1)
-                    m.next = "RUN"
-                    if config.thresholds:
-                        with m.If(step.bias):
-                            m.next = "BIAS"
+                if config.weights == "memory":
+                    begin_tile()
+                else:
+                    m.next = "LEVEL"
+            if config.weights == "stream":
+                enough = Signal()
+                m.d.sync += enough.eq(self.level >= step.tile_words)
+                with m.State("LEVEL"):
+                    with m.If(enough):
+                        begin_tile()
             if config.thresholds:
                 with m.State("BIAS"):
                     # The tile before may still accumulate with its own bias: let it finish, then read.
