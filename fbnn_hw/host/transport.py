@@ -8,6 +8,7 @@ import time
 from ..errors import InputError, ToolError
 
 DEFAULT_BAUD = 1_000_000
+DISCARD_S = 0.2
 
 
 class Serial:
@@ -67,8 +68,9 @@ class Serial:
         return data
 
     def discard(self):
-        """Forget what has come in."""
-        while self.read(0):
+        """Forget what has come in; a line that never falls silent is left after a while."""
+        until = time.monotonic() + DISCARD_S
+        while self.read(0) and time.monotonic() < until:
             pass
 
     def close(self):

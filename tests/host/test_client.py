@@ -3,6 +3,7 @@
 import os
 import pty
 import threading
+import time
 import tty
 from dataclasses import replace
 
@@ -17,11 +18,12 @@ from fbnn_hw.protocol import Fault, Identity, Opcode, Status, encode
 IDENTITY = Identity(2, b"abcd", 3, 2, 4, 1, b"wxyz")
 IMAGE = bytes(range(12))
 RESULT = b"".join(n.to_bytes(2, "little", signed=True) for n in (-5, 7, 6))
+ANSWER = encode(0x91, RESULT + b"\1\0")
 ERROR = {fault: encode(protocol.ERROR, bytes([fault])) for fault in Fault}
 
 
 class Board:
-    """Answers requests on a pseudo-terminal.  tricks: for the next requests, bytes to send instead of the answer."""
+    """Answers requests on a pseudo-terminal.  tricks: for the next requests, bytes to send instead of the answer; None ends it."""
 
     def __init__(self):
         self.master, slave = pty.openpty()
@@ -44,6 +46,8 @@ class Board:
             for opcode, payload in decoder.feed(data):
                 self.asked.append(opcode)
                 answer = self.tricks.pop(0) if self.tricks else self.answer(opcode, payload)
+                if answer is None:
+                    return
                 try:
                     os.write(self.master, answer)
                 except OSError:
@@ -66,6 +70,7 @@ def board():
     made = Board()
     yield made
     os.close(made.slave)
+    made.thread.join(10)  # else it would read what becomes of the number of its file
     os.close(made.master)
 
 
@@ -83,12 +88,90 @@ def test_every_request(board, client):
 
 
 @pytest.mark.parametrize("trick", [
-    b"", ERROR[Fault.CRC], b"\0garbage\xfb", encode(0x91, RESULT + b"\1\0")[:-1] + b"\0", encode(0x82, bytes(8)),
-    b"\xfb\x91\xff\xff" + bytes(9)])
+    b"", ERROR[Fault.CRC], ERROR[Fault.TIMEOUT], ANSWER[:1], ANSWER[:7], ANSWER[:-1], ANSWER[:-1] + b"\0",
+    b"\0garbage\xfb", encode(0x82, bytes(8)), b"\xfb\x91\xff\xff" + bytes(9)])
 def test_lost_and_damaged_answers_are_asked_for_again(board, client, trick):
     client.identify()
     board.tricks = [trick, trick]
     assert client.classify([IMAGE])[0].index == 1 and client.repeated == 2
+
+
+def test_an_answer_in_pieces_is_one(board, client, monkeypatch):
+    client.identify()
+    write = os.write
+    board.tricks = [ANSWER]
+
+    def pieces(file, data):
+        if file == board.master:
+            for i in range(0, len(data), 3):
+                time.sleep(0.01)
+                write(file, data[i:i + 3])
+            return len(data)
+        return write(file, data)
+    monkeypatch.setattr(os, "write", pieces)
+    assert client.classify([IMAGE])[0].logits == (-5, 7, 6) and client.repeated == 0
+
+
+def test_a_late_answer_is_not_taken_for_the_next(board, client):
+    """The answer of an earlier request, other than what is asked for now, comes before the right one."""
+    client.identify()
+    board.tricks = [encode(0x82, board.status.pack()) + encode(0x81, IDENTITY.pack()) + ANSWER]
+    assert client.classify([IMAGE])[0].index == 1 and client.repeated == 0
+    os.write(board.master, encode(0x91, b"\0" * 8))  # has come in before the request
+    time.sleep(0.05)
+    assert client.classify([IMAGE])[0].index == 1
+
+
+def test_a_line_that_never_falls_silent_ends(board, client, monkeypatch):
+    """Another device that talks without a pause: nothing hangs, and the cause is said."""
+    stop = threading.Event()
+
+    def babble():
+        while not stop.is_set():
+            try:
+                os.write(board.master, b"$GPGGA,,,,0*66\r\n" * 200)
+            except OSError:
+                return
+    board.tricks = [b""] * 4
+    thread = threading.Thread(target=babble, daemon=True)
+    thread.start()
+    began = time.monotonic()
+    with pytest.raises(InputError) as error:
+        client.identify()
+    assert str(error.value) == f"{board.port}: what came back was no frame of the protocol; is the speed right (--baud), 4 times"
+    assert time.monotonic() - began < 60
+    stop.set()
+    client.transport.discard()
+    thread.join(10)
+    monkeypatch.setattr(client.transport, "read", lambda timeout: b"faster than it is read")
+    client.transport.discard()
+
+
+def test_a_port_that_takes_nothing():
+    master, slave = pty.openpty()
+    tty.setraw(slave)
+    try:
+        with Serial(os.ttyname(slave)) as port:
+            with pytest.raises(InputError) as error:
+                port.write(bytes(1 << 20), 0.2)
+            assert str(error.value) == f"{port.path}: takes no more bytes; is another program using the port?"
+    finally:
+        os.close(slave)
+        os.close(master)
+
+
+def test_a_disconnect_inside_an_answer(board, client):
+    client.identify()
+    os.close(board.slave)
+
+    def answer(opcode, payload):
+        os.write(board.master, ANSWER[:5])
+        threading.Timer(0.1, lambda: os.close(board.master)).start()
+    board.answer = answer
+    with pytest.raises(InputError) as error:
+        client.classify([IMAGE])
+    assert str(error.value).startswith(f"{board.port}: the connection broke (") and str(error.value).endswith("; plug the board in again")
+    board.master, board.slave = (os.open(os.devnull, os.O_RDONLY) for _ in range(2))
 
 
 def test_a_pass_of_several_images(board, client):
