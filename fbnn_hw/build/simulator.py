@@ -109,14 +109,15 @@ class Sim:
         return Results(tests, seconds, log, directory / f"dump.{self.waves}" if self.waves else None)
 
 
-def build(sources, top, build_dir, parameters=None, waves=False, public=None, options=(), shared=None):
+def build(sources, top, build_dir, parameters=None, waves=False, public=None, options=(), shared=None, optimise="-O1"):
     """Compile Verilog -> Sim.
 
     sources: .v and .sv files, and .vh files, whose folders are searched for includes.  top: the top module.
     build_dir: folder for everything made.  parameters: of the top module.  waves: record them, slowly: FST where liblz4 is
     installed, else VCD, whose size grows with every signal and clock.  public: names of the signals of `top`
     that Python may touch, by default its ports.  options: more ones for Verilator.  shared: folder where several builds keep
-    the object files of Verilator's own runtime, half the time of a small build.
+    the object files of Verilator's own runtime, half the time of a small build.  optimise: the C++ compiler's level; what runs for
+    seconds is built faster with -O0.
     Raises ToolError if a tool is missing or fails.
     """
     build_dir = Path(build_dir).resolve()
@@ -138,8 +139,9 @@ def build(sources, top, build_dir, parameters=None, waves=False, public=None, op
         *dict.fromkeys(f"-I{source.parent}" for source in sources),
         str(runner.share_dir / "lib" / "verilator" / "verilator.cpp"), str(build_dir / "public.vlt"),
         *(str(source) for source in sources if source.suffix != ".vh")]
+    make_variables = MAKE_VARIABLES | {"OPT_FAST": optimise}
     control = "`verilator_config\n" + "".join(f'public_flat_rw -module "{top}" -var "{name}"\n' for name in public)
-    stamp = _hash([*command, control, *texts.values(), version("verilator"), version("cocotb"), json.dumps(MAKE_VARIABLES)])
+    stamp = _hash([*command, control, *texts.values(), version("verilator"), version("cocotb"), json.dumps(make_variables)])
     kept = build_dir / "build.sha256"
     if kept.is_file() and kept.read_text() == stamp and (build_dir / top).is_file():
         return Sim(top, build_dir, form, 0.0, note)
@@ -149,7 +151,7 @@ def build(sources, top, build_dir, parameters=None, waves=False, public=None, op
             name.unlink(missing_ok=True)
     build_dir.mkdir(parents=True, exist_ok=True)
     (build_dir / "public.vlt").write_text(control)
-    flags = "-- " + " ".join(f"{name}={value}" for name, value in MAKE_VARIABLES.items())
+    flags = "-- " + " ".join(f"{name}={value}" for name, value in make_variables.items())
     settings = {**os.environ, "VERILATOR_ROOT": str(root), "MAKEFLAGS": flags}
     make = ["make", "-j", str(min(os.cpu_count() or 1, 8)), "-C", str(build_dir), "-f", "Vtop.mk", f"VM_TRACE={int(waves)}"]
     runtime = None if shared is None else Path(shared) / _hash([flags, str(form), str(waves), version("verilator")])[:16]

@@ -229,6 +229,11 @@ def synthesise(script, folder, tools, said=None):
     else:
         command = [sys.executable, "-c", YOSYS, "synthesis.ys"]
     _run(command, folder, "synthesis.log", "synthesis", said)
+    return cells(folder)
+
+
+def cells(folder):
+    """{cell: count} of a synthesis in `folder`."""
     try:
         return json.loads((folder / "cells.json").read_text())["design"]["num_cells_by_type"]
     except (OSError, ValueError, KeyError, TypeError):

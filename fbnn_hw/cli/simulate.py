@@ -12,6 +12,8 @@ EXAMPLES = (
     ("fbnn-hw simulate --images 3 --stall --latent", "random pauses on every stream, and the latent is read out and compared too"),
 )
 IMAGES_A_RUN = 8
+SLOW_CYCLES = 20_000
+"""A netlist that runs for less is compiled without optimisation, which takes longer than what it saves."""
 VCD_CYCLES = 50_000
 """More than this, and a waveform is written as FST or not at all."""
 
@@ -23,13 +25,15 @@ def arguments(parser):
     parser.add_argument("--resize", action="store_true", help="make any picture fit: centre square, scaled, as RGB")
     parser.add_argument("--stall", action="store_true", help="random pauses on every stream; bits must not change, cycles do")
     parser.add_argument("--latent", action="store_true", help="also read the latent out and compare it")
+    parser.add_argument("--netlist", action="store_true",
+                        help="the netlist after synthesis with the vendor's cells; compares logits and classes, and the latent if asked")
     parser.add_argument("--waves", action="store_true", help="write a waveform of the first image (slow)")
 
 
 def run(args, out):
     import numpy as np
 
-    from ..build import output, simulator
+    from ..build import netlist, output, simulator
     from ..build.bench import bench
     from ..ir import file as ir_file
 
@@ -48,17 +52,25 @@ def run(args, out):
                             "(Debian: apt install liblz4-dev; macOS: brew install lz4)")
     if missing := -len(images) % frames:  # passes are whole
         images = np.concatenate([images, images[-1:].repeat(missing, axis=0)])
-    build = folder / ("sim_build_waves" if args.waves else "sim_build")
+    build = folder / ("sim_build" + "_netlist" * args.netlist + "_waves" * args.waves)
     sources = [folder / name for name in ("testbench.v", "accelerator.v", "parameters.vh", "SB_SPRAM256KA.v") if (folder / name).exists()]
+    compared, cells, options, arguments, optimise = layout["layers"], {}, (), (), "-O1"
+    if args.netlist:
+        netlist.family(known["target"])
+        compared, options, arguments = {}, netlist.OPTIONS, netlist.ARGUMENTS
+        if known["first_cycles"] + len(images) * known["cycles"] < SLOW_CYCLES:
+            optimise = "-O0"
     with out.progress(total=1 + len(images), desc="compile, then images") as bar:
-        built = simulator.build(sources, "testbench", build, waves=args.waves)
+        if args.netlist:
+            sources, cells = netlist.synthesise(folder, known["target"], build)
+        built = simulator.build(sources, "testbench", build, waves=args.waves, options=options, optimise=optimise)
         bar.update()
         if built.note:
             out.note(built.note)
         work = build / "run"
         work.mkdir(exist_ok=True)
-        for name in ("weights.hex", "layout.json"):
-            (work / name).write_bytes((folder / name).read_bytes())
+        (work / "weights.hex").write_bytes((folder / "weights.hex").read_bytes())
+        (work / "layout.json").write_text(json.dumps(layout | {"layers": compared}))
         logits, classes, firsts, periods, differences, seconds, waves = [], [], [], [], [], 0.0, None
         size = -(-IMAGES_A_RUN // frames) * frames
         for first in range(0, len(images), size):
@@ -66,7 +78,7 @@ def run(args, out):
             bench.write_images(work, part)
             limit = 20 * (known["first_cycles"] + len(part) * known["cycles"])
             done = built.run("bench", directory=work, search=[Path(bench.__file__).parent], env={
-                "BENCH_IMAGES": len(part), "BENCH_STALL": int(args.stall), "BENCH_LATENT": int(args.latent), "BENCH_CYCLES": limit})
+                "BENCH_IMAGES": len(part), "BENCH_STALL": int(args.stall), "BENCH_LATENT": int(args.latent), "BENCH_CYCLES": limit}, arguments=arguments)
             if done.failed:
                 raise MismatchError(f"{folder}: {done.failed[0].message}; see {done.log}")
             found = bench.compare(work, output.expected_layers(network, part, layout["layers"]), first)
@@ -86,7 +98,7 @@ def run(args, out):
                         for c in firsts if c != known["first_cycles"]]
         differences += [f"a {unit} takes {c:,} cycles, estimate.json says {known['cycles']:,}" for c in periods if c != known["cycles"]]
     result = {
-        "folder": folder, "images": wanted, "layers_compared": [*layout["layers"], "logits"], "differences": differences,
+        "folder": folder, "images": wanted, "layers_compared": [*compared, "logits"], "cells": cells, "differences": differences,
         "logits": np.concatenate(logits)[:wanted], "classes": (classes := classes[:wanted]),
         "class_names": [network.topology.classes[c] for c in classes if c < len(network.topology.classes)],
         "cycles_first": firsts, "cycles": periods, "estimated_cycles": known["cycles"], "build_seconds": round(built.build_seconds, 1),
@@ -96,11 +108,14 @@ def run(args, out):
         for text in differences[1:10]:
             out.note(text)
         raise MismatchError(f"{folder}: {len(differences)} differences; the first: {differences[0]}")
-    out.text(f"{wanted} images: all {len(layout['layers']) + 1} layers, logits and classes equal the reference, bit for bit",
+    what = f"all {len(compared) + 1} layers, logits" if compared else "logits of the netlist"
+    out.text(f"{wanted} images: {what} and classes equal the reference, bit for bit",
              f"classes  {', '.join(result['class_names'][:16])}{' ...' if len(classes) > 16 else ''}",
              f"cycles   first {unit} {firsts[0]:,}" + (f", then {sorted(set(periods))[0]:,} a {unit}" if periods else "")
              + (" (simulated, equal to the estimate)" if exact else " (simulated, with pauses or latent)"),
              f"time     {built.build_seconds:.1f} s to build, {seconds:.1f} s to simulate")
+    if cells:
+        out.text(f"netlist  {', '.join(f'{count:,} {cell}' for cell, count in sorted(cells.items()) if not cell.startswith('$'))}")
     if waves:
         out.text(f"waves    {waves}")
     out.result(result)

@@ -1,0 +1,71 @@
+"""The netlist of a generated accelerator after synthesis, ready for its own test bench: vendor cells as yosys models them."""
+
+import re
+from pathlib import Path
+
+from ..errors import ToolError, UsageError
+from . import simulator, toolchain
+
+BENCH = Path(__file__).parent / "bench"
+CELLS = {"ice40": ("ice40", ()), "ecp5": ("ecp5", (BENCH / "DP16KD.v",))}
+"""By family: yosys' folder of cell models, and what it has no model of."""
+OPTIONS = ("-DNO_ICE40_DEFAULT_ASSIGNMENTS", "--x-assign", "unique", "--x-initial", "unique")
+"""For Verilator.  What the models leave undefined, such as the contents of an SPRAM after power-up and its output after a write, is random,
+with ARGUMENTS at run time."""
+ARGUMENTS = ("+verilator+rand+reset+2", "+verilator+seed+1")
+
+
+def family(target):
+    """The family of a target name; UsageError if netlists of it cannot be simulated."""
+    name = target.split("-")[0]
+    if name not in CELLS:
+        raise UsageError(f"--netlist: yosys has no complete cell models for --target {target}, expected a design for {' or '.join(CELLS)}")
+    return name
+
+
+def synthesise(folder, target, build_dir, said=None):
+    """Synthesise the accelerator of a generated folder as `build` does, unless that was done before.
+
+    Returns (sources for `simulator.build`, {cell: count}).  The bench's port signals are all that is left to see: its dumps of the banks are
+    switched off.  Raises ToolError, UsageError.
+    """
+    where, folder = Path(build_dir), Path(folder)
+    models, extra = CELLS[family(target)]
+    share, version = _yosys()
+    script = (f"read_verilog accelerator.v\n{toolchain.FLOWS[target].synthesis} -top accelerator\nwrite_verilog -noattr netlist.v\n"
+              "tee -q -o cells.json stat -json\n")
+    files = {name: (folder / name).read_text() for name in ("accelerator.v", "testbench.v", "parameters.vh")}
+    if (folder / "weights.hex").exists():
+        files["weights.hex"] = (folder / "weights.hex").read_text()
+    files["parameters.vh"] = re.sub(r"(?m)^`define DUMP\(STEPS\).*$", "`define DUMP(STEPS)", files["parameters.vh"])
+    where.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (where / name).write_text(text)
+    # Weights that are in the FPGA's memory are in the netlist.
+    depends = {"accelerator.v": files["accelerator.v"], "weights.hex": files.get("weights.hex", "")}
+    key, kept = toolchain.key([script, version], depends), where / "netlist.sha256"
+    if not (kept.exists() and kept.read_text() == key and (where / "netlist.v").exists()):
+        kept.unlink(missing_ok=True)
+        toolchain.synthesise(script, where, toolchain.Tools(False, {"pyosys": version}), said)
+        kept.write_text(key)
+    cells = share / models / "cells_sim.v"
+    if not cells.is_file():
+        raise ToolError(f"{cells}: not found; python -m pip install --force-reinstall pyosys")
+    # Verilator takes the first of two modules of one name: yosys' is empty.
+    return [where / "testbench.v", where / "parameters.vh", *extra, cells, where / "netlist.v"], toolchain.cells(where)
+
+
+def build(sources, build_dir):
+    """`simulator.Sim` of these sources."""
+    return simulator.build(sources, "testbench", build_dir, options=OPTIONS)
+
+
+def _yosys():
+    """(folder of yosys' files, version)."""
+    from importlib import metadata
+
+    try:
+        import pyosys
+    except ImportError:
+        raise ToolError("pyosys: not installed; python -m pip install pyosys") from None
+    return Path(pyosys.__file__).parent / "share", metadata.version("pyosys")
