@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from ..errors import ToolError, UsageError
-from . import simulator, toolchain
+from . import toolchain
 
 BENCH = Path(__file__).parent / "bench"
 CELLS = {"ice40": ("ice40", ()), "ecp5": ("ecp5", (BENCH / "DP16KD.v",))}
@@ -26,8 +26,8 @@ def family(target):
 def synthesise(folder, target, build_dir, said=None):
     """Synthesise the accelerator of a generated folder as `build` does, unless that was done before.
 
-    Returns (sources for `simulator.build`, {cell: count}).  The bench's port signals are all that is left to see: its dumps of the banks are
-    switched off.  Raises ToolError, UsageError.
+    Returns (sources for `simulator.build`, {cell: count}).  The ports are all that is left to see: the bench's dumps of the banks
+    are switched off.  Raises ToolError, UsageError.
     """
     where, folder = Path(build_dir), Path(folder)
     models, extra = CELLS[family(target)]
@@ -53,11 +53,6 @@ def synthesise(folder, target, build_dir, said=None):
         raise ToolError(f"{cells}: not found; python -m pip install --force-reinstall pyosys")
     # Verilator takes the first of two modules of one name: yosys' is empty.
     return [where / "testbench.v", where / "parameters.vh", *extra, cells, where / "netlist.v"], toolchain.cells(where)
-
-
-def build(sources, build_dir):
-    """`simulator.Sim` of these sources."""
-    return simulator.build(sources, "testbench", build_dir, options=OPTIONS)
 
 
 def _yosys():

@@ -78,7 +78,8 @@ def run(args, out):
             bench.write_images(work, part)
             limit = 20 * (known["first_cycles"] + len(part) * known["cycles"])
             done = built.run("bench", directory=work, search=[Path(bench.__file__).parent], env={
-                "BENCH_IMAGES": len(part), "BENCH_STALL": int(args.stall), "BENCH_LATENT": int(args.latent), "BENCH_CYCLES": limit}, arguments=arguments)
+                "BENCH_IMAGES": len(part), "BENCH_STALL": int(args.stall), "BENCH_LATENT": int(args.latent), "BENCH_CYCLES": limit},
+                arguments=arguments)
             if done.failed:
                 raise MismatchError(f"{folder}: {done.failed[0].message}; see {done.log}")
             found = bench.compare(work, output.expected_layers(network, part, layout["layers"]), first)

@@ -110,7 +110,7 @@ def compare(directory, expected, first=0):
                                    f"expected {logits[frame, wrong[0]]}, got {run.logits[frame, wrong[0]]}")
         if run.classes[frame] != int(np.argmax(logits[frame])):
             run.differences.append(f"image {first + frame}: class: expected {int(np.argmax(logits[frame]))}, got {run.classes[frame]}")
-    if run.latents.size and "latent" in layout["layers"] and not run.differences:
+    if run.latents.size and "latent" in expected and not run.differences:
         if not np.array_equal(run.latents[:, layout["latent_bits"]], expected["latent"].reshape(len(logits), -1)):
             run.differences.append("latent stream: differs from layer latent")
     return run

@@ -1,0 +1,12 @@
+"""cocotb's side of memories_bench.v."""
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles
+
+
+@cocotb.test()
+async def equal(dut):
+    Clock(dut.clk, 10, "ns").start()
+    await ClockCycles(dut.clk, 20_000)
+    assert int(dut.wrong.value) == 0 and int(dut.seen.value) == 0b111111

@@ -1,0 +1,94 @@
+"""Netlists after synthesis: smallest designs for UP5K and ECP5 against the reference, and the model of the ECP5's block RAM."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fbnn_hw.build import netlist, output, simulator, toolchain, verilog
+from fbnn_hw.build.bench import bench
+from fbnn_hw.compile.plan import plan
+from fbnn_hw.data import datasets
+from fbnn_hw.errors import UsageError
+from fbnn_hw.nn import checkpoint
+from fbnn_hw.targets import TARGETS
+from tests import strategies
+
+HERE = Path(__file__).parent
+COUNT, SEED = 5, 24
+"""Images, and a network that does not give all of them one class."""
+
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory):
+    return tmp_path_factory.getbasetemp() / "runtime"
+
+
+@pytest.mark.parametrize("target, cells", [
+    ("ice40", {"SB_SPRAM256KA": 4, "SB_MAC16": 3}), ("ecp5", {"DP16KD": 3, "TRELLIS_DPR16X4": 32})])
+def test_a_netlist_gives_the_bits_of_the_reference(target, cells, tmp_path, runtime):
+    """Logits, classes and cycles of real images; what the vendor leaves undefined is random."""
+    network, part = strategies.smallest(SEED), TARGETS[target]
+    images = datasets.load("fixture").images[:COUNT, :, ::4, ::4]
+    planned = plan(network, part, 4, 16, 4)
+    checkpoint.save(tmp_path / "smallest.pt", network)
+    folder, _ = output.write(planned, network, part, tmp_path / "smallest.pt", tmp_path, images)
+    sources, found = netlist.synthesise(folder, target, tmp_path / "netlist")
+    assert cells.items() <= found.items() and not any(name.startswith("$_") for name in found)
+    built = simulator.build(sources, "testbench", tmp_path / "netlist", options=netlist.OPTIONS, shared=runtime, optimise="-O0")
+    work = tmp_path / "run"
+    work.mkdir()
+    shutil.copy(folder / "weights.hex", work)
+    (work / "layout.json").write_text((folder / "layout.json").read_text())
+    bench.write_images(work, images)
+    limit = 10 * (planned.first.total + COUNT * planned.frame.total)
+    done = built.run("bench", directory=work, search=[Path(bench.__file__).parent], arguments=netlist.ARGUMENTS,
+                     env={"BENCH_IMAGES": COUNT, "BENCH_STALL": 0, "BENCH_LATENT": 0, "BENCH_CYCLES": limit})
+    assert not done.failed, done.failed
+    logits = output.expected_layers(network, images, ())["logits"]
+    run = bench.read_results(work, planned.config.lanes, 2)
+    assert np.array_equal(run.logits, logits) and len(set(np.argmax(logits, axis=1))) == 2
+    assert run.classes == np.argmax(logits, axis=1).tolist()
+    assert run.first == planned.first.total and set(run.periods) == {planned.frame.total}
+
+
+MEMORIES = """
+module memories (input clk, input [12:0] address, input write, input [7:0] mask, input [31:0] data,
+    output [63:0] wide, output [8:0] narrow, output [1:0] deep, output [15:0] bank, output [31:0] paired, output [7:0] bytes);
+  fbnn_weight_memory #(.WIDTH(64), .DEPTH(300), .ADDRESS(9), .IMAGE("wide.hex")) a (clk, address[8:0], wide);
+  fbnn_weight_memory #(.WIDTH(9), .DEPTH(1500), .ADDRESS(11), .IMAGE("narrow.hex")) b (clk, address[10:0], narrow);
+  fbnn_weight_memory #(.WIDTH(2), .DEPTH(5000), .ADDRESS(13), .IMAGE("deep.hex")) c (clk, address, deep);
+  fbnn_bank #(.WIDTH(16), .DEPTH(1024), .ADDRESS(10), .GRANULARITY(4)) d (clk, address[9:0], write, mask[3:0], data[15:0], bank);
+  fbnn_bank #(.WIDTH(32), .DEPTH(512), .ADDRESS(9), .GRANULARITY(16)) e (clk, address[8:0], write, mask[1:0], data, paired);
+  fbnn_bank #(.WIDTH(8), .DEPTH(1024), .ADDRESS(10), .GRANULARITY(8)) f (clk, address[9:0], write, mask[0], data[7:0], bytes);
+endmodule
+"""
+
+
+def test_the_block_ram_of_the_ecp5(tmp_path, runtime):
+    """Our memories as DP16KD of 2, 9, 18 and 36 bits against their Verilog, at random addresses."""
+    rng = np.random.default_rng(0)
+    for name, bits, words in (("wide", 64, 300), ("narrow", 9, 1500), ("deep", 2, 5000)):
+        values = rng.integers(0, 1 << min(bits, 63), words)
+        (tmp_path / f"{name}.hex").write_text("".join(f"{value:x}\n" for value in values))
+    (tmp_path / "memories.v").write_text(MEMORIES + verilog.MEMORIES.read_text())
+    script = (f"read_verilog memories.v\n{toolchain.FLOWS['ecp5'].synthesis} -top memories\nrename memories memories_netlist\n"
+              "write_verilog -noattr netlist.v\ntee -q -o cells.json stat -json\n")
+    cells = toolchain.synthesise(script, tmp_path, toolchain.Tools(False, {}))
+    assert cells["DP16KD"] == 8
+    widths = (tmp_path / "netlist.v").read_text()
+    assert all(f".DATA_WIDTH_A(32'd{width})" in widths for width in (2, 9, 18, 36))
+    lut = tmp_path / "lut4.v"
+    lut.write_text("module LUT4(input A, B, C, D, output Z); parameter [15:0] INIT = 0; assign Z = INIT[{D, C, B, A}]; endmodule\n")
+    sources = [HERE / "memories_bench.v", tmp_path / "memories.v", tmp_path / "netlist.v", netlist.BENCH / "DP16KD.v", lut]
+    built = simulator.build(sources, "testbench", tmp_path / "build", shared=runtime, optimise="-O0")
+    done = built.run("memories_bench", directory=tmp_path, search=[HERE])
+    assert not done.failed, done.failed
+
+
+def test_a_target_without_models():
+    with pytest.raises(UsageError) as error:
+        netlist.family("gowin-gw1nr9")
+    assert str(error.value) == (
+        "--netlist: yosys has no complete cell models for --target gowin-gw1nr9, expected a design for ice40 or ecp5")
