@@ -98,6 +98,11 @@ def test_images_that_do_not_fit(design, answer, refused, tmp_path):
     assert refused("simulate", design, "--images", 1, "--resize") == (2, "fbnn-hw simulate: --resize: expected together with an image file")
 
 
+def test_netlists_of_parts_without_models(design, refused):
+    assert refused("simulate", design, "--netlist") == (
+        2, "fbnn-hw simulate: --netlist: yosys has no complete cell models for --target generic, expected a design for ice40 or ecp5")
+
+
 def test_waves(design, answer, refused, monkeypatch):
     from fbnn_hw.cli import simulate
 
