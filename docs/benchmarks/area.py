@@ -19,8 +19,11 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from fbnn_hw.cli import common
 from fbnn_hw.compile.learning import LearnPlan
+from fbnn_hw.compile.plan import plan
 from fbnn_hw.reference.learning import Head, LearnConfig
+from fbnn_hw.rtl.accelerator import Accelerator
 from fbnn_hw.rtl.argmax import Argmax
 from fbnn_hw.rtl.board_top import FlashImage
 from fbnn_hw.rtl.host_link import HostLink
@@ -30,6 +33,7 @@ from fbnn_hw.rtl.popcount import XnorPopcount
 from fbnn_hw.rtl.qspi_flash import FlashChip, FlashReader
 from fbnn_hw.rtl.spram import SinglePortMemory
 from fbnn_hw.rtl.thermometer import ThermometerEncoder
+from fbnn_hw.targets import target
 
 SYNTHESIS = {"ice40": "synth_ice40 -device u -dsp -top top", "ecp5": "synth_ecp5 -nowidelut -abc9 -top top"}
 LUTS = {"SB_LUT4": 1, "LUT4": 1, "CCU2C": 2, "PFUMX": 0}
@@ -67,6 +71,13 @@ def learner(head):
     return Learner(LearnPlan.of(head, LearnConfig(16, 500), 4, 16, 10, learn_base=4096), 13)
 
 
+def accelerator(learns):
+    """For 0.5mb on an iCE40UP5K, P = 4; the one that learns has 16 classes."""
+    _, network = common.checkpoint("0.5mb.pt")
+    learn = (Head.of(network.topology), LearnConfig(16, 0)) if learns else None
+    return Accelerator(plan(network, target("ice40"), outputs=4, learn=learn).config)
+
+
 DESIGNS = {
     "popcount16": lambda: XnorPopcount(16),
     "popcount64": lambda: XnorPopcount(64, 2),
@@ -82,6 +93,8 @@ DESIGNS = {
     "flash-reader": lambda: FlashReader(FlashChip(), 48e6, 1 << 20, 106504, 240128),
     "flash-image": lambda: FlashImage(bytes.fromhex("cdbb5b03")),
     "learner": lambda: learner(Head(1024)),
+    "accelerator": lambda: accelerator(False),
+    "accelerator-learn": lambda: accelerator(True),
     "learner-skip": lambda: learner(Head(1024, 2, 128, 2, 2)),
     "spram": lambda: SinglePortMemory(16384, 16, 8, "ice40-spram"),
     "spram-deep": lambda: SinglePortMemory(32768, 32, 16, "ice40-spram"),

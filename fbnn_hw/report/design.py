@@ -48,6 +48,7 @@ svg text { fill: var(--ink); font-family: Helvetica, Arial, "Liberation Sans", s
 svg text.strong { font-weight: 600; } svg .grid { stroke: var(--edge); stroke-width: 1; fill: none; } svg .stripe { fill: var(--stripe); }
 svg .roof { stroke: var(--ink); stroke-width: 2; fill: none; } svg .dashed { stroke-dasharray: 7 5; }
 svg .map { fill: var(--map); stroke: var(--paper); } svg .weights { fill: var(--weights); } svg .free { fill: var(--free); }
+svg .learned-classifier { fill: #8a63c9; } svg .learned-counters { fill: #3aa6a6; } svg .learned-exemplars { fill: #d977a8; }
 svg .fill-compute, svg .path-logic { fill: var(--a); } svg .fill-flash, svg .path-routing { fill: var(--d); }
 svg .fill-memory, svg .path-setup { fill: var(--c); } svg .fill-pooling, svg .path-clk-to-q { fill: var(--b); }
 svg .fill-control { fill: var(--e); } svg rect { stroke-width: 0.5; }
@@ -79,7 +80,10 @@ def layers(facts):
         bits = (transfer["words"] - transfer["words"] * transfer["resident"] // 16) * config["outputs"] * config["lanes"]
         streamed[name] = streamed.get(name, 0) + bits
     found = []
-    for number, (layer, (name, step)) in enumerate(zip(facts["estimate"]["layers"], _firsts(facts).items(), strict=True), start=1):
+    firsts = list(_firsts(facts).items())
+    if config.get("learning"):
+        firsts.append(("logits", {"kind": "learner", "vector": True}))  # no step of the program
+    for number, (layer, (name, step)) in enumerate(zip(facts["estimate"]["layers"], firsts, strict=True), start=1):
         spent = {part: layer[part] for part in ("reads", "drain", "move", "wait", "other")}
         most = max(spent, key=spent.get)
         if most == "reads":
@@ -105,7 +109,8 @@ def memories(facts):
     """(memory, words, bits, what it holds, block RAMs or None)."""
     config, blocks = facts["config"], facts["blocks"] or {}
     rows = [(f"{config['pixels']} feature banks", config["feature_words"], config["feature_words"] * config["pixels"] * config["lanes"],
-             "feature maps" + (", resident weights" if config["resident_rows"] else ""), blocks.get("features"))]
+             "feature maps" + (", resident weights" if config["resident_rows"] else "") + (
+                 ", classifier, counters, exemplars" if config.get("learning") else ""), blocks.get("features"))]
     name, key, what = (("weight ring", "weight ring", "weights on their way from the flash to the array")
                        if config["weights"] == "stream" else ("weight memory", "weights", "all weights, in the order of their use"))
     rows.append((name, config["weight_words"], config["weight_words"] * config["outputs"] * config["lanes"], what, blocks.get(key)))
@@ -264,13 +269,16 @@ def _memory(facts):
     config, known = facts["config"], facts["estimate"]
     used, depth, resident = known["feature_words_used"], config["feature_words"], config["resident_rows"]
     rows, places = lifetimes(facts)
+    split = known.get("learning", {}).get("rows", {})
+    learned = [(name, split[name], f"learned-{name}") for name in ("classifier", "counters", "exemplars") if name in split]
     text = _table(("memory", "words", "bits", "holds", *(("block RAMs",) if facts["blocks"] else ())),
                   [row if facts["blocks"] else row[:4] for row in memories(facts)])
     if facts["blocks"]:
         text += f"<p>Block RAMs: {sum(facts['blocks'].values()):,} of {facts['blocks_available']:,} (estimated).</p>"
     text += "<h3>A feature bank</h3>" + _figure(
         figures.bar("What a feature bank holds", [
-            ("feature maps", used, "map"), ("resident weights", resident, "weights"), ("free", depth - used - resident, "free")], "words"),
+            ("feature maps", used, "map"), *learned, ("resident weights", resident, "weights"),
+            ("free", depth - used - resident - sum(words for _, words, _ in learned), "free")], "words"),
         f"Each of the {config['pixels']} banks has {depth:,} words of {config['lanes']} bits and one port."
         + (f" Resident weights: {resident * config['pixels'] * config['lanes']:,} bits from word {config['resident_base']:,} on, loaded "
            "once after reset." if resident else ""))

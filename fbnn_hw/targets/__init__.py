@@ -52,6 +52,11 @@ class Target:
         else:
             found["weight ring"] = config.rows_per_word * self.block_count(config.weight_words, config.row_bits)
             found["transfers"] = self.block_count(len(config.transfer_words()), 16)
+        learning = config.learning
+        if learning:  # noise, the sample, counts, presentations, labels
+            found["learner"] = sum(self.block_count(words, bits) for words, bits in (
+                (256, 16), (learning.words, learning.lanes), (learning.max_classes, learning.slots.bit_length()),
+                (learning.max_classes, 16), (learning.slots, learning.class_bits)))
         return found
 
     def check(self, config):

@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fbnn_hw.cli.report import read
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.reference.learning import Head, LearnConfig
+from fbnn_hw.report.design import summary
 from fbnn_hw.rtl.learning.learner import Command
 from tests import strategies
 from tests.rtl import whole
@@ -46,6 +48,8 @@ def test_every_bit_of_a_sequence(name, tmp_path):
     network = strategies.on_engine(strategies.fill(shape, 5))
     design = whole.Design(network, part, (4, 16, 4), tmp_path, strategies.images(1, 3, 8), learn=(Head.of(shape), config), options=FAST)
     design.check_cycles()
+    shown = summary(read(design.folder))
+    assert shown["layers"][-1]["layer"] == "logits" and shown["layers"][-1]["cycles"] == design.known["layers"][-1]["cycles"]
 
     source = np.random.default_rng(3)
     count, shipped = 60, len(shape.classes)
