@@ -61,6 +61,8 @@ class HostLink(wiring.Component):
         m.d.comb += [rx.line.eq(self.rx), self.tx.eq(tx.line)]
         image_bytes = 3 * self.size ** 2
 
+        # A byte stands still for long: what it means is known a cycle after it came, from registers.
+        strobe, broken, sync, legal, low_wrong, high_wrong, late_pixel = (Signal() for _ in range(7))
         opcode, fault = Signal(5), Signal(3)
         classify, status, with_logits, with_latent = opcode[4], opcode[1], opcode[0], opcode[1]
         frames, errors, cycles = Signal(16), Signal(16), Signal(CYCLES_BITS)
@@ -82,7 +84,7 @@ class HostLink(wiring.Component):
         sent = send & tx.bytes.ready
         quiet, late = Signal(), Signal()
         m.d.sync += [timer.eq(timer + 1), quiet.eq(timer[self.timeout_bits]), late.eq(timer[self.result_bits])]
-        with m.If(sent | (rx.strobe | rx.error) & ~keep):
+        with m.If(sent | (strobe | broken) & ~keep):
             m.d.sync += [timer.eq(0), quiet.eq(0), late.eq(0)]
 
         # The image of the pass that is at work, then the result that is sent; whether the accelerator has begun with the image.
@@ -93,6 +95,10 @@ class HostLink(wiring.Component):
         # A byte of an image waits here until it is taken, for as long as the next one takes to come.
         pixel, held = Signal(8), Signal()
         m.d.comb += [self.pixels.payload.eq(pixel), self.pixels.valid.eq(held)]
+        m.d.sync += [
+            strobe.eq(rx.strobe), broken.eq(rx.error), sync.eq(rx.byte == protocol.SYNC),
+            low_wrong.eq(rx.byte != Mux(classify, image_bytes & 0xFF, 0)), high_wrong.eq(rx.byte != Mux(classify, image_bytes >> 8, 0)),
+            legal.eq(Cat(rx.byte == request for request in protocol.REQUESTS).any()), late_pixel.eq(held | ~self.ready)]
         with m.If(self.pixels.ready):
             m.d.sync += held.eq(0)
 
@@ -103,19 +109,22 @@ class HostLink(wiring.Component):
         m.d.sync += [there.eq(Cat(port.valid for port in outputs).any() & ~taken), taken.eq(0)]
         m.d.comb += [port.ready.eq(taken) for port in outputs]
 
+        failed = Signal()
+        m.d.sync += [failed.eq(0), errors.eq(errors + failed)]
+
         def fail(reason, abort=0):
-            m.d.sync += [fault.eq(reason), errors.eq(errors + 1)]
+            m.d.sync += [fault.eq(reason), failed.eq(1)]
             m.d.comb += self.abort.eq(abort)
             m.next = "QUIET"
 
         def receive(state, take, abort=0):
             """A state that takes a byte, unless it comes too late or damaged."""
             with m.State(state):
-                with m.If(rx.error):
+                with m.If(broken):
                     fail(Fault.LINE, abort)
                 with m.Elif(quiet):
                     fail(Fault.TIMEOUT, abort)
-                with m.Elif(rx.strobe):
+                with m.Elif(strobe):
                     take()
 
         def step(last, following):
@@ -127,20 +136,18 @@ class HostLink(wiring.Component):
 
         def take_opcode():
             m.d.sync += opcode.eq(rx.byte)
-            with m.Switch(rx.byte):
-                with m.Case(*protocol.REQUESTS):
-                    m.next = "LENGTH_LOW"
-                with m.Default():
-                    fail(Fault.OPCODE)
+            m.next = "LENGTH_LOW"
+            with m.If(~legal):
+                fail(Fault.OPCODE)
 
         def take_length_low():
             m.next = "LENGTH_HIGH"
-            with m.If(rx.byte != Mux(classify, image_bytes & 0xFF, 0)):
+            with m.If(low_wrong):
                 fail(Fault.LENGTH)
 
         def take_length_high():
             m.next = "CRC"
-            with m.If(rx.byte != Mux(classify, image_bytes >> 8, 0)):
+            with m.If(high_wrong):
                 fail(Fault.LENGTH)
             with m.Elif(classify):
                 m.next = "IMAGE"
@@ -151,7 +158,7 @@ class HostLink(wiring.Component):
             with m.If(image_whole):
                 m.d.sync += index.eq(0)
                 m.next = "CRC"
-            with m.If(held | ~self.ready):
+            with m.If(late_pixel):
                 fail(Fault.BUSY, self.ready)
             with m.Else():
                 m.d.sync += [pixel.eq(rx.byte), held.eq(1)]
@@ -160,7 +167,7 @@ class HostLink(wiring.Component):
             m.d.comb += self.active.eq(~fsm.ongoing("HUNT"))
             with m.State("HUNT"):
                 m.d.sync += [crc.eq(protocol.CRC_START), index.eq(0)]
-                with m.If(rx.strobe & (rx.byte == protocol.SYNC)):
+                with m.If(strobe & sync):
                     m.d.sync += fault.eq(0)
                     m.next = "OPCODE"
             receive("OPCODE", take_opcode)
@@ -229,7 +236,7 @@ class HostLink(wiring.Component):
                 """Too late for an error frame: the host finds that this one ends early."""
                 with m.If(late):
                     m.d.comb += self.abort.eq(1)
-                    m.d.sync += errors.eq(errors + 1)
+                    m.d.sync += failed.eq(1)
                     m.next = "HUNT"
 
             def pass_on(state, source, wanted, value, following):
