@@ -1,28 +1,31 @@
-"""Estimated LUT4 of an accelerator on iCE40, a sum of measured parts.
+"""Estimated LUTs of an accelerator: a sum of terms in its dimensions, fitted to what yosys makes of whole accelerators.
 
-Measured for 3mb on ice40 (Q, L, P = 4, 16, 8) with `synth_ice40 -noflatten`, LUT4 of each module:
-popcounts 1088, array without them 737, align 135, drain 406, port and pipeline 425, address 141, sequencer 349, global pooling
-197, loader and encoder 415, argmax 33, weight mover 473.  Flattened, the whole is 4234.
+`python docs/benchmarks/synthesis.py DIR` prints the estimate of a generated folder beside what synthesis needs.
 """
 
-POPCOUNT = 2.125
-"""Per product of two bits."""
-
-ACCUMULATOR = 1.92
-"""Per bit of an accumulator."""
-
-ROW = 11.6
-"""Per bit of a row of the banks: alignment, drain, port."""
-
-CONTROL = 150 + 100 + 141 + 349 + 197 + 415 + 33
-"""What hardly depends on the shape."""
-
-MOVER = 473
-FLATTENED = 0.963
+from dataclasses import dataclass
 
 
-def lut4(config):
-    """LUT4 of the whole accelerator, estimated."""
+@dataclass(frozen=True)
+class Costs:
+    """LUTs per unit."""
+
+    product: float  # XNOR and popcount of two bits
+    accumulator: float  # a bit of an accumulator, its sign and its way to the drain
+    row: float  # a bit of a row of the banks: alignment, drain, port
+    control: int  # what hardly depends on the shape: sequencer, encoder, global pooling, argmax
+    mover: int = 0  # of the weight stream
+
+
+FAMILIES = {
+    "ice40": Costs(2.125, 1.72, 11.6, 390, 300),
+    "ecp5": Costs(2.92, 2.0, 19.9, 1470, 300),  # an adder takes two LUTs a bit here, beside its carry chain
+}
+
+
+def lut4(config, family="ice40"):
+    """LUTs of the whole accelerator, estimated."""
     q, l, p = config.pixels, config.lanes, config.outputs
-    parts = POPCOUNT * q * l * p + ACCUMULATOR * q * p * config.accumulator_bits + ROW * q * l + CONTROL
-    return round(FLATTENED * (parts + (MOVER if config.weights == "stream" else 0)))
+    cost = FAMILIES[family]
+    parts = cost.product * q * l * p + cost.accumulator * q * p * config.accumulator_bits + cost.row * q * l + cost.control
+    return round(parts + (cost.mover if config.weights == "stream" else 0))

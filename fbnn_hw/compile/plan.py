@@ -55,7 +55,7 @@ def plan(network, target, pixels=None, lanes=None, outputs=None, frames=1, learn
         except FitError as error:
             errors.append(error)
             continue
-        need = lut4(config)
+        need = lut4(config, target.family)
         if target.lut4 and need > target.lut4:
             errors.append(FitError(f"--outputs {shape[2]}: the engine needs about {need:,} LUT4, {target.part} gives {target.lut4:,} to "
                                    "it; use fewer --outputs"))

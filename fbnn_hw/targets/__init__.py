@@ -30,6 +30,11 @@ class Target:
     ring_words: int = 0
     encoder_bits: int = 8
 
+    @property
+    def family(self):
+        """Whose LUTs and carry chains it has, as `compile.area` knows them; of other families the iCE40's costs stand in."""
+        return "ecp5" if self.name.startswith("ecp5") else "ice40"
+
     def block_count(self, words, bits):
         """Block RAMs of a memory of `words` words of `bits` bits: the fewest over the widths a block can have."""
         counts, width = [], self.block_width
