@@ -15,6 +15,7 @@ class Costs:
     row: float  # a bit of a row of the banks: alignment, drain, port
     control: int  # what hardly depends on the shape: sequencer, encoder, global pooling, argmax
     mover: int = 0  # of the weight stream
+    learner: int = 1230
 
 
 FAMILIES = {
@@ -28,4 +29,4 @@ def lut4(config, family="ice40"):
     q, l, p = config.pixels, config.lanes, config.outputs
     cost = FAMILIES[family]
     parts = cost.product * q * l * p + cost.accumulator * q * p * config.accumulator_bits + cost.row * q * l + cost.control
-    return round(parts + (cost.mover if config.weights == "stream" else 0))
+    return round(parts + cost.mover * (config.weights == "stream") + cost.learner * (config.learning is not None))
