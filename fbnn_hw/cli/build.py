@@ -29,10 +29,11 @@ def arguments(parser):
 
 
 def run(args, out):
-    from ..build import toolchain
+    from ..build import output, toolchain
     from ..targets.boards import board as find_board
 
     board, folder = find_board(args.board), common.design(args, out)
+    output.intact(folder)
     known = _known(folder, board)
     flow = toolchain.FLOWS[board.target]
     tools = toolchain.find(board.target, args.native)

@@ -89,7 +89,7 @@ def on_board(args, out):
             raise UsageError(f"{flag}: has no meaning on a board; leave it out")
     if args.port and args.board:
         raise UsageError("found both --port and --board, expected one of them")
-    from ..build import virtual
+    from ..build import output, virtual
     from ..host.client import Client
     from ..host.transport import Serial
 
@@ -100,6 +100,7 @@ def on_board(args, out):
         raise UsageError("--baud: has no meaning on the virtual board")
     folder = Path(args.design) if args.design else common.newest()
     known = design(folder)
+    output.intact(folder)
     out.note(f"{folder}: compiling and simulating the board; the first time takes a minute or two")
     with virtual.VirtualBoard(folder) as board, Serial(board.port) as port:
         answer = talk(args, out, Client(port, wait_s=VIRTUAL_WAIT_S, ready_s=VIRTUAL_WAIT_S), known)

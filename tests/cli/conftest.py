@@ -1,4 +1,5 @@
 import json
+from hashlib import sha256
 
 import pytest
 
@@ -38,6 +39,19 @@ def refused(cli):
         return code, err.strip()
 
     return run
+
+
+@pytest.fixture
+def rewrite():
+    """Gives a file of a generated folder another content, under a right hash."""
+    def write(path, content):
+        data = content if isinstance(content, bytes) else content.encode()
+        path.write_bytes(data)
+        manifest = json.loads(path.with_name("manifest.json").read_text())
+        manifest["files"][path.name] = sha256(data).hexdigest()
+        path.with_name("manifest.json").write_text(json.dumps(manifest))
+
+    return write
 
 
 @pytest.fixture(scope="session")

@@ -89,13 +89,13 @@ def test_build_once(design, tools, answer, cli):
     assert tools["place"] == 4 and "expected about" in cli("build", design, "--board", "icebreaker", "--rebuild")[1]
 
 
-def test_other_weights_need_no_other_bitstream(design, tools, answer):
+def test_other_weights_need_no_other_bitstream(design, tools, answer, rewrite):
     """A neighbouring folder with the same hardware: its bitstream is taken, the flash image is made anew."""
     answer("build", design, "--board", "icebreaker", "--rebuild")
     other = design.parent / "other"
     shutil.copytree(design, other, ignore=shutil.ignore_patterns("build-*"))
     weights = bytes(255 - byte for byte in (design / "weights.bin").read_bytes())
-    (other / "weights.bin").write_bytes(weights)
+    rewrite(other / "weights.bin", weights)
     made = answer("build", other, "--board", "icebreaker")
     assert tools["place"] == 1 and made["folder"] == str(other / "build-icebreaker")
     assert (other / "build-icebreaker" / "flash.bin").read_bytes()[8:] == weights
@@ -205,7 +205,17 @@ def test_a_board_with_another_part(design, refused):
 
 def test_not_generated(tmp_path, refused):
     code, line = refused("build", tmp_path, "--board", "icebreaker")
-    assert code == 3 and line.endswith("estimate.json: not found or not text, expected a folder that `fbnn-hw generate` wrote")
+    assert code == 3 and line.endswith("manifest.json: not found, expected a folder that `fbnn-hw generate` wrote")
+
+
+def test_damaged(design, tmp_path, refused):
+    shutil.copytree(design, tmp_path / "d", ignore=shutil.ignore_patterns("build-*"))
+    config = tmp_path / "d" / "config.json"
+    config.write_text(config.read_text().replace('"classes": 10', '"classes": 11', 1))
+    for argv in (("build", tmp_path / "d", "--board", "icebreaker"),
+                 ("classify", "--data", "fixture", "--images", 1, "--board", "virtual", "--design", tmp_path / "d")):
+        assert refused(*argv) == (3, f"fbnn-hw {argv[0]}: {config}: differs from what was generated, by its hash in manifest.json; "
+                                     "generate the folder again")
 
 
 def test_flash(design, tools, answer, refused, cli, tmp_path, monkeypatch):
