@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import tempfile
+from dataclasses import fields
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -28,14 +29,10 @@ MAX_IMAGES = 64
 """Images that one run of the test bench can hold."""
 
 
-LEARN_OPTIONS = ("max_classes", "slots", "counter_bits", "rule", "temperature", "margin", "thinning", "confidence", "replays", "pick",
-                 "weighted", "prototype", "seed")
-
-
 def learner_of(network, config):
     """The reference `Learner` of a design that learns."""
-    options = LearnConfig(**{name: getattr(config.learning, name) for name in LEARN_OPTIONS})
-    return Learner.of(network, options)
+    options = {f.name: getattr(config.learning, f.name) for f in fields(LearnConfig) if hasattr(config.learning, f.name)}
+    return Learner.of(network, LearnConfig(**options))
 
 
 def split_memory(plan):

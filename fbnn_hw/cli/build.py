@@ -46,8 +46,7 @@ def run(args, out):
         record = {"key": name, "kind": KINDS[flow.nextpnr is not None], **record}
     else:
         out.text(f"built before, nothing has changed: {where} (--rebuild builds it again)")
-    clock_mhz = min(settings["clock_hz"] / 1e6, record.get("fmax_mhz") or float("inf"))
-    speed = clock_mhz * 1e6 * known["frames"] / known["cycles"]
+    speed = _quoted_mhz(record) * 1e6 * known["frames"] / known["cycles"]
     record |= {"cycles": known["cycles"], "frames": known["frames"], "frames_per_second": speed, "weights": None}
     if image and record.get("met"):
         _write(where / "flash.bin", image)
@@ -176,6 +175,12 @@ def _result(record):
     return Result(record["clock_mhz"], record["fmax_mhz"], record["used"], record["available"], record["path"])
 
 
+def _quoted_mhz(record):
+    """The clock that frames/s are of: the wanted one, or the one reached where that is lower."""
+    clock = record["clock_hz"] / 1e6
+    return min(clock, record.get("fmax_mhz") or clock)
+
+
 def _show(out, record, where):
     """Print a record."""
     clock = record["clock_hz"] / 1e6
@@ -186,8 +191,7 @@ def _show(out, record, where):
     else:
         out.text("", *common.table(sorted(record["cells"].items()), ("cell", "used")), "")
     unit = "" if record["frames"] == 1 else f" for {record['frames']} frames"
-    reached = min(clock, record.get("fmax_mhz") or clock)
-    out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles{unit} at {reached:g} MHz")
+    out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles{unit} at {_quoted_mhz(record):g} MHz")
     out.result({"folder": where, **record})
 
 

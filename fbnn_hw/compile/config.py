@@ -191,9 +191,8 @@ class AcceleratorConfig:
         values = json.loads(text)
         values["program"] = tuple(Step(**s) for s in values["program"])
         values["transfers"] = tuple(Transfer(**t) for t in values["transfers"])
-        if "learning" in values:
-            values["learning"] = LearnPlan(**values["learning"])
-        return cls(**{f.name: values[f.name] for f in fields(cls) if f.name != "learning" or "learning" in values})
+        values["learning"] = LearnPlan(**values["learning"]) if "learning" in values else None
+        return cls(**{f.name: values[f.name] for f in fields(cls)})
 
     @property
     def id(self):

@@ -179,9 +179,7 @@ def frames(config, count=3):
                     booted = max(now, mover.booted)
                 else:
                     booted = now
-                if config.learning and not booted:
-                    booted = config.learning.boot_cycles
-                elif config.learning and not found:
+                if config.learning:
                     booted = max(booted, config.learning.boot_cycles)
                 start = booted + load[booted > 0]
                 frame.load += start - entered

@@ -10,13 +10,11 @@ for the F / L words i of a class's fan-in, the `chunks` h of a word, K = max_cla
 never multiplies.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from ..errors import UsageError
 from . import timing
 
-PICKS = ("least", "slot", "class")
-RULES = ("gumbel", "flip", "margin")
 MAX_SLOTS = 1 << 16
 READ_LATENCY = 2
 """From a row's acceptance to its data."""
@@ -45,17 +43,17 @@ class LearnPlan:
     latent_base: int
     learn_base: int
     slots_base: int
-    boot: str = "rows"
-    rule: str = "gumbel"
-    temperature: int = 128
-    margin: int = 0
-    thinning: int = 0
-    confidence: int = 0
-    replays: int = 4
-    pick: str = "least"
-    weighted: bool = False
-    prototype: int = 0
-    seed: int = 1
+    boot: str
+    rule: str
+    temperature: int
+    margin: int
+    thinning: int
+    confidence: int
+    replays: int
+    pick: str
+    weighted: bool
+    prototype: int
+    seed: int
 
     @classmethod
     def of(cls, head, config, pixels, lanes, shipped, latent_base=0, learn_base=0, slots_base=None, boot="rows"):
@@ -74,8 +72,7 @@ class LearnPlan:
         common = {f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)}
         made = cls(pixels=pixels, lanes=lanes, words=(head.latent + head.hidden) // lanes, copies=head.copies, shipped=shipped,
                    latent_base=latent_base, learn_base=learn_base, slots_base=0, boot=boot, **common)
-        base = learn_base + made.class_rows if slots_base is None else slots_base
-        return cls(**{f.name: getattr(made, f.name) for f in fields(cls)} | {"slots_base": base})
+        return replace(made, slots_base=learn_base + made.class_rows if slots_base is None else slots_base)
 
     @property
     def fan_in_words(self):
