@@ -41,14 +41,11 @@ class ReplayBuffer:
 
     def draw(self, label):
         """A random slot of class `label`: draws words until one fits.  There must be one that fits."""
-        labels, width = self.labels, self.index_bits
+        labels = self.labels
         while True:
-            words, first = self.pick.words(width)
-            for index in range(first, len(words)):
-                if labels[words[index]] == label:
-                    self.pick.skip((index + 1 - first) * width)
-                    return words[index]
-            self.pick.skip((len(words) - first) * width)
+            for slot in self.pick.words(self.index_bits):
+                if labels[slot] == label:
+                    return slot
 
     def draw_any(self):
         """A random used slot, likewise."""

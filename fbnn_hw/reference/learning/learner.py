@@ -15,8 +15,10 @@ from .lfsr import MASK, NOISE, PICK, Lfsr
 from .rules import gumbel_table, make
 from .snapshot import State
 
-ONE, MINUS_ONE = np.float32(1), np.float32(-1)
+ONE = np.float32(1)
 PRESENTED_TOP = 2 ** PRESENTED_BITS - 1
+BLOCK = 1000
+"""Samples that are unpacked at a time."""
 
 
 def _range(width, count):
@@ -51,6 +53,7 @@ class Learner:
         self._shipped = output, hidden
         self._range = _range(config.counter_bits, head.fan_in)
         self._hidden_range = _range(max(1, config.hidden_counter_bits), head.hidden_fan_in)
+        self._extends, self._noisy = head.fan_in > head.latent, self.rule.noisy
         self._learn_hidden = bool(head.hidden and config.hidden_counter_bits)
         table = np.array(gumbel_table(config.temperature), np.float32)
         self._noise = Lfsr(NOISE, 1, lambda found: table[np.packbits(found[:len(found) // 8 * 8], bitorder="little")], 8)
@@ -59,7 +62,6 @@ class Learner:
         self.buffer = ReplayBuffer(config.slots, head.latent, config.max_classes, self._pick)
         self._dots = np.zeros(head.hidden, np.float32)
         self._input = np.zeros((head.latent + head.hidden, head.copies), np.float32)
-        self._step = np.zeros(head.fan_in, np.float32)
         self.count_flips = False
         self.reset()
 
@@ -99,8 +101,9 @@ class Learner:
         return bits.from_bits(found, np.float32) * np.float32(min(self.config.confidence, 2 ** (width - 1) - 1) + 0.5)
 
     def _derive(self):
-        self._weights = np.copysign(ONE, self._output)
-        self._hidden_weights = np.copysign(ONE, self._hidden)
+        self._weights = np.sign(self._output)
+        self._rows = list(zip(self._output, self._weights))
+        self._hidden_weights = np.sign(self._hidden)
 
     @property
     def shipped(self):
@@ -158,7 +161,9 @@ class Learner:
         for i in progress(range(len(labels))) if progress else range(len(labels)):
             if self.frozen:
                 return
-            x, label = bits.from_bits(latents[i], np.float32), int(labels[i])
+            if i % BLOCK == 0:
+                values, numbers = bits.from_bits(latents[i:i + BLOCK], np.float32), labels[i:i + BLOCK].tolist()
+            x, label = values[i % BLOCK], numbers[i % BLOCK]
             if label == self.known:
                 self._start_class()
             self._present(x, label)
@@ -196,7 +201,7 @@ class Learner:
         """Counters of the new row start at 0 or -1, bit 1 or 0 of the mask register; the counts of presentations start anew."""
         row, self.known = self.known, self.known + 1
         self._output[row] = self._mask.bits(self.head.fan_in) - np.float32(0.5)
-        np.copysign(ONE, self._output[row], out=self._weights[row])
+        np.sign(self._output[row], out=self._weights[row])
         self.prototypes_left[row] = self.config.prototype
         self.presented = [0] * len(self.presented)
 
@@ -226,18 +231,18 @@ class Learner:
         """One presentation of x, float32 +-1 (latent,): forward, choose, update."""
         known, presented = self.known, self.presented
         self.presentations += 1
-        values = self._forward(x)
-        scores = np.dot(self._weights[:known], values)
-        rule = self.rule
-        noise = self._noise.window(8 * known) if rule.noisy else None
+        values = self._forward(x) if self._extends else x
+        scores = self._weights[:known].dot(values)
+        if self._noisy:
+            scores += self._noise.window(8 * known)
         presented[label] += 1
         if presented[label] == PRESENTED_TOP:
             self.presented = presented = [n >> 1 for n in presented]
         if self.prototypes_left[label]:
             self.prototypes_left[label] -= 1
-            self._move(self._output[label], self._weights[label], values)
+            self._move(label, np.add, values)
             return
-        rival = rule.rival(scores, label, noise)
+        rival = self.rule.rival(scores, label)
         if rival is None:
             return
         if self.config.weighted:
@@ -247,16 +252,13 @@ class Learner:
         self.updates += 1
         if self._learn_hidden:
             self._update_hidden(x, label, rival)
-        m, step = self.config.thinning, self._step
-        for row, sign in ((label, ONE), (rival, MINUS_ONE)):
-            np.multiply(values, self._thinned(len(values), m, sign), out=step)
-            self._move(self._output[row], self._weights[row], step)
+        m = self.config.thinning
+        for row, change in ((label, np.add), (rival, np.subtract)):
+            self._move(row, change, values * self._kept(len(values), m) if m else values)
 
     def _forward(self, x):
         """Input of the output layer, float32 +-1 (fan_in,)."""
         head, values = self.head, self._input
-        if not head.hidden and head.copies == 1:
-            return x
         values[:head.latent] = x[:, None]
         if head.hidden:
             self._hidden_input = x.repeat(head.hidden_copies).reshape(head.groups, -1)
@@ -264,7 +266,7 @@ class Learner:
             for g in range(head.groups):
                 part = slice(g * rows, (g + 1) * rows)
                 np.dot(self._hidden_weights[part], self._hidden_input[g], out=self._dots[part])
-            values[head.latent:] = np.where(self._dots >= 0, ONE, MINUS_ONE)[:, None]
+            values[head.latent:] = np.where(self._dots >= 0, ONE, -ONE)[:, None]
         return values.reshape(-1)
 
     def _update_hidden(self, x, label, rival):
@@ -276,35 +278,33 @@ class Learner:
         if not len(active):
             return
         signs = np.copysign(ONE, towards[active])
-        moves = self._thinned(len(active) * head.hidden_fan_in, config.hidden_thinning, ONE)
         rows = head.hidden // head.groups
         steps = self._hidden_input[active // rows] * signs[:, None]
         if config.hidden_thinning:
-            steps *= moves.reshape(len(active), -1)
+            steps *= self._kept(steps.size, config.hidden_thinning).reshape(steps.shape)
         counters = self._hidden[active]
         before = np.signbit(counters) if self.count_flips else None
-        self.rule.step(counters, steps, *self._hidden_range)
+        self.rule.step(counters, np.add, steps, *self._hidden_range)
         self._hidden[active] = counters
-        self._hidden_weights[active] = np.copysign(ONE, counters)
+        self._hidden_weights[active] = np.sign(counters)
         if self.count_flips:
             self.flips += int((np.signbit(counters) != before).sum())
 
-    def _thinned(self, count, m, sign):
-        """float32 (count,): `sign` where all m bits of the element's draw are 1, else 0; the mere sign if m = 0."""
-        if not m:
-            return sign
+    def _kept(self, count, m):
+        """uint8 (count,): 1 where all m bits of the element's draw are 1."""
         drawn = self._mask.bits(count * m)
         kept = drawn[::m]
         for j in range(1, m):
             kept = kept & drawn[j::m]
-        return kept.astype(np.float32) if sign > 0 else np.negative(kept, dtype=np.float32)
+        return kept
 
-    def _move(self, counters, weights, moves):
+    def _move(self, row, change, moves):
+        counters, weights = self._rows[row]
         before = weights.copy() if self.count_flips else None
-        self.rule.step(counters, moves, *self._range)
-        np.copysign(ONE, counters, out=weights)
+        self.rule.step(counters, change, moves, *self._range)
+        np.sign(counters, out=weights)
         if self.count_flips:
-            self.flips += int((weights != before).sum())
+            self.flips += int(np.count_nonzero(weights != before))
 
     # snapshots
 

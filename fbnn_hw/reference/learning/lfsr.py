@@ -10,6 +10,7 @@ A word of w bits takes w steps; the first bit is its lowest.  Over GF(2) the rec
 """
 
 from dataclasses import dataclass
+from operator import length_hint
 
 import numpy as np
 
@@ -63,50 +64,56 @@ class Lfsr:
 
     @property
     def state(self):
+        self._give_back()
         at = self._at
         return int.from_bytes(np.packbits(self._bits[at:at + self.taps.width], bitorder="little").tobytes(), "little")
 
     @state.setter
     def state(self, value):
+        self._words, self._width = (), 1
         self._fill(value, BLOCK_BITS)
 
     def _fill(self, state, count):
         self._bits = block(self.taps, state, count + self.taps.width)
         self._derived = self.derive(self._bits) if self.derive else self._bits
         self._at, self._end = 0, count
-        self._words, self._words_at, self._words_width = [], 0, 1
 
-    def _room(self, count):
-        if self._at + count > self._end:
+    def _give_back(self):
+        """The bits of words that nobody took."""
+        self._at -= length_hint(self._words) * self._width
+        self._words = ()
+
+    def _take(self, count):
+        """Place of the next `count` bits."""
+        if self._words:
+            self._give_back()
+        at = self._at
+        if at + count > self._end:
             self._fill(self.state, max(BLOCK_BITS, count))
+            at = 0
+        self._at = at + count
+        return at
 
     def bits(self, count):
         """The next `count` bits, uint8."""
-        self._room(count)
-        at, self._at = self._at, self._at + count
+        at = self._take(count)
         return self._bits[at:at + count]
 
     def window(self, count):
         """What `derive` made of the next `count` bits; count and all earlier draws must be multiples of `unit`."""
-        self._room(count)
-        at, self._at = self._at, self._at + count
-        return self._derived[at // self.unit:(at + count) // self.unit]
+        at = self._take(count) // self.unit
+        return self._derived[at:at + count // self.unit]
 
     def words(self, width):
-        """(list, index): the words of `width` bits that come next, from `index` on; `skip` takes what was used of them."""
-        index, rest = divmod(self._at - self._words_at, width)
-        if rest or width != self._words_width or index >= len(self._words):
-            self._room(WORDS * width)
-            found = self._bits[self._at:self._at + WORDS * width].reshape(WORDS, width)
-            self._words = (found @ (1 << np.arange(width))).tolist()
-            self._words_at, self._words_width, index = self._at, width, 0
-        return self._words, index
+        """An iterator over some of the words of `width` bits that come next, at least one: each is taken with its `next`.
 
-    def skip(self, count):
-        self._at += count
+        It is good until the register is used otherwise.
+        """
+        if width != self._width or not length_hint(self._words):
+            found = self.bits(WORDS * width).reshape(WORDS, width)
+            self._words, self._width = iter((found @ (1 << np.arange(width))).tolist()), width
+        return self._words
 
     def word(self, width):
         """The next `width` bits as an integer, the first one lowest."""
-        words, index = self.words(width)
-        self._at += width
-        return words[index]
+        return next(self.words(width))

@@ -1,8 +1,8 @@
 """Which counters of the output layer move after a presentation, and how.
 
-A rule has two methods.  `rival(scores, label, noise)` gives the class whose row moves away from the input while the label's row moves
-towards it, or None where nothing is to be learned.  `step(counters, moves, low, high)` moves counters (..., n) in place; low and high
-are arrays (n,), for numpy is slower with numbers.
+A rule has two methods.  `rival(scores, label)`, of scores with noise if it is `noisy`, gives the class whose row moves away from the input
+while the label's row moves towards it, or None where nothing is to be learned.  `step(counters, change, moves, low, high)` moves counters
+(..., n) in place; `change` is np.add or np.subtract, low and high are arrays (n,), for numpy is slower with numbers.
 
 Counters are kept here as h + 1/2, a float32 that is exact: the integer h of B bits runs from -2^(B-1) to 2^(B-1) - 1, so h + 1/2 runs
 from low = -high to high = 2^(B-1) - 1/2, and the weight sign(h) (sign(0) = +1) is the sign of h + 1/2, which is never 0.
@@ -30,8 +30,8 @@ def gumbel_table(temperature):
                      for i in range(TABLE_SIZE))
 
 
-def _plain(counters, moves, low, high):
-    counters += moves
+def _plain(counters, change, moves, low, high):
+    change(counters, moves, out=counters)
     np.minimum(counters, high, out=counters)
     np.maximum(counters, low, out=counters)
 
@@ -47,8 +47,8 @@ class Gumbel:
     name = "gumbel"
     noisy = True
 
-    def rival(self, scores, label, noise):
-        found = int((scores + noise).argmax())
+    def rival(self, scores, label):
+        found = int(scores.argmax())
         return None if found == label else found
 
     step = staticmethod(_plain)
@@ -62,7 +62,7 @@ class Margin:
     name = "margin"
     noisy = False
 
-    def rival(self, scores, label, noise):
+    def rival(self, scores, label):
         if len(scores) == 1:
             return None
         others = scores.copy()
@@ -83,9 +83,9 @@ class Flip(Gumbel):
 
     name = "flip"
 
-    def step(self, counters, moves, low, high):
+    def step(self, counters, change, moves, low, high):
         before = np.signbit(counters)
-        _plain(counters, moves, low, high)
+        _plain(counters, change, moves, low, high)
         crossed = np.signbit(counters) != before
         counters[crossed] = np.copysign(high[0], counters[crossed])
 
