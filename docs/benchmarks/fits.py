@@ -25,8 +25,9 @@ def fit(model, target):
     except FitError as error:
         return "no", str(error)
     config = found.config
+    from_flash = f" at {target.clock_of(config) / 1e6:g} MHz from the flash" if config.weights == "stream" and "memory" in target.weights else ""
     return (f"{config.pixels} x {config.lanes} x {config.outputs}, {found.frame.total:,} cycles, "
-            f"{target.clock_hz * config.frames / found.frame.total:.0f} frames/s"), ""
+            f"{target.clock_of(config) * config.frames / found.frame.total:.0f} frames/s{from_flash}"), ""
 
 
 def main():

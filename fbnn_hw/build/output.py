@@ -70,8 +70,8 @@ def estimate(plan, target):
         "row_bits": config.row_bits, "learn_cycles": learn_cycles(config)}}
     return learning | {
         "kind": "estimated; cycles are exact while no stream stalls", "target": target.name, "part": target.part,
-        "clock_hz": target.clock_hz, "frames": config.frames, "cycles": frame.total, "first_cycles": plan.first.total,
-        "load_cycles": frame.load, "frames_per_second": target.clock_hz * config.frames / frame.total, "layers": layers,
+        "clock_hz": target.clock_of(config), "frames": config.frames, "cycles": frame.total, "first_cycles": plan.first.total,
+        "load_cycles": frame.load, "frames_per_second": target.clock_of(config) * config.frames / frame.total, "layers": layers,
         "convolution_array_busy": sum(frame.layers[x.name].reads for x in convolutions) / spent,
         "convolution_array_use": sum(x.macs for x in convolutions) * config.frames / (
             spent * config.pixels * config.lanes * config.outputs),

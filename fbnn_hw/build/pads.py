@@ -1,6 +1,7 @@
 """From a board's pins to `rtl.board_top.BoardTop`: oscillator, PLL, reset and the cells at the pins, for one family each."""
 
 import os
+from dataclasses import replace
 
 from amaranth import ClockDomain, ClockSignal, Const, Elaboratable, Instance, Module, Signal
 from amaranth.hdl import IOPort
@@ -9,9 +10,12 @@ from ..errors import UsageError
 from ..rtl.board_top import BoardTop
 from ..rtl.qspi_flash import FlashChip
 from ..rtl.uart import divider
+from .plls import TOLERANCE
 
 FLASH_LATENCY = 2
 """Cycles from FlashReader.pulse to its data: a register at the pin on the way out, one on the way in."""
+CONFIGURATION_CLOCK = "USRMCLK"
+"""Stands for the pin of a flash's clock that is driven by this primitive."""
 PINS = ("clock", "rx", "tx", "ready", "fault")
 SETTLE_BITS = 10
 """Cycles of reset, 2^n, after the PLL has locked; the iCE40's block RAM cannot be read in the first microseconds."""
@@ -26,14 +30,22 @@ class Pads(Elaboratable):
     def __init__(self, config, board, clock, baud, model):
         self.board, self.clock, self.family = board, clock, board.target.split("-")[0]
         streams = config.weights == "stream"
-        if streams and self.family != "ice40":
+        flash_hz = board.part.flash_hz
+        if streams and "stream" not in board.part.weights:
             raise UsageError(f"--board {board.name}: has no flash reader, expected a design with its weights on the chip")
+        if streams and flash_hz and clock.hz > flash_hz * (1 + TOLERANCE):
+            raise UsageError(f"--clock {clock.hz / 1e6:g}: the flash of {board.title} has the design's clock, expected at most "
+                             f"{flash_hz / 1e6:g}")
+        chip = FlashChip(width=board.flash["lines"])
+        if "quad_enable" in board.flash:
+            chip = replace(chip, quad_enable=tuple(map(tuple, board.flash["quad_enable"])))
         self.core = BoardTop(
-            config, model=model, clock_hz=clock.hz, clocks=divider(clock.hz, baud), chip=FlashChip(width=board.flash["lines"]),
-            offset=board.flash["offset"], latency=FLASH_LATENCY)
+            config, model=model, clock_hz=clock.hz, clocks=divider(clock.hz, baud), chip=chip, offset=board.flash["offset"],
+            latency=FLASH_LATENCY)
         names = [name for name in PINS if name in board.pins]
         if streams:
-            names += ["flash_select", "flash_clock", *(f"flash_io{i}" for i in range(board.flash["lines"]))]
+            names += ["flash_select", *["flash_clock"] * (board.flash["clock"] != CONFIGURATION_CLOCK)]
+            names += [f"flash_io{i}" for i in range(board.flash["lines"])]
         self.ports = {name: IOPort(1, name=name) for name in names}
         self.streams = streams
 
@@ -44,7 +56,7 @@ class Pads(Elaboratable):
         if self.streams:
             found |= {"flash_select": flash["select"], "flash_clock": flash["clock"]}
             found |= {f"flash_io{i}": pin for i, pin in enumerate(flash["io"])}
-        return found
+        return {name: pin for name, pin in found.items() if name in self.ports}
 
     def elaborate(self, platform):
         m = Module()
@@ -94,7 +106,7 @@ class Pads(Elaboratable):
                 o_D_IN_0=core.flash_input[i], i_INPUT_CLK=ClockSignal(), **clock)
 
     def _others(self, m, sync, locked, outputs):
-        """Pins and PLL without a flash reader."""
+        """Pins and PLL; a flash reader on ECP5."""
         into, out = {"ecp5": ("IB", "OB")}.get(self.family, ("IBUF", "OBUF"))
         oscillator = Signal()
         m.submodules.pad_clock = Instance(into, i_I=self.ports["clock"], o_O=oscillator)
@@ -117,6 +129,50 @@ class Pads(Elaboratable):
         m.submodules.pad_rx = Instance(into, i_I=self.ports["rx"], o_O=self.core.rx)
         for name, value in outputs.items():
             m.submodules[f"pad_{name}"] = Instance(out, i_I=value, o_O=self.ports[name])
+        if self.streams:
+            self._ecp5_flash(m)
+
+    def _ecp5_flash(self, m):
+        """The flash that the FPGA was configured from: its clock is no pin, it leaves through USRMCLK; the other pins are free now."""
+        core, ports = self.core, self.ports
+        m.submodules.flash_clock = clock = FlashClock()
+        m.d.comb += clock.pulse.eq(core.flash_pulse)
+        m.submodules.pad_flash_clock = Instance("USRMCLK", i_USRMCLKI=clock.clock, i_USRMCLKTS=Const(0))
+        select = Signal()
+        m.submodules.register_select = _ecp5_register("OFS1P3BX", "PD", core.flash_select_n, select)
+        m.submodules.pad_flash_select = Instance("OB", i_I=select, o_O=ports["flash_select"])
+        for i in range(self.board.flash["lines"]):
+            out, into, floats = Signal(name=f"out{i}"), Signal(name=f"in{i}"), Signal(name=f"floats{i}")
+            m.submodules[f"register_out{i}"] = _ecp5_register("OFS1P3BX", "PD", core.flash_output[i], out)
+            m.submodules[f"register_enable{i}"] = _ecp5_register("OFS1P3BX", "PD", ~core.flash_enable[i], floats)
+            m.submodules[f"register_in{i}"] = _ecp5_register("IFS1P3DX", "CD", into, core.flash_input[i])
+            m.submodules[f"pad_flash_io{i}"] = Instance("BB", i_I=out, i_T=floats, o_O=into, io_B=ports[f"flash_io{i}"])
+
+
+class FlashClock(Elaboratable):
+    """The flash's clock from registers of both edges: high in the second half of the cycle after one in which `pulse` was 1.
+
+    Only one of the two changes at an edge, so their exclusive or has no glitch.
+    """
+
+    def __init__(self):
+        self.pulse, self.clock = Signal(), Signal()
+
+    def elaborate(self, platform):
+        m = Module()
+        m.domains.falling = falling = ClockDomain(clk_edge="neg", reset_less=True, local=True)
+        m.d.comb += falling.clk.eq(ClockSignal("sync"))
+        pulse, rise, fall = Signal(), Signal(), Signal()
+        m.d.sync += [pulse.eq(self.pulse), rise.eq(fall)]
+        m.d.falling += fall.eq(rise ^ pulse)
+        m.d.comb += self.clock.eq(rise ^ fall)
+        return m
+
+
+def _ecp5_register(kind, clear, source, target):
+    """A register at a pin; what leaves is 1 after configuration, so nothing is selected or driven.  Ref: Lattice FPGA-TN-02032 (ECP5
+    High-Speed I/O), single data rate registers."""
+    return Instance(kind, i_D=source, o_Q=target, i_SCLK=ClockSignal(), i_SP=Const(1), **{f"i_{clear}": Const(0)})
 
 
 def _ice40_pad(port, kind, **connections):

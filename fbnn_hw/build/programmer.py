@@ -15,10 +15,26 @@ DENIED = re.compile(r"permission denied|LIBUSB_ERROR_ACCESS|insufficient permiss
 ABSENT = re.compile(r"can'?t find|no such device|device not found|no dfu capable|unable to open|not found|no cable|fail to open", re.I)
 
 
+BOTH = "both.bin"
+"""Bitstream and flash image in one file, for boards that want it so."""
+
+
+def both(board, bitstream, weights):
+    """The bytes of BOTH: the flash image at its place behind the bitstream, which begins at board.program["start"]."""
+    room = board.flash["offset"] - board.program["start"]
+    if len(bitstream) > room:
+        raise ToolError(f"{board.title}: the bitstream has {len(bitstream):,} bytes, {room:,} fit before the weights")
+    return bitstream.ljust(room, b"\xff") + weights
+
+
 def commands(board, bitstream, weights=None):
-    """The command lines for a board, weights first, so that what starts finds them.  bitstream, weights: files."""
-    values = {"bitstream": str(bitstream), "weights": str(weights), "offset": f"{board.flash['offset']:#x}"}
-    parts = ["weights"] * (weights is not None) + ["bitstream"]
+    """The command lines for a board, weights first, so that what starts finds them.  bitstream, weights: files; BOTH beside them."""
+    values = {"bitstream": str(bitstream), "weights": str(weights), "both": str(bitstream.with_name(BOTH)),
+              "offset": f"{board.flash['offset']:#x}"}
+    if weights is None:
+        parts = ["bitstream"]
+    else:
+        parts = ["both"] if "both" in board.program else ["weights", "bitstream"]
     return [[word.format(**values) for word in board.program[name]] for name in parts]
 
 

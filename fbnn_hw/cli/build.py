@@ -29,7 +29,7 @@ def arguments(parser):
 
 
 def run(args, out):
-    from ..build import output, toolchain
+    from ..build import output, programmer, toolchain
     from ..targets.boards import board as find_board
 
     board, folder = find_board(args.board), common.design(args, out)
@@ -51,6 +51,8 @@ def run(args, out):
     if image and record.get("met"):
         _write(where / "flash.bin", image)
         record["weights"] = "flash.bin"
+        if "both" in board.program:
+            _write(where / programmer.BOTH, programmer.both(board, (where / flow.bitstream).read_bytes(), image))
     _write(where / "build.json", (json.dumps(record, indent=1) + "\n").encode())
     _show(out, record, where)
     if flow.nextpnr is None:
@@ -85,7 +87,7 @@ def _inputs(args, board, folder, tools):
     from ..compile.config import AcceleratorConfig
 
     config = AcceleratorConfig.from_json(_text(folder, "config.json"))
-    clock = plls.nearest(board, args.clock * 1e6 if args.clock else board.part.clock_hz)
+    clock = plls.nearest(board, args.clock * 1e6 if args.clock else board.part.clock_of(config))
     top = pads.Pads(config, board, clock, args.baud, protocol.model_mark(_text(folder, "network.json").encode()))
     image = None
     if config.weights == "stream":
@@ -112,7 +114,7 @@ def _build(out, flow, tools, board, where, settings, files, lut4):
     out.text(f"expected about {minutes} minute{'s' * (minutes > 1)}, in {where}")
     where.mkdir(exist_ok=True)
     # The record goes first and comes last: what an interrupt leaves behind is no build.
-    for name in ("build.json", flow.bitstream, "flash.bin", "placement.json", "report.json", "cells.json"):
+    for name in ("build.json", flow.bitstream, "flash.bin", "both.bin", "placement.json", "report.json", "cells.json"):
         (where / name).unlink(missing_ok=True)
     for file, text in files.items():
         (where / file).write_text(text)
@@ -156,7 +158,7 @@ def _beside(folder, where, name):
         if record := _built(other, name):
             where.mkdir(exist_ok=True)
             for path in other.iterdir():
-                if path.is_file() and path.name not in ("build.json", "flash.bin"):
+                if path.is_file() and path.name not in ("build.json", "flash.bin", "both.bin"):
                     shutil.copyfile(path, where / path.name)
             return record
     return None

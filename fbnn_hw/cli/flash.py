@@ -39,7 +39,8 @@ def run(args, out):
         raise InputError(f"{where}: was built and missed its timing ({record['fmax_mhz']:.1f} of {record['clock_mhz']:g} MHz); "
                          f"{again} --clock {int(record['fmax_mhz'])}")
     files = [where / record[name] for name in ("bitstream", "weights") if record.get(name)]
-    for file in files:
+    joined = [where / programmer.BOTH] * ("both" in board.program and len(files) == 2)
+    for file in files + joined:
         if not file.exists():
             way = f"{again} --rebuild" if "fmax_mhz" in record else f"cd {where} && vivado -mode batch -source build.tcl"
             raise InputError(f"{file}: not found; {way}")

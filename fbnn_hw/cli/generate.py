@@ -80,7 +80,7 @@ def run(args, out):
     out.text(
         "", f"cycles  {known['cycles']:,} {unit}, {known['load_cycles']:,} of them to load {loaded} "
         "(estimated; a simulation gives the same)",
-        f"speed   {known['frames_per_second']:.1f} frames/s at {part.clock_hz / 1e6:g} MHz (estimated)",
+        f"speed   {known['frames_per_second']:.1f} frames/s at {known['clock_hz'] / 1e6:g} MHz (estimated)",
         f"array   {known['convolution_array_use']:.1%} used in the convolutions",
         f"memory  {known['feature_words_used']:,} of {config.feature_words:,} words in each of {config.pixels} banks for features, "
         f"{known['resident_bits']:,} bits of resident weights",

@@ -71,7 +71,8 @@ def _build(where):
     title, flash = (board.title, []) if board else (str(record.get("board")), [])
     made, weights = record.get("bitstream"), record.get("weights")
     if board and weights and all((where / name).exists() for name in (made, weights)):
-        flash = [("bitstream", 0, (where / made).stat().st_size), ("weights", board.flash["offset"], (where / weights).stat().st_size)]
+        flash = [(name, start, (where / file).stat().st_size) for name, start, file in (
+            ("bitstream", board.program.get("start", 0), made), ("weights", board.flash["offset"], weights))]
     placement = where / "placement.json"
     return {"board": record.get("board"), "title": title, "record": record, "flash": flash,
             "placement": _json(placement, "build") if placement.exists() else None}

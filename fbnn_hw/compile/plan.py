@@ -31,11 +31,10 @@ def plan(network, target, pixels=None, lanes=None, outputs=None, frames=1, learn
     """Choose the engine's shape, unless given, and lay everything out.  frames: images of a pass.  learn: (Head, LearnConfig) of a chip
     that goes on learning, slots 0: as many exemplars as there is room for.
 
-    The first shape of the target's list whose LUT estimate is within the part's budget and whose memories fit.
+    Of the ways to have weights that the target knows, the first one that fits; all on the chip: the first shape of the target's list
+    whose LUT estimate is within the part's budget and whose memories fit; as a stream: of these shapes the one with the fewest cycles.
     Raises FitError with layer, need, limit and what would fit; UsageError for an illegal shape.
     """
-    if frames > 1 and target.weights == "memory":
-        raise UsageError(f"--frames {frames}: {target.name} has all weights on the chip, nothing is fetched; expected 1")
     if frames > 1 and learn:
         raise UsageError(f"--frames {frames}: a design that learns takes one image after the other; expected 1 with --learn")
     given = (pixels, lanes, outputs)
@@ -43,34 +42,70 @@ def plan(network, target, pixels=None, lanes=None, outputs=None, frames=1, learn
     if not shapes:
         base = target.shapes[0]
         shapes = [tuple(v if g is None else g for g, v in zip(given, base))]
-    errors = []
     for shape in shapes:
         check_shape(*shape)
         if target.banks and (shape[0], shape[1]) != (target.banks, target.bank_bits):
             raise UsageError(f"--pixels {shape[0]} --lanes {shape[1]}: {target.part} has {target.banks} feature banks of "
                              f"{target.bank_bits} bits, expected --pixels {target.banks} --lanes {target.bank_bits}")
+    for weights in target.weights:
+        if weights == "stream":
+            found, error = _fastest(network, target, shapes, frames, learn)
+        else:
+            found, error = _first(network, target, shapes, learn)
+            if frames > 1 and (found or "stream" not in target.weights):
+                raise UsageError(f"--frames {frames}: {target.name} has all weights on the chip, nothing is fetched; expected 1")
+        if found:
+            return found
+    raise error
+
+
+def _first(network, target, shapes, learn):
+    """(Plan, None) of the first shape that fits with all weights on the chip, or (None, FitError of the last one)."""
+    for shape in shapes:
         try:
-            config, program = configure(network, target, shape, frames, learn)
-            target.check(config)
-        except FitError as error:
-            errors.append(error)
+            config, program = _fitting(network, target, shape, 1, learn, "memory")
+        except FitError as failure:
+            error = failure
             continue
-        need = lut4(config, target.family)
-        if target.lut4 and need > target.lut4:
-            errors.append(FitError(f"--outputs {shape[2]}: the engine needs about {need:,} LUT4, {target.part} gives {target.lut4:,} to "
-                                   "it; use fewer --outputs"))
-            continue
-        frames = cycles.frames(config)
-        return Plan(config, program, frames[0], frames[-1])
-    raise errors[-1]
+        found = cycles.frames(config)
+        return Plan(config, program, found[0], found[-1]), None
+    return None, error
 
 
-def configure(network, target, shape, frames=1, learn=None):
-    """(AcceleratorConfig, Program) for one shape of the engine; FitError if a memory is too small."""
+def _fastest(network, target, shapes, frames, learn):
+    """The same of the shape with the fewest cycles, with weights as a stream."""
+    best = error = None
+    for shape in shapes:
+        if best and network.topology.macs() * frames > best.frame.total * math.prod(shape):  # not even if it never waits
+            continue
+        try:
+            config, program = _fitting(network, target, shape, frames, learn, "stream")
+        except FitError as failure:
+            error = failure
+            continue
+        found = cycles.frames(config)
+        if best is None or found[-1].total < best.frame.total:
+            best = Plan(config, program, found[0], found[-1])
+    return best, error
+
+
+def _fitting(network, target, shape, frames, learn, weights):
+    """`configure`; FitError also if the part has too few block RAMs or LUTs."""
+    config, program = configure(network, target, shape, frames, learn, weights)
+    target.check(config)
+    need = lut4(config, target.family)
+    if target.lut4 and need > target.lut4:
+        raise FitError(f"--outputs {shape[2]}: the engine needs about {need:,} LUT4, {target.part} gives {target.lut4:,} to "
+                       "it; use fewer --outputs")
+    return config, program
+
+
+def configure(network, target, shape, frames, learn, weights):
+    """(AcceleratorConfig, Program) for one shape of the engine and one way to have weights; FitError if a memory is too small."""
     pixels, lanes, outputs = shape
     topology = network.topology
     program = schedule.build(topology, pixels, lanes, outputs, tuple(network.thresholds), frames, bool(learn))
-    _check_words(program, target)
+    _check_words(program, target, weights)
     accumulator_bits = _accumulator_bits(network)
     latent = program.tensors.get(LATENT)
     pooled = next((program.tensors[layer.parts[0]] for layer in program.layers if layer.kind == "lgap"), None)
@@ -85,24 +120,34 @@ def configure(network, target, shape, frames=1, learn=None):
         pixels=pixels, lanes=lanes, outputs=outputs,
         encoder=topology.ops[0].encoder, levels=topology.ops[0].levels, size=topology.image_size,
         encoder_bits=target.encoder_bits, classes=len(topology.classes), program=program.steps, accumulator_bits=accumulator_bits,
-        technology=target.technology, latent_base=latent.base if latent and latent.rows * latent.columns == 1 else 0,
+        technology=target.technology, weights=weights, latent_base=latent.base if latent and latent.rows * latent.columns == 1 else 0,
         latent_words=latent.pitch if latent and latent.rows * latent.columns == 1 else 0, map_pixels=mask, logits_odd=bool(fan_in % 2),
         frames=frames, frame_stride=program.stride)
-    learning, tables, boot = None, 0, "words" if target.weights == "memory" else "rows"
-    if learn:
-        learning = learning_plan(program, target, *learn, shape, len(topology.classes), boot)
-        tables = learning.class_rows
-    if target.weights == "memory":
+    if weights == "memory":
+        learning = learn and learning_plan(program, target, *learn, shape, len(topology.classes), "words")
         return AcceleratorConfig(
-            **common, feature_words=program.used + (learning.rows if learn else 0), weights="memory", learning=learning,
+            **common, feature_words=program.used + (learning.rows if learn else 0), learning=learning,
             weight_words=total_words + (-(-learning.shipped * learning.fan_in_words // outputs) if learn else 0)), program
-    free = target.bank_words - program.used - (learning.rows if learn else 0)
+    part, common["weight_words"] = target, target.ring_words
+    if target.bank_words is None:
+        largest = None  # the learner of as many exemplars as the part has bits for
+        if learn:
+            slots = min(MAX_SLOTS, target.blocks * target.block_bits // learn[0].latent)
+            largest = learning_plan(program, target, learn[0], replace(learn[1], slots=slots), shape, len(topology.classes), "rows")
+        bare = AcceleratorConfig(**common, feature_words=program.used, transfers=_residents(program, 0)[0], learning=largest)
+        target.check(bare)
+        part = replace(target, bank_words=target.bank_words_beside(bare))
+    learning, tables, learned = None, 0, 0
+    if learn:
+        learning = learning_plan(program, part, *learn, shape, len(topology.classes), "rows")
+        tables, learned = learning.class_rows, learning.rows
+    free = min(FIELD, part.bank_words) - program.used - learned
     transfers, rows = _residents(program, free)
     base = program.used + tables
     if learn:
         learning = replace(learning, slots_base=base + rows)
     return AcceleratorConfig(
-        **common, feature_words=target.bank_words, weights="stream", weight_words=target.ring_words, transfers=transfers,
+        **common, feature_words=target.bank_words or program.used + learned + rows, transfers=transfers,
         resident_base=base if rows or learn else 0, resident_rows=rows, learning=learning), program
 
 
@@ -160,7 +205,7 @@ def _accumulator_bits(network):
     return max(low.bit_length(), high.bit_length()) + 1
 
 
-def _check_words(program, target):
+def _check_words(program, target, weights):
     limit = min(FIELD, target.bank_words or FIELD)
     if program.used > limit:
         sizes = {name: tensor.pitch * tensor.rows * tensor.columns for name, tensor in program.tensors.items()}
@@ -177,7 +222,7 @@ def _check_words(program, target):
                        f"need in each bank, at most {limit:,} with {target.name}; what fits: {' or '.join(ways) or 'more --lanes'}")
     for step in program.steps:
         name = next(layer for layer in program.layers if layer.name == step.layer).ops[0].name
-        if target.weights == "stream" and step.tile_words > target.ring_words:
+        if weights == "stream" and step.tile_words > target.ring_words:
             raise FitError(f"layer {name}: one tile needs {step.tile_words} weight words, {target.name} has room for {target.ring_words}; "
                            f"at most {target.ring_words * program.lanes:,} inputs to an output fit")
         largest = max(step.words, step.tiles, step.tile_words)

@@ -9,9 +9,10 @@ from ..errors import FitError, UsageError
 class Target:
     """name; part: full name; datasheet; clock_hz: what frames/s are quoted at; lut4: LUTs for the accelerator (None: no limit);
     bank_words, bank_bits, banks: single-port RAM for features (None: as needed, of block RAM); blocks, block_bits: block RAM, and
-    block_width, its widest word; technology: of the banks; weights: "memory" or "stream"; shape: (pixels, lanes, outputs) tried in
-    this order; ring_words: words of the weight ring; encoder_bits: bits of a colour byte that the encoder multiplies a cycle, 0: whole
-    bytes, by multipliers of the part."""
+    block_width, its widest word; technology: of the banks; weights: what is tried, in this order: "memory", all on the chip, "stream",
+    from a flash; shapes: (pixels, lanes, outputs), largest first; ring_words: words of the weight ring; encoder_bits: bits of a colour
+    byte that the encoder multiplies a cycle, 0: whole bytes, by multipliers of the part; flash_hz: fastest clock of a design with a
+    stream, which is that of the flash too."""
 
     name: str
     part: str
@@ -25,25 +26,38 @@ class Target:
     block_bits: int | None
     block_width: int | None
     technology: str
-    weights: str
+    weights: tuple
     shapes: tuple
     ring_words: int = 0
     encoder_bits: int = 8
+    flash_hz: int | None = None
 
     @property
     def family(self):
         """Whose LUTs and carry chains it has, as `compile.area` knows them; of other families the iCE40's costs stand in."""
         return "ecp5" if self.name.startswith("ecp5") else "ice40"
 
-    def block_count(self, words, bits):
-        """Block RAMs of a memory of `words` words of `bits` bits: the fewest over the widths a block can have."""
-        counts, width = [], self.block_width
+    def clock_of(self, config):
+        """Hz that frames/s of a design are quoted at, unless it is told another clock."""
+        return min(self.clock_hz, self.flash_hz or self.clock_hz) if config.weights == "stream" else self.clock_hz
+
+    def _block_shapes(self):
+        """(words, bits) that a block can have."""
+        width = self.block_width
         while width >= 1:
             # Of 9 bits a byte, narrow words can only use 8.
-            depth = self.block_bits // width if width >= 9 or self.block_bits % 9 else self.block_bits // 9 * 8 // width
-            counts.append(-(-words // depth) * -(-bits // width))
+            yield self.block_bits // width if width >= 9 or self.block_bits % 9 else self.block_bits // 9 * 8 // width, width
             width = width // 2 if width != 9 else 4
-        return min(counts)
+
+    def block_count(self, words, bits):
+        """Block RAMs of a memory of `words` words of `bits` bits: the fewest over the shapes a block can have."""
+        return min(-(-words // depth) * -(-bits // width) for depth, width in self._block_shapes())
+
+    def bank_words_beside(self, config):
+        """Words that a bank can have beside the other memories of a configuration, at least 0."""
+        found = self.blocks_of(config)
+        blocks = (self.blocks - sum(found.values()) + found["features"]) // config.pixels
+        return max(0, *(blocks // -(-config.lanes // width) * depth for depth, width in self._block_shapes()))
 
     def blocks_of(self, config):
         """{what: block RAMs} of an accelerator; {} where the part has no such limit."""
@@ -71,10 +85,11 @@ class Target:
         if found and need > self.blocks:
             what = ", ".join(f"{count} for {name}" for name, count in found.items())
             larger = [t.name for t in TARGETS.values() if t is not self and (
-                t.weights == "stream" or t.blocks and t.blocks * t.block_bits >= need * self.block_bits)]
+                "stream" in t.weights or t.blocks and t.blocks * t.block_bits >= need * self.block_bits)]
             ways = ["fewer --frames"] * (config.frames > 1) + [f"--target {name}" for name in larger[:3]] + ["a smaller network"]
+            alone = "" if "stream" in self.weights else " and weights only there, not from a flash"
             raise FitError(f"{config.pixels} pixels x {config.lanes} lanes x {config.outputs} outputs need {need:,} block RAMs ({what}), "
-                           f"{self.part} has {self.blocks}; use {' or '.join(ways)}")
+                           f"{self.part} has {self.blocks}{alone}; use {' or '.join(ways)}")
 
 
 # (pixels, lanes, outputs), fastest first.
@@ -82,39 +97,43 @@ LARGE = ((8, 64, 32), (8, 64, 16), (4, 64, 16), (8, 32, 16), (4, 32, 16), (4, 32
 MIDDLE = LARGE[2:]
 SMALL = LARGE[4:]
 
+# At 50 MHz the flash's data is back within a cycle: 5 ns for the clock to leave through USRMCLK, 7 ns in the flash (W25Q: tCLQV 6 to
+# 7 ns), 3 ns to come in.  With a ring of 512 words a block RAM is used at its widest.
+FLASH_ECP5 = {"ring_words": 512, "flash_hz": 50_000_000}
+
 # LUTs: about 85 % of the part, less what link and flash reader take on the iCE40.  Clocks other than ice40's are goals, not routed.
 TARGETS = {t.name: t for t in (
     Target(
         "ice40", "iCE40UP5K-SG48", "Lattice FPGA-DS-02008, iCE40 UltraPlus Family: 5280 LUTs, 30 EBR of 4 kbit, 4 SPRAM of 256 kbit",
-        36_000_000, 4600, 4, 16384, 16, 30, 4096, 16, "ice40-spram", "stream", ((4, 16, 16), (4, 16, 8), (4, 16, 4)),
+        36_000_000, 4600, 4, 16384, 16, 30, 4096, 16, "ice40-spram", ("stream",), ((4, 16, 16), (4, 16, 8), (4, 16, 4)),
         ring_words=512, encoder_bits=0),
     Target(
         "ice40-hx8k", "iCE40HX8K-CT256", "Lattice FPGA-DS-02029, iCE40 LP/HX Family: 7680 LUTs, 32 EBR of 4 kbit",
-        60_000_000, 6800, None, None, None, 32, 4096, 16, "wrapper", "memory", SMALL, encoder_bits=2),
+        60_000_000, 6800, None, None, None, 32, 4096, 16, "wrapper", ("memory",), SMALL, encoder_bits=2),
     Target(
         "ecp5", "LFE5U-85F", "Lattice FPGA-DS-02012, ECP5 Family: 84k LUTs, 208 EBR of 18 kbit, up to 36 bits wide",
-        80_000_000, 71_000, None, None, None, 208, 18432, 36, "wrapper", "memory", LARGE),
+        80_000_000, 71_000, None, None, None, 208, 18432, 36, "wrapper", ("memory", "stream"), LARGE, **FLASH_ECP5),
     Target(
         "ecp5-45f", "LFE5U-45F", "Lattice FPGA-DS-02012, ECP5 Family: 44k LUTs, 108 EBR of 18 kbit, up to 36 bits wide",
-        80_000_000, 37_000, None, None, None, 108, 18432, 36, "wrapper", "memory", LARGE),
+        80_000_000, 37_000, None, None, None, 108, 18432, 36, "wrapper", ("memory", "stream"), LARGE, **FLASH_ECP5),
     Target(
         "ecp5-25f", "LFE5U-25F", "Lattice FPGA-DS-02012, ECP5 Family: 24k LUTs, 56 EBR of 18 kbit, up to 36 bits wide",
-        80_000_000, 20_000, None, None, None, 56, 18432, 36, "wrapper", "memory", MIDDLE),
+        80_000_000, 20_000, None, None, None, 56, 18432, 36, "wrapper", ("memory", "stream"), MIDDLE, **FLASH_ECP5),
     Target(
         "gowin", "GW2AR-LV18QN88C8/I7", "Gowin DS226, GW2AR series: 20,736 LUT4, 46 BSRAM of 18 kbit, up to 36 bits wide",
-        60_000_000, 17_600, None, None, None, 46, 18432, 36, "wrapper", "memory", MIDDLE),
+        60_000_000, 17_600, None, None, None, 46, 18432, 36, "wrapper", ("memory",), MIDDLE),
     Target(
         "gowin-gw1nr9", "GW1NR-LV9QN88PC6/I5", "Gowin DS117, GW1NR series: 8640 LUT4, 26 BSRAM of 18 kbit, up to 36 bits wide",
-        40_000_000, 7300, None, None, None, 26, 18432, 36, "wrapper", "memory", SMALL, encoder_bits=2),
+        40_000_000, 7300, None, None, None, 26, 18432, 36, "wrapper", ("memory",), SMALL, encoder_bits=2),
     Target(
         "xilinx7", "XC7A100T", "AMD DS180, 7 Series: 63,400 LUT6, 135 RAMB36, each two RAMB18 of 18 kbit, up to 36 bits wide",
-        100_000_000, 54_000, None, None, None, 270, 18432, 36, "wrapper", "memory", LARGE),
+        100_000_000, 54_000, None, None, None, 270, 18432, 36, "wrapper", ("memory",), LARGE),
     Target(
         "xilinx7-35t", "XC7A35T", "AMD DS180, 7 Series: 20,800 LUT6, 50 RAMB36, each two RAMB18 of 18 kbit, up to 36 bits wide",
-        100_000_000, 17_600, None, None, None, 100, 18432, 36, "wrapper", "memory", MIDDLE),
+        100_000_000, 17_600, None, None, None, 100, 18432, 36, "wrapper", ("memory",), MIDDLE),
     Target(
         "generic", "memories of any size, no vendor primitives", "none", 100_000_000, None, None, None, None, None, None, None,
-        "wrapper", "memory", ((4, 64, 16), (4, 32, 16), (4, 16, 16))),
+        "wrapper", ("memory",), ((4, 64, 16), (4, 32, 16), (4, 16, 16))),
 )}
 
 

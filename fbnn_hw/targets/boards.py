@@ -20,8 +20,10 @@ class Board:
     oscillator; package: as nextpnr names it, or Vivado's part; usb: vendor and product of what programs it; console: where the
     serial line usually shows up on Linux.
     pins: {"clock", "rx", "tx" (from the FPGA's side), "ready", "fault": pin; "lit": level that lights these two}.
-    flash: {"bytes", "lines", "offset" of the flash image, "select", "clock": pin, "io": pins in the order IO0, IO1 ...}.
-    program: {"bitstream": command} and, where weights are streamed, "weights"; words in braces are replaced.
+    flash: {"bytes", "lines", "offset" of the flash image, "select", "clock": pin, or "USRMCLK" where it is none, "io": pins in the order
+    IO0, IO1 ...}, and "quad_enable", if not Winbond's, as FlashChip has it.
+    program: {"bitstream": command} and, where weights can be streamed, "weights", or "both" for a board whose programmer writes one file
+    from the address "start" on; words in braces are replaced.
     """
 
     name: str

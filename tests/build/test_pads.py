@@ -1,12 +1,17 @@
+import numpy as np
 import pytest
 from amaranth import Const
+from amaranth.sim import Simulator
 
 from fbnn_hw.build import pads, plls
-from fbnn_hw.compile.plan import plan
+from fbnn_hw.compile.plan import configure, plan
 from fbnn_hw.errors import UsageError
+from fbnn_hw.rtl.qspi_flash import VOLATILE_QE
 from fbnn_hw.targets import TARGETS
 from fbnn_hw.targets.boards import board, boards
 from tests import strategies
+
+PERIOD = 1e-6
 
 
 def values(pll):
@@ -67,14 +72,62 @@ def test_every_port_has_a_pin_and_a_cell(name):
         assert port in placed and pin in placed and f" {port};" in text
     assert text.count(f" {CELLS[top.family]} ") >= len(top.ports) - (4 if top.family != "ice40" else 1)
     assert f" {CLOCKS[top.family]}" in text and "\\accelerator" not in text and "accelerator " in text
-    assert top.streams == one.target.startswith("ice40") * (one.target == "ice40")
+    assert top.streams == (one.target == "ice40")
+
+
+def streamed(target="ecp5"):
+    return configure(strategies.smallest(), TARGETS[target], (4, 16, 4), 1, None, "stream")[0]
+
+
+@pytest.mark.parametrize("name", [name for name, one in boards().items() if one.target.startswith("ecp5")])
+def test_the_flash_of_an_ecp5(name):
+    """Its clock leaves through the primitive; its other pins are those of the page, each behind a register."""
+    one = board(name)
+    config = streamed(one.target)
+    top = pads.Pads(config, one, plls.nearest(one, one.part.clock_of(config)), 1_000_000, bytes(4))
+    text, placed = pads.to_verilog(top), pads.constraints(top)
+    assert set(top.pins()) == set(top.ports) and "flash_clock" not in top.ports and "USRMCLK" not in placed
+    assert [text.count(f" {cell} ") for cell in ("USRMCLK", "BB", "OFS1P3BX", "IFS1P3DX")] == [1, 4, 9, 4]
+    for i, pin in enumerate(one.flash["io"]):
+        assert f'LOCATE COMP "flash_io{i}" SITE "{pin}";' in placed
+    assert top.core.reader.chip.quad_enable == (((0x50,), (0x01, 0x40), (0x50,), (0x31, 0x02)) if name == "ulx3s-85f" else VOLATILE_QE)
+
+
+def test_the_clock_of_an_ecp5_s_flash():
+    """High in the second half of the cycle after each pulse."""
+    dut = pads.FlashClock()
+    pulses = np.random.default_rng(0).integers(0, 2, 200).tolist()
+    halves = []
+
+    async def drive(ctx):
+        for pulse in pulses:
+            ctx.set(dut.pulse, pulse)
+            await ctx.tick()
+
+    async def watch(ctx):
+        await ctx.delay(PERIOD * 3 / 4)  # Amaranth's clocks rise in the middle of a period
+        while len(halves) < 2 * len(pulses):
+            halves.append(ctx.get(dut.clock))
+            await ctx.delay(PERIOD / 2)
+    sim = Simulator(dut)
+    sim.add_clock(PERIOD)
+    sim.add_testbench(drive)
+    sim.add_testbench(watch)
+    sim.run()
+    assert halves[::2] == [0] * len(pulses) and halves[1::2] == pulses
 
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
-def test_no_flash_reader_on_other_families():
-    network = strategies.smallest()
-    config = plan(network, TARGETS["ice40"], 4, 16, 4).config
+def test_a_flash_that_is_not_read():
+    name = "tangnano9k"
+    with pytest.raises(UsageError) as error:
+        pads.Pads(streamed(), board(name), plls.nearest(board(name), 40e6), 1_000_000, bytes(4))
+    assert str(error.value) == f"--board {name}: has no flash reader, expected a design with its weights on the chip"
+
+
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
+def test_a_clock_too_fast_for_the_flash():
     one = board("ulx3s-85f")
     with pytest.raises(UsageError) as error:
-        pads.to_verilog(pads.Pads(config, one, plls.nearest(one, 80e6), 1_000_000, bytes(4)))
-    assert str(error.value) == "--board ulx3s-85f: has no flash reader, expected a design with its weights on the chip"
+        pads.Pads(streamed(), one, plls.nearest(one, 80e6), 1_000_000, bytes(4))
+    assert str(error.value) == "--clock 80: the flash of ULX3S with LFE5U-85F has the design's clock, expected at most 50"

@@ -138,6 +138,37 @@ def test_weights_on_the_chip(memory, tools, answer, board, target, name):
     assert command.endswith(f"{folder / f'build-{board}' / name}")
 
 
+@pytest.mark.parametrize("name, commands", [
+    ("ulx3s-85f", ["openFPGALoader -b ulx3s -f -o 0x400000 {where}/flash.bin", "openFPGALoader -b ulx3s -f {where}/bitstream.bit"]),
+    ("orangecrab-85f", ["dfu-util -d 1209:5af0 -a 0 -D {where}/both.bin"]),
+    ("icesugar-pro", ["icesprog -o 0x400000 {where}/flash.bin", "icesprog {where}/bitstream.bit"])])
+def test_weights_from_the_flash_of_an_ecp5(tools, answer, refused, monkeypatch, tmp_path, name, commands):
+    """A network that does not fit on the chip; here the smallest one, with its part told so."""
+    tools["mhz"] = 61
+    one = boards.board(name)
+    monkeypatch.setitem(boards.TARGETS, one.target, replace(one.part, weights=("stream",)))
+    checkpoint.save(tmp_path / "smallest.pt", strategies.smallest())
+    answer("generate", "--model", tmp_path / "smallest.pt", "--target", one.target, "--pixels", 4, "--lanes", 16, "--outputs", 4,
+           "--out", tmp_path / "out")
+    [folder] = (tmp_path / "out").iterdir()
+    made = answer("build", folder, "--board", name)
+    where = folder / f"build-{name}"
+    image = (where / "flash.bin").read_bytes()
+    assert made["weights"] == "flash.bin" and image[8:] == (folder / "weights.bin").read_bytes()
+    assert made["frames_per_second"] == pytest.approx(made["clock_hz"] / made["cycles"]) and 48e6 < made["clock_hz"] < 52e6
+    assert answer("flash", folder, "--board", name, "--dry-run")["commands"] == [c.format(where=where) for c in commands]
+    if len(commands) == 1:
+        assert (where / "both.bin").read_bytes() == b"bits".ljust(0x400000 - 0x80000, b"\xff") + image
+        (where / "both.bin").unlink()
+        assert refused("flash", folder, "--board", name)[1].endswith(
+            f"both.bin: not found; run fbnn-hw build {folder} --board {name} --rebuild")
+    else:
+        assert not (where / "both.bin").exists()
+        if name == "ulx3s-85f":
+            assert refused("build", folder, "--board", name, "--clock", 75)[1].endswith(
+                "--clock 75: the flash of ULX3S with LFE5U-85F has the design's clock, expected at most 50")
+
+
 def test_xilinx(memory, tools, answer, refused, cli):
     """Verilog, pins and a script for Vivado; area by yosys."""
     folder = memory("xilinx7")

@@ -20,7 +20,7 @@ SHAPES = [(q, l, p) for q in (4, 8, 16) for l in (16, 32, 64, 128) for p in (4, 
 
 
 def stream(bank_words=4096, ring_words=512):
-    return dataclasses.replace(GENERIC, weights="stream", bank_words=bank_words, ring_words=ring_words)
+    return dataclasses.replace(GENERIC, weights=("stream",), bank_words=bank_words, ring_words=ring_words)
 
 
 def run(network, target, shape, seed, frames=1):

@@ -78,10 +78,11 @@ def part_of(case, network):
     """The part the case asks for."""
     if case.spare is None:
         return whole.target(**case.part)
-    program = whole.plan(network, whole.target(weights="stream", ring_words=1 << 12, bank_words=1 << 14), *case.shape, case.frames).program
+    large = whole.target(weights=("stream",), ring_words=1 << 12, bank_words=1 << 14)
+    program = whole.plan(network, large, *case.shape, case.frames).program
     largest = max(step.tile_words for step in program.steps)
     ring = 1 << (largest * case.ring - 1).bit_length()
-    return whole.target(weights="stream", ring_words=ring, bank_words=program.used + case.spare, **case.part)
+    return whole.target(weights=("stream",), ring_words=ring, bank_words=program.used + case.spare, **case.part)
 
 
 @pytest.mark.parametrize("name", CASES)

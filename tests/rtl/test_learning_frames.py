@@ -21,7 +21,7 @@ FAST = ("-CFLAGS", "-O0")
 CASES = {
     # Tables and some weights in SPRAM, loaded by the stream.
     "spram": (topology(8, 3, conv(16), POOL, GAP, dense(32, name=LATENT)), whole.target(
-        "ice40-spram", weights="stream", ring_words=64, bank_words=700, encoder_bits=2), LearnConfig(6, 10, temperature=5)),
+        "ice40-spram", weights=("stream",), ring_words=64, bank_words=700, encoder_bits=2), LearnConfig(6, 10, temperature=5)),
     # Tables that the learner writes from the memory of weights; a hidden layer, copies, every option of the rule that is not usual.
     "memory": (topology(
         8, 2, conv(16), POOL, GAP, dense(32, name=LATENT), dense(16, name="hidden"), (op.Concat, {"inputs": (LATENT, "hidden")}),

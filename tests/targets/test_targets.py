@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from fbnn_hw.compile.plan import plan
+from fbnn_hw.compile.plan import configure, plan
 from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.ir.network import Network
 from fbnn_hw.nn.models import build
@@ -37,10 +39,42 @@ def test_the_first_shape_that_fits(model, name, shape, blocks):
 
 def test_what_does_not_fit_says_what_would():
     with pytest.raises(FitError) as error:
-        plan(network("3mb"), target("ecp5-45f"))
+        plan(network("3mb"), target("gowin"))
     assert str(error.value) == (
-        "4 pixels x 16 lanes x 8 outputs need 178 block RAMs (1 for program, 12 for features, 165 for weights), LFE5U-45F has 108; "
-        "use --target ice40 or --target ecp5 or --target xilinx7 or a smaller network")
+        "4 pixels x 16 lanes x 8 outputs need 178 block RAMs (1 for program, 12 for features, 165 for weights), GW2AR-LV18QN88C8/I7 has 46 "
+        "and weights only there, not from a flash; use --target ice40 or --target ecp5 or --target ecp5-45f or a smaller network")
+
+
+@pytest.mark.parametrize("model, name, weights", [
+    ("3mb", "ecp5", "memory"), ("3mb", "ecp5-45f", "stream"), ("1mb", "ecp5-45f", "memory"), ("1mb", "ecp5-25f", "stream")])
+def test_weights_that_do_not_fit_on_an_ecp5_come_from_the_flash(model, name, weights):
+    part = target(name)
+    planned = plan(network(model), part)
+    config = planned.config
+    assert config.weights == weights and part.clock_of(config) == (80e6 if weights == "memory" else 50e6)
+    used = sum(part.blocks_of(config).values())
+    assert used <= part.blocks
+    if weights == "stream":  # what is free holds weights, and the flash hardly ever waits for the array
+        assert part.blocks - used < config.pixels * 4 and 0 < config.resident_rows == config.feature_words - planned.program.used
+        streamed = sum(t.words * config.word_bits for t in config.transfers) - config.resident_rows * config.row_bits
+        assert streamed / 4 <= planned.frame.total < 1.12 * streamed / 4
+
+
+def test_the_words_of_a_bank_are_those_that_the_blocks_hold():
+    part = target("ecp5-25f")
+    for shape in ((4, 16, 4), (4, 64, 16), (8, 32, 16)):
+        config = configure(network("0.5mb"), part, shape, 1, None, "stream")[0]
+        words = part.bank_words_beside(config)
+        assert sum(part.blocks_of(replace(config, feature_words=words)).values()) <= part.blocks
+        assert sum(part.blocks_of(replace(config, feature_words=words + 1)).values()) > part.blocks
+
+
+def test_several_frames_a_pass_need_a_stream():
+    with pytest.raises(UsageError, match="^--frames 2: ecp5 has all weights on the chip, nothing is fetched; expected 1$"):
+        plan(network("0.5mb"), target("ecp5"), frames=2)
+    part = target("ecp5-25f")
+    one, two = (plan(network("1mb"), part, 4, 32, 16, frames) for frames in (1, 2))
+    assert two.config.frames == 2 and two.frame.total < 2 * one.frame.total
 
 
 def test_unknown_target():
