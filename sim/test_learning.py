@@ -201,15 +201,13 @@ class Run:
         """Have the twin learn; cycles of the chip where the plan tells them: no new class, thinning or other rule, no counts halved."""
         learner, plan = self.learner, self.plan
         known, full, replays = learner.known, learner.buffer.used == plan.slots, plan.replays * bool(learner.buffer.used)
-        updates, presented, drawn = learner.updates, sum(learner.presented), []
-        pick = learner.buffer.pick
-        pick.skip = lambda count: (drawn.append(count), type(pick).skip(pick, count))
+        updates, presented, pick = learner.updates, sum(learner.presented), learner.buffer.pick
+        taken = pick.taken
         learner.learn(latent[None], [label])
-        del pick.skip
         usual = plan.rule == "gumbel" and plan.pick == "least" and not plan.thinning and not plan.weighted
         if label == known or not usual or sum(learner.presented) != presented + 1 + replays:
             return None
-        return ASKED + plan.learn_cycles(known, replays, learner.updates - updates, sum(drawn) // plan.slot_bits, full)
+        return ASKED + plan.learn_cycles(known, replays, learner.updates - updates, (pick.taken - taken) // plan.slot_bits, full)
 
     async def compare(self):
         await compare(self.chip, self.learner, self.plan)

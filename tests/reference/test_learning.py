@@ -80,7 +80,9 @@ def test_draws_go_on_beyond_a_block():
     for width in (7, 11, 13):
         words = [fast.word(width) for _ in range(lfsr.BLOCK_BITS // width // 2)]
         parts += [w >> i & 1 for w in words for i in range(width)]
+    assert fast.taken == len(parts)
     parts += fast.bits(lfsr.BLOCK_BITS + 77).tolist()
+    assert fast.taken == len(parts)
     assert (whole[:len(parts)] == parts).all()
 
 

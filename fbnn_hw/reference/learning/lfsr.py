@@ -70,8 +70,14 @@ class Lfsr:
 
     @state.setter
     def state(self, value):
-        self._words, self._width = (), 1
+        self._words, self._width, self._before = (), 1, 0
         self._fill(value, BLOCK_BITS)
+
+    @property
+    def taken(self):
+        """Bits taken since `state` was set."""
+        self._give_back()
+        return self._before + self._at
 
     def _fill(self, state, count):
         self._bits = block(self.taps, state, count + self.taps.width)
@@ -89,6 +95,7 @@ class Lfsr:
             self._give_back()
         at = self._at
         if at + count > self._end:
+            self._before += at
             self._fill(self.state, max(BLOCK_BITS, count))
             at = 0
         self._at = at + count
