@@ -20,7 +20,7 @@ def step(kind="conv", **changes):
 
 def config(pixels=4, lanes=8, outputs=4, program=(), **changes):
     values = {"encoder": "tycc", "levels": 2, "size": 4, "encoder_bits": 4, "classes": 10, "accumulator_bits": 8, "feature_words": 64,
-              "technology": "generic", "weights": "memory", "weight_words": 16}
+              "technology": "generic", "popcount": "lut4", "weights": "memory", "weight_words": 16}
     return AcceleratorConfig(pixels, lanes, outputs, program=tuple(program) or (step(),), **{**values, **changes})
 
 

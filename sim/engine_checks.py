@@ -12,7 +12,6 @@ import numpy as np
 from fbnn_hw.compile import timing
 from fbnn_hw.compile.config import LOAD, RESULT, REWIND
 from fbnn_hw.reference import encode
-from fbnn_hw.rtl.array import POPCOUNT_REGISTERS
 from fbnn_hw.rtl.drain import Drain
 from fbnn_hw.rtl.sequencer import Widths, read_layout, step_layout
 
@@ -57,7 +56,8 @@ async def array(cycle, pixels, lanes, outputs, bits, biased, blocks=30, idle=0.0
     """Blocks of random length, and start where there is one; the accumulators are compared in every clock, and after a reset."""
     source = random.Random(seed)
     ones = (1 << lanes) - 1
-    delay = POPCOUNT_REGISTERS + 1
+    registers = timing.popcount_registers(lanes)
+    delay = registers + 1
 
     def noise():
         return {"valid": 0, "first": source.getrandbits(1), "pixels": source.getrandbits(pixels * lanes),
@@ -83,7 +83,7 @@ async def array(cycle, pixels, lanes, outputs, bits, biased, blocks=30, idle=0.0
                     sums[q * outputs + p] += lanes - lanes // 2 - (pixel ^ weight).bit_count()
             expected[len(inputs) - 1 + delay] = join([s % (1 << bits) for s in sums], bits), number
             if read == 0:
-                starts_at = len(inputs) - 1 + POPCOUNT_REGISTERS, join([s % (1 << bits) for s in starts], bits)
+                starts_at = len(inputs) - 1 + registers, join([s % (1 << bits) for s in starts], bits)
         if biased:
             inputs += [noise() for _ in range(max(0, starts_at[0] + 1 - len(inputs)))] if idle else []
             expected["starts", starts_at[0]] = starts_at[1]
@@ -475,13 +475,14 @@ def sequencer_cycles(config):
     """Cycles from ADDRESS to each stop of the program when nothing is held."""
     found, total = [], timing.END
     begin = timing.TILE + timing.LEVEL * (config.weights == "stream")
+    flush, bias = timing.flush(config.lanes), timing.bias(config.lanes)
     for step, following in zip(config.program, (*config.program[1:], None)):
         tiles = step.tiles * len(members(config, step))
         reads = step.words * step.repeat * step.taps * step.rows * step.columns
         flushes = tiles if step.logits or step.kind == "lgap" else 1
         scores = (step.tiles - 1) * config.outputs + step.valid if step.logits else 0
         pools = timing.POOL_WRITE * tiles if step.kind == "lgap" else 0
-        total += timing.FETCH + tiles * (begin + timing.BIAS * step.bias + reads) + flushes * timing.FLUSH + scores + pools
+        total += timing.FETCH + tiles * (begin + bias * step.bias + reads) + flushes * flush + scores + pools
         if stops(step, following):
             found.append(total)
             total = timing.END
@@ -527,7 +528,7 @@ async def sequencer(cycle, config, frames=2, hold=0.0, wait=0.0, seed=1):
             if found["begin"] or found["pop"]:
                 fresh = True
             if found["valid"] and read["last"] and read["tile_end"]:
-                flush = time + timing.FLUSH
+                flush = time + timing.flush(config.lanes)
             if found["pop"]:
                 seen.append(("pop", found["pop_words"]))
                 level = max(0, level - found["pop_words"])

@@ -71,8 +71,8 @@ class LearningBoard(wiring.Component):
         self.score_bits = self.plan.fan_in_words.bit_length() + self.plan.lanes.bit_length() + 1
         depth = max(self.plan.slots_base + self.plan.slot_rows * self.plan.slots, 2)
         self.depth = depth
-        self.learner = LearnerHardware(self.plan, self.score_bits, READ, ALIGNED, ALIGNED + timing.ACCUMULATED - timing.READ - 1,
-                                       (depth - 1).bit_length())
+        self.learner = LearnerHardware(self.plan, self.score_bits, READ, ALIGNED,
+                                       ALIGNED + timing.accumulated(self.plan.lanes) - timing.READ - 1, (depth - 1).bit_length())
         names = ("command", "refused", "busy", "known", "used", "frozen", "logits", "best", "host", "found")
         super().__init__({name: self.learner.signature.members[name] for name in names} | {"stall": In(4), "cut": In(1)})
 

@@ -92,6 +92,7 @@ class AcceleratorConfig:
     accumulator_bits: int
     feature_words: int  # depth of a bank
     technology: str  # of the banks, see rtl.spram
+    popcount: str  # style of the popcounts, see rtl.popcount
     weights: str  # "memory": all in one memory; "stream": through a ring filled by the weight stream
     weight_words: int  # depth of that memory or ring
     transfers: tuple = ()  # of Transfer, one frame (weights == "stream")

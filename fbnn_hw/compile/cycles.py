@@ -215,6 +215,7 @@ def _step(config, step, layer, mover, now):
             cycle += 1
         return cycle
 
+    flush, bias = timing.flush(config.lanes), timing.bias(config.lanes)
     tile_at = now + timing.FETCH
     layer.other += timing.FETCH
     members = config.frames if step.shared else 1
@@ -227,8 +228,8 @@ def _step(config, step, layer, mover, now):
         cycle = ready + begin
         mover.run(cycle, free)
         if step.bias:
-            layer.other += timing.BIAS
-            cycle += timing.BIAS
+            layer.other += bias
+            cycle += bias
             mover.run(cycle, free)
         layer.reads += reads * blocks
         for _ in range(blocks):
@@ -255,14 +256,14 @@ def _step(config, step, layer, mover, now):
                     cycle += 1
             mover.run(cycle, free)
             if drains:
-                pending.append(cycle - 1 + timing.DRAINED - 1)
+                pending.append(cycle - 1 + timing.drained(config.lanes) - 1)
         if member == members - 1:
             mover.pop(step.tile_words, cycle - 1)
         tile_at = cycle
         last = tile == step.tiles - 1 and member == members - 1
         if last or step.logits or step.kind == "lgap":
-            tile_at += timing.FLUSH
-            layer.other += timing.FLUSH
+            tile_at += flush
+            layer.other += flush
             if step.logits:
                 scores = step.valid if last else config.outputs
                 layer.other += scores

@@ -20,8 +20,11 @@ READ_LATENCY = 2
 """From a row's acceptance to its data."""
 ACT_LATENCY = 3
 """From a row's acceptance to the clock in which the array takes it."""
-SCORE_LATENCY = ACT_LATENCY + timing.ACCUMULATED - timing.READ - 1
-"""From the acceptance of the last row to complete sums."""
+
+
+def score_latency(lanes):
+    """From the acceptance of the last row to complete sums."""
+    return ACT_LATENCY + timing.accumulated(lanes) - timing.READ - 1
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,7 @@ class LearnPlan:
 
     def forward_cycles(self, known, noisy=True):
         """Scores of `known` classes; with noise each takes 8 clocks more."""
-        return -(-known // self.pixels) * (self.fan_in_words + SCORE_LATENCY - 1) + known * (3 + 8 * noisy)
+        return -(-known // self.pixels) * (self.fan_in_words + score_latency(self.lanes) - 1) + known * (3 + 8 * noisy)
 
     def classify_cycles(self, known):
         return self.load_cycles + self.forward_cycles(known, False)

@@ -120,7 +120,8 @@ def configure(network, target, shape, frames, learn, weights):
         pixels=pixels, lanes=lanes, outputs=outputs,
         encoder=topology.ops[0].encoder, levels=topology.ops[0].levels, size=topology.image_size,
         encoder_bits=target.encoder_bits, classes=len(topology.classes), program=program.steps, accumulator_bits=accumulator_bits,
-        technology=target.technology, weights=weights, latent_base=latent.base if latent and latent.rows * latent.columns == 1 else 0,
+        technology=target.technology, popcount=target.popcount, weights=weights,
+        latent_base=latent.base if latent and latent.rows * latent.columns == 1 else 0,
         latent_words=latent.pitch if latent and latent.rows * latent.columns == 1 else 0, map_pixels=mask, logits_odd=bool(fan_in % 2),
         frames=frames, frame_stride=program.stride)
     if weights == "memory":

@@ -1,18 +1,39 @@
 """Cycle counts of the hardware, each said once: the RTL builds its delays from these, the estimate adds them up.
 
 A read is issued in cycle t by the sequencer.  t + 1: tap offsets are added to the row address; t + 2: the address stands at
-the banks; t + 3: data is aligned with the pixels of the block; t + 4, t + 5: XNOR and popcount; t + 6: accumulation;
-t + 7: the accumulator is complete; t + 8: after the last read of a block, its bits are sent to the port.
+the banks; t + 3: data is aligned with the pixels of the block; then XNOR and popcount, `popcount_registers` cycles; then accumulation, and
+`accumulated` cycles after t the accumulator is complete; a cycle later, after the last read of a block, its bits are sent to the port.
 """
 
 READ = 3
 """From issue to data at the banks' outputs."""
 
-ACCUMULATED = 7
-"""From the last read of a block to its complete accumulators."""
 
-DRAINED = ACCUMULATED + 1
-"""From the last read of a block to its bits on their way to the port."""
+def popcount_registers(lanes):
+    """Of a popcount: two up to 32 lanes; wider ones are in arrays of ten thousand LUTs, where what lies between two registers has
+    long wires too."""
+    return 2 if lanes < 64 else 4
+
+
+def accumulated(lanes):
+    """From the last read of a block to its complete accumulators."""
+    return READ + 2 + popcount_registers(lanes)
+
+
+def drained(lanes):
+    """From the last read of a block to its bits on their way to the port."""
+    return accumulated(lanes) + 1
+
+
+def flush(lanes):
+    """After the last tile of a step, until everything is written."""
+    return accumulated(lanes) + 2
+
+
+def bias(lanes):
+    """More, to begin a tile that starts with a bias word."""
+    return flush(lanes) + READ + 2
+
 
 FETCH = 17
 """To read a step of the program and set up its counters."""
@@ -23,17 +44,11 @@ END = 3
 STOP = 1
 """More, at every stop, where a pass has several frames."""
 
-FLUSH = ACCUMULATED + 2
-"""After the last tile of a step, until everything is written."""
-
 TILE = 1
 """To begin a tile whose weights are there."""
 
 LEVEL = 1
 """More before a tile whose weights come as a stream: whether they are there is looked at a cycle before it counts."""
-
-BIAS = FLUSH + READ + 2
-"""More, to begin a tile that starts with a bias word."""
 
 CLASSIFY = 4
 """More than the learner's own cycles, for its scores."""

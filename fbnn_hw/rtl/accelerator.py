@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
 from ..compile.config import LOAD, RESULT, REWIND
-from ..compile.learning import ACT_LATENCY, SCORE_LATENCY
+from ..compile.learning import ACT_LATENCY, score_latency
 from .argmax import Argmax
 from .array import MacArray
 from .drain import Drain
@@ -60,7 +60,7 @@ class Accelerator(wiring.Component):
         if config.learning:
             # Reads of the learner come a register later than its rows: the address stands at the banks, then data, then pixels.
             self.learner = Learner(config.learning, config.accumulator_bits, act_latency=ACT_LATENCY - 1,
-                                   score_latency=SCORE_LATENCY, address_bits=Widths(config).row)
+                                   score_latency=score_latency(config.lanes), address_bits=Widths(config).row)
             members |= {name: self.learner.signature.members[name] for name in LEARNING}
         super().__init__(members)
 
@@ -73,7 +73,7 @@ class Accelerator(wiring.Component):
         m.submodules.address = address = WindowAddress(c)
         m.submodules.align = align = WindowAlign(c)
         m.submodules.array = array = MacArray(
-            c.pixels, c.lanes, c.outputs, c.accumulator_bits, c.thresholds, "sum" if c.technology == "wrapper" else "lut4")
+            c.pixels, c.lanes, c.outputs, c.accumulator_bits, c.thresholds, c.popcount)
         m.submodules.drain = drain = Drain(c)
         m.submodules.lgap = lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size())
         wiring.connect(m, wiring.flipped(self.pixels), loader.pixels)
@@ -96,7 +96,8 @@ class Accelerator(wiring.Component):
         issue = Signal(data.StructLayout({"valid": 1, "read": read_layout(c)}))
         m.d.comb += [issue.valid.eq(sequencer.valid), issue.read.eq(sequencer.read)]
         stages = [issue]
-        for t in range(1, timing.ACCUMULATED + 1):
+        accumulated = timing.accumulated(c.lanes)
+        for t in range(1, accumulated + 1):
             stage = Signal(issue.shape(), name=f"stage{t}")
             m.d.sync += stage.eq(stages[-1])
             stages.append(stage)
@@ -160,13 +161,13 @@ class Accelerator(wiring.Component):
             m.d.comb += lgap.sub.eq(here.read.word)
 
         # Results of blocks and tiles.
-        done = stages[timing.ACCUMULATED]
+        done = stages[accumulated]
         bits = c.accumulator_bits
         m.d.comb += [
             drain.signs.eq(Cat(array.accumulators[(i + 1) * bits - 1] for i in range(c.pixels * c.outputs))),
             drain.row_end.eq(done.read.row_end), drain.tile_end.eq(done.read.tile_end), drain.begin.eq(sequencer.begin),
             drain.step.eq(step), drain.pool_write.eq(sequencer.pool_write), drain.average.eq(lgap.gap), drain.learned.eq(lgap.depthwise)]
-        before = stages[timing.ACCUMULATED - 2]
+        before = stages[accumulated - 2]
         drains_next, drains = Signal(), Signal()  # the port is taken two cycles later, so no read may be issued in this one
         m.d.sync += [drains_next.eq(before.valid & before.read.last & ~step.logits & ~step.lgap), drains.eq(drains_next)]
         m.d.comb += drain.strobe.eq(drains)

@@ -8,8 +8,6 @@ from ..compile import timing
 from ..errors import UsageError
 from .popcount import XnorPopcount
 
-POPCOUNT_REGISTERS = timing.ACCUMULATED - timing.READ - 2
-
 
 class MacArray(wiring.Component):
     """For every pixel q and output p: accumulator = [start[p] +] sum of matches(pixel q, weight p) - L / 2 over the reads of a block.
@@ -20,7 +18,8 @@ class MacArray(wiring.Component):
 
     pixels: Q words of L bits, L a power of two; weights: P words of L bits (output p, lane l at p * L + l), in the same cycle, with first
     and valid.  start: P signed values, there if `starts`; without them an accumulator is one LUT a bit, with them two.
-    accumulators: Q * P signed values, (q, p) at place q * P + p, complete POPCOUNT_REGISTERS + 1 cycles after the last read's pixels.
+    accumulators: Q * P signed values, (q, p) at place q * P + p, complete timing.popcount_registers(L) + 1 cycles after the last read's
+    pixels.
     style: of the popcounts.  Raises UsageError if L is no power of two.
     """
 
@@ -36,7 +35,8 @@ class MacArray(wiring.Component):
         m = Module()
         pixels, lanes, outputs, bits = self.shape
         valid, first = self.valid, self.first
-        for stage in range(POPCOUNT_REGISTERS):
+        registers = timing.popcount_registers(lanes)
+        for stage in range(registers):
             later = Signal(name=f"valid{stage}"), Signal(name=f"first{stage}")
             m.d.sync += [later[0].eq(valid), later[1].eq(first)]
             valid, first = later
@@ -44,7 +44,7 @@ class MacArray(wiring.Component):
         sums = []
         for q in range(pixels):
             for p in range(outputs):
-                m.submodules[f"popcount_{q}_{p}"] = popcount = XnorPopcount(lanes, POPCOUNT_REGISTERS, self.style)
+                m.submodules[f"popcount_{q}_{p}"] = popcount = XnorPopcount(lanes, registers, self.style)
                 accumulator = Signal(signed(bits), name=f"accumulator_{q}_{p}")
                 m.d.comb += [popcount.act.eq(self.pixels.word_select(q, lanes)), popcount.weight.eq(self.weights.word_select(p, lanes))]
                 # count - L / 2: one bit turned round, and the sign.

@@ -26,10 +26,10 @@ class XnorPopcount(wiring.Component):
     width : int
         Products a word, at least 1.
     registers : int
-        0, 1 (after column 0) or 2 (after columns 0 and 1).
+        After the columns 0, 1 and so on; further ones delay the count.
     style : str
         "lut4": the adders above.  "sum": plain sums of eight, which leave the structure to the synthesis tool: a quarter of
-        the Verilog, registers after the first and the second level of sums.
+        the Verilog, registers after the levels of sums.
 
     Members
     -------
@@ -58,8 +58,8 @@ class XnorPopcount(wiring.Component):
             raise UsageError(f"popcount: style is {style!r}, expected 'lut4' or 'sum'")
         if type(width) is not int or width < 1:
             raise UsageError(f"popcount: width is {width!r}, expected an integer from 1")
-        if registers not in (0, 1, 2):
-            raise UsageError(f"popcount: registers is {registers!r}, expected 0, 1 or 2")
+        if type(registers) is not int or registers < 0:
+            raise UsageError(f"popcount: registers is {registers!r}, expected an integer from 0")
         self.width = width
         self.registers = registers
         self.style = style
@@ -77,13 +77,13 @@ class XnorPopcount(wiring.Component):
         m = Module()
         products = Signal(self.width)
         m.d.comb += products.eq(~(self.act ^ self.weight))
-        words = list(products)
-        for register in (self.registers > 0, self.registers > 1, False):
+        words, level = list(products), 0
+        while len(words) > 1 or level < self.registers:
             words = [sum(words[i:i + GROUP]) for i in range(0, len(words), GROUP)]
             named = [Signal.like(word, reset_less=True) for word in words]
-            m.d[("comb", "sync")[register]] += [name.eq(word) for name, word in zip(named, words)]
-            words = named
-        m.d.comb += self.count.eq(sum(words))
+            m.d[("comb", "sync")[level < self.registers]] += [name.eq(word) for name, word in zip(named, words)]
+            words, level = named, level + 1
+        m.d.comb += self.count.eq(words[0])
         return m
 
     def _lut4(self):

@@ -101,7 +101,8 @@ class Sequencer(wiring.Component):
         weight, weight_base = Signal(w.weight), Signal(w.weight)
         repeat, word, kx, ky = Signal(w.repeat), Signal(w.words), Signal(2), Signal(2)
         column, row, tile = Signal(w.columns), Signal(w.rows), Signal(w.tiles)
-        pause = Signal(range(timing.BIAS + 1))
+        flush, bias = timing.flush(config.lanes), timing.bias(config.lanes)
+        pause = Signal(range(bias + 1))
 
         # Whether a counter stands at its end is known a cycle before: registers, so that `hold` alone decides late.
         ends = {}
@@ -229,8 +230,8 @@ class Sequencer(wiring.Component):
                 with m.State("BIAS"):
                     # The tile before may still accumulate with its own bias: let it finish, then read.
                     m.d.sync += pause.eq(pause + 1)
-                    m.d.comb += read.bias.eq(pause == timing.FLUSH)
-                    with m.If(pause == timing.BIAS - 1):
+                    m.d.comb += read.bias.eq(pause == flush)
+                    with m.If(pause == bias - 1):
                         m.d.sync += [weight.eq(weight_base + 1), running.eq(1)]
                         m.next = "RUN"
             with m.State("RUN"):
@@ -240,9 +241,9 @@ class Sequencer(wiring.Component):
                         m.next = "FLUSH"
             with m.State("FLUSH"):
                 m.d.sync += pause.eq(pause + 1)
-                with m.If(pause == timing.FLUSH - 3):
+                with m.If(pause == flush - 3):
                     m.d.sync += self.reserve.eq(step.lgap)
-                with m.If(pause == timing.FLUSH - 1):
+                with m.If(pause == flush - 1):
                     m.d.sync += self.reserve.eq(0)
                     with m.If(step.logits):
                         m.next = "SCORES" if self.scores else "ADDRESS"

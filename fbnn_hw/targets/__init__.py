@@ -12,7 +12,7 @@ class Target:
     block_width, its widest word; technology: of the banks; weights: what is tried, in this order: "memory", all on the chip, "stream",
     from a flash; shapes: (pixels, lanes, outputs), largest first; ring_words: words of the weight ring; encoder_bits: bits of a colour
     byte that the encoder multiplies a cycle, 0: whole bytes, by multipliers of the part; flash_hz: fastest clock of a design with a
-    stream, which is that of the flash too."""
+    stream, which is that of the flash too; popcount: "lut4" for LUTs of four inputs."""
 
     name: str
     part: str
@@ -31,6 +31,7 @@ class Target:
     ring_words: int = 0
     encoder_bits: int = 8
     flash_hz: int | None = None
+    popcount: str = "lut4"
 
     @property
     def family(self):
@@ -127,13 +128,13 @@ TARGETS = {t.name: t for t in (
         40_000_000, 7300, None, None, None, 26, 18432, 36, "wrapper", ("memory",), SMALL, encoder_bits=2),
     Target(
         "xilinx7", "XC7A100T", "AMD DS180, 7 Series: 63,400 LUT6, 135 RAMB36, each two RAMB18 of 18 kbit, up to 36 bits wide",
-        100_000_000, 54_000, None, None, None, 270, 18432, 36, "wrapper", ("memory",), LARGE),
+        100_000_000, 54_000, None, None, None, 270, 18432, 36, "wrapper", ("memory",), LARGE, popcount="sum"),
     Target(
         "xilinx7-35t", "XC7A35T", "AMD DS180, 7 Series: 20,800 LUT6, 50 RAMB36, each two RAMB18 of 18 kbit, up to 36 bits wide",
-        100_000_000, 17_600, None, None, None, 100, 18432, 36, "wrapper", ("memory",), MIDDLE),
+        100_000_000, 17_600, None, None, None, 100, 18432, 36, "wrapper", ("memory",), MIDDLE, popcount="sum"),
     Target(
         "generic", "memories of any size, no vendor primitives", "none", 100_000_000, None, None, None, None, None, None, None,
-        "wrapper", ("memory",), ((4, 64, 16), (4, 32, 16), (4, 16, 16))),
+        "wrapper", ("memory",), ((4, 64, 16), (4, 32, 16), (4, 16, 16)), popcount="sum"),
 )}
 
 

@@ -67,10 +67,11 @@ CASES = {
     "narrow": Case(topology(
         8, 10, conv(16), POOL, conv(20, groups=2), (op.MaxPool, {"name": "map"}), DEPTHWISE, (op.Gap, {"name": "gap", "inputs": ("map",)}),
         (op.Concat, {"inputs": ("depthwise", "gap")}), dense(19, name=LATENT)), (8, 16, 8)),
-    # Words of 32 lanes, partly filled, with thresholds; 100 classes; the vector before the latent lies beside it.
+    # Words of 64 lanes, partly filled; popcounts of more registers; thresholds; 100 classes; the vector before the latent lies beside it.
     "wide": Case(topology(
-        12, 100, conv(40), conv(36, groups=4), DEPTHWISE, dense(50, name="before"), dense(9, name=LATENT, inputs=("before",)),
-        (op.Concat, {"inputs": (LATENT, "before")})), (4, 32, 8), thresholds=1, part={"encoder_bits": 8}),
+        12, 100, conv(72), conv(36, groups=4), DEPTHWISE, dense(50, name="before"), dense(9, name=LATENT, inputs=("before",)),
+        (op.Concat, {"inputs": (LATENT, "before")})), (4, 64, 8), thresholds=1,
+        part={"encoder_bits": 8, "popcount": "lut4"}),
 }
 
 

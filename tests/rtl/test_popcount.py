@@ -7,13 +7,13 @@ from fbnn_hw.errors import UsageError
 from fbnn_hw.rtl.popcount import XnorPopcount
 
 
-@pytest.mark.parametrize("registers", [0, 1, 2])
+@pytest.mark.parametrize("registers", [0, 1, 2, 4])
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 17, 18, 31, 36, 64])
 def test_counts(pysim, width, registers):
     pysim(XnorPopcount(width, registers), checks.popcount, width, registers, words=10)
 
 
-@pytest.mark.parametrize("registers", [0, 1, 2])
+@pytest.mark.parametrize("registers", [0, 1, 2, 4])
 @pytest.mark.parametrize("width", [1, 7, 8, 9, 16, 64, 65])
 def test_counts_by_plain_sums(pysim, width, registers):
     pysim(XnorPopcount(width, registers, "sum"), checks.popcount, width, registers, words=30)
@@ -42,7 +42,7 @@ def test_is_the_sum_for_all_inputs(tmp_path):
 @pytest.mark.parametrize("arguments, message", [
     ((0, 1), "popcount: width is 0, expected an integer from 1"),
     ((16.0, 1), "popcount: width is 16.0, expected an integer from 1"),
-    ((16, 3), "popcount: registers is 3, expected 0, 1 or 2"),
+    ((16, -1), "popcount: registers is -1, expected an integer from 0"),
 ])
 def test_refuses(arguments, message):
     with pytest.raises(UsageError) as error:

@@ -28,7 +28,7 @@ def test_blocks_of_4_kbit(words, bits, blocks):
 
 
 @pytest.mark.parametrize("model, name, shape, blocks", [
-    ("3mb", "ice40", (4, 16, 8), 19), ("3mb", "ecp5", (8, 64, 32), 188), ("0.5mb", "ecp5-25f", (4, 32, 16), 54),
+    ("3mb", "ice40", (4, 16, 8), 19), ("3mb", "ecp5", (8, 64, 32), 188), ("0.5mb", "ecp5-25f", (8, 32, 16), 54),
     ("0.5mb", "gowin", (4, 16, 8), 45), ("0.5mb", "xilinx7-35t", (4, 64, 16), 66), ("3mb", "generic", (4, 64, 16), 0)])
 def test_the_first_shape_that_fits(model, name, shape, blocks):
     part = target(name)
