@@ -25,8 +25,8 @@ FAMILIES = {
 
 
 def lut4(config, family="ice40"):
-    """LUTs of the whole accelerator, estimated."""
+    """LUTs of the whole accelerator, estimated; of other families the costs of the iCE40 stand in."""
     q, l, p = config.pixels, config.lanes, config.outputs
-    cost = FAMILIES[family]
+    cost = FAMILIES.get(family, FAMILIES["ice40"])
     parts = cost.product * q * l * p + cost.accumulator * q * p * config.accumulator_bits + cost.row * q * l + cost.control
     return round(parts + cost.mover * (config.weights == "stream") + cost.learner * (config.learning is not None))

@@ -147,9 +147,12 @@ def configure(network, target, shape, frames, learn, weights):
     base = program.used + tables
     if learn:
         learning = replace(learning, slots_base=base + rows)
-    return AcceleratorConfig(
+    config = AcceleratorConfig(
         **common, feature_words=target.bank_words or program.used + learned + rows, transfers=transfers,
-        resident_base=base if rows or learn else 0, resident_rows=rows, learning=learning), program
+        resident_base=base if rows or learn else 0, resident_rows=rows, learning=learning)
+    if target.bank_words is None and sum(target.blocks_of(config).values()) > target.blocks:  # fewer words can need more blocks
+        config = replace(config, feature_words=part.bank_words)
+    return config, program
 
 
 def learning_plan(program, target, head, config, shape, shipped, boot):

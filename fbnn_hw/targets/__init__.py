@@ -35,30 +35,55 @@ class Target:
 
     @property
     def family(self):
-        """Whose LUTs and carry chains it has, as `compile.area` knows them; of other families the iCE40's costs stand in."""
-        return "ecp5" if self.name.startswith("ecp5") else "ice40"
+        """Whose LUTs, carry chains and memories it has."""
+        return self.name.split("-")[0]
 
     def clock_of(self, config):
         """Hz that frames/s of a design are quoted at, unless it is told another clock."""
         return min(self.clock_hz, self.flash_hz or self.clock_hz) if config.weights == "stream" else self.clock_hz
 
     def _block_shapes(self):
-        """(words, bits) that a block can have."""
-        width = self.block_width
-        while width >= 1:
-            # Of 9 bits a byte, narrow words can only use 8.
-            yield self.block_bits // width if width >= 9 or self.block_bits % 9 else self.block_bits // 9 * 8 // width, width
-            width = width // 2 if width != 9 else 4
+        """(words, bits, blocks, cost) of what yosys can make a memory of: a block in each of its shapes, and two that it has as one."""
+        cost = 64 if self.block_bits == 4096 else 128
+        pairs = self.family == "xilinx7"
+        for blocks in (1, 2)[:1 + pairs]:
+            width = 2 if self.block_bits == 4096 else 1
+            while width <= self.block_width * blocks:
+                # Of 9 bits a byte, narrow words can only use 8.
+                bits = self.block_bits if width >= 9 or self.block_bits % 9 else self.block_bits // 9 * 8
+                yield blocks * bits // width, width, blocks, blocks * cost + pairs
+                width = 9 if width == 4 and self.block_bits % 9 == 0 else width * 2
 
-    def block_count(self, words, bits):
-        """Block RAMs of a memory of `words` words of `bits` bits: the fewest over the shapes a block can have."""
-        return min(-(-words // depth) * -(-bits // width) for depth, width in self._block_shapes())
+    def block_count(self, words, bits, groups=0):
+        """Block RAMs of a memory of `words` words of `bits` bits, of which `groups` parts are written apart; 0: it is only read.
+
+        Their number follows from yosys' choice, which weighs blocks against the multiplexers that many shallow ones need.
+        Ref: yosys, passes/memory/memory_libmap.cc, handle_geom.
+        """
+        best = cost = None
+        for depth, width, blocks, each in self._block_shapes():
+            byte = min(9, width) if groups and self.block_bits % 9 == 0 else 1
+            rows, row_bits = -(-words // depth), max(1, groups) * -(-bits // max(1, groups) // byte) * byte
+            count = -(-rows * row_bits // width)
+            spent = int(each * count + (rows - 1) * bits / 2 + (rows > 1) * rows * groups / 2)
+            if best is None or spent < cost:
+                best, cost = blocks * count, spent
+        return best
+
+    def _bank_blocks(self, words, lanes, outputs):
+        """Block RAMs of a feature bank; 0 where it is small enough for LUTs as RAM, of 16 words of 4 bits."""
+        groups = lanes // outputs
+        blocks, rows = self.block_count(words, lanes, groups), -(-words // 16)
+        small = self.family in ("ecp5", "gowin") and rows * (1.5 * lanes + groups / 2) - lanes / 2 < 128 * blocks
+        return 0 if small else blocks
 
     def bank_words_beside(self, config):
         """Words that a bank can have beside the other memories of a configuration, at least 0."""
         found = self.blocks_of(config)
         blocks = (self.blocks - sum(found.values()) + found["features"]) // config.pixels
-        return max(0, *(blocks // -(-config.lanes // width) * depth for depth, width in self._block_shapes()))
+        depths = {depth for depth, *_ in self._block_shapes()}
+        sizes = {depth * count for depth in depths for count in range(1, 1 + blocks)}
+        return max((words for words in sizes if self._bank_blocks(words, config.lanes, config.outputs) <= blocks), default=0)
 
     def blocks_of(self, config):
         """{what: block RAMs} of an accelerator; {} where the part has no such limit."""
@@ -66,11 +91,11 @@ class Target:
             return {}
         found = {"program": self.block_count(len(config.program_words()), 16)}
         if self.banks is None:
-            found["features"] = config.pixels * self.block_count(config.feature_words, config.lanes)
+            found["features"] = config.pixels * self._bank_blocks(config.feature_words, config.lanes, config.outputs)
         if config.weights == "memory":
             found["weights"] = self.block_count(config.weight_words, config.word_bits)
         else:
-            found["weight ring"] = config.rows_per_word * self.block_count(config.weight_words, config.row_bits)
+            found["weight ring"] = config.rows_per_word * self.block_count(config.weight_words, config.row_bits, 1)
             found["transfers"] = self.block_count(len(config.transfer_words()), 16)
         learning = config.learning
         if learning:  # noise, the sample, counts, presentations, labels
