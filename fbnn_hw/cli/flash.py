@@ -29,15 +29,7 @@ def run(args, out):
     folder = common.design(args, out)
     where = folder / f"build-{board.name}"
     again = f"run fbnn-hw build {folder} --board {board.name}"
-    try:
-        record = json.loads((where / "build.json").read_text())
-    except (OSError, ValueError):
-        if not folder.is_dir():
-            raise InputError(f"{folder}: no such folder, expected one that `fbnn-hw generate` wrote") from None
-        raise InputError(f"{where}: no build for {board.title}; {again}") from None
-    if not record.get("bitstream"):
-        raise InputError(f"{where}: was built and missed its timing ({record['fmax_mhz']:.1f} of {record['clock_mhz']:g} MHz); "
-                         f"{again} --clock {int(record['fmax_mhz'])}")
+    record = _record(where, board, again)
     files = [where / record[name] for name in ("bitstream", "weights") if record.get(name)]
     joined = [where / programmer.BOTH] * ("both" in board.program and len(files) == 2)
     for file in files + joined:
@@ -51,3 +43,23 @@ def run(args, out):
         programmer.program(board, lines)
         out.text(f"next: fbnn-hw classify IMAGE --port {board.console}")
     out.result({"board": board.name, "commands": texts, "done": not args.dry_run})
+
+
+def _record(where, board, again):
+    """build.json of a build that met its timing."""
+    try:
+        record = json.loads((where / "build.json").read_text())
+    except (OSError, ValueError):
+        if not where.parent.is_dir():
+            raise InputError(f"{where.parent}: no such folder, expected one that `fbnn-hw generate` wrote") from None
+        raise InputError(f"{where}: no build for {board.title}; {again}") from None
+    try:
+        names = record["bitstream"], record["weights"]
+        if names[0] is None:
+            missed = f"({record['fmax_mhz']:.1f} of {record['clock_mhz']:g} MHz)", int(record["fmax_mhz"])
+            raise InputError(f"{where}: was built and missed its timing {missed[0]}; {again} --clock {missed[1]}")
+        if not all(isinstance(name, str | None) for name in names):
+            raise TypeError
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{where / 'build.json'}: damaged, expected what `fbnn-hw build` wrote; {again} --rebuild") from None
+    return record

@@ -256,6 +256,13 @@ def test_flash(design, tools, answer, refused, cli, tmp_path, monkeypatch):
     planned = answer("flash", design, "--board", "icebreaker", "--dry-run")
     assert planned["commands"] == [f"iceprog -o 0x100000 {where / 'flash.bin'}", f"iceprog {where / 'bitstream.bin'}"]
     assert not planned["done"]
+    record = (where / "build.json").read_text()
+    for damaged in ("[]", "{}", "null", '{"bitstream": 5, "weights": null}', '{"bitstream": null, "weights": null, "fmax_mhz": "x"}'):
+        (where / "build.json").write_text(damaged)
+        assert refused("flash", design, "--board", "icebreaker") == (
+            3, f"fbnn-hw flash: {where / 'build.json'}: damaged, expected what `fbnn-hw build` wrote; run fbnn-hw build {design} "
+            "--board icebreaker --rebuild")
+    (where / "build.json").write_text(record)
 
     monkeypatch.setenv("PATH", str(tmp_path))
     code, _, err = cli("flash", design, "--board", "icebreaker")

@@ -1,13 +1,14 @@
 """Whole accelerators in Verilator: every layer's bits, logits, classes and the latent are the reference's; cycles are the
 estimate's while nobody stalls.  Random memories and registers at the start, random pauses, a reset in the middle of a frame."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
 
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology
+from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.rtl import whole
 
@@ -47,6 +48,7 @@ class Case:
     ring: int = 1  # size of the ring, in largest tiles
     part: dict = field(default_factory=dict)
     frames: int = 1
+    blocks: int = 0  # an ECP5 with so many block RAMs, which does not hold all weights
 
 
 CASES = {
@@ -56,6 +58,8 @@ CASES = {
     # Late layers for three frames at once, with thresholds, partly filled words and a mixed ring.
     "frames": Case(strategies.vgg_network(2, width=3 / 32, size=16, latent=40, hidden=12).topology, (4, 16, 4), thresholds=0.5, spare=150,
                    ring=2, part={"technology": "ice40-spram", "encoder_bits": 2}, frames=3),
+    # Block RAM for the ring, and what is left of it for some weights beside the features.
+    "blocks": Case(strategies.vgg_network(3, width=1 / 4, size=16, latent=40, hidden=12).topology, (4, 32, 8), blocks=14),
     # Nothing resident, thresholds, triples, odd fan-in, kernel 1, learned pooling alone, no latent, groups that do not fill words.
     "thresholds": Case(topology(
         8, 37, conv(12), (op.Duplicate, {"times": 3}), conv(22, groups=2, kernel=1), POOL, DEPTHWISE, dense(27),
@@ -77,6 +81,8 @@ CASES = {
 
 def part_of(case, network):
     """The part the case asks for."""
+    if case.blocks:
+        return replace(TARGETS["ecp5-25f"], weights=("stream",), blocks=case.blocks)
     if case.spare is None:
         return whole.target(**case.part)
     large = whole.target(weights=("stream",), ring_words=1 << 12, bank_words=1 << 14)
@@ -95,8 +101,8 @@ def test_bits_and_cycles(name, tmp_path, runtime):
     config = design.plan.config
     assert config.thresholds == (case.thresholds > 0)
     shares = {transfer.resident for transfer in config.transfers}
-    assert shares == {"stream": shares, "frames": shares, "thresholds": {0}, "resident": {16}}.get(name, set())
-    assert name not in ("stream", "frames") or shares - {0, 16}, "some weights must be mixed"
+    assert shares == {"stream": shares, "frames": shares, "blocks": shares, "thresholds": {0}, "resident": {16}}.get(name, set())
+    assert name not in ("stream", "frames", "blocks") or shares - {0, 16}, "some weights must be mixed"
     assert (config.map_pixels != 0) == (name == "narrow")
     assert config.logits_odd == (name in ("thresholds", "narrow", "wide"))
 
