@@ -51,6 +51,11 @@ def test_what_is_kept_of_a_build(tmp_path, monkeypatch):
     assert kept["macs"] == 11 and "path" not in kept and kept["command"] == (
         "fbnn-hw generate --model 3mb.pt --target ice40 --pixels 4 --lanes 16 --outputs 8 --frames 2 && "
         "fbnn-hw build --board icebreaker --clock 36 --seed 1")
+    (tmp_path / "estimate.json").write_text(json.dumps(files["estimate.json"] | {
+        "learning": {"max_classes": 16, "exemplars": 266, "learn_cycles": 20_000, "rows": {}}}))
+    file = boards.add(tmp_path, "icebreaker")
+    assert file.name == "3mb-icebreaker-4x16x8-2-learn.json" and " --learn --max-classes 16 --exemplars 266 && " in file.read_text()
+    assert "| (1) | 16, 266 | 20,000 | 2,000 | 0.02 |" in boards.tables()
     printed = {"folder": "rtl_out/0.5mb-10c-ice40-1", "images": 2, "cycles": [5], "cycles_first": [9], "cells": {}, "classes": [1, 2],
                "build_seconds": 1.0, "simulation_seconds": 2.0, "differences": [], "logits": [[1]]}
     file = boards.netlist(json.dumps(printed))

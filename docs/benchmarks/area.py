@@ -90,6 +90,8 @@ DESIGNS = {
     "lgap-64": lambda: Lgap(4, 16, 64, 16),
     "argmax": lambda: Argmax(13, 100),
     "host-link": lambda: HostLink(classes=10, size=32, lanes=16, latent_words=64, score_bits=14, mark=bytes.fromhex("cdbb5b03"), clocks=48),
+    "host-link-learn": lambda: HostLink(classes=10, size=32, lanes=16, latent_words=64, score_bits=14, mark=bytes.fromhex("cdbb5b03"),
+                                        clocks=48, plan=LearnPlan.of(Head(1024), LearnConfig(16, 266), 4, 16, 10)),
     "flash-reader": lambda: FlashReader(FlashChip(), 48e6, 1 << 20, 106504, 240128),
     "flash-image": lambda: FlashImage(bytes.fromhex("cdbb5b03")),
     "learner": lambda: learner(Head(1024)),

@@ -38,13 +38,17 @@ def add(folder, board):
     record, known, config, manifest = read(f"build-{board}/build.json"), read("estimate.json"), read("config.json"), read("manifest.json")
     shape = " ".join(f"--{name} {config[name]}" for name in ("pixels", "lanes", "outputs"))
     passes = f" --frames {config['frames']}" if config["frames"] > 1 else ""
+    learning = {key: known["learning"][key] for key in ("max_classes", "exemplars", "learn_cycles")} if "learning" in known else {}
+    if learning:
+        passes += f" --learn --max-classes {learning['max_classes']} --exemplars {learning['exemplars']}"
     found = {key: record[key] for key in KEPT if key in record} | {
         "network": manifest["model"], "checkpoint": manifest["checkpoint"], "config_id": manifest["config_id"], "part": known["part"],
         "macs": sum(layer["macs"] for layer in known["layers"]), "lut4_estimated": known["lut4"],
+        **({"learning": learning} if learning else {}),
         "command": f"fbnn-hw generate --model {manifest['checkpoint']['file']} --target {known['target']} {shape}{passes} && "
                    f"fbnn-hw build --board {board} --clock {record['clock_hz'] / 1e6:g} --seed {record['seed']}"}
-    name = f"{manifest['model']}-{board}-{config['pixels']}x{config['lanes']}x{config['outputs']}-{config['frames']}.json"
-    return keep(name, found)
+    name = f"{manifest['model']}-{board}-{config['pixels']}x{config['lanes']}x{config['outputs']}-{config['frames']}"
+    return keep(f"{name}{'-learn' * bool(learning)}.json", found)
 
 
 def netlist(text):
@@ -96,13 +100,23 @@ def tables():
     for number, record in enumerate(records, start=1):
         own = figures(record)
         lines.append(
-            f"| ({number}) | `{record['network']}` | {record['board']} | {record['frames']} | {record['cycles']:,} | "
+            f"| ({number}) | `{record['network']}`{' that learns' * ('learning' in record)} | {record['board']} | {record['frames']} | "
+            f"{record['cycles']:,} | "
             f"{record['clock_mhz']:g} | {record['fmax_mhz']:.1f}{'' if record['met'] else ', missed'} | {own['speed']:.1f} | "
             f"{own['used']:,} of {own['there']:,} | "
             f"{own['rams']} | {own['density']:.1f} |")
     if not records:
         lines.append("| | none yet | | | | | | | | | |")
     lines += ["", "Cycles are the compiler's, which a simulation gives exactly; the rest is nextpnr's report. Two operations a MAC.", ""]
+    taught = [(number, record) for number, record in enumerate(records, start=1) if "learning" in record]
+    if taught:
+        lines += ["| | classes, exemplars | cycles a new sample and its replays | samples/s at the MHz reached | of an inference |",
+                  "|---|---|---|---|---|"]
+        for number, record in taught:
+            own = record["learning"]
+            lines.append(f"| ({number}) | {own['max_classes']}, {own['exemplars']} | {own['learn_cycles']:,} | "
+                         f"{record['fmax_mhz'] * 1e6 / own['learn_cycles']:,.0f} | {own['learn_cycles'] / record['cycles']:.2f} |")
+        lines += ["", "All presentations move counters, the buffer is full, the draws are as many as on average (estimated).", ""]
     lines += [f"    ({number}) {record['command']}" for number, record in enumerate(records, start=1)]
     lines += ["", "Tools: " + ("; ".join(sorted({", ".join(f"{tool} {version}" for tool, version in sorted(record["tools"].items()))
                                                for record in records})) or "none yet") + ".",

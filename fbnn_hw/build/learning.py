@@ -8,6 +8,8 @@ from ..reference.learning.snapshot import State
 from ..rtl.learning.learner import Space
 
 REGISTERS = (NOISE, MASK, PICK)
+GAP_ROWS = 8
+"""Rows that nobody needs are read, or written with zeros, where so few of them separate others: a request costs more."""
 
 
 def _words(found, lanes):
@@ -74,43 +76,99 @@ class ChipState:
             words += self.peek(Space.BANKS, p.slot_row(slot, first)[0] * p.pixels, min(p.pixels, p.words - first))
         return _bits(words, p.lanes)
 
+    def _counter_rows(self, known):
+        """Row numbers (fan-in words, chunks, known)."""
+        p = self.plan
+        word, chunk, label = np.ogrid[:p.fan_in_words, :p.chunks, :known]
+        return p.counter_row(label, word, chunk)
+
+    def _slot_rows(self, used):
+        """Row numbers (rows of an exemplar, used)."""
+        p = self.plan
+        number, slot = np.ogrid[:p.slot_rows, :used]
+        return p.slots_base + number * p.slots + slot
+
+    def _runs(self, rows):
+        """[(first, last)] that cover all of `rows`, numbers inside one table."""
+        rows = np.unique(rows)
+        ends = np.flatnonzero(np.diff(rows) > GAP_ROWS)
+        return list(zip(rows[[0, *ends + 1]].tolist(), rows[[*ends, -1]].tolist())) if len(rows) else []
+
+    def _read_rows(self, rows):
+        """Words of rows as bytes, uint8 (*rows.shape, Q, lanes / 8)."""
+        p, size = self.plan, self.plan.lanes // 8
+        found = np.zeros((rows.max(initial=-1) + 1, p.pixels, size), np.uint8)
+        for first, last in self._runs(rows):
+            words = self.peek(Space.BANKS, first * p.pixels, (last + 1 - first) * p.pixels)
+            text = b"".join(word.to_bytes(size, "little") for word in words)
+            found[first:last + 1] = np.frombuffer(text, np.uint8).reshape(-1, p.pixels, size)
+        return found[rows]
+
     def read(self):
         """`State`.  The chip must rest."""
         p, learner = self.plan, self.learner
-        known, used, frozen = self.peek(Space.SCALARS, 0, 3)
-        registers = [sum(bit << i for i, bit in enumerate(self.peek(Space.NOISE + n, 0, taps.width)))
-                     for n, taps in enumerate(REGISTERS)]
-        others = self.peek(Space.PRESENTED, 0, p.max_classes)
-        latents = np.zeros((used, learner.head.latent), np.uint8)
-        for slot in range(used):
-            latents[slot] = self.read_slot(slot)[:learner.head.latent]
-        output = [self.read_counters(label) for label in range(known)]
+        known, used, frozen, registers, presented, left = self._marks()
+        words = self._read_rows(self._slot_rows(used)).swapaxes(0, 1).reshape(used, p.slot_rows * p.pixels * p.lanes // 8)
+        latents = np.unpackbits(words, axis=1, count=learner.head.latent, bitorder="little") if used else np.zeros(
+            (0, learner.head.latent), np.uint8)
+        words = self._read_rows(self._counter_rows(known))
+        fields = np.unpackbits(words.reshape(-1), bitorder="little").reshape(p.fan_in_words, p.chunks, known, p.per_row, p.stored_bits)
+        values = (fields[..., :p.counter_bits].astype(np.int64) << np.arange(p.counter_bits)).sum(-1)
+        values -= values >> p.counter_bits - 1 << p.counter_bits
         return State(
-            learner.design, known, bool(frozen), tuple(registers), [n & 255 for n in others], [n >> 8 for n in others],
-            self.peek(Space.LABELS, 0, used), latents, np.array(output, np.int8).reshape(known, learner.head.fan_in), None)
+            learner.design, known, frozen, registers, presented, left, self.peek(Space.LABELS, 0, used) if used else [], latents,
+            np.moveaxis(values, 2, 0).reshape(known, learner.head.fan_in).astype(np.int8), None)
+
+    def _marks(self):
+        """(known, used, frozen, registers, presented and left of each class): few words, of which a lesson changes some."""
+        registers = tuple(sum(bit << i for i, bit in enumerate(self.peek(Space.NOISE + n, 0, taps.width)))
+                          for n, taps in enumerate(REGISTERS))
+        known, used, frozen = self.peek(Space.SCALARS, 0, 3)
+        others = self.peek(Space.PRESENTED, 0, self.plan.max_classes)
+        return known, used, bool(frozen), registers, [n & 255 for n in others], [n >> 8 for n in others]
+
+    def same(self, state):
+        """Whether the chip has been in no lesson since it had this `State`, nor has been reset."""
+        return self._marks() == (
+            state.known, len(state.labels), state.frozen, tuple(state.registers), list(state.presented), list(state.left))
+
+    def untaught(self):
+        """Whether it is as shipped."""
+        self.learner.reset()
+        return self.same(self.learner.state)
 
     def write(self, state):
-        """Take up a `State` of this design."""
+        """Take up a `State` of this design.  While it is written, there are no exemplars: what is cut short is consistent."""
         p, learner = self.plan, self.learner
         used = len(state.labels)
-        self.poke(Space.SCALARS, 0, [state.known, used, int(state.frozen)])
-        for n, (taps, value) in enumerate(zip(REGISTERS, state.registers)):
-            self.poke(Space.NOISE + n, 0, [value >> i & 1 for i in range(taps.width)])
-        self.poke(Space.COUNTS, 0, [state.labels.count(label) for label in range(p.max_classes)])
-        self.poke(Space.PRESENTED, 0, [n | left << 8 for n, left in zip(state.presented, state.left)])
-        self.poke(Space.LABELS, 0, list(state.labels))
-        words = _words(learner.sample_bits(state.latents), p.lanes) if used else ()
-        for slot, exemplar in enumerate(words):
+        self.poke(Space.SCALARS, 1, [0])
+        self.poke(Space.COUNTS, 0, [0] * p.max_classes)
+        tables = {}
+        for label in range(state.known):
+            for row, words in self.rows(label, state.output[label]).items():
+                tables.setdefault(row, {}).update(words)
+        self._write_rows(tables)
+        samples = _words(learner.sample_bits(state.latents), p.lanes) if used else ()
+        slots = {}
+        for slot, exemplar in enumerate(samples):
             for number, word in enumerate(exemplar.tolist()):
                 row, bank = p.slot_row(slot, number)
-                self.poke(Space.BANKS, row * p.pixels + bank, [word])
-        for label in range(state.known):
-            self.write_class(label, state.output[label])
+                slots.setdefault(row, {})[bank] = word
+        self._write_rows(slots)
+        for n, (taps, value) in enumerate(zip(REGISTERS, state.registers)):
+            self.poke(Space.NOISE + n, 0, [value >> i & 1 for i in range(taps.width)])
+        self.poke(Space.PRESENTED, 0, [n | left << 8 for n, left in zip(state.presented, state.left)])
+        if used:
+            self.poke(Space.LABELS, 0, list(state.labels))
+        self.poke(Space.COUNTS, 0, [state.labels.count(label) for label in range(p.max_classes)])
+        self.poke(Space.SCALARS, 0, [state.known, used, int(state.frozen)])
 
-    def write_class(self, label, counters):
-        for row, words in self.rows(label, counters).items():
-            for bank, word in words.items():
-                self.poke(Space.BANKS, row * self.plan.pixels + bank, [word])
+    def _write_rows(self, rows):
+        """{row: {bank: word}} of one table; what is not named in them, or lies between them, becomes 0."""
+        for first, last in self._runs(list(rows)):
+            named = (rows.get(row, {}) for row in range(first, last + 1))
+            words = [banks.get(bank, 0) for banks in named for bank in range(self.plan.pixels)]
+            self.poke(Space.BANKS, first * self.plan.pixels, words)
 
     def snapshot(self):
         return self.read().pack()

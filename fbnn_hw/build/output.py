@@ -25,6 +25,8 @@ from .learning import ChipState
 from .verilog import to_verilog
 
 BENCH = Path(__file__).parent / "bench"
+LEARNED = "learned-*.snapshot"
+"""What a board of the design was taught; a folder that is written again keeps it."""
 MAX_IMAGES = 64
 """Images that one run of the test bench can hold."""
 
@@ -231,6 +233,8 @@ def write(plan, network, target, checkpoint, root, images):
         for name, data in files.items():
             (partial / name).write_bytes(data)
         partial.chmod(0o755)
+        for learned in folder.glob(LEARNED):
+            shutil.copy2(learned, partial)
         if folder.exists():
             shutil.rmtree(folder)
         os.replace(partial, folder)

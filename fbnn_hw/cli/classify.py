@@ -1,17 +1,10 @@
 """`fbnn-hw classify`: classes and integer logits of images, from a checkpoint or from a board."""
 
-import json
-from pathlib import Path
-
 import numpy as np
 
 from .. import bits
 from ..errors import InputError, UsageError
-from ..host.transport import DEFAULT_BAUD
-from . import common
-
-VIRTUAL_WAIT_S = 300
-"""A simulation takes seconds for what a board does in milliseconds."""
+from . import _board, common
 
 SUMMARY = "classify image files, or images of a data set, with a checkpoint or on a board"
 EXAMPLES = (
@@ -33,12 +26,7 @@ def arguments(parser):
     parser.add_argument("--latent", action="store_true", help="the latent too, in hex: bit i is bit i %% 8 of byte i // 8")
     parser.add_argument("--resize", action="store_true", help="make any picture fit: centre square, scaled, as RGB")
     common.add_threads(parser)
-    board = parser.add_argument_group("on a board, in place of --model")
-    board.add_argument("--port", metavar="DEVICE", help="serial port of a board, such as /dev/ttyUSB1")
-    board.add_argument("--baud", type=common.count, metavar="N", help=f"its speed (default: {DEFAULT_BAUD})")
-    board.add_argument("--board", choices=("virtual",), help="virtual: a simulation of the whole board, behind a serial port of its own")
-    board.add_argument("--design", metavar="DIR", help="what `fbnn-hw generate` wrote (default: the youngest folder in rtl_out); "
-                       "with --port only for the classes' names")
+    _board.arguments(parser, "on a board, in place of --model")
 
 
 def gather(args, out, size, taker):
@@ -87,70 +75,33 @@ def on_board(args, out):
     for flag, value in (("--model", args.model), ("--threads", args.threads)):
         if value:
             raise UsageError(f"{flag}: has no meaning on a board; leave it out")
-    if args.port and args.board:
-        raise UsageError("found both --port and --board, expected one of them")
-    from ..build import output, virtual
-    from ..host.client import Client
-    from ..host.transport import Serial
-
-    if args.port:
-        with Serial(args.port, args.baud or DEFAULT_BAUD) as port:
-            return talk(args, out, Client(port), design(args.design))
-    if args.baud:
-        raise UsageError("--baud: has no meaning on the virtual board")
-    folder = Path(args.design) if args.design else common.newest()
-    known = design(folder)
-    output.intact(folder)
-    out.note(f"{folder}: compiling and simulating the board; the first time takes a minute or two")
-    with virtual.VirtualBoard(folder) as board, Serial(board.port) as port:
-        answer = talk(args, out, Client(port, wait_s=VIRTUAL_WAIT_S, ready_s=VIRTUAL_WAIT_S), known)
-        if faults := board.faults():
-            out.note(f"the flash was used against its rules: {faults}")
-        return answer
+    with _board.opened(args, out) as board:
+        return talk(args, out, board)
 
 
-def talk(args, out, client, folder):
-    """Have `client` classify the images; `folder`: (path, manifest, layout) of the design, or None."""
-    client.identify()
-    client.wait_ready()
-    identity = client.identify()  # the model's mark comes with the weights
-    if folder is None or folder[1]["config_id"] != identity.config.hex():
-        if args.design or args.board:
-            raise InputError(f"{client.name}: holds configuration {identity.config.hex()}, {folder[0]} is {folder[1]['config_id']}; "
-                             "build and flash that folder, or name another with --design")
-        folder = None
-    if args.latent and folder is None:
+def talk(args, out, board):
+    """Have a board classify the images."""
+    client, identity, known = board.client, board.identity, board.design
+    if args.latent and known is None:
         raise InputError("--latent: the order of its bits stands in the design's folder, "
                          f"configuration {identity.config.hex()}; name it with --design")
-    names = folder[1]["classes"] if folder else [str(n) for n in range(identity.classes)]
-    if folder and folder[1]["ir_sha256"][:8] != identity.model.hex():
-        out.note(f"{client.name}: holds the weights {identity.model.hex()}, {folder[0]} has {folder[1]['ir_sha256'][:8]}")
+    names = board.names()
     images, origins = gather(args, out, identity.size, "the board")
-    data = np.ascontiguousarray(images.transpose(0, 2, 3, 1))
     results, cycles = [], []
-    with out.progress(total=len(data), desc="images on the board") as bar:
-        for start in range(0, len(data), identity.frames):
-            images = [image.tobytes() for image in data[start:start + identity.frames]]
-            results += client.classify(images, latent=args.latent)[:len(images)]
+    with out.progress(total=len(images), desc="images on the board") as bar:
+        for start in range(0, len(images), identity.frames):
+            part = _board.pixels(images[start:start + identity.frames])
+            results += client.classify(part, latent=args.latent)[:len(part)]
             cycles.append(client.status().cycles)
-            bar.update(len(images))
+            bar.update(len(part))
     logits = np.array([r.logits for r in results], np.int32)
     latents = None
     if args.latent:
-        latents = np.array([bits.unpack(np.frombuffer(r.latent, np.uint8), 8 * len(r.latent))[folder[2]["latent_bits"]] for r in results])
+        where = known.layout["latent_bits"]
+        latents = np.array([bits.unpack(np.frombuffer(r.latent, np.uint8), 8 * len(r.latent))[where] for r in results])
     return origins, names, logits, latents, {
-        "port": client.name, "design": folder and folder[0], "config_id": identity.config.hex(), "model_mark": identity.model.hex(),
+        "port": client.name, "design": known and known.folder, "config_id": identity.config.hex(), "model_mark": identity.model.hex(),
         "repeated_requests": client.repeated, "cycles": cycles}
-
-
-def design(folder):
-    """(path, manifest.json, layout.json) of a generated folder; None for None."""
-    if folder is None:
-        return None
-    try:
-        return folder, *(json.loads((Path(folder) / name).read_text()) for name in ("manifest.json", "layout.json"))
-    except (OSError, ValueError):
-        raise InputError(f"--design {folder}: no design there, expected a folder that `fbnn-hw generate` wrote") from None
 
 
 def show(args, out, origins, classes, logits, latents, head):

@@ -6,10 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 from .. import protocol
 from ..compile import cycles
-from ..errors import UsageError
 from .accelerator import score_bits
-from .host_link import CYCLES_BITS, HostLink
+from .host_link import CYCLES_BITS, HostLink, learner_ports
 from .qspi_flash import FlashReader
+from .sequencer import Widths
 
 
 def weight_bytes(config):
@@ -61,7 +61,8 @@ class BoardTop(wiring.Component):
 
     config: AcceleratorConfig.  model: the 4 bytes of `protocol.model_mark` where weights are in memory, ignored where a flash tells them.
     clock_hz: of sync.  clocks: of a bit on the serial line, `uart.divider`.  chip, offset, latency: as FlashReader has them.
-    timeout_bits, result_bits: as HostLink has them; result_bits follows from the cycles of a frame if None.
+    timeout_bits, result_bits: as HostLink has them; result_bits follows from the cycles of a frame, and of what a learner can be asked for,
+    if None.
 
     An aborted image resets the accelerator and the flash reader; the weights are then loaded again.
 
@@ -69,17 +70,18 @@ class BoardTop(wiring.Component):
     """
 
     def __init__(self, config, *, model, clock_hz, clocks, chip=None, offset=0, latency=0, timeout_bits=21, result_bits=None):
-        if config.learning:
-            raise UsageError("design: made with --learn, for which boards have no link; expected one without")
         self.config, self.model = config, model
         self.mark = protocol.config_mark(config.id)
         if result_bits is None:
-            result_bits = max(timeout_bits, min(CYCLES_BITS, (4 * cycles.frames(config, 1)[0].total).bit_length()))
+            longest = 4 * cycles.frames(config, 1)[0].total
+            if plan := config.learning:  # 255 replays of a class with one exemplar
+                longest = max(longest, 2 * plan.learn_cycles(plan.max_classes, 255, 256, 255 << plan.slot_bits, True))
+            result_bits = max(timeout_bits, min(CYCLES_BITS, longest.bit_length()))
         streams = config.weights == "stream"
         self.link = HostLink(
             classes=config.classes, size=config.size, lanes=config.lanes, latent_words=config.latent_words, score_bits=score_bits(config),
-            mark=self.mark, model=None if streams else model, clocks=clocks, frames=config.frames,
-            timeout_bits=timeout_bits, result_bits=result_bits)
+            mark=self.mark, model=None if streams else model, clocks=clocks, frames=config.frames, plan=config.learning,
+            address_bits=Widths(config).row, timeout_bits=timeout_bits, result_bits=result_bits)
         self.reader = None
         members = {"rx": In(1, init=1), "tx": Out(1, init=1), "ready": Out(1), "active": Out(1), "fault": Out(1)}
         if streams:
@@ -103,8 +105,14 @@ class BoardTop(wiring.Component):
             payload = port.payload if name in ("pixels", "result") else port.payload.as_value()
             ports |= {f"{'i' if into else 'o'}_{name}__payload": payload, f"{'i' if into else 'o'}_{name}__valid": port.valid,
                       f"{'o' if into else 'i'}_{name}__ready": port.ready}
+        for name in learner_ports(self.config.learning, 0) if self.config.learning else ():
+            port = getattr(link, name)
+            if name in ("command", "host"):
+                ports |= {f"i_{name}__payload": port.payload.as_value(), f"i_{name}__valid": port.valid, f"o_{name}__ready": port.ready}
+            else:
+                ports[f"o_{name}"] = port
         if self.reader is None:
-            m.d.comb += link.ready.eq(1)
+            m.d.comb += link.ready.eq(~link.busy)  # a learner writes its tables first
         else:
             m.submodules.reader = reader = ResetInserter(abort)(self.reader)
             m.submodules.image = image = ResetInserter(abort)(FlashImage(self.mark))
@@ -119,7 +127,7 @@ class BoardTop(wiring.Component):
                 link.model.eq(image.model),
                 self.flash_pulse.eq(reader.pulse), self.flash_select_n.eq(reader.select_n),
                 self.flash_output.eq(reader.lines_out), self.flash_enable.eq(reader.lines_enable), reader.lines_in.eq(self.flash_input)]
-        if self.config.frames > 1:
+        if self.config.frames > 1 or self.config.learning:
             busy = Signal()
             ports["o_busy"] = busy
             m.d.sync += link.busy.eq(busy)

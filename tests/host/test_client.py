@@ -15,22 +15,33 @@ from fbnn_hw.host.client import Client
 from fbnn_hw.host.transport import Serial
 from fbnn_hw.protocol import Fault, Identity, Opcode, Status, encode
 
-IDENTITY = Identity(2, b"abcd", 3, 2, 4, 1, b"wxyz")
+IDENTITY = Identity(3, b"abcd", 3, 2, 4, 1, 0, 0, b"wxyz")
 IMAGE = bytes(range(12))
 RESULT = b"".join(n.to_bytes(2, "little", signed=True) for n in (-5, 7, 6))
 ANSWER = encode(0x91, RESULT + b"\1\0")
+LOST = object()
 ERROR = {fault: encode(protocol.ERROR, bytes([fault])) for fault in Fault}
 
 
+def numbered(data, sequence):
+    """A whole frame with another sequence; anything else as it is."""
+    found = protocol.Decoder().feed(data)
+    if len(found) == 1 and encode(found[0][0], found[0][2]) == data:
+        return encode(found[0][0], found[0][2], sequence)
+    return data
+
+
 class Board:
-    """Answers requests on a pseudo-terminal.  tricks: for the next requests, bytes to send instead of the answer; None ends it."""
+    """Answers requests on a pseudo-terminal.  tricks: for the next requests, bytes to send instead of the answer (a
+    whole frame gets the request's sequence); None ends it, `LOST` is an answer that does not arrive."""
 
     def __init__(self):
         self.master, slave = pty.openpty()
         tty.setraw(slave)
         self.slave, self.port = slave, os.ttyname(slave)
         self.tricks, self.asked, self.frames, self.waiting = [], [], 1, 0
-        self.status = Status(True, False, 0, 0, 0)
+        self.status, self.max_classes, self.memory, self.done = Status(True, False, 0, 0, 0), 0, [0] * 600, []
+        self.sequences, self.last = [], None
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
@@ -43,9 +54,14 @@ class Board:
                 return
             if not data:
                 return
-            for opcode, payload in decoder.feed(data):
+            for opcode, sequence, payload in decoder.feed(data):
                 self.asked.append(opcode)
+                self.sequences.append(sequence)
                 answer = self.tricks.pop(0) if self.tricks else self.answer(opcode, payload)
+                if answer is LOST:
+                    self.answer(opcode, payload)
+                    answer = b""
+                answer = answer and numbered(answer, sequence)
                 if answer is None:
                     return
                 try:
@@ -56,9 +72,20 @@ class Board:
     def answer(self, opcode, payload):
         if opcode == Opcode.IDENTIFY:
             self.waiting = 0
-            return encode(0x81, replace(IDENTITY, frames=self.frames).pack())
+            learner = {"max_classes": self.max_classes, "word_bytes": 2} if self.max_classes else {}
+            return encode(0x81, replace(IDENTITY, frames=self.frames, **learner).pack())
         if opcode == Opcode.STATUS:
             return encode(0x82, self.status.pack())
+        if opcode & 0x20:
+            number, count, words = int.from_bytes(payload[:3], "little"), payload[3], protocol.words_from(payload[4:], 2)
+            if Opcode.PEEK <= opcode < Opcode.POKE:
+                return encode(opcode | 0x80, protocol.words_bytes([self.memory[number ^ i] for i in range(count)], 2))
+            if self.sequences[-1] != self.last:  # the rule of the board
+                self.done.append((opcode, number, count))
+                for i, word in enumerate(words):
+                    self.memory[number ^ i] = word
+            self.last = self.sequences[-1]
+            return encode(opcode | 0x80)
         assert payload == IMAGE
         self.waiting = (self.waiting + 1) % self.frames
         result = RESULT * (opcode & 1) + b"\x01\x02\x03\x04" * (opcode >> 1 & 1) + b"\1\0"
@@ -113,9 +140,12 @@ def test_an_answer_in_pieces_is_one(board, client, monkeypatch):
 
 
 def test_a_late_answer_is_not_taken_for_the_next(board, client):
-    """The answer of an earlier request, other than what is asked for now, comes before the right one."""
+    """Answers of earlier requests, of another kind and of the same, come before the right one."""
     client.identify()
-    board.tricks = [encode(0x82, board.status.pack()) + encode(0x81, IDENTITY.pack()) + ANSWER]
+    sequence = client.sequence + 1
+    wrong = encode(0x91, (3).to_bytes(6, "little") + b"\2\0", sequence - 1)
+    board.tricks = [encode(0x82, board.status.pack(), sequence) + wrong + encode(protocol.ERROR, bytes([Fault.BUSY]), sequence - 1)
+                    + encode(0x91, RESULT + b"\1\0", sequence)]
     assert client.classify([IMAGE])[0].index == 1 and client.repeated == 0
     os.write(board.master, encode(0x91, b"\0" * 8))  # has come in before the request
     time.sleep(0.05)
@@ -189,7 +219,7 @@ def test_a_pass_of_several_images(board, client):
 
 def test_garbage_before_an_answer_is_skipped(board, client):
     client.identify()
-    board.tricks = [b"\xfb\xfb\x01" + encode(0x91, RESULT + b"\1\0")]
+    board.tricks = [b"\xfb\xfb\x01" + encode(0x91, RESULT + b"\1\0", client.sequence + 1)]
     assert client.classify([IMAGE])[0].index == 1 and client.repeated == 0
 
 
@@ -213,13 +243,61 @@ def test_a_board_that_is_busy_is_waited_for(board, client):
 
 
 @pytest.mark.parametrize("status, message", [
-    (Status(False, True, 0, 0, 0), "the flash holds no weights of this design; run fbnn-hw flash with the folder that was built"),
-    (Status(False, False, 0, 0, 0), "the board has not loaded its weights after 0.2 s; is the flash written?")])
+    (Status(False, True, 0, 0, 0),
+     "the flash holds no weights of this design; run fbnn-hw flash with the folder that was built"),
+    (Status(False, False, 0, 0, 0),
+     "the board has not loaded its weights after 0.2 s; is the flash written?")])
 def test_a_board_without_weights(board, client, status, message):
     board.status = status
     with pytest.raises(InputError) as error:
         client.wait_ready()
     assert str(error.value) == f"{board.port}: {message}"
+
+
+@pytest.mark.parametrize("trick", [LOST, ERROR[Fault.CRC], ERROR[Fault.BUSY]])
+def test_a_learner_is_asked_once(board, client, trick):
+    """Whatever is lost, each request is done once: its repetition has its sequence."""
+    board.max_classes = 300
+    client.identify()
+    words = list(range(1000, 1300))
+    for ask, opcodes, done in (
+            (lambda: client.learn(257), [0x21], [(0x21, 257, 0)]), (lambda: client.store(1), [0x22], [(0x22, 1, 0)]),
+            (lambda: client.rehearse(150), [0x23] * 3, [(0x23, 0, 64), (0x23, 0, 64), (0x23, 0, 22)]),
+            (client.freeze, [0x24], [(0x24, 0, 1)]), (lambda: client.freeze(False), [0x24], [(0x24, 0, 0)]),
+            (client.reset, [0x27, 2], [(0x27, 0, 0)]), (lambda: client.poke(2, 7, words), [0x3A] * 8, [
+                (0x3A, first, count) for first, count in (
+                    (7, 1), (8, 8), (16, 16), (32, 32), (64, 64), (128, 64), (192, 64), (256, 51))])):
+        board.asked, board.done, board.tricks, repeated = [], [], [trick], client.repeated
+        ask()
+        assert board.done == done and client.repeated == repeated + 1
+        assert [opcode for opcode in board.asked if opcode != 2] == [opcodes[0], *(o for o in opcodes if o != 2)]
+    board.tricks = [trick, trick]
+    assert client.peek(2, 7, 300) == words and client.peek(0, 0, 0) == []
+
+
+@pytest.mark.parametrize("fault, message", [
+    (Fault.LABEL, "the label is neither a class known nor the next free one"), (Fault.FROZEN, "the learner is frozen"),
+    (Fault.SAMPLE, "no image was classified before")])
+def test_refusals_of_a_learner_are_not_repeated(board, client, fault, message):
+    board.max_classes = 4
+    client.identify()
+    board.asked, board.tricks = [], [ERROR[fault]]
+    with pytest.raises(InputError) as error:
+        client.learn(3)
+    assert str(error.value) == f"{board.port}: {message}" and board.asked == [0x21] and client.repeated == 0
+
+
+def test_a_board_without_a_learner(board, client):
+    for ask in (lambda: client.learn(0), lambda: client.peek(0, 0, 1), lambda: client.poke(0, 0, [1]), client.reset):
+        with pytest.raises(InputError) as error:
+            ask()
+        assert str(error.value) == f"{board.port}: this design does not learn; expected one made with fbnn-hw generate --learn"
+    board.max_classes = 4
+    client.identify()
+    board.tricks = [encode(0xB0, b"\1")]
+    with pytest.raises(InputError) as error:
+        client.peek(0, 0, 1)
+    assert str(error.value) == f"{board.port}: the board sent 1 bytes of 1 words, expected 2"
 
 
 def test_a_disconnect_is_said(board, client):

@@ -87,7 +87,7 @@ def test_noise_and_aborted_images(made):
             decoder, heard = protocol.Decoder(), []
             while not heard:
                 heard = decoder.feed(port.read(WAIT_S) or pytest.fail("the board is silent"))
-            assert [opcode for opcode, _ in heard] == [protocol.ERROR]
+            assert [opcode for opcode, _, _ in heard] == [protocol.ERROR]
             client.wait_ready()
             assert list(client.classify([data])[0].logits) == expected
         assert client.status().errors == 3 and client.status().frames == 3 and not board.faults()

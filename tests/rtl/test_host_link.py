@@ -35,10 +35,16 @@ def run_passes(tmp_path_factory):
     return board(tmp_path_factory, PASS)
 
 
-def board(tmp_path_factory, frames):
+@pytest.fixture(scope="module")
+def run_learning(tmp_path_factory):
+    """The same for a design that learns."""
+    return board(tmp_path_factory, 1, True)
+
+
+def board(tmp_path_factory, frames, learns=False):
     os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
     folder = tmp_path_factory.mktemp("link")
-    (folder / "board.v").write_text(verilog.convert(LinkBoard(CLOCKS, frames), name="board"))
+    (folder / "board.v").write_text(verilog.convert(LinkBoard(CLOCKS, frames, learns), name="board"))
     program = virtual.verilate([folder / "board.v"], folder / "build", shared=tmp_path_factory.getbasetemp() / "runtime")
 
     def send(texts):
@@ -74,9 +80,10 @@ def test_every_request(run):
     twin = Twin()
     assert found[0] == twin.reply(plain(encode(Opcode.IDENTIFY)))
     assert found[1:5] == [encode(0x90 | n, answer(images[n], n)) for n in range(4)]
-    [(opcode, payload)] = protocol.Decoder().feed(found[5])
+    [(opcode, _, payload)] = protocol.Decoder().feed(found[5])
     status = protocol.Status.unpack(payload)
     assert opcode == 0x82 and (status.ready, status.wrong_flash, status.frames, status.errors) == (True, False, 4, 0)
+    assert not status.frozen
     # Two bytes of the check sum, 64 cycles of the toy, and some states.
     assert 20 * CLOCKS <= status.cycles <= 20 * CLOCKS + 64 + 10
 
@@ -87,7 +94,8 @@ def test_every_request(run):
     (encode(3), Fault.OPCODE), (encode(0x14, image(1)), Fault.OPCODE), (encode(0x81), Fault.OPCODE), (encode(0xFF), Fault.OPCODE),
     (encode(Opcode.STATUS, b"x"), Fault.LENGTH), (encode(Opcode.CLASSIFY), Fault.LENGTH),
     (encode(Opcode.CLASSIFY, bytes(256 + IMAGE)), Fault.LENGTH),
-    *((encode(Opcode.CLASSIFY, image(2))[:n], Fault.TIMEOUT) for n in (1, 2, 3, 4, 5, IMAGE + 3, IMAGE + 4, IMAGE + 5)),
+    *((encode(op, b""), Fault.OPCODE) for op in (0x20, 0x21, 0x27, 0x30, 0x38, 0x40)),
+    *((encode(Opcode.CLASSIFY, image(2))[:n], Fault.TIMEOUT) for n in (1, 2, 3, 4, 5, IMAGE + 3, IMAGE + 4, IMAGE + 5, IMAGE + 6)),
     (encode(Opcode.IDENTIFY)[:5], Fault.TIMEOUT),
     (encode(Opcode.CLASSIFY, image(3, 0xEF)), Fault.BUSY), (encode(Opcode.CLASSIFY, image(3, 0xEE)), Fault.RESULT)])
 def test_faults_are_answered_and_forgotten(run, text, reason):
@@ -112,7 +120,7 @@ def test_passes(run_passes):
             ([requests[0], encode(3), *requests[1:]], [empty[0], opcode, empty[1], results]), (requests, [*empty, results])):
         assert run_passes([plain(request) for request in sent]) == expected
     [status] = run_passes([plain(request) for request in [*requests, encode(Opcode.STATUS)]])[3:]
-    assert protocol.Status.unpack(status[4:-2]).frames == 3
+    assert protocol.Status.unpack(status[5:-2]).frames == 3
     late = requests[:2] + [encode(Opcode.CLASSIFY | 1, image(3, 0xEE))]
     assert run_passes([plain(request) for request in [*late, *requests]]) == [
         *empty, encode(protocol.ERROR, bytes([Fault.RESULT])), *empty, results]
@@ -144,7 +152,7 @@ def test_a_reply_that_cannot_be_ended_is_dropped(run):
     good = encode(Opcode.CLASSIFY | 3, image(9))
     found = run([plain(encode(Opcode.CLASSIFY | 1, image(3, 0xED))), plain(good)])
     whole = encode(0x91, answer(image(3, 0xED), 1))
-    assert found[0] == whole[:6] and found[1] == encode(0x93, answer(image(9), 3))
+    assert found[0] == whole[:7] and found[1] == encode(0x93, answer(image(9), 3))
 
 
 def test_damaged_bytes(run):
@@ -159,19 +167,25 @@ def test_a_pause_ends_a_frame(run):
     frame = encode(Opcode.CLASSIFY, image(4))
     for gap, reply in ((400, encode(0x90, answer(image(4), 0))), (700, encode(protocol.ERROR, bytes([Fault.TIMEOUT])))):
         text = plain(frame)
-        text[8] = (*text[8], gap)
+        text[9] = (*text[9], gap)
         [found, after] = run([text, plain(encode(Opcode.IDENTIFY))])
-        assert found[:len(reply)] == reply and after[:4] == b"\xfb\x81\x10\0"
+        assert found[:len(reply)] == reply and after[:5] == b"\xfb\x81\0\x13\0"
 
 
-def random_text(source):
+def random_text(source, requests=protocol.REQUESTS, sequences=(0, 1, 2, 255)):
     """One frame, or something like one."""
     kind = source.random()
-    opcode = source.choice(protocol.REQUESTS)
-    payload = bytearray(source.randbytes(IMAGE) if opcode & 0x10 else b"")
-    if payload:
+    opcode = source.choice(requests)
+    payload = b""
+    if opcode & 0x20:
+        count = source.choice([0, 1, 1, 2, 3, 7, 125, 128]) if opcode >= Opcode.PEEK else source.randrange(256)
+        number = source.choice([source.randrange(8), source.randrange(8), source.randrange(1 << 24)])
+        payload = protocol.operand(number, count) + source.randbytes(2 * count * (opcode >= Opcode.POKE))
+        payload = payload[:255] if source.random() < 0.8 else payload[:255] + b"\x11"
+    elif opcode & 0x10:
+        payload = bytearray(source.randbytes(IMAGE))
         payload[0] = source.choice([source.randrange(0xE0)] * 20 + [0xEE, 0xEF])
-    frame = bytearray(encode(opcode, payload))
+    frame = bytearray(encode(opcode, payload, source.choice(sequences)))
     if kind < 0.3:
         pass
     elif kind < 0.45:
@@ -195,13 +209,14 @@ def test_fuzz(run):
     """Random frames: every answer is the twin's, nothing hangs, and after whatever came a good frame is answered."""
     source, twin = random.Random(2026), Twin()
     texts, expected = [], []
+    good = image(7)
+    after = plain(encode(Opcode.CLASSIFY | 1, good))
     for _ in range(FRAMES):
         text = random_text(source)
-        reply = twin.reply([item[:2] for item in text])
         texts.append(text)
-        expected.append(reply)
-    good = image(7)
-    found = run([t for text in texts for t in (text, plain(encode(Opcode.CLASSIFY | 1, good)))])
+        expected.append(twin.reply([item[:2] for item in text]))
+        twin.reply(after)
+    found = run([t for text in texts for t in (text, after)])
     loose = 0
     for number, (text, reply) in enumerate(zip(texts, expected)):
         assert found[2 * number + 1] == encode(0x91, answer(good, 1)), f"after frame {number}: {text}"
@@ -212,6 +227,99 @@ def test_fuzz(run):
     assert loose < FRAMES * 0.3
 
 
+def test_requests_to_a_learner(run_learning):
+    """Every request and every refusal; what is repeated is done once, what is not good is not done."""
+    twin, number, texts = Twin(learns=True), 0, []
+
+    def ask(opcode, payload=b"", again=0, fresh=True):
+        nonlocal number
+        number += fresh
+        texts.extend([encode(opcode, payload, number)] * (1 + again))
+
+    def learner(opcode, number=0, count=0, words=(), **options):
+        ask(opcode, protocol.operand(number, count or len(words)) + protocol.words_bytes(words, 2), **options)
+
+    ask(Opcode.IDENTIFY)
+    for opcode in (Opcode.LEARN, Opcode.STORE):
+        learner(opcode, 0, again=1)  # no image yet
+    ask(Opcode.CLASSIFY | 1, image(1))
+    for label in (3, 4, 5, 8, 1 << 20, 0):  # two new ones; no row; more than a label's bits
+        learner(Opcode.LEARN, label, again=2)
+        ask(Opcode.CLASSIFY | 3, image(label % 9))
+    learner(Opcode.STORE, 4, again=1)
+    learner(Opcode.STORE, 5)
+    learner(Opcode.REHEARSE, count=3, again=1)
+    learner(Opcode.FREEZE, count=1, again=1)
+    for opcode in (Opcode.LEARN, Opcode.STORE, Opcode.REHEARSE):
+        learner(opcode, count=1, again=1)
+    learner(Opcode.FREEZE)
+    learner(Opcode.POKE | 1, 29, words=(0xFFEE, 0x1234, 0x0102), again=1)
+    learner(Opcode.POKE | 7, words=range(500, 625))
+    learner(Opcode.PEEK | 7, count=125, again=1)
+    learner(Opcode.PEEK | 1, 28, 4)
+    learner(Opcode.POKE | 1, 30, words=(1,), fresh=False)  # the sequence of the peek before: taken for its repetition
+    learner(Opcode.PEEK, 0, 255)
+    ask(Opcode.IDENTIFY)  # forgets the sequence
+    learner(Opcode.LEARN, 1, fresh=False)
+    learner(Opcode.RESET, again=1)
+    learner(Opcode.LEARN, 1)  # the sample is gone
+    ask(Opcode.CLASSIFY | 1, image(5))
+    for opcode, length in ((Opcode.LEARN, 3), (Opcode.PEEK, 5), (Opcode.PEEK, 4), (Opcode.POKE, 4), (Opcode.POKE, 254)):
+        ask(opcode, bytes([0, 0, 0, 128][:min(4, length)]).ljust(length, b"\0") if length > 100 else bytes(length))
+    expected = [twin.reply(plain(text)) for text in texts]
+    for n, (text, found, reply) in enumerate(zip(texts, run_learning([plain(text) for text in texts]), expected)):
+        assert found == reply, (n, text.hex(), found.hex(), reply.hex())
+    faults = {reply[5] for reply in expected if reply[1] == protocol.ERROR}
+    assert faults == {Fault.LENGTH, Fault.LABEL, Fault.FROZEN, Fault.SAMPLE}
+
+
+def test_a_bad_image_loses_nothing_learned(run_learning):
+    """What came of an image is filled up and its result dropped; the classes learned stay, the sample does not."""
+    learn, good = protocol.operand(3), encode(Opcode.CLASSIFY | 1, image(9), 7)
+    frame = encode(Opcode.CLASSIFY, image(2), 5)
+    bad = [plain(frame[:n]) for n in range(5, len(frame))] + [plain(frame[:-1] + bytes([frame[-1] ^ 1]))]
+    bad += [[(byte, n == at) for n, byte in enumerate(frame)] for at in range(6, len(frame))]
+    texts = [plain(encode(Opcode.CLASSIFY, image(1))), plain(encode(Opcode.LEARN, learn, 1))]
+    for item in bad:
+        texts += [plain(good), item, plain(encode(Opcode.STORE, protocol.operand(), 8)), plain(good)]
+    twin = Twin(learns=True)
+    expected = [twin.reply(text) for text in texts]
+    assert run_learning(texts) == expected and twin.known == 4 and twin.used >= 1
+    assert sum(reply[1:2] == b"\xff" and reply[5] == Fault.SAMPLE for reply in expected) == len(bad) - 1
+
+
+def test_no_result_resets_a_learner(run_learning):
+    for first in (0xEE, 0xEF):
+        learn = protocol.operand(3)
+        texts = [encode(Opcode.CLASSIFY, image(1)), encode(Opcode.LEARN, learn, 1), encode(Opcode.CLASSIFY, image(3, first), 2),
+                 encode(Opcode.CLASSIFY | 1, image(9), 3), encode(Opcode.LEARN, learn, 4)]
+        twin = Twin(learns=True)
+        expected = [twin.reply(plain(text)) for text in texts]
+        assert run_learning([plain(text) for text in texts]) == expected and len(expected[3]) == 15
+
+
+def test_fuzz_of_a_learner(run_learning):
+    """Random frames of every kind, repeated or not; after each of them a good image, with the logits of the classes known."""
+    source, twin = random.Random(2027), Twin(learns=True)
+    requests = (*protocol.REQUESTS, *protocol.COMMANDS, *protocol.LEARNING_REQUESTS)
+    texts, replies = [], []
+    good = image(7)
+    for _ in range(FRAMES // 5):
+        text = random_text(source, requests)
+        for item in [text] * source.choice((1, 1, 1, 2)):
+            texts.append(item)
+            replies.append(twin.reply([byte[:2] for byte in item]))
+        texts.append(plain(encode(Opcode.CLASSIFY | 1, good, source.choice((0, 3)))))
+        replies.append(twin.reply(texts[-1]))
+        assert replies[-1][5:-2] == answer(good, 1, twin.known)
+    for space in range(8):
+        texts.append(plain(encode(Opcode.PEEK | space, protocol.operand(0, 32), 9)))
+        replies.append(twin.reply(texts[-1]))
+    for number, (found, reply) in enumerate(zip(run_learning(texts), replies)):
+        assert reply is None or found == reply, f"frame {number}: {texts[number]}: {found} {reply}"
+    assert sum(reply is None for reply in replies) < len(replies) * 0.3
+
+
 def test_counters(run):
     source, twin = random.Random(5), Twin()
     texts = [random_text(source) for _ in range(300)]
@@ -219,7 +327,7 @@ def test_counters(run):
     twin = Twin()
     for text in texts:
         twin.reply([item[:2] for item in text])
-    status = protocol.Status.unpack(run([*texts, plain(encode(Opcode.STATUS))])[-1][4:-2])
+    status = protocol.Status.unpack(run([*texts, plain(encode(Opcode.STATUS))])[-1][5:-2])
     assert (status.frames, status.errors) == (twin.frames, twin.errors) and twin.frames > 30 and twin.errors > 100
 
 

@@ -45,6 +45,17 @@ class Space(IntEnum):
     PICK = 7
 
 
+def command_layout(plan):
+    """Of a command; `label` holds every number up to max_classes."""
+    return data.StructLayout({"what": 3, "label": range(plan.max_classes + 1), "count": 8})
+
+
+def host_layout(plan, address_bits):
+    """Of an access; address_bits: of a row."""
+    address = address_bits + (plan.pixels - 1).bit_length()
+    return data.StructLayout({"write": 1, "space": 3, "address": address, "data": max(16, plan.lanes)})
+
+
 class Learner(wiring.Component):
     """learn, rehearse, store, freeze and classification; definition: docs/on-chip-learning.md, twin: `fbnn_hw.reference.learning.Learner`.
 
@@ -99,18 +110,15 @@ class Learner(wiring.Component):
         self.plan, self.score_bits, self.address_bits = plan, score_bits, address_bits
         self.latency = read_latency, act_latency, score_latency
         label = range(max(2, plan.max_classes))
-        self.host_bits = max(16, plan.lanes)
         members = {
-            "command": In(stream.Signature(data.StructLayout({"what": 3, "label": range(plan.max_classes + 1), "count": 8}))),
+            "command": In(stream.Signature(command_layout(plan))),
             "refused": Out(1), "busy": Out(1),
             "known": Out(range(plan.max_classes + 1), init=plan.shipped), "used": Out(range(plan.slots + 1)), "frozen": Out(1),
             "rows": Out(stream.Signature(data.StructLayout({
                 "address": address_bits, "write": plan.pixels, "data": plan.pixels * plan.lanes, "forward": 1, "first": 1}))),
             "read": In(plan.pixels * plan.lanes), "act": Out(plan.lanes), "scores": In(plan.pixels * score_bits),
             "logits": Out(stream.Signature(data.StructLayout({"value": signed(score_bits + 1), "last": 1}))), "best": Out(label),
-            "host": In(stream.Signature(data.StructLayout({
-                "write": 1, "space": 3, "address": address_bits + (plan.pixels - 1).bit_length(), "data": self.host_bits}))),
-            "found": Out(self.host_bits)}
+            "host": In(stream.Signature(host_layout(plan, address_bits))), "found": Out(max(16, plan.lanes))}
         if plan.boot == "words":
             members |= {"boot_address": Out(range(max(2, plan.shipped * plan.fan_in_words))), "boot_word": In(plan.lanes)}
         super().__init__(members)
