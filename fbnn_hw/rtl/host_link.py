@@ -218,7 +218,8 @@ class HostLink(wiring.Component):
             command, host = self.command, self.host
             number, count, illegal_count, too_large = Signal(len(host.payload.address)), Signal(8), Signal(), Signal()
             place = index[word_bits:]  # of a word in its request
-            all_words = Signal()
+            all_words, asking = Signal(), Signal()
+            m.d.sync += asking.eq(0)
             depth_bits = (protocol.LONGEST_POKE // word_bytes).bit_length()
             buffer = Memory(shape=len(self.found), depth=1 << depth_bits, init=[], attrs={"ram_style": "block"})
             m.submodules.buffer = buffer
@@ -228,7 +229,8 @@ class HostLink(wiring.Component):
                 all_words.eq(place == count), buffer_read.addr.eq(place), buffer_write.addr.eq(place),
                 buffer_write.data.eq(rx.byte.replicate(word_bytes)),
                 command.payload.what.eq(opcode[:3]), command.payload.label.eq(number), command.payload.count.eq(count),
-                host.payload.write.eq(poke), host.payload.space.eq(opcode[:3]), host.payload.address.eq(number ^ place),
+                host.valid.eq(asking), host.payload.write.eq(poke), host.payload.space.eq(opcode[:3]),
+                host.payload.address.eq(number ^ place),
                 host.payload.data.eq(buffer_read.data)]
 
             def take_operand():
@@ -339,7 +341,7 @@ class HostLink(wiring.Component):
                     with m.Elif(late):
                         fail(Fault.RESULT)
                 with m.State("POKE"):
-                    m.d.comb += host.valid.eq(~all_words)
+                    m.d.sync += asking.eq(~all_words & ~host.ready)
                     with m.If(all_words):
                         m.next = "SYNC"
                     with m.Elif(host.ready):
@@ -456,7 +458,7 @@ class HostLink(wiring.Component):
                     step(1, "HUNT")
             if learns:
                 with m.State("PEEK"):
-                    m.d.comb += host.valid.eq(~all_words)
+                    m.d.sync += asking.eq(~all_words & ~host.ready)
                     with m.If(all_words):
                         m.d.sync += index.eq(0)
                         m.next = "END"
