@@ -35,8 +35,10 @@ class Design:
     def of(cls, folder):
         """InputError unless it is a generated folder."""
         try:
-            return cls(Path(folder), *(json.loads((Path(folder) / name).read_text()) for name in ("manifest.json", "layout.json")))
-        except (OSError, ValueError):
+            manifest, layout = (json.loads((Path(folder) / name).read_text()) for name in ("manifest.json", "layout.json"))
+            manifest["config_id"], manifest["classes"], manifest["ir_sha256"], layout["latent_bits"]  # what a board is compared with
+            return cls(Path(folder), manifest, layout)
+        except (OSError, ValueError, KeyError, TypeError):
             raise InputError(f"--design {folder}: no design there, expected a folder that `fbnn-hw generate` wrote") from None
 
     def learner(self):

@@ -9,15 +9,17 @@ from ..errors import UsageError
 
 TOLERANCE = 0.02
 """Largest error of the speed; receiver and sender together may differ by half a bit in ten."""
-SMALLEST = 4
-"""Clocks of a bit."""
+SMALLEST, LARGEST = 4, 1 << 17
+"""Clocks of a bit.  With more, a byte could last as long as the pause that ends a frame (HostLink, timeout_bits)."""
 
 
 def divider(clock_hz, baud):
-    """Clocks of a bit.  UsageError if that is below SMALLEST, or the speed misses `baud` by more than TOLERANCE."""
+    """Clocks of a bit.  UsageError if that is not from SMALLEST to LARGEST, or the speed misses `baud` by more than TOLERANCE."""
     clocks = round(clock_hz / baud)
     if clocks < SMALLEST:
         raise UsageError(f"--baud {baud}: a clock of {clock_hz:g} Hz allows at most {int(clock_hz / SMALLEST)}")
+    if clocks > LARGEST:
+        raise UsageError(f"--baud {baud}: a clock of {clock_hz:g} Hz needs at least {-int(-clock_hz // LARGEST)}")
     if abs(clock_hz / clocks / baud - 1) > TOLERANCE:
         raise UsageError(f"--baud {baud}: a clock of {clock_hz:g} Hz gives {clock_hz / clocks:.0f}, more than {TOLERANCE:.0%} off; "
                          "take another speed")
