@@ -101,7 +101,7 @@ class LearningBoard(wiring.Component):
         m.d.comb += rows.ready.eq(random[:4] >= stall)
         address, write, word = Signal.like(rows.payload.address), Signal(p.pixels), Signal(p.pixels * p.lanes)
         # Whoever else uses the port in a pause reads somewhere.
-        m.d.sync += [address.eq(random), write.eq(0), word.eq(rows.payload.data)]
+        m.d.sync += [address.eq(random), write.eq(0), word.eq(rows.payload.word.replicate(p.pixels))]
         with m.If(rows.valid & rows.ready):
             m.d.sync += [address.eq(rows.payload.address), write.eq(rows.payload.write)]
         banks = []

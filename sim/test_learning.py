@@ -198,16 +198,17 @@ class Run:
             assert self.stall or expected is None or cycles == expected, f"{cycles} cycles, expected {expected}"
 
     def learn_cycles(self, latent, label):
-        """Have the twin learn; cycles of the chip where the plan tells them: no new class, thinning or other rule, no counts halved."""
+        """Have the twin learn; cycles of the chip where the plan tells them: no thinning or other rule, no counts halved."""
         learner, plan = self.learner, self.plan
-        known, full, replays = learner.known, learner.buffer.used == plan.slots, plan.replays * bool(learner.buffer.used)
-        updates, presented, pick = learner.updates, sum(learner.presented), learner.buffer.pick
+        new, full, replays = label == learner.known, learner.buffer.used == plan.slots, plan.replays * bool(learner.buffer.used)
+        updates, presented, pick = learner.updates, 0 if new else sum(learner.presented), learner.buffer.pick
         taken = pick.taken
         learner.learn(latent[None], [label])
         usual = plan.rule == "gumbel" and plan.pick == "least" and not plan.thinning and not plan.weighted
-        if label == known or not usual or sum(learner.presented) != presented + 1 + replays:
+        if not usual or sum(learner.presented) != presented + 1 + replays:
             return None
-        return ASKED + plan.learn_cycles(known, replays, learner.updates - updates, (pick.taken - taken) // plan.slot_bits, full)
+        return ASKED + plan.learn_cycles(
+            learner.known, replays, learner.updates - updates, (pick.taken - taken) // plan.slot_bits, full, new)
 
     async def compare(self):
         await compare(self.chip, self.learner, self.plan)

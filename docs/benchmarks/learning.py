@@ -12,24 +12,28 @@ from pathlib import Path
 
 from fbnn_hw.cli import main
 
-FEW = "--samples 1000 --seeds 2 --against none"
+ONE = "--samples 1000 --seeds 5 --against none"
 THINNED = {7: 1, 6: 2, 5: 3, 4: 4, 3: 5, 2: 6}
 TABLES = {
     "Against the others": {"": "--samples 1000 --seeds 5"},
-    "Rehearsal": {"5000 replays after each task": f"{FEW} --rehearse 5000"},
-    "Rules": {"gumbel": FEW, "margin 0": f"{FEW} --rule margin", "margin 64": f"{FEW} --rule margin --margin 64",
-              "flip, 6 bits": f"{FEW} --rule flip --counter-bits 6", "flip, 5 bits": f"{FEW} --rule flip --counter-bits 5"},
-    "Buffer": {f"{n} exemplars": f"--samples 1000 --seeds 2 --against adam --slots {n}" for n in (100, 300, 3000)},
-    "Counter bits": {f"{b} bits, m = {m}": f"{FEW} --counter-bits {b} --thinning {m}" for b, m in THINNED.items()},
-    "Choice of the replay": {"class": f"{FEW} --pick class", "class, weighted": f"{FEW} --pick class --weighted",
-                             "slot": f"{FEW} --pick slot"},
-    "Replays for each sample": {f"r = {r}": f"{FEW} --replays {r}" for r in (0, 1, 2, 9)},
-    "Heads": {"dense2": f"{FEW} --head dense2 --temperature 181", "skip, hidden frozen": f"{FEW} --head skip --temperature 192",
-              "skip, hidden 4 bits": f"{FEW} --head skip --temperature 192 --hidden-counter-bits 4 --hidden-thinning 5"},
-    "Temperature": {f"{t}": f"{FEW} --temperature {t}" for t in (32, 64, 256)},
-    "Start of a class": {f"prototype {p}": f"{FEW} --prototype {p}" for p in (1, 16, 64)},
-    "Rate of Adam": {f"lr {lr}": f"--samples 1000 --seeds 2 --against adam --lr {lr}" for lr in ("3e-4", "3e-3")},
+    "Rate of Adam": {f"lr {lr}": f"--samples 1000 --seeds 5 --against adam --lr {lr}" for lr in ("3e-4", "3e-3", "1e-2")},
+    "Replays for each sample": {
+        **{f"r = {r}": f"{ONE} --replays {r}" for r in (0, 1, 2, 9)},
+        **{f"r = {r}, m = {m}": f"{ONE} --replays {r} --thinning {m}" for r, m in ((4, 1), (9, 1), (9, 2), (14, 1))},
+        **{f"r = 9, m = 1, temperature {t}": f"{ONE} --replays 9 --thinning 1 --temperature {t}" for t in (96, 192)}},
+    "Rehearsal": {"5000 replays after each task": f"{ONE} --rehearse 5000"},
+    "Rules": {"margin 0": f"{ONE} --rule margin", "margin 64": f"{ONE} --rule margin --margin 64",
+              "flip, 6 bits": f"{ONE} --rule flip --counter-bits 6", "flip, 5 bits": f"{ONE} --rule flip --counter-bits 5"},
+    "Buffer": {f"{n} exemplars": f"--samples 1000 --seeds 5 --against adam --slots {n}" for n in (100, 300, 3000, 4800)},
+    "Counter bits": {f"{b} bits, m = {m}": f"{ONE} --counter-bits {b} --thinning {m}" for b, m in THINNED.items()},
+    "Choice of the replay": {"class": f"{ONE} --pick class", "class, weighted": f"{ONE} --pick class --weighted",
+                             "least, weighted": f"{ONE} --weighted", "slot": f"{ONE} --pick slot"},
+    "Heads": {"dense2": f"{ONE} --head dense2 --temperature 181", "skip, hidden frozen": f"{ONE} --head skip --temperature 192",
+              "skip, hidden 4 bits": f"{ONE} --head skip --temperature 192 --hidden-counter-bits 4 --hidden-thinning 5"},
+    "Temperature": {f"{t}": f"{ONE} --temperature {t}" for t in (64, 96, 192)},
+    "Start of a class": {f"prototype {p}": f"{ONE} --prototype {p}" for p in (16, 64)},
 }
+
 
 def path(folder, title, name):
     return folder / ("".join(c if c.isalnum() else "-" for c in f"{title} {name}".strip()) + ".json")

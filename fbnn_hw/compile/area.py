@@ -15,7 +15,7 @@ class Costs:
     row: float  # a bit of a row of the banks: alignment, drain, port
     control: int  # what hardly depends on the shape: sequencer, encoder, global pooling, argmax
     mover: int = 0  # of the weight stream
-    learner: int = 1230
+    learner: int = 890
 
 
 FAMILIES = {

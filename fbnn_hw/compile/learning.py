@@ -2,8 +2,8 @@
 
 A row is the Q words of L bits at one address of all banks.  Three tables, in blocks of rows:
 
-    learn_base + i * block_rows + k                     mirror: word i of the weights of the classes Q k .. Q k + Q - 1, one a bank
-    learn_base + i * block_rows + groups + h * K + c    counters i * L + h * per_row .. of class c, `stored_bits` each
+    learn_base + i * block_rows + h * K + c             counters i * L + h * per_row .. of class c, `stored_bits` each
+    learn_base + i * block_rows + chunks * K + k        mirror: word i of the weights of the classes Q k .. Q k + Q - 1, one a bank
     slots_base + r * slots + slot                       words Q r .. Q r + Q - 1 of an exemplar, one a bank
 
 for the F / L words i of a class's fan-in, the `chunks` h of a word, K = max_classes.  The strides are constants, so the hardware adds and
@@ -93,6 +93,11 @@ class LearnPlan:
         return self.pixels * self.lanes // self.stored_bits
 
     @property
+    def per_word(self):
+        """Counters of a word of a bank, which are moved at once."""
+        return self.lanes // self.stored_bits
+
+    @property
     def chunks(self):
         """Rows of counters of one word of a class."""
         return self.stored_bits // self.pixels
@@ -132,10 +137,10 @@ class LearnPlan:
 
     def mirror_row(self, label, i):
         """(row, bank) of word i of the weights of class `label`."""
-        return self.learn_base + i * self.block_rows + label // self.pixels, label % self.pixels
+        return self.learn_base + i * self.block_rows + self.chunks * self.max_classes + label // self.pixels, label % self.pixels
 
     def counter_row(self, label, i, h):
-        return self.learn_base + i * self.block_rows + self.groups + h * self.max_classes + label
+        return self.learn_base + i * self.block_rows + h * self.max_classes + label
 
     def slot_row(self, slot, word):
         """(row, bank) of a word of an exemplar."""
@@ -147,7 +152,7 @@ class LearnPlan:
     def boot_cycles(self):
         """From reset until the learner rests."""
         return self.pass_cycles + (
-            self.shipped * (self.row_cycles + 2 * self.chunks * self.fan_in_words) if self.boot == "words" else 0)
+            self.shipped * self.start_cycles if self.boot == "words" else 0)
 
     @property
     def pass_cycles(self):
@@ -162,7 +167,12 @@ class LearnPlan:
     @property
     def row_cycles(self):
         """A class's counters moved by one sample, without thinning."""
-        return self.fan_in_words * (self.chunks * (2 + READ_LATENCY) + 2) + 1
+        return self.fan_in_words * (self.stored_bits * 2 + 1) + 1
+
+    @property
+    def start_cycles(self):
+        """A class's counters set to start values that are not drawn."""
+        return self.fan_in_words * (self.stored_bits * (2 + READ_LATENCY) + 1) + 1
 
     def forward_cycles(self, known, noisy=True):
         """Scores of `known` classes; with noise each takes 8 clocks more."""
@@ -171,13 +181,19 @@ class LearnPlan:
     def classify_cycles(self, known):
         return self.load_cycles + self.forward_cycles(known, False)
 
-    def learn_cycles(self, known, replays, moved, draws, full):
-        """learn(x, label) of a class known, rules `gumbel` and `flip` without thinning, pick `least`.
+    @property
+    def new_class_cycles(self):
+        """What a class's first sample takes more: a pass over the classes, and counters at starts that are drawn."""
+        return self.pass_cycles + self.start_cycles + self.fan_in_words * self.lanes
 
-        replays: how many there were.  moved: presentations after which counters moved.  draws: words drawn by replays and the eviction.
-        full: the buffer is full, so that an exemplar goes.  Clocks more: `pass_cycles` - 2 where counts of presentations are halved.
+    def learn_cycles(self, known, replays, moved, draws, full, new=False):
+        """learn(x, label), rules `gumbel` and `flip` without thinning, pick `least`.
+
+        known: the classes at its end.  replays: how many there were.  moved: presentations after which counters moved.  draws: words drawn
+        by replays and the eviction.  full: the buffer is full, so that an exemplar goes.  new: the label is a new class.
+        Clocks more: `pass_cycles` - 2 where counts of presentations are halved.
         """
         presentations = 1 + replays
-        cycles = presentations * (self.forward_cycles(known) + self.pass_cycles) + moved * 2 * self.row_cycles
+        cycles = new * self.new_class_cycles + presentations * (self.forward_cycles(known) + self.pass_cycles) + moved * 2 * self.row_cycles
         cycles += (presentations + 1) * self.load_cycles + replays * (1 + self.pass_cycles) + draws * (self.slot_bits + 2)
         return cycles + 1 + 1 + full * 2 * self.pass_cycles + 2 * self.words + self.pass_cycles

@@ -291,13 +291,12 @@ class Accelerator(wiring.Component):
             m.d.comb += common.eq(loader.address)
         with m.If(was_reading):  # a resident row may be on its way in the first cycle
             m.d.comb += common.eq(latent_place + word)
-        words = drain.data | loader.word.replicate(c.pixels)
+        word = loader.word
         everywhere = was_loading
         write = drain.write | loader.write
         if c.weights == "stream":
             with m.If(moving | ~booted):
                 m.d.comb += common.eq(memory.address)
-            words = words | memory.write_data & writes.replicate(c.row_bits)
             everywhere = everywhere | writes
             write = write | writes.replicate(c.pixels)
         if c.learning:
@@ -305,9 +304,12 @@ class Accelerator(wiring.Component):
             m.d.comb += taught.eq(rows.payload.write & (rows.valid & rows.ready).replicate(c.pixels))
             with m.If(turn):
                 m.d.comb += common.eq(rows.payload.address)
-            words = words | rows.payload.data & taught.any().replicate(c.row_bits)
+            word = word | rows.payload.word & turn.replicate(c.lanes)
             everywhere = everywhere | turn
             write = write | taught
+        words = drain.data | word.replicate(c.pixels)
+        if c.weights == "stream":
+            words = words | memory.write_data & writes.replicate(c.row_bits)
         m.d.sync += port.write.eq(write)
         m.d.sync += [port.data.eq(words), port.mask.eq(drain.mask | everywhere.replicate(len(port.mask)))]
         m.d.sync += [port.address[q].eq(Mux(use_common, common, address.banks.word_select(q, w.address))) for q in range(c.pixels)]

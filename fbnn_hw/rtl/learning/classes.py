@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -92,33 +92,32 @@ class ClassTable(wiring.Component):
             write[1].data.eq(Mux(running, Cat(new_presented[:8], *new_left), self.data)),
             *(port.en.eq(Mux(running, second, self.poke[i])) for i, port in enumerate(write))]
 
-        # Candidates and their keys.
+        # The least key wins, the first of equals; of the counts complements are keys, and `label` comes before its equals.
         fullest = what == Pass.FULLEST
-        key = Mux(fullest, count, presented)
-        empty, found = count == 0, Signal()
-        skip = empty
+        key = Cat(~(here & fullest), Mux(fullest, ~(count | Const(0, self.key_bits)), presented))
+        least = Signal(self.key_bits + 1)
+        skip = count == 0
         if self.weighted:
-            skip = Mux(what == Pass.MINIMUM, place >= self.known, empty)
-        less = Mux(fullest, self.key, key) < Mux(fullest, key, self.key)
-        equal_counts = fullest & here & (key == self.key)
+            skip = Mux(what == Pass.MINIMUM, place >= self.known, skip)
+        m.d.comb += self.key.eq(least[1:])
+        full = Signal()  # presented[label] has come to TOP
         last = place == self.classes - 1
         m.d.sync += self.done.eq(0)
         with m.If(self.start):
-            m.d.sync += [running.eq(1), place.eq(0), second.eq(0), found.eq(0), halve.eq(0)]
+            m.d.sync += [running.eq(1), place.eq(0), second.eq(0), least.eq(-1), halve.eq(0), full.eq(0)]
         with m.Elif(running):
             m.d.sync += second.eq(~second)
             with m.If(second):
                 m.d.sync += place.eq(place + 1)
-                with m.If(~skip & (~found | less | equal_counts)):
-                    m.d.sync += [found.eq(1), self.best.eq(place), self.key.eq(key)]
+                with m.If(~skip & (key < least)):
+                    m.d.sync += [self.best.eq(place), least.eq(key)]
                 with m.If(here & ~halve & (what == Pass.PRESENT)):
-                    m.d.sync += [self.presented.eq(more), self.starting.eq(left.any() if self.prototype else 0)]
+                    m.d.sync += [self.presented.eq(more), full.eq(more == TOP), self.starting.eq(left.any() if self.prototype else 0)]
                 with m.Elif(here & halve):
                     m.d.sync += self.presented.eq(more >> 1)
                 with m.If(last):
                     m.d.sync += place.eq(0)
-                    again = (what == Pass.PRESENT) & ~halve & (Mux(here, more, self.presented) == TOP)
-                    with m.If(again):
+                    with m.If(~halve & (full | here & (what == Pass.PRESENT) & (more == TOP))):
                         m.d.sync += halve.eq(1)
                     with m.Else():
                         m.d.sync += [running.eq(0), self.done.eq(1)]

@@ -87,7 +87,7 @@ class Learner(wiring.Component):
     busy : Out(1)
     known, used, frozen : Out
     rows : Out(stream)
-        address; write: Q bits, the banks that are written, 0 reads; data: Q words; forward: the array takes the row, first: of a sum.
+        address; write: Q bits, the banks that `word` is written to, 0 reads; forward: the array takes the row, first: of a sum.
     read : In(Q * L)
         Data of a row, read_latency clocks after its acceptance, in that clock alone.
     act : Out(L), scores : In(Q * score_bits)
@@ -115,7 +115,7 @@ class Learner(wiring.Component):
             "refused": Out(1), "busy": Out(1),
             "known": Out(range(plan.max_classes + 1), init=plan.shipped), "used": Out(range(plan.slots + 1)), "frozen": Out(1),
             "rows": Out(stream.Signature(data.StructLayout({
-                "address": address_bits, "write": plan.pixels, "data": plan.pixels * plan.lanes, "forward": 1, "first": 1}))),
+                "address": address_bits, "write": plan.pixels, "word": plan.lanes, "forward": 1, "first": 1}))),
             "read": In(plan.pixels * plan.lanes), "act": Out(plan.lanes), "scores": In(plan.pixels * score_bits),
             "logits": Out(stream.Signature(data.StructLayout({"value": signed(score_bits + 1), "last": 1}))), "best": Out(label),
             "host": In(stream.Signature(host_layout(plan, address_bits))), "found": Out(max(16, plan.lanes))}
@@ -126,7 +126,7 @@ class Learner(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         p = self.plan
-        lanes, per_row, chunks = p.lanes, p.per_row, p.chunks
+        lanes, at_once = p.lanes, p.per_word
         bank_bits = (p.pixels - 1).bit_length()
         read_latency, act_latency, score_latency = self.latency
         noisy = p.rule != "margin"
@@ -134,31 +134,33 @@ class Learner(wiring.Component):
         m.submodules.registers = registers = Registers(p.seed)
         m.submodules.sample = sample = SampleMemory(p.words, lanes, p.copies)
         m.submodules.classes = classes = ClassTable(p.max_classes, p.slots.bit_length(), p.prototype, p.weighted)
-        m.submodules.update = update = SignUpdate(per_row, p.counter_bits, p.stored_bits, p.confidence, p.rule == "flip")
+        m.submodules.update = update = SignUpdate(at_once, p.counter_bits, p.stored_bits, p.confidence, p.rule == "flip")
         m.submodules.labels = labels = Memory(shape=p.class_bits, depth=max(2, p.slots), init=[], attrs={"ram_style": "block"})
         label_read, label_write = labels.read_port(), labels.write_port()
 
         command, host, rows = self.command.payload, self.host.payload, self.rows
         label_shape = range(max(2, p.max_classes))
-        given, label, rival, row = (Signal(label_shape, name=name) for name in ("given", "label", "rival", "row"))
+        given, label, rival = (Signal(label_shape, name=name) for name in ("given", "label", "rival"))
         known, used, frozen = self.known, self.used, self.frozen
         what = Signal(3)  # a Command; LEARN becomes REHEARSE, then STORE
         learning = Signal()  # LEARN: a store follows the replays
+        new = Signal()  # its label is that of a new class
         count = Signal(8)
-        slot = Signal(p.slot_bits)
 
-        # Drawn bits come in at the top.
-        draw = Signal(max(8, p.slot_bits, p.class_bits, per_row))
-        drawn = Signal(range(max(8, p.slot_bits, p.class_bits, per_row) + 1))
-        word8, word_slot, word_class = (draw[len(draw) - n:] for n in (8, p.slot_bits, p.class_bits))
-        kept = draw[len(draw) - per_row:]
-
+        # Drawn bits come in at the top and push a mark down that tells how many they are.
+        longest = max(8, p.slot_bits, p.class_bits, at_once)
+        draw = Signal(longest + 1)
+        word8, word_slot, word_class, kept = (draw[-n:] for n in (8, p.slot_bits, p.class_bits, at_once))
         push, redraw, pushed = Signal(), Signal(), Signal()
         m.d.comb += pushed.eq(registers.bit)
         with m.If(push):
-            m.d.sync += [draw.eq(Cat(draw[1:], pushed)), drawn.eq(drawn + 1)]
+            m.d.sync += draw.eq(Cat(draw[1:], pushed))
         with m.If(redraw):
-            m.d.sync += drawn.eq(0)
+            m.d.sync += draw.eq(1 << longest)
+
+        def drawn(bits):
+            """Whether there are as many, and no more."""
+            return draw[longest - bits]
 
         def take(select):
             """The next bit of a register."""
@@ -181,57 +183,64 @@ class Learner(wiring.Component):
         # Addresses: a block's first row, and a place in it.
         block, offset = Signal(self.address_bits), Signal(self.address_bits)
         index = Signal(range(max(2, p.fan_in_words)))
-        chunk = Signal(range(max(2, chunks)))
-        bank = Signal(bank_bits)
-        wait = Signal(range(max(read_latency, score_latency) + 1))
+        part = Signal(range(p.stored_bits))  # of the words that hold the counters of a word of weights
+        bank, chunk = part[:bank_bits], part[bank_bits:]
         weights = Signal(lanes)
-        new_counters = Signal(p.pixels * lanes)
-        word = Signal(lanes)
-        m.d.comb += [rows.payload.address.eq(block + offset), rows.payload.data.eq(word.replicate(p.pixels)),
-                     rows.payload.first.eq(index == 0)]
+        word = rows.payload.word
         here = self.read.word_select(bank, lanes)
-        accepted = Signal()
-        m.d.comb += accepted.eq(rows.valid & rows.ready)
-        m.d.sync += wait.eq(Mux(accepted, 1, wait + 1))  # clocks since a row was accepted
+        passes = Signal()  # the rival's row
+        row = Mux(passes, rival, label)
+        writes, mirrors = Signal(), Signal()  # a word of a bank; that of the mirror of `row`
+        m.d.comb += [rows.payload.address.eq(block + offset), rows.payload.first.eq(index == 0),
+                     rows.payload.write.eq(writes << Mux(mirrors, row[:bank_bits], bank))]
+        appends = Signal()  # a store into a free slot
+        slot = Mux(appends, used, word_slot)
+
+        def later(signal, clocks, name):
+            for t in range(clocks):
+                following = Signal(name=f"{name}{t}")
+                m.d.sync += following.eq(signal)
+                signal = following
+            return signal
+
+        reads, last = Signal(), Signal()
+        accepted = rows.valid & rows.ready
+        arriving = later(accepted & reads, read_latency - 1, "arriving")
+        arrived = later(arriving, 1, "arrived")
+        scored = later(accepted & rows.payload.forward & last, score_latency - 1, "scored")
 
         # Loops over the words of a table: `begin` one over `table`, `advance` to the next word.
         begin, table, loop, advance = Signal(), Signal(Table), Signal(Table), Signal()
         with m.If(advance):
             m.d.sync += index.eq(index + 1)
             with m.If(loop == Table.SLOTS):
-                m.d.sync += bank.eq(bank + 1)
+                m.d.sync += part.eq(part + 1)
             with m.If((loop != Table.SLOTS) | (bank == p.pixels - 1)):
                 m.d.sync += block.eq(block + Array([p.block_rows, p.slots, 1])[loop])
         with m.If(begin):
             m.d.comb += sample.restart.eq(1)
             bases = Array([p.learn_base, p.slots_base, p.latent_base])
-            m.d.sync += [loop.eq(table), index.eq(0), bank.eq(0), chunk.eq(0), block.eq(bases[table])]
+            m.d.sync += [loop.eq(table), index.eq(0), part.eq(0), block.eq(bases[table])]
 
         # The word of the sample that meets a row in the array comes act_latency clocks after the row was accepted.
-        forwarded = [rows.valid & rows.ready & rows.payload.forward]
-        for t in range(act_latency - 1):
-            later = Signal(name=f"forwarded{t}")
-            m.d.sync += later.eq(forwarded[-1])
-            forwarded.append(later)
-        with m.If(forwarded[-1]):
+        with m.If(later(accepted & rows.payload.forward, act_latency - 1, "forwarded")):
             m.d.comb += sample.advance.eq(1)
-        m.d.comb += [self.act.eq(sample.act), sample.data.eq(here), label_read.addr.eq(word_slot)]
+        m.d.comb += [self.act.eq(sample.act), sample.data.eq(here), label_read.addr.eq(word_slot), label_write.addr.eq(slot),
+                     label_write.data.eq(given)]
 
         # Counters.
-        passes = Signal()  # the rival's row
         starting = Signal()  # a new row, or with `shipping` a shipped one
         shipping = Signal()
         zeroed = Signal()  # a new row's counters are written as 0 first, then stepped
         unthinned = 1 if not p.thinning else classes.starting if p.prototype else 0
         everything = ~starting & unthinned
-        keep = (kept | everything.replicate(per_row)) ^ starting.replicate(per_row)
+        keep = (kept | everything.replicate(at_once)) ^ starting.replicate(at_once)
         if p.boot == "words":
             boot_place = Signal.like(self.boot_address)
             m.d.comb += self.boot_address.eq(boot_place)
-            keep = Mux(shipping, ~(self.boot_word.word_select(chunk, per_row) if chunks > 1 else self.boot_word), keep)
-        value = sample.act.word_select(chunk, per_row) if chunks > 1 else sample.act
-        m.d.comb += [update.counters.eq(self.read), update.values.eq(value), update.negative.eq(passes), update.start.eq(starting),
-                     update.shipped.eq(shipping), update.keep.eq(keep)]
+            keep = Mux(shipping, ~self.boot_word.word_select(part, at_once), keep)
+        m.d.comb += [update.counters.eq(here), update.values.eq(sample.act.word_select(part, at_once)), update.negative.eq(passes),
+                     update.start.eq(starting), update.shipped.eq(shipping), update.keep.eq(keep)]
 
         # Scores.
         sum_bits = self.score_bits + 1
@@ -252,16 +261,18 @@ class Learner(wiring.Component):
         m.d.comb += [self.logits.payload.value.eq(score << 1), self.logits.payload.last.eq(place_last), self.best.eq(rival)]
 
         table_what = Signal(Pass)
-        m.d.comb += [classes.what.eq(table_what), classes.known.eq(known)]
+        m.d.comb += [classes.what.eq(table_what), classes.label.eq(label), classes.known.eq(known), classes.look.eq(host.address),
+                     classes.data.eq(host.data)]
 
-        def visit(state, which, of, then):
+        visiting, begun = Signal(), Signal()
+        m.d.comb += classes.start.eq(visiting & ~begun)
+        m.d.sync += begun.eq(visiting & ~classes.done)
+
+        def visit(state, which, then):
             """A state that runs a pass over the classes."""
-            begun = Signal(name=f"{state.lower()}_begun")
             with m.State(state):
-                m.d.comb += [table_what.eq(which), classes.label.eq(of), classes.start.eq(~begun)]
-                m.d.sync += begun.eq(1)
+                m.d.comb += [visiting.eq(1), table_what.eq(which)]
                 with m.If(classes.done):
-                    m.d.sync += begun.eq(0)
                     then()
 
         first_steps = classes.starting if p.prototype else Const(0)
@@ -274,11 +285,11 @@ class Learner(wiring.Component):
             over(Table.LATENT if latent else Table.SLOTS)
             m.next = "LOAD"
 
-        def go(row_, start=0):
+        def go():
+            """Move the counters of `row`."""
             over(Table.CLASSES)
             m.d.comb += redraw.eq(1)
-            m.d.sync += row.eq(row_)
-            m.next = "ROW"
+            m.next = "READ"
 
         def forward():
             m.d.sync += [place.eq(0), fresh.eq(1)]
@@ -296,27 +307,27 @@ class Learner(wiring.Component):
         def following():
             """After a presentation: the next replay, then a store."""
             m.d.sync += what.eq(Command.REHEARSE)
-            with m.If(what == Command.LEARN):
-                m.d.sync += count.eq(p.replays)
             m.next = "NEXT"
 
-        legal = (command.label < known) | (command.what == Command.LEARN) & (command.label == known) & (command.label < p.max_classes)
+        mirror = p.chunks * p.max_classes
+        learns, unknown = command.what == Command.LEARN, command.label == known
+        legal = (command.label < known) | learns & unknown & (command.label < p.max_classes)
         from_slot = what == Command.REHEARSE
 
         with m.FSM(init="CLEAR") as fsm:
-            m.d.comb += self.busy.eq(~fsm.ongoing("REST"))
+            m.d.comb += [self.busy.eq(~fsm.ongoing("REST")), registers.restart.eq(fsm.ongoing("CLEAR"))]
 
             def cleared():
                 m.next = "REST"
                 if p.boot == "words" and p.shipped:
                     m.d.sync += [starting.eq(1), shipping.eq(1)]
-                    go(0)
-            visit("CLEAR", Pass.CLEAR, 0, cleared)
+                    go()
+            visit("CLEAR", Pass.CLEAR, cleared)
 
             with m.State("REST"):
                 m.d.comb += [self.command.ready.eq(1), redraw.eq(1)]
-                m.d.sync += [given.eq(command.label), label.eq(command.label), what.eq(command.what), count.eq(command.count),
-                             learning.eq(command.what == Command.LEARN), passes.eq(0), starting.eq(0), shipping.eq(0)]
+                m.d.sync += [given.eq(command.label), label.eq(command.label), what.eq(command.what), learning.eq(learns), new.eq(unknown),
+                             count.eq(Mux(learns, p.replays, command.count)), passes.eq(0), starting.eq(0), shipping.eq(0), appends.eq(0)]
                 with m.If(self.command.valid):
                     m.d.sync += self.refused.eq(0)
                     with m.Switch(command.what):
@@ -339,11 +350,11 @@ class Learner(wiring.Component):
 
             # A sample's words, one row each.
             with m.State("LOAD"):
-                m.d.comb += [rows.valid.eq(1), offset.eq(Mux(loop == Table.SLOTS, slot, 0))]
+                m.d.comb += [rows.valid.eq(1), reads.eq(1), offset.eq(Mux(loop == Table.SLOTS, slot, 0))]
                 with m.If(rows.ready):
                     m.next = "LOAD_WAIT"
             with m.State("LOAD_WAIT"):
-                with m.If(wait == read_latency):
+                with m.If(arrived):
                     m.d.comb += [sample.write.eq(1), sample.advance.eq(1), sample.raw.eq(1), advance.eq(1)]
                     m.next = "LOAD"
                     with m.If(index == p.words - 1):
@@ -351,7 +362,7 @@ class Learner(wiring.Component):
             with m.State("LOADED"):
                 with m.If(what == Command.STORE):
                     m.next = "STORE"
-                with m.Elif((what == Command.LEARN) & (given == known)):
+                with m.Elif((what == Command.LEARN) & new):
                     m.next = "NEW"
                 with m.Elif((what == Command.CLASSIFY) & (known == 0)):
                     finish()
@@ -361,29 +372,31 @@ class Learner(wiring.Component):
             # A new class.
             def created():
                 m.d.sync += [known.eq(known + 1), starting.eq(1)]
-                go(given)
-            visit("NEW", Pass.NEW, given, created)
+                go()
+            visit("NEW", Pass.NEW, created)
 
             # Forward, Q classes at a time.
             with m.State("FORWARD"):
-                m.d.comb += [rows.valid.eq(1), rows.payload.forward.eq(1), offset.eq(place[bank_bits:]), redraw.eq(1)]
+                m.d.comb += [rows.valid.eq(1), rows.payload.forward.eq(1), offset.eq(mirror + place[bank_bits:]), redraw.eq(1),
+                             last.eq(index == p.fan_in_words - 1)]
                 with m.If(rows.ready):
                     m.d.comb += advance.eq(1)
-                    with m.If(index == p.fan_in_words - 1):
+                    with m.If(last):
                         m.next = "SCORES_WAIT"
             with m.State("SCORES_WAIT"):
-                with m.If(wait == score_latency - 1):
+                with m.If(scored):
                     m.next = "DRAW_NOISE"
             with m.State("DRAW_NOISE"):
                 if noisy:
-                    with m.If((what == Command.CLASSIFY) | (drawn == 8)):
+                    with m.If((what == Command.CLASSIFY) | drawn(8)):
                         m.next = "ADD_NOISE"
                     with m.Else():
                         take(0)
                 else:
                     m.next = "ADD_NOISE"
             with m.State("ADD_NOISE"):
-                m.d.sync += candidate.eq((score << 1) + (Mux(what == Command.CLASSIFY, 0, noise.value) if noisy else 0))
+                # CLASSIFY draws nothing, so its noise is the same for all classes.
+                m.d.sync += candidate.eq((score << 1) + (noise.value if noisy else 0))
                 m.next = "COMPARE"
             with m.State("COMPARE"):
                 m.d.comb += self.logits.valid.eq(what == Command.CLASSIFY)
@@ -412,11 +425,11 @@ class Learner(wiring.Component):
                 with m.If(nothing & ~first_steps):
                     following()
                 with m.Else():
-                    go(label)
+                    go()
                     if p.weighted:
                         with m.If(~first_steps):
                             m.next = "MINIMUM"
-            visit("PRESENTED", Pass.PRESENT, label, presented)
+            visit("PRESENTED", Pass.PRESENT, presented)
             if p.weighted:
                 # accept where u (presented + 1) / 256, rounded down, is at most the least presented
                 share = Signal(9)
@@ -424,63 +437,60 @@ class Learner(wiring.Component):
                 def minimum():
                     m.d.sync += share.eq(0)
                     m.next = "ACCEPT"
-                visit("MINIMUM", Pass.MINIMUM, label, minimum)
+                visit("MINIMUM", Pass.MINIMUM, minimum)
                 with m.State("ACCEPT"):
-                    with m.If(drawn == 8):
+                    with m.If(drawn(8)):
                         m.d.comb += redraw.eq(1)
-                        m.next = "ROW"
+                        m.next = "READ"
                         with m.If(share > classes.key):
                             following()
                     with m.Else():
                         take(0)
                         m.d.sync += share.eq((share + Mux(registers.bit, classes.presented + 1, 0)) >> 1)
 
-            with m.State("ROW"):
-                m.next = "READ"
+            # Counters, a word of one bank at a time, two reads before two writes.  A word whose write has to wait is read again.
+            counters = offset.eq(chunk * p.max_classes + row)
             drawing = ~everything & ~shipping
             with m.State("READ"):
+                m.d.comb += counters
                 with m.If(starting & ~zeroed):
-                    m.d.sync += new_counters.eq(0)
-                    m.next = "WRITE"
-                with m.Elif(drawing & (drawn != per_row)):
+                    m.d.comb += [rows.valid.eq(1), writes.eq(1)]
+                    m.d.sync += zeroed.eq(rows.ready)
+                with m.Elif(drawing & ~drawn(at_once)):
                     take_mask()
                 with m.Else():
-                    m.d.comb += [rows.valid.eq(1), offset.eq(p.groups + chunk * p.max_classes + row)]
+                    m.d.comb += [rows.valid.eq(1), reads.eq(1)]
                     with m.If(rows.ready):
-                        m.next = "READ_WAIT"
-            with m.State("READ_WAIT"):
-                with m.If(wait == read_latency):
-                    m.d.sync += [new_counters.eq(update.updated), weights.eq(Cat(weights, update.weights)[per_row:])]
-                    m.next = "WRITE"
-            with m.State("WRITE"):
-                m.d.comb += [rows.valid.eq(1), offset.eq(p.groups + chunk * p.max_classes + row), rows.payload.write.eq(-1),
-                             rows.payload.data.eq(new_counters)]
-                m.d.comb += redraw.eq(1)
-                with m.If(rows.ready):
-                    m.d.sync += zeroed.eq(starting & ~zeroed)
+                        m.next = "READ_SECOND"
+            with m.State("READ_SECOND"):
+                m.d.comb += [counters, rows.valid.eq(~part[0] & everything), reads.eq(1)]
+                m.next = "UPDATE"
+            with m.State("UPDATE"):
+                with m.If(arrived):
+                    m.d.comb += [rows.valid.eq(1), counters, writes.eq(1), word.eq(update.updated)]
                     m.next = "READ"
-                    with m.If(starting & ~zeroed):
-                        pass
-                    with m.Elif(chunk != chunks - 1):
-                        m.d.sync += chunk.eq(chunk + 1)
-                    with m.Else():
-                        m.d.sync += chunk.eq(0)
-                        m.next = "MIRROR"
+                    with m.If(rows.ready):
+                        m.d.comb += redraw.eq(1)
+                        m.d.sync += [weights.eq(Cat(weights, update.weights)[at_once:]), part.eq(part + 1), zeroed.eq(0)]
+                        with m.If(arriving):
+                            m.next = "UPDATE"
+                        with m.Elif(part == p.stored_bits - 1):
+                            m.next = "MIRROR"
             with m.State("MIRROR"):
-                m.d.comb += [rows.valid.eq(1), offset.eq(row[bank_bits:]), word.eq(weights),
-                             rows.payload.write.eq(1 << row[:bank_bits])]
+                m.d.comb += [rows.valid.eq(1), offset.eq(mirror + row[bank_bits:]), word.eq(weights), writes.eq(1), mirrors.eq(1)]
                 with m.If(rows.ready):
                     m.d.comb += [sample.advance.eq(1), advance.eq(1)]
                     if p.boot == "words":
                         m.d.sync += boot_place.eq(boot_place + shipping)
-                    m.next = "ROW"
+                    m.next = "READ"
                     with m.If(index == p.fan_in_words - 1):
                         m.next = "ROW_DONE"
             with m.State("ROW_DONE"):
                 with m.If(shipping):
+                    m.d.sync += label.eq(label + 1)
                     m.next = "REST"
-                    with m.If(row != p.shipped - 1):
-                        go((row + 1)[:len(row)])
+                    with m.If(label != p.shipped - 1):
+                        go()
                 with m.Elif(starting):
                     m.d.sync += starting.eq(0)
                     forward()
@@ -489,7 +499,7 @@ class Learner(wiring.Component):
                     following()
                 with m.Else():
                     m.d.sync += passes.eq(1)
-                    go(rival)
+                    go()
 
             # The next replay.
             with m.State("NEXT"):
@@ -498,7 +508,7 @@ class Learner(wiring.Component):
                 with m.If((count == 0) | (used == 0)):
                     m.next = "REST"
                     with m.If(learning):
-                        m.d.sync += what.eq(Command.STORE)
+                        m.d.sync += [what.eq(Command.STORE), label.eq(given)]
                         load(latent=True)
                 with m.Else():
                     m.next = {"least": "LEAST", "class": "DRAW_CLASS", "slot": "DRAW_SLOT"}[p.pick]
@@ -508,99 +518,99 @@ class Learner(wiring.Component):
                 m.d.sync += label.eq(classes.best)
                 m.next = "DRAW_SLOT"
             if p.pick == "least":
-                visit("LEAST", Pass.LEAST, 0, chosen)
+                visit("LEAST", Pass.LEAST, chosen)
             if p.pick == "class":
                 with m.State("DRAW_CLASS"):
                     m.d.comb += classes.look.eq(word_class)
-                    with m.If(drawn == p.class_bits):
-                        m.d.comb += redraw.eq(1)
+                    with m.If(drawn(p.class_bits)):
                         m.next = "CHECK_CLASS"
                     with m.Else():
                         take(2)
                 with m.State("CHECK_CLASS"):
+                    m.d.comb += redraw.eq(1)
                     m.d.sync += label.eq(word_class)
                     m.next = "DRAW_CLASS"
                     with m.If((word_class < known) & (classes.counts != 0)):
                         m.next = "DRAW_SLOT"
             with m.State("DRAW_SLOT"):
-                with m.If(drawn == p.slot_bits):
-                    m.d.comb += redraw.eq(1)
+                with m.If(drawn(p.slot_bits)):
                     m.next = "CHECK_SLOT"
                 with m.Else():
                     take(2)
             with m.State("CHECK_SLOT"):
-                m.next = "DRAW_SLOT"
                 with m.If((word_slot < used) & ((label_read.data == label) | any_label)):
-                    m.d.sync += [slot.eq(word_slot), label.eq(label_read.data)]
+                    m.d.sync += label.eq(label_read.data)
                     m.next = "REMOVE"
                     with m.If(from_slot):
                         load(latent=False)
+                with m.Else():
+                    m.d.comb += redraw.eq(1)
+                    m.next = "DRAW_SLOT"
 
             # A store.
             with m.State("STORE"):
-                m.d.sync += slot.eq(used)
                 with m.If(used == p.slots):
                     m.next = "FULLEST"
                 with m.Else():
-                    m.d.sync += used.eq(used + 1)
+                    m.d.sync += appends.eq(1)
                     save()
-            visit("FULLEST", Pass.FULLEST, given, chosen)
-            visit("REMOVE", Pass.REMOVE, label, save)
+            visit("FULLEST", Pass.FULLEST, chosen)
+            visit("REMOVE", Pass.REMOVE, save)
             with m.State("SAVE_READ"):
                 m.next = "SAVE"
             with m.State("SAVE"):
-                m.d.comb += [rows.valid.eq(1), offset.eq(slot), word.eq(sample.word), rows.payload.write.eq(1 << bank),
-                             label_write.en.eq(1), label_write.addr.eq(slot), label_write.data.eq(given)]
+                m.d.comb += [rows.valid.eq(1), offset.eq(slot), word.eq(sample.word), writes.eq(1), label_write.en.eq(1)]
                 with m.If(rows.ready):
                     m.d.comb += [sample.advance.eq(1), sample.raw.eq(1), advance.eq(1)]
                     m.next = "SAVE_READ"
                     with m.If(index == p.words - 1):
+                        m.d.sync += [used.eq(used + appends), label.eq(given)]
                         m.next = "ADD"
-            visit("ADD", Pass.ADD, given, finish)
+            visit("ADD", Pass.ADD, finish)
 
             # The host looks in.
             space = host.space
             scalars = Array([known, used, frozen, 0])[host.address[:2]]
             with m.State("HOST"):
-                m.d.comb += [classes.look.eq(host.address), label_read.addr.eq(host.address)]
-                m.d.sync += [block.eq(host.address[bank_bits:]), bank.eq(host.address[:bank_bits])]
-                m.next = "HOST_LOOK"
+                m.d.sync += [block.eq(0), part.eq(host.address[:bank_bits]), word_slot.eq(host.address), self.found.eq(0)]
+                m.next = "HOST_ADDRESS"
                 with m.If(space == Space.BANKS):
                     m.next = "HOST_ROW"
+            with m.State("HOST_ADDRESS"):
+                m.next = "HOST_LOOK"
             with m.State("HOST_LOOK"):
                 m.next = "HOST_DONE"
-                register = space - Space.NOISE
                 m.d.comb += [
-                    classes.look.eq(host.address), classes.data.eq(host.data), registers.select.eq(register), registers.load.eq(1),
-                    registers.data.eq(Mux(host.write, host.data[0], registers.bit)), label_write.addr.eq(host.address),
-                    label_write.data.eq(host.data)]
+                    registers.select.eq(space - Space.NOISE), registers.load.eq(1),
+                    registers.data.eq(Mux(host.write, host.data[0], registers.bit)), label_write.data.eq(host.data)]
                 with m.Switch(space):
                     with m.Case(Space.LABELS):
                         m.d.comb += label_write.en.eq(host.write)
-                        m.d.sync += self.found.eq(label_read.data)
+                        m.d.sync += self.found[:p.class_bits].eq(label_read.data)
                     with m.Case(Space.COUNTS):
                         m.d.comb += classes.poke[0].eq(host.write)
-                        m.d.sync += self.found.eq(classes.counts)
+                        m.d.sync += self.found[:len(classes.counts)].eq(classes.counts)
                     with m.Case(Space.PRESENTED):
                         m.d.comb += classes.poke[1].eq(host.write)
-                        m.d.sync += self.found.eq(classes.others)
+                        m.d.sync += self.found[:16].eq(classes.others)
                     with m.Case(Space.SCALARS):
-                        m.d.sync += self.found.eq(scalars)
+                        m.d.sync += self.found[:len(scalars)].eq(scalars)
                         with m.If(host.write):
                             for number, scalar in enumerate((known, used, frozen)):
                                 with m.If(host.address[:2] == number):
                                     m.d.sync += scalar.eq(host.data)
                     with m.Default():
                         m.d.comb += registers.step.eq(1)
-                        m.d.sync += self.found.eq(registers.bit)
+                        m.d.sync += self.found[0].eq(registers.bit)
             with m.State("HOST_ROW"):
-                m.d.comb += [rows.valid.eq(1), word.eq(host.data), rows.payload.write.eq(host.write << bank)]
+                m.d.comb += [rows.valid.eq(1), reads.eq(1), offset.eq(host.address[bank_bits:]), word.eq(host.data),
+                             writes.eq(host.write)]
                 with m.If(rows.ready):
                     m.next = "HOST_WAIT"
                     with m.If(host.write):
                         m.next = "HOST_DONE"
             with m.State("HOST_WAIT"):
-                with m.If(wait == read_latency):
+                with m.If(arrived):
                     m.d.sync += self.found.eq(here)
                     m.next = "HOST_DONE"
             with m.State("HOST_DONE"):

@@ -24,6 +24,8 @@ class Registers(wiring.Component):
     -------
     select : In(2)
         0 noise, 1 mask, 2 pick.
+    restart : In(1)
+        All to their start values, which a power-up or a reset does not do.
     step : In(1)
         The selected register takes a step.
     load, data : In(1)
@@ -34,20 +36,22 @@ class Registers(wiring.Component):
 
     Resources
     ---------
-    89 LUT4, 141 FF on iCE40: flip-flops that start at 1 cost an inverter each side.
+    8 LUT4, 141 FF on iCE40, where flip-flops that begin at 1 by themselves would cost an inverter each side.
     """
 
     def __init__(self, seed):
         self.seed = seed
-        super().__init__({"select": In(2), "step": In(1), "load": In(1), "data": In(1), "bit": Out(1)})
+        super().__init__({"restart": In(1), "select": In(2), "step": In(1), "load": In(1), "data": In(1), "bit": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
         bits = []
         for index, taps in enumerate(TAPS):
-            state = Signal(taps.width, init=taps.start(self.seed, index), name=("noise", "mask", "pick")[index])
+            state = Signal(taps.width, reset_less=True, name=("noise", "mask", "pick")[index])
             with m.If(self.step & (self.select == index)):
                 m.d.sync += state.eq(Cat(state[1:], Mux(self.load, self.data, state[0] ^ state[taps.tap])))
+            with m.If(self.restart):
+                m.d.sync += state.eq(taps.start(self.seed, index))
             bits.append(state[0])
         m.d.comb += self.bit.eq(Array([*bits, 0])[self.select])
         return m

@@ -1,4 +1,4 @@
-"""The step of a row of counters, whose signs are the weights."""
+"""The step of a word of counters, whose signs are the weights."""
 
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 
 class SignUpdate(wiring.Component):
-    """h' = min(max(h + move, -2^(B-1)), 2^(B-1) - 1), w' = sign(h'), for all counters of a row at once.
+    """h' = min(max(h + move, -2^(B-1)), 2^(B-1) - 1), w' = sign(h'), for all counters of a word at once.
 
     move_n is +1 or -1 where keep_n is 1, else 0: +1 where the input bit v_n is 1, the other way round with `negative`; -1 with `start`,
     which from h = 0 makes the counters of a new row, 0 or -1.  With `shipped` they become s or -1 - s, the same but for the bits of s.
@@ -16,9 +16,9 @@ class SignUpdate(wiring.Component):
     Parameters
     ----------
     count : int
-        Counters of a row.
+        Counters of a word.
     bits, stored : int
-        B, and the bits of a counter in the row; the upper ones are 0.
+        B, and the bits of a counter in the word; the upper ones are 0.
     confidence : int
         s of shipped weights.
     flip : bool
