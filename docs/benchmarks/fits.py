@@ -25,7 +25,8 @@ def fit(model, target):
     except FitError as error:
         return "no", str(error)
     config = found.config
-    from_flash = f" at {target.clock_of(config) / 1e6:g} MHz from the flash" if config.weights == "stream" and "memory" in target.weights else ""
+    second = config.weights != target.weights[0]
+    from_flash = f" at {target.clock_of(config) / 1e6:g} MHz from the flash" if second else ""
     return (f"{config.pixels} x {config.lanes} x {config.outputs}, {found.frame.total:,} cycles, "
             f"{target.clock_of(config) * config.frames / found.frame.total:.0f} frames/s{from_flash}"), ""
 

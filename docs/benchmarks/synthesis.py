@@ -1,8 +1,9 @@
-"""LUT4 and memories of a generated accelerator after synthesis for its part, before place and route, as JSON.
+"""LUTs and block RAMs of a generated accelerator after synthesis for its part, before place and route, beside the estimate, as JSON.
 
     python docs/benchmarks/synthesis.py rtl_out/3mb-10c-ice40-*
 
-Reads accelerator.v as it lies in the folder.  3mb on ice40 takes about two minutes.  On ECP5 a carry cell takes two LUTs.
+Reads accelerator.v as it lies in the folder.  3mb on ice40 takes about two minutes.  A carry cell takes two LUTs on ECP5, one on Gowin; a
+RAMB36 is two blocks.
 """
 
 import argparse
@@ -15,6 +16,8 @@ from pathlib import Path
 from area import _silence
 
 from fbnn_hw.build.toolchain import FLOWS
+from fbnn_hw.compile.config import AcceleratorConfig
+from fbnn_hw.targets import TARGETS
 
 
 def measure(folder, target):
@@ -29,6 +32,11 @@ def measure(folder, target):
     return json.loads(text[text.index("{"):])["modules"]["\\accelerator"]["num_cells_by_type"]
 
 
+LUTS = {"SB_LUT4": 1, "CCU2C": 2, "ALU": 1} | {f"LUT{inputs}": 1 for inputs in range(1, 7)}
+BLOCKS = {"SB_RAM40_4K": 1, "DP16KD": 1, "PDPW16KD": 1, "RAMB18E1": 1, "RAMB36E1": 2}
+GOWIN_BLOCKS = ("SP", "SPX9", "DPB", "DPX9B", "SDPB", "SDPX9B", "pROM", "pROMX9")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="+", type=Path)
@@ -36,9 +44,13 @@ def main():
         start = time.monotonic()
         estimate = json.loads((folder / "estimate.json").read_text())
         cells = measure(folder, estimate["target"])
+        config = AcceleratorConfig.from_json((folder / "config.json").read_text())
+        blocks = BLOCKS | dict.fromkeys(GOWIN_BLOCKS, 1)
         print(json.dumps({
-            "folder": folder.name, "lut4": cells.get("SB_LUT4", 0) + cells.get("LUT4", 0) + 2 * cells.get("CCU2C", 0),
-            "lut4_estimated": estimate["lut4"], "cells": {cell: n for cell, n in cells.items() if not cell.startswith("$")},
+            "folder": folder.name, "luts": sum(LUTS.get(cell, 0) * n for cell, n in cells.items()), "luts_estimated": estimate["lut4"],
+            "blocks": sum(blocks.get(cell, 0) * n for cell, n in cells.items()),
+            "blocks_estimated": sum(TARGETS[estimate["target"]].blocks_of(config).values()),
+            "cells": {cell: n for cell, n in cells.items() if not cell.startswith("$")},
             "seconds": round(time.monotonic() - start, 1)}), flush=True)
 
 
