@@ -101,6 +101,13 @@ def top_verilog(config, model, **options):
             os.environ.pop("AMARANTH_USE_YOSYS", None)
 
 
+def _sources():
+    """Texts of what BoardTop is made from."""
+    package = Path(__file__).parents[1]
+    return [path.read_text() for path in (package / "protocol.py", *sorted((package / "rtl").rglob("*.py")),
+                                          *sorted((package / "compile").glob("*.py")))]
+
+
 class VirtualBoard:
     """A running virtual board; a context manager.
 
@@ -124,8 +131,13 @@ class VirtualBoard:
             _write(self.build_dir / "flash.hex", images.bytes_hex(image))
         else:
             _write(self.build_dir / "weights.hex", _read(self.folder / "weights.hex").decode())
-        top = top_verilog(config, model, clock_hz=CLOCK_HZ, clocks=CLOCKS, chip=chip, offset=OFFSET, timeout_bits=timeout_bits)
-        _write(self.build_dir / "board_top.v", top)
+        options = {"clock_hz": CLOCK_HZ, "clocks": CLOCKS, "chip": chip, "offset": OFFSET, "timeout_bits": timeout_bits}
+        kept, top = self.build_dir / "board_top.sha256", self.build_dir / "board_top.v"
+        stamp = simulator._hash([config.to_json(), model.hex(), repr(options), version("amaranth"), *_sources()])
+        if not (kept.is_file() and kept.read_text() == stamp and top.is_file()):
+            kept.unlink(missing_ok=True)
+            _write(top, top_verilog(config, model, **options))
+            kept.write_text(stamp)
         _write(self.build_dir / "board.vh", "".join(f"`define {name} {value}\n" for name, value in macros.items()))
         models = [path for path in (self.folder / "SB_SPRAM256KA.v",) if path.exists()]
         sources = [BOARD / "board.v", self.build_dir / "board_top.v", self.folder / "accelerator.v", *models]

@@ -1,43 +1,173 @@
 """Lessons on the virtual board by the commands a user types; every answer and every bit kept is the reference's."""
 
-import json
-
 import numpy as np
 import pytest
 
 from fbnn_hw.build import output, virtual
+from fbnn_hw.build.learning import ChipState
 from fbnn_hw.cli import _board
 from fbnn_hw.compile.config import AcceleratorConfig
+from fbnn_hw.errors import InputError
+from fbnn_hw.host.client import Client
+from fbnn_hw.host.transport import Serial
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.nn import checkpoint
+from fbnn_hw.protocol import Opcode, encode
 from fbnn_hw.reference import inference
 from tests import strategies
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
+CLASSES, SLOTS, WAIT_S = 4, 6, 120
 
-@pytest.fixture(autouse=True)
-def fast(monkeypatch, tmp_path_factory):
-    """The board runs for moments: it is compiled without optimisation, beside a runtime that is there."""
-    compile_, shared = virtual.verilate, tmp_path_factory.getbasetemp() / "runtime-O0"
-    monkeypatch.setattr(virtual, "verilate", lambda *a, **k: compile_(*a, **{**k, "optimise": "-O0", "shared": shared}))
+
+@pytest.fixture(autouse=True, scope="module")
+def fast(tmp_path_factory):
+    """The board runs for moments: it is compiled without optimisation, beside a runtime that is there, and gives up soon."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(virtual.verilate, "__defaults__", ((), "-O0", None))
+        patch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, tmp_path_factory.getbasetemp() / "runtime-O0"))
+        patch.setattr(Client.__init__, "__defaults__", (WAIT_S, WAIT_S, 3))
+        yield
 
 
 @pytest.fixture(scope="module")
 def design(tmp_path_factory):
-    """(folder, network) of a small design that learns up to 4 classes from 6 exemplars."""
+    """(folder, network) of a small design that learns."""
     from fbnn_hw.cli import main
 
     root = tmp_path_factory.mktemp("learn")
     network = strategies.on_engine(strategies.fill(topology(8, 2, conv(16), POOL, GAP, dense(32, name=LATENT)), 5))
     checkpoint.save(root / "small.pt", network)
-    shape = ["--pixels", 4, "--lanes", 16, "--outputs", 4, "--learn", "--max-classes", 4, "--exemplars", 6]
-    command = ["generate", "--model", root / "small.pt", "--target", "generic", *shape, "--out", root / "rtl_out"]
-    assert main([str(word) for word in [*command, "--json"]]) == 0
+    assert main([str(word) for word in generate(root)]) == 0
     return next((root / "rtl_out").iterdir()), network
+
+
+def generate(root):
+    return ["generate", "--model", root / "small.pt", "--target", "ice40", "--outputs", 4, "--learn", "--max-classes", CLASSES,
+            "--exemplars", SLOTS, "--out", root / "rtl_out", "--json"]
+
+
+class Lesson:
+    """A board and its twin."""
+
+    def __init__(self, client, folder, network):
+        config = AcceleratorConfig.from_json((folder / "config.json").read_text())
+        self.client, self.network, self.twin = client, network, output.learner_of(network, config)
+        self.state = ChipState(config.learning, self.twin, client.peek, client.poke)
+
+    def classify(self, image):
+        """Its latent, after a comparison of the logits and the class."""
+        latent = inference.layers(self.network, image[None])["latent"].reshape(1, -1)
+        [found] = self.client.classify([np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes()])
+        logits = self.twin.logits(latent)[0].tolist()
+        assert list(found.logits) == logits and found.index == int(np.argmax(logits))
+        return latent
+
+    def learn(self, image, label):
+        latent = self.classify(image)
+        self.client.learn(label)
+        self.twin.learn(latent, [label])
+
+    def check(self):
+        assert self.client.learned() == (self.twin.known, self.twin.buffer.used, self.twin.frozen)
+        assert self.client.status().frozen == self.twin.frozen
+        assert self.state.snapshot() == self.twin.snapshot()
 
 
 def image(seed, count):
     return strategies.images(seed, count, 8)
+
+
+@pytest.fixture
+def lesson(design):
+    folder, network = design
+    with virtual.VirtualBoard(folder) as board, Serial(board.port) as port:
+        client = Client(port)
+        client.wait_ready()
+        yield Lesson(client, folder, network)
+        assert not board.faults() and board.close() == 0
+
+
+def test_a_whole_lesson(lesson):
+    """New classes, more images than the buffer holds, lost answers, a freeze, and a snapshot that brings all back after a reset."""
+    client, twin = lesson.client, lesson.twin
+    assert client.identify().max_classes == CLASSES
+    images = image(4, 12)
+    lesson.check()
+    for n, image in enumerate(images):
+        if n == 5:  # the answer is lost: the client sends the request again with its sequence
+            latent = lesson.classify(image)
+            client.transport.write(encode(Opcode.LEARN, (2).to_bytes(4, "little"), client.sequence + 1), 5)
+            while not client.transport.read(WAIT_S):
+                pass
+            client.learn(2)
+            twin.learn(latent, [2])
+        else:
+            lesson.learn(image, min(twin.known, n // 2) % CLASSES)
+    assert twin.known == CLASSES and twin.buffer.used == SLOTS and client.repeated == 0
+    lesson.check()
+    lesson.client.rehearse(3)
+    twin.rehearse(3)
+    latent = lesson.classify(images[3])
+    client.store(1)
+    twin.store(latent, [1])
+    lesson.check()
+
+    client.freeze()
+    twin.freeze()
+    lesson.classify(images[3])
+    for refused in (lambda: client.learn(0), lambda: client.store(0), lambda: client.rehearse(1)):
+        with pytest.raises(InputError, match="the learner is frozen"):
+            refused()
+    lesson.check()
+    client.freeze(False)
+    twin.freeze(False)
+    with pytest.raises(InputError, match="the label is neither a class known nor the next free one"):
+        client.learn(CLASSES)
+
+    # An image cut short takes the sample away, and nothing else.
+    data = np.ascontiguousarray(images[0].transpose(1, 2, 0)).tobytes()
+    client.transport.write(encode(Opcode.CLASSIFY, data)[:100], 5)
+    while not client.transport.read(WAIT_S):
+        pass
+    with pytest.raises(InputError, match="no image was classified before"):
+        client.learn(0)
+    lesson.check()
+
+    kept = twin.snapshot()
+    client.reset()
+    twin.reset()
+    for image in images[:2]:
+        lesson.classify(image)
+    lesson.check()
+    lesson.learn(images[6], 2)
+    lesson.state.restore(kept)
+    twin.restore(kept)
+    lesson.check()
+    for n, image in enumerate(images[:4]):
+        lesson.learn(image, n % CLASSES)
+    lesson.check()
+
+
+def test_a_board_that_lost_its_power(design, answer, cli, tmp_path):
+    """At a port: what it was taught before stays in a file, and comes back with --restore."""
+    folder, network = design
+    shipped, cats = list(network.topology.classes), tmp_path / "cats.npy"
+    np.save(cats, image(1, 2))
+    kept, aside = folder / "learned-board.snapshot", folder / "learned-board-1.snapshot"
+    with virtual.VirtualBoard(folder) as board:
+        found = answer("learn", "--label", "cat", cats, "--port", board.port, "--design", folder)
+        assert found["kept"] == str(kept) and found["classes"] == [*shipped, "cat"]
+        assert answer("classify", cats, "--port", board.port)["classes"] == ["0", "1", "class 2"]  # nobody says which design it is
+    first = kept.read_bytes()
+    with virtual.VirtualBoard(folder) as board:
+        at = "--port", board.port, "--design", folder
+        _, out, err = cli("learn", "--label", "dog", cats, *at)
+        assert err == (f"fbnn-hw learn: {board.port}: does not know what it was last taught here; that is kept as {aside}, "
+                       "--restore brings it back\n")
+        assert f"knows 3 of 4 classes: {', '.join(shipped)}, dog" in out.splitlines() and aside.read_bytes() == first
+        assert answer("learn", "--restore", aside, "--discard", *at)["classes"] == [*shipped, "cat"] and kept.read_bytes() == first
+        assert answer("classify", cats, *at)["classes"] == [*shipped, "cat"]
 
 
 def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
@@ -86,13 +216,13 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
     twin.freeze()
     assert code == 0 and out.splitlines()[0] == f"{shipped[1]}: class 1; 3 images, {before} right when first shown, {after} right now"
     assert out.splitlines()[-2:] == [f"knows 3 of 4 classes: {', '.join(shipped)}, cat", "6 of 6 exemplars; frozen"]
-    check([*shipped, "cat"])
+    assert _board.read(kept) == ([*shipped, "cat"], twin.snapshot())
     assert refused("learn", "--label", "dog", cats, *board).endswith(": is frozen, expected a board that may learn; add --thaw")
 
     answer("learn", "--label", "dog", cats, *board, "--thaw")
     twin.freeze(False)
     teach(image(1, 4), 3)
-    check([*shipped, "cat", "dog"])
+    assert _board.read(kept) == ([*shipped, "cat", "dog"], twin.snapshot())
     assert refused("learn", "--label", "cow", cats, *board) == (
         f"fbnn-hw learn: --label cow: the board has room for 4 classes and knows {', '.join(shipped)}, cat, dog; expected one of them, "
         "or a design made with more --max-classes")
@@ -120,11 +250,8 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
 
     # A design that is generated again keeps what its board learned.
     kept.write_bytes(whole)
-    model = folder.parents[1] / "small.pt"
-    known = json.loads((folder / "config.json").read_text())
-    answer("generate", "--model", model, "--target", "generic", "--pixels", 4, "--lanes", 16, "--outputs", 4, "--learn", "--max-classes", 4,
-           "--exemplars", 6, "--out", folder.parent)
-    assert json.loads((folder / "config.json").read_text()) == known and _board.read(kept) == (names, snapshot)
+    assert cli(*generate(folder.parents[1]))[0] == 0
+    assert not (folder / "sim_build_board").exists() and _board.read(kept) == (names, snapshot)
 
 
 def test_refusals(refused, tmp_path):
@@ -147,6 +274,6 @@ def test_refusals(refused, tmp_path):
                                 ("half", _board.HEAD + b"{}\nx", "damaged or another file, expected what fbnn-hw learn --snapshot wrote")):
         if data:
             (tmp_path / name).write_bytes(data)
-        with pytest.raises(_board.InputError) as error:
+        with pytest.raises(InputError) as error:
             _board.read(tmp_path / name)
         assert str(error.value) == f"{tmp_path / name}: {message}"
