@@ -74,7 +74,7 @@ class Lesson:
         assert self.state.snapshot() == self.twin.snapshot()
 
 
-def image(seed, count):
+def pictures(seed, count):
     return strategies.images(seed, count, 8)
 
 
@@ -92,7 +92,7 @@ def test_a_whole_lesson(lesson):
     """New classes, more images than the buffer holds, lost answers, a freeze, and a snapshot that brings all back after a reset."""
     client, twin = lesson.client, lesson.twin
     assert client.identify().max_classes == CLASSES
-    images = image(4, 12)
+    images = pictures(4, 12)
     lesson.check()
     for n, image in enumerate(images):
         if n == 5:  # the answer is lost: the client sends the request again with its sequence
@@ -153,7 +153,7 @@ def test_a_board_that_lost_its_power(design, answer, cli, tmp_path):
     """At a port: what it was taught before stays in a file, and comes back with --restore."""
     folder, network = design
     shipped, cats = list(network.topology.classes), tmp_path / "cats.npy"
-    np.save(cats, image(1, 2))
+    np.save(cats, pictures(1, 2))
     kept, aside = folder / "learned-board.snapshot", folder / "learned-board-1.snapshot"
     with virtual.VirtualBoard(folder) as board:
         found = answer("learn", "--label", "cat", cats, "--port", board.port, "--design", folder)
@@ -197,21 +197,21 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
 
     def check(names):
         assert _board.read(kept) == (names, twin.snapshot())
-        np.save(tmp_path / "x.npy", image(9, 2))
+        np.save(tmp_path / "x.npy", pictures(9, 2))
         found = answer("classify", tmp_path / "x.npy", *board)
-        assert found["classes"] == names and [x["logits"] for x in found["images"]] == twin.logits(latents(image(9, 2))).tolist()
-        assert [x["class"] for x in found["images"]] == [names[i] for i in twin.classify(latents(image(9, 2)))]
+        assert found["classes"] == names and [x["logits"] for x in found["images"]] == twin.logits(latents(pictures(9, 2))).tolist()
+        assert [x["class"] for x in found["images"]] == [names[i] for i in twin.classify(latents(pictures(9, 2)))]
 
     cats, old = tmp_path / "cats.npy", tmp_path / "old.npy"
-    np.save(cats, image(1, 4))
-    np.save(old, image(2, 3))
+    np.save(cats, pictures(1, 4))
+    np.save(old, pictures(2, 3))
     found = answer("learn", "--label", "cat", cats, *board)
-    assert (found["right_before"], found["right_after"]) == teach(image(1, 4), 2) and found["right_after"] > 0
+    assert (found["right_before"], found["right_after"]) == teach(pictures(1, 4), 2) and found["right_after"] > 0
     assert (found["index"], found["new"], found["classes"], found["exemplars"]) == (2, True, [*shipped, "cat"], 4)
     check([*shipped, "cat"])
 
     code, out, _ = cli("learn", "--label", shipped[1], old, *board, "--rehearse", 5, "--freeze", "--snapshot", tmp_path / "all.snapshot")
-    before, after = teach(image(2, 3), 1)
+    before, after = teach(pictures(2, 3), 1)
     twin.rehearse(5)
     twin.freeze()
     assert code == 0 and out.splitlines()[0] == f"{shipped[1]}: class 1; 3 images, {before} right when first shown, {after} right now"
@@ -221,7 +221,7 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
 
     answer("learn", "--label", "dog", cats, *board, "--thaw")
     twin.freeze(False)
-    teach(image(1, 4), 3)
+    teach(pictures(1, 4), 3)
     assert _board.read(kept) == ([*shipped, "cat", "dog"], twin.snapshot())
     assert refused("learn", "--label", "cow", cats, *board) == (
         f"fbnn-hw learn: --label cow: the board has room for 4 classes and knows {', '.join(shipped)}, cat, dog; expected one of them, "
