@@ -139,8 +139,7 @@ class ChipState:
 
     def write(self, state):
         """Take up a `State` of this design.  While it is written, there are no exemplars: what is cut short is consistent."""
-        p, learner = self.plan, self.learner
-        used = len(state.labels)
+        p = self.plan
         self.poke(Space.SCALARS, 1, [0])
         self.poke(Space.COUNTS, 0, [0] * p.max_classes)
         tables = {}
@@ -148,20 +147,26 @@ class ChipState:
             for row, words in self.rows(label, state.output[label]).items():
                 tables.setdefault(row, {}).update(words)
         self._write_rows(tables)
-        samples = _words(learner.sample_bits(state.latents), p.lanes) if used else ()
+        for n, (taps, value) in enumerate(zip(REGISTERS, state.registers)):
+            self.poke(Space.NOISE + n, 0, [value >> i & 1 for i in range(taps.width)])
+        self.poke(Space.PRESENTED, 0, [n | left << 8 for n, left in zip(state.presented, state.left)])
+        self.store(state.latents, state.labels)
+        self.poke(Space.SCALARS, 0, [state.known, len(state.labels), int(state.frozen)])
+
+    def store(self, latents, labels):
+        """Fill an empty buffer, as `Learner.store` does: bits (N, latent), labels (N,)."""
+        p, labels = self.plan, [int(label) for label in labels]
+        samples = _words(self.learner.sample_bits(latents), p.lanes) if labels else ()
         slots = {}
         for slot, exemplar in enumerate(samples):
             for number, word in enumerate(exemplar.tolist()):
                 row, bank = p.slot_row(slot, number)
                 slots.setdefault(row, {})[bank] = word
         self._write_rows(slots)
-        for n, (taps, value) in enumerate(zip(REGISTERS, state.registers)):
-            self.poke(Space.NOISE + n, 0, [value >> i & 1 for i in range(taps.width)])
-        self.poke(Space.PRESENTED, 0, [n | left << 8 for n, left in zip(state.presented, state.left)])
-        if used:
-            self.poke(Space.LABELS, 0, list(state.labels))
-        self.poke(Space.COUNTS, 0, [state.labels.count(label) for label in range(p.max_classes)])
-        self.poke(Space.SCALARS, 0, [state.known, used, int(state.frozen)])
+        if labels:
+            self.poke(Space.LABELS, 0, labels)
+        self.poke(Space.COUNTS, 0, [labels.count(label) for label in range(p.max_classes)])
+        self.poke(Space.SCALARS, 1, [len(labels)])
 
     def _write_rows(self, rows):
         """{row: {bank: word}} of one table; what is not named in them, or lies between them, becomes 0."""

@@ -45,11 +45,15 @@ class Design:
         """(LearnPlan, the reference `Learner`) of a design that learns."""
         from ..build import output
         from ..compile.config import AcceleratorConfig
-        from ..ir import file as ir_file
 
         config = AcceleratorConfig.from_json((self.folder / "config.json").read_text())
-        network = ir_file.loads((self.folder / "network.json").read_text(), self.folder / "network.json")
-        return config.learning, output.learner_of(network, config)
+        return config.learning, output.learner_of(self.network(), config)
+
+    def network(self):
+        """The `Network`, with its weights."""
+        from ..ir import file as ir_file
+
+        return ir_file.loads((self.folder / "network.json").read_text(), self.folder / "network.json")
 
 
 class Board:

@@ -55,8 +55,11 @@ def run(args, out):
     if args.learn:
         from ..reference.learning import Head, LearnConfig
 
-        learn = Head.of(network.topology), LearnConfig(args.max_classes or len(network.topology.classes) + 6, args.exemplars or 0,
-                                                       args.counter_bits)
+        # Lessons are short: shipped weights must outlast the first samples of a new class, and its row must find its feet.  Measured in
+        # docs/on-chip-learning.md.
+        learn = Head.of(network.topology), LearnConfig(
+            args.max_classes or len(network.topology.classes) + 6, args.exemplars or 0, args.counter_bits,
+            confidence=min(32, (1 << args.counter_bits - 1) - 1), prototype=16)
     elif args.max_classes or args.exemplars:
         raise UsageError("--max-classes, --exemplars: only with --learn")
     planned = plan(network, part, args.pixels, args.lanes, args.outputs, args.frames, learn)

@@ -12,12 +12,21 @@ EXAMPLES = (
     ("fbnn-hw learn --port /dev/ttyUSB1 --restore rtl_out/.../learned-board.snapshot", "after power-up: what the board knew"),
 )
 
+REVIEW = 10
+"""Images of a class."""
+ENOUGH, MOST = 0.8, 5
+"""Of the images of a lesson, passes over them."""
+
 
 def arguments(parser):
     parser.add_argument("files", nargs="*", metavar="IMAGE",
                         help="of the class --label: PNG or JPEG; .npy of uint8, (H, W, 3) or (3, H, W), or many with N in front")
     parser.add_argument("--label", metavar="NAME", help="the class: one known, or a new one")
-    parser.add_argument("--passes", type=common.count, default=1, metavar="N", help="times that the images are shown (default: 1)")
+    parser.add_argument("--review", metavar="DATA", help=f"before the first lesson, {REVIEW} images of each of the model's classes from "
+                        "this data set are stored for replay, or it would forget them; none: nothing (default: fixture, if it has them)")
+    parser.add_argument("--data-dir", metavar="DIR", help="where that data set lies (default: $FBNN_DATA, then the user's cache)")
+    parser.add_argument("--passes", type=common.count, metavar="N",
+                        help=f"times that the images are shown (default: until {ENOUGH:.0%} of them are right, at most {MOST})")
     parser.add_argument("--rehearse", type=common.count, metavar="N", help="replays of exemplars after the lesson, beside each image's own")
     parser.add_argument("--resize", action="store_true", help="make any picture fit: centre square, scaled, as RGB")
     parser.add_argument("--freeze", action="store_true", help="afterwards it learns nothing until --thaw")
@@ -100,6 +109,7 @@ class Lesson:
             if client.status().frozen:
                 raise InputError(f"{client.name}: is frozen, expected a board that may learn; add --thaw")
         if images is not None:
+            self._review()
             self._teach(images)
         if args.rehearse:
             client.rehearse(args.rehearse)
@@ -119,6 +129,32 @@ class Lesson:
 
         return [one for name in args.files for one in _board.pixels(read(name, self.board.identity.size, args.resize))]
 
+    def _review(self):
+        """Exemplars of the model's classes, where the buffer is empty."""
+        from ..data import datasets
+        from ..ir.network import LATENT
+        from ..reference import inference
+
+        plan, chosen = self.chip.plan, self.args.review
+        count = min(REVIEW, plan.slots // (2 * plan.shipped or 1))
+        if not count or not plan.shipped or chosen == "none" or self.client.learned()[1]:
+            return
+        images = datasets.load(chosen or "fixture", self.args.data_dir, progress=self.out.progress)
+        classes = self.board.design.manifest["classes"][:plan.shipped]
+        size, found = self.board.identity.size, images.images.shape[-1]
+        if not set(classes) <= set(images.classes) or size != found:
+            if chosen:
+                raise InputError(f"--review {chosen}: has {found} x {found} images of {', '.join(images.classes)}, expected {size} x "
+                                 f"{size} of {', '.join(classes)}")
+            self.out.note("nothing is stored of the model's classes, so it may forget them; teach them too, or give --review DATA")
+            return
+        images = images.select(classes).thinned(count)
+        latents = inference.layers(self.board.design.network(), images.images)[LATENT].reshape(len(images.labels), -1)
+        self.chip.store(latents, images.labels)
+        self.changed = True
+        self.answer["reviewed"] = len(images.labels)
+        self.out.text(f"stored {count} images of each of the model's {len(classes)} classes for replay, from {chosen or 'fixture'}")
+
     def _teach(self, images):
         args, client, most = self.args, self.client, self.board.identity.max_classes
         label = self.names.index(args.label) if args.label in self.names else len(self.names)
@@ -126,23 +162,24 @@ class Lesson:
         if label == most:
             raise InputError(f"--label {args.label}: the board has room for {most} classes and knows {', '.join(self.names)}; expected one "
                              "of them, or a design made with more --max-classes")
-        before = after = 0
-        with self.out.progress(total=len(images) * (args.passes + 1), desc="images on the board") as bar:
-            for turn in range(args.passes):
+        count, before, after, passes = len(images), 0, 0, 0
+        with self.out.progress(desc="images on the board") as bar:
+            while passes < (args.passes or MOST) and (args.passes or after < ENOUGH * count):
                 for image in images:
-                    before += client.classify([image])[0].index == label and not turn
+                    before += client.classify([image])[0].index == label and not passes
                     client.learn(label)
                     if label == len(self.names):
                         self.names.append(args.label)
                     self.changed = True
                     bar.update()
-            for image in images:
-                after += client.classify([image])[0].index == label
-                bar.update()
-        count = len(images)
-        self.answer |= {"label": args.label, "index": label, "new": new, "images": count, "right_before": before, "right_after": after}
+                after, passes = 0, passes + 1
+                for image in images:
+                    after += client.classify([image])[0].index == label
+                    bar.update()
+        self.answer |= {"label": args.label, "index": label, "new": new, "images": count, "passes": passes, "right_before": before,
+                        "right_after": after}
         self.out.text(f"{args.label}: class {label}{', new' if new else ''}; {count} image{'s' * (count > 1)}, "
-                      f"{before} right when first shown, {after} right now")
+                      f"{before} right when first shown, {after} right after {passes} pass{'es' * (passes > 1)}")
 
     def _freeze(self, frozen):
         self.changed |= self.client.status().frozen != frozen

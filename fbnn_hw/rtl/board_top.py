@@ -99,8 +99,17 @@ class BoardTop(wiring.Component):
         abort = Signal()
         m.d.sync += abort.eq(link.abort)
         ports = {"i_clk": ClockSignal(), "i_rst": ResetSignal() | abort, "i_want_latent": link.want_latent}
+        latent = link.latent
+        if self.config.technology == "wrapper":
+            # Block RAM answers late in a clock, SPRAM does not: its words wait in a register for the link to pick their bytes.
+            latent = stream.Signature(link.latent.payload.shape()).create()
+            m.d.comb += latent.ready.eq(~link.latent.valid)
+            with m.If(latent.ready):
+                m.d.sync += [link.latent.payload.eq(latent.payload), link.latent.valid.eq(latent.valid)]
+            with m.If(link.latent.valid & link.latent.ready | abort):
+                m.d.sync += link.latent.valid.eq(0)
         for name in ("pixels", "logits", "result", "latent"):
-            port = getattr(link, name)
+            port = latent if name == "latent" else getattr(link, name)
             into = name == "pixels"
             payload = port.payload if name in ("pixels", "result") else port.payload.as_value()
             ports |= {f"{'i' if into else 'o'}_{name}__payload": payload, f"{'i' if into else 'o'}_{name}__valid": port.valid,

@@ -12,7 +12,8 @@ class Target:
     block_width, its widest word; technology: of the banks; weights: what is tried, in this order: "memory", all on the chip, "stream",
     from a flash; shapes: (pixels, lanes, outputs), largest first; ring_words: words of the weight ring; encoder_bits: bits of a colour
     byte that the encoder multiplies a cycle, 0: whole bytes, by multipliers of the part; flash_hz: fastest clock of a design with a
-    stream, which is that of the flash too; popcount: "lut4" for LUTs of four inputs."""
+    stream, which is that of the flash too; popcount: "lut4" for LUTs of four inputs; learn_hz: clock
+    of a design that learns, if slower."""
 
     name: str
     part: str
@@ -32,6 +33,7 @@ class Target:
     encoder_bits: int = 8
     flash_hz: int | None = None
     popcount: str = "lut4"
+    learn_hz: int | None = None
 
     @property
     def family(self):
@@ -40,7 +42,8 @@ class Target:
 
     def clock_of(self, config):
         """Hz that frames/s of a design are quoted at, unless it is told another clock."""
-        return min(self.clock_hz, self.flash_hz or self.clock_hz) if config.weights == "stream" else self.clock_hz
+        hz = (config.learning and self.learn_hz) or self.clock_hz
+        return min(hz, self.flash_hz or hz) if config.weights == "stream" else hz
 
     def _block_shapes(self):
         """(words, bits, blocks, cost) of what yosys can make a memory of: a block in each of its shapes, and two that it has as one."""
@@ -128,12 +131,13 @@ SMALL = LARGE[4:]
 FLASH_ECP5 = {"ring_words": 512, "flash_hz": 50_000_000}
 
 # LUTs: about 85 % of the part; on the iCE40, where a flip-flop beside no LUT takes a cell of its own, 5280 / 1.22 less 700 for link and
-# flash reader (3261 that learn became 5146 cells, 3131 that do not 4595).  Clocks other than ice40's are goals, not routed.
+# flash reader (3261 that learn became 5146 cells, 3131 that do not 4595); learn_hz is what 0.5mb and 3mb met.
+# Clocks other than ice40's are goals, not routed.
 TARGETS = {t.name: t for t in (
     Target(
         "ice40", "iCE40UP5K-SG48", "Lattice FPGA-DS-02008, iCE40 UltraPlus Family: 5280 LUTs, 30 EBR of 4 kbit, 4 SPRAM of 256 kbit",
         36_000_000, 3650, 4, 16384, 16, 30, 4096, 16, "ice40-spram", ("stream",), ((4, 16, 16), (4, 16, 8), (4, 16, 4)),
-        ring_words=512, encoder_bits=0),
+        ring_words=512, encoder_bits=0, learn_hz=25_875_000),
     Target(
         "ice40-hx8k", "iCE40HX8K-CT256", "Lattice FPGA-DS-02029, iCE40 LP/HX Family: 7680 LUTs, 32 EBR of 4 kbit",
         60_000_000, 6800, None, None, None, 32, 4096, 16, "wrapper", ("memory",), SMALL, encoder_bits=2),

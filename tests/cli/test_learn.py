@@ -7,6 +7,7 @@ from fbnn_hw.build import output, virtual
 from fbnn_hw.build.learning import ChipState
 from fbnn_hw.cli import _board
 from fbnn_hw.compile.config import AcceleratorConfig
+from fbnn_hw.data import datasets
 from fbnn_hw.errors import InputError
 from fbnn_hw.host.client import Client
 from fbnn_hw.host.transport import Serial
@@ -162,12 +163,35 @@ def test_a_board_that_lost_its_power(design, answer, cli, tmp_path):
     first = kept.read_bytes()
     with virtual.VirtualBoard(folder) as board:
         at = "--port", board.port, "--design", folder
-        _, out, err = cli("learn", "--label", "dog", cats, *at)
+        _, out, err = cli("learn", "--label", "dog", cats, "--review", "none", *at)
         assert err == (f"fbnn-hw learn: {board.port}: does not know what it was last taught here; that is kept as {aside}, "
                        "--restore brings it back\n")
         assert f"knows 3 of 4 classes: {', '.join(shipped)}, dog" in out.splitlines() and aside.read_bytes() == first
         assert answer("learn", "--restore", aside, "--discard", *at)["classes"] == [*shipped, "cat"] and kept.read_bytes() == first
         assert answer("classify", cats, *at)["classes"] == [*shipped, "cat"]
+
+
+def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer, monkeypatch, tmp_path):
+    folder, network = design
+    board, classes = ("--board", "virtual", "--design", folder), network.topology.classes
+    data = datasets.Images(strategies.images(3, 12, 8), np.arange(12) % 3, (classes[1], "other", classes[0]))
+    monkeypatch.setattr(datasets, "load", lambda name, data_dir=None, split="train", progress=None: data)
+    np.save(tmp_path / "cats.npy", strategies.images(1, 2, 8))
+    found = answer("learn", "--label", "cat", tmp_path / "cats.npy", *board)
+
+    twin = output.learner_of(network, AcceleratorConfig.from_json((folder / "config.json").read_text()))
+    kept = data.select(classes).thinned(1)
+    latents = [inference.layers(network, images)[LATENT].reshape(len(images), -1) for images in (kept.images, strategies.images(1, 2, 8))]
+    twin.store(latents[0], kept.labels)
+    passes = 0
+    while passes < 5 and (not passes or (twin.classify(latents[1]) == 2).mean() < 0.8):
+        for latent in latents[1]:
+            twin.learn(latent[None], [2])
+        passes += 1
+    assert (found["reviewed"], found["passes"]) == (2, passes)
+    assert _board.read(folder / "learned-virtual.snapshot") == ([*classes, "cat"], twin.snapshot())
+    answer("learn", "--reset", "--discard", *board)
+    (folder / "learned-virtual.snapshot").unlink()
 
 
 def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
@@ -205,21 +229,23 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
     cats, old = tmp_path / "cats.npy", tmp_path / "old.npy"
     np.save(cats, pictures(1, 4))
     np.save(old, pictures(2, 3))
-    found = answer("learn", "--label", "cat", cats, *board)
+    found = answer("learn", "--label", "cat", cats, "--passes", 1, *board)
     assert (found["right_before"], found["right_after"]) == teach(pictures(1, 4), 2) and found["right_after"] > 0
     assert (found["index"], found["new"], found["classes"], found["exemplars"]) == (2, True, [*shipped, "cat"], 4)
     check([*shipped, "cat"])
 
-    code, out, _ = cli("learn", "--label", shipped[1], old, *board, "--rehearse", 5, "--freeze", "--snapshot", tmp_path / "all.snapshot")
+    code, out, _ = cli("learn", "--label", shipped[1], old, "--passes", 1, *board, "--rehearse", 5, "--freeze",
+                       "--snapshot", tmp_path / "all.snapshot")
     before, after = teach(pictures(2, 3), 1)
     twin.rehearse(5)
     twin.freeze()
-    assert code == 0 and out.splitlines()[0] == f"{shipped[1]}: class 1; 3 images, {before} right when first shown, {after} right now"
+    assert code == 0
+    assert out.splitlines()[0] == f"{shipped[1]}: class 1; 3 images, {before} right when first shown, {after} right after 1 pass"
     assert out.splitlines()[-2:] == [f"knows 3 of 4 classes: {', '.join(shipped)}, cat", "6 of 6 exemplars; frozen"]
     assert _board.read(kept) == ([*shipped, "cat"], twin.snapshot())
     assert refused("learn", "--label", "dog", cats, *board).endswith(": is frozen, expected a board that may learn; add --thaw")
 
-    answer("learn", "--label", "dog", cats, *board, "--thaw")
+    answer("learn", "--label", "dog", cats, "--passes", 1, *board, "--thaw")
     twin.freeze(False)
     teach(pictures(1, 4), 3)
     assert _board.read(kept) == ([*shipped, "cat", "dog"], twin.snapshot())

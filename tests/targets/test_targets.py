@@ -7,6 +7,7 @@ from fbnn_hw.compile.plan import configure, plan
 from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.ir.network import Network
 from fbnn_hw.nn.models import build
+from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.targets import TARGETS, target
 
 
@@ -66,6 +67,13 @@ def test_weights_that_do_not_fit_on_an_ecp5_come_from_the_flash(model, name, wei
         assert part.blocks - used < config.pixels * 4 and 0 < config.resident_rows <= config.feature_words - planned.program.used
         streamed = sum(t.words * config.word_bits for t in config.transfers) - config.resident_rows * config.row_bits
         assert streamed / 4 <= planned.frame.total < 1.12 * streamed / 4
+
+
+def test_a_design_that_learns_has_a_clock_of_its_own():
+    found = network("0.5mb")
+    learn = Head.of(found.topology), LearnConfig(12, 0)
+    clocks = [target("ice40").clock_of(plan(found, target("ice40"), learn=learn).config) for learn in (None, learn)]
+    assert clocks == [36e6, 25.875e6]
 
 
 def test_the_words_of_a_bank_are_those_that_the_blocks_hold():
