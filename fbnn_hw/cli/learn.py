@@ -26,7 +26,7 @@ def arguments(parser):
                         "this data set are stored for replay, or it would forget them; none: nothing (default: fixture, if it has them)")
     parser.add_argument("--data-dir", metavar="DIR", help="where that data set lies (default: $FBNN_DATA, then the user's cache)")
     parser.add_argument("--passes", type=common.count, metavar="N",
-                        help=f"times that the images are shown (default: until {ENOUGH:.0%} of them are right, at most {MOST})")
+                        help=f"times that the images are shown (default: until {ENOUGH:.0%}% of them are right, at most {MOST})")
     parser.add_argument("--rehearse", type=common.count, metavar="N", help="replays of exemplars after the lesson, beside each image's own")
     parser.add_argument("--resize", action="store_true", help="make any picture fit: centre square, scaled, as RGB")
     parser.add_argument("--freeze", action="store_true", help="afterwards it learns nothing until --thaw")

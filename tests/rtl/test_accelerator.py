@@ -74,7 +74,7 @@ CASES = {
     # Words of 64 lanes, partly filled; popcounts of more registers; thresholds; 100 classes; the vector before the latent lies beside it.
     "wide": Case(topology(
         12, 100, conv(72), conv(36, groups=4), DEPTHWISE, dense(50, name="before"), dense(9, name=LATENT, inputs=("before",)),
-        (op.Concat, {"inputs": (LATENT, "before")})), (4, 64, 8), thresholds=1,
+        (op.Concat, {"inputs": (LATENT, "before")})), (4, 64, 4), thresholds=1,
         part={"encoder_bits": 8, "popcount": "lut4"}),
 }
 
