@@ -28,7 +28,7 @@ class Pads(Elaboratable):
     """
 
     def __init__(self, config, board, clock, baud, model):
-        self.board, self.clock, self.family = board, clock, board.target.split("-")[0]
+        self.board, self.clock, self.family = board, clock, board.part.family
         streams = config.weights == "stream"
         flash_hz = board.part.flash_hz
         if streams and "stream" not in board.part.weights:

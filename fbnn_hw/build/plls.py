@@ -86,7 +86,7 @@ def xilinx7(reference_hz, wanted_hz):
 
 def nearest(board, wanted_hz):
     """The `Pll` of a board nearest to `wanted_hz`; UsageError if none comes within 5 %."""
-    family = board.target.split("-")[0]
+    family = board.part.family
     settings = {"ice40": ice40, "ecp5": ecp5, "xilinx7": xilinx7}.get(family) or gowin(board.target)
     found = min(settings(board.clock_hz, wanted_hz), key=lambda pll: abs(pll.hz - wanted_hz), default=None)
     if found is None or abs(found.hz / wanted_hz - 1) > TOLERANCE:

@@ -83,7 +83,7 @@ class Board:
         names = list(self.design.manifest["classes"]) if self.design else [str(n) for n in range(self.identity.classes)]
         if found := self.kept():
             names = found[0]
-        return [*names[:known], *(f"class {n}" for n in range(len(names), known))]
+        return named(names, known)
 
     def chip(self):
         """`ChipState`; InputError unless the design is the board's, its weights too."""
@@ -143,6 +143,11 @@ def read(path):
     except (ValueError, TypeError):
         pass
     raise InputError(f"{path}: damaged or another file, expected what fbnn-hw learn --snapshot wrote")
+
+
+def named(names, known):
+    """Names of `known` classes: those that there are, then `class N`."""
+    return [*names[:known], *(f"class {n}" for n in range(len(names), known))]
 
 
 def spare(path):

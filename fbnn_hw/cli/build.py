@@ -108,13 +108,13 @@ def _inputs(args, board, folder, tools):
 
 def _build(out, flow, tools, board, where, settings, files, lut4):
     """Run the tools; returns the record without what comes from the folder."""
-    from ..build import placement, toolchain
+    from ..build import placement, programmer, toolchain
 
     minutes = toolchain.expected_minutes(board.target, lut4)
     out.text(f"expected about {minutes} minute{'s' * (minutes > 1)}, in {where}")
     where.mkdir(exist_ok=True)
     # The record goes first and comes last: what an interrupt leaves behind is no build.
-    for name in ("build.json", flow.bitstream, "flash.bin", "both.bin", "placement.json", "report.json", "cells.json"):
+    for name in ("build.json", flow.bitstream, "flash.bin", programmer.BOTH, "placement.json", "report.json", "cells.json"):
         (where / name).unlink(missing_ok=True)
     for file, text in files.items():
         (where / file).write_text(text)
@@ -154,11 +154,13 @@ def _built(where, name):
 
 def _beside(folder, where, name):
     """The same of a neighbouring design that differs in its weights alone; copies what was built there."""
+    from ..build import programmer
+
     for other in sorted(folder.absolute().parent.glob(f"*/{where.name}")):
         if record := _built(other, name):
             where.mkdir(exist_ok=True)
             for path in other.iterdir():
-                if path.is_file() and path.name not in ("build.json", "flash.bin", "both.bin"):
+                if path.is_file() and path.name not in ("build.json", "flash.bin", programmer.BOTH):
                     shutil.copyfile(path, where / path.name)
             return record
     return None

@@ -96,7 +96,7 @@ class Lesson:
             self.changed = True
             known, used, _ = client.learned()
             names = [*restored[0], *self.board.design.manifest["classes"][len(restored[0]):]]
-            self.names = [*names[:known], *(f"class {n}" for n in range(len(names), known))]
+            self.names = _board.named(names, known)
             self.out.text(f"restored {args.restore}: knows {known} classes, {used} exemplars")
         if args.reset:
             learned = self._put_aside()
