@@ -69,7 +69,8 @@ def estimate(plan, target):
     spent = sum(frame.layers[x.name].total for x in convolutions) or 1  # without convolutions the shares are 0
     learning = {} if config.learning is None else {"learning": {
         "max_classes": config.learning.max_classes, "exemplars": config.learning.slots, "rows": split_memory(plan),
-        "row_bits": config.row_bits, "learn_cycles": learn_cycles(config)}}
+        "row_bits": config.row_bits, "learn_cycles": learn_cycles(config), "plain_cycles": plan.plain.total,
+        "exemplar_cycles": plan.exemplar_cycles}}
     return learning | {
         "kind": "estimated; cycles are exact while no stream stalls", "target": target.name, "part": target.part,
         "clock_hz": target.clock_of(config), "frames": config.frames, "cycles": frame.total, "first_cycles": plan.first.total,

@@ -27,10 +27,18 @@ def arguments(parser):
     parser.add_argument("--max-classes", type=common.count, metavar="N",
                         help="with --learn: classes there is room for, those of the model included (default: theirs and 6 more)")
     parser.add_argument("--exemplars", type=common.count, metavar="N",
-                        help="with --learn: samples kept for replay (default: what memory leaves)")
+                        help="with --learn: samples kept for replay (default: the most that leave frames as fast, or nearly)")
     parser.add_argument("--counter-bits", type=common.count, default=8, metavar="B",
                         help="with --learn: bits of the counter behind each weight of the classifier, 1 to 8 (default: 8)")
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
+
+
+def _passed(passed):
+    """A line on the faster shape that did not fit, without its ways out."""
+    if not passed:
+        return ()
+    shape, why = passed
+    return (f"        not {' x '.join(map(str, shape))}: {why.split(': ', 1)[-1].split('; ')[0]}",)
 
 
 def _learning(known, config):
@@ -41,6 +49,8 @@ def _learning(known, config):
     rows = ", ".join(f"{what} {count:,}" for what, count in found["rows"].items() if count)
     return (f"learns  up to {found['max_classes']} classes from {found['exemplars']:,} exemplars; rows of {found['row_bits']} bits: {rows}",
             f"        {found['learn_cycles']:,} cycles for a new sample and {config.learning.replays} replays that all move counters "
+            "(estimated)",
+            f"        the exemplars cost {found['exemplar_cycles']:,} cycles a frame; without --learn one takes {found['plain_cycles']:,} "
             "(estimated)")
 
 
@@ -74,7 +84,8 @@ def run(args, out):
     size = config.pixels * config.lanes * config.outputs
     out.text(f"{network.topology.name}, {len(network.topology.classes)} classes, on {part.part}",
              f"engine  {config.pixels} pixels x {config.lanes} lanes x {config.outputs} outputs = {size:,} MAC/cycle"
-             + ("" if args.outputs else ", chosen as the fastest that fits"), "")
+             + ("" if args.outputs else ", chosen as the fastest that fits"),
+             *_passed(planned.passed), "")
     out.text(*common.table(
         [(x["layer"], x["macs"], x["cycles"], f"{x['array_use']:.1%}", x["bound"], x["wait"], x["weight_bits"],
           f"{x['resident_sixteenths']}/16") for x in known["layers"]],

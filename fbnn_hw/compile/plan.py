@@ -1,6 +1,7 @@
 """Network + target -> configuration.  The only place that chooses."""
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ..errors import FitError, UsageError
@@ -13,23 +14,40 @@ from .learning import MAX_SLOTS, LearnPlan
 DEFAULT_EXEMPLARS = 20
 """Of each class, where memory has no limit."""
 
+ENOUGH_EXEMPLARS = 10
+"""Of each class: rather than have a buffer for fewer, frames take longer."""
+LONGER = 1.1
+"""Times as long as without learning a frame may take where it must take longer."""
+
 FIELD = 1 << 16
 """Values that a field of a step can hold: addresses, counts."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """config; program: where things are; frames: cycle counts of the first and of a later frame."""
+    """config; program: where things are; first, frame: cycle counts of the first and of a later frame.
+
+    passed: (shape, why not) of the last faster shape that was tried.  plain, bare: later frames of a design that learns if it did not,
+    and if it had one exemplar.
+    """
 
     config: AcceleratorConfig
     program: schedule.Program
     first: cycles.Frame
     frame: cycles.Frame
+    passed: tuple | None = None
+    plain: cycles.Frame | None = None
+    bare: cycles.Frame | None = None
+
+    @property
+    def exemplar_cycles(self):
+        """Of a frame of a design that learns, what its exemplars cost: weights that would be on the chip are fetched."""
+        return max(0, self.frame.total - self.bare.total)
 
 
 def plan(network, target, pixels=None, lanes=None, outputs=None, frames=1, learn=None):
     """Choose the engine's shape, unless given, and lay everything out.  frames: images of a pass.  learn: (Head, LearnConfig) of a chip
-    that goes on learning, slots 0: as many exemplars as there is room for.
+    that goes on learning; slots 0: as many exemplars as `_roomy` finds.
 
     Of the ways to have weights that the target knows, the first one that fits; all on the chip: the first shape of the target's list
     whose LUT estimate is within the part's budget and whose memories fit; as a stream: of these shapes the one with the fewest cycles.
@@ -61,43 +79,106 @@ def plan(network, target, pixels=None, lanes=None, outputs=None, frames=1, learn
 
 def _first(network, target, shapes, learn):
     """(Plan, None) of the first shape that fits with all weights on the chip, or (None, FitError of the last one)."""
+    error = None
     for shape in shapes:
         try:
-            config, program = _fitting(network, target, shape, 1, learn, "memory")
+            found = _fitting(network, target, shape, 1, learn, "memory")
         except FitError as failure:
-            error = failure
+            error, passed = failure, (shape, str(failure))
             continue
-        found = cycles.frames(config)
-        return Plan(config, program, found[0], found[-1]), None
+        if learn:
+            found = _compared(network, target, shape, learn, found)
+        return replace(found, passed=passed if error else None), None
     return None, error
 
 
 def _fastest(network, target, shapes, frames, learn):
     """The same of the shape with the fewest cycles, with weights as a stream."""
-    best = error = None
+    best = error = passed = None
+    few = learn and (learn[0], replace(learn[1], slots=ENOUGH_EXEMPLARS * learn[1].max_classes))
     for shape in shapes:
         if best and network.topology.macs() * frames > best.frame.total * math.prod(shape):  # not even if it never waits
             continue
         try:
-            config, program = _fitting(network, target, shape, frames, learn, "stream")
+            try:
+                found = _fitting(network, target, shape, frames, few if learn and not learn[1].slots else learn, "stream")
+            except FitError:
+                if not learn or learn[1].slots:
+                    raise
+                found = _fitting(network, target, shape, frames, learn, "stream")
         except FitError as failure:
-            error = failure
+            error, passed = failure, passed if best else (shape, str(failure))
             continue
-        found = cycles.frames(config)
-        if best is None or found[-1].total < best.frame.total:
-            best = Plan(config, program, found[0], found[-1])
+        if best is None or found.frame.total < best.frame.total:
+            best, chosen = replace(found, passed=passed), shape
+    if best and learn:
+        best = replace(_compared(network, target, chosen, learn, best), passed=best.passed)
     return best, error
 
 
 def _fitting(network, target, shape, frames, learn, weights):
-    """`configure`; FitError also if the part has too few block RAMs or LUTs."""
+    """`Plan` for one shape; FitError also if the part has too few block RAMs or LUTs."""
     config, program = configure(network, target, shape, frames, learn, weights)
     target.check(config)
     need = lut4(config, target.family)
     if target.lut4 and need > target.lut4:
         raise FitError(f"--outputs {shape[2]}: the engine needs about {need:,} LUT4, {target.part} gives {target.lut4:,} to "
                        "it; use fewer --outputs")
-    return config, program
+    found = cycles.frames(config)
+    return Plan(config, program, found[0], found[-1])
+
+
+def _compared(network, target, shape, learn, found):
+    """The plan `found` for a shape, with `plain` and `bare`; with the exemplars that `_roomy` chooses where no number is asked for."""
+    weights, frames = found.config.weights, {found.config.transfers: (found.first, found.frame)}
+
+    def having(slots):
+        config, program = configure(network, target, shape, 1, (learn[0], replace(learn[1], slots=slots)), weights)
+        target.check(config)
+        if config.transfers not in frames:  # they alone decide how long a frame takes
+            passes = cycles.frames(config)
+            frames[config.transfers] = passes[0], passes[-1]
+        return Plan(config, program, *frames[config.transfers])
+
+    config, program = configure(network, target, shape, 1, None, weights)
+    plain = cycles.frames(config)[-1]
+    if weights == "stream" and not learn[1].slots:
+        logits = next(layer.name for layer in program.layers if layer.kind == "logits")
+        found = _roomy(having, plain, logits, ENOUGH_EXEMPLARS * learn[1].max_classes)
+    return replace(found, plain=plain, bare=having(1).frame)
+
+
+def _roomy(having, plain, logits, enough):
+    """The plan with as many exemplars as are worth their time; `having`(slots) makes one, slots 0: half of the free rows are theirs.
+
+    The most with which a frame is as fast as `plain`, one without learning, classification apart (`logits`), if these are `enough`.
+    Else the most, half of the free rows at most, with which it takes at most LONGER times as long; else `enough`; else that half.
+    """
+    half = having(0)
+    slots = half.config.learning.slots
+
+    def fits(number, test):
+        with suppress(FitError):
+            return test(having(number).frame)
+        return False
+
+    def others(frame, name):
+        return frame.total - frame.layers[name].total
+
+    def unhurried(frame):
+        return others(frame, cycles.LOGITS) <= others(plain, logits)
+
+    def bearable(frame):
+        return frame.total <= LONGER * plain.total
+
+    for test, most in (unhurried, 2 * slots + 1), (bearable, slots), (lambda frame: True, enough):
+        if fits(enough, test):
+            low, high = enough, max(enough, most) + 1
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if fits(middle, test) else (low, middle)
+            return having(low)
+    return half
 
 
 def configure(network, target, shape, frames, learn, weights):
@@ -156,8 +237,8 @@ def configure(network, target, shape, frames, learn, weights):
 
 
 def learning_plan(program, target, head, config, shape, shipped, boot):
-    """`LearnPlan` right behind the features.  Without a number of slots, they get what the resident weights leave, or half of the rows
-    that are free, if that is more.  FitError with what would fit."""
+    """`LearnPlan` right behind the features.  Without a number of slots, they get half of the rows that are free.  FitError with what
+    would fit."""
     pixels, lanes, _ = shape
     if config.max_classes < shipped:
         raise UsageError(f"--max-classes {config.max_classes}: the model knows {shipped} classes, expected at least as many")
@@ -189,8 +270,7 @@ def learning_plan(program, target, head, config, shape, shipped, boot):
                        f"{most:,}, or fewer --max-classes")
     if config.slots:
         return made(config.slots)
-    weights = sum(t.words for t in _residents(program, 0)[0]) * program.outputs // program.pixels
-    return made(min(max(free - weights, free // 2) // one.slot_rows, MAX_SLOTS))
+    return made(min(max(1, free // 2 // one.slot_rows), MAX_SLOTS))
 
 
 def _accumulator_bits(network):

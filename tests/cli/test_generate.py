@@ -2,6 +2,11 @@ import json
 
 import pytest
 
+from fbnn_hw.ir.network import LATENT
+from fbnn_hw.nn import checkpoint
+from tests import strategies
+from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
+
 FILES = {"accelerator.v", "bench.py", "config.json", "diagram.svg", "estimate.json", "golden.npz", "layout.json", "manifest.json",
          "network.json", "parameters.vh", "simulator.py", "test_accelerator.py", "testbench.v", "weights.hex"}
 SMALL = ("--model", "0.5mb.pt", "--target", "generic", "--lanes", "16", "--outputs", "4")
@@ -52,3 +57,17 @@ def test_refuses_in_one_line(cli, tmp_path, flags, code, text):
     lines = [line for line in err.splitlines() if "shipped checkpoint" not in line]
     assert found == code and not out and len(lines) == 1 and text in lines[0]
     assert not (tmp_path / "none").exists()
+
+
+def test_a_design_that_learns_says_what_its_exemplars_cost(cli, tmp_path):
+    network = strategies.on_engine(strategies.fill(topology(8, 2, conv(16), POOL, GAP, dense(32, name=LATENT)), 5))
+    checkpoint.save(tmp_path / "small.pt", network)
+    code, out, _ = cli("generate", "--model", tmp_path / "small.pt", "--target", "ice40", "--learn", "--max-classes", 4,
+                       "--out", tmp_path / "out")
+    lines = out.splitlines()
+    known = json.loads(next((tmp_path / "out").glob("*/estimate.json")).read_text())
+    assert code == 0 and lines[2].startswith("        not 4 x 16 x 8: the engine needs about ")
+    learning = known["learning"]
+    assert f"        the exemplars cost 0 cycles a frame; without --learn one takes {learning['plain_cycles']:,} (estimated)" in lines
+    assert learning["exemplar_cycles"] == 0 and learning["exemplars"] >= 40
+    assert sum(learning["rows"].values()) == known["feature_words"]

@@ -1,14 +1,17 @@
 """Where a learner's state lies in the rows of the banks, and what is refused."""
 
 from dataclasses import fields
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from fbnn_hw.build import output
 from fbnn_hw.build.learning import ChipState
+from fbnn_hw.compile import cycles
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.learning import LearnPlan
+from fbnn_hw.compile.plan import _roomy
 from fbnn_hw.compile.plan import plan as plan_accelerator
 from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.ir.network import LATENT
@@ -138,6 +141,45 @@ def test_impossible_plans(network, config, frames, line):
     with pytest.raises((UsageError, FitError)) as refusal:
         accelerator(network, frames=frames, **config)
     assert str(refusal.value) == line
+
+
+def test_exemplars_leave_inference_as_fast(network):
+    found = accelerator(network)
+    plain = plan_accelerator(network, ICE40, outputs=4)
+    assert found.plain == plain.frame and found.passed is None
+    beside = plain.frame.total - plain.frame.layers["logits"].total
+    assert found.frame.total - found.frame.layers[cycles.LOGITS].total <= beside
+    more = accelerator(network, slots=found.config.learning.slots + 1)
+    assert more.frame.total - more.frame.layers[cycles.LOGITS].total > beside
+    many, one = accelerator(network, slots=1300), accelerator(network, slots=1)
+    assert one.exemplar_cycles == 0 and many.bare == one.frame
+    assert many.exemplar_cycles == many.frame.total - one.frame.total > 0
+
+
+@pytest.mark.parametrize("enough, most, cost, chosen", [
+    (160, 400, lambda n: max(0, n - 300), 300),  # free up to there
+    (160, 200, lambda n: 0, 200),  # all that fit are free
+    (160, 800, lambda n: 10 * n, 400),  # bearable: half of the free rows
+    (160, 800, lambda n: 20 * n, 249),  # bearable to a tenth
+    (160, 800, lambda n: 90 * n, 160),  # enough, whatever it costs
+    (500, 400, lambda n: n, 200)])  # enough do not fit
+def test_how_many_exemplars(enough, most, cost, chosen):
+    def having(slots):
+        if slots > most:
+            raise FitError("")
+        slots = slots or most // 2
+        frame = cycles.Frame(0, 50_000 + cost(slots) + 7, {cycles.LOGITS: cycles.LayerCycles(other=7)})
+        return SimpleNamespace(frame=frame, config=SimpleNamespace(learning=SimpleNamespace(slots=slots)))
+
+    plain = cycles.Frame(0, 50_000 + 3, {"last": cycles.LayerCycles(reads=3)})
+    assert _roomy(having, plain, "last", enough).config.learning.slots == chosen
+
+
+def test_the_shape_that_a_learner_leaves_no_luts_for(network):
+    learn = Head.of(network.topology), LearnConfig(16, 300)
+    found = plan_accelerator(network, ICE40, learn=learn)
+    assert found.config.outputs == 4 and found.passed[0] == (4, 16, 8)
+    assert found.passed[1].startswith("--outputs 8: the engine needs about ") and "gives 3,650 to it" in found.passed[1]
 
 
 def test_the_classifier_stays_out_of_the_stream(network):
