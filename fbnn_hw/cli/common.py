@@ -122,6 +122,11 @@ def natural(text):
     return _number(text, int, lambda v: v >= 0, "a whole number from 0")
 
 
+def seed(text):
+    """A whole number that numpy's and torch's generators take, times 1000 too."""
+    return _number(text, int, lambda v: 0 <= v < 2 ** 32, "a whole number from 0, below 2^32")
+
+
 def positive(text):
     return _number(text, float, lambda v: 0 < v < math.inf, "a positive number")
 

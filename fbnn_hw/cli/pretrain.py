@@ -6,7 +6,7 @@ from ..errors import UsageError
 from ..nn.models import MODELS
 from ..train.scenarios import SCENARIOS
 from . import common
-from .train import TEACHING, add_images, add_recipe, paths, recipe, summary, write_result
+from .train import TEACHING, add_images, add_recipe, epoch_line, paths, recipe, summary, write_result
 
 SUMMARY = "pre-train a feature extractor on a scenario's pre-training task"
 EXAMPLES = (
@@ -98,8 +98,7 @@ def run(args, out):
         better = trainer.best_epoch == epoch["epoch"]
         if better:
             write()
-        out.text(f"epoch {epoch['epoch']}/{config.epochs}: loss {epoch['train_loss']:.4f}, training {epoch['train_accuracy']:.2%}, "
-                 f"validation {epoch['validation_accuracy']:.2%}{' (best)' if better else ''}, {epoch['seconds']:.1f} s")
+        out.text(epoch_line(epoch, config.epochs, " (best)" if better else ""))
 
     trainer = pretrain.Pretrainer(
         model.to(device), *pretrain.tensors(train, size), config, objective, unlabeled, state_path=state_path, report=report,

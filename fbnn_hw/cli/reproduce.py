@@ -32,7 +32,7 @@ def arguments(parser):
     runs = parser.add_argument_group("runs")
     runs.add_argument("--run", action="store_true", help="run what has no result yet")
     runs.add_argument("--dry-run", action="store_true", help="print the command lines of what has no result yet")
-    runs.add_argument("--seeds", type=common.natural, nargs="+", default=[0], metavar="N", help="seeds of the runs (default: 0)")
+    runs.add_argument("--seeds", type=common.seed, nargs="+", default=[0], metavar="N", help="seeds of the runs (default: 0)")
     sweep.add_runs(runs)
     runs.add_argument("--flags", default="", metavar="TEXT", help="more flags for every run, in quotes, such as '--lr 1e-3 --epochs 20'; "
                       "results on other --images do not count")

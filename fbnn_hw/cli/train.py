@@ -24,7 +24,7 @@ HELP = {
     "schedule": (str, "of the rate: plateau halves it when the validation loss stalls, cosine ends at 0"),
     "patience": (common.natural, "stop after so many epochs without a better validation accuracy; 0: never"),
     "validation": (common.share, "share of the training set kept for validation"),
-    "seed": (common.natural, "of weights, split, order and augmentation"),
+    "seed": (common.seed, "of weights, split, order and augmentation"),
     "K": (common.positive, "scale of the layers, K / sqrt(fan-in)"),
     "c": (common.positive, "constant of the logits' scale, 1 / sqrt(c * fan-in * classes)"),
     "limit": (common.positive, "width of the straight-through estimator"),
@@ -152,8 +152,7 @@ def run(args, out):
             write()
         write_result(result_path, {"checkpoint": checkpoint_path.name, "training": record.describe(trainer, meta),
                                    "history": trainer.history})
-        out.text(f"epoch {epoch['epoch']}/{config.epochs}: loss {epoch['train_loss']:.4f}, training {epoch['train_accuracy']:.2%}, "
-                 f"validation {epoch['validation_accuracy']:.2%}{' (best, written)' if better else ''}, {epoch['seconds']:.1f} s")
+        out.text(epoch_line(epoch, config.epochs, " (best, written)" if better else ""))
 
     trainer = Trainer(model, torch.from_numpy(train.images), torch.from_numpy(train.labels), config, state_path, report=report,
                       progress=out.progress, teacher=teacher, init=meta.get("init", {}).get("sha256"))
@@ -177,6 +176,13 @@ def run(args, out):
     write_result(result_path, result)
     out.text(*summary(network.training), f"written: {checkpoint_path}, {result_path}; state: {state_path}")
     out.result({**result, "checkpoint": checkpoint_path, "result": result_path, "state": state_path})
+
+
+def epoch_line(epoch, epochs, note):
+    """A line on an epoch that has ended."""
+    held = "" if epoch["validation_accuracy"] is None else f", validation {epoch['validation_accuracy']:.2%}"
+    return (f"epoch {epoch['epoch']}/{epochs}: loss {epoch['train_loss']:.4f}, training {epoch['train_accuracy']:.2%}{held}{note}, "
+            f"{epoch['seconds']:.1f} s")
 
 
 def summary(training):

@@ -31,7 +31,8 @@ def cross_entropy(logits, labels, weights=None):
 def focal(logits, labels, weights=None, nu=2.0):
     """Eq. `focal`."""
     picked, w = _of_label(F.log_softmax(logits, 1), labels, weights)
-    return -(w * (1 - picked.exp()).clamp_min(0) ** nu * picked).mean()
+    missed = (1 - picked.exp()).clamp_min(1e-12)  # no 0, whose power below 1 has no derivative
+    return -(w * missed ** nu * picked).mean()
 
 
 def squared_hinge(logits, labels, weights=None):

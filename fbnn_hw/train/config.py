@@ -48,3 +48,9 @@ class TrainConfig:
                 raise UsageError(f"--{flag} {getattr(self, flag)}: expected {expected}")
         if self.validation == 0 and (self.schedule == "plateau" or self.patience):
             raise UsageError("--validation 0: plateau and --patience need a validation split; use --schedule cosine --patience 0")
+
+    def verify_split(self, count, held):
+        """Raises UsageError where `held` of `count` training images are too few for what the recipe decides by them."""
+        if not held and (self.schedule == "plateau" or self.patience):
+            raise UsageError(f"--validation {self.validation:g}: leaves none of {count} training images for validation, which plateau and "
+                             f"--patience need; use more images, or --schedule cosine --patience 0")

@@ -24,11 +24,11 @@ STATE_VERSION = 1
 
 
 def held_back(labels, share, generator):
-    """Boolean mask of round(share * n_c) samples of each class c, drawn by a numpy generator."""
+    """Boolean mask of round(share * n_c) samples of each class c, but never all of them, drawn by a numpy generator."""
     mask = np.zeros(len(labels), bool)
     for c in np.unique(labels):
         index = generator.permutation(np.flatnonzero(labels == c))
-        mask[index[:round(share * len(index))]] = True
+        mask[index[:min(round(share * len(index)), len(index) - 1)]] = True
     return mask
 
 
@@ -59,6 +59,7 @@ class Incremental:
         self.train_samples, self.train_labels = self._arrange(train, arriving)
         self.test_samples, self.test_labels = self._arrange(test, arriving)
         self.held = held_back(self.train_labels, self.recipe.validation, np.random.default_rng((self.recipe.seed, 1)))
+        self.recipe.verify_split(len(self.held), self.held.sum())
         self.memory = None
         if config.strategy == "replay":
             self.memory = Memorizer(round(config.buffer_mb * MEGABIT), self.kind.code, (self.recipe.seed, 2))

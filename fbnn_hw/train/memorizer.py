@@ -39,7 +39,7 @@ class LevelCode:
 
     def to_bits(self, samples):
         """uint8 (N, 3, S, S) -> {0, 1} (N, bits), plane by plane, each value's lowest bit first."""
-        parts = [((samples[:, p, ..., None] >> np.arange(width, dtype=np.uint8)) & 1).reshape(len(samples), -1)
+        parts = [((samples[:, p, ..., None] >> np.arange(width, dtype=np.uint8)) & 1).reshape(len(samples), width * self.size ** 2)
                  for p, width in enumerate(self.widths)]
         return np.concatenate(parts, 1)
 

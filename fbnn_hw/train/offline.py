@@ -69,6 +69,7 @@ class Trainer:
         train, held = split(len(labels), config.validation, config.seed)
         if not len(train):
             raise InputError(f"training set: {len(labels)} images, expected more than the validation split takes")
+        config.verify_split(len(labels), len(held))
         self.images, self.labels = images[train].to(self.device), labels[train].to(self.device)
         self.held_images, self.held_labels = images[held], labels[held]
         self.optimizer = torch.optim.Adam(model.parameters(), config.lr)
@@ -185,8 +186,10 @@ class Trainer:
         if accuracy > self.best_accuracy or not len(self.held_labels):
             self.best_accuracy, self.best_epoch = accuracy, self.epoch
             self.best = {k: v.detach().cpu().clone() for k, v in self.model.state_dict().items()}
-        record = {"epoch": self.epoch, "train_loss": total / count, "train_accuracy": correct / count, "validation_accuracy": accuracy,
-                  "validation_loss": loss, "lr": self.optimizer.param_groups[0]["lr"], "seconds": round(time.monotonic() - start, 1)}
+        validated = bool(len(self.held_labels))
+        record = {"epoch": self.epoch, "train_loss": total / count, "train_accuracy": correct / count,
+                  "validation_accuracy": accuracy if validated else None, "validation_loss": loss if validated else None,
+                  "lr": self.optimizer.param_groups[0]["lr"], "seconds": round(time.monotonic() - start, 1)}
         self.history.append(record)
         self.save()
         self.report(record)

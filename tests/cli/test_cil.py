@@ -57,6 +57,8 @@ def test_a_run_from_random_weights(answer, tmp_path):
 @pytest.mark.parametrize("flags, line", [
     ([], "--init and --model: expected one of them, a pre-trained checkpoint or an architecture with random weights"),
     (["--strategy", "naive", "--init", "x.pt"], "--buffer-mb 0.05: --strategy naive has no buffer, expected --strategy replay"),
+    (["--seed", "4294967296", "--init", "x.pt"],
+     "--seed: found '4294967296', expected a whole number from 0, below 2^32; see fbnn-hw cil --help"),
     (["--out", "a.txt", "--init", "x.pt"], "--out a.txt: expected a file name that ends in .json"),
     (["--save", "a.txt", "--init", "x.pt"], "--save a.txt: expected a file name that ends in .pt"),
     (["--images", "1000", "--model", "0.5mb"], "--images 1000: class pattern0 has 40, expected at most that many"),

@@ -51,6 +51,13 @@ def test_focal_with_nu_0_is_cross_entropy():
     assert torch.allclose(losses.focal(LOGITS, LABELS, WEIGHTS, nu=0), losses.cross_entropy(LOGITS, LABELS, WEIGHTS))
 
 
+@pytest.mark.parametrize("nu", [0.0, 0.5, 1.0, 2.0])
+def test_focal_of_a_sure_sample_has_no_gradient(nu):
+    logits = torch.tensor([[200.0, 0.0]], requires_grad=True)
+    losses.focal(logits, torch.tensor([0]), nu=nu).backward()
+    assert torch.equal(logits.grad, torch.zeros(1, 2))
+
+
 def test_barlow_twins():
     a, b = torch.randn(64, 5), torch.randn(64, 5)
     s = [(x - x.mean(0)) / x.std(0, unbiased=False) for x in (a, b)]

@@ -115,6 +115,7 @@ def test_validation_samples_are_never_trained_on_nor_stored(origin):
         run._store(t)
         assert {s.tobytes() for s in run.memory.samples()[0]} <= kept
     assert held_back(np.repeat([0, 1], [10, 1]), 0.1, np.random.default_rng(0)).sum() == 1
+    assert held_back(np.repeat([0, 1], [10, 1]), 0.96, np.random.default_rng(0)).sum() == 9  # of each class one stays
 
 
 def test_latents_are_those_of_the_network_and_are_cached(origin, tmp_path):
@@ -202,6 +203,8 @@ def test_states_that_do_not_fit(origin, tmp_path):
      "--setting rpt: core50-10x5 has no classes of its own in the pre-training, expected fpt"),
     (dict(setting="rpt", strategy="cumulative-reset", buffer_mb=0),
      "--setting rpt: --strategy cumulative-reset forgets the pre-training, expected fpt"),
+    (dict(recipe=replace(RECIPE, validation=0.01)), "--validation 0.01: leaves none of 160 training images for validation, which plateau "
+     "and --patience need; use more images, or --schedule cosine --patience 0"),
     (dict(buffer_mb=0.0002), "--buffer-mb 0.0002: holds 3 samples of 64 bits, expected one for each of 4 classes; use at least 0.001"),
 ])
 def test_refusals(origin, changes, message):

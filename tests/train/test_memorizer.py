@@ -27,6 +27,13 @@ def test_packing_is_lossless_and_as_counted(encoder, levels):
     assert {(s.tobytes(), int(label)) for s, label in zip(found, labels)} == {(s.tobytes(), i % 5) for i, s in enumerate(samples)}
 
 
+def test_images_of_which_none_enters():
+    memory = Memorizer(TYCC.bits, TYCC)
+    for label in range(3):
+        memory.update(np.full((2, 3, 32, 32), label, np.uint8), [label] * 2)
+    assert memory.labels.tolist() == [0] and not memory.samples()[0].any()
+
+
 def test_shares_exhaustively():
     for available in itertools.product(range(5), repeat=3):
         for slots in range(13):

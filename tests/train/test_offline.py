@@ -94,6 +94,15 @@ def test_validation_is_a_fixed_share_and_never_trained_on():
     assert torch.equal(split(1000, 0.1, 3)[1], held) and not torch.equal(split(1000, 0.1, 4)[1], held)
 
 
+def test_a_split_that_leaves_none_for_validation(tmp_path):
+    with pytest.raises(UsageError, match="^--validation 0.1: leaves none of 4 training images for validation, which plateau and --patience "
+                                         "need; use more images, or --schedule cosine --patience 0$"):
+        trainer(tmp_path, images=IMAGES[:4], labels=LABELS[:4])
+    run = trainer(tmp_path, TrainConfig(epochs=1, schedule="cosine", patience=0), IMAGES[:4], LABELS[:4])
+    run.run()
+    assert run.history[0]["validation_accuracy"] is None and run.best_epoch == 1 and len(run.labels) == 4
+
+
 def test_states_that_do_not_fit(tmp_path):
     run = trainer(tmp_path, TrainConfig(epochs=1, batch=64))
     run.run()
