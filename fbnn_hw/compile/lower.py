@@ -44,9 +44,34 @@ def _refuse(op, why):
     raise FitError(f"layer {op.name}: {why}; the engine has {HARDWARE}")
 
 
+def _lacks(op, shape):
+    """Why an op of any network has no hardware, or None."""
+    match op.kind:
+        case "conv" if op.stride != 1:
+            return f"stride {op.stride} has no hardware"
+        case "concat" if shape[1:] != (1, 1):
+            return "concatenation of maps has no hardware"
+        case "slice" | "shuffle":
+            return f"{op.kind} has no hardware"
+    return None
+
+
+def _refuse_lacking(topology, shapes):
+    """One FitError for all ops without hardware, the first three of each kind by name."""
+    found = {}
+    for o in topology.ops:
+        if why := _lacks(o, shapes[o.name]):
+            found.setdefault(why, []).append(o.name)
+    if found:
+        said = [f"layer{'s' * (len(names) > 1)} {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}: {why}"
+                for why, names in found.items()]
+        raise FitError(f"{'; '.join(said)}; the engine has {HARDWARE}")
+
+
 def lower(topology):
-    """Layers in order of execution.  Raises FitError, naming the layer, for what the engine cannot do."""
+    """Layers in order of execution.  Raises FitError, naming the layers, for what the engine cannot do."""
     shapes = topology.verify()
+    _refuse_lacking(topology, shapes)
     readers = {o.name: [r for r in topology.ops if o.name in r.inputs] for o in topology.ops}
     layers, views = [], {}  # views: IR name -> (parts, repeat)
     pooled = {}  # source -> lgap layer
@@ -67,8 +92,6 @@ def lower(topology):
                 layer = Layer("input", o.name, (o,), shapes[o.name])
             case "conv":
                 parts, repeat = source(o)
-                if o.stride != 1:
-                    _refuse(o, f"stride {o.stride} has no hardware")
                 covered, shape = [o], shapes[o.name]
                 pool = [r for r in readers[o.name] if r.kind == "maxpool"]
                 if pool:
@@ -99,8 +122,6 @@ def lower(topology):
                 views[o.name] = ((f"{layer.name}.{o.kind}",), 1)
                 continue
             case "concat":
-                if shapes[o.name][1:] != (1, 1):
-                    _refuse(o, "concatenation of maps has no hardware")
                 found = [views[i] for i in o.inputs if i in views]
                 if len(found) != len(o.inputs) or any(r != 1 for _, r in found):
                     _refuse(o, "concatenates a duplicated or missing vector")

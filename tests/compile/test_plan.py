@@ -135,7 +135,10 @@ def test_shapes_that_a_part_does_not_have(shape, text):
 
 
 @pytest.mark.parametrize("flags, code, text", [
-    (("res.pt", "--target", "ice40"), 4, f"layer stem: stride 2 has no hardware; {HARDWARE}"),
+    (("res.pt", "--target", "ice40"), 4,
+     "layers stem, s1b0_mid, s1b0_side and 4 more: stride 2 has no hardware; layers s1b0_join, s1b1_join, s1b2_join and 14 more: "
+     "concatenation of maps has no hardware; layers s1b0_shuffle, s1b1_shuffle, s1b2_shuffle and 14 more: shuffle has no hardware; "
+     f"layers s1b1_half, s1b1_rest, s1b2_half and 25 more: slice has no hardware; {HARDWARE}"),
     (("big.pt", "--target", "ice40"), 4,
      "layer conv1: its output takes 32,768 words of the 49,152 that all feature maps need in each bank, at most 16,384 with ice40; "
      "what fits: images of 64x64"),
