@@ -13,9 +13,9 @@ def shipped():
     return sorted(path.name for path in FOLDER.glob("*.pt"))
 
 
-def resolve(name):
-    """`name` as a path if such a file exists, else the shipped checkpoint of that name, with or without .pt, saying so on
-    stderr.  Raises InputError listing the shipped ones."""
+def resolve(name, flag="--model"):
+    """`name`, the value of `flag`, as a path if such a file exists, else the shipped checkpoint of that name, with or without .pt,
+    saying so on stderr.  Raises InputError listing the shipped ones."""
     path = Path(name)
     if path.exists():
         return path
@@ -23,4 +23,4 @@ def resolve(name):
         if candidate in shipped():
             print(f"fbnn-hw: no file {name} here, using the shipped checkpoint {candidate}", file=sys.stderr)
             return FOLDER / candidate
-    raise InputError(f"--model {name}: no such file, and no shipped checkpoint of that name; shipped are {', '.join(shipped()) or 'none'}")
+    raise InputError(f"{flag} {name}: no such file, and no shipped checkpoint of that name; shipped are {', '.join(shipped()) or 'none'}")

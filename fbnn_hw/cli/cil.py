@@ -8,7 +8,7 @@ from ..errors import UsageError
 from ..train.cil_config import LOSS_NAMES, REPLAYS, STRATEGIES, CilConfig
 from ..train.scenarios import SCENARIOS, SETTINGS
 from . import common
-from .train import TEACHING, add_images, add_recipe, recipe, write_result
+from .train import TEACHING, add_images, add_recipe, recipe, state_beside, write_result
 
 SUMMARY = "learn classes task after task, with a replay buffer or one of the baselines"
 EXAMPLES = (
@@ -52,16 +52,13 @@ def config(args):
 
 
 def paths(args):
-    """(result, state); raises UsageError where a state is in the way."""
+    """(result, state); raises UsageError where a file is in the way or cannot be written."""
     out = Path(args.out)
     if out.suffix != ".json" or out.is_dir():
         raise UsageError(f"--out {out}: expected a file name that ends in .json")
-    state = Path(args.state) if args.state else out.with_suffix(".state")
-    if args.resume and args.restart:
-        raise UsageError("--resume and --restart: expected one of them")
-    if state.exists() and not (args.resume or args.restart):
-        raise UsageError(f"{state}: there is a state of an earlier run; --resume goes on from it, --restart replaces it")
-    return out, state
+    if args.save and (Path(args.save).suffix != ".pt" or Path(args.save).is_dir()):
+        raise UsageError(f"--save {args.save}: expected a file name that ends in .pt")
+    return out, state_beside(args, out, *([Path(args.save)] if args.save else []))
 
 
 def run(args, out):
@@ -69,15 +66,13 @@ def run(args, out):
     result_path, state_path = paths(args)
     if bool(args.init) == bool(args.model):
         raise UsageError("--init and --model: expected one of them, a pre-trained checkpoint or an architecture with random weights")
-    if args.save and (Path(args.save).suffix != ".pt" or Path(args.save).is_dir()):
-        raise UsageError(f"--save {args.save}: expected a file name that ends in .pt")
     name = SCENARIOS[args.scenario].data
 
     from ..checkpoints import resolve
     from ..data import datasets
 
     if args.init:
-        args.init = resolve(args.init)
+        args.init = resolve(args.init, "--init")
     train, test = (datasets.load(name, args.data_dir, split, progress=out.progress) for split in ("train", "test"))
     if args.images:
         train = train.thinned(args.images)
@@ -112,6 +107,9 @@ def run(args, out):
         result = learner.run()
     except KeyboardInterrupt:
         again = [word for word in args.argv if word not in ("--resume", "--restart")]
+        if not (learner.records or learner.history):
+            out.error("interrupted in the first epoch; nothing is kept, start again", 130)
+            return 130
         out.error(f"interrupted in task {learner.task + 1}; the last whole epoch is in {state_path}; go on with: "
                   f"{shlex.join(['fbnn-hw', *again, '--resume'])}", 130)
         return 130

@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -143,6 +144,15 @@ def _number(text, kind, legal, expected):
     except ValueError:
         pass
     raise argparse.ArgumentTypeError(f"found {text!r}, expected {expected}")
+
+
+def writable(path):
+    """Raises UsageError where `path` cannot become a file."""
+    if path.is_dir():
+        raise UsageError(f"{path}: is a directory, expected a file name")
+    folder = next(place for place in path.absolute().parents if place.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise UsageError(f"{path}: {folder} is not a folder that can be written, expected a file name in one that can")
 
 
 def add_model(parser, required=True):

@@ -1,8 +1,10 @@
 """`fbnn-hw pretrain`: a feature extractor for `cil`, with self-supervised and feature terms beside the labels."""
 
 import shlex
+from pathlib import Path
 
-from ..errors import UsageError
+from ..checkpoints import resolve
+from ..errors import InputError, UsageError
 from ..nn.models import MODELS
 from ..train.scenarios import SCENARIOS
 from . import common
@@ -59,6 +61,15 @@ def run(args, out):
         raise UsageError("--unlabeled: no term uses the images without --beta or --gamma, expected one of them")
     if args.model in FLOATING and (args.beta or args.gamma):
         raise UsageError(f"--model {args.model}: has no latent bits, expected no --beta and --gamma")
+    if args.features != "intended" and not args.gamma:
+        raise UsageError(f"--features {args.features}: the feature term has no weight, expected --gamma with it")
+    if args.beta and args.batch < 2:
+        raise UsageError("--batch 1: has no correlation for Barlow Twins, expected at least 2 with --beta")
+    if args.init and not Path(args.init).with_suffix(".state").is_file():  # a stage with float activations has nothing but its state
+        if args.norm == "bn":
+            raise InputError(f"--init {args.init}: there is no {Path(args.init).with_suffix('.state')}, expected that of an earlier stage "
+                             f"with --norm bn")
+        args.init = resolve(args.init, "--init")
     name = scenario.data if args.all_classes else scenario.pretrain_data
 
     from ..data import datasets
@@ -69,6 +80,7 @@ def run(args, out):
         train, test = train.select(classes), test.select(classes)
     if args.images:
         train = train.thinned(args.images)
+    train.whole()
     unlabeled = datasets.load(name, args.data_dir, "unlabeled", progress=out.progress).images if args.unlabeled else None
 
     from ..nn import checkpoint

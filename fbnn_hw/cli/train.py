@@ -87,15 +87,24 @@ def paths(args):
     out = Path(args.out or f"{args.model}-{args.data}.pt")
     if out.suffix != ".pt":
         raise UsageError(f"--out {out}: expected a name that ends in .pt")
+    return out, state_beside(args, out), out.with_suffix(".result.json")
+
+
+def state_beside(args, out, *others):
+    """Path of the state of a run that writes the files `out` and `others`; raises UsageError where a file is in the way or cannot be
+    written."""
     state = Path(args.state) if args.state else out.with_suffix(".state")
     if args.resume and args.restart:
         raise UsageError("--resume and --restart: expected one of them")
+    for path in (out, state, *others):
+        common.writable(path)
+        if args.init and path.resolve() == Path(args.init).resolve():
+            raise UsageError(f"{path}: is the file of --init, expected another name")
+    if args.init and state.resolve() == Path(args.init).with_suffix(".state").resolve():
+        raise UsageError(f"{state}: is the training state of --init, expected another name")
     if state.exists() and not (args.resume or args.restart):
         raise UsageError(f"{state}: there is a state of an earlier run; --resume goes on from it, --restart replaces it")
-    for path in (out, state):
-        if path.is_dir():
-            raise UsageError(f"{path}: is a directory, expected a file name")
-    return out, state, out.with_suffix(".result.json")
+    return state
 
 
 def run(args, out):
@@ -116,6 +125,7 @@ def run(args, out):
         train, test = train.select(chosen), test and test.select(chosen)
     if args.images:
         train = train.thinned(args.images)
+    train.whole()
 
     import torch
 
@@ -132,7 +142,7 @@ def run(args, out):
     topology, options = build(args.model, train.classes, size=train.images.shape[-1]), dict(K=config.K, c=config.c, limit=config.limit)
     meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": args.data, "images_per_class": args.images}
     if args.init:
-        origin = start.read(resolve(args.init))
+        origin = start.read(resolve(args.init, "--init"))
         model, meta["init"] = start.further(origin, topology, config.seed, options), origin.describe()
     else:
         model = FBNN(topology, **options)
@@ -195,6 +205,7 @@ def summary(training):
 
 def write_result(path, values):
     """JSON, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     partial.write_text(json.dumps(common.plain(values), indent=1, allow_nan=False) + "\n")
     partial.replace(path)

@@ -47,7 +47,8 @@ def read(places, sessions, size, count):
 
 
 def _chosen(names, where, sessions, count):
-    """(index, object from 0) of every name in `names` whose session is wanted."""
+    """(index, object from 0) of every name in `names` whose session is wanted; raises InputError where a wanted session has none."""
+    missing = set(sessions)
     for index, name in enumerate(names):
         found = NAME.search(name)
         if not found:
@@ -56,7 +57,11 @@ def _chosen(names, where, sessions, count):
         if not 0 <= item < count:
             raise InputError(f"{where}: {name} is of object {item + 1}, expected 1 to {count}")
         if session in sessions:
+            missing.discard(session)
             yield index, item
+    if missing:
+        raise InputError(f"{where}: no picture of session {', '.join(map(str, sorted(missing)))}, expected all of "
+                         f"{', '.join(map(str, sessions))}")
 
 
 def _read_npz(path, sessions, size, count):
@@ -74,7 +79,10 @@ def _read_npz(path, sessions, size, count):
                          f"as many as {PATHS} names")
     chosen = list(_chosen(names, beside, sessions, count))
     index, labels = (np.array([pair[i] for pair in chosen], np.int64) for i in (0, 1))
-    return np.ascontiguousarray(images[index].transpose(0, 3, 1, 2)), labels, str(path)
+    found = np.empty((len(index), 3, size, size), np.uint8)
+    for row, chosen in zip(found, index):  # one by one, for all of them at once would take twice the memory
+        row[:] = images[chosen].transpose(2, 0, 1)
+    return found, labels, str(path)
 
 
 def _read_zip(path, sessions, size, count):
@@ -87,7 +95,7 @@ def _read_zip(path, sessions, size, count):
 
 
 def _read_png(where, names, read_bytes, sessions, size, count):
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     chosen = list(_chosen(names, where, sessions, count))
     images = np.empty((len(chosen), 3, size, size), np.uint8)
@@ -96,7 +104,8 @@ def _read_png(where, names, read_bytes, sessions, size, count):
             with Image.open(io.BytesIO(read_bytes(names[index]))) as picture:
                 pixels = np.asarray(picture.convert("RGB"))
         except (OSError, ValueError, SyntaxError) as error:
-            raise InputError(f"{where}/{names[index]}: cannot be read ({str(error).splitlines()[0]}), expected a PNG") from None
+            reason = "it is no picture" if isinstance(error, UnidentifiedImageError) else str(error).splitlines()[0]
+            raise InputError(f"{where}/{names[index]}: cannot be read ({reason}), expected a PNG") from None
         if pixels.shape != (size, size, 3):
             raise InputError(f"{where}/{names[index]}: {pixels.shape[1]}x{pixels.shape[0]} pixels, expected {size}x{size}")
         images[row] = pixels.transpose(2, 0, 1)

@@ -56,6 +56,15 @@ class Images:
         kept = np.sort(np.concatenate(kept))
         return Images(self.images[kept], self.labels[kept], self.classes, self.source)
 
+    def whole(self):
+        """Raises InputError where a class has no image."""
+        found = np.bincount(self.labels, minlength=len(self.classes))
+        missing = [name for name, count in zip(self.classes, found) if not count]
+        if missing:
+            more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+            raise InputError(f"{self.source}: no image of {', '.join(missing[:3])}{more}, expected some of each of {len(self.classes)} "
+                             f"classes")
+
     def first(self, count):
         """The first `count` images; all of them if None or too few."""
         return Images(self.images[:count], self.labels[:count], self.classes, self.source)

@@ -71,6 +71,7 @@ ALLOWED = {
     ("numpy", "ndarray"): _Ndarray,
     ("numpy", "dtype"): _Dtype,
     ("_codecs", "encode"): _encode,  # how Python 3 writes bytes in protocol 2
+    ("__builtin__", "bytes"): lambda: b"",  # and how it writes none
 }
 """Every global a pickle may name, with what it gets instead."""
 

@@ -5,6 +5,8 @@ import json
 import pytest
 import torch
 
+from fbnn_hw import checkpoints
+
 
 @pytest.fixture(scope="module")
 def extractor(tmp_path_factory):
@@ -69,6 +71,52 @@ def test_usage_errors(flags, line, refused, tmp_path, monkeypatch):
     assert refused(*BASE, *flags) == (2, f"fbnn-hw cil: {line}")
 
 
+def test_where_nothing_can_be_written_is_said_before_the_run(refused, extractor, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    nowhere = f"{tmp_path}/file is not a folder that can be written, expected a file name in one that can"
+    state = extractor.with_suffix(".state")
+    for flags, line in (
+            (("--out", "file/a.json"), f"file/a.json: {nowhere}"),
+            (("--save", "file/a.pt"), f"file/a.pt: {nowhere}"),
+            (("--state", "file/sub/a.state"), f"file/sub/a.state: {nowhere}"),
+            (("--state", "folder"), "folder: is a directory, expected a file name"),
+            (("--save", extractor), f"{extractor}: is the file of --init, expected another name"),
+            (("--state", state, "--restart"), f"{state}: is the training state of --init, expected another name")):
+        assert refused(*BASE, "--init", extractor, *flags) == (2, f"fbnn-hw cil: {line}")
+    assert refused("pretrain", "--model", "0.5mb", "--scenario", "tiny-2+2x2", "--init", extractor, "--out", extractor, "--restart") == (
+        2, f"fbnn-hw pretrain: {extractor}: is the file of --init, expected another name")
+    assert refused("train", "--model", "0.5mb", "--data", "fixture", "--out", "file/m.pt") == (2, f"fbnn-hw train: file/m.pt: {nowhere}")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def test_result_and_state_in_different_folders(answer, extractor, tmp_path):
+    answer(*BASE, "--init", extractor, "--out", tmp_path / "new" / "a.json",
+           "--state", tmp_path / "other" / "a.state")
+    assert (tmp_path / "new" / "a.json").is_file() and not list((tmp_path / "other").iterdir())
+
+
+def test_init_that_is_missing(refused, tmp_path):
+    shipped = ", ".join(checkpoints.shipped())
+    assert refused(*BASE, "--init", "no.pt", "--out", tmp_path / "a.json") == (
+        3, f"fbnn-hw cil: --init no.pt: no such file, and no shipped checkpoint of that name; shipped are {shipped}")
+    pretrain = ("pretrain", "--model", "0.5mb", "--scenario", "tiny-2+2x2", "--out", tmp_path / "f.pt")
+    assert refused(*pretrain, "--init", "no.pt") == (
+        3, f"fbnn-hw pretrain: --init no.pt: no such file, and no shipped checkpoint of that name; shipped are {shipped}")
+    assert refused(*pretrain, "--init", "no.pt", "--norm", "bn") == (
+        3, "fbnn-hw pretrain: --init no.pt: there is no no.state, expected that of an earlier stage with --norm bn")
+
+
+def test_an_interrupt_before_anything_is_kept(cli, extractor, tmp_path, monkeypatch):
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fbnn_hw.train.incremental.Incremental.run", interrupt)
+    code, _, err = cli(*BASE, "--init", extractor, "--out", tmp_path / "a.json")
+    assert (code, err) == (130, "fbnn-hw cil: interrupted in the first epoch; nothing is kept, start again\n")
+
+
 def test_a_state_in_the_way(refused, extractor, tmp_path):
     (tmp_path / "a.state").write_bytes(b"")
     code, line = refused(*BASE, "--init", extractor, "--out", tmp_path / "a.json")
@@ -83,6 +131,8 @@ def test_missing_data_says_what_to_download(refused, extractor, tmp_path):
 @pytest.mark.parametrize("flags, line", [
     (["--unlabeled"], "--unlabeled: tiny has no unlabelled images, expected a scenario such as core50-10x5"),
     (["--alpha", "0"], "--alpha, --beta and --gamma are all 0, expected one that is not"),
+    (["--features", "printed"], "--features printed: the feature term has no weight, expected --gamma with it"),
+    (["--beta", "1e-5", "--batch", "1"], "--batch 1: has no correlation for Barlow Twins, expected at least 2 with --beta"),
 ])
 def test_pretrain_usage_errors(flags, line, refused, tmp_path):
     assert refused("pretrain", "--model", "0.5mb", "--scenario", "tiny-2+2x2", "--out", tmp_path / "f.pt", *flags) == (

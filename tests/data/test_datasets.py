@@ -70,7 +70,8 @@ def python2(value):
 def batch(seed, count, classes, key):
     rng = np.random.default_rng(seed)
     return {b"batch_label": b"a batch", key: rng.integers(0, classes, count).tolist(),
-            b"data": rng.integers(0, 256, (count, 3072), dtype=np.uint8), b"filenames": [b"%d.png" % i for i in range(count)]}
+            b"data": rng.integers(0, 256, (count, 3072), dtype=np.uint8), b"filenames": [b"%d.png" % i for i in range(count)],
+            b"nothing": b""}  # which Python 3 writes as a call of bytes in protocol 2
 
 
 def cifar10_files(dump):

@@ -126,6 +126,32 @@ def test_core50_npz(tmp_path):
         datasets.load("core50", tmp_path)
 
 
+def test_core50_with_parts_missing(tmp_path):
+    def pack(names):
+        with zipfile.ZipFile(tmp_path / "core50_128x128.zip", "w") as archive:
+            for name in names:
+                archive.writestr(f"core50_128x128/{name}", png(PIXELS[PATHS.index(name)]))
+
+    def refusal(split):
+        with pytest.raises(InputError) as error:
+            datasets.load("core50", tmp_path, split)
+        return str(error.value).removeprefix(f"{tmp_path}/core50_128x128.zip")
+
+    pack(name for name in PATHS if name[:3] not in ("s5/", "s7/", "s10"))
+    assert refusal("train") == ": no picture of session 5, expected all of 1, 2, 4, 5, 6, 8, 9, 11"
+    assert refusal("test") == ": no picture of session 7, 10, expected all of 3, 7, 10"
+    pack(name for name in PATHS if "/o50/" not in name)
+    train = datasets.load("core50", tmp_path)
+    with pytest.raises(InputError, match="core50_128x128.zip: no image of o2, o3, o4 and 46 more, expected some of each of 50 classes$"):
+        train.whole()
+    pack([])
+    assert refusal("train").startswith(": no picture of session 1, 2, 4, ")
+    with zipfile.ZipFile(tmp_path / "core50_128x128.zip", "w") as archive:
+        for name in PATHS:
+            archive.writestr(name, b"no picture")
+    assert refusal("train") == f"/{PATHS[0]}: cannot be read (it is no picture), expected a PNG"
+
+
 def test_core50_says_what_to_download(tmp_path):
     with pytest.raises(InputError) as error:
         datasets.load("core50", tmp_path)
