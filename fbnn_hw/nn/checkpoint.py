@@ -1,7 +1,6 @@
 """Writing a checkpoint (docs/checkpoint.md).  Reading needs no torch: `fbnn_hw.ir.checkpoint.read`."""
 
 import contextlib
-import io
 import os
 from pathlib import Path
 
@@ -20,13 +19,17 @@ def save(path, network):
     for key in ("weights", "thresholds"):
         if key in values:
             values[key] = {name: torch.from_numpy(array) for name, array in values[key].items()}
-    buffer = io.BytesIO()  # a buffer, for torch.save puts a file's own name into the archive
-    torch.save(values, buffer)
+    store(path, values)
+
+
+def store(path, values):
+    """torch.save of `values` to `path`, whole or not at all; raises InputError where the file cannot be written."""
     path = Path(path)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(buffer.getbuffer())
+        with open(partial, "wb") as file:  # given a name, torch would put it into the archive, and hide the system's error
+            torch.save(values, file)
         partial.replace(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}), expected a file name in a folder that can") from None

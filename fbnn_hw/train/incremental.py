@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError, UsageError
-from ..nn import losses
+from ..nn import checkpoint, losses
 from . import metrics, scenarios, start
 from .memorizer import MEGABIT, Memorizer
 from .samples import Latents, Native
@@ -286,10 +286,7 @@ class Incremental:
         state = {"format": STATE_FORMAT, "version": STATE_VERSION, "config": self.config.to_dict(), "sha256": self.origin.sha256,
                  "model": self.model.state_dict(), "rng": self.generator.get_state(), "memory": memory, "task": self.task,
                  "records": self.records, "history": self.history, "retraining": self.retraining and self.retraining.state()}
-        self.state_path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.state_path.with_name(self.state_path.name + ".partial")
-        torch.save(state, partial)
-        partial.replace(self.state_path)
+        checkpoint.store(self.state_path, state)
 
     def resume(self):
         """Take up `state_path`: the run goes on from its last whole epoch with the very numbers of one never interrupted."""

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 
 from ..data.augment import augment
 from ..errors import InputError, UsageError
-from ..nn import losses
+from ..nn import checkpoint, losses
 from .config import TrainConfig
 
 STATE_FORMAT = "fbnn-hw training state"
@@ -98,10 +98,7 @@ class Trainer:
     def save(self):
         """Write the state whole or not at all."""
         if self.state_path:
-            self.state_path.parent.mkdir(parents=True, exist_ok=True)
-            partial = self.state_path.with_name(self.state_path.name + ".partial")
-            torch.save(self.state(), partial)
-            partial.replace(self.state_path)
+            checkpoint.store(self.state_path, self.state())
 
     def resume(self):
         """Take up the state in `state_path`.  More epochs than before are fine with a plateau schedule; any other change

@@ -173,6 +173,16 @@ def test_resume_is_bit_identical(origin, tmp_path, changes):
             assert np.array_equal(again.memory.packed, whole.memory.packed)
 
 
+def test_a_state_that_cannot_be_written(origin, tmp_path, monkeypatch):
+    path = tmp_path / "s"
+    run = Incremental(replace(BASE, recipe=replace(RECIPE, epochs=1)), TRAIN, TEST, origin, path)
+    monkeypatch.setattr("torch.save", lambda values, file: open("/dev/full", "wb", buffering=0).write(b"x"))
+    with pytest.raises(InputError) as error:
+        run.run()
+    assert str(error.value) == f"{path}: cannot be written (No space left on device), expected a file name in a folder that can"
+    assert not list(tmp_path.iterdir())
+
+
 def test_states_that_do_not_fit(origin, tmp_path):
     path = tmp_path / "s"
     run = Incremental(replace(BASE, recipe=replace(RECIPE, epochs=1)), TRAIN, TEST, origin, path)
