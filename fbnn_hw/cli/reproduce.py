@@ -49,11 +49,9 @@ def run(args, out):
     if args.run + args.dry_run + bool(args.submit) > 1:
         raise UsageError("--run, --dry-run and --submit: expected one of them")
     exhibit = EXHIBITS[args.name]
-    if args.run or args.dry_run or args.submit:  # refuse before anything is printed
-        for row in exhibit.rows:
-            command(args, exhibit, row, args.seeds[0])
+    refuse(args, exhibit)
     out.text(f"{exhibit.title} ({exhibit.ref})")
-    if exhibit.note or exhibit.structure:
+    if not exhibit.rows:
         rows = structure(exhibit.structure) if exhibit.structure else []
         out.text(*(common.table(rows, ("layer", "op", "output", "weight bits", "fan-in")) if rows else [exhibit.note]))
         out.result({"name": exhibit.name, "note": exhibit.note, "layers": rows})
@@ -79,6 +77,8 @@ def run(args, out):
     metrics = list(dict.fromkeys(m for row in exhibit.rows for m in row.paper))
     rows = [(c["label"], *(cell(c, m) for m in metrics), len(c["seeds"]) or "-") for c in compared]
     out.text(*common.table(rows, ("run", *(f"{m} paper / ours" for m in metrics), "seeds")))
+    if exhibit.note:
+        out.text(exhibit.note)
     if not any(c["seeds"] for c in compared):
         out.text(f"no results of {scenario} in {args.results}; --run makes them, --dry-run prints their commands")
     for c in compared:
@@ -89,6 +89,24 @@ def run(args, out):
         written = plot(args, exhibit, [r for r in results if any(matches(row, r, None, args.flags, origin) for row in exhibit.rows)])
         out.text(f"written: {', '.join(map(str, written))}")
     out.result({"name": exhibit.name, "scenario": scenario, "rows": compared, "plots": written})
+
+
+def refuse(args, exhibit):
+    """UsageError for flags that the exhibit cannot follow, before anything is printed or run."""
+    if args.plot and not exhibit.plot:
+        raise UsageError(f"--plot: {exhibit.name} is not a plot, expected one of {', '.join(e.name for e in EXHIBITS.values() if e.plot)}")
+    running = args.run or args.dry_run or args.submit
+    if running and not exhibit.rows:
+        raise UsageError(f"{exhibit.name}: has no runs of its own, expected no --run, --dry-run and --submit")
+    try:
+        shlex.split(args.flags)
+    except ValueError as error:
+        raise UsageError(f"--flags {args.flags}: {error}, expected flags as a shell takes them") from None
+    for row in {row.verb: row for row in exhibit.rows}.values():
+        parsed(row, args.flags)
+    if running:
+        for row in exhibit.rows:
+            command(args, exhibit, row, args.seeds[0])
 
 
 def structure(name):
@@ -214,8 +232,6 @@ def plot(args, exhibit, results):
     """Draw the exhibit from its results; returns the files."""
     from ..report import cil as report
 
-    if not exhibit.plot:
-        raise UsageError(f"--plot: {exhibit.name} is not a plot, expected one of {', '.join(e.name for e in EXHIBITS.values() if e.plot)}")
     if not results:
         raise InputError(f"{args.results}: no results to plot, expected some of {exhibit.name}; --run makes them")
     return report.save(report.PLOTS[exhibit.plot](results), args.plot, exhibit.name)

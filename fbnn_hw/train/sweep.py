@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ..errors import ToolError
+from ..errors import ToolError, UsageError
 
 POLL_S = 0.2
 TAIL_BYTES = 4096
@@ -82,7 +82,10 @@ def submit(commands, folder, options=None, cluster=None):
     except ImportError:
         raise ToolError("submitit: not installed, expected for --submit; python -m pip install 'fbnn-hw[cil]'") from None
     executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
-    executor.update_parameters(**(options or {}))
+    try:
+        executor.update_parameters(**(options or {}))
+    except (NameError, TypeError, ValueError) as error:  # submitit's own for a parameter that no executor has, or of another type
+        raise UsageError(f"--submit-options: {str(error).splitlines()[0]}") from None
     with executor.batch():
         jobs = [executor.submit(_call, [str(word) for word in argv]) for argv in commands]
     return jobs
@@ -94,5 +97,7 @@ def _call(argv):
 
 def options(text):
     """"timeout_min=600,slurm_partition=gpu" -> {"timeout_min": 600, "slurm_partition": "gpu"}."""
-    pairs = dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
-    return {key: int(value) if value.isdigit() else value for key, value in pairs.items()}
+    pairs = [pair.split("=", 1) for pair in text.split(",")] if text else []
+    if any(len(pair) < 2 for pair in pairs):
+        raise UsageError(f"--submit-options {text}: expected K=V, with commas between several, such as timeout_min=600")
+    return {key: int(value) if value.isdigit() else value for key, value in pairs}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fbnn_hw.errors import ToolError
+from fbnn_hw.errors import ToolError, UsageError
 from fbnn_hw.report import cil as report
 from fbnn_hw.train import sweep
 from fbnn_hw.train.paper import EXHIBITS
@@ -102,6 +102,18 @@ def test_structures(cli):
 def test_usage(refused, results):
     assert refused("reproduce", "table-x")[1].startswith("fbnn-hw reproduce: table-x: no such table or figure, expected one of figure-s")
     assert refused("reproduce", "table-x", "--results", "r")[0] == 2
+    for flags, line in (
+            (("table-fpt", "--run", "--init", "fe.pt", "--plot", "p"), "--plot: table-fpt is not a plot, expected one of figure-baselines, "
+             "figure-losses-rpt, figure-losses-fpt, figure-memory, figure-core50"),
+            (("figure-structure", "--run"), "figure-structure: has no runs of its own, expected no --run, --dry-run and --submit"),
+            (("table-fpt", "--flags=--colour 1"), "unknown argument --colour 1; see fbnn-hw cil --help"),
+            (("table-fpt", "--flags", "'x"), "--flags 'x: No closing quotation, expected flags as a shell takes them")):
+        assert refused("reproduce", *flags, "--results", results / "none") == (2, f"fbnn-hw reproduce: {line}")
+
+
+def test_other_methods_of_a_table_are_beside_ours(cli, tmp_path):
+    out = cli("reproduce", "table-core50", "--results", tmp_path)[1]
+    assert "53.96% / -" in out and "DualNet 57.64 +- 1.36, 38.76 +- 1.52" in out
 
 
 def test_plots(results, answer):
@@ -133,6 +145,12 @@ def test_submitit(tmp_path, monkeypatch):
     pytest.importorskip("submitit")
     jobs = sweep.submit([["--version"], ["nothing"]], tmp_path, {"timeout_min": 5}, cluster="local")
     assert [job.result() for job in jobs] == [0, 2]
+
+
+def test_options_that_submitit_lacks(tmp_path):
+    pytest.importorskip("submitit")
+    with pytest.raises(UsageError, match="^--submit-options: Parameter 'colour' need to be prefixed by an executor name"):
+        sweep.submit([["--version"]], tmp_path, {"colour": 5}, cluster="local")
 
 
 def test_without_submitit(tmp_path, monkeypatch):

@@ -79,6 +79,8 @@ def test_flags_without_values_and_negative_ones():
     (("--over", "seed", *BASE), "--over seed: expected one --over with at least one value, and no --seed after cil"),
     (("--over", "balanced", "1", *BASE), "--over balanced 1: takes no value, expected no, yes or both"),
     (("--over", "seed", "0", "--dry-run", "--submit", "x", *BASE), "--dry-run and --submit: expected one of them"),
+    (("--over", "seed", "0", "--submit", "x", "--submit-options", "timeout_min", *BASE),
+     "--submit-options timeout_min: expected K=V, with commas between several, such as timeout_min=600"),
     (("--over", "seed", "0", *BASE, "--out", "x.json"), "--out after cil: the sweep names the results, expected none"),
 ])
 def test_refusals(flags, line, refused, tmp_path):
