@@ -70,6 +70,8 @@ class LearnPlan:
         if config.hidden_counter_bits:
             raise UsageError(f"hidden_counter_bits: found {config.hidden_counter_bits}, expected 0; on the chip the hidden layer stays as "
                              "shipped")
+        if config.rule == "metaplastic":
+            raise UsageError("rule: found metaplastic, expected another one on the chip; only the reference has it")
         if config.slots > MAX_SLOTS:
             raise UsageError(f"slots: found {config.slots}, expected at most {MAX_SLOTS} on the chip")
         common = {f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)}

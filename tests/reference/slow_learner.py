@@ -160,7 +160,7 @@ class SlowLearner:
         if config.hidden_counter_bits:
             self.update_hidden(latent, dots, label, rival)
         for row, sign in ((label, 1), (rival, -1)):
-            self.rows[row] = [self.step(h, sign * v if self.passes(config.thinning) else 0, self.top)
+            self.rows[row] = [self.step(h, sign * v if all([self.passes(config.thinning), self.turns(h, sign * v)]) else 0, self.top)
                               for h, v in zip(self.rows[row], values)]
 
     def update_hidden(self, latent, dots, label, rival):
@@ -177,6 +177,13 @@ class SlowLearner:
 
     def passes(self, m):
         return all([self.mask.bit() for _ in range(m)])
+
+    def turns(self, h, move):
+        """With metaplastic steps: whether a counter moves."""
+        if self.config.rule != "metaplastic":
+            return True
+        drawn = self.mask.word(self.config.counter_bits - 1)
+        return (move > 0) == (h >= 0) or drawn >= (h if h >= 0 else -1 - h)
 
     def step(self, h, move, top):
         new = max(-top, min(top - 1, h + move))

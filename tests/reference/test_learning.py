@@ -113,7 +113,7 @@ def random_case(seed):
     hidden_bits = rng.choice((0, 1, 2, 4, 8)) if hidden else 0
     bits = rng.choice((1, 2, 3, 5, 8))
     config = LearnConfig(
-        classes, rng.choice((1, 2, 5, 8, 13)), bits, hidden_bits, rng.choice(("gumbel", "gumbel", "margin", "flip")),
+        classes, rng.choice((1, 2, 5, 8, 13)), bits, hidden_bits, rng.choice(("gumbel", "metaplastic", "margin", "flip")),
         rng.choice((1, 5, 20)), rng.choice((0, 3, 9)), rng.choice((0, 0, 1, 3)), rng.choice((0, 1, 2)), rng.choice((0, 3, 100)),
         rng.randrange(2 ** (min([b for b in (bits, hidden_bits) if b]) - 1)), rng.choice((0, 1, 3)),
         rng.choice(("slot", "class", "least")), rng.random() < 0.4, rng.choice((0, 0, 2)), rng.randrange(1000))
@@ -285,7 +285,7 @@ def test_of_a_network():
 @pytest.mark.parametrize("change, line", [
     (dict(counter_bits=9), "counter_bits: found 9, expected a whole number from 1 to 8"),
     (dict(slots=0), "slots: found 0, expected a whole number from 1 to 16777216"),
-    (dict(rule="adam"), "rule: found 'adam', expected one of gumbel, margin, flip"),
+    (dict(rule="adam"), "rule: found 'adam', expected one of gumbel, margin, flip, metaplastic"),
     (dict(counter_bits=4, confidence=8), "confidence: found 8, expected below 8, half the range of counter_bits = 4"),
     (dict(hidden_counter_bits=4), "hidden_counter_bits: found 4, but the head has no hidden layer; expected 0"),
 ])

@@ -254,7 +254,10 @@ class Learner:
             self._update_hidden(x, label, rival)
         m = self.config.thinning
         for row, change in ((label, np.add), (rival, np.subtract)):
-            self._move(row, change, values * self._kept(len(values), m) if m else values)
+            if self.rule.draws:
+                self._move(row, np.add, self._held(row, values if change is np.add else -values))
+            else:
+                self._move(row, change, values * self._kept(len(values), m) if m else values)
 
     def _forward(self, x):
         """Input of the output layer, float32 +-1 (fan_in,)."""
@@ -297,6 +300,13 @@ class Learner:
         for j in range(1, m):
             kept = kept & drawn[j::m]
         return kept
+
+    def _held(self, row, moves):
+        """Signed moves of a row, less those that thinning and then the rule refuse."""
+        m, width = self.config.thinning, self.config.counter_bits - 1
+        drawn = self._mask.bits(len(moves) * (m + width)).reshape(len(moves), m + width)
+        words = drawn[:, m:] @ (ONE * 2 ** np.arange(width, dtype=np.float32))
+        return self.rule.held(self._rows[row][0], moves * drawn[:, :m].all(1), words)
 
     def _move(self, row, change, moves):
         counters, weights = self._rows[row]

@@ -1,8 +1,10 @@
 """Which counters of the output layer move after a presentation, and how.
 
-A rule has two methods.  `rival(scores, label)`, of scores with noise if it is `noisy`, gives the class whose row moves away from the input
-while the label's row moves towards it, or None where nothing is to be learned.  `step(counters, change, moves, low, high)` moves counters
-(..., n) in place; `change` is np.add or np.subtract, low and high are arrays (n,), for numpy is slower with numbers.
+A rule has three methods.  `rival(scores, label)`, of scores with noise if it is `noisy`, gives the class whose row moves away from
+the input while the label's row moves towards it, or None where nothing is to be learned.  `step(counters, change, moves, low, high)`
+moves counters (..., n) in place; `change` is np.add or np.subtract, low and high are arrays (n,), for numpy is slower with numbers.
+`held(counters, moves, words)` gives the moves (n,), signed, less those that are not made; where `draws` is set, it is asked first,
+with words of B - 1 random bits.
 
 Counters are kept here as h + 1/2, a float32 that is exact: the integer h of B bits runs from -2^(B-1) to 2^(B-1) - 1, so h + 1/2 runs
 from low = -high to high = 2^(B-1) - 1/2, and the weight sign(h) (sign(0) = +1) is the sign of h + 1/2, which is never 0.
@@ -46,6 +48,7 @@ class Gumbel:
 
     name = "gumbel"
     noisy = True
+    draws = False
 
     def rival(self, scores, label):
         found = int(scores.argmax())
@@ -61,6 +64,7 @@ class Margin:
     margin: int = 0
     name = "margin"
     noisy = False
+    draws = False
 
     def rival(self, scores, label):
         if len(scores) == 1:
@@ -90,9 +94,27 @@ class Flip(Gumbel):
         counters[crossed] = np.copysign(high[0], counters[crossed])
 
 
+@dataclass(frozen=True)
+class Metaplastic(Gumbel):
+    """`Gumbel` whose counters are the harder to bring back the farther they are from zero: a step towards zero is made with
+    probability 1 - |h| / 2^(B-1), where |h| of a negative h is -1 - h.
+
+    After Laborieux, Ernoult, Hirtzlin and Querlioz 2021 (Nat. Commun. 12, 2549), who multiply such steps of a float by 1 - tanh^2(m |h|);
+    a comparison with B - 1 drawn bits is what a chip can do.
+    """
+
+    name = "metaplastic"
+    draws = True
+
+    def held(self, counters, moves, words):
+        return moves * ((moves * counters > 0) | (words + np.float32(0.5) >= np.abs(counters)))
+
+
 def make(config):
     """The rule a `LearnConfig` names."""
-    return {"gumbel": Gumbel, "flip": Flip}[config.rule]() if config.rule != "margin" else Margin(config.margin)
+    if config.rule == "margin":
+        return Margin(config.margin)
+    return {"gumbel": Gumbel, "flip": Flip, "metaplastic": Metaplastic}[config.rule]()
 
 
-RULES = ("gumbel", "margin", "flip")
+RULES = ("gumbel", "margin", "flip", "metaplastic")
