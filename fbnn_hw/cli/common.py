@@ -118,6 +118,11 @@ def count(text):
     return _number(text, int, lambda v: v >= 1, "a whole number from 1")
 
 
+def up_to(most):
+    """The type of a flag whose value counts at most `most`."""
+    return lambda text: _number(text, int, lambda v: 1 <= v <= most, f"a whole number from 1 to {most:,}")
+
+
 def natural(text):
     """A whole number from 0."""
     return _number(text, int, lambda v: v >= 0, "a whole number from 0")

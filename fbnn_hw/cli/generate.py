@@ -24,11 +24,11 @@ def arguments(parser):
     parser.add_argument("--frames", type=common.count, default=1, metavar="B",
                         help="images of a pass: the weights of late layers are fetched once for all of them (default: 1)")
     parser.add_argument("--learn", action="store_true", help="a chip that goes on learning new classes (docs/on-chip-learning.md)")
-    parser.add_argument("--max-classes", type=common.count, metavar="N",
+    parser.add_argument("--max-classes", type=common.up_to(1024), metavar="N",
                         help="with --learn: classes there is room for, those of the model included (default: theirs and 6 more)")
     parser.add_argument("--exemplars", type=common.count, metavar="N",
                         help="with --learn: samples kept for replay (default: the most that leave frames as fast, or nearly)")
-    parser.add_argument("--counter-bits", type=common.count, default=8, metavar="B",
+    parser.add_argument("--counter-bits", type=common.up_to(8), metavar="B",
                         help="with --learn: bits of the counter behind each weight of the classifier, 1 to 8 (default: 8)")
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
 
@@ -68,10 +68,10 @@ def run(args, out):
         # Lessons are short: shipped weights must outlast the first samples of a new class, and its row must find its feet.  Measured in
         # docs/on-chip-learning.md.
         learn = Head.of(network.topology), LearnConfig(
-            args.max_classes or len(network.topology.classes) + 6, args.exemplars or 0, args.counter_bits,
-            confidence=min(32, (1 << args.counter_bits - 1) - 1), prototype=16)
-    elif args.max_classes or args.exemplars:
-        raise UsageError("--max-classes, --exemplars: only with --learn")
+            args.max_classes or len(network.topology.classes) + 6, args.exemplars or 0, width := args.counter_bits or 8,
+            confidence=min(32, (1 << width - 1) - 1), prototype=16)
+    elif args.max_classes or args.exemplars or args.counter_bits:
+        raise UsageError("--max-classes, --exemplars, --counter-bits: only with --learn")
     planned = plan(network, part, args.pixels, args.lanes, args.outputs, args.frames, learn)
     config = planned.config
     from ..build import output
