@@ -60,3 +60,23 @@ def test_what_is_kept_of_a_build(tmp_path, monkeypatch):
                "build_seconds": 1.0, "simulation_seconds": 2.0, "differences": [], "logits": [[1]]}
     file = boards.netlist(json.dumps(printed))
     assert file.name == "netlist-0.5mb-10c-ice40.json" and json.loads(file.read_text())["equal"]
+
+
+def test_published_rules_learn():
+    import numpy as np
+    import published_rules
+
+    from fbnn_hw.reference.learning import LearnConfig
+
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), 25)
+    latents = rng.integers(0, 2, (4, 1024), np.uint8)[labels] ^ (rng.random((100, 1024)) < 0.3)
+    config = LearnConfig(4, 20, replays=2)
+    bits = config.ledger(published_rules.HEAD)["total_bits"]
+    for name, make in published_rules.VARIANTS.items():
+        learner = make(config, 0)
+        learner.learn(latents, labels)
+        assert (learner.classify(latents) == labels).mean() > 0.9, name
+        assert learner.memory_bits == bits or "neurons" in name and learner.memory_bits > bits
+    # By hand: 128 neurons of 1024 counters, and a classifier of 4 x 128 weights, for 4 rows of 1024 counters.
+    assert published_rules.VARIANTS["local errors, 128 neurons"](config, 0).memory_bits == bits + (128 - 4) * 1024 * 8 + 4 * 128

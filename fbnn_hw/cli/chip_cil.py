@@ -143,9 +143,9 @@ class Study:
         self.topology = topology if args.head == "skip" else latent_learners.dense_head(topology, head.copies)
         self.hidden = origin.proxies["hidden"] if head.hidden else None
 
-    def run(self, seed, against):
-        """{"seed", "classes", "learners": {name: scores after each task, memory, seconds}}; labels are counted in the order of arrival."""
-        order = self.scenario.class_order(seed)
+    def streams(self, seed):
+        """[(latents, labels) of a task] as they arrive, labels counted in this order; sets `order`, `tasks` and `test` to match."""
+        self.order = order = self.scenario.class_order(seed)
         sizes = [len(task) for task in self.scenario.split(seed, "rpt")]
         ends = np.cumsum(sizes)
         self.tasks = [tuple(range(end - size, end)) for end, size in zip(ends.tolist(), sizes)]
@@ -164,10 +164,15 @@ class Study:
         test, test_labels = self.samples["test"]
         kept = number[test_labels] >= 0
         self.test = test[kept], number[test_labels][kept]
+        return streams
+
+    def run(self, seed, against):
+        """{"seed", "classes", "learners": {name: scores after each task, memory, seconds}}."""
+        streams = self.streams(seed)
         found = {"chip": self.chip(seed, streams)}
         for name in against:
             found[name] = self.learn(name, self.baseline(name, seed), streams)
-        return {"seed": seed, "classes": [self.classes[c] for c in order], "learners": found}
+        return {"seed": seed, "classes": [self.classes[c] for c in self.order], "learners": found}
 
     def chip(self, seed, streams):
         from ..reference.learning import Learner
