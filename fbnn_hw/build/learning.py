@@ -153,6 +153,16 @@ class ChipState:
         self.store(state.latents, state.labels)
         self.poke(Space.SCALARS, 0, [state.known, len(state.labels), int(state.frozen)])
 
+    def show(self, state):
+        """Make it classify as one with this `State` does; it must not learn afterwards."""
+        mirror = {}
+        for label in range(state.known):
+            for i, word in enumerate(_words(state.output[label] >= 0, self.plan.lanes)):
+                row, bank = self.plan.mirror_row(label, i)
+                mirror.setdefault(row, {})[bank] = word
+        self._write_rows(mirror)
+        self.poke(Space.SCALARS, 0, [state.known])
+
     def store(self, latents, labels):
         """Fill an empty buffer, as `Learner.store` does: bits (N, latent), labels (N,)."""
         p, labels = self.plan, [int(label) for label in labels]
@@ -178,9 +188,9 @@ class ChipState:
     def snapshot(self):
         return self.read().pack()
 
-    def restore(self, text, where="snapshot"):
-        """InputError unless `text` is a snapshot of this design."""
-        self.write(State.unpack(text, self.learner, where))
+    def restore(self, text, where="snapshot", learns=True):
+        """InputError unless `text` is a snapshot of this design.  learns False: it will only classify, and `show` is enough."""
+        (self.write if learns else self.show)(State.unpack(text, self.learner, where))
 
     def boot_rows(self):
         """The rows of the tables of the classes from learn_base on, integers of Q L bits, with the shipped classes in them; 0 elsewhere."""

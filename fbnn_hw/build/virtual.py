@@ -150,7 +150,8 @@ class VirtualBoard:
         self.log = open(self.build_dir / "board.log", "w")
         self._process = subprocess.Popen(
             [str(self.program), str(CLOCKS), str(round(1e12 / CLOCK_HZ))], cwd=self.build_dir, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=self.log, text=True)
+            stdout=subprocess.PIPE, stderr=self.log, text=True,
+            start_new_session=True)  # Ctrl-C is for who talks to it: what it learned until then is still to be read
         lines = queue.Queue()
 
         def copy():

@@ -94,11 +94,11 @@ class Board:
                              f"{self.identity.model.hex()}; name the folder of that design with --design")
         return ChipState(*self.design.learner(), self.client.peek, self.client.poke)
 
-    def restore(self):
-        """What a virtual board was taught."""
+    def restore(self, learns):
+        """What a virtual board was taught; learns False: as much of it as classifying needs, in a quarter of the time."""
         if found := self.kept():
             try:
-                self.chip().restore(found[1], self.file)
+                self.chip().restore(found[1], self.file, learns)
             except InputError as error:
                 raise InputError(f"{error}; move it away, and the board begins with the classes of the model") from None
 
@@ -165,8 +165,8 @@ def pixels(images):
 
 
 @contextmanager
-def opened(args, out):
-    """A `Board` as the flags name it."""
+def opened(args, out, learns=False):
+    """A `Board` as the flags name it; learns: it may be taught."""
     if args.port and args.board:
         raise UsageError("found both --port and --board, expected one of them")
     from ..build import output, virtual
@@ -185,7 +185,7 @@ def opened(args, out):
     out.note(f"{folder}: compiling and simulating the board; the first time takes a minute or two")
     with locked(folder), virtual.VirtualBoard(folder) as board, Serial(board.port) as port:
         found = matched(args, out, Board(Client(port, wait_s=VIRTUAL_WAIT_S, ready_s=VIRTUAL_WAIT_S), known, True))
-        found.restore()
+        found.restore(learns)
         yield found
         if faults := board.faults():
             out.note(f"the flash was used against its rules: {faults}")

@@ -14,6 +14,8 @@ EXAMPLES = (
 
 REVIEW = 10
 """Images of a class."""
+LONGEST = 100
+"""Characters of a label."""
 ENOUGH, MOST = 0.8, 5
 """Of the images of a lesson, passes over them."""
 
@@ -40,15 +42,17 @@ def arguments(parser):
 
 def run(args, out):
     _check(args)
-    with _board.opened(args, out) as board:
+    with _board.opened(args, out, learns=True) as board:
         if not board.identity.max_classes:
             raise InputError(f"{board.client.name}: this design does not learn; expected one made with fbnn-hw generate --learn")
         lesson = Lesson(args, out, board)
         try:
             lesson.run()
         except BaseException:
-            with suppress(FbnnError, OSError):  # what it learned until then
+            with suppress(FbnnError, OSError):
                 lesson.keep()
+            if kept := lesson.answer.get("kept"):
+                out.note(f"what it learned until then is kept in {kept}")
             raise
         lesson.show()
 
@@ -67,9 +71,13 @@ def _check(args):
         raise UsageError("--discard: expected together with --reset or --restore")
     if args.label is not None and (args.label != args.label.strip() or not args.label.isprintable()):
         raise UsageError(f"--label {args.label!r}: expected a name of printable characters that begins and ends with none that is blank")
+    if args.label is not None and len(args.label) > LONGEST:
+        raise UsageError(f"--label: found a name of {len(args.label)} characters, expected at most {LONGEST}")
     for name in (*args.files, *([args.restore] if args.restore else ())):
-        if not Path(name).exists():
-            raise InputError(f"{name}: not found, expected a file")
+        if not Path(name).exists() or Path(name).is_dir():
+            raise InputError(f"{name}: {'is a folder' if Path(name).is_dir() else 'not found'}, expected a file")
+    if args.snapshot and (Path(args.snapshot).is_dir() or not Path(args.snapshot).parent.is_dir()):
+        raise InputError(f"--snapshot {args.snapshot}: expected a file in a folder that is there")
     if not any((args.files, args.rehearse, args.freeze, args.thaw, args.snapshot, args.restore, args.reset)):
         raise UsageError("nothing to do; expected images with --label, or --rehearse, --freeze, --thaw, --snapshot, --restore or --reset")
 
@@ -109,8 +117,9 @@ class Lesson:
             if client.status().frozen:
                 raise InputError(f"{client.name}: is frozen, expected a board that may learn; add --thaw")
         if images is not None:
+            label = self._label()
             self._review()
-            self._teach(images)
+            self._teach(images, label)
         if args.rehearse:
             client.rehearse(args.rehearse)
             self.changed = True
@@ -121,7 +130,7 @@ class Lesson:
             _board.write(args.snapshot, self.names, self.chip.snapshot())
 
     def _images(self):
-        """Pixels of all files as the board takes them, or None; a label for which there is no room is refused first."""
+        """Pixels of all files as the board takes them, or None."""
         args = self.args
         if not args.files:
             return None
@@ -155,13 +164,18 @@ class Lesson:
         self.answer["reviewed"] = len(images.labels)
         self.out.text(f"stored {count} images of each of the model's {len(classes)} classes for replay, from {chosen or 'fixture'}")
 
-    def _teach(self, images):
-        args, client, most = self.args, self.client, self.board.identity.max_classes
-        label = self.names.index(args.label) if args.label in self.names else len(self.names)
-        new = label == len(self.names)
+    def _label(self):
+        """The number of the class that is taught."""
+        name, most = self.args.label, self.board.identity.max_classes
+        label = self.names.index(name) if name in self.names else len(self.names)
         if label == most:
-            raise InputError(f"--label {args.label}: the board has room for {most} classes and knows {', '.join(self.names)}; expected one "
+            raise InputError(f"--label {name}: the board has room for {most} classes and knows {', '.join(self.names)}; expected one "
                              "of them, or a design made with more --max-classes")
+        return label
+
+    def _teach(self, images, label):
+        args, client = self.args, self.client
+        new = label == len(self.names)
         count, before, after, passes = len(images), 0, 0, 0
         with self.out.progress(desc="images on the board") as bar:
             while passes < (args.passes or MOST) and (args.passes or after < ENOUGH * count):

@@ -19,6 +19,7 @@ class Serial:
 
     def __init__(self, path, baud=DEFAULT_BAUD):
         try:
+            import fcntl
             import termios
         except ImportError:
             raise ToolError("serial ports need a POSIX system, such as Linux, macOS or WSL") from None
@@ -30,6 +31,11 @@ class Serial:
             self._file = os.open(self.path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
         except OSError as error:
             raise InputError(f"{self.path}: {_remedy(error)}") from None
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._file)
+            raise InputError(f"{self.path}: another program has it open; close that one") from None
         try:
             iflag, oflag, lflag = 0, 0, 0
             cflag = termios.CS8 | termios.CREAD | termios.CLOCAL

@@ -1,5 +1,7 @@
 """Lessons on the virtual board by the commands a user types; every answer and every bit kept is the reference's."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -150,8 +152,8 @@ def test_a_whole_lesson(lesson):
     lesson.check()
 
 
-def test_a_board_that_lost_its_power(design, answer, cli, tmp_path):
-    """At a port: what it was taught before stays in a file, and comes back with --restore."""
+def test_a_board_that_lost_its_power(design, answer, cli, tmp_path, monkeypatch):
+    """At a port: what it was taught before stays in a file, and comes back with --restore.  Then a lesson that is interrupted."""
     folder, network = design
     shipped, cats = list(network.topology.classes), tmp_path / "cats.npy"
     np.save(cats, pictures(1, 2))
@@ -167,6 +169,14 @@ def test_a_board_that_lost_its_power(design, answer, cli, tmp_path):
         assert err == (f"fbnn-hw learn: {board.port}: does not know what it was last taught here; that is kept as {aside}, "
                        "--restore brings it back\n")
         assert f"knows 3 of 4 classes: {', '.join(shipped)}, dog" in out.splitlines() and aside.read_bytes() == first
+        calls, learn = [], Client.learn
+        with monkeypatch.context() as patch:
+            patch.setattr(Client, "learn", lambda *words: [calls.append(words), len(calls) == 2 and signal.raise_signal(signal.SIGINT),
+                                                           learn(*words)])
+            code, _, err = cli("learn", "--label", "cow", cats, "--review", "none", *at)
+        assert (code, err.splitlines()) == (130, [f"fbnn-hw learn: what it learned until then is kept in {kept}",
+                                                  "fbnn-hw learn: interrupted"])
+        assert _board.read(kept)[0] == [*shipped, "dog", "cow"]
         assert answer("learn", "--restore", aside, "--discard", *at)["classes"] == [*shipped, "cat"] and kept.read_bytes() == first
         assert answer("classify", cats, *at)["classes"] == [*shipped, "cat"]
 
@@ -289,12 +299,17 @@ def test_refusals(refused, tmp_path):
             (("--label", "cat", *board), "--label: expected together with images of that class"),
             (("x.png", "--label", " cat", *board),
              "--label ' cat': expected a name of printable characters that begins and ends with none that is blank"),
+            (("x.png", "--label", "c" * 101, *board), "--label: found a name of 101 characters, expected at most 100"),
             (("--freeze", "--thaw", *board), "found both --freeze and --thaw, expected one of them"),
             (("--reset", "--restore", "x", *board), "found both --reset and --restore, expected one of them"),
             (("--discard", "--freeze", *board), "--discard: expected together with --reset or --restore"),
             (("--freeze", "--port", "p", *board), "found both --port and --board, expected one of them"),
             (("--freeze", "--baud", 9600, *board), "--baud: has no meaning on the virtual board")):
         assert refused("learn", *words) == (2, f"fbnn-hw learn: {message}")
+    assert refused("learn", "--label", "cat", tmp_path, *board) == (3, f"fbnn-hw learn: {tmp_path}: is a folder, expected a file")
+    for name in tmp_path, tmp_path / "none" / "x":
+        assert refused("learn", "--freeze", "--snapshot", name, *board) == (
+            3, f"fbnn-hw learn: --snapshot {name}: expected a file in a folder that is there")
     for name, data, message in (("none", None, "No such file or directory, expected what fbnn-hw learn --snapshot wrote"),
                                 ("bad", b"hello", "damaged or another file, expected what fbnn-hw learn --snapshot wrote"),
                                 ("half", _board.HEAD + b"{}\nx", "damaged or another file, expected what fbnn-hw learn --snapshot wrote")):

@@ -52,6 +52,7 @@ def test_the_names_are_those_of_the_configuration():
     (Head(64, 1, 8), (4, 16), {}, "--learn: the hidden layer has 8 bits, expected a multiple of --lanes (16)"),
     (HEAD, (4, 16), {"hidden_counter_bits": 4},
      "hidden_counter_bits: found 4, expected 0; on the chip the hidden layer stays as shipped"),
+    (HEAD, (4, 16), {"rule": "metaplastic"}, "rule: found metaplastic, expected another one on the chip; only the reference has it"),
     (HEAD, (4, 16), {"slots": 70000}, "slots: found 70000, expected at most 65536 on the chip")])
 def test_refusals(head, shape, config, line):
     with pytest.raises(UsageError) as refusal:
@@ -94,6 +95,11 @@ def test_a_snapshot_goes_to_the_chip_and_back():
     kept = learner.snapshot()
     chip.restore(kept)
     assert chip.snapshot() == kept
+    other = Memory()
+    shown = ChipState(chip.plan, learner, other.peek, other.poke)
+    shown.restore(kept, learns=False)
+    assert other.peek(Space.SCALARS, 0, 3) == [learner.known, 0, 0]
+    assert all(np.array_equal(shown.read_mirror(label), chip.read_mirror(label)) for label in range(learner.known))
     assert np.array_equal(chip.read_slot(0), learner.sample_bits(learner.state.latents[:1])[0])
     learner.learn(latents[:5], [0, 1, 2, 3, 4])
     learner.restore(kept)

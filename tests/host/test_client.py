@@ -185,6 +185,10 @@ def test_a_port_that_takes_nothing():
             with pytest.raises(InputError) as error:
                 port.write(bytes(1 << 20), 0.2)
             assert str(error.value) == f"{port.path}: takes no more bytes; is another program using the port?"
+            with pytest.raises(InputError) as error:
+                Serial(os.ttyname(slave))
+            assert str(error.value) == f"{port.path}: another program has it open; close that one"
+        Serial(os.ttyname(slave)).close()
     finally:
         os.close(slave)
         os.close(master)

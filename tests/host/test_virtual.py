@@ -1,6 +1,7 @@
 """The whole board in simulation, behind a pseudo-terminal: the host's own code against the reference."""
 
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -123,5 +124,6 @@ def test_the_flash_of_another_design(made):
     folder, _ = made
     image = bytes(8) + virtual.flash_image(folder)[8:]
     with virtual.VirtualBoard(folder, image=image) as board, Serial(board.port) as port, pytest.raises(InputError) as error:
+        assert os.getsid(board._process.pid) != os.getsid(0)  # Ctrl-C does not reach it
         Client(port, WAIT_S, WAIT_S).wait_ready()
     assert str(error.value) == f"{board.port}: the flash holds no weights of this design; run fbnn-hw flash with the folder that was built"
