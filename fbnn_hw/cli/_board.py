@@ -95,7 +95,7 @@ class Board:
         return ChipState(*self.design.learner(), self.client.peek, self.client.poke)
 
     def restore(self, learns):
-        """What a virtual board was taught; learns False: as much of it as classifying needs, in a quarter of the time."""
+        """What a virtual board was taught; learns False: as much of it as classifying needs, a small part."""
         if found := self.kept():
             try:
                 self.chip().restore(found[1], self.file, learns)
