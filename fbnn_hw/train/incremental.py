@@ -8,6 +8,8 @@ logits of all classes from the start; those of classes not yet seen take no part
 
 import math
 import time
+import zlib
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +60,8 @@ class Incremental:
         self.kind = Latents(topology, cache) if config.replay == "latent" else Native(topology)
         self.train_samples, self.train_labels = self._arrange(train, arriving)
         self.test_samples, self.test_labels = self._arrange(test, arriving)
+        parts = (self.train_labels, self.test_labels, self.train_samples.numpy(), self.test_samples.numpy())
+        self.data = {"images": len(self.train_labels), "crc32": reduce(lambda crc, part: zlib.crc32(part, crc), parts, 0)}
         self.held = held_back(self.train_labels, self.recipe.validation, np.random.default_rng((self.recipe.seed, 1)))
         self.recipe.verify_split(len(self.held), self.held.sum())
         self.memory = None
@@ -284,8 +288,9 @@ class Incremental:
             memory = self.memory.state()
             memory = {**memory, "packed": torch.from_numpy(memory["packed"]), "labels": torch.from_numpy(memory["labels"])}
         state = {"format": STATE_FORMAT, "version": STATE_VERSION, "config": self.config.to_dict(), "sha256": self.origin.sha256,
-                 "model": self.model.state_dict(), "rng": self.generator.get_state(), "memory": memory, "task": self.task,
-                 "records": self.records, "history": self.history, "retraining": self.retraining and self.retraining.state()}
+                 "data": self.data, "model": self.model.state_dict(), "rng": self.generator.get_state(), "memory": memory,
+                 "task": self.task, "records": self.records, "history": self.history,
+                 "retraining": self.retraining and self.retraining.state()}
         checkpoint.store(self.state_path, state)
 
     def resume(self):
@@ -298,6 +303,8 @@ class Incremental:
             raise InputError(f"{self.state_path}: not a state ({str(error).splitlines()[0]}); start without --resume") from None
         if not isinstance(state, dict) or state.get("format") != STATE_FORMAT or state.get("version") != STATE_VERSION:
             raise InputError(f"{self.state_path}: found another kind of file or version, expected {STATE_FORMAT} {STATE_VERSION}")
+        if state.get("data", self.data) != self.data:  # the first states of version 1 lack it
+            raise UsageError(f"{self.state_path}: was started on other images or labels; resume with the same data")
         if state.get("config") != self.config.to_dict() or state.get("sha256") != self.origin.sha256:
             raise UsageError(f"{self.state_path}: was started with other flags or another --init; resume with the same")
         try:

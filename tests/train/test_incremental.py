@@ -195,6 +195,13 @@ def test_states_that_do_not_fit(origin, tmp_path):
     assert refusal() == "not found, expected the state of an earlier run; start without --resume"
     run.run()
     assert refusal(replace(run.config, loss="sh")) == "was started with other flags or another --init; resume with the same"
+    few = TRAIN.thinned(20)
+    with pytest.raises(UsageError, match="was started on other images or labels; resume with the same data"):
+        Incremental(run.config, few, TEST, origin, path).resume()
+    state = torch.load(path, weights_only=True)
+    del state["data"]  # which the first states lack
+    torch.save(state, path)
+    Incremental(run.config, few, TEST, origin, path).resume()
     path.write_bytes(path.read_bytes()[:500])
     assert refusal().endswith("; start without --resume")
     torch.save({"format": "x"}, path)
