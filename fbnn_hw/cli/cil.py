@@ -117,9 +117,9 @@ def run(args, out):
               "init": {"source": origin.source, "sha256": origin.sha256, "name": origin.topology.name, "training": origin.training},
               **surroundings(device), **result}
     write_result(result_path, values)
-    state_path.unlink(missing_ok=True)
     if args.save:
         checkpoint.save(args.save, export(learner.model, {"command": values["command"], "seed": values["seed"], "final": result["final"]}))
+    state_path.unlink(missing_ok=True)  # last, so that a run whose files could not be written can be resumed
     out.text(*summary(result), f"written: {', '.join(map(str, (result_path, *([args.save] if args.save else []))))}")
     out.result({**values, "history": None, "result": result_path})
 

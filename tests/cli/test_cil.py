@@ -1,6 +1,7 @@
 """`pretrain`, then `cil`, on the synthetic scenario; wrong flags; missing data."""
 
 import json
+import os
 
 import pytest
 import torch
@@ -95,6 +96,16 @@ def test_result_and_state_in_different_folders(answer, extractor, tmp_path):
     answer(*BASE, "--init", extractor, "--out", tmp_path / "new" / "a.json",
            "--state", tmp_path / "other" / "a.state")
     assert (tmp_path / "new" / "a.json").is_file() and not list((tmp_path / "other").iterdir())
+
+
+def test_a_network_that_cannot_be_saved_leaves_the_state(cli, answer, extractor, tmp_path, monkeypatch):
+    flags = (*BASE, "--init", extractor, "--out", tmp_path / "a.json", "--save", tmp_path / "a.pt")
+    with monkeypatch.context() as broken:
+        broken.setattr("pathlib.Path.replace", lambda self, to: pytest.fail("disk full") if to.suffix == ".pt" else os.replace(self, to))
+        with pytest.raises(pytest.fail.Exception):
+            cli(*flags)
+    answer(*flags, "--resume")
+    assert (tmp_path / "a.pt").is_file() and not (tmp_path / "a.state").exists()
 
 
 def test_init_that_is_missing(refused, tmp_path):
