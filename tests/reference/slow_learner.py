@@ -1,6 +1,7 @@
 """The definition of docs/on-chip-learning.md once more, as plain loops on Python integers; it shares no code with the package."""
 
 import decimal
+import math
 
 REGISTERS = {"noise": (31, 13), "mask": (63, 31), "pick": (47, 21)}
 TOP64 = 2 ** 64
@@ -182,8 +183,8 @@ class SlowLearner:
         """With metaplastic steps: whether a counter moves."""
         if self.config.rule != "metaplastic":
             return True
-        drawn = self.mask.word(self.config.counter_bits - 1)
-        return (move > 0) == (h >= 0) or drawn >= (h if h >= 0 else -1 - h)
+        drawn, k = self.mask.word(8), h if h >= 0 else -1 - h
+        return (move > 0) == (h >= 0) or drawn >= round(256 * math.tanh((2 * k + 1) / self.top) ** 2)
 
     def step(self, h, move, top):
         new = max(-top, min(top - 1, h + move))

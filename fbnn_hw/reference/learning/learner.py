@@ -12,7 +12,7 @@ from ...errors import InputError, UsageError
 from .buffer import ReplayBuffer
 from .config import PRESENTED_BITS, Head
 from .lfsr import MASK, NOISE, PICK, Lfsr
-from .rules import gumbel_table, make
+from .rules import HELD_BITS, gumbel_table, make
 from .snapshot import State
 
 ONE = np.float32(1)
@@ -303,9 +303,9 @@ class Learner:
 
     def _held(self, row, moves):
         """Signed moves of a row, less those that thinning and then the rule refuse."""
-        m, width = self.config.thinning, self.config.counter_bits - 1
-        drawn = self._mask.bits(len(moves) * (m + width)).reshape(len(moves), m + width)
-        words = drawn[:, m:] @ (ONE * 2 ** np.arange(width, dtype=np.float32))
+        m = self.config.thinning
+        drawn = self._mask.bits(len(moves) * (m + HELD_BITS)).reshape(len(moves), m + HELD_BITS)
+        words = np.packbits(drawn[:, m:], axis=1, bitorder="little")[:, 0]
         return self.rule.held(self._rows[row][0], moves * drawn[:, :m].all(1), words)
 
     def _move(self, row, change, moves):

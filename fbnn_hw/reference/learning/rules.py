@@ -4,7 +4,7 @@ A rule has three methods.  `rival(scores, label)`, of scores with noise if it is
 the input while the label's row moves towards it, or None where nothing is to be learned.  `step(counters, change, moves, low, high)`
 moves counters (..., n) in place; `change` is np.add or np.subtract, low and high are arrays (n,), for numpy is slower with numbers.
 `held(counters, moves, words)` gives the moves (n,), signed, less those that are not made; where `draws` is set, it is asked first,
-with words of B - 1 random bits.
+with words of HELD_BITS random bits.
 
 Counters are kept here as h + 1/2, a float32 that is exact: the integer h of B bits runs from -2^(B-1) to 2^(B-1) - 1, so h + 1/2 runs
 from low = -high to high = 2^(B-1) - 1/2, and the weight sign(h) (sign(0) = +1) is the sign of h + 1/2, which is never 0.
@@ -17,6 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 TABLE_SIZE = 256
+HELD_BITS = 8
 
 
 @lru_cache
@@ -96,25 +97,34 @@ class Flip(Gumbel):
 
 @dataclass(frozen=True)
 class Metaplastic(Gumbel):
-    """`Gumbel` whose counters are the harder to bring back the farther they are from zero: a step towards zero is made with
-    probability 1 - |h| / 2^(B-1), where |h| of a negative h is -1 - h.
+    """`Gumbel` whose counters are the harder to bring back the farther they are from zero: a step towards zero is made with probability
+    1 - table[k] / 256, k = h, or -1 - h of a negative h.
 
-    After Laborieux, Ernoult, Hirtzlin and Querlioz 2021 (Nat. Commun. 12, 2549), who multiply such steps of a float by 1 - tanh^2(m |h|);
-    a comparison with B - 1 drawn bits is what a chip can do.
+    Laborieux, Ernoult, Hirtzlin and Querlioz 2021 (Nat. Commun. 12, 2549), who multiply such steps of a float by 1 - tanh^2(m |h|).
     """
 
+    table: tuple
     name = "metaplastic"
     draws = True
 
     def held(self, counters, moves, words):
-        return moves * ((moves * counters > 0) | (words + np.float32(0.5) >= np.abs(counters)))
+        refused = words < np.array(self.table, np.float32)[np.abs(counters).astype(int)]
+        return moves * ((moves * counters > 0) | ~refused)
+
+
+@lru_cache
+def metaplastic_table(width):
+    """Tuple of 2^(B-1) integers for counters of B = `width` bits: round(256 tanh^2((2 k + 1) / 2^(B-1))), ties to even; with 40 digits."""
+    with localcontext() as context:
+        context.prec = 40
+        powers = [(Decimal(2 * (2 * k + 1)) / 2 ** (width - 1)).exp() for k in range(2 ** (width - 1))]
+        return tuple(int((256 * ((e - 1) / (e + 1)) ** 2).to_integral_value(ROUND_HALF_EVEN)) for e in powers)
 
 
 def make(config):
     """The rule a `LearnConfig` names."""
-    if config.rule == "margin":
-        return Margin(config.margin)
-    return {"gumbel": Gumbel, "flip": Flip, "metaplastic": Metaplastic}[config.rule]()
+    return {"gumbel": Gumbel, "flip": Flip, "margin": lambda: Margin(config.margin),
+            "metaplastic": lambda: Metaplastic(metaplastic_table(config.counter_bits))}[config.rule]()
 
 
 RULES = ("gumbel", "margin", "flip", "metaplastic")
