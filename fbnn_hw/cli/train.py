@@ -22,7 +22,7 @@ HELP = {
     "batch": (common.count, "images in a step"),
     "lr": (common.positive, "rate of Adam at the start"),
     "schedule": (str, "of the rate: plateau halves it when the validation loss stalls, cosine ends at 0"),
-    "patience": (common.natural, "stop after so many epochs without a better validation accuracy; 0: never"),
+    "patience": (common.natural, "stop after so many epochs without a better validation accuracy (cil: loss); 0: never"),
     "validation": (common.share, "share of the training set kept for validation"),
     "seed": (common.seed, "of weights, split, order and augmentation"),
     "K": (common.positive, "scale of the layers, K / sqrt(fan-in)"),
