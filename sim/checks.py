@@ -11,7 +11,6 @@ from itertools import product
 import numpy as np
 
 from fbnn_hw.reference import encode
-from fbnn_hw.rtl.lgap import Lgap
 from fbnn_hw.rtl.popcount import XnorPopcount
 from fbnn_hw.rtl.thermometer import ThermometerEncoder
 
@@ -99,7 +98,7 @@ async def thermometer(cycle, encoder, levels, lanes, bits_per_cycle, pixels=40, 
         assert not (await cycle({"pixels__valid": 0, "words__ready": 1}))["words__valid"], "thermometer: a word too many"
 
 
-async def lgap(cycle, pixels, lanes, weight_bits, size, presentations, idle=0.0, seed=1):
+async def lgap(cycle, pixels, lanes, weight_bits, size, presentations, latency=3, idle=0.0, seed=1):
     """Random maps, some all ones or near a tie, of `presentations` presentations; the last pixels may be masked."""
     source = random.Random(seed)
     blocks = weight_bits // (pixels * lanes)
@@ -130,9 +129,9 @@ async def lgap(cycle, pixels, lanes, weight_bits, size, presentations, idle=0.0,
                     "last": int(number == presentations - 1), **({"sub": sub} if blocks > 1 else {})})
             gaps |= (2 * ones >= size) << lane
             depthwises |= (2 * matches >= size) << lane
-        expected.append((len(inputs) - 1 + Lgap.LATENCY, gaps, depthwises))
+        expected.append((len(inputs) - 1 + latency, gaps, depthwises))
     strobes = 0
-    for time in range(len(inputs) + Lgap.LATENCY + 1):
+    for time in range(len(inputs) + latency + 1):
         outputs = await cycle(inputs[time] if time < len(inputs) else {"valid": 0})
         strobes += outputs["done"]
         for moment, gaps, depthwises in expected:

@@ -107,7 +107,8 @@ PROGRAMS = {
 MOVER_RUNS = [{}, {"idle": 0.5, "blocked": 0.5}, {"blocked": 0.8, "wait": 0.5}, {"idle": 0.8, "wait": 0.3}]
 
 ENGINE = {}
-for _shape in ((2, 4, 2, 8, True), (1, 2, 3, 6, True), (2, 8, 2, 7, False), (1, 16, 3, 8, False)):
+for _shape in ((2, 4, 2, 8, True), (1, 2, 3, 6, True), (2, 8, 2, 7, False), (1, 16, 3, 8, False), (2, 64, 5, 11, True),
+               (5, 64, 1, 11, False)):
     ENGINE["array_{}x{}x{}".format(*_shape)] = MacArray(*_shape), checks.array, _shape, [{}, {"idle": 0.4}]
 for _pixels in (4, 8, 16):
     _config = config(_pixels, 4)

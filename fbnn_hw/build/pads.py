@@ -64,7 +64,13 @@ class Pads(Elaboratable):
         m.domains.start = start = ClockDomain(reset_less=True)
         locked, seen = Signal(), Signal(2)
         settled = Signal(SETTLE_BITS + 1)
-        m.d.comb += [start.clk.eq(ClockSignal("sync")), sync.rst.eq(~settled[-1])]
+        m.d.comb += start.clk.eq(ClockSignal("sync"))
+        if self.family == "ice40":
+            m.d.comb += sync.rst.eq(~settled[-1])
+        else:  # larger: a register on its way
+            reset = Signal(init=1)
+            m.d.start += reset.eq(~settled[-1])
+            m.d.comb += sync.rst.eq(reset)
         m.d.start += seen.eq(seen << 1 | locked)
         with m.If(seen[-1] & ~settled[-1]):
             m.d.start += settled.eq(settled + 1)

@@ -39,8 +39,10 @@ class Flow:
 
 
 def _ecp5(device):
-    # -nowidelut: 1476 -> 780 LUT4 at 288 popcount bits.  router1 does not come to an end with arrays of 8192 MAC/cycle.
-    return Flow("synth_ecp5 -nowidelut -abc9", "ecp5", (device, "--router", "router2"), "--lpf", "--textcfg", "ecppack", "bitstream.bit")
+    # -nowidelut: 1476 -> 780 LUT4 at 288 popcount bits.  Copies: see rtl.array.Copy.  router1 does not come to an end with arrays of
+    # 8192 MAC/cycle.
+    synthesis = "setattr -mod -set keep_hierarchy 1 *.copy_*; synth_ecp5 -nowidelut -abc9"
+    return Flow(synthesis, "ecp5", (device, "--router", "router2"), "--lpf", "--textcfg", "ecppack", "bitstream.bit")
 
 
 def _gowin(part, family):

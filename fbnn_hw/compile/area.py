@@ -5,6 +5,8 @@
 
 from dataclasses import dataclass
 
+from . import timing
+
 
 @dataclass(frozen=True)
 class Costs:
@@ -25,9 +27,14 @@ FAMILIES = {
 }
 
 
+LATE_PRODUCT = 15 / 64
+"""More, where a register behind the leaves of a popcount keeps the products that come later."""
+
+
 def lut4(config, family="ice40"):
     """LUTs of the whole accelerator, estimated; of other families the costs of the iCE40 stand in."""
     q, l, p = config.pixels, config.lanes, config.outputs
     cost = FAMILIES.get(family, FAMILIES["ice40"])
-    parts = cost.product * q * l * p + cost.accumulator * q * p * config.accumulator_bits + cost.row * q * l + cost.control
+    product = cost.product + LATE_PRODUCT * timing.wide(l)
+    parts = product * q * l * p + cost.accumulator * q * p * config.accumulator_bits + cost.row * q * l + cost.control
     return round(parts + cost.mover * (config.weights == "stream") + cost.learner * (config.learning is not None))

@@ -1,7 +1,7 @@
 """Cycle counts of the hardware, each said once: the RTL builds its delays from these, the estimate adds them up.
 
 A read is issued in cycle t by the sequencer.  t + 1: tap offsets are added to the row address; t + 2: the address stands at
-the banks; t + 3: data is aligned with the pixels of the block; then XNOR and popcount, `popcount_registers` cycles; then accumulation, and
+the banks; t + 3: data is aligned with the pixels of the block; then XNOR, popcount and accumulation, `array` cycles, so that
 `accumulated` cycles after t the accumulator is complete; a cycle later, after the last read of a block, its bits are sent to the port.
 """
 
@@ -9,15 +9,25 @@ READ = 3
 """From issue to data at the banks' outputs."""
 
 
+def wide(lanes):
+    """Whether an array is likely to have ten thousand LUTs and more: what lies between two of its registers has long wires too."""
+    return lanes >= 64
+
+
 def popcount_registers(lanes):
-    """Of a popcount: two up to 32 lanes; wider ones are in arrays of ten thousand LUTs, where what lies between two registers has
-    long wires too."""
-    return 2 if lanes < 64 else 4
+    """Of a popcount; in a wide array the first stands behind its leaves."""
+    return 5 if wide(lanes) else 2
+
+
+def array(lanes):
+    """From pixels and weights to complete accumulators.  A wide array first takes them into registers of its own, from which they
+    reach all its popcounts."""
+    return wide(lanes) + popcount_registers(lanes) + 1
 
 
 def accumulated(lanes):
     """From the last read of a block to its complete accumulators."""
-    return READ + 2 + popcount_registers(lanes)
+    return READ + 1 + array(lanes)
 
 
 def drained(lanes):

@@ -75,7 +75,7 @@ class Accelerator(wiring.Component):
         m.submodules.array = array = MacArray(
             c.pixels, c.lanes, c.outputs, c.accumulator_bits, c.thresholds, c.popcount)
         m.submodules.drain = drain = Drain(c)
-        m.submodules.lgap = lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size())
+        m.submodules.lgap = lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size(), split=timing.wide(c.lanes))
         wiring.connect(m, wiring.flipped(self.pixels), loader.pixels)
         step = sequencer.step
 
@@ -112,7 +112,7 @@ class Accelerator(wiring.Component):
                              centre.last.eq(0), centre.ky.eq(1), centre.kx.eq(1)]
 
         # Weights.
-        weights = Signal(c.word_bits)
+        weights = Signal(c.word_bits, reset_less=timing.wide(c.lanes))
         if c.weights == "memory":
             m.submodules.weights = memory = WeightMemory(c.weight_words, c.word_bits)
             m.d.comb += memory.address.eq(stages[timing.READ - 1].read.weight)

@@ -8,6 +8,24 @@ from ..compile import timing
 from ..errors import UsageError
 from .popcount import XnorPopcount
 
+SHARE = 4
+"""Popcounts that take an operand from one copy."""
+
+
+class Copy(wiring.Component):
+    """A register of its own, one clock, without reset.  `build.toolchain` keeps these modules apart: equal registers would be made one
+    again, with wires from it to all that they reach."""
+
+    def __init__(self, width):
+        super().__init__({"given": In(width), "kept": Out(width)})
+
+    def elaborate(self, platform):
+        m = Module()
+        kept = Signal(len(self.given), reset_less=True)
+        m.d.sync += kept.eq(self.given)
+        m.d.comb += self.kept.eq(kept)
+        return m
+
 
 class MacArray(wiring.Component):
     """For every pixel q and output p: accumulator = [start[p] +] sum of matches(pixel q, weight p) - L / 2 over the reads of a block.
@@ -18,8 +36,8 @@ class MacArray(wiring.Component):
 
     pixels: Q words of L bits, L a power of two; weights: P words of L bits (output p, lane l at p * L + l), in the same cycle, with first
     and valid.  start: P signed values, there if `starts`; without them an accumulator is one LUT a bit, with them two.
-    accumulators: Q * P signed values, (q, p) at place q * P + p, complete timing.popcount_registers(L) + 1 cycles after the last read's
-    pixels.
+    accumulators: Q * P signed values, (q, p) at place q * P + p, complete timing.array(L) cycles after the last read's pixels.
+    A wide array (`timing.wide`) has copies of what its popcounts share; after a reset its accumulators keep what they had.
     style: of the popcounts.  Raises UsageError if L is no power of two.
     """
 
@@ -35,27 +53,40 @@ class MacArray(wiring.Component):
         m = Module()
         pixels, lanes, outputs, bits = self.shape
         valid, first = self.valid, self.first
-        registers = timing.popcount_registers(lanes)
-        for stage in range(registers):
+        registers, wide = timing.popcount_registers(lanes), timing.wide(lanes)
+        for stage in range(timing.array(lanes) - 1 - 2 * wide):
             later = Signal(name=f"valid{stage}"), Signal(name=f"first{stage}")
             m.d.sync += [later[0].eq(valid), later[1].eq(first)]
             valid, first = later
+
+        def copy(value, *place):
+            m.submodules["_".join(map(str, ("copy", *place)))] = copied = Copy(len(value))
+            m.d.comb += copied.given.eq(value)
+            return copied.kept
+
+        act = [[self.pixels.word_select(q, lanes)] * outputs for q in range(pixels)]
+        weights = [[self.weights.word_select(p, lanes)] * pixels for p in range(outputs)]
+        if wide:
+            act, weights = ([[kept for start in range(0, len(words), SHARE) for kept in [copy(words[0], what, i, start)] * SHARE]
+                             for i, words in enumerate(operands)] for what, operands in (("act", act), ("weight", weights)))
         top = lanes.bit_length() - 1
         sums = []
         for q in range(pixels):
+            flags = copy(Cat(valid, first), "flags", q) if wide else Cat(valid, first)
             for p in range(outputs):
-                m.submodules[f"popcount_{q}_{p}"] = popcount = XnorPopcount(lanes, registers, self.style)
-                accumulator = Signal(signed(bits), name=f"accumulator_{q}_{p}")
-                m.d.comb += [popcount.act.eq(self.pixels.word_select(q, lanes)), popcount.weight.eq(self.weights.word_select(p, lanes))]
+                m.submodules[f"popcount_{q}_{p}"] = popcount = XnorPopcount(lanes, registers, self.style, leaves=wide)
+                accumulator = Signal(signed(bits), name=f"accumulator_{q}_{p}", reset_less=wide)
+                m.d.comb += [popcount.act.eq(act[q][p]), popcount.weight.eq(weights[p][q])]
+                counts, begins = copy(flags, "flags", q, p) if wide else flags
                 # count - L / 2: one bit turned round, and the sign.
                 count = popcount.count
                 addend = Cat(count[:top - 1], ~count[top - 1], ~(count[top] | count[top - 1])).as_signed()
-                with m.If(valid):
+                with m.If(counts):
                     if self.starts:
                         start = self.start.word_select(p, bits).as_signed()
-                        m.d.sync += accumulator.eq(Mux(first, start, accumulator) + addend)
+                        m.d.sync += accumulator.eq(Mux(begins, start, accumulator) + addend)
                     else:
-                        m.d.sync += accumulator.eq(Mux(first, addend, accumulator + addend))
+                        m.d.sync += accumulator.eq(Mux(begins, addend, accumulator + addend))
                 sums.append(accumulator)
         m.d.comb += self.accumulators.eq(Cat(*sums))
         return m

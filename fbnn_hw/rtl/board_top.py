@@ -96,11 +96,13 @@ class BoardTop(wiring.Component):
         m.submodules.link = link = self.link
         m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx), self.ready.eq(link.ready), self.active.eq(link.active),
                      self.fault.eq(link.fault | link.wrong_flash)]
-        abort = Signal()
+        large = self.config.technology == "wrapper"
+        abort = Signal(init=large)
         m.d.sync += abort.eq(link.abort)
-        ports = {"i_clk": ClockSignal(), "i_rst": ResetSignal() | abort, "i_want_latent": link.want_latent}
+        # A reset that comes from one register reaches thousands of others in time.
+        ports = {"i_clk": ClockSignal(), "i_rst": abort if large else ResetSignal() | abort, "i_want_latent": link.want_latent}
         latent = link.latent
-        if self.config.technology == "wrapper":
+        if large:
             # Block RAM answers late in a clock, SPRAM does not: its words wait in a register for the link to pick their bytes.
             latent = stream.Signature(link.latent.payload.shape()).create()
             m.d.comb += latent.ready.eq(~link.latent.valid)

@@ -1,5 +1,7 @@
 """Learnable global pooling."""
 
+from types import SimpleNamespace
+
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -28,6 +30,8 @@ class Lgap(wiring.Component):
         Pixels of the map.
     gap_limit, depthwise_limit : int
         Ones and matches needed; ceil(size / 2) unless given, which is sign(2 P - size) with sign(0) = +1.
+    split : bool
+        A register within the choice of a lane: of one of each eight, then of one of those.
 
     Members
     -------
@@ -52,8 +56,8 @@ class Lgap(wiring.Component):
 
     Timing
     ------
-    One presentation a clock, with or without gaps.  Three clocks after the last presentation of a lane its bits stand in the
-    words and `done` is 1.
+    One presentation a clock, with or without gaps.  `latency` clocks after the last presentation of a lane its bits stand in the
+    words and `done` is 1: three, four with `split`.
 
     Resources
     ---------
@@ -62,18 +66,19 @@ class Lgap(wiring.Component):
     Raises
     ------
     UsageError
-        If `weight_bits` is no multiple of pixels * lanes, or a size is below 1.
+        If `weight_bits` is no multiple of pixels * lanes, a size is below 1, or `split` has no eights to choose from.
     """
 
-    LATENCY = 3
-
-    def __init__(self, pixels, lanes, weight_bits, size, gap_limit=None, depthwise_limit=None):
+    def __init__(self, pixels, lanes, weight_bits, size, gap_limit=None, depthwise_limit=None, split=False):
         if min(pixels, lanes, size) < 1:
             raise UsageError(f"lgap: pixels {pixels}, lanes {lanes}, size {size}, expected at least 1 each")
+        if split and (lanes <= 8 or lanes % 8):
+            raise UsageError(f"lgap: lanes is {lanes}, expected a multiple of 8 from 16 for a split choice")
         if weight_bits < 1 or weight_bits % (pixels * lanes):
             raise UsageError(f"lgap: weight_bits is {weight_bits}, expected a multiple of {pixels} pixels x {lanes} lanes")
         self.pixels, self.lanes, self.weight_bits, self.size = pixels, lanes, weight_bits, size
         self.blocks = weight_bits // (pixels * lanes)
+        self.split, self.latency = split, 3 + split
         self.gap_limit = (size + 1) // 2 if gap_limit is None else gap_limit
         self.depthwise_limit = (size + 1) // 2 if depthwise_limit is None else depthwise_limit
         super().__init__({
@@ -89,17 +94,21 @@ class Lgap(wiring.Component):
         # Stage 1: the lane's bits, one a pixel.
         act, weight, mask = Signal(q), Signal(q), Signal(q)
         valid, first, last = (Signal(2, name=name) for name in ("valid", "first", "last"))
+        given = self
+        if self.split:
+            given, l = self._eighths(m), l // 8
+        lane = given.lane
         m.d.sync += [
-            act.eq(Cat(self.act.word_select(i, l).bit_select(self.lane, 1) for i in range(q))), mask.eq(self.mask),
-            valid.eq(Cat(self.valid, valid)), first.eq(Cat(self.first, first)), last.eq(Cat(self.last, last))]
+            act.eq(Cat(given.act.word_select(i, l).bit_select(lane, 1) for i in range(q))), mask.eq(given.mask),
+            valid.eq(Cat(given.valid, valid)), first.eq(Cat(given.first, first)), last.eq(Cat(given.last, last))]
         for i in range(q):
-            choices = Cat(self.weight.word_select(block * q + i, l) for block in range(self.blocks))
-            index = Cat(self.lane, self.sub) if self.blocks > 1 and l & (l - 1) == 0 else None
+            choices = Cat(given.weight.word_select(block * q + i, l) for block in range(self.blocks))
+            index = Cat(lane, given.sub) if self.blocks > 1 and l & (l - 1) == 0 else None
             if index is not None:
                 m.d.sync += weight[i].eq(choices.bit_select(index, 1))
             else:
-                block = choices.word_select(self.sub, l) if self.blocks > 1 else choices
-                m.d.sync += weight[i].eq(block.bit_select(self.lane, 1))
+                block = choices.word_select(given.sub, l) if self.blocks > 1 else choices
+                m.d.sync += weight[i].eq(block.bit_select(lane, 1))
 
         # Stage 2: ones and matches.  Stage 3: both sums, which start at -limit, so the sign tells.
         results = []
@@ -120,3 +129,14 @@ class Lgap(wiring.Component):
         with m.If(ready):
             m.d.sync += [self.gap.eq(Cat(self.gap[1:], results[0])), self.depthwise.eq(Cat(self.depthwise[1:], results[1]))]
         return m
+
+    def _eighths(self, m):
+        """Inputs of words an eighth as long: of each eight lanes the one that the low bits of `lane` name, a clock later."""
+        def shorter(words):
+            return Cat(words[i:i + 8].bit_select(self.lane[:3], 1) for i in range(0, len(words), 8))
+
+        inputs = {name: getattr(self, name) for name in ("valid", "first", "last", "mask", *(["sub"] if self.blocks > 1 else []))}
+        inputs |= {"act": shorter(self.act), "weight": shorter(self.weight), "lane": self.lane[3:]}
+        later = SimpleNamespace(**{name: Signal(len(value), name=f"{name}_eighth") for name, value in inputs.items()})
+        m.d.sync += [getattr(later, name).eq(value) for name, value in inputs.items()]
+        return later

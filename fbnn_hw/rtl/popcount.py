@@ -1,6 +1,6 @@
 """Number of equal bits of two words: the multipliers and the adder tree of a binary neuron."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -27,6 +27,8 @@ class XnorPopcount(wiring.Component):
         Products a word, at least 1.
     registers : int
         After the columns 0, 1 and so on; further ones delay the count.
+    leaves : bool
+        The first register stands behind the triples, in the middle of column 0, where act and weight come from afar.
     style : str
         "lut4": the adders above.  "sum": plain sums of eight, which leave the structure to the synthesis tool: a quarter of
         the Verilog, registers after the levels of sums.
@@ -45,7 +47,7 @@ class XnorPopcount(wiring.Component):
     Resources
     ---------
     iCE40 and ECP5, width 16, one register: 35 LUT4 (2.2 a bit), 9 FF; width 64, two registers: 161 and 165 LUT4 (2.6 a bit),
-    51 FF.
+    51 FF.  A register behind the leaves takes a LUT for each product that comes later, 15 of 64.
 
     Raises
     ------
@@ -53,16 +55,17 @@ class XnorPopcount(wiring.Component):
         If a parameter is out of range.
     """
 
-    def __init__(self, width, registers=1, style="lut4"):
+    def __init__(self, width, registers=1, style="lut4", leaves=False):
         if style not in ("lut4", "sum"):
             raise UsageError(f"popcount: style is {style!r}, expected 'lut4' or 'sum'")
         if type(width) is not int or width < 1:
             raise UsageError(f"popcount: width is {width!r}, expected an integer from 1")
-        if type(registers) is not int or registers < 0:
-            raise UsageError(f"popcount: registers is {registers!r}, expected an integer from 0")
+        if type(registers) is not int or registers < leaves:
+            raise UsageError(f"popcount: registers is {registers!r}, expected an integer from {int(leaves)}")
         self.width = width
         self.registers = registers
         self.style = style
+        self.leaves = leaves
         super().__init__({"act": In(width), "weight": In(width), "count": Out(range(width + 1))})
 
     @staticmethod
@@ -89,9 +92,9 @@ class XnorPopcount(wiring.Component):
     def _lut4(self):
         m = Module()
         adders = _Adders(m)
-        total, carries = adders.products(self.act, self.weight)
+        total, carries = adders.products(self.act, self.weight, self.leaves)
         sums, columns = [total], [Cat(carries), Cat(), Cat()]
-        registers = self.registers
+        registers = self.registers - self.leaves
         while registers or len(sums) < len(self.count):
             if registers:
                 registers -= 1
@@ -146,23 +149,24 @@ class _Adders:
             carries.append(carry)
         return bits, Cat(carries), Cat(overflow)
 
-    def products(self, act, weight):
-        """Adds act XNOR weight -> (sum bit, list of carries).
+    def products(self, act, weight, register):
+        """Adds act XNOR weight -> (sum bit, list of carries); register: one behind the leaves.
 
         With L leaves the tree takes L - 1 products between its levels, hence 4 L - 1 with triples as leaves.  What is left of
         the width lengthens one leaf: two products are a full adder with a bit, one product is a half adder at the start of it.
         """
         width = len(act)
-        taken = 0
+        taken, late = 0, None
 
         def take(count):
             nonlocal taken
-            a, w = act[taken:taken + count], weight[taken:taken + count]
+            part = slice(taken, taken + count)
             taken += count
-            return ~(a ^ w)
+            return ~(act[part] ^ weight[part]) if late is None else late[part]
 
         if width == 1:
-            return self.name(take(1)), []
+            product = self.name(take(1))
+            return self.register(product) if register else product, []
         leaves = max(1, (width + 1) // 4)
         carries = []
         bits = Cat()
@@ -180,6 +184,9 @@ class _Adders:
             leaf, carry = self.full(a, b, leaf)
             carries.append(carry)
         bits = Cat(bits, leaf)
+        if register:
+            late = Cat(Const(0, taken), self.register(~(act[taken:] ^ weight[taken:]))) if taken < width else Cat()
+            bits, carries = self.register(bits), [self.register(carry) for carry in carries]
         while len(bits) > 1:
             k = len(bits) // 2
             a, b, rest = bits[:k], bits[k:2 * k], bits[2 * k:]

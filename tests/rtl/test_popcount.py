@@ -13,6 +13,11 @@ def test_counts(pysim, width, registers):
     pysim(XnorPopcount(width, registers), checks.popcount, width, registers, words=10)
 
 
+@pytest.mark.parametrize("width, registers", [(1, 1), (2, 1), (3, 2), (4, 1), (5, 2), (8, 1), (16, 3), (17, 2), (64, 5)])
+def test_a_register_behind_the_leaves(pysim, width, registers):
+    pysim(XnorPopcount(width, registers, leaves=True), checks.popcount, width, registers, words=20)
+
+
 @pytest.mark.parametrize("registers", [0, 1, 2, 4])
 @pytest.mark.parametrize("width", [1, 7, 8, 9, 16, 64, 65])
 def test_counts_by_plain_sums(pysim, width, registers):
@@ -43,6 +48,7 @@ def test_is_the_sum_for_all_inputs(tmp_path):
     ((0, 1), "popcount: width is 0, expected an integer from 1"),
     ((16.0, 1), "popcount: width is 16.0, expected an integer from 1"),
     ((16, -1), "popcount: registers is -1, expected an integer from 0"),
+    ((16, 0, "lut4", True), "popcount: registers is 0, expected an integer from 1"),
 ])
 def test_refuses(arguments, message):
     with pytest.raises(UsageError) as error:
