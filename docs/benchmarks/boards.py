@@ -46,7 +46,8 @@ def add(folder, board):
         "macs": sum(layer["macs"] for layer in known["layers"]), "lut4_estimated": known["lut4"],
         **({"learning": learning} if learning else {}),
         "command": f"fbnn-hw generate --model {manifest['checkpoint']['file']} --target {known['target']} {shape}{passes} && "
-                   f"fbnn-hw build --board {board} --clock {record['clock_hz'] / 1e6:g} --seed {record['seed']}"}
+                   f"fbnn-hw build --board {board} --clock {record['clock_hz'] / 1e6:g} --seed {record['seed']}"
+                   f"{' --native' * ('yosys' in record['tools'])}"}
     name = f"{manifest['model']}-{board}-{config['pixels']}x{config['lanes']}x{config['outputs']}-{config['frames']}"
     return keep(f"{name}{'-learn' * bool(learning)}.json", found)
 
