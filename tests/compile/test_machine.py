@@ -71,8 +71,8 @@ def test_what_the_engine_does_not_have_is_refused_by_name(seed):
     try:
         run(network, GENERIC, (4, 16, 4), seed)
     except FitError as error:
-        name = re.match(r"layer (\w+): .", str(error))
-        assert name and name[1] in network.topology and "\n" not in str(error), error
+        names = re.match(r"layers? (\w+(?:, \w+)*)(?: and \d+ more)?: .", str(error))
+        assert names and all(name in network.topology for name in names[1].split(", ")) and "\n" not in str(error), error
 
 
 @pytest.mark.parametrize("shape, size, encoder, classes, width", [
