@@ -15,6 +15,7 @@ LOGITS = {
     "0.5mb-fe4-combined.pt": "7e2e16b53baafcb3c8779c892df25fb4aa8e666768b50ad1e0deeb2649d9f766",
     "0.5mb-fe4.pt": "1412ef52cf126ed7c9639f65357f7a819c022cbe91cfe63f92f98480c410119e",
     "0.5mb.pt": "029380a8353bd1b179d763c7ec017db65552c5505c993f02bb0ef36ab092c779",
+    "3mb-fe4.pt": "df075a1b43e86dbf3439f5ea770f449a8f1857dc7df536ce284f73b6272d4f51",
     "3mb.pt": "6bfc5770d778ed5bf6e42161d3c6235309f96dfc186637498b711b0909a46b3a",
 }
 """SHA-256 of the int32 logits (300, classes), little-endian, C order."""
