@@ -40,7 +40,7 @@ class Flow:
 
 def _ecp5(device):
     # -nowidelut: 1476 -> 780 LUT4 at 288 popcount bits.  Copies: see rtl.array.Copy.  router1 does not come to an end with arrays of
-    # 8192 MAC/cycle; router2 leaves them a few long wires unless it may rip them up: 58.0 -> 59.5 MHz.
+    # 8192 MAC/cycle; router2 leaves them a few long wires unless it may rip them up: 58.0 -> 59.7 MHz.
     synthesis = "setattr -mod -set keep_hierarchy 1 *.copy_*; synth_ecp5 -nowidelut -abc9"
     return Flow(synthesis, "ecp5", (device, "--router", "router2", "--router2-tmg-ripup"), "--lpf", "--textcfg", "ecppack", "bitstream.bit")
 

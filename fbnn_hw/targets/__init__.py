@@ -133,7 +133,7 @@ FLASH_ECP5 = {"ring_words": 512, "flash_hz": 50_000_000}
 
 # LUTs: about 85 % of the part; on the iCE40, where a flip-flop beside no LUT takes a cell of its own, 5280 / 1.22 less 700 for link and
 # flash reader (3261 that learn became 5146 cells, 3131 that do not 4595); learn_hz is what 0.5mb and 3mb met.
-# On ECP5, 8 x 64 x 16 met 59.5 MHz with one seed, 8 x 64 x 32 was not tried.  Clocks of other families are goals, not routed.
+# On ECP5, 8 x 64 x 16 reached 59.7 MHz with one seed, 8 x 64 x 32 was not tried.  Clocks of other families are goals, not routed.
 TARGETS = {t.name: t for t in (
     Target(
         "ice40", "iCE40UP5K-SG48", "Lattice FPGA-DS-02008, iCE40 UltraPlus Family: 5280 LUTs, 30 EBR of 4 kbit, 4 SPRAM of 256 kbit",
