@@ -24,6 +24,7 @@ FAMILIES = {
     "ice40": Costs(2.125, 1.72, 11.6, 390, 300),
     "ecp5": Costs(2.8, 2.0, 5.0, 2200, 300),  # an adder takes two LUTs a bit here, beside its carry chain
     "gowin": Costs(4.0, 3.0, 11.6, 1920, 300),  # wide multiplexers are made of LUTs here
+    "xilinx7": Costs(2.23, 1.72, 5.0, 1320),  # plain sums in LUTs of six inputs
 }
 
 
