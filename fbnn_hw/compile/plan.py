@@ -79,7 +79,7 @@ def plan(network, target, pixels=None, lanes=None, outputs=None, frames=1, learn
 
 def _first(network, target, shapes, learn):
     """(Plan, None) of the first shape that fits with all weights on the chip, or (None, FitError of the last one)."""
-    error = None
+    error = passed = None
     for shape in shapes:
         try:
             found = _fitting(network, target, shape, 1, learn, "memory")
@@ -88,7 +88,7 @@ def _first(network, target, shapes, learn):
             continue
         if learn:
             found = _compared(network, target, shape, learn, found)
-        return replace(found, passed=passed if error else None), None
+        return replace(found, passed=passed), None
     return None, error
 
 

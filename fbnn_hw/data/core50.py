@@ -80,8 +80,8 @@ def _read_npz(path, sessions, size, count):
     chosen = list(_chosen(names, beside, sessions, count))
     index, labels = (np.array([pair[i] for pair in chosen], np.int64) for i in (0, 1))
     found = np.empty((len(index), 3, size, size), np.uint8)
-    for row, chosen in zip(found, index):  # one by one, for all of them at once would take twice the memory
-        row[:] = images[chosen].transpose(2, 0, 1)
+    for row, number in zip(found, index):  # one by one, for all of them at once would take twice the memory
+        row[:] = images[number].transpose(2, 0, 1)
     return found, labels, str(path)
 
 

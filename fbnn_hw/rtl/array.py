@@ -64,11 +64,13 @@ class MacArray(wiring.Component):
             m.d.comb += copied.given.eq(value)
             return copied.kept
 
-        act = [[self.pixels.word_select(q, lanes)] * outputs for q in range(pixels)]
-        weights = [[self.weights.word_select(p, lanes)] * pixels for p in range(outputs)]
-        if wide:
-            act, weights = ([[kept for start in range(0, len(words), SHARE) for kept in [copy(words[0], what, i, start)] * SHARE]
-                             for i, words in enumerate(operands)] for what, operands in (("act", act), ("weight", weights)))
+        def to_each(word, popcounts, *place):
+            """What each of the popcounts that share a word takes: the word, or a copy for SHARE of them."""
+            copies = [copy(word, *place, start) if wide else word for start in range(0, popcounts, SHARE)]
+            return [copies[n // SHARE] for n in range(popcounts)]
+
+        act = [to_each(self.pixels.word_select(q, lanes), outputs, "act", q) for q in range(pixels)]
+        weights = [to_each(self.weights.word_select(p, lanes), pixels, "weight", p) for p in range(outputs)]
         top = lanes.bit_length() - 1
         sums = []
         for q in range(pixels):
