@@ -80,7 +80,7 @@ def estimate(plan, target):
             spent * config.pixels * config.lanes * config.outputs),
         "feature_words": config.feature_words, "feature_words_used": plan.program.used,
         "feature_bits": config.feature_words * config.row_bits, "resident_bits": config.resident_rows * config.row_bits,
-        "weight_memory_bits": config.weight_words * config.word_bits, "lut4": area.lut4(config, target.family),
+        "weight_memory_bits": config.weight_words * config.word_bits, "lut4": area.lut4(config, target),
         "flash_bits_per_cycle": 8 / cycles.BYTE_CYCLES if config.weights == "stream" else None}
 
 

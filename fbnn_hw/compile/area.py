@@ -5,8 +5,6 @@
 
 from dataclasses import dataclass
 
-from . import timing
-
 
 @dataclass(frozen=True)
 class Costs:
@@ -15,27 +13,27 @@ class Costs:
     product: float  # XNOR and popcount of two bits
     accumulator: float  # a bit of an accumulator, its sign and its way to the drain
     row: float  # a bit of a row of the banks: alignment, drain, port
-    control: int  # what hardly depends on the shape: sequencer, encoder, global pooling, argmax
-    mover: int = 0  # of the weight stream
+    stacked: float  # a bit of a memory, for each row of block RAMs that lies above another
+    pooling: int  # learned global pooling, and the longer way of everything around it, in networks that have it
+    control: int  # what hardly depends on the shape: sequencer, encoder, argmax
+    mover: int = 300  # of the weight stream
     learner: int = 890
 
 
-FAMILIES = {
-    "ice40": Costs(2.125, 1.72, 11.6, 390, 300),
-    "ecp5": Costs(2.8, 2.0, 5.0, 2200, 300),  # an adder takes two LUTs a bit here, beside its carry chain
-    "gowin": Costs(4.0, 3.0, 11.6, 1920, 300),  # wide multiplexers are made of LUTs here
-    "xilinx7": Costs(2.23, 1.72, 5.0, 1320),  # plain sums in LUTs of six inputs
+COSTS = {
+    "ice40": Costs(2.125, 1.72, 8.0, 0, 540, 80),
+    "ice40-hx8k": Costs(2.125, 1.72, 8.0, 1.375, 540, 160),  # an encoder without multipliers
+    "ecp5": Costs(2.8, 2.0, 5.0, 0.92, 1000, 260),  # an adder takes two LUTs a bit here, beside its carry chain
+    "gowin": Costs(2.24, 2.2, 11.6, 0.9, 1800, 90),
+    "xilinx7": Costs(2.23, 1.72, 5.0, 0.457, 500, 350),  # plain sums in LUTs of six inputs
 }
+"""By target, or family of targets."""
 
 
-LATE_PRODUCT = 15 / 64
-"""More, where a register behind the leaves of a popcount keeps the products that come later."""
-
-
-def lut4(config, family="ice40"):
-    """LUTs of the whole accelerator, estimated; of other families the costs of the iCE40 stand in."""
+def lut4(config, target):
+    """LUTs of the whole accelerator, estimated; for targets without costs of their own those of the iCE40 stand in."""
     q, l, p = config.pixels, config.lanes, config.outputs
-    cost = FAMILIES.get(family, FAMILIES["ice40"])
-    product = cost.product + LATE_PRODUCT * timing.wide(l)
-    parts = product * q * l * p + cost.accumulator * q * p * config.accumulator_bits + cost.row * q * l + cost.control
+    cost = COSTS.get(target.name) or COSTS.get(target.family) or COSTS["ice40"]
+    parts = cost.product * q * l * p + cost.accumulator * q * p * config.accumulator_bits + cost.row * q * l + cost.control
+    parts += cost.stacked * target.stacked_bits(config) + cost.pooling * any(step.kind == "lgap" for step in config.program)
     return round(parts + cost.mover * (config.weights == "stream") + cost.learner * (config.learning is not None))

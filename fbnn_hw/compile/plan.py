@@ -120,7 +120,7 @@ def _fitting(network, target, shape, frames, learn, weights):
     """`Plan` for one shape; FitError also if the part has too few block RAMs or LUTs."""
     config, program = configure(network, target, shape, frames, learn, weights)
     target.check(config)
-    need = lut4(config, target.family)
+    need = lut4(config, target)
     if target.lut4 and need > target.lut4:
         raise FitError(f"--outputs {shape[2]}: the engine needs about {need:,} LUT4, {target.part} gives {target.lut4:,} to "
                        "it; use fewer --outputs")

@@ -1,4 +1,5 @@
 // Memories of the accelerator that an ASIC flow replaces by its own macros: same ports, same latency of one cycle.
+// Block RAM, also where they are small: LUTs would be as many as the contents of a table need, which no plan knows.
 
 module fbnn_weight_memory #(
     parameter WIDTH = 128,
@@ -10,7 +11,7 @@ module fbnn_weight_memory #(
     input wire [ADDRESS - 1:0] address,
     output reg [WIDTH - 1:0] data
 );
-    reg [WIDTH - 1:0] memory [0:DEPTH - 1];
+    (* ram_style = "block" *) reg [WIDTH - 1:0] memory [0:DEPTH - 1];
     // The guard is for yosys, which also reads the module on its own, with the parameters above.
     generate if (IMAGE != "") initial $readmemh(IMAGE, memory); endgenerate
     always @(posedge clk) data <= memory[address];
@@ -30,7 +31,7 @@ module fbnn_bank #(
     input wire [WIDTH - 1:0] write_data,
     output reg [WIDTH - 1:0] read_data
 );
-    reg [WIDTH - 1:0] memory [0:DEPTH - 1];
+    (* ram_style = "block" *) reg [WIDTH - 1:0] memory [0:DEPTH - 1];
     integer i;
     always @(posedge clk)
         if (write_enable) begin

@@ -58,7 +58,11 @@ class Target:
                 width = 9 if width == 4 and self.block_bits % 9 == 0 else width * 2
 
     def block_count(self, words, bits, groups=0):
-        """Block RAMs of a memory of `words` words of `bits` bits, of which `groups` parts are written apart; 0: it is only read.
+        """Block RAMs of a memory of `words` words of `bits` bits, of which `groups` parts are written apart; 0: it is only read."""
+        return self._blocks(words, bits, groups)[0]
+
+    def _blocks(self, words, bits, groups=0):
+        """(block RAMs, how many lie above one another).
 
         Their number follows from yosys' choice, which weighs blocks against the multiplexers that many shallow ones need.
         Ref: yosys, passes/memory/memory_libmap.cc, handle_geom.
@@ -70,15 +74,20 @@ class Target:
             count = -(-rows * row_bits // width)
             spent = int(each * count + (rows - 1) * bits / 2 + (rows > 1) * rows * groups / 2)
             if best is None or spent < cost:
-                best, cost = blocks * count, spent
+                best, cost = (blocks * count, rows), spent
         return best
 
-    def _bank_blocks(self, words, lanes, outputs):
-        """Block RAMs of a feature bank; 0 where it is small enough for LUTs as RAM, of 16 words of 4 bits."""
-        groups = lanes // outputs
-        blocks, rows = self.block_count(words, lanes, groups), -(-words // 16)
-        small = self.family in ("ecp5", "gowin") and rows * (1.5 * lanes + groups / 2) - lanes / 2 < 128 * blocks
-        return 0 if small else blocks
+    def stacked_bits(self, config):
+        """Bits of the banks and of the weight memory, once for each row of block RAMs above the first: what multiplexers choose from."""
+        if self.blocks is None:
+            return 0
+        found = 0
+        if self.banks is None:
+            rows = self._blocks(config.feature_words, config.lanes, config.lanes // config.outputs)[1]
+            found += config.pixels * config.lanes * (rows - 1)
+        if config.weights == "memory":
+            found += config.word_bits * (self._blocks(config.weight_words, config.word_bits)[1] - 1)
+        return found
 
     def bank_words_beside(self, config):
         """Words that a bank can have beside the other memories of a configuration, at least 0."""
@@ -86,7 +95,8 @@ class Target:
         blocks = (self.blocks - sum(found.values()) + found["features"]) // config.pixels
         depths = {depth for depth, *_ in self._block_shapes()}
         sizes = {depth * count for depth in depths for count in range(1, 1 + blocks)}
-        return max((words for words in sizes if self._bank_blocks(words, config.lanes, config.outputs) <= blocks), default=0)
+        groups = config.lanes // config.outputs
+        return max((words for words in sizes if self.block_count(words, config.lanes, groups) <= blocks), default=0)
 
     def blocks_of(self, config):
         """{what: block RAMs} of an accelerator; {} where the part has no such limit."""
@@ -94,7 +104,7 @@ class Target:
             return {}
         found = {"program": self.block_count(len(config.program_words()), 16)}
         if self.banks is None:
-            found["features"] = config.pixels * self._bank_blocks(config.feature_words, config.lanes, config.outputs)
+            found["features"] = config.pixels * self.block_count(config.feature_words, config.lanes, config.lanes // config.outputs)
         if config.weights == "memory":
             found["weights"] = self.block_count(config.weight_words, config.word_bits)
         else:

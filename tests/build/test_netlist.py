@@ -26,7 +26,7 @@ def runtime(tmp_path_factory):
 
 
 @pytest.mark.parametrize("target, cells", [
-    ("ice40", {"SB_SPRAM256KA": 4, "SB_MAC16": 3}), ("ecp5", {"DP16KD": 3, "TRELLIS_DPR16X4": 32})])
+    ("ice40", {"SB_SPRAM256KA": 4, "SB_MAC16": 3}), ("ecp5", {"DP16KD": 7})])
 def test_a_netlist_gives_the_bits_of_the_reference(target, cells, tmp_path, runtime):
     """Logits, classes and cycles of real images; what the vendor leaves undefined is random."""
     network, part = strategies.smallest(SEED), TARGETS[target]
