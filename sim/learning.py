@@ -55,6 +55,8 @@ CASES = {
                   counter_bits=3, weighted=True, confidence=3, seed=5),
     "skip": _case(64, 13, 24, {"copies": 2, "hidden": 16, "groups": 2, "hidden_copies": 2}, {"shipped": 3, "gaps": (1, 1, 1)},
                   temperature=10, seed=11, confidence=1),
+    "thinned": _case(64, 4, 12, case={"shipped": 1, "noise": 0.2}, thinning=1, temperature=10, seed=6),
+    "thinned_more": _case(32, 4, 6, case={"shape": (4, 32)}, counter_bits=4, thinning=3, temperature=10, seed=7),
     "flip": _case(64, 5, 16, case={"shape": (8, 16)}, rule="flip", counter_bits=4, thinning=2, temperature=6, seed=4, pick="slot",
                   weighted=True, prototype=5),
 }

@@ -12,20 +12,26 @@ from pathlib import Path
 
 from fbnn_hw.cli import main
 
-ONE = "--samples 1000 --seeds 5 --against none"
+ONE = "--samples 1000 --seeds 5 --against none --replays 4 --thinning 0"  # for comparisons with one another
+CHOSEN = "--samples 1000 --seeds 5 --against"
 THINNED = {7: 1, 6: 2, 5: 3, 4: 4, 3: 5, 2: 6}
+VALIDATE = "--samples 1000 --seeds 5 --validate --against"
 TABLES = {
+    "Validation of replays and thinning": {
+        f"r = {r}, m = {m}": f"{VALIDATE} none --replays {r} --thinning {m}"
+        for r, m in ((4, 0), (4, 1), (9, 0), (9, 1), (9, 2), (14, 1), (14, 2))},
+    "Validation of Adam's rate": {f"lr {lr}": f"{VALIDATE} adam --lr {lr} --replays 0" for lr in ("3e-4", "1e-3", "3e-3", "1e-2")},
     "Against the others": {"": "--samples 1000 --seeds 5"},
-    "Rate of Adam": {f"lr {lr}": f"--samples 1000 --seeds 5 --against adam --lr {lr}" for lr in ("3e-4", "3e-3", "1e-2")},
+    "Rate of Adam": {f"lr {lr}": f"{CHOSEN} adam --lr {lr}" for lr in ("3e-4", "3e-3", "1e-2")},
     "Replays for each sample": {
-        **{f"r = {r}": f"{ONE} --replays {r}" for r in (0, 1, 2, 9)},
+        **{f"r = {r}": f"{ONE} --replays {r}" for r in (0, 1, 2, 4, 9)},
         **{f"r = {r}, m = {m}": f"{ONE} --replays {r} --thinning {m}" for r, m in ((4, 1), (9, 1), (9, 2), (14, 1))},
         **{f"r = 9, m = 1, temperature {t}": f"{ONE} --replays 9 --thinning 1 --temperature {t}" for t in (96, 192)}},
     "Rehearsal": {"5000 replays after each task": f"{ONE} --rehearse 5000"},
     "Rules": {"metaplastic": f"{ONE} --rule metaplastic",
               "margin 0": f"{ONE} --rule margin", "margin 64": f"{ONE} --rule margin --margin 64",
               "flip, 6 bits": f"{ONE} --rule flip --counter-bits 6", "flip, 5 bits": f"{ONE} --rule flip --counter-bits 5"},
-    "Buffer": {f"{n} exemplars": f"--samples 1000 --seeds 5 --against adam --slots {n}" for n in (100, 300, 3000, 4800)},
+    "Buffer": {f"{n} exemplars": f"{CHOSEN} adam --slots {n}" for n in (100, 300, 3000, 4800)},
     "Counter bits": {f"{b} bits, m = {m}": f"{ONE} --counter-bits {b} --thinning {m}" for b, m in THINNED.items()},
     "Choice of the replay": {"class": f"{ONE} --pick class", "class, weighted": f"{ONE} --pick class --weighted",
                              "least, weighted": f"{ONE} --weighted", "slot": f"{ONE} --pick slot"},

@@ -148,17 +148,11 @@ def main():
     parser.add_argument("--first", type=int, default=0, help="seed")
     parser.add_argument("--samples", type=int, default=1000, help="of each class")
     parser.add_argument("--only", default="", help="variants with one of these texts, A;B;..., in their name")
-    parser.add_argument("--validate", action="store_true", help="on the last 1000 training images of each class, which nobody learns then")
+    parser.add_argument("--validate", action="store_true", help="as chip-cil --validate")
     args = parser.parse_args()
     path, _ = common.checkpoint("0.5mb-fe4.pt")
-    flags = SimpleNamespace(data_dir=args.data_dir, samples=args.samples, head="dense")
+    flags = SimpleNamespace(data_dir=args.data_dir, samples=args.samples, head="dense", validate=args.validate)
     study = chip_cil.Study(flags, common.Output(), SCENARIOS["cifar10-4+3x2"], path, LearnConfig(10, 1000), HEAD)
-    if args.validate:
-        latents, labels = study.samples["train"]
-        last = np.zeros(len(labels), bool)
-        for c in range(10):
-            last[np.flatnonzero(labels == c)[-1000:]] = True
-        study.samples = {"train": (latents[~last], labels[~last]), "test": (latents[last], labels[last])}
     print("| rule | a_final % | d_final | memory Mb | updates a sample |\n" + "|---" * 5 + "|")
     for name, make in VARIANTS.items():
         if not any(part in name for part in args.only.split(";")):

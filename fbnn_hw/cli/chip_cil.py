@@ -49,6 +49,8 @@ def arguments(parser):
     learner.add_argument("--weighted", action="store_true", help="accept updates by inverse frequency of the classes")
     learner.add_argument("--rehearse", type=common.natural, default=0, metavar="N", help="replays after each task (default: 0)")
     parser.add_argument("--samples", type=common.count, metavar="N", help="training samples of each class (default: all)")
+    parser.add_argument("--validate", action="store_true",
+                        help="test on the last fifth of the training images of each class, which nobody learns then: to choose settings by")
     parser.add_argument("--seeds", type=common.count, default=1, metavar="N", help="runs, with seeds 0 to N - 1 (default: 1)")
     parser.add_argument("--against", default=",".join(BASELINES), metavar="A,B,...",
                         help=f"{', '.join(BASELINES)}, or none (default: all of them)")
@@ -85,7 +87,7 @@ def run(args, out):
     summary = summarise(runs)
     result = {"command": shlex.join(["fbnn-hw", *args.argv]), "scenario": args.scenario, "model": path, "trained_on": study.trained_on,
               "head": vars(head), "config": config.to_dict(), "ledger": config.ledger(head), "adam": {"epochs": args.epochs, "lr": args.lr},
-              "samples_per_class": args.samples, "rehearse": args.rehearse, "summary": summary, "runs": runs}
+              "samples_per_class": args.samples, "validate": args.validate, "rehearse": args.rehearse, "summary": summary, "runs": runs}
     if args.out:
         from .train import write_result
 
@@ -132,11 +134,15 @@ class Study:
         model = start.make(origin, origin.topology.classes, True, 0, {})
         latents = Latents(model.topology, datasets.cache_folder() / "latents")
         self.samples = {}
-        for split in ("train", "test"):
+        for split in ("test", "train"):
             images = datasets.load(scenario.data, args.data_dir, split, progress=out.progress)
             parts = [images.images[images.labels == c] for c in range(len(images.classes))]
             found = np.concatenate([latents.form(part, model, out.progress).numpy() for part in parts])
             self.samples[split] = found, np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        if args.validate:
+            found, labels = self.samples["train"]
+            last = np.concatenate([np.flatnonzero(labels == c)[len(part) * 4 // 5:] for c, part in enumerate(parts)])
+            self.samples = {"train": (np.delete(found, last, 0), np.delete(labels, last)), "test": (found[last], labels[last])}
         self.classes = images.classes
         self.trained_on = [name for name in origin.topology.classes if name in self.classes]
         topology = start.with_classes(origin.topology, tuple(f"class {i}" for i in range(scenario.classes)))

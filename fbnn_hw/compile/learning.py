@@ -167,9 +167,16 @@ class LearnPlan:
         return self.words * (1 + READ_LATENCY) + 1
 
     @property
+    def drawn_late(self):
+        """Bits of the mask for a word of counters that are drawn while it is read, in READ_LATENCY clocks; none where one takes several."""
+        return min(READ_LATENCY, self.per_word) if self.thinning <= 1 else 0
+
+    @property
     def row_cycles(self):
-        """A class's counters moved by one sample, without thinning."""
-        return self.fan_in_words * (self.stored_bits * 2 + 1) + 1
+        """A class's counters moved by one sample.  A word takes two clocks, one read while the next is, or with a mask three and those in
+        which its bits are drawn."""
+        word = 1 + READ_LATENCY + self.thinning * self.per_word - self.drawn_late if self.thinning else 2
+        return self.fan_in_words * (self.stored_bits * word + 1) + 1
 
     @property
     def start_cycles(self):
@@ -186,10 +193,10 @@ class LearnPlan:
     @property
     def new_class_cycles(self):
         """What a class's first sample takes more: a pass over the classes, and counters at starts that are drawn."""
-        return self.pass_cycles + self.start_cycles + self.fan_in_words * self.lanes
+        return self.pass_cycles + self.start_cycles + self.fan_in_words * self.stored_bits * (self.per_word - self.drawn_late)
 
     def learn_cycles(self, known, replays, moved, draws, full, new=False):
-        """learn(x, label), rules `gumbel` and `flip` without thinning, pick `least`.
+        """learn(x, label), rules `gumbel` and `flip`, pick `least`.
 
         known: the classes at its end.  replays: how many there were.  moved: presentations after which counters moved.  draws: words drawn
         by replays and the eviction.  full: the buffer is full, so that an exemplar goes.  new: the label is a new class.

@@ -35,7 +35,7 @@ def test_whole_sequence(flags, extractor, answer, tmp_path):
     for run in found["runs"]:
         assert sorted(run["classes"]) == sorted(f"{c}" for c in run["classes"]) and len(run["classes"]) == 6
         chip = run["learners"]["chip"]
-        assert chip["presentations"] == 6 * 30 * 5 - 4 and len(chip["tasks"]) == 3  # nothing to replay for the first sample
+        assert chip["presentations"] == 6 * 30 * 10 - 9 and len(chip["tasks"]) == 3  # nothing to replay for the first sample
         assert 0 <= chip["tasks"][-1]["final"]["a"] <= 1
     assert found["ledger"]["total_bits"] == found["summary"]["chip"]["memory_bits"]
     assert found["summary"]["adam-equal-memory"]["memory_bits"] <= max(

@@ -198,13 +198,13 @@ def test_counts_of_presentations_are_halved():
 
 def test_ties_go_to_the_lowest_class():
     output = np.zeros((3, 8), np.uint8)
-    learner = Learner(Head(8), LearnConfig(3, 4, rule="margin"), output=output)
+    learner = Learner(Head(8), LearnConfig(3, 4, rule="margin", thinning=0), output=output)
     latent = np.ones((1, 8), np.uint8)
     assert learner.logits(latent).tolist() == [[-8, -8, -8]] and learner.classify(latent).tolist() == [0]
     learner.config = replace(learner.config, replays=0)
     learner.learn(latent, np.array([2]))  # a lead of 0 is a margin of 0
     assert learner.updates == 0
-    learner = Learner(Head(8), LearnConfig(3, 4, rule="margin", margin=1, replays=0), output=output)
+    learner = Learner(Head(8), LearnConfig(3, 4, rule="margin", margin=1, thinning=0, replays=0), output=output)
     learner.learn(latent, np.array([2]))
     assert learner.counters.tolist() == [[-2] * 8, [-1] * 8, [0] * 8]  # the rival is the lowest of the equal ones
 

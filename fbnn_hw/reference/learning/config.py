@@ -78,11 +78,11 @@ class LearnConfig:
     rule: str = "gumbel"
     temperature: int = 128
     margin: int = 0
-    thinning: int = 0
+    thinning: int = 1
     hidden_thinning: int = 2
     gate: int = 16
     confidence: int = 0
-    replays: int = 4
+    replays: int = 9
     pick: str = "least"
     weighted: bool = False
     prototype: int = 0

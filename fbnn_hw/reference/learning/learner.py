@@ -57,7 +57,7 @@ class Learner:
         self._learn_hidden = bool(head.hidden and config.hidden_counter_bits)
         table = np.array(gumbel_table(config.temperature), np.float32)
         self._noise = Lfsr(NOISE, 1, lambda found: table[np.packbits(found[:len(found) // 8 * 8], bitorder="little")], 8)
-        self._mask = Lfsr(MASK, 1)
+        self._mask = Lfsr(MASK, 1, lambda drawn: drawn.astype(np.float32))
         self._pick = Lfsr(PICK, 1)
         self.buffer = ReplayBuffer(config.slots, head.latent, config.max_classes, self._pick)
         self._dots = np.zeros(head.hidden, np.float32)
@@ -294,7 +294,9 @@ class Learner:
             self.flips += int((np.signbit(counters) != before).sum())
 
     def _kept(self, count, m):
-        """uint8 (count,): 1 where all m bits of the element's draw are 1."""
+        """uint8 or float32 (count,): 1 where all m bits of the element's draw are 1."""
+        if m == 1:  # the default: as floats already
+            return self._mask.window(count)
         drawn = self._mask.bits(count * m)
         kept = drawn[::m]
         for j in range(1, m):

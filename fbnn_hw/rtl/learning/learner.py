@@ -450,19 +450,25 @@ class Learner(wiring.Component):
 
             # Counters, a word of one bank at a time, two reads before two writes.  A word whose write has to wait is read again.
             counters = offset.eq(chunk * p.max_classes + row)
-            drawing = ~everything & ~shipping
+            # Bits of the mask that are still to come while a word is read are drawn in the meantime.
+            drawing = ~everything & ~shipping & ~drawn(at_once)
+            late = range(at_once - p.drawn_late, at_once)
             with m.State("READ"):
                 m.d.comb += counters
                 with m.If(starting & ~zeroed):
                     m.d.comb += [rows.valid.eq(1), writes.eq(1)]
                     m.d.sync += zeroed.eq(rows.ready)
-                with m.Elif(drawing & ~drawn(at_once)):
-                    take_mask()
                 with m.Else():
-                    m.d.comb += [rows.valid.eq(1), reads.eq(1)]
-                    with m.If(rows.ready):
-                        m.next = "READ_SECOND"
+                    with m.If(drawing):
+                        take_mask()
+                    with m.If(~drawing | Cat(drawn(bits) for bits in late).any()):
+                        m.d.comb += [rows.valid.eq(1), reads.eq(1)]
+                        with m.If(rows.ready):
+                            m.next = "READ_SECOND"
             with m.State("READ_SECOND"):
+                if p.drawn_late:
+                    with m.If(drawing):
+                        take_mask()
                 m.d.comb += [counters, rows.valid.eq(~part[0] & everything), reads.eq(1)]
                 m.next = "UPDATE"
             with m.State("UPDATE"):
