@@ -2,7 +2,7 @@
 
     OPENBLAS_NUM_THREADS=1 python docs/benchmarks/learning_speed.py
 
-One dense layer of 1024 bits, 10 classes, 1000 exemplars, 4 replays a sample;
+One dense layer of 1024 bits, 10 classes, 1000 exemplars, the default's replays;
 samples are their class's pattern with 42 % of the bits flipped.
 """
 

@@ -160,7 +160,7 @@ def main():
         a, d, updates = [], [], 0
         for seed in range(args.first, args.first + args.seeds):
             streams = study.streams(seed)
-            learner = make(LearnConfig(10, 1000, seed=seed + 1), seed)
+            learner = make(LearnConfig(10, 1000, replays=4, thinning=0, seed=seed + 1), seed)
             final = study.learn(name, learner, streams)["tasks"][-1]["final"]
             a.append(final["a"])
             d.append(final["d"])

@@ -176,8 +176,17 @@ class VirtualBoard:
                 self.port = line.strip()
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, kind, error, trace):
+        process = self._process
+        if isinstance(error, InputError) and process:  # a line that broke: because its other end is no more?
+            try:
+                process.wait(0.5)
+            except subprocess.TimeoutExpired:
+                process = None
         self.close()
+        if isinstance(error, InputError) and process:
+            raise ToolError(f"{self.folder}: the virtual board ended with exit code {process.returncode}, see "
+                            f"{self.build_dir / 'board.log'}; give the command again") from error
 
     def faults(self):
         """What the flash complained about so far: the first line, or ""."""

@@ -12,7 +12,7 @@ from fbnn_hw.build import output, virtual
 from fbnn_hw.cli import main
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data import datasets
-from fbnn_hw.errors import InputError
+from fbnn_hw.errors import InputError, ToolError
 from fbnn_hw.host.client import Client
 from fbnn_hw.host.transport import Serial
 from fbnn_hw.nn import checkpoint
@@ -93,6 +93,18 @@ def test_noise_and_aborted_images(made):
             assert list(client.classify([data])[0].logits) == expected
         assert client.status().errors == 3 and client.status().frames == 3 and not board.faults()
         assert board.close() == 0
+
+
+def test_a_board_that_is_killed(made):
+    folder, _ = made
+    with pytest.raises(ToolError) as error:
+        with virtual.VirtualBoard(folder) as board, Serial(board.port) as port:
+            client = Client(port, WAIT_S, WAIT_S)
+            client.wait_ready()
+            board._process.kill()
+            client.status()
+    log = folder / "sim_build_board" / "board.log"
+    assert str(error.value) == f"{folder}: the virtual board ended with exit code -9, see {log}; give the command again"
 
 
 def test_passes_on_the_board(tmp_path, tmp_path_factory):
