@@ -18,6 +18,7 @@ ALLOWED = {
     "__main__": {"cli"},
     "errors": set(),
     "bits": {"errors"},
+    "files": {"errors"},
     "protocol": {"errors", "bits"},
     "ir": BASE,
     "checkpoints": {"errors"},
@@ -28,10 +29,11 @@ ALLOWED = {
     "build": IR | {"compile", "targets", "rtl", "reference", "checkpoints", "__init__"},
     "host": {"errors", "protocol"},
     "report": {"errors"},
-    "nn": IR,
+    "nn": IR | {"files"},
     "data": {"errors"},
-    "train": IR | {"nn", "data"},
-    "cli": IR | {"checkpoints", "reference", "compile", "targets", "rtl", "build", "host", "report", "nn", "data", "train", "__init__"},
+    "train": IR | {"files", "nn", "data"},
+    "cli": IR | {"files", "checkpoints", "reference", "compile", "targets", "rtl", "build", "host", "report", "nn", "data", "train",
+                 "__init__"},
 }
 TORCH = {"nn", "train"}
 TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/evaluate.py", "cli/classify.py",

@@ -1,11 +1,11 @@
 """What `classify` and `learn` share: a board at a port or a virtual one, its design, and what it was taught, kept in its folder."""
 
 import json
-import os
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import files
 from ..errors import FbnnError, InputError, UsageError
 from ..host.transport import DEFAULT_BAUD
 from . import common
@@ -114,15 +114,7 @@ HEAD = b"fbnn-hw learned "
 
 def write(path, names, snapshot):
     """A file of names and snapshot, whole or not at all."""
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_bytes(HEAD + json.dumps(names).encode() + b"\n" + snapshot)
-        os.replace(partial, path)
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
-        raise InputError(f"{path}: {error.strerror}, expected a file that can be written") from None
+    files.write(path, HEAD + json.dumps(names).encode() + b"\n" + snapshot)
 
 
 def read(path):

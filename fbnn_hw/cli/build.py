@@ -1,11 +1,11 @@
 """`fbnn-hw build`: a generated accelerator becomes a bitstream for a board."""
 
 import json
-import os
 import shutil
 import time
 
 from ..errors import InputError, ToolError, UsageError
+from ..files import write
 from . import common
 
 SUMMARY = "build bitstream and flash image of a generated accelerator for a board, and check its timing"
@@ -49,11 +49,11 @@ def run(args, out):
     speed = _quoted_mhz(record) * 1e6 * known["frames"] / known["cycles"]
     record |= {"cycles": known["cycles"], "frames": known["frames"], "frames_per_second": speed, "weights": None}
     if image and record.get("met"):
-        _write(where / "flash.bin", image)
+        write(where / "flash.bin", image)
         record["weights"] = "flash.bin"
         if "both" in board.program:
-            _write(where / programmer.BOTH, programmer.both(board, (where / flow.bitstream).read_bytes(), image))
-    _write(where / "build.json", (json.dumps(record, indent=1) + "\n").encode())
+            write(where / programmer.BOTH, programmer.both(board, (where / flow.bitstream).read_bytes(), image))
+    write(where / "build.json", (json.dumps(record, indent=1) + "\n").encode())
     _show(out, record, where)
     if flow.nextpnr is None:
         out.text(f"next: cd {where} && vivado -mode batch -source build.tcl, which places, routes and writes {flow.bitstream}")
@@ -130,7 +130,7 @@ def _build(out, flow, tools, board, where, settings, files, lut4):
             result = toolchain.place(flow, settings["place"], where, settings["clock_hz"] / 1e6, tools, said)
             record |= {**result.to_dict(), "bitstream": None}
             drawn = placement.read(where / "placed.json")
-            _write(where / "placement.json", json.dumps(drawn).encode())
+            write(where / "placement.json", json.dumps(drawn).encode())
             if result.met:
                 bar.set_description_str("bitstream", refresh=False)
                 toolchain.pack(flow, settings["pack"], where, tools, said)
@@ -164,13 +164,6 @@ def _beside(folder, where, name):
                     shutil.copyfile(path, where / path.name)
             return record
     return None
-
-
-def _write(path, data):
-    """Write a file whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(data)
-    os.replace(partial, path)
 
 
 def _result(record):

@@ -1,9 +1,9 @@
 """`fbnn-hw report`: a generated design as one HTML page."""
 
 import json
-import os
 from pathlib import Path
 
+from .. import files
 from ..errors import InputError
 from . import common
 
@@ -30,12 +30,7 @@ def run(args, out):
         raise InputError(f"{folder}: its JSON files do not belong together ({type(error).__name__}: {error}); "
                          "generate the folder again") from None
     file = Path(args.out) if args.out else folder / "report.html"
-    partial = file.with_name(f".{file.name}.partial")
-    try:
-        partial.write_text(text)
-        os.replace(partial, file)
-    except OSError as error:
-        raise InputError(f"--out {file}: {error.strerror}, expected a file that can be written") from None
+    files.write(file, text.encode())
     boards = ", ".join(build["title"] for build in facts["builds"]) or "none"
     out.text(f"{file}  {len(text.encode()):,} bytes; builds: {boards}")
     out.result({"file": file, **found})

@@ -5,6 +5,7 @@ import shlex
 from dataclasses import fields
 from pathlib import Path
 
+from .. import files
 from ..errors import UsageError
 from ..nn.models import MODELS
 from ..train.config import TrainConfig
@@ -205,7 +206,4 @@ def summary(training):
 
 def write_result(path, values):
     """JSON, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(common.plain(values), indent=1, allow_nan=False) + "\n")
-    partial.replace(path)
+    files.write(path, (json.dumps(common.plain(values), indent=1, allow_nan=False) + "\n").encode())

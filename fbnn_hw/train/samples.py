@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-import os
 import zlib
 
 import numpy as np
 import torch
 
+from .. import files
 from ..data.augment import augment
 from ..ir.network import LATENT
 from ..nn import encode, head
@@ -70,11 +70,8 @@ class Latents:
                  for i in (progress(starts, desc="latents") if progress else starts)]
         found = torch.cat(parts)
         if path:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-            with open(partial, "wb") as file:
+            with files.replacing(path) as file:
                 np.save(file, np.packbits(found.numpy(), axis=1, bitorder="little"))
-            partial.replace(path)
         return found
 
     def _key(self, images, model):

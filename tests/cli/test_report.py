@@ -187,8 +187,9 @@ def test_refusals(folders, refused, tmp_path):
     folder = folders["smallest-generic"][0]
     assert refused("report", tmp_path) == (
         3, f"fbnn-hw report: {tmp_path / 'config.json'}: not found or not text, expected what `fbnn-hw generate` wrote")
-    assert refused("report", folder, "--out", tmp_path / "no" / "a.html") == (
-        3, f"fbnn-hw report: --out {tmp_path / 'no' / 'a.html'}: No such file or directory, expected a file that can be written")
+    page = folder / "estimate.json" / "a.html"
+    assert refused("report", folder, "--out", page) == (
+        3, f"fbnn-hw report: {page}: cannot be written (File exists), expected a file name in a folder that can")
     kept = (folder / "estimate.json").read_text()
     for text, words in (("{", "estimate.json: not JSON ("), ("[]", "estimate.json: holds no object; generate the folder again"),
                         ("{}", "not what this version generates (KeyError: 'target'); generate the folder again"),

@@ -1,0 +1,31 @@
+"""Files that are there whole or not at all, whenever the program is stopped."""
+
+import os
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from .errors import InputError
+
+
+@contextmanager
+def replacing(path):
+    """A binary file to write to, which becomes `path` at the end of the block, in a folder that is made; where that fails, what was there
+    stays.  Raises InputError where it cannot be written."""
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(partial, "wb") as file:
+            yield file
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}), expected a file name in a folder that can") from None
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+
+
+def write(path, data):
+    """The bytes `data` as the file `path`, likewise."""
+    with replacing(path) as file:
+        file.write(data)
