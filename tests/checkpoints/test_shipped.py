@@ -17,7 +17,7 @@ LOGITS = {
     "0.5mb.pt": "029380a8353bd1b179d763c7ec017db65552c5505c993f02bb0ef36ab092c779",
     "1mb.pt": "1ceded1d5e2e437b5f8fbe17f2f95835b33a4cfe8445b5527a0bd505ea25ee2c",
     "3mb-fe4.pt": "df075a1b43e86dbf3439f5ea770f449a8f1857dc7df536ce284f73b6272d4f51",
-    "3mb.pt": "6bfc5770d778ed5bf6e42161d3c6235309f96dfc186637498b711b0909a46b3a",
+    "3mb.pt": "a2d3b2ba1a05f7c6518c0e1dca7a291434242bb828b620b95d6af74a53b28e67",
 }
 """SHA-256 of the int32 logits (300, classes), little-endian, C order."""
 
