@@ -36,7 +36,7 @@ from fbnn_hw.rtl.thermometer import ThermometerEncoder
 from fbnn_hw.targets import target
 
 SYNTHESIS = {"ice40": "synth_ice40 -device u -dsp -top top", "ecp5": "synth_ecp5 -nowidelut -abc9 -top top"}
-LUTS = {"SB_LUT4": 1, "LUT4": 1, "CCU2C": 2, "PFUMX": 0}
+LUTS = {"SB_LUT4": 1, "CCU2C": 2, "ALU": 1} | {f"LUT{inputs}": 1 for inputs in range(1, 7)}
 
 
 class Array(wiring.Component):

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from area import _silence
+from area import LUTS, _silence
 
 from fbnn_hw.build.toolchain import FLOWS
 from fbnn_hw.compile.config import AcceleratorConfig
@@ -32,7 +32,6 @@ def measure(folder, target):
     return json.loads(text[text.index("{"):])["modules"]["\\accelerator"]["num_cells_by_type"]
 
 
-LUTS = {"SB_LUT4": 1, "CCU2C": 2, "ALU": 1} | {f"LUT{inputs}": 1 for inputs in range(1, 7)}
 BLOCKS = {"SB_RAM40_4K": 1, "DP16KD": 1, "PDPW16KD": 1, "RAMB18E1": 1, "RAMB36E1": 2}
 GOWIN_BLOCKS = ("SP", "SPX9", "DPB", "DPX9B", "SDPB", "SDPX9B", "pROM", "pROMX9")
 

@@ -59,9 +59,9 @@ class Target:
 
     def block_count(self, words, bits, groups=0):
         """Block RAMs of a memory of `words` words of `bits` bits, of which `groups` parts are written apart; 0: it is only read."""
-        return self._blocks(words, bits, groups)[0]
+        return self._stack(words, bits, groups)[0]
 
-    def _blocks(self, words, bits, groups=0):
+    def _stack(self, words, bits, groups=0):
         """(block RAMs, how many lie above one another).
 
         Their number follows from yosys' choice, which weighs blocks against the multiplexers that many shallow ones need.
@@ -83,10 +83,10 @@ class Target:
             return 0
         found = 0
         if self.banks is None:
-            rows = self._blocks(config.feature_words, config.lanes, config.lanes // config.outputs)[1]
+            rows = self._stack(config.feature_words, config.lanes, config.lanes // config.outputs)[1]
             found += config.pixels * config.lanes * (rows - 1)
         if config.weights == "memory":
-            found += config.word_bits * (self._blocks(config.weight_words, config.word_bits)[1] - 1)
+            found += config.word_bits * (self._stack(config.weight_words, config.word_bits)[1] - 1)
         return found
 
     def bank_words_beside(self, config):
