@@ -1,11 +1,16 @@
 """`fbnn-hw chip-cil` on a small scenario."""
 
 import json
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from fbnn_hw.cli import chip_cil, common
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.nn.models import vgg
+from fbnn_hw.reference.learning import Head, LearnConfig
+from fbnn_hw.train.scenarios import SCENARIOS
 from tests import strategies
 
 TINY = ("chip-cil", "--scenario", "tiny-2+2x2", "--slots", 20, "--samples", 30, "--threads", 1)
@@ -44,6 +49,18 @@ def test_whole_sequence(flags, extractor, answer, tmp_path):
     chip = again["runs"][0]["learners"]["chip"]
     assert chip["tasks"] == found["runs"][0]["learners"]["chip"]["tasks"]  # from the latents in the cache
     assert len(list((tmp_path / "fbnn-hw" / "latents").iterdir())) == 12
+
+
+def test_validation_holds_a_fifth_of_each_class_back(extractor):
+    def samples(validate):
+        args = SimpleNamespace(data_dir=None, head="dense", validate=validate)
+        return chip_cil.Study(args, common.Output(), SCENARIOS["tiny-2+2x2"], extractor, LearnConfig(6, 20), Head(64)).samples
+    (whole, labels), found = samples(False)["train"], samples(True)
+    for c in range(6):
+        all_of_it = whole[labels == c]
+        for split, part in (("train", slice(len(all_of_it) * 4 // 5)), ("test", slice(len(all_of_it) * 4 // 5, None))):
+            latents, of = found[split]
+            assert len(all_of_it[part]) and np.array_equal(latents[of == c], all_of_it[part])
 
 
 @pytest.mark.parametrize("flags, line", [
