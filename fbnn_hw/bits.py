@@ -38,3 +38,16 @@ def unpack(packed, shape):
     if packed.shape != ((count + 7) // 8,):
         raise ValueError(f"{packed.size} bytes, expected {(count + 7) // 8} for shape {tuple(shape)}")
     return np.unpackbits(packed, count=count, bitorder="little").reshape(shape)
+
+
+def to_integers(bits):
+    """Rows of {0, 1}, (N, count) -> list of N integers; element i of a row is bit i."""
+    rows = np.packbits(np.asarray(bits, np.uint8), axis=1, bitorder="little")
+    return [int.from_bytes(row.tobytes(), "little") for row in rows]
+
+
+def from_integers(integers, count):
+    """Inverse of `to_integers`: uint8 (N, count)."""
+    size = (count + 7) // 8
+    packed = np.frombuffer(b"".join(found.to_bytes(size, "little") for found in integers), np.uint8)
+    return np.unpackbits(packed.reshape(-1, size), axis=1, count=count, bitorder="little")

@@ -7,7 +7,7 @@ Counters of 8 bits behind every weight, the extractor 0.5mb-fe4.pt, 1000 samples
 
 import argparse
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from fbnn_hw import bits
 from fbnn_hw.cli import chip_cil, common
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
-from fbnn_hw.reference.learning.rules import Gumbel
+from fbnn_hw.reference.learning.rules import Metaplastic
 from fbnn_hw.train.metrics import mean_and_deviation
 from fbnn_hw.train.scenarios import SCENARIOS
 
@@ -58,7 +58,7 @@ class Prototypes(Learner):
         return (x @ self.classifiers[-1][:self.known].T).astype(np.int32)
 
     def _present(self, x, label):
-        inputs, dots = [x], []
+        inputs, dots = [bits.from_bits(bits.from_integers([x], HEAD.latent)[0], np.float32)], []
         for w in self.weights:
             dots.append(w @ inputs[-1])
             inputs.append(np.where(dots[-1] >= 0, np.float32(1), np.float32(-1)))
@@ -85,7 +85,7 @@ class Prototypes(Learner):
         far = np.where(wrong, np.abs(dots), np.inf).reshape(-1, self.group)
         rows = far.argmin(1) + np.arange(len(far)) * self.group
         rows = rows[wrong[rows]]
-        hidden, high = self.hidden[n], self._range[1][0]
+        hidden, high = self.hidden[n], 2 ** (self.config.counter_bits - 1) - 0.5
         hidden[rows] = np.clip(hidden[rows] + target[rows, None] * x, -high, high)
         self.weights[n][rows] = np.sign(hidden[rows])
         if self.reinforcement:
@@ -95,30 +95,17 @@ class Prototypes(Learner):
             flat[chosen] = np.clip(flat[chosen] + np.sign(flat[chosen]), -high, high)
 
 
-@dataclass(frozen=True)
-class Metaplastic(Gumbel):
-    """`Gumbel`, where a step towards zero is taken with probability 1 - tanh^2(m |h|), so that a weight that many samples agreed on is
-    hard to turn.
-
-    Laborieux, Ernoult, Hirtzlin and Querlioz 2021, "Synaptic metaplasticity in binarized neural networks", Nat. Commun. 12, 2549, eq. 3,
-    where it scales the step of a float; here it is the step's probability.
-    """
-
-    m: float
-    rng: np.random.Generator
-
-    def step(self, counters, change, moves, low, high):
-        back = (counters < 0) == (moves > 0 if change is np.add else moves < 0)
-        refused = self.rng.random(len(counters), np.float32) < np.tanh(self.m * np.abs(counters)) ** 2
-        Gumbel.step(counters, change, moves * ~(back & refused), low, high)
+def metaplastic(n):
+    """The chip's rule of that name with its table for m = 1/n, where the chip has m = 1/64."""
+    return Metaplastic(tuple(round(256 * math.tanh((k + 0.5) / n) ** 2) for k in range(128)))
 
 
 def own(rule=None, **options):
-    """The chip's learner, with another rule if one is given: its class and what it takes beside a generator."""
+    """The chip's learner, with another rule if one is given."""
     def make(config, seed):
         learner = Learner(HEAD, replace(config, **options))
         if rule:
-            learner.rule = rule[0](rule[1], np.random.default_rng(seed))
+            learner.rule = rule
         learner.memory_bits = learner.config.ledger(HEAD)["total_bits"]
         return learner
     return make
@@ -130,7 +117,7 @@ def prototypes(*neurons, **options):
 
 VARIANTS = {
     "gumbel": own(),
-    **{f"metaplastic steps, m = 1/{n}": own((Metaplastic, 1 / n)) for n in (64, 32, 128)},
+    **{f"metaplastic steps, m = 1/{n}": own(metaplastic(n)) for n in (64, 32, 128)},
     **{f"local errors, {n} neurons": prototypes(n) for n in (128, 512)},
     "local errors, 128 and 128 neurons": prototypes(128, 128),
     "local errors, 128 neurons, groups of 4": prototypes(128, group=4),

@@ -185,7 +185,6 @@ class Study:
 
         hidden = None if self.hidden is None else (self.hidden.numpy().reshape(self.head.hidden, -1) >= 0).astype(np.uint8)
         learner = Learner(self.head, replace(self.config, seed=seed + 1), hidden)
-        learner.count_flips = True
 
         def learn(latents, labels):
             learner.learn(latents, labels, lambda found: self.out.progress(found, desc="chip"))

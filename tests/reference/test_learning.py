@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fbnn_hw import bits
 from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.nn.models import build
-from fbnn_hw.reference.learning import Head, LearnConfig, Learner, gumbel_table, lfsr
+from fbnn_hw.reference.learning import Head, LearnConfig, Learner, counters, gumbel_table, lfsr
 from tests import strategies
 from tests.reference.slow_learner import REGISTERS, Register, SlowLearner, table
 
@@ -99,6 +100,27 @@ def test_the_drawn_class_follows_the_softmax():
     found = np.bincount((scores + noise).argmax(1), minlength=3) / 40000
     expected = np.exp(scores / temperature) / np.exp(scores / temperature).sum()
     assert np.abs(found - expected).max() < 0.01
+
+
+# counters
+
+@pytest.mark.parametrize("width", range(1, 9))
+def test_planes_of_counters(width):
+    rng, count, top = np.random.default_rng(width), 37, 2 ** (width - 1)
+    h = rng.integers(-top, top, (5, count))
+    rows = counters.to_planes(h, width)
+    assert (counters.from_planes(rows, count) == h).all() and counters.from_planes([], count).shape == (0, count)
+    assert [row[-1] for row in rows] == bits.to_integers(h >= 0)
+    for _ in range(300):  # far into saturation
+        towards, moves = rng.integers(0, 2, (2, 5, count))
+        towards[0], moves[1] = 1, 1
+        for row, t, k in zip(rows, bits.to_integers(towards), bits.to_integers(moves)):
+            counters.step(row, t, k, 2 ** count - 1)
+        h = np.clip(h + moves * (2 * towards - 1), -top, top - 1)
+        assert (counters.from_planes(rows, count) == h).all()
+    for confidence in range(top):
+        row = counters.start(0b0110, width, 0b1111, confidence)
+        assert counters.from_planes([row], 4).tolist() == [[-1 - confidence, confidence, confidence, -1 - confidence]]
 
 
 # whole sequences

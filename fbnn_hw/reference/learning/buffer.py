@@ -1,7 +1,5 @@
 """The replay buffer: slots of a latent and a label, filled in order, then always full, with equal shares of the classes."""
 
-import numpy as np
-
 from ... import bits
 
 EMPTY = -1
@@ -9,9 +7,10 @@ EMPTY = -1
 
 
 class ReplayBuffer:
-    """State: `used` slots, the first of `labels` and `latents` (packed), `counts` of each class.  Slots from `used` on are never read.
+    """State: `used` slots, the first of `labels` and `samples`, the latents as integers, and `counts` of each class.  Slots from `used` on
+    are never read.
 
-    pick: the `Lfsr` that draws.  values: float32 (slots, latent), the latents as +-1, a mirror for speed.
+    pick: the `Lfsr` that draws.
     """
 
     def __init__(self, slots, latent, max_classes, pick):
@@ -24,12 +23,12 @@ class ReplayBuffer:
         self.used = 0
         self.labels = [EMPTY] * 2 ** self.index_bits
         self.counts = [0] * len(self.counts)
-        self.values = np.zeros((self.slots, self.latent), np.float32)
+        self.samples = [0] * self.slots
 
     @property
     def latents(self):
         """Latents of the used slots, uint8 bits (used, latent)."""
-        return (self.values[:self.used] > 0).astype(np.uint8)
+        return bits.from_integers(self.samples[:self.used], self.latent)
 
     def restore(self, labels, latents):
         self.clear()
@@ -37,7 +36,7 @@ class ReplayBuffer:
         self.labels[:self.used] = labels
         for label in labels:
             self.counts[label] += 1
-        self.values[:self.used] = bits.from_bits(latents, np.float32)
+        self.samples[:self.used] = bits.to_integers(latents)
 
     def draw(self, label):
         """A random slot of class `label`: draws words until one fits.  There must be one that fits."""
@@ -54,8 +53,8 @@ class ReplayBuffer:
             if slot < self.used:
                 return slot
 
-    def store(self, value, label):
-        """Put a sample (float32 +-1) into the next free slot, or in the place of a random one of the fullest class.
+    def store(self, sample, label):
+        """Put a sample into the next free slot, or in the place of a random one of the fullest class.
 
         The fullest class is `label` itself where it is among the fullest, else the lowest of them.
         """
@@ -69,5 +68,5 @@ class ReplayBuffer:
             self.counts[fullest] -= 1
         self.labels[slot] = label
         self.counts[label] += 1
-        self.values[slot] = value
+        self.samples[slot] = sample
         return slot

@@ -1,6 +1,7 @@
 """The learner: what a chip with learning does, step by step, in integers; in words in docs/on-chip-learning.md, section "Definition".
 
-Counters are held as float32 h + 1/2 (see `rules`), dot products are float32 sums of at most 2^24 in size: all exact.
+A latent, a row of weights, a mask are each one integer, bit i for element i, so that Python's own operations on integers do a whole row
+at once: several times as quick as arrays of rows this short.  Counters are planes of such integers, see `counters`.
 """
 
 import zlib
@@ -9,22 +10,25 @@ import numpy as np
 
 from ... import bits
 from ...errors import InputError, UsageError
+from . import counters
 from .buffer import ReplayBuffer
 from .config import PRESENTED_BITS, Head
 from .lfsr import MASK, NOISE, PICK, Lfsr
 from .rules import HELD_BITS, gumbel_table, make
 from .snapshot import State
 
-ONE = np.float32(1)
 PRESENTED_TOP = 2 ** PRESENTED_BITS - 1
-BLOCK = 1000
-"""Samples that are unpacked at a time."""
 
 
-def _range(width, count):
-    """(low, high) of h + 1/2 for a counter h of `width` bits, as arrays."""
-    high = np.full(count, 2.0 ** (width - 1) - 0.5, np.float32)
-    return -high, high
+def _spread(copies):
+    """A function of (integer, bits) that gives the integer with `copies` of each bit beside each other."""
+    if copies == 1:
+        return lambda value, _: value
+    table = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], 1, bitorder="little").repeat(copies, 1), 1, bitorder="little")
+
+    def spread(value, count):
+        return int.from_bytes(table[np.frombuffer(value.to_bytes((count + 7) // 8, "little"), np.uint8)].tobytes(), "little")
+    return spread
 
 
 class Learner:
@@ -34,7 +38,7 @@ class Learner:
     output: uint8 bits (shipped classes, fan-in), the shipped rows, or None: it starts with no class.
 
     A label is a class number; the classes known are 0 .. known - 1, and the label `known` starts a new one.
-    presentations, updates, flips: how many there were; no part of the hardware's state.  Flips are counted if count_flips is set.
+    presentations, updates, flips: how many there were; no part of the hardware's state.
     """
 
     def __init__(self, head, config, hidden=None, output=None):
@@ -51,18 +55,14 @@ class Learner:
         if len(output) > config.max_classes:
             raise UsageError(f"max_classes: found {config.max_classes}, expected at least {len(output)}, the shipped classes")
         self._shipped = output, hidden
-        self._range = _range(config.counter_bits, head.fan_in)
-        self._hidden_range = _range(max(1, config.hidden_counter_bits), head.hidden_fan_in)
+        self._ones, self._hidden_ones = 2 ** head.fan_in - 1, 2 ** head.hidden_fan_in - 1
+        self._spread, self._spread_hidden = _spread(head.copies), _spread(head.hidden_copies)
         self._extends, self._noisy = head.fan_in > head.latent, self.rule.noisy
         self._learn_hidden = bool(head.hidden and config.hidden_counter_bits)
-        table = np.array(gumbel_table(config.temperature), np.float32)
-        self._noise = Lfsr(NOISE, 1, lambda found: table[np.packbits(found[:len(found) // 8 * 8], bitorder="little")], 8)
-        self._mask = Lfsr(MASK, 1, lambda drawn: drawn.astype(np.float32))
+        self._noise = Lfsr(NOISE, 1, gumbel_table(config.temperature))
+        self._mask = Lfsr(MASK, 1)
         self._pick = Lfsr(PICK, 1)
         self.buffer = ReplayBuffer(config.slots, head.latent, config.max_classes, self._pick)
-        self._dots = np.zeros(head.hidden, np.float32)
-        self._input = np.zeros((head.latent + head.hidden, head.copies), np.float32)
-        self.count_flips = False
         self.reset()
 
     @classmethod
@@ -86,24 +86,23 @@ class Learner:
         head, config = self.head, self.config
         output, hidden = self._shipped
         self.known, self.frozen = len(output), False
-        self._output = np.full((config.max_classes, head.fan_in), 0.5, np.float32)
-        self._output[:self.known] = self._confident(output, config.counter_bits)
-        self._hidden = self._confident(hidden, max(1, config.hidden_counter_bits))
+        self._output = self._started(output, config.counter_bits, self._ones)
+        self._output += self._no_class(config.max_classes - self.known)
+        self._weights = [row[-1] for row in self._output]
+        self._hidden = self._started(hidden, max(1, config.hidden_counter_bits), self._hidden_ones)
         self.buffer.clear()
         self.presented = [0] * config.max_classes
         self.prototypes_left = [0] * config.max_classes
         for index, lfsr in enumerate((self._noise, self._mask, self._pick)):
             lfsr.state = lfsr.taps.start(config.seed, index)
         self.presentations = self.updates = self.flips = 0
-        self._derive()
 
-    def _confident(self, found, width):
-        return bits.from_bits(found, np.float32) * np.float32(min(self.config.confidence, 2 ** (width - 1) - 1) + 0.5)
+    def _started(self, found, width, ones):
+        confidence = min(self.config.confidence, 2 ** (width - 1) - 1)
+        return [counters.start(weights, width, ones, confidence) for weights in bits.to_integers(found)]
 
-    def _derive(self):
-        self._weights = np.sign(self._output)
-        self._rows = list(zip(self._output, self._weights))
-        self._hidden_weights = np.sign(self._hidden)
+    def _no_class(self, count):
+        return [counters.start(self._ones, self.config.counter_bits, self._ones) for _ in range(count)]
 
     @property
     def shipped(self):
@@ -113,12 +112,12 @@ class Learner:
     @property
     def counters(self):
         """Output counters, int64 (max_classes, fan_in)."""
-        return np.floor(self._output).astype(np.int64)
+        return counters.from_planes(self._output, self.head.fan_in)
 
     @property
     def hidden_counters(self):
         """Hidden counters, int64 (hidden, hidden fan-in): of one bit, -1 or 0, where the layer does not learn."""
-        return np.floor(self._hidden).astype(np.int64)
+        return counters.from_planes(self._hidden, self.head.hidden_fan_in)
 
     @property
     def registers(self):
@@ -138,13 +137,18 @@ class Learner:
             return latents
         x = bits.from_bits(latents, np.float32)
         parts = np.split(x.repeat(self.head.hidden_copies, 1), self.head.groups, 1)
-        rows = np.split(self._hidden_weights, self.head.groups)
+        rows = np.split(self._signs(self._hidden, self.head.hidden_fan_in), self.head.groups)
         return np.concatenate([latents, *((a @ w.T >= 0).astype(np.uint8) for a, w in zip(parts, rows))], 1)
 
     def logits(self, latents):
         """int32 (N, known) of latents, uint8 bits (N, latent)."""
         x = bits.from_bits(self.sample_bits(latents), np.float32)
-        return (x.repeat(self.head.copies, 1) @ self._weights[:self.known].T).astype(np.int32)
+        return (x.repeat(self.head.copies, 1) @ self._signs(self._output[:self.known], self.head.fan_in).T).astype(np.int32)
+
+    @staticmethod
+    def _signs(rows, count):
+        """float32 +-1 (rows, count)."""
+        return bits.from_bits(bits.from_integers([row[-1] for row in rows], count), np.float32)
 
     def classify(self, latents):
         """Class of each row, int64 (N,); ties go to the lowest."""
@@ -157,13 +161,10 @@ class Learner:
 
         latents: uint8 bits (N, latent).  labels: class numbers (N,).  Raises UsageError for a label above `known` or without a row.
         """
-        latents, labels = self._checked(latents, labels)
-        for i in progress(range(len(labels))) if progress else range(len(labels)):
+        samples = list(zip(*self._checked(latents, labels)))
+        for x, label in progress(samples) if progress else samples:
             if self.frozen:
                 return
-            if i % BLOCK == 0:
-                values, numbers = bits.from_bits(latents[i:i + BLOCK], np.float32), labels[i:i + BLOCK].tolist()
-            x, label = values[i % BLOCK], numbers[i % BLOCK]
             if label == self.known:
                 self._start_class()
             self._present(x, label)
@@ -173,10 +174,9 @@ class Learner:
 
     def store(self, latents, labels):
         """Put samples of known classes into the buffer without learning them."""
-        latents, labels = self._checked(latents, labels, 0)
-        for latent, label in zip(latents, labels):
+        for x, label in zip(*self._checked(latents, labels, 0)):
             if not self.frozen:
-                self.buffer.store(bits.from_bits(latent, np.float32), int(label))
+                self.buffer.store(x, label)
 
     def rehearse(self, count):
         """`count` replays without a new sample."""
@@ -184,24 +184,25 @@ class Learner:
             self._replay()
 
     def _checked(self, latents, labels, new=1):
+        """Lists of the latents as integers and of the labels."""
         latents, labels = np.asarray(latents), np.asarray(labels)
         if latents.dtype != np.uint8 or latents.shape != (len(labels), self.head.latent):
             raise InputError(f"latents: found {latents.dtype} {latents.shape}, expected uint8 ({len(labels)}, {self.head.latent})")
-        known = self.known
-        for label in labels.tolist():
+        known, labels = self.known, labels.tolist()
+        for label in labels:
             if not 0 <= label < known + new:
                 raise UsageError(f"label {label}: {known} classes are known, expected 0 to {known + new - 1}; classes arrive in order")
             if label >= self.config.max_classes:
                 raise UsageError(f"label {label}: the chip has rows for {self.config.max_classes} classes; "
                                  f"expected a design with a larger max_classes")
             known = max(known, label + 1)
-        return latents, labels
+        return bits.to_integers(latents), labels
 
     def _start_class(self):
         """Counters of the new row start at 0 or -1, bit 1 or 0 of the mask register; the counts of presentations start anew."""
         row, self.known = self.known, self.known + 1
-        self._output[row] = self._mask.bits(self.head.fan_in) - np.float32(0.5)
-        np.sign(self._output[row], out=self._weights[row])
+        self._weights[row] = weights = self._mask.integer(self.head.fan_in)
+        self._output[row] = counters.start(weights, self.config.counter_bits, self._ones)
         self.prototypes_left[row] = self.config.prototype
         self.presented = [0] * len(self.presented)
 
@@ -225,98 +226,92 @@ class Learner:
             slot = buffer.draw(label)
         else:
             slot = buffer.draw_any()
-        self._present(buffer.values[slot], buffer.labels[slot])
+        self._present(buffer.samples[slot], buffer.labels[slot])
 
     def _present(self, x, label):
-        """One presentation of x, float32 +-1 (latent,): forward, choose, update."""
+        """One presentation of the latent x: forward, choose, update."""
         known, presented = self.known, self.presented
         self.presentations += 1
         values = self._forward(x) if self._extends else x
-        scores = self._weights[:known].dot(values)
+        # Less fan_in: rules see differences alone.
         if self._noisy:
-            scores += self._noise.window(8 * known)
+            scores = [noise - 2 * (weights ^ values).bit_count() for noise, weights in zip(self._noise.values(known), self._weights)]
+        else:
+            scores = [-2 * (weights ^ values).bit_count() for weights in self._weights[:known]]
         presented[label] += 1
         if presented[label] == PRESENTED_TOP:
             self.presented = presented = [n >> 1 for n in presented]
         if self.prototypes_left[label]:
             self.prototypes_left[label] -= 1
-            self._move(label, np.add, values)
+            self._move(label, values, self._ones)
             return
         rival = self.rule.rival(scores, label)
         if rival is None:
             return
         if self.config.weighted:
-            drawn = int(np.packbits(self._noise.bits(8), bitorder="little")[0])
-            if drawn * (presented[label] + 1) >= (min(presented[:known]) + 1) << PRESENTED_BITS:
+            if self._noise.integer(8) * (presented[label] + 1) >= (min(presented[:known]) + 1) << PRESENTED_BITS:
                 return
         self.updates += 1
         if self._learn_hidden:
-            self._update_hidden(x, label, rival)
-        m = self.config.thinning
-        for row, change in ((label, np.add), (rival, np.subtract)):
-            if self.rule.draws:
-                self._move(row, np.add, self._held(row, values if change is np.add else -values))
-            else:
-                self._move(row, change, values * self._kept(len(values), m) if m else values)
+            self._update_hidden(label, rival)
+        if self.rule.draws:
+            self._move(label, values, self._held(label, values))
+            self._move(rival, values ^ self._ones, self._held(rival, values ^ self._ones))
+        else:
+            towards, away = self._kept(2, self.head.fan_in, self.config.thinning)
+            self._move(label, values, towards)
+            self._move(rival, values ^ self._ones, away)
 
     def _forward(self, x):
-        """Input of the output layer, float32 +-1 (fan_in,)."""
-        head, values = self.head, self._input
-        values[:head.latent] = x[:, None]
+        """Input of the output layer, an integer of fan_in bits."""
+        head, values = self.head, x
         if head.hidden:
-            self._hidden_input = x.repeat(head.hidden_copies).reshape(head.groups, -1)
-            rows = head.hidden // head.groups
-            for g in range(head.groups):
-                part = slice(g * rows, (g + 1) * rows)
-                np.dot(self._hidden_weights[part], self._hidden_input[g], out=self._dots[part])
-            values[head.latent:] = np.where(self._dots >= 0, ONE, -ONE)[:, None]
-        return values.reshape(-1)
+            size, fan_in, rows = head.latent // head.groups, head.hidden_fan_in, head.hidden // head.groups
+            self._hidden_inputs = [self._spread_hidden((x >> g * size) & ((1 << size) - 1), size) for g in range(head.groups)]
+            self._dots = [fan_in - 2 * (row[-1] ^ self._hidden_inputs[j // rows]).bit_count() for j, row in enumerate(self._hidden)]
+            values |= bits.to_integers([[dot >= 0 for dot in self._dots]])[0] << head.latent
+        return self._spread(values, head.latent + head.hidden)
 
-    def _update_hidden(self, x, label, rival):
+    def _update_hidden(self, label, rival):
         """Rows j whose output weights differ between label and rival, with |dot_j| <= gate, move by +-input, in ascending order."""
         head, config = self.head, self.config
-        first = head.copies * head.latent
-        towards = (self._weights[label, first:] - self._weights[rival, first:]).reshape(-1, head.copies).sum(1)
-        active = np.flatnonzero((towards != 0) & (np.abs(self._dots) <= config.gate))
-        if not len(active):
-            return
-        signs = np.copysign(ONE, towards[active])
-        rows = head.hidden // head.groups
-        steps = self._hidden_input[active // rows] * signs[:, None]
-        if config.hidden_thinning:
-            steps *= self._kept(steps.size, config.hidden_thinning).reshape(steps.shape)
-        counters = self._hidden[active]
-        before = np.signbit(counters) if self.count_flips else None
-        self.rule.step(counters, np.add, steps, *self._hidden_range)
-        self._hidden[active] = counters
-        self._hidden_weights[active] = np.sign(counters)
-        if self.count_flips:
-            self.flips += int((np.signbit(counters) != before).sum())
+        agreeing = [(self._output[row][-1] >> head.copies * head.latent) for row in (label, rival)]
+        copies, rows = (1 << head.copies) - 1, head.hidden // head.groups
+        active = []
+        for j, dot in enumerate(self._dots):
+            if abs(dot) <= config.gate:
+                towards, away = ((found >> head.copies * j & copies).bit_count() for found in agreeing)
+                if towards != away:
+                    x = self._hidden_inputs[j // rows]
+                    active.append((self._hidden[j], x if towards > away else x ^ self._hidden_ones))
+        for (row, towards), moves in zip(active, self._kept(len(active), head.hidden_fan_in, config.hidden_thinning)):
+            before = row[-1]
+            self.rule.step(row, towards, moves, self._hidden_ones)
+            self.flips += (row[-1] ^ before).bit_count()
 
-    def _kept(self, count, m):
-        """uint8 or float32 (count,): 1 where all m bits of the element's draw are 1."""
-        if m == 1:  # the default: as floats already
-            return self._mask.window(count)
-        drawn = self._mask.bits(count * m)
-        kept = drawn[::m]
-        for j in range(1, m):
-            kept = kept & drawn[j::m]
-        return kept
+    def _kept(self, rows, count, m):
+        """For each of some rows `count` bits: 1 where all m bits of the element's draw are 1."""
+        if m <= 1:
+            return [self._mask.integer(count) if m else (1 << count) - 1 for _ in range(rows)]
+        drawn = self._mask.bits(rows * count * m)
+        kept = np.ones(rows * count, np.uint8)
+        for j in range(m):
+            kept &= drawn[j::m]
+        return bits.to_integers(kept.reshape(rows, count))
 
-    def _held(self, row, moves):
-        """Signed moves of a row, less those that thinning and then the rule refuse."""
-        m = self.config.thinning
-        drawn = self._mask.bits(len(moves) * (m + HELD_BITS)).reshape(len(moves), m + HELD_BITS)
+    def _held(self, row, towards):
+        """Moves of a row, less those that thinning and then the rule refuse."""
+        m, fan_in, planes = self.config.thinning, self.head.fan_in, self._output[row]
+        drawn = self._mask.bits(fan_in * (m + HELD_BITS)).reshape(fan_in, m + HELD_BITS)
+        kept = bits.to_integers(drawn[None, :, :m].all(2))[0]
         words = np.packbits(drawn[:, m:], axis=1, bitorder="little")[:, 0]
-        return self.rule.held(self._rows[row][0], moves * drawn[:, :m].all(1), words)
+        return kept & ~(self.rule.held(planes, words) & (towards ^ planes[-1]))
 
-    def _move(self, row, change, moves):
-        counters, weights = self._rows[row]
-        before = weights.copy() if self.count_flips else None
-        self.rule.step(counters, change, moves, *self._range)
-        np.sign(counters, out=weights)
-        if self.count_flips:
-            self.flips += int(np.count_nonzero(weights != before))
+    def _move(self, row, towards, moves):
+        planes, before = self._output[row], self._weights[row]
+        self.rule.step(planes, towards, moves, self._ones)
+        self._weights[row] = weights = planes[-1]
+        self.flips += (weights ^ before).bit_count()
 
     # snapshots
 
@@ -343,12 +338,11 @@ class Learner:
         """Take up the state of a `snapshot`; raises InputError for anything else, and then changes nothing."""
         state = State.unpack(data, self, where)
         if self._learn_hidden:
-            self._hidden = state.hidden + np.float32(0.5)
-        self._output[:] = 0.5
-        self._output[:state.known] = state.output + np.float32(0.5)
+            self._hidden = counters.to_planes(state.hidden, self.config.hidden_counter_bits)
+        self._output = counters.to_planes(state.output, self.config.counter_bits) + self._no_class(self.config.max_classes - state.known)
+        self._weights = [row[-1] for row in self._output]
         self.known, self.frozen = state.known, state.frozen
         self.presented, self.prototypes_left = state.presented, state.left
         self.buffer.restore(state.labels, state.latents)
         for lfsr, value in zip((self._noise, self._mask, self._pick), state.registers):
             lfsr.state = value
-        self._derive()

@@ -14,7 +14,7 @@ from operator import length_hint
 
 import numpy as np
 
-BLOCK_BITS = 2 ** 17
+BLOCK_BITS = 2 ** 18
 WORDS = 256
 
 
@@ -55,11 +55,11 @@ def block(taps, state, count):
 class Lfsr:
     """A register that is read in blocks.  `state` is that of the register after all bits taken so far.
 
-    derive(bits) -> array: what a reader wants of each block, one element per bit position or per `unit` bits, see `window`.
+    table: what `values` gives for each word of 8 bits.
     """
 
-    def __init__(self, taps, state, derive=None, unit=1):
-        self.taps, self.derive, self.unit = taps, derive, unit
+    def __init__(self, taps, state, table=None):
+        self.taps, self.table = taps, table and np.array(table)
         self.state = state
 
     @property
@@ -81,7 +81,9 @@ class Lfsr:
 
     def _fill(self, state, count):
         self._bits = block(self.taps, state, count + self.taps.width)
-        self._derived = self.derive(self._bits) if self.derive else self._bits
+        packed = np.packbits(self._bits, bitorder="little")
+        self._packed = packed.tobytes()
+        self._values = self.table[packed].tolist() if self.table is not None else None
         self._at, self._end = 0, count
 
     def _give_back(self):
@@ -106,10 +108,15 @@ class Lfsr:
         at = self._take(count)
         return self._bits[at:at + count]
 
-    def window(self, count):
-        """What `derive` made of the next `count` bits; count and all earlier draws must be multiples of `unit`."""
-        at = self._take(count) // self.unit
-        return self._derived[at:at + count // self.unit]
+    def integer(self, count):
+        """The next `count` bits, the first one lowest."""
+        at = self._take(count)
+        return (int.from_bytes(self._packed[at >> 3:at + count + 7 >> 3], "little") >> (at & 7)) & ((1 << count) - 1)
+
+    def values(self, count):
+        """List of what `table` has for the next `count` words of 8 bits; all draws before must have been of words of 8 bits."""
+        at = self._take(8 * count) >> 3
+        return self._values[at:at + count]
 
     def words(self, width):
         """An iterator over some of the words of `width` bits that come next, at least one: each is taken with its `next`.
@@ -122,5 +129,5 @@ class Lfsr:
         return self._words
 
     def word(self, width):
-        """The next `width` bits as an integer, the first one lowest."""
+        """The next `width` bits as an integer, the first one lowest, of a reader that takes many such words."""
         return next(self.words(width))

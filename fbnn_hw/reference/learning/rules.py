@@ -1,13 +1,9 @@
 """Which counters of the output layer move after a presentation, and how.
 
-A rule has three methods.  `rival(scores, label)`, of scores with noise if it is `noisy`, gives the class whose row moves away from
-the input while the label's row moves towards it, or None where nothing is to be learned.  `step(counters, change, moves, low, high)`
-moves counters (..., n) in place; `change` is np.add or np.subtract, low and high are arrays (n,), for numpy is slower with numbers.
-`held(counters, moves, words)` gives the moves (n,), signed, less those that are not made; where `draws` is set, it is asked first,
-with words of HELD_BITS random bits.
-
-Counters are kept here as h + 1/2, a float32 that is exact: the integer h of B bits runs from -2^(B-1) to 2^(B-1) - 1, so h + 1/2 runs
-from low = -high to high = 2^(B-1) - 1/2, and the weight sign(h) (sign(0) = +1) is the sign of h + 1/2, which is never 0.
+A rule has three methods.  `rival(scores, label)`, of a list of scores, with noise if the rule is `noisy`, gives the class whose row
+moves away from the input while the label's row moves towards it, or None where nothing is to be learned.  `step(row, towards, moves,
+ones)` moves counters of a row in place, see `counters`.  `held(row, words)`, asked before where `draws` is set, gives the counters that
+are not to move towards zero; words are HELD_BITS random bits for each, uint8 (n,).
 """
 
 from dataclasses import dataclass
@@ -15,6 +11,9 @@ from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from functools import lru_cache
 
 import numpy as np
+
+from ... import bits
+from . import counters
 
 TABLE_SIZE = 256
 HELD_BITS = 8
@@ -33,12 +32,6 @@ def gumbel_table(temperature):
                      for i in range(TABLE_SIZE))
 
 
-def _plain(counters, change, moves, low, high):
-    change(counters, moves, out=counters)
-    np.minimum(counters, high, out=counters)
-    np.maximum(counters, low, out=counters)
-
-
 @dataclass(frozen=True)
 class Gumbel:
     """Draw a class from softmax(scores / temperature) by adding Gumbel noise; learn where it is not the label.
@@ -52,10 +45,10 @@ class Gumbel:
     draws = False
 
     def rival(self, scores, label):
-        found = int(scores.argmax())
+        found = scores.index(max(scores))
         return None if found == label else found
 
-    step = staticmethod(_plain)
+    step = staticmethod(counters.step)
 
 
 @dataclass(frozen=True)
@@ -70,12 +63,10 @@ class Margin:
     def rival(self, scores, label):
         if len(scores) == 1:
             return None
-        others = scores.copy()
-        others[label] = -np.inf
-        found = int(others.argmax())
-        return None if scores[label] - scores[found] >= self.margin else found
+        best = max(score for c, score in enumerate(scores) if c != label)
+        return None if scores[label] - best >= self.margin else next(c for c, score in enumerate(scores) if score == best and c != label)
 
-    step = staticmethod(_plain)
+    step = staticmethod(counters.step)
 
 
 @dataclass(frozen=True)
@@ -88,11 +79,12 @@ class Flip(Gumbel):
 
     name = "flip"
 
-    def step(self, counters, change, moves, low, high):
-        before = np.signbit(counters)
-        _plain(counters, change, moves, low, high)
-        crossed = np.signbit(counters) != before
-        counters[crossed] = np.copysign(high[0], counters[crossed])
+    def step(self, row, towards, moves, ones):
+        before = row[-1]
+        counters.step(row, towards, moves, ones)
+        crossed, weights = row[-1] ^ before, row[-1]
+        for b, plane in enumerate(row):
+            row[b] = plane ^ (plane ^ weights) & crossed
 
 
 @dataclass(frozen=True)
@@ -107,9 +99,10 @@ class Metaplastic(Gumbel):
     name = "metaplastic"
     draws = True
 
-    def held(self, counters, moves, words):
-        refused = words < np.array(self.table, np.float32)[np.abs(counters).astype(int)]
-        return moves * ((moves * counters > 0) | ~refused)
+    def held(self, row, words):
+        h = counters.from_planes([row], len(words))[0]
+        refused = words < np.array(self.table)[np.where(h < 0, -1 - h, h)]
+        return bits.to_integers(refused[None])[0]
 
 
 @lru_cache
