@@ -12,7 +12,7 @@ from fbnn_hw.nn.network import load
 from fbnn_hw.train.offline import predict
 
 LOGITS = {
-    "0.5mb-fe4-combined.pt": "7e2e16b53baafcb3c8779c892df25fb4aa8e666768b50ad1e0deeb2649d9f766",
+    "0.5mb-fe4-combined.pt": "bfecdac800b73ac7f7ae770236a4e3c6eead28c115cc1f606776a4f3e5f3032b",
     "0.5mb-fe4.pt": "1412ef52cf126ed7c9639f65357f7a819c022cbe91cfe63f92f98480c410119e",
     "0.5mb.pt": "029380a8353bd1b179d763c7ec017db65552c5505c993f02bb0ef36ab092c779",
     "1mb.pt": "1ceded1d5e2e437b5f8fbe17f2f95835b33a4cfe8445b5527a0bd505ea25ee2c",
