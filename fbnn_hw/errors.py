@@ -35,9 +35,13 @@ class InputError(FbnnError):
 
 
 class FitError(FbnnError):
-    """A legal network that the chosen target cannot hold."""
+    """A legal network that the chosen target cannot hold.  The message is `what: why`, then `; the way out`, if there is one."""
 
     exit_code = 4
+
+    @property
+    def why(self):
+        return str(self).split(": ", 1)[-1].split("; ")[0]
 
 
 class ToolError(FbnnError):

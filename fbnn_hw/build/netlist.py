@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from ..errors import ToolError, UsageError
+from ..targets import target as find_target
 from . import toolchain
 
 BENCH = Path(__file__).parent / "bench"
@@ -16,11 +17,11 @@ ARGUMENTS = ("+verilator+rand+reset+2", "+verilator+seed+1")
 
 
 def family(target):
-    """The family of a target name; UsageError if netlists of it cannot be simulated."""
-    name = target.split("-")[0]
-    if name not in CELLS:
+    """The family of the target of a name; UsageError if netlists of it cannot be simulated."""
+    found = find_target(target).family
+    if found not in CELLS:
         raise UsageError(f"--netlist: yosys has no complete cell models for --target {target}, expected a design for {' or '.join(CELLS)}")
-    return name
+    return found
 
 
 def synthesise(folder, target, build_dir, said=None):

@@ -65,7 +65,7 @@ def estimate(plan, target):
             "bound": "weights" if spent.wait > spent.reads else "compute",
             "weight_bits": config.classes * learned.fan_in_words * config.lanes if learned else words * config.word_bits,
             "resident_sixteenths": share})
-    convolutions = [x for x in plan.program.layers if x.kind == "conv"]
+    clock_hz, convolutions = target.clock_of(config), [x for x in plan.program.layers if x.kind == "conv"]
     spent = sum(frame.layers[x.name].total for x in convolutions) or 1  # without convolutions the shares are 0
     learning = {} if config.learning is None else {"learning": {
         "max_classes": config.learning.max_classes, "exemplars": config.learning.slots, "rows": split_memory(plan),
@@ -73,8 +73,8 @@ def estimate(plan, target):
         "exemplar_cycles": plan.exemplar_cycles}}
     return learning | {
         "kind": "estimated; cycles are exact while no stream stalls", "target": target.name, "part": target.part,
-        "clock_hz": target.clock_of(config), "frames": config.frames, "cycles": frame.total, "first_cycles": plan.first.total,
-        "load_cycles": frame.load, "frames_per_second": target.clock_of(config) * config.frames / frame.total, "layers": layers,
+        "clock_hz": clock_hz, "frames": config.frames, "cycles": frame.total, "first_cycles": plan.first.total,
+        "load_cycles": frame.load, "frames_per_second": clock_hz * config.frames / frame.total, "layers": layers,
         "convolution_array_busy": sum(frame.layers[x.name].reads for x in convolutions) / spent,
         "convolution_array_use": sum(x.macs for x in convolutions) * config.frames / (
             spent * config.pixels * config.lanes * config.outputs),

@@ -34,11 +34,11 @@ def arguments(parser):
 
 
 def _passed(passed):
-    """A line on the faster shape that did not fit, without its ways out."""
+    """A line on the faster shape that did not fit."""
     if not passed:
         return ()
     shape, why = passed
-    return (f"        not {' x '.join(map(str, shape))}: {why.split(': ', 1)[-1].split('; ')[0]}",)
+    return (f"        not {' x '.join(map(str, shape))}: {why}",)
 
 
 def _learning(known, config):

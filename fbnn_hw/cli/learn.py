@@ -76,8 +76,8 @@ def _check(args):
     for name in (*args.files, *([args.restore] if args.restore else ())):
         if not Path(name).exists() or Path(name).is_dir():
             raise InputError(f"{name}: {'is a folder' if Path(name).is_dir() else 'not found'}, expected a file")
-    if args.snapshot and (Path(args.snapshot).is_dir() or not Path(args.snapshot).parent.is_dir()):
-        raise InputError(f"--snapshot {args.snapshot}: expected a file in a folder that is there")
+    if args.snapshot:
+        common.writable(Path(args.snapshot))
     if not any((args.files, args.rehearse, args.freeze, args.thaw, args.snapshot, args.restore, args.reset)):
         raise UsageError("nothing to do; expected images with --label, or --rehearse, --freeze, --thaw, --snapshot, --restore or --reset")
 

@@ -84,7 +84,7 @@ def _first(network, target, shapes, learn):
         try:
             found = _fitting(network, target, shape, 1, learn, "memory")
         except FitError as failure:
-            error, passed = failure, (shape, str(failure))
+            error, passed = failure, (shape, failure.why)
             continue
         if learn:
             found = _compared(network, target, shape, learn, found)
@@ -107,7 +107,7 @@ def _fastest(network, target, shapes, frames, learn):
                     raise
                 found = _fitting(network, target, shape, frames, learn, "stream")
         except FitError as failure:
-            error, passed = failure, passed if best else (shape, str(failure))
+            error, passed = failure, passed if best else (shape, failure.why)
             continue
         if best is None or found.frame.total < best.frame.total:
             best, chosen = replace(found, passed=passed), shape

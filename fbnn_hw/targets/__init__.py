@@ -77,14 +77,17 @@ class Target:
                 best, cost = (blocks * count, rows), spent
         return best
 
+    def _bank(self, config, words):
+        """`_stack` of one bank of `words` words for features."""
+        return self._stack(words, config.lanes, config.lanes // config.outputs)
+
     def stacked_bits(self, config):
         """Bits of the banks and of the weight memory, once for each row of block RAMs above the first: what multiplexers choose from."""
         if self.blocks is None:
             return 0
         found = 0
         if self.banks is None:
-            rows = self._stack(config.feature_words, config.lanes, config.lanes // config.outputs)[1]
-            found += config.pixels * config.lanes * (rows - 1)
+            found += config.pixels * config.lanes * (self._bank(config, config.feature_words)[1] - 1)
         if config.weights == "memory":
             found += config.word_bits * (self._stack(config.weight_words, config.word_bits)[1] - 1)
         return found
@@ -95,8 +98,7 @@ class Target:
         blocks = (self.blocks - sum(found.values()) + found["features"]) // config.pixels
         depths = {depth for depth, *_ in self._block_shapes()}
         sizes = {depth * count for depth in depths for count in range(1, 1 + blocks)}
-        groups = config.lanes // config.outputs
-        return max((words for words in sizes if self.block_count(words, config.lanes, groups) <= blocks), default=0)
+        return max((words for words in sizes if self._bank(config, words)[0] <= blocks), default=0)
 
     def blocks_of(self, config):
         """{what: block RAMs} of an accelerator; {} where the part has no such limit."""
@@ -104,7 +106,7 @@ class Target:
             return {}
         found = {"program": self.block_count(len(config.program_words()), 16)}
         if self.banks is None:
-            found["features"] = config.pixels * self.block_count(config.feature_words, config.lanes, config.lanes // config.outputs)
+            found["features"] = config.pixels * self._bank(config, config.feature_words)[0]
         if config.weights == "memory":
             found["weights"] = self.block_count(config.weight_words, config.word_bits)
         else:

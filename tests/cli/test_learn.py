@@ -307,9 +307,10 @@ def test_refusals(refused, tmp_path):
             (("--freeze", "--baud", 9600, *board), "--baud: has no meaning on the virtual board")):
         assert refused("learn", *words) == (2, f"fbnn-hw learn: {message}")
     assert refused("learn", "--label", "cat", tmp_path, *board) == (3, f"fbnn-hw learn: {tmp_path}: is a folder, expected a file")
-    for name in tmp_path, tmp_path / "none" / "x":
-        assert refused("learn", "--freeze", "--snapshot", name, *board) == (
-            3, f"fbnn-hw learn: --snapshot {name}: expected a file in a folder that is there")
+    (tmp_path / "file").touch()
+    for name, why in ((tmp_path, "is a directory, expected a file name"),
+                      (tmp_path / "file" / "x", f"{tmp_path / 'file'} is not a folder that can be written, expected a file name in one that can")):
+        assert refused("learn", "--freeze", "--snapshot", name, *board) == (2, f"fbnn-hw learn: {name}: {why}")
     for name, data, message in (("none", None, "No such file or directory, expected what fbnn-hw learn --snapshot wrote"),
                                 ("bad", b"hello", "damaged or another file, expected what fbnn-hw learn --snapshot wrote"),
                                 ("half", _board.HEAD + b"{}\nx", "damaged or another file, expected what fbnn-hw learn --snapshot wrote")):

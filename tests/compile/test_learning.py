@@ -185,7 +185,7 @@ def test_the_shape_that_a_learner_leaves_no_luts_for(network):
     learn = Head.of(network.topology), LearnConfig(16, 300)
     found = plan_accelerator(network, ICE40, learn=learn)
     assert found.config.outputs == 4 and found.passed[0] == (4, 16, 8)
-    assert found.passed[1].startswith("--outputs 8: the engine needs about ") and "gives 3,650 to it" in found.passed[1]
+    assert found.passed[1].startswith("the engine needs about ") and "gives 3,650 to it" in found.passed[1]
 
 
 def test_the_classifier_stays_out_of_the_stream(network):
