@@ -3,7 +3,6 @@
 import dataclasses
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -144,21 +143,14 @@ def test_shapes_that_a_part_does_not_have(shape, text):
      "what fits: images of 64x64"),
     (("big.pt", "--target", "nowhere"), 2, f"--target nowhere: no such target, expected one of {', '.join(TARGETS)}"),
     (("big.pt", "--target", "generic", "--outputs", "5"), 2, "--outputs 5: expected a power of two from --pixels (4) to --lanes (64)")])
-def test_a_refusal_takes_less_than_a_second_and_no_torch(tmp_path, flags, code, text):
+def test_a_refusal_loads_no_torch(tmp_path, flags, code, text):
     for name, topology in (("res", models.build("res3mb")), ("big", models.build("3mb", size=128))):
         checkpoint.save(tmp_path / f"{name}.pt", strategies.fill(topology, 1))
-    program = ("import sys, time; from fbnn_hw.cli import main; code = main(sys.argv[1:]); "
-               "print(time.process_time(), 'torch' in sys.modules or 'amaranth' in sys.modules); sys.exit(code)")
-    best = 9
-    for _ in range(3):  # the machine may be busy
-        done = subprocess.run([sys.executable, "-c", program, "generate", "--model", *flags, "--out", "out"], cwd=tmp_path,
-                              capture_output=True, text=True)
-        seconds, heavy = done.stdout.split()
-        assert (done.returncode, done.stderr, heavy) == (code, f"fbnn-hw generate: {text}\n", "False")
-        best = min(best, float(seconds))
-        if best < 1:
-            break
-    assert best < 1
+    program = ("import sys; from fbnn_hw.cli import main; code = main(sys.argv[1:]); "
+               "print('torch' in sys.modules or 'amaranth' in sys.modules); sys.exit(code)")
+    done = subprocess.run([sys.executable, "-c", program, "generate", "--model", *flags, "--out", "out"], cwd=tmp_path,
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stderr, done.stdout) == (code, f"fbnn-hw generate: {text}\n", "False\n")
     assert not (tmp_path / "out").exists()
 
 
@@ -251,10 +243,3 @@ def test_estimate_adds_up():
             for layer in known["layers"]:
                 assert sum(layer[key] for key in ("reads", "drain", "move", "wait", "other")) == layer["cycles"]
             assert 0 <= known["convolution_array_use"] <= known["convolution_array_busy"] <= 1
-
-
-def test_planning_the_3mb_model_takes_little():
-    made = strategies.fill(models.build("3mb"), 1)
-    start = time.process_time()
-    plan(made, ICE40)
-    assert time.process_time() - start < 6

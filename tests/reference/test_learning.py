@@ -2,7 +2,6 @@
 
 import math
 import random
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -345,15 +344,3 @@ def test_snapshots_that_are_refused():
     with pytest.raises(InputError) as error:
         Learner(Head(8), LearnConfig(2, 4)).restore(data, "x")
     assert str(error.value) == "x: snapshot of a learner of another design, expected one of the same classifier and the same configuration"
-
-
-def test_speed():
-    """Far below what an idle core does (docs/on-chip-learning.md), to notice a slip by a factor."""
-    rng = np.random.default_rng(0)
-    learner = Learner(Head(1024), LearnConfig(10, 500))
-    latents = rng.integers(0, 2, (1000, 1024), np.uint8)
-    labels = rng.integers(0, 10, 1000)
-    labels[:10] = range(10)
-    start = time.process_time()
-    learner.learn(latents, labels)
-    assert learner.presentations / (time.process_time() - start) > 3000

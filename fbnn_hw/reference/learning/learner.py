@@ -1,7 +1,7 @@
 """The learner: what a chip with learning does, step by step, in integers; in words in docs/on-chip-learning.md, section "Definition".
 
 A latent, a row of weights, a mask are each one integer, bit i for element i, so that Python's own operations on integers do a whole row
-at once: several times as quick as arrays of rows this short.  Counters are planes of such integers, see `counters`.
+at once, quicker than operations on arrays of rows this short.  Counters are planes of such integers, see `counters`.
 """
 
 import zlib
@@ -275,12 +275,12 @@ class Learner:
     def _update_hidden(self, label, rival):
         """Rows j whose output weights differ between label and rival, with |dot_j| <= gate, move by +-input, in ascending order."""
         head, config = self.head, self.config
-        agreeing = [(self._output[row][-1] >> head.copies * head.latent) for row in (label, rival)]
+        weights = [(self._output[row][-1] >> head.copies * head.latent) for row in (label, rival)]
         copies, rows = (1 << head.copies) - 1, head.hidden // head.groups
         active = []
         for j, dot in enumerate(self._dots):
             if abs(dot) <= config.gate:
-                towards, away = ((found >> head.copies * j & copies).bit_count() for found in agreeing)
+                towards, away = ((found >> head.copies * j & copies).bit_count() for found in weights)
                 if towards != away:
                     x = self._hidden_inputs[j // rows]
                     active.append((self._hidden[j], x if towards > away else x ^ self._hidden_ones))
