@@ -12,16 +12,17 @@ from pathlib import Path
 
 from fbnn_hw.cli import main
 
-ONE = "--samples 1000 --seeds 5 --against none --replays 4 --thinning 0"  # for comparisons with one another
-CHOSEN = "--samples 1000 --seeds 5 --against"
+ALL = "--samples 1000 --seeds 5"
+ONE = f"{ALL} --against none --replays 4 --thinning 0"  # for comparisons with one another
+CHOSEN = f"{ALL} --against"
 THINNED = {7: 1, 6: 2, 5: 3, 4: 4, 3: 5, 2: 6}
-VALIDATE = "--samples 1000 --seeds 5 --validate --against"
+VALIDATE = f"{ALL} --validate --against"
 TABLES = {
     "Validation of replays and thinning": {
         f"r = {r}, m = {m}": f"{VALIDATE} none --replays {r} --thinning {m}"
         for r, m in ((4, 0), (4, 1), (9, 0), (9, 1), (9, 2), (14, 1), (14, 2))},
     "Validation of Adam's rate": {f"lr {lr}": f"{VALIDATE} adam --lr {lr} --replays 0" for lr in ("3e-4", "1e-3", "3e-3", "1e-2")},
-    "Against the others": {"": "--samples 1000 --seeds 5"},
+    "Against the others": {"": ALL},
     "Rate of Adam": {f"lr {lr}": f"{CHOSEN} adam --lr {lr}" for lr in ("3e-4", "3e-3", "1e-2")},
     "Replays for each sample": {
         **{f"r = {r}": f"{ONE} --replays {r}" for r in (0, 1, 2, 4, 9)},

@@ -134,14 +134,15 @@ class Study:
         model = start.make(origin, origin.topology.classes, True, 0, {})
         latents = Latents(model.topology, datasets.cache_folder() / "latents")
         self.samples = {}
-        for split in ("test", "train"):
+        for split in ("train", "test"):
             images = datasets.load(scenario.data, args.data_dir, split, progress=out.progress)
             parts = [images.images[images.labels == c] for c in range(len(images.classes))]
             found = np.concatenate([latents.form(part, model, out.progress).numpy() for part in parts])
             self.samples[split] = found, np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         if args.validate:
             found, labels = self.samples["train"]
-            last = np.concatenate([np.flatnonzero(labels == c)[len(part) * 4 // 5:] for c, part in enumerate(parts)])
+            of = [np.flatnonzero(labels == c) for c in range(len(images.classes))]
+            last = np.concatenate([index[len(index) * 4 // 5:] for index in of])
             self.samples = {"train": (np.delete(found, last, 0), np.delete(labels, last)), "test": (found[last], labels[last])}
         self.classes = images.classes
         self.trained_on = [name for name in origin.topology.classes if name in self.classes]

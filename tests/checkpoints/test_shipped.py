@@ -18,7 +18,7 @@ LOGITS = {
     "1mb.pt": "1ceded1d5e2e437b5f8fbe17f2f95835b33a4cfe8445b5527a0bd505ea25ee2c",
     "3mb-fe4-combined.pt": "657d1afda0365f9b23afe3e6fb9e6f748e6cade94f8ac457137b75d46958ab85",
     "3mb-fe4.pt": "df075a1b43e86dbf3439f5ea770f449a8f1857dc7df536ce284f73b6272d4f51",
-    "3mb.pt": "a2d3b2ba1a05f7c6518c0e1dca7a291434242bb828b620b95d6af74a53b28e67",
+    "3mb.pt": "7a9ca236ab7b9fe8e0aba8521f92e2a94b35d4930c2598628c22cdbddc8c214a",
 }
 """SHA-256 of the int32 logits (300, classes), little-endian, C order."""
 
