@@ -1,6 +1,5 @@
 """What a legal network is: every refusal of `verify` with its whole text."""
 
-
 import numpy as np
 import pytest
 

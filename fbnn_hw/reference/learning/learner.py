@@ -86,9 +86,7 @@ class Learner:
         head, config = self.head, self.config
         output, hidden = self._shipped
         self.known, self.frozen = len(output), False
-        self._output = self._started(output, config.counter_bits, self._ones)
-        self._output += self._no_class(config.max_classes - self.known)
-        self._weights = [row[-1] for row in self._output]
+        self._set_output(self._started(output, config.counter_bits, self._ones))
         self._hidden = self._started(hidden, max(1, config.hidden_counter_bits), self._hidden_ones)
         self.buffer.clear()
         self.presented = [0] * config.max_classes
@@ -101,8 +99,11 @@ class Learner:
         confidence = min(self.config.confidence, 2 ** (width - 1) - 1)
         return [counters.start(weights, width, ones, confidence) for weights in bits.to_integers(found)]
 
-    def _no_class(self, count):
-        return [counters.start(self._ones, self.config.counter_bits, self._ones) for _ in range(count)]
+    def _set_output(self, rows):
+        """The rows of the classes known; the others are there too.  `_weights` mirrors their last planes."""
+        missing = self.config.max_classes - len(rows)
+        self._output = rows + [counters.start(self._ones, self.config.counter_bits, self._ones) for _ in range(missing)]
+        self._weights = [row[-1] for row in self._output]
 
     @property
     def shipped(self):
@@ -275,7 +276,7 @@ class Learner:
     def _update_hidden(self, label, rival):
         """Rows j whose output weights differ between label and rival, with |dot_j| <= gate, move by +-input, in ascending order."""
         head, config = self.head, self.config
-        weights = [(self._output[row][-1] >> head.copies * head.latent) for row in (label, rival)]
+        weights = [self._weights[row] >> head.copies * head.latent for row in (label, rival)]
         copies, rows = (1 << head.copies) - 1, head.hidden // head.groups
         active = []
         for j, dot in enumerate(self._dots):
@@ -339,8 +340,7 @@ class Learner:
         state = State.unpack(data, self, where)
         if self._learn_hidden:
             self._hidden = counters.to_planes(state.hidden, self.config.hidden_counter_bits)
-        self._output = counters.to_planes(state.output, self.config.counter_bits) + self._no_class(self.config.max_classes - state.known)
-        self._weights = [row[-1] for row in self._output]
+        self._set_output(counters.to_planes(state.output, self.config.counter_bits))
         self.known, self.frozen = state.known, state.frozen
         self.presented, self.prototypes_left = state.presented, state.left
         self.buffer.restore(state.labels, state.latents)

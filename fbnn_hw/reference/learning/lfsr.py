@@ -65,8 +65,7 @@ class Lfsr:
     @property
     def state(self):
         self._give_back()
-        at = self._at
-        return int.from_bytes(np.packbits(self._bits[at:at + self.taps.width], bitorder="little").tobytes(), "little")
+        return self._integer(self._at, self.taps.width)
 
     @state.setter
     def state(self, value):
@@ -110,7 +109,9 @@ class Lfsr:
 
     def integer(self, count):
         """The next `count` bits, the first one lowest."""
-        at = self._take(count)
+        return self._integer(self._take(count), count)
+
+    def _integer(self, at, count):
         return (int.from_bytes(self._packed[at >> 3:at + count + 7 >> 3], "little") >> (at & 7)) & ((1 << count) - 1)
 
     def values(self, count):
