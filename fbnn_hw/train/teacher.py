@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -13,7 +14,7 @@ from .pretrain import make
 
 
 class Teacher:
-    """The best epoch of a training state, a float network or an FBNN.  accuracy: in its validation; sha256: of the file."""
+    """The best epoch of a training state, a float network or an FBNN.  `accuracy`: in its validation, None without one."""
 
     def __init__(self, path, topology, device="cpu"):
         """topology: of the student; raises InputError where classes or image size differ."""
@@ -24,15 +25,18 @@ class Teacher:
             if state["format"] != STATE_FORMAT:
                 raise ValueError("another format")
             made = state["architecture"]
-            self.model = make(made["name"], tuple(made["classes"]), made["size"], TrainConfig(**state["config"]))
+            config = TrainConfig(**state["config"])
+            self.model = make(made["name"], tuple(made["classes"]), made["size"], config)
             self.model.load_state_dict(state["best"])
+            self.accuracy = state["best_accuracy"] if config.validation else None
+            self.epochs = state["best_epoch"]
         except Exception as error:  # a file can be wrong in any way
             raise InputError(f"--teacher {path}: not a training state of a named network with scales or in float ({type(error).__name__}), "
                              f"expected the .state of fbnn-hw pretrain or train") from None
         if tuple(made["classes"]) != topology.classes or made["size"] != topology.image_size:
             raise InputError(f"--teacher {path}: knows {len(made['classes'])} classes at {made['size']}x{made['size']}, expected the same "
                              f"classes and size as the student, {len(topology.classes)} at {topology.image_size}x{topology.image_size}")
-        self.name, self.accuracy, self.sha256 = made["name"], state["best_accuracy"], hashlib.sha256(data).hexdigest()
+        self.name, self.config, self.sha256 = made["name"], config, hashlib.sha256(data).hexdigest()
         self.model.to(device).eval().requires_grad_(False)
 
     @torch.no_grad()
@@ -41,4 +45,6 @@ class Teacher:
         return self.model(images)
 
     def describe(self):
-        return {"name": self.name, "validation_accuracy": self.accuracy, "sha256": self.sha256}
+        """What the student's record says of it: how it was trained, with the digest of the state."""
+        return {"name": self.name, "validation_accuracy": self.accuracy, "epochs": self.epochs, "sha256": self.sha256,
+                "config": asdict(self.config)}

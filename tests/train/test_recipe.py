@@ -89,6 +89,17 @@ def test_an_fbnn_teaches_too(tmp_path):
     assert torch.equal(teacher.logits(IMAGES[:8]), model.eval()(IMAGES[:8])) and teacher.describe()["name"] == "0.5mb"
 
 
+@pytest.mark.parametrize("validation", [0.0, 0.25])
+def test_the_record_says_how_the_teacher_was_trained(tmp_path, validation):
+    config = replace(CONFIG, epochs=1, validation=validation, schedule="cosine", shift=3)
+    model = pretrain.make("0.5mb", TRAIN.classes, 16, config)
+    run = Trainer(model, IMAGES, LABELS, config, tmp_path / "t.state")
+    run.run()
+    found = Teacher(tmp_path / "t.state", model.topology).describe()
+    assert found["validation_accuracy"] == (run.history[0]["validation_accuracy"] if validation else None)
+    assert found["epochs"] == 1 and found["config"]["shift"] == 3 and found["config"]["validation"] == validation
+
+
 def test_teachers_that_do_not_fit(tmp_path, taught):
     path = tmp_path / "x.state"
     path.write_bytes(b"x")
