@@ -15,7 +15,7 @@ import numpy as np
 from fbnn_hw import bits
 from fbnn_hw.cli import chip_cil, common
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
-from fbnn_hw.reference.learning.rules import Metaplastic
+from fbnn_hw.reference.learning.rules import Metaplastic, metaplastic_table
 from fbnn_hw.train.metrics import mean_and_deviation
 from fbnn_hw.train.scenarios import SCENARIOS
 
@@ -96,8 +96,8 @@ class Prototypes(Learner):
 
 
 def metaplastic(n):
-    """The chip's rule of that name with its table for m = 1/n, where the chip has m = 1/64."""
-    return Metaplastic(tuple(round(256 * math.tanh((k + 0.5) / n) ** 2) for k in range(128)))
+    """The reference's rule of that name for m = 1/n; its own m is 1/64."""
+    return Metaplastic(metaplastic_table(8, 128 // n))
 
 
 def own(rule=None, **options):

@@ -106,11 +106,12 @@ class Metaplastic(Gumbel):
 
 
 @lru_cache
-def metaplastic_table(width):
-    """Tuple of 2^(B-1) integers for counters of B = `width` bits: round(256 tanh^2((2 k + 1) / 2^(B-1))), ties to even; with 40 digits."""
+def metaplastic_table(width, slope=2):
+    """Tuple of 2^(B-1) integers for counters of B = `width` bits: round(256 tanh^2(`slope` (k + 1/2) / 2^(B-1))), ties to even; with 40
+    digits.  slope: an integer or a Decimal."""
     with localcontext() as context:
         context.prec = 40
-        powers = [(Decimal(2 * (2 * k + 1)) / 2 ** (width - 1)).exp() for k in range(2 ** (width - 1))]
+        powers = [(slope * Decimal(2 * k + 1) / 2 ** (width - 1)).exp() for k in range(2 ** (width - 1))]
         return tuple(int((256 * ((e - 1) / (e + 1)) ** 2).to_integral_value(ROUND_HALF_EVEN)) for e in powers)
 
 
