@@ -14,11 +14,11 @@ from fbnn_hw.train.offline import predict
 LOGITS = {
     "0.5mb-fe4-combined.pt": "bfecdac800b73ac7f7ae770236a4e3c6eead28c115cc1f606776a4f3e5f3032b",
     "0.5mb-fe4.pt": "1412ef52cf126ed7c9639f65357f7a819c022cbe91cfe63f92f98480c410119e",
-    "0.5mb.pt": "029380a8353bd1b179d763c7ec017db65552c5505c993f02bb0ef36ab092c779",
+    "0.5mb.pt": "c7475c121c95af2a40401c25850f8e0c49df3eac5d98789c0afc7af77dfd7c34",
     "1mb.pt": "1ceded1d5e2e437b5f8fbe17f2f95835b33a4cfe8445b5527a0bd505ea25ee2c",
     "3mb-fe4-combined.pt": "13638e114f663ab81d11e01d463f3be485e883d918ddf3c413af15f4a6855e12",
     "3mb-fe4.pt": "df075a1b43e86dbf3439f5ea770f449a8f1857dc7df536ce284f73b6272d4f51",
-    "3mb.pt": "7a9ca236ab7b9fe8e0aba8521f92e2a94b35d4930c2598628c22cdbddc8c214a",
+    "3mb.pt": "b0ae5442aee1f2da7fd07e0aebaec153305258ba10d812303d7f03dc5fdbab3c",
 }
 """SHA-256 of the int32 logits (300, classes), little-endian, C order."""
 
