@@ -3,7 +3,7 @@
 usage: python docs/benchmarks/train_step.py [--model 3mb] [--batch 64] [--steps 4] [--threads 1]
 
 A step is what `Trainer` does: gather a batch of bytes, augment, encode, forward, loss, backward, Adam.  The shares are of
-torch.profiler's self CPU time, which counts every operator once; they hardly move with the load of the machine, seconds do.
+torch.profiler's self CPU time, which counts every operator once; they move less with the load of the machine than seconds do.
 """
 
 import argparse
