@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whenever the program is stopped."""
+"""Files that are there whole or not at all, whenever the program is stopped, and folders that are used by one program at a time."""
 
 import os
 from contextlib import contextmanager, suppress
@@ -23,6 +23,21 @@ def replacing(path):
     finally:
         with suppress(OSError):
             partial.unlink()
+
+
+@contextmanager
+def locked(path, message):
+    """The file `path`, made with its folder, is held by this program alone during the block; raises InputError(message) where another has it."""
+    import fcntl  # not on Windows, where nothing is simulated
+
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(message) from None
+        yield
 
 
 def write(path, data):

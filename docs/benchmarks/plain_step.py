@@ -5,7 +5,8 @@
 Three networks take turns, a step each: ours; the same binary network of torch.nn layers, with sign and straight-through estimator written
 the direct way, scales on the activations and the thermometer by comparison; and that one with float weights and ReLU instead of signs.
 The first two give the same logits, bit for bit, which is checked.  A step is augmentation, encoding, forward, loss, backward and Adam.
-Times are CPU seconds of the process (wall seconds on a GPU), medians over the steps.
+Times are CPU seconds of the process (wall seconds on a GPU), medians over the steps.  With --precision bfloat16 ours has its maps in
+bfloat16, with the same logits still, and the other two run under torch.autocast.
 """
 
 import argparse
@@ -99,11 +100,12 @@ class Plain(nn.Module):
             layer.weight.copy_(proxy)
 
 
-def measure(name, batch, steps, device="cpu", c=1.0):
+def measure(name, batch, steps, device="cpu", c=1.0, precision="float32"):
     torch.manual_seed(0)
     topology = build(name)
     ours, plain, floating = FBNN(topology, c=c), Plain(topology, c, True), Plain(topology, c, False)
     plain.copy(ours)
+    ours.dtype = getattr(torch, precision)
     rng = np.random.default_rng(0)
     images = torch.from_numpy(rng.integers(0, 256, (batch, 3, 32, 32), dtype=np.uint8)).to(device)
     labels = torch.from_numpy(rng.integers(0, 10, batch)).to(device)
@@ -123,7 +125,8 @@ def measure(name, batch, steps, device="cpu", c=1.0):
         order = list(nets)[step % 3:] + list(nets)[:step % 3]
         for key in order:
             began = now()
-            loss = F.cross_entropy(nets[key](augment(images, generator)), labels)
+            with torch.autocast(device, torch.bfloat16, enabled=key != "ours" and precision == "bfloat16"):
+                loss = F.cross_entropy(nets[key](augment(images, generator)), labels)
             optimizers[key].zero_grad(set_to_none=True)
             loss.backward()
             optimizers[key].step()
@@ -131,7 +134,7 @@ def measure(name, batch, steps, device="cpu", c=1.0):
                 seconds[key].append(now() - began)
     median = {key: statistics.median(values) for key, values in seconds.items()}
     ratios = {key: statistics.median(o / p for o, p in zip(seconds["ours"], seconds[key])) for key in ("plain", "float")}
-    return {"model": name, "batch": batch, "steps": steps, "device": device, "threads": torch.get_num_threads(),
+    return {"model": name, "precision": precision, "batch": batch, "steps": steps, "device": device, "threads": torch.get_num_threads(),
             "hardware": record.hardware(device), "torch": torch.__version__, "python": platform.python_version(), "same_logits": same,
             "seconds_per_step": {key: round(value, 4) for key, value in median.items()},
             "images_per_second": {key: round(batch / value, 1) for key, value in median.items()},
@@ -145,9 +148,10 @@ def main():
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    print(json.dumps(measure(args.model, args.batch, args.steps, args.device), indent=1))
+    print(json.dumps(measure(args.model, args.batch, args.steps, args.device, precision=args.precision), indent=1))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Where the time of a training step goes: shares of the CPU time of whole steps, as JSON.
 
-usage: python docs/benchmarks/train_step.py [--model 3mb] [--batch 64] [--steps 4] [--threads 1]
+usage: python docs/benchmarks/train_step.py [--model 3mb] [--batch 64] [--steps 4] [--threads 1] [--precision bfloat16]
 
 A step is what `Trainer` does: gather a batch of bytes, augment, encode, forward, loss, backward, Adam.  The shares are of
 torch.profiler's self CPU time, which counts every operator once; they move less with the load of the machine than seconds do.
@@ -26,9 +26,9 @@ CONVOLUTION = ("aten::mkldnn_convolution", "aten::convolution_backward", "aten::
 """Operators whose own time is convolution arithmetic, with the layout changes that oneDNN makes inside them."""
 
 
-def measure(name, batch, steps):
+def measure(name, batch, steps, precision):
     torch.manual_seed(0)
-    config = TrainConfig(epochs=1, batch=batch, lr=1e-3, c=1.0, validation=0.0, schedule="cosine", patience=0)
+    config = TrainConfig(epochs=1, batch=batch, lr=1e-3, c=1.0, validation=0.0, schedule="cosine", patience=0, precision=precision)
     model = FBNN(build(name), K=config.K, c=config.c, limit=config.limit)
     rng = np.random.default_rng(0)
     images = torch.from_numpy(rng.integers(0, 256, (batch * (steps + 1), 3, 32, 32), dtype=np.uint8))
@@ -54,7 +54,7 @@ def measure(name, batch, steps):
     own = {e.key: e.self_cpu_time_total / total for e in events}
     whole = {e.key: e.cpu_time_total / total for e in events}
     return {
-        "model": name, "batch": batch, "steps": steps, "threads": torch.get_num_threads(), "hardware": record.hardware(),
+        "model": name, "precision": precision, "batch": batch, "steps": steps, "threads": torch.get_num_threads(), "hardware": record.hardware(),
         "torch": torch.__version__, "python": platform.python_version(), "seconds_per_step": round(total / steps / 1e6, 3),
         "shares": {
             "convolution": round(sum(share for key, share in own.items() if key in CONVOLUTION), 4),
@@ -68,10 +68,11 @@ def main():
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     warnings.simplefilter("ignore")  # the scheduler does not recognise the optimizer's marked step
-    print(json.dumps(measure(args.model, args.batch, args.steps), indent=1))
+    print(json.dumps(measure(args.model, args.batch, args.steps, args.precision), indent=1))
 
 
 if __name__ == "__main__":

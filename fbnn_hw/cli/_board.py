@@ -175,25 +175,14 @@ def opened(args, out, learns=False):
     known = Design.of(folder)
     output.intact(folder)
     out.note(f"{folder}: compiling and simulating the board; the first time takes a minute or two")
-    with locked(folder), virtual.VirtualBoard(folder) as board, Serial(board.port) as port:
+    # a virtual board is one board
+    alone = files.locked(folder / ".virtual.lock", f"{folder}: its virtual board is at work for another program; wait for that one")
+    with alone, virtual.VirtualBoard(folder) as board, Serial(board.port) as port:
         found = matched(args, out, Board(Client(port, wait_s=VIRTUAL_WAIT_S, ready_s=VIRTUAL_WAIT_S), known, True))
         found.restore(learns)
         yield found
         if faults := board.faults():
             out.note(f"the flash was used against its rules: {faults}")
-
-
-@contextmanager
-def locked(folder):
-    """A virtual board is one board."""
-    import fcntl
-
-    with open(folder / ".virtual.lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(f"{folder}: its virtual board is at work for another program; wait for that one") from None
-        yield
 
 
 def matched(args, out, board):

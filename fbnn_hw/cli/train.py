@@ -34,8 +34,9 @@ HELP = {
     "ties": (str, "what a dot product of 0 becomes in training: up, +1 as everywhere else, or +1 or -1 at random"),
     "distil": (common.positive, "share of the teacher in the loss"),
     "temperature": (common.positive, "of the teacher's softened probabilities"),
+    "precision": (str, "of activations and gradients; bfloat16 gives the same bits forward and is faster where the processor has it"),
 }
-CHOICES = {"schedule": ("plateau", "cosine"), "ties": ("up", "random")}
+CHOICES = {"schedule": ("plateau", "cosine"), "ties": ("up", "random"), "precision": ("float32", "bfloat16")}
 TEACHING = ("distil", "temperature")
 """Fields of the recipe that mean nothing without a teacher."""
 
@@ -148,7 +149,7 @@ def run(args, out):
     else:
         model = FBNN(topology, **options)
     model.to(device)
-    teacher = Teacher(args.teacher, topology, device) if args.teacher else None
+    teacher = Teacher(args.teacher, topology, device, config.precision) if args.teacher else None
     if teacher:
         meta["teacher"] = teacher.describe()
 

@@ -2,7 +2,8 @@
 
 A layer with scale S computes u = S * dot and sends on sign(u); its gradient passes where |u| <= limit.  Forward we never
 form u: the convolution uses weights +-2 and a bias, so it yields y = 2 * (dot - threshold) + 1, an odd integer, and
-sign(dot - threshold) is clamp(y, -1, 1): exact in float32 below 2^24, one pass, sign(0) = +1.  Backward the gradient is that of u:
+sign(dot - threshold) is clamp(y, -1, 1): exact in float32 below 2^24, one pass, sign(0) = +1.  In bfloat16 it is exact too, for sums are
+formed in float32 and rounding an odd integer to 8 bits keeps its sign and what is below 256.  Backward the gradient is that of u:
 `product` multiplies S into the small weight tensor instead of the large activations.
 """
 
@@ -32,16 +33,16 @@ class _Product(torch.autograd.Function):
     def forward(ctx, x, weight, bias, scale, stride, groups):
         ctx.save_for_backward(x, weight)
         ctx.scale, ctx.stride, ctx.groups = scale, stride, groups
-        y = F.conv2d(x, weight * 2, bias, stride=stride, groups=groups)
+        y = F.conv2d(x, (weight * 2).to(x.dtype), bias.to(x.dtype), stride=stride, groups=groups)
         return y if y.device.type == "cpu" else y.round_()  # cuDNN may choose a Winograd algorithm, whose transforms round
 
     @staticmethod
     def backward(ctx, grad):
         x, weight = ctx.saved_tensors
         grad_x, grad_weight, _ = torch.ops.aten.convolution_backward(
-            grad, x, weight * ctx.scale, None, (ctx.stride,) * 2, (0, 0), (1, 1), False, (0, 0), ctx.groups,
+            grad, x, (weight * ctx.scale).to(x.dtype), None, (ctx.stride,) * 2, (0, 0), (1, 1), False, (0, 0), ctx.groups,
             (ctx.needs_input_grad[0], ctx.needs_input_grad[1], False))
-        return grad_x, None if grad_weight is None else grad_weight * ctx.scale, None, None, None, None
+        return grad_x, None if grad_weight is None else grad_weight.to(weight.dtype) * ctx.scale, None, None, None, None
 
 
 class _Sign(torch.autograd.Function):
@@ -76,7 +77,8 @@ def weight(proxy, limit=1.0):
 def product(x, weight, scale, bias=None, stride=1, groups=1):
     """y = 2 * dot + bias of a convolution without padding.
 
-    x (N, C, H, W) and weight (O, C / groups, k, k) in {-1, +1}; bias (O,) = 1 - 2 * threshold, all ones if None.
+    x (N, C, H, W) and weight (O, C / groups, k, k) in {-1, +1}; bias (O,) = 1 - 2 * threshold, all ones if None.  y has the type of x;
+    where that is bfloat16, y beyond 256 is rounded, and so would be such a bias.
     The gradient that arrives is taken as that of u = scale * dot.
     """
     if bias is None:

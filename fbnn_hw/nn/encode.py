@@ -25,18 +25,18 @@ def levels(images, encoder, count):
     return (x * sizes[:, None, None]) >> 8
 
 
-def thermometer(levels, encoder, count, pad=0):
-    """Levels (N, 3, H, W) -> {-1, +1} float32 (N, C, H + 2 pad, W + 2 pad): channel k of a plane is +1 iff level >= k, so
+def thermometer(levels, encoder, count, pad=0, dtype=torch.float32):
+    """Levels (N, 3, H, W) -> {-1, +1} of `dtype` (N, C, H + 2 pad, W + 2 pad): channel k of a plane is +1 iff level >= k, so
     channel 0 of a plane is +1 in the image and -1 in the frame of `pad` pixels around it.  Channels last in memory."""
     rows = F.pad(levels, (pad,) * 4, value=-1) + 1  # row 0 of a table is all -1: outside the image
     parts = []
     for plane, size in enumerate(planes(encoder, count)):
-        table = torch.ones(size, size, device=levels.device).tril_().mul_(2).sub_(1)
+        table = torch.ones(size, size, dtype=dtype, device=levels.device).tril_().mul_(2).sub_(1)
         table = torch.cat([table.new_full((1, size), -1), table])
         parts.append(F.embedding(rows[:, plane].long(), table))
     return torch.cat(parts, -1).permute(0, 3, 1, 2)
 
 
-def encode(images, encoder, count, pad=0):
+def encode(images, encoder, count, pad=0, dtype=torch.float32):
     """uint8 RGB (N, 3, H, W) -> {-1, +1} (N, C, H + 2 pad, W + 2 pad)."""
-    return thermometer(levels(images, encoder, count), encoder, count, pad)
+    return thermometer(levels(images, encoder, count), encoder, count, pad, dtype)

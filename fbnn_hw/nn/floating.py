@@ -15,14 +15,15 @@ BITS_OF_A_FLOAT = 32
 class FloatNet(nn.Module):
     """A topology with float weights.  rgb: the input is RGB in -1..1, otherwise the thermometer code.
 
-    forward(images): uint8 RGB (N, 3, S, S) -> logits (N, classes); `logits` is the same, alpha is 1.
+    forward(images): uint8 RGB (N, 3, S, S) -> logits (N, classes); `logits` is the same, alpha is 1.  `dtype`: of the layers' arithmetic,
+    float32 or bfloat16; the weights are float32.
     """
 
     alpha = 1.0
 
     def __init__(self, topology, rgb):
         super().__init__()
-        self.topology, self.rgb = topology, rgb
+        self.topology, self.rgb, self.dtype = topology, rgb, torch.float32
         shapes, self.layers, self.norms = topology.verify(), nn.ModuleDict(), nn.ModuleDict()
         if rgb:
             shapes[topology.ops[0].name] = (3, *shapes[topology.ops[0].name][1:])
@@ -41,6 +42,10 @@ class FloatNet(nn.Module):
             self.norms[o.name] = nn.BatchNorm2d(shapes[o.name][0])
 
     def forward(self, images):
+        with torch.autocast(images.device.type, self.dtype, enabled=self.dtype != torch.float32):
+            return self._forward(images).float()
+
+    def _forward(self, images):
         first, values = self.topology.ops[0], {}
         values[first.name] = images.float() / 127.5 - 1 if self.rgb else encode(images, first.encoder, first.levels)
         for o in self.topology.ops[1:]:

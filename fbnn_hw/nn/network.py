@@ -28,7 +28,7 @@ class BinaryLayer(nn.Module):
     def __init__(self, layer, input_shape, K=1.0, limit=1.0):
         super().__init__()
         shape = layer.weight_shape(input_shape)
-        self.shape = shape
+        self.kind, self.shape = layer.kind, shape
         if layer.kind == "depthwise":
             shape, self.groups = (shape[0], 1, *shape[1:]), shape[0]
         else:
@@ -46,6 +46,8 @@ class BinaryLayer(nn.Module):
         return binarize.weight(self.proxy)
 
     def forward(self, x):
+        if self.kind != "conv":
+            x = x.to(self.proxy.dtype)
         if self.logits:  # the true derivative of y = 2 dot + 1
             return (binarize.product(x, self.weight, 2.0, self.bias) - 1) / 2
         return binarize.product(x, self.weight, self.scale, self.bias, self.stride, self.groups)
@@ -63,7 +65,7 @@ class Pool(nn.Module):
         self.register_buffer("bias", torch.ones(input_shape[0]), persistent=False)
 
     def forward(self, x):
-        total = x.sum((2, 3), keepdim=True)
+        total = x.sum((2, 3), keepdim=True, dtype=self.bias.dtype)
         odd = total.detach() * 2 + self.bias[:, None, None]
         return odd + self.scale * (total - total.detach())  # the value of odd, the gradient of u = scale * sum
 
@@ -75,12 +77,14 @@ class FBNN(nn.Module):
     """Fully-binary network of a `Topology`.
 
     K, limit: scale constant and width of the estimator.  c: constant of alpha = 1 / sqrt(c * fan_in * classes).
+    `dtype`: of the maps between convolutions and their gradients, float32 or bfloat16, for networks without thresholds; the bits, logits
+    and proxies are those of float32, the gradients are rounded.
     forward(images): uint8 RGB (N, 3, S, S) -> float logits * alpha (N, classes).  `logits` gives the integers.
     """
 
     def __init__(self, topology, K=1.0, c=5.0, limit=1.0):
         super().__init__()
-        self.topology, self.K, self.limit = topology, K, limit
+        self.topology, self.K, self.limit, self.dtype = topology, K, limit, torch.float32
         shapes = topology.verify()
         weighted = [topology[name] for name in topology.weight_shapes()]
         self.layers = nn.ModuleDict({o.name: BinaryLayer(o, *topology.input_shapes(o, shapes), K, limit) for o in weighted})
@@ -96,7 +100,7 @@ class FBNN(nn.Module):
 
     def encode(self, images):
         first = self.topology.ops[0]
-        return encode(images, first.encoder, first.levels, pad=int(first.name in self._framed))
+        return encode(images, first.encoder, first.levels, pad=int(first.name in self._framed), dtype=self.dtype)
 
     def activations(self, x, start=None, stop=None):
         """Yield (op, output) in order, from op `start` (the input if None), whose output is x, to op `stop`."""

@@ -13,7 +13,8 @@ class TrainConfig:
     shift, contrast: strength of the augmentation, see `fbnn_hw.data.augment`.  K, c, limit: see `fbnn_hw.nn.network.FBNN`.
     centre: subtract from the proxies of each output channel their mean after each step.  ties: what a dot product of 0 becomes in training,
     "up" +1 as everywhere else, or "random" +1 or -1, drawn for each channel and step.  distil: share of the teacher in the loss,
-    temperature: of its softened probabilities, see `fbnn_hw.nn.losses.distillation`."""
+    temperature: of its softened probabilities, see `fbnn_hw.nn.losses.distillation`.  precision: of maps and their gradients, "float32" or
+    "bfloat16", see `fbnn_hw.nn.network.FBNN`."""
 
     epochs: int = 100
     batch: int = 64
@@ -32,6 +33,7 @@ class TrainConfig:
     ties: str = "up"
     distil: float = 0.5
     temperature: float = 4.0
+    precision: str = "float32"
 
     def verify(self):
         for condition, flag, expected in (
@@ -43,7 +45,8 @@ class TrainConfig:
                 (0 < self.limit < math.inf, "limit", "a positive number"), (self.shift >= 0, "shift", "0 or more"),
                 (0 <= self.contrast <= 1, "contrast", "a number from 0 to 1"), (self.ties in ("up", "random"), "ties", "up or random"),
                 (0 < self.distil <= 1, "distil", "a share above 0, at most 1"),
-                (0 < self.temperature < math.inf, "temperature", "a positive number")):
+                (0 < self.temperature < math.inf, "temperature", "a positive number"),
+                (self.precision in ("float32", "bfloat16"), "precision", "float32 or bfloat16")):
             if not condition:
                 raise UsageError(f"--{flag} {getattr(self, flag)}: expected {expected}")
         if self.validation == 0 and (self.schedule == "plateau" or self.patience):

@@ -63,6 +63,7 @@ class Trainer:
         config.verify()
         self.teacher, self.sources = teacher, {"init": init, "teacher": teacher and teacher.sha256}
         self.model, self.config, self.loss = model, config, loss
+        model.dtype = getattr(torch, config.precision)
         self.state_path = Path(state_path) if state_path else None
         self.report, self.progress = report or (lambda record: None), progress or (lambda iterable, **kw: iterable)
         self.device = next(model.parameters()).device

@@ -148,6 +148,8 @@ def make(name, classes, size, config, norm="scales", encoder="tycc", init=None, 
         kind, binary = FLOATING[name]
         topology = build(binary, classes, size=size)
         return floating.fpnn_p(name, topology) if kind == "p" else floating.fpnn_b(name, topology, classes)
+    if norm == "bn" and config.precision != "float32":
+        raise UsageError(f"--precision {config.precision}: batch norm needs whole sums, expected --norm scales")
     if norm == "bn" and config.ties != "up":
         raise UsageError(f"--ties {config.ties}: batch norm leaves no ties, expected --norm scales")
     topology = build(name, classes, size=size, encoder=encoder)

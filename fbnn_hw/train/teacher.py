@@ -16,8 +16,8 @@ from .pretrain import make
 class Teacher:
     """The best epoch of a training state, a float network or an FBNN.  `accuracy`: in its validation, None without one."""
 
-    def __init__(self, path, topology, device="cpu"):
-        """topology: of the student; raises InputError where classes or image size differ."""
+    def __init__(self, path, topology, device="cpu", precision="float32"):
+        """topology: of the student; raises InputError where classes or image size differ.  precision: of its arithmetic, see `TrainConfig`."""
         path = Path(path)
         try:
             data = path.read_bytes()
@@ -37,6 +37,7 @@ class Teacher:
             raise InputError(f"--teacher {path}: knows {len(made['classes'])} classes at {made['size']}x{made['size']}, expected the same "
                              f"classes and size as the student, {len(topology.classes)} at {topology.image_size}x{topology.image_size}")
         self.name, self.config, self.sha256 = made["name"], config, hashlib.sha256(data).hexdigest()
+        self.model.dtype = getattr(torch, precision)
         self.model.to(device).eval().requires_grad_(False)
 
     @torch.no_grad()

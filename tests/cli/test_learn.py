@@ -5,6 +5,7 @@ import signal
 import numpy as np
 import pytest
 
+from fbnn_hw import files
 from fbnn_hw.build import output, virtual
 from fbnn_hw.build.learning import ChipState
 from fbnn_hw.cli import _board
@@ -280,7 +281,7 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
     assert refused("classify", cats, *board) == (
         f"fbnn-hw classify: {kept}: damaged snapshot of a learner, its checksum does not fit; move it away, and the board begins with the "
         "classes of the model")
-    with _board.locked(folder):
+    with files.locked(folder / ".virtual.lock", "held by another test"):
         assert refused("classify", cats, *board) == (
             f"fbnn-hw classify: {folder}: its virtual board is at work for another program; wait for that one")
 

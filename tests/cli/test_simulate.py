@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from fbnn_hw import files
 from fbnn_hw.build import simulator
 from fbnn_hw.cli import main
 from fbnn_hw.compile import timing
@@ -50,6 +51,15 @@ def test_cycles_are_the_estimate(design, answer):
     assert found["cycles_first"] == [known["first_cycles"]] and found["cycles"] == [known["cycles"]] == [found["estimated_cycles"]]
     stalled = answer("simulate", design, "--images", "2", "--stall")
     assert stalled["cycles"][0] > known["cycles"] and stalled["logits"] == found["logits"]
+
+
+def test_one_simulation_at_a_time(design, answer, refused):
+    """Two would write over each other's images and dumps, and report differences that there are not."""
+    with files.locked(design / "sim_build" / ".lock", "held by another test"):
+        assert refused("simulate", design, "--images", "1") == (3, (
+            f"fbnn-hw simulate: {design}: is being simulated by another program in sim_build; wait for that one, or generate the design once "
+            "more with another --out"))
+    answer("simulate", design, "--images", "1")
 
 
 def test_another_weight_is_found_and_named(damaged, cli, rewrite):

@@ -127,6 +127,33 @@ def test_whole_network_has_the_outputs_and_gradients_of_the_paper(classes):
         assert a.abs().sum() > 0 and torch.allclose(a, b, atol=1e-5 * float(b.abs().max())), name
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_bfloat16_has_the_bits_of_float32(seed):
+    """Random topologies, every intermediate; a wide one whose sums exceed what bfloat16 holds exactly."""
+    network = strategies.vgg_network(seed, width=1 / 2, latent=512) if seed == 0 else strategies.network(seed, thresholds=0.0)
+    model, rounded = load(network), load(network)
+    rounded.dtype = torch.bfloat16
+    images = torch.from_numpy(strategies.images(seed, 3, network.topology.image_size))
+    with torch.no_grad():
+        whole, found = ([(o, y) for o, y in m.activations(m.encode(images))] for m in (model, rounded))
+    for (o, y), (_, z) in zip(whole, found):
+        if o.name in model._sign_after_pool:  # sums, rounded beyond 256
+            y, z = y.sign(), z.sign()
+        assert torch.equal(y, z.float()), o.name
+    assert found[0][1].dtype == torch.bfloat16 and found[-1][1].dtype == torch.float32
+
+
+def test_bfloat16_has_the_gradients_of_float32_but_for_rounding():
+    torch.manual_seed(0)
+    model = FBNN(strategies.vgg_network(0, width=1 / 4).topology)
+    images, parameters = torch.from_numpy(strategies.images(1, 8)), list(model.parameters())
+    whole, _ = grad_of(model(images), parameters)
+    model.dtype = torch.bfloat16
+    found, _ = grad_of(model(images), parameters)
+    for name, a, b in zip(dict(model.named_parameters()), whole, found):
+        assert b.dtype == torch.float32 and (a - b).norm() < 0.01 * a.norm(), name
+
+
 def test_scales_and_alpha():
     model = FBNN(strategies.vgg_network(0, classes=100, width=1.0, latent=1024, hidden=128).topology, K=2.0, c=5.0)
     assert model.layers["conv1"].scale == 2 / math.sqrt(576) and model.layers["conv6"].scale == 2 / math.sqrt(1152)

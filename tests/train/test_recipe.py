@@ -111,6 +111,23 @@ def test_teachers_that_do_not_fit(tmp_path, taught):
         Teacher(taught, vgg("tiny", ("a", "b"), width=1 / 16, latent=64, hidden=16))
 
 
+def test_bfloat16(tmp_path, taught):
+    """It trains, with a teacher too, and the file's logits are those that training saw."""
+    config = replace(CONFIG, epochs=12, precision="bfloat16", augment=False, seed=2)
+    trainer = student(tmp_path / "s.state", config, teacher=Teacher(taught, student().model.topology, precision="bfloat16"))
+    trainer.run()
+    assert trainer.history[-1]["train_accuracy"] > 0.5 > trainer.history[0]["train_accuracy"]
+    assert all(p.dtype == torch.float32 for p in trainer.model.parameters())
+    with torch.no_grad():
+        seen = trainer.model.logits(IMAGES)
+        trainer.model.dtype = torch.float32
+        assert torch.equal(trainer.model.logits(IMAGES), seen)
+        exact, rounded = (Teacher(taught, trainer.model.topology, precision=p).logits(IMAGES) for p in ("float32", "bfloat16"))
+    assert rounded.dtype == torch.float32 and 0 < (exact - rounded).norm() < 0.05 * exact.norm()
+    with pytest.raises(UsageError, match="s.state: was started with other values of precision; resume with the same flags$"):
+        student(tmp_path / "s.state", replace(config, precision="float32"), teacher=trainer.teacher).resume()
+
+
 def test_ties():
     model = student().model.eval()
     up = {o.name: y for o, y in model.activations(model.encode(IMAGES))}
@@ -127,7 +144,8 @@ def test_ties():
 @pytest.mark.parametrize("change, message", [
     (dict(shift=-1), "--shift -1: expected 0 or more"), (dict(contrast=1.5), "--contrast 1.5: expected a number from 0 to 1"),
     (dict(ties="down"), "--ties down: expected up or random"), (dict(distil=2.0), "--distil 2.0: expected a share above 0, at most 1"),
-    (dict(temperature=0.0), "--temperature 0.0: expected a positive number")])
+    (dict(temperature=0.0), "--temperature 0.0: expected a positive number"),
+    (dict(precision="float16"), "--precision float16: expected float32 or bfloat16")])
 def test_refusals(change, message):
     with pytest.raises(UsageError) as error:
         TrainConfig(**change).verify()
@@ -137,7 +155,8 @@ def test_refusals(change, message):
 def test_floating_networks_and_batch_norm_have_no_such_options():
     for name, norm, change, message in (
             ("fpnn_p", "scales", dict(centre=True), "--model fpnn_p: has no signs, expected no --centre and --ties"),
-            ("0.5mb", "bn", dict(ties="random"), "--ties random: batch norm leaves no ties, expected --norm scales")):
+            ("0.5mb", "bn", dict(ties="random"), "--ties random: batch norm leaves no ties, expected --norm scales"),
+            ("0.5mb", "bn", dict(precision="bfloat16"), "--precision bfloat16: batch norm needs whole sums, expected --norm scales")):
         with pytest.raises(UsageError) as error:
             pretrain.make(name, TRAIN.classes, 16, replace(CONFIG, **change), norm)
         assert str(error.value) == message
