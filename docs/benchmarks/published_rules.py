@@ -8,6 +8,7 @@ Counters of 8 bits behind every weight, the extractor 0.5mb-fe4.pt, 1000 samples
 import argparse
 import math
 from dataclasses import replace
+from decimal import Decimal
 from types import SimpleNamespace
 
 import numpy as np
@@ -97,7 +98,7 @@ class Prototypes(Learner):
 
 def metaplastic(n):
     """The reference's rule of that name for m = 1/n; its own m is 1/64."""
-    return Metaplastic(metaplastic_table(8, 128 // n))
+    return Metaplastic(metaplastic_table(8, Decimal(128) / n))
 
 
 def own(rule=None, **options):

@@ -151,7 +151,7 @@ def run(args, out):
     model.to(device)
     teacher = Teacher(args.teacher, topology, device, config.precision) if args.teacher else None
     if teacher:
-        meta["teacher"] = teacher.describe()
+        meta["teacher"] = teacher.description
 
     def write(score=None):
         network = record.network(trainer, meta, score)

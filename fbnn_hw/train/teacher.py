@@ -14,7 +14,8 @@ from .pretrain import make
 
 
 class Teacher:
-    """The best epoch of a training state, a float network or an FBNN.  `accuracy`: in its validation, None without one."""
+    """The best epoch of a training state, a float network or an FBNN.  `description`: what the student's record says of it; its accuracy is
+    that in validation, None without one."""
 
     def __init__(self, path, topology, device="cpu", precision="float32"):
         """topology: of the student; raises InputError where classes or image size differ.  precision: of its arithmetic, see `TrainConfig`."""
@@ -28,15 +29,16 @@ class Teacher:
             config = TrainConfig(**state["config"])
             self.model = make(made["name"], tuple(made["classes"]), made["size"], config)
             self.model.load_state_dict(state["best"])
-            self.accuracy = state["best_accuracy"] if config.validation else None
-            self.epochs = state["best_epoch"]
+            accuracy = state["best_accuracy"] if config.validation else None
+            self.sha256 = hashlib.sha256(data).hexdigest()
+            self.description = {"name": made["name"], "validation_accuracy": accuracy, "epochs": state["best_epoch"], "sha256": self.sha256,
+                                "config": asdict(config)}
         except Exception as error:  # a file can be wrong in any way
             raise InputError(f"--teacher {path}: not a training state of a named network with scales or in float ({type(error).__name__}), "
                              f"expected the .state of fbnn-hw pretrain or train") from None
         if tuple(made["classes"]) != topology.classes or made["size"] != topology.image_size:
             raise InputError(f"--teacher {path}: knows {len(made['classes'])} classes at {made['size']}x{made['size']}, expected the same "
                              f"classes and size as the student, {len(topology.classes)} at {topology.image_size}x{topology.image_size}")
-        self.name, self.config, self.sha256 = made["name"], config, hashlib.sha256(data).hexdigest()
         self.model.dtype = getattr(torch, precision)
         self.model.to(device).eval().requires_grad_(False)
 
@@ -44,8 +46,3 @@ class Teacher:
     def logits(self, images):
         """Float logits (N, classes), scaled as in the teacher's own loss, of uint8 images (N, 3, S, S)."""
         return self.model(images)
-
-    def describe(self):
-        """What the student's record says of it: how it was trained, with the digest of the state."""
-        return {"name": self.name, "validation_accuracy": self.accuracy, "epochs": self.epochs, "sha256": self.sha256,
-                "config": asdict(self.config)}

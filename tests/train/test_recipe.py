@@ -86,7 +86,7 @@ def test_an_fbnn_teaches_too(tmp_path):
     model = pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG)
     Trainer(model, IMAGES, LABELS, replace(CONFIG, epochs=1), tmp_path / "t.state").run()
     teacher = Teacher(tmp_path / "t.state", model.topology)
-    assert torch.equal(teacher.logits(IMAGES[:8]), model.eval()(IMAGES[:8])) and teacher.describe()["name"] == "0.5mb"
+    assert torch.equal(teacher.logits(IMAGES[:8]), model.eval()(IMAGES[:8])) and teacher.description["name"] == "0.5mb"
 
 
 @pytest.mark.parametrize("validation", [0.0, 0.25])
@@ -95,7 +95,7 @@ def test_the_record_says_how_the_teacher_was_trained(tmp_path, validation):
     model = pretrain.make("0.5mb", TRAIN.classes, 16, config)
     run = Trainer(model, IMAGES, LABELS, config, tmp_path / "t.state")
     run.run()
-    found = Teacher(tmp_path / "t.state", model.topology).describe()
+    found = Teacher(tmp_path / "t.state", model.topology).description
     assert found["validation_accuracy"] == (run.history[0]["validation_accuracy"] if validation else None)
     assert found["epochs"] == 1 and found["config"]["shift"] == 3 and found["config"]["validation"] == validation
 
