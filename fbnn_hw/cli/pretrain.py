@@ -8,7 +8,7 @@ from ..errors import InputError, UsageError
 from ..nn.models import MODELS
 from ..train.scenarios import SCENARIOS
 from . import common
-from .train import TEACHING, add_images, add_recipe, epoch_line, paths, recipe, summary, write_result
+from .train import TEACHING, add_images, add_recipe, epoch_line, paths, recipe, summary, trained, write_result
 
 SUMMARY = "pre-train a feature extractor on a scenario's pre-training task"
 EXAMPLES = (
@@ -85,7 +85,6 @@ def run(args, out):
 
     from ..nn import checkpoint
     from ..train import pretrain, record, start
-    from ..train.offline import Interrupted
 
     device = pretrain.device(args.device)
     common.set_threads(args)
@@ -115,15 +114,7 @@ def run(args, out):
     trainer = pretrain.Pretrainer(
         model.to(device), *pretrain.tensors(train, size), config, objective, unlabeled, state_path=state_path, report=report,
         progress=out.progress, init=meta.get("init", {}).get("sha256"))
-    if args.resume:
-        trainer.resume()
-        out.note(f"goes on from {state_path}: epoch {trainer.epoch + 1}, step {trainer.step} of {trainer.steps}")
-    try:
-        trainer.run()
-    except Interrupted:
-        again = [word for word in args.argv if word not in ("--resume", "--restart")]
-        out.error(f"interrupted in epoch {trainer.epoch + 1}, step {trainer.step} of {trainer.steps}; state saved in {state_path}; "
-                  f"go on with: {shlex.join(['fbnn-hw', *again, '--resume'])}", 130)
+    if not trained(trainer, args, out):
         return 130
     score = record.test_score(trainer, *pretrain.tensors(test, size), out.progress)
     write(score)

@@ -135,7 +135,7 @@ def run(args, out):
     from ..nn.models import build
     from ..nn.network import FBNN
     from ..train import pretrain, record, start
-    from ..train.offline import Interrupted, Trainer
+    from ..train.offline import Trainer
     from ..train.teacher import Teacher
 
     device = pretrain.device(args.device)
@@ -168,15 +168,7 @@ def run(args, out):
 
     trainer = Trainer(model, torch.from_numpy(train.images), torch.from_numpy(train.labels), config, state_path, report=report,
                       progress=out.progress, teacher=teacher, init=meta.get("init", {}).get("sha256"))
-    if args.resume:
-        trainer.resume()
-        out.note(f"goes on from {state_path}: epoch {trainer.epoch + 1}, step {trainer.step} of {trainer.steps}")
-    try:
-        trainer.run()
-    except Interrupted:
-        again = [word for word in args.argv if word not in ("--resume", "--restart")]
-        out.error(f"interrupted in epoch {trainer.epoch + 1}, step {trainer.step} of {trainer.steps}; state saved in {state_path}; "
-                  f"go on with: {shlex.join(['fbnn-hw', *again, '--resume'])}", 130)
+    if not trained(trainer, args, out):
         return 130
     score = None
     if test is None:
@@ -188,6 +180,26 @@ def run(args, out):
     write_result(result_path, result)
     out.text(*summary(network.training), f"written: {checkpoint_path}, {result_path}; state: {state_path}")
     out.result({**result, "checkpoint": checkpoint_path, "result": result_path, "state": state_path})
+
+
+def trained(trainer, args, out):
+    """Train to the end, from the state if --resume; False where the user stopped it, who has then been told how to go on."""
+    from ..train.offline import Interrupted
+
+    def where():
+        return f"epoch {trainer.epoch + 1}, step {trainer.step} of {trainer.steps}"
+
+    if args.resume:
+        trainer.resume()
+        out.note(f"goes on from {trainer.state_path}: {where()}")
+    try:
+        trainer.run()
+    except Interrupted:
+        again = [word for word in args.argv if word not in ("--resume", "--restart")]
+        out.error(f"interrupted in {where()}; state saved in {trainer.state_path}; "
+                  f"go on with: {shlex.join(['fbnn-hw', *again, '--resume'])}", 130)
+        return False
+    return True
 
 
 def epoch_line(epoch, epochs, note):

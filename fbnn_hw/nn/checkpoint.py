@@ -1,8 +1,9 @@
-"""Writing a checkpoint (docs/checkpoint.md).  Reading needs no torch: `fbnn_hw.ir.checkpoint.read`."""
+"""Writing a checkpoint (docs/checkpoint.md), whose reading needs no torch: `fbnn_hw.ir.checkpoint.read`; states of runs, written and read."""
 
 import torch
 
 from .. import files
+from ..errors import InputError
 from ..ir import checkpoint
 
 
@@ -22,3 +23,17 @@ def store(path, values):
     """torch.save of `values` to `path`, whole or not at all; raises InputError where the file cannot be written."""
     with files.replacing(path) as file:  # given a name, torch would put it into the archive, and hide the system's error
         torch.save(values, file)
+
+
+def state(path, kind, version):
+    """The state of a run that `store` wrote: a dict whose "format" is `kind`, of that version; runs no code of the file.
+    Raises InputError."""
+    try:
+        found = torch.load(path, weights_only=True, map_location="cpu")
+    except FileNotFoundError:
+        raise InputError(f"{path}: not found, expected the state of an earlier run; start without --resume") from None
+    except Exception as error:  # a file can be wrong in any way
+        raise InputError(f"{path}: not a training state ({str(error).splitlines()[0]}); start without --resume") from None
+    if not isinstance(found, dict) or found.get("format") != kind or found.get("version") != version:
+        raise InputError(f"{path}: found another kind of file or version, expected {kind} {version}")
+    return found

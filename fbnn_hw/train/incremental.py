@@ -19,6 +19,7 @@ from ..errors import InputError, UsageError
 from ..nn import checkpoint, losses
 from . import metrics, scenarios, start
 from .memorizer import MEGABIT, Memorizer
+from .offline import scheduler
 from .samples import Latents, Native
 
 STATE_FORMAT = "fbnn-hw incremental state"
@@ -295,14 +296,7 @@ class Incremental:
 
     def resume(self):
         """Take up `state_path`: the run goes on from its last whole epoch with the very numbers of one never interrupted."""
-        try:
-            state = torch.load(self.state_path, weights_only=True, map_location="cpu")
-        except FileNotFoundError:
-            raise InputError(f"{self.state_path}: not found, expected the state of an earlier run; start without --resume") from None
-        except Exception as error:
-            raise InputError(f"{self.state_path}: not a state ({str(error).splitlines()[0]}); start without --resume") from None
-        if not isinstance(state, dict) or state.get("format") != STATE_FORMAT or state.get("version") != STATE_VERSION:
-            raise InputError(f"{self.state_path}: found another kind of file or version, expected {STATE_FORMAT} {STATE_VERSION}")
+        state = checkpoint.state(self.state_path, STATE_FORMAT, STATE_VERSION)
         if state.get("data", self.data) != self.data:  # the first states of version 1 lack it
             raise UsageError(f"{self.state_path}: was started on other images or labels; resume with the same data")
         if state.get("config") != self.config.to_dict() or state.get("sha256") != self.origin.sha256:
@@ -324,10 +318,7 @@ class _Retraining:
 
     def __init__(self, parameters, recipe, steps):
         self.optimizer = torch.optim.Adam(parameters, recipe.lr, fused=True)
-        if recipe.schedule == "cosine":
-            self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, recipe.epochs * steps)
-        else:
-            self.scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(self.optimizer, factor=0.5, patience=5)
+        self.scheduler = scheduler(self.optimizer, recipe, steps)
         self.epoch, self.best_epoch, self.best_loss, self.best, self.seconds = 0, 0, math.inf, None, 0.0
 
     def state(self):

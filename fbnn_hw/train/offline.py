@@ -30,6 +30,13 @@ def split(count, share, seed):
     return order[held:], order[:held]
 
 
+def scheduler(optimizer, config, steps):
+    """Of the rate: cosine to 0, step by step over all epochs of `steps` steps, or halved after 5 epochs without a lower loss."""
+    if config.schedule == "cosine":
+        return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, config.epochs * steps)
+    return torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=5)
+
+
 @torch.no_grad()
 def predict(model, images, batch=500, progress=lambda iterable, **kw: iterable):
     """Integer logits (N, classes) of uint8 images (N, 3, S, S), on the model's device."""
@@ -75,10 +82,7 @@ class Trainer:
         self.held_images, self.held_labels = images[held], labels[held]
         self.optimizer = torch.optim.Adam(model.parameters(), config.lr)
         self.steps = math.ceil(len(train) / config.batch)
-        if config.schedule == "cosine":
-            self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, config.epochs * self.steps)
-        else:
-            self.scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(self.optimizer, factor=0.5, patience=5)
+        self.scheduler = scheduler(self.optimizer, config, self.steps)
         self.generator = torch.Generator().manual_seed(config.seed)
         self.data = {"images": len(labels), "crc32": zlib.crc32(images.cpu().contiguous().numpy(), zlib.crc32(labels.cpu().numpy()))}
         self.epoch, self.step, self.order = 0, 0, None
@@ -104,14 +108,7 @@ class Trainer:
     def resume(self):
         """Take up the state in `state_path`.  More epochs than before are fine with a plateau schedule; any other change
         of the configuration is an error, for the result would be of neither run."""
-        try:
-            state = torch.load(self.state_path, weights_only=True, map_location="cpu")
-        except FileNotFoundError:
-            raise InputError(f"{self.state_path}: not found, expected the state of an earlier run; start without --resume") from None
-        except Exception as error:
-            raise InputError(f"{self.state_path}: not a training state ({str(error).splitlines()[0]}); start without --resume") from None
-        if not isinstance(state, dict) or state.get("format") != STATE_FORMAT or state.get("version") != STATE_VERSION:
-            raise InputError(f"{self.state_path}: found another kind of file or version, expected {STATE_FORMAT} {STATE_VERSION}")
+        state = checkpoint.state(self.state_path, STATE_FORMAT, STATE_VERSION)
         try:
             self._take_up(state)
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:

@@ -15,7 +15,7 @@ from ..nn import floating, losses, staged
 from ..nn.models import build
 from ..nn.network import FBNN, export
 from . import record, start
-from .offline import STATE_FORMAT, Trainer
+from .offline import STATE_FORMAT, Trainer, scheduler
 
 PROJECTOR_NEURONS = 2048
 FLOATING = {f"fpnn_{kind}{size and f'-{size}'}": (kind, size or "3mb") for size in ("", "0.5mb", "1mb", "9mb", "24mb") for kind in "bp"}
@@ -73,9 +73,7 @@ class Pretrainer(Trainer):
         if objective.beta:
             self.projector = projector(model.topology.shapes[LATENT][0]).to(self.device).train()
             self.optimizer = torch.optim.Adam([*model.parameters(), *self.projector.parameters()], config.lr)
-            schedule = torch.optim.lr_scheduler
-            self.scheduler = schedule.CosineAnnealingLR(self.optimizer, config.epochs * self.steps) if config.schedule == "cosine" else \
-                schedule.ReduceLROnPlateau(self.optimizer, factor=0.5, patience=5)
+            self.scheduler = scheduler(self.optimizer, config, self.steps)
 
     def state(self):
         objective = {key: getattr(self.objective, key) for key in ("alpha", "beta", "gamma", "features")}
