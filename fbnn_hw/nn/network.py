@@ -15,7 +15,7 @@ from .. import bits
 from ..errors import InputError
 from ..ir.network import LATENT, Network
 from . import binarize
-from .encode import encode
+from .encode import levels, thermometer
 
 
 class BinaryLayer(nn.Module):
@@ -100,7 +100,12 @@ class FBNN(nn.Module):
 
     def encode(self, images):
         first = self.topology.ops[0]
-        return encode(images, first.encoder, first.levels, pad=int(first.name in self._framed), dtype=self.dtype)
+        return self.thermometer(levels(images, first.encoder, first.levels))
+
+    def thermometer(self, levels):
+        """The input map of levels (N, 3, S, S), which `nn.encode.levels` made of images."""
+        first = self.topology.ops[0]
+        return thermometer(levels, first.encoder, first.levels, int(first.name in self._framed), self.dtype)
 
     def activations(self, x, start=None, stop=None):
         """Yield (op, output) in order, from op `start` (the input if None), whose output is x, to op `stop`."""

@@ -9,6 +9,7 @@ logits of all classes from the start; those of classes not yet seen take no part
 import math
 import time
 import zlib
+from dataclasses import asdict
 from functools import reduce
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import torch
 from ..errors import InputError, UsageError
 from ..nn import checkpoint, losses
 from . import metrics, scenarios, start
+from .config import TrainConfig
 from .memorizer import MEGABIT, Memorizer
 from .offline import scheduler
 from .samples import Latents, Native
@@ -94,7 +96,9 @@ class Incremental:
         origin = self.origin
         if seed is not None and self.config.replay == "native":
             origin = start.Start(origin.topology, {}, {})
-        return start.make(origin, self.classes, self.retained, self.recipe.seed if seed is None else seed, options).to(self.device)
+        model = start.make(origin, self.classes, self.retained, self.recipe.seed if seed is None else seed, options).to(self.device)
+        model.dtype = getattr(torch, self.recipe.precision)
+        return model
 
     def _arrange(self, images, arriving):
         """(samples, labels as the network counts) of the classes that arrive, class after class."""
@@ -299,7 +303,10 @@ class Incremental:
         state = checkpoint.state(self.state_path, STATE_FORMAT, STATE_VERSION)
         if state.get("data", self.data) != self.data:  # the first states of version 1 lack it
             raise UsageError(f"{self.state_path}: was started on other images or labels; resume with the same data")
-        if state.get("config") != self.config.to_dict() or state.get("sha256") != self.origin.sha256:
+        saved = state.get("config")
+        if isinstance(saved, dict) and isinstance(saved.get("recipe"), dict):  # earlier states lack the choices that came later
+            saved = {**saved, "recipe": {**asdict(TrainConfig()), **saved["recipe"]}}
+        if saved != self.config.to_dict() or state.get("sha256") != self.origin.sha256:
             raise UsageError(f"{self.state_path}: was started with other flags or another --init; resume with the same")
         try:
             self.model.load_state_dict(state["model"])

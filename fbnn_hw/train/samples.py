@@ -43,8 +43,7 @@ class Native:
         return torch.minimum(((moved - mean) * factor + mean).round_().clamp_min_(0), top).to(torch.uint8)
 
     def logits(self, model, samples):
-        pad = int(model.topology.ops[0].name in model._framed)
-        return model.run(encode.thermometer(samples.to(torch.int32), self.encoder, self.levels, pad)).flatten(1)
+        return model.run(model.thermometer(samples.to(torch.int32))).flatten(1)
 
 
 class Latents:

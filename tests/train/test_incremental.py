@@ -102,6 +102,18 @@ def test_the_feature_extractor_stays_frozen_with_latents_and_trains_with_images(
         assert "logits" in changed and ("conv1" in changed) == moves and ("latent" in changed) == moves
 
 
+def test_bfloat16_is_for_the_convolutions(origin):
+    """A classifier on latents, which are the same bits, trains as in float32; a whole network does not."""
+    for changes, alike in ((dict(), True), (dict(replay="native", buffer_mb=0.05), False)):
+        recipe = replace(RECIPE, epochs=2)
+        one, two = (make(origin, recipe=replace(recipe, precision=p), **changes) for p in ("float32", "bfloat16"))
+        found = [run.run() for run in (one, two)]
+        assert torch.equal(one.train_samples, two.train_samples)
+        if alike:
+            assert plain(found[0]) == plain(found[1])
+        assert torch.equal(one.model.layers["conv1"].proxy, two.model.layers["conv1"].proxy) == alike
+
+
 def test_validation_samples_are_never_trained_on_nor_stored(origin):
     run = make(origin, replay="native", buffer_mb=0.05)
     held = {s.numpy().tobytes() for s in run.train_samples[torch.from_numpy(run.held)]}
@@ -199,7 +211,7 @@ def test_states_that_do_not_fit(origin, tmp_path):
     with pytest.raises(UsageError, match="was started on other images or labels; resume with the same data"):
         Incremental(run.config, few, TEST, origin, path).resume()
     state = torch.load(path, weights_only=True)
-    del state["data"]  # which the first states lack
+    del state["data"], state["config"]["recipe"]["precision"]  # which the first states lack
     torch.save(state, path)
     Incremental(run.config, few, TEST, origin, path).resume()
     path.write_bytes(path.read_bytes()[:500])
