@@ -42,7 +42,7 @@ class FloatNet(nn.Module):
             self.norms[o.name] = nn.BatchNorm2d(shapes[o.name][0])
 
     def forward(self, images):
-        with torch.autocast(images.device.type, self.dtype, enabled=self.dtype != torch.float32):
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=self.dtype == torch.bfloat16):
             return self._forward(images).float()
 
     def _forward(self, images):
