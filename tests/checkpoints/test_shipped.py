@@ -14,11 +14,11 @@ from fbnn_hw.train.offline import predict
 LOGITS = {
     "0.5mb-fe4-combined.pt": "bfecdac800b73ac7f7ae770236a4e3c6eead28c115cc1f606776a4f3e5f3032b",
     "0.5mb-fe4.pt": "1412ef52cf126ed7c9639f65357f7a819c022cbe91cfe63f92f98480c410119e",
-    "0.5mb.pt": "c7475c121c95af2a40401c25850f8e0c49df3eac5d98789c0afc7af77dfd7c34",
+    "0.5mb.pt": "2ddf1bacda4cda0b73d726a82320595989135f76f2b0be103d7d818e1179d599",
     "1mb.pt": "4ebcd8ff5c432082cbafb7d0b6a0345d8fd0529585c58a1ad531c7bc67efa0dd",
     "3mb-fe4-combined.pt": "13638e114f663ab81d11e01d463f3be485e883d918ddf3c413af15f4a6855e12",
     "3mb-fe4.pt": "df075a1b43e86dbf3439f5ea770f449a8f1857dc7df536ce284f73b6272d4f51",
-    "3mb.pt": "b0ae5442aee1f2da7fd07e0aebaec153305258ba10d812303d7f03dc5fdbab3c",
+    "3mb.pt": "b0ea190f730a9feb64a151c06efb869fa230d5270c0257df51ba73a55421f1ae",
 }
 """SHA-256 of the int32 logits (300, classes), little-endian, C order."""
 
