@@ -27,7 +27,8 @@ def replacing(path):
 
 @contextmanager
 def locked(path, message):
-    """The file `path`, made with its folder, is held by this program alone during the block; raises InputError(message) where another has it."""
+    """The file `path`, made with its folder, is held by this program alone during the block; raises InputError(message) where another
+    has it."""
     import fcntl  # not on Windows, where nothing is simulated
 
     path = Path(path)

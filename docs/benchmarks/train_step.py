@@ -54,8 +54,9 @@ def measure(name, batch, steps, precision):
     own = {e.key: e.self_cpu_time_total / total for e in events}
     whole = {e.key: e.cpu_time_total / total for e in events}
     return {
-        "model": name, "precision": precision, "batch": batch, "steps": steps, "threads": torch.get_num_threads(), "hardware": record.hardware(),
-        "torch": torch.__version__, "python": platform.python_version(), "seconds_per_step": round(total / steps / 1e6, 3),
+        "model": name, "precision": precision, "batch": batch, "steps": steps, "threads": torch.get_num_threads(),
+        "hardware": record.hardware(), "torch": torch.__version__, "python": platform.python_version(),
+        "seconds_per_step": round(total / steps / 1e6, 3),
         "shares": {
             "convolution": round(sum(share for key, share in own.items() if key in CONVOLUTION), 4),
             **{key: round(whole.get(f"fbnn: {key}", 0.0), 4) for key in ("encode", "augment", "optimizer")}},

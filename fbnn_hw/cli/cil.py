@@ -8,7 +8,7 @@ from ..errors import UsageError
 from ..train.cil_config import LOSS_NAMES, REPLAYS, STRATEGIES, CilConfig
 from ..train.scenarios import SCENARIOS, SETTINGS
 from . import common
-from .train import TEACHING, add_images, add_recipe, recipe, state_beside, write_result
+from .train import TEACHING, add_images, add_recipe, again, recipe, state_beside, write_result
 
 SUMMARY = "learn classes task after task, with a replay buffer or one of the baselines"
 EXAMPLES = (
@@ -106,12 +106,10 @@ def run(args, out):
     try:
         result = learner.run()
     except KeyboardInterrupt:
-        again = [word for word in args.argv if word not in ("--resume", "--restart")]
         if not (learner.records or learner.history):
             out.error("interrupted in the first epoch; nothing is kept, start again", 130)
             return 130
-        out.error(f"interrupted in task {learner.task + 1}; the last whole epoch is in {state_path}; go on with: "
-                  f"{shlex.join(['fbnn-hw', *again, '--resume'])}", 130)
+        out.error(f"interrupted in task {learner.task + 1}; the last whole epoch is in {state_path}; go on with: {again(args)}", 130)
         return 130
     values = {"kind": "cil", "config": made.to_dict(), "seed": made.recipe.seed, "command": shlex.join(["fbnn-hw", *args.argv]),
               "init": {"source": origin.source, "sha256": origin.sha256, "name": origin.topology.name, "training": origin.training},

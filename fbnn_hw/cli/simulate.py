@@ -61,8 +61,8 @@ def run(args, out):
         compared, options, arguments = {}, netlist.OPTIONS, netlist.ARGUMENTS
         if known["first_cycles"] + len(images) * known["cycles"] < SLOW_CYCLES:
             optimise = "-O0"
-    alone = files.locked(build / ".lock", f"{folder}: is being simulated by another program in {build.name}; wait for that one, or generate "
-                         "the design once more with another --out")
+    alone = files.locked(build / ".lock", f"{folder}: is being simulated by another program in {build.name}; wait for that one, "
+                         "or generate the design once more with another --out")
     with alone, out.progress(total=1 + len(images), desc="compile, then images") as bar:
         if args.netlist:
             sources, cells = netlist.synthesise(folder, known["target"], build)

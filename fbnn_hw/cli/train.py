@@ -182,6 +182,11 @@ def run(args, out):
     out.result({**result, "checkpoint": checkpoint_path, "result": result_path, "state": state_path})
 
 
+def again(args):
+    """The command line that goes on from the state of the one given."""
+    return shlex.join(["fbnn-hw", *(word for word in args.argv if word not in ("--resume", "--restart")), "--resume"])
+
+
 def trained(trainer, args, out):
     """Train to the end, from the state if --resume; False where the user stopped it, who has then been told how to go on."""
     from ..train.offline import Interrupted
@@ -195,9 +200,7 @@ def trained(trainer, args, out):
     try:
         trainer.run()
     except Interrupted:
-        again = [word for word in args.argv if word not in ("--resume", "--restart")]
-        out.error(f"interrupted in {where()}; state saved in {trainer.state_path}; "
-                  f"go on with: {shlex.join(['fbnn-hw', *again, '--resume'])}", 130)
+        out.error(f"interrupted in {where()}; state saved in {trainer.state_path}; go on with: {again(args)}", 130)
         return False
     return True
 

@@ -1,4 +1,5 @@
-"""Writing a checkpoint (docs/checkpoint.md), whose reading needs no torch: `fbnn_hw.ir.checkpoint.read`; states of runs, written and read."""
+"""Writing a checkpoint (docs/checkpoint.md), whose reading needs no torch: `fbnn_hw.ir.checkpoint.read`.  Writing and reading the state of
+a run."""
 
 import torch
 

@@ -37,6 +37,6 @@ def thermometer(levels, encoder, count, pad=0, dtype=torch.float32):
     return torch.cat(parts, -1).permute(0, 3, 1, 2)
 
 
-def encode(images, encoder, count, pad=0):
-    """uint8 RGB (N, 3, H, W) -> {-1, +1} (N, C, H + 2 pad, W + 2 pad)."""
-    return thermometer(levels(images, encoder, count), encoder, count, pad)
+def encode(images, encoder, count):
+    """uint8 RGB (N, 3, H, W) -> {-1, +1} float32 (N, C, H, W)."""
+    return thermometer(levels(images, encoder, count), encoder, count)

@@ -18,7 +18,8 @@ class Teacher:
     that in validation, None without one."""
 
     def __init__(self, path, topology, device="cpu", precision="float32"):
-        """topology: of the student; raises InputError where classes or image size differ.  precision: of its arithmetic, see `TrainConfig`."""
+        """topology: of the student; raises InputError where classes or image size differ.  precision: of the teacher's arithmetic, see
+        `TrainConfig`."""
         path = Path(path)
         try:
             data = path.read_bytes()

@@ -57,8 +57,8 @@ def test_one_simulation_at_a_time(design, answer, refused):
     """Two would write over each other's images and dumps, and report differences that there are not."""
     with files.locked(design / "sim_build" / ".lock", "held by another test"):
         assert refused("simulate", design, "--images", "1") == (3, (
-            f"fbnn-hw simulate: {design}: is being simulated by another program in sim_build; wait for that one, or generate the design once "
-            "more with another --out"))
+            f"fbnn-hw simulate: {design}: is being simulated by another program in sim_build; wait for that one, or generate the design "
+            "once more with another --out"))
     answer("simulate", design, "--images", "1")
 
 
