@@ -310,7 +310,8 @@ def test_refusals(refused, tmp_path):
     assert refused("learn", "--label", "cat", tmp_path, *board) == (3, f"fbnn-hw learn: {tmp_path}: is a folder, expected a file")
     (tmp_path / "file").touch()
     for name, why in ((tmp_path, "is a directory, expected a file name"),
-                      (tmp_path / "file" / "x", f"{tmp_path / 'file'} is not a folder that can be written, expected a file name in one that can")):
+                      (tmp_path / "file" / "x",
+                       f"{tmp_path / 'file'} is not a folder that can be written, expected a file name in one that can")):
         assert refused("learn", "--freeze", "--snapshot", name, *board) == (2, f"fbnn-hw learn: {name}: {why}")
     for name, data, message in (("none", None, "No such file or directory, expected what fbnn-hw learn --snapshot wrote"),
                                 ("bad", b"hello", "damaged or another file, expected what fbnn-hw learn --snapshot wrote"),

@@ -231,11 +231,11 @@ def test_ties_go_to_the_lowest_class():
 
 
 def test_saturation():
-    for bits in (1, 2, 8):
-        learner = Learner(Head(4), LearnConfig(2, 2, bits, prototype=255, replays=0), output=np.zeros((1, 4), np.uint8))
+    for width in (1, 2, 8):
+        learner = Learner(Head(4), LearnConfig(2, 2, width, prototype=255, replays=0), output=np.zeros((1, 4), np.uint8))
         latents = np.array([[1, 1, 0, 0]], np.uint8).repeat(200, 0)
         learner.learn(latents, np.ones(200, int))
-        top = 2 ** (bits - 1)
+        top = 2 ** (width - 1)
         assert learner.counters[1].tolist() == [top - 1, top - 1, -top, -top]
 
 

@@ -24,7 +24,8 @@ def _spread(copies):
     """A function of (integer, bits) that gives the integer with `copies` of each bit beside each other."""
     if copies == 1:
         return lambda value, _: value
-    table = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], 1, bitorder="little").repeat(copies, 1), 1, bitorder="little")
+    of_byte = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], 1, bitorder="little")
+    table = np.packbits(of_byte.repeat(copies, 1), 1, bitorder="little")
 
     def spread(value, count):
         return int.from_bytes(table[np.frombuffer(value.to_bytes((count + 7) // 8, "little"), np.uint8)].tobytes(), "little")
@@ -83,7 +84,7 @@ class Learner:
 
     def reset(self):
         """Power-up state: shipped weights, empty buffer, registers at their seeds."""
-        head, config = self.head, self.config
+        config = self.config
         output, hidden = self._shipped
         self.known, self.frozen = len(output), False
         self._set_output(self._started(output, config.counter_bits, self._ones))
