@@ -7,6 +7,7 @@ from ..compile import timing
 WIDTH = 960
 INK, SOFT, EDGE, PAPER = "#1b1f24", "#59636e", "#8c959f", "#ffffff"
 BOX, FEATURES, WEIGHTS, RESULT = "#f6f8fa", "#c8dcf5", "#f8dcb8", "#d5ecd4"
+TABLES, SLOTS = "#b9a3e3", "#e3d9f5"
 CYCLES = (("reads", "#3b7dc4", "array at work"), ("drain", "#57a773", "blocks written"), ("move", "#e0a040", "resident weights moved"),
           ("wait", "#c8503c", "waiting for weights"), ("other", "#8c959f", "steps, tiles, results"))
 
@@ -15,26 +16,14 @@ ROW = 20
 LONGEST_NAME = 20
 
 
-def diagram(config, frame):
-    """SVG text of an accelerator.  config: compile.config.AcceleratorConfig; frame: compile.cycles.Frame, of any frame but the first."""
+def diagram(config, frame, used):
+    """SVG text of an accelerator.  config: compile.config.AcceleratorConfig; frame: compile.cycles.Frame, of any pass but the first;
+    used: words of a bank that feature maps take."""
     canvas = _Canvas()
-    _engine(canvas, config, frame)
-    height = _chart(canvas, frame, 592)
+    unit = "a frame" if config.frames == 1 else f"a pass of {config.frames} frames"
+    _engine(canvas, config, frame, used, unit)
+    height = _chart(canvas, frame, 592, unit)
     return canvas.svg(height)
-
-
-def feature_words(config):
-    """Words of a bank that feature maps use, from the program alone."""
-    used = config.size // 2 * -(-config.size // config.columns) * config.input_words
-    seen = set()
-    for step in config.program:
-        if step.kind == "lgap":
-            used = max(used, (step.target + step.target_row) % (1 << 16) + step.tiles, step.target + step.tiles)
-        elif not step.logits and step.layer not in seen:  # a layer's first step begins with its first word
-            rows = -(-step.rows // 2) if step.pool else step.rows
-            used = max(used, step.target + rows * step.target_row)
-        seen.add(step.layer)
-    return used
 
 
 class _Canvas:
@@ -52,10 +41,9 @@ class _Canvas:
         self.parts.append(f'<text x="{_n(x)}" y="{_n(y)}" font-size="{size}" fill="{fill}" text-anchor="{anchor}" font-weight="{weight}">'
                           f"{escape(text)}</text>")
 
-    def path(self, points, arrow=True, colour=INK, width=1.5):
+    def path(self, points):
         line = " ".join(f"{'L' if i else 'M'}{_n(x)} {_n(y)}" for i, (x, y) in enumerate(points))
-        end = ' marker-end="url(#arrow)"' if arrow else ""
-        self.parts.append(f'<path d="{line}" fill="none" stroke="{colour}" stroke-width="{width}"{end}/>')
+        self.parts.append(f'<path d="{line}" fill="none" stroke="{INK}" stroke-width="1.5" marker-end="url(#arrow)"/>')
 
     def box(self, x, y, width, height, title, lines=(), fill=BOX):
         self.rect(x, y, width, height, fill)
@@ -81,11 +69,11 @@ def _n(value):
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def _engine(canvas, c, frame):
+def _engine(canvas, c, frame, used, unit):
     q, l, p = c.pixels, c.lanes, c.outputs
     pooled = any(step.kind == "lgap" for step in c.program)
     canvas.text(24, 34, "fbnn-hw accelerator", 18, weight="bold")
-    canvas.text(24, 54, f"{q} pixels x {l} lanes x {p} outputs = {q * l * p:,} products a cycle; {frame.total:,} cycles a frame", 13, SOFT)
+    canvas.text(24, 54, f"{q} pixels x {l} lanes x {p} outputs = {q * l * p:,} products a cycle; {frame.total:,} cycles {unit}", 13, SOFT)
 
     # Columns: encoder and sequencer, banks, window, array.
     one, two, three, four = (68, 148), (286, 180), (516, 158), (716, 222)
@@ -105,7 +93,7 @@ def _engine(canvas, c, frame):
     canvas.path([(sum(one), 413), (two[0], 413)])
     canvas.text((sum(one) + two[0]) / 2, 405, "addresses", 11.5, SOFT, "middle")
 
-    _banks(canvas, c, two[0], top, two[1], bottom - top)
+    _banks(canvas, c, used, two[0], top, two[1], bottom - top)
     canvas.path([(sum(two), 236), (three[0], 236)])
     canvas.text((sum(two) + three[0]) / 2, 228, f"{c.row_bits:,}", 11.5, SOFT, "middle")
     canvas.text((sum(two) + three[0]) / 2, 251, "bits", 11.5, SOFT, "middle")
@@ -131,14 +119,18 @@ def _engine(canvas, c, frame):
         canvas.path([(three[0] + three[1] / 2, top + 92), (three[0] + three[1] / 2, 306)])
         canvas.path([(three[0] + three[1] / 2, 352), (three[0] + three[1] / 2, 376)])
 
-    _weights(canvas, c, two, three, four, top, pooled)
+    _weights(canvas, c, two, three, four, top, pooled, unit)
 
     canvas.path([(middle, 460), (middle, 500)])
-    canvas.text(middle - 10, 484, f"{_count(c.classes, 'logit')} of {c.accumulator_bits + 1} bits", 11.5, SOFT, "end")
-    canvas.box(four[0], 500, four[1], 46, "Argmax", ["ties go to the lowest class"])
+    canvas.text(middle - 10, 484, f"{_count(c.result_classes, 'logit')} of {c.accumulator_bits + 1} bits", 11.5, SOFT, "end")
+    if c.learning:
+        canvas.box(four[0], 500, four[1], 46, "Learner", [f"room for {c.result_classes} classes"])
+        canvas.path([(sum(two) - 20, bottom), (sum(two) - 20, 494), (four[0] + 20, 494), (four[0] + 20, 500)])
+    else:
+        canvas.box(four[0], 500, four[1], 46, "Argmax", ["ties go to the lowest class"])
     canvas.path([(four[0], 523), (three[0] + 44, 523)])
     canvas.text(three[0] + 38, 519, "class", 12, anchor="end", weight="bold")
-    canvas.text(three[0] + 38, 535, _count(max(1, (c.classes - 1).bit_length()), "bit"), 11.5, SOFT, "end")
+    canvas.text(three[0] + 38, 535, _count(max(1, (c.result_classes - 1).bit_length()), "bit"), 11.5, SOFT, "end")
     if c.latent_words:
         x = two[0] + two[1] / 2
         canvas.path([(x, bottom), (x, 504)])
@@ -146,26 +138,29 @@ def _engine(canvas, c, frame):
         canvas.text(x, 536, f"{_count(c.latent_words, 'word')} of {l} bits, on request", 11.5, SOFT, "middle")
 
 
-def _banks(canvas, c, x, y, width, height):
-    """The banks as columns: features from the bottom, resident weights from the top."""
+def _banks(canvas, c, used, x, y, width, height):
+    """The banks as columns, word 0 at the bottom, with what lies where."""
     canvas.box(x, y, width, height, f"{c.pixels} feature banks", [f"{c.feature_words:,} words x {c.lanes} bits each"])
-    used, resident = feature_words(c), c.resident_rows
-    top, inside = y + 72, height - 72 - 54
+    held = [(FEATURES, "features", "words", 0, used)]
+    if learning := c.learning:
+        held += [(TABLES, "classes", "rows", learning.learn_base, learning.class_rows),
+                 (SLOTS, "exemplars", "rows", learning.slots_base, learning.slot_rows * learning.slots)]
+    held.append((WEIGHTS, "weights", "rows", c.resident_base, c.resident_rows))
+    held = [one for one in held if one[-1]]
+    top, inside = y + 54, height - 72 - 18 * len(held)
     pitch = (width - 24) / c.pixels
     bar = pitch * 0.72
     for i in range(c.pixels):
         left = x + 12 + i * pitch + (pitch - bar) / 2
         canvas.bar(left, top, bar, inside, "#ffffff")
-        canvas.bar(left, top, bar, inside * resident / c.feature_words, WEIGHTS)
-        share = inside * used / c.feature_words
-        canvas.bar(left, top + inside - share, bar, share, FEATURES)
+        for fill, _, _, base, words in held:
+            share = inside * words / c.feature_words
+            canvas.bar(left, top + inside * (1 - base / c.feature_words) - share, bar, share, fill)
         canvas.parts.append(f'<rect x="{_n(left)}" y="{_n(top)}" width="{_n(bar)}" height="{_n(inside)}" fill="none" stroke="{EDGE}"/>')
-    rows = [(FEATURES, f"features: {used:,} words")]
-    if resident:
-        rows.append((WEIGHTS, f"weights: {resident:,} rows"))
-    for i, (fill, text) in enumerate(rows):
-        canvas.rect(x + 18, y + height - 42 + 18 * i, 11, 11, fill, radius=2)
-        canvas.text(x + 36, y + height - 32 + 18 * i, text, 11.5, SOFT)
+    for i, (fill, name, unit, _, words) in enumerate(held, start=1):
+        below = y + height - 18 * (len(held) - i)
+        canvas.rect(x + 12, below - 17, 11, 11, fill, radius=2)
+        canvas.text(x + 28, below - 7, f"{name}: {words:,} {unit}", 11.5, SOFT)
 
 
 def _grid(canvas, x, y, width, height, rows, columns):
@@ -176,7 +171,7 @@ def _grid(canvas, x, y, width, height, rows, columns):
     canvas.parts.append(f'<path d="{"".join(lines)}" fill="none" stroke="{EDGE}" stroke-width="0.6"/>')
 
 
-def _weights(canvas, c, two, three, four, top, pooled):
+def _weights(canvas, c, two, three, four, top, pooled, unit):
     y, height = 84, 66
     sizes = f"{c.weight_words:,} words x {c.word_bits:,} bits", f"{c.weight_words * c.word_bits:,} bits"
     middle = four[0] + four[1] / 2
@@ -188,7 +183,7 @@ def _weights(canvas, c, two, three, four, top, pooled):
         canvas.text(170, y + 50, "8 bits", 11.5, SOFT)
         streamed = sum(t.words for t in c.transfers) - c.resident_rows // c.rows_per_word
         canvas.box(two[0], y, two[1], height, "Weight mover", [
-            "from the stream:", f"{streamed * c.word_bits:,} bits a frame"], WEIGHTS)
+            "from the stream:", f"{streamed * c.word_bits:,} bits {unit}"], WEIGHTS)
         if c.resident_rows:
             x = two[0] + two[1] / 2
             canvas.path([(x, top), (x, y + height)])
@@ -203,9 +198,9 @@ def _weights(canvas, c, two, three, four, top, pooled):
         canvas.path([(middle, y + height + 16), (x, y + height + 16), (x, 329), (sum(three), 329)])
 
 
-def _chart(canvas, frame, y):
-    """Cycles of each layer, at their time in the frame; returns the height of the picture."""
-    canvas.text(24, y, f"{frame.total:,} cycles a frame", 15, weight="bold")
+def _chart(canvas, frame, y, unit):
+    """Cycles of each layer, at their time in the frame or pass; returns the height of the picture."""
+    canvas.text(24, y, f"{frame.total:,} cycles {unit}", 15, weight="bold")
     x = 24
     for _, colour, text in CYCLES:
         canvas.rect(x, y + 14, 11, 11, colour, colour, 2)

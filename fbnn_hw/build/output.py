@@ -199,7 +199,7 @@ def write(plan, network, target, checkpoint, root, images):
     known = estimate(plan, target)
     files |= {
         "config.json": config.to_json(), "estimate.json": _json(known), "layout.json": json.dumps(places) + "\n",
-        "network.json": ir_file.dumps(network), "diagram.svg": diagram(config, plan.frame),
+        "network.json": ir_file.dumps(network), "diagram.svg": diagram(config, plan.frame, plan.program.used),
         "parameters.vh": parameters(plan, len(boot), len(frame))}
     for name in ("testbench.v", "bench.py", "test_accelerator.py"):
         files[name] = (BENCH / name).read_text()

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from fbnn_hw.build import diagram as module
-from fbnn_hw.build.diagram import WIDTH, diagram, feature_words
+from fbnn_hw.build.diagram import WIDTH
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import Network, Topology
 from fbnn_hw.nn.models import build
+from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.targets import target
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -27,10 +28,10 @@ def tiny():
     return Topology("tiny", layers, ("a", "b"))
 
 
-def planned(topology, name, shape=()):
+def planned(topology, name, shape=(), **choices):
     rng = np.random.default_rng(0)
     weights = {layer: rng.integers(0, 2, size, dtype=np.uint8) for layer, size in topology.weight_shapes().items()}
-    return plan(Network(topology, weights, {}), target(name), *shape)
+    return plan(Network(topology, weights, {}), target(name), *shape, **choices)
 
 
 CASES = {
@@ -40,13 +41,20 @@ CASES = {
     "1mb on generic, 16 pixels": lambda: planned(build("1mb"), "generic", (16, 128, 128)),
     "tiny on generic": lambda: planned(tiny(), "generic", (4, 16, 8)),
     "tiny on ice40": lambda: planned(tiny(), "ice40"),
+    "3mb on ice40, two frames a pass": lambda: planned(build("3mb"), "ice40", frames=2),
+    "0.5mb on ice40 that learns": lambda: planned(build("0.5mb"), "ice40", learn=(Head.of(build("0.5mb")), LearnConfig(16, 212))),
+    "0.5mb on generic that learns": lambda: planned(build("0.5mb"), "generic", learn=(Head.of(build("0.5mb")), LearnConfig(11, 0))),
 }
+
+
+def diagram(found):
+    return module.diagram(found.config, found.frame, found.program.used)
 
 
 @pytest.fixture(scope="module", params=CASES, ids=str)
 def drawn(request):
     found = CASES[request.param]()
-    return found, diagram(found.config, found.frame)
+    return found, diagram(found)
 
 
 def texts(svg):
@@ -57,14 +65,20 @@ def test_it_shows_the_numbers_of_the_configuration(drawn):
     found, svg = drawn
     c, shown = found.config, texts(svg)
     q, l, p = c.pixels, c.lanes, c.outputs
-    assert f"{q} pixels x {l} lanes x {p} outputs = {q * l * p:,} products a cycle; {found.frame.total:,} cycles a frame" in shown
+    unit = "a frame" if c.frames == 1 else f"a pass of {c.frames} frames"
+    assert f"{q} pixels x {l} lanes x {p} outputs = {q * l * p:,} products a cycle; {found.frame.total:,} cycles {unit}" in shown
+    assert f"{found.frame.total:,} cycles {unit}" in shown and (c.frames == 1) == any("a frame" in text for text in shown)
     assert f"{q} feature banks" in shown and f"{c.feature_words:,} words x {l} bits each" in shown
     assert f"features: {found.program.used:,} words" in shown
     assert f"{c.weight_words:,} words x {p * l:,} bits" in shown
     assert f"{q * p:,} popcounts of {l} bits" in shown and f"{q * p:,} x {c.accumulator_bits} bits" in shown
     assert f"{len(c.program)} steps" in shown and f"{len(c.program_words())} program words" in shown
-    assert f"{c.classes} logits of {c.accumulator_bits + 1} bits" in shown
+    assert f"{c.result_classes} logits of {c.accumulator_bits + 1} bits" in shown
     assert ("weight stream" in shown) == (c.weights == "stream")
+    assert (("Argmax" in shown), ("Learner" in shown)) == (not c.learning, bool(c.learning))
+    if c.learning:
+        assert f"classes: {c.learning.class_rows:,} rows" in shown
+        assert (f"exemplars: {c.learning.slots * c.learning.slot_rows:,} rows" in shown) == bool(c.learning.slots)
     assert ("Global pooling" in shown) == any(s.kind == "lgap" for s in c.program)
     assert any(text.endswith("on request") for text in shown) == (c.latent_words > 0)
     if c.resident_rows:
@@ -73,16 +87,27 @@ def test_it_shows_the_numbers_of_the_configuration(drawn):
 
 def test_3mb_on_ice40_by_hand():
     found = CASES["3mb on ice40"]()
-    shown = texts(diagram(found.config, found.frame))
+    shown = texts(diagram(found))
     for text in ("32 + 16 + 16 bits", "32 x 32 pixels", "4 words a pixel", "4 cycles a pixel", "4 feature banks",
                  "16,384 words x 16 bits each", "features: 3,072 words", "2 x 2 pixels, moved", "average and learned",
                  "64 words of 16 bits, on request", "10 logits of 13 bits", "4 bits"):
         assert text in shown, text
 
 
-def test_the_features_in_a_bank_are_those_of_the_plan(drawn):
-    found, _ = drawn
-    assert feature_words(found.config) == found.program.used
+def test_what_lies_in_a_bank_lies_inside_and_apart(drawn):
+    found, svg = drawn
+    rects = [r for r in ElementTree.fromstring(svg).iter(f"{SVG}rect") if r.get("rx") is None]
+    held = (module.FEATURES, module.TABLES, module.SLOTS, module.WEIGHTS)
+    lowest = min(float(r.get("x")) for r in rects if r.get("fill") == module.FEATURES)
+    spans = sorted((float(r.get("y")), float(r.get("height"))) for r in rects
+                   if r.get("fill") in held and float(r.get("x")) == lowest)
+    frame, = (r for r in rects if r.get("fill") == "none" and float(r.get("x")) == lowest)
+    top, height = float(frame.get("y")), float(frame.get("height"))
+    assert top - 0.02 <= spans[0][0] and abs(sum(spans[-1]) - top - height) < 0.02  # the features are the lowest
+    assert all(sum(one) <= other[0] + 0.02 for one, other in zip(spans, spans[1:]))
+    learning = found.config.learning
+    rows = found.program.used + found.config.resident_rows + (learning.rows if learning else 0)
+    assert abs(sum(span for _, span in spans) - height * rows / found.config.feature_words) < 0.03
 
 
 def test_the_bars_are_to_scale_and_the_cycles_add_up(drawn):
@@ -126,6 +151,6 @@ def test_texts_stay_inside_and_apart(drawn):
 def test_equal_inputs_give_equal_bytes_and_nothing_active(drawn):
     found, svg = drawn
     again = type(found.config).from_json(found.config.to_json())
-    assert diagram(again, found.frame) == svg
+    assert module.diagram(again, found.frame, found.program.used) == svg
     assert not re.search(r"<script|<style|\son\w+=|href|@import|url\((?!#arrow\))", svg)
     assert svg.isascii()

@@ -32,7 +32,7 @@ def write(root, name, target, shape=(), frames=1):
                 "tools": {"amaranth": "0.5.10"}}
     files = {"config.json": planned.config.to_json(), "estimate.json": json.dumps(output.estimate(planned, TARGETS[target])),
              "layout.json": json.dumps(output.layout(planned)), "manifest.json": json.dumps(manifest),
-             "diagram.svg": diagram(planned.config, planned.frame)}
+             "diagram.svg": diagram(planned.config, planned.frame, planned.program.used)}
     for file, text in files.items():
         (folder / file).write_text(text)
     return folder, planned
