@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 
 from amaranth import Module, ResetInserter
-from amaranth.back import verilog
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from fbnn_hw.build.verilog import convert
 from fbnn_hw.rtl.qspi_flash import READ_COMMANDS, FlashChip, FlashReader
 
 CASE = """
@@ -108,7 +108,7 @@ class Readers(wiring.Component):
 def text(cases):
     """Verilog of {name: Case}."""
     readers = {name: FlashReader(c.chip, c.clock_hz, c.offset, c.first, c.again, c.latency) for name, c in cases.items()}
-    parts = [verilog.convert(Readers(readers), name="readers", strip_internal_attrs=True)]
+    parts = [convert(Readers(readers), "readers")]
     wires, ports, instances = [], [], []
     for number, (name, case) in enumerate(cases.items()):
         parts.append(CASE.format(**vars(case), name=name, read=READ_COMMANDS[case.chip.width],

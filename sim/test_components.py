@@ -1,6 +1,4 @@
-"""cocotb: every component of components.py under its check, and the speed of the simulation."""
-
-import time
+"""cocotb: every component of components.py under its check."""
 
 import cocotb
 from amaranth.lib.wiring import Out
@@ -44,12 +42,3 @@ async def component(dut, number):
             options = {**options, "kept": False}
         await reset(dut)
         await check(cycle, *arguments, **options)
-
-
-@cocotb.test()
-async def speed(dut):
-    Clock(dut.clk, 10, "ns").start()
-    await reset(dut)
-    start = time.monotonic()
-    await ClockCycles(dut.clk, 20_000)
-    dut._log.info("speed: %d cycles a second", 20_000 / (time.monotonic() - start))

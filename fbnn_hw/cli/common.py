@@ -178,11 +178,11 @@ def design(args, out):
     return folder
 
 
-def newest(root="rtl_out"):
-    """The youngest generated folder under `root`."""
-    found = sorted(Path(root).glob("*/manifest.json"), key=lambda path: path.stat().st_mtime)
+def newest():
+    """The youngest generated folder in rtl_out."""
+    found = sorted(Path("rtl_out").glob("[!.]*/manifest.json"), key=lambda path: path.stat().st_mtime)
     if not found:
-        raise InputError(f"{root}: no generated design; run fbnn-hw generate --model 0.5mb.pt --target ice40, or name its folder")
+        raise InputError("rtl_out: no generated design; run fbnn-hw generate --model 0.5mb.pt --target ice40, or name its folder")
     return found[-1].parent
 
 

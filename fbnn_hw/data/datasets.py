@@ -259,7 +259,7 @@ def download(dataset, data_dir=None, progress=None):
     """Fetch the archive into the first of `folders`, whole and with the right checksum or not at all; returns its path."""
     archive, places = dataset.archive, folders(data_dir)
     target = places[0] / archive.name
-    partial = target.with_name(target.name + ".partial")
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")  # another run may fetch it too
     bar = None
     try:
         digest = hashlib.md5(usedforsecurity=False)

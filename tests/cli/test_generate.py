@@ -1,4 +1,7 @@
 import json
+import re
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +32,32 @@ def folders(tmp_path_factory):
 def test_writes_what_the_readme_lists(folders):
     assert {path.name for path in folders[0].iterdir()} == FILES
     assert folders[0].name.startswith("0.5mb-10c-generic-")
+    table = (Path(__file__).parents[2] / "README.md").read_text().split("## What comes out")[1].split("\n\n")[2]
+    assert set(re.findall(r"`([\w.]+\.\w+)`", table)) == FILES | {"weights.bin", "SB_SPRAM256KA.v"}  # for some targets
+
+
+@pytest.mark.parametrize("step", range(4))
+def test_an_interrupt_loses_nothing_a_board_learned(step, folders, tmp_path, cli, monkeypatch):
+    """Of the steps that take the place of a folder, one after the other is the one at which Ctrl-C comes."""
+    root = tmp_path / "out"
+    folder = root / folders[0].name
+    shutil.copytree(folders[0], folder)
+    (folder / "learned-board.snapshot").write_bytes(b"cat")
+    left = [step]
+
+    def stopped(function):
+        def call(*args, **settings):
+            left[0] -= 1
+            if left[0] == -1:
+                raise KeyboardInterrupt
+            return function(*args, **settings)
+        return call
+
+    monkeypatch.setattr(Path, "rename", stopped(Path.rename))
+    monkeypatch.setattr(shutil, "rmtree", stopped(shutil.rmtree))
+    assert cli("generate", *SMALL, "--out", root)[0] == (130 if step < 3 else 0)
+    assert (folder / "learned-board.snapshot").read_bytes() == b"cat"
+    assert {path.name for path in folder.iterdir()} == FILES | {"learned-board.snapshot"}
 
 
 def test_equal_inputs_give_equal_bytes(folders):

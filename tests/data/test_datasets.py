@@ -4,6 +4,7 @@ import functools
 import hashlib
 import http.server
 import io
+import multiprocessing
 import os
 import pickle
 import struct
@@ -269,6 +270,30 @@ def test_interrupted_download_leaves_nothing(tmp_path, server):
     with pytest.raises(KeyboardInterrupt):
         datasets.load("cifar10", tmp_path / "here", progress=interrupt)
     assert os.listdir(tmp_path / "here") == []
+
+
+def test_two_runs_may_download_at_once(tmp_path, server):
+    """Each from its first byte to its last while the other has begun."""
+    begun = multiprocessing.get_context("fork").Barrier(2)
+
+    class Together(Bar):
+        def update(self, count):
+            begun.wait(30)
+
+    def load(results):
+        try:
+            results.put(datasets.load("cifar10", tmp_path / "here", progress=Together).images.shape)
+        except InputError as error:
+            results.put(error)
+
+    results = multiprocessing.get_context("fork").Queue()
+    runs = [multiprocessing.get_context("fork").Process(target=load, args=(results,)) for _ in range(2)]
+    for run in runs:
+        run.start()
+    assert [results.get(timeout=60) for _ in runs] == [(15, 3, 32, 32)] * 2
+    for run in runs:
+        run.join()
+    assert os.listdir(tmp_path / "here") == ["cifar-10-python.tar.gz"]
 
 
 def test_fixture():

@@ -5,11 +5,11 @@ import random
 import subprocess
 
 import pytest
-from amaranth.back import verilog
 from link_board import CLASSES, IMAGE, SIZE, WORDS, LinkBoard, Twin, answer
 
 from fbnn_hw import protocol
 from fbnn_hw.build import virtual
+from fbnn_hw.build.verilog import convert
 from fbnn_hw.errors import UsageError
 from fbnn_hw.protocol import SYNC, Fault, Opcode, encode
 from fbnn_hw.rtl import uart
@@ -42,9 +42,8 @@ def run_learning(tmp_path_factory):
 
 
 def board(tmp_path_factory, frames, learns=False):
-    os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
     folder = tmp_path_factory.mktemp("link")
-    (folder / "board.v").write_text(verilog.convert(LinkBoard(CLOCKS, frames, learns), name="board"))
+    (folder / "board.v").write_text(convert(LinkBoard(CLOCKS, frames, learns), "board"))
     program = virtual.verilate([folder / "board.v"], folder / "build", shared=tmp_path_factory.getbasetemp() / "runtime")
 
     def send(texts):

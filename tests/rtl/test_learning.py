@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from amaranth.back import verilog
 from bundle import Bundle
 from learning import CASES, LearningBoard
 
 from fbnn_hw import rtl
 from fbnn_hw.build import simulator
+from fbnn_hw.build.verilog import convert
 
 SIM = Path(__file__).parents[2] / "sim"
 RANDOM = ("+verilator+rand+reset+2", "+verilator+seed+3")
@@ -21,7 +21,7 @@ def results(tmp_path_factory):
     """{case: what went wrong}.  LEARNING_STEPS and LEARNING_SEED in the environment make the sequences longer, or others."""
     folder = tmp_path_factory.mktemp("learning")
     source = folder / "learners.v"
-    source.write_text(verilog.convert(Bundle({name: LearningBoard(case) for name, case in CASES.items()}), name="learners"))
+    source.write_text(convert(Bundle({name: LearningBoard(case) for name, case in CASES.items()}), "learners"))
     # Compiling takes longer than running.
     sim = simulator.build([source, Path(rtl.__file__).parent / "memories.v"], "learners", folder / "build", options=("-CFLAGS", "-O0"),
                           shared=tmp_path_factory.getbasetemp() / "runtime-O0")

@@ -1,6 +1,5 @@
 """The flash reader in Verilator against the model of a flash, which checks commands, waits and lines."""
 
-import os
 import random
 import subprocess
 
@@ -26,7 +25,6 @@ CASES = {
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     """{name: ([byte], [its cycle], [first_done], faults of the model)}"""
-    os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
     folder = tmp_path_factory.mktemp("flash")
     (folder / "board.v").write_text(text(CASES))
     program = virtual.verilate([folder / "board.v", virtual.BOARD / "spi_flash.v"], folder / "build", optimise="-O0",

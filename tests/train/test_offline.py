@@ -144,10 +144,6 @@ def test_a_state_without_the_data_field_still_loads(tmp_path):
     assert same(again.state(), run.state())
 
 
-def test_the_model_moves_between_devices():
-    FBNN(vgg("tiny", ("a", "b"), width=1 / 16, latent=32, hidden=16)).to("cpu").double()
-
-
 def test_record(tmp_path):
     run = trainer(tmp_path, TrainConfig(epochs=3, batch=32, lr=1e-2))
     run.run()
