@@ -1,7 +1,7 @@
 """LUTs, carries and flip-flops of a component after synthesis by yosys, as JSON.
 
     python docs/benchmarks/area.py                      lists the designs
-    python docs/benchmarks/area.py popcount16 lgap4     synthesises these
+    python docs/benchmarks/area.py popcount16 lgap      synthesises these
     python docs/benchmarks/area.py --family ecp5 popcount64
 """
 

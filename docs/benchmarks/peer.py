@@ -84,7 +84,7 @@ def avalanche(learner, joint):
     for experience in streams.train_stream:
         strategy.train(experience)
     last = len(tasks) - 1
-    scores = metrics.evaluate(learner.confusion(learner.test_samples, learner.test_labels, last), tasks, last, False)
+    scores = metrics.evaluate(learner.confusion(learner.test_samples, learner.test_labels, last), tasks, last)
     kept = np.bincount([int(y) for y in replay.storage_policy.buffer.targets])
     return {name: scores[name[2:]][name[0]] for name in METRICS}, kept.tolist()
 

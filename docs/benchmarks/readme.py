@@ -25,7 +25,8 @@ def table():
         stated = f"{accuracy:.2%} of {images:,} test images of {data}" if isinstance(accuracy, float) else "not recorded"
         hardware, seed = (record.get(key, "not recorded") for key in ("hardware", "seed"))
         count = f"{record['train_images']:,}" if "train_images" in record else "not recorded"
-        cells = (f"`{name}`", f"{network.bits():,}", len(network.topology.classes), stated, count, epochs(record), hardware, seed)
+        topology = network.topology
+        cells = (f"`{name}`", f"{topology.weight_bits():,}", len(topology.classes), stated, count, epochs(record), hardware, seed)
         rows.append(f"| {' | '.join(map(str, cells))} |")
     return rows
 

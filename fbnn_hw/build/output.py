@@ -18,7 +18,7 @@ from ..ir import file as ir_file
 from ..reference import inference
 from ..reference.learning import LearnConfig, Learner
 from ..rtl.accelerator import score_bits
-from . import images as weight_images
+from . import weights
 from .diagram import diagram
 from .learning import ChipState
 from .verilog import to_verilog
@@ -188,12 +188,12 @@ def write(plan, network, target, checkpoint, root, images):
         tables = ()
         if config.learning:
             tables = ChipState(config.learning, learner_of(network, config), None, None).boot_rows()
-        boot, frame = weight_images.split(network, plan.program, config, tables)
+        boot, frame = weights.split(network, plan.program, config, tables)
         files["weights.bin"] = boot + frame
-        files["weights.hex"] = weight_images.bytes_hex(boot + frame)
+        files["weights.hex"] = weights.bytes_hex(boot + frame)
     else:
         shipped = learner_of(network, config).shipped if config.learning else None
-        files["weights.hex"] = weight_images.memory(network, plan.program, shipped)
+        files["weights.hex"] = weights.memory(network, plan.program, shipped)
     places = layout(plan)
     known = estimate(plan, target)
     files |= {

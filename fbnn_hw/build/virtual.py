@@ -14,7 +14,7 @@ from .. import protocol
 from ..compile.config import AcceleratorConfig
 from ..errors import InputError, ToolError
 from ..rtl.qspi_flash import READ_COMMANDS, FlashChip
-from . import images, simulator
+from . import simulator, weights
 from .verilog import convert
 
 BOARD = Path(__file__).parent / "board"
@@ -122,7 +122,7 @@ class VirtualBoard:
             image = flash_image(self.folder) if image is None else image
             macros = {"FLASH": 1, "WIDTH": chip.width, "READ": READ_COMMANDS[chip.width], "DUMMY": chip.dummy, "BASE": OFFSET,
                       "BYTES": len(flash_image(self.folder))}
-            _write(self.build_dir / "flash.hex", images.bytes_hex(image))
+            _write(self.build_dir / "flash.hex", weights.bytes_hex(image))
         else:
             _write(self.build_dir / "weights.hex", _read(self.folder / "weights.hex").decode())
         options = {"clock_hz": CLOCK_HZ, "clocks": CLOCKS, "chip": chip, "offset": OFFSET, "timeout_bits": timeout_bits}

@@ -70,6 +70,8 @@ def chosen(text):
 
 def run(args, out):
     scenario, against = SCENARIOS[args.scenario], chosen(args.against)
+    if args.out:
+        common.writable(Path(args.out))
     if not scenario.base:
         raise UsageError(f"--scenario {args.scenario}: its pre-training has other classes, expected one that starts with its own")
     names = {field.name for field in fields(LearnConfig)}
@@ -221,6 +223,6 @@ class Study:
             seen = self.tasks[t][-1] + 1
             kept = self.test[1] < seen
             matrix = metrics.confusion(self.test[1][kept], learner.classify(self.test[0][kept]), seen)
-            records.append(metrics.evaluate(matrix, self.tasks, t, True))
+            records.append(metrics.evaluate(matrix, self.tasks, t, self.tasks[0]))
             self.out.detail(f"{name}, task {t + 1}: {records[-1]['seen']['a']:.2%} of the {seen} classes seen")
         return {"tasks": records, "memory_bits": learner.memory_bits, "cpu_seconds": round(time.process_time() - began, 1)}

@@ -107,7 +107,8 @@ def run(args, out):
         result = learner.run()
     except KeyboardInterrupt:
         if not (learner.records or learner.history):
-            out.error("interrupted in the first epoch; nothing is kept, start again", 130)
+            left = f"what {state_path} has of an earlier run stays" if state_path.exists() else "nothing is kept"
+            out.error(f"interrupted in the first epoch; {left}; start again", 130)
             return 130
         out.error(f"interrupted in task {learner.task + 1}; the last whole epoch is in {state_path}; go on with: {again(args)}", 130)
         return 130

@@ -1,11 +1,12 @@
 """`fbnn-hw pretrain`: a feature extractor for `cil`, with self-supervised and feature terms beside the labels."""
 
 import shlex
+from hashlib import sha256
 from pathlib import Path
 
 from ..checkpoints import resolve
 from ..errors import InputError, UsageError
-from ..nn.models import MODELS
+from ..nn.models import FLOATING, MODELS
 from ..train.scenarios import SCENARIOS
 from . import common
 from .train import TEACHING, add_images, add_recipe, epoch_line, paths, recipe, summary, trained, write_result
@@ -17,7 +18,6 @@ EXAMPLES = (
     ("fbnn-hw pretrain --model 3mb --scenario cifar100-50+5x10 --beta 1e-5 --gamma 1e-2 --out fe.pt",
      "the paper's best: cross-entropy, Barlow Twins and feature regularisation"),
 )
-FLOATING = tuple(f"fpnn_{kind}{size}" for size in ("", "-0.5mb", "-1mb", "-9mb", "-24mb") for kind in "bp")
 NAMES = (*MODELS, *FLOATING)
 
 
@@ -100,6 +100,9 @@ def run(args, out):
 
     if isinstance(origin, start.Start):
         meta["init"] = origin.describe()
+        source = origin.sha256
+    else:
+        source = origin and sha256(origin.with_suffix(".state").read_bytes()).hexdigest()
 
     def write(score=None):
         if not floating:
@@ -113,7 +116,7 @@ def run(args, out):
 
     trainer = pretrain.Pretrainer(
         model.to(device), *pretrain.tensors(train, size), config, objective, unlabeled, state_path=state_path, report=report,
-        progress=out.progress, init=meta.get("init", {}).get("sha256"))
+        progress=out.progress, init=source)
     if not trained(trainer, args, out):
         return 130
     score = record.test_score(trainer, *pretrain.tensors(test, size), out.progress)

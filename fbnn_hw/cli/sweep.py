@@ -13,6 +13,10 @@ EXAMPLES = (
     ("fbnn-hw sweep runs --over lr 1e-3 3e-3 --over no-augment no yes --submit logs -- train --model 0.5mb --data cifar10 --epochs 10",
      "four runs as jobs of submitit; a flag without a value is swept by no and yes"),
 )
+OWN = ("state", "save", "resume", "restart")
+"""Flags of a verb that a sweep sets, or that would be the same file for all its runs."""
+INDIFFERENT = ("out", "resume", "threads", "device", "data_dir", "json", "verbose")
+"""Flags that may differ between a result that is there and the run that would make it."""
 VERBS = {"train": ".pt", "pretrain": ".pt", "cil": ".json"}
 METRICS = {"cil": ("a_old", "a_new", "a_final", "d_final"),
            "train": ("train_accuracy", "validation_accuracy", "test_accuracy"),
@@ -45,8 +49,12 @@ def run(args, out):
     over = checked(verb, fixed, args.over)
     runs = [(name, values, [verb, *fixed, *words(verb, values), "--out", str(Path(args.folder) / f"{name}{VERBS[verb]}")])
             for name, values in sweep.grid(over)]
-    for _, _, argv in runs:
-        parse(argv)  # a wrong value is refused before the first run
+    for _, _, argv in runs:  # what is wrong is refused before the first run
+        given = parse(argv)
+        for flag in OWN:
+            if getattr(given, flag, None):
+                raise UsageError(f"--{flag} after {verb}: each run of a sweep has its own, expected none")
+        same(argv, given)
     todo = [argv for _, _, argv in runs if not sweep.finished(result_path(argv))]
     if args.dry_run:
         lines = [shlex.join(["fbnn-hw", *argv]) for argv in todo]
@@ -67,16 +75,33 @@ def checked(verb, fixed, over):
     """[(flag, values)] of --over; raises UsageError for a flag that the verb lacks, that is given twice or has no values."""
     found = []
     for flag, *values in over:
-        if flag in ("out", "state", "resume", "restart") or _action(verb, flag) is None:
+        if flag in ("out", *OWN) or _action(verb, flag) is None:
             raise UsageError(f"--over {flag}: not a flag of {verb} that can be swept, expected one such as seed")
         if not values or flag in [name for name, _ in found] or f"--{flag}" in fixed:
             raise UsageError(f"--over {flag}: expected one --over with at least one value, and no --{flag} after {verb}")
         if _action(verb, flag).nargs == 0 and not set(values) <= {"no", "yes"}:
             raise UsageError(f"--over {flag} {' '.join(values)}: takes no value, expected no, yes or both")
         found.append((flag, values))
-    if "--out" in fixed:
+    if any(word.split("=")[0] == "--out" for word in fixed):
         raise UsageError(f"--out after {verb}: the sweep names the results, expected none")
     return found
+
+
+def same(argv, given):
+    """Raises UsageError where the result of a run is there, but of other flags."""
+    from ..train import sweep
+
+    result = sweep.finished(path := result_path(argv))
+    command = result and (result if argv[0] == "cil" else result["training"]).get("command")
+    if not command:
+        return
+    try:
+        made = parse(shlex.split(command)[1:])
+    except UsageError:  # of another version
+        return
+    differ = [name for name, value in vars(given).items() if name not in INDIFFERENT and vars(made).get(name) != value]
+    if differ:
+        raise UsageError(f"{path}: was made with another --{differ[0].replace('_', '-')}, expected the same flags; use another folder")
 
 
 def _action(verb, flag):

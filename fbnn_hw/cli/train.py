@@ -8,7 +8,7 @@ from pathlib import Path
 from .. import files
 from ..errors import UsageError
 from ..nn.models import MODELS
-from ..train.config import TrainConfig
+from ..train.config import CHOICES, TrainConfig
 from . import common
 
 SUMMARY = "train a model on a data set and write a checkpoint"
@@ -36,7 +36,6 @@ HELP = {
     "temperature": (common.positive, "of the teacher's softened probabilities"),
     "precision": (str, "of activations and gradients; bfloat16 gives the same bits forward and is faster where the processor has it"),
 }
-CHOICES = {"schedule": ("plateau", "cosine"), "ties": ("up", "random"), "precision": ("float32", "bfloat16")}
 TEACHING = ("distil", "temperature")
 """Fields of the recipe that mean nothing without a teacher."""
 
@@ -89,7 +88,8 @@ def paths(args):
     out = Path(args.out or f"{args.model}-{args.data}.pt")
     if out.suffix != ".pt":
         raise UsageError(f"--out {out}: expected a name that ends in .pt")
-    return out, state_beside(args, out), out.with_suffix(".result.json")
+    result = out.with_suffix(".result.json")
+    return out, state_beside(args, out, result), result
 
 
 def state_beside(args, out, *others):
@@ -98,10 +98,15 @@ def state_beside(args, out, *others):
     state = Path(args.state) if args.state else out.with_suffix(".state")
     if args.resume and args.restart:
         raise UsageError("--resume and --restart: expected one of them")
+    written, read = set(), {flag: Path(name).resolve() for flag in ("init", "teacher") if (name := getattr(args, flag, None))}
     for path in (out, state, *others):
         common.writable(path)
-        if args.init and path.resolve() == Path(args.init).resolve():
-            raise UsageError(f"{path}: is the file of --init, expected another name")
+        for flag, name in read.items():
+            if path.resolve() == name:
+                raise UsageError(f"{path}: is the file of --{flag}, expected another name")
+        if path.resolve() in written:
+            raise UsageError(f"{path}: is the name of two files of this run, expected another one for --state")
+        written.add(path.resolve())
     if args.init and state.resolve() == Path(args.init).with_suffix(".state").resolve():
         raise UsageError(f"{state}: is the training state of --init, expected another name")
     if state.exists() and not (args.resume or args.restart):

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
 
 from ..errors import UsageError
+from ..ir.ops import planes
 from .learning import LearnPlan
 
 STEP_WORDS = 15
@@ -126,7 +127,7 @@ class AcceleratorConfig:
     @property
     def planes(self):
         """Levels of each plane of a pixel."""
-        return (2 * self.levels, self.levels, self.levels) if self.encoder == "tycc" else (self.levels,) * 3
+        return planes(self.encoder, self.levels)
 
     @property
     def input_words(self):

@@ -14,6 +14,11 @@ TYCC_LEVELS = 16
 TRGB_LEVELS = 85
 
 
+def planes(encoder, levels):
+    """Levels of each of the three planes of a thermometer code: Y, Cb, Cr (2n, n, n) with "tycc", R, G, B (n, n, n) with "trgb"."""
+    return (2 * levels, levels, levels) if encoder == "tycc" else (levels,) * 3
+
+
 def _require(condition, op, what, found, expected):
     if not condition:
         raise InputError(f"layer {op.name}: {what} is {found}, expected {expected}")
@@ -54,7 +59,7 @@ class Op:
 
 @dataclass(frozen=True)
 class Thermometer(Op):
-    """RGB bytes -> thermometer bits.  `encoder` is "tycc" (4 * levels channels: 2 Y, 1 Cb, 1 Cr) or "trgb" (3 * levels)."""
+    """RGB bytes -> thermometer bits, a channel for each level of `planes`.  `encoder` is "tycc" or "trgb"."""
 
     encoder: str = "tycc"
     size: int = 32
@@ -70,7 +75,7 @@ class Thermometer(Op):
         else:
             _require(2 <= self.levels <= 128, self, "levels", self.levels, "2 to 128 with trgb")
         _require(2 <= self.size <= 512 and self.size % 2 == 0, self, "size", self.size, "an even number from 2 to 512")
-        return (self.levels * (4 if self.encoder == "tycc" else 3), self.size, self.size)
+        return (sum(planes(self.encoder, self.levels)), self.size, self.size)
 
 
 @dataclass(frozen=True)

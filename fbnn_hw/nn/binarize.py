@@ -89,5 +89,9 @@ def product(x, weight, scale, bias=None, stride=1, groups=1):
 def sign(y, scale=1.0, limit=1.0, pad=0):
     """clamp(y, -1, 1) of odd integers y = 2 * dot + 1, framed by `pad` pixels of -1; its gradient passes where
     |scale * dot| <= limit, both ends included (paper, eq. `clip_id`)."""
-    reach = math.floor(limit / scale * (1 + 1e-9))  # 1 / (1 / sqrt(49)) must not become 6
-    return _Sign.apply(y, reach, pad)
+    return _Sign.apply(y, reach(scale, limit), pad)
+
+
+def reach(scale, limit):
+    """The largest integer dot product with |scale * dot| <= limit."""
+    return math.floor(limit / scale * (1 + 1e-9))  # 1 / (1 / sqrt(49)) must not become 6

@@ -34,7 +34,7 @@ def state(path, kind, version):
     except FileNotFoundError:
         raise InputError(f"{path}: not found, expected the state of an earlier run; start without --resume") from None
     except Exception as error:  # a file can be wrong in any way
-        raise InputError(f"{path}: not a training state ({str(error).splitlines()[0]}); start without --resume") from None
+        raise InputError(f"{path}: not a training state ({type(error).__name__}); start without --resume") from None
     if not isinstance(found, dict) or found.get("format") != kind or found.get("version") != version:
         raise InputError(f"{path}: found another kind of file or version, expected {kind} {version}")
     return found

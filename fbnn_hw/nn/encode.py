@@ -6,13 +6,10 @@ Stored as levels, a TYCC pixel is 5 + 4 + 4 = 13 bits, a TRGB pixel 3 * 7 = 21 (
 import torch
 import torch.nn.functional as F
 
+from ..ir.ops import planes
+
 YCC = ((77, 150, 29, 128, 0), (-43, -85, 128, 127, 128), (128, -107, -21, 127, 128))
 """Y, Cb, Cr = ((r R + g G + b B + rounding) >> 8) + offset; each stays within 0..255 without clamping."""
-
-
-def planes(encoder, count):
-    """Number of levels of each of the three planes: Y, Cb, Cr (2n, n, n) or R, G, B (n, n, n)."""
-    return (2 * count, count, count) if encoder == "tycc" else (count,) * 3
 
 
 def levels(images, encoder, count):

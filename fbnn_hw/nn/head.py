@@ -3,12 +3,11 @@
 The copies that `duplicate` makes are never stored: a dense layer that reads them adds up their weights instead.
 """
 
-import math
-
 import torch
 import torch.nn.functional as F
 
 from ..ir.network import LATENT
+from . import binarize
 
 
 class _Weight(torch.autograd.Function):
@@ -66,7 +65,7 @@ def logits(model, latent):
                 parts = [F.linear(a, w) for a, w in zip(x.chunk(o.groups, 1), weight.chunk(o.groups, 0))]
                 dot = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
                 if not layer.logits:
-                    dot = _Sign.apply(dot, layer.scale, math.floor(layer.limit / layer.scale * (1 + 1e-9)))
+                    dot = _Sign.apply(dot, layer.scale, binarize.reach(layer.scale, layer.limit))
                 y = dot, 1
         values[o.name] = y
     return y[0]

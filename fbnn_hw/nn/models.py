@@ -90,6 +90,8 @@ MODELS = {
     "24mb": dict(width=4.0),
     "res3mb": dict(family=residual, size=128),
 }
+FLOATING = {f"fpnn_{kind}{size and f'-{size}'}": (kind, size or "3mb") for size in ("", "0.5mb", "1mb", "9mb", "24mb") for kind in "bp"}
+"""Names of the floating-point baselines: b as many bits as the binary model, p as many weights; 0.5mb and 1mb are ours, for teachers."""
 
 
 def build(name, classes=CIFAR10, **options):

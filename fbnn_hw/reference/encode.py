@@ -11,14 +11,11 @@ TYCC with N levels has planes Y (2N levels), Cb (N), Cr (N); TRGB has R, G, B (N
 
 import numpy as np
 
+from ..ir.ops import planes
+
 YCC = np.array([[77, 150, 29], [-43, -85, 128], [128, -107, -21]])
 ROUNDING = np.array([128, 127, 127])
 OFFSET = np.array([0, 128, 128])
-
-
-def planes(encoder, count):
-    """Number of levels of each of the three planes."""
-    return (2 * count, count, count) if encoder == "tycc" else (count,) * 3
 
 
 def ycc(images):

@@ -6,7 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
 from ..errors import UsageError
-from ..reference.encode import OFFSET, ROUNDING, YCC, planes
+from ..ir.ops import planes
+from ..reference.encode import OFFSET, ROUNDING, YCC
 
 
 class ThermometerEncoder(wiring.Component):

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from ..errors import UsageError
 
+CHOICES = {"schedule": ("plateau", "cosine"), "ties": ("up", "random"), "precision": ("float32", "bfloat16")}
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -39,14 +41,13 @@ class TrainConfig:
         for condition, flag, expected in (
                 (self.epochs >= 1, "epochs", "at least 1"), (self.batch >= 1, "batch", "at least 1"),
                 (0 < self.lr < math.inf, "lr", "a positive number"),
-                (self.schedule in ("plateau", "cosine"), "schedule", "plateau or cosine"),
                 (self.patience >= 0, "patience", "0 or more"), (0 <= self.validation < 1, "validation", "0 <= share < 1"),
                 (0 < self.K < math.inf, "K", "a positive number"), (0 < self.c < math.inf, "c", "a positive number"),
                 (0 < self.limit < math.inf, "limit", "a positive number"), (self.shift >= 0, "shift", "0 or more"),
-                (0 <= self.contrast <= 1, "contrast", "a number from 0 to 1"), (self.ties in ("up", "random"), "ties", "up or random"),
+                (0 <= self.contrast <= 1, "contrast", "a number from 0 to 1"),
                 (0 < self.distil <= 1, "distil", "a share above 0, at most 1"),
                 (0 < self.temperature < math.inf, "temperature", "a positive number"),
-                (self.precision in ("float32", "bfloat16"), "precision", "float32 or bfloat16")):
+                *((getattr(self, flag) in legal, flag, " or ".join(legal)) for flag, legal in CHOICES.items())):
             if not condition:
                 raise UsageError(f"--{flag} {getattr(self, flag)}: expected {expected}")
         if self.validation == 0 and (self.schedule == "plateau" or self.patience):

@@ -56,6 +56,7 @@ class Incremental:
         self.classes = tuple(train.classes[c] for c in arriving)
         numbers = iter(range(len(arriving)))
         self.tasks = [tuple(next(numbers) for _ in task) for task in tasks]
+        self.pretrained = self.tasks[0] if self.retained else ()
         if config.strategy == "offline":
             self.tasks = [tuple(range(len(arriving)))]
         self.model = self._fresh()
@@ -254,14 +255,14 @@ class Incremental:
         """{"test": {subset: {"a", "d"}}, "train": the same, "confusion"} at task t.  trained: whether the task has been trained on."""
         matrix = self.confusion(self.test_samples, self.test_labels, t)
         train = metrics.evaluate(self.confusion(self.train_samples[torch.from_numpy(~self.held)], self.train_labels[~self.held], t),
-                                 self.tasks, t, self.retained)
+                                 self.tasks, t, self.pretrained)
         if not self.config.strategy.startswith("cumulative"):  # which has all past samples in its buffer
             samples, labels = self.memory.samples() if self.memory is not None and trained else ((), ())
             train["buffer"] = {"a": None, "d": None}
             if len(labels):
                 inside = self.confusion(torch.from_numpy(samples), labels, t)
                 train["buffer"] = metrics.score(inside, sorted({c for task in self.tasks[:t] for c in task}))
-        return {"test": metrics.evaluate(matrix, self.tasks, t, self.retained), "train": train, "confusion": matrix.tolist()}
+        return {"test": metrics.evaluate(matrix, self.tasks, t, self.pretrained), "train": train, "confusion": matrix.tolist()}
 
     def _record(self, t, epochs, seconds, best_epoch):
         record = {"task": t, "classes": [self.classes[c] for c in self.tasks[t]], "epochs": epochs, "best_epoch": best_epoch,

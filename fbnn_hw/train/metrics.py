@@ -24,21 +24,21 @@ def score(matrix, classes):
     return {"a": float(correct.sum() / count.sum()), "d": float(np.std(correct[present] / count[present]))}
 
 
-def subsets(tasks, t, retained):
-    """{subscript: classes} at task t.  tasks: tuples of class numbers as the network counts them; retained: tasks[0] is that of the
-    pre-training.  old is the first task, new the current one, seen all up to it, buffer the past ones."""
+def subsets(tasks, t, pretrained=()):
+    """{subscript: classes} at task t.  tasks: tuples of class numbers as the network counts them; pretrained: those of a
+    pre-training whose classes stay.  old is the first task, new the current one, seen all up to it, buffer the past ones."""
     past = [c for task in tasks[:t] for c in task]
     found = {"old": tasks[0], "new": tasks[t], "seen": (*past, *tasks[t]), "buffer": tuple(past)}
-    if retained:
-        found["PT"] = tasks[0]
+    if pretrained:
+        found["PT"] = pretrained
     if t == len(tasks) - 1:
         found["final"] = found["seen"]
     return found
 
 
-def evaluate(matrix, tasks, t, retained):
+def evaluate(matrix, tasks, t, pretrained=()):
     """{subscript: {"a", "d"}} of a confusion matrix over the classes seen at task t."""
-    return {name: score(matrix, classes) for name, classes in subsets(tasks, t, retained).items()}
+    return {name: score(matrix, classes) for name, classes in subsets(tasks, t, pretrained).items()}
 
 
 def mean_and_deviation(values):

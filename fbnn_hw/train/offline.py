@@ -31,7 +31,8 @@ def split(count, share, seed):
 
 
 def scheduler(optimizer, config, steps):
-    """Of the rate: cosine to 0, step by step over all epochs of `steps` steps, or halved after 5 epochs without a lower loss."""
+    """Of the rate: cosine to 0, step by step over all epochs of `steps` steps, or halved after more than 5
+    epochs without a lower loss."""
     if config.schedule == "cosine":
         return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, config.epochs * steps)
     return torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=5)
@@ -78,6 +79,10 @@ class Trainer:
         if not len(train):
             raise InputError(f"training set: {len(labels)} images, expected more than the validation split takes")
         config.verify_split(len(labels), len(held))
+        if (len(train) % config.batch or config.batch) == 1 and any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm)
+                                                                    for m in model.modules()):
+            raise UsageError(f"--batch {config.batch}: leaves a last batch of one of {len(train)} images, which batch norm cannot take; "
+                             f"expected another size, such as {config.batch + 1}")
         self.images, self.labels = images[train].to(self.device), labels[train].to(self.device)
         self.held_images, self.held_labels = images[held], labels[held]
         self.optimizer = torch.optim.Adam(model.parameters(), config.lr)

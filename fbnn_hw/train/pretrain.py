@@ -1,5 +1,6 @@
 """Pre-training of a feature extractor: alpha * CCE + beta * Barlow Twins + gamma * L_FR (paper, section `pt`, eq. `sup_ssl_reg_loss`)."""
 
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,16 +13,12 @@ from ..errors import InputError, UsageError
 from ..ir import checkpoint
 from ..ir.network import LATENT
 from ..nn import floating, losses, staged
-from ..nn.models import build
+from ..nn.models import FLOATING, build
 from ..nn.network import FBNN, export
 from . import record, start
 from .offline import STATE_FORMAT, Trainer, scheduler
 
 PROJECTOR_NEURONS = 2048
-FLOATING = {f"fpnn_{kind}{size and f'-{size}'}": (kind, size or "3mb") for size in ("", "0.5mb", "1mb", "9mb", "24mb") for kind in "bp"}
-"""Names of the floating-point baselines: b as many bits as the binary model, p as many weights; 0.5mb and 1mb are ours, for teachers."""
-NORMS = ("scales", "bn")
-ACTIVATIONS = ("binary", "float")
 
 
 @dataclass(frozen=True)
@@ -69,6 +66,8 @@ class Pretrainer(Trainer):
         objective.verify()
         super().__init__(model, images, labels, config, **options)
         self.objective, self.unlabeled = objective, None if unlabeled is None else torch.as_tensor(unlabeled)
+        free = () if unlabeled is None else (self.unlabeled,)
+        self.free = [{"images": len(images), "crc32": zlib.crc32(images.contiguous().numpy())} for images in free]
         self.projector = None
         if objective.beta:
             self.projector = projector(model.topology.shapes[LATENT][0]).to(self.device).train()
@@ -77,7 +76,7 @@ class Pretrainer(Trainer):
 
     def state(self):
         objective = {key: getattr(self.objective, key) for key in ("alpha", "beta", "gamma", "features")}
-        return {**super().state(), "objective": objective, "activations": self._activations(),
+        return {**super().state(), "objective": objective, "activations": self._activations(), "unlabeled": self.free,
                 "projector": self.projector and self.projector.state_dict()}
 
     def _activations(self):
@@ -88,6 +87,8 @@ class Pretrainer(Trainer):
             raise UsageError(f"{self.state_path}: was started with --activations {state['activations']}; resume with the same flags")
         if state["objective"] != {key: getattr(self.objective, key) for key in state["objective"]}:
             raise UsageError(f"{self.state_path}: was started with other weights of the terms; resume with the same flags")
+        if state.get("unlabeled", self.free) != self.free:
+            raise UsageError(f"{self.state_path}: was started with other unlabelled images; resume with the same --unlabeled")
         super()._take_up(state)
         if self.projector is not None:
             self.projector.load_state_dict(state["projector"])

@@ -10,6 +10,7 @@ import torch
 from .. import files
 from ..data.augment import augment
 from ..ir.network import LATENT
+from ..ir.ops import planes
 from ..nn import encode, head
 from ..nn.network import export
 from .memorizer import BitCode, LevelCode
@@ -23,7 +24,7 @@ class Native:
     def __init__(self, topology):
         first = topology.ops[0]
         self.encoder, self.levels = first.encoder, first.levels
-        self.planes = encode.planes(first.encoder, first.levels)
+        self.planes = planes(first.encoder, first.levels)
         self.code = LevelCode(self.planes, first.size)
 
     def form(self, images, model=None, progress=None):
@@ -60,8 +61,7 @@ class Latents:
     def form(self, images, model, progress=None):
         """Latents of RGB images, computed once: `cache` is a folder of earlier ones, or None."""
         path = self.cache and self.cache / f"{self._key(images, model)}.npy"
-        if path and path.is_file():
-            packed = np.load(path, allow_pickle=False)
+        if path and (packed := self._kept(path, len(images))) is not None:
             return torch.from_numpy(np.unpackbits(packed, axis=1, count=self.code.bits, bitorder="little"))
         device = next(model.parameters()).device
         starts = range(0, len(images), 250)
@@ -72,6 +72,14 @@ class Latents:
             with files.replacing(path) as file:
                 np.save(file, np.packbits(found.numpy(), axis=1, bitorder="little"))
         return found
+
+    def _kept(self, path, count):
+        """The packed latents of a file of the cache; None where there is none, or it is damaged and has to be made again."""
+        try:
+            packed = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            return None
+        return packed if (packed.dtype, packed.shape) == (np.uint8, (count, -(-self.code.bits // 8))) else None
 
     def _key(self, images, model):
         """Of the feature extractor's bits and of the images."""

@@ -59,7 +59,7 @@ def _state_proxies(path):
         if state["format"] != STATE_FORMAT or not state["best"]:
             return None
         return {key.split(".")[1]: value for key, value in state["best"].items() if key.endswith(".proxy") and key.startswith("layers.")}
-    except (OSError, KeyError, TypeError, RuntimeError, ValueError, EOFError, ArithmeticError):
+    except Exception:  # a file can be wrong in any way
         return None
 
 

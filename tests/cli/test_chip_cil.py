@@ -66,6 +66,7 @@ def test_validation_holds_a_fifth_of_each_class_back(extractor):
 @pytest.mark.parametrize("flags, line", [
     (("--against", "sgd"),
      "--against sgd: no such learner, expected some of adam, adam-equal-memory, nearest-mean, streaming-lda, or none"),
+    (("--out", "."), ".: is a directory, expected a file name"),
     (("--counter-bits", 9), "counter_bits: found 9, expected a whole number from 1 to 8"),
     (("--scenario", "core50-10x5"),
      "--scenario core50-10x5: its pre-training has other classes, expected one that starts with its own"),

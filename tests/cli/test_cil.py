@@ -1,5 +1,6 @@
 """`pretrain`, then `cil`, on the synthetic scenario; wrong flags; missing data."""
 
+import hashlib
 import json
 import os
 
@@ -83,6 +84,8 @@ def test_where_nothing_can_be_written_is_said_before_the_run(refused, extractor,
             (("--save", "file/a.pt"), f"file/a.pt: {nowhere}"),
             (("--state", "file/sub/a.state"), f"file/sub/a.state: {nowhere}"),
             (("--state", "folder"), "folder: is a directory, expected a file name"),
+            (("--out", "a.json", "--state", "a.json"), "a.json: is the name of two files of this run, expected another one for --state"),
+            (("--save", "a.pt", "--state", "./a.pt"), "a.pt: is the name of two files of this run, expected another one for --state"),
             (("--save", extractor), f"{extractor}: is the file of --init, expected another name"),
             (("--state", state, "--restart"), f"{state}: is the training state of --init, expected another name")):
         assert refused(*BASE, "--init", extractor, *flags) == (2, f"fbnn-hw cil: {line}")
@@ -125,7 +128,11 @@ def test_an_interrupt_before_anything_is_kept(cli, extractor, tmp_path, monkeypa
 
     monkeypatch.setattr("fbnn_hw.train.incremental.Incremental.run", interrupt)
     code, _, err = cli(*BASE, "--init", extractor, "--out", tmp_path / "a.json")
-    assert (code, err) == (130, "fbnn-hw cil: interrupted in the first epoch; nothing is kept, start again\n")
+    assert (code, err) == (130, "fbnn-hw cil: interrupted in the first epoch; nothing is kept; start again\n")
+    (tmp_path / "a.state").write_bytes(b"earlier")
+    code, _, err = cli(*BASE, "--init", extractor, "--out", tmp_path / "a.json", "--restart")
+    assert (code, err) == (130, f"fbnn-hw cil: interrupted in the first epoch; what {tmp_path}/a.state has of an earlier run stays; start "
+                                "again\n")
 
 
 def test_a_state_in_the_way(refused, extractor, tmp_path):
@@ -143,6 +150,10 @@ def test_missing_data_says_what_to_download(refused, extractor, tmp_path):
     (["--unlabeled"], "--unlabeled: tiny has no unlabelled images, expected a scenario such as core50-10x5"),
     (["--alpha", "0"], "--alpha, --beta and --gamma are all 0, expected one that is not"),
     (["--features", "printed"], "--features printed: the feature term has no weight, expected --gamma with it"),
+    (["--norm", "bn", "--batch", "71"],
+     "--batch 71: leaves a last batch of one of 72 images, which batch norm cannot take; expected another size, such as 72"),
+    (["--model", "fpnn_b-0.5mb", "--batch", "1"],
+     "--batch 1: leaves a last batch of one of 72 images, which batch norm cannot take; expected another size, such as 2"),
     (["--beta", "1e-5", "--batch", "1"], "--batch 1: has no correlation for Barlow Twins, expected at least 2 with --beta"),
 ])
 def test_pretrain_usage_errors(flags, line, refused, tmp_path):
@@ -156,3 +167,15 @@ def test_floating_baseline_and_batch_norm(answer, tmp_path):
     assert found["checkpoint"] is None and found["training"]["test_images"] == 240 and not (tmp_path / "b.pt").exists()
     answer("pretrain", "--model", "0.5mb", *flags, "--norm", "bn", "--out", tmp_path / "bn.pt")
     answer("pretrain", "--model", "0.5mb", *flags, "--init", tmp_path / "bn.pt", "--out", tmp_path / "s.pt")
+    stage = hashlib.sha256((tmp_path / "bn.state").read_bytes()).hexdigest()
+    assert torch.load(tmp_path / "s.state", weights_only=True)["sources"]["init"] == stage  # not resumed with another
+
+
+@pytest.mark.parametrize("junk", [bytes(100), b"", b"text", b"PK\x03\x04" + bytes(50)])
+def test_what_lies_beside_a_checkpoint_may_be_anything(junk, extractor, tmp_path):
+    from fbnn_hw.train import start
+
+    path = tmp_path / "fe.pt"
+    path.write_bytes(extractor.read_bytes())
+    path.with_suffix(".state").write_bytes(junk)
+    assert start.read(path).source == "fe.pt (bits)"

@@ -8,7 +8,7 @@ def test_on_this_machine(cli):
     found = json.loads(out)
     assert code == (0 if found["ok"] else 5)
     checks = {check["name"]: check for check in found["checks"]}
-    assert {"Python", "torch", "amaranth", "pyosys", "cocotb", "verilator", "C++ compiler", "make", "perl", "data cifar10"} <= set(checks)
+    assert {"Python", "torch", "amaranth", "pyosys", "cocotb", "verilator", "C++ compiler", "make", "data cifar10"} <= set(checks)
     assert checks["Python"]["ok"] and checks["torch"]["ok"] and set(found["missing"]) == {
         check["name"] for check in found["checks"] if check["needed"] and not check["ok"]}
 

@@ -28,6 +28,10 @@ def test_runs_and_table(cli, tmp_path):
     first = json.loads((tmp_path / "runs" / "strategynaive-seed0.json").read_text())
     assert first["seed"] == 0 and first["config"]["strategy"] == "naive"
     assert not cli(*flags, "--dry-run", *BASE)[1]  # nothing left
+    assert not cli(*flags, "--dry-run", *BASE, "--threads", "2")[1]
+    assert cli(*flags, *BASE, "--lr", "1e-2")[::2] == (
+        2, f"fbnn-hw sweep: {tmp_path / 'runs' / 'strategynaive-seed0.json'}: was made with another --lr, expected the same flags; use "
+        "another folder\n")
 
 
 def test_the_same_error_twice_ends_a_sweep(cli, tmp_path, monkeypatch):
@@ -81,6 +85,9 @@ def test_flags_without_values_and_negative_ones():
     (("--over", "seed", "0", "--dry-run", "--submit", "x", *BASE), "--dry-run and --submit: expected one of them"),
     (("--over", "seed", "0", "--submit", "x", "--submit-options", "timeout_min", *BASE),
      "--submit-options timeout_min: expected K=V, with commas between several, such as timeout_min=600"),
+    (("--over", "seed", "0", *BASE, "--state", "x"), "--state after cil: each run of a sweep has its own, expected none"),
+    (("--over", "seed", "0", *BASE, "--save=x.pt"), "--save after cil: each run of a sweep has its own, expected none"),
+    (("--over", "seed", "0", *BASE, "--out=x.json"), "--out after cil: the sweep names the results, expected none"),
     (("--over", "seed", "0", *BASE, "--out", "x.json"), "--out after cil: the sweep names the results, expected none"),
 ])
 def test_refusals(flags, line, refused, tmp_path):

@@ -120,6 +120,11 @@ def test_further_with_a_teacher(whole, tmp_path, answer, refused):
     (["--classes", "cat,cow"], "--classes cow: no such class, expected some of airplane, automobile, bird, cat, deer, dog, frog, "
      "horse, ship, truck"),
     (["--out", "m.bin"], "--out m.bin: expected a name that ends in .pt"),
+    (["--out", "m.pt", "--state", "m.pt"], "m.pt: is the name of two files of this run, expected another one for --state"),
+    (["--out", "m.pt", "--state", "m.result.json"],
+     "m.result.json: is the name of two files of this run, expected another one for --state"),
+    (["--out", "m.pt", "--state", "t.state", "--teacher", "t.state", "--restart"],
+     "t.state: is the file of --teacher, expected another name"),
     (["--resume", "--restart"], "--resume and --restart: expected one of them"),
     (["--device", "cuda"], "--device cuda: torch finds no GPU here, expected one; use --device cpu"),
 ])

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from fbnn_hw.build import images, output
+from fbnn_hw.build import output, weights
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.targets import TARGETS
@@ -28,9 +28,9 @@ def run(network, target, shape, seed, frames=1):
     planned = plan(network, target, *shape, frames)
     config = planned.config
     if config.weights == "memory":
-        words = machine.memory_words(images.memory(network, planned.program), config.outputs, config.lanes)
+        words = machine.memory_words(weights.memory(network, planned.program), config.outputs, config.lanes)
     else:
-        words = machine.streamed_words(*images.split(network, planned.program, config), config)
+        words = machine.streamed_words(*weights.split(network, planned.program, config), config)
     assert len(words) == sum(t.words for t in config.transfers) or config.weights == "memory" and len(words) == config.weight_words
     images_in = strategies.images(seed, frames, config.size)
     places = output.layout(planned)

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from fbnn_hw.build import images, output
+from fbnn_hw.build import output, weights
 from fbnn_hw.compile import layout, timing
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.lower import lower
@@ -220,9 +220,9 @@ def test_equal_inputs_give_equal_plans_and_weights():
         first, second = (plan(n, target) for n in made)
         assert first.config == second.config and first.frame == second.frame
         if target is GENERIC:
-            assert images.memory(made[0], first.program) == images.memory(made[1], second.program)
+            assert weights.memory(made[0], first.program) == weights.memory(made[1], second.program)
         else:
-            assert images.split(made[0], first.program, first.config) == images.split(made[1], second.program, second.config)
+            assert weights.split(made[0], first.program, first.config) == weights.split(made[1], second.program, second.config)
 
 
 def test_weights_do_not_change_the_hardware():

@@ -115,7 +115,7 @@ def test_the_page(name):
     assert len(text.splitlines()) <= 45
     assert re.fullmatch("[0-9a-f]{4}:[0-9a-f]{4}", one.usb)
     assert one.part.name == one.target
-    assert ("weights" in one.program or "both" in one.program) == ("stream" in one.part.weights or one.target == "ice40-hx8k")
+    assert ("weights" in one.program or "both" in one.program) == ("stream" in one.part.weights)
     assert len(one.flash["io"]) == one.flash["lines"] and one.flash["bytes"] & (one.flash["bytes"] - 1) == 0
     assert one.program.get("start", 0) + BITSTREAM_BYTES[one.target] <= one.flash["offset"] < one.flash["bytes"]
     assert set(one.pins) == {"clock", "rx", "tx", "ready", "fault", "lit"}

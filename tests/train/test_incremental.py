@@ -55,6 +55,7 @@ def plain(result):
     dict(), dict(setting="rpt"), dict(balanced=True, loss="focal"), dict(loss="sh", balanced=True), dict(aware=True),
     dict(strategy="naive", buffer_mb=0), dict(strategy="naive-reset", buffer_mb=0), dict(strategy="cumulative", buffer_mb=0, balanced=True),
     dict(strategy="cumulative-reset", buffer_mb=0), dict(strategy="offline", buffer_mb=0, curves=True),
+    dict(strategy="offline", buffer_mb=0, setting="rpt"),
     dict(replay="native", buffer_mb=0.05), dict(replay="native", strategy="naive-reset", buffer_mb=0)],
     ids=lambda c: " ".join(f"{v}" for v in c.values()) or "latent")
 def test_every_strategy_runs_and_repeats(origin, changes):
@@ -67,6 +68,9 @@ def test_every_strategy_runs_and_repeats(origin, changes):
     assert np.array(one["tasks"][-1]["confusion"]).sum() == 40 * len(one["classes"])
     if changes.get("strategy", "replay") == "replay":
         assert one["ledger"]["samples"] == one["ledger"]["slots"] == one["tasks"][-1]["buffer_samples"] + 0
+    if retained:
+        pretrained = np.array(one["tasks"][-1]["confusion"])[:2]
+        assert one["final"]["a_PT"] == np.trace(pretrained) / pretrained.sum()
     if offline:
         assert one["history"][0]["test"]["final"]["a"] is not None
     kept = one["tasks"][-1]["train"]["buffer"]["a"]
@@ -137,6 +141,10 @@ def test_latents_are_those_of_the_network_and_are_cached(origin, tmp_path):
     again = Incremental(replace(BASE, setting="rpt"), TRAIN, TEST, origin, cache=tmp_path)
     assert len(list(tmp_path.iterdir())) == 12 and len(again.train_samples) == 240
     assert torch.equal(Incremental(BASE, TRAIN, TEST, origin, cache=tmp_path).train_samples, run.train_samples)
+    for damage in (lambda file: file[:40], lambda file: b"", lambda file: file[:-9]):
+        for path in tmp_path.glob("*.npy"):
+            path.write_bytes(damage(path.read_bytes()))
+        assert torch.equal(Incremental(BASE, TRAIN, TEST, origin, cache=tmp_path).train_samples, run.train_samples)
 
 
 def test_native_samples_are_the_levels_of_the_encoder(origin):

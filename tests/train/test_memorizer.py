@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fbnn_hw.errors import UsageError
-from fbnn_hw.nn.encode import planes
+from fbnn_hw.ir.ops import planes
 from fbnn_hw.train.memorizer import BitCode, LevelCode, Memorizer, shares
 
 TYCC = LevelCode(planes("tycc", 16), 32)

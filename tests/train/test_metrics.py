@@ -14,11 +14,11 @@ def test_confusion():
 
 
 def test_subsets_of_a_task():
-    found = metrics.evaluate(metrics.confusion(LABELS, FOUND, 5), TASKS, 1, retained=True)
+    found = metrics.evaluate(metrics.confusion(LABELS, FOUND, 5), TASKS, 1, TASKS[0])
     assert found["old"] == found["PT"] == found["buffer"] == {"a": 0.75, "d": 0.25}
     assert found["new"] == {"a": 0.5, "d": 0.5} and "final" not in found
     assert found["seen"]["a"] == 5 / 8 and found["seen"]["d"] == pytest.approx(np.std([0.5, 1, 0, 1]))
-    first = metrics.evaluate(metrics.confusion(LABELS[:4], FOUND[:4], 5), TASKS, 0, retained=False)
+    first = metrics.evaluate(metrics.confusion(LABELS[:4], FOUND[:4], 5), TASKS, 0)
     assert first["buffer"] == {"a": None, "d": None} and first["old"] == first["new"] == first["seen"] and "PT" not in first
 
 
@@ -28,7 +28,7 @@ def test_accuracy_weighs_samples_and_dispersion_classes():
 
 
 def test_final_is_seen_after_the_last_task():
-    found = metrics.evaluate(np.eye(5, dtype=int), TASKS, 2, retained=False)
+    found = metrics.evaluate(np.eye(5, dtype=int), TASKS, 2)
     assert found["final"] == found["seen"] == {"a": 1.0, "d": 0.0}
 
 

@@ -115,10 +115,10 @@ def metaplastic_table(width, slope=2):
         return tuple(int((256 * ((e - 1) / (e + 1)) ** 2).to_integral_value(ROUND_HALF_EVEN)) for e in powers)
 
 
+RULES = {"gumbel": lambda config: Gumbel(), "margin": lambda config: Margin(config.margin), "flip": lambda config: Flip(),
+         "metaplastic": lambda config: Metaplastic(metaplastic_table(config.counter_bits))}
+
+
 def make(config):
     """The rule a `LearnConfig` names."""
-    return {"gumbel": Gumbel, "flip": Flip, "margin": lambda: Margin(config.margin),
-            "metaplastic": lambda: Metaplastic(metaplastic_table(config.counter_bits))}[config.rule]()
-
-
-RULES = ("gumbel", "margin", "flip", "metaplastic")
+    return RULES[config.rule](config)

@@ -1,4 +1,4 @@
-"""Weights and images as the files that memories, flashes and test benches read."""
+"""Weights as the files that memories and flashes are filled from."""
 
 import numpy as np
 
