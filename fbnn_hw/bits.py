@@ -11,13 +11,8 @@ PADDING = -1
 """Value outside the image in a convolution.  A true zero would not be binary."""
 
 
-def sign(x):
-    """sign(x) in {-1, +1}, with sign(0) = +1; same shape and dtype as `x` (paper, eq. `sign`)."""
-    return np.where(x >= 0, 1, -1).astype(x.dtype)
-
-
 def to_bits(values):
-    """{-1, +1} (any real, by its sign) -> {0, 1} as uint8."""
+    """{-1, +1} (any real, by its sign; paper, eq. `sign`) -> {0, 1} as uint8."""
     return (np.asarray(values) >= 0).astype(np.uint8)
 
 

@@ -116,13 +116,13 @@ def encode(opcode, payload=b"", sequence=0):
 
 
 class Decoder:
-    """Bytes in, frames out; what is no frame is skipped, one byte at a time, and counted in `skipped`.
+    """Bytes in, frames out; what is no frame is skipped, one byte at a time.
 
     `limit`: longest payload that is believed.
     """
 
     def __init__(self, limit=0xFFFF):
-        self.limit, self.skipped, self._bytes = limit, 0, bytearray()
+        self.limit, self._bytes = limit, bytearray()
 
     def feed(self, data):
         """[(opcode, sequence, payload)] that `data` completes."""
@@ -144,7 +144,6 @@ class Decoder:
                         del self._bytes[:end]
                         continue
                 drop = 1
-            self.skipped += drop
             del self._bytes[:drop]
         return found
 

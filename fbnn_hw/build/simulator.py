@@ -109,15 +109,13 @@ class Sim:
         return Results(tests, seconds, log, directory / f"dump.{self.waves}" if self.waves else None)
 
 
-def build(sources, top, build_dir, parameters=None, waves=False, public=None, options=(), shared=None, optimise="-O1"):
+def build(sources, top, build_dir, waves=False, options=(), shared=None, optimise="-O1"):
     """Compile Verilog -> Sim.
 
     sources: .v and .sv files, and .vh files, whose folders are searched for includes.  top: the top module.
-    build_dir: folder for everything made.  parameters: of the top module.  waves: record them, slowly: FST where liblz4 is
-    installed, else VCD, whose size grows with every signal and clock.  public: names of the signals of `top`
-    that Python may touch, by default its ports.  options: more ones for Verilator.  shared: folder where several builds keep
-    the object files of Verilator's own runtime, half the time of a small build.  optimise: the C++ compiler's level; what runs for
-    seconds is built faster with -O0.
+    build_dir: folder for everything made.  waves: record them, slowly: FST where liblz4 is installed, else VCD, whose size grows with
+    every signal and clock.  options: more ones for Verilator.  shared: folder where several builds keep the object files of Verilator's
+    own runtime, half the time of a small build.  optimise: the C++ compiler's level; what runs for seconds is built faster with -O0.
     Raises ToolError if a tool is missing or fails.
     """
     build_dir = Path(build_dir).resolve()
@@ -128,19 +126,16 @@ def build(sources, top, build_dir, parameters=None, waves=False, public=None, op
     runner = _runner()
     executable, root = _verilator()
     texts = {source: source.read_text() for source in sources}
-    if public is None:
-        public = _ports(top, texts.values())
     form, note = (None, "") if not waves else wave_format()
     command = [
         str(executable), "-cc", "--exe", "-Mdir", str(build_dir), "--top-module", top, "--vpi", "--prefix", "Vtop", "-o", top,
         "-LDFLAGS", f"-Wl,-rpath,{runner.libs_dir} -L{runner.libs_dir} -lcocotbvpi_verilator",
         *OPTIONS, *options, *{None: (), "vcd": ("--trace",), "fst": ("--trace-fst",)}[form],
-        *(f"-G{name}={value}" for name, value in (parameters or {}).items()),
         *dict.fromkeys(f"-I{source.parent}" for source in sources),
         str(runner.share_dir / "lib" / "verilator" / "verilator.cpp"), str(build_dir / "public.vlt"),
         *(str(source) for source in sources if source.suffix != ".vh")]
     make_variables = MAKE_VARIABLES | {"OPT_FAST": optimise}
-    control = "`verilator_config\n" + "".join(f'public_flat_rw -module "{top}" -var "{name}"\n' for name in public)
+    control = "`verilator_config\n" + "".join(f'public_flat_rw -module "{top}" -var "{name}"\n' for name in _ports(top, texts.values()))
     stamp = _hash([*command, control, *texts.values(), version("verilator"), version("cocotb"), json.dumps(make_variables)])
     kept = build_dir / "build.sha256"
     if kept.is_file() and kept.read_text() == stamp and (build_dir / top).is_file():

@@ -12,8 +12,8 @@ from ..errors import UsageError
 class Lgap(wiring.Component):
     """For one channel of a map of `size` pixels, from the bits x_i and the weights w_i:
 
-        gap = [sum_i x_i >= gap_limit]          global average pooling, sign(sum of +-1)
-        depthwise = [sum_i (x_i XNOR w_i) >= depthwise_limit]        sign(dot product)
+        gap = [sum_i x_i >= size / 2]                        global average pooling, sign(sum of +-1)
+        depthwise = [sum_i (x_i XNOR w_i) >= size / 2]       sign(dot product)
 
     The map comes `pixels` pixels a presentation, all lanes of a word with each, of which one counts.  Lane after lane is
     presented; the bits are shifted into `gap` and `depthwise`, which need no decoder then.
@@ -28,8 +28,6 @@ class Lgap(wiring.Component):
         Bits of a weight word, a multiple of Q L.
     size : int
         Pixels of the map.
-    gap_limit, depthwise_limit : int
-        Ones and matches needed; ceil(size / 2) unless given, which is sign(2 P - size) with sign(0) = +1.
     split : bool
         A register within the choice of a lane: of one of each eight, then of one of those.
 
@@ -69,7 +67,7 @@ class Lgap(wiring.Component):
         If `weight_bits` is no multiple of pixels * lanes, a size is below 1, or `split` has no eights to choose from.
     """
 
-    def __init__(self, pixels, lanes, weight_bits, size, gap_limit=None, depthwise_limit=None, split=False):
+    def __init__(self, pixels, lanes, weight_bits, size, split=False):
         if min(pixels, lanes, size) < 1:
             raise UsageError(f"lgap: pixels {pixels}, lanes {lanes}, size {size}, expected at least 1 each")
         if split and (lanes <= 8 or lanes % 8):
@@ -79,8 +77,6 @@ class Lgap(wiring.Component):
         self.pixels, self.lanes, self.weight_bits, self.size = pixels, lanes, weight_bits, size
         self.blocks = weight_bits // (pixels * lanes)
         self.split, self.latency = split, 3 + split
-        self.gap_limit = (size + 1) // 2 if gap_limit is None else gap_limit
-        self.depthwise_limit = (size + 1) // 2 if depthwise_limit is None else depthwise_limit
         super().__init__({
             "valid": In(1), "act": In(pixels * lanes), "weight": In(weight_bits), "lane": In(range(lanes)),
             **({"sub": In(range(self.blocks))} if self.blocks > 1 else {}),
@@ -112,7 +108,8 @@ class Lgap(wiring.Component):
 
         # Stage 2: ones and matches.  Stage 3: both sums, which start at -limit, so the sign tells.
         results = []
-        for name, bits, limit in (("gap", act & mask, self.gap_limit), ("depthwise", ~(act ^ weight) & mask, self.depthwise_limit)):
+        limit = (self.size + 1) // 2  # of ones, of matches: sign(2 P - size) with sign(0) = +1
+        for name, bits in (("gap", act & mask), ("depthwise", ~(act ^ weight) & mask)):
             count = Signal(range(q + 1), name=f"{name}_count")
             m.d.sync += count.eq(sum(bits[i] for i in range(q)))
             reach = max(limit, self.size - limit, 1)

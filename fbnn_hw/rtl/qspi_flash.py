@@ -13,8 +13,6 @@ READ_COMMANDS = {1: 0x0B, 2: 0x3B, 4: 0x6B}
 RELEASE, ENABLE_RESET, RESET = 0xAB, 0x66, 0x99
 VOLATILE_QE = ((0x50,), (0x31, 0x02))
 """Sets Quad Enable (status register 2, bit 1) until the power goes, without wear: Winbond W25Q, GigaDevice GD25Q."""
-VOLATILE_QE_SR1 = ((0x50,), (0x01, 0x40))
-"""The same where it is bit 6 of status register 1: ISSI IS25LP."""
 
 
 @dataclass(frozen=True)

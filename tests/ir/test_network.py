@@ -129,7 +129,6 @@ def test_packing(count):
 
 
 def test_sign_of_zeros():
-    assert bits.sign(np.array([0.0, -0.0, -1e-9])).tolist() == [1, 1, -1]
     assert bits.to_bits(np.array([0.0, -0.0, -1e-9])).tolist() == [1, 1, 0]
     assert bits.from_bits(np.array([0, 1], np.uint8)).tolist() == [-1, 1]
 

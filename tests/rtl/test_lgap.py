@@ -27,7 +27,7 @@ def test_split(pysim, pixels, lanes, weight_bits, size, presentations, idle):
 
 @pytest.mark.parametrize("arguments, message", [
     ((4, 16, 100, 16), "lgap: weight_bits is 100, expected a multiple of 4 pixels x 16 lanes"),
-    ((4, 8, 64, 16, None, None, True), "lgap: lanes is 8, expected a multiple of 8 from 16 for a split choice"),
+    ((4, 8, 64, 16, True), "lgap: lanes is 8, expected a multiple of 8 from 16 for a split choice"),
     ((4, 0, 64, 16), "lgap: pixels 4, lanes 0, size 16, expected at least 1 each"),
 ])
 def test_refuses(arguments, message):
