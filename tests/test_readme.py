@@ -43,6 +43,14 @@ def test_the_commands_for_a_gpu_parse(capsys, monkeypatch, tmp_path):
         assert capsys.readouterr().out.startswith("fbnn-hw "), line
 
 
+def test_the_index_names_every_page_and_program():
+    docs, sim = ((ROOT / folder / "README.md").read_text(encoding="utf-8") for folder in ("docs", "sim"))
+    for folder, pattern, index in (("docs", "*.md", docs), ("docs/results", "*.md", docs), ("docs/benchmarks", "*.py", docs),
+                                   ("sim", "*.py", sim)):
+        for path in (ROOT / folder).glob(pattern):
+            assert path.name == "README.md" or path.name in index, path.relative_to(ROOT)
+
+
 def test_links_lead_somewhere():
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "sim").glob("*.md")):
         for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
