@@ -17,9 +17,13 @@ def show(value):
 
 
 class FbnnError(Exception):
-    """Base of every error that is the input's fault and not the program's."""
+    """Base of every error that is the input's fault and not the program's.  result: what was found all the same, for --json."""
 
     exit_code = 1
+
+    def __init__(self, message, result=None):
+        super().__init__(message)
+        self.result = result
 
 
 class UsageError(FbnnError):

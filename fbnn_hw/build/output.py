@@ -24,8 +24,8 @@ from .learning import ChipState
 from .verilog import to_verilog
 
 BENCH = Path(__file__).parent / "bench"
-LEARNED = "learned-*.snapshot"
-"""What a board of the design was taught; a folder that is written again keeps it."""
+KEPT = "learned-*.snapshot", "build-*"
+"""What a folder that is written again keeps: what a board of the design was taught, and builds, which know what they were made of."""
 MAX_IMAGES = 64
 """Images that one run of the test bench can hold."""
 
@@ -118,7 +118,7 @@ def layout(plan):
         for name, tensor in places:
             layers[name] = {"steps": done[layer.name], "shape": list(tensor.shape), "base": [program.base(tensor.name, f) for f in frames],
                             "pitch": tensor.pitch, "columns": tensor.columns, "lanes": [list(w) for w in tensor.lanes]}
-    latent = program.tensors.get("latent")
+    latent = program.tensors.get("latent") if config.latent_words else None
     where = [] if latent is None else [0] * latent.shape[0]
     for w, word in enumerate(latent.lanes if latent else ()):
         for lane, channel in enumerate(word):
@@ -222,20 +222,26 @@ def write(plan, network, target, checkpoint, root, images):
         "files": {name: sha256(data).hexdigest() for name, data in sorted(files.items())}}
     files["manifest.json"] = _json(manifest).encode()
 
-    root = Path(root)
-    folder = root / folder_name(network, target, config)
+    folder = Path(root) / folder_name(network, target, config)
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=root))
+        _replace(folder, files)
     except OSError as error:
-        raise InputError(f"--out {root}: {error.strerror}, expected a folder that can be written") from None
+        raise InputError(f"--out {root}: {error.strerror}, expected a folder that can be written, on a disk with room") from None
+    return folder, {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def _replace(folder, files):
+    """Write {name: bytes} as `folder`; what is there gives way, less what is `KEPT`."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
     old = partial.with_name(f"{partial.name}-old")
     try:
         for name, data in files.items():
             (partial / name).write_bytes(data)
         partial.chmod(0o755)
-        for learned in folder.glob(LEARNED):
-            shutil.copy2(learned, partial)
+        for pattern in KEPT:
+            for path in folder.glob(pattern):
+                (shutil.copytree if path.is_dir() else shutil.copy2)(path, partial / path.name)
         if folder.exists():
             folder.rename(old)
         partial.rename(folder)
@@ -246,7 +252,6 @@ def write(plan, network, target, checkpoint, root, images):
         raise
     finally:
         shutil.rmtree(old, ignore_errors=True)  # last: it takes long, and what a board learned is in it
-    return folder, {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
 
 
 def _json(values):

@@ -7,6 +7,7 @@ called or listed, so it imports what is heavy inside `run`.
 
 import difflib
 import importlib
+import io
 import os
 import pkgutil
 import sys
@@ -62,17 +63,19 @@ def main(argv=None):
     program = f"{PROGRAM} {verb}" if verb in verbs() else PROGRAM
     out = Output(program, json="--json" in argv, verbose=bool({"-v", "--verbose"} & set(argv)))
     try:
+        if isinstance(sys.stdout, io.TextIOWrapper):  # a class may have any printable name
+            sys.stdout.reconfigure(errors="backslashreplace")
         code = run(verb, argv, out)
-        sys.stdout.flush()  # a broken pipe shows here
+        flush()  # a broken pipe shows here
         return code or 0
     except SystemExit as leave:  # --help of a verb
         return leave.code or 0
     except KeyboardInterrupt:
         return fail(out, "interrupted", 130)
     except FbnnError as error:
-        return fail(out, str(error), error.exit_code)
+        return fail(out, str(error), error.exit_code, error.result)
     except BrokenPipeError:  # the reader of a pipe, such as head, has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        hush()
         return 141
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -97,9 +100,23 @@ def run(verb, argv, out):
         return load(verb).run(args, out)
 
 
-def fail(out, message, code):
+def fail(out, message, code, result=None):
     """One line on stderr (after the traceback, with -v), the error as JSON with --json; returns the exit code."""
     if out.verbose:
         traceback.print_exc()
-    out.error(message, code)
+    try:
+        out.error(message, code, result)
+        flush()
+    except OSError:  # stdout is what failed
+        hush()
     return code
+
+
+def flush():
+    if sys.stdout:  # None where it is closed
+        sys.stdout.flush()
+
+
+def hush():
+    """What is still to be written to stdout goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -54,12 +54,14 @@ def run(args, out):
         if "both" in board.program:
             write(where / programmer.BOTH, programmer.both(board, (where / flow.bitstream).read_bytes(), image))
     write(where / "build.json", (json.dumps(record, indent=1) + "\n").encode())
-    _show(out, record, where)
+    _show(out, record)
+    result = {"folder": where, **record}
+    if flow.nextpnr and not record["met"]:
+        raise ToolError(f"{where}: timing missed, {_result(record).missed()}", result)
+    out.result(result)
     if flow.nextpnr is None:
         out.text(f"next: cd {where} && vivado -mode batch -source build.tcl, which places, routes and writes {flow.bitstream}")
         return
-    if not record["met"]:
-        raise ToolError(f"{where}: timing missed, {_result(record).missed()}")
     out.text(f"next: fbnn-hw flash {folder} --board {board.name}")
 
 
@@ -178,7 +180,7 @@ def _quoted_mhz(record):
     return min(clock, record.get("fmax_mhz") or clock)
 
 
-def _show(out, record, where):
+def _show(out, record):
     """Print a record."""
     clock = record["clock_hz"] / 1e6
     if "fmax_mhz" in record:
@@ -189,7 +191,6 @@ def _show(out, record, where):
         out.text("", *common.table(sorted(record["cells"].items()), ("cell", "used")), "")
     unit = "" if record["frames"] == 1 else f" for {record['frames']} frames"
     out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles{unit} at {_quoted_mhz(record):g} MHz")
-    out.result({"folder": where, **record})
 
 
 def _text(folder, name):

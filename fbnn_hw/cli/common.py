@@ -68,9 +68,10 @@ class Output:
         if self.verbose:
             self.note(message)
 
-    def error(self, message, code):
+    def error(self, message, code, result=None):
+        """One line on stderr, and as JSON on stdout with what was found all the same."""
         self.note(message)
-        self.result({"error": one_line(message), "exit_code": code})
+        self.result({**(result or {}), "error": one_line(message), "exit_code": code})
 
     def progress(self, iterable=None, desc=None, total=None, initial=0, **kwargs):
         """tqdm on stderr that appears after two seconds; `iterable` None gives a bar to be updated by hand."""
@@ -153,8 +154,8 @@ def _number(text, kind, legal, expected):
 
 def writable(path):
     """Raises UsageError where `path` cannot become a file."""
-    if path.is_dir():
-        raise UsageError(f"{path}: is a directory, expected a file name")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path}: is a {'directory' if path.is_dir() else 'device'}, expected a file name")
     folder = next(place for place in path.absolute().parents if place.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UsageError(f"{path}: {folder} is not a folder that can be written, expected a file name in one that can")
@@ -200,7 +201,7 @@ def add_backend(parser, default):
 
 
 def add_threads(parser):
-    parser.add_argument("--threads", type=count, metavar="N", help="CPU threads of torch (default: all cores)")
+    parser.add_argument("--threads", type=up_to(1024), metavar="N", help="CPU threads of torch (default: all cores)")
 
 
 def set_threads(args):

@@ -21,7 +21,7 @@ def arguments(parser):
                         help="pixels worked on at once: 4, 8 or 16 (default: the compiler's choice)")
     parser.add_argument("--lanes", type=common.count, metavar="L", help="input channels a cycle: 16, 32, 64 or 128")
     parser.add_argument("--outputs", type=common.count, metavar="P", help="output channels a cycle, a power of two from Q to L")
-    parser.add_argument("--frames", type=common.count, default=1, metavar="B",
+    parser.add_argument("--frames", type=common.up_to(255), default=1, metavar="B",
                         help="images of a pass: the weights of late layers are fetched once for all of them (default: 1)")
     parser.add_argument("--learn", action="store_true", help="a chip that goes on learning new classes (docs/on-chip-learning.md)")
     parser.add_argument("--max-classes", type=common.up_to(1024), metavar="N",

@@ -43,7 +43,8 @@ def run(args, out):
     layout, known = (json.loads((folder / name).read_text()) for name in ("layout.json", "estimate.json"))
     network = ir_file.loads((folder / "network.json").read_text(), folder / "network.json")
     if args.latent and not layout["latent_bits"]:
-        raise UsageError(f"--latent: {network.topology.name} has no layer named latent")
+        raise UsageError(f"--latent: {network.topology.name} has no layer named latent whose bits lie in memory as a vector; expected a "
+                         "dense layer of that name")
     images = _images(args, network.topology.image_size)
     wanted, frames = len(images), layout["frames"]
     if args.waves:
@@ -87,6 +88,8 @@ def run(args, out):
                 raise MismatchError(f"{folder}: {done.failed[0].message}; see {done.log}")
             found = bench.compare(work, output.expected_layers(network, part, layout["layers"]), first)
             bench.remove_dumps(work)
+            if args.latent and len(found.latents) != len(part):
+                found.differences.append(f"latent stream: expected that of {len(part)} images, got {len(found.latents)}")
             logits.append(found.logits)
             classes += found.classes
             if not found.differences:
@@ -108,10 +111,9 @@ def run(args, out):
         "cycles_first": firsts, "cycles": periods, "estimated_cycles": known["cycles"], "build_seconds": round(built.build_seconds, 1),
         "simulation_seconds": round(seconds, 1), "waves": waves}
     if differences:
-        out.result(result)
         for text in differences[1:10]:
             out.note(text)
-        raise MismatchError(f"{folder}: {len(differences)} differences; the first: {differences[0]}")
+        raise MismatchError(f"{folder}: {len(differences)} differences; the first: {differences[0]}", result)
     what = f"all {len(compared) + 1} layers, logits" if compared else "logits of the netlist"
     out.text(f"{wanted} images: {what} and classes equal the reference, bit for bit",
              f"classes  {', '.join(result['class_names'][:16])}{' ...' if len(classes) > 16 else ''}",
@@ -126,12 +128,12 @@ def run(args, out):
 
 
 def _images(args, size):
-    if args.images.isdigit():
+    if args.images.isdecimal():
         if args.resize:
             raise UsageError("--resize: expected together with an image file")
+        if len(args.images) > 6 or not int(args.images):
+            raise UsageError(f"--images {args.images[:30]}: expected 1 to 999,999")
         count = int(args.images)
-        if count < 1:
-            raise UsageError("--images 0: expected at least 1")
         images = common.test_images(size, count)
         if len(images) < count:
             raise UsageError(f"--images {count}: {len(images)} test images are shipped; give a .npy file for more")

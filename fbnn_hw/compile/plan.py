@@ -55,6 +55,9 @@ def plan(network, target, pixels=None, lanes=None, outputs=None, frames=1, learn
     """
     if frames > 1 and learn:
         raise UsageError(f"--frames {frames}: a design that learns takes one image after the other; expected 1 with --learn")
+    if learn and network.topology[LATENT].kind not in ("dense", "conv", "maxpool"):
+        raise FitError(f"layer {LATENT}: is a {network.topology[LATENT].kind}, whose bits do not lie in memory as a vector; use a dense "
+                       "layer for --learn")
     given = (pixels, lanes, outputs)
     shapes = [s for s in target.shapes if all(g in (None, v) for g, v in zip(given, s))]
     if not shapes:

@@ -177,6 +177,8 @@ class _Machine:
             items = self.since_mark() if code == "SETITEMS" else [stack.pop() for _ in range(2)][::-1]
             target = self.top(1, dict)[0]
             for key, value in zip(items[::2], items[1::2], strict=True):
+                if type(key) not in (str, int):  # hashing a deep tuple would end the process, one of shared parts would never end
+                    raise InputError(f"a key is a {type(key).__name__}, expected a string")
                 if type(key) is str and key in target:
                     raise InputError(f"key {show(key)} is there twice, expected once")
                 target[key] = value

@@ -64,6 +64,8 @@ class Topology:
             raise InputError(f"layer {last.name}: last layer is {last.kind}, expected a dense layer with logits=True")
         if shapes[last.name][0] != len(self.classes):
             raise InputError(f"layer {last.name}: {shapes[last.name][0]} outputs, expected {len(self.classes)}, one for each class name")
+        if "logits" in shapes and last.name != "logits":
+            raise InputError("layer logits: is not the last one, expected another name")  # reports and dumps mean the last by it
         if sum(isinstance(o, op.Thermometer) for o in self.ops) != 1:
             raise InputError(f"model {self.name}: more than one thermometer, expected one input")
         seen = set()

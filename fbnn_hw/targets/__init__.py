@@ -128,7 +128,10 @@ class Target:
             larger = [t.name for t in TARGETS.values() if t is not self and (
                 "stream" in t.weights or t.blocks and t.blocks * t.block_bits >= need * self.block_bits)]
             ways = ["fewer --exemplars or --max-classes"] * bool(config.learning and found["learner"] > self.blocks // 4)
-            ways += ["fewer --frames"] * (config.frames > 1) + [f"--target {name}" for name in larger[:3]] + ["a smaller network"]
+            if found.get("weight ring", 0) > self.blocks:  # of the array's width, whatever the network
+                ways += ["fewer --outputs", *(f"--target {name}" for name in larger[:3])]
+            else:
+                ways += ["fewer --frames"] * (config.frames > 1) + [f"--target {name}" for name in larger[:3]] + ["a smaller network"]
             alone = "" if "stream" in self.weights else " and weights only there, not from a flash"
             raise FitError(f"{config.pixels} pixels x {config.lanes} lanes x {config.outputs} outputs need {need:,} block RAMs ({what}), "
                            f"{self.part} has {self.blocks}{alone}; use {' or '.join(ways)}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ..errors import UsageError
 
 CHOICES = {"schedule": ("plateau", "cosine"), "ties": ("up", "random"), "precision": ("float32", "bfloat16")}
+MOST = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,11 @@ class TrainConfig:
 
     def verify(self):
         for condition, flag, expected in (
-                (self.epochs >= 1, "epochs", "at least 1"), (self.batch >= 1, "batch", "at least 1"),
+                (1 <= self.epochs <= MOST, "epochs", f"1 to {MOST:,}"), (1 <= self.batch <= MOST, "batch", f"1 to {MOST:,}"),
                 (0 < self.lr < math.inf, "lr", "a positive number"),
-                (self.patience >= 0, "patience", "0 or more"), (0 <= self.validation < 1, "validation", "0 <= share < 1"),
-                (0 < self.K < math.inf, "K", "a positive number"), (0 < self.c < math.inf, "c", "a positive number"),
-                (0 < self.limit < math.inf, "limit", "a positive number"), (self.shift >= 0, "shift", "0 or more"),
+                (0 <= self.patience <= MOST, "patience", f"0 to {MOST:,}"), (0 <= self.validation < 1, "validation", "0 <= share < 1"),
+                *((1 / MOST <= getattr(self, name) <= MOST, name, f"a number from 1e-6 to {MOST:,}") for name in ("K", "c", "limit")),
+                (0 <= self.shift <= 512, "shift", "0 to 512"),
                 (0 <= self.contrast <= 1, "contrast", "a number from 0 to 1"),
                 (0 < self.distil <= 1, "distil", "a share above 0, at most 1"),
                 (0 < self.temperature < math.inf, "temperature", "a positive number"),

@@ -22,6 +22,8 @@ class Teacher:
         `TrainConfig`."""
         path = Path(path)
         try:
+            if not path.is_file():
+                raise FileNotFoundError
             data = path.read_bytes()
             state = torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
             if state["format"] != STATE_FORMAT:

@@ -30,6 +30,9 @@ def test_whether_the_stated_accuracy_is_reproduced(answer, cli, model, tmp_path)
         checkpoint.save(tmp_path / "m.pt", replace(network, training={"data": "fixture", "test_accuracy": stated, "test_images": count}))
         found = answer(*run, 50)
         assert found["reproduces"] is verdict and found["stated_accuracy"] == stated
+    checkpoint.save(tmp_path / "m.pt", replace(network, training={"data": "fixture", "test_accuracy": 1e308, "test_images": 50}))
+    assert answer(*run, 50)["reproduces"] is None
+    checkpoint.save(tmp_path / "m.pt", replace(network, training={"data": "fixture", "test_accuracy": right, "test_images": 40}))
     words = {True: "reproduced", None: "not compared, for these are other images"}[verdict]
     assert f"stated     {right:.2%} on 40 images of fixture: {words}" in cli(*run, 50)[1]
 

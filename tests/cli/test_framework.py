@@ -117,6 +117,26 @@ def test_plain_is_legal_json():
     assert values == {"a": None, "b": [0, 1], "3": [None, True, None], "d": 4}
 
 
+@pytest.mark.parametrize("more, code", [("> /dev/full", 3), ("--json > /dev/full", 3), (">&-", 0), ("--json >&-", 0)])
+def test_stdout_that_takes_nothing(model, more, code):
+    program = f"{shlex.quote(sys.executable)} -m fbnn_hw.cli inspect {shlex.quote(str(model[0]))} {more}"
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True)
+    assert (done.returncode, len(done.stderr.splitlines())) == (code, int(code > 0)), done.stderr
+
+
+def test_names_that_stdout_cannot_encode(model, tmp_path):
+    from dataclasses import replace
+
+    from fbnn_hw.nn import checkpoint
+
+    path, network = model
+    topology = replace(network.topology, classes=("\u732b", *network.topology.classes[1:]))
+    checkpoint.save(tmp_path / "cat.pt", replace(network, topology=topology))
+    done = subprocess.run([sys.executable, "-m", "fbnn_hw.cli", "inspect", tmp_path / "cat.pt"], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONIOENCODING": "latin-1"})
+    assert done.returncode == 0 and "\\u732b" in done.stdout, done.stderr
+
+
 def test_closed_pipe():
     program = f"set -o pipefail; {shlex.quote(sys.executable)} -m fbnn_hw.cli --help | true"
     assert b"Traceback" not in subprocess.run(["bash", "-c", program], capture_output=True).stderr

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.nn import checkpoint
 from tests import strategies
@@ -43,6 +44,8 @@ def test_an_interrupt_loses_nothing_a_board_learned(step, folders, tmp_path, cli
     folder = root / folders[0].name
     shutil.copytree(folders[0], folder)
     (folder / "learned-board.snapshot").write_bytes(b"cat")
+    (folder / "build-icebreaker").mkdir()
+    (folder / "build-icebreaker" / "build.json").write_text("{}")
     left = [step]
 
     def stopped(function):
@@ -57,7 +60,19 @@ def test_an_interrupt_loses_nothing_a_board_learned(step, folders, tmp_path, cli
     monkeypatch.setattr(shutil, "rmtree", stopped(shutil.rmtree))
     assert cli("generate", *SMALL, "--out", root)[0] == (130 if step < 3 else 0)
     assert (folder / "learned-board.snapshot").read_bytes() == b"cat"
-    assert {path.name for path in folder.iterdir()} == FILES | {"learned-board.snapshot"}
+    assert {path.name for path in folder.iterdir()} == FILES | {"learned-board.snapshot", "build-icebreaker"}
+    assert (folder / "build-icebreaker" / "build.json").read_text() == "{}"
+
+
+def test_a_full_disk(tmp_path, cli, monkeypatch):
+    def full(self, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    code, _, err = cli("generate", *SMALL, "--out", tmp_path / "out")
+    assert (code, err.splitlines()[-1]) == (
+        3, f"fbnn-hw generate: --out {tmp_path / 'out'}: No space left on device, expected a folder that can be written, on a disk with room")
+    assert not list((tmp_path / "out").iterdir())
 
 
 def test_equal_inputs_give_equal_bytes(folders):
@@ -86,12 +101,29 @@ def test_the_manifest_names_every_file(folders):
     (("--target", "ice40", "--learn", "--exemplars", "533"), 4, "--exemplars 533: 532 fit beside the features and 16 classes"),
     (("--target", "ice40", "--learn", "--max-classes", "9"), 2, "--max-classes 9: the model knows 10 classes, expected at least as many"),
     (("--target", "ice40", "--outputs", "16"), 4, "4 pixels x 16 lanes x 16 outputs need 35 block RAMs"),
+    (("--target", "ice40", "--outputs", "16"), 4, "has 30; use fewer --outputs or --target ecp5 or"),
+    (("--target", "ice40", "--frames", "256"), 2, "--frames: found '256', expected a whole number from 1 to 255"),
 ])
 def test_refuses_in_one_line(cli, tmp_path, flags, code, text):
     found, out, err = cli("generate", "--model", "0.5mb.pt", *flags, "--out", tmp_path / "none")
     lines = [line for line in err.splitlines() if "shipped checkpoint" not in line]
     assert found == code and not out and len(lines) == 1 and text in lines[0]
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("latent, kind", [([(op.Gap, {"name": LATENT})], "gap"), (
+    [GAP, (op.Depthwise, {"name": "b", "inputs": ("maxpool1",)}), (op.Concat, {"name": LATENT, "inputs": ("gap", "b")})], "concat")])
+def test_a_latent_that_lies_nowhere_by_itself(cli, tmp_path, latent, kind):
+    """It is not handed out, and nothing can learn from it; both are said."""
+    network = strategies.fill(topology(8, 2, conv(16), POOL, *latent), 5)
+    checkpoint.save(tmp_path / "small.pt", network)
+    design = ("generate", "--model", tmp_path / "small.pt", "--target", "ice40", "--out", tmp_path)
+    assert cli(*design, "--learn")[::2] == (4, f"fbnn-hw generate: layer latent: is a {kind}, whose bits do not lie in memory as a vector; "
+                                            "use a dense layer for --learn\n")
+    assert cli(*design)[0] == 0
+    (folder,) = tmp_path.glob("tiny-*")
+    code, out, err = cli("simulate", folder, "--latent")
+    assert code == 2 and "has no layer named latent whose bits lie in memory as a vector" in err and not out
 
 
 def test_a_design_that_learns_says_what_its_exemplars_cost(cli, tmp_path):

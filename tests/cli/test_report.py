@@ -190,6 +190,8 @@ def test_refusals(folders, refused, tmp_path):
     page = folder / "estimate.json" / "a.html"
     assert refused("report", folder, "--out", page) == (
         3, f"fbnn-hw report: {page}: cannot be written (File exists), expected a file name in a folder that can")
+    for name, what in ((".", "directory"), ("/", "directory"), ("/dev/null", "device")):
+        assert refused("report", folder, "--out", name) == (3, f"fbnn-hw report: {name}: is a {what}, expected a file name")
     kept = (folder / "estimate.json").read_text()
     for text, words in (("{", "estimate.json: not JSON ("), ("[]", "estimate.json: holds no object; generate the folder again"),
                         ("{}", "not what this version generates (KeyError: 'target'); generate the folder again"),

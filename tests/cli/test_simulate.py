@@ -67,6 +67,9 @@ def test_another_weight_is_found_and_named(damaged, cli, rewrite):
     first, *rest = (damaged / "weights.hex").read_text().split()
     inverted = f"{int(first, 16) ^ (1 << 4 * len(first)) - 1:0{len(first)}x}"
     rewrite(damaged / "weights.hex", "\n".join([inverted, *rest]) + "\n")
+    code, out, err = cli("simulate", damaged, "--images", "1", "--json")
+    found = json.loads(out)  # one object: what was found, and the error
+    assert code == found["exit_code"] == 6 and len(found["differences"]) > 1 and found["error"] in err
     code, out, err = cli("simulate", damaged, "--images", "1")
     assert code == 6 and not out
     message = err.splitlines()[-1].rsplit("\r")[-1]
@@ -104,6 +107,9 @@ def test_images_that_do_not_fit(design, answer, refused, tmp_path):
     assert refused("simulate", design, "--images", tmp_path / "x.npy") == (
         3, f"fbnn-hw simulate: {tmp_path}/x.npy: found 50x40 pixels, not square, expected 32x32; --resize scales the centre square")
     assert answer("simulate", design, "--images", tmp_path / "x.npy", "--resize")["images"] == 1
+    for number in ("0", "1000000", "9" * 5000):
+        assert refused("simulate", design, "--images", number) == (2, f"fbnn-hw simulate: --images {number[:30]}: expected 1 to 999,999")
+    assert refused("simulate", design, "--images", "\u00b2")[0] == 3
     assert refused("simulate", design, "--images", 1, "--resize") == (2, "fbnn-hw simulate: --resize: expected together with an image file")
 
 

@@ -360,6 +360,15 @@ def test_endless_structures(path, build, message):
     assert refused(path, saved({**content(), "training": {"x": build()}})) == message
 
 
+@pytest.mark.parametrize("key", [b")" + b"\x85" * 400_000, b"K\x01\x85q\x00" + b"h\x00\x86q\x00" * 60, b"N"])
+def test_keys_that_no_hash_survives(path, key):
+    """A tuple nested 400,000 deep, whose hash overflows the stack, and one of 2^60 parts that are the same."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a/data.pkl", b"\x80\x02}" + key + b"K\x01s.")
+        archive.writestr("a/version", "3\n")
+    assert re.fullmatch("a key is a (tuple|NoneType), expected a string", refused(path))
+
+
 # The archive
 
 def repack(data, edit=lambda name, content: content, extra=(), **options):

@@ -31,6 +31,8 @@ def message_of(*ops, classes=("a", "b"), name="net"):
     ((INPUT, op.Gap("gap", ("gap",)), LOGITS), "layer gap: input 'gap' is not an earlier layer"),
     ((INPUT, GAP, LOGITS, op.Duplicate("more", ("logits",))), "layer more: input 'logits' gives logits, expected bits"),
     ((INPUT, GAP), "layer gap: last layer is gap, expected a dense layer with logits=True"),
+    ((INPUT, GAP, op.Dense("logits", ("gap",), 4), op.Dense("last", ("logits",), 2, 1, True)),
+     "layer logits: is not the last one, expected another name"),
     ((INPUT, op.Thermometer("again"), GAP, LOGITS), "model net: more than one thermometer, expected one input"),
     ((INPUT, GAP, op.Dense("logits", ("gap",), 3, 1, True)), "layer logits: 3 outputs, expected 2, one for each class name"),
     ((INPUT, GAP, op.Dense("logits", ("gap",), 2, 2, True)), "layer logits: groups is 2, expected 1 in the layer of the logits"),

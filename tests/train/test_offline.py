@@ -168,7 +168,7 @@ def test_record(tmp_path):
 
 
 @pytest.mark.parametrize("change, message", [
-    (dict(epochs=0), "--epochs 0: expected at least 1"), (dict(lr=float("nan")), "--lr nan: expected a positive number"),
+    (dict(epochs=0), "--epochs 0: expected 1 to 1,000,000"), (dict(lr=float("nan")), "--lr nan: expected a positive number"),
     (dict(schedule="step"), "--schedule step: expected plateau or cosine"),
     (dict(validation=1.0), "--validation 1.0: expected 0 <= share < 1")])
 def test_config(change, message):

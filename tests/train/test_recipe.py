@@ -142,9 +142,13 @@ def test_ties():
 
 
 @pytest.mark.parametrize("change, message", [
-    (dict(shift=-1), "--shift -1: expected 0 or more"), (dict(contrast=1.5), "--contrast 1.5: expected a number from 0 to 1"),
+    (dict(shift=-1), "--shift -1: expected 0 to 512"), (dict(contrast=1.5), "--contrast 1.5: expected a number from 0 to 1"),
     (dict(ties="down"), "--ties down: expected up or random"), (dict(distil=2.0), "--distil 2.0: expected a share above 0, at most 1"),
     (dict(temperature=0.0), "--temperature 0.0: expected a positive number"),
+    (dict(K=1e-320), "--K 1e-320: expected a number from 1e-6 to 1,000,000"),
+    (dict(c=1e300), "--c 1e+300: expected a number from 1e-6 to 1,000,000"),
+    (dict(limit=float("nan")), "--limit nan: expected a number from 1e-6 to 1,000,000"),
+    (dict(batch=10 ** 25), f"--batch {10 ** 25}: expected 1 to 1,000,000"),
     (dict(precision="float16"), "--precision float16: expected float32 or bfloat16")])
 def test_refusals(change, message):
     with pytest.raises(UsageError) as error:
