@@ -71,7 +71,8 @@ def test_a_full_disk(tmp_path, cli, monkeypatch):
     monkeypatch.setattr(Path, "write_bytes", full)
     code, _, err = cli("generate", *SMALL, "--out", tmp_path / "out")
     assert (code, err.splitlines()[-1]) == (
-        3, f"fbnn-hw generate: --out {tmp_path / 'out'}: No space left on device, expected a folder that can be written, on a disk with room")
+        3, f"fbnn-hw generate: --out {tmp_path / 'out'}: No space left on device, expected a folder that can be written, on a disk "
+        "with room")
     assert not list((tmp_path / "out").iterdir())
 
 
