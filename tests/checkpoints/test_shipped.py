@@ -18,7 +18,7 @@ LOGITS = {
     "1mb.pt": "cf743f9541baabf9d1977656536dc2f019caf8dde0116f6745a1a535e9ba180b",
     "3mb-fe4-combined.pt": "13638e114f663ab81d11e01d463f3be485e883d918ddf3c413af15f4a6855e12",
     "3mb-fe4.pt": "df075a1b43e86dbf3439f5ea770f449a8f1857dc7df536ce284f73b6272d4f51",
-    "3mb.pt": "b0ea190f730a9feb64a151c06efb869fa230d5270c0257df51ba73a55421f1ae",
+    "3mb.pt": "29fdd12f50c0f0c3b70ecd7c4f00b5a8828b47e25e130b5efe9d1bbeb5ee28c4",
 }
 """SHA-256 of the int32 logits (300, classes), little-endian, C order."""
 
