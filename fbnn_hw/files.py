@@ -7,13 +7,20 @@ from pathlib import Path
 from .errors import InputError
 
 
+def no_file(path):
+    """What `path` is where that is no file, "directory" or "device"; None for a file, or for nothing."""
+    if not path.exists() or path.is_file():
+        return None
+    return "directory" if path.is_dir() else "device"
+
+
 @contextmanager
 def replacing(path):
     """A binary file to write to, which becomes `path` at the end of the block, in a folder that is made; where that fails, what was there
     stays.  Raises InputError where it cannot be written."""
     path = Path(path)
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path}: is a {'directory' if path.is_dir() else 'device'}, expected a file name")
+    if what := no_file(path):
+        raise InputError(f"{path}: is a {what}, expected a file name")
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

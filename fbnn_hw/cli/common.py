@@ -8,6 +8,7 @@ import sys
 import warnings
 from pathlib import Path
 
+from .. import files
 from ..errors import InputError, UsageError
 
 PROGRESS_DELAY_S = 2
@@ -154,8 +155,8 @@ def _number(text, kind, legal, expected):
 
 def writable(path):
     """Raises UsageError where `path` cannot become a file."""
-    if path.exists() and not path.is_file():
-        raise UsageError(f"{path}: is a {'directory' if path.is_dir() else 'device'}, expected a file name")
+    if what := files.no_file(path):
+        raise UsageError(f"{path}: is a {what}, expected a file name")
     folder = next(place for place in path.absolute().parents if place.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UsageError(f"{path}: {folder} is not a folder that can be written, expected a file name in one that can")

@@ -49,13 +49,16 @@ def run(args, out):
     over = checked(verb, fixed, args.over)
     runs = [(name, values, [verb, *fixed, *words(verb, values), "--out", str(Path(args.folder) / f"{name}{VERBS[verb]}")])
             for name, values in sweep.grid(over)]
+    todo = []
     for _, _, argv in runs:  # what is wrong is refused before the first run
         given = parse(argv)
         for flag in OWN:
             if getattr(given, flag, None):
                 raise UsageError(f"--{flag} after {verb}: each run of a sweep has its own, expected none")
-        same(argv, given)
-    todo = [argv for _, _, argv in runs if not sweep.finished(result_path(argv))]
+        if result := sweep.finished(result_path(argv)):
+            check_same(result, argv, given)
+        else:
+            todo.append(argv)
     if args.dry_run:
         lines = [shlex.join(["fbnn-hw", *argv]) for argv in todo]
         out.text(*lines)
@@ -87,12 +90,9 @@ def checked(verb, fixed, over):
     return found
 
 
-def same(argv, given):
-    """Raises UsageError where the result of a run is there, but of other flags."""
-    from ..train import sweep
-
-    result = sweep.finished(path := result_path(argv))
-    command = result and (result if argv[0] == "cil" else result["training"]).get("command")
+def check_same(result, argv, given):
+    """Raises UsageError where the result that is there is one of other flags."""
+    command = (result if argv[0] == "cil" else result["training"]).get("command")
     if not command:
         return
     try:
@@ -101,7 +101,8 @@ def same(argv, given):
         return
     differ = [name for name, value in vars(given).items() if name not in INDIFFERENT and vars(made).get(name) != value]
     if differ:
-        raise UsageError(f"{path}: was made with another --{differ[0].replace('_', '-')}, expected the same flags; use another folder")
+        raise UsageError(f"{result_path(argv)}: was made with another --{differ[0].replace('_', '-')}, expected the same flags; use "
+                         "another folder")
 
 
 def _action(verb, flag):

@@ -66,8 +66,9 @@ class Pretrainer(Trainer):
         objective.verify()
         super().__init__(model, images, labels, config, **options)
         self.objective, self.unlabeled = objective, None if unlabeled is None else torch.as_tensor(unlabeled)
-        free = () if unlabeled is None else (self.unlabeled,)
-        self.free = [{"images": len(images), "crc32": zlib.crc32(images.contiguous().numpy())} for images in free]
+        self.free = None
+        if unlabeled is not None:
+            self.free = {"images": len(self.unlabeled), "crc32": zlib.crc32(self.unlabeled.contiguous().numpy())}
         self.projector = None
         if objective.beta:
             self.projector = projector(model.topology.shapes[LATENT][0]).to(self.device).train()
