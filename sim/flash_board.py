@@ -6,8 +6,8 @@ from amaranth import Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from fbnn_hw.build.verilog import convert
 from fbnn_hw.rtl.qspi_flash import READ_COMMANDS, FlashChip, FlashReader
+from fbnn_hw.rtl.verilog import convert
 
 CASE = """
 module {name} (

@@ -16,7 +16,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge, with
 from cocotb.utils import get_sim_time
 from learning import CASES
 
-from fbnn_hw.build.learning import ChipState
+from fbnn_hw.host.chip import ChipState
 from fbnn_hw.rtl.learning.learner import Command, Space
 
 ASKED = 3

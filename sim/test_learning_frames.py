@@ -13,8 +13,8 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge, Timer, ValueChange, with_timeout
 from test_learning import compare
 
-from fbnn_hw.build.output import learner_of
 from fbnn_hw.compile.config import AcceleratorConfig
+from fbnn_hw.emit.output import learner_of
 from fbnn_hw.ir import file as ir_file
 from fbnn_hw.reference import inference
 from fbnn_hw.rtl.accelerator import Accelerator

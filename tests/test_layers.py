@@ -26,13 +26,14 @@ ALLOWED = {
     "compile": IR,
     "targets": {"errors"},
     "rtl": IR | {"reference", "compile", "targets"},
-    "build": IR | {"compile", "targets", "rtl", "reference", "checkpoints", "__init__"},
-    "host": {"errors", "protocol"},
-    "report": {"errors"},
+    "host": BASE | {"reference", "rtl"},
+    "report": {"errors", "compile"},
+    "fpga": {"errors", "targets", "rtl"},
+    "emit": IR | {"compile", "targets", "rtl", "fpga", "reference", "report", "host", "checkpoints", "__init__"},
     "nn": IR | {"files"},
     "data": {"errors"},
     "train": IR | {"files", "nn", "data"},
-    "cli": IR | {"files", "checkpoints", "reference", "compile", "targets", "rtl", "build", "host", "report", "nn", "data", "train",
+    "cli": IR | {"files", "checkpoints", "reference", "compile", "targets", "rtl", "fpga", "emit", "host", "report", "nn", "data", "train",
                  "__init__"},
 }
 TORCH = {"nn", "train"}

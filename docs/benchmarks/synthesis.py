@@ -15,8 +15,8 @@ from pathlib import Path
 
 from area import LUTS, _silence
 
-from fbnn_hw.build.toolchain import FLOWS
 from fbnn_hw.compile.config import AcceleratorConfig
+from fbnn_hw.fpga.toolchain import FLOWS
 from fbnn_hw.targets import TARGETS
 
 

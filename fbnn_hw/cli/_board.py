@@ -43,8 +43,8 @@ class Design:
 
     def learner(self):
         """(LearnPlan, the reference `Learner`) of a design that learns."""
-        from ..build import output
         from ..compile.config import AcceleratorConfig
+        from ..emit import output
 
         config = AcceleratorConfig.from_json((self.folder / "config.json").read_text())
         return config.learning, output.learner_of(self.network(), config)
@@ -87,7 +87,7 @@ class Board:
 
     def chip(self):
         """`ChipState`; InputError unless the design is the board's, its weights too."""
-        from ..build.learning import ChipState
+        from ..host.chip import ChipState
 
         if self.design is None or self.design.manifest["ir_sha256"][:8] != self.identity.model.hex():
             raise InputError(f"{self.client.name}: holds configuration {self.identity.config.hex()} with weights "
@@ -161,7 +161,7 @@ def opened(args, out, learns=False):
     """A `Board` as the flags name it; learns: it may be taught."""
     if args.port and args.board:
         raise UsageError("found both --port and --board, expected one of them")
-    from ..build import output, virtual
+    from ..emit import output, virtual
     from ..host.client import Client
     from ..host.transport import Serial
 

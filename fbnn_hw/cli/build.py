@@ -29,7 +29,8 @@ def arguments(parser):
 
 
 def run(args, out):
-    from ..build import output, programmer, toolchain
+    from ..emit import output
+    from ..fpga import programmer, toolchain
     from ..targets.boards import board as find_board
 
     board, folder = find_board(args.board), common.design(args, out)
@@ -84,9 +85,10 @@ def _known(folder, board):
 def _inputs(args, board, folder, tools):
     """(key, settings, {file: text}, bytes for the flash or None): all that a build depends on."""
     from .. import protocol
-    from ..build import pads, plls, toolchain, virtual
-    from ..build import xilinx as vivado
     from ..compile.config import AcceleratorConfig
+    from ..emit import virtual
+    from ..fpga import pads, plls, toolchain
+    from ..fpga import xilinx as vivado
 
     config = AcceleratorConfig.from_json(_text(folder, "config.json"))
     clock = plls.nearest(board, args.clock * 1e6 if args.clock else board.part.clock_of(config))
@@ -110,7 +112,7 @@ def _inputs(args, board, folder, tools):
 
 def _build(out, flow, tools, board, where, settings, files, lut4):
     """Run the tools; returns the record without what comes from the folder."""
-    from ..build import placement, programmer, toolchain
+    from ..fpga import placement, programmer, toolchain
 
     minutes = toolchain.expected_minutes(board.target, lut4)
     out.text(f"expected about {minutes} minute{'s' * (minutes > 1)}, in {where}")
@@ -156,7 +158,7 @@ def _built(where, name):
 
 def _beside(folder, where, name):
     """The same of a neighbouring design that differs in its weights alone; copies what was built there."""
-    from ..build import programmer
+    from ..fpga import programmer
 
     for other in sorted(folder.absolute().parent.glob(f"*/{where.name}")):
         if record := _built(other, name):
@@ -169,7 +171,7 @@ def _beside(folder, where, name):
 
 
 def _result(record):
-    from ..build.toolchain import Result
+    from ..fpga.toolchain import Result
 
     return Result(record["clock_mhz"], record["fmax_mhz"], record["used"], record["available"], record["path"])
 

@@ -22,7 +22,7 @@ def arguments(parser):
 
 
 def run(args, out):
-    from ..build import programmer
+    from ..fpga import programmer
     from ..targets.boards import board as find_board
 
     board = find_board(args.board)

@@ -74,7 +74,7 @@ def run(args, out):
         raise UsageError("--max-classes, --exemplars, --counter-bits: only with --learn")
     planned = plan(network, part, args.pixels, args.lanes, args.outputs, args.frames, learn)
     config = planned.config
-    from ..build import output
+    from ..emit import output
 
     with out.progress(total=2, desc="Verilog and weights") as bar:
         known = output.estimate(planned, part)

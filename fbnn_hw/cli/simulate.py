@@ -34,8 +34,8 @@ def arguments(parser):
 def run(args, out):
     import numpy as np
 
-    from ..build import netlist, output, simulator
-    from ..build.bench import bench
+    from ..emit import netlist, output, simulator
+    from ..emit.bench import bench
     from ..ir import file as ir_file
 
     folder = common.design(args, out)

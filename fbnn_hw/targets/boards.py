@@ -8,8 +8,8 @@ from pathlib import Path
 from ..errors import UsageError
 from . import TARGETS
 
-FOLDER = Path(__file__).parents[1] / "boards"
-"""A link to the folder boards/ in a checkout, a folder in an installed package."""
+FOLDER = next((path for up in (1, 2) if (path := Path(__file__).parents[up] / "boards").is_dir()), Path("boards"))
+"""fbnn_hw/boards in an installed package, boards/ at the top of a checkout."""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from fbnn_hw.build import toolchain
 from fbnn_hw.errors import ToolError
+from fbnn_hw.fpga import toolchain
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.targets import boards
 from tests import strategies

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from fbnn_hw import files
-from fbnn_hw.build import output, virtual
-from fbnn_hw.build.learning import ChipState
 from fbnn_hw.cli import _board
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.data import datasets
+from fbnn_hw.emit import output, virtual
 from fbnn_hw.errors import InputError
+from fbnn_hw.host.chip import ChipState
 from fbnn_hw.host.client import Client
 from fbnn_hw.host.transport import Serial
 from fbnn_hw.ir.network import LATENT

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fbnn_hw import files
-from fbnn_hw.build import simulator
 from fbnn_hw.cli import main
 from fbnn_hw.compile import timing
+from fbnn_hw.emit import simulator
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def test_yosys_keeps_every_weight(design, tmp_path):
 
 def test_yosys_reads_wide_weights_without_warnings(tmp_path):
     """Words wider than the module's default: yosys reads the module on its own too, and must not load the file into that."""
-    from fbnn_hw.build.verilog import MEMORIES
+    from fbnn_hw.rtl.verilog import MEMORIES
 
     words = np.random.default_rng(0).integers(0, 2, (8, 192))
     (tmp_path / "weights.hex").write_text("".join(f"{int(''.join(map(str, word)), 2):048x}\n" for word in words))

@@ -6,14 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fbnn_hw.build import output
-from fbnn_hw.build.learning import ChipState
 from fbnn_hw.compile import cycles
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.learning import LearnPlan
 from fbnn_hw.compile.plan import _roomy
 from fbnn_hw.compile.plan import plan as plan_accelerator
+from fbnn_hw.emit import output
 from fbnn_hw.errors import FitError, UsageError
+from fbnn_hw.host.chip import ChipState
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
 from fbnn_hw.rtl.learning.learner import Space

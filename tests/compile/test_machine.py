@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from fbnn_hw.build import output, weights
 from fbnn_hw.compile.plan import plan
+from fbnn_hw.emit import output, weights
 from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.targets import TARGETS
 from tests import strategies

@@ -7,11 +7,11 @@ import sys
 import numpy as np
 import pytest
 
-from fbnn_hw.build import output, weights
 from fbnn_hw.compile import layout, timing
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.lower import lower
 from fbnn_hw.compile.plan import plan, residents_of
+from fbnn_hw.emit import output, weights
 from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology

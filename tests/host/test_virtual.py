@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from fbnn_hw import bits, protocol
-from fbnn_hw.build import output, virtual
 from fbnn_hw.cli import main
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data import datasets
+from fbnn_hw.emit import output, virtual
 from fbnn_hw.errors import InputError, ToolError
 from fbnn_hw.host.client import Client
 from fbnn_hw.host.transport import Serial

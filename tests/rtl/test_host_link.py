@@ -8,12 +8,12 @@ import pytest
 from link_board import CLASSES, IMAGE, SIZE, WORDS, LinkBoard, Twin, answer
 
 from fbnn_hw import protocol
-from fbnn_hw.build import virtual
-from fbnn_hw.build.verilog import convert
+from fbnn_hw.emit import virtual
 from fbnn_hw.errors import UsageError
 from fbnn_hw.protocol import SYNC, Fault, Opcode, encode
 from fbnn_hw.rtl import uart
 from fbnn_hw.rtl.host_link import HostLink
+from fbnn_hw.rtl.verilog import convert
 
 CLOCKS = 4
 FRAMES = int(os.environ.get("FBNN_FUZZ_FRAMES", 10_000))

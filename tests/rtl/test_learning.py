@@ -8,8 +8,8 @@ from bundle import Bundle
 from learning import CASES, LearningBoard
 
 from fbnn_hw import rtl
-from fbnn_hw.build import simulator
-from fbnn_hw.build.verilog import convert
+from fbnn_hw.emit import simulator
+from fbnn_hw.rtl.verilog import convert
 
 SIM = Path(__file__).parents[2] / "sim"
 RANDOM = ("+verilator+rand+reset+2", "+verilator+seed+3")

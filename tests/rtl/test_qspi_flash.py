@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from flash_board import Case, text
 
-from fbnn_hw.build import virtual
+from fbnn_hw.emit import virtual
 from fbnn_hw.errors import UsageError
 from fbnn_hw.rtl.qspi_flash import FlashChip, FlashReader
 

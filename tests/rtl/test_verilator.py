@@ -6,8 +6,8 @@ import pytest
 from bundle import Bundle
 from components import COMPONENTS
 
-from fbnn_hw.build import simulator
-from fbnn_hw.build.verilog import convert
+from fbnn_hw.emit import simulator
+from fbnn_hw.rtl.verilog import convert
 
 SIM = Path(__file__).parents[2] / "sim"
 BENCH = Path(simulator.__file__).parent / "bench"

@@ -3,9 +3,9 @@
 import json
 from dataclasses import replace
 
-from fbnn_hw.build import output, simulator
-from fbnn_hw.build.bench import bench
 from fbnn_hw.compile.plan import plan
+from fbnn_hw.emit import output, simulator
+from fbnn_hw.emit.bench import bench
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.targets import TARGETS
 

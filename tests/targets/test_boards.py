@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fbnn_hw.build import programmer
 from fbnn_hw.errors import UsageError
+from fbnn_hw.fpga import programmer
 from fbnn_hw.targets.boards import Board, board, boards
 
 ROOT = Path(__file__).parents[2]

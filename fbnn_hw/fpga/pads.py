@@ -9,8 +9,8 @@ from ..errors import UsageError
 from ..rtl.board_top import BoardTop
 from ..rtl.qspi_flash import FlashChip
 from ..rtl.uart import divider
+from ..rtl.verilog import convert
 from .plls import TOLERANCE
-from .verilog import convert
 
 FLASH_LATENCY = 2
 """Cycles from FlashReader.pulse to its data: a register at the pin on the way out, one on the way in."""

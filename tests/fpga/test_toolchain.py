@@ -3,8 +3,8 @@ import os
 
 import pytest
 
-from fbnn_hw.build import toolchain
 from fbnn_hw.errors import ToolError
+from fbnn_hw.fpga import toolchain
 from fbnn_hw.targets import TARGETS
 from fbnn_hw.targets.boards import boards
 

@@ -14,8 +14,8 @@ from .. import protocol
 from ..compile.config import AcceleratorConfig
 from ..errors import InputError, ToolError
 from ..rtl.qspi_flash import READ_COMMANDS, FlashChip
+from ..rtl.verilog import convert
 from . import simulator, weights
-from .verilog import convert
 
 BOARD = Path(__file__).parent / "board"
 CLOCK_HZ = 48_000_000

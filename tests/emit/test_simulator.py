@@ -1,6 +1,6 @@
 import pytest
 
-from fbnn_hw.build import simulator
+from fbnn_hw.emit import simulator
 from fbnn_hw.errors import ToolError
 
 

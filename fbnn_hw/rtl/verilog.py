@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..errors import ToolError
 
-MEMORIES = Path(__file__).parents[1] / "rtl" / "memories.v"
+MEMORIES = Path(__file__).with_name("memories.v")
 
 
 def convert(component, name, **options):
@@ -18,8 +18,9 @@ def convert(component, name, **options):
     previous = os.environ.get("AMARANTH_USE_YOSYS")
     os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
     try:
-        return verilog.convert(component, name=name, strip_internal_attrs=True, **options)
-    except verilog._toolchain.yosys.YosysError as error:
+        # Source locations would name the machine that generated it.
+        return verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True, **options)
+    except verilog.YosysError as error:
         raise ToolError(f"amaranth found no yosys ({str(error).splitlines()[0]}); pip install 'amaranth[builtin-yosys]'") from None
     finally:
         if previous is None:
@@ -28,7 +29,7 @@ def convert(component, name, **options):
 
 def to_verilog(config):
     """The text of accelerator.v: module `accelerator` and, where they are used, the memory wrappers of memories.v.  Raises as `convert`."""
-    from ..rtl.accelerator import Accelerator
+    from .accelerator import Accelerator
 
     text = convert(Accelerator(config), "accelerator")
     wrapped = config.technology == "wrapper" or config.weights == "memory"

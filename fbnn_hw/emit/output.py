@@ -14,14 +14,14 @@ import numpy as np
 from .. import __version__
 from ..compile import area, cycles
 from ..errors import InputError
+from ..host.chip import ChipState
 from ..ir import file as ir_file
 from ..reference import inference
 from ..reference.learning import LearnConfig, Learner
+from ..report.diagram import diagram
 from ..rtl.accelerator import score_bits
+from ..rtl.verilog import to_verilog
 from . import weights
-from .diagram import diagram
-from .learning import ChipState
-from .verilog import to_verilog
 
 BENCH = Path(__file__).parent / "bench"
 KEPT = "learned-*.snapshot", "build-*"

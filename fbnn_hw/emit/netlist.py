@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from ..errors import ToolError, UsageError
+from ..fpga import toolchain
 from ..targets import target as find_target
-from . import toolchain
 
 BENCH = Path(__file__).parent / "bench"
 CELLS = {"ice40": ("ice40", ()), "ecp5": ("ecp5", (BENCH / "DP16KD.v",))}

@@ -3,9 +3,9 @@ import pytest
 from amaranth import Const
 from amaranth.sim import Simulator
 
-from fbnn_hw.build import pads, plls
 from fbnn_hw.compile.plan import configure, plan
 from fbnn_hw.errors import UsageError
+from fbnn_hw.fpga import pads, plls
 from fbnn_hw.rtl.qspi_flash import VOLATILE_QE
 from fbnn_hw.targets import TARGETS
 from fbnn_hw.targets.boards import board, boards

@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fbnn_hw.build import netlist, output, simulator, toolchain, verilog
-from fbnn_hw.build.bench import bench
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data import datasets
+from fbnn_hw.emit import netlist, output, simulator
+from fbnn_hw.emit.bench import bench
 from fbnn_hw.errors import UsageError
+from fbnn_hw.fpga import toolchain
 from fbnn_hw.nn import checkpoint
+from fbnn_hw.rtl import verilog
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 
