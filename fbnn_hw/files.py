@@ -54,3 +54,23 @@ def write(path, data):
     """The bytes `data` as the file `path`, likewise."""
     with replacing(path) as file:
         file.write(data)
+
+
+def read(path, most, expected):
+    """The bytes of a regular file of at most `most` bytes.
+
+    expected: what the file should be, for the line of the InputError where it is missing, too long, or a device or pipe.
+    """
+    path = Path(path)
+    try:
+        # A pipe without a writer would block, and a device never ends: neither is opened.
+        if kind := no_file(path):
+            raise InputError(f"{path}: is a {kind}, expected {expected}")
+        with open(path, "rb") as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        reason = "not found" if isinstance(error, FileNotFoundError) else error.strerror
+        raise InputError(f"{path}: {reason}, expected {expected}") from None
+    if len(data) > most:
+        raise InputError(f"{path}: longer than {most:,} bytes, expected {expected}")
+    return data

@@ -21,7 +21,8 @@ ALLOWED = {
     "files": {"errors"},
     "protocol": {"errors", "bits"},
     "ir": BASE,
-    "checkpoints": {"errors"},
+    "progress": set(),
+    "checkpoints": {"errors", "ir"},
     "reference": IR,
     "compile": IR,
     "targets": {"errors"},
@@ -29,15 +30,19 @@ ALLOWED = {
     "host": BASE | {"reference", "rtl"},
     "report": {"errors", "compile"},
     "fpga": {"errors", "targets", "rtl"},
-    "emit": IR | {"compile", "targets", "rtl", "fpga", "reference", "report", "host", "checkpoints", "__init__"},
+    "emit": IR | {"files", "progress", "compile", "targets", "rtl", "fpga", "reference", "report", "host", "checkpoints", "__init__"},
+    "design": IR | {"files", "progress", "compile", "targets", "reference", "emit", "data"},
+    "lesson": IR | {"progress", "reference", "data"},
+    "board": IR | {"files", "progress", "design", "lesson", "host", "emit", "reference"},
     "nn": IR | {"files"},
     "data": {"errors"},
     "train": IR | {"files", "nn", "data"},
-    "cli": IR | {"files", "checkpoints", "reference", "compile", "targets", "rtl", "fpga", "emit", "host", "report", "nn", "data", "train",
-                 "__init__"},
+    "predict": IR | {"progress", "reference", "nn"},
+    "cli": IR | {"files", "progress", "checkpoints", "reference", "compile", "targets", "rtl", "fpga", "emit", "host", "report", "nn",
+                 "data", "train", "design", "board", "lesson", "predict", "__init__"},
 }
 TORCH = {"nn", "train"}
-TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/common.py"}
+TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/common.py", "predict.py"}
 TORCH_FREE = {"nn/models.py", "nn/__init__.py",  # and what the command line reads before it is known whether torch is there
               *(f"train/{name}.py" for name in ("__init__", "config", "cil_config", "memorizer", "metrics", "paper", "scenarios", "sweep"))}
 
@@ -90,7 +95,13 @@ def test_torch_stays_where_training_is(path):
     assert not torch or allowed, f"{name(path)} imports torch"
 
 
-@pytest.mark.parametrize("module", ["cli", "cli.common", "nn.models", "ir.checkpoint", "ir.file", "reference.inference", "checkpoints"])
+def test_the_package_itself_is_light():
+    program = "import sys, fbnn_hw; sys.exit(bool({'torch', 'numpy', 'amaranth'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
+
+
+@pytest.mark.parametrize("module", ["board", "cli", "cli.common", "nn.models", "ir.checkpoint", "ir.file", "reference.inference",
+                                    "checkpoints"])
 def test_importing_these_does_not_load_torch(module):
     program = f"import sys, fbnn_hw.{module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0

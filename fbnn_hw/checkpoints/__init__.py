@@ -24,3 +24,10 @@ def resolve(name, flag="--model"):
             print(f"fbnn-hw: no file {name} here, using the shipped checkpoint {candidate}", file=sys.stderr)
             return FOLDER / candidate
     raise InputError(f"{flag} {name}: no such file, and no shipped checkpoint of that name; shipped are {', '.join(shipped()) or 'none'}")
+
+
+def load(name, flag="--model"):
+    """The `ir.network.Network` of a checkpoint: a path, or the name of a shipped one.  Raises InputError; runs nothing in the file."""
+    from ..ir.checkpoint import read
+
+    return read(resolve(name, flag))

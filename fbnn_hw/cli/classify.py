@@ -3,7 +3,7 @@
 import numpy as np
 
 from .. import bits
-from ..errors import InputError, UsageError
+from ..errors import UsageError
 from . import _board, common
 
 SUMMARY = "classify image files, or images of a data set, with a checkpoint or on a board"
@@ -63,10 +63,12 @@ def run(args, out):
 
 def in_software(args, out):
     """(origins, class names, logits, latents, JSON's head) from a checkpoint."""
+    from ..predict import integer_logits
+
     path, network = common.checkpoint(args.model)
     images, origins = gather(args, out, network.topology.image_size, args.model)
     common.set_threads(args)
-    logits, latents = common.integer_logits(network, images, args.backend, out, args.latent)
+    logits, latents = integer_logits(network, images, args.backend, args.latent, out.progress)
     return origins, network.topology.classes, logits, latents, {"model": path, "name": network.topology.name, "backend": args.backend}
 
 
@@ -75,33 +77,15 @@ def on_board(args, out):
     for flag, value in (("--model", args.model), ("--threads", args.threads)):
         if value:
             raise UsageError(f"{flag}: has no meaning on a board; leave it out")
-    with _board.opened(args, out) as board:
-        return talk(args, out, board)
-
-
-def talk(args, out, board):
-    """Have a board classify the images."""
-    client, identity, known = board.client, board.identity, board.design
-    if args.latent and known is None:
-        raise InputError("--latent: the order of its bits stands in the design's folder, "
-                         f"configuration {identity.config.hex()}; name it with --design")
-    names = board.names()
-    images, origins = gather(args, out, identity.size, "the board")
-    results, cycles = [], []
-    with out.progress(total=len(images), desc="images on the board") as bar:
-        for start in range(0, len(images), identity.frames):
-            part = _board.pixels(images[start:start + identity.frames])
-            results += client.classify(part, latent=args.latent)[:len(part)]
-            cycles.append(client.status().cycles)
-            bar.update(len(part))
-    logits = np.array([r.logits for r in results], np.int32)
-    latents = None
-    if args.latent:
-        where = known.layout["latent_bits"]
-        latents = np.array([bits.unpack(np.frombuffer(r.latent, np.uint8), 8 * len(r.latent))[where] for r in results])
-    return origins, names, logits, latents, {
-        "port": client.name, "design": known and known.folder, "config_id": identity.config.hex(), "model_mark": identity.model.hex(),
-        "repeated_requests": client.repeated, "cycles": cycles}
+    _board.check(args)
+    design = _board.design(args)
+    inputs = gather(args, out, design.config.size, "the board") if design else None  # before the board, which may be compiled first
+    with _board.opened(args, out, design) as board:
+        images, origins = inputs or gather(args, out, board.identity.size, "the board")
+        answers = board.classify(images, args.latent, out.progress)
+        return origins, board.names, answers.logits, answers.latents, {
+            "port": board.client.name, "design": board.design and board.design.folder, "config_id": board.identity.config.hex(),
+            "model_mark": board.identity.model.hex(), "repeated_requests": board.client.repeated, "cycles": answers.cycles}
 
 
 def show(args, out, origins, classes, logits, latents, head):

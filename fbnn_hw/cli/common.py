@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 
 from .. import files
-from ..errors import InputError, UsageError
+from ..errors import UsageError
 
 PROGRESS_DELAY_S = 2
 
@@ -175,17 +175,18 @@ def design(args, out):
     """Path of DIR, or of the youngest design in rtl_out, which it says on stderr."""
     if args.folder is not None:
         return Path(args.folder)
-    folder = newest()
-    out.note(f"no DIR given, using {folder}")
-    return folder
+    from ..design import newest
+
+    youngest = newest()
+    out.note(f"no DIR given, using {youngest}")
+    return youngest
 
 
-def newest():
-    """The youngest generated folder in rtl_out."""
-    found = sorted(Path("rtl_out").glob("[!.]*/manifest.json"), key=lambda path: path.stat().st_mtime)
-    if not found:
-        raise InputError("rtl_out: no generated design; run fbnn-hw generate --model 0.5mb.pt --target ice40, or name its folder")
-    return found[-1].parent
+def open_design(args, out):
+    """The `Design` in DIR, or the youngest one in rtl_out."""
+    from ..design import Design
+
+    return Design(design(args, out))
 
 
 def add_data(parser, required=False):
@@ -215,22 +216,10 @@ def set_threads(args):
 
 def checkpoint(name):
     """(path, Network) of --model."""
-    from ..checkpoints import resolve
-    from ..ir.checkpoint import read
+    from ..checkpoints import load
 
-    path = resolve(name)
-    return path, read(path)
-
-
-def test_images(size, count):
-    """The first `count` shipped test images, uint8 (N, 3, size, size); where they have another size, random ones, always the same."""
-    import numpy as np
-
-    if size == 32:
-        from ..data import datasets
-
-        return datasets.load("fixture").images[:count]
-    return np.random.default_rng(0).integers(0, 256, (count, 3, size, size), dtype=np.uint8)
+    network = load(name)
+    return network.source, network
 
 
 def dataset(args, out, split="test"):
@@ -240,37 +229,3 @@ def dataset(args, out, split="test"):
     images = datasets.load(args.data, args.data_dir, split, progress=out.progress)
     out.detail(f"{args.data} {split}: {len(images.labels)} images from {images.source}")
     return images
-
-
-def integer_logits(network, images, backend, out, latent=False):
-    """int32 logits (N, classes), and the latent's bits uint8 (N, bits) or None, of uint8 images (N, 3, S, S)."""
-    import numpy as np
-
-    from ..ir.network import LATENT
-
-    if latent and LATENT not in network.topology:
-        raise InputError(f"model {network.topology.name}: has no layer named {LATENT}, expected one with --latent")
-    if backend == "reference":
-        from ..reference import inference
-
-        if not latent:
-            return inference.logits(network, images, progress=out.progress), None
-        last = network.topology.ops[-1].name
-        parts = [inference.layers(network, images[i:i + 50]) for i in out.progress(range(0, len(images), 50), desc="reference")]
-        return np.concatenate([p[last] for p in parts]), np.concatenate([p[LATENT].reshape(len(p[LATENT]), -1) for p in parts])
-
-    import torch
-
-    from .. import bits
-    from ..nn.network import load
-
-    model = load(network).eval()
-    logits, latents = [], []
-    with torch.no_grad():
-        for i in out.progress(range(0, len(images), 100), desc="torch"):
-            batch = model.encode(torch.from_numpy(images[i:i + 100]))
-            for o, y in model.activations(batch):
-                if latent and o.name == LATENT:
-                    latents.append(bits.to_bits(y.flatten(1).numpy()))
-            logits.append(y.flatten(1).numpy().astype(np.int32))
-    return np.concatenate(logits), np.concatenate(latents) if latent else None

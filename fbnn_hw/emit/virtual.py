@@ -42,11 +42,11 @@ def _read(path):
         raise InputError(f"{path}: not found, expected a folder that `fbnn-hw generate` wrote") from None
 
 
-def verilate(sources, build_dir, include=(), optimise="-O1", shared=None):
+def verilate(sources, build_dir, include=(), optimise="-O1", shared=None, note=None):
     """Compile the module `board` of Verilog sources with board.cpp -> the program; an earlier build is kept while nothing changes.
 
     optimise: the C++ compiler's level; what runs for seconds is built faster with -O0.  shared: folder where several builds
-    keep the object files of Verilator's own runtime, half the time of a small build.
+    keep the object files of Verilator's own runtime, half the time of a small build.  note: called with a line before it compiles.
     Raises ToolError if a tool is missing or fails.
     """
     build_dir = Path(build_dir).resolve()
@@ -64,6 +64,8 @@ def verilate(sources, build_dir, include=(), optimise="-O1", shared=None):
     kept, program = build_dir / "build.sha256", build_dir / "board"
     if kept.is_file() and kept.read_text() == stamp and program.is_file():
         return program
+    if note:
+        note(f"compiling the board in {build_dir.name}, once for this design; this takes a minute or two")
     for name in (*build_dir.glob("Vtop*"), *build_dir.glob("verilat*.[od]"), *build_dir.glob("board.[od]"), program, kept):
         name.unlink(missing_ok=True)
     flags = "-- " + " ".join(f"{name}={value}" for name, value in {**simulator.MAKE_VARIABLES, "OPT_FAST": optimise}.items())
@@ -76,7 +78,7 @@ def verilate(sources, build_dir, include=(), optimise="-O1", shared=None):
     log = build_dir / "build.log"
     with open(log, "w") as output:
         for step in (command, make):
-            code = subprocess.run(step, cwd=build_dir, env=settings, stdout=output, stderr=subprocess.STDOUT, check=False).returncode
+            code = simulator.call(step, build_dir, settings, output)
             if code:
                 found = simulator._first_error(log)
                 raise ToolError(f"{Path(step[0]).name} failed on the virtual board with code {code}: {found}; see {log}")
@@ -106,11 +108,11 @@ class VirtualBoard:
     """A running virtual board; a context manager.
 
     folder: what `generate` wrote.  port: path of its serial port, once it runs.  Builds in folder/sim_build_board.
-    image: bytes in the flash instead of the design's own.  shared: as `verilate` has it.
+    image: bytes in the flash instead of the design's own.  shared, note: as `verilate` has them.
     Raises InputError or ToolError.
     """
 
-    def __init__(self, folder, image=None, chip=None, build_dir=None, timeout_bits=20, shared=None):
+    def __init__(self, folder, image=None, chip=None, build_dir=None, timeout_bits=20, shared=None, note=None):
         self.folder, self.port, self._process = Path(folder), None, None
         self.build_dir = Path(build_dir or self.folder / "sim_build_board").resolve()
         config = AcceleratorConfig.from_json(_read(self.folder / "config.json").decode())
@@ -137,7 +139,7 @@ class VirtualBoard:
         sources = [BOARD / "board.v", self.build_dir / "board_top.v", self.folder / "accelerator.v", *models]
         if macros:
             sources.append(BOARD / "spi_flash.v")
-        self.program = verilate(sources, self.build_dir, [self.build_dir], shared=shared)
+        self.program = verilate(sources, self.build_dir, [self.build_dir], shared=shared, note=note)
 
     def __enter__(self):
         self.log = open(self.build_dir / "board.log", "w")

@@ -10,7 +10,7 @@ import os
 import pickletools
 import zipfile
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +61,7 @@ def read(path):
         content = _content(data)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    return from_plain(content, path)
+    return replace(from_plain(content, path), source=Path(path))
 
 
 def _content(data):

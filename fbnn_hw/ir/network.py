@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -127,12 +128,14 @@ class Network:
     weights: {op name: uint8 array of 0 / 1, shape as `Topology.weight_shapes`}
     thresholds: {op name: int array (channels,)}; an output bit is 1 iff dot >= threshold; a missing name means all 0
     training: how it came about; plain values only
+    source: path of the file that it was read from, or None
     """
 
     topology: Topology
     weights: dict
     thresholds: dict = field(default_factory=dict)
     training: dict = field(default_factory=dict)
+    source: Path | None = field(default=None, compare=False)
 
     def verify(self):
         """Check everything `Topology.verify` checks, and each array's shape and values; returns the shapes."""

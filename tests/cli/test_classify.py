@@ -72,12 +72,13 @@ def test_refusals(refused, model, tmp_path):
         2, "fbnn-hw classify: found both --port and --board, expected one of them")
     assert refused("classify", "x.png", "--model", path, "--baud", 115200) == (
         2, "fbnn-hw classify: --baud: expected together with --port or --board")
-    for text in (None, "[]", "{}", "null"):
-        if text:
-            for name in ("manifest.json", "layout.json"):
-                (tmp_path / name).write_text(text)
-        assert refused("classify", "x.png", "--board", "virtual", "--design", tmp_path) == (
-            3, f"fbnn-hw classify: --design {tmp_path}: no design there, expected a folder that `fbnn-hw generate` wrote")
+    manifest = tmp_path / "manifest.json"
+    assert refused("classify", "x.png", "--board", "virtual", "--design", tmp_path) == (
+        3, f"fbnn-hw classify: {manifest}: not found, expected a folder that `fbnn-hw generate` wrote")
+    for text in ("[]", "{}", "null"):
+        manifest.write_text(text)
+        code, line = refused("classify", "x.png", "--board", "virtual", "--design", tmp_path)
+        assert code == 3 and line.startswith(f"fbnn-hw classify: {manifest}: ") and line.endswith("; generate the folder again")
     code, line = refused("classify", "x.png", "--model", "none.pt")
     assert code == 3 and line.startswith("fbnn-hw classify: --model none.pt: no such file, and no shipped checkpoint of that name; ")
     topology = Topology("small", (op.Thermometer("input", (), "tycc", 2, 2), op.Gap("gap", ("input",)),

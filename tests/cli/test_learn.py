@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fbnn_hw import files
-from fbnn_hw.cli import _board
+from fbnn_hw.board import HEAD, read_taught
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.data import datasets
 from fbnn_hw.emit import output, virtual
@@ -28,8 +28,9 @@ CLASSES, SLOTS, WAIT_S = 4, 6, 120
 def fast(tmp_path_factory):
     """The board runs for moments: it is compiled without optimisation, beside a runtime that is there, and gives up soon."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(virtual.verilate, "__defaults__", ((), "-O0", None))
-        patch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, tmp_path_factory.getbasetemp() / "runtime-O0"))
+        patch.setattr(virtual.verilate, "__defaults__", ((), "-O0", None, None))
+        runtime = tmp_path_factory.getbasetemp() / "runtime-O0"
+        patch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, runtime, None))
         patch.setattr(Client.__init__, "__defaults__", (WAIT_S, WAIT_S, 3))
         yield
 
@@ -177,7 +178,7 @@ def test_a_board_that_lost_its_power(design, answer, cli, tmp_path, monkeypatch)
             code, _, err = cli("learn", "--label", "cow", cats, "--review", "none", *at)
         assert (code, err.splitlines()) == (130, [f"fbnn-hw learn: what it learned until then is kept in {kept}",
                                                   "fbnn-hw learn: interrupted"])
-        assert _board.read(kept)[0] == [*shipped, "dog", "cow"]
+        assert read_taught(kept)[0] == [*shipped, "dog", "cow"]
         assert answer("learn", "--restore", aside, "--discard", *at)["classes"] == [*shipped, "cat"] and kept.read_bytes() == first
         assert answer("classify", cats, *at)["classes"] == [*shipped, "cat"]
 
@@ -200,7 +201,7 @@ def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer
             twin.learn(latent[None], [2])
         passes += 1
     assert (found["reviewed"], found["passes"]) == (2, passes)
-    assert _board.read(folder / "learned-virtual.snapshot") == ([*classes, "cat"], twin.snapshot())
+    assert read_taught(folder / "learned-virtual.snapshot") == ([*classes, "cat"], twin.snapshot())
     answer("learn", "--reset", "--discard", *board)
     (folder / "learned-virtual.snapshot").unlink()
 
@@ -209,9 +210,9 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
     folder, network = design
 
     def refused(*words):
-        """The last line on stderr, after the one on the board that is compiled."""
+        """The one line on stderr: the board was compiled before."""
         code, out, err = cli(*words)
-        assert code == 3 and not out and err.count("\n") == 2 and "Traceback" not in err, err
+        assert code == 3 and not out and err.count("\n") == 1 and "Traceback" not in err, err
         return err.splitlines()[-1]
 
     twin = output.learner_of(network, AcceleratorConfig.from_json((folder / "config.json").read_text()))
@@ -231,7 +232,7 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
         return before, int((twin.classify(latents(images)) == label).sum())
 
     def check(names):
-        assert _board.read(kept) == (names, twin.snapshot())
+        assert read_taught(kept) == (names, twin.snapshot())
         np.save(tmp_path / "x.npy", pictures(9, 2))
         found = answer("classify", tmp_path / "x.npy", *board)
         assert found["classes"] == names and [x["logits"] for x in found["images"]] == twin.logits(latents(pictures(9, 2))).tolist()
@@ -253,13 +254,13 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
     assert code == 0
     assert out.splitlines()[0] == f"{shipped[1]}: class 1; 3 images, {before} right when first shown, {after} right after 1 pass"
     assert out.splitlines()[-2:] == [f"knows 3 of 4 classes: {', '.join(shipped)}, cat", "6 of 6 exemplars; frozen"]
-    assert _board.read(kept) == ([*shipped, "cat"], twin.snapshot())
+    assert read_taught(kept) == ([*shipped, "cat"], twin.snapshot())
     assert refused("learn", "--label", "dog", cats, *board).endswith(": is frozen, expected a board that may learn; add --thaw")
 
     answer("learn", "--label", "dog", cats, "--passes", 1, *board, "--thaw")
     twin.freeze(False)
     teach(pictures(1, 4), 3)
-    assert _board.read(kept) == ([*shipped, "cat", "dog"], twin.snapshot())
+    assert read_taught(kept) == ([*shipped, "cat", "dog"], twin.snapshot())
     assert refused("learn", "--label", "cow", cats, *board) == (
         f"fbnn-hw learn: --label cow: the board has room for 4 classes and knows {', '.join(shipped)}, cat, dog; expected one of them, "
         "or a design made with more --max-classes")
@@ -267,12 +268,12 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
     _, out, _ = cli("learn", "--reset", *board)
     aside, state = folder / "learned-virtual-1.snapshot", twin.snapshot()
     assert out.splitlines()[0] == f"reset to the classes of the model; what it had learned is in {aside}"
-    assert _board.read(aside) == ([*shipped, "cat", "dog"], state)
+    assert read_taught(aside) == ([*shipped, "cat", "dog"], state)
     twin.reset()
     check(shipped)
     found = answer("learn", "--restore", tmp_path / "all.snapshot", *board)
     assert found["classes"] == [*shipped, "cat"] and found["frozen"] and found["exemplars"] == 6
-    names, snapshot = _board.read(tmp_path / "all.snapshot")
+    names, snapshot = read_taught(tmp_path / "all.snapshot")
     twin.restore(snapshot)
     check(names)
 
@@ -288,14 +289,15 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
     # A design that is generated again keeps what its board learned.
     kept.write_bytes(whole)
     assert cli(*generate(folder.parents[1]))[0] == 0
-    assert not (folder / "sim_build_board").exists() and _board.read(kept) == (names, snapshot)
+    assert not (folder / "sim_build_board").exists() and read_taught(kept) == (names, snapshot)
 
 
 def test_refusals(refused, tmp_path):
     board = ("--board", "virtual")
     for words, message in (
             ((), "missing --port or --board; see fbnn-hw learn --help"),
-            (board, "nothing to do; expected images with --label, or --rehearse, --freeze, --thaw, --snapshot, --restore or --reset"),
+            (board, "nothing to do; expected images with --label, or --rehearse, --undo, --freeze, --thaw, --snapshot, --restore or "
+             "--reset"),
             (("x.png", *board), "found images without --label; say which class they are"),
             (("--label", "cat", *board), "--label: expected together with images of that class"),
             (("x.png", "--label", " cat", *board),
@@ -315,9 +317,9 @@ def test_refusals(refused, tmp_path):
         assert refused("learn", "--freeze", "--snapshot", name, *board) == (2, f"fbnn-hw learn: {name}: {why}")
     for name, data, message in (("none", None, "No such file or directory, expected what fbnn-hw learn --snapshot wrote"),
                                 ("bad", b"hello", "damaged or another file, expected what fbnn-hw learn --snapshot wrote"),
-                                ("half", _board.HEAD + b"{}\nx", "damaged or another file, expected what fbnn-hw learn --snapshot wrote")):
+                                ("half", HEAD + b"{}\nx", "damaged or another file, expected what fbnn-hw learn --snapshot wrote")):
         if data:
             (tmp_path / name).write_bytes(data)
         with pytest.raises(InputError) as error:
-            _board.read(tmp_path / name)
+            read_taught(tmp_path / name)
         assert str(error.value) == f"{tmp_path / name}: {message}"

@@ -83,7 +83,7 @@ def test_other_cycles_are_found(damaged, refused, rewrite):
     rewrite(damaged / "estimate.json", json.dumps(estimate | {"first_cycles": known + 1}))
     code, message = refused("simulate", damaged, "--images", "1")
     assert code == 6 and message.rsplit("\r")[-1] == (
-        f"fbnn-hw simulate: {damaged}: 1 differences; the first: first frame takes {known:,} cycles, estimate.json says {known + 1:,}")
+        f"fbnn-hw simulate: {damaged}: 1 difference; the first: first frame takes {known:,} cycles, estimate.json says {known + 1:,}")
 
 
 @pytest.mark.parametrize("name, edit, message", [
@@ -119,11 +119,11 @@ def test_netlists_of_parts_without_models(design, refused):
 
 
 def test_waves(design, answer, refused, monkeypatch):
-    from fbnn_hw.cli import simulate
+    from fbnn_hw.emit import simulation
 
     found = answer("simulate", design, "--images", "1", "--waves")
     assert (design / found["waves"]).stat().st_size > 10_000
-    monkeypatch.setattr(simulate, "VCD_CYCLES", 100)
+    monkeypatch.setattr(simulation, "VCD_CYCLES", 100)
     monkeypatch.setattr(simulator, "wave_format", lambda: ("vcd", ""))
     assert refused("simulate", design, "--waves")[1].endswith(
         "cycles take gigabytes as VCD; install liblz4 for FST (Debian: apt install liblz4-dev; macOS: brew install lz4)")

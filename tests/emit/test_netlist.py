@@ -12,7 +12,6 @@ from fbnn_hw.emit import netlist, output, simulator
 from fbnn_hw.emit.bench import bench
 from fbnn_hw.errors import UsageError
 from fbnn_hw.fpga import toolchain
-from fbnn_hw.nn import checkpoint
 from fbnn_hw.rtl import verilog
 from fbnn_hw.targets import TARGETS
 from tests import strategies
@@ -34,8 +33,7 @@ def test_a_netlist_gives_the_bits_of_the_reference(target, cells, tmp_path, runt
     network, part = strategies.smallest(SEED), TARGETS[target]
     images = datasets.load("fixture").images[:COUNT, :, ::4, ::4]
     planned = plan(network, part, 4, 16, 4)
-    checkpoint.save(tmp_path / "smallest.pt", network)
-    folder, _ = output.write(planned, network, part, tmp_path / "smallest.pt", tmp_path, images)
+    folder, _ = output.write(planned, network, part, tmp_path, images)
     sources, found = netlist.synthesise(folder, target, tmp_path / "netlist")
     assert cells.items() <= found.items() and not any(name.startswith("$_") for name in found)
     built = simulator.build(sources, "testbench", tmp_path / "netlist", options=netlist.OPTIONS, shared=runtime, optimise="-O0")

@@ -15,7 +15,6 @@ from fbnn_hw.emit import output, virtual
 from fbnn_hw.errors import InputError, ToolError
 from fbnn_hw.host.client import Client
 from fbnn_hw.host.transport import Serial
-from fbnn_hw.nn import checkpoint
 from fbnn_hw.nn.models import CIFAR10, vgg
 from fbnn_hw.reference import inference
 from fbnn_hw.rtl.board_top import weight_bytes
@@ -29,11 +28,10 @@ WAIT_S = 120
 def design(root, frames=1):
     """(folder, network): some of its weights resident, the others streamed with every pass."""
     network = strategies.fill(vgg("tiny", CIFAR10, width=1 / 16, latent=64, hidden=16), 1)
-    checkpoint.save(root / "tiny.pt", network)
     part = replace(TARGETS["ice40"], bank_words={1: 1480, 2: 1700}[frames])
     planned = plan(network, part, 4, 16, 4, frames)
     images = datasets.load("fixture").first(frames).images
-    folder, _ = output.write(planned, network, part, root / "tiny.pt", root / "rtl_out", images)
+    folder, _ = output.write(planned, network, part, root / "rtl_out", images)
     manifest = json.loads((folder / "manifest.json").read_text())
     assert weight_bytes(planned.config) == (manifest["boot_bytes"], manifest["frame_bytes"]) and all(weight_bytes(planned.config))
     return folder, network

@@ -6,7 +6,6 @@ from dataclasses import replace
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.emit import output, simulator
 from fbnn_hw.emit.bench import bench
-from fbnn_hw.nn import checkpoint
 from fbnn_hw.targets import TARGETS
 
 RANDOM = ("+spram-random", "+verilator+rand+reset+2", "+verilator+seed+3")
@@ -24,9 +23,7 @@ class Design:
     def __init__(self, network, part, shape, root, images, shared=None, frames=1, learn=None, options=()):
         self.network, self.images = network, images
         self.plan = plan(network, part, *shape, frames, learn)
-        path = root / "model.pt"
-        checkpoint.save(path, network)
-        self.folder, _ = output.write(self.plan, network, part, path, root, images)
+        self.folder, _ = output.write(self.plan, network, part, root, images)
         self.known = json.loads((self.folder / "estimate.json").read_text())
         names = ("testbench.v", "accelerator.v", "parameters.vh", "SB_SPRAM256KA.v")
         self.built = simulator.build([self.folder / n for n in names if (self.folder / n).exists()], "testbench", self.folder / "sim_build",

@@ -1,0 +1,349 @@
+"""A board that holds a generated design: on a desk behind a serial port, or simulated.
+
+    with Board.virtual(design) as board:
+        board.classify(images).names
+        board.learn(images, "cat")
+        board.snapshot("state")
+"""
+
+import json
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from . import bits, files
+from .design import Design, newest
+from .errors import FbnnError, InputError
+from .host.chip import ChipState
+from .host.client import Client
+from .host.transport import DEFAULT_BAUD, Serial
+from .progress import silent
+from .reference.learning.snapshot import State
+
+VIRTUAL_WAIT_S = 300
+"""A simulation takes seconds for what a board does in milliseconds."""
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Answers of a board.
+
+    logits: int32 (images, classes known).  classes: class numbers, a list.  names: those of `classes`.
+    latents: uint8 bits (images, latent), or None where they were not asked for.  cycles: of each pass, without loading and logits.
+    """
+
+    logits: np.ndarray
+    classes: list[int]
+    names: list[str]
+    latents: np.ndarray | None = None
+    cycles: list[int] = field(default_factory=list)
+
+
+class Board:
+    """An open board; `virtual` and `open` make one, as context managers.
+
+    client: `host.client.Client`.  identity: what the board says it is.  design: its `Design`, or None where that is not known.
+    simulated: whether it is the virtual one.  A virtual board forgets all when it ends, so each starts with what the last one was taught,
+    which is kept in the folder of the design.
+
+    Every method raises InputError, in one line, where the board does not answer or does not fit the design.
+    """
+
+    def __init__(self, client: Client, design: Design | None, simulated: bool) -> None:
+        self.client, self.design, self.simulated = client, design, simulated
+        client.identify()
+        client.wait_ready()
+        self.identity = client.identify()  # the model's mark comes with the weights
+        self._match()
+        self._names: list[str] | None = None
+        self._twin = None
+
+    @classmethod
+    @contextmanager
+    def virtual(cls, design: Design | str | Path, *, learns=True, note=None):
+        """Compile and start the simulated board of a design.
+
+        learns False: it will classify alone, which needs less of what was taught.  note: called with lines for the user.
+        Raises ToolError where a tool is missing, InputError where another program runs this design's virtual board.
+        """
+        from .emit import virtual
+
+        design = design if isinstance(design, Design) else Design(design)
+        alone = files.locked(design.folder / ".virtual.lock",
+                             f"{design.folder}: its virtual board is at work for another program; wait for that one")
+        with alone, virtual.VirtualBoard(design.folder, note=note) as simulation, Serial(simulation.port) as port:
+            board = cls(Client(port, wait_s=VIRTUAL_WAIT_S, ready_s=VIRTUAL_WAIT_S), design, True)
+            board._restore_kept(learns)
+            yield board
+            if (faults := simulation.faults()) and note:
+                note(f"the flash was used against its rules: {faults}")
+
+    @classmethod
+    @contextmanager
+    def open(cls, port: str, design: Design | str | Path | None = None, *, baud: int = DEFAULT_BAUD, note=None):
+        """Open the board at a serial port.
+
+        design: what it holds; None: the youngest design in rtl_out, if that is the one.
+        """
+        if design is not None and not isinstance(design, Design):
+            design = Design(design)
+        with Serial(port, baud) as line:
+            board = cls(Client(line), design, False)
+            if note and board.design and board.design.model_mark != board.identity.model.hex():
+                note(f"{board.client.name}: holds the weights {board.identity.model.hex()}, {board.design.folder} has "
+                     f"{board.design.model_mark}")
+            yield board
+
+    def _match(self):
+        """Look for the design where none was named; refuse one that the board does not hold."""
+        config = self.identity.config.hex()
+        if self.design is None:
+            with suppress(FbnnError):
+                youngest = Design(newest())
+                self.design = youngest if youngest.config_id == config else None
+        elif self.design.config_id != config:
+            raise InputError(f"{self.client.name}: holds configuration {config}, {self.design.folder} is {self.design.config_id}; "
+                             "build and flash that folder, or name another with --design")
+
+    # Classes and images.
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the classes known; `class N` where there is none."""
+        count = self.client.learned()[0] if self.identity.max_classes else self.identity.classes
+        if self._names is None:
+            kept = self.kept()
+            shipped = list(self.design.classes) if self.design else [str(n) for n in range(self.identity.classes)]
+            self._names = kept[0] if kept else shipped
+        self._names = numbered(self._names, count)
+        return self._names
+
+    def classify(self, images, latent=False, progress=silent) -> Classification:
+        """Classify images, uint8 RGB (N, 3, S, S)."""
+        if latent and self.design is None:
+            raise InputError("--latent: the order of its bits stands in the design's folder, "
+                             f"configuration {self.identity.config.hex()}; name it with --design")
+        images, size, frames = np.asarray(images), self.identity.size, self.identity.frames
+        if images.dtype != np.uint8 or images.shape[1:] != (3, size, size):
+            raise InputError(f"images: found {images.dtype} {images.shape}, expected uint8 (N, 3, {size}, {size})")
+        names, results, cycles = self.names, [], []
+        with progress(total=len(images), desc="images on the board") as bar:
+            for start in range(0, len(images), frames):
+                part = pixels(images[start:start + frames])
+                results += self.client.classify(part, latent=latent)[:len(part)]
+                cycles.append(self.client.status().cycles)
+                bar.update(len(part))
+        classes = [result.index for result in results]
+        return Classification(np.array([result.logits for result in results], np.int32), classes, [names[n] for n in classes],
+                              self._latents(results) if latent else None, cycles)
+
+    def answer(self, image) -> int:
+        """Class number of one image, uint8 RGB (3, S, S)."""
+        return self.client.classify(pixels(np.asarray(image)[None]))[0].index
+
+    def learn_shown(self, index: int, label: str, latent) -> None:
+        """Learn the image classified last as class `index`, called `label` if it is new; the twin learns its latent, uint8 bits."""
+        names = self.names
+        self.client.learn(index)
+        self.twin.learn(latent[None], [index])
+        self._names = names if index < len(names) else [*names, label]
+
+    def _latents(self, results):
+        where = self.design.layout["latent_bits"]
+        return np.array([bits.unpack(np.frombuffer(result.latent, np.uint8), 8 * len(result.latent))[where] for result in results])
+
+    # What it was taught.
+
+    @property
+    def learns(self) -> bool:
+        """Whether the design learns."""
+        return bool(self.identity.max_classes)
+
+    @property
+    def chip(self) -> ChipState:
+        """The state of the learner; InputError unless the design is the board's, its weights too."""
+        if not self.learns:
+            raise InputError(f"{self.client.name}: this design does not learn; expected one made with fbnn-hw generate --learn")
+        if self.design is None or self.design.model_mark != self.identity.model.hex():
+            raise InputError(f"{self.client.name}: holds configuration {self.identity.config.hex()} with weights "
+                             f"{self.identity.model.hex()}; name the folder of that design with --design")
+        return ChipState(self.design.config.learning, self.design.learner(), self.client.peek, self.client.poke)
+
+    @property
+    def twin(self):
+        """The reference `Learner` with the board's state; lessons step both, so that the state need not be read again."""
+        if self._twin is None:
+            chip, twin = self.chip, self.design.learner()
+            if not chip.same(twin.state):
+                kept = self.kept()
+                snapshot = kept[1] if kept and chip.same(State.unpack(kept[1], twin, self.file)) else chip.snapshot()
+                twin.restore(snapshot)
+            self._twin = twin
+        return self._twin
+
+    def learn(self, images, label: str, **options):
+        """Teach a class, known or new, from images, uint8 RGB (N, 3, S, S); see `lesson.teach`.  Returns `lesson.Lesson`."""
+        from .lesson import teach
+
+        return teach(self, images, label, **options)
+
+    def snapshot(self, path: str | Path) -> None:
+        """Write what the board knows, names included, read from the board."""
+        write_taught(path, self.names, self.chip.snapshot())
+
+    def restore(self, path: str | Path) -> None:
+        """Make the board know what a file of `snapshot` holds."""
+        names, snapshot = read_taught(path)
+        self._take_up(names, snapshot, path)
+
+    def _take_up(self, names, snapshot, where):
+        chip = self.chip
+        chip.restore(snapshot, where)
+        self._twin = None
+        self._names = [*names, *self.design.classes[len(names):]]
+        self.keep()
+
+    def reset(self) -> None:
+        """Put the board back to the classes of the model."""
+        self.client.reset()
+        self._twin, self._names = None, self.names[:self.client.learned()[0]]
+        self.keep()
+
+    def rehearse(self, count: int) -> None:
+        """`count` replays of stored exemplars."""
+        twin = self.twin
+        self.client.rehearse(count)
+        twin.rehearse(count)
+
+    def freeze(self, frozen: bool = True) -> None:
+        """While frozen, the board learns nothing."""
+        self.client.freeze(frozen)
+        if self._twin:
+            self._twin.freeze(frozen)
+
+    # The file of what it was taught.
+
+    @property
+    def file(self) -> Path:
+        """Where what it was taught is kept."""
+        return self.design.folder / f"learned-{'virtual' if self.simulated else 'board'}.snapshot"
+
+    @property
+    def before(self) -> Path:
+        """Where what it knew before the last lesson is kept."""
+        return self.file.with_stem(f"{self.file.stem}-before")
+
+    def kept(self):
+        """(names, snapshot) of `file`, or None."""
+        return read_taught(self.file) if self.design and self.learns and self.file.exists() else None
+
+    def keep(self) -> Path:
+        """Write what it was taught into the folder of the design; returns the file."""
+        write_taught(self.file, self.names, self._state())
+        return self.file
+
+    def _state(self):
+        """The board's snapshot: its twin's where a simulated board has counted as far, else read."""
+        chip = self.chip
+        if self.simulated and self._twin and chip.same(self._twin.state):
+            return self._twin.snapshot()
+        return chip.snapshot()
+
+    def write_before(self) -> None:
+        """Keep what the board knows in the file `before`."""
+        write_taught(self.before, self.names, self.twin.snapshot())
+
+    def keep_interrupted(self) -> Path | None:
+        """Write what it was taught until a request was interrupted, by the twin alone; None where there is nothing to write."""
+        if self._twin is None:
+            return None
+        write_taught(self.file, numbered(self._names or [], self._twin.known), self._twin.snapshot())
+        return self.file
+
+    def undo(self) -> Path:
+        """Take the last lesson back; a second call takes it up again.  Returns the file that the state was taken from."""
+        if not self.design or not self.before.exists():
+            raise InputError(f"{self.client.name}: no lesson to take back; expected one before, with this design")
+        names, snapshot = read_taught(self.before)
+        now = self.names, self._state()
+        self._take_up(names, snapshot, self.before)
+        write_taught(self.before, *now)
+        return self.before
+
+    def _restore_kept(self, learns):
+        """Give a board that has just started what the last one was taught."""
+        if kept := self.kept():
+            try:
+                self.chip.restore(kept[1], self.file, learns)
+            except InputError as error:
+                raise InputError(f"{error}; move it away, and the board begins with the classes of the model") from None
+
+    def lost_power(self) -> Path | None:
+        """Put aside what the design's folder holds of a board that no longer knows it, and return where; None where it does.
+
+        A board forgets when its power goes; the next lesson would write over the file.
+        """
+        kept = None if self.simulated else self.kept()
+        if not kept or self.chip.same(State.unpack(kept[1], self.design.learner(), self.file)):
+            return None
+        aside = spare(self.file)
+        self.file.rename(aside)
+        self._names = None
+        return aside
+
+    def put_aside(self) -> Path | None:
+        """Write what the board learned beside `file`; None where it learned nothing."""
+        if self.chip.untaught():
+            return None
+        path = spare(self.file)
+        write_taught(path, self.names, self._state())
+        return path
+
+
+HEAD = b"fbnn-hw learned "
+"""A file of what was taught: this, the names of the classes as JSON, a line's end, the snapshot of docs/on-chip-learning.md."""
+
+
+def write_taught(path, names, snapshot):
+    """Write names and snapshot as a file, whole or not at all."""
+    files.write(path, HEAD + json.dumps(names).encode() + b"\n" + snapshot)
+
+
+def read_taught(path):
+    """(names, snapshot) of such a file; of a bare snapshot, ([], snapshot)."""
+    from .reference.learning.snapshot import MAGIC
+
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}, expected what fbnn-hw learn --snapshot wrote") from None
+    if data.startswith(MAGIC):
+        return [], data
+    head, line, snapshot = data.partition(b"\n")
+    try:
+        names = json.loads(head.removeprefix(HEAD))
+        if head.startswith(HEAD) and line and type(names) is list and all(isinstance(name, str) for name in names):
+            return names, snapshot
+    except (ValueError, TypeError):
+        pass
+    raise InputError(f"{path}: damaged or another file, expected what fbnn-hw learn --snapshot wrote")
+
+
+def numbered(names, count):
+    """`count` names: those that there are, then `class N`."""
+    return [*names[:count], *(f"class {n}" for n in range(len(names), count))]
+
+
+def spare(path):
+    """The first free name beside a file: learned-board-1.snapshot."""
+    path, number = Path(path), 1
+    while (free := path.with_name(f"{path.stem}-{number}{path.suffix}")).exists():
+        number += 1
+    return free
+
+
+def pixels(images):
+    """uint8 (N, 3, S, S) as a board takes them: a list of bytes."""
+    return [image.tobytes() for image in images.transpose(0, 2, 3, 1)]

@@ -1,0 +1,261 @@
+"""A generated design: the folder that `generate` writes, opened and checked in one place."""
+
+import json
+import re
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+
+from . import files
+from .compile.config import AcceleratorConfig
+from .errors import InputError, UsageError
+from .ir import file as ir_file
+from .progress import silent
+from .targets import TARGETS
+
+OUT = "rtl_out"
+"""Where designs are written, and looked for where none is named."""
+MOST_BYTES = 2 ** 28
+MANIFEST_BYTES = 2 ** 20
+"""Bounds on the files of a design, far above those of the largest network."""
+FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+DIGEST = re.compile(r"[0-9a-f]{64}")
+MARK = re.compile(r"[0-9a-f]{8}")
+REQUIRED = ("accelerator.v", "bench.py", "config.json", "estimate.json", "golden.npz", "layout.json", "network.json", "parameters.vh",
+            "simulator.py", "test_accelerator.py", "testbench.v", "weights.hex")
+WRITTEN = "a folder that `fbnn-hw generate` wrote"
+AGAIN = "expected what `fbnn-hw generate` wrote; generate the folder again"
+
+
+class Design:
+    """One generated design, all of whose files have the hashes of its manifest.
+
+    folder: Path.  manifest, estimate, layout: contents of manifest.json, estimate.json, layout.json.
+    config: `compile.config.AcceleratorConfig`.  network: `ir.network.Network`, with its weights.
+
+    Raises InputError where a file is missing, damaged or of another kind.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.manifest: dict = _manifest(self.folder / "manifest.json")
+        self.check()
+        self.config: AcceleratorConfig = self._config()
+        self.estimate: dict = self._values("estimate.json", _estimate_fault)
+        self.layout: dict = self._values("layout.json", lambda values: _layout_fault(values, self.config))
+
+    def check(self) -> None:
+        """Compare every file with its hash in the manifest; InputError names the first that differs."""
+        for name, digest in self.manifest["files"].items():
+            data = self.read(name)
+            if sha256(data).hexdigest() != digest:
+                raise InputError(f"{self.folder / name}: differs from what was generated, by its hash in manifest.json; "
+                                 "generate the folder again")
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one of its files."""
+        if not (self.folder / name).exists():
+            raise InputError(f"{self.folder / name}: not found, expected because manifest.json names it; generate the folder again")
+        return files.read(self.folder / name, MOST_BYTES, "the file that `fbnn-hw generate` wrote")
+
+    @cached_property
+    def network(self):
+        path = self.folder / "network.json"
+        return ir_file.loads(self.read(path.name).decode(errors="replace"), path)
+
+    @property
+    def target(self):
+        """`targets.Target`."""
+        return TARGETS[self.estimate["target"]]
+
+    @property
+    def config_id(self) -> str:
+        """8 hexadecimal digits of the hardware: what a board that holds it answers."""
+        return self.manifest["config_id"]
+
+    @property
+    def model_mark(self) -> str:
+        """8 hexadecimal digits of the weights: what a board that holds them answers."""
+        return self.manifest["ir_sha256"][:8]
+
+    @property
+    def classes(self) -> list[str]:
+        """Class names of the model."""
+        return self.manifest["classes"]
+
+    def learner(self):
+        """The reference `Learner`, as shipped; UsageError for a design that does not learn."""
+        from .emit.output import learner_of
+
+        if self.config.learning is None:
+            raise UsageError(f"{self.folder}: this design does not learn, expected one made with fbnn-hw generate --learn")
+        return learner_of(self.network, self.config)
+
+    def simulate(self, images=None, *, stall=False, latent=False, netlist=False, waves=False, progress=silent, note=None):
+        """Run Verilator and compare every layer of every image with the reference; see `emit.simulation.simulate`.
+
+        images: uint8 RGB (N, 3, S, S); None: the first two that ship.
+        Returns `emit.simulation.Simulation`.
+        """
+        from .data.datasets import test_images
+        from .emit import simulation
+
+        images = test_images(self.config.size, 2) if images is None else images
+        return simulation.simulate(self, images, stall=stall, latent=latent, netlist=netlist, waves=waves, progress=progress, note=note)
+
+    def _json(self, name):
+        try:
+            return json.loads(self.read(name))
+        except (ValueError, RecursionError):
+            raise InputError(f"{self.folder / name}: not JSON, {AGAIN}") from None
+
+    def _values(self, name, fault):
+        values = self._json(name)
+        if problem := fault(values):
+            raise InputError(f"{self.folder / name}: {problem}, {AGAIN}")
+        return values
+
+    def _config(self):
+        path = self.folder / "config.json"
+        try:
+            config = AcceleratorConfig.from_json(self.read(path.name).decode())
+            sizes = config.pixels, config.lanes, config.outputs, config.size, config.classes, config.frames
+            if all(type(size) is int and 0 < size < 2 ** 16 for size in sizes) and config.program_words():
+                return config
+        except (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError):
+            pass
+        raise InputError(f"{path}: damaged, {AGAIN}")
+
+
+def _manifest(path):
+    """The checked content of manifest.json."""
+    try:
+        values = json.loads(files.read(path, MANIFEST_BYTES, WRITTEN))
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: damaged, {AGAIN}")
+    hashes, classes = values.get("files"), values.get("classes")
+    if not (isinstance(hashes, dict) and all(FILE_NAME.fullmatch(name) and _matches(DIGEST, digest) for name, digest in hashes.items())):
+        raise InputError(f"{path}: damaged list of files, {AGAIN}")
+    if missing := [name for name in REQUIRED if name not in hashes]:
+        raise InputError(f"{path}: names no {missing[0]}, {AGAIN}")
+    if not (isinstance(classes, list) and classes and all(isinstance(name, str) and name.isprintable() for name in classes)):
+        raise InputError(f"{path}: damaged list of classes, {AGAIN}")
+    if not _matches(MARK, values.get("config_id")) or values.get("ir_sha256") != hashes["network.json"]:
+        raise InputError(f"{path}: damaged marks of configuration and model, {AGAIN}")
+    return values
+
+
+def _matches(pattern, value):
+    return isinstance(value, str) and bool(pattern.fullmatch(value))
+
+
+def _whole(value, low=0, high=2 ** 48):
+    return type(value) is int and low <= value < high
+
+
+def _estimate_fault(values):
+    """What is wrong with the content of estimate.json, or ""."""
+    if not isinstance(values, dict) or values.get("target") not in TARGETS:
+        return "names no target"
+    for name in ("cycles", "first_cycles", "load_cycles", "frames", "lut4"):
+        if not _whole(values.get(name), 0 if name in ("load_cycles", "lut4") else 1):
+            return f"{name} is no count"
+    clock = values.get("clock_hz")
+    if type(clock) not in (int, float) or not 0 < clock < 1e12:
+        return "clock_hz is no frequency"
+    layers = values.get("layers")
+    if not isinstance(layers, list) or not all(isinstance(layer, dict) and isinstance(layer.get("layer"), str) for layer in layers):
+        return "layers are not listed"
+    return ""
+
+
+def _layout_fault(values, config):
+    """What is wrong with the content of layout.json, or ""."""
+    if not isinstance(values, dict):
+        return "is no object"
+    for name in ("pixels", "lanes", "frames"):
+        if values.get(name) != getattr(config, name):
+            return f"{name} is not that of config.json"
+    layers, latent = values.get("layers"), values.get("latent_bits")
+    if not _whole(values.get("classes"), 1, 2 ** 16) or not isinstance(layers, dict):
+        return "classes or layers are missing"
+    if not isinstance(latent, list) or not all(_whole(bit) for bit in latent):
+        return "latent_bits are no list of places"
+    for name, place in layers.items():
+        if not _place(place, config.lanes, config.frames):
+            return f"layer {name[:60]!a} has no place"
+    return ""
+
+
+def _place(place, lanes, frames):
+    """Whether an entry of layout.json says where a layer lies."""
+    if not isinstance(place, dict):
+        return False
+    shape, words, steps, base = (place.get(name) for name in ("shape", "lanes", "steps", "base"))
+    if not all(isinstance(values, list) for values in (shape, words, steps, base)) or len(shape) != 3:
+        return False
+    if not all(_whole(n, 1, 2 ** 17) for n in shape) or not (len(steps) == len(base) == frames):
+        return False
+    channels = range(-1, shape[0])
+    return (all(_whole(n, 0, 2 ** 16) for n in (*steps, *base))
+            and all(_whole(place.get(name), 1, 2 ** 16) for name in ("pitch", "columns"))
+            and all(isinstance(word, list) and len(word) == lanes for word in words)
+            and all(type(channel) is int and channel in channels for word in words for channel in word))
+
+
+def newest(root: str | Path = OUT) -> Path:
+    """The youngest generated folder under `root`."""
+    manifests = sorted(Path(root).glob("[!.]*/manifest.json"), key=lambda path: path.stat().st_mtime)
+    if not manifests:
+        raise InputError(f"{root}: no generated design; run fbnn-hw generate --model 0.5mb.pt --target ice40, or name its folder")
+    return manifests[-1].parent
+
+
+def generate(network, target, *, out=OUT, learn=False, max_classes=None, exemplars=None, counter_bits=None, pixels=None, lanes=None,
+             outputs=None, frames=1, progress=silent) -> Design:
+    """Write the accelerator of a `Network` for a target (a name or a `targets.Target`) into a folder under `out`.
+
+    learn: the chip goes on learning, with room for max_classes (None: those of the model and 6 more), `exemplars` samples for replay
+    (None: the most that leave frames as fast, or nearly) and counters of counter_bits (None: 8).
+    pixels, lanes, outputs: the size of the array (None: the fastest that fits).  frames: images of a pass.
+    Raises UsageError, FitError where the target cannot hold it, InputError where `out` cannot be written.
+    """
+    return Design(write(network, plan(network, target, learn=learn, max_classes=max_classes, exemplars=exemplars,
+                                      counter_bits=counter_bits, pixels=pixels, lanes=lanes, outputs=outputs, frames=frames),
+                        target, out, progress))
+
+
+def plan(network, target, *, learn=False, max_classes=None, exemplars=None, counter_bits=None, pixels=None, lanes=None, outputs=None,
+         frames=1):
+    """The `compile.plan.Plan` of `generate`, without any file."""
+    from .compile.plan import plan as compile_plan
+    from .reference.learning import Head, LearnConfig
+    from .targets import target as find_target
+
+    part = find_target(target) if isinstance(target, str) else target
+    if not learn and (max_classes or exemplars or counter_bits):
+        raise UsageError("--max-classes, --exemplars, --counter-bits: only with --learn")
+    learner = None
+    if learn:
+        width = counter_bits or 8
+        # Lessons are short: shipped weights must outlast the first samples of a new class, and its row must find its feet.  Measured in
+        # docs/on-chip-learning.md.
+        learner = Head.of(network.topology), LearnConfig(
+            max_classes or len(network.topology.classes) + 6, exemplars or 0, width, confidence=min(32, (1 << width - 1) - 1), prototype=16)
+    return compile_plan(network, part, pixels, lanes, outputs, frames, learner)
+
+
+def write(network, planned, target, out=OUT, progress=silent) -> Path:
+    """Write the folder of a plan under `out`; returns its path."""
+    from .data.datasets import test_images
+    from .emit import output
+    from .targets import target as find_target
+
+    part = find_target(target) if isinstance(target, str) else target
+    with progress(total=1, desc="Verilog and weights") as bar:
+        config = planned.config
+        folder, _ = output.write(planned, network, part, out, test_images(config.size, 2 * config.frames))
+        bar.update()
+    return folder

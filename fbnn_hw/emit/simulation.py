@@ -1,0 +1,167 @@
+"""A generated design in Verilator: every layer of every image against the reference."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from .. import files
+from ..errors import InputError, MismatchError, ToolError, UsageError
+from ..progress import silent
+from . import netlist, output, simulator
+from .bench import bench
+
+IMAGES_A_RUN = 8
+SLOW_CYCLES = 20_000
+"""A netlist that runs for less is compiled without optimisation, which takes longer than what it saves."""
+VCD_CYCLES = 50_000
+"""More than this, and a waveform is written as FST or not at all."""
+SOURCES = ("testbench.v", "accelerator.v", "parameters.vh", "SB_SPRAM256KA.v")
+
+
+@dataclass
+class Simulation:
+    """What a simulation gave.
+
+    images: how many.  logits: int (images, classes).  classes: list of class numbers.  class_names: list of their names.
+    layers_compared: names of what was compared with the reference, the logits last.
+    differences: a text each, empty where all bits are equal.
+    cycles_first, cycles: of each run's first pass, and of each later pass.  exact: whether these must equal the estimate.
+    cells: {cell: count} of a netlist.  build_seconds, simulation_seconds: wall clock.  waves: path of the waveform, or None.
+    """
+
+    images: int
+    layers_compared: list
+    exact: bool
+    cells: dict = field(default_factory=dict)
+    logits: np.ndarray | None = None
+    classes: list = field(default_factory=list)
+    class_names: list = field(default_factory=list)
+    differences: list = field(default_factory=list)
+    cycles_first: list = field(default_factory=list)
+    cycles: list = field(default_factory=list)
+    build_seconds: float = 0.0
+    simulation_seconds: float = 0.0
+    waves: Path | None = None
+
+    @property
+    def equal(self) -> bool:
+        """Whether every compared bit, and every count of cycles that must, equals what was expected."""
+        return not self.differences
+
+
+def simulate(design, images, *, stall=False, latent=False, netlist=False, waves=False, progress=silent, note=None):
+    """Simulate a `Design` on images, uint8 RGB (N, 3, S, S) -> `Simulation`.
+
+    stall: random pauses on every stream.  latent: the latent is read out and compared too.  netlist: the netlist after synthesis, of
+    which logits and classes are compared.  waves: a waveform of the first image is written.  note: called with a line for the user.
+    Raises UsageError, InputError, ToolError; MismatchError where the simulation does not end.
+    """
+    images = np.asarray(images)
+    size = design.config.size
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != (3, size, size) or not len(images):
+        raise InputError(f"images: found {images.dtype} {images.shape}, expected uint8 (N, 3, {size}, {size})")
+    if latent and not design.layout["latent_bits"]:
+        raise UsageError(f"--latent: {design.network.topology.name} has no layer named latent whose bits lie in memory as a vector; "
+                         "expected a dense layer of that name")
+    if waves:
+        images = images[:1]
+        _check_waves(design.estimate["first_cycles"])
+    layers = {} if netlist else design.layout["layers"]
+    result = Simulation(len(images), [*layers, "logits"], not stall and not latent)
+    if missing := -len(images) % design.config.frames:  # passes are whole
+        images = np.concatenate([images, images[-1:].repeat(missing, axis=0)])
+    build = design.folder / ("sim_build" + "_netlist" * netlist + "_waves" * waves)
+    alone = files.locked(build / ".lock", f"{design.folder}: is being simulated by another program in {build.name}; wait for that one, "
+                         "or generate the design once more with another --out")
+    with alone, progress(total=1 + len(images), desc="compile, then images") as bar:
+        built, arguments = _build(design, build, len(images), netlist, waves, result)
+        bar.update()
+        if built.note and note:
+            note(built.note)
+        _run(design, built, build / "run", images, layers, (stall, latent), arguments, result, bar)
+    result.logits, result.classes = result.logits[:result.images], result.classes[:result.images]
+    names = design.network.topology.classes
+    result.class_names = [names[number] for number in result.classes if number < len(names)]
+    if result.exact and result.equal:
+        _compare_cycles(design, result)
+    return result
+
+
+def _check_waves(cycles):
+    if cycles > VCD_CYCLES and simulator.wave_format()[0] == "vcd":
+        raise ToolError(f"--waves: {cycles:,} cycles take gigabytes as VCD; install liblz4 for FST "
+                        "(Debian: apt install liblz4-dev; macOS: brew install lz4)")
+
+
+def _build(design, build, images, netlist_wanted, waves, result):
+    """(`simulator.Sim`, arguments of its runs)."""
+    sources = [design.folder / name for name in SOURCES if (design.folder / name).exists()]
+    options, arguments, optimise = (), (), "-O1"
+    if netlist_wanted:
+        target = design.estimate["target"]
+        netlist.family(target)
+        options, arguments = netlist.OPTIONS, netlist.ARGUMENTS
+        if design.estimate["first_cycles"] + images * design.estimate["cycles"] < SLOW_CYCLES:
+            optimise = "-O0"
+        sources, result.cells = netlist.synthesise(design.folder, target, build)
+    built = simulator.build(sources, "testbench", build, waves=waves, options=options, optimise=optimise)
+    result.build_seconds = built.build_seconds
+    return built, arguments
+
+
+def _run(design, built, work, images, layers, streams, arguments, result, bar):
+    """Simulate the images, a few a run, and compare each run."""
+    estimate, frames, (stall, latent) = design.estimate, design.config.frames, streams
+    work.mkdir(exist_ok=True)
+    (work / "weights.hex").write_bytes(design.read("weights.hex"))
+    (work / "layout.json").write_text(json.dumps(design.layout | {"layers": layers}))
+    size, logits = -(-IMAGES_A_RUN // frames) * frames, []
+    for first in range(0, len(images), size):
+        part = images[first:first + size]
+        bench.write_images(work, part)
+        done = built.run("bench", directory=work, search=[Path(bench.__file__).parent], arguments=arguments, env={
+            "BENCH_IMAGES": len(part), "BENCH_STALL": int(stall), "BENCH_LATENT": int(latent),
+            "BENCH_CYCLES": 20 * (estimate["first_cycles"] + len(part) * estimate["cycles"])})
+        if done.failed:
+            raise MismatchError(f"{design.folder}: {done.failed[0].message}; see {done.log}")
+        run = _compared(design, work, part, first)
+        if latent and len(run.latents) != len(part):
+            run.differences.append(f"latent stream: expected that of {len(part)} images, got {len(run.latents)}")
+        logits.append(run.logits)
+        result.classes += run.classes
+        if not run.differences:
+            result.cycles_first.append(run.first)
+            result.cycles += run.periods
+        result.differences += run.differences
+        result.simulation_seconds, result.waves = result.simulation_seconds + done.seconds, done.waves
+        bar.update(len(part))
+    result.logits = np.concatenate(logits)
+
+
+def _compared(design, work, images, first):
+    expected = output.expected_layers(design.network, images, design.layout["layers"])
+    try:
+        return bench.compare(work, expected, first)
+    except (IndexError, KeyError, ValueError, FileNotFoundError) as error:
+        raise InputError(f"{design.folder / 'layout.json'}: does not fit what was simulated ({type(error).__name__}); "
+                         "generate the folder again") from None
+    finally:
+        bench.remove_dumps(work)
+
+
+def _compare_cycles(design, result):
+    """Add to the differences where a pass takes other cycles than estimated."""
+    estimate, unit = design.estimate, unit_of(design)
+    for cycles in result.cycles_first:
+        if cycles != estimate["first_cycles"]:
+            result.differences.append(f"first {unit} takes {cycles:,} cycles, estimate.json says {estimate['first_cycles']:,}")
+    for cycles in result.cycles:
+        if cycles != estimate["cycles"]:
+            result.differences.append(f"a {unit} takes {cycles:,} cycles, estimate.json says {estimate['cycles']:,}")
+
+
+def unit_of(design):
+    """What one pass is called."""
+    return "frame" if design.config.frames == 1 else f"pass of {design.config.frames} frames"

@@ -1,0 +1,65 @@
+"""A design, its lesson and its snapshot, all made by version 0.1.0, go on working."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fbnn_hw import Board, Design
+from fbnn_hw.emit import virtual
+from fbnn_hw.reference import inference
+
+MADE = Path(__file__).parent / "fixtures" / "design-0.1.0.zip"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("earlier")
+    zipfile.ZipFile(MADE).extractall(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def design(place):
+    return Design(next(path for path in place.iterdir() if path.is_dir()))
+
+
+@pytest.fixture(scope="module")
+def answers(place):
+    """(images uint8 (5, 3, 8, 8), what `classify --json` of 0.1.0 said of them after the lesson)."""
+    images = np.concatenate([np.load(place / "a.npy"), np.load(place / "b.npy")]).transpose(0, 3, 1, 2)
+    return images, json.loads((place / "answer.json").read_text())
+
+
+def test_it_simulates(design):
+    assert design.simulate().equal
+
+
+def test_its_snapshot_restores_in_the_reference(design, place, answers):
+    from fbnn_hw.board import read_taught
+
+    images, said = answers
+    names, snapshot = read_taught(place / "taught.snapshot")
+    learner = design.learner()
+    learner.restore(snapshot)
+    latents = inference.layers(design.network, images)["latent"].reshape(len(images), -1)
+    assert names == said["classes"] and learner.logits(latents).tolist() == [image["logits"] for image in said["images"]]
+
+
+def test_its_board_remembers_and_restores(design, place, answers, monkeypatch, tmp_path_factory):
+    monkeypatch.setattr(virtual.verilate, "__defaults__", ((), "-O0", None, None))
+    monkeypatch.setattr(virtual.VirtualBoard.__init__, "__defaults__",
+                        (None, None, None, 12, tmp_path_factory.getbasetemp() / "runtime-O0", None))
+    images, said = answers
+    with Board.virtual(design) as board:
+        def check():
+            found = board.classify(images)
+            assert board.names == said["classes"] and found.logits.tolist() == [image["logits"] for image in said["images"]]
+
+        check()  # what was kept in the folder
+        board.reset()
+        assert board.names == said["classes"][:2]
+        board.restore(place / "taught.snapshot")
+        check()
