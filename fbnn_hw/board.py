@@ -59,6 +59,7 @@ class Board:
         self._match()
         self._names: list[str] | None = None
         self._twin = None
+        self._changed = False  # since it was last kept
 
     @classmethod
     @contextmanager
@@ -148,6 +149,7 @@ class Board:
         names = self.names
         self.client.learn(index)
         self.twin.learn(latent[None], [index])
+        self._changed = True
         self._names = names if index < len(names) else [*names, label]
 
     def _latents(self, results):
@@ -216,12 +218,14 @@ class Board:
         twin = self.twin
         self.client.rehearse(count)
         twin.rehearse(count)
+        self._changed = True
 
     def freeze(self, frozen: bool = True) -> None:
         """While frozen, the board learns nothing."""
         self.client.freeze(frozen)
         if self._twin:
             self._twin.freeze(frozen)
+            self._changed = True
 
     # The file of what it was taught.
 
@@ -242,6 +246,7 @@ class Board:
     def keep(self) -> Path:
         """Write what it was taught into the folder of the design; returns the file."""
         write_taught(self.file, self.names, self._state())
+        self._changed = False
         return self.file
 
     def _state(self):
@@ -256,8 +261,8 @@ class Board:
         write_taught(self.before, self.names, self.twin.snapshot())
 
     def keep_interrupted(self) -> Path | None:
-        """Write what it was taught until a request was interrupted, by the twin alone; None where there is nothing to write."""
-        if self._twin is None:
+        """Write what it was taught until a request was interrupted, by the twin alone; None where there is nothing new."""
+        if self._twin is None or not self._changed:
             return None
         write_taught(self.file, numbered(self._names or [], self._twin.known), self._twin.snapshot())
         return self.file
