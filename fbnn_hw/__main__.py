@@ -1,7 +1,5 @@
 """`python -m fbnn_hw`, where the command is not on PATH."""
 
-import sys
+from .cli import command
 
-from .cli import main
-
-sys.exit(main())
+command()

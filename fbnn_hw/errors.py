@@ -3,6 +3,7 @@
 The command line prints the message alone and ends with `exit_code`; a traceback is shown only with -v.
 """
 
+import difflib
 import reprlib
 
 _repr = reprlib.Repr()
@@ -14,6 +15,13 @@ _repr.maxlong, _repr.maxlevel = 30, 2
 def show(value):
     """`repr` of anything found in a file, on one line and short, for use in a message."""
     return " ".join(_repr.repr(value).split())
+
+
+def nearest(name, names):
+    """"; did you mean X?" for the one of `names` that is closest to `name`, or "" where none is close."""
+    by_lower = {str(known).lower(): known for known in names}
+    close = difflib.get_close_matches(str(name).lower(), by_lower, 1)
+    return f"; did you mean {by_lower[close[0]]}?" if close else ""
 
 
 class FbnnError(Exception):

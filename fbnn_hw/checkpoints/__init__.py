@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from ..errors import InputError
+from ..errors import InputError, nearest
 
 FOLDER = Path(__file__).parent
 
@@ -23,7 +23,8 @@ def resolve(name, flag="--model"):
         if candidate in shipped():
             print(f"fbnn-hw: no file {name} here, using the shipped checkpoint {candidate}", file=sys.stderr)
             return FOLDER / candidate
-    raise InputError(f"{flag} {name}: no such file, and no shipped checkpoint of that name; shipped are {', '.join(shipped()) or 'none'}")
+    raise InputError(f"{flag} {name}: no such file, and no shipped checkpoint of that name; shipped are {', '.join(shipped()) or 'none'}"
+                     f"{nearest(name, shipped())}")
 
 
 def load(name, flag="--model"):

@@ -5,16 +5,16 @@ A verb is a module with SUMMARY (one line), EXAMPLES (tuples of command and what
 called or listed, so it imports what is heavy inside `run`.
 """
 
-import difflib
 import importlib
 import io
 import os
 import pkgutil
+import signal
 import sys
 import traceback
 
 from .. import __version__
-from ..errors import FbnnError, UsageError
+from ..errors import FbnnError, UsageError, nearest
 from .common import Output, Parser
 
 PROGRAM = "fbnn-hw"
@@ -31,8 +31,7 @@ def verbs():
 def load(verb):
     """The module of a verb; raises UsageError naming the nearest one."""
     if verb not in verbs():
-        near = difflib.get_close_matches(verb, verbs(), 1)
-        raise UsageError(f"{verb}: no such command, expected one of {', '.join(verbs())}" + (f"; did you mean {near[0]}?" if near else ""))
+        raise UsageError(f"{verb}: no such command, expected one of {', '.join(verbs())}{nearest(verb, verbs())}")
     return importlib.import_module(f"{__name__}.{verb.replace('-', '_')}")
 
 
@@ -71,7 +70,7 @@ def main(argv=None):
     except SystemExit as leave:  # --help of a verb
         return leave.code or 0
     except KeyboardInterrupt:
-        return fail(out, "interrupted", 130)
+        return fail(out, f"interrupted; {out.kept}", 130)
     except FbnnError as error:
         return fail(out, str(error), error.exit_code, error.result)
     except BrokenPipeError:  # the reader of a pipe, such as head, has gone
@@ -86,9 +85,21 @@ def main(argv=None):
         return fail(out, f"internal error, {type(error).__name__}: {error}; run again with -v and report the traceback", 1)
 
 
+def command():
+    """The program: `main`, whose exit code stands even if Ctrl-C comes after its work is done."""
+    try:
+        code = main()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except KeyboardInterrupt:  # between two instructions of `main` that handle it
+        code = 130
+    sys.exit(code)
+
+
 def run(verb, argv, out):
     """Parse `argv` and run its verb, or print what --help and --version ask for; returns the verb's exit code."""
-    if verb in ("-h", "--help", "help"):
+    if verb == "help" and len(argv) > 1:
+        parser(argv[1]).print_help()
+    elif verb in ("-h", "--help", "help"):
         print(overview())
     elif verb in ("-V", "--version"):
         print(f"{PROGRAM} {__version__}")

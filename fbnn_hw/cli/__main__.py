@@ -1,7 +1,5 @@
 """`python -m fbnn_hw.cli`, where the command is not on PATH."""
 
-import sys
+from . import command
 
-from . import main
-
-sys.exit(main())
+command()

@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 
 from .. import files
-from ..errors import UsageError
+from ..errors import UsageError, nearest
 
 PROGRESS_DELAY_S = 2
 
@@ -21,12 +21,23 @@ class Parser(argparse.ArgumentParser):
         super().__init__(formatter_class=_Help, allow_abbrev=False, **kwargs)
 
     def parse_args(self, args=None, namespace=None):
-        """As argparse, but refuses an empty value, which a shell makes of an unset variable, where the flag's default is none."""
-        found = super().parse_args(args, namespace)
+        """As argparse, but an unknown flag is refused first, with the nearest one, and so is an empty value where the default is none,
+        which a shell makes of an unset variable."""
+        words = list(sys.argv[1:] if args is None else args)
+        for word in words[:words.index("--") if "--" in words else None]:
+            flag = word.split("=")[0]
+            if flag.startswith("--") and " " not in flag and flag not in self._option_string_actions:
+                self.error(f"unknown argument {flag}{nearest(flag, self._option_string_actions)}")
+        values = super().parse_args(words, namespace)
         for action in self._actions:
-            if action.option_strings and getattr(found, action.dest, None) == "" != action.default:
+            if action.option_strings and getattr(values, action.dest, None) == "" != action.default:
                 self.error(f"{action.option_strings[0]}: found '', expected a value")
-        return found
+        return values
+
+    def _check_value(self, action, value):
+        if action.choices is not None and value not in action.choices:
+            flag = "/".join(action.option_strings) or action.metavar or action.dest
+            self.error(f"{flag} {value}: expected one of {', '.join(map(str, action.choices))}{nearest(value, action.choices)}")
 
     def error(self, message):
         for prefix, text in (("unrecognized arguments: ", "unknown argument "), ("the following arguments are required: ", "missing ")):
@@ -44,10 +55,12 @@ class Output:
     """Where a verb's words go.
 
     json: `result` prints one JSON object on stdout and `text` prints nothing; otherwise `text` prints and `result` does not.
+    kept: what an interrupt leaves behind; a verb sets it when that changes.
     """
 
     def __init__(self, program="fbnn-hw", json=False, verbose=False):
         self.program, self.json, self.verbose = program, json, verbose
+        self.kept = "nothing was written"
 
     def text(self, *lines):
         """Lines for a person, on stdout."""
@@ -80,12 +93,26 @@ class Output:
 
         tty = sys.stderr.isatty()
         return tqdm(iterable, desc=desc, total=total, initial=initial, delay=PROGRESS_DELAY_S, leave=False, dynamic_ncols=tty,
-                    ascii=not tty, mininterval=0.2 if tty else 10, **kwargs)
+                    ascii=not tty, mininterval=0.2 if tty else 10, file=sys.stderr if tty else _Lines(sys.stderr), **kwargs)
 
     def quiet_warnings(self):
         """Python warnings are for developers: shown with -v alone."""
         if not self.verbose:
             warnings.simplefilter("ignore")
+
+
+class _Lines:
+    """A file for tqdm where there is no terminal: each state of the bar is a line, and nothing is wiped."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def write(self, text):
+        if text := text.strip("\r\n "):
+            self.file.write(text + "\n")
+
+    def flush(self):
+        self.file.flush()
 
 
 def one_line(text):

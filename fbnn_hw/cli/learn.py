@@ -53,8 +53,9 @@ def run(args, out):
             _work(args, out, board, images, answer)
         except BaseException:
             with suppress(FbnnError, OSError):
+                out.kept = "nothing was learned"
                 if kept := board.keep_interrupted():
-                    out.note(f"what it learned until then is kept in {kept}")
+                    out.kept = f"what it learned until then is kept in {kept}"
             raise
         failed = _show(args, out, board, answer)
     return failed

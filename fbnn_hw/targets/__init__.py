@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..errors import FitError, UsageError
+from ..errors import FitError, UsageError, nearest
 
 
 @dataclass(frozen=True)
@@ -187,5 +187,5 @@ TARGETS = {t.name: t for t in (
 def target(name):
     """The target of that name; raises UsageError with the list."""
     if name not in TARGETS:
-        raise UsageError(f"--target {name}: no such target, expected one of {', '.join(TARGETS)}")
+        raise UsageError(f"--target {name}: no such target, expected one of {', '.join(TARGETS)}{nearest(name, TARGETS)}")
     return TARGETS[name]

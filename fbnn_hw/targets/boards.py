@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ..errors import UsageError
+from ..errors import UsageError, nearest
 from . import TARGETS
 
 FOLDER = next((path for up in (1, 2) if (path := Path(__file__).parents[up] / "boards").is_dir()), Path("boards"))
@@ -53,5 +53,5 @@ def boards():
 def board(name):
     """The board of that name; raises UsageError with the list."""
     if name not in boards():
-        raise UsageError(f"--board {name}: no such board, expected one of {', '.join(boards())}")
+        raise UsageError(f"--board {name}: no such board, expected one of {', '.join(boards())}{nearest(name, boards())}")
     return boards()[name]

@@ -34,4 +34,5 @@ def test_unknown(folder, name):
     with pytest.raises(InputError) as error:
         checkpoints.resolve(name or "nothing")
     assert str(error.value) == (
-        f"--model {name or 'nothing'}: no such file, and no shipped checkpoint of that name; shipped are 0.5mb.pt, 3mb.pt")
+        f"--model {name or 'nothing'}: no such file, and no shipped checkpoint of that name; shipped are 0.5mb.pt, 3mb.pt"
+        + ("; did you mean 3mb.pt?" if name == "sub/3mb.pt" else ""))

@@ -15,6 +15,11 @@ from fbnn_hw.errors import FitError, MismatchError, ToolError
 VERBS = command.verbs()
 
 
+def test_help_of_a_verb(cli):
+    assert cli("help", "inspect")[:2] == cli("inspect", "--help")[:2]
+    assert cli("help", "inspct")[0] == 2
+
+
 def test_overview(cli):
     for argv in ((), ("--help",), ("-h",)):
         code, out, err = cli(*argv)
@@ -51,10 +56,24 @@ def test_unknown_flag(verb, refused):
     (["generate", "--model", "3mb.pt", "--target", "ice40", "--out", ""],
      "fbnn-hw generate: --out: found '', expected a value; see fbnn-hw generate --help"),
     (["inspect"], "fbnn-hw inspect: expected one checkpoint: FILE, or --model NAME.pt"),
-    (["doctor", "--jso"], "fbnn-hw doctor: unknown argument --jso; see fbnn-hw doctor --help"),
+    (["doctor", "--jso"], "fbnn-hw doctor: unknown argument --jso; did you mean --json?; see fbnn-hw doctor --help"),
+    (["generate", "--mdel", "x"], "fbnn-hw generate: unknown argument --mdel; did you mean --model?; see fbnn-hw generate --help"),
+    (["simulate", "--image", "2"], "fbnn-hw simulate: unknown argument --image; did you mean --images?; see fbnn-hw simulate --help"),
 ])
 def test_usage_errors(argv, line, refused):
     assert refused(*argv) == (2, line)
+
+
+@pytest.mark.parametrize("argv, code, end", [
+    (["generate", "--model", "0.5mb.pt", "--target", "ICE40"], 2, "; did you mean ice40?"),
+    (["generate", "--model", "0.5mb.pt", "--target", "ice4"], 2, "; did you mean ice40?"),
+    (["generate", "--model", "0.5mb.ptt", "--target", "ice40"], 3, "; did you mean 0.5mb.pt?"),
+    (["build", "--board", "icebraker"], 2, "; did you mean icebreaker?"),
+    (["evaluate", "--model", "0.5mb.pt", "--data", "cifar-10"], 2, "; did you mean cifar10?; see fbnn-hw evaluate --help"),
+])
+def test_a_name_that_is_nearly_right(argv, code, end, refused):
+    found, line = refused(*argv)
+    assert found == code and line.endswith(end)
 
 
 @pytest.mark.parametrize("verb", ["report", "simulate", "build --board icebreaker", "flash --board icebreaker"])
@@ -88,7 +107,7 @@ class Fake:
 
 @pytest.mark.parametrize("error, code, line", [
     (FitError("conv4 is too large"), 4, "conv4 is too large"), (ToolError("no g++"), 5, "no g++"), (MismatchError("a\nb"), 6, "a b"),
-    (KeyboardInterrupt(), 130, "interrupted"), (PermissionError(13, "Permission denied", "x.pt"), 3, "x.pt: Permission denied"),
+    (KeyboardInterrupt(), 130, "interrupted; nothing was written"), (PermissionError(13, "Permission denied", "x.pt"), 3, "x.pt: Permission denied"),
     (MemoryError(), 1, "out of memory; use fewer images or a smaller model"),
     (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 17179869184 bytes."), 1,
      "out of memory; use fewer images or a smaller model"),
