@@ -51,11 +51,13 @@ def run(args, out):
         answer = {}
         try:
             _work(args, out, board, images, answer)
-        except BaseException:
+        except BaseException as error:
+            out.kept = "nothing was learned"
             with suppress(FbnnError, OSError):
-                out.kept = "nothing was learned"
                 if kept := board.keep_interrupted():
                     out.kept = f"what it learned until then is kept in {kept}"
+                    if not isinstance(error, KeyboardInterrupt):
+                        out.note(out.kept)
             raise
         failed = _show(args, out, board, answer)
     return failed

@@ -107,7 +107,8 @@ class Fake:
 
 @pytest.mark.parametrize("error, code, line", [
     (FitError("conv4 is too large"), 4, "conv4 is too large"), (ToolError("no g++"), 5, "no g++"), (MismatchError("a\nb"), 6, "a b"),
-    (KeyboardInterrupt(), 130, "interrupted; nothing was written"), (PermissionError(13, "Permission denied", "x.pt"), 3, "x.pt: Permission denied"),
+    (KeyboardInterrupt(), 130, "interrupted; nothing was written"),
+    (PermissionError(13, "Permission denied", "x.pt"), 3, "x.pt: Permission denied"),
     (MemoryError(), 1, "out of memory; use fewer images or a smaller model"),
     (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 17179869184 bytes."), 1,
      "out of memory; use fewer images or a smaller model"),
