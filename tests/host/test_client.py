@@ -180,8 +180,10 @@ def test_a_port_that_takes_nothing():
     tty.setraw(slave)
     try:
         with Serial(os.ttyname(slave)) as port:
+            start = time.monotonic()
             with pytest.raises(InputError) as error:
                 port.write(bytes(1 << 20), 0.2)
+            assert time.monotonic() - start < 3
             assert str(error.value) == f"{port.path}: takes no more bytes; is another program using the port?"
             with pytest.raises(InputError) as error:
                 Serial(os.ttyname(slave))
@@ -319,15 +321,3 @@ def test_wrong_images(client):
         with pytest.raises(InputError) as error:
             client.classify(images)
         assert str(error.value) == f"{client.name}: {len(images)} images in a pass, expected 1 to 1"
-
-
-def test_ports_that_are_none(tmp_path):
-    for path, baud, message in (
-            (tmp_path / "none", 115200, f"{tmp_path}/none: no such port; plug the board in, and look for it with "
-                                        "ls /dev/ttyUSB* /dev/ttyACM* /dev/cu.*"),
-            (tmp_path / "file", 115200, f"{tmp_path}/file: not a serial port (Inappropriate ioctl for device)"),
-            (tmp_path / "file", 1234, "--baud 1234: this system has no such speed, expected one such as 115200, 1000000 or 3000000")):
-        (tmp_path / "file").touch()
-        with pytest.raises(InputError) as error:
-            Serial(path, baud)
-        assert str(error.value) == message
