@@ -68,6 +68,7 @@ COMMANDS = (Opcode.LEARN, Opcode.STORE, Opcode.REHEARSE, Opcode.FREEZE, Opcode.R
 SPACES = 8
 SCALARS = 4
 """The space whose words are: classes known, exemplars, frozen."""
+MOST_EXEMPLARS = 1 << 16
 LEARNING_REQUESTS = (*COMMANDS, *range(Opcode.PEEK, Opcode.POKE + SPACES))
 OPERAND_BYTES = 4
 LONGEST_POKE = 0xFF

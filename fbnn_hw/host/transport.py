@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 import serial
 from serial.tools import list_ports
@@ -23,19 +23,6 @@ READ_BYTES = 1 << 16
 LISTED = 8
 """Ports named in a message."""
 SPEEDS = "expected one such as 115200, 1000000 or 3000000"
-
-
-class Transport(Protocol):
-    """What `Client` speaks through.  Each method ends within its time or soon after, and lets KeyboardInterrupt through."""
-
-    def write(self, data: bytes, timeout: float) -> None:
-        """Send all of `data`; InputError if it is not taken within `timeout` seconds."""
-
-    def read(self, timeout: float) -> bytes:
-        """At least one byte, or b"" after `timeout` seconds."""
-
-    def discard(self) -> None:
-        """Forget what has come in."""
 
 
 @dataclass(frozen=True)
