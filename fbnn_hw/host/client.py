@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from .. import protocol
-from ..errors import InputError
+from ..errors import InputError, show
 from ..protocol import Fault, Opcode
 
 RETRIES = 3
@@ -198,7 +198,7 @@ class Client:
         most = self._learns().max_classes
         known, used, frozen = self.peek(protocol.SCALARS, 0, 3)
         if known > most or used > protocol.MOST_EXEMPLARS or frozen > 1:
-            raise InputError(f"{self.name}: knows {known} classes and {used} exemplars, frozen {frozen}, expected at most {most}, "
+            raise InputError(f"{self.name}: knows {show(known)} classes and {show(used)} exemplars, frozen {show(frozen)}, expected at most {most}, "
                              f"{protocol.MOST_EXEMPLARS} and 1")
         return known, used, bool(frozen)
 
