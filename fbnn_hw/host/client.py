@@ -198,8 +198,8 @@ class Client:
         most = self._learns().max_classes
         known, used, frozen = self.peek(protocol.SCALARS, 0, 3)
         if known > most or used > protocol.MOST_EXEMPLARS or frozen > 1:
-            raise InputError(f"{self.name}: knows {show(known)} classes and {show(used)} exemplars, frozen {show(frozen)}, expected at most {most}, "
-                             f"{protocol.MOST_EXEMPLARS} and 1")
+            raise InputError(f"{self.name}: knows {show(known)} classes and {show(used)} exemplars, frozen {show(frozen)}, "
+                             f"expected at most {most}, {protocol.MOST_EXEMPLARS} and 1")
         return known, used, bool(frozen)
 
     def peek(self, space: int, address: int, count: int) -> list[int]:
