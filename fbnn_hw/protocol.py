@@ -1,12 +1,13 @@
-"""The protocol between a host and a board: frames, requests and replies.  Defined here once, for host, hardware and simulation.
+"""The protocol between a host and a board: messages, requests and replies.  It is defined in this module alone, for host, hardware and
+simulation.
 
-A frame is SYNC, opcode, sequence, payload length (2 bytes), payload, CRC (2 bytes); all numbers have their low byte first.  The CRC
-is CRC-16/MCRF4XX over all but SYNC.  The host sends a request and waits; the board answers each request with one frame: the
+A message is SYNC, opcode, sequence, payload length (2 bytes), payload, CRC (2 bytes); all numbers have their low byte first.  The CRC
+is CRC-16/MCRF4XX over all but SYNC.  The host sends a request and waits; the board answers each request with one message: the
 request's opcode + REPLY, or ERROR with one byte of `Fault`, and the sequence that the request had.  docs/link.md tells it to other
 implementers.
 
-A request has another sequence than the one before, unless it repeats that one because its answer was lost.  What changes a learner
-and comes with the sequence of the last request that was good is answered again and not done again.
+A request has another sequence than the one before, unless it repeats that one because its answer was lost.  A request that changes a
+learner and has the sequence of the last good request is answered again and not carried out again.
 """
 
 from array import array
@@ -45,7 +46,7 @@ class Opcode(IntEnum):
     image classified last.  REHEARSE: count replays.  FREEZE: count 1 or 0.  RESET: to the shipped state.  PEEK, POKE: added to a
     learner's `Space`; number is an address; count words, word i at address number xor i.
 
-    Where a pass has several frames, the answer to the pass's last image holds the results of all, as that request asked for them, and
+    Where a pass has several images, the answer to the pass's last image holds the results of all, as that request asked for them, and
     those before are answered with nothing.  IDENTIFY, and every fault inside a CLASSIFY, gives up a pass that is not complete.
     """
 
@@ -81,7 +82,7 @@ class Fault(IntEnum):
     CRC = 1  # the check sum is wrong
     OPCODE = 2  # no such request
     LENGTH = 3  # not the length that the request has
-    TIMEOUT = 4  # the frame ended early
+    TIMEOUT = 4  # the message ended early
     LINE = 5  # a byte without stop bit: noise, or another speed
     BUSY = 6  # an image came faster than it was taken: the weights are not loaded
     RESULT = 7  # no result in time, or a learner that does not come to rest
@@ -94,7 +95,7 @@ class Fault(IntEnum):
         """What happened, as part of a sentence."""
         return {
             Fault.CRC: "the check sum was wrong", Fault.OPCODE: "the request is unknown", Fault.LENGTH: "the length was wrong",
-            Fault.TIMEOUT: "the frame ended early", Fault.LINE: "a byte had no stop bit, the speed may differ",
+            Fault.TIMEOUT: "the message ended early", Fault.LINE: "a byte had no stop bit, the speed may differ",
             Fault.BUSY: "its weights were not loaded, or an image came too fast", Fault.RESULT: "no result came in time",
             Fault.LABEL: "the label is neither a class known nor the next free one", Fault.FROZEN: "the learner is frozen",
             Fault.SAMPLE: "no image was classified before"}[self]
@@ -106,7 +107,7 @@ class Fault(IntEnum):
 
     @property
     def damaged(self) -> bool:
-        """Whether the frame did not come as it was sent; its sequence may be damaged, too."""
+        """Whether the message did not come as it was sent; its sequence may be damaged, too."""
         return self < Fault.BUSY
 
 
@@ -154,19 +155,19 @@ def _after_zeros(value: int, count: int) -> int:
 
 
 def encode(opcode: int, payload: bytes = b"", sequence: int = 0) -> bytes:
-    """The bytes of a frame."""
+    """The bytes of a message."""
     body = bytes([opcode, sequence]) + len(payload).to_bytes(2, "little") + bytes(payload)
     return bytes([SYNC]) + body + crc(body).to_bytes(2, "little")
 
 
 class Decoder:
-    """Bytes in, frames out; what belongs to no frame is skipped.
+    """Bytes in, messages out; what belongs to no message is skipped.
 
-    A frame is reported as soon as its last byte has come, whatever came before it.  A frame that lies inside another one is not
-    reported, unless its last byte comes before that of the other one is fed.  Time grows with the bytes fed, whatever they are; memory
+    A message is reported as soon as its last byte has come, whatever came before it.  A message that lies inside another one is
+    reported only if it is fed before the end of that one is.  Time grows with the bytes fed, whatever they are; memory
     with `limit` and the longest piece fed.
 
-    limit: longest payload of a frame, bytes.
+    limit: longest payload of a message, bytes.
     """
 
     def __init__(self, limit: int = LONGEST_PAYLOAD):
@@ -176,22 +177,22 @@ class Decoder:
         self._registers = array("H", [0])
         # Numbers of bytes count from the first one ever fed; `_bytes` begins with number `_base`.
         self._base = self._searched = 0
-        self._begun: list[tuple[int, int]] = []  # heap of (end, start) of frames of which the header has come
-        self._reported = 0, 0  # start and end of the last frame reported
+        self._begun: list[tuple[int, int]] = []  # heap of (end, start) of messages whose header has come
+        self._reported = 0, 0  # start and end of the last message reported
 
     def feed(self, data: bytes) -> list[tuple[int, int, bytes]]:
-        """[(opcode, sequence, payload)] of the frames that `data` completes."""
+        """[(opcode, sequence, payload)] of the messages that `data` completes."""
         self._append(data)
         self._begin()
-        frames = []
+        messages = []
         for start, end in sorted(self._complete()):
             if self._reported[0] < start < self._reported[1]:
                 continue
-            frame = self._bytes[start - self._base:end - self._base]
-            frames.append((frame[1], frame[2], bytes(frame[HEADER_BYTES:-CRC_BYTES])))
+            text = self._bytes[start - self._base:end - self._base]
+            messages.append((text[1], text[2], bytes(text[HEADER_BYTES:-CRC_BYTES])))
             self._reported = start, end
         self._forget()
-        return frames
+        return messages
 
     def _append(self, data: bytes) -> None:
         self._bytes += data
@@ -201,7 +202,7 @@ class Decoder:
             registers.append(register)
 
     def _begin(self) -> None:
-        """Note where frames whose header is whole would end."""
+        """Note where messages whose header is whole would end."""
         text, at = self._bytes, self._searched - self._base
         while (at := text.find(SYNC, at)) >= 0 and at + HEADER_BYTES <= len(text):
             length = text[at + 3] | text[at + 4] << 8
@@ -212,7 +213,7 @@ class Decoder:
         self._searched = self._base + (at if at >= 0 else len(text))
 
     def _complete(self) -> Iterator[tuple[int, int]]:
-        """(start, end) of frames that have come and whose CRC is right."""
+        """(start, end) of messages that have come and whose CRC is right."""
         total = self._base + len(self._bytes)
         while self._begun and self._begun[0][0] <= total:
             end, start = heappop(self._begun)
@@ -221,7 +222,7 @@ class Decoder:
                 yield start, end
 
     def _forget(self) -> None:
-        """Drop the bytes that belong to no frame that may still be completed."""
+        """Drop the bytes that belong to no message that may still be completed."""
         total = self._base + len(self._bytes)
         oldest = total - (HEADER_BYTES + self.limit + CRC_BYTES) if self._begun else self._searched
         count = min(oldest, self._searched) - self._base

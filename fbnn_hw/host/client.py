@@ -288,5 +288,5 @@ class Client:
                     if number == sequence or fault and fault.damaged:
                         return fault or f"the board reported error {payload[0]}"
         if heard:
-            return "what came back was no frame of the protocol; is the speed right (--baud)"
+            return "what came back was no message of the protocol; is the speed right (--baud)"
         return "no answer; is this the board's serial port, and was the bitstream loaded"

@@ -28,10 +28,10 @@ ERROR = {fault: encode(protocol.ERROR, bytes([fault])) for fault in Fault}
 
 
 def numbered(data, sequence):
-    """A whole frame with another sequence; anything else as it is."""
-    frames = protocol.Decoder().feed(data)
-    if len(frames) == 1 and encode(frames[0][0], frames[0][2]) == data:
-        return encode(frames[0][0], frames[0][2], sequence)
+    """A whole message with another sequence; anything else as it is."""
+    messages = protocol.Decoder().feed(data)
+    if len(messages) == 1 and encode(messages[0][0], messages[0][2]) == data:
+        return encode(messages[0][0], messages[0][2], sequence)
     return data
 
 
@@ -44,7 +44,7 @@ class Busy:
 
 class Board:
     """Answers requests on a pseudo-terminal.  tricks: for the next requests, bytes to send instead of the answer (a
-    whole frame gets the request's sequence); None ends it, `LOST` is an answer that does not arrive, `Busy` one that takes time."""
+    whole message gets the request's sequence); None ends it, `LOST` is an answer that does not arrive, `Busy` one that takes time."""
 
     def __init__(self):
         self.master, slave = pty.openpty()
@@ -184,7 +184,7 @@ def test_a_line_that_never_falls_silent_ends(board, client, monkeypatch):
     thread.start()
     with pytest.raises(InputError) as error:
         client.identify()
-    assert str(error.value) == f"{board.port}: what came back was no frame of the protocol; is the speed right (--baud), 4 times"
+    assert str(error.value) == f"{board.port}: what came back was no message of the protocol; is the speed right (--baud), 4 times"
     stop.set()
     client.transport.discard()
     thread.join(10)
@@ -247,7 +247,7 @@ def test_garbage_before_an_answer_is_skipped(board, client):
 
 @pytest.mark.parametrize("trick, message", [
     (b"", "no answer; is this the board's serial port, and was the bitstream loaded, 4 times"),
-    (b"hello", "what came back was no frame of the protocol; is the speed right (--baud), 4 times"),
+    (b"hello", "what came back was no message of the protocol; is the speed right (--baud), 4 times"),
     (ERROR[Fault.LINE], "a byte had no stop bit, the speed may differ, 4 times"),
     (ERROR[Fault.RESULT], "no result came in time, 4 times"),
     (encode(protocol.ERROR, b"\x63"), "the board reported error 99, 4 times")])
@@ -503,8 +503,7 @@ def test_random_answers_give_a_value_or_one_line(board, client, seed):
 
     def answer(opcode, payload):
         right = truth(opcode, payload)
-        frame = protocol.Decoder().feed(right)[0][2]
-        damaged = bytearray(frame)
+        damaged = bytearray(protocol.Decoder().feed(right)[0][2])
         for _ in range(source.randrange(4)):
             if damaged:
                 damaged[source.randrange(len(damaged))] = source.choice((0, 1, 255, source.randrange(256)))

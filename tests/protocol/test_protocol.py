@@ -19,7 +19,7 @@ def test_crc_is_the_published_one():
     assert crc(b"") == 0xFFFF
 
 
-def test_frames_as_documented():
+def test_messages_as_documented():
     assert encode(Opcode.STATUS, sequence=7).hex() == "fb02070000" + crc(b"\x02\x07\0\0").to_bytes(2, "little").hex()
     body = b"\x11\xfe\x03\x00abc"
     assert encode(CLASSIFY | LOGITS, b"abc", 254) == b"\xfb" + body + crc(body).to_bytes(2, "little")
@@ -30,19 +30,19 @@ def test_frames_as_documented():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_decoder_finds_every_frame_in_garbage(seed):
+def test_decoder_finds_every_message_in_garbage(seed):
     source = random.Random(seed)
-    frames = [(source.randrange(256), source.randrange(256), source.randbytes(source.randrange(30))) for _ in range(20)]
+    messages = [(source.randrange(256), source.randrange(256), source.randbytes(source.randrange(30))) for _ in range(20)]
     text = b""
-    for opcode, sequence, payload in frames:
+    for opcode, sequence, payload in messages:
         text += bytes(source.choice([b for b in range(256) if b != protocol.SYNC]) for _ in range(source.randrange(5)))
         text += encode(opcode, payload, sequence)
-    decoder, found = Decoder(30), []
+    decoder, decoded = Decoder(30), []
     while text:
         cut = source.randrange(1, 9)
-        found += decoder.feed(text[:cut])
+        decoded += decoder.feed(text[:cut])
         text = text[cut:]
-    assert found == frames
+    assert decoded == messages
 
 
 def test_decoder_goes_on_after_damage():
@@ -50,16 +50,16 @@ def test_decoder_goes_on_after_damage():
     for at in range(len(good)):
         bad = bytearray(good)
         bad[at] ^= 0x10
-        found = Decoder(8).feed(bytes(bad) + good + good + b"\0" * 20)
-        assert found[-1:] == [(1, 0, b"xy")] and not {(0xEB, 0, b"xy"), (1, 0x10, b"xy")} & set(found), at
+        decoded = Decoder(8).feed(bytes(bad) + good + good + b"\0" * 20)
+        assert decoded[-2:] == [(1, 0, b"xy")] * 2 and not {(0xEB, 0, b"xy"), (1, 0x10, b"xy")} & set(decoded), at
 
 
 def test_a_believed_length_is_limited():
     assert Decoder(4).feed(b"\xfb\x01\0\xff\xff" + encode(2)) == [(2, 0, b"")]
 
 
-def slow_frames(text, limit):
-    """Every place of a text where a frame stands, [(start, end)]: by the definition alone."""
+def slow_messages(text, limit):
+    """Every place of a text where a message stands, [(start, end)]: by the definition alone."""
     places = []
     for start in range(len(text) - protocol.HEADER_BYTES - protocol.CRC_BYTES + 1):
         end = start + protocol.HEADER_BYTES + int.from_bytes(text[start + 3:start + 5], "little") + protocol.CRC_BYTES
@@ -70,7 +70,7 @@ def slow_frames(text, limit):
 
 @pytest.mark.parametrize("seed", range(30))
 def test_decoder_against_the_definition(seed):
-    """Garbage rich in SYNC, headers that promise much, frames cut short: every frame that lies in no other one is reported."""
+    """Garbage rich in SYNC, headers that promise much, messages cut short: every one that lies in no other is reported."""
     source = random.Random(seed)
     text = b""
     for _ in range(60):
@@ -78,15 +78,15 @@ def test_decoder_against_the_definition(seed):
         text += source.choice((piece, piece, piece[:source.randrange(len(piece))], b"\xfb" * source.randrange(4),
                                b"\xfb\x81\x01" + source.randrange(300).to_bytes(2, "little"), source.randbytes(source.randrange(9))))
     outer = []
-    for start, end in slow_frames(text, 200):
+    for start, end in slow_messages(text, 200):
         if not outer or start >= outer[-1][1]:
             outer.append((start, end))
     expected = [(text[start + 1], text[start + 2], text[start + 5:end - 2]) for start, end in outer]
     assert len(expected) > 10 and Decoder(200).feed(text) == expected
-    decoder, frames = Decoder(200), []
+    decoder, decoded = Decoder(200), []
     for byte in text:
-        frames += decoder.feed(bytes([byte]))
-    assert frames == expected
+        decoded += decoder.feed(bytes([byte]))
+    assert decoded == expected
 
 
 def test_an_answer_behind_stray_bytes_is_not_lost():
@@ -98,7 +98,7 @@ def test_an_answer_behind_stray_bytes_is_not_lost():
         assert decoder.feed(answer[9:]) == [(Opcode.IDENTIFY | REPLY, 1, b"x" * 19)]
 
 
-def test_a_frame_inside_another_one():
+def test_a_message_inside_another_one():
     outer = encode(1, b"a" + encode(2) + b"b")
     assert Decoder().feed(outer) == [(1, 0, b"a" + encode(2) + b"b")]
     decoder = Decoder()  # the inner one may be the answer, and the outer one noise
