@@ -24,14 +24,14 @@ def learner():
 
 
 def test_names_and_snapshot_come_back(tmp_path):
-    known = learner()
+    pupil = learner()
     for names in ((), ("a",), ("Straße", "日本")):
         path = tmp_path / "file"
-        path.write_bytes(Taught(names, known.snapshot()).pack())
-        assert Taught.read(path) == Taught(names, known.snapshot())
-        assert Taught.read(path).state(known).pack() == known.snapshot()
-    path.write_bytes(known.snapshot())
-    assert Taught.read(path) == Taught((), known.snapshot())
+        path.write_bytes(Taught(names, pupil.snapshot()).pack())
+        assert Taught.read(path) == Taught(names, pupil.snapshot())
+        assert Taught.read(path).state(pupil).pack() == pupil.snapshot()
+    path.write_bytes(pupil.snapshot())
+    assert Taught.read(path) == Taught((), pupil.snapshot())
 
 
 def test_a_file_of_0_1_0():
@@ -84,9 +84,9 @@ def test_names_that_could_not_be_read_again_are_not_written():
 
 
 def test_more_names_than_classes():
-    known = learner()
+    pupil = learner()
     with pytest.raises(InputError) as error:
-        Taught(("a", "b", "c"), known.snapshot()).state(known, "x")
+        Taught(("a", "b", "c"), pupil.snapshot()).state(pupil, "x")
     assert str(error.value) == "x: 3 names of classes, expected at most 2, the classes known"
 
 

@@ -61,17 +61,17 @@ def test_classify_on_the_board(generated, capsys):
                  "--json"])
     text = capsys.readouterr()
     assert code == 0, text.err
-    found = json.loads(text.out)
+    answer = json.loads(text.out)
     logits, latents = inference.logits(network, images), inference.layers(network, images)["latent"]
-    assert [x["logits"] for x in found["images"]] == logits.tolist()
-    assert [x["index"] for x in found["images"]] == inference.classify(logits).tolist()
-    assert [x["class"] for x in found["images"]] == [CIFAR10[i] for i in inference.classify(logits)]
-    assert [x["latent"] for x in found["images"]] == [bits.pack(latent).tobytes().hex() for latent in latents]
+    assert [x["logits"] for x in answer["images"]] == logits.tolist()
+    assert [x["index"] for x in answer["images"]] == inference.classify(logits).tolist()
+    assert [x["class"] for x in answer["images"]] == [CIFAR10[i] for i in inference.classify(logits)]
+    assert [x["latent"] for x in answer["images"]] == [bits.pack(latent).tobytes().hex() for latent in latents]
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert (found["config_id"], found["model_mark"]) == (manifest["config_id"], manifest["ir_sha256"][:8])
+    assert (answer["config_id"], answer["model_mark"]) == (manifest["config_id"], manifest["ir_sha256"][:8])
     # Without the link, which waits for the line, a frame takes as long as estimated, less the loading and the logits.
     estimate = json.loads((folder / "estimate.json").read_text())
-    assert all(0.9 * (estimate["cycles"] - estimate["load_cycles"]) < cycles < estimate["cycles"] for cycles in found["cycles"][1:])
+    assert all(0.9 * (estimate["cycles"] - estimate["load_cycles"]) < cycles < estimate["cycles"] for cycles in answer["cycles"][1:])
 
 
 def test_noise_and_aborted_images(generated):
@@ -125,10 +125,10 @@ def test_passes_on_the_board(tmp_path, tmp_path_factory):
             pass
         client.identify()  # gives up the pass, and the weights are loaded again
         client.wait_ready()
-        found = client.classify(data[1:], latent=True)
-        assert [list(r.logits) for r in found] == expected[1:] and client.repeated == 0
+        results = client.classify(data[1:], latent=True)
+        assert [list(r.logits) for r in results] == expected[1:] and client.repeated == 0
         where = json.loads((folder / "layout.json").read_text())["latent_bits"]
-        latents = [bits.unpack(np.frombuffer(r.latent, np.uint8), 8 * len(r.latent))[where] for r in found]
+        latents = [bits.unpack(np.frombuffer(r.latent, np.uint8), 8 * len(r.latent))[where] for r in results]
         assert np.array_equal(latents, inference.layers(network, images[1:])["latent"].reshape(2, -1))
         assert client.status().errors == 0 and not board.faults() and board.close() == 0
 

@@ -26,9 +26,9 @@ from tests.reference.slow_learner import REGISTERS, Register, SlowLearner, table
 @pytest.mark.parametrize("taps", [lfsr.Taps(3, 1), lfsr.Taps(7, 1), lfsr.Taps(9, 4), lfsr.Taps(15, 7), lfsr.Taps(17, 3)])
 def test_the_period_of_small_registers_is_full(taps):
     period = 2 ** taps.width - 1
-    found = lfsr.block(taps, 1, 2 * period + taps.width)
-    assert (found[:period] == found[period:2 * period]).all()
-    windows = np.lib.stride_tricks.sliding_window_view(found[:period + taps.width - 1], taps.width) @ (1 << np.arange(taps.width))
+    drawn = lfsr.block(taps, 1, 2 * period + taps.width)
+    assert (drawn[:period] == drawn[period:2 * period]).all()
+    windows = np.lib.stride_tricks.sliding_window_view(drawn[:period + taps.width - 1], taps.width) @ (1 << np.arange(taps.width))
     assert len(np.unique(windows)) == period  # every state but 0
 
 
@@ -94,17 +94,17 @@ def test_draws_go_on_beyond_a_block():
 
 def test_gumbel_table():
     assert gumbel_table(128) == tuple(table(128)) and gumbel_table(1)[:2] == (-2, -2)
-    found = np.array(gumbel_table(1000)) / 1000
-    assert (np.diff(found) > 0).all() and found[0] == -1.831 and found[-1] == 6.237
-    assert abs(found.mean() - 0.5772) < 0.01 and abs(found.var() - math.pi ** 2 / 6) < 0.08  # the tail is cut at 6.24
+    quantiles = np.array(gumbel_table(1000)) / 1000
+    assert (np.diff(quantiles) > 0).all() and quantiles[0] == -1.831 and quantiles[-1] == 6.237
+    assert abs(quantiles.mean() - 0.5772) < 0.01 and abs(quantiles.var() - math.pi ** 2 / 6) < 0.08  # the tail is cut at 6.24
 
 
 def test_the_drawn_class_follows_the_softmax():
     scores, temperature = np.array([0, 100, 250]), 100
     noise = np.array(gumbel_table(temperature))[lfsr.block(lfsr.NOISE, 99, 8 * 3 * 40000).reshape(-1, 3, 8) @ (1 << np.arange(8))]
-    found = np.bincount((scores + noise).argmax(1), minlength=3) / 40000
+    shares = np.bincount((scores + noise).argmax(1), minlength=3) / 40000
     expected = np.exp(scores / temperature) / np.exp(scores / temperature).sum()
-    assert np.abs(found - expected).max() < 0.01
+    assert np.abs(shares - expected).max() < 0.01
 
 
 # counters
@@ -262,8 +262,8 @@ def test_replays_of_the_least_presented_class_balance_the_presentations():
     for c in range(4):
         learner.learn(rng.integers(0, 2, (20, 16), np.uint8), np.full(20, c))
     learner.learn(rng.integers(0, 2, (40, 16), np.uint8), np.full(40, 3))
-    found = learner.presented
-    assert max(found) - min(found) <= 1
+    presented = learner.presented
+    assert max(presented) - min(presented) <= 1
 
 
 def test_it_learns():
