@@ -57,6 +57,7 @@ class Lesson:
     def __init__(self, client, folder, network):
         config = AcceleratorConfig.from_json((folder / "config.json").read_text())
         self.client, self.network, self.twin = client, network, output.learner_of(network, config)
+        client.identify().compare(config)
         self.state = ChipState(config.learning, self.twin, client.peek, client.poke)
 
     def classify(self, image):

@@ -9,6 +9,7 @@ import pytest
 
 from fbnn_hw import bits, protocol
 from fbnn_hw.cli import main
+from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data import datasets
 from fbnn_hw.emit import output, virtual
@@ -118,6 +119,7 @@ def test_passes_on_the_board(tmp_path, tmp_path_factory):
         client = Client(port, WAIT_S, WAIT_S)
         client.wait_ready()
         assert client.identify().frames == 2
+        client.identity.compare(AcceleratorConfig.from_json((folder / "config.json").read_text()))
         assert [list(r.logits) for r in client.classify(data[:2])] == expected[:2]
         assert list(client.classify(data[2:])[0].logits) == expected[2]
         port.write(protocol.encode(CLASSIFY_WITH_LOGITS, data[2]), 5)
