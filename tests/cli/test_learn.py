@@ -58,6 +58,7 @@ class Lesson:
     def __init__(self, client, folder, network):
         config = AcceleratorConfig.from_json((folder / "config.json").read_text())
         self.client, self.network, self.twin = client, network, output.learner_of(network, config)
+        client.identify().compare(config)
         self.state = ChipState(config.learning, self.twin, client.peek, client.poke)
 
     def classify(self, image):
@@ -152,6 +153,33 @@ def test_a_whole_lesson(lesson):
     for n, image in enumerate(images[:4]):
         lesson.learn(image, n % CLASSES)
     lesson.check()
+
+
+def test_interrupts_inside_requests(lesson, monkeypatch):
+    """Half a request on the line, or a whole one at work: the board hears the next one, and the lesson goes on."""
+    client, transport = lesson.client, lesson.client.transport
+    read, write = transport.read, transport.write
+
+    def write_half(data, timeout):
+        write(data[:5], timeout)
+        raise KeyboardInterrupt
+
+    def read_nothing(timeout):
+        if timeout:
+            raise KeyboardInterrupt
+        return read(0)
+
+    for n, image in enumerate(pictures(4, 6)):
+        latent = lesson.classify(image)
+        with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch:
+            patch.setattr(transport, *(("read", read_nothing) if n % 2 else ("write", write_half)))
+            client.learn(2)
+        assert client.unsettled
+        if n % 2:
+            lesson.twin.learn(latent, [2])
+        with client.within(60):
+            lesson.check()
+        assert not client.unsettled and client.repeated == 0
 
 
 def test_a_board_that_lost_its_power(design, answer, cli, tmp_path, monkeypatch):
