@@ -32,7 +32,7 @@ ALLOWED = {
     "fpga": {"errors", "targets", "rtl"},
     "emit": IR | {"files", "progress", "compile", "targets", "rtl", "fpga", "reference", "report", "host", "checkpoints", "__init__"},
     "design": IR | {"files", "progress", "compile", "targets", "reference", "emit", "data"},
-    "lesson": IR | {"progress", "reference", "data"},
+    "lesson": IR | {"progress", "host", "reference", "data"},
     "board": IR | {"files", "progress", "design", "lesson", "host", "emit", "reference"},
     "nn": IR | {"files"},
     "data": {"errors"},
