@@ -23,7 +23,7 @@ ALLOWED = {
     "ir": BASE,
     "checkpoints": {"errors"},
     "reference": IR,
-    "compile": IR,
+    "compile": IR | {"targets"},
     "targets": {"errors"},
     "rtl": IR | {"reference", "compile", "targets"},
     "host": BASE | {"reference", "rtl"},

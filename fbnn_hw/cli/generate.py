@@ -33,11 +33,11 @@ def arguments(parser):
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
 
 
-def _passed(passed):
+def _rejected(rejected):
     """A line on the faster shape that did not fit."""
-    if not passed:
+    if not rejected:
         return ()
-    shape, why = passed
+    shape, why = rejected
     return (f"        not {' x '.join(map(str, shape))}: {why}",)
 
 
@@ -85,7 +85,7 @@ def run(args, out):
     out.text(f"{network.topology.name}, {len(network.topology.classes)} classes, on {part.part}",
              f"engine  {config.pixels} pixels x {config.lanes} lanes x {config.outputs} outputs = {size:,} MAC/cycle"
              + ("" if args.outputs else ", chosen as the fastest that fits"),
-             *_passed(planned.passed), "")
+             *_rejected(planned.rejected_shape), "")
     out.text(*common.table(
         [(x["layer"], x["macs"], x["cycles"], f"{x['array_use']:.1%}", x["bound"], x["wait"], x["weight_bits"],
           f"{x['resident_sixteenths']}/16") for x in known["layers"]],

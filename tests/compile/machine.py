@@ -6,8 +6,8 @@ import numpy as np
 
 from fbnn_hw.reference.encode import encode
 
-FIELDS = ("source", "step", "advance", "row", "words", "columns", "rows", "target", "target_advance", "target_row", "tiles", "slot",
-          "valid", "tile_words")
+FIELDS = ("source", "word_stride", "block_stride", "row_stride", "words", "columns", "rows", "target", "target_block_stride",
+          "target_row_stride", "tiles", "slot", "valid", "tile_words")
 FLAGS = ("lgap", "pool", "vector", "logits", "window", "gap", "depthwise", "bias")
 REWIND, RESULT, LOAD = 1, 2, 4
 
@@ -123,9 +123,9 @@ class Machine:
         c = self.config
         across, bits = c.pixels // 2, c.accumulator_bits
         height, width = 2 * step["rows"], across * step["columns"]
-        bank, address = place(height, width, across, step["source"], step["row"], step["advance"])
+        bank, address = place(height, width, across, step["source"], step["row_stride"], step["block_stride"])
         padded = np.zeros((height + 2, width + 2, step["words"], c.lanes), np.uint8)  # 0 outside the map
-        padded[1:-1, 1:-1] = self.banks[bank[..., None], address[..., None] + step["step"] * np.arange(step["words"])]
+        padded[1:-1, 1:-1] = self.banks[bank[..., None], address[..., None] + step["word_stride"] * np.arange(step["words"])]
         taps = [(ky, kx) for ky in range(3) for kx in range(3)] if step["window"] else [(1, 1)]
         # (height, width, reads, L): what the array sees.
         seen = np.concatenate([padded[ky:ky + height, kx:kx + width].repeat(step["repeat"], 2) for ky, kx in taps], 2)
@@ -153,7 +153,7 @@ class Machine:
     def _write(self, step, word, slot, values):
         """P bits of each pixel into their slot of a word; the slots after it become 0."""
         c = self.config
-        bank, address = place(*values.shape[:2], c.pixels // 2, step["target"] + word, step["target_row"], step["target_advance"])
+        bank, address = place(*values.shape[:2], c.pixels // 2, step["target"] + word, step["target_row_stride"], step["target_block_stride"])
         first, last = slot * c.outputs, (slot + 1) * c.outputs
         self.banks[bank, address, first:last] = values
         self.banks[bank, address, last:] = 0
@@ -164,14 +164,14 @@ class Machine:
         per_word = c.outputs // c.pixels
         half = len(used) * step["words"] / 2
         assert step["columns"] == c.lanes and step["rows"] == step["repeat"] == 1
-        address = step["source"] + tile + step["step"] * np.arange(step["words"])
+        address = step["source"] + tile + step["word_stride"] * np.arange(step["words"])
         seen = self.banks[used][:, address]  # (pixels, blocks, L)
         if step["gap"]:
             self.banks[0, step["target"] + tile] = seen.sum((0, 1)) >= half
         if step["depthwise"]:
             rows = words.reshape(-1, c.pixels, c.lanes)[:step["words"], used].transpose(1, 0, 2)
             assert len(words) == -(-step["words"] // per_word)
-            place = (step["target"] + tile + (step["target_row"] if step["gap"] else 0)) % (1 << 16)
+            place = (step["target"] + tile + (step["target_row_stride"] if step["gap"] else 0)) % (1 << 16)
             self.banks[0, place] = (seen == rows).sum((0, 1)) >= half
 
 

@@ -10,6 +10,7 @@ import pytest
 from fbnn_hw.compile import layout, timing
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.lower import lower
+from fbnn_hw.compile.lower import owner as owner_of
 from fbnn_hw.compile.plan import plan, residents_of
 from fbnn_hw.emit import output, weights
 from fbnn_hw.errors import FitError, UsageError
@@ -161,15 +162,15 @@ def test_words_hold_every_channel_once_and_begin_where_groups_do(seed):
     lanes = int(rng.choice([16, 32]))
     outputs = int(rng.choice([o for o in (4, 8, 16, 32) if o <= lanes]))
     try:
-        layers, tensors, used, _ = layout.place(topology, 4, lanes, outputs)
+        placed = layout.place(topology, 4, lanes, outputs)
     except FitError:
         return
-    for tensor in tensors.values():
+    for tensor in placed.tensors.values():
         assert [c for word in tensor.lanes for c in word if c >= 0] == list(range(tensor.shape[0]))
         assert all(len(word) == lanes and word[0] >= 0 for word in tensor.lanes)
         assert all(sorted(word, key=lambda c: c < 0) == list(word) for word in tensor.lanes), "gaps only at a word's end"
-        assert 0 <= tensor.base and tensor.base + tensor.pitch * tensor.rows * tensor.columns <= used
-    assert {layer.name for layer in layers} == {layer.name for layer in lower(topology)}
+        assert 0 <= tensor.base and tensor.base + tensor.pitch * tensor.rows * tensor.columns <= placed.used
+    assert {layer.name for layer in placed.layers} == {layer.name for layer in lower(topology)}
 
 
 def test_tensors_that_live_at_the_same_time_do_not_overlap():
@@ -177,19 +178,19 @@ def test_tensors_that_live_at_the_same_time_do_not_overlap():
     for seed in range(40):
         topology = strategies.engine_network(seed, (16,)).topology
         try:
-            layers, tensors, *_ = layout.place(topology, 4, 16, 4)
+            placed = layout.place(topology, 4, 16, 4)
         except FitError:
             continue
         owner = {}
-        for layer in layers:
+        for layer in placed.layers:
             for part in layer.parts:
-                tensor = tensors[part]
+                tensor = placed.tensors[part]
                 for word in range(tensor.base, tensor.base + tensor.pitch * tensor.rows * tensor.columns):
                     assert owner.get(word) == part, (seed, layer.name, part, word)
-            for name in [n for n in tensors if n.split(".")[0] == layer.name]:
-                tensor = tensors[name]
+            for name in [n for n in placed.tensors if owner_of(n) == layer.name]:
+                tensor = placed.tensors[name]
                 owner.update(dict.fromkeys(range(tensor.base, tensor.base + tensor.pitch * tensor.rows * tensor.columns), name))
-        if LATENT in tensors:
+        if LATENT in placed.tensors:
             assert LATENT in owner.values(), "the latent can be read at the end"
 
 

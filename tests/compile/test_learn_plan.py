@@ -8,8 +8,8 @@ import pytest
 
 from fbnn_hw.compile import cycles
 from fbnn_hw.compile.config import AcceleratorConfig
-from fbnn_hw.compile.learning import LearnPlan
-from fbnn_hw.compile.plan import _roomy
+from fbnn_hw.compile.learn_plan import LearnPlan
+from fbnn_hw.compile.plan import _choose_exemplars
 from fbnn_hw.compile.plan import plan as plan_accelerator
 from fbnn_hw.emit import output
 from fbnn_hw.errors import FitError, UsageError
@@ -155,13 +155,13 @@ def test_impossible_plans(network, config, frames, line):
 def test_exemplars_leave_inference_as_fast(network):
     found = accelerator(network)
     plain = plan_accelerator(network, ICE40, outputs=4)
-    assert found.plain == plain.frame and found.passed is None
+    assert found.frame_without_learning == plain.frame and found.rejected_shape is None
     beside = plain.frame.total - plain.frame.layers["logits"].total
     assert found.frame.total - found.frame.layers[cycles.LOGITS].total <= beside
     more = accelerator(network, slots=found.config.learning.slots + 1)
     assert more.frame.total - more.frame.layers[cycles.LOGITS].total > beside
     many, one = accelerator(network, slots=1300), accelerator(network, slots=1)
-    assert one.exemplar_cycles == 0 and many.bare == one.frame
+    assert one.exemplar_cycles == 0 and many.frame_with_one_exemplar == one.frame
     assert many.exemplar_cycles == many.frame.total - one.frame.total > 0
 
 
@@ -173,7 +173,7 @@ def test_exemplars_leave_inference_as_fast(network):
     (160, 800, lambda n: 90 * n, 160),  # enough, whatever it costs
     (500, 400, lambda n: n, 200)])  # enough do not fit
 def test_how_many_exemplars(enough, most, cost, chosen):
-    def having(slots):
+    def plan_with(slots):
         if slots > most:
             raise FitError("")
         slots = slots or most // 2
@@ -181,14 +181,14 @@ def test_how_many_exemplars(enough, most, cost, chosen):
         return SimpleNamespace(frame=frame, config=SimpleNamespace(learning=SimpleNamespace(slots=slots)))
 
     plain = cycles.Frame(0, 50_000 + 3, {"last": cycles.LayerCycles(reads=3)})
-    assert _roomy(having, plain, "last", enough).config.learning.slots == chosen
+    assert _choose_exemplars(plan_with, plain, "last", enough).config.learning.slots == chosen
 
 
 def test_the_shape_that_a_learner_leaves_no_luts_for(network):
     learn = Head.of(network.topology), LearnConfig(16, 300)
     found = plan_accelerator(network, ICE40, learn=learn)
-    assert found.config.outputs == 4 and found.passed[0] == (4, 16, 8)
-    assert found.passed[1].startswith("the engine needs about ") and "gives 3,650 to it" in found.passed[1]
+    assert found.config.outputs == 4 and found.rejected_shape[0] == (4, 16, 8)
+    assert found.rejected_shape[1].startswith("the engine needs about ") and "gives 3,650 to it" in found.rejected_shape[1]
 
 
 def test_the_classifier_stays_out_of_the_stream(network):
