@@ -58,7 +58,9 @@ class Frame:
 
 
 class _NoMover:
-    """All weights are at hand."""
+    """Stands for the mover where all weights are at hand."""
+
+    booted = 0
 
     def next(self, now):
         return NEVER, False
@@ -188,7 +190,7 @@ class _Run:
     def __init__(self, config):
         self.config = config
         self.streams = config.weights == "stream"
-        self.mover = _Mover(config) if self.streams else _NoMover()
+        self.mover: _Mover | _NoMover = _Mover(config) if self.streams else _NoMover()
         self.load = timing.load_cycles(config.size ** 2, config.planes, config.lanes, config.encoder_bits)
         self.pending = []  # cycles in which a drain of the current step takes the port
 
@@ -224,10 +226,8 @@ class _Run:
 
     def image_loaded(self, now):
         """The cycle in which an image whose LOAD is entered in cycle `now` is in the banks."""
-        booted = now
-        if self.streams:
-            self.mover.run(now, lambda cycle: cycle)
-            booted = max(now, self.mover.booted)
+        self.mover.run(now, lambda cycle: cycle)
+        booted = max(now, self.mover.booted)
         if self.config.learning:
             booted = max(booted, self.config.learning.boot_cycles)
         start = booted + self.load[booted > 0]

@@ -205,7 +205,7 @@ def place(topology: Topology, pixels: int, lanes: int, outputs: int, frames: int
 
 def _allot(chains, floor, stored, life, tensors):
     """Add the tensors of some chains to `tensors`, from address `floor` on; returns the end of the words that they use."""
-    live = []  # (first address, last + 1, layer after which it is free)
+    live: list[tuple[int, int, int]] = []  # (first address, last + 1, layer after which it is free)
     used = floor
     for chain in sorted(chains, key=lambda c: life[c[0]][0]):
         begin, end = life[chain[0]]

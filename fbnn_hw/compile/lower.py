@@ -84,9 +84,9 @@ class _Lowering:
     def __init__(self, topology, shapes):
         self.shapes = shapes
         self.readers = {op.name: [reader for reader in topology.ops if op.name in reader.inputs] for op in topology.ops}
-        self.layers = []
-        self.views = {}  # op name -> (stored tensors, uses of every channel)
-        self.pooled = {}  # tensor that is pooled globally -> its layer
+        self.layers: list[Layer] = []
+        self.views: dict[str, tuple[tuple[str, ...], int]] = {}  # op name -> (stored tensors, uses of every channel)
+        self.pooled: dict[str, Layer] = {}  # tensor that is pooled globally -> its layer
 
     def source(self, op):
         """(stored tensors, uses of every channel) of an op's input."""
@@ -103,7 +103,8 @@ class _Lowering:
 
     def convolution(self, op):
         parts, repeat = self.source(op)
-        covered, shape = (op,), self.shapes[op.name]
+        covered: tuple[Op, ...] = (op,)
+        shape = self.shapes[op.name]
         readers = self.readers[op.name]
         pool = next((reader for reader in readers if reader.kind == "maxpool"), None)
         if pool:
@@ -134,8 +135,8 @@ class _Lowering:
         self.views[op.name] = ((f"{layer.name}.{op.kind}",), 1)
 
     def concat(self, op):
-        views = [self.views.get(name) for name in op.inputs]
-        if any(view is None or view[1] != 1 for view in views):
+        views = [self.views[name] for name in op.inputs if name in self.views]
+        if len(views) != len(op.inputs) or any(repeat != 1 for _, repeat in views):
             _refuse(op, "concatenates a duplicated or missing vector")
         self.views[op.name] = (sum((parts for parts, _ in views), ()), 1)
 

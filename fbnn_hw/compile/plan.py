@@ -246,7 +246,8 @@ def _with_memory(common, topology, target, program, learn):
     weight_words = sum(step.tiles * step.tile_words for step in program.steps)
     if not learn:
         return AcceleratorConfig(**common, feature_words=program.used, weight_words=weight_words)
-    learning = learning_plan(program, target, *learn, len(topology.classes), "words")
+    head, wanted = learn
+    learning = learning_plan(program, target, head, wanted, len(topology.classes), "words")
     shipped = -(-learning.shipped * learning.fan_in_words // program.outputs)
     return AcceleratorConfig(
         **common, feature_words=program.used + learning.rows, learning=learning, weight_words=weight_words + shipped)
@@ -260,19 +261,21 @@ def _with_stream(common, topology, target, program, learn):
     if target.bank_words is None:
         largest = None  # the learner of as many exemplars as the part has bits for
         if learn:
-            slots = min(MAX_SLOTS, target.blocks * target.block_bits // learn[0].latent)
-            largest = learning_plan(program, target, learn[0], replace(learn[1], slots=slots), classes, "rows")
+            head, wanted = learn
+            slots = min(MAX_SLOTS, target.blocks * target.block_bits // head.latent)
+            largest = learning_plan(program, target, head, replace(wanted, slots=slots), classes, "rows")
         smallest = AcceleratorConfig(**common, feature_words=program.used, transfers=_residents(program, 0)[0], learning=largest)
         target.check(smallest)
         part = replace(target, bank_words=target.bank_words_beside(smallest))
     learning, tables, learned = None, 0, 0
     if learn:
-        learning = learning_plan(program, part, *learn, classes, "rows")
+        head, wanted = learn
+        learning = learning_plan(program, part, head, wanted, classes, "rows")
         tables, learned = learning.class_rows, learning.rows
     free = min(FIELD, part.bank_words) - program.used - learned
     transfers, rows = _residents(program, free)
     base = program.used + tables
-    if learn:
+    if learning:
         learning = replace(learning, slots_base=base + rows)
     config = AcceleratorConfig(
         **common, feature_words=target.bank_words or program.used + learned + rows, transfers=transfers,

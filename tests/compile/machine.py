@@ -153,7 +153,8 @@ class Machine:
     def _write(self, step, word, slot, values):
         """P bits of each pixel into their slot of a word; the slots after it become 0."""
         c = self.config
-        bank, address = place(*values.shape[:2], c.pixels // 2, step["target"] + word, step["target_row_stride"], step["target_block_stride"])
+        bank, address = place(*values.shape[:2], c.pixels // 2, step["target"] + word, step["target_row_stride"],
+                              step["target_block_stride"])
         first, last = slot * c.outputs, (slot + 1) * c.outputs
         self.banks[bank, address, first:last] = values
         self.banks[bank, address, last:] = 0
