@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whenever the program is stopped, and folders that are used by one program at a time."""
+"""Files that are written whole or not at all, whenever the program is stopped, and folders that one program at a time uses."""
 
 import os
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""How many cycles a frame takes: the schedule is static, so they are computed, and a simulation must give the same.
+"""The cycles of a frame.  The schedule is static, so they are computed, and a simulation must give the same.
 
-Conditions: pixels are always on offer, results are always taken, and the weight stream comes from a flash of 4 bits a
-clock: after a byte is taken, the next one is on offer two cycles later.
+Pixels are assumed to be always on offer and results to be always taken.  The weight stream comes from a flash of 4 bits a clock:
+two cycles after a byte is taken, the next one is on offer.
 """
 
 from dataclasses import dataclass, field
@@ -111,7 +111,10 @@ class _Mover:
         self.ready = address + 3
 
     def next(self, now):
-        """(cycle >= now of the next move unless the port is taken, whether it uses the port); NEVER: it waits for space."""
+        """(cycle of the next move, `now` or later, unless the port is taken; whether the move uses the port).
+
+        The cycle is NEVER while the mover waits for space.
+        """
         resident = self.phase + self.share >= 16
         when = max(now - resident, self.ready)  # a resident row is decided on a cycle before
         if self.row == 0:
@@ -126,6 +129,7 @@ class _Mover:
         return when + resident, resident
 
     def _move(self, now, resident):
+        """Move a row in cycle `now`, from the banks if `resident`, else from the stream."""
         if self.row == 0:
             while self.frees and self.frees[0][0] <= now - resident:
                 self.reserved -= self.frees.pop(0)[1]
@@ -145,7 +149,7 @@ class _Mover:
                 self._load(now + 1 - resident)
 
     def run(self, until, blocked):
-        """Act in all cycles < until.  blocked(cycle): first cycle >= it in which the port is free."""
+        """Act in all cycles < until.  blocked(cycle): the first cycle from `cycle` on in which the port is free."""
         while True:
             when, resident = self.next(0)
             if resident and when < until:
@@ -171,6 +175,7 @@ class _Mover:
                 self._move(blocked(when) if resident else when, resident)
 
     def pop(self, words, now):
+        """Give `words` words of the ring back in cycle `now`."""
         while self.lands and self.lands[0] <= now:
             self.lands.pop(0)
             self.level += 1

@@ -1,4 +1,4 @@
-"""Addresses: which channel is in which lane of which word, and where each tensor begins."""
+"""Network -> addresses: the lane and word of each channel, and the first word of each tensor."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -95,8 +95,11 @@ def _lanes(spans, lanes):
 
 
 def _cut(by_name, layers, lanes, outputs):
-    """Collect the channels where words must begin: every group a reader sees, every group whose tiles would else begin
-    inside the place of a tile."""
+    """Collect the channels where words must begin.
+
+    A word begins where a group of a reader does, and where a layer's own group does if its first tile would else begin inside the
+    place of a tile.
+    """
     for layer in reversed(layers):
         if layer.groups > 1 and layer.kind in ("conv", "dense"):
             _cut_own_groups(layer, lanes, outputs)

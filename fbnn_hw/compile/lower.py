@@ -1,7 +1,7 @@
-"""Network -> layers of the engine, and where each channel lies in the words of the banks.
+"""Network -> layers of the engine.
 
 The engine has four layers: a convolution (with or without 2x2 pooling), global pooling, a dense layer, the logits.
-Concatenation and duplication cost nothing: they only say where a tensor lies and in which order its words are read.
+Concatenation and duplication cost nothing, because they only decide where a tensor lies and in which order its words are read.
 """
 
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class Layer:
 
     @property
     def label(self) -> str:
-        """The layer's name for everybody who reads about it: its ops, such as conv2+pool1."""
+        """The layer's name in reports, diagrams and config.json: its ops, such as conv2+pool1."""
         return "+".join(op.name for op in self.ops)
 
 
@@ -102,6 +102,7 @@ class _Lowering:
             self.views[layer.name] = ((layer.name,), 1)
 
     def convolution(self, op):
+        """A convolution takes the pooling that reads it along."""
         parts, repeat = self.source(op)
         covered: tuple[Op, ...] = (op,)
         shape = self.shapes[op.name]

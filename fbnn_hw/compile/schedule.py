@@ -1,4 +1,4 @@
-"""Layers -> the program of the sequencer and the weight words in the order of their use."""
+"""Layers -> the program of the sequencer, and the weight words in the order of their use."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace

@@ -44,7 +44,7 @@ def from_plain(values: Any, where: object) -> Network:
 
 
 def read(path: str | Path) -> Network:
-    """Checkpoint file -> `Network`.  Raises InputError on anything that is not one, naming the file and what is wrong."""
+    """Checkpoint file -> `Network`.  Raises InputError for any other file, with its name and the reason."""
     if Path(path).is_fifo():  # to open one may wait for ever
         raise InputError(f"{path}: is a pipe, expected a checkpoint file")
     try:

@@ -53,7 +53,7 @@ def _no_constant(name):
 
 
 def _decode(values):
-    """Turn weights and thresholds into arrays in place; what has another type stays for `from_plain` to refuse."""
+    """Turn weights and thresholds into arrays in place.  A value of another type stays, for `from_plain` to refuse."""
     if not isinstance(values, dict):
         return
     weights, thresholds = values.get("weights"), values.get("thresholds")

@@ -20,7 +20,7 @@ exact, and bound the memory that a file can ask for."""
 Shape = op.Shape
 
 LATENT = "latent"
-"""Name of the op whose output is the latent: the feature extractor ends there, the classifier begins."""
+"""Name of the op whose output is the latent: the feature extractor ends with it, and the classifier reads it."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Network:
         return np.zeros(self.topology.shapes[name][0], np.int64) if thresholds is None else thresholds.astype(np.int64)
 
     def bits(self) -> int:
-        """Size of the model in bits: weights, and thresholds where there are any (at the width their range needs)."""
+        """Bits of the model: its weights, and its thresholds at the width that their range needs."""
         total = self.topology.weight_bits()
         for array in self.thresholds.values():
             total += array.size * (int(np.abs(array).max()).bit_length() + 1)

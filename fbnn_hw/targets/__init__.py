@@ -1,4 +1,4 @@
-"""Parts: what there is on them.  One table; a line per part, its datasheet cited."""
+"""Parts: their LUTs, memories and clocks.  One table; a line per part, its datasheet cited."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
