@@ -81,10 +81,10 @@ class Machine:
     def load(self, image):
         """uint8 (3, S, S) into the banks, from address 0 on."""
         c = self.config
-        found = encode(image[None], c.encoder, c.levels)[0]
-        words = -(-len(found) // c.lanes)
+        encoded = encode(image[None], c.encoder, c.levels)[0]
+        words = -(-len(encoded) // c.lanes)
         padded = np.zeros((words * c.lanes, c.size, c.size), np.uint8)
-        padded[:len(found)] = found
+        padded[:len(encoded)] = encoded
         across = c.pixels // 2
         bank, address = place(c.size, c.size, across, 0, c.size // across * words, words)
         pixels = padded.transpose(1, 2, 0).reshape(c.size, c.size, words, c.lanes)
@@ -180,12 +180,12 @@ def layer_bits(banks, entry, across, frame=0):
     """Bits (C, H, W) of a layer of a frame of the pass, by its entry in layout.json; lanes without a channel must be 0."""
     channels, height, width = entry["shape"]
     bank, address = place(height, width, across, entry["base"][frame], entry["columns"] * entry["pitch"], entry["pitch"])
-    found = np.full((channels, height, width), 2, np.uint8)
+    stored = np.full((channels, height, width), 2, np.uint8)
     for number, word in enumerate(entry["lanes"]):
         bits = banks[bank, address + number]
         for lane, channel in enumerate(word):
             if channel >= 0:
-                found[channel] = bits[..., lane]
+                stored[channel] = bits[..., lane]
             else:
                 assert not bits[..., lane].any(), f"lane {lane} of word {number} holds no channel, but 1"
-    return found
+    return stored
