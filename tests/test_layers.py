@@ -24,7 +24,7 @@ ALLOWED = {
     "progress": set(),
     "checkpoints": {"errors", "ir"},
     "reference": IR,
-    "compile": IR,
+    "compile": IR | {"targets"},
     "targets": {"errors"},
     "rtl": IR | {"reference", "compile", "targets"},
     "host": BASE | {"reference", "rtl"},

@@ -52,7 +52,7 @@ def read(folder):
         raise InputError(f"{folder}: not what this version generates ({type(error).__name__}: {error}); "
                          "generate the folder again") from None
     return {
-        "folder": folder.resolve().name, "config": config, "estimate": known, "layout": layout, "manifest": manifest,
+        "folder": folder.resolve().name, "config": made.to_dict(), "estimate": known, "layout": layout, "manifest": manifest,
         "datasheet": part.datasheet, **words, "blocks": blocks or None, "blocks_available": part.blocks,
         "builds": [_build(path.parent) for path in sorted(folder.glob("build-*/build.json"))],
         "diagram": _text(folder / "diagram.svg", "generate")}

@@ -134,8 +134,9 @@ def lifetimes(facts):
             starts.append(len(rows))
             rows.append(f"image in{suffix}")
         for step in steps:
-            size = ((step["words"] - 1) * step["step"] + step["tiles"] if step["kind"] == "lgap" else
-                    (step["rows"] - 1) * step["row"] + (step["columns"] - 1) * step["advance"] + (step["words"] - 1) * step["step"] + 1)
+            size = ((step["words"] - 1) * step["word_stride"] + step["tiles"] if step["kind"] == "lgap" else
+                    (step["rows"] - 1) * step["row_stride"] + (step["columns"] - 1) * step["block_stride"]
+                    + (step["words"] - 1) * step["word_stride"] + 1)
             offsets = range(frames) if step["shared"] else [0]
             reads += [(len(rows), step["source"] + i * facts["config"]["frame_stride"], size) for i in offsets]
             ends.append(len(rows))

@@ -18,7 +18,7 @@ SEEDS = range(40)
 def torch_layers(network, images):
     """Every layer's bits of the torch twin: maps without their frame, convolutions before their pooling by their sign."""
     model = nn_network.load(network)
-    layers = {}
+    outputs = {}
     with torch.no_grad():
         x = torch.from_numpy(images)
         for o, y in model.activations(model.encode(x)):
@@ -26,9 +26,9 @@ def torch_layers(network, images):
             height = network.topology.shapes[o.name][1]
             frame = (values.shape[2] - height) // 2
             values = values[:, :, frame:frame + height, frame:frame + height]
-            layers[o.name] = values[:, :, 0, 0].astype(np.int32) if getattr(o, "logits", False) else (values > 0).astype(np.uint8)
-        assert np.array_equal(model.logits(x).numpy(), layers[o.name])
-    return layers
+            outputs[o.name] = values[:, :, 0, 0].astype(np.int32) if getattr(o, "logits", False) else (values > 0).astype(np.uint8)
+        assert np.array_equal(model.logits(x).numpy(), outputs[o.name])
+    return outputs
 
 
 def naive_layers(network, image):
@@ -37,10 +37,10 @@ def naive_layers(network, image):
     return naive.run([o.to_dict() for o in network.topology.ops], lists, thresholds, image.tolist())
 
 
-def assert_same(expected, layers):
-    assert list(expected) == list(layers)
+def assert_same(expected, actual):
+    assert list(expected) == list(actual)
     for name in expected:
-        assert expected[name].dtype == layers[name].dtype and np.array_equal(expected[name], layers[name]), name
+        assert expected[name].dtype == actual[name].dtype and np.array_equal(expected[name], actual[name]), name
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -121,15 +121,15 @@ def test_every_dot_product_stays_where_float32_is_exact():
     assert 512 ** 2 < 2 ** 23  # pooling over the largest map
 
 
-@pytest.mark.parametrize("images, shown", [
+@pytest.mark.parametrize("images, found", [
     (np.zeros((1, 3, 32, 48), np.uint8), "uint8 (1, 3, 32, 48)"), (np.zeros((1, 1, 32, 32), np.uint8), "uint8 (1, 1, 32, 32)"),
     (np.zeros((3, 32, 32), np.uint8), "uint8 (3, 32, 32)"), (np.zeros((1, 3, 32, 32), np.float32), "float32 (1, 3, 32, 32)"),
     ([[0]], "list")])
 @pytest.mark.parametrize("function", [inference.layers, inference.logits])
-def test_wrong_images_are_refused(function, images, shown):
+def test_wrong_images_are_refused(function, images, found):
     with pytest.raises(InputError) as error:
         function(strategies.vgg_network(0), images)
-    assert str(error.value) == f"images: found {shown}, expected uint8 (N, 3, 32, 32)"
+    assert str(error.value) == f"images: found {found}, expected uint8 (N, 3, 32, 32)"
 
 
 def test_encoding_of_all_corner_colours_and_many_others():
