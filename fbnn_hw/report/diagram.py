@@ -16,8 +16,11 @@ LONGEST_NAME = 20
 
 
 def diagram(config, frame, used):
-    """SVG text of an accelerator.  config: compile.config.AcceleratorConfig; frame: compile.cycles.Frame, of any pass but the first;
-    used: words of a bank that feature maps take."""
+    """Return the diagram of an accelerator as SVG text.
+
+    config: compile.config.AcceleratorConfig.  frame: compile.cycles.Frame of any pass but the first.  used: words of a bank that
+    feature maps take.
+    """
     canvas = _Diagram()
     unit = "a frame" if config.frames == 1 else f"a pass of {config.frames} frames"
     _engine(canvas, config, frame, used, unit)
@@ -132,32 +135,32 @@ def _engine(canvas, c, frame, used, unit):
 
 
 def _banks(canvas, c, used, x, y, width, height):
-    """The banks as columns, word 0 at the bottom, with what lies where."""
+    """Draw the banks as columns, word 0 at the bottom, and the parts of each."""
     canvas.box(x, y, width, height, f"{c.pixels} feature banks", [f"{c.feature_words:,} words x {c.lanes} bits each"])
-    held = [(FEATURES, "features", "words", 0, used)]
+    parts = [(FEATURES, "features", "words", 0, used)]
     if learning := c.learning:
-        held += [(TABLES, "classes", "rows", learning.learn_base, learning.class_rows),
+        parts += [(TABLES, "classes", "rows", learning.learn_base, learning.class_rows),
                  (SLOTS, "exemplars", "rows", learning.slots_base, learning.slot_rows * learning.slots)]
-    held.append((WEIGHTS, "weights", "rows", c.resident_base, c.resident_rows))
-    held = [one for one in held if one[-1]]
-    top, inside = y + 54, height - 72 - 18 * len(held)
+    parts.append((WEIGHTS, "weights", "rows", c.resident_base, c.resident_rows))
+    parts = [part for part in parts if part[-1]]
+    top, inside = y + 54, height - 72 - 18 * len(parts)
     pitch = (width - 24) / c.pixels
     bar = pitch * 0.72
     for i in range(c.pixels):
         left = x + 12 + i * pitch + (pitch - bar) / 2
         canvas.bar(left, top, bar, inside, "#ffffff")
-        for fill, _, _, base, words in held:
+        for fill, _, _, base, words in parts:
             share = inside * words / c.feature_words
             canvas.bar(left, top + inside * (1 - base / c.feature_words) - share, bar, share, fill)
         canvas.rect(left, top, bar, inside, fill="none", stroke=EDGE)
-    for i, (fill, name, unit, _, words) in enumerate(held, start=1):
-        below = y + height - 18 * (len(held) - i)
+    for i, (fill, name, unit, _, words) in enumerate(parts, start=1):
+        below = y + height - 18 * (len(parts) - i)
         canvas.frame(x + 12, below - 17, 11, 11, fill, radius=2)
         canvas.label(x + 28, below - 7, f"{name}: {words:,} {unit}", 11.5, SOFT)
 
 
 def _grid(canvas, x, y, width, height, rows, columns):
-    """One cell for each pixel and output."""
+    """Draw one cell for each pixel and output."""
     canvas.bar(x, y, width, height, RESULT)
     lines = [f"M{number(x)} {number(y + height * i / rows)}h{number(width)}" for i in range(rows + 1)]
     lines += [f"M{number(x + width * i / columns)} {number(y)}v{number(height)}" for i in range(columns + 1)]
@@ -192,7 +195,7 @@ def _weights(canvas, c, two, three, four, top, pooled, unit):
 
 
 def _chart(canvas, frame, y, unit):
-    """Cycles of each layer, at their time in the frame or pass; returns the height of the picture."""
+    """Draw the cycles of each layer, at their time in the frame or pass; return the height of the picture."""
     canvas.label(24, y, f"{frame.total:,} cycles {unit}", 15, weight="bold")
     x = 24
     for _, colour, text in CYCLES:
@@ -201,7 +204,7 @@ def _chart(canvas, frame, y, unit):
         x += 34 + 6.2 * len(text)
     y += 44
     scale = (CHART_RIGHT - CHART_LEFT) / frame.total
-    # What is not a layer's: the image comes in, the result goes out.
+    # Cycles of no layer: the image comes in, the result goes out.
     outside = frame.total - sum(layer.total for layer in frame.layers.values())
     rows = [("image in, result out", None, outside), *((name, layer, layer.total) for name, layer in frame.layers.items())]
     now = 0

@@ -69,9 +69,9 @@ def _meet(a, b):
 
 
 def roofline(points, roofs, peak):
-    """MAC a cycle over MAC a weight bit, both logarithmic.
+    """Plot MAC a cycle over MAC a weight bit, both logarithmic.
 
-    points: (number, name, MAC a bit, MAC a cycle, what binds).  roofs: (name, weight bits a cycle), highest first.
+    points: (number, name, MAC a bit, MAC a cycle, bound).  roofs: (name, weight bits a cycle), highest first.
     peak: MAC a cycle of the array.
     """
     figure = _Figure("Roofline: MAC a cycle of each layer over its MAC a weight bit")
@@ -142,9 +142,9 @@ def _power(power):
 
 
 def maps(rows, places, used):
-    """Feature maps in a bank: addresses to the right, the layers as time downwards.
+    """Draw the feature maps in a bank: addresses to the right, layers downwards as time.
 
-    rows: names, the image first.  places: (name, first address, words, first row, last row).  used: words in all.
+    rows: names of the layers, the image first.  places: (name, first address, words, first row, last row).  used: words in all.
     """
     figure = _Figure("Where each feature map lies in a bank, and from which to which layer")
     left, right, top = 168, WIDTH - 12, 34
@@ -178,7 +178,7 @@ def maps(rows, places, used):
 
 
 def bar(title, parts, unit):
-    """One bar of a whole.  parts: (name, size, style); empty ones are left out."""
+    """Draw one bar of a whole.  parts: (name, size, style); empty ones are left out."""
     figure = _Figure(title)
     parts = [part for part in parts if part[1]]
     total = sum(size for _, size, _ in parts)
@@ -191,7 +191,7 @@ def bar(title, parts, unit):
 
 
 def slowest_path(steps, wanted_ns):
-    """The delays of the slowest path one after the other, and the clock that was wanted.  steps: (type, delay in ns)."""
+    """Draw the delays of the slowest path one after the other, and the period that was wanted.  steps: (type, delay in ns)."""
     figure = _Figure("The slowest path")
     total = sum(delay for _, delay in steps)
     end = max(total, wanted_ns) * 1.04
@@ -217,7 +217,7 @@ COLOURS = 10
 
 
 def floorplan(columns, rows, components):
-    """Tiles of the part, each in the colour of what has most cells in it; row 0 is below.
+    """Draw the tiles of the part, each in the colour of the component that has most cells in it; row 0 is at the bottom.
 
     components: {name: [[column, row, cells], ...]}, the largest first; the ones after the first COLOURS - 1 share a colour.
     """

@@ -69,13 +69,13 @@ def add_build(folder, board, fmax_mhz, columns, rows):
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("designs")
-    found = {"3mb-ice40": write(root, "3mb", "ice40"), "0.5mb-ecp5": write(root, "0.5mb", "ecp5"),
-             "0.5mb-ice40-3": write(root, "0.5mb", "ice40", (4, 16, 4), 3),
-             "smallest-generic": write(root, "smallest", "generic", (4, 16, 4))}
-    add_build(found["3mb-ice40"][0], "icebreaker", 41.5, 26, 32)
-    add_build(found["3mb-ice40"][0], "icesugar", 31.25, 26, 32)
-    add_build(found["0.5mb-ecp5"][0], "ulx3s-85f", 83.4, 127, 96)
-    return found
+    designs = {"3mb-ice40": write(root, "3mb", "ice40"), "0.5mb-ecp5": write(root, "0.5mb", "ecp5"),
+               "0.5mb-ice40-3": write(root, "0.5mb", "ice40", (4, 16, 4), 3),
+               "smallest-generic": write(root, "smallest", "generic", (4, 16, 4))}
+    add_build(designs["3mb-ice40"][0], "icebreaker", 41.5, 26, 32)
+    add_build(designs["3mb-ice40"][0], "icesugar", 31.25, 26, 32)
+    add_build(designs["0.5mb-ecp5"][0], "ulx3s-85f", 83.4, 127, 96)
+    return designs
 
 
 def test_names_and_bounds_are_those_of_the_estimate(folders, answer):
