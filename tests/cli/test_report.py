@@ -5,6 +5,7 @@ import os
 import random
 import re
 import shutil
+import zipfile
 from functools import reduce
 from hashlib import sha256
 from pathlib import Path
@@ -257,15 +258,16 @@ def test_no_value_of_a_file_is_markup_or_an_internal_error(tmp_path, cli, rewrit
     folder, _ = write(tmp_path, "smallest", "generic", (4, 16, 4))
     add_build(folder, "icebreaker", 41.5, 6, 5)
     rng, page, pages = random.Random(18), tmp_path / "a.html", 0
-    for name in ("config.json", "estimate.json", "layout.json", "build-icebreaker/build.json", "build-icebreaker/placement.json"):
+    hashed = "config.json", "estimate.json", "layout.json"
+    for name in (*hashed, "manifest.json", "build-icebreaker/build.json", "build-icebreaker/placement.json"):
         text = (folder / name).read_text()
-        places = leaves(json.loads(text))
+        places = [place for place in leaves(json.loads(text)) if place[0] != "files"]
         for place in rng.sample(places, min(30, len(places))):
             for value in rng.sample(HOSTILE, 3):
                 values = json.loads(text)
                 holder = reduce(lambda part, key: part[key], place[:-1], values)
                 holder[place[-1]] = value
-                (rewrite if "/" not in name else Path.write_text)(folder / name, json.dumps(values))
+                (rewrite if name in hashed else Path.write_text)(folder / name, json.dumps(values))
                 page.unlink(missing_ok=True)
                 code, _, err = cli("report", folder, "--out", page)
                 case = name, place, value
@@ -275,7 +277,7 @@ def test_no_value_of_a_file_is_markup_or_an_internal_error(tmp_path, cli, rewrit
                 if code == 0:
                     pages += 1
                     assert not re.search("<script|<img src=x", page.read_text()), case
-        (rewrite if "/" not in name else Path.write_text)(folder / name, text)
+        (rewrite if name in hashed else Path.write_text)(folder / name, text)
     assert pages > 80
 
 
@@ -301,6 +303,15 @@ def test_a_config_of_no_design(tmp_path, refused, rewrite, key, value, words):
     rewrite(folder / "config.json", json.dumps(config))
     code, line = refused("report", folder)
     assert code == 3 and words in line and line.endswith("generate the folder again"), line
+
+
+def test_a_folder_of_version_0_1_0(tmp_path, cli):
+    with zipfile.ZipFile(Path(__file__).parents[1] / "fixtures/design-0.1.0.zip") as archive:
+        archive.extractall(tmp_path)
+    folder = next(tmp_path.glob("*/manifest.json")).parent
+    assert cli("report", folder, "--out", tmp_path / "a.html")[0] == 0
+    text = (tmp_path / "a.html").read_text()
+    assert 'class="learned-classifier"' in text and 'class="learned-counters"' in text and "bound by compute" in text
 
 
 def test_a_file_that_never_ends(tmp_path, refused):
