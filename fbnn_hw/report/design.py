@@ -22,7 +22,8 @@ def summary(facts):
         "memories": [dict(zip(("memory", "words", "bits", "holds", "block_rams"), row)) for row in memories(facts)],
         "builds": [{"board": build["board"], "kind": build["record"].get("kind"), "clock_mhz": build["record"]["clock_hz"] / 1e6,
                     "fmax_mhz": build["record"].get("fmax_mhz"), "met": build["record"].get("met"),
-                    "frames_per_second": build["record"].get("frames_per_second")} for build in facts["builds"]]}
+                    "frames_per_second": build["record"].get("frames_per_second"),
+                    "end_to_end_frames_per_second": build["record"].get("end_to_end_frames_per_second")} for build in facts["builds"]]}
 
 
 def peak(config):

