@@ -241,14 +241,12 @@ def test_refusals(folders, refused, rewrite, tmp_path):
     for name, what in ((".", "directory"), ("/", "directory"), ("/dev/null", "device")):
         assert refused("report", folder, "--out", name) == (3, f"fbnn-hw report: {name}: is a {what}, expected a file name")
     kept = (folder / "estimate.json").read_text()
-    for text, words in (("{", "estimate.json: not JSON ("), ("[]", "estimate.json: holds no object; generate the folder again"),
-                        ("[" * 100_000, "estimate.json: not JSON ("),
-                        (kept.replace('"cycles": ', '"cycles": NaN, "x": '), "estimate.json: not JSON (NaN is no number)"),
-                        ("{}", "its JSON files do not belong together (KeyError: 'target'); generate the folder again"),
-                        (json.dumps(json.loads(kept) | {"layers": []}), "its JSON files do not belong together (ValueError: ")):
+    for text in ("{", "[]", "[" * 100_000, kept.replace('"cycles": ', '"cycles": NaN, "x": '), "{}",
+                 json.dumps(json.loads(kept) | {"layers": []})):
         rewrite(folder / "estimate.json", text)
         code, line = refused("report", folder, "--out", tmp_path / "a.html")
-        assert code == 3 and words in line and len(line) < 400, line
+        assert code == 3 and line.endswith("generate the folder again") and len(line) < 400, line
+        assert "estimate.json: " in line or "its JSON files do not belong together (" in line
     (folder / "estimate.json").write_text(kept + " ")
     assert "estimate.json: differs from what was generated" in refused("report", folder)[1]
     rewrite(folder / "estimate.json", kept)
@@ -306,15 +304,14 @@ def test_texts_of_a_build_are_escaped(tmp_path, cli):
     assert SCRIPT not in text and PICTURE not in text and text.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 5
 
 
-@pytest.mark.parametrize("key, value, words", [
-    ("rows", 0, "AssertionError"), ("layer", "\ud800", "config.json: not JSON ('utf-8' codec can't encode character '\\ud800'")])
-def test_a_config_of_no_design(tmp_path, refused, rewrite, key, value, words):
+@pytest.mark.parametrize("key, value", [("rows", 0), ("layer", "\ud800")])
+def test_a_config_of_no_design(tmp_path, refused, rewrite, key, value):
     folder, _ = write(tmp_path, "smallest", "generic", (4, 16, 4))
     config = json.loads((folder / "config.json").read_text())
     config["program"][0][key] = value
     rewrite(folder / "config.json", json.dumps(config))
     code, line = refused("report", folder)
-    assert code == 3 and words in line and line.endswith("generate the folder again"), line
+    assert code == 3 and line.startswith(f"fbnn-hw report: {folder}") and line.endswith("generate the folder again"), line
 
 
 def test_a_folder_of_version_0_1_0(tmp_path, cli):
