@@ -15,6 +15,7 @@ from .lgap import Lgap
 from .loader import Loader
 from .mover import WeightMover
 from .sequencer import Sequencer, Widths, read_layout
+from .signals import unnamed
 from .spram import SinglePortMemory
 from .weights import WeightMemory
 from .window import WindowAddress, WindowAlign
@@ -28,8 +29,9 @@ def score_bits(config):
 FORWARD = timing.READ + 1 - ACT_LATENCY + 1
 """Stage of the pipeline in the cycle after a row of the learner was accepted."""
 
-LEARNING = ("command", "refused", "known", "used", "frozen", "host", "found")
-"""What the outside has of a learner, see there."""
+LEARNER_PORTS = {"command": "command", "refused": "refused", "known": "class_count", "used": "used", "frozen": "frozen",
+                 "host": "host", "found": "host_reply"}
+"""{port of accelerator.v: member of the `Learner` behind it}.  Folders that exist fix the names of the ports."""
 
 
 class Accelerator(wiring.Component):
@@ -61,7 +63,7 @@ class Accelerator(wiring.Component):
             # Reads of the learner come a register later than its rows: the address stands at the banks, then data, then pixels.
             self.learner = Learner(config.learning, config.accumulator_bits, act_latency=ACT_LATENCY - 1,
                                    score_latency=score_latency(config.lanes), address_bits=Widths(config).row)
-            members |= {name: self.learner.signature.members[name] for name in LEARNING}
+            members |= {port: self.learner.signature.members[name] for port, name in LEARNER_PORTS.items()}
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -101,7 +103,9 @@ class Accelerator(wiring.Component):
             stage = Signal(issue.shape(), name=f"stage{t}")
             m.d.sync += stage.eq(stages[-1])
             stages.append(stage)
-        ready, turn = Signal(), Signal()  # the learner's, of the port and of the array, two cycles later
+        # the learner's, of the port and of the array, two cycles later
+        ready = unnamed()
+        turn = Signal()
         if c.learning:
             m.submodules.learner = learner = self.learner
             rows = learner.rows
@@ -118,7 +122,8 @@ class Accelerator(wiring.Component):
             m.d.comb += memory.address.eq(stages[timing.READ - 1].read.weight)
             taken = memory.data
             if c.learning:
-                word, part = learner.boot_address, Signal(range(c.outputs))
+                word = learner.boot_address
+                part = Signal(range(c.outputs))
                 m.d.sync += part.eq(word)
                 with m.If(turn):
                     m.d.comb += memory.address.eq(c.shipped_base + (word >> len(part)))
@@ -168,7 +173,9 @@ class Accelerator(wiring.Component):
             drain.row_end.eq(done.read.row_end), drain.tile_end.eq(done.read.tile_end), drain.begin.eq(sequencer.begin),
             drain.step.eq(step), drain.pool_write.eq(sequencer.pool_write), drain.average.eq(lgap.gap), drain.learned.eq(lgap.depthwise)]
         before = stages[accumulated - 2]
-        drains_next, drains = Signal(), Signal()  # the port is taken two cycles later, so no read may be issued in this one
+        # the port is taken two cycles later, so no read may be issued in this one
+        drains_next = unnamed()
+        drains = Signal()
         m.d.sync += [drains_next.eq(before.valid & before.read.last & ~step.logits & ~step.lgap), drains.eq(drains_next)]
         m.d.comb += drain.strobe.eq(drains)
 
@@ -179,12 +186,15 @@ class Accelerator(wiring.Component):
                 learner.scores.eq(Cat(array.accumulators[q * step_of:q * step_of + bits] for q in range(c.pixels))), learner.read.eq(row),
                 self.result.payload.eq(learner.best), self.logits.valid.eq(learner.logits.valid),
                 learner.logits.ready.eq(self.logits.ready), self.logits.payload.eq(learner.logits.payload),
-                *(getattr(self, name).eq(getattr(learner, name)) for name in LEARNING if name not in ("command", "host"))]
+                *(getattr(self, port).eq(getattr(learner, name)) for port, name in LEARNER_PORTS.items() if port not in ("command",
+                                                                                                                         "host"))]
         else:
             self._scores(m, sequencer, array)
 
         # One frame.
-        loading, reading, was_reading = Signal(), Signal(), Signal()
+        loading = unnamed()
+        reading = unnamed()
+        was_reading = Signal()
         closed = Signal()  # to resident rows: from the end of the program until an image is loaded
         was_loading = Signal()
         teaching = Signal()  # the learner is at work between two frames, or is asked for
@@ -220,7 +230,7 @@ class Accelerator(wiring.Component):
                             m.next = "ASK"
             if c.learning:
                 with m.State("CLASSIFY"):
-                    m.d.comb += [learner.command.valid.eq(turn), learner.command.payload.what.eq(Command.CLASSIFY)]
+                    m.d.comb += [learner.command.valid.eq(turn), learner.command.payload.command.eq(Command.CLASSIFY)]
                     with m.If(turn & learner.command.ready):
                         m.next = "SCORES"
                 with m.State("SCORES"):
@@ -283,7 +293,10 @@ class Accelerator(wiring.Component):
             address.address.eq(sequencer.read.address), address.ky.eq(sequencer.read.ky), address.kx.eq(sequencer.read.kx),
             address.row.eq(step.row), address.advance.eq(step.advance)]
         # All but the reads of the sequencer use one address for all banks.  What writes nothing offers 0.
-        common, use_common, moving, reserved = Signal(w.row), Signal(), Signal(), Signal()
+        common = unnamed(w.row)
+        use_common = unnamed()
+        moving = unnamed()
+        reserved = unnamed()
         m.d.sync += [moving.eq(moves), reserved.eq(sequencer.reserve),
                      use_common.eq(drains | reserved | loading | reading | moves | ~booted | ready)]
         m.d.comb += common.eq(drain.address)

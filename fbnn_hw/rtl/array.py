@@ -17,13 +17,13 @@ class Copy(wiring.Component):
     again, with wires from it to all that they reach."""
 
     def __init__(self, width):
-        super().__init__({"given": In(width), "kept": Out(width)})
+        super().__init__({"source": In(width), "copy": Out(width)})
 
     def elaborate(self, platform):
         m = Module()
-        kept = Signal(len(self.given), reset_less=True)
-        m.d.sync += kept.eq(self.given)
-        m.d.comb += self.kept.eq(kept)
+        copy = Signal(len(self.source), reset_less=True)
+        m.d.sync += copy.eq(self.source)
+        m.d.comb += self.copy.eq(copy)
         return m
 
 
@@ -61,8 +61,8 @@ class MacArray(wiring.Component):
 
         def copy(value, *place):
             m.submodules["_".join(map(str, ("copy", *place)))] = copied = Copy(len(value))
-            m.d.comb += copied.given.eq(value)
-            return copied.kept
+            m.d.comb += copied.source.eq(value)
+            return copied.copy
 
         def to_each(word, popcounts, *place):
             """What each of the popcounts that share a word takes: the word, or a copy for SHARE of them."""

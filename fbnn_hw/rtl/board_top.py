@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from .. import protocol
 from ..compile import cycles
-from .accelerator import score_bits
+from .accelerator import LEARNER_PORTS, score_bits
 from .host_link import CYCLES_BITS, HostLink, learner_ports
 from .qspi_flash import FlashReader
 from .sequencer import Widths
@@ -116,9 +116,10 @@ class BoardTop(wiring.Component):
             payload = port.payload if name in ("pixels", "result") else port.payload.as_value()
             ports |= {f"{'i' if into else 'o'}_{name}__payload": payload, f"{'i' if into else 'o'}_{name}__valid": port.valid,
                       f"{'o' if into else 'i'}_{name}__ready": port.ready}
-        for name in learner_ports(self.config.learning, 0) if self.config.learning else ():
-            port = getattr(link, name)
-            if name in ("command", "host"):
+        names = {member: port for port, member in LEARNER_PORTS.items()}
+        for member in learner_ports(self.config.learning, 0) if self.config.learning else ():
+            name, port = names[member], getattr(link, member)
+            if member in ("command", "host"):
                 ports |= {f"i_{name}__payload": port.payload.as_value(), f"i_{name}__valid": port.valid, f"o_{name}__ready": port.ready}
             else:
                 ports[f"o_{name}"] = port

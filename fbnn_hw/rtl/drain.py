@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .sequencer import Widths, frame_of_a_tile, step_layout
+from .signals import unnamed
 
 
 class Drain(wiring.Component):
@@ -36,8 +37,10 @@ class Drain(wiring.Component):
         m = Module()
         c, w, step = self.config, Widths(self.config), self.step
         columns, slots = c.columns, self.slots
-        odd_column, odd_row = Signal(), Signal()
-        slot, tile = Signal(w.slots), Signal(w.tiles)
+        odd_column = unnamed()
+        odd_row = Signal()
+        slot = unnamed(w.slots)
+        tile = unnamed(w.tiles)
 
         # Bits, and a register behind them.
         bits = [~self.signs.word_select(q, c.outputs) for q in range(c.pixels)]
@@ -46,7 +49,9 @@ class Drain(wiring.Component):
         if self.partial_tiles:
             real = Cat((tile != step.tiles) | (p < step.valid) for p in range(c.outputs))
         values = Signal(c.pixels * c.outputs)
-        strobe, row_end, tile_end = Signal(), Signal(), Signal()
+        strobe = unnamed()
+        row_end = unnamed()
+        tile_end = Signal()
         m.d.sync += [values.eq(0), strobe.eq(self.strobe), row_end.eq(self.row_end), tile_end.eq(self.tile_end)]
         with m.If(self.strobe):
             m.d.sync += [values.word_select(q, c.outputs).eq(Mux(step.pool, pooled[q % columns % (columns // 2)], bits[q]) & real)
@@ -55,8 +60,11 @@ class Drain(wiring.Component):
         pooled_tile = self.pool_write[1] | self.pool_write[0] & ~step.depthwise
 
         # Place.  `origin`: first word of the tile; `line`: of the row of blocks; `place`: of the block.
-        origin, line, place = Signal(w.address), Signal(w.address), Signal(w.address)
-        following, next_origin = Signal(w.address), Signal(w.address)
+        origin = unnamed(w.address)
+        line = unnamed(w.address)
+        place = Signal(w.address)
+        following = unnamed(w.address)
+        next_origin = Signal(w.address)
         last_slot = slot == slots - 1
         member, more, back = frame_of_a_tile(c, step)
         m.d.comb += [following.eq(place + step.target_advance), next_origin.eq(origin + Mux(more, c.frame_stride, last_slot - back))]

@@ -9,6 +9,7 @@ from .. import protocol
 from ..errors import UsageError
 from ..protocol import Fault, Opcode
 from .learning.learner import command_layout, host_layout
+from .signals import unnamed
 from .uart import UartReceiver, UartTransmitter
 
 CYCLES_BITS = 24
@@ -17,7 +18,7 @@ CYCLES_BITS = 24
 def learner_ports(plan, address_bits):
     """What the link has of a `Learner`; the streams first."""
     return {"command": Out(stream.Signature(command_layout(plan))), "host": Out(stream.Signature(host_layout(plan, address_bits))),
-            "refused": In(1), "known": In(range(plan.max_classes + 1)), "frozen": In(1), "found": In(max(16, plan.lanes))}
+            "refused": In(1), "class_count": In(range(plan.max_classes + 1)), "frozen": In(1), "host_reply": In(max(16, plan.lanes))}
 
 
 class HostLink(wiring.Component):
@@ -70,7 +71,7 @@ class HostLink(wiring.Component):
     @property
     def identity(self):
         """`protocol.Identity`, the model as zeros where it is not known."""
-        learner = (self.plan.max_classes, len(self.found) // 8) if self.plan else (0, 0)
+        learner = (self.plan.max_classes, len(self.host_reply) // 8) if self.plan else (0, 0)
         return protocol.Identity(protocol.VERSION, self.mark, self.classes, self.size, self.latent_bytes, self.frames, *learner,
                                  self.model_mark or bytes(protocol.MODEL_BYTES))
 
@@ -83,8 +84,16 @@ class HostLink(wiring.Component):
         learns = self.plan is not None
 
         # A byte stands still for long: what it means is known a cycle after it came, from registers.
-        strobe, broken, sync, legal, low_wrong, high_wrong, late_pixel = (Signal() for _ in range(7))
-        opcode, sequence, fault = Signal(6), Signal(8), Signal(4)
+        strobe = unnamed()
+        broken = unnamed()
+        sync = unnamed()
+        legal = unnamed()
+        low_wrong = unnamed()
+        high_wrong = unnamed()
+        late_pixel = unnamed()
+        opcode = unnamed(6)
+        sequence = unnamed(8)
+        fault = unnamed(4)
         status, with_logits, with_latent = opcode[1], opcode[0], opcode[1]
         learning = opcode[5] if learns else Const(0, 1)
         classify = opcode[4] & ~learning
@@ -92,7 +101,9 @@ class HostLink(wiring.Component):
         poke = access & opcode[3]
         resets = ~access & (opcode[:3] == Opcode.RESET & 7)
         of_sample = ~opcode[2] & (opcode[:2] != Opcode.REHEARSE & 3)  # LEARN, STORE
-        frames, errors, cycles = Signal(16), Signal(16), Signal(CYCLES_BITS)
+        frames = unnamed(16)
+        errors = unnamed(16)
+        cycles = Signal(CYCLES_BITS)
         word_bytes = self.identity.word_bytes
         word_bits = (word_bytes - 1).bit_length()
         index = Signal(range(max(256 * word_bytes, 32, image_bytes)))
@@ -101,28 +112,35 @@ class HostLink(wiring.Component):
         m.d.comb += [self.want_latent.eq(with_latent), self.fault.eq(fault != 0)]
 
         # One check sum for both directions.  When its own low byte is sent, it shifts itself out.
-        crc, sending = Signal(16), Signal()
+        crc = unnamed(16)
+        sending = Signal()
         bit = Mux(sending, tx.bit, rx.bit)
         with m.If(Mux(sending, tx.bit_strobe, rx.bit_strobe)):
             m.d.sync += crc.eq(Cat(crc[1:], 0) ^ Mux(crc[0] ^ bit, protocol.CRC_POLYNOMIAL, 0))
 
         # Cycles since the last byte, and since the image was complete.
-        timer, keep = Signal(self.result_bits + 1), Signal()
-        send, byte = Signal(), Signal(8)
+        timer = unnamed(self.result_bits + 1)
+        keep = Signal()
+        send = unnamed()
+        byte = unnamed(8)
         m.d.comb += [tx.bytes.payload.eq(byte), tx.bytes.valid.eq(send)]
         sent = send & tx.bytes.ready
-        quiet, late = Signal(), Signal()
+        quiet = unnamed()
+        late = unnamed()
         m.d.sync += [timer.eq(timer + 1), quiet.eq(timer[self.timeout_bits]), late.eq(timer[self.result_bits])]
         with m.If(sent | (strobe | broken) & ~keep):
             m.d.sync += [timer.eq(0), quiet.eq(0), late.eq(0)]
 
         # The image of the pass that is at work, then the result that is sent; whether the accelerator has begun with the image.
-        member, begun = Signal(range(self.frames)), Signal()
-        more, partial = member != self.frames - 1, Signal()
+        member = unnamed(range(self.frames))
+        begun = Signal()
+        more = member != self.frames - 1
+        partial = Signal()
         m.d.sync += begun.eq((begun | self.busy) & self.active)
 
         # A byte of an image waits here until it is taken, for as long as the next one takes to come.
-        pixel, held = Signal(8), Signal()
+        pixel = unnamed(8)
+        held = unnamed()
         m.d.comb += [self.pixels.payload.eq(pixel), self.pixels.valid.eq(held)]
         m.d.sync += [
             strobe.eq(rx.strobe), broken.eq(rx.error), sync.eq(rx.byte == protocol.SYNC),
@@ -135,16 +153,19 @@ class HostLink(wiring.Component):
 
         # What the accelerator gives, one thing at a time, is seen a cycle late and taken a cycle after its last byte, so that no path
         # leads through both.
-        there, taken = Signal(), Signal()
+        result_waiting = unnamed()
+        result_ack = unnamed()
         outputs = self.logits, self.latent, self.result
-        m.d.sync += [there.eq(Cat(port.valid for port in outputs).any() & ~taken), taken.eq(0)]
-        m.d.comb += [port.ready.eq(taken) for port in outputs]
+        m.d.sync += [result_waiting.eq(Cat(port.valid for port in outputs).any() & ~result_ack), result_ack.eq(0)]
+        m.d.comb += [port.ready.eq(result_ack) for port in outputs]
 
         failed = Signal()
         m.d.sync += [failed.eq(0), errors.eq(errors + failed)]
 
-        # Of a learner: an image was begun, its last byte was taken, its result has been given and is the sample.
-        given, complete, sample = Signal(), Signal(), Signal()
+        # Of a learner: an image was begun, its last byte was taken, its result has left and is the sample.
+        image_started = unnamed()
+        image_received = unnamed()
+        sample = unnamed()
 
         def fail(reason, abort=0):
             m.d.sync += [fault.eq(reason), failed.eq(1)]
@@ -152,7 +173,7 @@ class HostLink(wiring.Component):
             if not learns:
                 m.d.comb += self.abort.eq(abort)
                 return
-            with m.If(given):
+            with m.If(image_started):
                 m.next = "FLUSH"
 
         def accept(take, abort=0):
@@ -206,29 +227,36 @@ class HostLink(wiring.Component):
             with m.If(late_pixel):
                 fail(Fault.BUSY, self.ready)
             with m.Else():
-                m.d.sync += [pixel.eq(rx.byte), held.eq(1), index.eq(index + 1), given.eq(1), complete.eq(image_whole), sample.eq(0)]
+                m.d.sync += [pixel.eq(rx.byte), held.eq(1), index.eq(index + 1), image_started.eq(1), image_received.eq(image_whole),
+                             sample.eq(0)]
                 with m.If(image_whole):
                     m.d.sync += index.eq(0)
                     m.next = "CRC"
 
         # A repetition has the sequence of the last good request.
-        last_sequence, remembered, repeated = Signal(8), Signal(), Signal()
+        last_sequence = unnamed(8)
+        remembered = unnamed()
+        repeated = unnamed()
         m.d.sync += repeated.eq(remembered & (sequence == last_sequence))
         if learns:
             command, host = self.command, self.host
-            number, count, illegal_count, too_large = Signal(len(host.payload.address)), Signal(8), Signal(), Signal()
+            number = unnamed(len(host.payload.address))
+            count = unnamed(8)
+            illegal_count = unnamed()
+            too_large = unnamed()
             place = index[word_bits:]  # of a word in its request
-            all_words, asking = Signal(), Signal()
+            all_words = unnamed()
+            asking = Signal()
             m.d.sync += asking.eq(0)
             depth_bits = (protocol.LONGEST_POKE // word_bytes).bit_length()
-            buffer = Memory(shape=len(self.found), depth=1 << depth_bits, init=[], attrs={"ram_style": "block"})
+            buffer = Memory(shape=len(self.host_reply), depth=1 << depth_bits, init=[], attrs={"ram_style": "block"})
             m.submodules.buffer = buffer
             buffer_read, buffer_write = buffer.read_port(), buffer.write_port(granularity=8)
             m.d.sync += illegal_count.eq((rx.byte == 0) | poke & rx.byte[depth_bits:].any())
             m.d.comb += [
                 all_words.eq(place == count), buffer_read.addr.eq(place), buffer_write.addr.eq(place),
                 buffer_write.data.eq(rx.byte.replicate(word_bytes)),
-                command.payload.what.eq(opcode[:3]), command.payload.label.eq(number), command.payload.count.eq(count),
+                command.payload.command.eq(opcode[:3]), command.payload.label.eq(number), command.payload.count.eq(count),
                 host.valid.eq(asking), host.payload.write.eq(poke), host.payload.space.eq(opcode[:3]),
                 host.payload.address.eq(number ^ place),
                 host.payload.data.eq(buffer_read.data)]
@@ -313,7 +341,7 @@ class HostLink(wiring.Component):
                         with m.If(learning):
                             carry_out()
             with m.State("WAIT"):
-                with m.If(~classify | there | more & begun & ~self.busy):
+                with m.If(~classify | result_waiting | more & begun & ~self.busy):
                     m.next = "SYNC"
                     with m.If(classify):
                         m.d.sync += [cycles.eq(timer), frames.eq(frames + 1), partial.eq(more), member.eq(Mux(more, member + 1, 0))]
@@ -349,11 +377,11 @@ class HostLink(wiring.Component):
                     with m.Elif(late):
                         refuse(Fault.RESULT)
                 with m.State("FLUSH"):
-                    m.d.sync += taken.eq(there & ~taken)
-                    with m.If(~complete & ~held):
-                        m.d.sync += [held.eq(1), index.eq(index + 1), complete.eq(image_whole)]
-                    with m.If(taken & self.result.valid):
-                        m.d.sync += given.eq(0)
+                    m.d.sync += result_ack.eq(result_waiting & ~result_ack)
+                    with m.If(~image_received & ~held):
+                        m.d.sync += [held.eq(1), index.eq(index + 1), image_received.eq(image_whole)]
+                    with m.If(result_ack & self.result.valid):
+                        m.d.sync += image_started.eq(0)
                         m.next = "QUIET"
                     with m.Elif(late):
                         m.d.comb += self.abort.eq(1)
@@ -364,12 +392,12 @@ class HostLink(wiring.Component):
             lengths = [self.frames * protocol.classify_bytes(flags, self.classes, self.latent_bytes) for flags in range(4)]
             length = Signal(16)
             classified = Array(Const(n, 16) for n in lengths)[opcode[:2]]
-            told = Mux(status, protocol.STATUS_BYTES, protocol.IDENTITY_BYTES)
+            fixed_length = Mux(status, protocol.STATUS_BYTES, protocol.IDENTITY_BYTES)
             if learns:
                 lengths = [protocol.classify_bytes(flags, 0, self.latent_bytes) for flags in range(4)]
-                classified = Array(Const(n, 16) for n in lengths)[opcode[:2]] + Mux(with_logits, self.known << 1, 0)
-                told = Mux(learning, Mux(access & ~poke, count << word_bits, 0), told)
-            m.d.comb += length.eq(Mux(fault != 0, 1, Mux(classify, Mux(partial, 0, classified), told)))
+                classified = Array(Const(n, 16) for n in lengths)[opcode[:2]] + Mux(with_logits, self.class_count << 1, 0)
+                fixed_length = Mux(learning, Mux(access & ~poke, count << word_bits, 0), fixed_length)
+            m.d.comb += length.eq(Mux(fault != 0, 1, Mux(classify, Mux(partial, 0, classified), fixed_length)))
             with m.State("SYNC"):
                 m.d.comb += [send.eq(1), byte.eq(protocol.SYNC)]
                 m.d.sync += index.eq(0)
@@ -418,11 +446,12 @@ class HostLink(wiring.Component):
                 """The words of a stream as bytes, or dropped, up to the last word."""
                 count = len(value) // 8
                 with m.State(state):
-                    m.d.comb += [send.eq(there & wanted & ~taken), byte.eq(value.word_select(index[:(count - 1).bit_length()], 8))]
-                    m.d.sync += taken.eq(there & ~taken & (~wanted | sent & (index == count - 1)))
+                    m.d.comb += [send.eq(result_waiting & wanted & ~result_ack),
+                                 byte.eq(value.word_select(index[:(count - 1).bit_length()], 8))]
+                    m.d.sync += result_ack.eq(result_waiting & ~result_ack & (~wanted | sent & (index == count - 1)))
                     with m.If(sent):
                         step(count - 1, state)
-                    with m.If(taken & source.payload.last):
+                    with m.If(result_ack & source.payload.last):
                         following()
                     give_up()
 
@@ -442,12 +471,12 @@ class HostLink(wiring.Component):
             if self.latent_words:
                 pass_on("LATENT", self.latent, 1, self.latent.payload.word, after_latent)
             with m.State("CLASS"):
-                m.d.comb += [send.eq(there & ~taken), byte.eq(best.word_select(index[0], 8))]
-                m.d.sync += taken.eq(sent & (index == 1))
+                m.d.comb += [send.eq(result_waiting & ~result_ack), byte.eq(best.word_select(index[0], 8))]
+                m.d.sync += result_ack.eq(sent & (index == 1))
                 with m.If(sent):
                     step(1, "CLASS")
-                with m.If(taken):
-                    m.d.sync += [member.eq(Mux(more, member + 1, 0)), given.eq(0), sample.eq(1)]
+                with m.If(result_ack):
+                    m.d.sync += [member.eq(Mux(more, member + 1, 0)), image_started.eq(0), sample.eq(1)]
                     m.next = "END"
                     with m.If(more):
                         m.next = "LOGITS"
@@ -463,19 +492,19 @@ class HostLink(wiring.Component):
                         m.d.sync += index.eq(0)
                         m.next = "END"
                     with m.Elif(host.ready):
-                        m.next = "FOUND"
+                        m.next = "PEEK_WORD"
                     with m.Elif(late):
                         m.d.sync += failed.eq(1)
                         m.next = "HUNT"
-                with m.State("FOUND"):
-                    m.d.comb += [send.eq(1), byte.eq(self.found.word_select(index[:word_bits], 8))]
+                with m.State("PEEK_WORD"):
+                    m.d.comb += [send.eq(1), byte.eq(self.host_reply.word_select(index[:word_bits], 8))]
                     with m.If(sent):
                         m.d.sync += index.eq(index + 1)
                         with m.If(index[:word_bits].all()):
                             m.next = "PEEK"
             replying = ["HEAD", "BYTES", "LOGITS", "CLASS", "END", *(["LATENT"] if self.latent_words else ()),
-                        *(["PEEK", "FOUND"] if learns else ())]
+                        *(["PEEK", "PEEK_WORD"] if learns else ())]
             m.d.comb += sending.eq(Cat(fsm.ongoing(state) for state in replying).any())
         with m.If(self.abort):
-            m.d.sync += [held.eq(0), member.eq(0), given.eq(0), complete.eq(0), sample.eq(0)]
+            m.d.sync += [held.eq(0), member.eq(0), image_started.eq(0), image_received.eq(0), sample.eq(0)]
         return m

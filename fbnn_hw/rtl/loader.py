@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .sequencer import Widths, bits_for
+from .signals import unnamed
 from .thermometer import ThermometerEncoder
 
 
@@ -33,7 +34,8 @@ class Loader(wiring.Component):
         column = Signal(range(c.columns))
         block = Signal(bits_for([blocks - 1]))
         y = Signal(range(c.size))
-        line, place = Signal(w.address), Signal(w.address)
+        line = unnamed(w.address)
+        place = Signal(w.address)
         m.d.comb += taken.eq(encoder.words.valid & self.enable)
         # Where a pixel is several words, its end is known before the last of them.
         ends = Signal(4)

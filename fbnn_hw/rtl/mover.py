@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
 from .sequencer import Widths, bits_for
+from .signals import unnamed
 
 
 class WeightMover(wiring.Component):
@@ -44,7 +45,8 @@ class WeightMover(wiring.Component):
         row_bytes = c.row_bits // 8
         packed = Signal(c.row_bits)
         byte = Signal(range(row_bytes))
-        full, taken = Signal(), Signal()
+        full = unnamed()
+        taken = Signal()
         m.d.comb += self.write_data.eq(packed)
         m.d.comb += self.weights.ready.eq(~full)
         with m.If(self.weights.valid & self.weights.ready):

@@ -7,6 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..errors import UsageError
+from .signals import unnamed
 
 READ_COMMANDS = {1: 0x0B, 2: 0x3B, 4: 0x6B}
 """Fast read, fast read dual output, fast read quad output: address on one line, then `width` bits a clock."""
@@ -94,7 +95,8 @@ class FlashReader(wiring.Component):
         flying = [Signal(2, name=f"flying{i}") for i in range(self.latency + 1)]
         m.d.comb += flying[0].eq(Cat(clocking, clocking & (phase == per_byte - 1)))
         m.d.sync += [b.eq(a) for a, b in zip(flying, flying[1:])]
-        shift, whole = Signal(8), Signal()
+        shift = unnamed(8)
+        whole = Signal()
         lines = self.lines_in[1] if width == 1 else self.lines_in[:width]
         with m.If(flying[-1][0]):
             m.d.sync += shift.eq(Cat(lines, shift))

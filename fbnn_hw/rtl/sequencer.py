@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
 from ..compile.config import REWIND, STEP_WORDS
+from .signals import unnamed
 
 
 def bits_for(values):
@@ -97,10 +98,18 @@ class Sequencer(wiring.Component):
         pc = Signal(range(len(words) + 1))
         m.d.comb += fetch.addr.eq(pc)
 
-        block, current, tile_source = Signal(w.address), Signal(w.address), Signal(w.address)
-        weight, weight_base = Signal(w.weight), Signal(w.weight)
-        repeat, word, kx, ky = Signal(w.repeat), Signal(w.words), Signal(2), Signal(2)
-        column, row, tile = Signal(w.columns), Signal(w.rows), Signal(w.tiles)
+        block = unnamed(w.address)
+        current = unnamed(w.address)
+        tile_source = Signal(w.address)
+        weight = unnamed(w.weight)
+        weight_base = Signal(w.weight)
+        repeat = unnamed(w.repeat)
+        word = unnamed(w.words)
+        kx = unnamed(2)
+        ky = unnamed(2)
+        column = unnamed(w.columns)
+        row = unnamed(w.rows)
+        tile = Signal(w.tiles)
         flush, bias = timing.flush(config.lanes), timing.bias(config.lanes)
         pause = Signal(range(bias + 1))
 
@@ -108,14 +117,19 @@ class Sequencer(wiring.Component):
         ends = {}
         for name, counter, limit in (("repeat", repeat, step.repeat), ("word", word, step.words), ("column", column, step.columns),
                                      ("row", row, step.rows)):
-            last, single = Signal(name=f"{name}_last"), Signal(name=f"{name}_single")
+            last = Signal(name=f"{name}_last")
+            single = Signal(name=f"{name}_single")
             m.d.sync += single.eq(limit == 0)
             ends[name] = last, single, Mux(last, single, (counter + 1)[:len(counter)] == limit)
         repeat_last, word_last, column_last, row_last = (end[0] for end in ends.values())
-        first, tap_last, tile_last, finished = Signal(), Signal(), Signal(), Signal()
+        first = unnamed()
+        tap_last = unnamed()
+        tile_last = unnamed()
+        finished = unnamed()
         m.d.sync += tile_last.eq(tile == step.tiles)
         first_tap = ~step.window  # a single tap is the centre, 1
-        block_last, map_last = Signal(), Signal()
+        block_last = unnamed()
+        map_last = Signal()
         m.d.comb += [
             block_last.eq(repeat_last & word_last & tap_last),
             map_last.eq(column_last & row_last),

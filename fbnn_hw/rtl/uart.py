@@ -6,6 +6,7 @@ from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from ..errors import UsageError
+from .signals import unnamed
 
 TOLERANCE = 0.02
 """Largest error of the speed; receiver and sender together may differ by half a bit in ten."""
@@ -43,7 +44,8 @@ class UartReceiver(wiring.Component):
         m.submodules.synchronizer = FFSynchronizer(self.line, line, init=1)
         wait = Signal(range(self.clocks))
         # A one walks down to the carry bit: eight shifts later the byte is whole.
-        shift, whole = Signal(8), Signal()
+        shift = unnamed(8)
+        whole = Signal()
         sample = Signal()
         m.d.comb += [self.byte.eq(shift), self.bit.eq(line), sample.eq(wait == 0)]
         m.d.sync += [wait.eq(wait - 1), self.strobe.eq(0), self.error.eq(0)]
@@ -89,8 +91,10 @@ class UartTransmitter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         wait = Signal(range(self.clocks))
-        shift, count = Signal(8), Signal(range(10))
-        next_bit, free = Signal(), Signal()
+        shift = unnamed(8)
+        count = Signal(range(10))
+        next_bit = unnamed()
+        free = Signal()
         taken = self.bytes.valid & free
         m.d.comb += [next_bit.eq(wait == 0), self.bytes.ready.eq(free), self.bit.eq(shift[0])]
         m.d.sync += free.eq(next_bit & (count == 0) & ~taken)

@@ -9,6 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .sequencer import Widths
+from .signals import unnamed
 
 
 class WindowAddress(wiring.Component):
@@ -27,7 +28,8 @@ class WindowAddress(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         columns, width = self.config.columns, Widths(self.config).address
-        kx, advance = Signal(2), Signal(width)
+        kx = unnamed(2)
+        advance = Signal(width)
         m.d.sync += [kx.eq(self.kx), advance.eq(self.advance)]
         banks = []
         for r in range(2):

@@ -7,7 +7,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from .classes import ClassTable, Pass
+from ..signals import unnamed
+from .classes import ClassTable, Scan
 from .lfsr import Registers
 from .noise import NoiseTable
 from .sample import SampleMemory
@@ -47,7 +48,7 @@ class Space(IntEnum):
 
 def command_layout(plan):
     """Of a command; `label` holds every number up to max_classes."""
-    return data.StructLayout({"what": 3, "label": range(plan.max_classes + 1), "count": 8})
+    return data.StructLayout({"command": 3, "label": range(plan.max_classes + 1), "count": 8})
 
 
 def host_layout(plan, address_bits):
@@ -113,12 +114,12 @@ class Learner(wiring.Component):
         members = {
             "command": In(stream.Signature(command_layout(plan))),
             "refused": Out(1), "busy": Out(1),
-            "known": Out(range(plan.max_classes + 1), init=plan.shipped), "used": Out(range(plan.slots + 1)), "frozen": Out(1),
+            "class_count": Out(range(plan.max_classes + 1), init=plan.shipped), "used": Out(range(plan.slots + 1)), "frozen": Out(1),
             "rows": Out(stream.Signature(data.StructLayout({
                 "address": address_bits, "write": plan.pixels, "word": plan.lanes, "forward": 1, "first": 1}))),
             "read": In(plan.pixels * plan.lanes), "act": Out(plan.lanes), "scores": In(plan.pixels * score_bits),
             "logits": Out(stream.Signature(data.StructLayout({"value": signed(score_bits + 1), "last": 1}))), "best": Out(label),
-            "host": In(stream.Signature(host_layout(plan, address_bits))), "found": Out(max(16, plan.lanes))}
+            "host": In(stream.Signature(host_layout(plan, address_bits))), "host_reply": Out(max(16, plan.lanes))}
         if plan.boot == "words":
             members |= {"boot_address": Out(range(max(2, plan.shipped * plan.fan_in_words))), "boot_word": In(plan.lanes)}
         super().__init__(members)
@@ -138,11 +139,13 @@ class Learner(wiring.Component):
         m.submodules.labels = labels = Memory(shape=p.class_bits, depth=max(2, p.slots), init=[], attrs={"ram_style": "block"})
         label_read, label_write = labels.read_port(), labels.write_port()
 
-        command, host, rows = self.command.payload, self.host.payload, self.rows
+        request, host, rows = self.command.payload, self.host.payload, self.rows
         label_shape = range(max(2, p.max_classes))
-        given, label, rival = (Signal(label_shape, name=name) for name in ("given", "label", "rival"))
-        known, used, frozen = self.known, self.used, self.frozen
-        what = Signal(3)  # a Command; LEARN becomes REHEARSE, then STORE
+        request_label = Signal(label_shape)
+        label = Signal(label_shape)
+        rival = Signal(label_shape)
+        class_count, used, frozen = self.class_count, self.used, self.frozen
+        command = Signal(3)  # a Command; LEARN becomes REHEARSE, then STORE
         learning = Signal()  # LEARN: a store follows the replays
         new = Signal()  # its label is that of a new class
         count = Signal(8)
@@ -151,7 +154,9 @@ class Learner(wiring.Component):
         longest = max(8, p.slot_bits, p.class_bits, at_once)
         draw = Signal(longest + 1)
         word8, word_slot, word_class, kept = (draw[-n:] for n in (8, p.slot_bits, p.class_bits, at_once))
-        push, redraw, pushed = Signal(), Signal(), Signal()
+        push = unnamed()
+        redraw = unnamed()
+        pushed = unnamed()
         m.d.comb += pushed.eq(registers.bit)
         with m.If(push):
             m.d.sync += draw.eq(Cat(draw[1:], pushed))
@@ -164,33 +169,37 @@ class Learner(wiring.Component):
 
         def take(select):
             """The next bit of a register."""
-            m.d.comb += [registers.select.eq(select), registers.step.eq(1), push.eq(1)]
+            m.d.comb += [registers.select.eq(select), registers.shift.eq(1), push.eq(1)]
 
         if p.thinning:
-            thin, all_ones = Signal(range(p.thinning)), Signal(init=1)
+            thin = unnamed(range(p.thinning))
+            all_ones = unnamed(init=1)
 
         def take_mask():
             """A bit of `kept`: the next bit of mask, or 1 where `thinning` bits in a row are 1."""
             if not p.thinning:
                 take(1)
                 return
-            m.d.comb += [registers.select.eq(1), registers.step.eq(1), pushed.eq(all_ones & registers.bit)]
+            m.d.comb += [registers.select.eq(1), registers.shift.eq(1), pushed.eq(all_ones & registers.bit)]
             m.d.sync += [thin.eq(thin + 1), all_ones.eq(pushed)]
             with m.If(starting | (thin == p.thinning - 1)):
                 m.d.comb += push.eq(1)
                 m.d.sync += [thin.eq(0), all_ones.eq(1)]
 
         # Addresses: a block's first row, and a place in it.
-        block, offset = Signal(self.address_bits), Signal(self.address_bits)
+        block = unnamed(self.address_bits)
+        offset = Signal(self.address_bits)
         index = Signal(range(max(2, p.fan_in_words)))
         part = Signal(range(p.stored_bits))  # of the words that hold the counters of a word of weights
         bank, chunk = part[:bank_bits], part[bank_bits:]
         weights = Signal(lanes)
         word = rows.payload.word
-        here = self.read.word_select(bank, lanes)
-        passes = Signal()  # the rival's row
-        row = Mux(passes, rival, label)
-        writes, mirrors = Signal(), Signal()  # a word of a bank; that of the mirror of `row`
+        bank_word = self.read.word_select(bank, lanes)
+        rival_turn = Signal()  # the rival's row
+        row = Mux(rival_turn, rival, label)
+        # a word of a bank; that of the mirror of `row`
+        writes = unnamed()
+        mirrors = Signal()
         m.d.comb += [rows.payload.address.eq(block + offset), rows.payload.first.eq(index == 0),
                      rows.payload.write.eq(writes << Mux(mirrors, row[:bank_bits], bank))]
         appends = Signal()  # a store into a free slot
@@ -203,14 +212,18 @@ class Learner(wiring.Component):
                 signal = following
             return signal
 
-        reads, last = Signal(), Signal()
+        reads = unnamed()
+        last = Signal()
         accepted = rows.valid & rows.ready
         arriving = later(accepted & reads, read_latency - 1, "arriving")
         arrived = later(arriving, 1, "arrived")
         scored = later(accepted & rows.payload.forward & last, score_latency - 1, "scored")
 
         # Loops over the words of a table: `begin` one over `table`, `advance` to the next word.
-        begin, table, loop, advance = Signal(), Signal(Table), Signal(Table), Signal()
+        begin = unnamed()
+        table = unnamed(Table)
+        loop = unnamed(Table)
+        advance = unnamed()
         with m.If(advance):
             m.d.sync += index.eq(index + 1)
             with m.If(loop == Table.SLOTS):
@@ -225,8 +238,8 @@ class Learner(wiring.Component):
         # The word of the sample that meets a row in the array comes act_latency clocks after the row was accepted.
         with m.If(later(accepted & rows.payload.forward, act_latency - 1, "forwarded")):
             m.d.comb += sample.advance.eq(1)
-        m.d.comb += [self.act.eq(sample.act), sample.data.eq(here), label_read.addr.eq(word_slot), label_write.addr.eq(slot),
-                     label_write.data.eq(given)]
+        m.d.comb += [self.act.eq(sample.act), sample.data.eq(bank_word), label_read.addr.eq(word_slot), label_write.addr.eq(slot),
+                     label_write.data.eq(request_label)]
 
         # Counters.
         starting = Signal()  # a new row, or with `shipping` a shipped one
@@ -239,7 +252,7 @@ class Learner(wiring.Component):
             boot_place = Signal.like(self.boot_address)
             m.d.comb += self.boot_address.eq(boot_place)
             keep = Mux(shipping, ~self.boot_word.word_select(part, at_once), keep)
-        m.d.comb += [update.counters.eq(here), update.values.eq(sample.act.word_select(part, at_once)), update.negative.eq(passes),
+        m.d.comb += [update.counters.eq(bank_word), update.values.eq(sample.act.word_select(part, at_once)), update.negative.eq(rival_turn),
                      update.start.eq(starting), update.shipped.eq(shipping), update.keep.eq(keep)]
 
         # Scores.
@@ -249,56 +262,60 @@ class Learner(wiring.Component):
             m.d.comb += noise.index.eq(word8)
             sum_bits = max(sum_bits, len(noise.value)) + 1
         place = Signal(range(p.max_classes + 1))
-        score, best, candidate = Signal(signed(self.score_bits)), Signal(signed(sum_bits)), Signal(signed(sum_bits))
+        score = unnamed(signed(self.score_bits))
+        best = unnamed(signed(sum_bits))
+        candidate = unnamed(signed(sum_bits))
         m.d.comb += score.eq(self.scores.word_select(place[:bank_bits], self.score_bits))
         contends = 1
         own = None
         if p.rule == "margin":
             own = Signal(signed(sum_bits))
-            contends = (what == Command.CLASSIFY) | (place != label)
+            contends = (command == Command.CLASSIFY) | (place != label)
         fresh = Signal()  # nothing has been compared yet
-        place_last = place + 1 == known
+        place_last = place + 1 == class_count
         m.d.comb += [self.logits.payload.value.eq(score << 1), self.logits.payload.last.eq(place_last), self.best.eq(rival)]
 
-        table_what = Signal(Pass)
-        m.d.comb += [classes.what.eq(table_what), classes.label.eq(label), classes.known.eq(known), classes.look.eq(host.address),
+        table_scan = Signal(Scan)
+        m.d.comb += [classes.scan.eq(table_scan), classes.label.eq(label), classes.class_count.eq(class_count),
+                     classes.host_index.eq(host.address),
                      classes.data.eq(host.data)]
 
-        visiting, begun = Signal(), Signal()
+        visiting = unnamed()
+        begun = unnamed()
         m.d.comb += classes.start.eq(visiting & ~begun)
         m.d.sync += begun.eq(visiting & ~classes.done)
 
         def visit(state, which, then):
             """A state that runs a pass over the classes."""
             with m.State(state):
-                m.d.comb += [visiting.eq(1), table_what.eq(which)]
+                m.d.comb += [visiting.eq(1), table_scan.eq(which)]
                 with m.If(classes.done):
                     then()
 
         first_steps = classes.starting if p.prototype else Const(0)
 
-        def over(which):
+        def loop_over(which):
             m.d.comb += [begin.eq(1), table.eq(which)]
 
         def load(latent):
             """Read a sample's words: from bank 0, or from `slot`."""
-            over(Table.LATENT if latent else Table.SLOTS)
+            loop_over(Table.LATENT if latent else Table.SLOTS)
             m.next = "LOAD"
 
-        def go():
+        def move_counters():
             """Move the counters of `row`."""
-            over(Table.CLASSES)
+            loop_over(Table.CLASSES)
             m.d.comb += redraw.eq(1)
             m.next = "READ"
 
         def forward():
             m.d.sync += [place.eq(0), fresh.eq(1)]
-            over(Table.CLASSES)
+            loop_over(Table.CLASSES)
             m.next = "FORWARD"
 
         def save():
             """Write the sample at hand to `slot`."""
-            over(Table.SLOTS)
+            loop_over(Table.SLOTS)
             m.next = "SAVE_READ"
 
         def finish():
@@ -306,13 +323,13 @@ class Learner(wiring.Component):
 
         def following():
             """After a presentation: the next replay, then a store."""
-            m.d.sync += what.eq(Command.REHEARSE)
+            m.d.sync += command.eq(Command.REHEARSE)
             m.next = "NEXT"
 
         mirror = p.chunks * p.max_classes
-        learns, unknown = command.what == Command.LEARN, command.label == known
-        legal = (command.label < known) | learns & unknown & (command.label < p.max_classes)
-        from_slot = what == Command.REHEARSE
+        learns, unknown = request.command == Command.LEARN, request.label == class_count
+        legal = (request.label < class_count) | learns & unknown & (request.label < p.max_classes)
+        from_slot = command == Command.REHEARSE
 
         with m.FSM(init="CLEAR") as fsm:
             m.d.comb += [self.busy.eq(~fsm.ongoing("REST")), registers.restart.eq(fsm.ongoing("CLEAR"))]
@@ -321,16 +338,18 @@ class Learner(wiring.Component):
                 m.next = "REST"
                 if p.boot == "words" and p.shipped:
                     m.d.sync += [starting.eq(1), shipping.eq(1)]
-                    go()
-            visit("CLEAR", Pass.CLEAR, cleared)
+                    move_counters()
+            visit("CLEAR", Scan.CLEAR, cleared)
 
             with m.State("REST"):
                 m.d.comb += [self.command.ready.eq(1), redraw.eq(1)]
-                m.d.sync += [given.eq(command.label), label.eq(command.label), what.eq(command.what), learning.eq(learns), new.eq(unknown),
-                             count.eq(Mux(learns, p.replays, command.count)), passes.eq(0), starting.eq(0), shipping.eq(0), appends.eq(0)]
+                m.d.sync += [request_label.eq(request.label), label.eq(request.label), command.eq(request.command), learning.eq(learns),
+                             new.eq(unknown),
+                             count.eq(Mux(learns, p.replays, request.count)), rival_turn.eq(0), starting.eq(0), shipping.eq(0),
+                             appends.eq(0)]
                 with m.If(self.command.valid):
                     m.d.sync += self.refused.eq(0)
-                    with m.Switch(command.what):
+                    with m.Switch(request.command):
                         with m.Case(Command.CLASSIFY):
                             load(latent=True)
                         with m.Case(Command.LEARN, Command.STORE):
@@ -344,7 +363,7 @@ class Learner(wiring.Component):
                             with m.Else():
                                 m.next = "NEXT"
                         with m.Case(Command.FREEZE):
-                            m.d.sync += frozen.eq(command.count[0])
+                            m.d.sync += frozen.eq(request.count[0])
                 with m.Elif(self.host.valid):
                     m.next = "HOST"
 
@@ -360,20 +379,20 @@ class Learner(wiring.Component):
                     with m.If(index == p.words - 1):
                         m.next = "LOADED"
             with m.State("LOADED"):
-                with m.If(what == Command.STORE):
+                with m.If(command == Command.STORE):
                     m.next = "STORE"
-                with m.Elif((what == Command.LEARN) & new):
+                with m.Elif((command == Command.LEARN) & new):
                     m.next = "NEW"
-                with m.Elif((what == Command.CLASSIFY) & (known == 0)):
+                with m.Elif((command == Command.CLASSIFY) & (class_count == 0)):
                     finish()
                 with m.Else():
                     forward()
 
             # A new class.
             def created():
-                m.d.sync += [known.eq(known + 1), starting.eq(1)]
-                go()
-            visit("NEW", Pass.NEW, created)
+                m.d.sync += [class_count.eq(class_count + 1), starting.eq(1)]
+                move_counters()
+            visit("NEW", Scan.NEW, created)
 
             # Forward, Q classes at a time.
             with m.State("FORWARD"):
@@ -388,7 +407,7 @@ class Learner(wiring.Component):
                     m.next = "DRAW_NOISE"
             with m.State("DRAW_NOISE"):
                 if noisy:
-                    with m.If((what == Command.CLASSIFY) | drawn(8)):
+                    with m.If((command == Command.CLASSIFY) | drawn(8)):
                         m.next = "ADD_NOISE"
                     with m.Else():
                         take(0)
@@ -399,8 +418,8 @@ class Learner(wiring.Component):
                 m.d.sync += candidate.eq((score << 1) + (noise.value if noisy else 0))
                 m.next = "COMPARE"
             with m.State("COMPARE"):
-                m.d.comb += self.logits.valid.eq(what == Command.CLASSIFY)
-                with m.If((what != Command.CLASSIFY) | self.logits.ready):
+                m.d.comb += self.logits.valid.eq(command == Command.CLASSIFY)
+                with m.If((command != Command.CLASSIFY) | self.logits.ready):
                     m.d.comb += redraw.eq(1)
                     m.d.sync += place.eq(place + 1)
                     with m.If(contends & (fresh | (candidate > best))):
@@ -411,10 +430,10 @@ class Learner(wiring.Component):
                     m.next = "DRAW_NOISE"
                     with m.If(place_last):
                         m.next = "PRESENTED"
-                        with m.If(what == Command.CLASSIFY):
+                        with m.If(command == Command.CLASSIFY):
                             finish()
                     with m.Elif(place[:bank_bits] == p.pixels - 1):
-                        over(Table.CLASSES)
+                        loop_over(Table.CLASSES)
                         m.next = "FORWARD"
 
             # Choose, then move the rows.
@@ -425,11 +444,11 @@ class Learner(wiring.Component):
                 with m.If(nothing & ~first_steps):
                     following()
                 with m.Else():
-                    go()
+                    move_counters()
                     if p.weighted:
                         with m.If(~first_steps):
                             m.next = "MINIMUM"
-            visit("PRESENTED", Pass.PRESENT, presented)
+            visit("PRESENTED", Scan.PRESENT, presented)
             if p.weighted:
                 # accept where u (presented + 1) / 256, rounded down, is at most the least presented
                 share = Signal(9)
@@ -437,12 +456,12 @@ class Learner(wiring.Component):
                 def minimum():
                     m.d.sync += share.eq(0)
                     m.next = "ACCEPT"
-                visit("MINIMUM", Pass.MINIMUM, minimum)
+                visit("MINIMUM", Scan.MINIMUM, minimum)
                 with m.State("ACCEPT"):
                     with m.If(drawn(8)):
                         m.d.comb += redraw.eq(1)
                         m.next = "READ"
-                        with m.If(share > classes.key):
+                        with m.If(share > classes.minimum):
                             following()
                     with m.Else():
                         take(0)
@@ -496,16 +515,16 @@ class Learner(wiring.Component):
                     m.d.sync += label.eq(label + 1)
                     m.next = "REST"
                     with m.If(label != p.shipped - 1):
-                        go()
+                        move_counters()
                 with m.Elif(starting):
                     m.d.sync += starting.eq(0)
                     forward()
-                with m.Elif(passes | first_steps):
-                    m.d.sync += passes.eq(0)
+                with m.Elif(rival_turn | first_steps):
+                    m.d.sync += rival_turn.eq(0)
                     following()
                 with m.Else():
-                    m.d.sync += passes.eq(1)
-                    go()
+                    m.d.sync += rival_turn.eq(1)
+                    move_counters()
 
             # The next replay.
             with m.State("NEXT"):
@@ -514,7 +533,7 @@ class Learner(wiring.Component):
                 with m.If((count == 0) | (used == 0)):
                     m.next = "REST"
                     with m.If(learning):
-                        m.d.sync += [what.eq(Command.STORE), label.eq(given)]
+                        m.d.sync += [command.eq(Command.STORE), label.eq(request_label)]
                         load(latent=True)
                 with m.Else():
                     m.next = {"least": "LEAST", "class": "DRAW_CLASS", "slot": "DRAW_SLOT"}[p.pick]
@@ -524,10 +543,10 @@ class Learner(wiring.Component):
                 m.d.sync += label.eq(classes.best)
                 m.next = "DRAW_SLOT"
             if p.pick == "least":
-                visit("LEAST", Pass.LEAST, chosen)
+                visit("LEAST", Scan.LEAST, chosen)
             if p.pick == "class":
                 with m.State("DRAW_CLASS"):
-                    m.d.comb += classes.look.eq(word_class)
+                    m.d.comb += classes.host_index.eq(word_class)
                     with m.If(drawn(p.class_bits)):
                         m.next = "CHECK_CLASS"
                     with m.Else():
@@ -536,7 +555,7 @@ class Learner(wiring.Component):
                     m.d.comb += redraw.eq(1)
                     m.d.sync += label.eq(word_class)
                     m.next = "DRAW_CLASS"
-                    with m.If((word_class < known) & (classes.counts != 0)):
+                    with m.If((word_class < class_count) & (classes.counts != 0)):
                         m.next = "DRAW_SLOT"
             with m.State("DRAW_SLOT"):
                 with m.If(drawn(p.slot_bits)):
@@ -560,8 +579,8 @@ class Learner(wiring.Component):
                 with m.Else():
                     m.d.sync += appends.eq(1)
                     save()
-            visit("FULLEST", Pass.FULLEST, chosen)
-            visit("REMOVE", Pass.REMOVE, save)
+            visit("FULLEST", Scan.FULLEST, chosen)
+            visit("REMOVE", Scan.REMOVE, save)
             with m.State("SAVE_READ"):
                 m.next = "SAVE"
             with m.State("SAVE"):
@@ -570,15 +589,15 @@ class Learner(wiring.Component):
                     m.d.comb += [sample.advance.eq(1), sample.raw.eq(1), advance.eq(1)]
                     m.next = "SAVE_READ"
                     with m.If(index == p.words - 1):
-                        m.d.sync += [used.eq(used + appends), label.eq(given)]
+                        m.d.sync += [used.eq(used + appends), label.eq(request_label)]
                         m.next = "ADD"
-            visit("ADD", Pass.ADD, finish)
+            visit("ADD", Scan.ADD, finish)
 
             # The host looks in.
             space = host.space
-            scalars = Array([known, used, frozen, 0])[host.address[:2]]
+            scalars = Array([class_count, used, frozen, 0])[host.address[:2]]
             with m.State("HOST"):
-                m.d.sync += [block.eq(0), part.eq(host.address[:bank_bits]), word_slot.eq(host.address), self.found.eq(0)]
+                m.d.sync += [block.eq(0), part.eq(host.address[:bank_bits]), word_slot.eq(host.address), self.host_reply.eq(0)]
                 m.next = "HOST_ADDRESS"
                 with m.If(space == Space.BANKS):
                     m.next = "HOST_ROW"
@@ -592,22 +611,22 @@ class Learner(wiring.Component):
                 with m.Switch(space):
                     with m.Case(Space.LABELS):
                         m.d.comb += label_write.en.eq(host.write)
-                        m.d.sync += self.found[:p.class_bits].eq(label_read.data)
+                        m.d.sync += self.host_reply[:p.class_bits].eq(label_read.data)
                     with m.Case(Space.COUNTS):
-                        m.d.comb += classes.poke[0].eq(host.write)
-                        m.d.sync += self.found[:len(classes.counts)].eq(classes.counts)
+                        m.d.comb += classes.host_write[0].eq(host.write)
+                        m.d.sync += self.host_reply[:len(classes.counts)].eq(classes.counts)
                     with m.Case(Space.PRESENTED):
-                        m.d.comb += classes.poke[1].eq(host.write)
-                        m.d.sync += self.found[:16].eq(classes.others)
+                        m.d.comb += classes.host_write[1].eq(host.write)
+                        m.d.sync += self.host_reply[:16].eq(classes.presented_left)
                     with m.Case(Space.SCALARS):
-                        m.d.sync += self.found[:len(scalars)].eq(scalars)
+                        m.d.sync += self.host_reply[:len(scalars)].eq(scalars)
                         with m.If(host.write):
-                            for number, scalar in enumerate((known, used, frozen)):
+                            for number, scalar in enumerate((class_count, used, frozen)):
                                 with m.If(host.address[:2] == number):
                                     m.d.sync += scalar.eq(host.data)
                     with m.Default():
-                        m.d.comb += registers.step.eq(1)
-                        m.d.sync += self.found[0].eq(registers.bit)
+                        m.d.comb += registers.shift.eq(1)
+                        m.d.sync += self.host_reply[0].eq(registers.bit)
             with m.State("HOST_ROW"):
                 m.d.comb += [rows.valid.eq(1), reads.eq(1), offset.eq(host.address[bank_bits:]), word.eq(host.data),
                              writes.eq(host.write)]
@@ -617,7 +636,7 @@ class Learner(wiring.Component):
                         m.next = "HOST_DONE"
             with m.State("HOST_WAIT"):
                 with m.If(arrived):
-                    m.d.sync += self.found.eq(here)
+                    m.d.sync += self.host_reply.eq(bank_word)
                     m.next = "HOST_DONE"
             with m.State("HOST_DONE"):
                 m.d.comb += self.host.ready.eq(1)

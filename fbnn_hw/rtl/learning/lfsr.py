@@ -41,14 +41,14 @@ class Registers(wiring.Component):
 
     def __init__(self, seed):
         self.seed = seed
-        super().__init__({"restart": In(1), "select": In(2), "step": In(1), "load": In(1), "data": In(1), "bit": Out(1)})
+        super().__init__({"restart": In(1), "select": In(2), "shift": In(1), "load": In(1), "data": In(1), "bit": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
         bits = []
         for index, taps in enumerate(TAPS):
             state = Signal(taps.width, reset_less=True, name=("noise", "mask", "pick")[index])
-            with m.If(self.step & (self.select == index)):
+            with m.If(self.shift & (self.select == index)):
                 m.d.sync += state.eq(Cat(state[1:], Mux(self.load, self.data, state[0] ^ state[taps.tap])))
             with m.If(self.restart):
                 m.d.sync += state.eq(taps.start(self.seed, index))
