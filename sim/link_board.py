@@ -13,10 +13,9 @@ from amaranth.lib.wiring import In, Out
 
 from fbnn_hw import protocol
 from fbnn_hw.compile.learning import LearnPlan
-from fbnn_hw.protocol import Fault, Opcode
+from fbnn_hw.protocol import Command, Fault, Opcode
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.rtl.host_link import HostLink
-from fbnn_hw.rtl.learning.learner import Command
 
 CLASSES, SIZE, LANES, WORDS = 3, 2, 16, 2
 IMAGE = 3 * SIZE ** 2

@@ -17,7 +17,7 @@ from cocotb.utils import get_sim_time
 from learning import CASES
 
 from fbnn_hw.build.learning import ChipState
-from fbnn_hw.rtl.learning.learner import Command, Space
+from fbnn_hw.protocol import Command, Space
 
 ASKED = 3
 """Cycles that LearningBoard and the bench add to a command."""

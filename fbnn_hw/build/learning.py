@@ -3,9 +3,9 @@
 import numpy as np
 
 from .. import bits
+from ..protocol import Space
 from ..reference.learning.lfsr import MASK, NOISE, PICK
 from ..reference.learning.snapshot import State
-from ..rtl.learning.learner import Space
 
 REGISTERS = (NOISE, MASK, PICK)
 GAP_ROWS = 8

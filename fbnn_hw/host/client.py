@@ -105,7 +105,7 @@ class Client:
 
     def learned(self):
         """(classes known, exemplars, whether it is frozen)."""
-        known, used, frozen = self.peek(protocol.SCALARS, 0, 3)
+        known, used, frozen = self.peek(protocol.Space.SCALARS, 0, 3)
         return known, used, bool(frozen)
 
     def peek(self, space, address, count):

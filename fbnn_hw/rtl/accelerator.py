@@ -7,10 +7,11 @@ from amaranth.lib.wiring import In, Out
 from ..compile import timing
 from ..compile.config import LOAD, RESULT, REWIND
 from ..compile.learning import ACT_LATENCY, score_latency
+from ..protocol import Command
 from .argmax import Argmax
 from .array import MacArray
 from .drain import Drain
-from .learning.learner import Command, Learner
+from .learning.learner import Learner
 from .lgap import Lgap
 from .loader import Loader
 from .mover import WeightMover

@@ -16,8 +16,8 @@ class NoiseTable(wiring.Component):
 
     def __init__(self, temperature):
         self.table = gumbel_table(temperature)
-        width = max(max(self.table).bit_length(), (-min(self.table) - 1).bit_length()) + 1
-        super().__init__({"index": In(8), "value": Out(signed(width))})
+        self.width = max(max(self.table).bit_length(), (-min(self.table) - 1).bit_length()) + 1
+        super().__init__({"index": In(8), "value": Out(signed(self.width))})
 
     def elaborate(self, platform):
         m = Module()
