@@ -1,7 +1,7 @@
-"""The protocol between a host and a board: frames, requests and replies.  Defined here once, for host, hardware and simulation.
+"""The protocol between a host and a board: messages, requests and replies.  Defined here once, for host, hardware and simulation.
 
-A frame is SYNC, opcode, sequence, payload length (2 bytes), payload, CRC (2 bytes); all numbers have their low byte first.  The CRC
-is CRC-16/MCRF4XX over all but SYNC.  The host sends a request and waits; the board answers each request with one frame: the
+A message is SYNC, opcode, sequence, payload length (2 bytes), payload, CRC (2 bytes); all numbers have their low byte first.  The CRC
+is CRC-16/MCRF4XX over all but SYNC.  The host sends a request and waits; the board answers each request with one message: the
 request's opcode + REPLY, or ERROR with one byte of `Fault`, and the sequence that the request had.  docs/link.md tells it to other
 implementers.
 
@@ -36,7 +36,7 @@ class Opcode(IntEnum):
     image classified last.  REHEARSE: count replays.  FREEZE: count 1 or 0.  RESET: to the shipped state.  PEEK, POKE: added to a
     learner's `Space`; number is an address; count words, word i at address number xor i.
 
-    Where a pass has several frames, the answer to the pass's last image holds the results of all, as that request asked for them, and
+    Where a pass has several images, the answer to the pass's last image holds the results of all, as that request asked for them, and
     those before are answered with nothing.  IDENTIFY, and every fault inside a CLASSIFY, gives up a pass that is not complete.
     """
 
@@ -91,7 +91,7 @@ class Fault(IntEnum):
     CRC = 1  # the check sum is wrong
     OPCODE = 2  # no such request
     LENGTH = 3  # not the length that the request has
-    TIMEOUT = 4  # the frame ended early
+    TIMEOUT = 4  # the message ended early
     LINE = 5  # a byte without stop bit: noise, or another speed
     BUSY = 6  # an image came faster than it was taken: the weights are not loaded
     RESULT = 7  # no result in time, or a learner that does not come to rest
@@ -115,7 +115,7 @@ class Fault(IntEnum):
 
     @property
     def damaged(self):
-        """Whether the frame did not come as it was sent; its sequence may be damaged, too."""
+        """Whether the message did not come as it was sent; its sequence may be damaged, too."""
         return self < Fault.BUSY
 
 
@@ -130,13 +130,13 @@ def crc(data):
 
 
 def encode(opcode, payload=b"", sequence=0):
-    """The bytes of a frame."""
+    """The bytes of a message."""
     body = bytes([opcode, sequence]) + len(payload).to_bytes(2, "little") + bytes(payload)
     return bytes([SYNC]) + body + crc(body).to_bytes(2, "little")
 
 
 class Decoder:
-    """Bytes in, frames out; what is no frame is skipped, one byte at a time.
+    """Bytes in, messages out; what is no message is skipped, one byte at a time.
 
     `limit`: longest payload that is believed.
     """

@@ -11,13 +11,38 @@ from .signals import unnamed
 class Drain(wiring.Component):
     """Writes the P x Q bits of each finished block, and the words of global pooling.
 
-    An output bit is 1 iff its accumulator is >= 0; pooling takes the OR of four pixels.  A tile fills slot s of a word:
-    the slots after s are cleared, so that lanes without a channel end up 0, and slots before s keep their bits.
+    An output bit is 1 iff its accumulator is >= 0.  Pooling takes the OR of four pixels.  A tile fills
+    slot s of a word.  The slots after s are cleared, so that lanes without a channel end up 0; the slots
+    before s keep their bits.
 
-    signs: Q * P sign bits of the accumulators.  strobe: a block is finished; row_end, tile_end: it ends a row of blocks,
-    a tile; there is a cycle between a tile's end and the next strobe.  begin: a new step starts (no block is under way).
-    write, address, data, mask: one cycle after strobe, what to write: one bit of `write` a bank, one address for all, one bit
-    of `mask` for P lanes.  pool_write: 1, 2: write `average`, `learned` in this cycle.  In a cycle without a write, `data` is 0.
+    Parameters
+    ----------
+    config : AcceleratorConfig
+
+    Members
+    -------
+    signs : In(Q * P)
+        Sign bits of the accumulators.
+    strobe, row_end, tile_end : In(1)
+        A block is finished; it ends a row of blocks, a tile.  At least one cycle separates a tile's end
+        from the next strobe.
+    begin : In(1)
+        A new step starts; no block is under way.
+    step : In(step_layout(config))
+    pool_write : In(2), average, learned : In(L)
+        1 writes `average`, 2 writes `learned`, in this cycle.
+    write : Out(Q)
+        One bit a bank.
+    address : Out, data : Out(Q * L), mask : Out(L / P)
+        One address for all banks; one bit of `mask` for P lanes.  `data` is 0 in a cycle without a write.
+
+    Timing
+    ------
+    A write comes one cycle after its strobe.
+
+    Resources
+    ---------
+    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):

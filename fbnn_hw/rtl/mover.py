@@ -13,20 +13,51 @@ from .signals import unnamed
 
 
 class WeightMover(wiring.Component):
-    """Keeps a ring of weight words filled, in the order of use: from the byte stream, or from resident rows of the banks.
+    """Keeps a ring of weight words filled, in the order of use.
 
-    A row is pixels * lanes bits, a word (outputs * lanes bits) is outputs / pixels rows, first row lowest.  After reset
-    the first rows of the stream are written to a learner's tables and to the resident rows behind them; then the transfers are
-    worked off, frame after frame, as far ahead as the ring allows.  Word i of a transfer is resident iff
-    ((i + 1) * share >> 4) != (i * share >> 4).
+    A word comes from the byte stream or from resident rows of the banks.  A row is pixels * lanes bits.
+    A word (outputs * lanes bits) is outputs / pixels rows, first row lowest.  After reset the first
+    rows of the stream go to a learner's tables and to the resident rows behind them.  Then the
+    transfers follow, frame after frame, as far ahead as the ring allows.  Word i of a transfer is
+    resident iff ((i + 1) * share >> 4) != (i * share >> 4).
+
     Twin: `fbnn_hw.compile.cycles`.
 
-    weights: bytes, lowest first.  booted: resident rows are loaded.  blocked: the port is not free in the next cycle.
-    request_next: the port is taken in the next cycle; request: in this one, to read the row that `address` holds in the next, whose bits
-    stand in `row` timing.READ cycles later.
-    write: the port is taken to write `write_data` to the row `address` (before booted alone).
-    address_read, word: read port of the ring, latency 1.  level: words at hand; pop, pop_words: words given back;
-    pop_words stays for timing.READ cycles.
+    Parameters
+    ----------
+    config : AcceleratorConfig
+
+    Members
+    -------
+    weights : In(stream of 8 bits)
+        Bytes, lowest first.
+    booted : Out(1)
+        The resident rows are loaded.
+    blocked : In(1)
+        The port is taken in the next cycle.
+    request_next, request : Out(1), address : Out, row : In(row_bits)
+        A read of a resident row, see Timing.
+    write : Out(1), write_data : Out(row_bits)
+        Before `booted`: the port writes `write_data` to the row `address`.
+    address_read : In, word : Out(word_bits)
+        Read port of the ring, latency 1.
+    level : Out(range(weight_words + 1))
+        Words at hand.
+    pop : In(1), pop_words : In
+        `pop_words` words are returned; `pop_words` holds for timing.READ cycles.
+
+    Timing
+    ------
+    | cycle            | read of a resident row                     |
+    |------------------|--------------------------------------------|
+    | t                | `request_next` is 1                        |
+    | t + 1            | `request` is 1: the mover has the port     |
+    | t + 2            | `address` holds the row's number           |
+    | t + 1 + READ     | `row` holds the row's bits (`timing.READ`) |
+
+    Resources
+    ---------
+    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):

@@ -37,14 +37,44 @@ class FlashChip:
 class FlashReader(wiring.Component):
     """Reads `first` bytes from address `offset` on once, then the `again` bytes behind them, over and over.
 
-    The flash may be in any state that one-line commands end: asleep, in continuous read, or amid a read that a reset of this component
-    cut off.  After reset: FF, 66, 99, AB, then `chip.quad_enable`, each followed by a wait; then one read, without a pause until the
-    last byte.  A read costs deselect + 32 + dummy clocks before its first bit.  Where nobody takes bytes the flash's clock stops.
+    The flash may be in any state that one-line commands end: asleep, in continuous read, or amid a read
+    that a reset of this component cut off.  After reset the reader sends FF, 66, 99, AB and
+    `chip.quad_enable`, each followed by a wait.  Then one read runs to the last byte without a pause.
 
-    clock_hz: of sync.  latency: cycles from `pulse` to its data at `lines_in`; each register at a pin adds one, without any it
-    is 0, and data must be there before the cycle in which the clock pulses ends.  data: bytes.  pulse: the flash's clock is
-    high in the second half of this cycle (`~clk & pulse`).  select_n, lines_*: pins; data leaves with the cycle's beginning.
-    first_done: the first bytes are all read.
+    Parameters
+    ----------
+    chip : FlashChip
+    clock_hz : float
+        Frequency of sync.
+    offset, first, again : int
+        Bytes.
+    latency : int
+        Cycles from `pulse` to its data at `lines_in`.  Each register at a pin adds one.  Without any it
+        is 0, and data must be stable before the cycle in which the clock pulses ends.
+
+    Members
+    -------
+    data : Out(stream of 8 bits)
+    pulse : Out(1)
+        The flash's clock is high in the second half of this cycle (`~clk & pulse`).
+    select_n : Out(1), lines_out, lines_enable : Out(4), lines_in : In(4)
+        Pins; data leaves at the beginning of the cycle.
+    first_done : Out(1)
+        The first bytes have all been read.
+
+    Timing
+    ------
+    A read costs deselect + 32 + dummy clocks before its first bit.  The flash's clock stops while nobody
+    takes bytes.
+
+    Resources
+    ---------
+    `python docs/benchmarks/area.py` measures it.
+
+    Raises
+    ------
+    UsageError
+        If the lines, the latency or the range of addresses are impossible.
     """
 
     DEPTH = 4

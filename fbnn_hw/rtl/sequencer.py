@@ -69,14 +69,44 @@ def frame_of_a_tile(config, step):
 class Sequencer(wiring.Component):
     """Fetches steps and issues their reads, one a cycle while `hold` is 0.
 
-    Twin: the loop order in `fbnn_hw.compile.schedule`; its cycles: `fbnn_hw.compile.cycles`.
+    Twin: the order of the loops in `fbnn_hw.compile.schedule`.
 
-    start: begins the program, or goes on with it; begin: strobes before a step's first read; done: strobes at a stop, with its flags in
-    `stop` from then on.  hold: the banks' port is taken this cycle.
-    level: weight words at hand (ignored with weights == "memory"); pop, pop_words: a tile's weights are used up.
-    valid, read: a read is issued.  step: fields of the step at work.
-    pool_write: 1 strobes the average word out, 2 the learned word (in the following cycle); reserve: 1 two cycles before each of these
-    cycles.  score_valid, score_ready, score_index: the logits of a tile are taken one by one.
+    Parameters
+    ----------
+    config : AcceleratorConfig
+
+    Members
+    -------
+    start : In(1)
+        Begins the program, or resumes it after a stop.
+    begin : Out(1)
+        Strobes before the first read of a step.
+    done : Out(1), stop : Out(3)
+        `done` strobes at a stop; `stop` holds its flags from then on.
+    hold : In(1)
+        The banks' port is taken in this cycle.
+    level : In
+        Weight words at hand; ignored with weights == "memory".
+    pop : Out(1), pop_words : Out
+        The weights of a tile, `pop_words` words, are used up.
+    valid : Out(1), read : Out(read_layout(config))
+        A read is issued.
+    step : Out(step_layout(config))
+        Fields of the step at work.
+    pool_write : Out(2)
+        1 strobes the average word out, 2 the learned word in the following cycle.
+    reserve : Out(1)
+        1 two cycles before each cycle of `pool_write`.
+    score_valid : Out(1), score_ready : In(1), score_index : Out, score_first : Out(1)
+        The logits of a tile are taken one by one.
+
+    Timing
+    ------
+    `fbnn_hw.compile.cycles`, exactly.
+
+    Resources
+    ---------
+    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):

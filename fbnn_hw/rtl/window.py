@@ -13,10 +13,31 @@ from .signals import unnamed
 
 
 class WindowAddress(wiring.Component):
-    """Addresses of the Q banks for one tap.  Two additions, a register after each: latency 2 with the caller's port register.
+    """Addresses of the Q banks for one tap.
 
-    address: word of the unmoved block; ky, kx: 0, 1, 2; row, advance: words from a block to the one below, to the right.
-    banks: Q addresses, bank (r, c) at place r * Q/2 + c, one cycle later (combinational after the first register).
+    Parameters
+    ----------
+    config : AcceleratorConfig
+
+    Members
+    -------
+    address : In
+        Word of the unmoved block.
+    ky, kx : In(2)
+        The tap: 0, 1, 2.
+    row, advance : In
+        Words from a block to the one below, to the right.
+    banks : Out
+        Q addresses, bank (r, c) at place r * Q/2 + c.
+
+    Timing
+    ------
+    Two additions with a register after each.  The second register is the caller's port, so `banks`
+    follows the first by combinational logic.
+
+    Resources
+    ---------
+    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):
@@ -49,9 +70,28 @@ class WindowAddress(wiring.Component):
 
 
 class WindowAlign(wiring.Component):
-    """Bank data -> pixels of the block in order; pixels outside the map read as -1 (bits 0).  Latency 1.
+    """Bank data -> pixels of the block in order; pixels outside the map read as -1 (bits 0).
 
-    data: Q words of L bits, in bank order; pixels: the same in pixel order.
+    Parameters
+    ----------
+    config : AcceleratorConfig
+
+    Members
+    -------
+    data : In(Q * L)
+        Words in the order of the banks.
+    ky, kx : In(2), top, bottom, left, right : In(1)
+        The tap, and the edges of the map that the block touches.
+    pixels : Out(Q * L)
+        Words in the order of the pixels.
+
+    Timing
+    ------
+    Latency 1.
+
+    Resources
+    ---------
+    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):

@@ -14,45 +14,61 @@ TOP = 255
 
 
 class Scan(IntEnum):
-    """What a pass over all classes does; `label` is one of them."""
+    """What a scan of all classes does; `label` is one of them."""
 
     CLEAR = 0  # all zero
     NEW = 1  # presented = 0 for all, left[label] = prototype
-    PRESENT = 2  # presented[label] += 1, left[label] -= 1 unless 0; if presented[label] is then 255, a second pass halves all
+    PRESENT = 2  # presented[label] += 1, left[label] -= 1 unless 0; if presented[label] is then 255, a second round halves all
     LEAST = 3  # best = the class with slots that is presented least
     FULLEST = 4  # best = the class with the most slots, `label` if it is among them
     ADD = 5  # counts[label] += 1
     REMOVE = 6  # counts[label] -= 1
-    MINIMUM = 7  # key = the least presented[c] of the classes known
+    MINIMUM = 7  # minimum = the least presented[c] of the classes in use
 
 
 class ClassTable(wiring.Component):
-    """counts, presented and left of each class in block RAM, worked on in passes over all classes, two clocks a class.
+    """counts, presented and left of each class in block RAM; a scan visits all classes.
 
+    counts: slots of the class.  presented: presentations.  left: prototype presentations to come.
     Twin: `presented`, `prototypes_left` and `ReplayBuffer.counts` of the reference.
 
     Parameters
     ----------
-    classes, count_bits, prototype : int
+    classes : int
+        Rows of the table.
+    count_bits : int
+        Width of a count.
+    prototype : int
+        Prototype presentations of a new class.
     weighted : bool
-        Whether MINIMUM exists.
+        Scan.MINIMUM exists.
 
     Members
     -------
-    start, scan, label : In
-        Begin a pass; `scan` and `label` hold until `done`.
-    known : In(range(classes + 1))
+    start : In(1), scan : In(Scan), label : In
+        Begin a scan; `scan` and `label` hold until `done`.
+    class_count : In(range(classes + 1))
+        Classes in use.
     done : Out(1)
-        Strobes in the clock after a pass; best, key, starting and presented are then right, and hold until the next pass.
-    best : Out(range(classes)), key : Out(count_bits or 8, the wider)
+        Strobes in the clock after a scan.  best, minimum, starting and presented are then valid, and
+        hold until the next scan.
+    best : Out(range(classes)), minimum : Out(count_bits or 8, the wider)
     starting : Out(1)
-        Of PRESENT: left[label] was not 0.
+        After PRESENT: left[label] was not 0.
     presented : Out(8)
-        Of PRESENT: presented[label].
-    host_index : In(range(classes)), counts : Out(count_bits), presented_left : Out(16)
-        Entry `host_index`, a clock later, while no pass is under way; presented_left: presented, then left.
+        After PRESENT: presented[label].
+    host_index : In, counts : Out(count_bits), presented_left : Out(16)
+        Entry `host_index`, a clock later, between scans; presented_left: presented, then left.
     host_write : In(2), data : In(16)
-        Write counts, presented_left of entry `host_index`, while no pass is under way.
+        Write counts, presented_left of entry `host_index`, between scans.
+
+    Timing
+    ------
+    A scan takes two clocks a class.  PRESENT takes a second round where it halves all counts.
+
+    Resources
+    ---------
+    Two block RAMs.
     """
 
     def __init__(self, classes, count_bits, prototype, weighted=False):

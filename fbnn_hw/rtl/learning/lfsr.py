@@ -10,7 +10,7 @@ TAPS = (NOISE, MASK, PICK)
 
 
 class Registers(wiring.Component):
-    """Three shift registers; a step of one gives its bit r[0], moves all bits down and puts r[0] xor r[k] at the top.
+    """Three shift registers; a shift of one gives its bit r[0], moves all bits down and puts r[0] xor r[k] at the top.
 
     Twin: `fbnn_hw.reference.learning.lfsr.Lfsr`.  One bit a clock: a draw of w bits takes w clocks, which is little beside a forward
     pass and needs one XOR.
@@ -26,13 +26,17 @@ class Registers(wiring.Component):
         0 noise, 1 mask, 2 pick.
     restart : In(1)
         All to their start values, which a power-up or a reset does not do.
-    step : In(1)
-        The selected register takes a step.
+    shift : In(1)
+        The selected register shifts.
     load, data : In(1)
-        With `load` the step puts `data` at the top instead: n of them write a register of n bits, lowest bit first.  With data = bit
+        With `load` the shift puts `data` at the top instead: n of them write a register of n bits, lowest bit first.  With data = bit
         they turn it once round.
     bit : Out(1)
-        r[0] of the selected register, in the clock of the step.
+        r[0] of the selected register, in the clock of the shift.
+
+    Timing
+    ------
+    A bit a clock.
 
     Resources
     ---------

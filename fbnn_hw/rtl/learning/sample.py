@@ -34,6 +34,10 @@ class SampleMemory(wiring.Component):
     Timing
     ------
     `word` and `act` belong to the place of the clock before.
+
+    Resources
+    ---------
+    One block RAM; with copies a multiplexer of `copies` words.
     """
 
     def __init__(self, words, lanes, copies):
