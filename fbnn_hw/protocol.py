@@ -62,15 +62,35 @@ class Opcode(IntEnum):
     POKE = 0x38
 
 
+class Command(IntEnum):
+    """What a learner does."""
+
+    CLASSIFY = 0  # score the sample at hand
+    LEARN = 1  # learn(x, label)
+    STORE = 2  # store(x, label)
+    REHEARSE = 3  # `count` replays
+    FREEZE = 4  # frozen = count[0]
+
+
+class Space(IntEnum):
+    """A memory of a learner that PEEK and POKE address.  Its words agree with each other only while the learner rests."""
+
+    BANKS = 0  # address: row * Q + bank
+    LABELS = 1  # address: slot
+    COUNTS = 2  # address: class
+    PRESENTED = 3  # address: class; presentations, then prototype presentations left in the upper 8 bits
+    SCALARS = 4  # address: 0 classes, 1 exemplars, 2 frozen
+    NOISE = 5  # each access takes one bit, lowest first, and turns the register by one; n accesses restore it
+    MASK = 6  # the mask register, accessed as NOISE is
+    PICK = 7  # the pick register, accessed as NOISE is
+
+
 LOGITS = 1
 LATENT = 2
 REQUESTS = (Opcode.IDENTIFY, Opcode.STATUS, *(Opcode.CLASSIFY | flags for flags in range(4)))
 COMMANDS = (Opcode.LEARN, Opcode.STORE, Opcode.REHEARSE, Opcode.FREEZE, Opcode.RESET)
-SPACES = 8
-SCALARS = 4
-"""The space whose words are: classes known, exemplars, frozen."""
 MOST_EXEMPLARS = 1 << 16
-LEARNING_REQUESTS = (*COMMANDS, *range(Opcode.PEEK, Opcode.POKE + SPACES))
+LEARNING_REQUESTS = (*COMMANDS, *range(Opcode.PEEK, Opcode.POKE + len(Space)))
 OPERAND_BYTES = 4
 LONGEST_POKE = 0xFF
 """Bytes of its payload."""

@@ -27,7 +27,7 @@ ALLOWED = {
     "compile": IR | {"targets"},
     "targets": {"errors"},
     "rtl": IR | {"reference", "compile", "targets"},
-    "host": BASE | {"reference", "rtl"},
+    "host": BASE | {"reference"},
     "report": {"errors", "compile"},
     "fpga": {"errors", "targets", "rtl"},
     "emit": IR | {"files", "progress", "compile", "targets", "rtl", "fpga", "reference", "report", "host", "checkpoints", "__init__"},

@@ -7,10 +7,10 @@ import numpy as np
 
 from .. import bits
 from ..errors import InputError, show
+from ..protocol import Space
 from ..reference.learning.learner import Learner
 from ..reference.learning.lfsr import MASK, NOISE, PICK
 from ..reference.learning.snapshot import State
-from ..rtl.learning.learner import Space
 
 REGISTERS = (NOISE, MASK, PICK)
 GAP_ROWS = 8
