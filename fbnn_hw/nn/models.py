@@ -1,7 +1,8 @@
 """The topologies that have names, from the paper and scaled from it.  No torch here: a topology is plain data.
 
 True sizes with 10 classes, in Mbit (10^6 bits): 0.5mb 0.53, 1mb 1.09, 3mb 2.76, 9mb 8.31, 24mb 28.3; res3mb, for 128x128, 2.86
-(the paper's names say 3, 9 and 24; `fbnn-hw inspect` prints the exact number of a file).
+(the paper's names say 3, 9 and 24; `fbnn-hw inspect` prints the exact number of a file).  fast (1.08) and tiny (0.33) are ours, laid out by
+the planner's cycles on an ice40 UP5K: few channels where maps are large, bits where they are small.
 """
 
 from itertools import count
@@ -102,6 +103,8 @@ MODELS = {
     "9mb": dict(width=2.0),
     "24mb": dict(width=4.0),
     "res3mb": dict(family=residual, size=128),
+    "fast": dict(family=blockwise, blocks=(((32, 1),), ((64, 1), (128, 2)), ((256, 2), (512, 4))), latent=512, hidden=32),
+    "tiny": dict(family=blockwise, blocks=(((16, 1),), ((64, 1),), ((128, 1), (128, 1))), latent=256, hidden=64),
 }
 FLOATING = {f"fpnn_{kind}{size and f'-{size}'}": (kind, size or "3mb") for size in ("", "0.5mb", "1mb", "9mb", "24mb") for kind in "bp"}
 """Names of the floating-point baselines: b as many bits as the binary model, p as many weights; 0.5mb and 1mb are ours, for teachers."""

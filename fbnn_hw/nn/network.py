@@ -19,10 +19,14 @@ from .encode import levels, thermometer
 from .norm import MOMENTUM, Norm
 
 
+NORMED = ("conv", "dense")
+"""Kinds of the layers that may have batch norm: those whose thresholds have hardware.  Logits have none."""
+
+
 class _Signed(nn.Module):
     """What ends in a sign: `scale` or, with batch norm, `norm`; `bias` = 1 - 2 * threshold, of the norm's threshold where there is one."""
 
-    def _end(self, channels, norm):
+    def _end(self, channels, norm="scales"):
         self.norm = Norm(channels) if norm == "bn" else None
         self.register_buffer("bias", torch.ones(channels), persistent=False)
 
@@ -44,9 +48,12 @@ class _Signed(nn.Module):
 
     def sign(self, y, pad=0, binary=True):
         """Bits, or clamp(u, -1, 1) if not `binary`, of y = 2 * dot + bias, or of the largest of several."""
-        if self.norm is None:
+        if self.norm is not None:
+            return self.norm.sign(y, self.bias, self.limit, pad, binary)
+        if binary:
             return binarize.sign(y, self.scale, self.limit, pad)
-        return self.norm.sign(y, self.bias, self.limit, pad, binary)
+        u = (y - self.bias[:, None, None]) / 2 * self.scale
+        return (y + (u - y).detach()).clamp(-1, 1)  # the value of u; the gradient that y takes is that of u already
 
 
 class BinaryLayer(_Signed):
@@ -70,7 +77,7 @@ class BinaryLayer(_Signed):
         self.stride = getattr(layer, "stride", 1)
         self.proxy = nn.Parameter(torch.empty(shape))
         nn.init.xavier_uniform_(self.proxy)
-        self._end(shape[0], None if self.logits else norm)
+        self._end(shape[0], norm if layer.kind in NORMED and not self.logits else "scales")
 
     @property
     def weight(self):
@@ -88,24 +95,22 @@ class BinaryLayer(_Signed):
 class Pool(_Signed):
     """Sum over the map as the odd integer 2 * (sum - threshold) + 1, scaled like a layer of fan-in H * W."""
 
-    def __init__(self, input_shape, K=1.0, limit=1.0, norm="scales"):
+    def __init__(self, input_shape, K=1.0, limit=1.0):
         super().__init__()
-        self.fan_in = input_shape[1] * input_shape[2]
-        self.scale, self.limit = K / math.sqrt(self.fan_in), limit
-        self._end(input_shape[0], norm)
+        self.scale, self.limit = K / math.sqrt(input_shape[1] * input_shape[2]), limit
+        self._end(input_shape[0])
 
     def forward(self, x):
-        self.refresh()
         total = x.sum((2, 3), keepdim=True, dtype=self.bias.dtype)
         odd = total.detach() * 2 + self.bias[:, None, None]
-        return odd + self.factor * (total - total.detach())  # the value of odd, the gradient of u = scale * sum
+        return odd + self.scale * (total - total.detach())  # the value of odd, the gradient of u = scale * sum
 
 
 class FBNN(nn.Module):
     """Fully-binary network of a `Topology`.
 
     K, limit: scale constant and width of the estimator.  c: constant of alpha = 1 / sqrt(c * fan_in * classes).
-    norm: "scales", or "bn" for a batch norm in their place before each sign, see `norm.Norm`; export makes thresholds of it.
+    norm: "scales", or "bn" for a batch norm in their place, see `norm.Norm`, in the layers of `NORMED`; export makes thresholds of it.
     `dtype`: of the maps between convolutions and their gradients, float32 or bfloat16; the bits, logits and proxies are those of float32,
     the gradients are rounded.  In training with batch norm the statistics are those of rounded sums, whole near the edge.
     `binary`: False in the first stage of a multi-stage training, which has clamp(u, -1, 1) for sign(u); for norm "bn" alone.
@@ -118,8 +123,7 @@ class FBNN(nn.Module):
         shapes = topology.verify()
         weighted = [topology[name] for name in topology.weight_shapes()]
         self.layers = nn.ModuleDict({o.name: BinaryLayer(o, *topology.input_shapes(o, shapes), K, limit, norm) for o in weighted})
-        self.pools = nn.ModuleDict(
-            {o.name: Pool(*topology.input_shapes(o, shapes), K, limit, norm) for o in topology.ops if o.kind == "gap"})
+        self.pools = nn.ModuleDict({o.name: Pool(*topology.input_shapes(o, shapes), K, limit) for o in topology.ops if o.kind == "gap"})
         self.alpha = 1 / math.sqrt(c * self.layers[topology.ops[-1].name].fan_in * len(topology.classes))
         readers = {o.name: [r for r in topology.ops if o.name in r.inputs] for o in topology.ops}
         self._last_reader = {name: found[-1].name for name, found in readers.items() if found}
@@ -193,7 +197,7 @@ class FBNN(nn.Module):
 
     def norms(self):
         """{op name: `Norm`} of the ops that have one."""
-        return {name: part.norm for name, part in [*self.layers.items(), *self.pools.items()] if part.norm is not None}
+        return {name: layer.norm for name, layer in self.layers.items() if layer.norm is not None}
 
     @torch.no_grad()
     def estimate(self, batches):

@@ -13,6 +13,5 @@ def to_scales(model):
     plain.load_state_dict({k: v for k, v in model.state_dict().items() if ".norm." not in k})
     plain.alpha = model.alpha
     for name, norm in model.norms().items():
-        part = plain.layers[name] if name in plain.layers else plain.pools[name]
-        part.scale = max(norm.variance.rsqrt().median().item(), 1e-6)
+        plain.layers[name].scale = max(norm.variance.rsqrt().median().item(), 1e-6)
     return plain
