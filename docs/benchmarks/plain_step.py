@@ -21,8 +21,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from fbnn_hw.data.augment import augment
+from fbnn_hw.ir.models import MODELS, build
 from fbnn_hw.ir.network import LATENT
-from fbnn_hw.nn.models import MODELS, build
 from fbnn_hw.nn.network import FBNN
 from fbnn_hw.train import record
 

@@ -111,7 +111,7 @@ def refuse(args, exhibit):
 
 def structure(name):
     """Rows of a model's layers, at 100 classes, or 50 with res3mb."""
-    from ..nn.models import build
+    from ..ir.models import build
 
     topology = build(name, 50 if name == "res3mb" else 100)
     shapes = topology.verify()

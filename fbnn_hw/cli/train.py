@@ -8,8 +8,9 @@ from pathlib import Path
 
 from .. import files
 from ..errors import UsageError
-from ..nn.models import MODELS
-from ..train.config import TrainConfig, flag
+from ..ir.models import MODELS
+from ..train import config as recipes
+from ..train.config import TrainConfig
 from . import common
 
 SUMMARY = "train a model on a data set and write a checkpoint"
@@ -33,12 +34,12 @@ def add_recipe(parser, skip=()):
             continue
         text, default = option.metadata["help"], option.default
         if option.type is bool:
-            name = flag(option.name) if not default else f"--no-{option.name}"
+            name = recipes.flag(option.name) if not default else f"--no-{option.name}"
             group.add_argument(name, dest=option.name, action=f"store_{not default}".lower(), help=text)
         elif choices := option.metadata.get("choices"):
-            group.add_argument(flag(option.name), choices=choices, default=default, help=f"{text} (default: {default})")
+            group.add_argument(recipes.flag(option.name), choices=choices, default=default, help=f"{text} (default: {default})")
         else:
-            group.add_argument(flag(option.name), type=_value(option), default=default, metavar="N" if option.type is int else "X",
+            group.add_argument(recipes.flag(option.name), type=_value(option), default=default, metavar="N" if option.type is int else "X",
                                help=f"{text} (default: {default})")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU where there is one (default: auto)")
     common.add_threads(parser)
@@ -58,6 +59,11 @@ def _value(option):
     return read
 
 
+def add_teacher(parser):
+    parser.add_argument("--teacher", metavar="FILE.state", help="training state of a network whose logits are learned too, such as one of "
+                        "fbnn-hw pretrain --model fpnn_p-0.5mb --all-classes")
+
+
 def add_images(parser):
     parser.add_argument("--images", type=common.count, metavar="N", help="train on N images of each class alone, spread evenly over "
                         "the file (default: all); the test set stays whole")
@@ -73,8 +79,7 @@ def arguments(parser):
     parser.add_argument("--classes", metavar="A,B,...", help="train on these classes alone, by name, in this order")
     add_images(parser)
     parser.add_argument("--init", metavar="FILE.pt", help="start from this checkpoint; a training state beside it gives the proxies")
-    parser.add_argument("--teacher", metavar="FILE.state", help="training state of a network whose logits are learned too, such as one of "
-                        "fbnn-hw pretrain --model fpnn_p-0.5mb --all-classes")
+    add_teacher(parser)
     parser.add_argument("--out", metavar="FILE.pt", help="checkpoint to write at each better epoch (default: MODEL-DATA.pt)")
     parser.add_argument("--state", metavar="FILE", help="training state, to go on from (default: beside the checkpoint, .state)")
     parser.add_argument("--resume", action="store_true", help="go on from the state")
@@ -117,7 +122,7 @@ def refuse_idle(args):
     """Raises UsageError at a flag that means nothing beside the others."""
     for names, missing, lacking in ((TEACHING, not args.teacher, "there is no teacher, expected --teacher with it"),
                                     (NORMING, args.norm != "bn", "there is no batch norm, expected --norm bn with it")):
-        idle = [flag(name) for name in names if missing and getattr(args, name) != getattr(TrainConfig, name)]
+        idle = [recipes.flag(name) for name in names if missing and getattr(args, name) != getattr(TrainConfig, name)]
         if idle:
             raise UsageError(f"{idle[0]}: {lacking}")
 
@@ -142,8 +147,8 @@ def run(args, out):
 
     import torch
 
+    from ..ir.models import build
     from ..nn import checkpoint
-    from ..nn.models import build
     from ..nn.network import FBNN
     from ..train import pretrain, record, start
     from ..train.offline import Trainer
@@ -152,7 +157,8 @@ def run(args, out):
     device = pretrain.device(args.device)
     common.set_threads(args)
     torch.manual_seed(config.seed)
-    topology, options = build(args.model, train.classes, size=train.images.shape[-1]), dict(K=config.K, c=config.c, limit=config.limit, norm=config.norm)
+    topology = build(args.model, train.classes, size=train.images.shape[-1])
+    options = dict(K=config.K, c=config.c, limit=config.limit, norm=config.norm)
     meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": args.data, "images_per_class": args.images}
     if args.init:
         origin = start.read(resolve(args.init, "--init"), config.norm == "bn")

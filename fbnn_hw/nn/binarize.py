@@ -11,6 +11,7 @@ normalises y by the statistics of the batch.
 """
 
 import math
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -60,7 +61,7 @@ class _Sign(torch.autograd.Function):
     def forward(ctx, y, reach, pad):
         ctx.save_for_backward(y)
         ctx.reach, ctx.pad = reach, pad
-        return _framed(y.shape, y, pad, lambda out: torch.clamp(y, -1, 1, out=out))
+        return _framed(y, pad, partial(torch.clamp, y, -1, 1))
 
     @staticmethod
     def backward(ctx, grad):
@@ -80,8 +81,8 @@ class _NormSign(torch.autograd.Function):
         ctx.limit, ctx.pad = limit, pad
         ctx.mark_non_differentiable(mean, inverse)
         ctx.set_materialize_grads(False)
-        one = torch.ones((), dtype=y.dtype, device=y.device)
-        return _framed(u.shape, y, pad, lambda out: torch.copysign(one, u, out=out) if binary else torch.clamp(u, -1, 1, out=out)), mean, inverse
+        fill = partial(torch.copysign, torch.ones((), dtype=y.dtype, device=y.device), u) if binary else partial(torch.clamp, u, -1, 1)
+        return _framed(u, pad, fill), mean, inverse
 
     @staticmethod
     def backward(ctx, grad, *_):
@@ -95,16 +96,17 @@ class _NormSign(torch.autograd.Function):
         return grad_y, grad_offset, None, None, None
 
 
-def _framed(shape, like, pad, fill):
-    """A map of `shape` that fill(out=map) writes, in a frame of `pad` pixels of -1; its type and device are those of `like`."""
-    n, c, h, w = shape
-    out = torch.empty((n, c, h + 2 * pad, w + 2 * pad), dtype=like.dtype, device=like.device, memory_format=torch.channels_last)
+def _framed(y, pad, fill):
+    """A map like y that fill(out=map) writes, in a frame of `pad` pixels of -1, channels last; without a frame laid out as y."""
     if not pad:
-        fill(out)
+        out = torch.empty_like(y)
+        fill(out=out)
         return out
+    n, c, h, w = y.shape
+    out = torch.empty((n, c, h + 2 * pad, w + 2 * pad), dtype=y.dtype, device=y.device, memory_format=torch.channels_last)
     for edge in (out[:, :, :pad], out[:, :, -pad:], out[..., :pad], out[..., -pad:]):
         edge.fill_(bits.PADDING)
-    fill(out[:, :, pad:-pad, pad:-pad])
+    fill(out=out[:, :, pad:-pad, pad:-pad])
     return out
 
 

@@ -18,7 +18,6 @@ from . import binarize
 from .encode import levels, thermometer
 from .norm import MOMENTUM, Norm
 
-
 NORMED = ("conv", "dense")
 """Kinds of the layers that may have batch norm: those whose thresholds have hardware.  Logits have none."""
 

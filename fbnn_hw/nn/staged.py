@@ -7,8 +7,10 @@ from .network import FBNN
 
 @torch.no_grad()
 def to_scales(model):
-    """FBNN without batch norm that starts where `model`, one with it, ended: its proxies, and per layer the median of 1 / sigma as the scale;
-    offsets and means are discarded."""
+    """FBNN without batch norm that starts where `model`, which has it, ended.
+
+    It has the proxies, and in each normalised layer the median of 1 / sigma as the scale.  Offsets and means are discarded.
+    """
     plain = FBNN(model.topology, K=model.K, limit=model.limit)
     plain.load_state_dict({k: v for k, v in model.state_dict().items() if ".norm." not in k})
     plain.alpha = model.alpha

@@ -44,7 +44,8 @@ class TrainConfig:
     epochs: int = _count(100, "at most this many passes over the training set")
     batch: int = _count(64, "images in a step")
     lr: float = _positive(1e-4, "rate of Adam at the start")
-    schedule: str = _one_of("plateau", "of the rate: plateau halves it when the validation loss stalls, cosine ends at 0", "plateau", "cosine")
+    schedule: str = _one_of("plateau", "of the rate: plateau halves it when the validation loss stalls, cosine ends at 0",
+                            "plateau", "cosine")
     patience: int = _count(20, "stop after so many epochs without a better validation accuracy (cil: loss); 0: never", 0)
     validation: float = _share(0.1, "share of the training set kept for validation")
     augment: bool = _switch(True, "no mirroring, shift and contrast")
@@ -55,7 +56,8 @@ class TrainConfig:
     shift: int = _choice(4, "augmentation moves images by up to this many pixels", lambda v: 0 <= v <= 512, "0 to 512")
     contrast: float = _choice(0.2, "augmentation scales contrast by 1 - X to 1 + X", lambda v: 0 <= v <= 1, "a number from 0 to 1")
     centre: bool = _switch(False, "keep the mean of each output channel's proxies at 0")
-    ties: str = _one_of("up", "what a dot product of 0 becomes in training: up, +1 as everywhere else, or +1 or -1 at random", "up", "random")
+    ties: str = _one_of("up", "what a dot product of 0 becomes in training: up, +1 as everywhere else, or +1 or -1 at random",
+                        "up", "random")
     distil: float = _choice(0.5, "share of the teacher in the loss", lambda v: 0 < v <= 1, "a share above 0, at most 1")
     temperature: float = _positive(4.0, "of the teacher's softened probabilities")
     precision: str = _one_of("float32", "of activations and gradients; bfloat16 gives the same bits forward and is faster where the "

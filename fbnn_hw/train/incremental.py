@@ -325,7 +325,7 @@ class _Retraining:
     """Optimizer, scheduler and best epoch of the task under way."""
 
     def __init__(self, parameters, recipe, steps):
-        self.optimizer = torch.optim.Adam(parameters, recipe.lr, fused=True)
+        self.optimizer = torch.optim.AdamW(parameters, recipe.lr, weight_decay=recipe.decay, fused=True)
         self.scheduler = scheduler(self.optimizer, recipe, steps)
         self.epoch, self.best_epoch, self.best_loss, self.best, self.seconds = 0, 0, math.inf, None, 0.0
 

@@ -10,9 +10,9 @@ from torch import nn
 
 from ..data.augment import strong
 from ..errors import InputError, UsageError
+from ..ir.models import FLOATING, build
 from ..ir.network import LATENT
 from ..nn import floating, losses, staged
-from ..nn.models import FLOATING, build
 from ..nn.network import FBNN
 from . import start
 from .offline import STATE_FORMAT, Trainer
@@ -135,8 +135,8 @@ def device(name):
 def make(name, classes, size, config, encoder="tycc", init=None, activations="binary"):
     """The model to pre-train: a named FBNN or a floating baseline.
 
-    init: path of the checkpoint of an earlier stage with batch norm, whose state lies beside it: with `config.norm` "bn" its batch norm goes
-    on, with "scales" scales take its place; or a `start.Start`, which goes on.
+    init: a `start.Start`, which goes on; or the path of the checkpoint of an earlier stage with batch norm, whose state lies beside it.
+    Then its batch norm goes on with `config.norm` "bn", and scales take its place with "scales".
     activations: "float" for the first stage of the paper's three, see `nn.network.FBNN.binary`.
     """
     torch.manual_seed(config.seed)

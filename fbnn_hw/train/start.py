@@ -60,8 +60,8 @@ def read(path, thresholds=False):
 
 
 def _best(path, network):
-    """The model's state dict at the best epoch of the training state `path`, or None where there is no such file, or it is something else or
-    of other bits or thresholds than `network`."""
+    """The model's state dict at the best epoch of the training state `path`; None where the file is missing, is something else, or has
+    other bits or thresholds than `network`."""
     try:
         state = torch.load(path, weights_only=True, map_location="cpu")
         if state["format"] != STATE_FORMAT or not state["best"]:

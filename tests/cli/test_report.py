@@ -9,8 +9,8 @@ import pytest
 from fbnn_hw.build import output
 from fbnn_hw.build.diagram import diagram
 from fbnn_hw.compile.plan import plan
+from fbnn_hw.ir.models import build as model
 from fbnn_hw.ir.network import Network
-from fbnn_hw.nn.models import build as model
 from fbnn_hw.targets import TARGETS
 from tests import browser, strategies
 

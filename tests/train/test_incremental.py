@@ -10,9 +10,9 @@ import torch
 from fbnn_hw.data import datasets
 from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.ir import ops as op
+from fbnn_hw.ir.models import vgg
 from fbnn_hw.ir.network import Topology
 from fbnn_hw.nn import checkpoint
-from fbnn_hw.nn.models import vgg
 from fbnn_hw.nn.network import FBNN, export
 from fbnn_hw.train import start
 from fbnn_hw.train.cil_config import CilConfig

@@ -8,7 +8,7 @@ import torch
 
 from fbnn_hw.data import datasets
 from fbnn_hw.errors import InputError, UsageError
-from fbnn_hw.nn.models import vgg
+from fbnn_hw.ir.models import vgg
 from fbnn_hw.nn.network import FBNN
 from fbnn_hw.train import record
 from fbnn_hw.train.config import TrainConfig

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 
 from fbnn_hw.data import datasets
 from fbnn_hw.errors import InputError, UsageError
+from fbnn_hw.ir.models import vgg
 from fbnn_hw.nn import losses
-from fbnn_hw.nn.models import vgg
 from fbnn_hw.nn.network import FBNN, export
 from fbnn_hw.train import pretrain
 from fbnn_hw.train.config import TrainConfig

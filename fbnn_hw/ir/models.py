@@ -8,8 +8,8 @@ the planner's cycles on an ice40 UP5K: few channels where maps are large, bits w
 from itertools import count
 
 from ..errors import UsageError
-from ..ir import ops as op
-from ..ir.network import LATENT, Topology
+from . import ops as op
+from .network import LATENT, Topology
 
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
