@@ -5,7 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from ..checkpoints import resolve
-from ..errors import InputError, UsageError
+from ..errors import UsageError
 from ..ir.models import FLOATING, MODELS
 from ..train.scenarios import SCENARIOS
 from . import common
@@ -66,9 +66,6 @@ def run(args, out):
     if args.beta and args.batch < 2:
         raise UsageError("--batch 1: has no correlation for Barlow Twins, expected at least 2 with --beta")
     if args.init and not Path(args.init).with_suffix(".state").is_file():  # a stage with float activations has nothing but its state
-        if args.norm == "bn":
-            raise InputError(f"--init {args.init}: there is no {Path(args.init).with_suffix('.state')}, expected that of an earlier stage "
-                             f"with --norm bn")
         args.init = resolve(args.init, "--init")
     name = scenario.data if args.all_classes else scenario.pretrain_data
 

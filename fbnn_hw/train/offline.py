@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from ..data.augment import augment
 from ..errors import InputError, UsageError
 from ..nn import checkpoint, losses
+from ..nn.norm import Norm
 from .config import TrainConfig
 
 STATE_FORMAT = "fbnn-hw training state"
@@ -80,8 +81,8 @@ class Trainer:
         if not len(train):
             raise InputError(f"training set: {len(labels)} images, expected more than the validation split takes")
         config.verify_split(len(labels), len(held))
-        if (len(train) % config.batch or config.batch) == 1 and any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm)
-                                                                    for m in model.modules()):
+        norms = (Norm, torch.nn.modules.batchnorm._BatchNorm)
+        if (len(train) % config.batch or config.batch) == 1 and any(isinstance(module, norms) for module in model.modules()):
             raise UsageError(f"--batch {config.batch}: leaves a last batch of one of {len(train)} images, which batch norm cannot take; "
                              f"expected another size, such as {config.batch + 1}")
         self.images, self.labels = images[train].to(self.device), labels[train].to(self.device)
