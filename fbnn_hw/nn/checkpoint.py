@@ -1,6 +1,8 @@
 """Writing a checkpoint (docs/checkpoint.md), whose reading needs no torch: `fbnn_hw.ir.checkpoint.read`.  Writing and reading the state of
 a run."""
 
+import io
+
 import torch
 
 from .. import files
@@ -22,8 +24,9 @@ def save(path, network):
 
 def store(path, values):
     """torch.save of `values` to `path`, whole or not at all; raises InputError where the file cannot be written."""
-    with files.replacing(path) as file:  # given a name, torch would put it into the archive, and hide the system's error
-        torch.save(values, file)
+    buffer = io.BytesIO()  # torch would put a file's name into the archive, and hide the system's error when a write fails
+    torch.save(values, buffer)
+    files.write(path, buffer.getbuffer())
 
 
 def state(path, kind, version):

@@ -1,6 +1,7 @@
 """`fbnn-hw train` on the fixture: what it writes, and what an interrupt leaves."""
 
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -138,3 +139,16 @@ def test_refusals(tmp_path, monkeypatch, refused, flags, line):
 def test_resume_without_a_state(tmp_path, refused):
     assert refused("train", *FLAGS, "--out", tmp_path / "m.pt", "--resume") == (
         3, f"fbnn-hw train: {tmp_path}/m.state: not found, expected the state of an earlier run; start without --resume")
+
+
+def test_a_disk_that_is_full(tmp_path, refused):
+    """The state is larger than a file may be here: one line, and nothing half written."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        code, line = refused("train", *FLAGS, "--out", tmp_path / "m.pt")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (code, line) == (3, f"fbnn-hw train: {tmp_path}/m.state: cannot be written (File too large), expected a file name in a folder "
+                            "that can")
+    assert not list(tmp_path.iterdir())
