@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..checkpoints import resolve
 from ..errors import UsageError
-from ..ir.models import FLOATING, MODELS
+from ..ir.models import AIRBENCH, FLOATING, MODELS
 from ..train.scenarios import SCENARIOS
 from . import common
 from .train import add_images, add_recipe, add_teacher, epoch_line, paths, recipe, refuse_idle, summary, trained, write_result
@@ -18,13 +18,15 @@ EXAMPLES = (
     ("fbnn-hw pretrain --model 3mb --scenario cifar100-50+5x10 --beta 1e-5 --gamma 1e-2 --out fe.pt",
      "the paper's best: cross-entropy, Barlow Twins and feature regularisation"),
 )
-NAMES = (*MODELS, *FLOATING)
+WHITENING_IMAGES = 5000
+FLOATS = (*FLOATING, AIRBENCH)
+NAMES = (*MODELS, *FLOATS)
 
 
 def arguments(parser):
     parser.add_argument("--model", required=True, choices=NAMES, metavar="NAME",
                         help=f"architecture: {', '.join(NAMES)}; fpnn: floating-point baselines of 3mb or another, "
-                        "b with as many bits, p with as many weights, without a checkpoint")
+                        "b with as many bits, p with as many weights; airbench: a float network to teach; all without a checkpoint")
     parser.add_argument("--scenario", required=True, choices=list(SCENARIOS), metavar="NAME", help=", ".join(SCENARIOS))
     parser.add_argument("--data-dir", metavar="DIR", help="where the data set lies (default: $FBNN_DATA, then the user's cache)")
     add_images(parser)
@@ -59,7 +61,7 @@ def run(args, out):
         raise UsageError(f"--unlabeled: {scenario.pretrain_data} has no unlabelled images, expected a scenario such as core50-10x5")
     if args.unlabeled and not (args.beta or args.gamma):
         raise UsageError("--unlabeled: no term uses the images without --beta or --gamma, expected one of them")
-    if args.model in FLOATING and (args.beta or args.gamma):
+    if args.model in FLOATS and (args.beta or args.gamma):
         raise UsageError(f"--model {args.model}: has no latent bits, expected no --beta and --gamma")
     if args.features != "intended" and not args.gamma:
         raise UsageError(f"--features {args.features}: the feature term has no weight, expected --gamma with it")
@@ -91,7 +93,9 @@ def run(args, out):
     origin = pretrain.origin(args.init, args.norm) if args.init else None
     model = pretrain.make(args.model, train.classes, size, config, args.encoder, origin, args.activations)
     teacher = Teacher(args.teacher, model.topology, device, config.precision) if args.teacher else None
-    floating = args.model in FLOATING or args.activations == "float"
+    if args.model == AIRBENCH:
+        model.whiten(pretrain.tensors(train.first(WHITENING_IMAGES), size)[0])
+    floating = args.model in FLOATS or args.activations == "float"
     meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": name, "scenario": args.scenario, "model": args.model,
             "norm": args.norm, "activations": args.activations, "encoder": args.encoder, "all_classes": args.all_classes,
             "images_per_class": args.images,

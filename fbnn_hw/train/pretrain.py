@@ -10,9 +10,9 @@ from torch import nn
 
 from ..data.augment import strong
 from ..errors import InputError, UsageError
-from ..ir.models import FLOATING, build
+from ..ir.models import AIRBENCH, FLOATING, build
 from ..ir.network import LATENT
-from ..nn import floating, losses, staged
+from ..nn import floating, losses, staged, teachers
 from ..nn.network import FBNN
 from . import start
 from .offline import STATE_FORMAT, Trainer
@@ -141,11 +141,13 @@ def make(name, classes, size, config, encoder="tycc", init=None, activations="bi
     """
     torch.manual_seed(config.seed)
     norm = config.norm
-    if name in FLOATING:
+    if name in (*FLOATING, AIRBENCH):
         if norm != "scales" or encoder != "tycc" or init:
             raise UsageError(f"--model {name}: has its own batch norm and input, expected no --norm, --encoder and --init")
         if config.centre or config.ties != "up":
             raise UsageError(f"--model {name}: has no signs, expected no --centre and --ties")
+        if name == AIRBENCH:
+            return teachers.Airbench(name, classes, size)
         kind, binary = FLOATING[name]
         topology = build(binary, classes, size=size)
         return floating.fpnn_p(name, topology) if kind == "p" else floating.fpnn_b(name, topology, classes)
