@@ -38,7 +38,7 @@ ALLOWED = {
 TORCH = {"nn", "train"}
 TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/common.py"}
 TORCH_FREE = {"nn/__init__.py",  # and what the command line reads before it is known whether torch is there
-              *(f"train/{name}.py" for name in ("__init__", "config", "cil_config", "memorizer", "metrics", "paper", "scenarios", "sweep"))}
+              *(f"train/{name}.py" for name in ("__init__", "config", "cil_config", "memorizer", "metrics", "scenarios", "sweep"))}
 
 
 def sources():

@@ -2,6 +2,7 @@
 a run."""
 
 import io
+from contextlib import contextmanager
 
 import torch
 
@@ -41,3 +42,12 @@ def state(path, kind, version):
     if not isinstance(found, dict) or found.get("format") != kind or found.get("version") != version:
         raise InputError(f"{path}: found another kind of file or version, expected {kind} {version}")
     return found
+
+
+@contextmanager
+def taking_up(path):
+    """A block that takes up what `state` read from `path`: InputError for the errors that damaged values raise."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise InputError(f"{path}: damaged training state ({type(error).__name__} in it); start without --resume") from None

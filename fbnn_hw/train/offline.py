@@ -19,6 +19,7 @@ from ..errors import InputError, UsageError
 from ..nn import checkpoint, losses
 from ..nn.norm import Norm
 from .config import TrainConfig
+from .course import Course
 
 STATE_FORMAT = "fbnn-hw training state"
 STATE_VERSION = 1
@@ -31,16 +32,6 @@ def split(count, share, seed):
     return order[held:], order[:held]
 
 
-def scheduler(optimizer, config, steps):
-    """Of the rate: cosine to 0, step by step over all epochs of `steps` steps, after a rise in the epochs of the warm-up; or halved after
-    more than 5 epochs without a lower loss."""
-    rates, warm = torch.optim.lr_scheduler, config.warmup * steps
-    if config.schedule == "plateau":
-        return rates.ReduceLROnPlateau(optimizer, factor=0.5, patience=5)
-    cosine = rates.CosineAnnealingLR(optimizer, config.epochs * steps - warm)
-    return rates.SequentialLR(optimizer, [rates.LinearLR(optimizer, 1 / (warm + 1), 1, warm), cosine], [warm]) if warm else cosine
-
-
 @torch.no_grad()
 def predict(model, images, batch=500, progress=lambda iterable, **kw: iterable):
     """Integer logits (N, classes) of uint8 images (N, 3, S, S), on the model's device."""
@@ -50,9 +41,9 @@ def predict(model, images, batch=500, progress=lambda iterable, **kw: iterable):
 
 
 def evaluate(model, images, labels, batch=500, progress=lambda iterable, **kw: iterable):
-    """(accuracy, mean cross-entropy); ties go to the lowest class."""
+    """(accuracy, mean cross-entropy), or None twice without images; ties go to the lowest class."""
     if not len(labels):
-        return 0.0, 0.0
+        return None, None
     logits = predict(model, images, batch, progress)
     return (logits.argmax(1) == labels).float().mean().item(), F.cross_entropy(logits * model.alpha, labels).item()
 
@@ -61,7 +52,7 @@ class Interrupted(Exception):
     """Raised at a step boundary after Ctrl-C or SIGTERM, once the state is safe."""
 
 
-class Trainer:
+class Trainer(Course):
     """One run over (images uint8 (N, 3, S, S), labels int64 (N,)).
 
     `run` trains to the end or raises Interrupted.  `best` holds the weights of the best validation epoch, or the last
@@ -72,7 +63,7 @@ class Trainer:
     def __init__(self, model, images, labels, config, state_path=None, report=None, progress=None, teacher=None, init=None):
         config.verify()
         self.teacher, self.sources = teacher, {"init": init, "teacher": teacher and teacher.sha256}
-        self.model, self.config = model, config
+        self.model = model
         model.dtype = getattr(torch, config.precision)
         self.state_path = Path(state_path) if state_path else None
         self.report, self.progress = report or (lambda record: None), progress or (lambda iterable, **kw: iterable)
@@ -87,31 +78,23 @@ class Trainer:
                              f"expected another size, such as {config.batch + 1}")
         self.images, self.labels = images[train].to(self.device), labels[train].to(self.device)
         self.held_images, self.held_labels = images[held], labels[held]
-        self.steps = math.ceil(len(train) / config.batch)
-        self._optimize(model.parameters())
+        super().__init__(model.parameters(), config, math.ceil(len(train) / config.batch))
         self.average = [values.clone() for values in self._averaged()] if config.ema else None
         self.turns = torch.rand(len(train), generator=torch.Generator().manual_seed(config.seed)) < 0.5
         self.generator = torch.Generator().manual_seed(config.seed)
         self.data = {"images": len(labels), "crc32": zlib.crc32(images.cpu().contiguous().numpy(), zlib.crc32(labels.cpu().numpy()))}
-        self.epoch, self.step, self.order = 0, 0, None
+        self.step, self.order = 0, None
         # loss, images and right ones of the epoch so far; kept on the device, so that no step waits for it
         self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)
-        self.history, self.best, self.best_accuracy, self.best_epoch = [], None, -1.0, 0
-        self._stop, self._ends_binary = False, getattr(model, "binary", False)
-
-    def _optimize(self, parameters):
-        self.optimizer = torch.optim.AdamW(parameters, self.config.lr, weight_decay=self.config.decay)
-        self.scheduler = scheduler(self.optimizer, self.config, self.steps)
+        self.history, self._stop, self._ends_binary = [], False, getattr(model, "binary", False)
 
     def state(self):
         return {"format": STATE_FORMAT, "version": STATE_VERSION, "config": asdict(self.config), "data": self.data,
                 "architecture": {"name": self.model.topology.name, "classes": list(self.model.topology.classes),
                                  "size": self.model.topology.image_size},
                 "sources": self.sources,
-                "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict(),
-                "rng": self.generator.get_state(), "epoch": self.epoch, "step": self.step, "order": self.order, "sums": self.sums.tolist(),
-                "average": self.average, "history": self.history, "best": self.best, "best_accuracy": self.best_accuracy,
-                "best_epoch": self.best_epoch}
+                "model": self.model.state_dict(), "rng": self.generator.get_state(), "step": self.step, "order": self.order,
+                "sums": self.sums.tolist(), "average": self.average, "history": self.history, **super().state()}
 
     def save(self):
         """Write the state whole or not at all."""
@@ -122,10 +105,8 @@ class Trainer:
         """Take up the state in `state_path`.  More epochs than before are fine with a plateau schedule; any other change
         of the configuration is an error, for the result would be of neither run."""
         state = checkpoint.state(self.state_path, STATE_FORMAT, STATE_VERSION)
-        try:
+        with checkpoint.taking_up(self.state_path):
             self._take_up(state)
-        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-            raise InputError(f"{self.state_path}: damaged training state ({type(error).__name__} in it); start without --resume") from None
 
     def _take_up(self, state):
         saved = TrainConfig(**state["config"])
@@ -142,11 +123,11 @@ class Trainer:
         if shapes != {k: tuple(v.shape) for k, v in state["model"].items()}:
             raise InputError(f"{self.state_path}: state of another model, expected one with the layers of {self.model.topology.name}")
         self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.scheduler.load_state_dict(state["scheduler"])
+        first = {"best_score": state.get("best_accuracy"), "seconds": 0.0}  # the first states of version 1
+        self.restore({**first, **state})
         self.generator.set_state(state["rng"])
         self.sums.copy_(torch.tensor(state["sums"], dtype=torch.float64))
-        for key in ("epoch", "step", "order", "history", "best", "best_accuracy", "best_epoch"):
+        for key in ("step", "order", "history"):
             setattr(self, key, state[key])
         if self.average:
             for values, kept in zip(self.average, state["average"], strict=True):
@@ -164,7 +145,7 @@ class Trainer:
         except ValueError:  # not in the main thread: the caller handles signals
             pass
         try:
-            while self.epoch < self.config.epochs and not self._finished():
+            while not self.finished:
                 self._epoch()
         except Interrupted:
             self.save()
@@ -174,9 +155,6 @@ class Trainer:
                 signal.signal(number, handler)
         self.model.load_state_dict(self.best)
         return self.history
-
-    def _finished(self):
-        return self.config.patience and self.epoch - max(self.best_epoch, self.config.float_epochs) >= self.config.patience
 
     def _epoch(self):
         start = time.monotonic()
@@ -189,15 +167,11 @@ class Trainer:
             self._train_step(self.order[step * self.config.batch:(step + 1) * self.config.batch])
             self.step = step + 1
         accuracy, loss = self._judge()
-        if self.config.schedule == "plateau":
-            self.scheduler.step(loss)
-        self.epoch, self.step, self.order = self.epoch + 1, 0, None
         total, count, correct = self.sums.tolist()
+        self.step, self.order = 0, None
         self.sums.zero_()
-        validated = bool(len(self.held_labels))
-        record = {"epoch": self.epoch, "train_loss": total / count, "train_accuracy": correct / count,
-                  "validation_accuracy": accuracy if validated else None, "validation_loss": loss if validated else None,
-                  "lr": self.optimizer.param_groups[0]["lr"], "seconds": round(time.monotonic() - start, 1)}
+        record = {"train_loss": total / count, "train_accuracy": correct / count, "validation_accuracy": accuracy, "validation_loss": loss,
+                  **self.end_epoch(start, loss)}
         self.history.append(record)
         self.save()
         self.report(record)
@@ -210,8 +184,10 @@ class Trainer:
             yield item
 
     def _judge(self):
-        """(validation accuracy, loss) of the network that this epoch gives, kept where it is the best: that of the averaged proxies and of
-        statistics estimated again, where the recipe has them.  The training goes on as if nothing had been done."""
+        """(validation accuracy, loss) of the network that this epoch gives, None without validation; keep it where it is the best.
+
+        It has the averaged proxies and the statistics estimated again, where the recipe asks for them.  The training goes on without them.
+        """
         model, now = self.model, {k: v.clone() for k, v in self.model.state_dict().items()}
         try:
             for values, average in zip(self._averaged(), self.average or ()):
@@ -221,9 +197,8 @@ class Trainer:
                 model.estimate(self._watched(part for part in images.split(self.config.batch) if len(part) > 1))
             model.eval()
             accuracy, loss = evaluate(model, self.held_images, self.held_labels, progress=self._watched)
-            if (accuracy > self.best_accuracy or not len(self.held_labels)) and self.epoch >= self.config.float_epochs:
-                self.best_accuracy, self.best_epoch = accuracy, self.epoch + 1
-                self.best = {k: v.detach().cpu().clone() for k, v in model.state_dict().items()}
+            if self.epoch >= self.config.float_epochs:
+                self.keep(model, accuracy)
         finally:
             model.load_state_dict(now)
         return accuracy, loss
@@ -270,15 +245,11 @@ class Trainer:
 
     def _update(self, loss, logits, labels):
         """One step of the optimizer, and its share of the epoch's sums."""
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        self.optimizer.step()
+        self.update(loss)
         if self.config.centre:
             self.model.centre()
         if self.config.ties == "random":
             self.model.draw_ties()
-        if self.config.schedule == "cosine":
-            self.scheduler.step()
         self._follow()
         self.sums[0] += loss.detach().double() * len(labels)
         self.sums[1] += len(labels)

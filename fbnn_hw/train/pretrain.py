@@ -71,7 +71,7 @@ class Pretrainer(Trainer):
         self.projector = None
         if objective.beta:
             self.projector = projector(model.topology.shapes[LATENT][0]).to(self.device).train()
-            self._optimize([*model.parameters(), *self.projector.parameters()])
+            self.optimize([*model.parameters(), *self.projector.parameters()])
 
     def state(self):
         objective = {key: getattr(self.objective, key) for key in ("alpha", "beta", "gamma", "features")}

@@ -32,7 +32,7 @@ class Teacher:
             config = TrainConfig(**state["config"])
             self.model = make(made["name"], tuple(made["classes"]), made["size"], config)
             self.model.load_state_dict(state["best"])
-            accuracy = state["best_accuracy"] if config.validation else None
+            accuracy = state.get("best_score", state.get("best_accuracy")) if config.validation else None
             self.sha256 = hashlib.sha256(data).hexdigest()
             self.description = {"name": made["name"], "validation_accuracy": accuracy, "epochs": state["best_epoch"], "sha256": self.sha256,
                                 "config": asdict(config)}

@@ -54,7 +54,7 @@ def test_what_it_writes(whole, answer):
     assert network.training["epochs"] == 2 == len(result["history"]) and network.training["seed"] == 0
     assert network.training["test_accuracy"] is None  # the fixture has no images of its own to test on
     state = torch.load(whole / "m.state", weights_only=True)
-    assert network.training["validation_accuracy"] == state["best_accuracy"] == max(e["validation_accuracy"] for e in result["history"])
+    assert network.training["validation_accuracy"] == state["best_score"] == max(e["validation_accuracy"] for e in result["history"])
     assert (network.weights["conv1"] == (state["best"]["layers.conv1.proxy"] >= 0).numpy()).all()
     images = datasets.load("fixture").select(("cat", "dog"))
     found = answer("evaluate", "--model", whole / "m.pt", "--data", "fixture", "--backend", "torch")

@@ -1,6 +1,7 @@
 """Whole runs on the synthetic scenario: the strategies, the settings, resume, what enters the training and what never does."""
 
 import json
+import resource
 from dataclasses import replace
 
 import numpy as np
@@ -193,13 +194,17 @@ def test_resume_is_bit_identical(origin, tmp_path, changes):
             assert np.array_equal(again.memory.packed, whole.memory.packed)
 
 
-def test_a_state_that_cannot_be_written(origin, tmp_path, monkeypatch):
+def test_a_state_that_cannot_be_written(origin, tmp_path):
     path = tmp_path / "s"
     run = Incremental(replace(BASE, recipe=replace(RECIPE, epochs=1)), TRAIN, TEST, origin, path)
-    monkeypatch.setattr("torch.save", lambda values, file: open("/dev/full", "wb", buffering=0).write(b"x"))
-    with pytest.raises(InputError) as error:
-        run.run()
-    assert str(error.value) == f"{path}: cannot be written (No space left on device), expected a file name in a folder that can"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(InputError) as error:
+            run.run()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert str(error.value) == f"{path}: cannot be written (File too large), expected a file name in a folder that can"
     assert not list(tmp_path.iterdir())
 
 
