@@ -23,13 +23,13 @@ class Course:
     """One training of `parameters` by the recipe `config`, in epochs of `steps` steps.
 
     epoch: whole epochs done.  best: the state dict of the epoch with the highest score, `best_score` and `best_epoch`; the last one where
-    there is no validation.  seconds: spent in the epochs done.
+    there is no validation.
     """
 
     def __init__(self, parameters, config, steps):
         self.config, self.steps = config, steps
         self.optimize(parameters)
-        self.epoch, self.best_epoch, self.best_score, self.best, self.seconds = 0, 0, -math.inf, None, 0.0
+        self.epoch, self.best_epoch, self.best_score, self.best = 0, 0, -math.inf, None
 
     def optimize(self, parameters):
         """Start the optimizer and its rate anew, for `parameters`."""
@@ -61,18 +61,17 @@ class Course:
         """The record of an epoch that began at `began` by the monotonic clock and has validation loss `loss` or None."""
         if self.config.schedule == "plateau" and loss is not None:
             self.scheduler.step(loss)
-        seconds = time.monotonic() - began
-        self.epoch, self.seconds = self.epoch + 1, self.seconds + seconds
-        return {"epoch": self.epoch, "lr": self.optimizer.param_groups[0]["lr"], "seconds": round(seconds, 2)}
+        self.epoch += 1
+        return {"epoch": self.epoch, "lr": self.optimizer.param_groups[0]["lr"], "seconds": round(time.monotonic() - began, 2)}
 
     def state(self):
         """Plain values and tensors, which `restore` takes."""
         return {"optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict(), "epoch": self.epoch,
-                "best_epoch": self.best_epoch, "best_score": self.best_score, "best": self.best, "seconds": self.seconds}
+                "best_epoch": self.best_epoch, "best_score": self.best_score, "best": self.best}
 
     def restore(self, state):
         """Raises KeyError, ValueError or another error of damaged values."""
         self.optimizer.load_state_dict(state["optimizer"])
         self.scheduler.load_state_dict(state["scheduler"])
-        for key in ("epoch", "best_epoch", "best_score", "best", "seconds"):
+        for key in ("epoch", "best_epoch", "best_score", "best"):
             setattr(self, key, state[key])

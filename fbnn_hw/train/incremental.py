@@ -210,7 +210,8 @@ class Incremental:
             self.report(record)
         if course.best is not None:
             self.model.load_state_dict(course.best)
-        self._record(t, course.epoch, course.seconds, course.best_epoch)
+        seconds = sum(record["seconds"] for record in self.history if record["task"] == t)
+        self._record(t, course.epoch, seconds, course.best_epoch)
         self._store(t)
         self.task, self.retraining = t + 1, None
         self.save()

@@ -123,8 +123,7 @@ class Trainer(Course):
         if shapes != {k: tuple(v.shape) for k, v in state["model"].items()}:
             raise InputError(f"{self.state_path}: state of another model, expected one with the layers of {self.model.topology.name}")
         self.model.load_state_dict(state["model"])
-        first = {"best_score": state.get("best_accuracy"), "seconds": 0.0}  # the first states of version 1
-        self.restore({**first, **state})
+        self.restore({"best_score": state.get("best_accuracy"), **state})  # as the first states of version 1 call it
         self.generator.set_state(state["rng"])
         self.sums.copy_(torch.tensor(state["sums"], dtype=torch.float64))
         for key in ("step", "order", "history"):
