@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from string import Template
 
-from fbnn_hw.nn.models import MODELS, build
+from fbnn_hw.ir.models import MODELS, build
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
