@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from fbnn_hw.errors import ToolError
-from fbnn_hw.fpga import toolchain
+from fbnn_hw.fpga import seeds, toolchain
+from fbnn_hw.fpga.progress import PlaceProgress
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.targets import boards
 from tests import strategies
@@ -47,24 +48,44 @@ PLACED = """        "core.link.count_SB_DFF_Q": {
 
 @pytest.fixture
 def tools(monkeypatch):
-    """Tools that take no time; returns what they were asked for and lets a test set the clock reached, or a call that fails."""
+    """Tools that take no time; returns how often place and route ran and lets a test set the clock reached, "mhz", for all seeds or as
+    {seed: MHz}, or a call that fails."""
     calls = {"place": 0, "mhz": 41.5, "fail": None}
+
+    class Job:
+        def __init__(self, command, where, seed):
+            self.seed, self.folder, self.progress = seed, where / f"seed-{seed}", PlaceProgress()
+            self.begin = 0
+            calls["place"] += 1
+            self.folder.mkdir(exist_ok=True)
+            for name in ("placed.json", "placed.txt"):
+                (self.folder / name).write_text(PLACED)
+
+        def poll(self):
+            if calls["fail"]:
+                raise calls["fail"]
+            return 0
+
+        def kill(self):
+            pass
+
+        def result(self, clock_mhz):
+            mhz = calls["mhz"][self.seed] if isinstance(calls["mhz"], dict) else calls["mhz"]
+            if mhz is None:
+                raise ToolError(f"place-and-route: no way; see {self.folder / 'place.log'}")
+            steps = [{"type": "routing", "from": "here", "to": "there", "delay_ns": 9.0}]
+            return toolchain.Result(clock_mhz, mhz, {"ICESTORM_LC": 4000}, {"ICESTORM_LC": 5280}, steps)
 
     def synthesise(script, folder, tools, said=None):
         said("words")
         return {"SB_LUT4": 3900}
 
-    def place(flow, options, folder, clock_mhz, tools, said=None):
-        calls["place"] += 1
-        (folder / "placed.json").write_text(PLACED)
-        if calls["fail"]:
-            raise calls["fail"]
-        steps = [{"type": "routing", "from": "here", "to": "there", "delay_ns": 9.0}]
-        return toolchain.Result(clock_mhz, calls["mhz"], {"ICESTORM_LC": 4000}, {"ICESTORM_LC": 5280}, steps)
     monkeypatch.setattr(toolchain, "find", lambda target, native=False: toolchain.Tools(native, {"pyosys": "0.70"}))
+    monkeypatch.setattr(toolchain.Tools, "nextpnr", lambda self, flow: "nextpnr")
     monkeypatch.setattr(toolchain, "synthesise", synthesise)
-    monkeypatch.setattr(toolchain, "place", place)
-    monkeypatch.setattr(toolchain, "pack", lambda flow, options, folder, tools, said: (folder / flow.bitstream).write_bytes(b"bits"))
+    monkeypatch.setattr(seeds, "Job", Job)
+    monkeypatch.setattr(toolchain, "pack", lambda flow, options, folder, tools: (
+        folder / flow.bitstream).write_text(next(word for word in options if word.startswith("seed-"))))
     return calls
 
 
@@ -72,12 +93,16 @@ def test_build_once(design, tools, answer, cli):
     made = answer("build", design, "--board", "icebreaker")
     where = design / "build-icebreaker"
     assert made["kind"] == "placed and routed" and made["fmax_mhz"] == 41.5 and made["met"]
-    assert made["frames_per_second"] == pytest.approx(36e6 / made["cycles"])
+    assert made["clock_hz"] == 33e6 and made["frames_per_second"] == pytest.approx(33e6 / made["cycles"])
+    load = json.loads((design / "estimate.json").read_text())["load_cycles"]
+    assert made["end_to_end_frames_per_second"] == pytest.approx(1 / (3108e-5 + (made["cycles"] - load) / 33e6))
     assert (where / "bitstream.bin").exists() and (where / "flash.bin").read_bytes()[8:] == (design / "weights.bin").read_bytes()
     assert "set_io flash_clock 15\n" in (where / "pins.txt").read_text()
     code, text, _ = cli("build", design, "--board", "icebreaker")
     assert code == 0 and "built before, nothing has changed" in text and tools["place"] == 1
-    assert "pyosys 0.70" in text and "41.5 MHz reached, 36 MHz wanted (placed and routed)" in text
+    assert "pyosys 0.70" in text and "41.5 MHz reached, 33 MHz wanted (placed and routed)" in text
+    assert "clock    33 MHz, for which designs for ice40 are planned" in text
+    assert "frames/s for a host at 1,000,000 baud, which waits for each answer" in text
     assert json.loads((where / "placement.json").read_text()) == {
         "columns": 5, "rows": 6, "components": {"bank": [[4, 5, 1]], "link": [[3, 5, 1]]}}
     assert not (where / "placed.json").exists()
@@ -85,8 +110,9 @@ def test_build_once(design, tools, answer, cli):
     answer("build", design, "--board", "icebreaker", "--seed", "2")
     assert tools["place"] == 3
     (where / "bitstream.bin").unlink()
-    answer("build", design, "--board", "icebreaker", "--seed", "2")
-    assert tools["place"] == 4 and "expected about" in cli("build", design, "--board", "icebreaker", "--rebuild")[1]
+    answer("build", design, "--board", "icebreaker", "--seed", "2")  # packed again
+    assert tools["place"] == 3 and (where / "bitstream.bin").exists()
+    assert "expected about" in cli("build", design, "--board", "icebreaker", "--rebuild")[1]
 
 
 def test_other_weights_need_no_other_bitstream(design, tools, answer, rewrite):
@@ -158,7 +184,7 @@ def test_weights_from_the_flash_of_an_ecp5(tools, answer, refused, monkeypatch, 
     assert made["frames_per_second"] == pytest.approx(made["clock_hz"] / made["cycles"]) and 48e6 < made["clock_hz"] < 52e6
     assert answer("flash", folder, "--board", name, "--dry-run")["commands"] == [c.format(where=where) for c in commands]
     if len(commands) == 1:
-        assert (where / "both.bin").read_bytes() == b"bits".ljust(0x400000 - 0x80000, b"\xff") + image
+        assert (where / "both.bin").read_bytes() == b"seed-1/placed.txt".ljust(0x400000 - 0x80000, b"\xff") + image
         (where / "both.bin").unlink()
         assert refused("flash", folder, "--board", name)[1].endswith(
             f"both.bin: not found; run fbnn-hw build {folder} --board {name} --rebuild")
@@ -217,15 +243,57 @@ def test_a_whole_build(tmp_path, answer, monkeypatch):
     assert planned == [f"iceprog -o 0x100000 {where / 'flash.bin'}", f"iceprog {where / 'bitstream.bin'}"]
 
 
+def test_seeds(design, tools, answer, cli):
+    """The fastest is kept, all are reported, and a seed that is done is not run again."""
+    tools["mhz"] = {1: 35.0, 2: 39.5, 3: None, 4: 31.0, 5: 41.0}
+    where = design / "build-icebreaker"
+    code, text, _ = cli("build", design, "--board", "icebreaker", "--seeds", 4, "--rebuild")
+    assert code == 0 and tools["place"] == 4 and "; 4 seeds, " in text
+    assert "seed 1   35.0 MHz\nseed 2   39.5 MHz, kept\nseed 3   place-and-route: no way; see " in text
+    assert "seed 4   31.0 MHz, missed\ntiming   39.5 MHz reached" in text
+    record = json.loads((where / "build.json").read_text())
+    assert record["seed"] == 2 and record["fmax_mhz"] == 39.5
+    assert [known.get("fmax_mhz") for known in record["seeds"]] == [35, 39.5, None, 31]
+    assert (where / "bitstream.bin").read_text() == "seed-2/placed.txt" and "--seed 2 " in " ".join(record["place"]) + " "
+    assert "built before" in cli("build", design, "--board", "icebreaker", "--seeds", 4)[1]
+    text = cli("build", design, "--board", "icebreaker", "--seeds", 2, "--seed", 4)[1]
+    assert tools["place"] == 5 and "2 seeds, 1 at a time, 1 done before" in text
+    assert json.loads((where / "build.json").read_text())["seed"] == 5
+    assert answer("build", design, "--board", "icebreaker", "--seed", 1)["fmax_mhz"] == 35 and tools["place"] == 5
+    tools["mhz"] = None
+    assert cli("build", design, "--board", "icebreaker", "--seeds", 2, "--rebuild")[0] == 5
+
+
+def test_seeds_that_an_interrupt_leaves(design, tools, cli, monkeypatch):
+    tools["mhz"] = {1: 41.0, 2: 42.0, 3: 43.0}
+    monkeypatch.setattr(seeds, "at_once", lambda flow, count: 1)
+    poll = seeds.Job.poll
+    monkeypatch.setattr(seeds.Job, "poll", lambda self: poll(self) if self.seed < 3 else (_ for _ in ()).throw(KeyboardInterrupt))
+    code, text, err = cli("build", design, "--board", "icebreaker", "--seeds", 3, "--rebuild")
+    where = design / "build-icebreaker"
+    assert code == 130 and err.splitlines()[-1] == (
+        f"fbnn-hw build: interrupted; seeds 1, 2 of 3 kept in {where}; the same command without --rebuild goes on with the others")
+    monkeypatch.setattr(seeds.Job, "poll", poll)
+    code, text, _ = cli("build", design, "--board", "icebreaker", "--seeds", 3)
+    assert code == 0 and tools["place"] == 4 and "3 seeds, 1 at a time, 2 done before" in text and "seed 3   43.0 MHz, kept" in text
+
+
+def test_a_clock_that_the_pll_does_not_make(design, tools, cli, answer):
+    text = cli("build", design, "--board", "icebreaker", "--clock", 25)[1]
+    assert "clock    25.125 MHz, not 25: the nearest that the PLL makes of the board's 12 MHz\n" in text
+    made = answer("build", design, "--board", "icebreaker", "--clock", 25)
+    assert (made["asked_mhz"], made["clock_hz"]) == (25, 25.125e6) and made["baud_error"] == pytest.approx(0.005)
+
+
 def test_missed_timing_fails(design, tools, cli):
     tools["mhz"] = 31.25
     code, _, err = cli("build", design, "--board", "icesugar")
     assert code == 5
     assert err.split("fbnn-hw build: ")[-1] == (
-        f"{design / 'build-icesugar'}: timing missed, 36 MHz wanted, 31.2 MHz reached; the slowest path goes from here to there "
+        f"{design / 'build-icesugar'}: timing missed, 33 MHz wanted, 31.2 MHz reached; the slowest path goes from here to there "
         "through 0 levels of logic; take --clock 31 or another --seed\n")
     code, _, err = cli("flash", design, "--board", "icesugar")
-    assert code == 3 and "was built and missed its timing (31.2 of 36 MHz)" in err
+    assert code == 3 and "was built and missed its timing (31.2 of 33 MHz)" in err
     assert not (design / "build-icesugar" / "bitstream.bin").exists()
 
 
@@ -286,4 +354,4 @@ def test_flash(design, tools, answer, refused, cli, tmp_path, monkeypatch):
 def test_the_record_is_json(design, tools, answer):
     answer("build", design, "--board", "icebreaker")
     record = json.loads((design / "build-icebreaker" / "build.json").read_text())
-    assert record["tools"] == {"pyosys": "0.70"} and record["seed"] == 1 and os.sep not in record["bitstream"]
+    assert record["tools"] == {"pyosys": "0.70"} and record["seed"] == 1 and len(record["seeds"]) == 1 and os.sep not in record["bitstream"]
