@@ -119,9 +119,8 @@ def _build(args, out, inputs, where, numbers, estimate):
     left = len(numbers) - len(ready) if inputs.flow.nextpnr else 1
     most = seeds.at_once(inputs.flow, left)
     minutes = toolchain.expected_minutes(inputs.board.target, estimate["lut4"], "learning" in estimate, -(-left // most))
-    many = f"; {len(numbers)} seeds, {most} at a time" if len(numbers) > 1 else ""
-    many += f", {len(ready)} done before" if ready and len(numbers) > 1 else ""
-    out.text(f"expected about {minutes} minute{'s' * (minutes > 1)}{many}, in {where}")
+    many = [f"{len(numbers)} seeds"] * (len(numbers) > 1) + [f"{most} at a time"] * (left > 1) + [f"{len(ready)} done before"] * bool(ready)
+    out.text(f"expected about {minutes} minute{'s' * (minutes > 1)}{'; ' * bool(many)}{', '.join(many)}, in {where}")
     try:
         with out.progress(total=1, desc="synthesis", bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}") as bar:
             def tell(share, phase):

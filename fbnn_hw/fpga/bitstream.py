@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from . import pads, programmer, seeds, toolchain, xilinx
 from .progress import SynthesisProgress
-from .structure import structure
 
 RECORD = "build.json"
 KINDS = {True: "placed and routed", False: "synthesised"}
@@ -96,7 +95,7 @@ def build(inputs, where, numbers, again=False, tell=lambda share, phase: None):
     """Run the tools in the folder `where` from the seeds `numbers`; returns the record, which the caller completes and writes.
 
     Seeds that are `finished` are not run again, unless `again`.  tell(share, phase) hears what is done, 0 to 1, and what comes.
-    The record has the `settings`, "cells" and "structure" of the netlist, "seeds" and the result of the best of them; "bitstream" is None
+    The record has the `settings`, "cells" of the netlist, "seeds" and the result of the best of them; "bitstream" is None
     where that misses its timing.  Raises ToolError.
     """
     _prepare(inputs, where, again)
@@ -117,8 +116,6 @@ def build(inputs, where, numbers, again=False, tell=lambda share, phase: None):
                 lambda done, phase: tell(share + (0.99 - share) * done, phase))
         tell(0.99, "bitstream")
         record |= _best(inputs, where, results)
-    if (where / "netlist.json").is_file():
-        record["structure"] = structure(where / "netlist.json")
     for name in ("netlist.json", "netlist.key"):  # large, and told by the others
         (where / name).unlink(missing_ok=True)
     return record | {"key": inputs.key_of(numbers), "minutes": round((time.monotonic() - start) / 60, 2)}

@@ -266,7 +266,7 @@ def test_seeds(design, tools, answer, cli):
     assert (where / "bitstream.bin").read_text() == "seed-2/placed.txt" and "--seed 2 " in " ".join(record["place"]) + " "
     assert "built before" in cli("build", design, "--board", "icebreaker", "--seeds", 4)[1]
     text = cli("build", design, "--board", "icebreaker", "--seeds", 2, "--seed", 4)[1]
-    assert tools["place"] == 5 and "2 seeds, 1 at a time, 1 done before" in text
+    assert tools["place"] == 5 and "; 2 seeds, 1 done before, in " in text
     assert json.loads((where / "build.json").read_text())["seed"] == 5
     assert answer("build", design, "--board", "icebreaker", "--seed", 1)["fmax_mhz"] == 35 and tools["place"] == 5
     tools["mhz"] = None
@@ -284,7 +284,7 @@ def test_seeds_that_an_interrupt_leaves(design, tools, cli, monkeypatch):
         f"fbnn-hw build: interrupted; seeds 1, 2 of 3 kept in {where}; the same command without --rebuild goes on with the others")
     monkeypatch.setattr(seeds.Job, "poll", poll)
     code, text, _ = cli("build", design, "--board", "icebreaker", "--seeds", 3)
-    assert code == 0 and tools["place"] == 4 and "3 seeds, 1 at a time, 2 done before" in text and "seed 3   43.0 MHz, kept" in text
+    assert code == 0 and tools["place"] == 4 and "; 3 seeds, 2 done before, in " in text and "seed 3   43.0 MHz, kept" in text
 
 
 def test_ctrl_c_ends_all_seeds(design, tmp_path):
