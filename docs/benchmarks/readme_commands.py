@@ -30,6 +30,7 @@ RULES = (
     (r"--index-url", "skip", "the address is the reader's"),
     (r"-m venv", "skip", "the environment is made so"),
     (r"\bNAME\b|^fbnn-hw build DIR --board NAME", "skip", "a reader puts in a name"),
+    (r"fbnn-hw\[flash\]", "skip", "for those who flash a board"),
     (r"--port", "skip", "talks to a board"),
     (r"^fbnn-hw (pretrain|cil|sweep)$", "skip", "names the verb"),
     (r"--native\b", "skip", "takes tools that pip does not have"),
