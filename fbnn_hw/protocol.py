@@ -431,6 +431,27 @@ def classify_bytes(flags: int, classes: int, latent_bytes: int) -> int:
     return 2 * classes * bool(flags & LOGITS) + latent_bytes * bool(flags & LATENT) + 2
 
 
+BITS_A_BYTE = 10
+"""On the line: a start bit, eight bits, a stop bit."""
+
+
+def pass_bytes(size, classes, frames=1, flags=LOGITS, latent_bytes=0):
+    """(bytes to the board, bytes back) of a pass of `frames` images of size x size pixels; all its answers but the last are empty."""
+    empty = len(encode(Opcode.CLASSIFY))
+    return frames * (empty + 3 * size ** 2), frames * (empty + classify_bytes(flags, classes, latent_bytes))
+
+
+def end_to_end_rate(cycles, load_cycles, clock_hz, baud, size, classes, frames=1, flags=LOGITS, latent_bytes=0):
+    """frames/s that a host at the end of the line can see.
+
+    A host sends an image, waits for the answer and sends the next one, so the bits on the line and the cycles add up.  The accelerator
+    takes an image while it arrives: of the `cycles` of a pass, `load_cycles` pass meanwhile.  clock_hz: of the accelerator; baud: bits
+    a second.  The host's own time, such as that of a USB adapter, is not in it.
+    """
+    line_seconds = BITS_A_BYTE * sum(pass_bytes(size, classes, frames, flags, latent_bytes)) / baud
+    return frames / (line_seconds + (cycles - load_cycles) / clock_hz)
+
+
 @dataclass(frozen=True)
 class Result:
     """What CLASSIFY says of an image.
