@@ -18,8 +18,9 @@ from .errors import FbnnError, InputError
 from .host.chip import ChipState
 from .host.client import Client
 from .host.taught import Taught, named
-from .host.transport import DEFAULT_BAUD, Serial
+from .host.transport import Serial
 from .progress import silent
+from .protocol import DEFAULT_BAUD
 
 KEEP_S = 1.5
 """What an interrupt leaves of time to ask a board what it knows."""

@@ -23,6 +23,8 @@ from typing import Protocol, Self
 from .errors import InputError
 
 VERSION = 3
+DEFAULT_BAUD = 1_000_000
+"""Speed of the line where nothing else is said."""
 SYNC = 0xFB
 REPLY = 0x80
 ERROR = 0xFF
@@ -441,7 +443,8 @@ def pass_bytes(size, classes, frames=1, flags=LOGITS, latent_bytes=0):
     return frames * (empty + 3 * size ** 2), frames * (empty + classify_bytes(flags, classes, latent_bytes))
 
 
-def end_to_end_rate(cycles, load_cycles, clock_hz, baud, size, classes, frames=1, flags=LOGITS, latent_bytes=0):
+def end_to_end_rate(cycles: int, load_cycles: int, clock_hz: float, baud: float, size: int, classes: int, frames: int = 1,
+                    flags: int = LOGITS, latent_bytes: int = 0) -> float:
     """frames/s that a host at the end of the line can see.
 
     A host sends an image, waits for the answer and sends the next one, so the bits on the line and the cycles add up.  The accelerator

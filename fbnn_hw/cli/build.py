@@ -14,7 +14,7 @@ EXAMPLES = (
 
 
 def arguments(parser):
-    from ..host.transport import DEFAULT_BAUD
+    from ..protocol import DEFAULT_BAUD
     from ..targets.boards import boards
 
     common.add_design(parser, "what `fbnn-hw generate` wrote")
@@ -29,12 +29,12 @@ def arguments(parser):
 
 
 def run(args, out):
-    from ..emit import output
+    from ..design import Design
     from ..fpga import bitstream, programmer, toolchain
     from ..targets.boards import board as find_board
 
     board, folder = find_board(args.board), common.design(args, out)
-    output.intact(folder)
+    Design(folder)  # every file is what was generated
     estimate = estimate_of(folder, board)
     config, inputs, image = _inputs(args, board, folder)
     numbers = range(args.seed, args.seed + args.seeds)
