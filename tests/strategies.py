@@ -1,6 +1,7 @@
 """Random networks and images, drawn by a numpy generator: equal seeds give equal networks.
 
-    network(seed)           any legal network: every op, odd widths, groups, strides, thresholds, encoders, class counts
+    network(seed)           any legal network of version 1: every op, odd widths, groups, strides, thresholds, encoders, class counts
+    network_2(seed)         any legal network of version 2: also odd maps, kernels, padding, flatten and the other inputs
     engine_network(seed)    a random network of what the engine has
     vgg_network(seed, ...)  the paper's structure at any width, with random weights
     images(seed, count, size)
@@ -34,8 +35,7 @@ def fill(topology, seed, thresholds=0.0):
     for layer in topology.ops:
         shape = topology.threshold_shape(layer.name, shapes)
         if shape and rng.random() < thresholds:
-            inputs = topology.input_shapes(layer, shapes)
-            limit = layer.fan_in(*inputs) or inputs[0][1] * inputs[0][2]
+            limit = topology.largest_sum(layer, shapes)
             spread = rng.choice([2, int(np.sqrt(limit)) + 1, limit + 1])
             arrays[layer.name] = rng.integers(-min(spread, limit + 1), min(spread, limit + 1) + 1, shape).astype(np.int32)
     return Network(topology, weights, arrays, {"seed": int(seed), "note": "random weights", "rate": 0.5})
@@ -120,6 +120,86 @@ def random_topology(seed):
     classes = int(rng.choice(CLASS_COUNTS))
     layers.append(op.Dense("logits", (x,), classes, 1, True))
     return Topology(f"random{seed}", tuple(layers), tuple(f"class{i}" for i in range(classes)))
+
+
+def network_2(seed, thresholds=0.5):
+    """A random legal network that may use all of version 2 of the format."""
+    return fill(random_topology_2(seed), seed + 1, thresholds)
+
+
+def random_input(rng):
+    size = int(rng.choice((2, 3, 5, 6, 7, 8, 9, 11, 12, 13)))
+    match rng.choice(["tycc", "trgb", "grey", "binarize", "bits8", "bits8"]):
+        case "binarize":
+            return op.Binarize("input", (), size, int(rng.integers(1, 256)))
+        case "bits8":
+            tables = (op.Bits8.table, tuple(min(p + (p >> 7), 255) for p in range(256)), tuple(rng.integers(0, 256, 256).tolist()))
+            return op.Bits8("input", (), size, tables[rng.integers(3)])
+        case encoder:
+            return op.Thermometer("input", (), str(encoder), size, int(rng.choice([2, 4, 8]) if encoder == "tycc" else rng.integers(2, 10)))
+
+
+def random_topology_2(seed):
+    rng = np.random.default_rng(seed)
+    layers, shapes = [random_input(rng)], {}
+    shapes["input"] = layers[0].output_shape()
+
+    def add(cls, *inputs, name=None, **fields):
+        layer = cls(name or f"{cls.kind}{len(layers)}", inputs, **fields)
+        shapes[layer.name] = layer.output_shape(*(shapes[i] for i in inputs))
+        layers.append(layer)
+        return layer.name
+
+    def grouped(x):
+        whole = x in byte_maps
+        groups = 1 if whole else int(rng.choice([g for g in range(1, 9) if shapes[x][0] % g == 0]))
+        return dict(out_channels=groups * int(rng.integers(1, 9)), groups=groups)
+
+    def conv(x):
+        kernel = int(rng.choice([1, 3, 3, 5]))
+        padding = 0 if shapes[x][1] >= kernel and rng.random() < 0.4 else "same"
+        return add(op.Conv, x, kernel=kernel, stride=int(rng.choice([1, 1, 2])), padding=padding, **grouped(x))
+
+    x, byte_maps = "input", {"input"} if layers[0].kind == "bits8" else set()
+    if byte_maps and rng.random() < 0.3:
+        x = add(op.Flatten, x)
+        byte_maps.add(x)
+        x = add(op.Dense, x, **grouped(x))
+    elif byte_maps:
+        x = conv(x)
+    for _ in range(int(rng.integers(1, 6))):
+        channels, height, width = shapes[x]
+        match rng.choice(["conv", "conv", "conv", "first", "pool", "convpool", "duplicate", "concat", "slice", "shuffle", "gap",
+                          "depthwise"]):
+            case "conv":
+                x = conv(x)
+            case "first":  # a second reader of the input
+                y = conv("input")
+                x = add(op.Concat, x, y) if shapes[y][1:] == shapes[x][1:] else y
+            case "pool" if height > 1:
+                x = add(op.MaxPool, x)
+            case "convpool":
+                y = conv(x)
+                x = add(op.MaxPool, y) if shapes[y][1] > 1 else y
+            case "duplicate" if channels <= 40:
+                x = add(op.Duplicate, x, times=int(rng.integers(1, 4)))
+            case "concat" if channels <= 40:
+                same = [name for name, shape in shapes.items() if shape[1:] == (height, width) and name not in byte_maps]
+                x = add(op.Concat, x, *(str(n) for n in rng.choice(same, int(rng.integers(1, 4)))))
+            case "slice" if channels > 1:
+                start = int(rng.integers(0, channels - 1))
+                x = add(op.Slice, x, start=start, stop=int(rng.integers(start + 1, channels + 1)))
+            case "shuffle":
+                x = add(op.Shuffle, x, groups=int(rng.choice([g for g in range(1, 9) if channels % g == 0])))
+            case "gap" | "depthwise" as kind if rng.random() < 0.3:
+                x = add(op.KINDS[kind], x)
+    ends = [kind for kind in (op.Gap, op.Depthwise, op.Flatten) if rng.random() < 0.5] or [op.Flatten]
+    parts = [add(kind, x) for kind in ends]
+    x = add(op.Concat, *parts) if len(parts) > 1 else parts[0]
+    x = add(op.Dense, x, name=LATENT, **grouped(x)) if rng.random() < 0.8 else x
+    classes = int(rng.choice(CLASS_COUNTS))
+    layers.append(op.Dense("logits", (x,), classes, 1, True))
+    return Topology(f"later{seed}", tuple(layers), tuple(f"class{i}" for i in range(classes)))
 
 
 def engine_network(seed, sizes=SIZES, thresholds=0.3, classes=CLASS_COUNTS, channels=40):

@@ -91,6 +91,27 @@ def training_lines(training):
             *(f"  {shown(key, 40)} = {shown(value)}" for key, value in rest[:MOST_LINES])]
 
 
+def encoder_values(op):
+    """{"name": ..., its parameters} of a network's input."""
+    match op.kind:
+        case "thermometer":
+            return {"name": op.encoder, "levels": op.levels}
+        case "binarize":
+            return {"name": op.kind, "threshold": op.threshold}
+        case "bits8":
+            return {"name": op.kind, "table": list(op.table)}
+
+
+def encoder_text(op):
+    match op.kind:
+        case "thermometer":
+            return f"{op.encoder}, {op.levels} levels"
+        case "binarize":
+            return f"binarize, +1 from grey {op.threshold} on"
+        case "bits8":
+            return "bits8, bytes as they are" if op.table == type(op).table else "bits8, bytes through a table"
+
+
 def run(args, out):
     name = args.file or args.model
     if not name or (args.file and args.model):
@@ -106,11 +127,11 @@ def run(args, out):
         ("layer", "kind", "output", "weights", "groups", "weight bits", "fan-in", "MACs", "thresholds")))
     out.text("", f"bits       {network.bits():,} ({network.bits() / 1e6:.3f} Mbit), {topology.weight_bits():,} of them weights",
              f"MACs       {topology.macs():,} an image",
-             f"encoder    {encoder.encoder}, {encoder.levels} levels, {topology.image_size}x{topology.image_size} pixels",
+             f"encoder    {encoder_text(encoder)}, {topology.image_size}x{topology.image_size} pixels",
              f"classes    {len(topology.classes)}: {', '.join(topology.classes)}",
              *training_lines(network.training))
     out.result({
         "file": path, "file_bytes": path.stat().st_size, "name": topology.name, "layers": entries, "bits": network.bits(),
         "weight_bits": topology.weight_bits(), "macs": topology.macs(), "classes": topology.classes, "image_size": topology.image_size,
-        "encoder": {"name": encoder.encoder, "levels": encoder.levels, "channels": topology.shapes[encoder.name][0]},
+        "encoder": {**encoder_values(encoder), "channels": topology.shapes[encoder.name][0]}, "version": topology.version(),
         "training": network.training})

@@ -140,7 +140,7 @@ class AcceleratorConfig:
         return self.outputs // self.pixels
 
     @property
-    def planes(self) -> tuple[int, int, int]:
+    def planes(self) -> tuple[int, ...]:
         """Levels of each plane of a pixel."""
         return planes(self.encoder, self.levels)
 

@@ -57,11 +57,17 @@ def _refuse(op: Op, why: str) -> NoReturn:
 def _lacking(op, shape):
     """Why an op of any network has no hardware, or None."""
     match op.kind:
+        case "thermometer" if op.encoder == "grey":
+            return "encoder grey has no hardware"
         case "conv" if op.stride != 1:
             return f"stride {op.stride} has no hardware"
+        case "conv" if op.kernel > 3:
+            return f"kernel {op.kernel} has no hardware"
+        case "conv" if op.padding != "same":
+            return f"padding {op.padding} has no hardware"
         case "concat" if shape[1:] != (1, 1):
             return "concatenation of maps has no hardware"
-        case "slice" | "shuffle":
+        case "binarize" | "bits8" | "flatten" | "slice" | "shuffle":
             return f"{op.kind} has no hardware"
     return None
 

@@ -42,10 +42,11 @@ class Topology:
                 f"name: found {show(self.name)}, expected 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first")
         if len(self.ops) > MAX_LAYERS:
             raise InputError(f"model {self.name}: {len(self.ops)} layers, expected at most {MAX_LAYERS}")
-        if not self.ops or not isinstance(self.ops[0], op.Thermometer):
-            raise InputError(f"model {self.name}: first layer is {self.ops[0].kind if self.ops else 'missing'}, expected thermometer")
+        if not self.ops or not isinstance(self.ops[0], op.Input):
+            raise InputError(f"model {self.name}: first layer is {self.ops[0].kind if self.ops else 'missing'}, expected "
+                             f"{', '.join(op.INPUTS[:-1])} or {op.INPUTS[-1]}")
         shapes: dict[str, Shape] = {}
-        ends, weight_bits = set(), 0
+        ends, weight_bits, byte_maps = set(), 0, self.byte_maps()
         for layer in self.ops:
             if layer.name in shapes:
                 raise InputError(f"layer {layer.name}: name is used twice, expected unique names")
@@ -58,6 +59,8 @@ class Topology:
                     raise InputError(f"layer {layer.name}: input {name!r} gives logits, expected bits")
             inputs = [shapes[i] for i in layer.inputs]
             shapes[layer.name] = layer.output_shape(*inputs)
+            if byte_inputs := [name for name in layer.inputs if name in byte_maps]:
+                _check_reader_of_bytes(layer, byte_inputs[0], inputs)
             if getattr(layer, "logits", False):
                 ends.add(layer.name)
             if shapes[layer.name][0] > MAX_CHANNELS:
@@ -72,8 +75,8 @@ class Topology:
             raise InputError(f"layer {last.name}: {shapes[last.name][0]} outputs, expected {len(self.classes)}, one for each class name")
         if "logits" in shapes and last.name != "logits":
             raise InputError("layer logits: is not the last one, expected another name")  # reports and dumps mean the last by it
-        if sum(isinstance(o, op.Thermometer) for o in self.ops) != 1:
-            raise InputError(f"model {self.name}: more than one thermometer, expected one input")
+        if sum(isinstance(o, op.Input) for o in self.ops) != 1:
+            raise InputError(f"model {self.name}: more than one of {', '.join(op.INPUTS)}, expected one input")
         seen = set()
         for index, name in enumerate(self.classes):
             if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > 100:
@@ -108,6 +111,34 @@ class Topology:
         """Pixels a side of an image."""
         return self.ops[0].size  # type: ignore[attr-defined]
 
+    def byte_maps(self) -> set[str]:
+        """Names of the ops whose outputs are bytes u that stand for 2 u - 255; those of all others are bits."""
+        names: set[str] = set()
+        for layer in self.ops:
+            if layer.kind == "bits8" or (layer.kind == "flatten" and not names.isdisjoint(layer.inputs)):
+                names.add(layer.name)
+        return names
+
+    def largest_sum(self, layer: op.Op, shapes: Mapping[str, Shape] | None = None) -> int:
+        """The largest magnitude of the sums that `layer` compares with thresholds or gives as logits."""
+        inputs = self.input_shapes(layer, shapes)
+        count = layer.fan_in(*inputs)
+        if count is None:  # gap: the sum over the map
+            count = math.prod(inputs[0][1:])
+        return count * (1 if self.byte_maps().isdisjoint(layer.inputs) else op.BYTE)
+
+    def version(self) -> int:
+        """The lowest version of the format that has all that the topology, a legal one, uses."""
+        return 2 if self.beyond_version_1() else 1
+
+    def beyond_version_1(self) -> str:
+        """The first layer that version 1 of the format does not have, and what it lacks, as a message; "" where there is none."""
+        shapes = self.shapes
+        for layer in self.ops:
+            if feature := layer.beyond_version_1(*self.input_shapes(layer, shapes)):
+                return f"layer {layer.name}: {feature} needs version 2 of the format"
+        return ""
+
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """{op name: weight shape}, in execution order, for the ops that have weights."""
         shapes = self.shapes
@@ -129,6 +160,20 @@ class Topology:
         """Multiply-accumulates an image."""
         shapes = self.shapes
         return sum(o.macs(*self.input_shapes(o, shapes)) for o in self.ops)
+
+
+def _check_reader_of_bytes(layer: op.Op, name: str, shapes: list[Shape]) -> None:
+    """Raises InputError where `layer` cannot read its input `name`, which is bytes.  shapes: of all its inputs."""
+    if not layer.reads_bytes:
+        readers = [kind for kind, cls in op.KINDS.items() if cls.reads_bytes]
+        raise InputError(f"layer {layer.name}: input {name!r} gives bytes, which {layer.kind} does not read; expected "
+                         f"{', '.join(readers[:-1])} or {readers[-1]}")
+    groups = getattr(layer, "groups", 1)
+    if groups != 1:
+        raise InputError(f"layer {layer.name}: groups is {groups}, expected 1 where the input is bytes")
+    fan_in = layer.fan_in(*shapes) or 0
+    if fan_in > op.MAX_BYTES_IN:
+        raise InputError(f"layer {layer.name}: {fan_in} bytes summed into an output, expected at most {op.MAX_BYTES_IN}")
 
 
 @dataclass(frozen=True)
@@ -169,12 +214,11 @@ class Network:
             if array.shape != own_shape or not np.issubdtype(array.dtype, np.integer):
                 raise InputError(f"thresholds.{name}: found {array.dtype} {array.shape}, expected integers {own_shape}")
             layer = self.topology[name]
-            limit = layer.fan_in(*self.topology.input_shapes(layer, shapes))
-            if limit is None:  # gap: the sum over the map
-                limit = int(np.prod(self.topology.input_shapes(layer, shapes)[0][1:]))
+            limit = self.topology.largest_sum(layer, shapes)
+            fan_in = "255 * fan-in" if not self.topology.byte_maps().isdisjoint(layer.inputs) else "fan-in"
             for value in (int(array.min()), int(array.max())):
                 if abs(value) > limit + 1:
-                    raise InputError(f"thresholds.{name}: found {value}, expected at most fan-in + 1 = {limit + 1} either way")
+                    raise InputError(f"thresholds.{name}: found {value}, expected at most {fan_in} + 1 = {limit + 1} either way")
         return shapes
 
     def threshold(self, name: str) -> np.ndarray:

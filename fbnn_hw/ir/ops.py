@@ -1,11 +1,13 @@
 """The operations of a fully-binary network, as frozen dataclasses.
 
 Every op names its inputs, so a network is a tuple of ops in execution order.  A feature map has shape (channels, height,
-width); a vector is a map with height = width = 1.  All values are bits, except the logits of the last `Dense`.
+width); a vector is a map with height = width = 1.  All values are bits, except the logits of the last `Dense` and the bytes of `Bits8`.
 An op computes its own output shape and refuses inputs it cannot take; nothing else in the package repeats those rules.
+
+Ops, fields and values that came with version 2 of the format say so, so that version 1 is written wherever it suffices.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from ..errors import InputError, show
@@ -16,10 +18,16 @@ Shape = tuple[int, int, int]
 TYCC_LEVELS = 16
 TRGB_LEVELS = 85
 
+BYTE = 255
+"""Largest value of a byte u of `Bits8`, which stands for 2 u - BYTE; a bit stands for 2 b - 1."""
 
-def planes(encoder: str, levels: int) -> tuple[int, int, int]:
-    """Levels of each of the three planes of a thermometer code: Y, Cb, Cr (2n, n, n) with "tycc", R, G, B (n, n, n) with "trgb"."""
-    return (2 * levels, levels, levels) if encoder == "tycc" else (levels, levels, levels)
+MAX_BYTES_IN = 2 ** 14
+"""Most bytes summed into one output: dot products, thresholds and torch's odd integers stay below 2^24."""
+
+
+def planes(encoder: str, levels: int) -> tuple[int, ...]:
+    """Levels of each plane of a thermometer code: Y, Cb, Cr (2n, n, n) with "tycc", R, G, B (n, n, n) with "trgb", Y (n,) with "grey"."""
+    return {"tycc": (2 * levels, levels, levels), "trgb": (levels,) * 3, "grey": (levels,)}[encoder]
 
 
 def _require(condition, op, noun, value, expected):
@@ -34,6 +42,10 @@ class Op:
 
     kind: ClassVar[str]
     arity: ClassVar[int] = 1
+    version: ClassVar[int] = 1
+    """Version of the format that brought the op."""
+    reads_bytes: ClassVar[bool] = False
+    """Whether an input may be bytes."""
 
     def output_shape(self, *shapes: Shape) -> Shape:
         """Shape of the output for inputs of these shapes; InputError where the op cannot take them."""
@@ -55,55 +67,147 @@ class Op:
         channels, height, width = self.output_shape(*shapes)
         return fan_in * channels * height * width
 
+    def beyond_version_1(self, *shapes: Shape) -> str:
+        """What in the op version 1 of the format does not have, for legal inputs of these shapes; "" where it has all of it."""
+        if self.version > 1:
+            return f"op {self.kind}"
+        later = [f for f in fields(self) if f.metadata and getattr(self, f.name) != f.default]
+        return f"{later[0].name} {getattr(self, later[0].name)}" if later else ""
+
     def to_dict(self) -> dict[str, Any]:
-        """The op as plain values; `from_dict` is the inverse."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        values["inputs"] = list(self.inputs)
-        return {"op": self.kind, **values}
+        """The op as plain values; `from_dict` is the inverse.  Fields of version 2 are left out of an op of version 1 where they have their
+        default."""
+        left_out = {f.name for f in fields(self) if f.metadata and getattr(self, f.name) == f.default}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
+        return {"op": self.kind, **{name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}}
 
 
 @dataclass(frozen=True)
-class Thermometer(Op):
-    """RGB bytes -> thermometer bits, a channel for each level of `planes`.  `encoder` is "tycc" or "trgb"."""
+class Input(Op):
+    """What turns a square image of RGB bytes, `size` pixels a side, into the first map."""
+
+    arity: ClassVar[int] = 0
+
+    @property
+    def planes(self) -> tuple[int, ...]:
+        """Levels of each plane that `reference.encode.levels` makes of an image."""
+        raise NotImplementedError
+
+    def beyond_version_1(self, *shapes):
+        return super().beyond_version_1(*shapes) or (f"size {self.size}" if self.size % 2 else "")
+
+    def _check_size(self):
+        _require(2 <= self.size <= 512, self, "size", self.size, "2 to 512")
+
+
+@dataclass(frozen=True)
+class Thermometer(Input):
+    """RGB bytes -> thermometer bits, a channel for each level of `planes`.  `encoder` is "tycc", "trgb" or "grey"."""
 
     encoder: str = "tycc"
     size: int = 32
     levels: int = TYCC_LEVELS
 
     kind: ClassVar[str] = "thermometer"
-    arity: ClassVar[int] = 0
+
+    @property
+    def planes(self):
+        return planes(self.encoder, self.levels)
 
     def output_shape(self):
-        _require(self.encoder in ("tycc", "trgb"), self, "encoder", show(self.encoder), "'tycc' or 'trgb'")
+        _require(self.encoder in ("tycc", "trgb", "grey"), self, "encoder", show(self.encoder), "'tycc', 'trgb' or 'grey'")
         if self.encoder == "tycc":
             _require(self.levels in (2, 4, 8, 16, 32, 64), self, "levels", self.levels, "2, 4, 8, 16, 32 or 64 with tycc")
         else:
-            _require(2 <= self.levels <= 128, self, "levels", self.levels, "2 to 128 with trgb")
-        _require(2 <= self.size <= 512 and self.size % 2 == 0, self, "size", self.size, "an even number from 2 to 512")
-        return (sum(planes(self.encoder, self.levels)), self.size, self.size)
+            _require(2 <= self.levels <= 128, self, "levels", self.levels, f"2 to 128 with {self.encoder}")
+        self._check_size()
+        return (sum(self.planes), self.size, self.size)
+
+    def beyond_version_1(self, *shapes):
+        return f"encoder {self.encoder}" if self.encoder == "grey" else super().beyond_version_1(*shapes)
+
+
+@dataclass(frozen=True)
+class Binarize(Input):
+    """RGB bytes -> one channel of bits: grey (the Y of "tycc") >= threshold."""
+
+    size: int = 32
+    threshold: int = 128
+
+    kind: ClassVar[str] = "binarize"
+    version: ClassVar[int] = 2
+
+    @property
+    def planes(self):
+        return (2,)
+
+    def output_shape(self):
+        self._check_size()
+        _require(1 <= self.threshold <= 255, self, "threshold", self.threshold, "1 to 255")
+        return (1, self.size, self.size)
+
+
+@dataclass(frozen=True)
+class Bits8(Input):
+    """RGB bytes p -> three channels of bytes u = table[p]; each stands for 2 u - 255."""
+
+    size: int = 32
+    table: tuple[int, ...] = tuple(range(256))
+
+    kind: ClassVar[str] = "bits8"
+    version: ClassVar[int] = 2
+
+    @property
+    def planes(self):
+        return (256,) * 3
+
+    def output_shape(self):
+        self._check_size()
+        _require(len(self.table) == 256, self, "table", f"{len(self.table)} values", "256")
+        for index, value in enumerate(self.table):
+            _require(type(value) is int and 0 <= value <= BYTE, self, f"table[{index}]", show(value), "an integer from 0 to 255")
+        return (3, self.size, self.size)
 
 
 @dataclass(frozen=True)
 class Conv(Op):
-    """Grouped binary convolution, padded with -1 so that stride 1 keeps the size, then sign(dot - threshold)."""
+    """Grouped binary convolution, then sign(dot - threshold).
+
+    `padding` "same" surrounds the map with kernel // 2 pixels of -1 (bytes of 0), 0 with none.
+    """
 
     out_channels: int = 0
     kernel: int = 3
     stride: int = 1
     groups: int = 1
+    padding: str | int = field(default="same", metadata={"version": 2})
 
     kind: ClassVar[str] = "conv"
+    reads_bytes: ClassVar[bool] = True
+
+    @property
+    def frame(self) -> int:
+        """Pixels of padding on each side."""
+        return self.kernel // 2 if self.padding == "same" else 0
 
     def output_shape(self, x):
         channels, height, width = x
-        _require(self.kernel in (1, 3), self, "kernel", self.kernel, "1 or 3")
+        _require(self.kernel in (1, 3, 5), self, "kernel", self.kernel, "1, 3 or 5")
         _require(self.stride in (1, 2), self, "stride", self.stride, "1 or 2")
         _require(self.out_channels >= 1, self, "out_channels", self.out_channels, "at least 1")
         _require(self.groups >= 1 and channels % self.groups == 0 and self.out_channels % self.groups == 0, self, "groups",
                  self.groups, f"a divisor of {channels} inputs and {self.out_channels} outputs")
-        _require(height % self.stride == 0 and width % self.stride == 0, self, "input size", f"{height}x{width}",
-                 f"a multiple of the stride {self.stride}")
-        return (self.out_channels, height // self.stride, width // self.stride)
+        _require(self.padding == "same" or (type(self.padding) is int and self.padding == 0), self, "padding", show(self.padding),
+                 "'same' or 0")
+        rest = 2 * self.frame - self.kernel
+        _require(min(height, width) + rest >= 0, self, "input size", f"{height}x{width}",
+                 f"at least {self.kernel}x{self.kernel} without padding")
+        return (self.out_channels, (height + rest) // self.stride + 1, (width + rest) // self.stride + 1)
+
+    def beyond_version_1(self, x):
+        if self.kernel == 5:
+            return "kernel 5"
+        return super().beyond_version_1(x) or (f"stride 2 of a map of {x[1]}x{x[2]}" if x[1] % self.stride or x[2] % self.stride else "")
 
     def weight_shape(self, x):
         return (self.out_channels, x[0] // self.groups, self.kernel, self.kernel)
@@ -114,14 +218,17 @@ class Conv(Op):
 
 @dataclass(frozen=True)
 class MaxPool(Op):
-    """2x2 maximum, which is the OR of four bits."""
+    """2x2 maximum, which is the OR of four bits; an odd last row or column is dropped."""
 
     kind: ClassVar[str] = "maxpool"
 
     def output_shape(self, x):
         channels, height, width = x
-        _require(height % 2 == 0 and width % 2 == 0, self, "input size", f"{height}x{width}", "even")
+        _require(min(height, width) >= 2, self, "input size", f"{height}x{width}", "at least 2x2")
         return (channels, height // 2, width // 2)
+
+    def beyond_version_1(self, x):
+        return f"pooling of a map of {x[1]}x{x[2]}" if x[1] % 2 or x[2] % 2 else ""
 
 
 @dataclass(frozen=True)
@@ -151,6 +258,18 @@ class Depthwise(Op):
 
 
 @dataclass(frozen=True)
+class Flatten(Op):
+    """A map as a vector, in the order channel, row, column (torch.flatten)."""
+
+    kind: ClassVar[str] = "flatten"
+    version: ClassVar[int] = 2
+    reads_bytes: ClassVar[bool] = True
+
+    def output_shape(self, x):
+        return (x[0] * x[1] * x[2], 1, 1)
+
+
+@dataclass(frozen=True)
 class Dense(Op):
     """Grouped dense layer on a vector.  Sign(dot - threshold), or the integer dot itself if it gives the logits."""
 
@@ -159,6 +278,7 @@ class Dense(Op):
     logits: bool = False
 
     kind: ClassVar[str] = "dense"
+    reads_bytes: ClassVar[bool] = True
 
     def output_shape(self, x):
         channels, height, width = x
@@ -228,25 +348,31 @@ class Shuffle(Op):
         return x
 
 
-KINDS = {cls.kind: cls for cls in (Thermometer, Conv, MaxPool, Gap, Depthwise, Dense, Duplicate, Concat, Slice, Shuffle)}
+KINDS = {cls.kind: cls for cls in (Thermometer, Binarize, Bits8, Conv, MaxPool, Gap, Depthwise, Flatten, Dense, Duplicate, Concat, Slice,
+                                   Shuffle)}
+INPUTS = tuple(kind for kind, cls in KINDS.items() if issubclass(cls, Input))
 
+VERSIONS = (1, 2)
+"""Versions of the format."""
 
 NOUNS = {int: "an integer", bool: "True or False", str: "a string"}
 
 
-def from_dict(values: Any, where: str = "architecture") -> Op:
-    """Inverse of `Op.to_dict`; every wrong key, type or kind is an InputError naming the field."""
+def from_dict(values: Any, where: str = "architecture", version: int = VERSIONS[-1]) -> Op:
+    """Inverse of `Op.to_dict` for a file of that version of the format; every wrong key, type or kind is an InputError naming the field."""
     if not isinstance(values, dict):
         raise InputError(f"{where}: found {type(values).__name__}, expected a dict")
     values = dict(values)
     kind = values.pop("op", None)
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise InputError(f"{where}: op is {show(kind)}, expected one of {', '.join(KINDS)}")
-    cls = KINDS[kind]
-    legal = {f.name: f for f in fields(cls)}
+    kinds = {name: cls for name, cls in KINDS.items() if cls.version <= version}
+    if not isinstance(kind, str) or kind not in kinds:
+        raise InputError(f"{where}: op is {show(kind)}, expected one of {', '.join(kinds)}{_of_version(version, kind, KINDS)}")
+    cls = kinds[kind]
+    every = {f.name: f for f in fields(cls)}
+    legal = {name: f for name, f in every.items() if f.metadata.get("version", 1) <= version}
     for key in values:
         if key not in legal:
-            raise InputError(f"{where}: unknown field {show(key)} of {kind}, expected {', '.join(legal)}")
+            raise InputError(f"{where}: unknown field {show(key)} of {kind}, expected {', '.join(legal)}{_of_version(version, key, every)}")
     name = values.get("name")
     if not isinstance(name, str) or not (name.isascii() and name.isidentifier() and len(name) <= 64):
         raise InputError(f"{where}: name is {show(name)}, expected at most 64 letters, digits and _, no digit first")
@@ -254,6 +380,10 @@ def from_dict(values: Any, where: str = "architecture") -> Op:
     if not isinstance(inputs, (list, tuple)) or not all(isinstance(i, str) for i in inputs):
         raise InputError(f"{where}: inputs is {show(inputs)}, expected a list of layer names")
     values["inputs"] = tuple(inputs)
+    if "table" in values:
+        if not isinstance(values["table"], (list, tuple)):
+            raise InputError(f"{where}: table is {show(values['table'])}, expected a list of 256 integers")
+        values["table"] = tuple(values["table"])
     for key, value in values.items():
         expected = legal[key].type
         if expected in (int, bool, str) and type(value) is not expected:
@@ -262,3 +392,8 @@ def from_dict(values: Any, where: str = "architecture") -> Op:
         if key in legal and key not in values:
             raise InputError(f"{where}: {key} of {kind} {name} is missing, expected a number from 1")
     return cls(**values)
+
+
+def _of_version(version, name, later):
+    """What a message adds where `name` exists in a later version alone."""
+    return f" in version {version} of the format" if isinstance(name, str) and name in later else ""

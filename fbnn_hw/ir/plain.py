@@ -1,6 +1,6 @@
 """A network as plain values: the content that the checkpoint (`checkpoint`) and the IR file (`file`) share.
 
-    {"format": str, "version": 1, "name": str, "architecture": [dict], "classes": [str],
+    {"format": str, "version": 1 or 2, "name": str, "architecture": [dict], "classes": [str],
      "weights": {layer: packed bits, uint8 (ceil(n / 8),)}, "thresholds": {layer: int32 (channels,)}, "training": {...}}
 
 The last two keys are left out where they are empty.
@@ -16,7 +16,6 @@ from ..errors import InputError, show
 from . import ops
 from .network import MAX_CHANNELS, MAX_LAYERS, Network, Topology
 
-VERSION = 1
 REQUIRED = ("format", "version", "name", "architecture", "classes", "weights")
 OPTIONAL = ("thresholds", "training")
 MAX_DEPTH = 16
@@ -25,11 +24,11 @@ MAX_TEXT = 100_000
 
 
 def to_plain(network: Network, file_format: str) -> dict[str, Any]:
-    """`Network` -> dict as above, arrays as numpy; the network is verified first."""
+    """`Network` -> dict as above, of the lowest version that suffices, arrays as numpy; the network is verified first."""
     network.verify()
     topology = network.topology
     values = {
-        "format": file_format, "version": VERSION, "name": topology.name, "architecture": [o.to_dict() for o in topology.ops],
+        "format": file_format, "version": topology.version(), "name": topology.name, "architecture": [o.to_dict() for o in topology.ops],
         "classes": list(topology.classes), "weights": {name: bits.pack(network.weights[name]) for name in topology.weight_shapes()}}
     if network.thresholds:
         values["thresholds"] = {o.name: network.thresholds[o.name].astype(np.int32) for o in topology.ops if o.name in network.thresholds}
@@ -49,11 +48,12 @@ def from_plain(values: Any, file_format: str, where: object) -> Network:
 def _from_plain(values, file_format):
     if not isinstance(values, dict):
         raise InputError(f"found {_noun(values)}, expected a dict with {', '.join(REQUIRED)}")
-    for key, expected in (("format", file_format), ("version", VERSION)):
+    for key, legal in (("format", (file_format,)), ("version", ops.VERSIONS)):
+        expected = " or ".join(map(repr, legal))
         if key not in values:
-            raise InputError(f"{key} is missing, expected {expected!r}")
-        if type(values[key]) is not type(expected) or values[key] != expected:
-            raise InputError(f"{key} is {show(values[key])}, expected {expected!r}")
+            raise InputError(f"{key} is missing, expected {expected}")
+        if type(values[key]) is not type(legal[0]) or values[key] not in legal:
+            raise InputError(f"{key} is {show(values[key])}, expected {expected}")
     values = plain_tree(values, "")
     for key in REQUIRED:
         if key not in values:
@@ -67,9 +67,12 @@ def _from_plain(values, file_format):
             raise InputError(f"{key}: found {_noun(values[key])}, expected a {kind.__name__}")
     if len(values["architecture"]) > MAX_LAYERS:
         raise InputError(f"architecture: {len(values['architecture'])} layers, expected at most {MAX_LAYERS}")
-    layers = tuple(ops.from_dict(layer, f"architecture[{index}]") for index, layer in enumerate(values["architecture"]))
+    version = values["version"]
+    layers = tuple(ops.from_dict(layer, f"architecture[{index}]", version) for index, layer in enumerate(values["architecture"]))
     topology = Topology(values["name"], layers, tuple(values["classes"]))
     topology.verify()
+    if version == 1 and (lacking := topology.beyond_version_1()):
+        raise InputError(f"{lacking}, version is 1")
     weights = _weights(values["weights"], topology)
     thresholds = {}
     for name, array in values.get("thresholds", {}).items():

@@ -1,4 +1,4 @@
-"""RGB bytes -> thermometer code, on the device of the images.  The integers are those of `fbnn_hw.reference.encode`.
+"""RGB bytes -> the first map, on the device of the images.  The integers are those of `fbnn_hw.reference.encode`.
 
 Stored as levels, a TYCC pixel is 5 + 4 + 4 = 13 bits, a TRGB pixel 3 * 7 = 21 (paper, section `key_cil`).
 """
@@ -6,34 +6,46 @@ Stored as levels, a TYCC pixel is 5 + 4 + 4 = 13 bits, a TRGB pixel 3 * 7 = 21 (
 import torch
 import torch.nn.functional as F
 
-from ..ir.ops import planes
+from .. import bits
+from ..ir.ops import BYTE
 
 YCC = ((77, 150, 29, 128, 0), (-43, -85, 128, 127, 128), (128, -107, -21, 127, 128))
 """Y, Cb, Cr = ((r R + g G + b B + rounding) >> 8) + offset; each stays within 0..255 without clamping."""
 
 
-def levels(images, encoder, count):
-    """uint8 RGB (N, 3, H, W) -> int32 levels (N, 3, H, W), plane p in 0..planes[p] - 1."""
-    x = images.to(torch.int32)
-    if encoder == "tycc":
+def levels(images, op):
+    """uint8 RGB (N, 3, H, W) -> int32 levels (N, P, H, W) for the input `op`, plane p in 0..op.planes[p] - 1."""
+    if op.kind == "bits8":
+        return torch.tensor(op.table, dtype=torch.int32, device=images.device)[images.long()]
+    x, sizes = images.to(torch.int32), torch.tensor(op.planes, dtype=torch.int32, device=images.device)
+    if op.kind == "binarize" or op.encoder != "trgb":
         r, g, b = x.unbind(1)
-        x = torch.stack([((kr * r + kg * g + kb * b + rounding) >> 8) + offset for kr, kg, kb, rounding, offset in YCC], 1)
-    sizes = torch.tensor(planes(encoder, count), dtype=torch.int32, device=x.device)
-    return (x * sizes[:, None, None]) >> 8
+        x = torch.stack([((kr * r + kg * g + kb * b + rounding) >> 8) + offset for kr, kg, kb, rounding, offset in YCC[:len(sizes)]], 1)
+    return (x >= op.threshold).to(torch.int32) if op.kind == "binarize" else (x * sizes[:, None, None]) >> 8
 
 
-def thermometer(levels, encoder, count, pad=0, dtype=torch.float32):
-    """Levels (N, 3, H, W) -> {-1, +1} of `dtype` (N, C, H + 2 pad, W + 2 pad): channel k of a plane is +1 iff level >= k, so
-    channel 0 of a plane is +1 in the image and -1 in the frame of `pad` pixels around it.  Channels last in memory."""
+def first_map(levels, op, pad=0, dtype=torch.float32):
+    """Levels (N, P, H, W) for the input `op` -> its output of `dtype` (N, C, H + 2 pad, W + 2 pad): {-1, +1}, or -255..255 of `Bits8`,
+    -1 or -255 in the frame of `pad` pixels around it."""
+    if op.kind == "thermometer":
+        return thermometer(levels, op, pad, dtype)
+    top = BYTE if op.kind == "bits8" else 1
+    y = F.pad((levels * 2 - top).to(dtype), (pad,) * 4, value=bits.PADDING * top)
+    return y.contiguous(memory_format=torch.channels_last)
+
+
+def thermometer(levels, op, pad=0, dtype=torch.float32):
+    """`first_map` of a thermometer: channel k of a plane is +1 iff level >= k, so channel 0 of a plane is +1 in the image and -1 in the
+    frame.  Channels last in memory."""
     rows = F.pad(levels, (pad,) * 4, value=-1) + 1  # row 0 of a table is all -1: outside the image
     parts = []
-    for plane, size in enumerate(planes(encoder, count)):
+    for plane, size in enumerate(op.planes):
         table = torch.ones(size, size, dtype=dtype, device=levels.device).tril_().mul_(2).sub_(1)
         table = torch.cat([table.new_full((1, size), -1), table])
         parts.append(F.embedding(rows[:, plane].long(), table))
     return torch.cat(parts, -1).permute(0, 3, 1, 2)
 
 
-def encode(images, encoder, count):
-    """uint8 RGB (N, 3, H, W) -> {-1, +1} float32 (N, C, H, W)."""
-    return thermometer(levels(images, encoder, count), encoder, count)
+def encode(images, op):
+    """uint8 RGB (N, 3, H, W) -> float32 output (N, C, H, W) of the input `op`."""
+    return first_map(levels(images, op), op)

@@ -47,7 +47,7 @@ class FloatNet(nn.Module):
 
     def _forward(self, images):
         first, values = self.topology.ops[0], {}
-        values[first.name] = images.float() / 127.5 - 1 if self.rgb else encode(images, first.encoder, first.levels)
+        values[first.name] = images.float() / 127.5 - 1 if self.rgb else encode(images, first)
         for o in self.topology.ops[1:]:
             x = values[o.inputs[0]]
             match o.kind:

@@ -14,9 +14,13 @@ from torch import nn
 from .. import bits
 from ..errors import InputError
 from ..ir.network import LATENT, Network
+from ..ir.ops import BYTE, INPUTS
 from . import binarize
-from .encode import levels, thermometer
+from .encode import first_map, levels
 from .norm import MOMENTUM, Norm
+
+BYTE_SPREAD = math.sqrt((BYTE + 1) ** 2 / 3 - 1 / 3)
+"""Standard deviation of 2 u - 255 for evenly distributed bytes u; that of bits is 1."""
 
 NORMED = ("conv", "dense")
 """Kinds of the layers that may have batch norm: those whose thresholds have hardware.  Logits have none."""
@@ -36,7 +40,7 @@ class _Signed(nn.Module):
 
     def threshold(self):
         """The least dot product that gives +1, as floats (channels,)."""
-        return (1 - self.bias) / 2 if self.norm is None else self.norm.threshold(self.fan_in)
+        return (1 - self.bias) / 2 if self.norm is None else self.norm.threshold(self.largest)
 
     @torch.no_grad()
     def refresh(self, dtype=torch.float32):
@@ -59,10 +63,10 @@ class BinaryLayer(_Signed):
     """Proxies of one op's weights: a convolution, or a dense or depthwise layer seen as one.
 
     proxy: (out, in / groups, kernel, kernel).  Output u = scale * dot with scale = K / sqrt(fan_in), seen by the forward
-    pass as the odd integer 2 * (dot - threshold) + 1.
+    pass as the odd integer 2 * (dot - threshold) + 1.  Where the input is bytes (`of_bytes`), scale is smaller by `BYTE_SPREAD`.
     """
 
-    def __init__(self, layer, input_shape, K=1.0, limit=1.0, norm="scales"):
+    def __init__(self, layer, input_shape, K=1.0, limit=1.0, norm="scales", of_bytes=False):
         super().__init__()
         shape = layer.weight_shape(input_shape)
         self.kind, self.shape = layer.kind, shape
@@ -72,7 +76,8 @@ class BinaryLayer(_Signed):
             shape, self.groups = (*shape, 1, 1)[:4], layer.groups
         self.fan_in = layer.fan_in(input_shape)
         self.logits = getattr(layer, "logits", False)
-        self.scale, self.limit = K / math.sqrt(self.fan_in), limit
+        self.largest, self.spread = self.fan_in * (BYTE if of_bytes else 1), BYTE_SPREAD if of_bytes else 1
+        self.scale, self.limit = K / math.sqrt(self.fan_in) / self.spread, limit
         self.stride = getattr(layer, "stride", 1)
         self.proxy = nn.Parameter(torch.empty(shape))
         nn.init.xavier_uniform_(self.proxy)
@@ -108,7 +113,8 @@ class Pool(_Signed):
 class FBNN(nn.Module):
     """Fully-binary network of a `Topology`.
 
-    K, limit: scale constant and width of the estimator.  c: constant of alpha = 1 / sqrt(c * fan_in * classes).
+    K, limit: scale constant and width of the estimator.  c: constant of alpha = 1 / sqrt(c * fan_in * classes), smaller by `BYTE_SPREAD`
+    where the logits are sums of bytes.
     norm: "scales", or "bn" for a batch norm in their place, see `norm.Norm`, in the layers of `NORMED`; export makes thresholds of it.
     `dtype`: of the maps between convolutions and their gradients, float32 or bfloat16; the bits, logits and proxies are those of float32,
     the gradients are rounded.  In training with batch norm the statistics are those of rounded sums, whole near the edge.
@@ -121,25 +127,30 @@ class FBNN(nn.Module):
         self.topology, self.K, self.limit, self.norm, self.binary, self.dtype = topology, K, limit, norm, True, torch.float32
         shapes = topology.verify()
         weighted = [topology[name] for name in topology.weight_shapes()]
-        self.layers = nn.ModuleDict({o.name: BinaryLayer(o, *topology.input_shapes(o, shapes), K, limit, norm) for o in weighted})
+        byte_maps, self._latent_shape = topology.byte_maps(), shapes.get(LATENT)
+        self.layers = nn.ModuleDict({o.name: BinaryLayer(o, *topology.input_shapes(o, shapes), K, limit, norm,
+                                                         not byte_maps.isdisjoint(o.inputs)) for o in weighted})
         self.pools = nn.ModuleDict({o.name: Pool(*topology.input_shapes(o, shapes), K, limit) for o in topology.ops if o.kind == "gap"})
-        self.alpha = 1 / math.sqrt(c * self.layers[topology.ops[-1].name].fan_in * len(topology.classes))
+        last = self.layers[topology.ops[-1].name]
+        self.alpha = 1 / math.sqrt(c * last.fan_in * len(topology.classes)) / last.spread
         readers = {o.name: [r for r in topology.ops if o.name in r.inputs] for o in topology.ops}
         self._last_reader = {name: found[-1].name for name, found in readers.items() if found}
+        inner = [o for o in topology.ops if o.name != LATENT]  # what `latent` hands out is whole bits without a frame
         # conv -> scale -> maxpool -> sign: the gradient goes to the largest dot product.  The bits equal the OR of the signs.
-        self._sign_after_pool = {o.name for o in topology.ops if o.kind == "conv" and [r.kind for r in readers[o.name]] == ["maxpool"]}
-        # A map read by nothing but 3x3 convolutions is produced with its frame of -1 in place.
-        self._framed = {o.name for o in topology.ops if o.kind in ("thermometer", "conv", "maxpool")
-                        and readers[o.name] and all(r.kind == "conv" and r.kernel == 3 for r in readers[o.name])}
+        self._sign_after_pool = {o.name for o in inner if o.kind == "conv" and [r.kind for r in readers[o.name]] == ["maxpool"]}
+        # A map read by nothing but padded convolutions of one frame is produced with it in place: {op name: pixels}
+        frames = {name: {r.frame if r.kind == "conv" else 0 for r in found} for name, found in readers.items()}
+        self._framed = {o.name: max(frames[o.name]) for o in inner
+                        if o.kind in (*INPUTS, "conv", "maxpool") and len(frames[o.name]) == 1 and 0 not in frames[o.name]}
+        self._top = {o.name: BYTE if o.name in byte_maps else 1 for o in topology.ops}
 
     def encode(self, images):
-        first = self.topology.ops[0]
-        return self.thermometer(levels(images, first.encoder, first.levels))
+        return self.first_map(levels(images, self.topology.ops[0]))
 
-    def thermometer(self, levels):
-        """The input map of levels (N, 3, S, S), which `nn.encode.levels` made of images."""
+    def first_map(self, levels):
+        """The input map of levels (N, P, S, S), which `nn.encode.levels` made of images."""
         first = self.topology.ops[0]
-        return thermometer(levels, first.encoder, first.levels, int(first.name in self._framed), self.dtype)
+        return first_map(levels, first, self._framed.get(first.name, 0), self.dtype)
 
     def activations(self, x, start=None, stop=None):
         """Yield (op, output) in order, from op `start` (the input if None), whose output is x, to op `stop`."""
@@ -157,11 +168,11 @@ class FBNN(nn.Module):
                 return
 
     def _output(self, o, *inputs):
-        x, pad = inputs[0], int(o.name in self._framed)
+        x, pad = inputs[0], self._framed.get(o.name, 0)
         match o.kind:
             case "conv":
-                if o.kernel == 3 and o.inputs[0] not in self._framed:
-                    x = F.pad(x, (1,) * 4, value=bits.PADDING)
+                if o.frame and o.inputs[0] not in self._framed:
+                    x = F.pad(x, (o.frame,) * 4, value=bits.PADDING * self._top[o.inputs[0]])
                 layer = self.layers[o.name]
                 y = layer(x)
                 return y if o.name in self._sign_after_pool else layer.sign(y, pad, self.binary)
@@ -173,6 +184,8 @@ class FBNN(nn.Module):
                 if o.inputs[0] in self._sign_after_pool:
                     return self.layers[o.inputs[0]].sign(y, pad, self.binary)
                 return F.pad(y, (pad,) * 4, value=bits.PADDING) if pad else y
+            case "flatten":
+                return x.flatten(1)[:, :, None, None]
             case "gap":
                 layer = self.pools[o.name]
                 return layer.sign(layer(x), binary=self.binary)
@@ -230,7 +243,7 @@ class FBNN(nn.Module):
 
     def classify_latent(self, latent):
         """Integer logits of the classifier alone; latent (N, latent) in {-1, +1}."""
-        return self.run(latent[:, :, None, None], start=LATENT).flatten(1)
+        return self.run(latent.unflatten(1, self._latent_shape), start=LATENT).flatten(1)
 
     def forward(self, images):
         return self.logits(images) * self.alpha

@@ -27,12 +27,13 @@ class Norm(nn.Module):
         self.momentum, self.target = MOMENTUM, None
 
     @torch.no_grad()
-    def threshold(self, fan_in):
-        """The least dot product of `fan_in` products with u >= 0 by the running statistics, float32 integers (channels,)."""
+    def threshold(self, largest):
+        """The least dot product in -largest..largest with u >= 0 by the running statistics, float32 integers (channels,); largest + 1
+        where there is none."""
         if self.target is not None and not self.steps:
             return self.target
         edge = self.mean.double() - self.offset.double() * self.variance.double().sqrt()
-        return edge.ceil().clamp(-fan_in, fan_in + 1).float()
+        return edge.ceil().clamp(-largest, largest + 1).float()
 
     def sign(self, y, bias, limit, pad, binary):
         """sign(u), or clamp(u, -1, 1), of y = 2 * dot + bias (N, channels, H, W), framed by `pad` pixels of -1.

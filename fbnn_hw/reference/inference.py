@@ -1,7 +1,7 @@
 """A network on images, in integers: the definition that torch and RTL are compared with.
 
 Dot products of +-1 are computed as float32 matrix products.  That is exact: every partial sum is an integer of at most
-fan_in < 2^24 (`MAX_CHANNELS` * 9 at worst), whatever the order of the additions.
+`Topology.largest_sum` < 2^24, whatever the order of the additions.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +11,8 @@ import numpy as np
 from .. import bits
 from ..errors import InputError
 from ..ir.network import Network
-from .encode import encode
+from ..ir.ops import BYTE
+from .encode import first_map
 
 BATCH = 16
 """Images at a time in `logits`."""
@@ -22,6 +23,7 @@ SLAB_BYTES = 2 ** 22
 
 def layers(network: Network, images: np.ndarray) -> dict[str, np.ndarray]:
     """Every layer's output: {op name: uint8 bits (N, C, H, W)} in execution order, the last one int32 logits (N, classes).
+    The outputs named by `Topology.byte_maps` are uint8 bytes.
 
     images: uint8 RGB (N, 3, S, S).  Raises InputError where they have another shape or type.
     """
@@ -53,25 +55,29 @@ def _check(network, images):
 
 
 def _layers(network, images):
-    values = {}
+    values: dict[str, np.ndarray] = {}
+    byte_maps = network.topology.byte_maps()
     for op in network.topology.ops:
         inputs = [values[name] for name in op.inputs]
         weights = network.weights.get(op.name)
         threshold = network.thresholds.get(op.name, np.zeros(1, np.int32))[:, None, None]
+        top = 1 if byte_maps.isdisjoint(op.inputs) else BYTE
         match op.kind:
-            case "thermometer":
-                y = encode(images, op.encoder, op.levels)
+            case "thermometer" | "binarize" | "bits8":
+                y = first_map(images, op)
             case "conv":
-                y = convolution(*inputs, weights, op.stride, op.groups) >= threshold
+                y = convolution(*inputs, weights, op.stride, op.groups, op.frame, top) >= threshold
             case "maxpool":
                 n, c, h, w = inputs[0].shape
-                y = inputs[0].reshape(n, c, h // 2, 2, w // 2, 2).max((3, 5))
+                y = inputs[0][:, :, :h // 2 * 2, :w // 2 * 2].reshape(n, c, h // 2, 2, w // 2, 2).max((3, 5))
             case "gap":
                 y = bits.from_bits(inputs[0], np.int32).sum((2, 3), keepdims=True) >= threshold
             case "depthwise":
                 y = (bits.from_bits(inputs[0]) * bits.from_bits(weights)).sum((2, 3), np.int32, keepdims=True) >= threshold
+            case "flatten":
+                y = inputs[0].reshape(len(images), -1, 1, 1)
             case "dense":
-                y = convolution(*inputs, weights[:, :, None, None], 1, op.groups)
+                y = convolution(*inputs, weights[:, :, None, None], 1, op.groups, 0, top)
                 y = y[:, :, 0, 0].astype(np.int32) if op.logits else y >= threshold
             case "duplicate":
                 y = inputs[0].repeat(op.times, 1)
@@ -86,16 +92,16 @@ def _layers(network, images):
     return values
 
 
-def convolution(x: np.ndarray, weights: np.ndarray, stride: int, groups: int) -> np.ndarray:
-    """Dot products (N, O, H / stride, W / stride), float32 and exact, of bits x (N, C, H, W) and weights (O, C / groups, k, k).
+def convolution(x: np.ndarray, weights: np.ndarray, stride: int, groups: int, frame: int, top: int = 1) -> np.ndarray:
+    """Dot products (N, O, H', W'), float32 and exact, of x (N, C, H, W) and bits weights (O, C / groups, k, k).
 
-    Outside the map every channel is `bits.PADDING`; k is 1 or 3, the window of output (i, j) is centred on (stride i, stride j).
+    x holds bits, or bytes where `top` is `BYTE`: a value u stands for 2 u - top.  The map is framed by `frame` pixels of
+    `bits.PADDING` * top.
     """
     n, c, h, w = x.shape
     outputs, depth, k, _ = weights.shape
-    pad = k // 2
-    framed = np.full((n, h + 2 * pad, w + 2 * pad, c), bits.PADDING, np.float32)  # channels last: windows copy in long runs
-    framed[:, pad:pad + h, pad:pad + w] = bits.from_bits(x.transpose(0, 2, 3, 1))
+    framed = np.full((n, h + 2 * frame, w + 2 * frame, c), bits.PADDING * top, np.float32)  # channels last: windows copy in long runs
+    framed[:, frame:frame + h, frame:frame + w] = x.transpose(0, 2, 3, 1).astype(np.float32) * 2 - top
     windows = np.lib.stride_tricks.sliding_window_view(framed, (k, k), (1, 2))[:, ::stride, ::stride].transpose(0, 1, 2, 4, 5, 3)
     matrices = bits.from_bits(weights, np.float32).transpose(2, 3, 1, 0).reshape(k * k * depth, groups, -1)
     rows, columns = windows.shape[1:3]

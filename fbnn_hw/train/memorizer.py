@@ -20,7 +20,7 @@ MEGABIT = 10 ** 6
 
 @dataclass(frozen=True)
 class LevelCode:
-    """Levels (3, S, S) with plane p in 0..planes[p] - 1, each pixel packed: TYCC 5 + 4 + 4 = 13 bits, TRGB 3 * 7 = 21."""
+    """Levels (planes, S, S) with plane p in 0..planes[p] - 1, each pixel packed: TYCC 5 + 4 + 4 = 13 bits, TRGB 3 * 7 = 21."""
 
     planes: tuple
     size: int
@@ -35,7 +35,7 @@ class LevelCode:
 
     @property
     def shape(self):
-        return (3, self.size, self.size)
+        return (len(self.planes), self.size, self.size)
 
     def to_bits(self, samples):
         """uint8 (N, 3, S, S) -> {0, 1} (N, bits), plane by plane, each value's lowest bit first."""

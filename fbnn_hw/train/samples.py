@@ -10,25 +10,23 @@ import torch
 from .. import files
 from ..data.augment import augment
 from ..ir.network import LATENT
-from ..ir.ops import planes
 from ..nn import encode, head
 from ..nn.network import export
 from .memorizer import BitCode, LevelCode
 
 
 class Native:
-    """Samples are uint8 levels (N, 3, S, S); the whole network trains, on augmented levels."""
+    """Samples are uint8 levels (N, planes, S, S); the whole network trains, on augmented levels."""
 
     batch = 250
 
     def __init__(self, topology):
-        first = topology.ops[0]
-        self.encoder, self.levels = first.encoder, first.levels
-        self.planes = planes(first.encoder, first.levels)
-        self.code = LevelCode(self.planes, first.size)
+        self.first = topology.ops[0]
+        self.planes = self.first.planes
+        self.code = LevelCode(self.planes, self.first.size)
 
     def form(self, images, model=None, progress=None):
-        parts = [encode.levels(torch.from_numpy(images[i:i + 1000]), self.encoder, self.levels).to(torch.uint8)
+        parts = [encode.levels(torch.from_numpy(images[i:i + 1000]), self.first).to(torch.uint8)
                  for i in range(0, len(images), 1000)]
         return torch.cat(parts) if parts else torch.zeros((0, *self.code.shape), dtype=torch.uint8)
 
@@ -44,7 +42,7 @@ class Native:
         return torch.minimum(((moved - mean) * factor + mean).round_().clamp_min_(0), top).to(torch.uint8)
 
     def logits(self, model, samples):
-        return model.run(model.thermometer(samples.to(torch.int32))).flatten(1)
+        return model.run(model.first_map(samples.to(torch.int32))).flatten(1)
 
 
 class Latents:

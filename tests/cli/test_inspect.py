@@ -1,6 +1,10 @@
 from dataclasses import replace
 
+import pytest
+
 from fbnn_hw.ir import models
+from fbnn_hw.ir import ops as op
+from fbnn_hw.ir.network import Topology
 from fbnn_hw.nn import checkpoint
 from tests import strategies
 
@@ -21,6 +25,21 @@ def test_3mb(answer, cli, tmp_path):
     assert sum(layer["weight_bits"] for layer in layers.values()) == 2_966_528
     code, out, err = cli("inspect", tmp_path / "m.pt")
     assert code == 0 and not err and "2,966,528 (2.967 Mbit)" in out and "command = by hand" in out
+
+
+@pytest.mark.parametrize("layer, values, text", [
+    (op.Thermometer("input", (), "grey", 8, 3), {"name": "grey", "levels": 3, "channels": 3}, "grey, 3 levels, 8x8 pixels"),
+    (op.Binarize("input", (), 28), {"name": "binarize", "threshold": 128, "channels": 1}, "binarize, +1 from grey 128 on, 28x28 pixels"),
+    (op.Bits8("input", (), 8), {"name": "bits8", "table": list(range(256)), "channels": 3}, "bits8, bytes as they are, 8x8 pixels"),
+    (op.Bits8("input", (), 9, (7,) * 256), {"name": "bits8", "table": [7] * 256, "channels": 3}, "bits8, bytes through a table, 9x9 pixels"),
+], ids=["grey", "binarize", "identity", "table"])
+def test_inputs_of_version_2(answer, cli, tmp_path, layer, values, text):
+    layers = (layer, op.Conv("conv", ("input",), 2, 5), op.Flatten("flat", ("conv",)), op.Dense("logits", ("flat",), 2, logits=True))
+    checkpoint.save(tmp_path / "m.pt", strategies.fill(Topology("net", layers, ("a", "b")), 0))
+    summary = answer("inspect", tmp_path / "m.pt")
+    assert summary["encoder"] == values and summary["version"] == 2
+    assert [layer["shape"] for layer in summary["layers"]][2:] == [[2 * layer.size ** 2, 1, 1], [2, 1, 1]]
+    assert f"encoder    {text}" in cli("inspect", tmp_path / "m.pt")[1].splitlines()
 
 
 def test_thresholds_count(answer, tmp_path):

@@ -42,6 +42,9 @@ LANES = "its groups split the 64 lanes of an encoded pixel; use fewer --lanes or
 POOLED = (CONV, op.Gap("a", ("conv",)))
 FITS = {
     "stride": (pooled(op.Conv("conv", ("input",), 16, 3, 2)), GENERIC, f"layer conv: stride 2 has no hardware; {HARDWARE}"),
+    "kernel": (pooled(op.Conv("conv", ("input",), 16, 5)), GENERIC, f"layer conv: kernel 5 has no hardware; {HARDWARE}"),
+    "padding": (pooled(op.Conv("conv", ("input",), 16, padding=0)), GENERIC, f"layer conv: padding 0 has no hardware; {HARDWARE}"),
+    "flatten": (pooled(op.Flatten("flat", ("input",))), GENERIC, f"layer flat: flatten has no hardware; {HARDWARE}"),
     "maxpool": (pooled(op.MaxPool("pool", ("input",))), GENERIC, f"layer pool: maxpool has no hardware; {HARDWARE}"),
     "slice": (pooled(CONV, op.Slice("half", ("conv",), 0, 8)), GENERIC, f"layer half: slice has no hardware; {HARDWARE}"),
     "shuffle": (pooled(CONV, op.Shuffle("mix", ("conv",), 2)), GENERIC, f"layer mix: shuffle has no hardware; {HARDWARE}"),
@@ -93,6 +96,24 @@ def test_what_does_not_fit_is_refused_by_name(name):
     with pytest.raises(FitError) as error:
         plan(net, target, *shape)
     assert str(error.value) == text
+
+
+@pytest.mark.parametrize("layer, text", [
+    (op.Thermometer("input", (), "grey", 16, 4), "encoder grey has no hardware"),
+    (op.Binarize("input", (), 16), "binarize has no hardware"), (op.Bits8("input", (), 16), "bits8 has no hardware")])
+def test_inputs_without_hardware(layer, text):
+    topology = Topology("net", (layer, CONV, op.Gap("gap", ("conv",)), op.Dense("logits", ("gap",), 2, 1, True)), ("a", "b"))
+    with pytest.raises(FitError) as error:
+        plan(strategies.fill(topology, 0), GENERIC)
+    assert str(error.value) == f"layer input: {text}; {HARDWARE}"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_needs_version_2_has_no_hardware_yet(seed):
+    net = strategies.network_2(seed)
+    if net.topology.version() == 2:
+        with pytest.raises(FitError, match="^layers? [^\n]+$"):
+            plan(net, GENERIC)
 
 
 @pytest.mark.parametrize("frames, text", [

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from fbnn_hw import checkpoints
 from fbnn_hw.errors import InputError
 from fbnn_hw.ir import checkpoint, models
 from fbnn_hw.nn import checkpoint as writer
@@ -64,12 +65,23 @@ def path(tmp_path):
 
 # Good files
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(30))
 def test_round_trip(seed, path):
-    network = strategies.network(seed)
+    network = strategies.network(seed) if seed < 10 else strategies.network_2(seed)
     writer.save(path, network)
     assert same(network, checkpoint.read(path))
-    assert checkpoint.to_plain(checkpoint.read(path))["architecture"] == [o.to_dict() for o in network.topology.ops]
+    values = checkpoint.to_plain(checkpoint.read(path))
+    assert values["architecture"] == [o.to_dict() for o in network.topology.ops] and values["version"] == network.topology.version()
+
+
+@pytest.mark.parametrize("path", sorted(Path(checkpoints.__file__).parent.glob("*.pt")), ids=lambda path: path.name)
+def test_shipped_files_would_be_written_as_they_are(path):
+    values, written = torch.load(path, weights_only=True), checkpoint.to_plain(checkpoint.read(path))
+    for key in ("weights", "thresholds"):
+        if key in values:
+            values[key] = {name: tensor.tolist() for name, tensor in values[key].items()}
+            written[key] = {name: array.tolist() for name, array in written[key].items()}
+    assert repr(written) == repr(values) and values["version"] == 1
 
 
 def test_torch_reads_it_as_plain_values(path):
@@ -253,8 +265,8 @@ def i32(count, value=0):
 
 WRONG = {
     "format is 'fbnn-hw training state', expected 'fbnn-hw checkpoint'": change("format", to="fbnn-hw training state"),
-    "version is 2, expected 1": change("version", to=2),
-    "version is True, expected 1": change("version", to=True),
+    "version is 3, expected 1 or 2": change("version", to=3),
+    "version is True, expected 1 or 2": change("version", to=True),
     "weights is missing, expected format, version, name, architecture, classes, weights": remove("weights"),
     "unknown field 'extra', expected format, version, name, architecture, classes, weights, thresholds, training": change("extra", to=1),
     "content: key 3 is an integer, expected a string": change(3, to=1),
@@ -273,16 +285,20 @@ WRONG = {
     "architecture[1]: out_channels of conv conv1 is missing, expected a number from 1": remove("architecture", 1, "out_channels"),
     "architecture[1]: out_channels is 8.0, expected an integer": change("architecture", 1, "out_channels", to=8.0),
     "architecture[0]: size is [32, 48], expected an integer": change("architecture", 0, "size", to=[32, 48]),
-    "layer input: size is 31, expected an even number from 2 to 512": change("architecture", 0, "size", to=31),
-    "layer input: size is 1000000, expected an even number from 2 to 512": change("architecture", 0, "size", to=10 ** 6),
-    "layer input: encoder is 'rgb', expected 'tycc' or 'trgb'": change("architecture", 0, "encoder", to="rgb"),
+    "architecture[1]: op is 'flatten', expected one of thermometer, conv, maxpool, gap, depthwise, dense, duplicate, concat, slice, shuffle"
+    " in version 1 of the format": change("architecture", 1, "op", to="flatten"),
+    "architecture[1]: unknown field 'padding' of conv, expected name, inputs, out_channels, kernel, stride, groups"
+    " in version 1 of the format": change("architecture", 1, "padding", to="same"),
+    "layer conv1: kernel 5 needs version 2 of the format, version is 1": change("architecture", 1, "kernel", to=5),
+    "layer input: size is 1000000, expected 2 to 512": change("architecture", 0, "size", to=10 ** 6),
+    "layer input: encoder is 'rgb', expected 'tycc', 'trgb' or 'grey'": change("architecture", 0, "encoder", to="rgb"),
     "layer conv1: input 'nothing' is not an earlier layer": change("architecture", 1, "inputs", to=["nothing"]),
     "layer conv1: has 0 inputs, expected 1": change("architecture", 1, "inputs", to=[]),
     "layer conv1: 1000000000 channels, expected at most 65536": change("architecture", 1, "out_channels", to=10 ** 9),
     "layer conv2: groups is 3, expected a divisor of 8 inputs and 8 outputs": change("architecture", 2, "groups", to=3),
     "layer conv2: name is used twice, expected unique names": change("architecture", 1, "name", to="conv2"),
     "architecture: 1001 layers, expected at most 1000": change("architecture", to=[{}] * 1001),
-    "model tiny: first layer is missing, expected thermometer": change("architecture", to=[]),
+    "model tiny: first layer is missing, expected thermometer, binarize or bits8": change("architecture", to=[]),
     "layer logits: 3 outputs, expected 2, one for each class name": change("classes", to=["a", "b"]),
     "classes[2]: 'a' is there twice, expected unique names": change("classes", to=["a", "b", "a"]),
     "classes[1]: found '', expected a name of 1 to 100 printable characters": change("classes", to=["a", "", "c"]),
@@ -314,6 +330,52 @@ WRONG = {
     "training.x: found a tensor, expected plain values": change("training", to={"x": torch.zeros(2)}),
     "training.x: text of 100001 characters, expected at most 100000": change("training", to={"x": "a" * 100_001}),
 }
+
+
+def content_2():
+    """What a good file of version 2 holds: bytes, a convolution without padding, flatten, 2 classes."""
+    layers = [{"op": "bits8", "name": "input", "inputs": [], "size": 5, "table": list(range(256))},
+              {"op": "conv", "name": "conv", "inputs": ["input"], "out_channels": 2, "padding": 0},
+              {"op": "flatten", "name": "flat", "inputs": ["conv"]},
+              {"op": "dense", "name": "logits", "inputs": ["flat"], "out_channels": 2, "logits": True}]
+    return {"format": "fbnn-hw checkpoint", "version": 2, "name": "two", "architecture": layers, "classes": ["a", "b"],
+            "weights": {"conv": u8(*range(6), 0), "logits": u8(1, 2, 3, 4, 15)}, "thresholds": {"conv": i32(2, -6886)}}
+
+
+WRONG_2 = {
+    "architecture[0]: op is 'conv3', expected one of thermometer, binarize, bits8, conv, maxpool, gap, depthwise, flatten, dense, duplicate, "
+    "concat, slice, shuffle": change("architecture", 0, "op", to="conv3"),
+    "architecture[0]: unknown field 'levels' of bits8, expected name, inputs, size, table": change("architecture", 0, "levels", to=16),
+    "architecture[0]: table is 'identity', expected a list of 256 integers": change("architecture", 0, "table", to="identity"),
+    "architecture[0]: table is {}, expected a list of 256 integers": change("architecture", 0, "table", to={}),
+    "layer input: table is 255 values, expected 256": change("architecture", 0, "table", to=[0] * 255),
+    "layer input: table[3] is -1, expected an integer from 0 to 255": change("architecture", 0, "table", 3, to=-1),
+    "layer input: table[3] is 1.0, expected an integer from 0 to 255": change("architecture", 0, "table", 3, to=1.0),
+    "layer input: table[255] is [], expected an integer from 0 to 255": change("architecture", 0, "table", 255, to=[]),
+    "architecture[0]: size is 5.0, expected an integer": change("architecture", 0, "size", to=5.0),
+    "layer conv: padding is -1, expected 'same' or 0": change("architecture", 1, "padding", to=-1),
+    "layer conv: padding is 'valid', expected 'same' or 0": change("architecture", 1, "padding", to="valid"),
+    "layer conv: padding is [], expected 'same' or 0": change("architecture", 1, "padding", to=[]),
+    "layer conv: padding is None, expected 'same' or 0": change("architecture", 1, "padding", to=None),
+    "weights.conv: last byte is 64, expected 0 in its 2 fill bits": change("weights", "conv", to=u8(*range(6), 64)),
+    "thresholds.conv: found 6887, expected at most 255 * fan-in + 1 = 6886 either way": change("thresholds", "conv", to=i32(2, 6887)),
+    "thresholds.flat: no layer of that name takes thresholds": change("thresholds", "flat", to=i32(18)),
+}
+
+
+@pytest.mark.parametrize("message", WRONG_2)
+def test_wrong_content_of_version_2(path, message):
+    values = content_2()
+    path.write_bytes(saved(values))
+    network = checkpoint.read(path)
+    assert network.topology.shapes == {"input": (3, 5, 5), "conv": (2, 3, 3), "flat": (18, 1, 1), "logits": (2, 1, 1)}
+    WRONG_2[message](values)
+    assert refused(path, saved(values)) == message
+
+
+def test_a_file_of_version_2_that_needs_version_1_alone_is_read(path):
+    path.write_bytes(saved({**content(), "version": 2}))
+    assert checkpoint.to_plain(checkpoint.read(path))["version"] == 1
 
 
 @pytest.mark.parametrize("message", WRONG)

@@ -9,8 +9,11 @@ import torch.nn.functional as F
 
 from fbnn_hw import bits
 from fbnn_hw.errors import InputError
+from fbnn_hw.ir import ops as op
+from fbnn_hw.ir.network import LATENT, Topology
 from fbnn_hw.nn import binarize
 from fbnn_hw.nn.network import FBNN, export, load
+from fbnn_hw.reference import inference
 from tests import strategies
 
 
@@ -127,10 +130,11 @@ def test_whole_network_has_the_outputs_and_gradients_of_the_paper(classes):
         assert a.abs().sum() > 0 and torch.allclose(a, b, atol=1e-5 * float(b.abs().max())), name
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(30))
 def test_bfloat16_has_the_bits_of_float32(seed):
     """Random topologies, every intermediate; a wide one whose sums exceed what bfloat16 holds exactly."""
-    network = strategies.vgg_network(seed, width=1 / 2, latent=512) if seed == 0 else strategies.network(seed, thresholds=0.0)
+    network = (strategies.vgg_network(seed, width=1 / 2, latent=512) if seed == 0 else strategies.network(seed, thresholds=0.0)
+               if seed < 10 else strategies.network_2(seed))
     model, rounded = load(network), load(network)
     rounded.dtype = torch.bfloat16
     images = torch.from_numpy(strategies.images(seed, 3, network.topology.image_size))
@@ -152,6 +156,81 @@ def test_bfloat16_has_the_gradients_of_float32_but_for_rounding():
     found, _ = grad_of(model(images), parameters)
     for name, a, b in zip(dict(model.named_parameters()), whole, found):
         assert b.dtype == torch.float32 and (a - b).norm() < 0.01 * a.norm(), name
+
+
+BYTES = Topology("bytes", (
+    op.Bits8("input", (), 9), op.Conv("conv1", ("input",), 16, 5), op.Conv("conv2", ("conv1",), 16, padding=0),
+    op.MaxPool("pool", ("conv2",)), op.Flatten("flat", ("pool",)), op.Dense(LATENT, ("flat",), 32),
+    op.Dense("logits", (LATENT,), 3, logits=True)), ("a", "b", "c"))
+
+
+def test_version_2_has_the_outputs_and_gradients_of_the_formulas():
+    """Bytes, a frame of 2 around them, no padding, an odd map pooled, flatten; by autograd alone."""
+    torch.manual_seed(1)
+    model = FBNN(BYTES)
+    images = torch.from_numpy(strategies.images(1, 4, 9))
+
+    def sign(u):  # the gradient passes where |u| <= 1
+        inside = torch.where(u.detach().abs() <= 1 + 1e-6, u, u.detach())
+        return torch.where(u >= 0, 1.0, -1.0) + inside - inside.detach()
+
+    def reference(images):
+        w = {name: sign(layer.proxy) for name, layer in model.layers.items()}
+        x = F.pad(images * 2.0 - 255, (2,) * 4, value=-255.0)
+        x = sign(F.conv2d(x, w["conv1"]) / math.sqrt(75) / math.sqrt((256 ** 2 - 1) / 3))
+        x = sign(F.max_pool2d(F.conv2d(x, w["conv2"]) / math.sqrt(144), 2)).flatten(1)
+        x = sign(x @ w["latent"].flatten(1).T / 12)
+        return x @ w["logits"].flatten(1).T / math.sqrt(5 * 32 * 3)
+
+    parameters = dict(model.named_parameters())
+    found, _ = grad_of(model(images), list(parameters.values()))
+    expected, _ = grad_of(reference(images), list(parameters.values()))
+    assert torch.allclose(model(images), reference(images))
+    for name, a, b in zip(parameters, found, expected):
+        assert a.abs().sum() > 0 and torch.allclose(a, b, atol=1e-4 * float(b.abs().max())), name
+
+
+def test_sums_of_bytes_are_scaled_to_unit_variance():
+    model = FBNN(BYTES)
+    images = torch.randint(256, (64, 3, 9, 9), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    with torch.no_grad():
+        layer = model.layers["conv1"]
+        y = layer(model.encode(images))[:, :, 2:-2, 2:-2]  # outputs whose windows hold no frame
+        assert 0.9 < float(((y - 1) / 2 * layer.scale).square().mean()) < 1.1
+
+
+def test_logits_of_bytes():
+    layers = (op.Bits8("input", (), 2), op.Flatten("flat", ("input",)), op.Dense("logits", ("flat",), 2, logits=True))
+    network = strategies.fill(Topology("plain", layers, ("a", "b")), 3)
+    model, images = load(network), strategies.images(2, 5, 2)
+    values = (images.reshape(5, -1) * 2.0 - 255) @ bits.from_bits(network.weights["logits"], np.float64).T
+    with torch.no_grad():
+        assert model.logits(torch.from_numpy(images)).tolist() == values.tolist()
+    assert model.alpha == pytest.approx(1 / math.sqrt(5 * 12 * 2) / math.sqrt((256 ** 2 - 1) / 3))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_export_and_load_are_inverse_for_version_2(seed):
+    network = strategies.network_2(seed)
+    again = export(load(network))
+    assert again.topology == network.topology
+    assert all(np.array_equal(network.weights[name], again.weights[name]) for name in network.weights)
+    nonzero = {name: values for name, values in network.thresholds.items() if values.any()}
+    assert again.thresholds.keys() == nonzero.keys() and all(np.array_equal(nonzero[name], again.thresholds[name]) for name in nonzero)
+
+
+@pytest.mark.parametrize("reader", [op.MaxPool("pool", (LATENT,)), op.Conv("next", (LATENT,), 4), op.Flatten("flat", (LATENT,))],
+                         ids=lambda reader: reader.kind)
+def test_a_latent_that_is_a_map(reader):
+    layers = (op.Thermometer("input", (), "tycc", 6, 2), op.Conv(LATENT, ("input",), 5), reader, op.Gap("gap", (reader.name,)),
+              op.Dense("logits", ("gap",), 2, logits=True))
+    network = strategies.fill(Topology("map", layers, ("a", "b")), 1, 1.0)
+    model, images = load(network), strategies.images(1, 4, 6)
+    values = inference.layers(network, images)
+    with torch.no_grad():
+        latent = model.latent(torch.from_numpy(images))
+        assert np.array_equal(latent.numpy(), values[LATENT].reshape(4, -1) * 2.0 - 1)
+        assert np.array_equal(model.classify_latent(latent).numpy(), values["logits"])
 
 
 def test_scales_and_alpha():

@@ -7,7 +7,9 @@ import torch.nn.functional as F
 
 from fbnn_hw import bits
 from fbnn_hw.errors import InputError
+from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.models import vgg
+from fbnn_hw.ir.network import LATENT, Topology
 from fbnn_hw.nn import binarize
 from fbnn_hw.nn.network import FBNN, export, load
 from fbnn_hw.nn.norm import Norm
@@ -15,6 +17,10 @@ from fbnn_hw.reference import inference
 from tests import strategies
 
 TINY = vgg("tiny", ("a", "b", "c"), width=1 / 16, size=16, latent=64, hidden=16)
+BYTES = Topology("bytes", (
+    op.Bits8("input", (), 9), op.Conv("conv1", ("input",), 16, 5), op.Conv("conv2", ("conv1",), 16, padding=0),
+    op.MaxPool("pool", ("conv2",)), op.Flatten("flat", ("pool",)), op.Dense(LATENT, ("flat",), 32),
+    op.Dense("logits", (LATENT,), 3, logits=True)), ("a", "b", "c"))
 WIDE = vgg("wide", ("a", "b", "c"), width=1 / 2, size=8, latent=256, hidden=32)  # sums beyond what bfloat16 holds
 
 
@@ -54,7 +60,7 @@ def test_values_and_gradients_are_those_of_torchs_batch_norm(pad, binary):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("topology", [TINY, WIDE], ids=["tiny", "wide"])
+@pytest.mark.parametrize("topology", [TINY, WIDE, BYTES], ids=["tiny", "wide", "bytes"])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_exported_integers_are_the_model_in_evaluation(seed, topology, dtype):
     """Every layer of every image, by trained statistics and by random ones."""

@@ -13,12 +13,13 @@ from tests import strategies
 from tests.reference import naive
 
 SEEDS = range(40)
+SEEDS_2 = range(80)
 
 
 def torch_layers(network, images):
     """Every layer's bits of the torch twin: maps without their frame, convolutions before their pooling by their sign."""
     model = nn_network.load(network)
-    outputs = {}
+    outputs, byte_maps = {}, network.topology.byte_maps()
     with torch.no_grad():
         x = torch.from_numpy(images)
         for o, y in model.activations(model.encode(x)):
@@ -26,7 +27,8 @@ def torch_layers(network, images):
             height = network.topology.shapes[o.name][1]
             frame = (values.shape[2] - height) // 2
             values = values[:, :, frame:frame + height, frame:frame + height]
-            outputs[o.name] = values[:, :, 0, 0].astype(np.int32) if getattr(o, "logits", False) else (values > 0).astype(np.uint8)
+            outputs[o.name] = (values[:, :, 0, 0].astype(np.int32) if getattr(o, "logits", False) else
+                               ((values + 255) / 2).astype(np.uint8) if o.name in byte_maps else (values > 0).astype(np.uint8))
         assert np.array_equal(model.logits(x).numpy(), outputs[o.name])
     return outputs
 
@@ -41,6 +43,17 @@ def assert_same(expected, actual):
     assert list(expected) == list(actual)
     for name in expected:
         assert expected[name].dtype == actual[name].dtype and np.array_equal(expected[name], actual[name]), name
+
+
+@pytest.mark.parametrize("seed", SEEDS_2)
+def test_random_network_of_version_2_equals_torch_and_loops(seed):
+    network = strategies.network_2(seed)
+    images = strategies.images(seed, 3, network.topology.image_size)
+    layers = inference.layers(network, images)
+    assert_same(layers, torch_layers(network, images))
+    expected = {name: np.array(value) for name, value in naive_layers(network, images[0]).items()}
+    for name, value in layers.items():
+        assert np.array_equal(value[0], expected[name]), name
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -61,9 +74,26 @@ def test_random_network_equals_loops(seed):
         assert np.array_equal(value[0], expected[name]), name
 
 
+def test_the_seeds_cover_version_2():
+    networks = [strategies.network_2(seed) for seed in SEEDS_2]
+    layers = [(o, n.topology.input_shapes(o)) for n in networks for o in n.topology.ops]
+    assert {o.kind for o, _ in layers} == set(op.KINDS)
+    assert {o.encoder for o, _ in layers if o.kind == "thermometer"} == {"tycc", "trgb", "grey"}
+    convolutions = {(o.kernel, o.stride, o.padding) for o, _ in layers if o.kind == "conv"}
+    assert convolutions == {(kernel, stride, padding) for kernel in (1, 3, 5) for stride in (1, 2) for padding in ("same", 0)}
+    assert {(o.stride, x[1] % 2) for o, (x, *_) in ((o, x) for o, x in layers if o.kind == "conv")} == {(1, 0), (1, 1), (2, 0), (2, 1)}
+    assert {x[1] % 2 for o, (x, *_) in ((o, x) for o, x in layers if o.kind == "maxpool")} == {0, 1}
+    readers = {(o.kind, o.logits if o.kind == "dense" else o.padding if o.kind == "conv" else None, o.name in n.thresholds)
+               for n in networks for o in n.topology.ops if not n.topology.byte_maps().isdisjoint(o.inputs)}
+    assert readers >= {("conv", "same", True), ("conv", "same", False), ("conv", 0, True), ("dense", False, True), ("flatten", None, False)}
+    assert {o.kind for n in networks for o in n.topology.ops if o.name in n.thresholds} == {"conv", "gap", "depthwise", "dense"}
+    assert {n.topology.version() for n in networks} == {1, 2}
+
+
 def test_the_seeds_cover_every_op_and_enough_networks_for_the_loops():
     networks = [strategies.network(seed) for seed in SEEDS]
-    assert {o.kind for n in networks for o in n.topology.ops} == set(op.KINDS)
+    assert {o.kind for n in networks for o in n.topology.ops} == {kind for kind, cls in op.KINDS.items() if cls.version == 1}
+    assert {n.topology.version() for n in networks} == {1}
     assert {o.stride for n in networks for o in n.topology.ops if o.kind == "conv"} == {1, 2}
     assert {o.kernel for n in networks for o in n.topology.ops if o.kind == "conv"} == {1, 3}
     assert max(len(o.inputs) for n in networks for o in n.topology.ops) >= 3
@@ -117,7 +147,8 @@ def test_sign_of_zero_padding_and_thresholds_by_hand():
 
 
 def test_every_dot_product_stays_where_float32_is_exact():
-    assert MAX_CHANNELS * 9 < 2 ** 23  # torch forms 2 * (dot - threshold) + 1
+    assert MAX_CHANNELS * 25 < 2 ** 22  # torch forms 2 * (dot - threshold) + 1, in any order of its terms
+    assert op.MAX_BYTES_IN * op.BYTE * 4 + 3 < 2 ** 24
     assert 512 ** 2 < 2 ** 23  # pooling over the largest map
 
 
