@@ -66,7 +66,8 @@ def run():
         for name, flags in lines.items():
             out = path(folder, title, name)
             if model != "-" and not out.exists():
-                command = [sys.executable, "-m", "fbnn_hw", "chip-cil", "--scenario", "cifar10-4+3x2", "--model", model, "--threads", "1", "--out", str(out)]
+                command = [sys.executable, "-m", "fbnn_hw", "chip-cil", "--scenario", "cifar10-4+3x2", "--model", model, "--threads", "1",
+                           "--out", str(out)]
                 subprocess.run([*command, *flags.split(), *options], check=True)
     for title, lines in TABLES.items():
         print(f"\n### {title}\n\n| | a_final % | d_final | memory Mb | updates a sample | flips a sample |\n|---|---|---|---|---|---|")
