@@ -64,13 +64,13 @@ class Command:
 def commands(page, text):
     """[`Command`] of a page, in its order, each once; KeyError names a line that no rule knows."""
     places = [(match.start(), match[1]) for pattern in (LINE, INLINE) for match in pattern.finditer(text)]
-    found = {}
+    lines = {}
     for _, line in sorted(places):
         words, _, comment = line.partition("  #")
-        found.setdefault(words.strip())
+        lines.setdefault(words.strip())
         if then := re.search(r"then: (fbnn-hw .*)", comment):
-            found.setdefault(then[1].strip())
-    return [Command(page, line, *rule(line)) for line in found]
+            lines.setdefault(then[1].strip())
+    return [Command(page, line, *rule(line)) for line in lines]
 
 
 def rule(line):
