@@ -95,9 +95,9 @@ def workplace(folder, here):
     scripts = folder / "bin"
     if here:
         scripts.mkdir()
-        (scripts / "fbnn-hw").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fbnn_hw.cli "$@"\n')
-        (scripts / "fbnn-hw").chmod(0o755)
-        (scripts / "python").symlink_to(sys.executable)
+        for name, words in (("fbnn-hw", " -m fbnn_hw.cli"), ("python", "")):
+            (scripts / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{words} "$@"\n')
+            (scripts / name).chmod(0o755)
     else:
         subprocess.run([sys.executable, "-m", "venv", str(folder / ".venv")], check=True)
         scripts = folder / ".venv" / "bin"
