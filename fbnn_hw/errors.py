@@ -20,7 +20,7 @@ def show(value: object) -> str:
 
 def nearest(name, names):
     """"; did you mean X?" for the one of `names` that is closest to `name`, or "" where none is close."""
-    by_lower = {str(known).lower(): known for known in names}
+    by_lower = {str(candidate).lower(): candidate for candidate in names}
     close = difflib.get_close_matches(str(name).lower(), by_lower, 1)
     return f"; did you mean {by_lower[close[0]]}?" if close else ""
 

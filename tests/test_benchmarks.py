@@ -24,8 +24,8 @@ def test_the_page_is_up_to_date():
 
 def test_figures(tmp_path, monkeypatch):
     """By hand: 2 frames in 25 ms, 1.6 GOP in 25 ms on 4000 cells; against the goals."""
-    found = boards.figures(RECORD)
-    assert (found["speed"], found["used"], found["there"], found["rams"], found["density"]) == (80, 4000, 5280, "11 of 30", 16)
+    figures = boards.figures(RECORD)
+    assert (figures["speed"], figures["used"], figures["there"], figures["rams"], figures["density"]) == (80, 4000, 5280, "11 of 30", 16)
     monkeypatch.setattr(boards, "RECORDS", tmp_path)
     boards.keep("a.json", RECORD)
     boards.keep("netlist.json", {"kind": "netlist", "folder": "x", "equal": True, "images": 2, "cycles": [5], "cycles_first": [9],

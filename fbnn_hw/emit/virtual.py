@@ -80,8 +80,8 @@ def verilate(sources, build_dir, include=(), optimise="-O1", shared=None, note=N
         for step in (command, make):
             code = simulator.call(step, build_dir, settings, output)
             if code:
-                found = simulator._first_error(log)
-                raise ToolError(f"{Path(step[0]).name} failed on the virtual board with code {code}: {found}; see {log}")
+                message = simulator._first_error(log)
+                raise ToolError(f"{Path(step[0]).name} failed on the virtual board with code {code}: {message}; see {log}")
     if shared and not shared.exists():
         shared.mkdir(parents=True)
         for path in build_dir.glob("verilated*.o"):

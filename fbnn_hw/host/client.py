@@ -196,11 +196,11 @@ class Client:
     def learned(self) -> tuple[int, int, bool]:
         """(classes known, exemplars, whether it is frozen)."""
         most = self._learns().max_classes
-        known, used, frozen = self.peek(protocol.Space.SCALARS, 0, 3)
-        if known > most or used > protocol.MOST_EXEMPLARS or frozen > 1:
-            raise InputError(f"{self.name}: knows {show(known)} classes and {show(used)} exemplars, frozen {show(frozen)}, "
+        classes, exemplars, frozen = self.peek(protocol.Space.SCALARS, 0, 3)
+        if classes > most or exemplars > protocol.MOST_EXEMPLARS or frozen > 1:
+            raise InputError(f"{self.name}: knows {show(classes)} classes and {show(exemplars)} exemplars, frozen {show(frozen)}, "
                              f"expected at most {most}, {protocol.MOST_EXEMPLARS} and 1")
-        return known, used, bool(frozen)
+        return classes, exemplars, bool(frozen)
 
     def peek(self, space: int, address: int, count: int) -> list[int]:
         """List of words of a learner's memory.  A register is read whole, lowest bit first, or it is not as before."""

@@ -149,11 +149,11 @@ def random_case(seed):
     numbers = np.random.default_rng(seed)
     shipped = rng.randrange(classes + 1)
     count = rng.choice((30, 80))
-    labels, known = [], shipped
+    labels, started = [], shipped
     for _ in range(count):
-        new = known < classes and (not known or rng.random() < 4 * classes / count)
-        labels.append(known if new else rng.randrange(known))
-        known += new
+        new = started < classes and (not started or rng.random() < 4 * classes / count)
+        labels.append(started if new else rng.randrange(started))
+        started += new
     return (head, config, numbers.integers(0, 2, (hidden, head.hidden_fan_in), np.uint8),
             numbers.integers(0, 2, (shipped, head.fan_in), np.uint8), numbers.integers(0, 2, (count, head.latent), np.uint8), labels)
 

@@ -195,14 +195,14 @@ class Learner:
         latents, labels = np.asarray(latents), np.asarray(labels)
         if latents.dtype != np.uint8 or latents.shape != (len(labels), self.head.latent):
             raise InputError(f"latents: found {latents.dtype} {latents.shape}, expected uint8 ({len(labels)}, {self.head.latent})")
-        known, labels = self.known, labels.tolist()
+        classes, labels = self.known, labels.tolist()
         for label in labels:
-            if not 0 <= label < known + new:
-                raise UsageError(f"label {label}: {known} classes are known, expected 0 to {known + new - 1}; classes arrive in order")
+            if not 0 <= label < classes + new:
+                raise UsageError(f"label {label}: {classes} classes are known, expected 0 to {classes + new - 1}; classes arrive in order")
             if label >= self.config.max_classes:
                 raise UsageError(f"label {label}: the chip has rows for {self.config.max_classes} classes; "
                                  f"expected a design with a larger max_classes")
-            known = max(known, label + 1)
+            classes = max(classes, label + 1)
         return bits.to_integers(latents), labels
 
     def _start_class(self):
