@@ -129,5 +129,5 @@ def flush():
 
 
 def hush():
-    """What is still to be written to stdout goes nowhere."""
+    """Discard whatever is still to be written to stdout."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

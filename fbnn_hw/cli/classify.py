@@ -89,7 +89,7 @@ def on_board(args, out):
 
 
 def show(args, out, origins, classes, logits, latents, head):
-    """Print what was found."""
+    """Print the classes, logits and latents of the images."""
     order = np.argsort(-logits.astype(np.int64), 1, kind="stable")  # ties: the lowest class first
     entries = []
     for n, (file, number, label) in enumerate(origins):

@@ -95,7 +95,7 @@ def _check(args):
 
 
 def _work(args, out, board, images, answer):
-    """What the flags ask for, in this order.  answer: what --json prints of it."""
+    """Do what the flags ask for, in a fixed order.  answer: receives the values that --json prints."""
     if aside := board.lost_power():
         out.note(f"{board.client.name}: does not know what it was last taught here; that is kept as {aside}, --restore brings it back")
     if args.undo:

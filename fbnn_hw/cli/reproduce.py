@@ -147,8 +147,10 @@ ANY = dict(fe="fe.pt", model="3mb", folder=".", seed=0)
 
 
 def matches(row, result, seed=None, flags="", origin=None):
-    """Whether a result is of the row's run, on as many --images as `flags` say, whatever its recipe; of `seed`, and from the checkpoint
-    with the SHA-256 `origin`, if given."""
+    """Whether a result belongs to the run of a row.  The recipe may differ; --images must be those of `flags`.
+
+    seed: must be the result's, unless None.  origin: SHA-256 that its first checkpoint must have, unless None.
+    """
     if result["kind"] != row.verb:
         return False
     wanted = parsed(row, flags)

@@ -25,7 +25,7 @@ from . import weights
 
 BENCH = Path(__file__).parent / "bench"
 KEPT = "learned-*.snapshot", "build-*"
-"""What a folder that is written again keeps: what a board of the design was taught, and builds, which know what they were made of."""
+"""Files that stay when a folder is written again: what a board of the design was taught, and builds, which record their inputs."""
 MAX_IMAGES = 64
 """Images that one run of the test bench can hold."""
 
@@ -46,8 +46,10 @@ def split_memory(plan):
 
 
 def estimate(plan, target):
-    """What is known before simulation, all of it computed: a plain dict, the content of estimate.json.  Cycles, reads and MACs are
-    those of a pass, which is one frame or more."""
+    """Return the content of estimate.json, a dict of figures that are computed without simulation.
+
+    Cycles, reads and MACs are those of a pass, which is one frame or more.
+    """
     config, frame = plan.config, plan.frame
     layers = []
     for layer in plan.program.layers:
@@ -85,8 +87,10 @@ def estimate(plan, target):
 
 
 def learn_cycles(config):
-    """Cycles of a new sample of a class known with its replays, all of which move counters, the buffer full of equal shares, as many draws
-    as there are on average."""
+    """Return the cycles that learning one new sample of a known class takes, its replays included.
+
+    Every presentation moves counters, the buffer is full with equal shares of the classes, and the number of draws is the average.
+    """
     learning = config.learning
     draws = (1 + learning.replays) * config.classes * 2 ** learning.slot_bits / learning.slots
     return learning.learn_cycles(config.classes, learning.replays, 1 + learning.replays, round(draws), True)
@@ -227,14 +231,14 @@ def write(plan, network, target, root, images):
 
 
 def _checkpoint(network):
-    """The file that a network was read from, for the manifest; nothing of one that was made in memory."""
+    """The file that a network was read from, for the manifest; None in both places for a network made in memory."""
     if network.source is None:
         return {"file": None, "sha256": None}
     return {"file": network.source.name, "sha256": sha256(network.source.read_bytes()).hexdigest()}
 
 
 def _replace(folder, files):
-    """Write {name: bytes} as `folder`; what is there gives way, less what is `KEPT`."""
+    """Write {name: bytes} as `folder`.  An older folder is replaced; its files that match `KEPT` are copied over."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
     old = partial.with_name(f"{partial.name}-old")

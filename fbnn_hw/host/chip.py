@@ -22,7 +22,7 @@ Rows = dict[int, dict[int, int]]
 
 
 class Plan(Protocol):
-    """What is needed of a `LearnPlan`, which the host does not import."""
+    """The fields of a `LearnPlan` that this module reads.  The host does not import that class."""
 
     pixels: int
     lanes: int
@@ -65,7 +65,7 @@ def _bits(words: Iterable[int], lanes: int) -> np.ndarray:
 
 
 class ChipState:
-    """The memory of a learner on a chip.  It must rest while it is read or written.
+    """The memory of a learner on a chip.  The learner must rest while its memory is read or written.
 
     plan: `LearnPlan`.  learner: the reference with the same head, configuration and shipped weights.
     peek(space, address, count) -> list of integers.  poke(space, address, words).
@@ -149,7 +149,7 @@ class ChipState:
         return content[rows]
 
     def read(self) -> State:
-        """What the learner knows; InputError for a state that none can be in."""
+        """Read the learner's `State`; InputError for a state that no learner of this design can be in."""
         p, learner = self.plan, self.learner
         classes, used, frozen, registers, presented, left = self._marks()
         words = self._read_rows(self._slot_rows(used)).swapaxes(0, 1).reshape(used, p.slot_rows * p.pixels * p.lanes // 8)
@@ -181,19 +181,19 @@ class ChipState:
         return classes, used, bool(frozen), registers, [n & 255 for n in others], [n >> 8 for n in others]
 
     def same(self, state: State) -> bool:
-        """Whether the chip has been in no lesson since it had this `State`, nor has been reset."""
+        """Whether the chip still has this `State`, judged by `_marks`: every lesson and every reset changes them."""
         return self._marks() == (
             state.known, len(state.labels), state.frozen, tuple(state.registers), list(state.presented), list(state.left))
 
     def untaught(self) -> bool:
-        """Whether it is as shipped."""
+        """Whether the learner is in its shipped state."""
         self.learner.reset()
         return self.same(self.learner.state)
 
     def write(self, state: State) -> None:
         """Take up a `State` of this design; InputError, before anything is written, for one that no learner of it can be in.
 
-        While it is written, there are no exemplars, so that a learner that is interrupted here still comes to rest after a replay.
+        The buffer is empty while the rest is written, so that a learner whose write is interrupted still comes to rest after a replay.
         """
         p = self.plan
         state.verify(self.learner)
@@ -211,7 +211,7 @@ class ChipState:
         self.poke(Space.SCALARS, 0, [state.known, len(state.labels), int(state.frozen)])
 
     def show(self, state: State) -> None:
-        """Make it classify as one with this `State` does; it must not learn afterwards.  InputError as in `write`."""
+        """Write the part of a `State` that classification reads.  The learner must not learn afterwards.  InputError as in `write`."""
         state.verify(self.learner)
         mirror: Rows = {}
         for label in range(state.known):
@@ -244,13 +244,13 @@ class ChipState:
             self.poke(Space.BANKS, first * self.plan.pixels, words)
 
     def snapshot(self) -> bytes:
-        """What it knows, in the reference's format."""
+        """The learner's state in the reference's format."""
         return self.read().pack()
 
     def restore(self, text: bytes, where: str = "snapshot", learns: bool = True) -> None:
         """Take up a `snapshot`; InputError, before anything is written, unless it is one of this design that a learner can be in.
 
-        learns False: it will only classify, and `show` is enough.
+        learns False: the learner will only classify, so `show` is enough.
         """
         (self.write if learns else self.show)(State.unpack(text, self.learner, where))
 

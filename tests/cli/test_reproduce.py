@@ -106,7 +106,7 @@ def test_usage(refused, results):
             (("table-fpt", "--run", "--init", "fe.pt", "--plot", "p"), "--plot: table-fpt is not a plot, expected one of figure-baselines, "
              "figure-losses-rpt, figure-losses-fpt, figure-memory, figure-core50"),
             (("figure-structure", "--run"), "figure-structure: has no runs of its own, expected no --run, --dry-run and --submit"),
-            (("table-fpt", "--flags=--colour 1"), "unknown argument --colour 1; see fbnn-hw cil --help"),
+            (("table-fpt", "--flags=--colour 1"), "unknown argument --colour; see fbnn-hw cil --help"),
             (("table-fpt", "--flags", "'x"), "--flags 'x: No closing quotation, expected flags as a shell takes them")):
         assert refused("reproduce", *flags, "--results", results / "none") == (2, f"fbnn-hw reproduce: {line}")
 

@@ -164,7 +164,7 @@ class Learner:
 
     def learn(self, latents: np.ndarray, labels: Sequence[int] | np.ndarray,
               progress: Callable[[list], Iterable] | None = None) -> None:
-        """Each sample in turn: a new class if its label is `known`; present it; `replays` replays; store it.
+        """Learn samples one after the other: start a class if the label is `known`, present the sample, replay, store the sample.
 
         latents: uint8 bits (N, latent).  labels: class numbers (N,).  Raises UsageError for a label above `known` or without a row.
         """
@@ -186,7 +186,7 @@ class Learner:
                 self.buffer.store(x, label)
 
     def rehearse(self, count: int) -> None:
-        """`count` replays without a new sample."""
+        """Replay stored exemplars `count` times."""
         for _ in range(0 if self.frozen else count):
             self._replay()
 
@@ -307,7 +307,7 @@ class Learner:
         return bits.to_integers(kept.reshape(rows, count))
 
     def _held(self, row, towards):
-        """Moves of a row, less those that thinning and then the rule refuse."""
+        """Moves of a row, without those that thinning or the rule refuses."""
         m, fan_in, planes = self.config.thinning, self.head.fan_in, self._output[row]
         drawn = self._mask.bits(fan_in * (m + HELD_BITS)).reshape(fan_in, m + HELD_BITS)
         kept = bits.to_integers(drawn[None, :, :m].all(2))[0]

@@ -86,7 +86,7 @@ class Lfsr:
         self._at, self._end = 0, count
 
     def _give_back(self):
-        """The bits of words that nobody took."""
+        """Give back the bits of words that were drawn and not taken."""
         self._at -= length_hint(self._words) * self._width
         self._words = ()
 
@@ -120,9 +120,9 @@ class Lfsr:
         return self._values[at:at + count]
 
     def words(self, width):
-        """An iterator over some of the words of `width` bits that come next, at least one: each is taken with its `next`.
+        """Return an iterator over the next words of `width` bits, at least one word.  Each `next` takes a word.
 
-        It is good until the register is used otherwise.
+        The iterator is valid until the register is used in another way.
         """
         if width != self._width or not length_hint(self._words):
             drawn = self.bits(WORDS * width).reshape(WORDS, width)
@@ -130,5 +130,5 @@ class Lfsr:
         return self._words
 
     def word(self, width):
-        """The next `width` bits as an integer, the first one lowest, of a reader that takes many such words."""
+        """The next `width` bits as an integer, the first one lowest.  Quicker than `integer` where many such words are taken."""
         return next(self.words(width))
