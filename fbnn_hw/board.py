@@ -179,7 +179,7 @@ class Board:
 
     @property
     def twin(self):
-        """The reference `Learner` with the board's state; lessons step both, so that the state need not be read again."""
+        """The reference `Learner` with the board's state; lessons change both alike, so that the state need not be read again."""
         if self._twin is None:
             chip, twin = self.chip, self.design.learner()
             if not chip.same(twin.state):

@@ -108,7 +108,7 @@ class Source:
         self.path, self.folder = Path(path), folder
 
     def members(self, names):
-        """{name: bytes}, in one pass; raises InputError for a missing or damaged one."""
+        """{name: bytes}, in one reading; raises InputError for a missing or damaged one."""
         try:
             members = self._from_folder(names) if self.path.is_dir() else self._from_archive(names)
         except (tarfile.TarError, zlib.error, EOFError, OSError) as error:

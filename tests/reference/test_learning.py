@@ -120,7 +120,7 @@ def test_planes_of_counters(width):
         towards, moves = rng.integers(0, 2, (2, 5, count))
         towards[0], moves[1] = 1, 1
         for row, t, k in zip(rows, bits.to_integers(towards), bits.to_integers(moves)):
-            counters.step(row, t, k, 2 ** count - 1)
+            counters.move(row, t, k, 2 ** count - 1)
         h = np.clip(h + moves * (2 * towards - 1), -top, top - 1)
         assert (counters.from_planes(rows, count) == h).all()
     for confidence in range(top):

@@ -1,4 +1,4 @@
-"""The learner: what a chip with learning does, step by step, in integers; in words in docs/on-chip-learning.md, section "Definition".
+"""The learner: the definition of what a learning chip does, in integers; in words in docs/on-chip-learning.md, section "Definition".
 
 A latent, a row of weights, a mask are each one integer, bit i for element i, so that Python's own operations on integers do a whole row
 at once, quicker than operations on arrays of rows this short.  Counters are planes of such integers, see `counters`.
@@ -293,7 +293,7 @@ class Learner:
                     active.append((self._hidden[j], x if towards > away else x ^ self._hidden_ones))
         for (row, towards), moves in zip(active, self._kept(len(active), head.hidden_fan_in, config.hidden_thinning)):
             before = row[-1]
-            self.rule.step(row, towards, moves, self._hidden_ones)
+            self.rule.move(row, towards, moves, self._hidden_ones)
             self.flips += (row[-1] ^ before).bit_count()
 
     def _kept(self, rows, count, m):
@@ -316,7 +316,7 @@ class Learner:
 
     def _move(self, row, towards, moves):
         planes, before = self._output[row], self._weights[row]
-        self.rule.step(planes, towards, moves, self._ones)
+        self.rule.move(planes, towards, moves, self._ones)
         self._weights[row] = weights = planes[-1]
         self.flips += (weights ^ before).bit_count()
 

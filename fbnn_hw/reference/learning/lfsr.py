@@ -1,11 +1,11 @@
 """Random bits: linear feedback shift registers of two taps, drawn in blocks and yet bit for bit those of the register.
 
-State r[0] .. r[n-1], bit i of an integer.  One step gives the bit r[0], moves every bit down by one and puts r[0] ^ r[k] at the top:
+State r[0] .. r[n-1], bit i of an integer.  One shift gives the bit r[0], moves every bit down by one and puts r[0] ^ r[k] at the top:
 
     b[t + n] = b[t + k] ^ b[t]        (characteristic polynomial x^n + x^k + 1, primitive: period 2^n - 1)
 
-So the bits given from time t on begin with the state at time t, and w steps in one cycle cost w two-input XORs as long as w <= n - k.
-A word of w bits takes w steps; the first bit is its lowest.  Over GF(2) the recurrence also holds with n and k doubled, which is how
+So the bits given from time t on begin with the state at time t, and w shifts in one cycle cost w two-input XORs as long as w <= n - k.
+A word of w bits takes w shifts; the first bit is its lowest.  Over GF(2) the recurrence also holds with n and k doubled, which is how
 `Lfsr` fills a block in few array operations.
 """
 
