@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -34,6 +36,43 @@ def test_backends_agree(answer, tmp_path, classes):
     run = ("classify", tmp_path / "x.npy", "--model", tmp_path / "m.pt", "--latent", "--backend")
     result = [answer(*run, backend) for backend in ("torch", "reference")]
     assert result[0]["images"] == result[1]["images"] and len(result[0]["images"][0]["logits"]) == classes
+
+
+def small(*layers):
+    """A network for 8 x 8 pixels: a convolution, `layers`, which may read it, and a classifier that pools the convolution."""
+    ops = (op.Thermometer("input", (), "trgb", 8, 5), op.Conv("conv", ("input",), 3), *layers,
+           op.Gap("gap", ("conv",)), op.Dense("logits", ("gap",), 2, logits=True))
+    return strategies.fill(Topology("small", ops, ("a", "b")), 1)
+
+
+@pytest.mark.parametrize("backend", ["reference", "torch"])
+def test_bits_of_a_latent_that_is_a_map(answer, tmp_path, backend):
+    """docs/checkpoint.md: bit (c * height + y) * width + x."""
+    network = small(op.MaxPool("latent", ("conv",)))
+    images = strategies.images(1, 2, 8)
+    checkpoint.save(tmp_path / "m.pt", network)
+    np.save(tmp_path / "x.npy", images)
+    entries = answer("classify", tmp_path / "x.npy", "--model", tmp_path / "m.pt", "--latent", "--backend", backend)["images"]
+    channels, height, width = network.topology.shapes["latent"]
+    for entry, values in zip(entries, inference.layers(network, images)["latent"], strict=True):
+        data = bytes.fromhex(entry["latent"])
+        for c, y, x in np.ndindex(channels, height, width):
+            bit = (c * height + y) * width + x
+            assert data[bit // 8] >> bit % 8 & 1 == values[c, y, x]
+
+
+@pytest.mark.parametrize("backend", ["reference", "torch"])
+def test_a_layer_that_nobody_reads_changes_nothing(answer, tmp_path, backend):
+    """docs/checkpoint.md allows it."""
+    np.save(tmp_path / "x.npy", strategies.images(1, 3, 8))
+    logits = []
+    plain = small()
+    unread = small(op.Conv("spare", ("conv",), 4))
+    for network in plain, replace(unread, weights=unread.weights | plain.weights):
+        checkpoint.save(tmp_path / "m.pt", network)
+        entries = answer("classify", tmp_path / "x.npy", "--model", tmp_path / "m.pt", "--backend", backend)["images"]
+        logits.append([entry["logits"] for entry in entries])
+    assert "spare" in network.weights and logits[0] == logits[1]
 
 
 def test_files(answer, cli, model, tmp_path):
