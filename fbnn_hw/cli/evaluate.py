@@ -41,10 +41,10 @@ def match_classes(images, network, where):
                      f"{', '.join(images.classes[:3])}...; expected a model trained on this data set")
 
 
-def scores(labels, found, classes):
+def scores(labels, predicted, classes):
     """(correct, recall of each class or None where it has no image, dispersion = standard deviation of the recalls)."""
-    recalls = [float((found[labels == i] == i).mean()) if (labels == i).any() else None for i in range(len(classes))]
-    return int((found == labels).sum()), recalls, float(np.std([r for r in recalls if r is not None]))
+    recalls = [float((predicted[labels == i] == i).mean()) if (labels == i).any() else None for i in range(len(classes))]
+    return int((predicted == labels).sum()), recalls, float(np.std([r for r in recalls if r is not None]))
 
 
 def run(args, out):

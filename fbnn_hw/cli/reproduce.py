@@ -131,8 +131,8 @@ def read(folder, scenario):
 
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file, expected a folder of results")
-    found = [read_result(path) for path in sorted(folder.rglob("*.json"))]
-    return [r for r in found if r and (r["config"]["scenario"] if r["kind"] == "cil" else r["training"].get("scenario")) == scenario
+    results = [read_result(path) for path in sorted(folder.rglob("*.json"))]
+    return [r for r in results if r and (r["config"]["scenario"] if r["kind"] == "cil" else r["training"].get("scenario")) == scenario
             and (r["kind"] == "pretrain" or r["finished"])]
 
 
@@ -208,9 +208,9 @@ def value(result, metric):
 def compare(row, results):
     """{"label", "seeds", metric: {"paper", "mean", "deviation"}} of a row."""
     seeds = [r["seed"] if r["kind"] == "cil" else r["training"]["seed"] for r in results]
-    found = {m: mean_and_deviation([value(r, m) for r in results]) for m in row.paper}
+    averages = {m: mean_and_deviation([value(r, m) for r in results]) for m in row.paper}
     return {"label": row.label, "seeds": seeds,
-            "metrics": {m: {"paper": row.paper[m], "mean": mean, "deviation": deviation} for m, (mean, deviation) in found.items()}}
+            "metrics": {m: {"paper": row.paper[m], "mean": mean, "deviation": deviation} for m, (mean, deviation) in averages.items()}}
 
 
 def cell(compared, metric):

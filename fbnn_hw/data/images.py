@@ -55,8 +55,8 @@ def _picture(path, size, resize):
         reason = str(error).split("\n")[0] or type(error).__name__
         raise InputError(f"{path}: damaged ({reason}), expected a whole PNG or JPEG file") from None
     if image.mode != "RGB" or clear or deep:
-        found = MODES.get("RGBA" if clear else image.mode, "colours of 16 bits" if deep else f"mode {image.mode}")
-        raise InputError(f"{path}: has {found}, expected RGB; convert it, or let {RESIZE} do so")
+        mode = MODES.get("RGBA" if clear else image.mode, "colours of 16 bits" if deep else f"mode {image.mode}")
+        raise InputError(f"{path}: has {mode}, expected RGB; convert it, or let {RESIZE} do so")
     _check_size(path, image.height, image.width, size)
     return np.asarray(image, np.uint8).transpose(2, 0, 1)[None].copy()
 

@@ -54,9 +54,9 @@ def _reconstruct(kind, shape, typecode):
 
 
 def _frombuffer(data, dtype, shape, order, axes=None):
-    made = _Ndarray()
-    made.data, made.dtype, made.shape, made.order = data, dtype, shape, order
-    return made
+    array = _Ndarray()
+    array.data, array.dtype, array.shape, array.order = data, dtype, shape, order
+    return array
 
 
 def _encode(text, codec):
@@ -90,10 +90,10 @@ def loads(data, where):
     Pickles of Python 2 and 3, any protocol.  Raises InputError, naming `where`, for anything else; runs no code of the pickle.
     """
     try:
-        found = _Unpickler(io.BytesIO(data), encoding="bytes").load()
-        if not isinstance(found, dict):
-            raise pickle.UnpicklingError(f"it holds {type(found).__name__}")
-        return {_key(key): value.array() if isinstance(value, _Ndarray) else value for key, value in found.items()}
+        content = _Unpickler(io.BytesIO(data), encoding="bytes").load()
+        if not isinstance(content, dict):
+            raise pickle.UnpicklingError(f"it holds {type(content).__name__}")
+        return {_key(key): value.array() if isinstance(value, _Ndarray) else value for key, value in content.items()}
     except Exception as error:  # a damaged pickle may raise anything
         reason = str(error).split("\n")[0] or type(error).__name__
         raise InputError(f"{where}: damaged or not a data set's pickle ({reason}), expected a dict of numpy arrays and lists") from None
@@ -102,10 +102,10 @@ def loads(data, where):
 def texts(data, where):
     """Bytes of a pickled list of strings -> list of str; otherwise as `loads`."""
     try:
-        found = _Unpickler(io.BytesIO(data), encoding="bytes").load()
-        if not isinstance(found, list) or not all(isinstance(value, bytes | str) for value in found):
-            raise pickle.UnpicklingError(f"it holds {type(found).__name__}")
-        return [_key(value) for value in found]
+        content = _Unpickler(io.BytesIO(data), encoding="bytes").load()
+        if not isinstance(content, list) or not all(isinstance(value, bytes | str) for value in content):
+            raise pickle.UnpicklingError(f"it holds {type(content).__name__}")
+        return [_key(value) for value in content]
     except Exception as error:
         reason = str(error).split("\n")[0] or type(error).__name__
         raise InputError(f"{where}: damaged or not a list of names ({reason}), expected a pickled list of text") from None

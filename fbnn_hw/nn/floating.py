@@ -88,8 +88,8 @@ def fpnn_b(name, topology, classes):
     hidden = topology["hidden"].out_channels
     share = 1 / math.sqrt(BITS_OF_A_FLOAT)
     while True:
-        made = FloatNet(vgg(name, classes, width=max(1, round(filters * share / 4)) * 4 / 128, size=topology.image_size,
+        network = FloatNet(vgg(name, classes, width=max(1, round(filters * share / 4)) * 4 / 128, size=topology.image_size,
                             latent=max(1, round(latent * share / 8)) * 8, hidden=max(1, round(hidden * share / 2)) * 2), rgb=True)
-        if made.parameters_count() <= budget:
-            return made
+        if network.parameters_count() <= budget:
+            return network
         share *= 0.98

@@ -125,7 +125,7 @@ class FBNN(nn.Module):
         self.pools = nn.ModuleDict({o.name: Pool(*topology.input_shapes(o, shapes), K, limit) for o in topology.ops if o.kind == "gap"})
         self.alpha = 1 / math.sqrt(c * self.layers[topology.ops[-1].name].fan_in * len(topology.classes))
         readers = {o.name: [r for r in topology.ops if o.name in r.inputs] for o in topology.ops}
-        self._last_reader = {name: found[-1].name for name, found in readers.items() if found}
+        self._last_reader = {name: ops[-1].name for name, ops in readers.items() if ops}
         # conv -> scale -> maxpool -> sign: the gradient goes to the largest dot product.  The bits equal the OR of the signs.
         self._sign_after_pool = {o.name for o in topology.ops if o.kind == "conv" and [r.kind for r in readers[o.name]] == ["maxpool"]}
         # A map read by nothing but 3x3 convolutions is produced with its frame of -1 in place.

@@ -67,11 +67,11 @@ class Latents:
         starts = range(0, len(images), 250)
         parts = [(model.latent(torch.from_numpy(images[i:i + 250]).to(device)) > 0).to(torch.uint8).cpu()
                  for i in (progress(starts, desc="latents") if progress else starts)]
-        found = torch.cat(parts)
+        latents = torch.cat(parts)
         if path:
             with files.replacing(path) as file:
-                np.save(file, np.packbits(found.numpy(), axis=1, bitorder="little"))
-        return found
+                np.save(file, np.packbits(latents.numpy(), axis=1, bitorder="little"))
+        return latents
 
     def _kept(self, path, count):
         """The packed latents of a file of the cache; None where there is none, or it is damaged and has to be made again."""
