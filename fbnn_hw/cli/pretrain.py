@@ -103,7 +103,7 @@ def run(args, out):
     common.set_threads(args)
     size = datasets.DATASETS[scenario.data].size
     objective = pretrain.Objective(args.alpha, args.beta, args.gamma, args.features)
-    origin = pretrain.origin(args.init, args.norm) if args.init else None
+    origin = pretrain.origin(args.init) if args.init else None
     model = pretrain.make(args.model, train.classes, size, config, args.encoder, origin, args.activations)
     teacher = Teacher(args.teacher, model.topology, device, config.precision) if args.teacher else None
     if args.model == AIRBENCH:

@@ -161,7 +161,7 @@ def run(args, out):
     options = dict(K=config.K, c=config.c, limit=config.limit, norm=config.norm)
     meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": args.data, "images_per_class": args.images}
     if args.init:
-        origin = start.read(resolve(args.init, "--init"), config.norm == "bn")
+        origin = start.read(resolve(args.init, "--init"))
         model, meta["init"] = start.further(origin, topology, config.seed, options), origin.describe()
     else:
         model = FBNN(topology, **options)

@@ -19,14 +19,15 @@ from .encode import levels, thermometer
 from .norm import MOMENTUM, Norm
 
 NORMED = ("conv", "dense")
-"""Kinds of the layers that may have batch norm: those whose thresholds have hardware.  Logits have none."""
+"""Kinds of the layers that may have batch norm: those whose thresholds have hardware.  Layers after the latent have none, for they may go
+on learning without it."""
 
 
 class _Signed(nn.Module):
     """What ends in a sign: `scale` or, with batch norm, `norm`; `bias` = 1 - 2 * threshold, of the norm's threshold where there is one."""
 
-    def _end(self, channels, norm="scales"):
-        self.norm = Norm(channels) if norm == "bn" else None
+    def _end(self, channels, norm=False):
+        self.norm = Norm(channels) if norm else None
         self.register_buffer("bias", torch.ones(channels), persistent=False)
 
     @property
@@ -62,7 +63,7 @@ class BinaryLayer(_Signed):
     pass as the odd integer 2 * (dot - threshold) + 1.
     """
 
-    def __init__(self, layer, input_shape, K=1.0, limit=1.0, norm="scales"):
+    def __init__(self, layer, input_shape, K=1.0, limit=1.0, norm=False):
         super().__init__()
         shape = layer.weight_shape(input_shape)
         self.kind, self.shape = layer.kind, shape
@@ -76,7 +77,7 @@ class BinaryLayer(_Signed):
         self.stride = getattr(layer, "stride", 1)
         self.proxy = nn.Parameter(torch.empty(shape))
         nn.init.xavier_uniform_(self.proxy)
-        self._end(shape[0], norm if layer.kind in NORMED and not self.logits else "scales")
+        self._end(shape[0], norm)
 
     @property
     def weight(self):
@@ -121,7 +122,10 @@ class FBNN(nn.Module):
         self.topology, self.K, self.limit, self.norm, self.binary, self.dtype = topology, K, limit, norm, True, torch.float32
         shapes = topology.verify()
         weighted = [topology[name] for name in topology.weight_shapes()]
-        self.layers = nn.ModuleDict({o.name: BinaryLayer(o, *topology.input_shapes(o, shapes), K, limit, norm) for o in weighted})
+        last = next((i for i, o in enumerate(topology.ops) if o.name == LATENT), len(topology.ops))
+        normed = {o.name for o in topology.ops[:last + 1] if norm == "bn" and o.kind in NORMED and not getattr(o, "logits", False)}
+        self.layers = nn.ModuleDict(
+            {o.name: BinaryLayer(o, *topology.input_shapes(o, shapes), K, limit, o.name in normed) for o in weighted})
         self.pools = nn.ModuleDict({o.name: Pool(*topology.input_shapes(o, shapes), K, limit) for o in topology.ops if o.kind == "gap"})
         self.alpha = 1 / math.sqrt(c * self.layers[topology.ops[-1].name].fan_in * len(topology.classes))
         readers = {o.name: [r for r in topology.ops if o.name in r.inputs] for o in topology.ops}

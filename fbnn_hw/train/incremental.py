@@ -80,6 +80,9 @@ class Incremental:
         where = self.origin.source
         if self.config.replay == "latent" and not self.origin.proxies:
             raise UsageError("--replay latent: a random feature extractor is of no use, expected --init with a pre-trained checkpoint")
+        if self.config.replay == "native" and self.origin.thresholds:
+            raise InputError(f"{where}: has thresholds, which do not train; expected a network without, or --replay latent")
+        self.origin.verify_classifier()
         if self.retained:
             expected = tuple(train.classes[c] for c in tasks[0])
             if self.origin.topology.classes != expected:

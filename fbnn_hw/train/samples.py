@@ -88,6 +88,8 @@ class Latents:
         for name, weights in network.weights.items():
             if name not in self.heads:
                 digest.update(np.packbits(weights).tobytes())
+        for name, thresholds in network.thresholds.items():
+            digest.update(f"{name} {thresholds.tolist()}".encode())
         digest.update(f"{images.shape} {zlib.crc32(np.ascontiguousarray(images))}".encode())
         return digest.hexdigest()[:32]
 
