@@ -85,7 +85,10 @@ def run(args, out):
 
 
 def reproduction(training, data, correct, count):
-    """What the file states, and whether this run reproduces it: None where it states nothing or speaks of other images."""
+    """Return the accuracy that the file states, and whether this run reproduces it.
+
+    `reproduces` is None where the file states nothing or speaks of other images.
+    """
     stated, images, stated_data = (training.get(key) for key in ("test_accuracy", "test_images", "data"))
     if not isinstance(stated, float | int) or not 0 <= stated <= 1 or type(images) is not int:
         return {"stated_accuracy": None, "stated_images": None, "stated_data": None, "reproduces": None}

@@ -215,7 +215,7 @@ def cache_folder():
 
 
 def folders(data_dir=None):
-    """Where to look, in order; the first is where a download goes."""
+    """Return the folders to look in, in order.  A download goes to the first."""
     folders = (data_dir, os.environ.get("FBNN_DATA"), cache_folder())
     return [Path(folder).expanduser() for folder in folders if folder]
 

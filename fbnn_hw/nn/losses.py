@@ -66,7 +66,7 @@ def features_as_printed(latent):
 
 
 def features_as_intended(latent):
-    """What the text of `actReg` asks for, opposite values within a batch: mean_d (mean_b z)^2, 0 where each bit is balanced."""
+    """L_FR as the text of `actReg` describes it: mean_d (mean_b z)^2, which is 0 where each bit is balanced in the batch."""
     return latent.mean(0).square().mean()
 
 

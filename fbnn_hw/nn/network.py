@@ -24,7 +24,7 @@ on learning without it."""
 
 
 class _Signed(nn.Module):
-    """What ends in a sign: `scale` or, with batch norm, `norm`; `bias` = 1 - 2 * threshold, of the norm's threshold where there is one."""
+    """A part that ends in a sign, by its `scale` or by its batch norm `norm`.  `bias` is 1 - 2 * threshold."""
 
     def _end(self, channels, norm=False):
         self.norm = Norm(channels) if norm else None
@@ -191,8 +191,10 @@ class FBNN(nn.Module):
 
     @torch.no_grad()
     def draw_ties(self, generator=None):
-        """What dot products of 0 become before the next call: +1 or -1, drawn for each channel, or +1 without a generator.  The logits
-        stay as they are, and so must networks with thresholds.  The estimator's window moves with them, by one step of the dot product."""
+        """Decide what a dot product of 0 becomes until the next call: +1 or -1, drawn for each channel, or +1 without a generator.
+
+        The logits do not change.  The estimator's window moves by one step of the dot product.  For networks without thresholds alone.
+        """
         for layer in (*self.layers.values(), *self.pools.values()):
             if not getattr(layer, "logits", False):
                 drawn = 1.0 if generator is None else torch.randint(2, layer.bias.shape, generator=generator) * 2.0 - 1
@@ -245,11 +247,11 @@ def export(model, training=None):
 
     Raises InputError where a proxy is NaN or infinite, for its sign would mean nothing.
     """
-    for what, parts in (("proxy", {name: layer.proxy for name, layer in model.layers.items()}),
+    for kind, parts in (("proxy", {name: layer.proxy for name, layer in model.layers.items()}),
                         ("threshold", {name: norm.mean + norm.offset for name, norm in model.norms().items()})):
         for name, values in parts.items():
             if not values.isfinite().all():
-                raise InputError(f"layer {name}: a {what} is NaN or infinite, expected a finite number; training diverged, try a smaller "
+                raise InputError(f"layer {name}: a {kind} is NaN or infinite, expected a finite number; training diverged, try a smaller "
                                  "--lr")
     weights = {name: bits.to_bits(layer.proxy.detach().cpu().numpy()).reshape(layer.shape) for name, layer in model.layers.items()}
     thresholds = {name: part.threshold().cpu().numpy().astype("int64") for name, part in [*model.layers.items(), *model.pools.items()]}

@@ -138,7 +138,7 @@ class Memorizer:
         self.labels = np.concatenate([self.labels[kept], labels[taken]])
 
     def ledger(self, classes=None):
-        """What the buffer costs, in bits and samples; `classes`: how many are to share it (those in it if None)."""
+        """Return the cost of the buffer in bits and samples.  classes: how many share it; those in it if None."""
         classes = classes or len(np.unique(self.labels)) or 1
         label_bits = max(1, math.ceil(math.log2(classes)))
         return {"capacity_bits": self.capacity_bits, "bits_per_sample": self.code.bits, "slots": self.slots, "samples": len(self),

@@ -175,6 +175,6 @@ def make(name, classes, size, config, encoder="tycc", init=None, activations="bi
 
 
 def origin(path):
-    """What --init names: the `Start` of a checkpoint, or the path of a stage with float activations, which has a state alone."""
+    """Return the `Start` of the checkpoint `path`, or the path itself where a stage with float activations left a state alone."""
     path = Path(path)
     return start.read(path) if path.is_file() else path

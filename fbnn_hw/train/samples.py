@@ -1,4 +1,4 @@
-"""What the learner is fed: levels of images (native) or cached latents, in the form the memorizer stores."""
+"""The learner's samples, levels of images (native) or cached latents, in the form that the memorizer stores."""
 
 import hashlib
 import json
@@ -82,7 +82,7 @@ class Latents:
         return packed if (packed.dtype, packed.shape) == (np.uint8, (count, -(-self.code.bits // 8))) else None
 
     def _key(self, images, model):
-        """Of the feature extractor's bits and of the images."""
+        """Return the name of the cached latents: a digest of the feature extractor and of the images."""
         network = export(model)
         digest = hashlib.sha256(json.dumps([o.to_dict() for o in model.topology.ops if o.name not in self.heads]).encode())
         for name, weights in network.weights.items():

@@ -1,4 +1,4 @@
-"""Where a run starts: a topology, proxies and batch norm, from a checkpoint, a training state, or nothing."""
+"""The start of a run: a topology, proxies and batch norm, from a checkpoint, a training state, or nothing."""
 
 import hashlib
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,7 @@ class Start:
     best: dict | None = None
 
     def describe(self):
-        """For the record of a run that goes on from here."""
+        """Return what a run that goes on from this start records of it."""
         return {"source": self.source, "sha256": self.sha256, "training": self.training}
 
     def verify_classifier(self):
