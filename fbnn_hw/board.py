@@ -6,7 +6,6 @@
         board.snapshot("state")
 """
 
-import json
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +17,12 @@ from .design import Design, newest
 from .errors import FbnnError, InputError
 from .host.chip import ChipState
 from .host.client import Client
+from .host.taught import Taught, named
 from .host.transport import DEFAULT_BAUD, Serial
 from .progress import silent
-from .reference.learning.snapshot import State
 
+KEEP_S = 1.5
+"""What an interrupt leaves of time to ask a board what it knows."""
 VIRTUAL_WAIT_S = 300
 """A simulation takes seconds for what a board does in milliseconds."""
 
@@ -107,6 +108,8 @@ class Board:
         elif self.design.config_id != config:
             raise InputError(f"{self.client.name}: holds configuration {config}, {self.design.folder} is {self.design.config_id}; "
                              "build and flash that folder, or name another with --design")
+        if self.design:
+            self.identity.compare(self.design.config, self.client.name)
 
     # Classes and images.
 
@@ -117,8 +120,8 @@ class Board:
         if self._names is None:
             kept = self.kept()
             shipped = list(self.design.classes) if self.design else [str(n) for n in range(self.identity.classes)]
-            self._names = kept[0] if kept else shipped
-        self._names = numbered(self._names, count)
+            self._names = list(kept.names) if kept else shipped
+        self._names = named(self._names, count)
         return self._names
 
     def classify(self, images, latent=False, progress=silent) -> Classification:
@@ -146,11 +149,12 @@ class Board:
 
     def learn_shown(self, index: int, label: str, latent) -> None:
         """Learn the image classified last as class `index`, called `label` if it is new; the twin learns its latent, uint8 bits."""
-        names = self.names
-        self.client.learn(index)
-        self.twin.learn(latent[None], [index])
+        names, twin = self.names, self.twin
+        if index == len(names):  # before it is learned: an interrupt may come between
+            self._names = [*names, label]
         self._changed = True
-        self._names = names if index < len(names) else [*names, label]
+        self.client.learn(index)
+        twin.learn(latent[None], [index])
 
     def _latents(self, results):
         where = self.design.layout["latent_bits"]
@@ -180,8 +184,7 @@ class Board:
             chip, twin = self.chip, self.design.learner()
             if not chip.same(twin.state):
                 kept = self.kept()
-                snapshot = kept[1] if kept and chip.same(State.unpack(kept[1], twin, self.file)) else chip.snapshot()
-                twin.restore(snapshot)
+                twin.restore(kept.snapshot if kept and chip.same(kept.state(twin, self.file)) else chip.snapshot())
             self._twin = twin
         return self._twin
 
@@ -193,18 +196,21 @@ class Board:
 
     def snapshot(self, path: str | Path) -> None:
         """Write what the board knows, names included, read from the board."""
-        write_taught(path, self.names, self.chip.snapshot())
+        self._write(path, self.chip.snapshot())
+
+    def _write(self, path, snapshot):
+        files.write(path, Taught(tuple(self.names), snapshot).pack())
 
     def restore(self, path: str | Path) -> None:
-        """Make the board know what a file of `snapshot` holds."""
-        names, snapshot = read_taught(path)
-        self._take_up(names, snapshot, path)
+        """Make the board know what a file of `snapshot` holds; InputError, before anything changes, where it holds none of this design."""
+        self._take_up(Taught.read(path), path)
 
-    def _take_up(self, names, snapshot, where):
+    def _take_up(self, taught, where):
         chip = self.chip
-        chip.restore(snapshot, where)
+        taught.state(chip.learner, where)
+        chip.restore(taught.snapshot, where)
         self._twin = None
-        self._names = [*names, *self.design.classes[len(names):]]
+        self._names = [*taught.names, *self.design.classes[len(taught.names):]]
         self.keep()
 
     def reset(self) -> None:
@@ -239,13 +245,13 @@ class Board:
         """Where what it knew before the last lesson is kept."""
         return self.file.with_stem(f"{self.file.stem}-before")
 
-    def kept(self):
-        """(names, snapshot) of `file`, or None."""
-        return read_taught(self.file) if self.design and self.learns and self.file.exists() else None
+    def kept(self) -> Taught | None:
+        """The content of `file`, or None."""
+        return Taught.read(self.file) if self.design and self.learns and self.file.exists() else None
 
     def keep(self) -> Path:
         """Write what it was taught into the folder of the design; returns the file."""
-        write_taught(self.file, self.names, self._state())
+        self._write(self.file, self._state())
         self._changed = False
         return self.file
 
@@ -258,30 +264,38 @@ class Board:
 
     def write_before(self) -> None:
         """Keep what the board knows in the file `before`."""
-        write_taught(self.before, self.names, self.twin.snapshot())
+        self._write(self.before, self.twin.snapshot())
 
     def keep_interrupted(self) -> Path | None:
-        """Write what it was taught until a request was interrupted, by the twin alone; None where there is nothing new."""
+        """Write what it was taught until a request was interrupted; None where there is nothing new.
+
+        A board on a desk is asked for `KEEP_S`.  A simulated one is too slow for that and ends: its twin says what it knew.
+        """
         if self._twin is None or not self._changed:
             return None
-        write_taught(self.file, numbered(self._names or [], self._twin.known), self._twin.snapshot())
+        if not self.simulated:
+            with suppress(FbnnError), self.client.within(KEEP_S):
+                return self.keep()
+        taught = Taught(tuple(named(self._names or [], self._twin.known)), self._twin.snapshot())
+        files.write(self.file, taught.pack())
         return self.file
 
     def undo(self) -> Path:
         """Take the last lesson back; a second call takes it up again.  Returns the file that the state was taken from."""
         if not self.design or not self.before.exists():
             raise InputError(f"{self.client.name}: no lesson to take back; expected one before, with this design")
-        names, snapshot = read_taught(self.before)
-        now = self.names, self._state()
-        self._take_up(names, snapshot, self.before)
-        write_taught(self.before, *now)
+        taught, now = Taught.read(self.before), Taught(tuple(self.names), self._state())
+        self._take_up(taught, self.before)
+        files.write(self.before, now.pack())
         return self.before
 
     def _restore_kept(self, learns):
         """Give a board that has just started what the last one was taught."""
         if kept := self.kept():
             try:
-                self.chip.restore(kept[1], self.file, learns)
+                chip = self.chip
+                kept.state(chip.learner, self.file)
+                chip.restore(kept.snapshot, self.file, learns)
             except InputError as error:
                 raise InputError(f"{error}; move it away, and the board begins with the classes of the model") from None
 
@@ -291,7 +305,7 @@ class Board:
         A board forgets when its power goes; the next lesson would write over the file.
         """
         kept = None if self.simulated else self.kept()
-        if not kept or self.chip.same(State.unpack(kept[1], self.design.learner(), self.file)):
+        if not kept or self.chip.same(kept.state(self.design.learner(), self.file)):
             return None
         aside = spare(self.file)
         self.file.rename(aside)
@@ -303,42 +317,8 @@ class Board:
         if self.chip.untaught():
             return None
         path = spare(self.file)
-        write_taught(path, self.names, self._state())
+        self._write(path, self._state())
         return path
-
-
-HEAD = b"fbnn-hw learned "
-"""A file of what was taught: this, the names of the classes as JSON, a line's end, the snapshot of docs/on-chip-learning.md."""
-
-
-def write_taught(path, names, snapshot):
-    """Write names and snapshot as a file, whole or not at all."""
-    files.write(path, HEAD + json.dumps(names).encode() + b"\n" + snapshot)
-
-
-def read_taught(path):
-    """(names, snapshot) of such a file; of a bare snapshot, ([], snapshot)."""
-    from .reference.learning.snapshot import MAGIC
-
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}, expected what fbnn-hw learn --snapshot wrote") from None
-    if data.startswith(MAGIC):
-        return [], data
-    head, line, snapshot = data.partition(b"\n")
-    try:
-        names = json.loads(head.removeprefix(HEAD))
-        if head.startswith(HEAD) and line and type(names) is list and all(isinstance(name, str) for name in names):
-            return names, snapshot
-    except (ValueError, TypeError):
-        pass
-    raise InputError(f"{path}: damaged or another file, expected what fbnn-hw learn --snapshot wrote")
-
-
-def numbered(names, count):
-    """`count` names: those that there are, then `class N`."""
-    return [*names[:count], *(f"class {n}" for n in range(len(names), count))]
 
 
 def spare(path):

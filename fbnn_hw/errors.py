@@ -5,6 +5,7 @@ The command line prints the message alone and ends with `exit_code`; a traceback
 
 import difflib
 import reprlib
+from typing import Any
 
 _repr = reprlib.Repr()
 _repr.maxstring = _repr.maxother = 60
@@ -12,8 +13,8 @@ _repr.maxlist = _repr.maxtuple = _repr.maxdict = 4
 _repr.maxlong, _repr.maxlevel = 30, 2
 
 
-def show(value):
-    """`repr` of anything found in a file, on one line and short, for use in a message."""
+def show(value: object) -> str:
+    """`repr` of a value from a file, on one line and short, for use in a message."""
     return " ".join(_repr.repr(value).split())
 
 
@@ -25,11 +26,11 @@ def nearest(name, names):
 
 
 class FbnnError(Exception):
-    """Base of every error that is the input's fault and not the program's.  result: what was found all the same, for --json."""
+    """Base of every error that is the input's fault and not the program's.  result: what --json prints beside the message."""
 
     exit_code = 1
 
-    def __init__(self, message, result=None):
+    def __init__(self, message: str, result: Any = None):
         super().__init__(message)
         self.result = result
 
@@ -52,7 +53,8 @@ class FitError(FbnnError):
     exit_code = 4
 
     @property
-    def why(self):
+    def why(self) -> str:
+        """The reason alone."""
         return str(self).split(": ", 1)[-1].split("; ")[0]
 
 

@@ -1,13 +1,15 @@
-"""Files that are there whole or not at all, whenever the program is stopped, and folders that are used by one program at a time."""
+"""Files that are written whole or not at all, whenever the program is stopped, and folders that one program at a time uses."""
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from .errors import InputError
 
 
-def no_file(path):
+def no_file(path: Path) -> str | None:
     """What `path` is where that is no file, "directory" or "device"; None for a file, or for nothing."""
     if not path.exists() or path.is_file():
         return None
@@ -15,12 +17,15 @@ def no_file(path):
 
 
 @contextmanager
-def replacing(path):
-    """A binary file to write to, which becomes `path` at the end of the block, in a folder that is made; where that fails, what was there
-    stays.  Raises InputError where it cannot be written."""
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """Yield a binary file to write to, which becomes `path` at the end of the block.
+
+    Folders on the way to it are made.  Where the block fails, an older file of that name stays.  Raises InputError where the file
+    cannot be written.
+    """
     path = Path(path)
-    if what := no_file(path):
-        raise InputError(f"{path}: is a {what}, expected a file name")
+    if kind := no_file(path):
+        raise InputError(f"{path}: is a {kind}, expected a file name")
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,9 +40,11 @@ def replacing(path):
 
 
 @contextmanager
-def locked(path, message):
-    """The file `path`, made with its folder, is held by this program alone during the block; raises InputError(message) where another
-    has it."""
+def locked(path: str | Path, message: str) -> Iterator[None]:
+    """Hold the file `path` during the block, so that no other program does; it is made with its folder.
+
+    Raises InputError(message) where another program holds it.
+    """
     import fcntl  # not on Windows, where nothing is simulated
 
     path = Path(path)
@@ -50,8 +57,8 @@ def locked(path, message):
         yield
 
 
-def write(path, data):
-    """The bytes `data` as the file `path`, likewise."""
+def write(path: str | Path, data: bytes) -> None:
+    """Write bytes as the file `path`, whole or not at all; raises as `replacing`."""
     with replacing(path) as file:
         file.write(data)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .errors import InputError, UsageError
+from .host.taught import LONGEST_NAME
 from .ir.network import LATENT
 from .progress import silent
 from .reference import inference
@@ -13,8 +14,6 @@ REVIEW = 10
 """Images of each class of the model that are stored for replay before the first lesson."""
 ENOUGH, MOST = 0.8, 5
 """Share of the images of a lesson that must be right, and passes over them at most until then."""
-LONGEST = 100
-"""Characters of a label."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,8 @@ def check_label(label: str) -> None:
     """UsageError unless `label` can be the name of a class."""
     if label != label.strip() or not label.isprintable() or not label:
         raise UsageError(f"--label {label!r}: expected a name of printable characters that begins and ends with none that is blank")
-    if len(label) > LONGEST:
-        raise UsageError(f"--label: found a name of {len(label)} characters, expected at most {LONGEST}")
+    if len(label) > LONGEST_NAME:
+        raise UsageError(f"--label: found a name of {len(label)} characters, expected at most {LONGEST_NAME}")
 
 
 def class_number(board, label: str) -> int:

@@ -1,17 +1,24 @@
-"""The protocol between a host and a board: frames, requests and replies.  Defined here once, for host, hardware and simulation.
+"""The protocol between a host and a board: messages, requests and replies.  It is defined in this module alone, for host, hardware and
+simulation.
 
-A frame is SYNC, opcode, sequence, payload length (2 bytes), payload, CRC (2 bytes); all numbers have their low byte first.  The CRC
-is CRC-16/MCRF4XX over all but SYNC.  The host sends a request and waits; the board answers each request with one frame: the
+A message is SYNC, opcode, sequence, payload length (2 bytes), payload, CRC (2 bytes); all numbers have their low byte first.  The CRC
+is CRC-16/MCRF4XX over all but SYNC.  The host sends a request and waits; the board answers each request with one message: the
 request's opcode + REPLY, or ERROR with one byte of `Fault`, and the sequence that the request had.  docs/link.md tells it to other
 implementers.
 
-A request has another sequence than the one before, unless it repeats that one because its answer was lost.  What changes a learner
-and comes with the sequence of the last request that was good is answered again and not done again.
+A request has another sequence than the one before, unless it repeats that one because its answer was lost.  A request that changes a
+learner and has the sequence of the last good request is answered again and not carried out again.
 """
 
-from dataclasses import dataclass
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass
 from enum import IntEnum
+from functools import cache
 from hashlib import sha256
+from heapq import heappop, heappush
+from struct import Struct
+from typing import Protocol, Self
 
 from .errors import InputError
 
@@ -27,6 +34,9 @@ CRC_START = 0xFFFF
 MODEL_BYTES = 4
 MARK_BYTES = 4
 """Of the configuration's mark, before the model's, at the front of a flash image."""
+LONGEST_PAYLOAD = 0xFFFF
+WORD_BYTES = (2, 4, 8, 16, 32, 64, 128)
+"""Sizes that a word of a learner's memory may have."""
 
 
 class Opcode(IntEnum):
@@ -36,7 +46,7 @@ class Opcode(IntEnum):
     image classified last.  REHEARSE: count replays.  FREEZE: count 1 or 0.  RESET: to the shipped state.  PEEK, POKE: added to a
     learner's `Space`; number is an address; count words, word i at address number xor i.
 
-    Where a pass has several frames, the answer to the pass's last image holds the results of all, as that request asked for them, and
+    Where a pass has several images, the answer to the pass's last image holds the results of all, as that request asked for them, and
     those before are answered with nothing.  IDENTIFY, and every fault inside a CLASSIFY, gives up a pass that is not complete.
     """
 
@@ -59,6 +69,7 @@ COMMANDS = (Opcode.LEARN, Opcode.STORE, Opcode.REHEARSE, Opcode.FREEZE, Opcode.R
 SPACES = 8
 SCALARS = 4
 """The space whose words are: classes known, exemplars, frozen."""
+MOST_EXEMPLARS = 1 << 16
 LEARNING_REQUESTS = (*COMMANDS, *range(Opcode.PEEK, Opcode.POKE + SPACES))
 OPERAND_BYTES = 4
 LONGEST_POKE = 0xFF
@@ -71,7 +82,7 @@ class Fault(IntEnum):
     CRC = 1  # the check sum is wrong
     OPCODE = 2  # no such request
     LENGTH = 3  # not the length that the request has
-    TIMEOUT = 4  # the frame ended early
+    TIMEOUT = 4  # the message ended early
     LINE = 5  # a byte without stop bit: noise, or another speed
     BUSY = 6  # an image came faster than it was taken: the weights are not loaded
     RESULT = 7  # no result in time, or a learner that does not come to rest
@@ -80,103 +91,211 @@ class Fault(IntEnum):
     SAMPLE = 10  # no image was classified before
 
     @property
-    def meaning(self):
+    def meaning(self) -> str:
+        """What happened, as part of a sentence."""
         return {
             Fault.CRC: "the check sum was wrong", Fault.OPCODE: "the request is unknown", Fault.LENGTH: "the length was wrong",
-            Fault.TIMEOUT: "the frame ended early", Fault.LINE: "a byte had no stop bit, the speed may differ",
+            Fault.TIMEOUT: "the message ended early", Fault.LINE: "a byte had no stop bit, the speed may differ",
             Fault.BUSY: "its weights were not loaded, or an image came too fast", Fault.RESULT: "no result came in time",
             Fault.LABEL: "the label is neither a class known nor the next free one", Fault.FROZEN: "the learner is frozen",
             Fault.SAMPLE: "no image was classified before"}[self]
 
     @property
-    def repeat(self):
+    def repeat(self) -> bool:
         """Whether the same request may succeed when it is sent again."""
         return self < Fault.LABEL
 
     @property
-    def damaged(self):
-        """Whether the frame did not come as it was sent; its sequence may be damaged, too."""
+    def damaged(self) -> bool:
+        """Whether the message did not come as it was sent; its sequence may be damaged, too."""
         return self < Fault.BUSY
 
 
-def crc(data):
+def _crc_table() -> tuple[int, ...]:
+    """The CRC register after one byte, for each value of the byte and of the register's low byte, xored."""
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (CRC_POLYNOMIAL if value & 1 else 0)
+        table.append(value)
+    return tuple(table)
+
+
+_CRC_TABLE = _crc_table()
+
+
+def crc(data: Iterable[int]) -> int:
     """CRC-16/MCRF4XX of bytes; that of a message followed by its CRC, low byte first, is 0."""
     value = CRC_START
     for byte in data:
-        value ^= byte
-        for _ in range(8):
-            value = value >> 1 ^ (CRC_POLYNOMIAL if value & 1 else 0)
+        value = value >> 8 ^ _CRC_TABLE[(value ^ byte) & 0xFF]
     return value
 
 
-def encode(opcode, payload=b"", sequence=0):
-    """The bytes of a frame."""
+@cache
+def _zero_tables() -> list[tuple[list[int], list[int]]]:
+    """For t = 0 .. 16: the CRC register after 2^t bytes of 0, for each low byte and for each high byte of the register before."""
+    tables = [(list(_CRC_TABLE), list(range(256)))]
+    for _ in range(16):
+        low, high = tables[-1]
+        low, high = ([low[value & 0xFF] ^ high[value >> 8] for value in table] for table in (low, high))
+        tables.append((low, high))
+    return tables
+
+
+def _after_zeros(value: int, count: int) -> int:
+    """The CRC register `count` bytes of 0 later."""
+    for low, high in _zero_tables():
+        if not count:
+            break
+        if count & 1:
+            value = low[value & 0xFF] ^ high[value >> 8]
+        count >>= 1
+    return value
+
+
+def encode(opcode: int, payload: bytes = b"", sequence: int = 0) -> bytes:
+    """The bytes of a message."""
     body = bytes([opcode, sequence]) + len(payload).to_bytes(2, "little") + bytes(payload)
     return bytes([SYNC]) + body + crc(body).to_bytes(2, "little")
 
 
 class Decoder:
-    """Bytes in, frames out; what is no frame is skipped, one byte at a time.
+    """Bytes in, messages out; what belongs to no message is skipped.
 
-    `limit`: longest payload that is believed.
+    A message is reported as soon as its last byte has come, whatever came before it.  A message that lies inside another one is
+    reported only if it is fed before the end of that one is.  Time grows with the bytes fed, whatever they are; memory
+    with `limit` and the longest piece fed.
+
+    limit: longest payload of a message, bytes.
     """
 
-    def __init__(self, limit=0xFFFF):
-        self.limit, self._bytes = limit, bytearray()
+    def __init__(self, limit: int = LONGEST_PAYLOAD):
+        self.limit = min(limit, LONGEST_PAYLOAD)
+        self._bytes = bytearray()
+        # The CRC register, from 0, in front of each of `_bytes` and behind them: two of these give the CRC of what lies between.
+        self._registers = array("H", [0])
+        # Numbers of bytes count from the first one ever fed; `_bytes` begins with number `_base`.
+        self._base = self._searched = 0
+        self._begun: list[tuple[int, int]] = []  # heap of (end, start) of messages whose header has come
+        self._reported = 0, 0  # start and end of the last message reported
 
-    def feed(self, data):
-        """[(opcode, sequence, payload)] that `data` completes."""
+    def feed(self, data: bytes) -> list[tuple[int, int, bytes]]:
+        """[(opcode, sequence, payload)] of the messages that `data` completes."""
+        self._append(data)
+        self._begin()
+        messages = []
+        for start, end in sorted(self._complete()):
+            if self._reported[0] < start < self._reported[1]:
+                continue
+            text = self._bytes[start - self._base:end - self._base]
+            messages.append((text[1], text[2], bytes(text[HEADER_BYTES:-CRC_BYTES])))
+            self._reported = start, end
+        self._forget()
+        return messages
+
+    def _append(self, data: bytes) -> None:
         self._bytes += data
-        found = []
-        while self._bytes:
-            at = self._bytes.find(SYNC)
-            drop = len(self._bytes) if at < 0 else at
-            if not drop:
-                if len(self._bytes) < HEADER_BYTES:
-                    break
-                length = int.from_bytes(self._bytes[3:5], "little")
-                end = HEADER_BYTES + length + CRC_BYTES
-                if length <= self.limit:
-                    if len(self._bytes) < end:
-                        break
-                    if not crc(self._bytes[1:end]):
-                        found.append((self._bytes[1], self._bytes[2], bytes(self._bytes[HEADER_BYTES:end - CRC_BYTES])))
-                        del self._bytes[:end]
-                        continue
-                drop = 1
-            del self._bytes[:drop]
-        return found
+        register, registers = self._registers[-1], self._registers
+        for byte in bytes(data):
+            register = register >> 8 ^ _CRC_TABLE[(register ^ byte) & 0xFF]
+            registers.append(register)
+
+    def _begin(self) -> None:
+        """Note where messages whose header is whole would end."""
+        text, at = self._bytes, self._searched - self._base
+        while (at := text.find(SYNC, at)) >= 0 and at + HEADER_BYTES <= len(text):
+            length = text[at + 3] | text[at + 4] << 8
+            if length <= self.limit:
+                start = self._base + at
+                heappush(self._begun, (start + HEADER_BYTES + length + CRC_BYTES, start))
+            at += 1
+        self._searched = self._base + (at if at >= 0 else len(text))
+
+    def _complete(self) -> Iterator[tuple[int, int]]:
+        """(start, end) of messages that have come and whose CRC is right."""
+        total = self._base + len(self._bytes)
+        while self._begun and self._begun[0][0] <= total:
+            end, start = heappop(self._begun)
+            first, last = start + 1 - self._base, end - self._base
+            if _after_zeros(CRC_START ^ self._registers[first], last - first) == self._registers[last]:
+                yield start, end
+
+    def _forget(self) -> None:
+        """Drop the bytes that belong to no message that may still be completed."""
+        total = self._base + len(self._bytes)
+        oldest = total - (HEADER_BYTES + self.limit + CRC_BYTES) if self._begun else self._searched
+        count = min(oldest, self._searched) - self._base
+        if 2 * count > len(self._bytes):  # seldom, since it moves the others
+            del self._bytes[:count], self._registers[:count]
+            self._base += count
 
 
-def operand(number=0, count=0):
+def operand(number: int = 0, count: int = 0) -> bytes:
     """Payload of a request to a learner; POKE's words follow."""
     return number.to_bytes(3, "little") + bytes([count])
 
 
-def words_bytes(words, word_bytes):
+def words_bytes(words: Iterable[int], word_bytes: int) -> bytes:
     """Words of a learner's memory as bytes."""
     return b"".join(int(word).to_bytes(word_bytes, "little") for word in words)
 
 
-def words_from(data, word_bytes):
-    """The inverse: a list."""
+def words_from(data: bytes, word_bytes: int) -> list[int]:
+    """Inverse of `words_bytes`."""
     return [int.from_bytes(data[i:i + word_bytes], "little") for i in range(0, len(data), word_bytes)]
 
 
-def config_mark(config_id):
+def config_mark(config_id: str) -> bytes:
     """The 4 bytes that name a hardware configuration, from its 8 hexadecimal digits."""
     return bytes.fromhex(config_id)
 
 
-def model_mark(ir_text):
+def model_mark(ir_text: bytes) -> bytes:
     """The 4 bytes that name a network with its weights, from the bytes of its network.json."""
     return sha256(ir_text).digest()[:MODEL_BYTES]
 
 
+_IDENTITY = Struct("<B4sHHHBHB4s")
+"""The fields of `Identity`, in their order."""
+IDENTITY_BYTES = _IDENTITY.size
+STATUS_BYTES = 8
+
+
+class LearningConfiguration(Protocol):
+    """What an identity says of a `LearnPlan`."""
+
+    @property
+    def max_classes(self) -> int: ...
+
+
+class Configuration(Protocol):
+    """What an identity says of an `AcceleratorConfig`, which the host does not import."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def classes(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def lanes(self) -> int: ...
+    @property
+    def latent_words(self) -> int: ...
+    @property
+    def frames(self) -> int: ...
+    @property
+    def learning(self) -> LearningConfiguration | None: ...
+
+
 @dataclass(frozen=True)
 class Identity:
-    """Answer to IDENTIFY.  classes: as shipped; size: pixels a side of an image; latent_bytes: 0 if it has none; frames: images of a
-    pass; max_classes: that a learner has room for, 0 without one; word_bytes: of its memory; model: zeros until a flash has told."""
+    """Answer to IDENTIFY.
+
+    config: 4 bytes that name the configuration.  classes: as shipped.  size: pixels a side of an image.  latent_bytes: 0 if the design
+    has no latent.  frames: images of a pass.  max_classes: that a learner has room for, 0 without one.  word_bytes: of a word of a
+    learner's memory, 0 without one.  model: 4 bytes that name the weights, zeros until they have been read from the flash.
+    """
 
     version: int
     config: bytes
@@ -188,48 +307,81 @@ class Identity:
     word_bytes: int
     model: bytes
 
-    def pack(self):
-        numbers = (n.to_bytes(2, "little") for n in (self.classes, self.size, self.latent_bytes))
-        learner = self.max_classes.to_bytes(2, "little") + bytes([self.word_bytes])
-        return bytes([self.version]) + self.config + b"".join(numbers) + bytes([self.frames]) + learner + self.model
+    def pack(self) -> bytes:
+        return _IDENTITY.pack(*astuple(self))
 
     @classmethod
-    def unpack(cls, data):
-        """InputError if the length or the version is another."""
+    def unpack(cls, data: bytes) -> Self:
+        """InputError if the length or the version is another, or a field has a value that no board has."""
         if not data or data[0] != VERSION:
             raise InputError(f"the board speaks version {data[0] if data else 'nothing'} of the protocol, expected {VERSION}; "
                              "use the fbnn-hw that built its bitstream")
         if len(data) != IDENTITY_BYTES:
             raise InputError(f"the board's identity has {len(data)} bytes, expected {IDENTITY_BYTES}")
-        numbers = (int.from_bytes(data[i:i + n], "little") for i, n in ((5, 2), (7, 2), (9, 2), (11, 1), (12, 2), (14, 1)))
-        return cls(data[0], data[1:5], *numbers, data[15:])
+        identity = cls(*_IDENTITY.unpack(data))
+        identity._verify()
+        return identity
+
+    def _verify(self) -> None:
+        for name, value, legal, expected in (
+                ("classes", self.classes, self.classes > 0, "1 or more"),
+                ("pixels a side", self.size, 0 < self.image_bytes <= LONGEST_PAYLOAD, "an image of at most 65535 bytes"),
+                ("images of a pass", self.frames, self.frames == 1 if self.max_classes else self.frames > 0,
+                 "1 of a design that learns" if self.max_classes else "1 or more"),
+                ("most classes", self.max_classes, not self.max_classes or self.max_classes >= self.classes,
+                 f"0 or at least its {self.classes} classes"),
+                ("bytes of a word", self.word_bytes, self.word_bytes in WORD_BYTES if self.max_classes else not self.word_bytes,
+                 "a power of two from 2 to 128" if self.max_classes else "0 of a design that does not learn"),
+                ("bytes of a result", self.result_bytes, self.result_bytes <= LONGEST_PAYLOAD, "at most 65535")):
+            if not legal:
+                raise InputError(f"the board's identity is damaged or a lie: {name}: {value}, expected {expected}")
+
+    def compare(self, config: Configuration, where: str = "the board") -> None:
+        """InputError, naming the first field that differs, unless a board of this configuration answers with this identity.
+
+        The model is not compared; it is the weights', not the configuration's.
+        """
+        learning = config.learning
+        word_bits = max(16, config.lanes) if learning else 0
+        for name, told, expected in (
+                ("configuration", self.config.hex(), config.id), ("classes", self.classes, config.classes),
+                ("pixels a side", self.size, config.size),
+                ("bytes of the latent", self.latent_bytes, config.latent_words * config.lanes // 8),
+                ("images of a pass", self.frames, config.frames),
+                ("most classes", self.max_classes, learning.max_classes if learning else 0),
+                ("bytes of a word", self.word_bytes, word_bits // 8)):
+            if told != expected:
+                raise InputError(f"{where}: says {name} {told}, the design has {expected}; build and flash that design, "
+                                 "or name the board's")
 
     @property
-    def image_bytes(self):
+    def image_bytes(self) -> int:
         return 3 * self.size ** 2
 
     @property
-    def reply_limit(self):
-        """Longest payload of a reply."""
-        classes = max(self.classes, self.max_classes)
-        return max(IDENTITY_BYTES, STATUS_BYTES, self.frames * classify_bytes(LOGITS | LATENT, classes, self.latent_bytes),
-                   255 * self.word_bytes)
+    def result_bytes(self) -> int:
+        """Longest payload of an answer to CLASSIFY."""
+        return self.frames * classify_bytes(LOGITS | LATENT, max(self.classes, self.max_classes), self.latent_bytes)
 
     @property
-    def poke_words(self):
+    def reply_limit(self) -> int:
+        """Longest payload of a reply."""
+        return max(IDENTITY_BYTES, STATUS_BYTES, self.result_bytes, 255 * self.word_bytes)
+
+    @property
+    def poke_words(self) -> int:
         """Words that a POKE holds."""
         return (LONGEST_POKE - OPERAND_BYTES) // self.word_bytes
 
 
-IDENTITY_BYTES = 15 + MODEL_BYTES
-STATUS_BYTES = 8
-
-
 @dataclass(frozen=True)
 class Status:
-    """Answer to STATUS.  ready: the weights are loaded; wrong_flash: the flash holds another configuration's image or none; frames,
-    errors: images answered and faults since power-up, modulo 2^16; cycles: of the last image, from its last byte to the
-    first logit, or until the next image of the pass is taken, in clocks; frozen: the learner is."""
+    """Answer to STATUS.
+
+    ready: the weights are loaded.  wrong_flash: the flash holds another configuration's image or none.  frames, errors: images answered
+    and faults since power-up, modulo 2^16.  cycles: of the last image, from its last byte to the first logit, or until the next image
+    of the pass is taken, in clocks.  frozen: the learner is.
+    """
 
     ready: bool
     wrong_flash: bool
@@ -238,47 +390,61 @@ class Status:
     cycles: int
     frozen: bool = False
 
-    def pack(self):
+    def pack(self) -> bytes:
         flags = self.ready | self.wrong_flash << 1 | self.frozen << 2
         numbers = (self.frames, 2), (self.errors, 2), (self.cycles, 3)
         return bytes([flags]) + b"".join(number.to_bytes(size, "little") for number, size in numbers)
 
     @classmethod
-    def unpack(cls, data):
+    def unpack(cls, data: bytes) -> Self:
+        """InputError if the length is another, or a flag is set that there is not."""
         if len(data) != STATUS_BYTES:
             raise InputError(f"the board's status has {len(data)} bytes, expected {STATUS_BYTES}")
+        if data[0] > 7:
+            raise InputError(f"the board's status has the flags {data[0]:#x}, expected at most 0x7")
         frames, errors, cycles = (int.from_bytes(part, "little") for part in (data[1:3], data[3:5], data[5:8]))
         return cls(bool(data[0] & 1), bool(data[0] & 2), frames, errors, cycles, bool(data[0] & 4))
 
 
-def classify_bytes(flags, classes, latent_bytes):
+def classify_bytes(flags: int, classes: int, latent_bytes: int) -> int:
     """Bytes of a result: logits (2 bytes each, signed; of the classes known) if asked for, the latent if asked for, the class (2 bytes)."""
     return 2 * classes * bool(flags & LOGITS) + latent_bytes * bool(flags & LATENT) + 2
 
 
 @dataclass(frozen=True)
 class Result:
-    """What CLASSIFY found in an image.  logits: tuple or None; latent: words of the feature memory as bytes, or None (layout.json's
-    latent_bits says which bit is which channel)."""
+    """What CLASSIFY says of an image.
+
+    index: the class.  logits: of each class, or None.  latent: words of the feature memory as bytes, or None; layout.json's latent_bits
+    says which bit is which channel.
+    """
 
     index: int
-    logits: tuple | None
+    logits: tuple[int, ...] | None
     latent: bytes | None
 
     @classmethod
-    def unpack(cls, data, flags, classes, latent_bytes, frames=1):
-        """The results of a pass, from the answer to its last image.  classes: None where a learner may know any number."""
+    def unpack(cls, data: bytes, flags: int, classes: int | None, latent_bytes: int, frames: int = 1,
+               most: int = 0xFFFF) -> list[Self]:
+        """The results of a pass, from the answer to its last image.
+
+        classes: None where a learner may know any number, at most `most`.  InputError if the length is another, a class does not exist,
+        or a class is not where its logits are largest, the first of several.
+        """
         if classes is None:
-            logits = max(0, len(data) - 2 - latent_bytes * bool(flags & LATENT)) // 2
-            classes = logits if flags & LOGITS else 1 << 16
+            classes = max(0, len(data) - 2 - latent_bytes * bool(flags & LATENT)) // 2 if flags & LOGITS else most
+            if classes > most:
+                raise InputError(f"the board sent {classes} logits, expected at most {most}")
         size, at = classify_bytes(flags, classes, latent_bytes), 2 * classes if flags & LOGITS else 0
         if len(data) != frames * size:
             raise InputError(f"the board's result has {len(data)} bytes, expected {frames * size}")
-        found = []
+        results = []
         for one in (data[start:start + size] for start in range(0, len(data), size)):
             logits = tuple(int.from_bytes(one[i:i + 2], "little", signed=True) for i in range(0, at, 2)) if flags & LOGITS else None
             index = int.from_bytes(one[-2:], "little")
             if index >= classes:
                 raise InputError(f"the board found class {index}, expected one below {classes}")
-            found.append(cls(index, logits, one[at:-2] if flags & LATENT else None))
-        return found
+            if logits and index != logits.index(max(logits)):
+                raise InputError(f"the board found class {index}, expected {logits.index(max(logits))}, whose logit is the largest")
+            results.append(cls(index, logits, one[at:-2] if flags & LATENT else None))
+        return results

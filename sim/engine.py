@@ -13,8 +13,9 @@ from fbnn_hw.rtl.window import WindowAddress, WindowAlign
 
 def step(kind="conv", **changes):
     """A step of one block, one read and one tile, but for `changes`."""
-    values = {"layer": kind, "source": 0, "step": 1, "advance": 1, "row": 1, "words": 1, "repeat": 1, "taps": 1, "rows": 1, "columns": 1,
-              "target": 0, "target_advance": 0, "target_row": 0, "tiles": 1, "slot": 0, "valid": 4, "tile_words": 1}
+    values = {"layer": kind, "source": 0, "word_stride": 1, "block_stride": 1, "row_stride": 1, "words": 1, "repeat": 1, "taps": 1,
+              "rows": 1, "columns": 1, "target": 0, "target_block_stride": 0, "target_row_stride": 0, "tiles": 1, "slot": 0, "valid": 4,
+              "tile_words": 1}
     return Step(kind, **{**values, **changes})
 
 
@@ -30,7 +31,7 @@ def conv(columns, rows, channels, outputs, lanes, target, slot=0, pool=False, **
     words = -(-(slot * outputs + channels) // lanes)
     across = -(-columns // 2) if pool else columns
     return step(layer="pooled" if pool else "conv", columns=columns, rows=rows, tiles=tiles, valid=channels - (tiles - 1) * outputs,
-                slot=slot, target=target, target_advance=words, target_row=words * across, pool=pool, **changes)
+                slot=slot, target=target, target_block_stride=words, target_row_stride=words * across, pool=pool, **changes)
 
 
 def vector(channels, outputs, target, **changes):
@@ -46,7 +47,7 @@ def drains(pixels, lanes, outputs):
         conv(4, 4, l + o + 1, o, l, 2, pool=True), conv(2, 3, 2 * o - 1, o, l, 9, pool=True), conv(1, 2, o, o, l, 9, pool=True),
         *([conv(1, 1, l, o, l, 11, pool=True)] if c == 2 else []),
         vector(2 * l + 1, o, 20), vector(o, o, 21, slot=l // o - 1), vector(l, o, 30, slot=l // o - 1),
-        step("lgap", target=40, tiles=3, target_row=5, gap=True, depthwise=True), step("lgap", target=50, tiles=3, gap=True),
+        step("lgap", target=40, tiles=3, target_row_stride=5, gap=True, depthwise=True), step("lgap", target=50, tiles=3, gap=True),
         step("lgap", target=53, tiles=2, depthwise=True)])
 
 
@@ -55,7 +56,7 @@ def shared_drains():
     return config(feature_words=99, frames=3, frame_stride=29, program=[
         conv(2, 2, 17, 4, 8, 3, shared=True), conv(2, 1, 4, 4, 8, 7, slot=1, shared=True), conv(4, 4, 13, 4, 8, 2, pool=True, shared=True),
         vector(17, 4, 20, shared=True), vector(4, 4, 21, slot=1, shared=True), conv(2, 2, 16, 4, 8, 3),
-        step("lgap", target=4, tiles=3, target_row=5, gap=True, depthwise=True, shared=True),
+        step("lgap", target=4, tiles=3, target_row_stride=5, gap=True, depthwise=True, shared=True),
         step("lgap", target=5, tiles=2, depthwise=True, shared=True)])
 
 
@@ -75,13 +76,13 @@ MOVES = {
 }
 
 PROGRAM = [
-    step(columns=3, rows=2, words=2, taps=9, advance=2, row=6, source=3, tiles=2, tile_words=18),
-    step(columns=2, rows=2, words=1, taps=9, repeat=2, pool=True, advance=1, row=2, source=60, tile_words=18, target=9, target_advance=2,
-         target_row=4, slot=1, valid=3),
-    step("lgap", source=8, step=3, words=3, columns=8, tiles=2, tile_words=2, gap=True, depthwise=True, target=7, target_row=2, advance=0,
-         row=0),
-    step("lgap", source=8, words=2, columns=8, tile_words=0, gap=True, advance=0, row=0),
-    step("lgap", source=8, words=1, columns=8, tile_words=1, depthwise=True, advance=0, row=0),
+    step(columns=3, rows=2, words=2, taps=9, block_stride=2, row_stride=6, source=3, tiles=2, tile_words=18),
+    step(columns=2, rows=2, words=1, taps=9, repeat=2, pool=True, block_stride=1, row_stride=2, source=60, tile_words=18, target=9,
+         target_block_stride=2, target_row_stride=4, slot=1, valid=3),
+    step("lgap", source=8, word_stride=3, words=3, columns=8, tiles=2, tile_words=2, gap=True, depthwise=True, target=7,
+         target_row_stride=2, block_stride=0, row_stride=0),
+    step("lgap", source=8, words=2, columns=8, tile_words=0, gap=True, block_stride=0, row_stride=0),
+    step("lgap", source=8, words=1, columns=8, tile_words=1, depthwise=True, block_stride=0, row_stride=0),
     step(vector=True, words=3, repeat=2, source=30, tiles=3, valid=1, tile_words=6),
     step(vector=True, logits=True, words=2, source=33, tiles=2, valid=2, tile_words=2)]
 BIASED = [
@@ -95,10 +96,10 @@ PROGRAMS = {
     "one": config(program=[step()]),
     "frames": config(outputs=8, weights="stream", weight_words=32, frames=3, frame_stride=11, program=[
         step(columns=3, words=2, taps=9, tile_words=18, load=True), step(columns=2, tile_words=1, tiles=2, source=40, load=True),
-        step(columns=2, rows=2, words=2, taps=9, advance=2, row=4, source=3, tiles=2, tile_words=18, shared=True),
-        step("lgap", source=8, words=3, columns=8, tiles=2, tile_words=2, gap=True, depthwise=True, target=7, advance=0, row=0,
+        step(columns=2, rows=2, words=2, taps=9, block_stride=2, row_stride=4, source=3, tiles=2, tile_words=18, shared=True),
+        step("lgap", source=8, words=3, columns=8, tiles=2, tile_words=2, gap=True, depthwise=True, target=7, block_stride=0, row_stride=0,
              shared=True),
-        step("lgap", source=8, words=1, columns=8, tile_words=1, depthwise=True, advance=0, row=0, shared=True),
+        step("lgap", source=8, words=1, columns=8, tile_words=1, depthwise=True, block_stride=0, row_stride=0, shared=True),
         step(vector=True, words=3, source=30, tiles=3, valid=1, tile_words=3, shared=True),
         step(vector=True, logits=True, words=2, source=33, tiles=2, valid=2, tile_words=2, result=True),
         step(vector=True, logits=True, words=2, source=35, tiles=2, valid=2, tile_words=2, result=True)]),

@@ -17,7 +17,10 @@ from fbnn_hw.rtl.sequencer import Widths, read_layout, step_layout
 
 STEP_FLAGS = ("pool", "vector", "logits", "gap", "depthwise", "bias")
 STEP_COUNTS = ("words", "columns", "rows", "tiles", "repeat")
-STEP_NUMBERS = ("source", "step", "advance", "row", "target", "target_advance", "target_row", "slot", "valid", "tile_words")
+STEP_NUMBERS = {"source": "source", "step": "word_stride", "advance": "block_stride", "row": "row_stride", "target": "target",
+                "target_advance": "target_block_stride", "target_row": "target_row_stride", "slot": "slot", "valid": "valid",
+                "tile_words": "tile_words"}
+"""Fields of `step_layout`, and what a Step calls them."""
 
 
 def fields(layout, value):
@@ -28,7 +31,8 @@ def fields(layout, value):
 def step_fields(config, step):
     """What the hardware must hold of a step; counts are stored minus one, numbers modulo the width of their field."""
     layout = step_layout(config)
-    found = {name: int(getattr(step, name)) for name in (*STEP_FLAGS, *STEP_NUMBERS)}
+    found = {name: int(getattr(step, name)) for name in STEP_FLAGS}
+    found.update({name: getattr(step, field) for name, field in STEP_NUMBERS.items()})
     found.update({name: getattr(step, name) - 1 for name in STEP_COUNTS}, lgap=int(step.kind == "lgap"), window=int(step.taps == 9),
                  shared=int(step.shared))
     return {name: found[name] & (1 << field.width) - 1 for name, field in layout}
@@ -177,7 +181,7 @@ def _map_of(config, step, source):
     bits = {(c, y, x): int(source.random() < 0.4) for c in range(channels) for y in range(height) for x in range(width)}
     last_lane = step.slot * outputs + channels
     words = {}
-    across, down = step.target_advance, step.target_row
+    across, down = step.target_block_stride, step.target_row_stride
     for y in range(height // 2 if step.pool else height):
         for x in range(width // 2 if step.pool else width):
             for lane in range(step.slot * outputs, -(-last_lane // lanes) * lanes):
@@ -233,7 +237,7 @@ async def drain(cycle, config, idle=0.0, seed=1):
                 if step.gap:
                     expected[0, target] = average
                 if step.depthwise:
-                    expected[0, target + step.target_row] = learned
+                    expected[0, target + step.target_row_stride] = learned
         else:
             maps, words = [], {}
             for member in members(config, step):
@@ -440,7 +444,8 @@ def events(config, frames, weight=0):
                         reads = [(ky, kx, word) for ky, kx in taps for word in range(step.words) for _ in range(step.repeat)]
                         for i, (ky, kx, word) in enumerate(reads):
                             last = i == len(reads) - 1
-                            address = step.source + tile * lgap + (row * step.columns + column) * step.advance + word * step.step
+                            address = (step.source + tile * lgap + (row * step.columns + column) * step.block_stride
+                                       + word * step.word_stride)
                             address += member * config.frame_stride
                             found.append(("read", {
                                 "address": address % (1 << w.address), "ky": ky, "kx": kx, "top": row == 0, "bottom": row == step.rows - 1,

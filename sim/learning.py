@@ -9,7 +9,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In
 
 from fbnn_hw.compile import timing
-from fbnn_hw.compile.learning import LearnPlan
+from fbnn_hw.compile.learn_plan import LearnPlan
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
 from fbnn_hw.rtl.array import MacArray
 from fbnn_hw.rtl.learning.learner import Learner as LearnerHardware

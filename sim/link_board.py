@@ -12,7 +12,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from fbnn_hw import protocol
-from fbnn_hw.compile.learning import LearnPlan
+from fbnn_hw.compile.learn_plan import LearnPlan
 from fbnn_hw.protocol import Fault, Opcode
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.rtl.host_link import HostLink

@@ -30,15 +30,15 @@ def fill(topology, seed, thresholds=0.0):
     """`Network` with random weights; each layer that may have thresholds has them with probability `thresholds`."""
     rng = np.random.default_rng(seed)
     weights = {name: rng.integers(0, 2, shape, dtype=np.uint8) for name, shape in topology.weight_shapes().items()}
-    shapes, found = topology.verify(), {}
+    shapes, arrays = topology.verify(), {}
     for layer in topology.ops:
         shape = topology.threshold_shape(layer.name, shapes)
         if shape and rng.random() < thresholds:
             inputs = topology.input_shapes(layer, shapes)
             limit = layer.fan_in(*inputs) or inputs[0][1] * inputs[0][2]
             spread = rng.choice([2, int(np.sqrt(limit)) + 1, limit + 1])
-            found[layer.name] = rng.integers(-min(spread, limit + 1), min(spread, limit + 1) + 1, shape).astype(np.int32)
-    return Network(topology, weights, found, {"seed": int(seed), "note": "random weights", "rate": 0.5})
+            arrays[layer.name] = rng.integers(-min(spread, limit + 1), min(spread, limit + 1) + 1, shape).astype(np.int32)
+    return Network(topology, weights, arrays, {"seed": int(seed), "note": "random weights", "rate": 0.5})
 
 
 def vgg_network(seed, name="tiny", classes=10, thresholds=0.0, **options):
@@ -157,8 +157,8 @@ def engine_network(seed, sizes=SIZES, thresholds=0.3, classes=CLASS_COUNTS, chan
     names = [LATENT, "hidden"][:int(rng.integers(0, 3))]
     for name in names:
         y = duplicated(x)
-        made = add(op.Dense, y, name=name, **grouped(y, 2 * channels))
-        x = add(op.Concat, *((x, made) if rng.random() < 0.7 else (made, x))) if name == "hidden" and rng.random() < 0.7 else made
+        layer = add(op.Dense, y, name=name, **grouped(y, 2 * channels))
+        x = add(op.Concat, *((x, layer) if rng.random() < 0.7 else (layer, x))) if name == "hidden" and rng.random() < 0.7 else layer
     x = duplicated(x)
     count = int(rng.choice(classes))
     layers.append(op.Dense("logits", (x,), count, 1, True))
@@ -167,5 +167,5 @@ def engine_network(seed, sizes=SIZES, thresholds=0.3, classes=CLASS_COUNTS, chan
 
 def on_engine(network):
     """The network without the thresholds that the engine does not have."""
-    kept = {name: found for name, found in network.thresholds.items() if network.topology[name].kind in ("conv", "dense")}
+    kept = {name: values for name, values in network.thresholds.items() if network.topology[name].kind in ("conv", "dense")}
     return replace(network, thresholds=kept)

@@ -9,6 +9,7 @@ import pytest
 
 from fbnn_hw import Board, Design
 from fbnn_hw.emit import virtual
+from fbnn_hw.host.taught import Taught
 from fbnn_hw.reference import inference
 
 MADE = Path(__file__).parent / "fixtures" / "design-0.1.0.zip"
@@ -38,14 +39,11 @@ def test_it_simulates(design):
 
 
 def test_its_snapshot_restores_in_the_reference(design, place, answers):
-    from fbnn_hw.board import read_taught
-
     images, said = answers
-    names, snapshot = read_taught(place / "taught.snapshot")
-    learner = design.learner()
-    learner.restore(snapshot)
+    taught, learner = Taught.read(place / "taught.snapshot"), design.learner()
+    learner.restore(taught.snapshot)
     latents = inference.layers(design.network, images)["latent"].reshape(len(images), -1)
-    assert names == said["classes"] and learner.logits(latents).tolist() == [image["logits"] for image in said["images"]]
+    assert list(taught.names) == said["classes"] and learner.logits(latents).tolist() == [image["logits"] for image in said["images"]]
 
 
 def test_its_board_remembers_and_restores(design, place, answers, monkeypatch, tmp_path_factory):

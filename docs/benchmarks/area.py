@@ -20,7 +20,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from fbnn_hw.cli import common
-from fbnn_hw.compile.learning import LearnPlan
+from fbnn_hw.compile.learn_plan import LearnPlan
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.rtl.accelerator import Accelerator

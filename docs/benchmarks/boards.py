@@ -36,8 +36,9 @@ def add(folder, board):
         return json.loads((folder / name).read_text())
 
     record, known, config, manifest = read(f"build-{board}/build.json"), read("estimate.json"), read("config.json"), read("manifest.json")
+    frames = config.get("frames", 1)  # config.json leaves out what is at its default
     shape = " ".join(f"--{name} {config[name]}" for name in ("pixels", "lanes", "outputs"))
-    passes = f" --frames {config['frames']}" if config["frames"] > 1 else ""
+    passes = f" --frames {frames}" if frames > 1 else ""
     learning = {key: known["learning"][key] for key in ("max_classes", "exemplars", "learn_cycles")} if "learning" in known else {}
     if learning:
         passes += f" --learn --max-classes {learning['max_classes']} --exemplars {learning['exemplars']}"
@@ -48,7 +49,7 @@ def add(folder, board):
         "command": f"fbnn-hw generate --model {manifest['checkpoint']['file']} --target {known['target']} {shape}{passes} && "
                    f"fbnn-hw build --board {board} --clock {record['clock_hz'] / 1e6:g} --seed {record['seed']}"
                    f"{' --native' * ('yosys' in record['tools'])}"}
-    name = f"{manifest['model']}-{board}-{config['pixels']}x{config['lanes']}x{config['outputs']}-{config['frames']}"
+    name = f"{manifest['model']}-{board}-{config['pixels']}x{config['lanes']}x{config['outputs']}-{frames}"
     return keep(f"{name}{'-learn' * bool(learning)}.json", found)
 
 

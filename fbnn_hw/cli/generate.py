@@ -30,11 +30,11 @@ def arguments(parser):
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
 
 
-def _passed(passed):
+def _rejected(rejected):
     """A line on the faster shape that did not fit."""
-    if not passed:
+    if not rejected:
         return ()
-    shape, why = passed
+    shape, why = rejected
     return (f"        not {' x '.join(map(str, shape))}: {why}",)
 
 
@@ -62,7 +62,7 @@ def run(args, out):
         network, part, learn=args.learn, max_classes=args.max_classes, exemplars=args.exemplars, counter_bits=args.counter_bits,
         pixels=args.pixels, lanes=args.lanes, outputs=args.outputs, frames=args.frames)
     written = design.Design(design.write(network, planned, part, args.out, out.progress))
-    _show(out, written, part, planned.passed, chosen=not args.outputs)
+    _show(out, written, part, planned.rejected_shape, chosen=not args.outputs)
     out.result({"folder": written.folder, "config_id": written.config_id, "pixels": written.config.pixels,
                 "lanes": written.config.lanes, "outputs": written.config.outputs, "estimate": written.estimate,
                 "files": {name: written.folder / name for name in _sizes(written)}})
@@ -80,7 +80,7 @@ def _show(out, design, part, rejected, chosen):
     out.text(f"{design.manifest['model']}, {len(design.classes)} classes, on {part.part}",
              f"engine  {config.pixels} pixels x {config.lanes} lanes x {config.outputs} outputs = {size:,} MAC/cycle"
              + ", chosen as the fastest that fits" * chosen,
-             *_passed(rejected), "")
+             *_rejected(rejected), "")
     out.text(*common.table(
         [(x["layer"], x["macs"], x["cycles"], f"{x['array_use']:.1%}", x["bound"], x["wait"], x["weight_bits"],
           f"{x['resident_sixteenths']}/16") for x in estimate["layers"]],

@@ -12,6 +12,15 @@ EXAMPLES = (
 )
 
 
+STAGE = {
+    "data": ("data", str), "images": ("train_images", "{:,}".format), "epochs": ("epochs", "{:,}".format),
+    "training": ("train_accuracy", "{:.2%}".format), "validation": ("validation_accuracy", "{:.2%}".format),
+    "test": ("test_accuracy", "{:.2%}".format), "teacher": ("teacher", str), "hours": ("seconds", lambda value: f"{value / 3600:.1f}"),
+    "seed": ("seed", str)}
+"""Columns of the table of a training: (key of its record, text of a number)."""
+MOST_LINES = 20
+
+
 def arguments(parser):
     parser.add_argument("file", nargs="?", metavar="FILE", help="a checkpoint: a path, or the name of a shipped one such as 3mb.pt")
     parser.add_argument("--model", metavar="NAME.pt", help="the same, as the other commands take it")
@@ -21,16 +30,16 @@ def layers(network):
     """One dict for each layer, in execution order."""
     topology = network.topology
     shapes = topology.shapes
-    found = []
+    entries = []
     for op in topology.ops:
         inputs = topology.input_shapes(op, shapes)
         weights = op.weight_shape(*inputs)
-        found.append({
+        entries.append({
             "name": op.name, "kind": op.kind, "inputs": list(op.inputs), "shape": list(shapes[op.name]),
             "weights": list(weights) if weights else None, "groups": getattr(op, "groups", None),
             "weight_bits": math.prod(weights) if weights else 0,
             "thresholds": op.name in network.thresholds, "fan_in": op.fan_in(*inputs), "macs": op.macs(*inputs)})
-    return found
+    return entries
 
 
 def by(shape):
@@ -41,10 +50,45 @@ def number(value):
     return f"{value:,}" if value else "-"
 
 
-def shown(value):
-    """Text of a record as it stands, or quoted where it holds what would move the cursor or colour the terminal."""
-    text = str(value)
+def shown(value, length=400):
+    """Text of a record, cut off at `length`; quoted where it holds what would move the cursor or colour the terminal."""
+    text = str(value)[:length + 1]
+    text = text if len(text) <= length else text[:length - 3] + "..."
     return text if text.isprintable() else repr(text)
+
+
+def stages(training):
+    """The records of a training and of those that it began from, the oldest first."""
+    records = []
+    while isinstance(training, dict) and training:
+        records.append(training)
+        start = training.get("init")
+        training = start.get("training") if isinstance(start, dict) else None
+    return records[::-1]
+
+
+def stage_row(record):
+    """Texts of a record in the order of STAGE."""
+    row = []
+    for key, form in STAGE.values():
+        value = record.get(key)
+        if isinstance(value, dict):
+            value = value.get("name")  # of a teacher
+        row.append("-" if value is None else
+                   form(value) if isinstance(value, int | float) and abs(value) < 1e12 else shown(value, 24))
+    return row
+
+
+def training_lines(training):
+    """What a person wants to know of a checkpoint's training: a table of its stages, then the other single values of the last one."""
+    if not training:
+        return ["training   not recorded"]
+    rows = [(number, *stage_row(record)) for number, record in enumerate(stages(training), start=1)]
+    keys = {key for key, _ in STAGE.values()}
+    rest = [(key, value) for key, value in training.items() if key not in keys and isinstance(value, str | int | float)]
+    return ["training, the last stage below; --json has the whole record",
+            *(f"  {line}" for line in common.table(rows, ("stage", *STAGE))),
+            *(f"  {shown(key, 40)} = {shown(value)}" for key, value in rest[:MOST_LINES])]
 
 
 def run(args, out):
@@ -54,20 +98,19 @@ def run(args, out):
     path, network = common.checkpoint(name)
     topology = network.topology
     encoder = topology.ops[0]
-    found = layers(network)
+    entries = layers(network)
     out.text(f"{path}: {topology.name}, {path.stat().st_size:,} bytes", "")
     out.text(*common.table(
         [(x["name"], x["kind"], by(x["shape"]), by(x["weights"]), x["groups"] or "-", number(x["weight_bits"]), number(x["fan_in"]),
-          number(x["macs"]), "per channel" if x["thresholds"] else "-") for x in found],
+          number(x["macs"]), "per channel" if x["thresholds"] else "-") for x in entries],
         ("layer", "kind", "output", "weights", "groups", "weight bits", "fan-in", "MACs", "thresholds")))
     out.text("", f"bits       {network.bits():,} ({network.bits() / 1e6:.3f} Mbit), {topology.weight_bits():,} of them weights",
              f"MACs       {topology.macs():,} an image",
              f"encoder    {encoder.encoder}, {encoder.levels} levels, {topology.image_size}x{topology.image_size} pixels",
              f"classes    {len(topology.classes)}: {', '.join(topology.classes)}",
-             "training" if network.training else "training   not recorded",
-             *(f"  {shown(key)} = {shown(value)}" for key, value in network.training.items()))
+             *training_lines(network.training))
     out.result({
-        "file": path, "file_bytes": path.stat().st_size, "name": topology.name, "layers": found, "bits": network.bits(),
+        "file": path, "file_bytes": path.stat().st_size, "name": topology.name, "layers": entries, "bits": network.bits(),
         "weight_bits": topology.weight_bits(), "macs": topology.macs(), "classes": topology.classes, "image_size": topology.image_size,
         "encoder": {"name": encoder.encoder, "levels": encoder.levels, "channels": topology.shapes[encoder.name][0]},
         "training": network.training})

@@ -43,6 +43,10 @@ def run(args, out):
     if design and design.config.learning is None:
         raise InputError(f"{design.folder}: this design does not learn; expected one made with fbnn-hw generate --learn")
     images = _board.images(args.files, design.config.size, args.resize) if args.files and design else None
+    if args.restore:
+        from ..host.taught import Taught
+
+        Taught.read(args.restore)
     with _board.opened(args, out, design, learns=True) as board:
         if not board.learns:
             raise InputError(f"{board.client.name}: this design does not learn; expected one made with fbnn-hw generate --learn")
@@ -92,10 +96,6 @@ def _check(args):
 
 def _work(args, out, board, images, answer):
     """What the flags ask for, in this order.  answer: what --json prints of it."""
-    from ..board import read_taught
-
-    if args.restore:
-        read_taught(args.restore)
     if aside := board.lost_power():
         out.note(f"{board.client.name}: does not know what it was last taught here; that is kept as {aside}, --restore brings it back")
     if args.undo:

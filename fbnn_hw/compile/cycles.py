@@ -1,49 +1,66 @@
-"""How many cycles a frame takes: the schedule is static, so they are computed, and a simulation must give the same.
+"""The cycles of a frame.  The schedule is static, so they are computed, and a simulation must give the same.
 
-Conditions: pixels are always on offer, results are always taken, and the weight stream comes from a flash of 4 bits a
-clock: after a byte is taken, the next one is on offer two cycles later.
+Pixels are assumed to be always on offer and results to be always taken.  The weight stream comes from a flash of 4 bits a clock:
+two cycles after a byte is taken, the next one is on offer.
 """
 
 from dataclasses import dataclass, field
 from itertools import product
 
 from . import timing
+from .config import AcceleratorConfig
 
 NEVER = 1 << 62
 LOGITS = "logits"
-"""Name of what a learner does in a frame."""
+"""Label of what a learner does in a frame."""
 BYTE_CYCLES = 2
 """A 4-bit flash gives a byte in two cycles."""
+
+BOUNDS = {
+    "compute": "the array is at work in most cycles",
+    "flash": "most cycles are spent waiting for weights from the flash",
+    "memory": "a dense layer uses each weight for one pixel, so weights leave the memory on the chip as fast as it can give them",
+    "pooling": "the pooling unit works on one channel at a time",
+    "control": "most cycles go to setting up steps and writing results"}
+"""What can bind a layer, and what each word means."""
 
 
 @dataclass
 class LayerCycles:
-    """Cycles of one layer: `reads` of the array, `drain` for writing blocks, `move` given to resident rows, `wait` for
-    weights, `other` (steps, tiles, logits)."""
+    """Cycles of one layer in one pass."""
 
-    reads: int = 0
-    drain: int = 0
-    move: int = 0
-    wait: int = 0
-    other: int = 0
+    reads: int = 0  # of the array
+    drain: int = 0  # for writing blocks
+    move: int = 0  # given to resident rows
+    wait: int = 0  # for weights
+    other: int = 0  # steps, tiles, logits
 
     @property
-    def total(self):
+    def total(self) -> int:
         return self.reads + self.drain + self.move + self.wait + self.other
+
+    def bound(self, kind: str) -> str:
+        """What binds a layer of this `lower.Layer.kind`, a key of BOUNDS: where most of its cycles go."""
+        spent = {"reads": self.reads, "drain": self.drain, "move": self.move, "wait": self.wait, "other": self.other}
+        most = max(spent, key=spent.__getitem__)
+        if most == "reads":
+            return {"lgap": "pooling", "dense": "memory", "logits": "memory"}.get(kind, "compute")
+        return {"wait": "flash", "move": "memory"}.get(most, "control")
 
 
 @dataclass
 class Frame:
-    """One pass, of one frame or more.  load: cycles from LOAD to START, of all its images; layers: {name: LayerCycles}; total: from
-    the last result of a pass to that of the next."""
+    """One pass, of one frame or more."""
 
-    load: int = 0
-    total: int = 0
-    layers: dict = field(default_factory=dict)
+    load: int = 0  # cycles from LOAD to START, of all its images
+    total: int = 0  # cycles from the last result of a pass to that of the next
+    layers: dict[str, LayerCycles] = field(default_factory=dict)  # by label
 
 
 class _NoMover:
-    """All weights are at hand."""
+    """Stands for the mover where all weights are at hand."""
+
+    booted = 0
 
     def next(self, now):
         return NEVER, False
@@ -61,14 +78,14 @@ class _NoMover:
 class _Mover:
     """The weight mover, event by event."""
 
-    def __init__(self, config):
+    def __init__(self, config: AcceleratorConfig):
         self.config = config
         self.rows = config.rows_per_word
         self.row_bytes = config.row_bits // 8
         self.depth = config.weight_words
         self.reserved, self.level = 0, 0
-        self.frees = []  # (cycle from which the words can be reserved again, words)
-        self.lands = []  # (cycle from which a resident word counts, 1)
+        self.frees: list[tuple[int, int]] = []  # (cycle from which the words can be reserved again, words)
+        self.lands: list[int] = []  # cycles from which words count as being in the ring
         self.row = self.phase = self.transfer = 0
         self.flying = -1  # cycle of the last request
         self.full = self.row_bytes * BYTE_CYCLES - BYTE_CYCLES + 1  # first row of the stream, its first byte taken in cycle 0
@@ -94,7 +111,10 @@ class _Mover:
         self.ready = address + 3
 
     def next(self, now):
-        """(cycle >= now of the next move unless the port is taken, whether it uses the port); NEVER: it waits for space."""
+        """(cycle of the next move, `now` or later, unless the port is taken; whether the move uses the port).
+
+        The cycle is NEVER while the mover waits for space.
+        """
         resident = self.phase + self.share >= 16
         when = max(now - resident, self.ready)  # a resident row is decided on a cycle before
         if self.row == 0:
@@ -109,6 +129,7 @@ class _Mover:
         return when + resident, resident
 
     def _move(self, now, resident):
+        """Move a row in cycle `now`, from the banks if `resident`, else from the stream."""
         if self.row == 0:
             while self.frees and self.frees[0][0] <= now - resident:
                 self.reserved -= self.frees.pop(0)[1]
@@ -128,7 +149,7 @@ class _Mover:
                 self._load(now + 1 - resident)
 
     def run(self, until, blocked):
-        """Act in all cycles < until.  blocked(cycle): first cycle >= it in which the port is free."""
+        """Act in all cycles < until.  blocked(cycle): the first cycle from `cycle` on in which the port is free."""
         while True:
             when, resident = self.next(0)
             if resident and when < until:
@@ -154,6 +175,7 @@ class _Mover:
                 self._move(blocked(when) if resident else when, resident)
 
     def pop(self, words, now):
+        """Give `words` words of the ring back in cycle `now`."""
         while self.lands and self.lands[0] <= now:
             self.lands.pop(0)
             self.level += 1
@@ -162,32 +184,38 @@ class _Mover:
             self.frees.append((now + timing.READ + 1, words))
 
 
-def frames(config, count=3):
-    """`count` passes, one after the other from reset."""
-    load = timing.load_cycles(config.size ** 2, config.planes, config.lanes, config.encoder_bits)
-    mover = _Mover(config) if config.weights == "stream" else _NoMover()
-    now = 0  # cycle in which LOAD is entered
-    found = []
-    for _ in range(count):
-        frame = Frame()
-        begin = now
+def frames(config: AcceleratorConfig, count: int = 3) -> list[Frame]:
+    """Cycles of `count` passes, one after the other from reset."""
+    return _Run(config).passes(count)
+
+
+class _Run:
+    """The sequencer and the weight mover together, from reset on."""
+
+    def __init__(self, config):
+        self.config = config
+        self.streams = config.weights == "stream"
+        self.mover: _Mover | _NoMover = _Mover(config) if self.streams else _NoMover()
+        self.load = timing.load_cycles(config.size ** 2, config.planes, config.lanes, config.encoder_bits)
+        self.pending = []  # cycles in which a drain of the current step takes the port
+
+    def passes(self, count):
+        now, frames = 0, []  # now: cycle in which LOAD is entered
+        for _ in range(count):
+            frame, now = self.one_pass(now)
+            frames.append(frame)
+        return frames
+
+    def one_pass(self, now):
+        """(`Frame` of the pass that begins in cycle `now`, cycle in which the next one begins)."""
+        config = self.config
+        frame, begin = Frame(), now
         for step, following in zip(config.program, (*config.program[1:], None)):
             if step.load:
-                entered = now
-                if config.weights == "stream":
-                    mover.run(now, lambda c: c)
-                    booted = max(now, mover.booted)
-                else:
-                    booted = now
-                if config.learning:
-                    booted = max(booted, config.learning.boot_cycles)
-                start = booted + load[booted > 0]
-                frame.load += start - entered
-                # While pixels come in, resident rows wait, and one cycle more.
-                mover.run(start + 1, lambda c, start=start: max(c, start + 1))
+                start = self.image_loaded(now)
+                frame.load += start - now
                 now = start + 1  # ADDRESS
-            layer = frame.layers.setdefault(step.layer, LayerCycles())
-            now = _step(config, step, layer, mover, now)
+            now = self.step(step, frame.layers.setdefault(step.layer, LayerCycles()), now)
             end = timing.END + timing.STOP * (config.frames > 1)
             if step.result and config.learning:
                 scores = frame.layers.setdefault(LOGITS, LayerCycles())
@@ -199,78 +227,101 @@ def frames(config, count=3):
             elif following.load:
                 now += end  # LOAD
         frame.total = now - begin
-        found.append(frame)
-    return found
+        return frame, now
 
+    def image_loaded(self, now):
+        """The cycle in which an image whose LOAD is entered in cycle `now` is in the banks."""
+        self.mover.run(now, lambda cycle: cycle)
+        booted = max(now, self.mover.booted)
+        if self.config.learning:
+            booted = max(booted, self.config.learning.boot_cycles)
+        start = booted + self.load[booted > 0]
+        # While pixels come in, resident rows wait, and one cycle more.
+        self.mover.run(start + 1, lambda cycle: max(cycle, start + 1))
+        return start
 
-def _step(config, step, layer, mover, now):
-    """One step that begins (ADDRESS) in cycle `now`; returns the cycle in which the next one begins."""
-    drains = step.kind == "conv" and not step.logits
-    reads = step.words * step.repeat * step.taps
-    blocks = step.rows * step.columns
-    pending = []  # cycles in which a drain takes the port
-
-    def free(cycle):
-        while cycle in pending:
+    def free(self, cycle):
+        """First cycle >= `cycle` in which no drain takes the port."""
+        while cycle in self.pending:
             cycle += 1
         return cycle
 
-    flush, bias = timing.flush(config.lanes), timing.bias(config.lanes)
-    tile_at = now + timing.FETCH
-    layer.other += timing.FETCH
-    members = config.frames if step.shared else 1
-    for tile, member in product(range(step.tiles), range(members)):
-        mover.run(tile_at, free)
-        ready = mover.level_time(step.tile_words, tile_at, free) if config.weights == "stream" else tile_at
+    def step(self, step, layer, now):
+        """One step that begins (ADDRESS) in cycle `now`; returns the cycle in which the next one begins."""
+        self.pending = []
+        tile_at = now + timing.FETCH
+        layer.other += timing.FETCH
+        members = self.config.frames if step.shared else 1
+        for tile, member in product(range(step.tiles), range(members)):
+            cycle = self.tile_reads(step, layer, self.tile_begins(step, layer, tile_at))
+            if member == members - 1:
+                self.mover.pop(step.tile_words, cycle - 1)
+            tile_at = self.tile_ends(step, layer, cycle, tile == step.tiles - 1 and member == members - 1)
+        return tile_at
+
+    def tile_begins(self, step, layer, tile_at):
+        """The cycle of a tile's first read, where the tile before ended in cycle `tile_at`."""
+        mover = self.mover
+        mover.run(tile_at, self.free)
+        ready = mover.level_time(step.tile_words, tile_at, self.free) if self.streams else tile_at
         layer.wait += ready - tile_at
-        begin = timing.TILE + timing.LEVEL * (config.weights == "stream")
+        begin = timing.TILE + timing.LEVEL * self.streams
         layer.other += begin
         cycle = ready + begin
-        mover.run(cycle, free)
+        mover.run(cycle, self.free)
         if step.bias:
+            bias = timing.bias(self.config.lanes)
             layer.other += bias
             cycle += bias
-            mover.run(cycle, free)
+            mover.run(cycle, self.free)
+        return cycle
+
+    def tile_reads(self, step, layer, cycle):
+        """All reads of a tile from `cycle` on; returns the cycle after the last one."""
+        reads, blocks = step.words * step.repeat * step.taps, step.rows * step.columns
+        drains = step.kind == "conv" and not step.logits
         layer.reads += reads * blocks
         for _ in range(blocks):
-            left = reads
-            while left:
-                pending[:] = [p for p in pending if p >= cycle]
-                hold = pending[0] if pending else NEVER
-                move, uses_port = mover.next(cycle)
-                event = min(hold, move)
-                if event >= cycle + left:
-                    cycle += left
-                    break
-                left -= event - cycle
-                cycle = event
-                mover.run(event + 1, free)
-                if hold <= move:
-                    layer.drain += 1
-                    cycle += 1
-                elif uses_port:
-                    layer.move += 1
-                    cycle += 1
-                else:  # a row of the stream came in beside a read
-                    left -= 1
-                    cycle += 1
-            mover.run(cycle, free)
+            cycle = self.block_reads(layer, reads, cycle)
+            self.mover.run(cycle, self.free)
             if drains:
-                pending.append(cycle - 1 + timing.drained(config.lanes) - 1)
-        if member == members - 1:
-            mover.pop(step.tile_words, cycle - 1)
-        tile_at = cycle
-        last = tile == step.tiles - 1 and member == members - 1
-        if last or step.logits or step.kind == "lgap":
-            tile_at += flush
-            layer.other += flush
-            if step.logits:
-                scores = step.valid if last else config.outputs
-                layer.other += scores
-                tile_at += scores
-            elif step.kind == "lgap":
-                layer.other += timing.POOL_WRITE
-                pending += [tile_at - 1, tile_at]
-                tile_at += timing.POOL_WRITE
-            mover.run(tile_at, free)
-    return tile_at
+                self.pending.append(cycle - 1 + timing.drained(self.config.lanes) - 1)
+        return cycle
+
+    def block_reads(self, layer, left, cycle):
+        """`left` reads of a block from `cycle` on, which give way to drains and to resident rows; returns the cycle after the last."""
+        while left:
+            self.pending = [drain for drain in self.pending if drain >= cycle]
+            hold = self.pending[0] if self.pending else NEVER
+            move, uses_port = self.mover.next(cycle)
+            event = min(hold, move)
+            if event >= cycle + left:
+                return cycle + left
+            left -= event - cycle
+            cycle = event + 1
+            self.mover.run(cycle, self.free)
+            if hold <= move:
+                layer.drain += 1
+            elif uses_port:
+                layer.move += 1
+            else:  # a row of the stream came in beside a read
+                left -= 1
+        return cycle
+
+    def tile_ends(self, step, layer, cycle, last):
+        """The cycle in which the next tile begins, after a tile whose reads end in `cycle`.  last: of the step."""
+        if not (last or step.logits or step.kind == "lgap"):
+            return cycle
+        flush = timing.flush(self.config.lanes)
+        layer.other += flush
+        cycle += flush
+        if step.logits:
+            scores = step.valid if last else self.config.outputs
+            layer.other += scores
+            cycle += scores
+        elif step.kind == "lgap":
+            layer.other += timing.POOL_WRITE
+            self.pending += [cycle - 1, cycle]
+            cycle += timing.POOL_WRITE
+        self.mover.run(cycle, self.free)
+        return cycle

@@ -1,50 +1,60 @@
-"""Network -> layers of the engine, and where each channel lies in the words of the banks.
+"""Network -> layers of the engine.
 
-The engine knows four layers: a convolution (with or without 2x2 pooling), global pooling, a dense layer, the logits.
-Concatenation and duplication cost nothing: they only say where a tensor lies and in which order its words are read.
+The engine has four layers: a convolution (with or without 2x2 pooling), global pooling, a dense layer, the logits.
+Concatenation and duplication cost nothing, because they only decide where a tensor lies and in which order its words are read.
 """
 
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from ..errors import FitError
+from ..ir.network import Topology
+from ..ir.ops import Op
 
 HARDWARE = "conv (stride 1), maxpool after conv, gap, depthwise, concat of vectors, duplicate, dense"
+MAX_REPEAT = 8
+"""Uses of a channel that a step of the program can name."""
 
 
 @dataclass
 class Layer:
-    """One stored tensor and the ops that make it.
-
-    ops: IR ops it covers, in order; name: that of the op whose output is stored.
-    parts: stored tensors read one after the other, as (layer name); repeat: uses of every channel.
-    cuts: channels where a word must begin for a reader's or its own groups; word_starts: those behind an unfilled word.
-    """
+    """One run of the engine over the network's maps, and the tensor that it stores (global pooling stores two)."""
 
     kind: str  # "input", "conv", "lgap", "dense", "logits"
-    name: str
-    ops: tuple
-    shape: tuple
-    parts: tuple = ()
-    repeat: int = 1
+    name: str  # of the stored tensor: that of the last op covered; lgap stores `name`.gap and `name`.depthwise
+    ops: tuple[Op, ...]  # that it covers, in order
+    shape: tuple[int, int, int]
+    parts: tuple[str, ...] = ()  # stored tensors that it reads, one after the other
+    repeat: int = 1  # uses of every channel
     groups: int = 1
     pool: bool = False
     taps: int = 1
-    cuts: set = field(default_factory=set)
-    word_starts: list = field(default_factory=list)
+    cuts: set[int] = field(default_factory=set)  # channels where a word must begin, for its own groups or a reader's
+    word_starts: list[int] = field(default_factory=list)  # channels that follow an unfilled word
     macs: int = 0
-    gap: str = ""  # lgap: op names
+    gap: str = ""  # lgap: name of the op
     depthwise: str = ""
 
     @property
-    def channels(self):
+    def channels(self) -> int:
         return self.shape[0]
 
+    @property
+    def label(self) -> str:
+        """The layer's name in reports, diagrams and config.json: its ops, such as conv2+pool1."""
+        return "+".join(op.name for op in self.ops)
 
-def _refuse(op, why):
+
+def owner(tensor: str) -> str:
+    """Name of the layer that stores a tensor."""
+    return tensor.split(".")[0]
+
+
+def _refuse(op: Op, why: str) -> NoReturn:
     raise FitError(f"layer {op.name}: {why}; the engine has {HARDWARE}")
 
 
-def _lacks(op, shape):
+def _lacking(op, shape):
     """Why an op of any network has no hardware, or None."""
     match op.kind:
         case "conv" if op.stride != 1:
@@ -58,89 +68,116 @@ def _lacks(op, shape):
 
 def _refuse_lacking(topology, shapes):
     """One FitError for all ops without hardware, the first three of each kind by name."""
-    found = {}
-    for o in topology.ops:
-        if why := _lacks(o, shapes[o.name]):
-            found.setdefault(why, []).append(o.name)
-    if found:
-        said = [f"layer{'s' * (len(names) > 1)} {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}: {why}"
-                for why, names in found.items()]
-        raise FitError(f"{'; '.join(said)}; the engine has {HARDWARE}")
+    names_by_reason: dict[str, list[str]] = {}
+    for op in topology.ops:
+        if why := _lacking(op, shapes[op.name]):
+            names_by_reason.setdefault(why, []).append(op.name)
+    if names_by_reason:
+        reasons = [f"layer{'s' * (len(names) > 1)} {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}: {why}"
+                   for why, names in names_by_reason.items()]
+        raise FitError(f"{'; '.join(reasons)}; the engine has {HARDWARE}")
 
 
-def lower(topology):
+class _Lowering:
+    """The layers so far, and how each op's output is read from them."""
+
+    def __init__(self, topology, shapes):
+        self.shapes = shapes
+        self.readers = {op.name: [reader for reader in topology.ops if op.name in reader.inputs] for op in topology.ops}
+        self.layers: list[Layer] = []
+        self.views: dict[str, tuple[tuple[str, ...], int]] = {}  # op name -> (stored tensors, uses of every channel)
+        self.pooled: dict[str, Layer] = {}  # tensor that is pooled globally -> its layer
+
+    def source(self, op):
+        """(stored tensors, uses of every channel) of an op's input."""
+        (name,) = op.inputs
+        if name not in self.views:
+            _refuse(op, f"reads {name}, which is not stored")
+        return self.views[name]
+
+    def store(self, layer):
+        """Append a layer; later ops read its tensor by its name."""
+        self.layers.append(layer)
+        if layer.kind != "logits":
+            self.views[layer.name] = ((layer.name,), 1)
+
+    def convolution(self, op):
+        """A convolution takes the pooling that reads it along."""
+        parts, repeat = self.source(op)
+        covered: tuple[Op, ...] = (op,)
+        shape = self.shapes[op.name]
+        readers = self.readers[op.name]
+        pool = next((reader for reader in readers if reader.kind == "maxpool"), None)
+        if pool:
+            if len(readers) > 1:
+                _refuse(op, f"feeds {pool.name} and another layer")
+            covered, shape = (op, pool), self.shapes[pool.name]
+        self.store(Layer("conv", covered[-1].name, covered, shape, parts, repeat, op.groups, bool(pool), op.kernel ** 2))
+
+    def maxpool(self, op):
+        if op.name not in self.views:  # else the convolution before it took it along
+            _refuse(op, "maxpool has no hardware")
+
+    def global_pooling(self, op):
+        """`gap` and `depthwise` of one map are one layer."""
+        parts, repeat = self.source(op)
+        if repeat != 1 or len(parts) != 1:
+            _refuse(op, "pools a duplicated or concatenated map")
+        if self.pooled and parts[0] not in self.pooled:
+            _refuse(op, "is a second map to be pooled globally")
+        layer = self.pooled.get(parts[0])
+        if layer is None:
+            layer = self.pooled[parts[0]] = Layer("lgap", f"pool of {parts[0]}", (), self.shapes[op.name], parts)
+            self.layers.append(layer)
+        if getattr(layer, op.kind):
+            _refuse(op, f"pools {parts[0]} a second time")
+        setattr(layer, op.kind, op.name)
+        layer.ops += (op,)
+        self.views[op.name] = ((f"{layer.name}.{op.kind}",), 1)
+
+    def concat(self, op):
+        views = [self.views[name] for name in op.inputs if name in self.views]
+        if len(views) != len(op.inputs) or any(repeat != 1 for _, repeat in views):
+            _refuse(op, "concatenates a duplicated or missing vector")
+        self.views[op.name] = (sum((parts for parts, _ in views), ()), 1)
+
+    def duplicate(self, op):
+        parts, repeat = self.source(op)
+        if repeat * op.times > MAX_REPEAT:
+            _refuse(op, f"repeats every channel {repeat * op.times} times, at most {MAX_REPEAT}")
+        self.views[op.name] = (parts, repeat * op.times)
+
+    def dense(self, op):
+        parts, repeat = self.source(op)
+        self.store(Layer("logits" if op.logits else "dense", op.name, (op,), self.shapes[op.name], parts, repeat, op.groups))
+
+    def add(self, op):
+        match op.kind:
+            case "thermometer":
+                self.store(Layer("input", op.name, (op,), self.shapes[op.name]))
+            case "conv":
+                self.convolution(op)
+            case "maxpool":
+                self.maxpool(op)
+            case "gap" | "depthwise":
+                self.global_pooling(op)
+            case "concat":
+                self.concat(op)
+            case "duplicate":
+                self.duplicate(op)
+            case "dense":
+                self.dense(op)
+            case _:
+                _refuse(op, f"{op.kind} has no hardware")
+
+
+def lower(topology: Topology) -> list[Layer]:
     """Layers in order of execution.  Raises FitError, naming the layers, for what the engine cannot do."""
     shapes = topology.verify()
     _refuse_lacking(topology, shapes)
-    readers = {o.name: [r for r in topology.ops if o.name in r.inputs] for o in topology.ops}
-    layers, views = [], {}  # views: IR name -> (parts, repeat)
-    pooled = {}  # source -> lgap layer
-    ops = list(topology.ops)
-    done = set()
-
-    def source(o):
-        (name,) = o.inputs
-        if name not in views:
-            _refuse(o, f"reads {name}, which is not stored")
-        return views[name]
-
-    for o in ops:
-        if o.name in done:
-            continue
-        match o.kind:
-            case "thermometer":
-                layer = Layer("input", o.name, (o,), shapes[o.name])
-            case "conv":
-                parts, repeat = source(o)
-                covered, shape = [o], shapes[o.name]
-                pool = [r for r in readers[o.name] if r.kind == "maxpool"]
-                if pool:
-                    if len(readers[o.name]) > 1:
-                        _refuse(o, f"feeds {pool[0].name} and another layer")
-                    covered.append(pool[0])
-                    done.add(pool[0].name)
-                    shape = shapes[pool[0].name]
-                layer = Layer("conv", covered[-1].name, tuple(covered), shape, parts, repeat, o.groups, bool(pool), o.kernel ** 2)
-            case "gap" | "depthwise":
-                parts, repeat = source(o)
-                if repeat != 1 or len(parts) != 1:
-                    _refuse(o, "pools a duplicated or concatenated map")
-                if pooled and parts[0] not in pooled:
-                    _refuse(o, "is a second map to be pooled globally")
-                if parts[0] in pooled:  # the other half of an earlier one
-                    layer = pooled[parts[0]]
-                    if getattr(layer, o.kind):
-                        _refuse(o, f"pools {parts[0]} a second time")
-                    setattr(layer, o.kind, o.name)
-                    layer.ops += (o,)
-                    views[o.name] = ((f"{layer.name}.{o.kind}",), 1)
-                    continue
-                layer = Layer("lgap", f"pool of {parts[0]}", (o,), shapes[o.name], parts)
-                setattr(layer, o.kind, o.name)
-                pooled[parts[0]] = layer
-                layers.append(layer)
-                views[o.name] = ((f"{layer.name}.{o.kind}",), 1)
-                continue
-            case "concat":
-                found = [views[i] for i in o.inputs if i in views]
-                if len(found) != len(o.inputs) or any(r != 1 for _, r in found):
-                    _refuse(o, "concatenates a duplicated or missing vector")
-                views[o.name] = (sum((p for p, _ in found), ()), 1)
-                continue
-            case "duplicate":
-                parts, repeat = source(o)
-                if repeat * o.times > 8:
-                    _refuse(o, f"repeats every channel {repeat * o.times} times, at most 8")
-                views[o.name] = (parts, repeat * o.times)
-                continue
-            case "dense":
-                parts, repeat = source(o)
-                layer = Layer("logits" if o.logits else "dense", o.name, (o,), shapes[o.name], parts, repeat, o.groups)
-            case _:
-                _refuse(o, f"{o.kind} has no hardware")
-        layers.append(layer)
-        if layer.kind != "logits":
-            views[layer.name] = ((layer.name,), 1)
-    for layer in layers:
-        layer.macs = sum(o.macs(*topology.input_shapes(o, shapes)) for o in layer.ops)
-    return layers
+    lowering = _Lowering(topology, shapes)
+    for op in topology.ops:
+        lowering.add(op)
+    for layer in lowering.layers:
+        layer.macs = sum(op.macs(*topology.input_shapes(op, shapes)) for op in layer.ops)
+    return lowering.layers

@@ -1,56 +1,66 @@
 """Network + target -> configuration.  The only place that chooses."""
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..errors import FitError, UsageError
-from ..ir.network import LATENT
+from ..ir.network import LATENT, Network
+from ..targets import Target
 from . import cycles, schedule
 from .area import lut4
 from .config import AcceleratorConfig, Transfer, check_shape
-from .learning import MAX_SLOTS, LearnPlan
+from .learn_plan import MAX_SLOTS, Learn, LearnPlan
+from .lower import owner
 
 DEFAULT_EXEMPLARS = 20
-"""Of each class, where memory has no limit."""
+"""Exemplars of each class where memory has no limit."""
 
 ENOUGH_EXEMPLARS = 10
-"""Of each class: rather than have a buffer for fewer, frames take longer."""
+"""Exemplars of each class that a learner gets even where frames take longer for them."""
+
 LONGER = 1.1
-"""Times as long as without learning a frame may take where it must take longer."""
+"""A learning design may slow a frame by at most this factor to have more exemplars than are enough."""
 
 FIELD = 1 << 16
 """Values that a field of a step can hold: addresses, counts."""
 
+Shape = tuple[int, int, int]
+"""(pixels, lanes, outputs) of the engine."""
+
 
 @dataclass(frozen=True)
 class Plan:
-    """config; program: where things are; first, frame: cycle counts of the first and of a later frame.
-
-    passed: (shape, why not) of the last faster shape that was tried.  plain, bare: later frames of a design that learns if it did not,
-    and if it had one exemplar.
-    """
+    """A configuration, its program and its cycles."""
 
     config: AcceleratorConfig
     program: schedule.Program
-    first: cycles.Frame
-    frame: cycles.Frame
-    passed: tuple | None = None
-    plain: cycles.Frame | None = None
-    bare: cycles.Frame | None = None
+    first: cycles.Frame  # the first frame after reset
+    frame: cycles.Frame  # every later frame
+    rejected_shape: tuple[Shape, str] | None = None  # the last faster shape that was tried, and why it does not fit
+    frame_without_learning: cycles.Frame | None = None  # a later frame of the same design if it did not learn
+    frame_with_one_exemplar: cycles.Frame | None = None  # a later frame of the same design if its learner had one exemplar
 
     @property
-    def exemplar_cycles(self):
-        """Of a frame of a design that learns, what its exemplars cost: weights that would be on the chip are fetched."""
-        return max(0, self.frame.total - self.bare.total)
+    def exemplar_cycles(self) -> int:
+        """Cycles that the exemplars of a learning design add to a frame: weights that would be on the chip are fetched."""
+        if self.frame_with_one_exemplar is None:
+            raise ValueError("the design does not learn")
+        return max(0, self.frame.total - self.frame_with_one_exemplar.total)
 
 
-def plan(network, target, pixels=None, lanes=None, outputs=None, frames=1, learn=None):
-    """Choose the engine's shape, unless given, and lay everything out.  frames: images of a pass.  learn: (Head, LearnConfig) of a chip
-    that goes on learning; slots 0: as many exemplars as `_roomy` finds.
+def plan(network: Network, target: Target, pixels: int | None = None, lanes: int | None = None, outputs: int | None = None,
+         frames: int = 1, learn: Learn | None = None) -> Plan:
+    """Choose the dimensions of the engine that are None, and lay everything out.
 
-    Of the ways to have weights that the target knows, the first one that fits; all on the chip: the first shape of the target's list
-    whose LUT estimate is within the part's budget and whose memories fit; as a stream: of these shapes the one with the fewest cycles.
+    frames: images of a pass.  learn: (Head, LearnConfig) of a chip that goes on learning; with slots 0 `_choose_exemplars` sets
+    their number.
+
+    The first way to have weights that the target names and that fits is taken.  With all weights on the chip, that is the first
+    shape of the target's list whose LUT estimate is within the part's budget and whose memories fit; with weights as a stream, it is
+    the one of these shapes with the fewest cycles.
     Raises FitError with layer, need, limit and what would fit; UsageError for an illegal shape.
     """
     if frames > 1 and learn:
@@ -58,68 +68,73 @@ def plan(network, target, pixels=None, lanes=None, outputs=None, frames=1, learn
     if learn and network.topology[LATENT].kind not in ("dense", "conv", "maxpool"):
         raise FitError(f"layer {LATENT}: is a {network.topology[LATENT].kind}, whose bits do not lie in memory as a vector; use a dense "
                        "layer for --learn")
-    given = (pixels, lanes, outputs)
-    shapes = [s for s in target.shapes if all(g in (None, v) for g, v in zip(given, s))]
+    shapes = _shapes(target, (pixels, lanes, outputs))
+    for weights in target.weights:
+        if weights == "stream":
+            choice, error = _fastest(network, target, shapes, frames, learn)
+        else:
+            choice, error = _first_that_fits(network, target, shapes, learn)
+            if frames > 1 and (choice or "stream" not in target.weights):
+                raise UsageError(f"--frames {frames}: {target.name} has all weights on the chip, nothing is fetched; expected 1")
+        if choice:
+            return choice
+    assert error
+    raise error
+
+
+def _shapes(target, wanted):
+    """The target's shapes with the dimensions that are wanted, or one shape made of them; UsageError for an illegal one."""
+    shapes = [shape for shape in target.shapes if all(w in (None, value) for w, value in zip(wanted, shape))]
     if not shapes:
-        base = target.shapes[0]
-        shapes = [tuple(v if g is None else g for g, v in zip(given, base))]
+        shapes = [tuple(value if w is None else w for w, value in zip(wanted, target.shapes[0]))]
     for shape in shapes:
         check_shape(*shape)
         if target.banks and (shape[0], shape[1]) != (target.banks, target.bank_bits):
             raise UsageError(f"--pixels {shape[0]} --lanes {shape[1]}: {target.part} has {target.banks} feature banks of "
                              f"{target.bank_bits} bits, expected --pixels {target.banks} --lanes {target.bank_bits}")
-    for weights in target.weights:
-        if weights == "stream":
-            found, error = _fastest(network, target, shapes, frames, learn)
-        else:
-            found, error = _first(network, target, shapes, learn)
-            if frames > 1 and (found or "stream" not in target.weights):
-                raise UsageError(f"--frames {frames}: {target.name} has all weights on the chip, nothing is fetched; expected 1")
-        if found:
-            return found
-    raise error
+    return shapes
 
 
-def _first(network, target, shapes, learn):
-    """(Plan, None) of the first shape that fits with all weights on the chip, or (None, FitError of the last one)."""
-    error = passed = None
+def _first_that_fits(network, target, shapes, learn):
+    """(Plan, None) of the first shape that fits with all weights on the chip, or (None, FitError of the last shape)."""
+    error = rejected = None
     for shape in shapes:
         try:
-            found = _fitting(network, target, shape, 1, learn, "memory")
+            choice = _plan_shape(network, target, shape, 1, learn, "memory")
         except FitError as failure:
-            error, passed = failure, (shape, failure.why)
+            error, rejected = failure, (shape, failure.why)
             continue
         if learn:
-            found = _compared(network, target, shape, learn, found)
-        return replace(found, passed=passed), None
+            choice = _with_learning_cost(network, target, shape, learn, choice)
+        return replace(choice, rejected_shape=rejected), None
     return None, error
 
 
 def _fastest(network, target, shapes, frames, learn):
-    """The same of the shape with the fewest cycles, with weights as a stream."""
-    best = error = passed = None
+    """(Plan, FitError or None) of the shape with the fewest cycles, with weights as a stream; (None, FitError) where none fits."""
+    best = best_shape = error = rejected = None
     few = learn and (learn[0], replace(learn[1], slots=ENOUGH_EXEMPLARS * learn[1].max_classes))
     for shape in shapes:
         if best and network.topology.macs() * frames > best.frame.total * math.prod(shape):  # not even if it never waits
             continue
         try:
             try:
-                found = _fitting(network, target, shape, frames, few if learn and not learn[1].slots else learn, "stream")
+                choice = _plan_shape(network, target, shape, frames, few if learn and not learn[1].slots else learn, "stream")
             except FitError:
                 if not learn or learn[1].slots:
                     raise
-                found = _fitting(network, target, shape, frames, learn, "stream")
+                choice = _plan_shape(network, target, shape, frames, learn, "stream")
         except FitError as failure:
-            error, passed = failure, passed if best else (shape, failure.why)
+            error, rejected = failure, rejected if best else (shape, failure.why)
             continue
-        if best is None or found.frame.total < best.frame.total:
-            best, chosen = replace(found, passed=passed), shape
+        if best is None or choice.frame.total < best.frame.total:
+            best, best_shape = replace(choice, rejected_shape=rejected), shape
     if best and learn:
-        best = replace(_compared(network, target, chosen, learn, best), passed=best.passed)
+        best = replace(_with_learning_cost(network, target, best_shape, learn, best), rejected_shape=best.rejected_shape)
     return best, error
 
 
-def _fitting(network, target, shape, frames, learn, weights):
+def _plan_shape(network, target, shape, frames, learn, weights):
     """`Plan` for one shape; FitError also if the part has too few block RAMs or LUTs."""
     config, program = configure(network, target, shape, frames, learn, weights)
     target.check(config)
@@ -127,15 +142,18 @@ def _fitting(network, target, shape, frames, learn, weights):
     if target.lut4 and need > target.lut4:
         raise FitError(f"--outputs {shape[2]}: the engine needs about {need:,} LUT4, {target.part} gives {target.lut4:,} to "
                        "it; use fewer --outputs")
-    found = cycles.frames(config)
-    return Plan(config, program, found[0], found[-1])
+    passes = cycles.frames(config)
+    return Plan(config, program, passes[0], passes[-1])
 
 
-def _compared(network, target, shape, learn, found):
-    """The plan `found` for a shape, with `plain` and `bare`; with the exemplars that `_roomy` chooses where no number is asked for."""
-    weights, frames = found.config.weights, {found.config.transfers: (found.first, found.frame)}
+def _with_learning_cost(network, target, shape, learn, choice):
+    """The plan `choice` for a shape, with the two frames that it is compared with.
 
-    def having(slots):
+    Where no number of exemplars is asked for and weights are streamed, it has as many as `_choose_exemplars` finds.
+    """
+    weights, frames = choice.config.weights, {choice.config.transfers: (choice.first, choice.frame)}
+
+    def plan_with(slots):
         config, program = configure(network, target, shape, 1, (learn[0], replace(learn[1], slots=slots)), weights)
         target.check(config)
         if config.transfers not in frames:  # they alone decide how long a frame takes
@@ -144,126 +162,156 @@ def _compared(network, target, shape, learn, found):
         return Plan(config, program, *frames[config.transfers])
 
     config, program = configure(network, target, shape, 1, None, weights)
-    plain = cycles.frames(config)[-1]
+    without = cycles.frames(config)[-1]
     if weights == "stream" and not learn[1].slots:
-        logits = next(layer.name for layer in program.layers if layer.kind == "logits")
-        found = _roomy(having, plain, logits, ENOUGH_EXEMPLARS * learn[1].max_classes)
-    return replace(found, plain=plain, bare=having(1).frame)
+        logits = next(layer.label for layer in program.layers if layer.kind == "logits")
+        choice = _choose_exemplars(plan_with, without, logits, ENOUGH_EXEMPLARS * learn[1].max_classes)
+    return replace(choice, frame_without_learning=without, frame_with_one_exemplar=plan_with(1).frame)
 
 
-def _roomy(having, plain, logits, enough):
-    """The plan with as many exemplars as are worth their time; `having`(slots) makes one, slots 0: half of the free rows are theirs.
+def _choose_exemplars(plan_with: Callable[[int], Any], without: cycles.Frame, logits: str, enough: int) -> Any:
+    """Return the plan with as many exemplars as are worth their time.
 
-    The most with which a frame is as fast as `plain`, one without learning, classification apart (`logits`), if these are `enough`.
-    Else the most, half of the free rows at most, with which it takes at most LONGER times as long; else `enough`; else that half.
+    plan_with(slots): the plan with that many exemplars, or FitError; with slots 0, half of the free rows hold exemplars.
+    without: a frame of the same design without learning, in which the layer labelled `logits` classifies.
+
+    Three rules are tried in turn, each for `enough` exemplars at least:
+    1. the largest number whose frame time, classification excluded, equals that of the design without learning;
+    2. the largest number, up to half of the free rows, whose frame takes at most LONGER times as long;
+    3. `enough`.
+    Where `enough` exemplars do not fit, the exemplars get half of the free rows.
     """
-    half = having(0)
+    half = plan_with(0)
     slots = half.config.learning.slots
 
     def fits(number, test):
         with suppress(FitError):
-            return test(having(number).frame)
+            return test(plan_with(number).frame)
         return False
 
-    def others(frame, name):
+    def before_classifying(frame, name):
         return frame.total - frame.layers[name].total
 
-    def unhurried(frame):
-        return others(frame, cycles.LOGITS) <= others(plain, logits)
+    def as_fast(frame):
+        return before_classifying(frame, cycles.LOGITS) <= before_classifying(without, logits)
 
     def bearable(frame):
-        return frame.total <= LONGER * plain.total
+        return frame.total <= LONGER * without.total
 
-    for test, most in (unhurried, 2 * slots + 1), (bearable, slots), (lambda frame: True, enough):
+    for test, most in (as_fast, 2 * slots + 1), (bearable, slots), (lambda frame: True, enough):
         if fits(enough, test):
             low, high = enough, max(enough, most) + 1
             while high - low > 1:
                 middle = (low + high) // 2
                 low, high = (middle, high) if fits(middle, test) else (low, middle)
-            return having(low)
+            return plan_with(low)
     return half
 
 
-def configure(network, target, shape, frames, learn, weights):
-    """(AcceleratorConfig, Program) for one shape of the engine and one way to have weights; FitError if a memory is too small."""
-    pixels, lanes, outputs = shape
-    topology = network.topology
-    program = schedule.build(topology, pixels, lanes, outputs, tuple(network.thresholds), frames, bool(learn))
+def configure(network: Network, target: Target, shape: Shape, frames: int, learn: Learn | None,
+              weights: str) -> tuple[AcceleratorConfig, schedule.Program]:
+    """The configuration for one shape of the engine and one way to have weights, and its program.
+
+    weights: "memory" or "stream".  Raises FitError if a memory is too small.
+    """
+    program = schedule.build(network.topology, *shape, tuple(network.thresholds), frames, bool(learn))
     _check_words(program, target, weights)
-    accumulator_bits = _accumulator_bits(network)
+    common = _common_fields(network, target, program, weights)
+    with_weights = _with_memory if weights == "memory" else _with_stream
+    return with_weights(common, network.topology, target, program, learn), program
+
+
+def _common_fields(network, target, program, weights):
+    """{field: value} of a configuration, however its weights are kept."""
+    topology, pixels = network.topology, program.pixels
     latent = program.tensors.get(LATENT)
+    is_vector = latent is not None and latent.rows * latent.columns == 1
     pooled = next((program.tensors[layer.parts[0]] for layer in program.layers if layer.kind == "lgap"), None)
     columns = pixels // 2
     mask = 0
     if pooled is not None and pooled.shape[2] < columns:
         mask = sum(1 << q for q in range(pixels) if q % columns < pooled.shape[2])
-    logits = next(o for o in topology.ops if getattr(o, "logits", False))
-    fan_in = logits.fan_in(*topology.input_shapes(logits))
-    total_words = sum(s.tiles * s.tile_words for s in program.steps)
-    common = dict(
-        pixels=pixels, lanes=lanes, outputs=outputs,
+    logits = next(op for op in topology.ops if getattr(op, "logits", False))
+    return dict(
+        pixels=pixels, lanes=program.lanes, outputs=program.outputs,
         encoder=topology.ops[0].encoder, levels=topology.ops[0].levels, size=topology.image_size,
-        encoder_bits=target.encoder_bits, classes=len(topology.classes), program=program.steps, accumulator_bits=accumulator_bits,
-        technology=target.technology, popcount=target.popcount, weights=weights,
-        latent_base=latent.base if latent and latent.rows * latent.columns == 1 else 0,
-        latent_words=latent.pitch if latent and latent.rows * latent.columns == 1 else 0, map_pixels=mask, logits_odd=bool(fan_in % 2),
-        frames=frames, frame_stride=program.stride)
-    if weights == "memory":
-        learning = learn and learning_plan(program, target, *learn, shape, len(topology.classes), "words")
-        return AcceleratorConfig(
-            **common, feature_words=program.used + (learning.rows if learn else 0), learning=learning,
-            weight_words=total_words + (-(-learning.shipped * learning.fan_in_words // outputs) if learn else 0)), program
-    part, common["weight_words"] = target, target.ring_words
+        encoder_bits=target.encoder_bits, classes=len(topology.classes), program=program.steps,
+        accumulator_bits=_accumulator_bits(network), technology=target.technology, popcount=target.popcount, weights=weights,
+        latent_base=latent.base if is_vector else 0, latent_words=latent.pitch if is_vector else 0, map_pixels=mask,
+        logits_odd=bool(logits.fan_in(*topology.input_shapes(logits)) % 2), frames=program.frames, frame_stride=program.stride)
+
+
+def _with_memory(common, topology, target, program, learn):
+    """The configuration with all weights in one memory, those that a learner starts with at its end."""
+    weight_words = sum(step.tiles * step.tile_words for step in program.steps)
+    if not learn:
+        return AcceleratorConfig(**common, feature_words=program.used, weight_words=weight_words)
+    head, wanted = learn
+    learning = learning_plan(program, target, head, wanted, len(topology.classes), "words")
+    shipped = -(-learning.shipped * learning.fan_in_words // program.outputs)
+    return AcceleratorConfig(
+        **common, feature_words=program.used + learning.rows, learning=learning, weight_words=weight_words + shipped)
+
+
+def _with_stream(common, topology, target, program, learn):
+    """The configuration with streamed weights: features, a learner's tables and resident weights share the banks."""
+    classes = len(topology.classes)
+    common = common | {"weight_words": target.ring_words}
+    part = target
     if target.bank_words is None:
         largest = None  # the learner of as many exemplars as the part has bits for
         if learn:
-            slots = min(MAX_SLOTS, target.blocks * target.block_bits // learn[0].latent)
-            largest = learning_plan(program, target, learn[0], replace(learn[1], slots=slots), shape, len(topology.classes), "rows")
-        bare = AcceleratorConfig(**common, feature_words=program.used, transfers=_residents(program, 0)[0], learning=largest)
-        target.check(bare)
-        part = replace(target, bank_words=target.bank_words_beside(bare))
+            head, wanted = learn
+            slots = min(MAX_SLOTS, target.blocks * target.block_bits // head.latent)
+            largest = learning_plan(program, target, head, replace(wanted, slots=slots), classes, "rows")
+        smallest = AcceleratorConfig(**common, feature_words=program.used, transfers=_residents(program, 0)[0], learning=largest)
+        target.check(smallest)
+        part = replace(target, bank_words=target.bank_words_beside(smallest))
     learning, tables, learned = None, 0, 0
     if learn:
-        learning = learning_plan(program, part, *learn, shape, len(topology.classes), "rows")
+        head, wanted = learn
+        learning = learning_plan(program, part, head, wanted, classes, "rows")
         tables, learned = learning.class_rows, learning.rows
     free = min(FIELD, part.bank_words) - program.used - learned
     transfers, rows = _residents(program, free)
     base = program.used + tables
-    if learn:
+    if learning:
         learning = replace(learning, slots_base=base + rows)
     config = AcceleratorConfig(
         **common, feature_words=target.bank_words or program.used + learned + rows, transfers=transfers,
         resident_base=base if rows or learn else 0, resident_rows=rows, learning=learning)
     if target.bank_words is None and sum(target.blocks_of(config).values()) > target.blocks:  # fewer words can need more blocks
         config = replace(config, feature_words=part.bank_words)
-    return config, program
+    return config
 
 
-def learning_plan(program, target, head, config, shape, shipped, boot):
-    """`LearnPlan` right behind the features.  Without a number of slots, they get half of the rows that are free.  FitError with what
-    would fit."""
-    pixels, lanes, _ = shape
+def learning_plan(program: schedule.Program, target: Target, head: Any, config: Any, shipped: int, boot: str) -> LearnPlan:
+    """The `LearnPlan` for a Head and a LearnConfig, with its tables right behind the features.
+
+    config.slots 0: exemplars get half of the rows that are free.  Raises FitError with what would fit.
+    """
+    pixels, lanes = program.pixels, program.lanes
     if config.max_classes < shipped:
         raise UsageError(f"--max-classes {config.max_classes}: the model knows {shipped} classes, expected at least as many")
     latent = program.tensors[LATENT]
     if (latent.rows, latent.columns) != (1, 1):
         raise FitError(f"layer {LATENT}: is a map, expected a vector for --learn")
 
-    def made(slots, max_classes=config.max_classes):
+    def learner(slots, max_classes=config.max_classes):
         return LearnPlan.of(head, replace(config, slots=slots, max_classes=max_classes), pixels, lanes, shipped, latent.base, program.used,
                             boot=boot)
 
-    one = made(1)
+    one = learner(1)
     for name in program.layers[-1].parts:
         if any(-1 in word for word in program.tensors[name].lanes):
             raise FitError(f"layer {name}: its channels or its groups do not fill words of {lanes} lanes, expected multiples with --learn; "
                            "use fewer --lanes")
     if target.bank_words is None:
-        return made(config.slots or DEFAULT_EXEMPLARS * config.max_classes)
+        return learner(config.slots or DEFAULT_EXEMPLARS * config.max_classes)
     free = target.bank_words - program.used - one.class_rows
     most = free // one.slot_rows
     if most < 1:
-        fits = [n for n in range(shipped, config.max_classes) if program.used + made(1, n).rows <= target.bank_words]
+        fits = [n for n in range(shipped, config.max_classes) if program.used + learner(1, n).rows <= target.bank_words]
         raise FitError(f"--max-classes {config.max_classes}: weights and counters need {one.class_rows:,} rows of the banks and an "
                        f"exemplar {one.slot_rows}, the features leave {target.bank_words - program.used:,} of {target.bank_words:,}; "
                        "what fits: "
@@ -272,8 +320,8 @@ def learning_plan(program, target, head, config, shape, shipped, boot):
         raise FitError(f"--exemplars {config.slots}: {most:,} fit beside the features and {config.max_classes} classes; expected at most "
                        f"{most:,}, or fewer --max-classes")
     if config.slots:
-        return made(config.slots)
-    return made(min(max(1, free // 2 // one.slot_rows), MAX_SLOTS))
+        return learner(config.slots)
+    return learner(min(max(1, free // 2 // one.slot_rows), MAX_SLOTS))
 
 
 def _accumulator_bits(network):
@@ -296,8 +344,8 @@ def _check_words(program, target, weights):
     limit = min(FIELD, target.bank_words or FIELD)
     if program.used > limit:
         sizes = {name: tensor.pitch * tensor.rows * tensor.columns for name, tensor in program.tensors.items()}
-        name = max(sizes, key=sizes.get)
-        layer = next(layer for layer in program.layers if layer.name == name.split(".")[0])
+        name = max(sizes, key=sizes.__getitem__)
+        layer = next(layer for layer in program.layers if layer.name == owner(name))
         image = program.layers[0]
         side = int(image.shape[1] * math.sqrt(limit / program.used)) // 16 * 16
         ways = [f"images of {side}x{side}"] * (side > 0)
@@ -308,7 +356,7 @@ def _check_words(program, target, weights):
         raise FitError(f"layer {layer.ops[-1].name}: its output takes {sizes[name]:,} words of the {program.used:,} that all feature maps "
                        f"need in each bank, at most {limit:,} with {target.name}; what fits: {' or '.join(ways) or 'more --lanes'}")
     for step in program.steps:
-        name = next(layer for layer in program.layers if layer.name == step.layer).ops[0].name
+        name = next(layer for layer in program.layers if layer.label == step.layer).ops[0].name
         if weights == "stream" and step.tile_words > target.ring_words:
             raise FitError(f"layer {name}: one tile needs {step.tile_words} weight words, {target.name} has room for {target.ring_words}; "
                            f"at most {target.ring_words * program.lanes:,} inputs to an output fit")
@@ -319,10 +367,10 @@ def _check_words(program, target, weights):
 
 
 def _residents(program, free_words):
-    """Which weights stay on the chip: (transfers, rows).
+    """(transfers, rows of the banks): which weights stay on the chip.
 
-    free_words: rows of the banks for them.  They are given away until they are used up: first to the convolutions, as much as they need to
-    run at the speed of the array beside the stream, last convolution first; then to the other layers, largest share first.
+    free_words: rows of the banks that may hold weights.  Convolutions get them first, last convolution first, as many as each needs
+    to run at the speed of the array beside the stream.  The other layers get what is left, largest layer first.
     """
     per_word = program.outputs // program.pixels
     word_cycles = program.outputs * program.lanes // 8 * cycles.BYTE_CYCLES
@@ -353,11 +401,11 @@ def _residents(program, free_words):
 
 
 def _reads(program, layer):
-    """Cycles for which the array uses a layer's weights once they have been fetched."""
+    """Cycles for which the array uses a layer's weights after one fetch."""
     reads = sum(s.tiles * s.rows * s.columns * s.taps * s.words * s.repeat for s in program.layer_steps(layer))
     return reads * program.frames // program.fetches(layer)
 
 
-def residents_of(transfer):
-    """List of bool: which words of a transfer are resident."""
+def residents_of(transfer: Transfer) -> list[bool]:
+    """Whether each word of a transfer is resident."""
     return [(i + 1) * transfer.resident >> 4 != i * transfer.resident >> 4 for i in range(transfer.words)]

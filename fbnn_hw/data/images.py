@@ -1,15 +1,27 @@
-"""Image files as the arrays that networks take: uint8 RGB (N, 3, S, S).  PNG, JPEG, and .npy of bytes."""
+"""Image files as the arrays that networks take: uint8 RGB (N, 3, S, S).  PNG, JPEG, WebP, BMP, and .npy of bytes.
 
+A header says how large a file's images are, and that is checked before any pixel is decoded: a file of few bytes may name many pixels.
+"""
+
+import math
+import os
+import stat
+import warnings
 from pathlib import Path
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, show
 
-FORMATS = ("PNG", "JPEG")
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP")
+NAMES = "PNG, JPEG, WebP, BMP or .npy"
 MODES = {"RGBA": "an alpha channel", "LA": "grey and an alpha channel", "PA": "an alpha channel", "L": "greyscale", "1": "black and white",
          "I": "greyscale of 32 bits", "I;16": "greyscale of 16 bits", "I;16B": "greyscale of 16 bits", "CMYK": "CMYK"}
 RESIZE = "--resize"
+MAX_PIXELS = 1 << 25
+"""Pixels of a picture that is decoded, 8192 x 4096.  The decoder of WebP takes 16 bytes for each, the others fewer."""
+MAX_BYTES = 1 << 28
+"""Bytes of a file that is read, and of the images that a .npy file becomes."""
 
 
 def read(path, size, resize=False):
@@ -19,71 +31,121 @@ def read(path, size, resize=False):
     Raises InputError naming file, found, expected and the way out.
     """
     path = Path(path)
-    if path.is_fifo():  # to open one may wait for ever
-        raise InputError(f"{path}: is a pipe, expected an image file")
     try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):  # to open a pipe may wait for ever, to read a device may never end
+            kind = "directory" if stat.S_ISDIR(mode) else "pipe" if stat.S_ISFIFO(mode) else "device"
+            raise InputError(f"{path}: is a {kind}, expected an image file")
         with open(path, "rb") as file:
-            head = file.read(6)
+            head, length = file.read(6), os.fstat(file.fileno()).st_size
     except OSError as error:
         reason = "not found" if isinstance(error, FileNotFoundError) else error.strerror
         raise InputError(f"{path}: {reason}, expected an image file") from None
     if not head:
-        raise InputError(f"{path}: is empty, expected a PNG, JPEG or .npy file")
+        raise InputError(f"{path}: is empty, expected a {NAMES} file")
+    if length > MAX_BYTES:
+        raise InputError(f"{path}: has {length:,} bytes, expected at most {MAX_BYTES:,}; make it smaller, or several files of it")
     return _npy(path, size, resize) if head == b"\x93NUMPY" else _picture(path, size, resize)
 
 
 def _picture(path, size, resize):
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     try:
-        with Image.open(path, formats=FORMATS) as image:
-            deep = image.mode in ("RGB", "RGBA") and any("16" in str(tile[3]) for tile in image.tile)  # Pillow drops low bytes in silence
-            image.load()
-            clear = "transparency" in image.info
-            image = ImageOps.exif_transpose(image)
-            if resize:
-                return _fit(_over_black(image), size)
-            if image.mode == "P" and not clear:
-                image = image.convert("RGB")
+        with warnings.catch_warnings(action="ignore"):  # Pillow warns of large pictures
+            image = _decoded(path, size, resize)
+            rgb = _over_black(image) if resize else image.convert("RGB")
+            del image
     except InputError:
         raise
     except Image.UnidentifiedImageError:
-        raise InputError(f"{path}: neither a PNG, a JPEG nor a .npy file, or damaged; expected one of them") from None
+        raise InputError(f"{path}: not a {NAMES} file, or damaged; expected one of them") from None
     except Image.DecompressionBombError:
-        raise InputError(f"{path}: has more than {2 * Image.MAX_IMAGE_PIXELS:,} pixels, expected fewer; make it smaller first") from None
+        raise InputError(f"{path}: has more than {MAX_PIXELS:,} pixels, expected fewer; make it smaller first") from None
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and its own on damaged files
-        reason = str(error).split("\n")[0] or type(error).__name__
-        raise InputError(f"{path}: damaged ({reason}), expected a whole PNG or JPEG file") from None
-    if image.mode != "RGB" or clear or deep:
-        found = MODES.get("RGBA" if clear else image.mode, "colours of 16 bits" if deep else f"mode {image.mode}")
-        raise InputError(f"{path}: has {found}, expected RGB; convert it, or let {RESIZE} do so")
-    _check_size(path, image.height, image.width, size)
-    return np.asarray(image, np.uint8).transpose(2, 0, 1)[None].copy()
+        raise InputError(f"{path}: damaged ({_reason(error)}), expected a whole {NAMES} file") from None
+    return np.ascontiguousarray(_fit(rgb, size)[None])
+
+
+def _decoded(path, size, resize):
+    """The picture in `path` as a Pillow image, turned as its EXIF orientation says.  Without `resize` it is one that `_fit` leaves alone.
+
+    The decoder's memory is free when this returns.
+    """
+    from PIL import Image, ImageOps
+
+    with Image.open(path, formats=FORMATS) as file:
+        if not resize:
+            _check_mode(path, file)
+            _check_size(path, file.height, file.width, size)
+        if file.width * file.height > MAX_PIXELS:
+            raise Image.DecompressionBombError
+        file.load()
+        return ImageOps.exif_transpose(file)
+
+
+def _check_mode(path, file):
+    """Raises InputError unless an opened picture is RGB of 8 bits a colour."""
+    clear = "transparency" in file.info
+    deep = file.mode in ("RGB", "RGBA") and any("16" in str(tile[3]) for tile in file.tile)  # Pillow drops low bytes in silence
+    if file.mode not in ("RGB", "P") or clear or deep:
+        name = MODES.get("RGBA" if clear else file.mode, "colours of 16 bits" if deep else f"mode {file.mode}")
+        raise InputError(f"{path}: has {name}, expected RGB; convert it, or let {RESIZE} do so")
 
 
 def _npy(path, size, resize):
-    try:
-        array = np.load(path, allow_pickle=False)
-    except Exception as error:  # numpy raises ValueError, OSError, EOFError and others on damaged files
-        reason = str(error).split("\n")[0] or type(error).__name__
-        raise InputError(f"{path}: damaged ({reason}), expected a whole .npy file of uint8") from None
-    shapes = f"uint8 (N, {size}, {size}, 3), (N, 3, {size}, {size}) or one image without N"
-    if array.dtype != np.uint8:
-        raise InputError(f"{path}: found {array.dtype}, expected uint8 RGB of 0 to 255; convert it")
-    if array.ndim == 3:
-        array = array[None]
-    if array.ndim == 4 and array.shape[3] == 3:
+    shape, order, data = _npy_pixels(path, size)
+    array = data.reshape(shape, order=order)
+    if array.shape[3] == 3:
         array = array.transpose(0, 3, 1, 2)
-    elif array.ndim != 4 or array.shape[1] != 3:
-        raise InputError(f"{path}: found shape {array.shape}, expected {shapes}")
-    if not array.size:
-        raise InputError(f"{path}: found no image in shape {array.shape}, expected {shapes}")
-    if resize:
-        from PIL import Image
+    height, width = array.shape[2:]
+    if not resize:
+        _check_size(path, height, width, size)
+        return np.ascontiguousarray(array)
+    if height * width > MAX_PIXELS or len(array) * 3 * size ** 2 > MAX_BYTES:
+        raise InputError(f"{path}: found {len(array):,} images of {width}x{height} pixels, expected at most {MAX_PIXELS:,} pixels in one "
+                         f"and {MAX_BYTES // (3 * size ** 2):,} images; make several files of it")
+    from PIL import Image
 
-        return np.concatenate([_fit(Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0))), size) for image in array])
-    _check_size(path, *array.shape[2:], size)
-    return np.ascontiguousarray(array)
+    fitted = np.empty((len(array), 3, size, size), np.uint8)
+    for index, image in enumerate(array):
+        fitted[index] = _fit(Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0))), size)
+    return fitted
+
+
+def _npy_pixels(path, size):
+    """(shape (N, H, W, 3) or (N, 3, H, W), "C" or "F", uint8 of all pixels in the file's order) of a .npy file."""
+    with open(path, "rb") as file:
+        try:
+            version = np.lib.format.read_magic(file)
+            # Version 3 differs from 2 in the names of fields alone, which arrays of bytes have not.
+            header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0,
+                      (3, 0): np.lib.format.read_array_header_2_0}[version]
+            with warnings.catch_warnings(action="ignore"):  # numpy warns of headers that Python 2 wrote
+                shape, column_major, dtype = header(file)
+        except Exception:  # numpy raises ValueError, SyntaxError, MemoryError and others on damaged files, with the header in the message
+            raise InputError(f"{path}: damaged (its header makes no sense), expected a whole .npy file of uint8") from None
+        if dtype != np.uint8:
+            name = "Python objects" if dtype.hasobject else str(dtype) if dtype.names is None else "records"
+            raise InputError(f"{path}: found {name}, expected uint8 RGB of 0 to 255; convert it")
+        if len(shape) == 3:
+            shape = 1, *shape
+        expected = f"uint8 (N, {size}, {size}, 3), (N, 3, {size}, {size}) or one image without N"
+        if len(shape) != 4 or 3 not in (shape[1], shape[3]):
+            raise InputError(f"{path}: found shape {show(shape)}, expected {expected}")
+        if min(shape) < 1:
+            raise InputError(f"{path}: found no image in shape {show(shape)}, expected {expected}")
+        count, length = math.prod(shape), os.fstat(file.fileno()).st_size - file.tell()
+        if count != length:
+            raise InputError(f"{path}: damaged ({length:,} bytes of pixels, {show(count)} by its header), "
+                             "expected a whole .npy file of uint8")
+        return shape, "F" if column_major else "C", np.frombuffer(file.read(count), np.uint8)
+
+
+def _reason(error):
+    """A short line about an exception that a library raised."""
+    text = str(error).split("\n")[0][:80]
+    return text if text and text.isprintable() else type(error).__name__
 
 
 def _check_size(path, height, width, size):
@@ -97,14 +159,17 @@ def _over_black(image):
 
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", image.size, (0, 0, 0, 255)), image).convert("RGB")
+        colours = Image.new("RGB", image.size)
+        colours.paste(image, mask=image)
+        return colours
     if image.mode.startswith("I"):  # 16 bits, which convert would clip
-        return Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8)).convert("RGB")
+        return Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8)).convert("RGB")
     return image.convert("RGB")
 
 
 def _fit(image, size):
+    """uint8 RGB (3, size, size) of the centre square of an RGB image."""
     from PIL import Image, ImageOps
 
     fitted = image if image.size == (size, size) else ImageOps.fit(image, (size, size), Image.Resampling.LANCZOS)
-    return np.asarray(fitted, np.uint8).transpose(2, 0, 1)[None].copy()
+    return np.asarray(fitted).transpose(2, 0, 1)

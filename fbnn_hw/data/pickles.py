@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, show
 
 ORDERS = {0: "C", 1: "F"}
 
@@ -54,9 +54,9 @@ def _reconstruct(kind, shape, typecode):
 
 
 def _frombuffer(data, dtype, shape, order, axes=None):
-    made = _Ndarray()
-    made.data, made.dtype, made.shape, made.order = data, dtype, shape, order
-    return made
+    array = _Ndarray()
+    array.data, array.dtype, array.shape, array.order = data, dtype, shape, order
+    return array
 
 
 def _encode(text, codec):
@@ -76,12 +76,40 @@ ALLOWED = {
 """Every global a pickle may name, with what it gets instead."""
 
 
-class _Unpickler(pickle.Unpickler):
+class _Unpickler(pickle._Unpickler):
+    """Python's own unpickler, the one in Python: the one in C takes 8 bytes for every number below that of a memo, so a pickle of ten
+    bytes takes 32 GiB.  Only arrays and types get a state, and a buffer is as long as its data, whatever length the pickle names."""
+
     def find_class(self, module, name):
         try:
             return ALLOWED[module, name]
         except KeyError:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}") from None
+
+    def load_build(self):
+        if not isinstance(self.stack[-2], _Ndarray | _Dtype):
+            raise pickle.UnpicklingError("a state of what is no array")
+        super().load_build()
+
+    def load_bytearray8(self):
+        self.load_binbytes8()
+        self.append(bytearray(self.stack.pop()))
+
+    dispatch = pickle._Unpickler.dispatch | {pickle.BUILD[0]: load_build, pickle.BYTEARRAY8[0]: load_bytearray8}
+
+
+def _load(data, kind):
+    """The object of type `kind` that a pickle holds."""
+    value = _Unpickler(io.BytesIO(data), encoding="bytes").load()
+    if not isinstance(value, kind):
+        raise pickle.UnpicklingError(f"it holds {type(value).__name__}")
+    return value
+
+
+def _reason(error):
+    """A short line about what a pickle raised, which may quote it."""
+    text = "Ran out of input" if isinstance(error, EOFError) else str(error).split("\n")[0] or type(error).__name__
+    return text if len(text) <= 100 and text.isprintable() else show(text)
 
 
 def loads(data, where):
@@ -90,22 +118,19 @@ def loads(data, where):
     Pickles of Python 2 and 3, any protocol.  Raises InputError, naming `where`, for anything else; runs no code of the pickle.
     """
     try:
-        found = _Unpickler(io.BytesIO(data), encoding="bytes").load()
-        if not isinstance(found, dict):
-            raise pickle.UnpicklingError(f"it holds {type(found).__name__}")
-        return {_key(key): value.array() if isinstance(value, _Ndarray) else value for key, value in found.items()}
+        return {_key(key): value.array() if isinstance(value, _Ndarray) else value for key, value in _load(data, dict).items()}
     except Exception as error:  # a damaged pickle may raise anything
-        reason = str(error).split("\n")[0] or type(error).__name__
-        raise InputError(f"{where}: damaged or not a data set's pickle ({reason}), expected a dict of numpy arrays and lists") from None
+        raise InputError(f"{where}: damaged or not a data set's pickle ({_reason(error)}), "
+                         "expected a dict of numpy arrays and lists") from None
 
 
 def texts(data, where):
     """Bytes of a pickled list of strings -> list of str; otherwise as `loads`."""
     try:
-        found = _Unpickler(io.BytesIO(data), encoding="bytes").load()
-        if not isinstance(found, list) or not all(isinstance(value, bytes | str) for value in found):
-            raise pickle.UnpicklingError(f"it holds {type(found).__name__}")
-        return [_key(value) for value in found]
+        names = _load(data, list)
+        for name in names:
+            if not isinstance(name, bytes | str):
+                raise pickle.UnpicklingError(f"it holds a list of {type(name).__name__}")
+        return [_key(name) for name in names]
     except Exception as error:
-        reason = str(error).split("\n")[0] or type(error).__name__
-        raise InputError(f"{where}: damaged or not a list of names ({reason}), expected a pickled list of text") from None
+        raise InputError(f"{where}: damaged or not a list of names ({_reason(error)}), expected a pickled list of text") from None

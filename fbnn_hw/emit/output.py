@@ -54,27 +54,28 @@ def estimate(plan, target):
         if layer.kind == "input":
             continue
         learned = config.learning if layer.kind == "logits" else None
-        spent = frame.layers[cycles.LOGITS if learned else layer.name]
+        label = cycles.LOGITS if learned else layer.label
+        spent = frame.layers[label]
         words = plan.program.layer_words(layer)
         share = next((t.resident for t, other in zip(config.transfers, plan.program.fetched()) if other is layer), 16)
         layers.append({
-            "layer": _label(layer), "cycles": spent.total, "reads": spent.reads, "drain": spent.drain, "move": spent.move,
+            "layer": label, "cycles": spent.total, "reads": spent.reads, "drain": spent.drain, "move": spent.move,
             "wait": spent.wait, "other": spent.other, "macs": layer.macs * config.frames,
             "array_use": layer.macs * config.frames / (spent.total * config.pixels * config.lanes * config.outputs),
-            "bound": "weights" if spent.wait > spent.reads else "compute",
+            "bound": spent.bound(layer.kind),
             "weight_bits": config.classes * learned.fan_in_words * config.lanes if learned else words * config.word_bits,
             "resident_sixteenths": share})
     clock_hz, convolutions = target.clock_of(config), [x for x in plan.program.layers if x.kind == "conv"]
-    spent = sum(frame.layers[x.name].total for x in convolutions) or 1  # without convolutions the shares are 0
+    spent = sum(frame.layers[x.label].total for x in convolutions) or 1  # without convolutions the shares are 0
     learning = {} if config.learning is None else {"learning": {
         "max_classes": config.learning.max_classes, "exemplars": config.learning.slots, "rows": split_memory(plan),
-        "row_bits": config.row_bits, "learn_cycles": learn_cycles(config), "plain_cycles": plan.plain.total,
+        "row_bits": config.row_bits, "learn_cycles": learn_cycles(config), "plain_cycles": plan.frame_without_learning.total,
         "exemplar_cycles": plan.exemplar_cycles}}
     return learning | {
         "kind": "estimated; cycles are exact while no stream stalls", "target": target.name, "part": target.part,
         "clock_hz": clock_hz, "frames": config.frames, "cycles": frame.total, "first_cycles": plan.first.total,
         "load_cycles": frame.load, "frames_per_second": clock_hz * config.frames / frame.total, "layers": layers,
-        "convolution_array_busy": sum(frame.layers[x.name].reads for x in convolutions) / spent,
+        "convolution_array_busy": sum(frame.layers[x.label].reads for x in convolutions) / spent,
         "convolution_array_use": sum(x.macs for x in convolutions) * config.frames / (
             spent * config.pixels * config.lanes * config.outputs),
         "feature_words": config.feature_words, "feature_words_used": plan.program.used,
@@ -91,20 +92,15 @@ def learn_cycles(config):
     return learning.learn_cycles(config.classes, learning.replays, 1 + learning.replays, round(draws), True)
 
 
-def _label(layer):
-    """The IR ops a layer covers."""
-    return "+".join(op.name for op in layer.ops)
-
-
 def layout(plan):
     """Where each layer lies in the banks: the content of layout.json."""
     config, program = plan.config, plan.program
     frames = range(config.frames)
-    done, frame = {layer.name: [0] * config.frames for layer in program.layers}, -1  # the steps after which it is there
+    done, frame = {layer.label: [0] * config.frames for layer in program.layers}, -1  # the steps after which it is there
     for number, step in enumerate(config.program):
         if step.load:
             frame += 1
-            done[program.layers[0].name][frame] = number
+            done[program.layers[0].label][frame] = number
         for f in frames if step.shared or step.logits else [frame]:
             done[step.layer][f] = number + 1
     layers = {}
@@ -116,7 +112,7 @@ def layout(plan):
         else:
             places = [(layer.name, program.tensors[layer.name])]
         for name, tensor in places:
-            layers[name] = {"steps": done[layer.name], "shape": list(tensor.shape), "base": [program.base(tensor.name, f) for f in frames],
+            layers[name] = {"steps": done[layer.label], "shape": list(tensor.shape), "base": [program.base(tensor.name, f) for f in frames],
                             "pitch": tensor.pitch, "columns": tensor.columns, "lanes": [list(w) for w in tensor.lanes]}
     latent = program.tensors.get("latent") if config.latent_words else None
     where = [] if latent is None else [0] * latent.shape[0]

@@ -1,9 +1,13 @@
 """What a program says to a board."""
 
+import math
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
 
 from .. import protocol
-from ..errors import InputError
+from ..errors import InputError, show
 from ..protocol import Fault, Opcode
 
 RETRIES = 3
@@ -13,9 +17,13 @@ POLL_S = 0.05
 REHEARSE = 64
 """Replays of a request: their number has no limit, the time until an answer has."""
 PEEK_WORDS = 128
+LISTEN_S = 0.5
+"""After an interrupt: how long the board is listened to before it is asked, the first time; then twice as long each time."""
+LONGEST_IDENTITY = 0xFF
+"""Bytes, of whatever version."""
 
 
-def aligned(first, count, most):
+def aligned(first: int, count: int, most: int) -> Iterator[tuple[int, int]]:
     """Pieces (first, count) of a range of addresses in which first xor i is first + i, for all i below count; `most` of them at most."""
     end, most = first + count, 1 << most.bit_length() - 1
     while first < end:
@@ -24,31 +32,111 @@ def aligned(first, count, most):
         first += count
 
 
-class Client:
-    """Requests over a transport (`write(data, timeout)`, `read(timeout)`, `discard()`), repeated when one is lost.
+class Transport(Protocol):
+    """What `Client` speaks through.  Each method ends within its time or soon after, and lets KeyboardInterrupt through."""
 
-    wait_s: how long an answer may take; ready_s: how long the board may load its weights.
+    def write(self, data: bytes, timeout: float) -> None:
+        """Send all of `data`; InputError if it is not taken within `timeout` seconds."""
+
+    def read(self, timeout: float) -> bytes:
+        """At least one byte, or b"" after `timeout` seconds."""
+
+    def discard(self) -> None:
+        """Forget what has come in."""
+
+
+class Client:
+    """Requests over a transport, repeated when one is lost.
+
+    wait_s: how long an answer may take.  ready_s: how long the board may load its weights.  retries: how often a request is repeated.
     Every method raises InputError, in one line, if the board does not answer `retries` + 1 times, or answers nonsense.
+
+    An interrupt.  KeyboardInterrupt, or any other exception, may leave a request whose answer has not come; `unsettled` is then true.
+    The board has carried that request out, or will, or has not heard it: never half.  While it is at work it hears nothing, so the next
+    request first brings the link back, see `settle`, within `wait_s`.  `within` bounds both.
     """
 
-    def __init__(self, transport, wait_s=WAIT_S, ready_s=READY_S, retries=RETRIES):
+    def __init__(self, transport: Transport, wait_s: float = WAIT_S, ready_s: float = READY_S, retries: int = RETRIES):
         self.transport, self.wait_s, self.ready_s, self.retries = transport, wait_s, ready_s, retries
-        self.name = getattr(transport, "path", "the board")
-        self.identity = None
+        self.name: str = getattr(transport, "path", "the board")
+        self.identity: protocol.Identity | None = None
         self.sequence = 0
         self.repeated = 0
         """Requests that were sent again."""
+        self._unanswered: int | None = None  # sequence of a request whose answer may still come
+        self._deadline = math.inf
 
-    def identify(self):
+    # Time.
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether the answer to a request may still come."""
+        return self._unanswered is not None
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """The requests of the block end within `seconds` together, or raise InputError; where that happens, `unsettled` is true."""
+        before = self._deadline
+        self._deadline = min(before, time.monotonic() + seconds)
+        try:
+            yield
+        finally:
+            self._deadline = before
+
+    def _left(self, seconds: float) -> float:
+        """`seconds`, or less where the time of `within` ends before; InputError where it is over."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise InputError(f"{self.name}: no answer in the time that there was")
+        return min(seconds, left)
+
+    def settle(self, timeout: float) -> None:
+        """Bring the link back after a request that was interrupted, so that the board hears the next one.
+
+        The board is listened to until it answers that request; now and then it is asked to identify itself, which also gives up a
+        pass that lacks images.  Nothing is done where no answer is missing.  InputError if no answer comes within `timeout` seconds.
+        """
+        if self._unanswered is None:
+            return
+        sequences, pause = {self._unanswered}, LISTEN_S
+        try:
+            with self.within(timeout):
+                decoder = protocol.Decoder(self._limit)
+                while not self._hear(decoder, sequences, pause):
+                    pause *= 2
+                    self.sequence = (self.sequence + 1) & 0xFF
+                    sequences.add(self.sequence)
+                    self.transport.write(protocol.encode(Opcode.IDENTIFY, sequence=self.sequence), self._left(self.wait_s))
+                self._unanswered = None
+                self.identify()
+                self.wait_ready()
+        except InputError as error:
+            raise InputError(f"{error}, {timeout:g} s after a request that was interrupted") from None
+
+    def _hear(self, decoder: protocol.Decoder, sequences: set[int], seconds: float) -> bool:
+        """Whether an answer to one of some requests comes within `seconds`."""
+        until = time.monotonic() + self._left(seconds)
+        while (left := until - time.monotonic()) > 0:
+            for opcode, number, _ in decoder.feed(self.transport.read(left)):
+                if opcode & protocol.REPLY and (number in sequences or opcode == protocol.ERROR):
+                    return True
+        return False
+
+    # Any board.
+
+    def identify(self) -> protocol.Identity:
         """The board's `protocol.Identity`."""
-        self.identity = protocol.Identity.unpack(self._ask((Opcode.IDENTIFY, b""), limit=0xFFFF)[0])
+        self.identity = protocol.Identity.unpack(self._ask((Opcode.IDENTIFY, b""), limit=LONGEST_IDENTITY)[0])
         return self.identity
 
-    def status(self):
+    def status(self) -> protocol.Status:
         """The board's `protocol.Status`."""
-        return protocol.Status.unpack(self._ask((Opcode.STATUS, b""))[0])
+        status = protocol.Status.unpack(self._ask((Opcode.STATUS, b""))[0])
+        if status.frozen and self.identity and not self.identity.max_classes:
+            raise InputError(f"{self.name}: says that its learner is frozen, but its design does not learn")
+        return status
 
-    def wait_ready(self):
+    def wait_ready(self) -> protocol.Status:
         """Until the weights are loaded; InputError if they will not be."""
         until = time.monotonic() + self.ready_s
         while not (status := self.status()).ready:
@@ -57,10 +145,10 @@ class Client:
                                  "run fbnn-hw flash with the folder that was built")
             if time.monotonic() > until:
                 raise InputError(f"{self.name}: the board has not loaded its weights after {self.ready_s:g} s; is the flash written?")
-            time.sleep(POLL_S)
+            time.sleep(self._left(POLL_S))
         return status
 
-    def classify(self, images, logits=True, latent=False):
+    def classify(self, images: Sequence[bytes], logits: bool = True, latent: bool = False) -> list[protocol.Result]:
         """[`protocol.Result`] of the images of a pass, at most `identity.frames`, each the bytes of RGB pixels in raster order.
 
         A pass that lacks images is filled up with its last one.  If a request fails, the whole pass is sent again.
@@ -77,68 +165,83 @@ class Client:
         flags = protocol.LOGITS * bool(logits) | protocol.LATENT * bool(latent)
         images = [*images, *[images[-1]] * (identity.frames - len(images))]
         answers = self._ask(*((Opcode.CLASSIFY | flags, bytes(image)) for image in images))
-        classes = None if identity.max_classes else identity.classes
-        return protocol.Result.unpack(answers[-1], flags, classes, identity.latent_bytes, identity.frames)
+        learns = identity.max_classes > 0
+        return protocol.Result.unpack(answers[-1], flags, None if learns else identity.classes, identity.latent_bytes, identity.frames,
+                                      identity.max_classes)
 
     # A learner.
 
-    def learn(self, label):
+    def learn(self, label: int) -> None:
         """Learn the image classified last as class `label`: one known or the next new one."""
         self._learner(Opcode.LEARN, label)
 
-    def store(self, label):
+    def store(self, label: int) -> None:
         """Keep the image classified last as an exemplar of a class known, without learning it."""
         self._learner(Opcode.STORE, label)
 
-    def rehearse(self, count):
+    def rehearse(self, count: int) -> None:
         """`count` replays."""
         for done in range(0, count, REHEARSE):
             self._learner(Opcode.REHEARSE, count=min(REHEARSE, count - done))
 
-    def freeze(self, frozen=True):
+    def freeze(self, frozen: bool = True) -> None:
+        """While frozen, the learner refuses `learn`, `store` and `rehearse`."""
         self._learner(Opcode.FREEZE, count=int(frozen))
 
-    def reset(self):
+    def reset(self) -> None:
         """To the shipped state: what was learned is gone."""
         self._learner(Opcode.RESET)
         self.wait_ready()
 
-    def learned(self):
+    def learned(self) -> tuple[int, int, bool]:
         """(classes known, exemplars, whether it is frozen)."""
+        most = self._learns().max_classes
         known, used, frozen = self.peek(protocol.SCALARS, 0, 3)
+        if known > most or used > protocol.MOST_EXEMPLARS or frozen > 1:
+            raise InputError(f"{self.name}: knows {show(known)} classes and {show(used)} exemplars, frozen {show(frozen)}, "
+                             f"expected at most {most}, {protocol.MOST_EXEMPLARS} and 1")
         return known, used, bool(frozen)
 
-    def peek(self, space, address, count):
+    def peek(self, space: int, address: int, count: int) -> list[int]:
         """List of words of a learner's memory.  A register is read whole, lowest bit first, or it is not as before."""
-        size, found = self._learns().word_bytes, []
+        size = self._learns().word_bytes
+        words: list[int] = []
         for first, part in aligned(address, count, PEEK_WORDS):
             data = self._learner(Opcode.PEEK | space, first, part)
             if len(data) != part * size:
                 raise InputError(f"{self.name}: the board sent {len(data)} bytes of {part} words, expected {part * size}")
-            found += protocol.words_from(data, size)
-        return found
+            words += protocol.words_from(data, size)
+        return words
 
-    def poke(self, space, address, words):
+    def poke(self, space: int, address: int, words: Sequence[int]) -> None:
         """Write words of a learner's memory."""
         identity = self._learns()
         for first, count in aligned(address, len(words), identity.poke_words):
             part = words[first - address:first - address + count]
             self._learner(Opcode.POKE | space, first, count, protocol.words_bytes(part, identity.word_bytes))
 
-    def _learns(self):
+    def _learns(self) -> protocol.Identity:
         """The identity of a board with a learner."""
         identity = self.identity or self.identify()
         if not identity.max_classes:
             raise InputError(f"{self.name}: this design does not learn; expected one made with fbnn-hw generate --learn")
         return identity
 
-    def _learner(self, opcode, number=0, count=0, words=b""):
+    def _learner(self, opcode: int, number: int = 0, count: int = 0, words: bytes = b"") -> bytes:
         self._learns()
         return self._ask((opcode, protocol.operand(number, count) + words))[0]
 
-    def _ask(self, *requests, limit=None):
+    # Requests.
+
+    @property
+    def _limit(self) -> int:
+        """Longest payload that is believed."""
+        return self.identity.reply_limit if self.identity else protocol.LONGEST_PAYLOAD
+
+    def _ask(self, *requests: tuple[int, bytes], limit: int | None = None) -> list[bytes]:
         """Payloads of the replies to requests, (opcode, payload), of which all are sent again if one fails, each with its own sequence."""
-        limit = limit or (self.identity.reply_limit if self.identity else 0xFFFF)
+        if self.unsettled:
+            self.settle(self.wait_s)
         numbered = []
         for request in requests:
             self.sequence = (self.sequence + 1) & 0xFF
@@ -149,39 +252,41 @@ class Client:
             if attempt and len(requests) > 1:  # what the board has of the pass is given up
                 self.identify()
                 self.wait_ready()
-            found = []
+            answers: list[bytes] = []
             for sequence, opcode, payload in numbered:
-                self.transport.discard()
-                self.transport.write(protocol.encode(opcode, payload, sequence), self.wait_s)
-                reason = self._reply(opcode, sequence, limit)
-                if not isinstance(reason, bytes):
+                answer = self._send(opcode, payload, sequence, limit or self._limit)
+                if not isinstance(answer, bytes):
                     break
-                found.append(reason)
-            else:
-                return found
-            if isinstance(reason, Fault):
-                if not reason.repeat:
-                    raise InputError(f"{self.name}: {reason.meaning}")
-                if reason == Fault.BUSY:
-                    self.wait_ready()
-                reason = reason.meaning
+                answers.append(answer)
+            self._unanswered = None  # not before: a pass that lacks images is as good as a request without answer
+            if len(answers) == len(requests):
+                return answers
+            reason = answer.meaning if isinstance(answer, Fault) else str(answer)
+            if isinstance(answer, Fault) and not answer.repeat:
+                raise InputError(f"{self.name}: {reason}")
+            if answer == Fault.BUSY and opcode not in (Opcode.IDENTIFY, Opcode.STATUS):  # which wait for nothing
+                self.wait_ready()
         raise InputError(f"{self.name}: {reason}, {self.retries + 1} times")
 
-    def _reply(self, opcode, sequence, limit):
+    def _send(self, opcode: int, payload: bytes, sequence: int, limit: int) -> bytes | Fault | str:
         """Payload of the reply to a request, or why there is none: a `Fault` or a text."""
+        wait_s = self._left(self.wait_s)
+        self.transport.discard()
+        self._unanswered = sequence
+        self.transport.write(protocol.encode(opcode, payload, sequence), wait_s)
         decoder, heard = protocol.Decoder(limit), False
         until = time.monotonic() + self.wait_s
         while (left := until - time.monotonic()) > 0:
-            data = self.transport.read(left)
+            data = self.transport.read(self._left(left))
             heard |= bool(data)
-            for found, number, payload in decoder.feed(data):
-                if (found, number) == (opcode | protocol.REPLY, sequence):
+            for told, number, payload in decoder.feed(data):
+                if (told, number) == (opcode | protocol.REPLY, sequence):
                     return payload
-                if found == protocol.ERROR and len(payload) == 1:
+                if told == protocol.ERROR and len(payload) == 1:
                     fault = Fault(payload[0]) if payload[0] in list(Fault) else None
                     # A request that is repeated for no reason does no harm.
                     if number == sequence or fault and fault.damaged:
                         return fault or f"the board reported error {payload[0]}"
         if heard:
-            return "what came back was no frame of the protocol; is the speed right (--baud)"
+            return "what came back was no message of the protocol; is the speed right (--baud)"
         return "no answer; is this the board's serial port, and was the bitstream loaded"

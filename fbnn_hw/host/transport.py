@@ -1,111 +1,174 @@
-"""A serial port, by what POSIX offers."""
+"""A serial port, by pyserial: Linux, macOS and Windows; and the ports that there are."""
 
 import errno
-import os
-import select
+import math
+import re
+import sys
 import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
-from ..errors import InputError, ToolError
+import serial
+from serial.tools import list_ports
+
+from ..errors import InputError
 
 DEFAULT_BAUD = 1_000_000
+SLICE_S = 0.1
+"""Longest single wait inside pyserial.  On Windows Ctrl-C is noticed between two of them."""
 DISCARD_S = 0.2
+READ_BYTES = 1 << 16
+LISTED = 8
+"""Ports named in a message."""
+SPEEDS = "expected one such as 115200, 1000000 or 3000000"
+
+
+@dataclass(frozen=True)
+class Port:
+    """A serial port of this computer.
+
+    path: name to open it by.  usb: "vendor:product" in hexadecimal, such as 0403:6010, or "".  serial_number: of the USB device, or "".
+    product: what the device calls itself, or "".  location: USB place of the device, the same for all ports of one device, or "".
+    """
+
+    path: str
+    usb: str = ""
+    serial_number: str = ""
+    product: str = ""
+    location: str = ""
+
+    def __str__(self) -> str:
+        about = " ".join(part for part in (self.usb, self.product, self.serial_number) if part)
+        return f"{self.path} ({about})" if about else self.path
+
+
+def ports() -> list[Port]:
+    """The serial ports of this computer, in the order of their names, numbers by their value."""
+    listed = []
+    for port in list_ports.comports():
+        usb = f"{port.vid:04x}:{port.pid:04x}" if port.vid is not None and port.pid is not None else ""
+        # A location is a place on the bus, then ":" and the configuration and interface on Linux, or "x" and the interface on Windows.
+        location = re.split(":", port.location or "")[0]
+        listed.append(Port(port.device, usb, _shown(port.serial_number), _shown(port.product or port.description), location))
+    return sorted(listed, key=lambda port: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", port.path)])
+
+
+def _shown(text: str | None) -> str:
+    """What a device says of itself, fit for a line of a terminal."""
+    return "".join(c for c in text or "" if c.isprintable())[:60] if text != "n/a" else ""
+
+
+def _listed(present: list[Port]) -> str:
+    return ", ".join(map(str, present[:LISTED])) + (", ..." if len(present) > LISTED else "") or "none"
+
+
+def automatic(usb: Iterable[str], interface: int = -1) -> str:
+    """Path of the port of the one board that is plugged in.
+
+    usb: "vendor:product" of boards, in hexadecimal.  interface: which of the ports of a board, from 0; -1 is the last one, where an
+    FT2232H has its UART.  InputError if no board is there, or several are.
+    """
+    wanted = [name.lower() for name in usb]
+    present = ports()
+    boards: dict[tuple[str, ...], list[Port]] = {}
+    for port in present:
+        if port.usb in wanted:
+            boards.setdefault(_device(port), []).append(port)
+    chosen = [board[interface] if -len(board) <= interface < len(board) else board[-1] for board in boards.values()]
+    if not chosen:
+        raise InputError(f"--port auto: no port of USB {' or '.join(wanted)}, expected a board that is plugged in; "
+                         f"the ports are {_listed(present)}")
+    if len(chosen) > 1:
+        raise InputError(f"--port auto: {len(chosen)} boards are plugged in, expected one; name one of {_listed(chosen)}")
+    return chosen[0].path
+
+
+def _device(port: Port) -> tuple[str, ...]:
+    """What the ports of one USB device have in common."""
+    serial_number = port.serial_number
+    if sys.platform == "win32" and port.usb in ("0403:6010", "0403:6011"):
+        serial_number = serial_number.rstrip("ABCD")  # FTDI's driver puts the interface's letter behind it
+    return port.usb, serial_number, port.location
 
 
 class Serial:
-    """A port such as /dev/ttyUSB1: 8 bits, no parity, one stop bit, no flow control.
+    """A port such as /dev/ttyUSB1 or COM4: 8 bits, no parity, one stop bit, no flow control, held by this program alone.
 
-    Raises InputError if it cannot be opened or the speed cannot be set, ToolError where there is no termios.
+    Raises InputError if it cannot be opened or has no such speed.
     """
 
-    def __init__(self, path, baud=DEFAULT_BAUD):
-        try:
-            import fcntl
-            import termios
-        except ImportError:
-            raise ToolError("serial ports need a POSIX system, such as Linux, macOS or WSL") from None
+    def __init__(self, path: str, baud: int = DEFAULT_BAUD):
         self.path = str(path)
-        speed = getattr(termios, f"B{baud}", None)
-        if speed is None:
-            raise InputError(f"--baud {baud}: this system has no such speed, expected one such as 115200, 1000000 or 3000000")
+        if baud < 1:
+            raise InputError(f"--baud {baud}: no such speed, {SPEEDS}")
         try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
-        except OSError as error:
+            # pyserial sets the port anew whenever a timeout changes, so the one for reading never does.
+            self._port = serial.Serial(self.path, baud, timeout=SLICE_S, write_timeout=1, exclusive=True)
+        except (ValueError, OverflowError):
+            raise InputError(f"--baud {baud}: {self.path} has no such speed, {SPEEDS}") from None
+        except (serial.SerialException, OSError) as error:
             raise InputError(f"{self.path}: {_remedy(error)}") from None
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._file)
-            raise InputError(f"{self.path}: another program has it open; close that one") from None
-        try:
-            iflag, oflag, lflag = 0, 0, 0
-            cflag = termios.CS8 | termios.CREAD | termios.CLOCAL
-            chars = termios.tcgetattr(self._file)[6]
-            chars[termios.VMIN], chars[termios.VTIME] = 0, 0
-            termios.tcsetattr(self._file, termios.TCSANOW, [iflag, oflag, cflag, lflag, speed, speed, chars])
-            termios.tcflush(self._file, termios.TCIOFLUSH)
-        except termios.error as error:
-            os.close(self._file)
-            raise InputError(f"{self.path}: not a serial port ({error.args[-1]})") from None
 
-    def write(self, data, timeout):
-        """All of `data`; InputError if it is not taken within `timeout` seconds or the port is gone."""
-        until, data = time.monotonic() + timeout, memoryview(bytes(data))
-        while data:
-            self._wait(False, until)
-            try:
-                data = data[os.write(self._file, data):]
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise self._gone(error) from None
-
-    def read(self, timeout):
-        """At least one byte, or b"" after `timeout` seconds; InputError if the port is gone."""
-        if not self._wait(True, time.monotonic() + timeout, fail=False):
-            return b""
+    def write(self, data: bytes, timeout: float) -> None:
+        """Send all of `data`; InputError if it is not taken within `timeout` seconds, rounded up to whole ones, or the port is gone."""
+        seconds = max(1, math.ceil(timeout))
         try:
-            data = os.read(self._file, 1 << 16)
-        except BlockingIOError:
-            return b""
-        except OSError as error:
+            if self._port.write_timeout != seconds:
+                self._port.write_timeout = seconds
+            self._port.write(data)
+        except serial.SerialTimeoutException:
+            raise InputError(f"{self.path}: takes no more bytes; is another program using the port?") from None
+        except (serial.SerialException, OSError) as error:
             raise self._gone(error) from None
-        if not data:
-            raise self._gone(OSError(errno.EIO, "end of file"))
-        return data
 
-    def discard(self):
+    def read(self, timeout: float) -> bytes:
+        """At least one byte, or b"" after `timeout` seconds or `SLICE_S` more; InputError if the port is gone."""
+        until, port = time.monotonic() + timeout, self._port
+        try:
+            first = b""
+            while not first and not port.in_waiting and time.monotonic() < until:
+                first = port.read(1)
+            return first + port.read(min(port.in_waiting, READ_BYTES))
+        except (serial.SerialException, OSError) as error:
+            raise self._gone(error) from None
+
+    def discard(self) -> None:
         """Forget what has come in; a line that never falls silent is left after a while."""
         until = time.monotonic() + DISCARD_S
         while self.read(0) and time.monotonic() < until:
             pass
 
-    def close(self):
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+    def close(self) -> None:
+        """Give the port up.  It can be closed twice."""
+        self._port.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _wait(self, read, until, fail=True):
-        files = [self._file]
-        ready = select.select(files if read else [], [] if read else files, [], max(0, until - time.monotonic()))
-        if not any(ready[:2]) and fail:
-            raise InputError(f"{self.path}: takes no more bytes; is another program using the port?")
-        return any(ready[:2])
-
-    def _gone(self, error):
-        return InputError(f"{self.path}: the connection broke ({error.strerror or error}); plug the board in again")
+    def _gone(self, error: Exception) -> InputError:
+        return InputError(f"{self.path}: the connection broke ({_reason(error)}); plug the board in again")
 
 
-def _remedy(error):
-    if error.errno == errno.ENOENT or error.errno == errno.ENXIO:
-        return "no such port; plug the board in, and look for it with ls /dev/ttyUSB* /dev/ttyACM* /dev/cu.*"
-    if error.errno == errno.EACCES:
-        return "permission denied; sudo usermod -aG dialout $USER, then log in again"
-    if error.errno == errno.EBUSY:
+def _reason(error: Exception) -> str:
+    """The system's words in an error of pyserial, which is often a text around another error."""
+    text = " ".join(str(error).split())
+    if quoted := re.search(r"\(\d+, '([^']+)'", text):
+        return quoted[1].rstrip(".")
+    return re.sub(r"^.*\[Errno -?\d+\] ", "", text)
+
+
+def _remedy(error: Exception) -> str:
+    """Why a port cannot be opened, and the way out.  On Windows the number of the error stands in its text alone."""
+    number, text = getattr(error, "errno", None), str(error)
+    if number in (errno.ENOENT, errno.ENXIO, errno.ENODEV) or "FileNotFoundError" in text:
+        return f"no such port; plug the board in; the ports are {_listed(ports())}"
+    if number in (errno.EAGAIN, errno.EBUSY) or "PermissionError" in text:
         return "another program has it open; close that one"
-    return error.strerror
+    if number == errno.EACCES:
+        return "permission denied" + ("; sudo usermod -aG dialout $USER, then log in again" if sys.platform == "linux" else "")
+    return f"not a serial port ({_reason(error)})"

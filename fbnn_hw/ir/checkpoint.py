@@ -12,11 +12,13 @@ import zipfile
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, show
 from . import plain
+from .network import Network
 
 FORMAT = "fbnn-hw checkpoint"
 MAX_BYTES = 2 ** 26
@@ -31,18 +33,18 @@ STORAGES = {"ByteStorage": "u1", "CharStorage": "i1", "ShortStorage": "<i2", "In
             "HalfStorage": "<f2", "FloatStorage": "<f4", "DoubleStorage": "<f8", "BFloat16Storage": None}
 
 
-def to_plain(network):
+def to_plain(network: Network) -> dict[str, Any]:
     """`Network` -> the dict that a checkpoint holds, arrays as numpy."""
     return plain.to_plain(network, FORMAT)
 
 
-def from_plain(values, where):
+def from_plain(values: Any, where: object) -> Network:
     """Inverse of `to_plain`; `where` (the file) begins every InputError."""
     return plain.from_plain(values, FORMAT, where)
 
 
-def read(path):
-    """Checkpoint file -> `Network`.  Raises InputError on anything that is not one, naming the file and what is wrong."""
+def read(path: str | Path) -> Network:
+    """Checkpoint file -> `Network`.  Raises InputError for any other file, with its name and the reason."""
     if Path(path).is_fifo():  # to open one may wait for ever
         raise InputError(f"{path}: is a pipe, expected a checkpoint file")
     try:

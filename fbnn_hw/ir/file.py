@@ -8,12 +8,13 @@ import numpy as np
 
 from ..errors import InputError, show
 from . import plain
+from .network import Network
 
 FORMAT = "fbnn-hw network"
 MAX_CHARACTERS = 2 ** 27
 
 
-def dumps(network):
+def dumps(network: Network) -> str:
     """`Network` -> JSON text; equal networks give equal text."""
     values = plain.to_plain(network, FORMAT)
     values["weights"] = {name: base64.b64encode(array.tobytes()).decode() for name, array in values["weights"].items()}
@@ -22,7 +23,7 @@ def dumps(network):
     return json.dumps(values, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
-def loads(text, where):
+def loads(text: str, where: object) -> Network:
     """Inverse of `dumps`; `where` (the file) begins every InputError."""
     if len(text) > MAX_CHARACTERS:
         raise InputError(f"{where}: {len(text)} characters, expected at most {MAX_CHARACTERS}")
@@ -52,7 +53,7 @@ def _no_constant(name):
 
 
 def _decode(values):
-    """Turn weights and thresholds into arrays in place; what has another type stays for `from_plain` to refuse."""
+    """Turn weights and thresholds into arrays in place.  A value of another type stays, for `from_plain` to refuse."""
     if not isinstance(values, dict):
         return
     weights, thresholds = values.get("weights"), values.get("thresholds")

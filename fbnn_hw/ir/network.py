@@ -2,8 +2,10 @@
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +18,10 @@ MAX_WEIGHT_BITS = 2 ** 28
 """Limits of a legal network, ten times the largest of the paper.  They keep every dot product below 2^24, where float32 is
 exact, and bound the memory that a file can ask for."""
 
+Shape = op.Shape
+
 LATENT = "latent"
-"""Name of the op whose output is the latent: the feature extractor ends there, the classifier begins."""
+"""Name of the op whose output is the latent: the feature extractor ends with it, and the classifier reads it."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +32,10 @@ class Topology:
     """
 
     name: str
-    ops: tuple
-    classes: tuple
+    ops: tuple[op.Op, ...]
+    classes: tuple[str, ...]
 
-    def verify(self):
+    def verify(self) -> dict[str, Shape]:
         """Check names, order, arities, shapes, sizes and the two ends; returns {op name: output shape}."""
         if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", self.name):
             raise InputError(
@@ -40,7 +44,8 @@ class Topology:
             raise InputError(f"model {self.name}: {len(self.ops)} layers, expected at most {MAX_LAYERS}")
         if not self.ops or not isinstance(self.ops[0], op.Thermometer):
             raise InputError(f"model {self.name}: first layer is {self.ops[0].kind if self.ops else 'missing'}, expected thermometer")
-        shapes, ends, weight_bits = {}, set(), 0
+        shapes: dict[str, Shape] = {}
+        ends, weight_bits = set(), 0
         for layer in self.ops:
             if layer.name in shapes:
                 raise InputError(f"layer {layer.name}: name is used twice, expected unique names")
@@ -78,45 +83,50 @@ class Topology:
             seen.add(name)
         return shapes
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Any:
         """The op of that name; KeyError if there is none."""
         for layer in self.ops:
             if layer.name == name:
                 return layer
         raise KeyError(name)
 
-    def __contains__(self, name):
+    def __contains__(self, name: str) -> bool:
         return any(o.name == name for o in self.ops)
 
     @property
-    def shapes(self):
+    def shapes(self) -> dict[str, Shape]:
+        """{op name: output shape}, of a topology that is legal; raises as `verify`."""
         return self.verify()
 
-    def input_shapes(self, layer, shapes=None):
+    def input_shapes(self, layer: op.Op, shapes: Mapping[str, Shape] | None = None) -> list[Shape]:
+        """Shapes of the inputs of an op.  shapes: what `shapes` gave, to save its time."""
         shapes = shapes or self.shapes
         return [shapes[i] for i in layer.inputs]
 
     @property
-    def image_size(self):
-        return self.ops[0].size
+    def image_size(self) -> int:
+        """Pixels a side of an image."""
+        return self.ops[0].size  # type: ignore[attr-defined]
 
-    def weight_shapes(self):
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """{op name: weight shape}, in execution order, for the ops that have weights."""
         shapes = self.shapes
-        found = {o.name: o.weight_shape(*self.input_shapes(o, shapes)) for o in self.ops}
-        return {name: shape for name, shape in found.items() if shape is not None}
+        weights = {o.name: o.weight_shape(*self.input_shapes(o, shapes)) for o in self.ops}
+        return {name: shape for name, shape in weights.items() if shape is not None}
 
-    def threshold_shape(self, name, shapes=None):
+    def threshold_shape(self, name: str, shapes: Mapping[str, Shape] | None = None) -> tuple[int, ...] | None:
         """(channels,) for the ops that may have per-channel thresholds; None for the others."""
         layer = self[name]
         if layer.kind in ("conv", "depthwise", "gap") or (layer.kind == "dense" and not layer.logits):
             return ((shapes or self.shapes)[name][0],)
         return None
 
-    def weight_bits(self):
+    def weight_bits(self) -> int:
+        """Bits of all weights."""
         return sum(int(np.prod(s)) for s in self.weight_shapes().values())
 
-    def macs(self):
+    def macs(self) -> int:
+        """Multiply-accumulates an image."""
         shapes = self.shapes
         return sum(o.macs(*self.input_shapes(o, shapes)) for o in self.ops)
 
@@ -127,17 +137,17 @@ class Network:
 
     weights: {op name: uint8 array of 0 / 1, shape as `Topology.weight_shapes`}
     thresholds: {op name: int array (channels,)}; an output bit is 1 iff dot >= threshold; a missing name means all 0
-    training: how it came about; plain values only
+    training: record of the training that made it; plain values only
     source: path of the file that it was read from, or None
     """
 
     topology: Topology
-    weights: dict
-    thresholds: dict = field(default_factory=dict)
-    training: dict = field(default_factory=dict)
+    weights: dict[str, np.ndarray]
+    thresholds: dict[str, np.ndarray] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
     source: Path | None = field(default=None, compare=False)
 
-    def verify(self):
+    def verify(self) -> dict[str, Shape]:
         """Check everything `Topology.verify` checks, and each array's shape and values; returns the shapes."""
         shapes = self.topology.verify()
         expected = self.topology.weight_shapes()
@@ -153,11 +163,11 @@ class Network:
             if name not in expected:
                 raise InputError(f"weights.{name}: no layer of that name has weights, expected {', '.join(expected)}")
         for name, array in self.thresholds.items():
-            shape = self.topology.threshold_shape(name, shapes) if name in self.topology else None
-            if shape is None:
+            own_shape = self.topology.threshold_shape(name, shapes) if name in self.topology else None
+            if own_shape is None:
                 raise InputError(f"thresholds.{name}: no layer of that name takes thresholds")
-            if array.shape != shape or not np.issubdtype(array.dtype, np.integer):
-                raise InputError(f"thresholds.{name}: found {array.dtype} {array.shape}, expected integers {shape}")
+            if array.shape != own_shape or not np.issubdtype(array.dtype, np.integer):
+                raise InputError(f"thresholds.{name}: found {array.dtype} {array.shape}, expected integers {own_shape}")
             layer = self.topology[name]
             limit = layer.fan_in(*self.topology.input_shapes(layer, shapes))
             if limit is None:  # gap: the sum over the map
@@ -167,13 +177,13 @@ class Network:
                     raise InputError(f"thresholds.{name}: found {value}, expected at most fan-in + 1 = {limit + 1} either way")
         return shapes
 
-    def threshold(self, name):
+    def threshold(self, name: str) -> np.ndarray:
         """int64 array (channels,) of the op's thresholds."""
-        found = self.thresholds.get(name)
-        return np.zeros(self.topology.shapes[name][0], np.int64) if found is None else found.astype(np.int64)
+        thresholds = self.thresholds.get(name)
+        return np.zeros(self.topology.shapes[name][0], np.int64) if thresholds is None else thresholds.astype(np.int64)
 
-    def bits(self):
-        """Size of the model in bits: weights, and thresholds where there are any (at the width their range needs)."""
+    def bits(self) -> int:
+        """Bits of the model: its weights, and its thresholds at the width that their range needs."""
         total = self.topology.weight_bits()
         for array in self.thresholds.values():
             total += array.size * (int(np.abs(array).max()).bit_length() + 1)

@@ -6,44 +6,48 @@ An op computes its own output shape and refuses inputs it cannot take; nothing e
 """
 
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..errors import InputError, show
+
+Shape = tuple[int, int, int]
+"""(channels, height, width)."""
 
 TYCC_LEVELS = 16
 TRGB_LEVELS = 85
 
 
-def planes(encoder, levels):
+def planes(encoder: str, levels: int) -> tuple[int, int, int]:
     """Levels of each of the three planes of a thermometer code: Y, Cb, Cr (2n, n, n) with "tycc", R, G, B (n, n, n) with "trgb"."""
-    return (2 * levels, levels, levels) if encoder == "tycc" else (levels,) * 3
+    return (2 * levels, levels, levels) if encoder == "tycc" else (levels, levels, levels)
 
 
-def _require(condition, op, what, found, expected):
+def _require(condition, op, noun, value, expected):
     if not condition:
-        raise InputError(f"layer {op.name}: {what} is {found}, expected {expected}")
+        raise InputError(f"layer {op.name}: {noun} is {value}, expected {expected}")
 
 
 @dataclass(frozen=True)
 class Op:
     name: str
-    inputs: tuple = ()
+    inputs: tuple[str, ...] = ()
 
     kind: ClassVar[str]
     arity: ClassVar[int] = 1
 
-    def output_shape(self, *shapes):
+    def output_shape(self, *shapes: Shape) -> Shape:
+        """Shape of the output for inputs of these shapes; InputError where the op cannot take them."""
         raise NotImplementedError
 
-    def weight_shape(self, *shapes):
+    def weight_shape(self, *shapes: Shape) -> tuple[int, ...] | None:
         """Shape of the binary weights, or None."""
         return None
 
-    def fan_in(self, *shapes):
+    def fan_in(self, *shapes: Shape) -> int | None:
         """Products summed into one output, or None."""
         return None
 
-    def macs(self, *shapes):
+    def macs(self, *shapes: Shape) -> int:
         """Multiply-accumulates an image."""
         fan_in = self.fan_in(*shapes)
         if fan_in is None:
@@ -51,7 +55,8 @@ class Op:
         channels, height, width = self.output_shape(*shapes)
         return fan_in * channels * height * width
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
+        """The op as plain values; `from_dict` is the inverse."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         values["inputs"] = list(self.inputs)
         return {"op": self.kind, **values}
@@ -229,7 +234,7 @@ KINDS = {cls.kind: cls for cls in (Thermometer, Conv, MaxPool, Gap, Depthwise, D
 NOUNS = {int: "an integer", bool: "True or False", str: "a string"}
 
 
-def from_dict(values, where="architecture"):
+def from_dict(values: Any, where: str = "architecture") -> Op:
     """Inverse of `Op.to_dict`; every wrong key, type or kind is an InputError naming the field."""
     if not isinstance(values, dict):
         raise InputError(f"{where}: found {type(values).__name__}, expected a dict")
@@ -238,10 +243,10 @@ def from_dict(values, where="architecture"):
     if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(f"{where}: op is {show(kind)}, expected one of {', '.join(KINDS)}")
     cls = KINDS[kind]
-    known = {f.name: f for f in fields(cls)}
+    legal = {f.name: f for f in fields(cls)}
     for key in values:
-        if key not in known:
-            raise InputError(f"{where}: unknown field {show(key)} of {kind}, expected {', '.join(known)}")
+        if key not in legal:
+            raise InputError(f"{where}: unknown field {show(key)} of {kind}, expected {', '.join(legal)}")
     name = values.get("name")
     if not isinstance(name, str) or not (name.isascii() and name.isidentifier() and len(name) <= 64):
         raise InputError(f"{where}: name is {show(name)}, expected at most 64 letters, digits and _, no digit first")
@@ -250,10 +255,10 @@ def from_dict(values, where="architecture"):
         raise InputError(f"{where}: inputs is {show(inputs)}, expected a list of layer names")
     values["inputs"] = tuple(inputs)
     for key, value in values.items():
-        expected = known[key].type
+        expected = legal[key].type
         if expected in (int, bool, str) and type(value) is not expected:
             raise InputError(f"{where}: {key} is {show(value)}, expected {NOUNS[expected]}")
     for key in ("out_channels", "stop"):
-        if key in known and key not in values:
+        if key in legal and key not in values:
             raise InputError(f"{where}: {key} of {kind} {name} is missing, expected a number from 1")
     return cls(**values)

@@ -7,6 +7,7 @@ The last two keys are left out where they are empty.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ MAX_VALUES = 200_000
 MAX_TEXT = 100_000
 
 
-def to_plain(network, file_format):
+def to_plain(network: Network, file_format: str) -> dict[str, Any]:
     """`Network` -> dict as above, arrays as numpy; the network is verified first."""
     network.verify()
     topology = network.topology
@@ -37,7 +38,7 @@ def to_plain(network, file_format):
     return values
 
 
-def from_plain(values, file_format, where):
+def from_plain(values: Any, file_format: str, where: object) -> Network:
     """Inverse of `to_plain`.  Raises InputError, `where` first, then the field, what was found and what was expected."""
     try:
         return _from_plain(values, file_format)
@@ -110,9 +111,12 @@ def _array(value, where, dtype):
     return value
 
 
-def plain_tree(value, where):
-    """A copy of `value` with tuples as lists.  Raises InputError naming the field of anything that is not None, bool, int (64
-    bits), finite float, str, list, tuple, dict with str keys or array, and of what is nested or repeated without end."""
+def plain_tree(value: Any, where: str) -> Any:
+    """A copy of `value` with tuples as lists.
+
+    Legal values are None, bool, int (64 bits), finite float, str, list, tuple, dict with str keys, and array.  Raises InputError that
+    names the field of any other value, and of one that is nested or repeated without end.
+    """
     left = MAX_VALUES
 
     def copy(value, where, depth):
@@ -120,36 +124,36 @@ def plain_tree(value, where):
         left -= 1
         if left < 0:
             raise InputError(f"more than {MAX_VALUES} values, expected a network")
-        here = where or "content"
+        place = where or "content"
         if depth > MAX_DEPTH:
-            raise InputError(f"{here.split('.')[0].split('[')[0]}: nested more than {MAX_DEPTH} deep, expected less")
+            raise InputError(f"{place.split('.')[0].split('[')[0]}: nested more than {MAX_DEPTH} deep, expected less")
         if value is None or type(value) is bool:
             return value
         if isinstance(value, np.ndarray) and where.startswith(("weights.", "thresholds.")):
             return value
         if type(value) is int:
             if not -2 ** 63 <= value < 2 ** 63:
-                raise InputError(f"{here}: found an integer of {value.bit_length()} bits, expected at most 64")
+                raise InputError(f"{place}: found an integer of {value.bit_length()} bits, expected at most 64")
             return value
         if type(value) is float:
             if not math.isfinite(value):
-                raise InputError(f"{here}: found {value}, expected a finite number")
+                raise InputError(f"{place}: found {value}, expected a finite number")
             return value
         if type(value) is str:
             if len(value) > MAX_TEXT:
-                raise InputError(f"{here}: text of {len(value)} characters, expected at most {MAX_TEXT}")
+                raise InputError(f"{place}: text of {len(value)} characters, expected at most {MAX_TEXT}")
             if any("\ud800" <= c <= "\udfff" for c in value):
-                raise InputError(f"{here}: found {show(value)}, expected valid Unicode")
+                raise InputError(f"{place}: found {show(value)}, expected valid Unicode")
             return value
         if isinstance(value, (list, tuple)):
             return [copy(v, f"{where}[{i}]", depth + 1) for i, v in enumerate(value)]
         if isinstance(value, dict):
             for key in value:
                 if type(key) is not str:
-                    raise InputError(f"{here}: key {show(key)} is {_noun(key)}, expected a string")
-                copy(key, f"{here}, a key", depth)
+                    raise InputError(f"{place}: key {show(key)} is {_noun(key)}, expected a string")
+                copy(key, f"{place}, a key", depth)
             return {k: copy(v, f"{where}.{_label(k)}" if where else _label(k), depth + 1) for k, v in value.items()}
-        raise InputError(f"{here}: found {_noun(value)}, expected plain values")
+        raise InputError(f"{place}: found {_noun(value)}, expected plain values")
 
     return copy(value, where, 0)
 

@@ -18,24 +18,24 @@ ROUNDING = np.array([128, 127, 127])
 OFFSET = np.array([0, 128, 128])
 
 
-def ycc(images):
+def ycc(images: np.ndarray) -> np.ndarray:
     """uint8 RGB (N, 3, H, W) -> int64 Y, Cb, Cr (N, 3, H, W), each 0..255."""
     x = np.einsum("pc,nchw->nphw", YCC, images.astype(np.int64))
     return ((x + ROUNDING[:, None, None]) >> 8) + OFFSET[:, None, None]
 
 
-def levels(images, encoder, count):
+def levels(images: np.ndarray, encoder: str, count: int) -> np.ndarray:
     """uint8 RGB (N, 3, H, W) -> levels (N, 3, H, W), plane p in 0..planes[p] - 1."""
     x = ycc(images) if encoder == "tycc" else images.astype(np.int64)
     return (x * np.array(planes(encoder, count))[:, None, None]) >> 8
 
 
-def thermometer(levels, encoder, count):
+def thermometer(levels: np.ndarray, encoder: str, count: int) -> np.ndarray:
     """Levels (N, 3, H, W) -> uint8 bits (N, C, H, W), the planes one after the other."""
     parts = [levels[:, plane, None] >= np.arange(size)[:, None, None] for plane, size in enumerate(planes(encoder, count))]
     return np.concatenate(parts, 1).astype(np.uint8)
 
 
-def encode(images, encoder, count):
+def encode(images: np.ndarray, encoder: str, count: int) -> np.ndarray:
     """uint8 RGB (N, 3, H, W) -> uint8 bits (N, C, H, W)."""
     return thermometer(levels(images, encoder, count), encoder, count)

@@ -4,20 +4,23 @@ Dot products of +-1 are computed as float32 matrix products.  That is exact: eve
 fan_in < 2^24 (`MAX_CHANNELS` * 9 at worst), whatever the order of the additions.
 """
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 
 from .. import bits
 from ..errors import InputError
+from ..ir.network import Network
 from .encode import encode
 
 BATCH = 16
 """Images at a time in `logits`."""
 
 SLAB_BYTES = 2 ** 22
-"""Size of the matrix of input windows made at a time: it should stay in a cache."""
+"""Bytes of the matrix of input windows that is made at a time; it should stay in a cache."""
 
 
-def layers(network, images):
+def layers(network: Network, images: np.ndarray) -> dict[str, np.ndarray]:
     """Every layer's output: {op name: uint8 bits (N, C, H, W)} in execution order, the last one int32 logits (N, classes).
 
     images: uint8 RGB (N, 3, S, S).  Raises InputError where they have another shape or type.
@@ -26,7 +29,7 @@ def layers(network, images):
     return _layers(network, images)
 
 
-def logits(network, images, progress=None):
+def logits(network: Network, images: np.ndarray, progress: Callable[[range], Iterable[int]] | None = None) -> np.ndarray:
     """Logits int32 (N, classes) of uint8 RGB images (N, 3, S, S).  progress: wraps the range over batches, as tqdm does."""
     _check(network, images)
     starts = range(0, len(images), BATCH)
@@ -37,7 +40,7 @@ def logits(network, images, progress=None):
     return out
 
 
-def classify(logits):
+def classify(logits: np.ndarray) -> np.ndarray:
     """Class of each row, int64 (N,); ties go to the lowest."""
     return np.argmax(logits, 1).astype(np.int64)
 
@@ -45,8 +48,8 @@ def classify(logits):
 def _check(network, images):
     size = network.topology.image_size
     if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != (3, size, size):
-        found = f"{images.dtype} {images.shape}" if isinstance(images, np.ndarray) else type(images).__name__
-        raise InputError(f"images: found {found}, expected uint8 (N, 3, {size}, {size})")
+        kind = f"{images.dtype} {images.shape}" if isinstance(images, np.ndarray) else type(images).__name__
+        raise InputError(f"images: found {kind}, expected uint8 (N, 3, {size}, {size})")
 
 
 def _layers(network, images):
@@ -83,7 +86,7 @@ def _layers(network, images):
     return values
 
 
-def convolution(x, weights, stride, groups):
+def convolution(x: np.ndarray, weights: np.ndarray, stride: int, groups: int) -> np.ndarray:
     """Dot products (N, O, H / stride, W / stride), float32 and exact, of bits x (N, C, H, W) and weights (O, C / groups, k, k).
 
     Outside the map every channel is `bits.PADDING`; k is 1 or 3, the window of output (i, j) is centred on (stride i, stride j).

@@ -16,12 +16,12 @@ def _axes(count, titles):
     except ImportError:
         raise ToolError("matplotlib: not installed, expected for plots; python -m pip install 'fbnn-hw[cil]'") from None
     figure = Figure((WIDTH * count, HEIGHT), layout="constrained")
-    found = figure.subplots(1, count, squeeze=False)[0]
-    for axes, title in zip(found, titles):
+    panels = figure.subplots(1, count, squeeze=False)[0]
+    for axes, title in zip(panels, titles):
         axes.set_title(title, fontsize=9)
         axes.set_ylim(0, 1)
         axes.grid(alpha=0.3)
-    return figure, found
+    return figure, panels
 
 
 def _spread(results, key, metric):
@@ -52,8 +52,8 @@ def curves(results):
         history = result["history"]
         axes.plot([h["train_accuracy"] for h in history], color="black", lw=0.8, label="training")
         for task in range(max(h["task"] for h in history) + 1):
-            found = [(i, h["test_of_each_task"][task]) for i, h in enumerate(history) if len(h["test_of_each_task"]) > task]
-            axes.plot(*zip(*found), label=f"task {task + 1}, test")
+            points = [(i, h["test_of_each_task"][task]) for i, h in enumerate(history) if len(h["test_of_each_task"]) > task]
+            axes.plot(*zip(*points), label=f"task {task + 1}, test")
         axes.set_xlabel("epoch")
         axes.legend(fontsize=6)
     panels[0].set_ylabel("accuracy")
@@ -65,9 +65,9 @@ def memory(results):
     figure, panels = _axes(3, ("all seen classes", "new classes", "past classes"))
     for axes, name in zip(panels, ("seen", "new", "buffer")):
         for kind in ("native", "latent"):
-            mine = [r for r in results if r["config"]["replay"] == kind and _buffer(r)]
-            _line(axes, _spread(mine, _buffer, f"a_{name}"), f"{kind}, test")
-            _line(axes, _spread(mine, _buffer, f"a_{name}_train"), f"{kind}, training", linestyle=":")
+            chosen = [r for r in results if r["config"]["replay"] == kind and _buffer(r)]
+            _line(axes, _spread(chosen, _buffer, f"a_{name}"), f"{kind}, test")
+            _line(axes, _spread(chosen, _buffer, f"a_{name}_train"), f"{kind}, training", linestyle=":")
         axes.set_xlabel("buffer, Mb")
         axes.set_xscale("log")
     panels[0].set_ylabel("accuracy")
@@ -82,9 +82,9 @@ def losses(results):
         for kind in ("latent", "native"):
             for number, loss in enumerate(("cce", "focal", "sh")):
                 for balanced in (True, False):
-                    mine = [r for r in results if (r["config"]["replay"], r["config"]["loss"], r["config"]["balanced"]) ==
+                    chosen = [r for r in results if (r["config"]["replay"], r["config"]["loss"], r["config"]["balanced"]) ==
                             (kind, loss, balanced) and _buffer(r)]
-                    _line(axes, _spread(mine, _buffer, f"a_{name}"), f"{kind}, {loss}{', weighted' if balanced else ''}",
+                    _line(axes, _spread(chosen, _buffer, f"a_{name}"), f"{kind}, {loss}{', weighted' if balanced else ''}",
                           linestyle="-" if balanced else "--", color=f"C{number + 3 * (kind == 'native')}")
         axes.set_xlabel("buffer, Mb")
         axes.set_xscale("log")
@@ -123,8 +123,8 @@ def save(figure, folder, name):
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    found = [folder / f"{name}.png", folder / f"{name}.svg"]
+    paths = [folder / f"{name}.png", folder / f"{name}.svg"]
     with rc_context({"svg.hashsalt": "fbnn-hw"}):
-        figure.savefig(found[0], dpi=150)
-        figure.savefig(found[1], metadata={"Date": None})
-    return found
+        figure.savefig(paths[0], dpi=150)
+        figure.savefig(paths[1], metadata={"Date": None})
+    return paths

@@ -1,8 +1,7 @@
 """The block diagram of a generated accelerator, with the true widths, sizes and cycles, as SVG."""
 
-from html import escape
-
 from ..compile import timing
+from .svg import Canvas, number
 
 WIDTH = 960
 INK, SOFT, EDGE, PAPER = "#1b1f24", "#59636e", "#8c959f", "#ffffff"
@@ -17,158 +16,155 @@ LONGEST_NAME = 20
 
 
 def diagram(config, frame, used):
-    """SVG text of an accelerator.  config: compile.config.AcceleratorConfig; frame: compile.cycles.Frame, of any pass but the first;
-    used: words of a bank that feature maps take."""
-    canvas = _Canvas()
+    """Return the diagram of an accelerator as SVG text.
+
+    config: compile.config.AcceleratorConfig.  frame: compile.cycles.Frame of any pass but the first.  used: words of a bank that
+    feature maps take.
+    """
+    canvas = _Diagram()
     unit = "a frame" if config.frames == 1 else f"a pass of {config.frames} frames"
     _engine(canvas, config, frame, used, unit)
     height = _chart(canvas, frame, 592, unit)
-    return canvas.svg(height)
+    return canvas.picture(height)
 
 
-class _Canvas:
+class _Diagram(Canvas):
     def __init__(self):
-        self.parts = []
+        super().__init__(xmlns="http://www.w3.org/2000/svg", font_family="Helvetica, Arial, sans-serif")
+        marker = self.add("marker", parent=self.add("defs"), id="arrow", viewBox="0 0 8 8", refX=7, refY=4, markerWidth=7, markerHeight=7,
+                          orient="auto")
+        self.add("path", parent=marker, d="M0 0L8 4L0 8z", fill=INK)
+        self.paper = self.add("rect", x=0.5, y=0.5, width=WIDTH - 1, rx=10, fill=PAPER, stroke=EDGE)
 
-    def rect(self, x, y, width, height, fill=BOX, edge=EDGE, radius=6):
-        self.parts.append(f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" rx="{radius}" fill="{fill}" '
-                          f'stroke="{edge}"/>')
+    def frame(self, x, y, width, height, fill=BOX, edge=EDGE, radius=6):
+        self.rect(x, y, width, height, rx=radius, fill=fill, stroke=edge)
 
     def bar(self, x, y, width, height, fill):
-        self.parts.append(f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" fill="{fill}"/>')
+        self.rect(x, y, width, height, fill=fill)
 
-    def text(self, x, y, text, size=12, fill=INK, anchor="start", weight="normal"):
-        self.parts.append(f'<text x="{_n(x)}" y="{_n(y)}" font-size="{size}" fill="{fill}" text-anchor="{anchor}" font-weight="{weight}">'
-                          f"{escape(text)}</text>")
+    def label(self, x, y, text, size=12, fill=INK, anchor="start", weight="normal"):
+        self.text(x, y, text, size, anchor, fill=fill, font_weight=weight)
 
-    def path(self, points):
-        line = " ".join(f"{'L' if i else 'M'}{_n(x)} {_n(y)}" for i, (x, y) in enumerate(points))
-        self.parts.append(f'<path d="{line}" fill="none" stroke="{INK}" stroke-width="1.5" marker-end="url(#arrow)"/>')
+    def arrow(self, points):
+        self.line(points, fill="none", stroke=INK, stroke_width=1.5, marker_end="url(#arrow)")
 
     def box(self, x, y, width, height, title, lines=(), fill=BOX):
-        self.rect(x, y, width, height, fill)
-        self.text(x + width / 2, y + 20, title, 13, anchor="middle", weight="bold")
+        self.frame(x, y, width, height, fill)
+        self.label(x + width / 2, y + 20, title, 13, anchor="middle", weight="bold")
         for i, line in enumerate(lines):
-            self.text(x + width / 2, y + 38 + 16 * i, line, 11.5, SOFT, "middle")
+            self.label(x + width / 2, y + 38 + 16 * i, line, 11.5, SOFT, "middle")
 
-    def svg(self, height):
-        return "\n".join([
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-            'font-family="Helvetica, Arial, sans-serif">',
-            '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-            f'<path d="M0 0L8 4L0 8z" fill="{INK}"/></marker></defs>',
-            f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="10" fill="{PAPER}" stroke="{EDGE}"/>',
-            *self.parts, "</svg>", ""])
+    def picture(self, height):
+        self.paper.set("height", number(height - 1))
+        self.root.set("width", number(WIDTH))
+        self.root.set("height", number(height))
+        return self.svg(WIDTH, height)
 
 
-def _count(number, noun):
-    return f"{number:,} {noun}" + ("s" if number != 1 else "")
-
-
-def _n(value):
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+def _count(amount, noun):
+    return f"{amount:,} {noun}" + ("s" if amount != 1 else "")
 
 
 def _engine(canvas, c, frame, used, unit):
     q, l, p = c.pixels, c.lanes, c.outputs
     pooled = any(step.kind == "lgap" for step in c.program)
-    canvas.text(24, 34, "fbnn-hw accelerator", 18, weight="bold")
-    canvas.text(24, 54, f"{q} pixels x {l} lanes x {p} outputs = {q * l * p:,} products a cycle; {frame.total:,} cycles {unit}", 13, SOFT)
+    canvas.label(24, 34, "fbnn-hw accelerator", 18, weight="bold")
+    canvas.label(24, 54, f"{q} pixels x {l} lanes x {p} outputs = {q * l * p:,} products a cycle; {frame.total:,} cycles {unit}", 13, SOFT)
 
     # Columns: encoder and sequencer, banks, window, array.
     one, two, three, four = (68, 148), (286, 180), (516, 158), (716, 222)
     top, bottom = 190, 460
 
     colour = {"tycc": "Y, Cb, Cr", "trgb": "R, G, B"}[c.encoder]
-    canvas.path([(20, 236), (one[0], 236)])
-    canvas.text(20, 212, "pixels", 12, weight="bold")
-    canvas.text(20, 227, "8 bits", 11.5, SOFT)
+    canvas.arrow([(20, 236), (one[0], 236)])
+    canvas.label(20, 212, "pixels", 12, weight="bold")
+    canvas.label(20, 227, "8 bits", 11.5, SOFT)
     canvas.box(one[0], top, one[1], 116, "Thermometer", [
         colour, f"{' + '.join(map(str, c.planes))} bits", f"{c.size} x {c.size} pixels", _count(c.input_words, "word") + " a pixel",
         _count(timing.encoder_cycles(c.planes, l, c.encoder_bits), "cycle") + " a pixel"])
-    canvas.path([(sum(one), 236), (two[0], 236)])
-    canvas.text((sum(one) + two[0]) / 2, 228, f"{l} bits", 11.5, SOFT, "middle")
+    canvas.arrow([(sum(one), 236), (two[0], 236)])
+    canvas.label((sum(one) + two[0]) / 2, 228, f"{l} bits", 11.5, SOFT, "middle")
     canvas.box(one[0], 366, one[1], 94, "Sequencer", [
         _count(len(c.program), "step"), _count(len(c.program_words()), "program word"), "one read a cycle"])
-    canvas.path([(sum(one), 413), (two[0], 413)])
-    canvas.text((sum(one) + two[0]) / 2, 405, "addresses", 11.5, SOFT, "middle")
+    canvas.arrow([(sum(one), 413), (two[0], 413)])
+    canvas.label((sum(one) + two[0]) / 2, 405, "addresses", 11.5, SOFT, "middle")
 
     _banks(canvas, c, used, two[0], top, two[1], bottom - top)
-    canvas.path([(sum(two), 236), (three[0], 236)])
-    canvas.text((sum(two) + three[0]) / 2, 228, f"{c.row_bits:,}", 11.5, SOFT, "middle")
-    canvas.text((sum(two) + three[0]) / 2, 251, "bits", 11.5, SOFT, "middle")
+    canvas.arrow([(sum(two), 236), (three[0], 236)])
+    canvas.label((sum(two) + three[0]) / 2, 228, f"{c.row_bits:,}", 11.5, SOFT, "middle")
+    canvas.label((sum(two) + three[0]) / 2, 251, "bits", 11.5, SOFT, "middle")
 
     canvas.box(three[0], top, three[1], 92, "Window alignment", [
         f"2 x {c.columns} pixels, moved", "by one of 9 taps", "outside the map: -1"])
-    canvas.path([(sum(three), 236), (four[0], 236)])
+    canvas.arrow([(sum(three), 236), (four[0], 236)])
 
     canvas.box(four[0], top, four[1], 152, "XNOR-popcount array", [f"{q} pixels x {p} outputs", f"{q * p:,} popcounts of {l} bits"])
     _grid(canvas, four[0] + 16, top + 66, four[1] - 32, 72, q, p)
     middle = four[0] + four[1] / 2
-    canvas.path([(middle, top + 152), (middle, 376)])
+    canvas.arrow([(middle, top + 152), (middle, 376)])
     canvas.box(four[0], 376, four[1], 84, "Accumulators", [
         f"{q * p:,} x {c.accumulator_bits} bits", "bit = accumulator >= 0"])
-    canvas.path([(four[0], 420), (sum(three), 420)])
+    canvas.arrow([(four[0], 420), (sum(three), 420)])
     canvas.box(three[0], 376, three[1], 84, "Sign and pooling", [f"{q * p:,} bits a block", "2 x 2 pooling: OR of 4"])
-    canvas.path([(three[0], 420), (sum(two), 420)])
-    canvas.text((sum(two) + three[0]) / 2, 412, "write", 11.5, SOFT, "middle")
+    canvas.arrow([(three[0], 420), (sum(two), 420)])
+    canvas.label((sum(two) + three[0]) / 2, 412, "write", 11.5, SOFT, "middle")
 
     if pooled:
         kinds = [name for name, flag in (("average", "gap"), ("learned", "depthwise")) if any(getattr(s, flag) for s in c.program)]
         canvas.box(three[0], 306, three[1], 46, "Global pooling", [" and ".join(kinds)])
-        canvas.path([(three[0] + three[1] / 2, top + 92), (three[0] + three[1] / 2, 306)])
-        canvas.path([(three[0] + three[1] / 2, 352), (three[0] + three[1] / 2, 376)])
+        canvas.arrow([(three[0] + three[1] / 2, top + 92), (three[0] + three[1] / 2, 306)])
+        canvas.arrow([(three[0] + three[1] / 2, 352), (three[0] + three[1] / 2, 376)])
 
     _weights(canvas, c, two, three, four, top, pooled, unit)
 
-    canvas.path([(middle, 460), (middle, 500)])
-    canvas.text(middle - 10, 484, f"{_count(c.result_classes, 'logit')} of {c.accumulator_bits + 1} bits", 11.5, SOFT, "end")
+    canvas.arrow([(middle, 460), (middle, 500)])
+    canvas.label(middle - 10, 484, f"{_count(c.result_classes, 'logit')} of {c.accumulator_bits + 1} bits", 11.5, SOFT, "end")
     if c.learning:
         canvas.box(four[0], 500, four[1], 46, "Learner", [f"room for {c.result_classes} classes"])
-        canvas.path([(sum(two) - 20, bottom), (sum(two) - 20, 494), (four[0] + 20, 494), (four[0] + 20, 500)])
+        canvas.arrow([(sum(two) - 20, bottom), (sum(two) - 20, 494), (four[0] + 20, 494), (four[0] + 20, 500)])
     else:
         canvas.box(four[0], 500, four[1], 46, "Argmax", ["ties go to the lowest class"])
-    canvas.path([(four[0], 523), (three[0] + 44, 523)])
-    canvas.text(three[0] + 38, 519, "class", 12, anchor="end", weight="bold")
-    canvas.text(three[0] + 38, 535, _count(max(1, (c.result_classes - 1).bit_length()), "bit"), 11.5, SOFT, "end")
+    canvas.arrow([(four[0], 523), (three[0] + 44, 523)])
+    canvas.label(three[0] + 38, 519, "class", 12, anchor="end", weight="bold")
+    canvas.label(three[0] + 38, 535, _count(max(1, (c.result_classes - 1).bit_length()), "bit"), 11.5, SOFT, "end")
     if c.latent_words:
         x = two[0] + two[1] / 2
-        canvas.path([(x, bottom), (x, 504)])
-        canvas.text(x, 520, "latent", 12, anchor="middle", weight="bold")
-        canvas.text(x, 536, f"{_count(c.latent_words, 'word')} of {l} bits, on request", 11.5, SOFT, "middle")
+        canvas.arrow([(x, bottom), (x, 504)])
+        canvas.label(x, 520, "latent", 12, anchor="middle", weight="bold")
+        canvas.label(x, 536, f"{_count(c.latent_words, 'word')} of {l} bits, on request", 11.5, SOFT, "middle")
 
 
 def _banks(canvas, c, used, x, y, width, height):
-    """The banks as columns, word 0 at the bottom, with what lies where."""
+    """Draw the banks as columns, word 0 at the bottom, and the parts of each."""
     canvas.box(x, y, width, height, f"{c.pixels} feature banks", [f"{c.feature_words:,} words x {c.lanes} bits each"])
-    held = [(FEATURES, "features", "words", 0, used)]
+    parts = [(FEATURES, "features", "words", 0, used)]
     if learning := c.learning:
-        held += [(TABLES, "classes", "rows", learning.learn_base, learning.class_rows),
+        parts += [(TABLES, "classes", "rows", learning.learn_base, learning.class_rows),
                  (SLOTS, "exemplars", "rows", learning.slots_base, learning.slot_rows * learning.slots)]
-    held.append((WEIGHTS, "weights", "rows", c.resident_base, c.resident_rows))
-    held = [one for one in held if one[-1]]
-    top, inside = y + 54, height - 72 - 18 * len(held)
+    parts.append((WEIGHTS, "weights", "rows", c.resident_base, c.resident_rows))
+    parts = [part for part in parts if part[-1]]
+    top, inside = y + 54, height - 72 - 18 * len(parts)
     pitch = (width - 24) / c.pixels
     bar = pitch * 0.72
     for i in range(c.pixels):
         left = x + 12 + i * pitch + (pitch - bar) / 2
         canvas.bar(left, top, bar, inside, "#ffffff")
-        for fill, _, _, base, words in held:
+        for fill, _, _, base, words in parts:
             share = inside * words / c.feature_words
             canvas.bar(left, top + inside * (1 - base / c.feature_words) - share, bar, share, fill)
-        canvas.parts.append(f'<rect x="{_n(left)}" y="{_n(top)}" width="{_n(bar)}" height="{_n(inside)}" fill="none" stroke="{EDGE}"/>')
-    for i, (fill, name, unit, _, words) in enumerate(held, start=1):
-        below = y + height - 18 * (len(held) - i)
-        canvas.rect(x + 12, below - 17, 11, 11, fill, radius=2)
-        canvas.text(x + 28, below - 7, f"{name}: {words:,} {unit}", 11.5, SOFT)
+        canvas.rect(left, top, bar, inside, fill="none", stroke=EDGE)
+    for i, (fill, name, unit, _, words) in enumerate(parts, start=1):
+        below = y + height - 18 * (len(parts) - i)
+        canvas.frame(x + 12, below - 17, 11, 11, fill, radius=2)
+        canvas.label(x + 28, below - 7, f"{name}: {words:,} {unit}", 11.5, SOFT)
 
 
 def _grid(canvas, x, y, width, height, rows, columns):
-    """One cell for each pixel and output."""
+    """Draw one cell for each pixel and output."""
     canvas.bar(x, y, width, height, RESULT)
-    lines = [f"M{_n(x)} {_n(y + height * i / rows)}h{_n(width)}" for i in range(rows + 1)]
-    lines += [f"M{_n(x + width * i / columns)} {_n(y)}v{_n(height)}" for i in range(columns + 1)]
-    canvas.parts.append(f'<path d="{"".join(lines)}" fill="none" stroke="{EDGE}" stroke-width="0.6"/>')
+    lines = [f"M{number(x)} {number(y + height * i / rows)}h{number(width)}" for i in range(rows + 1)]
+    lines += [f"M{number(x + width * i / columns)} {number(y)}v{number(height)}" for i in range(columns + 1)]
+    canvas.add("path", d="".join(lines), fill="none", stroke=EDGE, stroke_width=0.6)
 
 
 def _weights(canvas, c, two, three, four, top, pooled, unit):
@@ -178,37 +174,37 @@ def _weights(canvas, c, two, three, four, top, pooled, unit):
     if c.weights == "memory":
         canvas.box(four[0], y, four[1], height, "Weight memory", sizes, WEIGHTS)
     else:
-        canvas.path([(170, y + 33), (two[0], y + 33)])
-        canvas.text(170, y + 25, "weight stream", 12, weight="bold")
-        canvas.text(170, y + 50, "8 bits", 11.5, SOFT)
+        canvas.arrow([(170, y + 33), (two[0], y + 33)])
+        canvas.label(170, y + 25, "weight stream", 12, weight="bold")
+        canvas.label(170, y + 50, "8 bits", 11.5, SOFT)
         streamed = sum(t.words for t in c.transfers) - c.resident_rows // c.rows_per_word
         canvas.box(two[0], y, two[1], height, "Weight mover", [
             "from the stream:", f"{streamed * c.word_bits:,} bits {unit}"], WEIGHTS)
         if c.resident_rows:
             x = two[0] + two[1] / 2
-            canvas.path([(x, top), (x, y + height)])
-            canvas.text(x + 10, top - 16, f"resident: {c.resident_rows * c.row_bits:,} bits", 11.5, SOFT)
-        canvas.path([(sum(two), y + 33), (four[0], y + 33)])
-        canvas.text((sum(two) + four[0]) / 2, y + 25, f"{c.row_bits} bits", 11.5, SOFT, "middle")
+            canvas.arrow([(x, top), (x, y + height)])
+            canvas.label(x + 10, top - 16, f"resident: {c.resident_rows * c.row_bits:,} bits", 11.5, SOFT)
+        canvas.arrow([(sum(two), y + 33), (four[0], y + 33)])
+        canvas.label((sum(two) + four[0]) / 2, y + 25, f"{c.row_bits} bits", 11.5, SOFT, "middle")
         canvas.box(four[0], y, four[1], height, "Weight ring", sizes, WEIGHTS)
-    canvas.path([(middle, y + height), (middle, top)])
-    canvas.text(middle + 10, top - 16, f"{c.word_bits:,} bits", 11.5, SOFT)
+    canvas.arrow([(middle, y + height), (middle, top)])
+    canvas.label(middle + 10, top - 16, f"{c.word_bits:,} bits", 11.5, SOFT)
     if pooled:
         x = (sum(three) + four[0]) / 2
-        canvas.path([(middle, y + height + 16), (x, y + height + 16), (x, 329), (sum(three), 329)])
+        canvas.arrow([(middle, y + height + 16), (x, y + height + 16), (x, 329), (sum(three), 329)])
 
 
 def _chart(canvas, frame, y, unit):
-    """Cycles of each layer, at their time in the frame or pass; returns the height of the picture."""
-    canvas.text(24, y, f"{frame.total:,} cycles {unit}", 15, weight="bold")
+    """Draw the cycles of each layer, at their time in the frame or pass; return the height of the picture."""
+    canvas.label(24, y, f"{frame.total:,} cycles {unit}", 15, weight="bold")
     x = 24
     for _, colour, text in CYCLES:
-        canvas.rect(x, y + 14, 11, 11, colour, colour, 2)
-        canvas.text(x + 16, y + 24, text, 11.5, SOFT)
+        canvas.frame(x, y + 14, 11, 11, colour, colour, 2)
+        canvas.label(x + 16, y + 24, text, 11.5, SOFT)
         x += 34 + 6.2 * len(text)
     y += 44
     scale = (CHART_RIGHT - CHART_LEFT) / frame.total
-    # What is not a layer's: the image comes in, the result goes out.
+    # Cycles of no layer: the image comes in, the result goes out.
     outside = frame.total - sum(layer.total for layer in frame.layers.values())
     rows = [("image in, result out", None, outside), *((name, layer, layer.total) for name, layer in frame.layers.items())]
     now = 0
@@ -217,14 +213,14 @@ def _chart(canvas, frame, y, unit):
         if i % 2 == 0:
             canvas.bar(16, base, WIDTH - 32, ROW, BOX)
         shown = name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME - 3] + "..."
-        canvas.text(24, base + 14, shown, 11.5)
+        canvas.label(24, base + 14, shown, 11.5)
         parts = [(CYCLES[-1][1], total)] if layer is None else [(colour, getattr(layer, key)) for key, colour, _ in CYCLES]
         left = CHART_LEFT + now * scale
         for colour, cycles in parts:
             if cycles:
                 canvas.bar(left, base + 4, max(cycles * scale, 0.5), ROW - 8, colour)
             left += cycles * scale
-        canvas.text(880, base + 14, f"{total:,}", 11.5, anchor="end")
-        canvas.text(936, base + 14, f"{100 * total / frame.total:.1f} %", 11.5, SOFT, "end")
+        canvas.label(880, base + 14, f"{total:,}", 11.5, anchor="end")
+        canvas.label(936, base + 14, f"{100 * total / frame.total:.1f} %", 11.5, SOFT, "end")
         now += total
     return y + ROW * len(rows) + 16

@@ -1,10 +1,11 @@
 """Figures of a design's report as SVG for a page: colours are the page's CSS variables, so that they follow light and dark.
 
-Each function takes plain numbers and names and returns the text of an <svg>.
+Each function takes plain numbers and names and returns the text of an <svg> element.
 """
 
 import math
-from html import escape
+
+from .svg import Canvas, number
 
 WIDTH = 720
 LETTER = 0.6
@@ -12,33 +13,26 @@ LETTER = 0.6
 ROW = 26
 
 
-class _Svg:
+class _Figure(Canvas):
+    """A canvas that knows where its texts stand.  The styles are classes of the page's style sheet."""
+
     def __init__(self, title):
-        self.title, self.parts, self.boxes = title, [], []
+        super().__init__(role="img", aria_label=title)
+        self.boxes = []
 
-    def rect(self, x, y, width, height, style, hint=""):
-        tip = f"<title>{escape(hint)}</title>" if hint else ""
-        self.parts.append(f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" class="{style}">{tip}</rect>')
+    def area(self, x, y, width, height, style, hint=None):
+        self.rect(x, y, width, height, class_=style, hint=hint)
 
-    def line(self, points, style):
-        path = " ".join(f"{'L' if i else 'M'}{_n(x)} {_n(y)}" for i, (x, y) in enumerate(points))
-        self.parts.append(f'<path d="{path}" class="{style}"/>')
-
-    def circle(self, x, y, radius, style, hint=""):
-        tip = f"<title>{escape(hint)}</title>" if hint else ""
-        self.parts.append(f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{radius}" class="{style}">{tip}</circle>')
-
-    def text(self, x, y, text, anchor="start", style="", size=12):
+    def label(self, x, y, text, anchor="start", style=None, size=12):
         self.boxes.append(_text_box(x, y, text, anchor, size))
-        self.parts.append(f'<text x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}" font-size="{size}"'
-                          + (f' class="{style}"' if style else "") + f">{escape(text)}</text>")
+        self.text(x, y, text, size, anchor, class_=style)
 
-    def text_where_free(self, places, text, style="", size=12):
-        """At the first of `places` (x, y, anchor) where nothing is; returns whether there was one."""
+    def label_where_free(self, places, text, style=None, size=12):
+        """Write `text` at the first of `places` (x, y, anchor) where nothing stands; return whether there was one."""
         for x, y, anchor in places:
             box = _text_box(x, y, text, anchor, size)
             if box[0] >= 2 and box[2] <= WIDTH - 2 and not any(_meet(box, other) for other in self.boxes):
-                self.text(x, y, text, anchor, style, size)
+                self.label(x, y, text, anchor, style, size)
                 return True
         return False
 
@@ -46,27 +40,22 @@ class _Svg:
         self.boxes.append((left, top, right, bottom))
 
     def legend(self, x, y, entries):
-        """Swatches with texts from (x, y) on, in lines; returns the next free y."""
+        """Write (style, text) entries as swatches with texts, in lines from (x, y) on; return the next free y."""
         left = x
         for style, text in entries:
             width = 24 + LETTER * 12 * len(text) + 14
             if left > x and left + width > WIDTH:
                 left, y = x, y + 20
             if style.startswith("roof"):
-                self.line([(left - 6, y + 6), (left + 14, y + 6)], style)
+                self.line([(left - 6, y + 6), (left + 14, y + 6)], class_=style)
             else:
-                self.rect(left, y, 12, 12, style)
-            self.text(left + 18, y + 10, text, style="soft")
+                self.area(left, y, 12, 12, style)
+            self.label(left + 18, y + 10, text, style="soft")
             left += width
         return y + 24
 
-    def svg(self, height):
-        return (f'<svg viewBox="0 0 {WIDTH} {_n(height)}" role="img" aria-label="{escape(self.title)}">'
-                + "".join(self.parts) + "</svg>")
-
-
-def _n(value):
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+    def picture(self, height):
+        return self.svg(WIDTH, height)
 
 
 def _text_box(x, y, text, anchor, size):
@@ -80,12 +69,12 @@ def _meet(a, b):
 
 
 def roofline(points, roofs, peak):
-    """MAC a cycle over MAC a weight bit, both logarithmic.
+    """Plot MAC a cycle over MAC a weight bit, both logarithmic.
 
-    points: (number, name, MAC a bit, MAC a cycle, what binds).  roofs: (name, weight bits a cycle), highest first.
+    points: (number, name, MAC a bit, MAC a cycle, bound).  roofs: (name, weight bits a cycle), highest first.
     peak: MAC a cycle of the array.
     """
-    svg = _Svg("Roofline: MAC a cycle of each layer over its MAC a weight bit")
+    figure = _Figure("Roofline: MAC a cycle of each layer over its MAC a weight bit")
     left, right, top, bottom = 64, WIDTH - 16, 30, 330
     xs, ys = [x for _, _, x, _, _ in points], [y for _, _, _, y, _ in points]
     low_x, high_x = _decades([*xs, *(peak / bits for _, bits in roofs)])
@@ -97,49 +86,49 @@ def roofline(points, roofs, peak):
 
     for power in range(low_x, high_x + 1):
         x = at(10 ** power, 1)[0]
-        svg.line([(x, top), (x, bottom)], "grid")
-        svg.text(min(x, right - 14), bottom + 18, _power(power), "middle", "soft")
+        figure.line([(x, top), (x, bottom)], class_="grid")
+        figure.label(min(x, right - 14), bottom + 18, _power(power), "middle", "soft")
     for power in range(low_y, high_y + 1):
         y = at(1, 10 ** power)[1]
-        svg.line([(left, y), (right, y)], "grid")
-        svg.text(left - 8, y + 4, _power(power), "end", "soft")
-    svg.text((left + right) / 2, bottom + 38, "MAC a weight bit", "middle", "soft")
-    svg.text(left, top - 12, "MAC a cycle", "start", "soft")
+        figure.line([(left, y), (right, y)], class_="grid")
+        figure.label(left - 8, y + 4, _power(power), "end", "soft")
+    figure.label((left + right) / 2, bottom + 38, "MAC a weight bit", "middle", "soft")
+    figure.label(left, top - 12, "MAC a cycle", "start", "soft")
 
     floor, first, last = 10.0 ** low_y, 10.0 ** low_x, 10.0 ** high_x
     ridge = min(max(peak / max(bits for _, bits in roofs), first), last)
-    svg.line([at(ridge, peak), at(last, peak)], "roof")
-    svg.text_where_free([(right - 4, at(last, peak)[1] - 8, "end")], f"array: {peak:,} MAC a cycle", "strong")
-    svg.keep_free(*at(ridge, peak), right, at(last, peak)[1] + 4)
+    figure.line([at(ridge, peak), at(last, peak)], class_="roof")
+    figure.label_where_free([(right - 4, at(last, peak)[1] - 8, "end")], f"array: {peak:,} MAC a cycle", "strong")
+    figure.keep_free(*at(ridge, peak), right, at(last, peak)[1] + 4)
     lines = []
     for i, (name, bits) in enumerate(roofs):
         start, end = max(first, floor / bits), min(peak / bits, last)
         style = "roof dashed" if i else "roof"
-        svg.line([at(start, start * bits), at(end, end * bits)], style)
+        figure.line([at(start, start * bits), at(end, end * bits)], class_=style)
         lines.append((style, f"{name}: {bits:g} bits a cycle"))
         for share in range(101):
             x = start * (end / start) ** (share / 100)
             px, py = at(x, x * bits)
-            svg.keep_free(px - 2, py - 2, px + 2, py + 2)
+            figure.keep_free(px - 2, py - 2, px + 2, py + 2)
     for x, y in (at(x, y) for _, _, x, y, _ in points):
-        svg.keep_free(x - 6, y - 6, x + 6, y + 6)
+        figure.keep_free(x - 6, y - 6, x + 6, y + 6)
 
     groups = []
-    for number, name, x, y, bound in points:
+    for index, name, x, y, bound in points:
         px, py = at(x, y)
-        svg.circle(px, py, 5, f"fill-{bound}", f"{number} {name}: {x:.4g} MAC a bit, {y:.4g} MAC a cycle, {bound}")
+        figure.circle(px, py, 5, class_=f"fill-{bound}", hint=f"{index} {name}: {x:.4g} MAC a bit, {y:.4g} MAC a cycle, {bound}")
         for group in groups:
             if math.hypot(group[0] - px, group[1] - py) < 14:
-                group[2].append(number)
+                group[2].append(index)
                 break
         else:
-            groups.append((px, py, [number]))
+            groups.append((px, py, [index]))
     for px, py, numbers in groups:
         near = [(px, py + 20, "middle"), (px + 10, py + 4, "start"), (px - 10, py + 4, "end"), (px, py - 12, "middle"),
                 (px + 10, py + 18, "start"), (px, py + 34, "middle")]
-        svg.text_where_free(near, ", ".join(map(str, numbers)), "strong")
+        figure.label_where_free(near, ", ".join(map(str, numbers)), "strong")
     bounds = dict.fromkeys(bound for *_, bound in points)
-    return svg.svg(svg.legend(left, bottom + 56, [*lines, *((f"fill-{bound}", f"bound by {bound}") for bound in bounds)]))
+    return figure.picture(figure.legend(left, bottom + 56, [*lines, *((f"fill-{bound}", f"bound by {bound}") for bound in bounds)]))
 
 
 def _decades(values):
@@ -153,86 +142,86 @@ def _power(power):
 
 
 def maps(rows, places, used):
-    """Feature maps in a bank: addresses to the right, the layers as time downwards.
+    """Draw the feature maps in a bank: addresses to the right, layers downwards as time.
 
-    rows: names, the image first.  places: (name, first address, words, first row, last row).  used: words in all.
+    rows: names of the layers, the image first.  places: (name, first address, words, first row, last row).  used: words in all.
     """
-    svg = _Svg("Where each feature map lies in a bank, and from which to which layer")
+    figure = _Figure("Where each feature map lies in a bank, and from which to which layer")
     left, right, top = 168, WIDTH - 12, 34
     scale = (right - left) / max(1, used)
     for i, name in enumerate(rows):
         if i % 2 == 0:
-            svg.rect(4, top + ROW * i, WIDTH - 8, ROW, "stripe")
-        svg.text(12, top + ROW * i + 17, _short(name, 20))
+            figure.area(4, top + ROW * i, WIDTH - 8, ROW, "stripe")
+        figure.label(12, top + ROW * i + 17, _short(name, 20))
     step = _round_step(used / 4)
     for address in range(0, used + 1, step):
         x = left + address * scale
-        svg.line([(x, top), (x, top + ROW * len(rows))], "grid")
+        figure.line([(x, top), (x, top + ROW * len(rows))], class_="grid")
         if x < right - 60 or address == 0:
-            svg.text(x, top - 8, f"{address:,}", "middle" if address else "start", "soft")
-    svg.text(right, top - 8, f"{used:,} words", "end", "soft")
+            figure.label(x, top - 8, f"{address:,}", "middle" if address else "start", "soft")
+    figure.label(right, top - 8, f"{used:,} words", "end", "soft")
     rects = []
     for name, base, words, first, last in places:
         rects.append((left + base * scale, top + ROW * first + 2, left + (base + words) * scale, top + ROW * (last + 1) - 2))
-        svg.keep_free(*rects[-1])
+        figure.keep_free(*rects[-1])
         x0, y0, x1, y1 = rects[-1]
-        svg.rect(x0, y0, max(x1 - x0, 1.5), y1 - y0, "map", f"{name}: {words:,} words from {base:,} on")
+        figure.area(x0, y0, max(x1 - x0, 1.5), y1 - y0, "map", f"{name}: {words:,} words from {base:,} on")
     for (name, *_), box in zip(places, rects):
         x0, y0, x1, y1 = box
-        svg.boxes.remove(box)
+        figure.boxes.remove(box)
         inside = LETTER * 12 * len(name) + 8 <= x1 - x0
         spots = [((x0 + x1) / 2, (y0 + y1) / 2 + 4, "middle")] if inside else [
             (x1 + 5, y + 17, "start") for y in (y0 - 2 + ROW * i for i in range(round((y1 - y0 + 4) / ROW)))]
-        svg.text_where_free(spots, name)
-        svg.boxes.append(box)
-    return svg.svg(top + ROW * len(rows) + 8)
+        figure.label_where_free(spots, name)
+        figure.boxes.append(box)
+    return figure.picture(top + ROW * len(rows) + 8)
 
 
 def bar(title, parts, unit):
-    """One bar of a whole.  parts: (name, size, style); empty ones are left out."""
-    svg = _Svg(title)
+    """Draw one bar of a whole.  parts: (name, size, style); empty ones are left out."""
+    figure = _Figure(title)
     parts = [part for part in parts if part[1]]
     total = sum(size for _, size, _ in parts)
     x, left = 4.0, 4
     for name, size, style in parts:
         width = (WIDTH - 8) * size / total
-        svg.rect(x, 8, max(width, 1), 30, style, f"{name}: {size:,} {unit}")
+        figure.area(x, 8, max(width, 1), 30, style, f"{name}: {size:,} {unit}")
         x += width
-    return svg.svg(svg.legend(left, 48, [(style, f"{name}: {size:,} {unit}") for name, size, style in parts]))
+    return figure.picture(figure.legend(left, 48, [(style, f"{name}: {size:,} {unit}") for name, size, style in parts]))
 
 
 def slowest_path(steps, wanted_ns):
-    """The delays of the slowest path one after the other, and the clock that was wanted.  steps: (type, delay in ns)."""
-    svg = _Svg("The slowest path")
+    """Draw the delays of the slowest path one after the other, and the period that was wanted.  steps: (type, delay in ns)."""
+    figure = _Figure("The slowest path")
     total = sum(delay for _, delay in steps)
     end = max(total, wanted_ns) * 1.04
     left, right = 8, WIDTH - 8
     scale = (right - left) / end
     x = left
     for kind, delay in steps:
-        svg.rect(x, 30, max(delay * scale, 0.6), 28, f"path-{kind}", f"{kind}: {delay:.2f} ns")
+        figure.area(x, 30, max(delay * scale, 0.6), 28, f"path-{kind}", f"{kind}: {delay:.2f} ns")
         x += delay * scale
     mark = left + wanted_ns * scale
-    svg.line([(mark, 22), (mark, 66)], "roof")
+    figure.line([(mark, 22), (mark, 66)], class_="roof")
     text = f"wanted: {wanted_ns:.2f} ns"
-    svg.text(min(mark + 4, right), 16, text, "end" if mark > right - LETTER * 12 * len(text) - 8 else "start", "strong")
-    svg.text(left, 80, "0 ns", "start", "soft")
-    svg.text(left + total * scale, 80, f"{total:.2f} ns", "end", "soft")
+    figure.label(min(mark + 4, right), 16, text, "end" if mark > right - LETTER * 12 * len(text) - 8 else "start", "strong")
+    figure.label(left, 80, "0 ns", "start", "soft")
+    figure.label(left + total * scale, 80, f"{total:.2f} ns", "end", "soft")
     spent = {}
     for kind, delay in steps:
         spent[kind] = spent.get(kind, 0) + delay
-    return svg.svg(svg.legend(left, 94, [(f"path-{kind}", f"{kind}: {delay:.2f} ns") for kind, delay in spent.items()]))
+    return figure.picture(figure.legend(left, 94, [(f"path-{kind}", f"{kind}: {delay:.2f} ns") for kind, delay in spent.items()]))
 
 
 COLOURS = 10
 
 
 def floorplan(columns, rows, components):
-    """Tiles of the part, each in the colour of what has most cells in it; row 0 is below.
+    """Draw the tiles of the part, each in the colour of the component that has most cells in it; row 0 is at the bottom.
 
     components: {name: [[column, row, cells], ...]}, the largest first; the ones after the first COLOURS - 1 share a colour.
     """
-    svg = _Svg("Floorplan: which component has most cells in each tile")
+    figure = _Figure("Floorplan: which component has most cells in each tile")
     names = list(components)
     kept = names[:COLOURS - 1] if len(names) > COLOURS else names
     best, cells = {}, dict.fromkeys([*kept, "others"], 0)
@@ -244,15 +233,15 @@ def floorplan(columns, rows, components):
                 best[x, y] = count, group
     side = min(18.0, (WIDTH - 8) / max(columns, 1), 560 / max(rows, 1))
     left, top = (WIDTH - side * columns) / 2, 8
-    svg.rect(left - 3, top - 3, side * columns + 6, side * rows + 6, "stripe")
+    figure.area(left - 3, top - 3, side * columns + 6, side * rows + 6, "stripe")
     inner = side * 0.9
     for i, group in enumerate(cells):
-        path = "".join(f"M{_n(left + x * side)} {_n(top + (rows - 1 - y) * side)}h{_n(inner)}v{_n(inner)}h{_n(-inner)}z"
+        path = "".join(f"M{number(left + x * side)} {number(top + (rows - 1 - y) * side)}h{number(inner)}v{number(inner)}h{number(-inner)}z"
                        for (x, y), (_, owner) in sorted(best.items()) if owner == group)
         if path:
-            svg.parts.append(f'<path d="{path}" class="part{i}"><title>{escape(group)}</title></path>')
+            figure.add("path", d=path, class_=f"part{i}", hint=group)
     entries = [(f"part{i}", f"{name}: {count:,}") for i, (name, count) in enumerate(cells.items()) if count]
-    return svg.svg(svg.legend(8, top + side * rows + 14, entries))
+    return figure.picture(figure.legend(8, top + side * rows + 14, entries))
 
 
 def _short(text, length):

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
 from ..compile.config import LOAD, RESULT, REWIND
-from ..compile.learning import ACT_LATENCY, score_latency
+from ..compile.learn_plan import ACT_LATENCY, score_latency
 from .argmax import Argmax
 from .array import MacArray
 from .drain import Drain

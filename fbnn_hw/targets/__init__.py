@@ -1,52 +1,81 @@
-"""Parts: what there is on them.  One table; a line per part, its datasheet cited."""
+"""Parts: their LUTs, memories and clocks.  One table; a line per part, its datasheet cited."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from ..errors import FitError, UsageError, nearest
+
+Shape = tuple[int, int, int]
+"""(pixels, lanes, outputs) of the engine."""
+
+
+class Configuration(Protocol):
+    """What a part has to know of a `compile.config.AcceleratorConfig`, whose fields these are."""
+
+    @property
+    def pixels(self) -> int: ...
+    @property
+    def lanes(self) -> int: ...
+    @property
+    def outputs(self) -> int: ...
+    @property
+    def frames(self) -> int: ...
+    @property
+    def weights(self) -> str: ...
+    @property
+    def weight_words(self) -> int: ...
+    @property
+    def feature_words(self) -> int: ...
+    @property
+    def word_bits(self) -> int: ...
+    @property
+    def row_bits(self) -> int: ...
+    @property
+    def rows_per_word(self) -> int: ...
+    @property
+    def learning(self) -> Any: ...
+    def program_words(self) -> Sequence[int]: ...
+    def transfer_words(self) -> Sequence[int]: ...
 
 
 @dataclass(frozen=True)
 class Target:
-    """name; part: full name; datasheet; clock_hz: what frames/s are quoted at; lut4: LUTs for the accelerator (None: no limit);
-    bank_words, bank_bits, banks: single-port RAM for features (None: as needed, of block RAM); blocks, block_bits: block RAM, and
-    block_width, its widest word; technology: of the banks; weights: what is tried, in this order: "memory", all on the chip, "stream",
-    from a flash; shapes: (pixels, lanes, outputs), largest first; ring_words: words of the weight ring; encoder_bits: bits of a colour
-    byte that the encoder multiplies a cycle, 0: whole bytes, by multipliers of the part; flash_hz: fastest clock of a design with a
-    stream, which is that of the flash too; popcount: "lut4" for LUTs of four inputs; learn_hz: clock
-    of a design that learns, if slower."""
+    """A part, and what the planner tries on it."""
 
     name: str
-    part: str
+    part: str  # full name
     datasheet: str
-    clock_hz: int
-    lut4: int | None
-    banks: int | None
+    clock_hz: int  # that frames/s are quoted at
+    lut4: int | None  # LUTs for the accelerator; None: no limit
+    banks: int | None  # single-port RAM for features: banks of bank_words words of bank_bits bits; None: block RAM, as needed
     bank_words: int | None
     bank_bits: int | None
-    blocks: int | None
+    blocks: int | None  # block RAMs of block_bits bits; None: no limit
     block_bits: int | None
-    block_width: int | None
-    technology: str
-    weights: tuple
-    shapes: tuple
-    ring_words: int = 0
-    encoder_bits: int = 8
-    flash_hz: int | None = None
-    popcount: str = "lut4"
-    learn_hz: int | None = None
+    block_width: int | None  # bits of a block RAM's widest word
+    technology: str  # of the banks, see rtl.spram
+    weights: tuple[str, ...]  # ways to have weights, in the order in which they are tried: "memory" on the chip, "stream" from a flash
+    shapes: tuple[Shape, ...]  # largest first
+    ring_words: int = 0  # of the weight ring
+    encoder_bits: int = 8  # bits of a colour byte that the encoder multiplies a cycle; 0: whole bytes, by multipliers of the part
+    flash_hz: int | None = None  # fastest clock of a design with a stream, which is that of the flash too
+    popcount: str = "lut4"  # "lut4": for LUTs of four inputs; "sum"
+    learn_hz: int | None = None  # clock of a design that learns, if slower
 
     @property
-    def family(self):
-        """Whose LUTs, carry chains and memories it has."""
+    def family(self) -> str:
+        """Name of the parts whose LUTs, carry chains and memories it shares."""
         return self.name.split("-")[0]
 
-    def clock_of(self, config):
-        """Hz that frames/s of a design are quoted at, unless it is told another clock."""
+    def clock_of(self, config: Configuration) -> int:
+        """Hz that frames/s of a design are quoted at where no other clock is asked for."""
         hz = (config.learning and self.learn_hz) or self.clock_hz
         return min(hz, self.flash_hz or hz) if config.weights == "stream" else hz
 
-    def _block_shapes(self):
-        """(words, bits, blocks, cost) of what yosys can make a memory of: a block in each of its shapes, and two that it has as one."""
+    def _block_shapes(self) -> Iterator[tuple[int, int, int, int]]:
+        """(words, bits, blocks, cost) of each block that yosys can make a memory of: one in each of its shapes, or two as one."""
+        assert self.block_bits and self.block_width
         cost = 64 if self.block_bits == 4096 else 128
         pairs = self.family == "xilinx7"
         for blocks in (1, 2)[:1 + pairs]:
@@ -57,84 +86,88 @@ class Target:
                 yield blocks * bits // width, width, blocks, blocks * cost + pairs
                 width = 9 if width == 4 and self.block_bits % 9 == 0 else width * 2
 
-    def block_count(self, words, bits, groups=0):
-        """Block RAMs of a memory of `words` words of `bits` bits, of which `groups` parts are written apart; 0: it is only read."""
+    def block_count(self, words: int, bits: int, groups: int = 0) -> int:
+        """Block RAMs of a memory of `words` words of `bits` bits.  groups: parts of a word that are written apart; 0: it is only read."""
         return self._stack(words, bits, groups)[0]
 
-    def _stack(self, words, bits, groups=0):
+    def _stack(self, words: int, bits: int, groups: int = 0) -> tuple[int, int]:
         """(block RAMs, how many lie above one another).
 
         Their number follows from yosys' choice, which weighs blocks against the multiplexers that many shallow ones need.
         Ref: yosys, passes/memory/memory_libmap.cc, handle_geom.
         """
-        best = cost = None
+        assert self.block_bits
+        best, cost = (0, 0), None
         for depth, width, blocks, each in self._block_shapes():
             byte = min(9, width) if groups and self.block_bits % 9 == 0 else 1
             rows, row_bits = -(-words // depth), max(1, groups) * -(-bits // max(1, groups) // byte) * byte
             count = -(-rows * row_bits // width)
             spent = int(each * count + (rows - 1) * bits / 2 + (rows > 1) * rows * groups / 2)
-            if best is None or spent < cost:
+            if cost is None or spent < cost:
                 best, cost = (blocks * count, rows), spent
         return best
 
-    def _bank(self, config, words):
+    def _bank(self, config: Configuration, words: int) -> tuple[int, int]:
         """`_stack` of one bank of `words` words for features."""
         return self._stack(words, config.lanes, config.lanes // config.outputs)
 
-    def stacked_bits(self, config):
-        """Bits of the banks and of the weight memory, once for each row of block RAMs above the first: what multiplexers choose from."""
+    def stacked_bits(self, config: Configuration) -> int:
+        """Bits that multiplexers choose from: those of the banks and of the weight memory, for each row of block RAMs above the first."""
         if self.blocks is None:
             return 0
-        found = 0
+        bits = 0
         if self.banks is None:
-            found += config.pixels * config.lanes * (self._bank(config, config.feature_words)[1] - 1)
+            bits += config.pixels * config.lanes * (self._bank(config, config.feature_words)[1] - 1)
         if config.weights == "memory":
-            found += config.word_bits * (self._stack(config.weight_words, config.word_bits)[1] - 1)
-        return found
+            bits += config.word_bits * (self._stack(config.weight_words, config.word_bits)[1] - 1)
+        return bits
 
-    def bank_words_beside(self, config):
+    def bank_words_beside(self, config: Configuration) -> int:
         """Words that a bank can have beside the other memories of a configuration, at least 0."""
-        found = self.blocks_of(config)
-        blocks = (self.blocks - sum(found.values()) + found["features"]) // config.pixels
+        assert self.blocks is not None
+        counts = self.blocks_of(config)
+        blocks = (self.blocks - sum(counts.values()) + counts["features"]) // config.pixels
         depths = {depth for depth, *_ in self._block_shapes()}
         sizes = {depth * count for depth in depths for count in range(1, 1 + blocks)}
         return max((words for words in sizes if self._bank(config, words)[0] <= blocks), default=0)
 
-    def blocks_of(self, config):
-        """{what: block RAMs} of an accelerator; {} where the part has no such limit."""
+    def blocks_of(self, config: Configuration) -> dict[str, int]:
+        """{memory: block RAMs} of an accelerator; {} where the part has no such limit."""
         if self.blocks is None:
             return {}
-        found = {"program": self.block_count(len(config.program_words()), 16)}
+        counts = {"program": self.block_count(len(config.program_words()), 16)}
         if self.banks is None:
-            found["features"] = config.pixels * self._bank(config, config.feature_words)[0]
+            counts["features"] = config.pixels * self._bank(config, config.feature_words)[0]
         if config.weights == "memory":
-            found["weights"] = self.block_count(config.weight_words, config.word_bits)
+            counts["weights"] = self.block_count(config.weight_words, config.word_bits)
         else:
-            found["weight ring"] = config.rows_per_word * self.block_count(config.weight_words, config.row_bits, 1)
-            found["transfers"] = self.block_count(len(config.transfer_words()), 16)
+            counts["weight ring"] = config.rows_per_word * self.block_count(config.weight_words, config.row_bits, 1)
+            counts["transfers"] = self.block_count(len(config.transfer_words()), 16)
         learning = config.learning
         if learning:  # noise, the sample, counts, presentations, labels
-            found["learner"] = sum(self.block_count(words, bits) for words, bits in (
+            counts["learner"] = sum(self.block_count(words, bits) for words, bits in (
                 (256, 16), (learning.words, learning.lanes), (learning.max_classes, learning.slots.bit_length()),
                 (learning.max_classes, 16), (learning.slots, learning.class_bits)))
-        return found
+        return counts
 
-    def check(self, config):
+    def check(self, config: Configuration) -> None:
         """Raises FitError if the block RAMs of a configuration are more than the part has."""
-        found = self.blocks_of(config)
-        need = sum(found.values())
-        if found and need > self.blocks:
-            what = ", ".join(f"{count} for {name}" for name, count in found.items())
-            larger = [t.name for t in TARGETS.values() if t is not self and (
-                "stream" in t.weights or t.blocks and t.blocks * t.block_bits >= need * self.block_bits)]
-            ways = ["fewer --exemplars or --max-classes"] * bool(config.learning and found["learner"] > self.blocks // 4)
-            if found.get("weight ring", 0) > self.blocks:  # of the array's width, whatever the network
-                ways += ["fewer --outputs", *(f"--target {name}" for name in larger[:3])]
-            else:
-                ways += ["fewer --frames"] * (config.frames > 1) + [f"--target {name}" for name in larger[:3]] + ["a smaller network"]
-            alone = "" if "stream" in self.weights else " and weights only there, not from a flash"
-            raise FitError(f"{config.pixels} pixels x {config.lanes} lanes x {config.outputs} outputs need {need:,} block RAMs ({what}), "
-                           f"{self.part} has {self.blocks}{alone}; use {' or '.join(ways)}")
+        counts = self.blocks_of(config)
+        need = sum(counts.values())
+        if self.blocks is None or need <= self.blocks:
+            return
+        assert self.block_bits
+        memories = ", ".join(f"{count} for {name}" for name, count in counts.items())
+        larger = [t.name for t in TARGETS.values() if t is not self and (
+            "stream" in t.weights or t.blocks and t.block_bits and t.blocks * t.block_bits >= need * self.block_bits)]
+        ways = ["fewer --exemplars or --max-classes"] * bool(config.learning and counts["learner"] > self.blocks // 4)
+        if counts.get("weight ring", 0) > self.blocks:  # of the array's width, whatever the network
+            ways += ["fewer --outputs", *(f"--target {name}" for name in larger[:3])]
+        else:
+            ways += ["fewer --frames"] * (config.frames > 1) + [f"--target {name}" for name in larger[:3]] + ["a smaller network"]
+        alone = "" if "stream" in self.weights else " and weights only there, not from a flash"
+        raise FitError(f"{config.pixels} pixels x {config.lanes} lanes x {config.outputs} outputs need {need:,} block RAMs ({memories}), "
+                       f"{self.part} has {self.blocks}{alone}; use {' or '.join(ways)}")
 
 
 # (pixels, lanes, outputs), fastest first.
@@ -144,7 +177,7 @@ SMALL = LARGE[4:]
 
 # At 50 MHz the flash's data is back within a cycle: 5 ns for the clock to leave through USRMCLK, 7 ns in the flash (W25Q: tCLQV 6 to
 # 7 ns), 3 ns to come in.  With a ring of 512 words a block RAM is used at its widest.
-FLASH_ECP5 = {"ring_words": 512, "flash_hz": 50_000_000}
+FLASH_ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000}
 
 # LUTs: about 85 % of the part; on the iCE40, where a flip-flop beside no LUT takes a cell of its own, 5280 / 1.22 less 700 for link and
 # flash reader (3261 that learn became 5146 cells, 3131 that do not 4595); learn_hz is what 0.5mb and 3mb met.
@@ -184,7 +217,7 @@ TARGETS = {t.name: t for t in (
 )}
 
 
-def target(name):
+def target(name: str) -> Target:
     """The target of that name; raises UsageError with the list."""
     if name not in TARGETS:
         raise UsageError(f"--target {name}: no such target, expected one of {', '.join(TARGETS)}{nearest(name, TARGETS)}")

@@ -8,13 +8,13 @@ def test_3mb(answer, cli, tmp_path):
     training = {"command": "by hand", "epochs": 3}
     network = replace(strategies.fill(models.build("3mb", 100), 0), training=training)
     checkpoint.save(tmp_path / "m.pt", network)
-    found = answer("inspect", tmp_path / "m.pt")
-    assert found == answer("inspect", "--model", tmp_path / "m.pt")
-    assert found["weight_bits"] == found["bits"] == 2_966_528 and found["macs"] == 397_779_968
-    assert found["file_bytes"] == (tmp_path / "m.pt").stat().st_size < 450_000
-    assert found["encoder"] == {"name": "tycc", "levels": 16, "channels": 64} and found["image_size"] == 32
-    assert len(found["classes"]) == 100 and found["training"] == training
-    layers = {layer["name"]: layer for layer in found["layers"]}
+    summary = answer("inspect", tmp_path / "m.pt")
+    assert summary == answer("inspect", "--model", tmp_path / "m.pt")
+    assert summary["weight_bits"] == summary["bits"] == 2_966_528 and summary["macs"] == 397_779_968
+    assert summary["file_bytes"] == (tmp_path / "m.pt").stat().st_size < 450_000
+    assert summary["encoder"] == {"name": "tycc", "levels": 16, "channels": 64} and summary["image_size"] == 32
+    assert len(summary["classes"]) == 100 and summary["training"] == training
+    layers = {layer["name"]: layer for layer in summary["layers"]}
     assert layers["conv4"] == {"name": "conv4", "kind": "conv", "inputs": ["conv3"], "shape": [256, 16, 16], "weights": [256, 128, 3, 3],
                                "groups": 2, "weight_bits": 294_912, "thresholds": False, "fan_in": 1152, "macs": 75_497_472}
     assert sum(layer["weight_bits"] for layer in layers.values()) == 2_966_528
@@ -25,8 +25,8 @@ def test_3mb(answer, cli, tmp_path):
 def test_thresholds_count(answer, tmp_path):
     network = strategies.vgg_network(0, thresholds=1.0)
     checkpoint.save(tmp_path / "m.pt", network)
-    found = answer("inspect", tmp_path / "m.pt")
-    assert found["bits"] == network.bits() > found["weight_bits"] and any(layer["thresholds"] for layer in found["layers"])
+    summary = answer("inspect", tmp_path / "m.pt")
+    assert summary["bits"] == network.bits() > summary["weight_bits"] and any(layer["thresholds"] for layer in summary["layers"])
 
 
 def test_a_record_cannot_drive_the_terminal(cli, tmp_path):
@@ -34,6 +34,39 @@ def test_a_record_cannot_drive_the_terminal(cli, tmp_path):
     checkpoint.save(tmp_path / "m.pt", network)
     code, out, err = cli("inspect", tmp_path / "m.pt")
     assert code == 0 and r"  note = '\x1b[2J\nbits 0'" in out.splitlines() and r"  'by\r' = é 3" in out.splitlines()
+
+
+def test_training_is_a_table_of_stages(answer, cli, tmp_path):
+    first = {"data": "cifar10", "epochs": 3, "train_images": 45_000, "validation_accuracy": 0.5806, "test_accuracy": 0.5825,
+             "seconds": 7289.0, "seed": 0, "config": {"epochs": 3, "batch": 64}}
+    last = {"command": "fbnn-hw train", "data": "cifar10", "init": {"source": "a.pt (bits)", "training": first}, "config": {"batch": 64},
+            "teacher": {"name": "big", "config": {"lr": 0.1}}, "epochs": 19, "train_images": 50_000, "test_accuracy": 0.81632, "seed": 1}
+    checkpoint.save(tmp_path / "m.pt", replace(strategies.vgg_network(0), training=last))
+    assert answer("inspect", tmp_path / "m.pt")["training"] == last
+    lines = cli("inspect", tmp_path / "m.pt")[1].splitlines()
+    start = lines.index("training, the last stage below; --json has the whole record")
+    assert [line.split() for line in lines[start + 1:]] == [
+        ["stage", "data", "images", "epochs", "training", "validation", "test", "teacher", "hours", "seed"],
+        ["1", "cifar10", "45,000", "3", "-", "58.06%", "58.25%", "-", "2.0", "0"],
+        ["2", "cifar10", "50,000", "19", "-", "-", "81.63%", "big", "-", "1"], ["command", "=", "fbnn-hw", "train"]]
+
+
+def test_the_training_of_a_shipped_checkpoint_is_short(cli):
+    out = cli("inspect", "3mb.pt")[1]
+    lines = out[out.index("\ntraining"):].splitlines()
+    assert len(lines) < 30 and max(map(len, lines)) < 300 and "{" not in "".join(lines)
+
+
+def test_a_training_record_of_any_values(cli, tmp_path):
+    chain = {"epochs": "\x1b[2J" * 99}
+    for epochs in (2 ** 63 - 1, -1, True, 1e300, ["a"], {"b": "c" * 999}, 3):
+        chain = {"epochs": epochs, "test_accuracy": epochs, "seconds": epochs, "teacher": epochs, "note": "x" * 5_000, "n" * 99: epochs,
+                 "init": {"training": chain}}
+    for training in (chain, {"init": 3, "teacher": {"name": ["x"]}, "seconds": "\x1b"}, {"init": {"training": [1]}}):
+        checkpoint.save(tmp_path / "m.pt", replace(strategies.vgg_network(0), training=training))
+        code, out, err = cli("inspect", tmp_path / "m.pt")
+        assert code == 0 and not err and max(map(len, out.splitlines())) < 450
+        assert all(line.isprintable() for line in out.splitlines()) and len(out.splitlines()) < 60
 
 
 def test_not_a_checkpoint(refused, tmp_path):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from fbnn_hw import files
-from fbnn_hw.board import HEAD, read_taught
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.data import datasets
 from fbnn_hw.emit import output, virtual
 from fbnn_hw.errors import InputError
 from fbnn_hw.host.chip import ChipState
 from fbnn_hw.host.client import Client
+from fbnn_hw.host.taught import HEAD, Taught
 from fbnn_hw.host.transport import Serial
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.nn import checkpoint
@@ -58,6 +58,7 @@ class Lesson:
     def __init__(self, client, folder, network):
         config = AcceleratorConfig.from_json((folder / "config.json").read_text())
         self.client, self.network, self.twin = client, network, output.learner_of(network, config)
+        client.identify().compare(config)
         self.state = ChipState(config.learning, self.twin, client.peek, client.poke)
 
     def classify(self, image):
@@ -154,6 +155,33 @@ def test_a_whole_lesson(lesson):
     lesson.check()
 
 
+def test_interrupts_inside_requests(lesson, monkeypatch):
+    """Half a request on the line, or a whole one at work: the board hears the next one, and the lesson goes on."""
+    client, transport = lesson.client, lesson.client.transport
+    read, write = transport.read, transport.write
+
+    def write_half(data, timeout):
+        write(data[:5], timeout)
+        raise KeyboardInterrupt
+
+    def read_nothing(timeout):
+        if timeout:
+            raise KeyboardInterrupt
+        return read(0)
+
+    for n, image in enumerate(pictures(4, 6)):
+        latent = lesson.classify(image)
+        with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch:
+            patch.setattr(transport, *(("read", read_nothing) if n % 2 else ("write", write_half)))
+            client.learn(2)
+        assert client.unsettled
+        if n % 2:
+            lesson.twin.learn(latent, [2])
+        with client.within(60):
+            lesson.check()
+        assert not client.unsettled and client.repeated == 0
+
+
 def test_a_board_that_lost_its_power(design, answer, cli, tmp_path, monkeypatch):
     """At a port: what it was taught before stays in a file, and comes back with --restore.  Then a lesson that is interrupted."""
     folder, network = design
@@ -177,7 +205,7 @@ def test_a_board_that_lost_its_power(design, answer, cli, tmp_path, monkeypatch)
                                                            learn(*words)])
             code, _, err = cli("learn", "--label", "cow", cats, "--review", "none", *at)
         assert (code, err) == (130, f"fbnn-hw learn: interrupted; what it learned until then is kept in {kept}\n")
-        assert read_taught(kept)[0] == [*shipped, "dog", "cow"]
+        assert list(Taught.read(kept).names) == [*shipped, "dog", "cow"]
         assert answer("learn", "--restore", aside, "--discard", *at)["classes"] == [*shipped, "cat"] and kept.read_bytes() == first
         assert answer("classify", cats, *at)["classes"] == [*shipped, "cat"]
 
@@ -200,7 +228,7 @@ def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer
             twin.learn(latent[None], [2])
         passes += 1
     assert (found["reviewed"], found["passes"]) == (2, passes)
-    assert read_taught(folder / "learned-virtual.snapshot") == ([*classes, "cat"], twin.snapshot())
+    assert Taught.read(folder / "learned-virtual.snapshot") == Taught(tuple([*classes, "cat"]), twin.snapshot())
     answer("learn", "--reset", "--discard", *board)
     (folder / "learned-virtual.snapshot").unlink()
 
@@ -231,7 +259,7 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
         return before, int((twin.classify(latents(images)) == label).sum())
 
     def check(names):
-        assert read_taught(kept) == (names, twin.snapshot())
+        assert Taught.read(kept) == Taught(tuple(names), twin.snapshot())
         np.save(tmp_path / "x.npy", pictures(9, 2))
         found = answer("classify", tmp_path / "x.npy", *board)
         assert found["classes"] == names and [x["logits"] for x in found["images"]] == twin.logits(latents(pictures(9, 2))).tolist()
@@ -253,13 +281,13 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
     assert code == 0
     assert out.splitlines()[0] == f"{shipped[1]}: class 1; 3 images, {before} right when first shown, {after} right after 1 pass"
     assert out.splitlines()[-2:] == [f"knows 3 of 4 classes: {', '.join(shipped)}, cat", "6 of 6 exemplars; frozen"]
-    assert read_taught(kept) == ([*shipped, "cat"], twin.snapshot())
+    assert Taught.read(kept) == Taught(tuple([*shipped, "cat"]), twin.snapshot())
     assert refused("learn", "--label", "dog", cats, *board).endswith(": is frozen, expected a board that may learn; add --thaw")
 
     answer("learn", "--label", "dog", cats, "--passes", 1, *board, "--thaw")
     twin.freeze(False)
     teach(pictures(1, 4), 3)
-    assert read_taught(kept) == ([*shipped, "cat", "dog"], twin.snapshot())
+    assert Taught.read(kept) == Taught(tuple([*shipped, "cat", "dog"]), twin.snapshot())
     assert refused("learn", "--label", "cow", cats, *board) == (
         f"fbnn-hw learn: --label cow: the board has room for 4 classes and knows {', '.join(shipped)}, cat, dog; expected one of them, "
         "or a design made with more --max-classes")
@@ -267,14 +295,14 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
     _, out, _ = cli("learn", "--reset", *board)
     aside, state = folder / "learned-virtual-1.snapshot", twin.snapshot()
     assert out.splitlines()[0] == f"reset to the classes of the model; what it had learned is in {aside}"
-    assert read_taught(aside) == ([*shipped, "cat", "dog"], state)
+    assert Taught.read(aside) == Taught(tuple([*shipped, "cat", "dog"]), state)
     twin.reset()
     check(shipped)
     found = answer("learn", "--restore", tmp_path / "all.snapshot", *board)
     assert found["classes"] == [*shipped, "cat"] and found["frozen"] and found["exemplars"] == 6
-    names, snapshot = read_taught(tmp_path / "all.snapshot")
-    twin.restore(snapshot)
-    check(names)
+    taught = Taught.read(tmp_path / "all.snapshot")
+    twin.restore(taught.snapshot)
+    check(list(taught.names))
 
     whole = kept.read_bytes()
     kept.write_bytes(whole[:-1])
@@ -288,7 +316,7 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
     # A design that is generated again keeps what its board learned.
     kept.write_bytes(whole)
     assert cli(*generate(folder.parents[1]))[0] == 0
-    assert not (folder / "sim_build_board").exists() and read_taught(kept) == (names, snapshot)
+    assert not (folder / "sim_build_board").exists() and Taught.read(kept) == taught
 
 
 def test_refusals(refused, tmp_path):
@@ -320,5 +348,5 @@ def test_refusals(refused, tmp_path):
         if data:
             (tmp_path / name).write_bytes(data)
         with pytest.raises(InputError) as error:
-            read_taught(tmp_path / name)
+            Taught.read(tmp_path / name)
         assert str(error.value) == f"{tmp_path / name}: {message}"

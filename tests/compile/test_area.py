@@ -1,12 +1,30 @@
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from fbnn_hw.compile import area
-from fbnn_hw.compile.plan import configure
+from fbnn_hw.compile.plan import configure, plan
+from fbnn_hw.errors import FitError
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.targets.test_targets import network
 
 SMALL = {"smallest": strategies.smallest, "vgg": lambda: strategies.vgg_network(1)}
+
+
+def named(model):
+    return SMALL[model]() if model in SMALL else network(model)
+
+
+def with_thresholds(network):
+    """The network with a threshold for each channel of its convolutions, spread like trained ones."""
+    topology, source, thresholds = network.topology, np.random.default_rng(5), {}
+    for op in topology.ops:
+        if op.kind == "conv":
+            fan_in = op.fan_in(*topology.input_shapes(op))
+            thresholds[op.name] = np.round(source.normal(0, np.sqrt(fan_in), op.out_channels)).clip(-fan_in, fan_in).astype(np.int32)
+    return replace(network, thresholds=thresholds)
 
 
 @pytest.mark.parametrize("name, model, shape, weights, luts", [
@@ -20,6 +38,32 @@ SMALL = {"smallest": strategies.smallest, "vgg": lambda: strategies.vgg_network(
     ("xilinx7", "0.5mb", (4, 32, 16), "memory", 7852), ("xilinx7", "vgg", (4, 16, 8), "memory", 2864)])
 def test_the_estimate_is_near_what_synthesis_needed(name, model, shape, weights, luts):
     """luts: yosys, as in docs/benchmarks/synthesis.py."""
-    found = SMALL[model]() if model in SMALL else network(model)
-    config = configure(found, TARGETS[name], shape, 1, None, weights)[0]
+    config = configure(named(model), TARGETS[name], shape, 1, None, weights)[0]
     assert area.lut4(config, TARGETS[name]) == pytest.approx(luts, rel=0.08)
+
+
+@pytest.mark.parametrize("name, model, shape, weights, without, luts", [
+    ("ice40", "3mb", (4, 16, 8), "stream", 3177, 3605), ("ice40", "vgg", (4, 16, 8), "stream", 3046, 3409),
+    ("ice40", "smallest", (4, 16, 4), "stream", 1637, 1820), ("ice40-hx8k", "smallest", (4, 16, 8), "memory", 2215, 2507)])
+def test_thresholds_cost_what_synthesis_needed_for_them(name, model, shape, weights, without, luts):
+    """without, luts: yosys, as in docs/benchmarks/synthesis.py, of the network and of the same with thresholds."""
+    plain, biased = (configure(net, TARGETS[name], shape, 1, None, weights)[0] for net in (named(model), with_thresholds(named(model))))
+    difference = area.lut4(biased, TARGETS[name]) - area.lut4(plain, TARGETS[name])
+    assert difference == pytest.approx(luts - without, rel=0.15)
+
+
+@pytest.mark.parametrize("name, model, shape, luts", [
+    ("ecp5-25f", "vgg", (4, 16, 8), 3716), ("ecp5-25f", "vgg", (4, 32, 8), 5441), ("ecp5-25f", "0.5mb", (4, 32, 16), 10128)])
+def test_thresholds_cost_next_to_nothing_on_ecp5(name, model, shape, luts):
+    """luts: yosys, as in docs/benchmarks/synthesis.py, with thresholds."""
+    config = configure(with_thresholds(named(model)), TARGETS[name], shape, 1, None, "memory")[0]
+    assert area.lut4(config, TARGETS[name]) == pytest.approx(luts, rel=0.02)
+
+
+def test_the_budget_counts_thresholds():
+    """A part with just enough LUTs for 3mb has too few for 3mb with thresholds."""
+    config = configure(network("3mb"), TARGETS["ice40"], (4, 16, 8), 1, None, "stream")[0]
+    part = replace(TARGETS["ice40"], lut4=area.lut4(config, TARGETS["ice40"]))
+    assert plan(network("3mb"), part, 4, 16, 8).config == config
+    with pytest.raises(FitError, match="the engine needs about 3,6.. LUT4"):
+        plan(with_thresholds(network("3mb")), part, 4, 16, 8)

@@ -40,12 +40,12 @@ def run(network, target, shape, seed, frames=1):
     assert logits == expected["logits"].tolist()
     for frame in range(frames):
         for name, place in places["layers"].items():
-            found = machine.layer_bits(banks[place["steps"][frame]], place, config.pixels // 2, frame)
-            assert np.array_equal(found, expected[name][frame]), (name, frame)
+            stored = machine.layer_bits(banks[place["steps"][frame]], place, config.pixels // 2, frame)
+            assert np.array_equal(stored, expected[name][frame]), (name, frame)
         if places["latent_bits"]:
             base = config.latent_base + frame * config.frame_stride
-            found = banks[-1][0, base:base + config.latent_words].reshape(-1)[places["latent_bits"]]
-            assert np.array_equal(found, expected["latent"][frame].ravel())
+            stored = banks[-1][0, base:base + config.latent_words].reshape(-1)[places["latent_bits"]]
+            assert np.array_equal(stored, expected["latent"][frame].ravel())
     return planned
 
 

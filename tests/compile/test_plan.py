@@ -7,9 +7,10 @@ import sys
 import numpy as np
 import pytest
 
-from fbnn_hw.compile import layout, timing
+from fbnn_hw.compile import cycles, layout, timing
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.lower import lower
+from fbnn_hw.compile.lower import owner as owner_of
 from fbnn_hw.compile.plan import plan, residents_of
 from fbnn_hw.emit import output, weights
 from fbnn_hw.errors import FitError, UsageError
@@ -86,10 +87,10 @@ FITS = {
 
 @pytest.mark.parametrize("name", FITS)
 def test_what_does_not_fit_is_refused_by_name(name):
-    made, target, text = FITS[name]
+    net, target, text = FITS[name]
     target, *shape = target if isinstance(target, tuple) else (target,)
     with pytest.raises(FitError) as error:
-        plan(made, target, *shape)
+        plan(net, target, *shape)
     assert str(error.value) == text
 
 
@@ -98,16 +99,16 @@ def test_what_does_not_fit_is_refused_by_name(name):
     (1500, "that all feature maps need in each bank, at most 16,384 with ice40; what fits: fewer --frames or "),
 ])
 def test_too_many_frames(frames, text):
-    made = pooled(CONV, op.MaxPool("half", ("conv",)), op.Conv("next", ("half",), 16))
+    net = pooled(CONV, op.MaxPool("half", ("conv",)), op.Conv("next", ("half",), 16))
     with pytest.raises(FitError, match=text):
-        plan(made, ICE40, frames=frames)
+        plan(net, ICE40, frames=frames)
 
 
 def test_thresholds_of_global_pooling_are_refused():
-    made = pooled(CONV)
-    made = dataclasses.replace(made, thresholds={"gap": np.ones(16, np.int32)})
+    net = pooled(CONV)
+    net = dataclasses.replace(net, thresholds={"gap": np.ones(16, np.int32)})
     with pytest.raises(FitError) as error:
-        plan(made, GENERIC)
+        plan(net, GENERIC)
     assert str(error.value) == "layer gap: thresholds of global pooling have no hardware; only conv and dense layers may have them"
 
 
@@ -161,15 +162,15 @@ def test_words_hold_every_channel_once_and_begin_where_groups_do(seed):
     lanes = int(rng.choice([16, 32]))
     outputs = int(rng.choice([o for o in (4, 8, 16, 32) if o <= lanes]))
     try:
-        layers, tensors, used, _ = layout.place(topology, 4, lanes, outputs)
+        placed = layout.place(topology, 4, lanes, outputs)
     except FitError:
         return
-    for tensor in tensors.values():
+    for tensor in placed.tensors.values():
         assert [c for word in tensor.lanes for c in word if c >= 0] == list(range(tensor.shape[0]))
         assert all(len(word) == lanes and word[0] >= 0 for word in tensor.lanes)
         assert all(sorted(word, key=lambda c: c < 0) == list(word) for word in tensor.lanes), "gaps only at a word's end"
-        assert 0 <= tensor.base and tensor.base + tensor.pitch * tensor.rows * tensor.columns <= used
-    assert {layer.name for layer in layers} == {layer.name for layer in lower(topology)}
+        assert 0 <= tensor.base and tensor.base + tensor.pitch * tensor.rows * tensor.columns <= placed.used
+    assert {layer.name for layer in placed.layers} == {layer.name for layer in lower(topology)}
 
 
 def test_tensors_that_live_at_the_same_time_do_not_overlap():
@@ -177,19 +178,19 @@ def test_tensors_that_live_at_the_same_time_do_not_overlap():
     for seed in range(40):
         topology = strategies.engine_network(seed, (16,)).topology
         try:
-            layers, tensors, *_ = layout.place(topology, 4, 16, 4)
+            placed = layout.place(topology, 4, 16, 4)
         except FitError:
             continue
         owner = {}
-        for layer in layers:
+        for layer in placed.layers:
             for part in layer.parts:
-                tensor = tensors[part]
+                tensor = placed.tensors[part]
                 for word in range(tensor.base, tensor.base + tensor.pitch * tensor.rows * tensor.columns):
                     assert owner.get(word) == part, (seed, layer.name, part, word)
-            for name in [n for n in tensors if n.split(".")[0] == layer.name]:
-                tensor = tensors[name]
+            for name in [n for n in placed.tensors if owner_of(n) == layer.name]:
+                tensor = placed.tensors[name]
                 owner.update(dict.fromkeys(range(tensor.base, tensor.base + tensor.pitch * tensor.rows * tensor.columns), name))
-        if LATENT in tensors:
+        if LATENT in placed.tensors:
             assert LATENT in owner.values(), "the latent can be read at the end"
 
 
@@ -198,31 +199,31 @@ def test_residents_are_spread_evenly():
 
     for words in (1, 5, 16, 33):
         for share in range(17):
-            found = residents_of(Transfer(words, share))
-            assert sum(found) == words * share // 16
+            resident = residents_of(Transfer(words, share))
+            assert sum(resident) == words * share // 16
             for first in range(words):
                 for last in range(first, words):
-                    assert abs(sum(found[first:last]) - (last - first) * share / 16) < 1
+                    assert abs(sum(resident[first:last]) - (last - first) * share / 16) < 1
 
 
 def test_configuration_as_json():
-    made = strategies.vgg_network(1, width=1 / 4, size=16, thresholds=0)
+    net = strategies.vgg_network(1, width=1 / 4, size=16, thresholds=0)
     for target in (GENERIC, ICE40, dataclasses.replace(ICE40, bank_words=400)):
-        config = plan(made, target).config
+        config = plan(net, target).config
         again = AcceleratorConfig.from_json(config.to_json())
         assert again == config and again.to_json() == config.to_json() and again.id == config.id and hash(again) == hash(config)
-    assert len({plan(made, GENERIC, *shape).config.id for shape in ((4, 16, 4), (4, 16, 8), (4, 32, 8))}) == 3
+    assert len({plan(net, GENERIC, *shape).config.id for shape in ((4, 16, 4), (4, 16, 8), (4, 32, 8))}) == 3
 
 
 def test_equal_inputs_give_equal_plans_and_weights():
-    made = [strategies.vgg_network(5, width=1 / 4, size=16) for _ in range(2)]
+    nets = [strategies.vgg_network(5, width=1 / 4, size=16) for _ in range(2)]
     for target in (GENERIC, dataclasses.replace(ICE40, bank_words=500)):
-        first, second = (plan(n, target) for n in made)
+        first, second = (plan(n, target) for n in nets)
         assert first.config == second.config and first.frame == second.frame
         if target is GENERIC:
-            assert weights.memory(made[0], first.program) == weights.memory(made[1], second.program)
+            assert weights.memory(nets[0], first.program) == weights.memory(nets[1], second.program)
         else:
-            assert weights.split(made[0], first.program, first.config) == weights.split(made[1], second.program, second.config)
+            assert weights.split(nets[0], first.program, first.config) == weights.split(nets[1], second.program, second.config)
 
 
 def test_weights_do_not_change_the_hardware():
@@ -232,14 +233,44 @@ def test_weights_do_not_change_the_hardware():
 
 
 def test_estimate_adds_up():
-    for made in (strategies.vgg_network(1, width=1 / 4, size=16), network(op.Gap("gap", ("input",)))):
+    for net in (strategies.vgg_network(1, width=1 / 4, size=16), network(op.Gap("gap", ("input",)))):
         for target in (GENERIC, ICE40):
-            planned = plan(made, target)
-            known = output.estimate(planned, target)
-            spent = sum(layer["cycles"] for layer in known["layers"])
+            planned = plan(net, target)
+            estimate = output.estimate(planned, target)
+            spent = sum(layer["cycles"] for layer in estimate["layers"])
             # START, the end of the program, RESULT are nobody's.
-            assert known["cycles"] - known["load_cycles"] - spent == timing.END + 2
-            assert sum(layer["macs"] for layer in known["layers"]) == made.topology.macs()
-            for layer in known["layers"]:
+            assert estimate["cycles"] - estimate["load_cycles"] - spent == timing.END + 2
+            assert sum(layer["macs"] for layer in estimate["layers"]) == net.topology.macs()
+            for layer in estimate["layers"]:
                 assert sum(layer[key] for key in ("reads", "drain", "move", "wait", "other")) == layer["cycles"]
-            assert 0 <= known["convolution_array_use"] <= known["convolution_array_busy"] <= 1
+            assert 0 <= estimate["convolution_array_use"] <= estimate["convolution_array_busy"] <= 1
+
+
+@pytest.mark.parametrize("target, frames", [(GENERIC, 1), (ICE40, 1), (ICE40, 2)])
+def test_a_layer_has_one_name(target, frames):
+    """In estimate.json, in the cycles that the diagram shows, and in the steps of config.json."""
+    net = strategies.vgg_network(1, width=1 / 4, size=16)
+    planned = plan(net, target, frames=frames)
+    names = [layer["layer"] for layer in output.estimate(planned, target)["layers"]]
+    assert names == list(planned.frame.layers) == list(dict.fromkeys(step.layer for step in planned.config.program))
+    assert {"conv2+pool1", "gap+depthwise", "latent"} <= set(names) and not any(" " in name for name in names)
+
+
+@pytest.mark.parametrize("kind, spent, bound", [
+    ("conv", cycles.LayerCycles(reads=100, drain=40, move=30, wait=99, other=9), "compute"),
+    ("dense", cycles.LayerCycles(reads=100, other=99), "memory"),
+    ("logits", cycles.LayerCycles(reads=100), "memory"),
+    ("lgap", cycles.LayerCycles(reads=100, other=99), "pooling"),
+    ("conv", cycles.LayerCycles(reads=99, wait=100), "flash"),
+    ("dense", cycles.LayerCycles(reads=99, move=100), "memory"),
+    ("conv", cycles.LayerCycles(reads=99, drain=100), "control"),
+    ("logits", cycles.LayerCycles(other=100), "control")])
+def test_what_binds_a_layer(kind, spent, bound):
+    assert spent.bound(kind) == bound and bound in cycles.BOUNDS
+
+
+def test_the_estimate_says_what_binds_each_layer():
+    planned = plan(strategies.vgg_network(1, width=1 / 4, size=16), ICE40)
+    layers = output.estimate(planned, ICE40)["layers"]
+    kinds = {layer.label: layer.kind for layer in planned.program.layers}
+    assert [x["bound"] for x in layers] == [planned.frame.layers[x["layer"]].bound(kinds[x["layer"]]) for x in layers]

@@ -2,13 +2,15 @@
 
 import os
 import struct
+import subprocess
+import sys
 import zlib
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from fbnn_hw.data.images import read
+from fbnn_hw.data.images import MAX_BYTES, MAX_PIXELS, read
 from fbnn_hw.errors import InputError
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
@@ -21,8 +23,8 @@ def picture(path, array=PIXELS, mode=None, **options):
 
 
 def test_png(tmp_path):
-    found = read(picture(tmp_path / "a.png"), 32)
-    assert found.dtype == np.uint8 and found.shape == (1, 3, 32, 32) and (found[0] == CHW).all()
+    images = read(picture(tmp_path / "a.png"), 32)
+    assert images.dtype == np.uint8 and images.shape == (1, 3, 32, 32) and (images[0] == CHW).all()
     assert (read(picture(tmp_path / "a.png"), 32, resize=True)[0] == CHW).all()  # a picture that fits is left alone
 
 
@@ -134,29 +136,171 @@ def test_damaged_files(tmp_path):
             with pytest.raises(InputError, match=f"{name}: .*damaged.*expected") as error:
                 read(tmp_path / name, 32)
             assert "\n" not in str(error.value)
-    with pytest.raises(InputError, match="o.npy: damaged .*expected a whole .npy file of uint8$"):
+    with pytest.raises(InputError, match="o.npy: found Python objects, expected uint8 RGB of 0 to 255; convert it$"):
         read(tmp_path / "o.npy", 32)  # a pickle, which is not loaded
     (tmp_path / "t.png").write_text("hello")
-    with pytest.raises(InputError, match="t.png: neither a PNG, a JPEG nor a .npy file, or damaged; expected one of them$"):
+    with pytest.raises(InputError, match="t.png: not a PNG, JPEG, WebP, BMP or .npy file, or damaged; expected one of them$"):
         read(tmp_path / "t.png", 32)
-    os.mkfifo(tmp_path / "pipe.png")
-    with pytest.raises(InputError, match="pipe.png: is a pipe, expected an image file$"):
-        read(tmp_path / "pipe.png", 32)
 
 
 def test_a_picture_of_very_many_pixels(tmp_path):
-    path = picture(tmp_path / "a.png")
-    data = bytearray(path.read_bytes())
-    data[16:24] = struct.pack(">II", 100_000, 100_000)
-    data[29:33] = struct.pack(">I", zlib.crc32(data[12:29]))
-    path.write_bytes(data)
-    for resize in (False, True):
-        with pytest.raises(InputError, match="a.png: has more than 178,956,970 pixels, expected fewer; make it smaller first$"):
-            read(path, 32, resize)
+    """The header of a small file says so; Pillow itself refuses the second."""
+    for side in (6_000, 100_000):
+        path = tmp_path / "a.png"
+        data = bytearray(picture(path).read_bytes())
+        data[16:24] = struct.pack(">II", side, side)
+        data[29:33] = struct.pack(">I", zlib.crc32(data[12:29]))
+        path.write_bytes(data)
+        with pytest.raises(InputError, match="a.png: has more than 33,554,432 pixels, expected fewer; make it smaller first$"):
+            read(path, 32, resize=True)
+        with pytest.raises(InputError, match="found 6000x6000 pixels, expected 32x32; " if side == 6_000 else "has more than"):
+            read(path, 32)
+
+
+@pytest.mark.parametrize("name, kind", [("none.png", "not found"), ("", "is a directory"), ("pipe", "is a pipe"), ("zero", "is a device")])
+def test_what_is_no_file(tmp_path, name, kind):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    with pytest.raises(InputError, match=f": {kind}, expected an image file$"):
+        read(tmp_path / name, 32)
+
+
+def test_empty_and_endless_files(tmp_path):
     (tmp_path / "e.png").write_bytes(b"")
-    with pytest.raises(InputError, match="e.png: is empty, expected a PNG, JPEG or .npy file$"):
+    with pytest.raises(InputError, match="e.png: is empty, expected a PNG, JPEG, WebP, BMP or .npy file$"):
         read(tmp_path / "e.png", 32)
-    with pytest.raises(InputError, match="none.png: not found, expected an image file$"):
-        read(tmp_path / "none.png", 32)
-    with pytest.raises(InputError, match=": Is a directory, expected an image file$"):
-        read(tmp_path, 32)
+    with open(tmp_path / "l.npy", "wb") as file:
+        file.write(b"\x93NUMPY")
+        file.truncate(MAX_BYTES + 1)  # takes no room on the disk
+    with pytest.raises(InputError, match="l.npy: has 268,435,457 bytes, expected at most 268,435,456; make it smaller, or"):
+        read(tmp_path / "l.npy", 32)
+
+
+def test_webp_and_bmp(tmp_path):
+    assert (read(picture(tmp_path / "a.webp", lossless=True), 32)[0] == CHW).all()
+    assert (read(picture(tmp_path / "a.bmp"), 32)[0] == CHW).all()
+    with pytest.raises(InputError, match="has an alpha channel"):
+        read(picture(tmp_path / "b.webp", np.dstack([PIXELS, PIXELS[..., 0]])), 32)
+    for name in ("a.gif", "a.tiff"):
+        with pytest.raises(InputError, match="not a PNG, JPEG, WebP, BMP or .npy file"):
+            read(picture(tmp_path / name), 32)
+
+
+def test_transparency_is_over_black(tmp_path):
+    value, alpha = (part.astype(np.uint8) for part in np.meshgrid(np.arange(256), np.arange(256)))
+    array = np.dstack([value, value[::-1], value[:, ::-1], alpha])
+    expected = Image.alpha_composite(Image.new("RGBA", (256, 256), (0, 0, 0, 255)), Image.fromarray(array)).convert("RGB")
+    assert (read(picture(tmp_path / "a.png", array), 256, resize=True)[0].transpose(1, 2, 0) == np.asarray(expected)).all()
+
+
+def header(text, version=(1, 0), data=b""):
+    """Bytes of a .npy file with this header."""
+    length = struct.pack("<H" if version == (1, 0) else "<I", len(text))
+    return b"\x93NUMPY" + bytes(version) + length + text.encode("latin1") + data
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_versions_and_orders_of_npy(tmp_path, version, order):
+    with open(tmp_path / "a.npy", "wb") as file:
+        np.lib.format.write_array(file, np.asarray(PIXELS, order=order), version)
+    for resize in (False, True):
+        assert (read(tmp_path / "a.npy", 32, resize)[0] == CHW).all()
+
+
+WHOLE = "{'descr': '|u1', 'fortran_order': False, 'shape': %s, }"
+
+
+@pytest.mark.parametrize("data, message", [
+    (header("9" * 9_000), "damaged (its header makes no sense)"),
+    (header("(" * 9_000), "damaged (its header makes no sense)"),
+    (header(WHOLE % "(3, 32, 32)", (4, 0), bytes(3072)), "damaged (its header makes no sense)"),
+    (header(" " * 60_000), "damaged (its header makes no sense)"),
+    (header(WHOLE % "(3, 32, 32)", (2, 0))[:9], "damaged (its header makes no sense)"),
+    (header(WHOLE % ("(3, 32, 3" + "0" * 4_000 + ")")), "damaged (0 bytes of pixels, 2880000000000...00000000000000 by its header)"),
+    (header(WHOLE % "(-1, -3, 32, 3)", data=bytes(288)), "found no image in shape (-1, -3, 32, 3)"),
+    (header(WHOLE % "(3, 1000000, 1000000)", data=bytes(3072)), "damaged (3,072 bytes of pixels, 3000000000000 by its header)"),
+    (header(WHOLE % "(3, 32, 32)", data=bytes(3071)), "damaged (3,071 bytes of pixels, 3072 by its header)"),
+    (header(WHOLE % "(3, 32, 32)", data=bytes(3073)), "damaged (3,073 bytes of pixels, 3072 by its header)"),
+    (header(WHOLE % str(tuple(range(64)))), "found shape (0, 1, 2, 3, ...)"),
+    (header(WHOLE.replace("'|u1'", "[('" + "a" * 5_000 + "', '|u1')]") % "(3, 32, 32)"), "found records, expected uint8 RGB"),
+    (header(WHOLE.replace("'|u1'", "'|O'") % "(3, 32, 32)"), "found Python objects, expected uint8 RGB"),
+])
+def test_hostile_npy(tmp_path, data, message):
+    (tmp_path / "a.npy").write_bytes(data)
+    for resize in (False, True):
+        with pytest.raises(InputError) as error:
+            read(tmp_path / "a.npy", 32, resize)
+        assert str(error.value).startswith(f"{tmp_path / 'a.npy'}: {message}") and len(str(error.value)) < 300
+        assert "\n" not in str(error.value)
+
+
+def test_small_arrays_that_would_become_large_ones(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((100_000, 1, 1, 3), np.uint8))
+    with pytest.raises(InputError, match="found 100,000 images of 1x1 pixels, expected at most .* in one and 87,381 images; "):
+        read(tmp_path / "a.npy", 32, resize=True)
+
+
+MEMORY = """
+import sys
+from PIL import Image
+from fbnn_hw.data.images import MAX_BYTES, MAX_PIXELS, read
+from fbnn_hw.errors import InputError
+def peak():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) // 1024
+before = peak()
+try:
+    answer = read(sys.argv[1], 32, sys.argv[2] == "resize").shape
+except InputError as error:
+    answer = str(error).split(": ", 1)[1]
+print(peak() - before, answer)
+"""
+"""Pixels of Pillow and libjpeg are no memory of Python's, so the process tells its own peak, in MiB."""
+
+
+def memory(path, *flags):
+    """(MiB that `read` takes at most, what it answers)."""
+    line = subprocess.run([sys.executable, "-c", MEMORY, path, *flags, ""], capture_output=True, text=True, check=True).stdout
+    mib, _, answer = line.strip().partition(" ")
+    return int(mib), answer
+
+
+def png_of_zeros(path, width, height, depth, colour):
+    """A PNG without Pillow, which would need the pixels at once."""
+    row = bytes(1 + width * depth // 8 * {0: 1, 2: 3, 6: 4}[colour])
+    compress = zlib.compressobj(1)
+    data = b"".join(compress.compress(row) for _ in range(height)) + compress.flush()
+    chunks = (b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)), (b"IDAT", data), (b"IEND", b"")
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(part)) + kind + part + struct.pack(">I", zlib.crc32(kind + part)) for kind, part in chunks))
+    return path
+
+
+@pytest.mark.parametrize("depth, colour", [(8, 2), (8, 6), (16, 0)])
+def test_memory_of_a_picture_that_is_refused(tmp_path, depth, colour):
+    """These took 1,975, 3,263 and 3,414 MiB."""
+    path = png_of_zeros(tmp_path / "a.png", 13_000, 13_000, depth, colour)
+    assert path.stat().st_size < 4e6
+    for flags in ((), ("resize",)):
+        mib, answer = memory(path, *flags)
+        assert mib < 40 and "expected" in answer, answer
+
+
+@pytest.mark.parametrize("name, mode, options", [
+    ("a.png", "RGBA", {}), ("a.png", "I;16", {}), ("a.png", "P", {"transparency": 0}), ("a.webp", "RGBA", {"lossless": True, "method": 0}),
+    ("a.jpg", "CMYK", {"progressive": True, "subsampling": 0})])
+def test_memory_of_the_largest_picture(tmp_path, name, mode, options):
+    exif = Image.Exif()
+    exif[0x112] = 6
+    Image.new(mode, (8192, MAX_PIXELS // 8192)).save(tmp_path / name, exif=exif, **options)
+    mib, answer = memory(tmp_path / name, "resize")
+    assert mib < 600 and answer == "(1, 3, 32, 32)"
+
+
+def test_memory_of_the_largest_array(tmp_path):
+    count = MAX_BYTES // 3072 - 1
+    with open(tmp_path / "a.npy", "wb") as file:
+        file.write(header(WHOLE % f"({count}, 32, 32, 3)"))
+        file.truncate(file.tell() + 3072 * count)
+    mib, answer = memory(tmp_path / "a.npy")
+    assert mib < 600 and answer == f"({count}, 3, 32, 32)"

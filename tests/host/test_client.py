@@ -2,10 +2,12 @@
 
 import os
 import pty
+import random
+import select
 import threading
 import time
 import tty
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -13,27 +15,36 @@ from fbnn_hw import protocol
 from fbnn_hw.errors import InputError
 from fbnn_hw.host.client import Client
 from fbnn_hw.host.transport import Serial
-from fbnn_hw.protocol import Fault, Identity, Opcode, Status, encode
+from fbnn_hw.protocol import LATENT, LOGITS, REPLY, Fault, Identity, Opcode, Status, encode
 
-IDENTITY = Identity(3, b"abcd", 3, 2, 4, 1, 0, 0, b"wxyz")
+CLASSIFY = Opcode.CLASSIFY
+IDENTITY = Identity(version=3, config=b"abcd", classes=3, size=2, latent_bytes=4, frames=1, max_classes=0, word_bytes=0, model=b"wxyz")
 IMAGE = bytes(range(12))
 RESULT = b"".join(n.to_bytes(2, "little", signed=True) for n in (-5, 7, 6))
-ANSWER = encode(0x91, RESULT + b"\1\0")
+ANSWER = encode(CLASSIFY | LOGITS | REPLY, RESULT + b"\1\0")
 LOST = object()
+LATEST = encode(Opcode.STATUS | REPLY, bytes(8))
 ERROR = {fault: encode(protocol.ERROR, bytes([fault])) for fault in Fault}
 
 
 def numbered(data, sequence):
-    """A whole frame with another sequence; anything else as it is."""
-    found = protocol.Decoder().feed(data)
-    if len(found) == 1 and encode(found[0][0], found[0][2]) == data:
-        return encode(found[0][0], found[0][2], sequence)
+    """A whole message with another sequence; anything else as it is."""
+    messages = protocol.Decoder().feed(data)
+    if len(messages) == 1 and encode(messages[0][0], messages[0][2]) == data:
+        return encode(messages[0][0], messages[0][2], sequence)
     return data
+
+
+@dataclass(frozen=True)
+class Busy:
+    """A request that takes `seconds`, in which nothing else is heard."""
+
+    seconds: float
 
 
 class Board:
     """Answers requests on a pseudo-terminal.  tricks: for the next requests, bytes to send instead of the answer (a
-    whole frame gets the request's sequence); None ends it, `LOST` is an answer that does not arrive."""
+    whole message gets the request's sequence); None ends it, `LOST` is an answer that does not arrive, `Busy` one that takes time."""
 
     def __init__(self):
         self.master, slave = pty.openpty()
@@ -61,6 +72,11 @@ class Board:
                 if answer is LOST:
                     self.answer(opcode, payload)
                     answer = b""
+                if isinstance(answer, Busy):
+                    time.sleep(answer.seconds)
+                    while select.select([self.master], [], [], 0)[0]:
+                        os.read(self.master, 4096)
+                    answer = self.answer(opcode, payload)
                 answer = answer and numbered(answer, sequence)
                 if answer is None:
                     return
@@ -73,32 +89,32 @@ class Board:
         if opcode == Opcode.IDENTIFY:
             self.waiting = 0
             learner = {"max_classes": self.max_classes, "word_bytes": 2} if self.max_classes else {}
-            return encode(0x81, replace(IDENTITY, frames=self.frames, **learner).pack())
+            return encode(Opcode.IDENTIFY | REPLY, replace(IDENTITY, frames=self.frames, **learner).pack())
         if opcode == Opcode.STATUS:
-            return encode(0x82, self.status.pack())
-        if opcode & 0x20:
+            return encode(Opcode.STATUS | REPLY, self.status.pack())
+        if opcode in protocol.LEARNING_REQUESTS:
             number, count, words = int.from_bytes(payload[:3], "little"), payload[3], protocol.words_from(payload[4:], 2)
             if Opcode.PEEK <= opcode < Opcode.POKE:
-                return encode(opcode | 0x80, protocol.words_bytes([self.memory[number ^ i] for i in range(count)], 2))
+                return encode(opcode | REPLY, protocol.words_bytes([self.memory[number ^ i] for i in range(count)], 2))
             if self.sequences[-1] != self.last:  # the rule of the board
                 self.done.append((opcode, number, count))
                 for i, word in enumerate(words):
                     self.memory[number ^ i] = word
             self.last = self.sequences[-1]
-            return encode(opcode | 0x80)
+            return encode(opcode | REPLY)
         assert payload == IMAGE
         self.waiting = (self.waiting + 1) % self.frames
-        result = RESULT * (opcode & 1) + b"\x01\x02\x03\x04" * (opcode >> 1 & 1) + b"\1\0"
-        return encode(opcode | 0x80, b"" if self.waiting else result * self.frames)
+        result = RESULT * bool(opcode & LOGITS) + b"\x01\x02\x03\x04" * bool(opcode & LATENT) + b"\1\0"
+        return encode(opcode | REPLY, b"" if self.waiting else result * self.frames)
 
 
 @pytest.fixture
 def board():
-    made = Board()
-    yield made
-    os.close(made.slave)
-    made.thread.join(10)  # else it would read what becomes of the number of its file
-    os.close(made.master)
+    board = Board()
+    yield board
+    os.close(board.slave)
+    board.thread.join(10)  # else it would read what becomes of the number of its file
+    os.close(board.master)
 
 
 @pytest.fixture
@@ -111,12 +127,13 @@ def test_every_request(board, client):
     assert client.identify() == IDENTITY and client.wait_ready() == board.status
     assert client.classify([IMAGE]) == [protocol.Result(1, (-5, 7, 6), None)]
     assert client.classify([IMAGE], logits=False, latent=True) == [protocol.Result(1, None, b"\1\2\3\4")]
-    assert client.repeated == 0 and board.asked == [1, 2, 0x11, 0x12]
+    assert client.repeated == 0 and board.asked == [
+        Opcode.IDENTIFY, Opcode.STATUS, CLASSIFY | LOGITS, CLASSIFY | LATENT]
 
 
 @pytest.mark.parametrize("trick", [
     b"", ERROR[Fault.CRC], ERROR[Fault.TIMEOUT], ANSWER[:1], ANSWER[:7], ANSWER[:-1], ANSWER[:-1] + b"\0",
-    b"\0garbage\xfb", encode(0x82, bytes(8)), b"\xfb\x91\xff\xff" + bytes(9)])
+    b"\0garbage\xfb", LATEST, b"\xfb\x91\xff\xff" + bytes(9)])
 def test_lost_and_damaged_answers_are_asked_for_again(board, client, trick):
     client.identify()
     board.tricks = [trick, trick]
@@ -143,11 +160,11 @@ def test_a_late_answer_is_not_taken_for_the_next(board, client):
     """Answers of earlier requests, of another kind and of the same, come before the right one."""
     client.identify()
     sequence = client.sequence + 1
-    wrong = encode(0x91, (3).to_bytes(6, "little") + b"\2\0", sequence - 1)
-    board.tricks = [encode(0x82, board.status.pack(), sequence) + wrong + encode(protocol.ERROR, bytes([Fault.BUSY]), sequence - 1)
-                    + encode(0x91, RESULT + b"\1\0", sequence)]
+    wrong = encode(CLASSIFY | LOGITS | REPLY, (3).to_bytes(6, "little") + b"\2\0", sequence - 1)
+    board.tricks = [encode(Opcode.STATUS | REPLY, board.status.pack(), sequence) + wrong
+                    + encode(protocol.ERROR, bytes([Fault.BUSY]), sequence - 1) + numbered(ANSWER, sequence)]
     assert client.classify([IMAGE])[0].index == 1 and client.repeated == 0
-    os.write(board.master, encode(0x91, b"\0" * 8))  # has come in before the request
+    os.write(board.master, encode(CLASSIFY | LOGITS | REPLY, b"\0" * 8))  # has come in before the request
     time.sleep(0.05)
     assert client.classify([IMAGE])[0].index == 1
 
@@ -167,7 +184,7 @@ def test_a_line_that_never_falls_silent_ends(board, client, monkeypatch):
     thread.start()
     with pytest.raises(InputError) as error:
         client.identify()
-    assert str(error.value) == f"{board.port}: what came back was no frame of the protocol; is the speed right (--baud), 4 times"
+    assert str(error.value) == f"{board.port}: what came back was no message of the protocol; is the speed right (--baud), 4 times"
     stop.set()
     client.transport.discard()
     thread.join(10)
@@ -180,8 +197,10 @@ def test_a_port_that_takes_nothing():
     tty.setraw(slave)
     try:
         with Serial(os.ttyname(slave)) as port:
+            start = time.monotonic()
             with pytest.raises(InputError) as error:
                 port.write(bytes(1 << 20), 0.2)
+            assert time.monotonic() - start < 3
             assert str(error.value) == f"{port.path}: takes no more bytes; is another program using the port?"
             with pytest.raises(InputError) as error:
                 Serial(os.ttyname(slave))
@@ -210,27 +229,28 @@ def test_a_pass_of_several_images(board, client):
     board.frames = 3
     client.identify()
     result = protocol.Result(1, (-5, 7, 6), None)
-    assert client.classify([IMAGE] * 3) == [result] * 3 and board.asked == [1, 0x11, 0x11, 0x11]
+    assert client.classify([IMAGE] * 3) == [result] * 3 and board.asked == [Opcode.IDENTIFY, *[CLASSIFY | LOGITS] * 3]
     assert client.classify([IMAGE] * 2) == [result] * 3 and client.repeated == 0  # filled up
     for lost in range(3):
-        board.asked, board.tricks = [], [encode(0x91, b"")] * lost + [b"", ERROR[Fault.CRC]]
+        board.asked, board.tricks = [], [encode(CLASSIFY | LOGITS | REPLY)] * lost + [b"", ERROR[Fault.CRC]]
         board.waiting = lost  # the answer was lost, the image was not; the next request is damaged, the pass given up
         assert client.classify([IMAGE] * 3) == [result] * 3
-        assert board.asked == [0x11] * (lost + 1) + [1, 1, 2] + [0x11] * 3
+        again = [Opcode.IDENTIFY, Opcode.IDENTIFY, Opcode.STATUS]
+        assert board.asked == [CLASSIFY | LOGITS] * (lost + 1) + again + [CLASSIFY | LOGITS] * 3
 
 
 def test_garbage_before_an_answer_is_skipped(board, client):
     client.identify()
-    board.tricks = [b"\xfb\xfb\x01" + encode(0x91, RESULT + b"\1\0", client.sequence + 1)]
+    board.tricks = [b"\xfb\xfb\x01" + numbered(ANSWER, client.sequence + 1)]
     assert client.classify([IMAGE])[0].index == 1 and client.repeated == 0
 
 
 @pytest.mark.parametrize("trick, message", [
     (b"", "no answer; is this the board's serial port, and was the bitstream loaded, 4 times"),
-    (b"hello", "what came back was no frame of the protocol; is the speed right (--baud), 4 times"),
+    (b"hello", "what came back was no message of the protocol; is the speed right (--baud), 4 times"),
     (ERROR[Fault.LINE], "a byte had no stop bit, the speed may differ, 4 times"),
     (ERROR[Fault.RESULT], "no result came in time, 4 times"),
-    (encode(0xFF, b"\x63"), "the board reported error 99, 4 times")])
+    (encode(protocol.ERROR, b"\x63"), "the board reported error 99, 4 times")])
 def test_after_four_times_it_says_why(board, client, trick, message):
     board.tricks = [trick] * 4
     with pytest.raises(InputError) as error:
@@ -240,8 +260,9 @@ def test_after_four_times_it_says_why(board, client, trick, message):
 
 def test_a_board_that_is_busy_is_waited_for(board, client):
     client.identify()
-    board.tricks = [ERROR[Fault.BUSY], encode(0x82, Status(False, False, 0, 0, 0).pack())]
-    assert client.classify([IMAGE])[0].index == 1 and board.asked == [1, 0x11, 2, 2, 0x11]
+    board.tricks = [ERROR[Fault.BUSY], encode(Opcode.STATUS | REPLY, Status(False, False, 0, 0, 0).pack())]
+    assert client.classify([IMAGE])[0].index == 1 and board.asked == [
+        Opcode.IDENTIFY, CLASSIFY | LOGITS, Opcode.STATUS, Opcode.STATUS, CLASSIFY | LOGITS]
 
 
 @pytest.mark.parametrize("status, message", [
@@ -263,16 +284,20 @@ def test_a_learner_is_asked_once(board, client, trick):
     client.identify()
     words = list(range(1000, 1300))
     for ask, opcodes, done in (
-            (lambda: client.learn(257), [0x21], [(0x21, 257, 0)]), (lambda: client.store(1), [0x22], [(0x22, 1, 0)]),
-            (lambda: client.rehearse(150), [0x23] * 3, [(0x23, 0, 64), (0x23, 0, 64), (0x23, 0, 22)]),
-            (client.freeze, [0x24], [(0x24, 0, 1)]), (lambda: client.freeze(False), [0x24], [(0x24, 0, 0)]),
-            (client.reset, [0x27, 2], [(0x27, 0, 0)]), (lambda: client.poke(2, 7, words), [0x3A] * 8, [
-                (0x3A, first, count) for first, count in (
+            (lambda: client.learn(257), [Opcode.LEARN], [(Opcode.LEARN, 257, 0)]),
+            (lambda: client.store(1), [Opcode.STORE], [(Opcode.STORE, 1, 0)]),
+            (lambda: client.rehearse(150), [Opcode.REHEARSE] * 3, [(Opcode.REHEARSE, 0, count) for count in (64, 64, 22)]),
+            (client.freeze, [Opcode.FREEZE], [(Opcode.FREEZE, 0, 1)]),
+            (lambda: client.freeze(False), [Opcode.FREEZE], [(Opcode.FREEZE, 0, 0)]),
+            (client.reset, [Opcode.RESET, Opcode.STATUS], [(Opcode.RESET, 0, 0)]),
+            (lambda: client.poke(2, 7, words), [Opcode.POKE | 2] * 8, [
+                (Opcode.POKE | 2, first, count) for first, count in (
                     (7, 1), (8, 8), (16, 16), (32, 32), (64, 64), (128, 64), (192, 64), (256, 51))])):
         board.asked, board.done, board.tricks, repeated = [], [], [trick], client.repeated
         ask()
         assert board.done == done and client.repeated == repeated + 1
-        assert [opcode for opcode in board.asked if opcode != 2] == [opcodes[0], *(o for o in opcodes if o != 2)]
+        assert [opcode for opcode in board.asked if opcode != Opcode.STATUS] == [
+            opcodes[0], *(opcode for opcode in opcodes if opcode != Opcode.STATUS)]
     board.tricks = [trick, trick]
     assert client.peek(2, 7, 300) == words and client.peek(0, 0, 0) == []
 
@@ -286,7 +311,7 @@ def test_refusals_of_a_learner_are_not_repeated(board, client, fault, message):
     board.asked, board.tricks = [], [ERROR[fault]]
     with pytest.raises(InputError) as error:
         client.learn(3)
-    assert str(error.value) == f"{board.port}: {message}" and board.asked == [0x21] and client.repeated == 0
+    assert str(error.value) == f"{board.port}: {message}" and board.asked == [Opcode.LEARN] and client.repeated == 0
 
 
 def test_a_board_without_a_learner(board, client):
@@ -296,7 +321,7 @@ def test_a_board_without_a_learner(board, client):
         assert str(error.value) == f"{board.port}: this design does not learn; expected one made with fbnn-hw generate --learn"
     board.max_classes = 4
     client.identify()
-    board.tricks = [encode(0xB0, b"\1")]
+    board.tricks = [encode(Opcode.PEEK | REPLY, b"\1")]
     with pytest.raises(InputError) as error:
         client.peek(0, 0, 1)
     assert str(error.value) == f"{board.port}: the board sent 1 bytes of 1 words, expected 2"
@@ -321,13 +346,179 @@ def test_wrong_images(client):
         assert str(error.value) == f"{client.name}: {len(images)} images in a pass, expected 1 to 1"
 
 
-def test_ports_that_are_none(tmp_path):
-    for path, baud, message in (
-            (tmp_path / "none", 115200, f"{tmp_path}/none: no such port; plug the board in, and look for it with "
-                                        "ls /dev/ttyUSB* /dev/ttyACM* /dev/cu.*"),
-            (tmp_path / "file", 115200, f"{tmp_path}/file: not a serial port (Inappropriate ioctl for device)"),
-            (tmp_path / "file", 1234, "--baud 1234: this system has no such speed, expected one such as 115200, 1000000 or 3000000")):
-        (tmp_path / "file").touch()
-        with pytest.raises(InputError) as error:
-            Serial(path, baud)
-        assert str(error.value) == message
+# Interrupts.  The board works on a request and hears nothing meanwhile.
+
+
+def interrupt(client, call, at, ask):
+    """Ctrl-C in the call number `at` of the transport's method `call`, while `ask` runs; whether it came to that."""
+    method, calls = getattr(client.transport, call), []
+
+    def interrupted(*words):
+        calls.append(words)
+        if len(calls) == at:
+            if call == "write":
+                method(words[0][:len(words[0]) // 2], 1)
+            raise KeyboardInterrupt
+        return method(*words)
+    setattr(client.transport, call, interrupted)
+    try:
+        ask()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        setattr(client.transport, call, method)
+    return False
+
+
+def test_a_request_after_an_interrupt_is_heard(board, client):
+    """Once it went unheard, and was waited for as long as an answer may take: 300 s with a virtual board."""
+    board.max_classes = 4
+    board.memory[:3] = 3, 2, 0
+    client.identify()
+    client.wait_s = 60
+    board.tricks = [Busy(1)]
+    assert interrupt(client, "read", 2, lambda: client.learn(1)) and client.unsettled
+    start = time.monotonic()
+    assert client.learned() == (3, 2, False) and not client.unsettled and client.repeated == 0
+    assert time.monotonic() - start < 10
+    assert board.done == [(Opcode.LEARN, 1, 0)]
+    client.settle(0)  # nothing is missing
+
+
+@pytest.mark.parametrize("call", ["discard", "write", "read"])
+def test_an_interrupt_anywhere(board, client, call):
+    """Half a request on the line, or a whole one whose answer is not read: the next lesson is as if it had not been."""
+    board.max_classes, client.wait_s = 4, 5
+    client.identify()
+    result, unsettled = client.classify([IMAGE]), 0
+    for at in range(1, 9):
+        client.classify([IMAGE])
+        before = len(board.done)
+
+        def lesson():
+            client.classify([IMAGE])
+            client.learn(2)
+        if not interrupt(client, call, at, lesson):
+            break
+        unsettled += client.unsettled
+        assert client.classify([IMAGE]) == result and not client.unsettled
+        assert board.done[before:] in ([], [(Opcode.LEARN, 2, 0)])
+    assert at > 2 and client.repeated == 0 and unsettled == {"discard": 0, "write": 2, "read": 2}[call]
+
+
+def test_an_interrupted_pass_is_given_up(board, client):
+    """Between two images as well as within one."""
+    board.frames, client.wait_s = 3, 5
+    client.identify()
+    for at in range(3, 7):
+        assert interrupt(client, "read", at, lambda: client.classify([IMAGE] * 3)) and client.unsettled
+        board.asked = []
+        assert [result.index for result in client.classify([IMAGE] * 3)] == [1, 1, 1]
+        assert board.asked[-5:] == [Opcode.IDENTIFY, Opcode.STATUS, *[CLASSIFY | LOGITS] * 3] and client.repeated == 0
+
+
+def test_an_interrupt_of_an_interrupt(board, client):
+    client.identify()
+    client.wait_s = 60
+    board.tricks = [Busy(1.5)]
+    assert interrupt(client, "read", 2, client.status) and interrupt(client, "read", 2, client.status) and client.unsettled
+    assert client.status() == board.status and not client.unsettled
+
+
+def test_waits_end_when_they_are_told_to(board, client):
+    client.identify()
+    client.wait_s = client.ready_s = 300
+    board.tricks = [b""] * 99
+    for ask in (client.status, lambda: client.classify([IMAGE]), client.wait_ready):
+        start = time.monotonic()
+        with pytest.raises(InputError) as error, client.within(0.4):
+            ask()
+        assert time.monotonic() - start < 3 and client.unsettled
+        assert str(error.value).startswith(f"{board.port}: no answer in the time that there was")
+    start = time.monotonic()
+    with pytest.raises(InputError) as error:
+        client.settle(1)
+    assert str(error.value) == f"{board.port}: no answer in the time that there was, 1 s after a request that was interrupted"
+    assert time.monotonic() - start < 4 and client.unsettled
+    board.tricks, board.status = [], Status(ready=False, wrong_flash=False, frames=0, errors=0, cycles=0)
+    start = time.monotonic()
+    with pytest.raises(InputError), client.within(300), client.within(1.5), client.within(300):
+        client.wait_ready()
+    assert time.monotonic() - start < 5
+    board.status = Status(ready=True, wrong_flash=False, frames=0, errors=0, cycles=0)
+    assert client.wait_ready().ready and not client.unsettled  # the time of the block is over
+
+
+# Boards that lie.
+
+
+def lie(client, ask):
+    """The one line that is said of it."""
+    with pytest.raises(InputError) as error:
+        ask()
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_a_board_that_is_always_busy(board, client):
+    """Once this was a RecursionError."""
+    client.identify()
+    board.answer = lambda opcode, payload: ERROR[Fault.BUSY]
+    for ask in (client.identify, client.status, client.wait_ready, lambda: client.classify([IMAGE])):
+        assert lie(client, ask) == f"{board.port}: its weights were not loaded, or an image came too fast, 4 times"
+
+
+@pytest.mark.parametrize("change, words", [
+    (dict(frames=0), "images of a pass: 0"), (dict(size=65535), "pixels a side: 65535"), (dict(max_classes=8), "bytes of a word: 0"),
+    (dict(max_classes=8, word_bytes=255), "bytes of a word: 255"), (dict(classes=65535), "bytes of a result: ")])
+def test_an_identity_that_lies(board, client, change, words):
+    board.tricks = [encode(Opcode.IDENTIFY | REPLY, replace(IDENTITY, **change).pack())]
+    assert lie(client, client.identify).startswith(f"the board's identity is damaged or a lie: {words}")
+
+
+def test_answers_that_lie(board, client):
+    client.identify()
+    board.tricks = [encode(Opcode.STATUS | REPLY, Status(True, False, 0, 0, 0, frozen=True).pack())]
+    assert lie(client, client.status) == f"{board.port}: says that its learner is frozen, but its design does not learn"
+    board.tricks = [encode(CLASSIFY | LOGITS | REPLY, RESULT + b"\0\0")]
+    assert lie(client, lambda: client.classify([IMAGE])) == "the board found class 0, expected 1, whose logit is the largest"
+    board.max_classes = 4
+    client.identify()
+    for known, used, frozen in ((5, 0, 0), (0xFFFF, 0, 0), (4, 0, 2)):
+        board.memory[:3] = known, used, frozen
+        assert lie(client, client.learned) == (f"{board.port}: knows {known} classes and {used} exemplars, frozen {frozen}, "
+                                               "expected at most 4, 65536 and 1")
+    board.tricks = [encode(CLASSIFY | LOGITS | REPLY, bytes(12))]
+    assert lie(client, lambda: client.classify([IMAGE])) == "the board sent 5 logits, expected at most 4"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_answers_give_a_value_or_one_line(board, client, seed):
+    """Right check sums, right sequences, any payload."""
+    source = random.Random(seed)
+    board.max_classes = source.choice((0, 4))
+    client.identify()
+    client.wait_s, client.ready_s, client.retries = 0.05, 0.05, 1
+    truth = board.answer
+
+    def answer(opcode, payload):
+        right = truth(opcode, payload)
+        damaged = bytearray(protocol.Decoder().feed(right)[0][2])
+        for _ in range(source.randrange(4)):
+            if damaged:
+                damaged[source.randrange(len(damaged))] = source.choice((0, 1, 255, source.randrange(256)))
+        return encode(*source.choice((
+            (opcode | REPLY, bytes(damaged)), (opcode | REPLY, bytes(damaged)), (opcode | REPLY, source.randbytes(source.randrange(30))),
+            (protocol.ERROR, source.randbytes(source.randrange(3))), (protocol.ERROR, bytes([Fault.BUSY])))))
+    board.answer = answer
+    lies = 0
+    for _ in range(60):
+        ask = source.choice((client.identify, client.status, client.wait_ready, client.learned, lambda: client.classify([IMAGE]),
+                             lambda: client.classify([IMAGE], latent=True), lambda: client.peek(0, 3, 20), lambda: client.learn(1),
+                             lambda: client.poke(0, 0, [1, 2, 3]), client.reset))
+        try:
+            ask()
+        except InputError as error:
+            lies += 1
+            assert "\n" not in str(error)
+    assert lies > 10

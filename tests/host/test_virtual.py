@@ -9,6 +9,7 @@ import pytest
 
 from fbnn_hw import bits, protocol
 from fbnn_hw.cli import main
+from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data import datasets
 from fbnn_hw.emit import output, virtual
@@ -23,6 +24,7 @@ from tests import strategies
 
 IMAGES = 3
 WAIT_S = 120
+CLASSIFY_WITH_LOGITS = protocol.Opcode.CLASSIFY | protocol.LOGITS
 
 
 def design(root, frames=1):
@@ -38,49 +40,49 @@ def design(root, frames=1):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def generated(tmp_path_factory):
     folder, network = design(tmp_path_factory.mktemp("virtual"))
     virtual.VirtualBoard(folder, shared=tmp_path_factory.getbasetemp() / "runtime")
     return folder, network
 
 
-def test_flash_image(made):
-    folder, _ = made
+def test_flash_image(generated):
+    folder, _ = generated
     manifest = json.loads((folder / "manifest.json").read_text())
     image = virtual.flash_image(folder)
     assert image[:8].hex() == manifest["config_id"] + manifest["ir_sha256"][:8] and image[8:] == (folder / "weights.bin").read_bytes()
 
 
-def test_classify_on_the_board(made, capsys):
-    folder, network = made
+def test_classify_on_the_board(generated, capsys):
+    folder, network = generated
     images = datasets.load("fixture").first(IMAGES).images
     code = main(["classify", "--data", "fixture", "--images", str(IMAGES), "--board", "virtual", "--design", str(folder), "--latent",
                  "--json"])
     text = capsys.readouterr()
     assert code == 0, text.err
-    found = json.loads(text.out)
+    answer = json.loads(text.out)
     logits, latents = inference.logits(network, images), inference.layers(network, images)["latent"]
-    assert [x["logits"] for x in found["images"]] == logits.tolist()
-    assert [x["index"] for x in found["images"]] == inference.classify(logits).tolist()
-    assert [x["class"] for x in found["images"]] == [CIFAR10[i] for i in inference.classify(logits)]
-    assert [x["latent"] for x in found["images"]] == [bits.pack(latent).tobytes().hex() for latent in latents]
+    assert [x["logits"] for x in answer["images"]] == logits.tolist()
+    assert [x["index"] for x in answer["images"]] == inference.classify(logits).tolist()
+    assert [x["class"] for x in answer["images"]] == [CIFAR10[i] for i in inference.classify(logits)]
+    assert [x["latent"] for x in answer["images"]] == [bits.pack(latent).tobytes().hex() for latent in latents]
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert (found["config_id"], found["model_mark"]) == (manifest["config_id"], manifest["ir_sha256"][:8])
+    assert (answer["config_id"], answer["model_mark"]) == (manifest["config_id"], manifest["ir_sha256"][:8])
     # Without the link, which waits for the line, a frame takes as long as estimated, less the loading and the logits.
-    known = json.loads((folder / "estimate.json").read_text())
-    assert all(0.9 * (known["cycles"] - known["load_cycles"]) < cycles < known["cycles"] for cycles in found["cycles"][1:])
+    estimate = json.loads((folder / "estimate.json").read_text())
+    assert all(0.9 * (estimate["cycles"] - estimate["load_cycles"]) < cycles < estimate["cycles"] for cycles in answer["cycles"][1:])
 
 
-def test_noise_and_aborted_images(made):
+def test_noise_and_aborted_images(generated):
     """After noise, a broken frame, and an image cut short, which resets the accelerator, the answers are right."""
-    folder, network = made
+    folder, network = generated
     image = datasets.load("fixture").first(1).images
     data = np.ascontiguousarray(image.transpose(0, 2, 3, 1)).tobytes()
     expected = inference.logits(network, image)[0].tolist()
     with virtual.VirtualBoard(folder) as board, Serial(board.port) as port:
         client = Client(port, WAIT_S, WAIT_S)
         client.wait_ready()
-        frame = protocol.encode(0x11, data)
+        frame = protocol.encode(CLASSIFY_WITH_LOGITS, data)
         for noise in (b"\0\x55garbage\xfb", frame[:1000], frame[:-1] + bytes([frame[-1] ^ 1])):
             port.write(noise, 5)
             decoder, heard = protocol.Decoder(), []
@@ -93,8 +95,8 @@ def test_noise_and_aborted_images(made):
         assert board.close() == 0
 
 
-def test_a_board_that_is_killed(made):
-    folder, _ = made
+def test_a_board_that_is_killed(generated):
+    folder, _ = generated
     with pytest.raises(ToolError) as error:
         with virtual.VirtualBoard(folder) as board, Serial(board.port) as port:
             client = Client(port, WAIT_S, WAIT_S)
@@ -115,23 +117,24 @@ def test_passes_on_the_board(tmp_path, tmp_path_factory):
         client = Client(port, WAIT_S, WAIT_S)
         client.wait_ready()
         assert client.identify().frames == 2
+        client.identity.compare(AcceleratorConfig.from_json((folder / "config.json").read_text()))
         assert [list(r.logits) for r in client.classify(data[:2])] == expected[:2]
         assert list(client.classify(data[2:])[0].logits) == expected[2]
-        port.write(protocol.encode(0x11, data[2]), 5)
+        port.write(protocol.encode(CLASSIFY_WITH_LOGITS, data[2]), 5)
         while not protocol.Decoder().feed(port.read(WAIT_S)):
             pass
         client.identify()  # gives up the pass, and the weights are loaded again
         client.wait_ready()
-        found = client.classify(data[1:], latent=True)
-        assert [list(r.logits) for r in found] == expected[1:] and client.repeated == 0
+        results = client.classify(data[1:], latent=True)
+        assert [list(r.logits) for r in results] == expected[1:] and client.repeated == 0
         where = json.loads((folder / "layout.json").read_text())["latent_bits"]
-        latents = [bits.unpack(np.frombuffer(r.latent, np.uint8), 8 * len(r.latent))[where] for r in found]
+        latents = [bits.unpack(np.frombuffer(r.latent, np.uint8), 8 * len(r.latent))[where] for r in results]
         assert np.array_equal(latents, inference.layers(network, images[1:])["latent"].reshape(2, -1))
         assert client.status().errors == 0 and not board.faults() and board.close() == 0
 
 
-def test_the_flash_of_another_design(made):
-    folder, _ = made
+def test_the_flash_of_another_design(generated):
+    folder, _ = generated
     image = bytes(8) + virtual.flash_image(folder)[8:]
     with virtual.VirtualBoard(folder, image=image) as board, Serial(board.port) as port, pytest.raises(InputError) as error:
         assert os.getsid(board._process.pid) != os.getsid(0)  # Ctrl-C does not reach it

@@ -496,12 +496,12 @@ def test_random_exchange_of_values(path):
     odd = [None, True, 0, -1, 2 ** 62, 1e308, "", "x", "\ud800", [], {}, (), [[]], {"a": 1}, {1: 2}, u8(), u8(1), torch.zeros(2, 2),
            torch.zeros(0, 3), "a" * 5000, [None] * 50, torch.tensor(1, dtype=torch.int32)]
 
-    def slots(value, found):
+    def slots(value, places):
         items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
         for key, child in items:
-            found.append((value, key))
-            slots(child, found)
-        return found
+            places.append((value, key))
+            slots(child, places)
+        return places
 
     for _ in range(400):
         values = content()

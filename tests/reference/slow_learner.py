@@ -30,13 +30,13 @@ class Register:
 
 
 def table(temperature):
-    found = []
+    entries = []
     with decimal.localcontext() as context:
         context.prec = 60
         for i in range(256):
             u = decimal.Decimal(2 * i + 1) / 512
-            found.append(int((temperature * -(-u.ln()).ln()).quantize(decimal.Decimal(1), decimal.ROUND_HALF_EVEN)))
-    return found
+            entries.append(int((temperature * -(-u.ln()).ln()).quantize(decimal.Decimal(1), decimal.ROUND_HALF_EVEN)))
+    return entries
 
 
 def pm(bit):
@@ -134,8 +134,8 @@ class SlowLearner:
     def rival(self, scores, label):
         if self.config.rule != "margin":
             noisy = [s + self.table[self.noise.word(8)] for s in scores]
-            found = noisy.index(max(noisy))
-            return None if found == label else found
+            drawn = noisy.index(max(noisy))
+            return None if drawn == label else drawn
         best = None
         for c, score in enumerate(scores):
             if c != label and (best is None or score > scores[best]):

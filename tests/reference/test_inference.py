@@ -18,7 +18,7 @@ SEEDS = range(40)
 def torch_layers(network, images):
     """Every layer's bits of the torch twin: maps without their frame, convolutions before their pooling by their sign."""
     model = nn_network.load(network)
-    found = {}
+    outputs = {}
     with torch.no_grad():
         x = torch.from_numpy(images)
         for o, y in model.activations(model.encode(x)):
@@ -26,9 +26,9 @@ def torch_layers(network, images):
             height = network.topology.shapes[o.name][1]
             frame = (values.shape[2] - height) // 2
             values = values[:, :, frame:frame + height, frame:frame + height]
-            found[o.name] = values[:, :, 0, 0].astype(np.int32) if getattr(o, "logits", False) else (values > 0).astype(np.uint8)
-        assert np.array_equal(model.logits(x).numpy(), found[o.name])
-    return found
+            outputs[o.name] = values[:, :, 0, 0].astype(np.int32) if getattr(o, "logits", False) else (values > 0).astype(np.uint8)
+        assert np.array_equal(model.logits(x).numpy(), outputs[o.name])
+    return outputs
 
 
 def naive_layers(network, image):
@@ -37,10 +37,10 @@ def naive_layers(network, image):
     return naive.run([o.to_dict() for o in network.topology.ops], lists, thresholds, image.tolist())
 
 
-def assert_same(expected, found):
-    assert list(expected) == list(found)
+def assert_same(expected, actual):
+    assert list(expected) == list(actual)
     for name in expected:
-        assert expected[name].dtype == found[name].dtype and np.array_equal(expected[name], found[name]), name
+        assert expected[name].dtype == actual[name].dtype and np.array_equal(expected[name], actual[name]), name
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -87,15 +87,15 @@ def test_logits_are_the_last_layer_in_any_batching():
         seen.extend(batches)
         return batches
 
-    found = inference.logits(network, images, progress)
-    assert found.dtype == np.int32 and seen == [0, inference.BATCH]
-    assert np.array_equal(found, inference.layers(network, images)["logits"])
+    logits = inference.logits(network, images, progress)
+    assert logits.dtype == np.int32 and seen == [0, inference.BATCH]
+    assert np.array_equal(logits, inference.layers(network, images)["logits"])
     assert inference.logits(network, images[:0]).shape == (0, 10)
 
 
 def test_ties_go_to_the_lowest_class():
-    found = inference.classify(np.array([[1, 3, 3], [-2, -2, -2], [0, -1, 5]], np.int32))
-    assert found.dtype == np.int64 and found.tolist() == [1, 0, 2]
+    classes = inference.classify(np.array([[1, 3, 3], [-2, -2, -2], [0, -1, 5]], np.int32))
+    assert classes.dtype == np.int64 and classes.tolist() == [1, 0, 2]
 
 
 def test_sign_of_zero_padding_and_thresholds_by_hand():

@@ -1,16 +1,22 @@
 """The integer learner against a slow one written from the documentation, over whole incremental sequences; its registers and tables."""
 
+import json
 import math
 import random
+import struct
+import zipfile
+import zlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fbnn_hw import bits
 from fbnn_hw.errors import InputError, UsageError
+from fbnn_hw.ir import file as ir_file
 from fbnn_hw.nn.models import build
-from fbnn_hw.reference.learning import Head, LearnConfig, Learner, counters, gumbel_table, lfsr
+from fbnn_hw.reference.learning import Head, LearnConfig, Learner, counters, gumbel_table, lfsr, snapshot
 from tests import strategies
 from tests.reference.slow_learner import REGISTERS, Register, SlowLearner, table
 
@@ -20,9 +26,9 @@ from tests.reference.slow_learner import REGISTERS, Register, SlowLearner, table
 @pytest.mark.parametrize("taps", [lfsr.Taps(3, 1), lfsr.Taps(7, 1), lfsr.Taps(9, 4), lfsr.Taps(15, 7), lfsr.Taps(17, 3)])
 def test_the_period_of_small_registers_is_full(taps):
     period = 2 ** taps.width - 1
-    found = lfsr.block(taps, 1, 2 * period + taps.width)
-    assert (found[:period] == found[period:2 * period]).all()
-    windows = np.lib.stride_tricks.sliding_window_view(found[:period + taps.width - 1], taps.width) @ (1 << np.arange(taps.width))
+    drawn = lfsr.block(taps, 1, 2 * period + taps.width)
+    assert (drawn[:period] == drawn[period:2 * period]).all()
+    windows = np.lib.stride_tricks.sliding_window_view(drawn[:period + taps.width - 1], taps.width) @ (1 << np.arange(taps.width))
     assert len(np.unique(windows)) == period  # every state but 0
 
 
@@ -88,17 +94,17 @@ def test_draws_go_on_beyond_a_block():
 
 def test_gumbel_table():
     assert gumbel_table(128) == tuple(table(128)) and gumbel_table(1)[:2] == (-2, -2)
-    found = np.array(gumbel_table(1000)) / 1000
-    assert (np.diff(found) > 0).all() and found[0] == -1.831 and found[-1] == 6.237
-    assert abs(found.mean() - 0.5772) < 0.01 and abs(found.var() - math.pi ** 2 / 6) < 0.08  # the tail is cut at 6.24
+    quantiles = np.array(gumbel_table(1000)) / 1000
+    assert (np.diff(quantiles) > 0).all() and quantiles[0] == -1.831 and quantiles[-1] == 6.237
+    assert abs(quantiles.mean() - 0.5772) < 0.01 and abs(quantiles.var() - math.pi ** 2 / 6) < 0.08  # the tail is cut at 6.24
 
 
 def test_the_drawn_class_follows_the_softmax():
     scores, temperature = np.array([0, 100, 250]), 100
     noise = np.array(gumbel_table(temperature))[lfsr.block(lfsr.NOISE, 99, 8 * 3 * 40000).reshape(-1, 3, 8) @ (1 << np.arange(8))]
-    found = np.bincount((scores + noise).argmax(1), minlength=3) / 40000
+    shares = np.bincount((scores + noise).argmax(1), minlength=3) / 40000
     expected = np.exp(scores / temperature) / np.exp(scores / temperature).sum()
-    assert np.abs(found - expected).max() < 0.01
+    assert np.abs(shares - expected).max() < 0.01
 
 
 # counters
@@ -134,10 +140,12 @@ def random_case(seed):
     hidden_bits = rng.choice((0, 1, 2, 4, 8)) if hidden else 0
     bits = rng.choice((1, 2, 3, 5, 8))
     config = LearnConfig(
-        classes, rng.choice((1, 2, 5, 8, 13)), bits, hidden_bits, rng.choice(("gumbel", "metaplastic", "margin", "flip")),
-        rng.choice((1, 5, 20)), rng.choice((0, 3, 9)), rng.choice((0, 0, 1, 3)), rng.choice((0, 1, 2)), rng.choice((0, 3, 100)),
-        rng.randrange(2 ** (min([b for b in (bits, hidden_bits) if b]) - 1)), rng.choice((0, 1, 3)),
-        rng.choice(("slot", "class", "least")), rng.random() < 0.4, rng.choice((0, 0, 2)), rng.randrange(1000))
+        max_classes=classes, slots=rng.choice((1, 2, 5, 8, 13)), counter_bits=bits, hidden_counter_bits=hidden_bits,
+        rule=rng.choice(("gumbel", "metaplastic", "margin", "flip")), temperature=rng.choice((1, 5, 20)), margin=rng.choice((0, 3, 9)),
+        thinning=rng.choice((0, 0, 1, 3)), hidden_thinning=rng.choice((0, 1, 2)), gate=rng.choice((0, 3, 100)),
+        confidence=rng.randrange(2 ** (min([b for b in (bits, hidden_bits) if b]) - 1)), replays=rng.choice((0, 1, 3)),
+        pick=rng.choice(("slot", "class", "least")), weighted=rng.random() < 0.4, prototype=rng.choice((0, 0, 2)),
+        seed=rng.randrange(1000))
     numbers = np.random.default_rng(seed)
     shipped = rng.randrange(classes + 1)
     count = rng.choice((30, 80))
@@ -157,8 +165,7 @@ def assert_equal(fast, slow):
         assert fast.hidden_counters.tolist() == slow.hidden
     buffer = fast.buffer
     assert buffer.used == slow.used and buffer.counts == slow.counts and buffer.labels[:buffer.used] == slow.labels[:slow.used]
-    found = buffer.latents.tolist()
-    assert found == slow.slots[:slow.used]
+    assert buffer.latents.tolist() == slow.slots[:slow.used]
     assert fast.registers == (slow.noise.state, slow.mask.state, slow.pick.state)
 
 
@@ -205,7 +212,7 @@ def test_the_random_cases_reach_the_corners():
 
 
 def test_counts_of_presentations_are_halved():
-    head, config = Head(8), LearnConfig(1, 2, replays=5)
+    head, config = Head(8), LearnConfig(max_classes=1, slots=2, replays=5)
     fast, slow = Learner(head, config), SlowLearner(head, config, [], [])
     latents = np.random.default_rng(0).integers(0, 2, (60, 8), np.uint8)
     fast.learn(latents, np.zeros(60, int))
@@ -219,20 +226,21 @@ def test_counts_of_presentations_are_halved():
 
 def test_ties_go_to_the_lowest_class():
     output = np.zeros((3, 8), np.uint8)
-    learner = Learner(Head(8), LearnConfig(3, 4, rule="margin", thinning=0), output=output)
+    learner = Learner(Head(8), LearnConfig(max_classes=3, slots=4, rule="margin", thinning=0), output=output)
     latent = np.ones((1, 8), np.uint8)
     assert learner.logits(latent).tolist() == [[-8, -8, -8]] and learner.classify(latent).tolist() == [0]
     learner.config = replace(learner.config, replays=0)
     learner.learn(latent, np.array([2]))  # a lead of 0 is a margin of 0
     assert learner.updates == 0
-    learner = Learner(Head(8), LearnConfig(3, 4, rule="margin", margin=1, thinning=0, replays=0), output=output)
+    learner = Learner(Head(8), LearnConfig(max_classes=3, slots=4, rule="margin", margin=1, thinning=0, replays=0), output=output)
     learner.learn(latent, np.array([2]))
     assert learner.counters.tolist() == [[-2] * 8, [-1] * 8, [0] * 8]  # the rival is the lowest of the equal ones
 
 
 def test_saturation():
     for width in (1, 2, 8):
-        learner = Learner(Head(4), LearnConfig(2, 2, width, prototype=255, replays=0), output=np.zeros((1, 4), np.uint8))
+        config = LearnConfig(max_classes=2, slots=2, counter_bits=width, prototype=255, replays=0)
+        learner = Learner(Head(4), config, output=np.zeros((1, 4), np.uint8))
         latents = np.array([[1, 1, 0, 0]], np.uint8).repeat(200, 0)
         learner.learn(latents, np.ones(200, int))
         top = 2 ** (width - 1)
@@ -241,7 +249,7 @@ def test_saturation():
 
 def test_the_buffer_is_full_and_balanced():
     rng = np.random.default_rng(3)
-    learner = Learner(Head(16), LearnConfig(5, 23, replays=0))
+    learner = Learner(Head(16), LearnConfig(max_classes=5, slots=23, replays=0))
     for c in range(5):
         learner.learn(rng.integers(0, 2, (60, 16), np.uint8), np.full(60, c))
         counts = learner.buffer.counts[:c + 1]
@@ -250,12 +258,12 @@ def test_the_buffer_is_full_and_balanced():
 
 def test_replays_of_the_least_presented_class_balance_the_presentations():
     rng = np.random.default_rng(4)
-    learner = Learner(Head(16), LearnConfig(4, 20, replays=3))
+    learner = Learner(Head(16), LearnConfig(max_classes=4, slots=20, replays=3))
     for c in range(4):
         learner.learn(rng.integers(0, 2, (20, 16), np.uint8), np.full(20, c))
     learner.learn(rng.integers(0, 2, (40, 16), np.uint8), np.full(40, 3))
-    found = learner.presented
-    assert max(found) - min(found) <= 1
+    presented = learner.presented
+    assert max(presented) - min(presented) <= 1
 
 
 def test_it_learns():
@@ -263,7 +271,7 @@ def test_it_learns():
     prototypes, labels = rng.integers(0, 2, (6, 128), np.uint8), rng.integers(0, 6, 600)
     labels[:6] = range(6)
     latents = prototypes[labels] ^ (rng.random((600, 128)) < 0.3)
-    learner = Learner(Head(128), LearnConfig(6, 60, temperature=16))
+    learner = Learner(Head(128), LearnConfig(max_classes=6, slots=60, temperature=16))
     for c in range(0, 6, 2):
         part = (labels >= c) & (labels < c + 2)
         learner.learn(latents[part][np.argsort(labels[part], kind="stable")], np.sort(labels[part]))
@@ -271,7 +279,7 @@ def test_it_learns():
 
 
 def test_frozen():
-    learner = Learner(Head(8), LearnConfig(2, 3))
+    learner = Learner(Head(8), LearnConfig(max_classes=2, slots=3))
     latents = np.random.default_rng(1).integers(0, 2, (5, 8), np.uint8)
     learner.learn(latents, np.array([0, 1, 0, 1, 1]))
     learner.freeze()
@@ -287,7 +295,7 @@ def test_frozen():
 
 def test_of_a_network():
     network = strategies.fill(build("0.5mb"), 1)
-    learner = Learner.of(network, LearnConfig(12, 4, hidden_counter_bits=4))
+    learner = Learner.of(network, LearnConfig(max_classes=12, slots=4, hidden_counter_bits=4))
     assert learner.head == Head(1024, 2, 128, 2, 2) and learner.known == 10
     from fbnn_hw.reference import inference
 
@@ -295,7 +303,7 @@ def test_of_a_network():
     layers = inference.layers(network, images)
     latents = layers["latent"].reshape(3, -1)
     assert (learner.logits(latents) == layers["logits"]).all()
-    assert Learner.of(network, LearnConfig(12, 4), keep_classes=False).known == 0
+    assert Learner.of(network, LearnConfig(max_classes=12, slots=4), keep_classes=False).known == 0
     ledger = learner.config.ledger(learner.head)
     assert ledger == {"output_counter_bits": 12 * 2304 * 8, "hidden_counter_bits": 131072 * 4, "latent_bits": 4096, "label_bits": 16,
                       "count_bits": 12 * (3 + 8), "total_bits": 12 * 2304 * 8 + 131072 * 4 + 4096 + 16 + 12 * 11}
@@ -312,12 +320,12 @@ def test_of_a_network():
 ])
 def test_configurations_that_are_refused(change, line):
     with pytest.raises(UsageError) as error:
-        Learner(Head(8), replace(LearnConfig(2, 3), **change))
+        Learner(Head(8), replace(LearnConfig(max_classes=2, slots=3), **change))
     assert str(error.value) == line
 
 
 def test_labels_that_are_refused():
-    learner = Learner(Head(8), LearnConfig(2, 3))
+    learner = Learner(Head(8), LearnConfig(max_classes=2, slots=3))
     x = np.zeros((2, 8), np.uint8)
     before = learner.snapshot()
     for labels, line in (([0, 2], "label 2: 1 classes are known, expected 0 to 1; classes arrive in order"),
@@ -331,16 +339,176 @@ def test_labels_that_are_refused():
     assert str(error.value) == "label 2: the chip has rows for 2 classes; expected a design with a larger max_classes"
 
 
+def random_learner(seed):
+    """A learner that has learned, and its twin as it is shipped."""
+    head, config, hidden, output, latents, labels = random_case(seed)
+    learner = Learner(head, config, hidden, output)
+    learner.learn(latents, np.array(labels))
+    return learner, Learner(head, config, hidden, output)
+
+
+def resealed(data, version=snapshot.VERSION):
+    """A snapshot with the check sum of its bytes."""
+    body = bytes(data[snapshot.HEADER.size:])
+    return snapshot.HEADER.pack(snapshot.MAGIC, version, zlib.crc32(body)) + body
+
+
+def refused(learner, data):
+    """The line that is said of a snapshot; nothing of the learner changes."""
+    before = learner.snapshot()
+    with pytest.raises(InputError) as error:
+        learner.restore(data, "x")
+    assert learner.snapshot() == before and "\n" not in str(error.value)
+    return str(error.value)
+
+
 def test_snapshots_that_are_refused():
-    learner = Learner(Head(8), LearnConfig(2, 3))
+    config = LearnConfig(max_classes=2, slots=3)
+    learner = Learner(Head(8), config)
     learner.learn(np.zeros((3, 8), np.uint8), [0, 1, 0])
     data = learner.snapshot()
-    for found, line in ((b"", "x: not a snapshot of a learner, expected one that this chip or its reference wrote"),
-                        (data[:-1], "x: damaged snapshot of a learner, its checksum does not fit"),
-                        (data[:8] + b"\2" + data[9:], "x: version 2 of a snapshot of a learner, expected 1")):
-        with pytest.raises(InputError) as error:
-            learner.restore(found, "x")
-        assert str(error.value) == line and learner.snapshot() == data
-    with pytest.raises(InputError) as error:
-        Learner(Head(8), LearnConfig(2, 4)).restore(data, "x")
-    assert str(error.value) == "x: snapshot of a learner of another design, expected one of the same classifier and the same configuration"
+    for damaged, line in ((b"", "x: not a snapshot of a learner, expected one that this chip or its reference wrote"),
+                          (data[:-1], "x: damaged snapshot of a learner, its checksum does not fit"),
+                          (data[:8] + b"\3" + data[9:], "x: version 3 of a snapshot of a learner, expected at most 2"),
+                          (data[:8] + b"\0" + data[9:], "x: version 0 of a snapshot of a learner, expected at most 2")):
+        assert refused(learner, damaged) == line
+    other = "x: snapshot of a learner of another design, expected one of the same classifier and the same configuration"
+    assert refused(Learner(Head(8), replace(config, slots=4)), data) == other
+    assert refused(learner, resealed(data, 1)) == other  # the new check value in an old snapshot
+
+
+# Places of a snapshot of the learner below, 4 classes of 5 known and 3 exemplars of 6.
+KNOWN, FROZEN, USED, NOISE, MASK, PICK, PRESENTED, LEFT, LABELS, LATENTS = 18, 20, 21, 25, 33, 41, 49, 54, 59, 65
+COUNTERS = LATENTS + 3 * 2
+
+
+@pytest.mark.parametrize("at, value, line", [
+    (KNOWN, b"\1\0", "classes known: 1, expected 2 to 5"), (KNOWN, b"\6\0", "classes known: 6, expected 2 to 5"),
+    (KNOWN, b"\0\0", "classes known: 0, expected 2 to 5"),
+    (KNOWN, b"\5\0", "bytes: 111, expected 121 with 5 classes and 3 exemplars"),
+    (FROZEN, b"\2", "frozen: 2, expected 0 or 1"),
+    (USED, b"\7", "exemplars: 7, expected at most 6"), (USED, b"\xff" * 4, "exemplars: 4294967295, expected at most 6"),
+    (USED, b"\2", "bytes: 111, expected 107 with 4 classes and 2 exemplars"),
+    (NOISE, bytes(8), "register noise: 0, expected 1 to 2147483647"),
+    (NOISE, b"\0\0\0\x80", "register noise: 2147483648, expected 1 to 2147483647"),
+    (MASK, bytes(8), "register mask: 0, expected 1 to 9223372036854775807"),
+    (MASK, b"\xff" * 8, "register mask: 18446744073709551615, expected 1 to 9223372036854775807"),
+    (PICK, bytes(8), "register pick: 0, expected 1 to 140737488355327"),
+    (PICK, bytes(6) + b"\1\0", "register pick: 281474976710656, expected 1 to 140737488355327"),
+    (PRESENTED + 1, b"\xff", "presentations of class 1: 255, expected at most 254"),
+    (PRESENTED + 4, b"\1", "presentations of class 4: 1, expected 0, with 4 classes known"),
+    (LEFT + 2, b"\4", "prototype presentations to come of class 2: 4, expected at most 3"),
+    (LEFT + 4, b"\1", "prototype presentations to come of class 4: 1, expected 0, with 4 classes known"),
+    (LABELS + 2, b"\4\0", "class of exemplar 1: 4, expected one below 4, the classes known"),
+    (LABELS + 4, b"\xff\xff", "class of exemplar 2: 65535, expected one below 4, the classes known"),
+    (LATENTS + 1, b"\x04", "bits behind a latent: 1, expected 0"),
+    (COUNTERS, b"\x10", "counter: 16, expected -16 to 15"), (COUNTERS + 39, b"\x80", "counter: -128, expected -16 to 15"),
+    (COUNTERS + 40, b"\0", "bytes: 112, expected 111 with 4 classes and 3 exemplars")])
+def test_states_that_no_learner_is_in(at, value, line):
+    """With the right check sum: what a snapshot of someone else may hold."""
+    shipped = np.random.default_rng(1).integers(0, 2, (2, 10), np.uint8)
+    learner = Learner(Head(10), LearnConfig(max_classes=5, slots=6, counter_bits=5, prototype=3), output=shipped)
+    learner.learn(np.random.default_rng(2).integers(0, 2, (3, 10), np.uint8), [2, 3, 2])
+    data = bytearray(learner.snapshot())
+    assert len(data) == COUNTERS + 40
+    learner.restore(resealed(data))
+    data[at:at + len(value)] = value
+    assert refused(learner, resealed(data)) == f"x: {line}"
+
+
+def test_hidden_counters_that_no_learner_has():
+    head, config = Head(8, hidden=2), LearnConfig(max_classes=2, slots=2, hidden_counter_bits=3)
+    learner = Learner(head, config, hidden=np.ones((2, 8), np.uint8))
+    data = bytearray(learner.snapshot())
+    data[-1] = 4
+    assert refused(learner, resealed(data)) == "x: hidden counter: 4, expected -4 to 3"
+
+
+def test_exemplars_of_no_class_are_refused():
+    """Of such a snapshot a replay looked for an exemplar of a class known, without end."""
+    learner = Learner(Head(8), LearnConfig(max_classes=2, slots=3))
+    state = replace(learner.state, labels=[0], latents=np.zeros((1, 8), np.uint8))
+    assert refused(learner, state.pack()) == "x: exemplars: 1, expected 0, with no class known"
+    learner.rehearse(10)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_damaged_states_are_refused_or_legal(seed):
+    """Bytes changed at random under a right check sum: one line, or a state that is written again as it was read and goes on learning."""
+    learner, other = random_learner(seed)
+    data, source, taken = learner.snapshot(), random.Random(seed), 0
+    for _ in range(150):
+        damaged = bytearray(data)
+        for _ in range(source.choice((1, 1, 2, 5))):
+            damaged[source.randrange(snapshot.HEADER.size, len(data))] = source.choice((0, 1, 255, source.randrange(256)))
+        if source.random() < 0.1:
+            damaged = damaged[:source.randrange(len(damaged))] + source.randbytes(source.randrange(9))
+        damaged = resealed(damaged)
+        before = other.snapshot()
+        try:
+            other.restore(damaged)
+        except InputError as error:
+            assert "\n" not in str(error) and other.snapshot() == before
+        else:
+            taken += 1
+            assert other.snapshot() == damaged
+            other.freeze(False)
+            other.rehearse(4)
+    assert taken
+
+
+# Checks of designs, written from docs/on-chip-learning.md alone.
+
+def record(head, config, hidden, output):
+    rules, picks = ("gumbel", "margin", "flip", "metaplastic"), ("slot", "class", "least")
+    text = b"FBNNDSN\0"
+    for number in (head.latent, head.copies, head.hidden, head.groups, head.hidden_copies, config.max_classes, config.slots,
+                   config.counter_bits, config.hidden_counter_bits, rules.index(config.rule), config.temperature, config.margin,
+                   config.thinning, config.hidden_thinning, config.gate, config.confidence, config.replays, picks.index(config.pick),
+                   int(config.weighted), config.prototype, config.seed, len(output)):
+        text += struct.pack("<I", number)
+    for row in (*output.tolist(), *hidden.tolist()):
+        row += [0] * (-len(row) % 8)
+        text += bytes(sum(bit << i for i, bit in enumerate(row[at:at + 8])) for at in range(0, len(row), 8))
+    return text
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_check_of_a_design_as_documented(seed):
+    head, config, hidden, output, latents, labels = random_case(seed)
+    learner = Learner(head, config, hidden, output)
+    assert learner.design == zlib.crc32(record(head, config, hidden, output))
+    assert learner.snapshot()[14:18] == struct.pack("<I", learner.design)
+
+
+def test_the_check_of_a_design_as_it_was():
+    """Values that fbnn-hw 0.1.0 gave; they do not change with the names of fields."""
+    checks = [Learner(*random_case(seed)[:4]).old_design for seed in range(6)]
+    assert checks == [217665111, 779418013, 3313022787, 3362982228, 2355081084, 2503640206]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_snapshots_of_version_1_are_taken(seed):
+    learner, other = random_learner(seed)
+    data = bytearray(learner.snapshot())
+    data[14:18] = struct.pack("<I", learner.old_design)
+    other.restore(resealed(data, 1))
+    assert other.snapshot() == learner.snapshot()
+
+
+def test_a_lesson_that_0_1_0_kept():
+    """A design's folder and what its board was taught: the reference takes it up and gives the logits that the board gave."""
+    with zipfile.ZipFile(Path(__file__).parents[1] / "fixtures" / "design-0.1.0.zip") as archive:
+        texts = {name.split("/")[-1]: archive.read(name) for name in archive.namelist()}
+    network = ir_file.loads(texts["network.json"].decode(), "network.json")
+    options = json.loads(texts["config.json"])["learning"]
+    learner = Learner.of(network, LearnConfig(**{name: options[name] for name in (
+        "max_classes", "slots", "counter_bits", "rule", "temperature", "margin", "thinning", "confidence", "replays", "pick", "weighted",
+        "prototype", "seed")}))
+    learner.restore(texts["taught.snapshot"].partition(b"\n")[2])
+    answer = json.loads(texts["answer.json"])
+    assert learner.known == len(answer["classes"]) == 3 and learner.buffer.used == 6
+    for image in answer["images"]:
+        latent = bits.unpack(np.frombuffer(bytes.fromhex(image["latent"]), np.uint8), (1, learner.head.latent))
+        assert learner.logits(latent)[0].tolist() == image["logits"] and learner.classify(latent)[0] == image["index"]
+    assert learner.snapshot()[18:] == texts["taught.snapshot"].partition(b"\n")[2][18:]

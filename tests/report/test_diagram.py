@@ -1,6 +1,8 @@
 """The block diagram: well-formed, true to the configuration, the same for equal inputs, nothing outside or on top of something else."""
 
 import re
+from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -47,14 +49,14 @@ CASES = {
 }
 
 
-def diagram(found):
-    return module.diagram(found.config, found.frame, found.program.used)
+def diagram(design):
+    return module.diagram(design.config, design.frame, design.program.used)
 
 
 @pytest.fixture(scope="module", params=CASES, ids=str)
 def drawn(request):
-    found = CASES[request.param]()
-    return found, diagram(found)
+    design = CASES[request.param]()
+    return design, diagram(design)
 
 
 def texts(svg):
@@ -62,14 +64,14 @@ def texts(svg):
 
 
 def test_it_shows_the_numbers_of_the_configuration(drawn):
-    found, svg = drawn
-    c, shown = found.config, texts(svg)
+    design, svg = drawn
+    c, shown = design.config, texts(svg)
     q, l, p = c.pixels, c.lanes, c.outputs
     unit = "a frame" if c.frames == 1 else f"a pass of {c.frames} frames"
-    assert f"{q} pixels x {l} lanes x {p} outputs = {q * l * p:,} products a cycle; {found.frame.total:,} cycles {unit}" in shown
-    assert f"{found.frame.total:,} cycles {unit}" in shown and (c.frames == 1) == any("a frame" in text for text in shown)
+    assert f"{q} pixels x {l} lanes x {p} outputs = {q * l * p:,} products a cycle; {design.frame.total:,} cycles {unit}" in shown
+    assert f"{design.frame.total:,} cycles {unit}" in shown and (c.frames == 1) == any("a frame" in text for text in shown)
     assert f"{q} feature banks" in shown and f"{c.feature_words:,} words x {l} bits each" in shown
-    assert f"features: {found.program.used:,} words" in shown
+    assert f"features: {design.program.used:,} words" in shown
     assert f"{c.weight_words:,} words x {p * l:,} bits" in shown
     assert f"{q * p:,} popcounts of {l} bits" in shown and f"{q * p:,} x {c.accumulator_bits} bits" in shown
     assert f"{len(c.program)} steps" in shown and f"{len(c.program_words())} program words" in shown
@@ -86,16 +88,28 @@ def test_it_shows_the_numbers_of_the_configuration(drawn):
 
 
 def test_3mb_on_ice40_by_hand():
-    found = CASES["3mb on ice40"]()
-    shown = texts(diagram(found))
+    design = CASES["3mb on ice40"]()
+    shown = texts(diagram(design))
     for text in ("32 + 16 + 16 bits", "32 x 32 pixels", "4 words a pixel", "4 cycles a pixel", "4 feature banks",
                  "16,384 words x 16 bits each", "features: 3,072 words", "2 x 2 pixels, moved", "average and learned",
                  "64 words of 16 bits, on request", "10 logits of 13 bits", "4 bits"):
         assert text in shown, text
 
 
+def test_the_picture_in_the_docs_is_the_one_that_generate_draws():
+    picture = Path(__file__).parents[2] / "docs/img/3mb-ice40.svg"
+    assert picture.read_text() == diagram(CASES["3mb on ice40"]()), "fbnn-hw generate --model 3mb.pt --target ice40; copy its diagram.svg"
+
+
+def test_no_name_is_markup():
+    plan = CASES["tiny on generic"]()
+    frame = replace(plan.frame, layers={f'<a b="{i}">&': layer for i, layer in enumerate(plan.frame.layers.values())})
+    svg = module.diagram(plan.config, frame, plan.program.used)
+    assert {f'<a b="{i}">&' for i in range(len(frame.layers))} < set(texts(svg)) and "<a b" not in svg
+
+
 def test_what_lies_in_a_bank_lies_inside_and_apart(drawn):
-    found, svg = drawn
+    design, svg = drawn
     rects = [r for r in ElementTree.fromstring(svg).iter(f"{SVG}rect") if r.get("rx") is None]
     held = (module.FEATURES, module.TABLES, module.SLOTS, module.WEIGHTS)
     lowest = min(float(r.get("x")) for r in rects if r.get("fill") == module.FEATURES)
@@ -105,21 +119,21 @@ def test_what_lies_in_a_bank_lies_inside_and_apart(drawn):
     top, height = float(frame.get("y")), float(frame.get("height"))
     assert top - 0.02 <= spans[0][0] and abs(sum(spans[-1]) - top - height) < 0.02  # the features are the lowest
     assert all(sum(one) <= other[0] + 0.02 for one, other in zip(spans, spans[1:]))
-    learning = found.config.learning
-    rows = found.program.used + found.config.resident_rows + (learning.rows if learning else 0)
-    assert abs(sum(span for _, span in spans) - height * rows / found.config.feature_words) < 0.03
+    learning = design.config.learning
+    rows = design.program.used + design.config.resident_rows + (learning.rows if learning else 0)
+    assert abs(sum(span for _, span in spans) - height * rows / design.config.feature_words) < 0.03
 
 
 def test_the_bars_are_to_scale_and_the_cycles_add_up(drawn):
-    found, svg = drawn
+    design, svg = drawn
     shown = texts(svg)
     start = shown.index("image in, result out")
     rows = [shown[i:i + 3] for i in range(start, len(shown), 3)]
-    names = ["image in, result out", *found.frame.layers]
+    names = ["image in, result out", *design.frame.layers]
     assert [r[0] for r in rows] == [n if len(n) <= 20 else n[:17] + "..." for n in names]
     cycles = [int(r[1].replace(",", "")) for r in rows]
-    assert sum(cycles) == found.frame.total
-    scale = (module.CHART_RIGHT - module.CHART_LEFT) / found.frame.total
+    assert sum(cycles) == design.frame.total
+    scale = (module.CHART_RIGHT - module.CHART_LEFT) / design.frame.total
     colours = [colour for _, colour, _ in module.CYCLES]
     drawn_width = {colour: 0.0 for colour in colours}
     for rect in ElementTree.fromstring(svg).iter(f"{SVG}rect"):
@@ -128,7 +142,7 @@ def test_the_bars_are_to_scale_and_the_cycles_add_up(drawn):
             drawn_width[rect.get("fill")] += float(rect.get("width"))
     for key, colour, _ in module.CYCLES:
         if key != "other":
-            expected = sum(getattr(layer, key) for layer in found.frame.layers.values())
+            expected = sum(getattr(layer, key) for layer in design.frame.layers.values())
             assert abs(drawn_width[colour] - expected * scale) <= 0.51 * len(names)
 
 
@@ -149,8 +163,8 @@ def test_texts_stay_inside_and_apart(drawn):
 
 
 def test_equal_inputs_give_equal_bytes_and_nothing_active(drawn):
-    found, svg = drawn
-    again = type(found.config).from_json(found.config.to_json())
-    assert module.diagram(again, found.frame, found.program.used) == svg
+    design, svg = drawn
+    again = type(design.config).from_json(design.config.to_json())
+    assert module.diagram(again, design.frame, design.program.used) == svg
     assert not re.search(r"<script|<style|\son\w+=|href|@import|url\((?!#arrow\))", svg)
     assert svg.isascii()

@@ -39,49 +39,49 @@ def resources(one):
     """{(resource, number): {subsignal or "": pins}} of the board in amaranth-boards, and the platform."""
     module, name = one.platform.split(":")
     platform = getattr(importlib.import_module(module), name)
-    found = {}
+    pins_of = {}
     for resource in platform.resources:
         for part in resource.ios:
             if hasattr(part, "ios") and hasattr(part.ios[0], "names"):
-                found[resource.name, resource.number, part.name] = part.ios[0].names
+                pins_of[resource.name, resource.number, part.name] = part.ios[0].names
             elif hasattr(part, "names"):
-                found[resource.name, resource.number, ""] = part.names
-    return platform, found
+                pins_of[resource.name, resource.number, ""] = part.names
+    return platform, pins_of
 
 
 def test_clock(one, resources):
-    platform, found = resources
-    assert found[platform.default_clk, 0, ""] == [one.pins["clock"]]
+    platform, pins_of = resources
+    assert pins_of[platform.default_clk, 0, ""] == [one.pins["clock"]]
     clock = next(r for r in platform.resources if r.name == platform.default_clk).clock
     assert clock.frequency == one.clock_hz
 
 
 def test_link(one, resources):
-    platform, found = resources
+    platform, pins_of = resources
     if one.name == "orangecrab-85f":  # has none; two pins of its header
         assert (one.pins["rx"], one.pins["tx"]) == tuple(platform.connectors[0].mapping[pin] for pin in "01")
     else:
-        assert (found["uart", 0, "rx"], found["uart", 0, "tx"]) == ([one.pins["rx"]], [one.pins["tx"]])
+        assert (pins_of["uart", 0, "rx"], pins_of["uart", 0, "tx"]) == ([one.pins["rx"]], [one.pins["tx"]])
 
 
 def test_lamps(one, resources):
-    _, found = resources
-    lamps = [pin for (name, _, _), pins in found.items() if name in ("led", "rgb_led") for pin in pins]
+    _, pins_of = resources
+    lamps = [pin for (name, _, _), pins in pins_of.items() if name in ("led", "rgb_led") for pin in pins]
     assert {one.pins["ready"], one.pins["fault"]} <= set(lamps)
     assert one.pins["lit"] in (0, 1)
 
 
 def test_flash(one, resources):
-    _, found = resources
+    _, pins_of = resources
     flash = one.flash
     assert len(flash["io"]) == flash["lines"]
     named = f"spi_flash_{flash['lines']}x"
-    if (named, 0, "cs") in found:
-        assert found[named, 0, "cs"] == [flash["select"]]
-        assert flash["clock"] in (found[named, 0, "clk"][0], "USRMCLK")
-        assert found[named, 0, "dq"] == flash["io"]
+    if (named, 0, "cs") in pins_of:
+        assert pins_of[named, 0, "cs"] == [flash["select"]]
+        assert flash["clock"] in (pins_of[named, 0, "clk"][0], "USRMCLK")
+        assert pins_of[named, 0, "dq"] == flash["io"]
     else:
-        assert [found["spi_flash", 0, name][0] for name in ("copi", "cipo", "wp", "hold")] == flash["io"]
+        assert [pins_of["spi_flash", 0, name][0] for name in ("copi", "cipo", "wp", "hold")] == flash["io"]
     assert (flash["clock"] == "USRMCLK") == one.target.startswith("ecp5")  # of whose configuration clock no pin is left
 
 
@@ -125,5 +125,5 @@ def test_the_page(name):
 def test_an_installed_package_has_them(tmp_path):
     program = "import sys; from setuptools import setup; setup(script_args=['-q', 'build_py', '--build-lib', sys.argv[1]])"
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "lib")], cwd=ROOT, check=True, capture_output=True)
-    found = sorted(path.stem for path in (tmp_path / "lib" / "fbnn_hw" / "boards").glob("*.toml"))
-    assert found == NAMES
+    pages = sorted(path.stem for path in (tmp_path / "lib" / "fbnn_hw" / "boards").glob("*.toml"))
+    assert pages == NAMES

@@ -70,9 +70,9 @@ def test_weights_that_do_not_fit_on_an_ecp5_come_from_the_flash(model, name, wei
 
 
 def test_a_design_that_learns_has_a_clock_of_its_own():
-    found = network("0.5mb")
-    learn = Head.of(found.topology), LearnConfig(12, 200)
-    clocks = [target("ice40").clock_of(plan(found, target("ice40"), learn=learn).config) for learn in (None, learn)]
+    net = network("0.5mb")
+    learn = Head.of(net.topology), LearnConfig(12, 200)
+    clocks = [target("ice40").clock_of(plan(net, target("ice40"), learn=learn).config) for learn in (None, learn)]
     assert clocks == [36e6, 25.875e6]
 
 

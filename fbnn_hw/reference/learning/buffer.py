@@ -3,12 +3,12 @@
 from ... import bits
 
 EMPTY = -1
-"""Label of a slot that was never filled, in the mirror of the labels here alone."""
+"""Label of a slot that was never filled.  The hardware has none: it never reads such a slot."""
 
 
 class ReplayBuffer:
-    """State: `used` slots, the first of `labels` and `samples`, the latents as integers, and `counts` of each class.  Slots from `used` on
-    are never read.
+    """The first `used` places of `labels` and `samples`, latents as integers, hold exemplars; the others are never read.  `counts`:
+    exemplars of each class.
 
     pick: the `Lfsr` that draws.
     """
@@ -39,7 +39,7 @@ class ReplayBuffer:
         self.samples[:self.used] = bits.to_integers(latents)
 
     def draw(self, label):
-        """A random slot of class `label`: draws words until one fits.  There must be one that fits."""
+        """A random slot of class `label`: draws words until one fits.  The class must have an exemplar."""
         labels = self.labels
         while True:
             for slot in self.pick.words(self.index_bits):
@@ -47,7 +47,7 @@ class ReplayBuffer:
                     return slot
 
     def draw_any(self):
-        """A random used slot, likewise."""
+        """A random used slot: draws words until one fits.  There must be an exemplar."""
         while True:
             slot = self.pick.word(self.index_bits)
             if slot < self.used:

@@ -8,6 +8,7 @@ from ...ir.network import LATENT
 from .rules import RULES
 
 PICKS = ("slot", "class", "least")
+"""Their order is part of the check value of a design, see `snapshot.design_check`."""
 MAX_SLOTS = 2 ** 24
 PRESENTED_BITS = 8
 
@@ -55,8 +56,8 @@ class Head:
 
 def _undo(topology, name):
     """(copies, op): the op before a duplicate, or (1, op) where there is none."""
-    found = topology[name]
-    return (found.times, topology[found.inputs[0]]) if found.kind == "duplicate" else (1, found)
+    op = topology[name]
+    return (op.times, topology[op.inputs[0]]) if op.kind == "duplicate" else (1, op)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ A latent, a row of weights, a mask are each one integer, bit i for element i, so
 at once, quicker than operations on arrays of rows this short.  Counters are planes of such integers, see `counters`.
 """
 
-import zlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -12,10 +13,13 @@ from ... import bits
 from ...errors import InputError, UsageError
 from . import counters
 from .buffer import ReplayBuffer
-from .config import PRESENTED_BITS, Head
+from .config import PRESENTED_BITS, Head, LearnConfig
 from .lfsr import MASK, NOISE, PICK, Lfsr
 from .rules import HELD_BITS, gumbel_table, make
-from .snapshot import State
+from .snapshot import State, design_check, old_design_check
+
+if TYPE_CHECKING:
+    from ...ir.network import Network
 
 PRESENTED_TOP = 2 ** PRESENTED_BITS - 1
 
@@ -42,7 +46,7 @@ class Learner:
     presentations, updates, flips: how many there were; no part of the hardware's state.
     """
 
-    def __init__(self, head, config, hidden=None, output=None):
+    def __init__(self, head: Head, config: LearnConfig, hidden: np.ndarray | None = None, output: np.ndarray | None = None):
         config.verify()
         if not head.hidden and config.hidden_counter_bits:
             raise UsageError(f"hidden_counter_bits: found {config.hidden_counter_bits}, but the head has no hidden layer; expected 0")
@@ -67,7 +71,7 @@ class Learner:
         self.reset()
 
     @classmethod
-    def of(cls, network, config, keep_classes=True):
+    def of(cls, network: "Network", config: LearnConfig, keep_classes: bool = True) -> Self:
         """A learner that starts from a network's classifier; keep_classes False: from its hidden layer alone."""
         head = Head.of(network.topology)
         last = network.topology.ops[-1]
@@ -82,7 +86,7 @@ class Learner:
 
     # state
 
-    def reset(self):
+    def reset(self) -> None:
         """Power-up state: shipped weights, empty buffer, registers at their seeds."""
         config = self.config
         output, hidden = self._shipped
@@ -96,9 +100,9 @@ class Learner:
             lfsr.state = lfsr.taps.start(config.seed, index)
         self.presentations = self.updates = self.flips = 0
 
-    def _started(self, found, width, ones):
+    def _started(self, shipped, width, ones):
         confidence = min(self.config.confidence, 2 ** (width - 1) - 1)
-        return [counters.start(weights, width, ones, confidence) for weights in bits.to_integers(found)]
+        return [counters.start(weights, width, ones, confidence) for weights in bits.to_integers(shipped)]
 
     def _set_output(self, rows):
         """The rows of the classes known; the others are there too.  `_weights` mirrors their last planes."""
@@ -107,32 +111,32 @@ class Learner:
         self._weights = [row[-1] for row in self._output]
 
     @property
-    def shipped(self):
+    def shipped(self) -> np.ndarray:
         """Shipped rows, uint8 bits (classes, fan-in)."""
         return self._shipped[0]
 
     @property
-    def counters(self):
+    def counters(self) -> np.ndarray:
         """Output counters, int64 (max_classes, fan_in)."""
         return counters.from_planes(self._output, self.head.fan_in)
 
     @property
-    def hidden_counters(self):
+    def hidden_counters(self) -> np.ndarray:
         """Hidden counters, int64 (hidden, hidden fan-in): of one bit, -1 or 0, where the layer does not learn."""
         return counters.from_planes(self._hidden, self.head.hidden_fan_in)
 
     @property
-    def registers(self):
+    def registers(self) -> tuple[int, int, int]:
         """States of the registers (noise, mask, pick)."""
         return self._noise.state, self._mask.state, self._pick.state
 
-    def freeze(self, frozen=True):
+    def freeze(self, frozen: bool = True) -> None:
         """While frozen, `learn`, `rehearse` and `store` change nothing."""
         self.frozen = frozen
 
     # inference
 
-    def sample_bits(self, latents):
+    def sample_bits(self, latents: np.ndarray) -> np.ndarray:
         """v = (x, z) of latents, uint8 bits (N, latent) -> (N, latent + hidden)."""
         latents = np.asarray(latents, np.uint8)
         if not self.head.hidden:
@@ -142,7 +146,7 @@ class Learner:
         rows = np.split(self._signs(self._hidden, self.head.hidden_fan_in), self.head.groups)
         return np.concatenate([latents, *((a @ w.T >= 0).astype(np.uint8) for a, w in zip(parts, rows))], 1)
 
-    def logits(self, latents):
+    def logits(self, latents: np.ndarray) -> np.ndarray:
         """int32 (N, known) of latents, uint8 bits (N, latent)."""
         x = bits.from_bits(self.sample_bits(latents), np.float32)
         return (x.repeat(self.head.copies, 1) @ self._signs(self._output[:self.known], self.head.fan_in).T).astype(np.int32)
@@ -152,13 +156,14 @@ class Learner:
         """float32 +-1 (rows, count)."""
         return bits.from_bits(bits.from_integers([row[-1] for row in rows], count), np.float32)
 
-    def classify(self, latents):
+    def classify(self, latents: np.ndarray) -> np.ndarray:
         """Class of each row, int64 (N,); ties go to the lowest."""
         return self.logits(latents).argmax(1)
 
     # learning
 
-    def learn(self, latents, labels, progress=None):
+    def learn(self, latents: np.ndarray, labels: Sequence[int] | np.ndarray,
+              progress: Callable[[list], Iterable] | None = None) -> None:
         """Each sample in turn: a new class if its label is `known`; present it; `replays` replays; store it.
 
         latents: uint8 bits (N, latent).  labels: class numbers (N,).  Raises UsageError for a label above `known` or without a row.
@@ -174,13 +179,13 @@ class Learner:
                 self._replay()
             self.buffer.store(x, label)
 
-    def store(self, latents, labels):
+    def store(self, latents: np.ndarray, labels: Sequence[int] | np.ndarray) -> None:
         """Put samples of known classes into the buffer without learning them."""
         for x, label in zip(*self._checked(latents, labels, 0)):
             if not self.frozen:
                 self.buffer.store(x, label)
 
-    def rehearse(self, count):
+    def rehearse(self, count: int) -> None:
         """`count` replays without a new sample."""
         for _ in range(0 if self.frozen else count):
             self._replay()
@@ -282,7 +287,7 @@ class Learner:
         active = []
         for j, dot in enumerate(self._dots):
             if abs(dot) <= config.gate:
-                towards, away = ((found >> head.copies * j & copies).bit_count() for found in weights)
+                towards, away = ((row >> head.copies * j & copies).bit_count() for row in weights)
                 if towards != away:
                     x = self._hidden_inputs[j // rows]
                     active.append((self._hidden[j], x if towards > away else x ^ self._hidden_ones))
@@ -318,25 +323,27 @@ class Learner:
     # snapshots
 
     @property
-    def design(self):
-        """CRC-32 of what must be equal for a snapshot to mean the same: the head, the configuration, the shipped weights."""
-        text = f"{self.head} {self.config}".encode()
-        for found in self._shipped:
-            text += bits.pack(found).tobytes()
-        return zlib.crc32(text)
+    def design(self) -> int:
+        """Check value of what must be equal for a snapshot to mean the same: the head, the configuration, the shipped weights."""
+        return design_check(self.head, self.config, *self._shipped)
 
     @property
-    def state(self):
+    def old_design(self) -> int:
+        """The same as version 1 of a snapshot has it."""
+        return old_design_check(self.head, self.config, *self._shipped)
+
+    @property
+    def state(self) -> State:
         buffer = self.buffer
         return State(
             self.design, self.known, self.frozen, self.registers, list(self.presented), list(self.prototypes_left),
             buffer.labels[:buffer.used], buffer.latents, self.counters[:self.known], self.hidden_counters if self._learn_hidden else None)
 
-    def snapshot(self):
+    def snapshot(self) -> bytes:
         """The whole state as bytes; docs/on-chip-learning.md, section "Snapshots", gives the layout."""
         return self.state.pack()
 
-    def restore(self, data, where="snapshot"):
+    def restore(self, data: bytes, where: str = "snapshot") -> None:
         """Take up the state of a `snapshot`; raises InputError for anything else, and then changes nothing."""
         state = State.unpack(data, self, where)
         if self._learn_hidden:

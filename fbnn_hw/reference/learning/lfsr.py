@@ -125,8 +125,8 @@ class Lfsr:
         It is good until the register is used otherwise.
         """
         if width != self._width or not length_hint(self._words):
-            found = self.bits(WORDS * width).reshape(WORDS, width)
-            self._words, self._width = iter((found @ (1 << np.arange(width))).tolist()), width
+            drawn = self.bits(WORDS * width).reshape(WORDS, width)
+            self._words, self._width = iter((drawn @ (1 << np.arange(width))).tolist()), width
         return self._words
 
     def word(self, width):

@@ -45,8 +45,8 @@ class Gumbel:
     draws = False
 
     def rival(self, scores, label):
-        found = scores.index(max(scores))
-        return None if found == label else found
+        drawn = scores.index(max(scores))
+        return None if drawn == label else drawn
 
     step = staticmethod(counters.step)
 
@@ -117,6 +117,7 @@ def metaplastic_table(width, slope=2):
 
 RULES = {"gumbel": lambda config: Gumbel(), "margin": lambda config: Margin(config.margin), "flip": lambda config: Flip(),
          "metaplastic": lambda config: Metaplastic(metaplastic_table(config.counter_bits))}
+"""Their order is part of the check value of a design, see `snapshot.design_check`."""
 
 
 def make(config):

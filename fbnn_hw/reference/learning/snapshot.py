@@ -1,39 +1,82 @@
-"""The whole state of a learner as bytes; docs/on-chip-learning.md, section "Snapshots"."""
+"""The whole state of a learner as bytes; docs/on-chip-learning.md, section "Snapshots", gives the layout."""
 
 import struct
 import zlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from ... import bits
 from ...errors import InputError
+from .config import PICKS, PRESENTED_BITS, Head, LearnConfig
+from .lfsr import MASK, NOISE, PICK
+from .rules import RULES
 
-MAGIC, VERSION = b"FBNNLRN\0", 1
+if TYPE_CHECKING:
+    from .learner import Learner
+
+MAGIC, VERSION = b"FBNNLRN\0", 2
+"""Version 1, which fbnn-hw 0.1.0 wrote, differs in the check value of the design alone, see `old_design`."""
 HEADER = struct.Struct("<8sHI")  # magic, version, CRC-32 of what follows
-SCALARS = struct.Struct("<IHBIQQQ")  # design, classes known, frozen, slots used, states of noise, mask and pick
+SCALARS = struct.Struct("<IHBIQQQ")  # check value of the design, classes known, frozen, slots used, states of noise, mask and pick
 FORMAT = "snapshot of a learner"
+DESIGN = b"FBNNDSN\0"
+REGISTERS = (("noise", NOISE), ("mask", MASK), ("pick", PICK))
+
+
+def design_check(head: Head, config: LearnConfig, output: np.ndarray, hidden: np.ndarray) -> int:
+    """CRC-32 of what must be equal for a snapshot to mean the same, in the layout of the documentation.
+
+    output, hidden: shipped weights, uint8 bits (rows, fan-in).
+    """
+    numbers = (
+        head.latent, head.copies, head.hidden, head.groups, head.hidden_copies,
+        config.max_classes, config.slots, config.counter_bits, config.hidden_counter_bits, list(RULES).index(config.rule),
+        config.temperature, config.margin, config.thinning, config.hidden_thinning, config.gate, config.confidence, config.replays,
+        PICKS.index(config.pick), config.weighted, config.prototype, config.seed, len(output))
+    rows = b"".join(np.packbits(weights, axis=1, bitorder="little").tobytes() for weights in (output, hidden))
+    return zlib.crc32(DESIGN + struct.pack(f"<{len(numbers)}I", *numbers) + rows)
+
+
+def old_design_check(head: Head, config: LearnConfig, output: np.ndarray, hidden: np.ndarray) -> int:
+    """That of version 1: of a text in which Python 3 shows the two objects as they were in fbnn-hw 0.1.0, whatever they are today."""
+    text = (
+        f"Head(latent={head.latent}, copies={head.copies}, hidden={head.hidden}, groups={head.groups}, "
+        f"hidden_copies={head.hidden_copies}) LearnConfig(max_classes={config.max_classes}, slots={config.slots}, "
+        f"counter_bits={config.counter_bits}, hidden_counter_bits={config.hidden_counter_bits}, rule='{config.rule}', "
+        f"temperature={config.temperature}, margin={config.margin}, thinning={config.thinning}, "
+        f"hidden_thinning={config.hidden_thinning}, gate={config.gate}, confidence={config.confidence}, replays={config.replays}, "
+        f"pick='{config.pick}', weighted={bool(config.weighted)}, prototype={config.prototype}, seed={config.seed})")
+    return zlib.crc32(text.encode() + bits.pack(output).tobytes() + bits.pack(hidden).tobytes())
+
+
+def _refuse(where: str, name: str, value: object, expected: str) -> InputError:
+    return InputError(f"{where}: {name}: {value}, expected {expected}")
 
 
 @dataclass(frozen=True)
 class State:
-    """design: CRC-32 of what must be equal for a state to mean the same.  registers: noise, mask, pick.
+    """What a learner knows.
 
-    presented, left: of each of max_classes.  labels: list, of the used slots.  latents: uint8 bits (used, latent).  output: counters,
-    int8 (known, fan-in).  hidden: int8 (hidden, hidden fan-in), or None where the hidden layer does not learn.
+    design: check value of what must be equal for a state to mean the same.  known: number of classes with a row.  registers: noise,
+    mask, pick.  presented, left: of each of max_classes.  labels: of the used slots.  latents: uint8 bits (used, latent).
+    output: counters, int8 (known, fan-in).  hidden: int8 (hidden, hidden fan-in), or None where the hidden layer does not learn.
     """
 
     design: int
     known: int
     frozen: bool
-    registers: tuple
-    presented: list
-    left: list
-    labels: list
+    registers: tuple[int, ...]
+    presented: list[int]
+    left: list[int]
+    labels: list[int]
     latents: np.ndarray
     output: np.ndarray
     hidden: np.ndarray | None
 
-    def pack(self):
+    def pack(self) -> bytes:
+        """The snapshot."""
         body = SCALARS.pack(self.design, self.known, self.frozen, len(self.labels), *self.registers)
         body += bytes(self.presented) + bytes(self.left) + np.array(self.labels, "<u2").tobytes()
         body += np.packbits(self.latents, axis=1, bitorder="little").tobytes()
@@ -43,31 +86,74 @@ class State:
         return HEADER.pack(MAGIC, VERSION, zlib.crc32(body)) + body
 
     @classmethod
-    def unpack(cls, data, learner, where="snapshot"):
-        """The state for a `Learner` of its design; InputError for anything else."""
+    def unpack(cls, data: bytes, learner: "Learner", where: str = "snapshot") -> Self:
+        """The state for a `Learner` of its design; InputError for anything but a state that such a learner can be in."""
         if len(data) < HEADER.size + SCALARS.size or data[:8] != MAGIC:
             raise InputError(f"{where}: not a {FORMAT}, expected one that this chip or its reference wrote")
         _, version, crc = HEADER.unpack_from(data)
         body = memoryview(data)[HEADER.size:]
-        if version != VERSION:
-            raise InputError(f"{where}: version {version} of a {FORMAT}, expected {VERSION}")
+        if not 1 <= version <= VERSION:
+            raise InputError(f"{where}: version {version} of a {FORMAT}, expected at most {VERSION}")
         if crc != zlib.crc32(body):
             raise InputError(f"{where}: damaged {FORMAT}, its checksum does not fit")
         design, known, frozen, used, *registers = SCALARS.unpack_from(body)
-        if design != learner.design:
+        if design != (learner.old_design if version == 1 else learner.design):
             raise InputError(f"{where}: {FORMAT} of another design, expected one of the same classifier and the same configuration")
-        head, at = learner.head, SCALARS.size
+        head, config, at = learner.head, learner.config, SCALARS.size
+        _verify_sizes(learner, known, used, frozen, where)
+        sizes = [config.max_classes, config.max_classes, 2 * used, used * ((head.latent + 7) // 8),
+                 head.hidden * head.hidden_fan_in if config.hidden_counter_bits else 0, known * head.fan_in]
+        if len(body) != at + sum(sizes):
+            raise _refuse(where, "bytes", len(data), f"{HEADER.size + at + sum(sizes)} with {known} classes and {used} exemplars")
+        parts = []
+        for size in sizes:
+            parts.append(np.frombuffer(body[at:at + size], np.uint8))
+            at += size
+        presented, left, labels, latents, hidden, output = parts
+        packed = latents.reshape(used, -1) if used else np.zeros((0, (head.latent + 7) // 8), np.uint8)
+        unpacked = np.unpackbits(packed, axis=1, bitorder="little")
+        if unpacked[:, head.latent:].any():
+            raise _refuse(where, "bits behind a latent", "1", "0")
+        state = cls(
+            learner.design, known, bool(frozen), tuple(registers), presented.tolist(), left.tolist(), labels.view("<u2").tolist(),
+            unpacked[:, :head.latent], output.view(np.int8).reshape(known, head.fan_in),
+            hidden.view(np.int8).reshape(head.hidden, head.hidden_fan_in) if config.hidden_counter_bits else None)
+        state.verify(learner, where)
+        return state
 
-        def take(dtype, *shape):
-            nonlocal at
-            count = int(np.prod(shape))
-            found = np.frombuffer(body, dtype, count, at)
-            at += found.nbytes
-            return found.reshape(shape)
+    def verify(self, learner: "Learner", where: str = "snapshot") -> None:
+        """InputError unless a `Learner` of this design can be in this state."""
+        config = learner.config
+        _verify_sizes(learner, self.known, len(self.labels), self.frozen, where)
+        for (name, taps), value in zip(REGISTERS, self.registers):
+            if not 0 < value < 1 << taps.width:
+                raise _refuse(where, f"register {name}", value, f"1 to {(1 << taps.width) - 1}")
+        for name, values, most in (("presentations", self.presented, (1 << PRESENTED_BITS) - 2),
+                                   ("prototype presentations to come", self.left, config.prototype)):
+            for label, value in enumerate(values):
+                if value > (most if label < self.known else 0):
+                    raise _refuse(where, f"{name} of class {label}", value,
+                                  f"at most {most}" if label < self.known else f"0, with {self.known} classes known")
+        for slot, label in enumerate(self.labels):
+            if label >= self.known:  # no replay of its class would ever be found
+                raise _refuse(where, f"class of exemplar {slot}", label, f"one below {self.known}, the classes known")
+        for name, counters, width in (("counter", self.output, config.counter_bits),
+                                      ("hidden counter", self.hidden, config.hidden_counter_bits)):
+            if counters is not None and counters.size:
+                top = 1 << width - 1
+                for value in (int(counters.min()), int(counters.max())):
+                    if not -top <= value < top:
+                        raise _refuse(where, name, value, f"{-top} to {top - 1}")
 
-        presented, left = take(np.uint8, learner.config.max_classes), take(np.uint8, learner.config.max_classes)
-        labels, latents = take("<u2", used), take(np.uint8, used, (head.latent + 7) // 8)
-        latents = np.unpackbits(latents, axis=1, count=head.latent, bitorder="little")
-        hidden = take(np.int8, head.hidden, head.hidden_fan_in) if learner.config.hidden_counter_bits else None
-        return cls(design, known, bool(frozen), tuple(registers), presented.tolist(), left.tolist(), labels.tolist(), latents,
-                   take(np.int8, known, head.fan_in), hidden)
+
+def _verify_sizes(learner: "Learner", known: int, used: int, frozen: int, where: str) -> None:
+    """What the sizes of the other parts follow from."""
+    config, shipped = learner.config, len(learner.shipped)
+    if not shipped <= known <= config.max_classes:
+        raise _refuse(where, "classes known", known, f"{shipped} to {config.max_classes}")
+    if used > config.slots:
+        raise _refuse(where, "exemplars", used, f"at most {config.slots}")
+    if used and not known:
+        raise _refuse(where, "exemplars", used, "0, with no class known")
+    if frozen > 1:
+        raise _refuse(where, "frozen", frozen, "0 or 1")

@@ -11,42 +11,45 @@ never multiplies.
 """
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from ..errors import UsageError
 from . import timing
 
 MAX_SLOTS = 1 << 16
 READ_LATENCY = 2
-"""From a row's acceptance to its data."""
+"""Clocks from a row's acceptance to its data."""
 ACT_LATENCY = 3
-"""From a row's acceptance to the clock in which the array takes it."""
+"""Clocks from a row's acceptance to the one in which the array takes it."""
+
+Learn = tuple[Any, Any]
+"""(Head, LearnConfig) of `fbnn_hw.reference.learning`, which this room does not import."""
 
 
-def score_latency(lanes):
-    """From the acceptance of the last row to complete sums."""
+def score_latency(lanes: int) -> int:
+    """Clocks from the acceptance of the last row to complete sums."""
     return ACT_LATENCY + timing.accumulated(lanes) - timing.READ - 1
 
 
 @dataclass(frozen=True)
 class LearnPlan:
-    """pixels, lanes: Q and L.  words: of an exemplar, (latent bits + hidden bits) / L.  copies: of each bit at the output layer.
-    shipped: classes known after reset.  boot: "rows", the shipped tables are in the banks when learning starts; "words", the learner
-    writes them from a memory of the shipped weights.  latent_base: of the words of the sample at hand, in bank 0.
-    The rest as in `fbnn_hw.reference.learning.LearnConfig`.
+    """The size of a learner and the addresses of its tables.
+
+    The fields after `boot` are those of `fbnn_hw.reference.learning.LearnConfig`, as are max_classes, slots and counter_bits.
     """
 
-    pixels: int
-    lanes: int
-    words: int
-    copies: int
+    pixels: int  # Q
+    lanes: int  # L
+    words: int  # of an exemplar: (latent bits + hidden bits) / L
+    copies: int  # of each bit at the output layer
     max_classes: int
-    shipped: int
+    shipped: int  # classes after reset
     slots: int
     counter_bits: int
-    latent_base: int
+    latent_base: int  # first word of the sample at hand, in bank 0
     learn_base: int
     slots_base: int
-    boot: str
+    boot: str  # "rows": the stream brings the shipped tables; "words": the learner writes them from a memory of the shipped weights
     rule: str
     temperature: int
     margin: int
@@ -59,10 +62,11 @@ class LearnPlan:
     seed: int
 
     @classmethod
-    def of(cls, head, config, pixels, lanes, shipped, latent_base=0, learn_base=0, slots_base=None, boot="rows"):
-        """From a `Head` and a `LearnConfig`.  UsageError where the hardware does not have what they ask for.
+    def of(cls, head: Any, config: Any, pixels: int, lanes: int, shipped: int, latent_base: int = 0, learn_base: int = 0,
+           slots_base: int | None = None, boot: str = "rows") -> "LearnPlan":
+        """The plan for a `Head` and a `LearnConfig`.  slots_base None: the exemplars follow the tables of the classes.
 
-        slots_base None: right after the tables of the classes.
+        Raises UsageError where the hardware does not have what they ask for.
         """
         for name, bits in (("latent", head.latent), ("hidden layer", head.hidden)):
             if bits % lanes:
@@ -75,134 +79,142 @@ class LearnPlan:
         if config.slots > MAX_SLOTS:
             raise UsageError(f"slots: found {config.slots}, expected at most {MAX_SLOTS} on the chip")
         common = {f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)}
-        made = cls(pixels=pixels, lanes=lanes, words=(head.latent + head.hidden) // lanes, copies=head.copies, shipped=shipped,
+        plan = cls(pixels=pixels, lanes=lanes, words=(head.latent + head.hidden) // lanes, copies=head.copies, shipped=shipped,
                    latent_base=latent_base, learn_base=learn_base, slots_base=0, boot=boot, **common)
-        return replace(made, slots_base=learn_base + made.class_rows if slots_base is None else slots_base)
+        return replace(plan, slots_base=learn_base + plan.class_rows if slots_base is None else slots_base)
 
     @property
-    def fan_in_words(self):
-        """Words i of a class: its fan-in is that times L."""
+    def fan_in_words(self) -> int:
+        """Words of a class's weights: its fan-in / L."""
         return self.words * self.copies
 
     @property
-    def stored_bits(self):
+    def stored_bits(self) -> int:
         """Bits of a counter in memory: B rounded up to a power of two, and at least Q, so that a row has no more than L counters."""
         return max(1 << (self.counter_bits - 1).bit_length(), self.pixels)
 
     @property
-    def per_row(self):
+    def per_row(self) -> int:
         """Counters of a row."""
         return self.pixels * self.lanes // self.stored_bits
 
     @property
-    def per_word(self):
+    def per_word(self) -> int:
         """Counters of a word of a bank, which are moved at once."""
         return self.lanes // self.stored_bits
 
     @property
-    def chunks(self):
+    def chunks(self) -> int:
         """Rows of counters of one word of a class."""
         return self.stored_bits // self.pixels
 
     @property
-    def groups(self):
+    def groups(self) -> int:
+        """Rows that hold one word of the mirror of all classes."""
         return -(-self.max_classes // self.pixels)
 
     @property
-    def block_rows(self):
+    def block_rows(self) -> int:
+        """Rows of mirror and counters for one word of all classes."""
         return self.groups + self.chunks * self.max_classes
 
     @property
-    def class_rows(self):
+    def class_rows(self) -> int:
         """Rows of mirror and counters."""
         return self.fan_in_words * self.block_rows
 
     @property
-    def slot_rows(self):
+    def slot_rows(self) -> int:
         """Rows of an exemplar."""
         return -(-self.words // self.pixels)
 
     @property
-    def rows(self):
-        """Of all tables."""
+    def rows(self) -> int:
+        """Rows of all tables."""
         return self.class_rows + self.slot_rows * self.slots
 
     @property
-    def slot_bits(self):
+    def slot_bits(self) -> int:
         """Bits of a draw of a slot."""
         return max(1, (self.slots - 1).bit_length())
 
     @property
-    def class_bits(self):
+    def class_bits(self) -> int:
         """Bits of a class, and of a draw of one."""
         return max(1, (self.max_classes - 1).bit_length())
 
-    def mirror_row(self, label, i):
+    def mirror_row(self, label: int, i: int) -> tuple[int, int]:
         """(row, bank) of word i of the weights of class `label`."""
         return self.learn_base + i * self.block_rows + self.chunks * self.max_classes + label // self.pixels, label % self.pixels
 
-    def counter_row(self, label, i, h):
+    def counter_row(self, label: int, i: int, h: int) -> int:
+        """Row of chunk h of the counters behind word i of class `label`."""
         return self.learn_base + i * self.block_rows + h * self.max_classes + label
 
-    def slot_row(self, slot, word):
+    def slot_row(self, slot: int, word: int) -> tuple[int, int]:
         """(row, bank) of a word of an exemplar."""
         return self.slots_base + word // self.pixels * self.slots + slot, word % self.pixels
 
     # Clocks, where nobody stalls the rows.
 
     @property
-    def boot_cycles(self):
-        """From reset until the learner rests."""
+    def boot_cycles(self) -> int:
+        """Clocks from reset until the learner rests."""
         return self.pass_cycles + (
             self.shipped * self.start_cycles if self.boot == "words" else 0)
 
     @property
-    def pass_cycles(self):
-        """A pass over the table of the classes."""
+    def pass_cycles(self) -> int:
+        """Clocks of a pass over the table of the classes."""
         return 2 * self.max_classes + 2
 
     @property
-    def load_cycles(self):
-        """A sample's words, from where they lie to the sample memory."""
+    def load_cycles(self) -> int:
+        """Clocks to copy a sample's words to the sample memory."""
         return self.words * (1 + READ_LATENCY) + 1
 
     @property
-    def drawn_late(self):
+    def drawn_late(self) -> int:
         """Bits of the mask for a word of counters that are drawn while it is read, in READ_LATENCY clocks; none where one takes several."""
         return min(READ_LATENCY, self.per_word) if self.thinning <= 1 else 0
 
     @property
-    def row_cycles(self):
-        """A class's counters moved by one sample.  A word takes two clocks, one read while the next is, or with a mask three and those in
-        which its bits are drawn."""
+    def row_cycles(self) -> int:
+        """Clocks to move a class's counters by one sample.
+
+        A word takes two clocks, because reads and writes overlap.  With a mask it takes three, and the clocks in which the mask's
+        bits are drawn.
+        """
         word = 1 + READ_LATENCY + self.thinning * self.per_word - self.drawn_late if self.thinning else 2
         return self.fan_in_words * (self.stored_bits * word + 1) + 1
 
     @property
-    def start_cycles(self):
-        """A class's counters set to start values that are not drawn."""
+    def start_cycles(self) -> int:
+        """Clocks to set a class's counters to start values that are not drawn."""
         return self.fan_in_words * (self.stored_bits * (2 + READ_LATENCY) + 1) + 1
 
-    def forward_cycles(self, known, noisy=True):
-        """Scores of `known` classes; with noise each takes 8 clocks more."""
-        return -(-known // self.pixels) * (self.fan_in_words + score_latency(self.lanes) - 1) + known * (3 + 8 * noisy)
+    def forward_cycles(self, classes: int, noisy: bool = True) -> int:
+        """Clocks for the scores of `classes` classes; noise adds 8 to each."""
+        return -(-classes // self.pixels) * (self.fan_in_words + score_latency(self.lanes) - 1) + classes * (3 + 8 * noisy)
 
-    def classify_cycles(self, known):
-        return self.load_cycles + self.forward_cycles(known, False)
+    def classify_cycles(self, classes: int) -> int:
+        """Clocks to load a sample and score `classes` classes without noise."""
+        return self.load_cycles + self.forward_cycles(classes, False)
 
     @property
-    def new_class_cycles(self):
-        """What a class's first sample takes more: a pass over the classes, and counters at starts that are drawn."""
+    def new_class_cycles(self) -> int:
+        """Clocks that the first sample of a class adds: a pass over the classes, and counters at starts that are drawn."""
         return self.pass_cycles + self.start_cycles + self.fan_in_words * self.stored_bits * (self.per_word - self.drawn_late)
 
-    def learn_cycles(self, known, replays, moved, draws, full, new=False):
-        """learn(x, label), rules `gumbel` and `flip`, pick `least`.
+    def learn_cycles(self, classes: int, replays: int, moved: int, draws: int, full: bool, new: bool = False) -> int:
+        """Clocks of learn(x, label) with rule `gumbel` or `flip` and pick `least`.
 
-        known: the classes at its end.  replays: how many there were.  moved: presentations after which counters moved.  draws: words drawn
-        by replays and the eviction.  full: the buffer is full, so that an exemplar goes.  new: the label is a new class.
-        Clocks more: `pass_cycles` - 2 where counts of presentations are halved.
+        classes: the classes at its end.  replays: how many samples were replayed.  moved: presentations after which counters moved.
+        draws: words drawn by replays and the eviction.  full: the buffer is full, so an exemplar goes.  new: the label is a new class.
+        A halving of the counts of presentations adds `pass_cycles` - 2.
         """
         presentations = 1 + replays
-        cycles = new * self.new_class_cycles + presentations * (self.forward_cycles(known) + self.pass_cycles) + moved * 2 * self.row_cycles
+        cycles = new * self.new_class_cycles + presentations * (self.forward_cycles(classes) + self.pass_cycles)
+        cycles += moved * 2 * self.row_cycles
         cycles += (presentations + 1) * self.load_cycles + replays * (1 + self.pass_cycles) + draws * (self.slot_bits + 2)
         return cycles + 1 + 1 + full * 2 * self.pass_cycles + 2 * self.words + self.pass_cycles

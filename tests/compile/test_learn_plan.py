@@ -8,8 +8,8 @@ import pytest
 
 from fbnn_hw.compile import cycles
 from fbnn_hw.compile.config import AcceleratorConfig
-from fbnn_hw.compile.learning import LearnPlan
-from fbnn_hw.compile.plan import _roomy
+from fbnn_hw.compile.learn_plan import LearnPlan
+from fbnn_hw.compile.plan import _choose_exemplars
 from fbnn_hw.compile.plan import plan as plan_accelerator
 from fbnn_hw.emit import output
 from fbnn_hw.errors import FitError, UsageError
@@ -31,14 +31,14 @@ def plan(head=HEAD, shape=(4, 16), shipped=0, **config):
 @pytest.mark.parametrize("bits", [1, 3, 4, 6, 8])
 def test_every_bit_has_a_place_of_its_own(shape, bits):
     head = Head(64, 2, 32, 2)
-    found = plan(head, shape, counter_bits=bits)
-    assert found.per_row <= found.lanes and found.per_row * found.chunks == found.lanes
-    places = [found.mirror_row(c, i) for c in range(6) for i in range(found.fan_in_words)]
-    places += [(found.counter_row(c, i, h), bank) for c in range(6) for i in range(found.fan_in_words) for h in range(found.chunks)
+    learning = plan(head, shape, counter_bits=bits)
+    assert learning.per_row <= learning.lanes and learning.per_row * learning.chunks == learning.lanes
+    places = [learning.mirror_row(c, i) for c in range(6) for i in range(learning.fan_in_words)]
+    places += [(learning.counter_row(c, i, h), bank) for c in range(6) for i in range(learning.fan_in_words) for h in range(learning.chunks)
                for bank in range(shape[0])]
-    places += [found.slot_row(slot, word) for slot in range(9) for word in range(found.words)]
+    places += [learning.slot_row(slot, word) for slot in range(9) for word in range(learning.words)]
     assert len(set(places)) == len(places)
-    assert {row for row, _ in places} <= set(range(11, 11 + found.rows))
+    assert {row for row, _ in places} <= set(range(11, 11 + learning.rows))
 
 
 def test_the_names_are_those_of_the_configuration():
@@ -121,19 +121,19 @@ def accelerator(network, target=ICE40, frames=1, **config):
 
 @pytest.mark.parametrize("config", [{}, {"slots": 1}, {"max_classes": 10, "counter_bits": 4}])
 def test_tables_share_the_banks_with_features_and_weights(network, config):
-    found = accelerator(network, **config)
-    learning, c = found.config.learning, found.config
-    assert learning.learn_base == found.program.used and learning.latent_base == c.latent_base
+    planned = accelerator(network, **config)
+    learning, c = planned.config.learning, planned.config
+    assert learning.learn_base == planned.program.used and learning.latent_base == c.latent_base
     assert c.resident_base == learning.learn_base + learning.class_rows and learning.slots_base == c.resident_base + c.resident_rows
     assert c.boot_rows == learning.class_rows + c.resident_rows and c.boot_base == learning.learn_base
-    rows = output.split_memory(found)
+    rows = output.split_memory(planned)
     assert sum(rows.values()) == c.feature_words == 16384 and rows["free"] >= 0
     if "slots" in config:
         assert learning.slots == config["slots"]
     else:
         assert rows["free"] < 64
-    latent = found.program.tensors[LATENT]
-    others = [t for name, t in found.program.tensors.items() if name not in found.program.layers[-1].parts]
+    latent = planned.program.tensors[LATENT]
+    others = [t for name, t in planned.program.tensors.items() if name not in planned.program.layers[-1].parts]
     end = latent.base + learning.words
     assert all(t.base >= end or t.base + t.pitch * t.rows * t.columns <= latent.base for t in others)
     assert AcceleratorConfig.from_json(c.to_json()) == c
@@ -153,15 +153,15 @@ def test_impossible_plans(network, config, frames, line):
 
 
 def test_exemplars_leave_inference_as_fast(network):
-    found = accelerator(network)
+    planned = accelerator(network)
     plain = plan_accelerator(network, ICE40, outputs=4)
-    assert found.plain == plain.frame and found.passed is None
+    assert planned.frame_without_learning == plain.frame and planned.rejected_shape is None
     beside = plain.frame.total - plain.frame.layers["logits"].total
-    assert found.frame.total - found.frame.layers[cycles.LOGITS].total <= beside
-    more = accelerator(network, slots=found.config.learning.slots + 1)
+    assert planned.frame.total - planned.frame.layers[cycles.LOGITS].total <= beside
+    more = accelerator(network, slots=planned.config.learning.slots + 1)
     assert more.frame.total - more.frame.layers[cycles.LOGITS].total > beside
     many, one = accelerator(network, slots=1300), accelerator(network, slots=1)
-    assert one.exemplar_cycles == 0 and many.bare == one.frame
+    assert one.exemplar_cycles == 0 and many.frame_with_one_exemplar == one.frame
     assert many.exemplar_cycles == many.frame.total - one.frame.total > 0
 
 
@@ -173,7 +173,7 @@ def test_exemplars_leave_inference_as_fast(network):
     (160, 800, lambda n: 90 * n, 160),  # enough, whatever it costs
     (500, 400, lambda n: n, 200)])  # enough do not fit
 def test_how_many_exemplars(enough, most, cost, chosen):
-    def having(slots):
+    def plan_with(slots):
         if slots > most:
             raise FitError("")
         slots = slots or most // 2
@@ -181,14 +181,14 @@ def test_how_many_exemplars(enough, most, cost, chosen):
         return SimpleNamespace(frame=frame, config=SimpleNamespace(learning=SimpleNamespace(slots=slots)))
 
     plain = cycles.Frame(0, 50_000 + 3, {"last": cycles.LayerCycles(reads=3)})
-    assert _roomy(having, plain, "last", enough).config.learning.slots == chosen
+    assert _choose_exemplars(plan_with, plain, "last", enough).config.learning.slots == chosen
 
 
 def test_the_shape_that_a_learner_leaves_no_luts_for(network):
     learn = Head.of(network.topology), LearnConfig(16, 300)
-    found = plan_accelerator(network, ICE40, learn=learn)
-    assert found.config.outputs == 4 and found.passed[0] == (4, 16, 8)
-    assert found.passed[1].startswith("the engine needs about ") and "gives 3,650 to it" in found.passed[1]
+    planned = plan_accelerator(network, ICE40, learn=learn)
+    assert planned.config.outputs == 4 and planned.rejected_shape[0] == (4, 16, 8)
+    assert planned.rejected_shape[1].startswith("the engine needs about ") and "gives 3,650 to it" in planned.rejected_shape[1]
 
 
 def test_the_classifier_stays_out_of_the_stream(network):

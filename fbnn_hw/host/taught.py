@@ -1,0 +1,113 @@
+"""The file of what a board was taught: the names of its classes and a snapshot of its learner; docs/on-chip-learning.md."""
+
+import json
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from ..errors import InputError, show
+from ..reference.learning.learner import Learner
+from ..reference.learning.snapshot import MAGIC, State
+
+HEAD = b"fbnn-hw learned "
+"""Of a file: this, the names of the classes as a JSON list, a line's end, the snapshot."""
+MOST_NAMES = 1024
+LONGEST_NAME = 100
+"""Characters."""
+LONGEST_LINE = 1 << 21
+"""Bytes of the first line: more than the names can take, escaped."""
+MAX_BYTES = 1 << 26
+"""Of a file."""
+EXPECTED = "expected what fbnn-hw learn --snapshot wrote"
+
+
+def name_fault(name: object) -> str | None:
+    """Why a class cannot have this name, as "expected ...", or None where it can."""
+    if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+        return f"expected 1 to {LONGEST_NAME} printable characters"
+    return None
+
+
+def named(names: Sequence[str], count: int) -> list[str]:
+    """Names of `count` classes: those of `names`, then `class N`, or another one where that is taken."""
+    result = list(names[:count])
+    for number in range(len(result), count):
+        name = f"class {number}"
+        while name in result:
+            name += "'"
+        result.append(name)
+    return result
+
+
+@dataclass(frozen=True)
+class Taught:
+    """What a board was taught.
+
+    names: of the classes known, from class 0 on; there may be fewer, as in a bare snapshot, which has none.  snapshot: bytes, see
+    `reference.learning.snapshot`.
+    """
+
+    names: tuple[str, ...]
+    snapshot: bytes
+
+    def pack(self) -> bytes:
+        """The file's content; InputError for names that could not be read again."""
+        _verify(self.names, "names of classes")
+        return HEAD + json.dumps(self.names).encode() + b"\n" + self.snapshot
+
+    @classmethod
+    def unpack(cls, data: bytes, where: str | Path = "file") -> Self:
+        """From the file's content, or from a bare snapshot.  InputError for anything else.
+
+        The snapshot itself is checked where a learner takes it up, and by `state`.
+        """
+        if data.startswith(MAGIC):
+            return cls((), data)
+        end = data.find(b"\n", 0, LONGEST_LINE)
+        names = None
+        if data.startswith(HEAD) and end > 0:
+            try:
+                names = json.loads(data[len(HEAD):end].decode())
+            except (ValueError, RecursionError):  # text that is no JSON, or lists in lists without end
+                pass
+        if type(names) is not list:
+            raise InputError(f"{where}: damaged or another file, {EXPECTED}")
+        _verify(names, where)
+        return cls(tuple(names), data[end + 1:])
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """From a file; InputError where that is no file, too long, or not one of this format."""
+        try:
+            about = Path(path).stat()
+            if not stat.S_ISREG(about.st_mode):  # a pipe would be waited for, a device has no end
+                raise InputError(f"{path}: is no file, {EXPECTED}")
+            if about.st_size > MAX_BYTES:
+                raise InputError(f"{path}: {about.st_size} bytes, expected at most {MAX_BYTES}")
+            with open(path, "rb") as file:
+                data = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}, {EXPECTED}") from None
+        return cls.unpack(data, path)
+
+    def state(self, learner: Learner, where: str | Path = "file") -> State:
+        """The snapshot for a learner of its design; InputError as `State.unpack`, and where there are more names than classes."""
+        state = State.unpack(self.snapshot, learner, str(where))
+        if len(self.names) > state.known:
+            raise InputError(f"{where}: {len(self.names)} names of classes, expected at most {state.known}, the classes known")
+        return state
+
+
+def _verify(names: Sequence[object], where: str | Path) -> None:
+    if len(names) > MOST_NAMES:
+        raise InputError(f"{where}: {len(names)} names of classes, expected at most {MOST_NAMES}")
+    for index, name in enumerate(names):
+        if fault := name_fault(name):
+            raise InputError(f"{where}: name of class {index}: {show(name)}, {fault}")
+    seen: dict[object, int] = {}
+    for index, name in enumerate(names):
+        if name in seen:
+            raise InputError(f"{where}: name of class {index}: {show(name)}, expected another than that of class {seen[name]}")
+        seen[name] = index

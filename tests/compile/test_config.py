@@ -1,0 +1,80 @@
+"""The configuration as text: what is written, what version 0.1.0 wrote, and whose id it has."""
+
+import dataclasses
+import json
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from fbnn_hw.compile.config import AcceleratorConfig
+from fbnn_hw.compile.plan import plan
+from fbnn_hw.targets import TARGETS
+from tests import strategies
+from tests.compile import machine
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "design-0.1.0.zip"
+WORDS_OF_0_1_0 = ("source", "step", "advance", "row", "words", "columns", "rows", "target", "target_advance", "target_row", "tiles", "slot",
+                  "valid", "tile_words", "repeat", "pool", "vector", "logits", "gap", "depthwise", "bias", "shared")
+"""What version 0.1.0 called the values of an encoded step."""
+
+
+@pytest.fixture(scope="module")
+def old():
+    """{file name: bytes} of a folder that version 0.1.0 generated."""
+    with zipfile.ZipFile(FIXTURE) as archive:
+        return {Path(name).name: archive.read(name) for name in archive.namelist() if "/" in name}
+
+
+def test_a_configuration_of_version_0_1_0_keeps_its_id(old):
+    config = AcceleratorConfig.from_json(old["config.json"].decode())
+    assert config.id == json.loads(old["manifest.json"])["config_id"] == "ce3dab1a"
+    assert config.to_json().encode() == old["config.json"]
+
+
+def test_a_program_of_version_0_1_0_means_the_same(old):
+    values = json.loads(old["config.json"])
+    config = AcceleratorConfig.from_json(old["config.json"].decode())
+    steps = [step for step in machine.decode(config.program_words()) if "stop" not in step]
+    assert [[step[name] for name in (*machine.FIELDS, "repeat", "pool", "vector", "logits", "gap", "depthwise", "bias", "shared")]
+            for step in steps] == [[step[name] for name in WORDS_OF_0_1_0] for step in values["program"]]
+    assert [step.layer for step in config.program] == [step["layer"] for step in values["program"]]
+    assert dataclasses.asdict(config.learning) == values["learning"]
+    plain = [f.name for f in dataclasses.fields(config) if f.init and f.name not in ("program", "transfers", "learning")]
+    assert {name: getattr(config, name) for name in plain} == {name: values[name] for name in plain}
+
+
+def test_the_same_hardware_read_from_either_text_is_equal(old):
+    config = AcceleratorConfig.from_json(old["config.json"].decode())
+    again = AcceleratorConfig.from_json(dataclasses.replace(config).to_json())
+    assert again == config and hash(again) == hash(config)
+    assert again.id != config.id, "the id belongs to the text"
+
+
+@pytest.fixture(scope="module")
+def config():
+    return plan(strategies.vgg_network(1, width=1 / 4, size=16), TARGETS["ice40"]).config
+
+
+def test_fields_at_their_default_are_left_out_and_filled_in(config):
+    values = json.loads(config.to_json())
+    assert not {"frames", "frame_stride", "learning", "map_pixels", "text"} & set(values)
+    assert values["transfers"] and values["program"][0]["load"] is True and "shared" not in values["program"][0]
+    assert AcceleratorConfig.from_json(config.to_json()) == config
+    assert json.dumps(config.to_dict(), sort_keys=True) == json.dumps({
+        f.name: config.to_dict()[f.name] for f in dataclasses.fields(config) if f.init}, sort_keys=True)
+    assert config.to_dict()["frames"] == 1 and config.to_dict()["learning"] is None
+
+
+def test_the_id_is_that_of_the_bytes_of_config_json(config):
+    text = config.to_json()
+    assert config.id == sha256(text.encode()).hexdigest()[:8] == AcceleratorConfig.from_json(text).id
+    reformatted = json.dumps(json.loads(text))
+    other = AcceleratorConfig.from_json(reformatted)
+    assert other == config and other.to_json() == reformatted and other.id == sha256(reformatted.encode()).hexdigest()[:8]
+
+
+def test_a_changed_configuration_forgets_the_text_it_came_from(config):
+    changed = dataclasses.replace(AcceleratorConfig.from_json(config.to_json()), levels=8)
+    assert changed.id != config.id and AcceleratorConfig.from_json(changed.to_json()) == changed
