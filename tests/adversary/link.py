@@ -16,7 +16,7 @@ WAIT_S = 0.05
 # The host, and a board that lies.
 
 def case(rng, world, folder):
-    return Case([f"{__name__}:talk", str(int(rng.integers(2 ** 32))), str(world.learner.folder), str(round(float(rng.random()), 2))], folder)
+    return Case([f"{__name__}:talk", int(rng.integers(2 ** 32)), world.learner.folder, round(float(rng.random()), 2)], folder)
 
 
 class Liar:
@@ -27,9 +27,10 @@ class Liar:
     def __init__(self, rng, design, share):
         config = design.config
         self.rng, self.share, self.pending, self.flood = rng, share, b"", False
-        self.decoder, self.words = protocol.Decoder(), 8 * max(1, config.lanes // 8)
-        self.identity = Identity(protocol.VERSION, bytes.fromhex(config.id), config.classes, config.size, 4, config.frames,
-                                 config.learning.max_classes, config.lanes // 8, bytes.fromhex(design.model_mark))
+        self.decoder = protocol.Decoder()
+        self.identity = Identity(protocol.VERSION, bytes.fromhex(config.id), config.classes, config.size,
+                                 config.latent_words * config.lanes // 8, config.frames, config.learning.max_classes,
+                                 max(16, config.lanes) // 8, bytes.fromhex(design.model_mark))
         self.known = config.classes
 
     def write(self, data, timeout):

@@ -3,8 +3,8 @@
 import json
 import os
 
-NUMBERS = (-1, 0, 1, 2, 3, 255, 256, 65535, 65536, 2 ** 31 - 1, 2 ** 31, 2 ** 32, 2 ** 63, -2 ** 63, 2 ** 64, 10 ** 30, 10 ** 4300, 0.5, -0.0,
-           1e308, 1e-308, float("inf"), float("nan"))
+NUMBERS = (-1, 0, 1, 2, 3, 255, 256, 65535, 65536, 2 ** 31 - 1, 2 ** 31, 2 ** 32, 2 ** 63, -2 ** 63, 2 ** 64, 10 ** 30, 10 ** 4300, 0.5,
+           -0.0, 1e308, 1e-308, float("inf"), float("nan"))
 STRINGS = ("", " ", "\0", "\x1b[2J\x1b]0;owned\a", "\u202e", "\ud800", "x" * 10 ** 5, "../../x", "/etc/passwd", "/dev/zero", "a\nb",
            "<script>alert(1)</script>", "%s%n", "__class__", "{0.__class__}", "-1", "nan", "é" * 100)
 DEEP = 10 ** 5
@@ -92,7 +92,8 @@ def data(rng, content):
             case 4:
                 content[at:at] = content[at:at + length]
             case 5:
-                content[at:at + 4] = int(some(rng, (0, 2 ** 16, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1))).to_bytes(4, some(rng, ("little", "big")))
+                number = some(rng, (0, 2 ** 16, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1))
+                content[at:at + 4] = number.to_bytes(4, some(rng, ("little", "big")))
             case _:
                 for place in rng.integers(len(content), size=8) if content else ():
                     content[place] ^= 1 << int(rng.integers(8))

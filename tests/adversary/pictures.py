@@ -48,9 +48,10 @@ class Canary:
 
 def header(rng):
     """An .npy file whose header says what its data do not."""
-    shape = mutators.some(rng, ("(2**40,)", "(1099511627776, 3, 32, 32)", "(-1, 3, 32, 32)", "(" + "9" * 9000 + ",)", "(32, 32, 3", "(1e9,)",
-                                "(True, 3, 32, 32)", "(" + "(" * 5000, "(4294967296, 4294967296)", "(0,) * 3", "(3, 32, 32)"))
-    dtype = mutators.some(rng, ("'|u1'", "'|O'", "'<f8'", "'|S9999999999'", "[('a', '|u1')] * 3", "__import__('os')", "'" + "x" * 3000 + "'"))
+    shape = mutators.some(rng, ("(2**40,)", "(1099511627776, 3, 32, 32)", "(-1, 3, 32, 32)", "(" + "9" * 9000 + ",)", "(32, 32, 3",
+                                "(1e9,)", "(True, 3, 32, 32)", "(" + "(" * 5000, "(4294967296, 4294967296)", "(0,) * 3", "(3, 32, 32)"))
+    dtype = mutators.some(rng, ("'|u1'", "'|O'", "'<f8'", "'|S9999999999'", "[('a', '|u1')] * 3", "__import__('os')",
+                                "'" + "x" * 3000 + "'"))
     text = f"{{'descr': {dtype}, 'fortran_order': {mutators.some(rng, ('False', 'True', '3'))}, 'shape': {shape}, }}\n".encode()
     version = mutators.some(rng, ((1, 0), (2, 0), (3, 0), (9, 9)))
     length = int(mutators.some(rng, (len(text), len(text), 2 ** 31)))

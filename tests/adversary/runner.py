@@ -89,8 +89,10 @@ class Forge:
     """The process whose forks run cases, one at a time."""
 
     def __init__(self):
-        self.process = subprocess.Popen([sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        cwd=Path(__file__).parents[2], env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+        paths = os.pathsep.join(filter(None, sys.path))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
+            env={**os.environ, "PYTHONPATH": paths})
 
     def wait(self):
         """Until its imports are done."""
@@ -152,8 +154,9 @@ def _child(argv, folder, path, out, err):
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
         if path is not None:
             os.environ["PATH"] = path
-        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY_MB * 2 ** 20,) * 2)
+        # Not the address space, of which WebAssembly reserves gigabytes.
+        taken = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_DATA, (taken + MEMORY_MB * 2 ** 20,) * 2)
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))
         resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_MB * 2 ** 20,) * 2)
         code = _call(argv)

@@ -7,6 +7,8 @@ import zlib
 
 import numpy as np
 
+from fbnn_hw.host.taught import HEAD
+
 from . import mutators
 from .checkpoints import hostile_pickle, tensor
 from .runner import Case
@@ -56,24 +58,24 @@ def snapshot(rng, world):
     if rng.random() < 0.1:
         return mutators.data(rng, whole)
     line = mutators.text(rng, names) if kind == 5 else json.dumps(names).encode()
-    return b"fbnn-hw learned " + line.replace(b"\n", b" ") + b"\n" + whole
+    return HEAD + line.replace(b"\n", b" ") + b"\n" + whole
 
 
 def take_up(path, folder):
     """Read a file of what a board was taught, as `learn --restore` does; a learner that takes it must be able to go on."""
-    from fbnn_hw.board import read_taught
     from fbnn_hw.design import Design
+    from fbnn_hw.host.taught import Taught
     from fbnn_hw.reference.learning.snapshot import State
 
-    names, data = read_taught(path)
+    taught = Taught.read(path)
     learner = Design(folder).learner()
     before = learner.snapshot()
     try:
-        state = State.unpack(data, learner, path)
-        learner.restore(data)
+        learner.restore(taught.snapshot)
     except Exception:
         assert learner.snapshot() == before, "restored by half"
         raise
+    state, names = taught.state(learner, path), taught.names
     assert all(name.isprintable() for name in names) and len(set(names)) == len(names) <= state.known, names
     assert State.unpack(learner.snapshot(), learner).pack() == state.pack()
     latents = np.zeros((2, learner.head.latent), np.uint8)

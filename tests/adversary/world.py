@@ -50,6 +50,19 @@ class World:
         return design.generate(load(str(self.small)), "ice40", out=self.root / "rtl_out", learn=True, max_classes=4, exemplars=6, outputs=4)
 
     @cached_property
+    def sixteen(self):
+        """A checkpoint for pictures of 16 x 16 pixels and two classes, with a latent."""
+        layers = topology(16, 2, conv(16), POOL, GAP, dense(32, name=LATENT))
+        return self._saved("sixteen.pt", strategies.on_engine(strategies.fill(layers, 6)))
+
+    @cached_property
+    def wide(self):
+        """A `Design` of `tiny`, for pictures of 32 x 32 pixels, whose weights come from a flash."""
+        from fbnn_hw.checkpoints import load
+
+        return design.generate(load(str(self.tiny)), "ice40", out=self.root / "rtl_out")
+
+    @cached_property
     def plain(self):
         """A `Design` that does not learn, the smallest there is."""
         return design.generate(strategies.smallest(), "ice40", out=self.root / "rtl_out")
