@@ -1,6 +1,8 @@
 """Verbs that are interrupted or killed at random moments, and what must hold then."""
 
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,7 +36,7 @@ class Verb:
     ends: bool = True
 
 
-RECIPE = "--images 4 --batch 2 --validation 0 --epochs 3 --threads 1"
+RECIPE = "--images 4 --batch 2 --epochs 3 --schedule cosine --patience 0 --threads 1"
 VERBS = {
     "generate": Verb("generate --model {tiny} --target ice40", 4),
     "simulate": Verb("simulate {plain} --images 4", 14),
@@ -49,7 +51,7 @@ VERBS = {
     "cil": Verb(f"cil --scenario tiny-2+2x2 --model 0.5mb --replay native --buffer-mb 0.1 {RECIPE} --out c.json", 6, "c.state"),
     "chip-cil": Verb("chip-cil --scenario tiny-2+2x2 --model {sixteen} --seeds 3 --threads 1", 5),
     "sweep": Verb(f"sweep runs --over seed 0 1 --jobs 2 -- train --model 0.5mb --data tiny {RECIPE}", 10),
-    "reproduce": Verb("reproduce encoding --scenario tiny-2+2x2 --model 0.5mb --run --flags '--images 4 --epochs 1 --threads 1'", 20),
+    "reproduce": Verb("reproduce encoding --scenario tiny-2+2x2 --model 0.5mb --run --flags '--images 4 --batch 2 --epochs 1 --threads 1'", 20),
 }
 
 
@@ -57,11 +59,13 @@ VERBS = {
 class Stop:
     """What came of a signal.
 
-    code: None where the command had ended before.  seconds: until it had ended, without `waited`: those in which it wanted to run and the
-    machine had no core for it, which is not the command's fault.  err: its stderr.
+    code: of the command's end.  sent: whether it was still at work.  seconds: from the signal to its end, or from its start where there
+    was none; without `waited`, those in which it wanted to run and the machine had no core for it, which is not the command's fault.
+    err: its stderr.
     """
 
-    code: int | None
+    code: int
+    sent: bool
     seconds: float
     waited: float
     err: str
@@ -84,10 +88,10 @@ def start(argv, folder, mark):
 
 def stop(argv, folder, mark, moment, number=signal.SIGINT, group=False):
     """Run a command and send it, or its group, a signal after `moment` seconds -> `Stop`."""
-    process = start(argv, folder, mark)
+    process, begun = start(argv, folder, mark), time.monotonic()
     try:
         process.wait(moment)
-        return Stop(None, 0, 0, (folder / "err.txt").read_text())
+        return Stop(process.returncode, False, time.monotonic() - begun, 0, (folder / "err.txt").read_text())
     except subprocess.TimeoutExpired:
         pass
     sent, before, waited = time.monotonic(), _waited(process.pid), 0.0
@@ -97,7 +101,7 @@ def stop(argv, folder, mark, moment, number=signal.SIGINT, group=False):
             os.killpg(process.pid, signal.SIGKILL)
         waited = max(waited, _waited(process.pid) - before)
         time.sleep(0.01)
-    return Stop(process.returncode, time.monotonic() - sent - waited, waited, (folder / "err.txt").read_text())
+    return Stop(process.returncode, True, time.monotonic() - sent - waited, waited, (folder / "err.txt").read_text())
 
 
 def _waited(pid):
@@ -125,6 +129,27 @@ def _marked(mark):
             continue
 
 
-def partial(folder):
-    """Files that were being written."""
-    return [str(path) for path in Path(folder).rglob("*.partial")]
+def check(stop, words, folder, mark):
+    """An interrupted command has answered in time, in one line, and left nothing behind that is half done."""
+    where = (f"{shlex.join(words)}: exit code {stop.code} after {stop.seconds:.2f} s and {stop.waited:.2f} s of waiting for a core\n"
+             f"{stop.err}")
+    lines = stop.err.splitlines()
+    assert stop.code == 130 and lines and lines[-1].startswith(f"fbnn-hw {words[0]}: interrupted") and "Traceback" not in stop.err, where
+    assert stop.seconds < ANSWER_S, where
+    assert not (remains := left(mark, 2)), f"{where}\n{remains}"
+    assert not list(Path(folder).rglob("*.partial")), where
+
+
+def resumed(verb, argv, folder):
+    """The command line, with --resume where an interrupted run left a state."""
+    return [*argv, "--resume"] if verb.state and (folder / verb.state).exists() else argv
+
+
+def forget(argv, folder):
+    """Remove what a command that has ended wrote and compiled."""
+    for path in folder.iterdir():
+        if path.suffix not in (".txt", ".png"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for word in argv:
+        for path in Path(word).glob("sim_build*") if Path(word).is_dir() else ():
+            shutil.rmtree(path)

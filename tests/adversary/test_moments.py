@@ -42,30 +42,25 @@ def command(verb, world, folder):
 @pytest.mark.parametrize("name", moments.VERBS)
 def test_stopped_at_random_moments(name, world, pace, tmp_path, record_property):
     verb, rng, mark = moments.VERBS[name], np.random.default_rng([SEED, *name.encode()]), uuid.uuid4().hex
-    argv, told = command(verb, world, tmp_path), []
-    signals = [signal.SIGINT] * INTERRUPTS + [signal.SIGKILL] * KILLS
-    for number in rng.permutation(signals).tolist():
-        moment = (moments.STARTED_S + rng.random() * verb.seconds) * pace
-        words = [*argv, *(["--resume"] if verb.state and (tmp_path / verb.state).exists() else [])]
-        stop = moments.stop(words, tmp_path, mark, moment, number, group=bool(rng.random() < 0.5))
-        where = (f"{shlex.join(words)}, signal {number} after {moment:.2f} s: exit code {stop.code} after {stop.seconds:.2f} s and "
-                 f"{stop.waited:.2f} s of waiting for a core\n{stop.err}")
-        if stop.code is None or stop.code == 0:  # it had done its work
-            told.append("ended")
-            continue
-        told.append("killed" if number == signal.SIGKILL else f"{stop.seconds:.1f} s")
-        if number == signal.SIGINT:
-            assert stop.code == 130, where
-            assert stop.seconds < moments.ANSWER_S, where
-            last = stop.err.splitlines()[-1]
-            assert last.startswith(f"fbnn-hw {argv[0]}: interrupted") and "Traceback" not in stop.err, where
-        assert not (remains := moments.left(mark, 2 if number == signal.SIGINT else moments.LEFT_S)), f"{where}\n{remains}"
-        if number == signal.SIGINT:
-            assert not moments.partial(tmp_path), where
-    record_property("adversary", f"{name}: {', '.join(told)}; seed {SEED}")
+    argv, told, span = command(verb, world, tmp_path), [], verb.seconds * pace
+    signals = rng.permutation([signal.SIGINT] * INTERRUPTS + [signal.SIGKILL] * KILLS).tolist()
+    for _ in range(3 * len(signals)):
+        words = moments.resumed(verb, argv, tmp_path)
+        stop = moments.stop(words, tmp_path, mark, moments.STARTED_S * pace + rng.random() * span, signals[-1], rng.random() < 0.5)
+        if not stop.sent:  # it had done its work: the next ones come sooner
+            assert stop.code == 0, stop.err
+            span = stop.seconds
+            moments.forget(argv, tmp_path)
+        elif signals.pop() == signal.SIGINT:
+            moments.check(stop, words, tmp_path, mark)
+            told.append(f"{stop.seconds:.2f}")
+        else:
+            assert not (remains := moments.left(mark, moments.LEFT_S)), remains
+        if not signals:
+            break
+    record_property("adversary", f"{name}: answered after {', '.join(told)} s, killed {KILLS - signals.count(signal.SIGKILL)}; seed {SEED}")
+    assert not signals, f"ended before {len(signals)} of the signals"
     if verb.ends:
-        words = [*argv, *(["--resume"] if verb.state and (tmp_path / verb.state).exists() else [])]
-        process = moments.start(words, tmp_path, mark)
-        code = process.wait(moments.END_S)
-        assert code == 0, (tmp_path / "err.txt").read_text()
+        process = moments.start(moments.resumed(verb, argv, tmp_path), tmp_path, mark)
+        assert process.wait(moments.END_S) == 0, (tmp_path / "err.txt").read_text()
         assert not moments.left(mark, 5)

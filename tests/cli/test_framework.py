@@ -160,3 +160,10 @@ def test_names_that_stdout_cannot_encode(model, tmp_path):
 def test_closed_pipe():
     program = f"set -o pipefail; {shlex.quote(sys.executable)} -m fbnn_hw.cli --help | true"
     assert b"Traceback" not in subprocess.run(["bash", "-c", program], capture_output=True).stderr
+
+
+def test_an_interrupt_inside_an_exec_ends_with_its_code():
+    program = ("import sys, fbnn_hw.cli as cli; sys.argv = ['fbnn-hw', 'inspect', 'x.pt']; "
+               "cli.run = lambda *_: exec('raise KeyboardInterrupt'); cli.command()")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "fbnn-hw inspect: interrupted; nothing was written\n")
