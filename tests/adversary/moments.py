@@ -45,13 +45,13 @@ VERBS = {
     "classify": Verb("classify --data fixture --images 20 --board virtual --design {wide}", 30),
     "learn": Verb("learn --board virtual --design {learner} --label new {image} --passes 3 --review none", 30),
     "evaluate": Verb("evaluate --model 0.5mb.pt --data fixture --threads 1", 5),
-    "report": Verb("report {plain}", 1),
     "train": Verb(f"train --model 0.5mb --data tiny {RECIPE} --out t.pt", 6, "t.state"),
     "pretrain": Verb(f"pretrain --model 0.5mb --scenario tiny-2+2x2 {RECIPE} --out p.pt", 6, "p.state"),
     "cil": Verb(f"cil --scenario tiny-2+2x2 --model 0.5mb --replay native --buffer-mb 0.1 {RECIPE} --out c.json", 6, "c.state"),
     "chip-cil": Verb("chip-cil --scenario tiny-2+2x2 --model {sixteen} --seeds 3 --threads 1", 5),
     "sweep": Verb(f"sweep runs --over seed 0 1 --jobs 2 -- train --model 0.5mb --data tiny {RECIPE}", 10),
-    "reproduce": Verb("reproduce encoding --scenario tiny-2+2x2 --model 0.5mb --run --flags '--images 4 --batch 2 --epochs 1 --threads 1'", 20),
+    "reproduce": Verb(
+        "reproduce encoding --scenario tiny-2+2x2 --model 0.5mb --run --flags '--images 4 --batch 2 --epochs 1 --threads 1'", 20),
 }
 
 

@@ -162,8 +162,9 @@ def test_closed_pipe():
     assert b"Traceback" not in subprocess.run(["bash", "-c", program], capture_output=True).stderr
 
 
-def test_an_interrupt_inside_an_exec_ends_with_its_code():
-    program = ("import sys, fbnn_hw.cli as cli; sys.argv = ['fbnn-hw', 'inspect', 'x.pt']; "
-               "cli.run = lambda *_: exec('raise KeyboardInterrupt'); cli.command()")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+def test_an_interrupt_inside_an_exec_ends_with_its_code(tmp_path):
+    (tmp_path / "program.py").write_text("import sys, fbnn_hw.cli as cli; sys.argv = ['fbnn-hw', 'inspect', 'x.pt']\n"
+                                         "cli.run = lambda *_: exec('raise KeyboardInterrupt')\ncli.command()\n")
+    done = subprocess.run([sys.executable, "-m", "program"], cwd=tmp_path, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
     assert (done.returncode, done.stderr) == (130, "fbnn-hw inspect: interrupted; nothing was written\n")
