@@ -18,8 +18,9 @@ from .errors import FbnnError, InputError
 from .host.chip import ChipState
 from .host.client import Client
 from .host.taught import Taught, named
-from .host.transport import DEFAULT_BAUD, Serial
+from .host.transport import Serial
 from .progress import silent
+from .protocol import DEFAULT_BAUD
 
 KEEP_S = 1.5
 """What an interrupt leaves of time to ask a board what it knows."""
@@ -172,10 +173,17 @@ class Board:
         """The state of the learner; InputError unless the design is the board's, its weights too."""
         if not self.learns:
             raise InputError(f"{self.client.name}: this design does not learn; expected one made with fbnn-hw generate --learn")
+        design = self.held_design()
+        plan = design.config.learning
+        assert plan is not None  # the board learns and holds this configuration
+        return ChipState(plan, design.learner(), self.client.peek, self.client.poke)
+
+    def held_design(self) -> Design:
+        """The design; InputError unless the board holds it, its weights too."""
         if self.design is None or self.design.model_mark != self.identity.model.hex():
             raise InputError(f"{self.client.name}: holds configuration {self.identity.config.hex()} with weights "
                              f"{self.identity.model.hex()}; name the folder of that design with --design")
-        return ChipState(self.design.config.learning, self.design.learner(), self.client.peek, self.client.poke)
+        return self.design
 
     @property
     def twin(self):
@@ -238,7 +246,7 @@ class Board:
     @property
     def file(self) -> Path:
         """Where what it was taught is kept."""
-        return self.design.folder / f"learned-{'virtual' if self.simulated else 'board'}.snapshot"
+        return self.held_design().folder / f"learned-{'virtual' if self.simulated else 'board'}.snapshot"
 
     @property
     def before(self) -> Path:
@@ -247,7 +255,8 @@ class Board:
 
     def kept(self) -> Taught | None:
         """The content of `file`, or None."""
-        return Taught.read(self.file) if self.design and self.learns and self.file.exists() else None
+        held = self.design is not None and self.design.model_mark == self.identity.model.hex()
+        return Taught.read(self.file) if held and self.learns and self.file.exists() else None
 
     def keep(self) -> Path:
         """Write what it was taught into the folder of the design; returns the file."""
@@ -305,7 +314,7 @@ class Board:
         A board forgets when its power goes; the next lesson would write over the file.
         """
         kept = None if self.simulated else self.kept()
-        if not kept or self.chip.same(kept.state(self.design.learner(), self.file)):
+        if not kept or self.chip.same(kept.state(self.held_design().learner(), self.file)):
             return None
         aside = spare(self.file)
         self.file.rename(aside)

@@ -75,22 +75,25 @@ def teach(board, images, label: str, passes: int | None = None, progress=silent)
         raise InputError(f"{board.client.name}: is frozen, expected a board that may learn; add --thaw")
     names = board.names
     lesson = Lesson(label, index, index == len(names), len(images))
-    labels, latents, answers = list(twin.buffer.labels[:twin.buffer.used]), twin.buffer.latents, None
-    if labels:
-        answers = twin.classify(latents)
+    labels, latents = np.array(twin.buffer.labels[:twin.buffer.used], int), twin.buffer.latents
+    before = _answers(twin, latents)
     board.write_before()
     features = inference.layers(board.design.network, images)[LATENT].reshape(len(images), -1)
     with progress(desc="images on the board") as bar:
         while lesson.passes < (passes or MOST) and (passes or lesson.right_after < ENOUGH * lesson.images):
             _show(board, lesson, images, features, bar)
-    if labels:
-        after = twin.classify(latents)
-        for number in sorted(set(labels)):
-            chosen = np.array(labels) == number
-            lesson.effects[names[number]] = Effect(
-                int(chosen.sum()), int((answers[chosen] == number).sum()), int((after[chosen] == number).sum()))
+    after = _answers(twin, latents)
+    for number in np.unique(labels).tolist():
+        chosen = labels == number
+        lesson.effects[names[number]] = Effect(
+            int(chosen.sum()), int((before[chosen] == number).sum()), int((after[chosen] == number).sum()))
     board.keep()
     return lesson
+
+
+def _answers(twin, latents):
+    """Class of each latent, int64 (N,)."""
+    return twin.classify(latents) if len(latents) else np.zeros(0, np.int64)
 
 
 def _show(board, lesson, images, features, bar):
@@ -114,7 +117,7 @@ def review(board, source: str | None = None, data_dir=None, progress=silent) -> 
     """
     from .data import datasets
 
-    plan, client = board.design.config.learning, board.client
+    plan, client = board.chip.plan, board.client
     count = min(REVIEW, plan.slots // (2 * plan.shipped or 1))
     if not count or not plan.shipped or client.learned()[1]:
         return 0

@@ -23,6 +23,8 @@ from typing import Protocol, Self
 from .errors import InputError
 
 VERSION = 3
+DEFAULT_BAUD = 1_000_000
+"""Speed of the line where nothing else is said."""
 SYNC = 0xFB
 REPLY = 0x80
 ERROR = 0xFF
@@ -62,15 +64,35 @@ class Opcode(IntEnum):
     POKE = 0x38
 
 
+class Command(IntEnum):
+    """What a learner does."""
+
+    CLASSIFY = 0  # score the sample at hand
+    LEARN = 1  # learn(x, label)
+    STORE = 2  # store(x, label)
+    REHEARSE = 3  # `count` replays
+    FREEZE = 4  # frozen = count[0]
+
+
+class Space(IntEnum):
+    """A memory of a learner that PEEK and POKE address.  Its words agree with each other only while the learner rests."""
+
+    BANKS = 0  # address: row * Q + bank
+    LABELS = 1  # address: slot
+    COUNTS = 2  # address: class
+    PRESENTED = 3  # address: class; presentations, then prototype presentations left in the upper 8 bits
+    SCALARS = 4  # address: 0 classes, 1 exemplars, 2 frozen
+    NOISE = 5  # each access takes one bit, lowest first, and turns the register by one; n accesses restore it
+    MASK = 6  # the mask register, accessed as NOISE is
+    PICK = 7  # the pick register, accessed as NOISE is
+
+
 LOGITS = 1
 LATENT = 2
 REQUESTS = (Opcode.IDENTIFY, Opcode.STATUS, *(Opcode.CLASSIFY | flags for flags in range(4)))
 COMMANDS = (Opcode.LEARN, Opcode.STORE, Opcode.REHEARSE, Opcode.FREEZE, Opcode.RESET)
-SPACES = 8
-SCALARS = 4
-"""The space whose words are: classes known, exemplars, frozen."""
 MOST_EXEMPLARS = 1 << 16
-LEARNING_REQUESTS = (*COMMANDS, *range(Opcode.PEEK, Opcode.POKE + SPACES))
+LEARNING_REQUESTS = (*COMMANDS, *range(Opcode.PEEK, Opcode.POKE + len(Space)))
 OPERAND_BYTES = 4
 LONGEST_POKE = 0xFF
 """Bytes of its payload."""
@@ -409,6 +431,28 @@ class Status:
 def classify_bytes(flags: int, classes: int, latent_bytes: int) -> int:
     """Bytes of a result: logits (2 bytes each, signed; of the classes known) if asked for, the latent if asked for, the class (2 bytes)."""
     return 2 * classes * bool(flags & LOGITS) + latent_bytes * bool(flags & LATENT) + 2
+
+
+BITS_A_BYTE = 10
+"""On the line: a start bit, eight bits, a stop bit."""
+
+
+def pass_bytes(size, classes, frames=1, flags=LOGITS, latent_bytes=0):
+    """(bytes to the board, bytes back) of a pass of `frames` images of size x size pixels; all its answers but the last are empty."""
+    empty = len(encode(Opcode.CLASSIFY))
+    return frames * (empty + 3 * size ** 2), frames * (empty + classify_bytes(flags, classes, latent_bytes))
+
+
+def end_to_end_rate(cycles: int, load_cycles: int, clock_hz: float, baud: float, size: int, classes: int, frames: int = 1,
+                    flags: int = LOGITS, latent_bytes: int = 0) -> float:
+    """frames/s that a host at the end of the line can see.
+
+    A host sends an image, waits for the answer and sends the next one, so the bits on the line and the cycles add up.  The accelerator
+    takes an image while it arrives: of the `cycles` of a pass, `load_cycles` pass meanwhile.  clock_hz: of the accelerator; baud: bits
+    a second.  The host's own time, such as that of a USB adapter, is not in it.
+    """
+    line_seconds = BITS_A_BYTE * sum(pass_bytes(size, classes, frames, flags, latent_bytes)) / baud
+    return frames / (line_seconds + (cycles - load_cycles) / clock_hz)
 
 
 @dataclass(frozen=True)

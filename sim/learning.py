@@ -75,7 +75,7 @@ class LearningBoard(wiring.Component):
         self.depth = depth
         self.learner = LearnerHardware(self.plan, self.score_bits, READ, ALIGNED,
                                        ALIGNED + timing.accumulated(self.plan.lanes) - timing.READ - 1, (depth - 1).bit_length())
-        names = ("command", "refused", "busy", "known", "used", "frozen", "logits", "best", "host", "found")
+        names = ("command", "refused", "busy", "class_count", "used", "frozen", "logits", "best", "host", "host_reply")
         super().__init__({name: self.learner.signature.members[name] for name in names} | {"stall": In(4), "cut": In(1)})
 
     def elaborate(self, platform):
@@ -85,7 +85,7 @@ class LearningBoard(wiring.Component):
         stall, cut = Signal(4), Signal()
         board.d.sync += [stall.eq(self.stall), cut.eq(self.cut)]
         board.submodules.inside = ResetInserter(cut)(m)
-        for name in ("refused", "known", "used", "frozen", "best", "found"):
+        for name in ("refused", "class_count", "used", "frozen", "best", "host_reply"):
             m.d.comb += getattr(self, name).eq(getattr(learner, name))
         for name in ("command", "host"):
             asked, inside = getattr(self, name), getattr(learner, name)

@@ -13,10 +13,9 @@ from amaranth.lib.wiring import In, Out
 
 from fbnn_hw import protocol
 from fbnn_hw.compile.learn_plan import LearnPlan
-from fbnn_hw.protocol import Fault, Opcode
+from fbnn_hw.protocol import Command, Fault, Opcode
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.rtl.host_link import HostLink
-from fbnn_hw.rtl.learning.learner import Command
 
 CLASSES, SIZE, LANES, WORDS = 3, 2, 16, 2
 IMAGE = 3 * SIZE ** 2
@@ -110,23 +109,23 @@ class LinkBoard(wiring.Component):
         m.submodules.words = words = Memory(shape=16, depth=8 * WORDS_OF_SPACE, init=[])
         read, write = words.read_port(), words.write_port()
         address = Cat(host.payload.address[:5], host.payload.space)
-        m.d.comb += [link.known.eq(known), link.frozen.eq(frozen), link.refused.eq(refused),
+        m.d.comb += [link.class_count.eq(known), link.frozen.eq(frozen), link.refused.eq(refused),
                      command.ready.eq(self.work == 0), host.ready.eq(looked == 3), read.addr.eq(address), write.addr.eq(address),
                      write.data.eq(host.payload.data), write.en.eq(host.ready & host.payload.write)]
         m.d.sync += [looked.eq(Mux(host.valid & ~host.ready, looked + 1, 0)), self.work.eq(self.work - self.work.any())]
         with m.If(looked == 2):
-            m.d.sync += link.found.eq(Mux(address == ALL, used, read.data))
+            m.d.sync += link.host_reply.eq(Mux(address == ALL, used, read.data))
         asked, label = command.payload, command.payload.label
         with m.If(command.valid & command.ready):
             m.d.sync += refused.eq(0)
-            with m.If(asked.what == Command.FREEZE):
+            with m.If(asked.command == Command.FREEZE):
                 m.d.sync += frozen.eq(asked.count[0])
-            with m.Elif(frozen | (asked.what == Command.LEARN) & ((label > known) | (label == MAX_CLASSES)) |
-                        (asked.what == Command.STORE) & (label >= known)):
+            with m.Elif(frozen | (asked.command == Command.LEARN) & ((label > known) | (label == MAX_CLASSES)) |
+                        (asked.command == Command.STORE) & (label >= known)):
                 m.d.sync += refused.eq(1)
             with m.Else():
-                m.d.sync += [self.work.eq(60), used.eq(used + Mux(asked.what == Command.REHEARSE, asked.count[:2], 1)),
-                             known.eq(known + ((asked.what == Command.LEARN) & (label == known)))]
+                m.d.sync += [self.work.eq(60), used.eq(used + Mux(asked.command == Command.REHEARSE, asked.count[:2], 1)),
+                             known.eq(known + ((asked.command == Command.LEARN) & (label == known)))]
         return known
 
 

@@ -17,7 +17,7 @@ from cocotb.utils import get_sim_time
 from learning import CASES
 
 from fbnn_hw.host.chip import ChipState
-from fbnn_hw.rtl.learning.learner import Command, Space
+from fbnn_hw.protocol import Command, Space
 
 ASKED = 3
 """Cycles that LearningBoard and the bench add to a command."""
@@ -65,14 +65,14 @@ class Chip:
     async def host(self, write, space, address, data=0):
         """One access."""
         bits = len(self.port("host__payload"))
-        data_bits = len(self.port("found"))
+        data_bits = len(self.port("host_reply"))
         self.port("host__payload").value = write | space << 1 | address << 4 | data << bits - data_bits
         self.port("host__valid").value = 1
         await RisingEdge(self.dut.clk)
         self.port("host__valid").value = 0
         await RisingEdge(self.port("host__ready"))
         await RisingEdge(self.dut.clk)
-        return self.get("found")
+        return self.get("host_reply")
 
     async def classify(self):
         """(logits, class)."""
@@ -193,7 +193,7 @@ class Run:
             begin = get_sim_time("ns")
             await chip.command(Command.LEARN if what == "learn" else Command.STORE, label)
             cycles = round((get_sim_time("ns") - begin) / 10)
-            assert not chip.get("refused"), f"{what} {label}: refused, {chip.get('known')} classes known"
+            assert not chip.get("refused"), f"{what} {label}: refused, {chip.get('class_count')} classes known"
             expected = self.learn_cycles(latent, label) if what == "learn" else learner.store(latent[None], [label])
             assert self.stall or expected is None or cycles == expected, f"{cycles} cycles, expected {expected}"
 

@@ -16,9 +16,9 @@ from test_learning import compare
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.emit.output import learner_of
 from fbnn_hw.ir import file as ir_file
+from fbnn_hw.protocol import Command
 from fbnn_hw.reference import inference
 from fbnn_hw.rtl.accelerator import Accelerator
-from fbnn_hw.rtl.learning.learner import Command
 
 LONGEST = 3_000_000
 """Nanoseconds, of ten a clock, after which a frame is given up."""

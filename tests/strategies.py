@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from fbnn_hw.ir import models
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Network, Topology
-from fbnn_hw.nn import models
 
 SIZES = (4, 6, 8, 12, 16)
 CLASS_COUNTS = (1, 2, 3, 10, 37, 100)

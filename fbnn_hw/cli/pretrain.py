@@ -5,11 +5,11 @@ from hashlib import sha256
 from pathlib import Path
 
 from ..checkpoints import resolve
-from ..errors import InputError, UsageError
-from ..nn.models import FLOATING, MODELS
+from ..errors import UsageError
+from ..ir.models import AIRBENCH, FLOATING, MODELS
 from ..train.scenarios import SCENARIOS
 from . import common
-from .train import TEACHING, add_images, add_recipe, epoch_line, paths, recipe, summary, trained, write_result
+from .train import add_images, add_recipe, add_teacher, epoch_line, paths, recipe, refuse_idle, summary, trained, write_result
 
 SUMMARY = "pre-train a feature extractor on a scenario's pre-training task"
 EXAMPLES = (
@@ -18,20 +18,20 @@ EXAMPLES = (
     ("fbnn-hw pretrain --model 3mb --scenario cifar100-50+5x10 --beta 1e-5 --gamma 1e-2 --out fe.pt",
      "the paper's best: cross-entropy, Barlow Twins and feature regularisation"),
 )
-NAMES = (*MODELS, *FLOATING)
+WHITENING_IMAGES = 5000
+FLOATS = (*FLOATING, AIRBENCH)
+NAMES = (*MODELS, *FLOATS)
 
 
 def arguments(parser):
     parser.add_argument("--model", required=True, choices=NAMES, metavar="NAME",
                         help=f"architecture: {', '.join(NAMES)}; fpnn: floating-point baselines of 3mb or another, "
-                        "b with as many bits, p with as many weights, without a checkpoint")
+                        "b with as many bits, p with as many weights; airbench: a float network to teach; all without a checkpoint")
     parser.add_argument("--scenario", required=True, choices=list(SCENARIOS), metavar="NAME", help=", ".join(SCENARIOS))
     parser.add_argument("--data-dir", metavar="DIR", help="where the data set lies (default: $FBNN_DATA, then the user's cache)")
     add_images(parser)
     parser.add_argument("--all-classes", action="store_true", help="offline training on all classes of the scenario instead")
     parser.add_argument("--encoder", choices=("tycc", "trgb"), default="tycc", help="thermometer code of the input (default: tycc)")
-    parser.add_argument("--norm", choices=("scales", "bn"), default="scales",
-                        help="bn: batch norm, folded into thresholds in the checkpoint (default: scales)")
     parser.add_argument("--activations", choices=("binary", "float"), default="binary",
                         help="float: the first stage of the multi-stage training, with --norm bn, without a checkpoint (default: binary)")
     parser.add_argument("--init", metavar="FILE.pt", help="go on from a checkpoint, with the proxies of the state beside it; from a stage "
@@ -47,28 +47,27 @@ def arguments(parser):
     parser.add_argument("--state", metavar="FILE", help="training state, to go on from (default: beside the checkpoint, .state)")
     parser.add_argument("--resume", action="store_true", help="go on from the state")
     parser.add_argument("--restart", action="store_true", help="start again though there is a state, and replace it")
-    add_recipe(parser, skip=TEACHING)
+    add_teacher(parser)
+    add_recipe(parser)
 
 
 def run(args, out):
     config, scenario = recipe(args), SCENARIOS[args.scenario]
     config.verify()
+    refuse_idle(args)
     args.data = args.scenario  # part of the default name of the checkpoint
     checkpoint_path, state_path, result_path = paths(args)
     if args.unlabeled and not scenario.unlabeled:
         raise UsageError(f"--unlabeled: {scenario.pretrain_data} has no unlabelled images, expected a scenario such as core50-10x5")
     if args.unlabeled and not (args.beta or args.gamma):
         raise UsageError("--unlabeled: no term uses the images without --beta or --gamma, expected one of them")
-    if args.model in FLOATING and (args.beta or args.gamma):
+    if args.model in FLOATS and (args.beta or args.gamma):
         raise UsageError(f"--model {args.model}: has no latent bits, expected no --beta and --gamma")
     if args.features != "intended" and not args.gamma:
         raise UsageError(f"--features {args.features}: the feature term has no weight, expected --gamma with it")
     if args.beta and args.batch < 2:
         raise UsageError("--batch 1: has no correlation for Barlow Twins, expected at least 2 with --beta")
     if args.init and not Path(args.init).with_suffix(".state").is_file():  # a stage with float activations has nothing but its state
-        if args.norm == "bn":
-            raise InputError(f"--init {args.init}: there is no {Path(args.init).with_suffix('.state')}, expected that of an earlier stage "
-                             f"with --norm bn")
         args.init = resolve(args.init, "--init")
     name = scenario.data if args.all_classes else scenario.pretrain_data
 
@@ -85,19 +84,25 @@ def run(args, out):
 
     from ..nn import checkpoint
     from ..train import pretrain, record, start
+    from ..train.teacher import Teacher
 
     device = pretrain.device(args.device)
     common.set_threads(args)
     size = datasets.DATASETS[scenario.data].size
     objective = pretrain.Objective(args.alpha, args.beta, args.gamma, args.features)
     origin = pretrain.origin(args.init, args.norm) if args.init else None
-    model = pretrain.make(args.model, train.classes, size, config, args.norm, args.encoder, origin, args.activations)
-    floating = args.model in FLOATING or args.activations == "float"
+    model = pretrain.make(args.model, train.classes, size, config, args.encoder, origin, args.activations)
+    teacher = Teacher(args.teacher, model.topology, device, config.precision) if args.teacher else None
+    if args.model == AIRBENCH:
+        model.whiten(pretrain.tensors(train.first(WHITENING_IMAGES), size)[0])
+    floating = args.model in FLOATS or args.activations == "float"
     meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": name, "scenario": args.scenario, "model": args.model,
             "norm": args.norm, "activations": args.activations, "encoder": args.encoder, "all_classes": args.all_classes,
             "images_per_class": args.images,
             "objective": {"alpha": args.alpha, "beta": args.beta, "gamma": args.gamma, "features": args.features}}
 
+    if teacher:
+        meta["teacher"] = teacher.description
     if isinstance(origin, start.Start):
         meta["init"] = origin.describe()
         source = origin.sha256
@@ -106,7 +111,7 @@ def run(args, out):
 
     def write(score=None):
         if not floating:
-            checkpoint.save(checkpoint_path, pretrain.network(trainer, meta, score))
+            checkpoint.save(checkpoint_path, record.network(trainer, meta, score))
 
     def report(epoch):
         better = trainer.best_epoch == epoch["epoch"]
@@ -116,7 +121,7 @@ def run(args, out):
 
     trainer = pretrain.Pretrainer(
         model.to(device), *pretrain.tensors(train, size), config, objective, unlabeled, state_path=state_path, report=report,
-        progress=out.progress, init=source)
+        progress=out.progress, teacher=teacher, init=source)
     if not trained(trainer, args, out):
         return 130
     score = record.test_score(trainer, *pretrain.tensors(test, size), out.progress)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ..errors import InputError, UsageError
 from ..train.metrics import mean_and_deviation
-from ..train.paper import EXHIBITS
 from ..train.scenarios import SCENARIOS
 from . import common, sweep
+from ._paper import EXHIBITS
 
 SUMMARY = "a table or figure of the paper: its values beside those of your results, and the runs that give them"
 EXAMPLES = (
@@ -111,7 +111,7 @@ def refuse(args, exhibit):
 
 def structure(name):
     """Rows of a model's layers, at 100 classes, or 50 with res3mb."""
-    from ..nn.models import build
+    from ..ir.models import build
 
     topology = build(name, 50 if name == "res3mb" else 100)
     shapes = topology.verify()

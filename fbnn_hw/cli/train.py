@@ -1,5 +1,6 @@
 """`fbnn-hw train`: a model trained on a data set, as a checkpoint."""
 
+import argparse
 import json
 import shlex
 from dataclasses import fields
@@ -7,8 +8,9 @@ from pathlib import Path
 
 from .. import files
 from ..errors import UsageError
-from ..nn.models import MODELS
-from ..train.config import CHOICES, TrainConfig
+from ..ir.models import MODELS
+from ..train import config as recipes
+from ..train.config import TrainConfig
 from . import common
 
 SUMMARY = "train a model on a data set and write a checkpoint"
@@ -18,45 +20,48 @@ EXAMPLES = (
     ("fbnn-hw train --model 0.5mb --data cifar10 --init 0.5mb.pt --teacher float.state --epochs 20 --schedule cosine --patience 0 --c 1",
      "train a checkpoint further, with a float network as its teacher"),
 )
-HELP = {
-    "epochs": (common.count, "at most this many passes over the training set"),
-    "batch": (common.count, "images in a step"),
-    "lr": (common.positive, "rate of Adam at the start"),
-    "schedule": (str, "of the rate: plateau halves it when the validation loss stalls, cosine ends at 0"),
-    "patience": (common.natural, "stop after so many epochs without a better validation accuracy (cil: loss); 0: never"),
-    "validation": (common.share, "share of the training set kept for validation"),
-    "seed": (common.seed, "of weights, split, order and augmentation"),
-    "K": (common.positive, "scale of the layers, K / sqrt(fan-in)"),
-    "c": (common.positive, "constant of the logits' scale, 1 / sqrt(c * fan-in * classes)"),
-    "limit": (common.positive, "width of the straight-through estimator"),
-    "shift": (common.natural, "augmentation moves images by up to this many pixels"),
-    "contrast": (common.share, "augmentation scales contrast by 1 - X to 1 + X"),
-    "ties": (str, "what a dot product of 0 becomes in training: up, +1 as everywhere else, or +1 or -1 at random"),
-    "distil": (common.positive, "share of the teacher in the loss"),
-    "temperature": (common.positive, "of the teacher's softened probabilities"),
-    "precision": (str, "of activations and gradients; bfloat16 gives the same bits forward and is faster where the processor has it"),
-}
 TEACHING = ("distil", "temperature")
 """Fields of the recipe that mean nothing without a teacher."""
+NORMING = ("statistics",)
+"""Those that mean nothing without batch norm."""
 
 
 def add_recipe(parser, skip=()):
     """Flags for the fields of `TrainConfig`, --device and --threads."""
     group = parser.add_argument_group("recipe")
-    for field in fields(TrainConfig):
-        if field.name in skip:
+    for option in fields(TrainConfig):
+        if option.name in skip:
             continue
-        if field.name == "augment":
-            group.add_argument("--no-augment", dest="augment", action="store_false", help="no mirroring, shift and contrast")
-            continue
-        if field.name == "centre":
-            group.add_argument("--centre", action="store_true", help="keep the mean of each output channel's proxies at 0")
-            continue
-        kind, text = HELP[field.name]
-        choices = {"choices": CHOICES[field.name]} if field.name in CHOICES else {"metavar": "N" if field.type is int else "X"}
-        group.add_argument(f"--{field.name}", type=kind, default=field.default, help=f"{text} (default: {field.default})", **choices)
+        text, default = option.metadata["help"], option.default
+        if option.type is bool:
+            name = recipes.flag(option.name) if not default else f"--no-{option.name}"
+            group.add_argument(name, dest=option.name, action=f"store_{not default}".lower(), help=text)
+        elif choices := option.metadata.get("choices"):
+            group.add_argument(recipes.flag(option.name), choices=choices, default=default, help=f"{text} (default: {default})")
+        else:
+            group.add_argument(recipes.flag(option.name), type=_value(option), default=default, metavar="N" if option.type is int else "X",
+                               help=f"{text} (default: {default})")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU where there is one (default: auto)")
     common.add_threads(parser)
+
+
+def _value(option):
+    """The type of a flag for argparse: its text as a legal value of the field."""
+    def read(text):
+        try:
+            value = option.type(text)
+            if option.metadata["legal"](value):
+                return value
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected {option.metadata['expected']}")
+
+    return read
+
+
+def add_teacher(parser):
+    parser.add_argument("--teacher", metavar="FILE.state", help="training state of a network whose logits are learned too, such as one of "
+                        "fbnn-hw pretrain --model fpnn_p-0.5mb --all-classes")
 
 
 def add_images(parser):
@@ -74,8 +79,7 @@ def arguments(parser):
     parser.add_argument("--classes", metavar="A,B,...", help="train on these classes alone, by name, in this order")
     add_images(parser)
     parser.add_argument("--init", metavar="FILE.pt", help="start from this checkpoint; a training state beside it gives the proxies")
-    parser.add_argument("--teacher", metavar="FILE.state", help="training state of a network whose logits are learned too, such as one of "
-                        "fbnn-hw pretrain --model fpnn_p-0.5mb --all-classes")
+    add_teacher(parser)
     parser.add_argument("--out", metavar="FILE.pt", help="checkpoint to write at each better epoch (default: MODEL-DATA.pt)")
     parser.add_argument("--state", metavar="FILE", help="training state, to go on from (default: beside the checkpoint, .state)")
     parser.add_argument("--resume", action="store_true", help="go on from the state")
@@ -114,12 +118,19 @@ def state_beside(args, out, *others):
     return state
 
 
+def refuse_idle(args):
+    """Raises UsageError at a flag that means nothing beside the others."""
+    for names, missing, lacking in ((TEACHING, not args.teacher, "there is no teacher, expected --teacher with it"),
+                                    (NORMING, args.norm != "bn", "there is no batch norm, expected --norm bn with it")):
+        idle = [recipes.flag(name) for name in names if missing and getattr(args, name) != getattr(TrainConfig, name)]
+        if idle:
+            raise UsageError(f"{idle[0]}: {lacking}")
+
+
 def run(args, out):
     config = recipe(args)
     config.verify()
-    idle = [f"--{name}" for name in TEACHING if getattr(args, name) != getattr(TrainConfig, name)]
-    if idle and not args.teacher:
-        raise UsageError(f"{idle[0]}: there is no teacher, expected --teacher with it")
+    refuse_idle(args)
     checkpoint_path, state_path, result_path = paths(args)
 
     from ..checkpoints import resolve
@@ -136,8 +147,8 @@ def run(args, out):
 
     import torch
 
+    from ..ir.models import build
     from ..nn import checkpoint
-    from ..nn.models import build
     from ..nn.network import FBNN
     from ..train import pretrain, record, start
     from ..train.offline import Trainer
@@ -146,10 +157,11 @@ def run(args, out):
     device = pretrain.device(args.device)
     common.set_threads(args)
     torch.manual_seed(config.seed)
-    topology, options = build(args.model, train.classes, size=train.images.shape[-1]), dict(K=config.K, c=config.c, limit=config.limit)
+    topology = build(args.model, train.classes, size=train.images.shape[-1])
+    options = dict(K=config.K, c=config.c, limit=config.limit, norm=config.norm)
     meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": args.data, "images_per_class": args.images}
     if args.init:
-        origin = start.read(resolve(args.init, "--init"))
+        origin = start.read(resolve(args.init, "--init"), config.norm == "bn")
         model, meta["init"] = start.further(origin, topology, config.seed, options), origin.describe()
     else:
         model = FBNN(topology, **options)

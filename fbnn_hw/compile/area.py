@@ -25,7 +25,7 @@ class Costs:
     learner: int = 890
 
 
-# On ECP5 and 7 series the choice fits into the LUTs of the adder: with thresholds yosys needed 50 LUTs more to 310 fewer.
+# On ECP5 and 7 series the choice of a start value fits into the LUTs of the adder (docs/benchmarks.md).
 COSTS = {
     "ice40": Costs(2.125, 1.72, 8.0, 0, 540, 80, start=0.95, bias=60),
     "ice40-hx8k": Costs(2.125, 1.72, 8.0, 1.375, 540, 160, start=0.95, bias=60),  # an encoder without multipliers

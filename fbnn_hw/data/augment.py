@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 
 
-def augment(images, generator, shift=4, contrast=0.2):
+def augment(images, generator, shift=4, contrast=0.2, mirrored=None):
     """uint8 (N, C, H, W) -> the same, each image on its own: mirrored or not, moved by up to `shift` pixels (the border is
-    repeated), contrast scaled by 1 - contrast .. 1 + contrast around its mean."""
+    repeated), contrast scaled by 1 - contrast .. 1 + contrast around its mean.  mirrored: bool (N,), drawn if None."""
     n, channels, height, width = images.shape
     device = images.device
 
@@ -18,7 +18,8 @@ def augment(images, generator, shift=4, contrast=0.2):
     offset = (uniform(2, n, 1) * (2 * shift + 1)).long() - shift
     rows = (torch.arange(height, device=device) + offset[0]).clamp_(0, height - 1)
     columns = (torch.arange(width, device=device) + offset[1]).clamp_(0, width - 1)
-    columns = torch.where(uniform(n, 1) < 0.5, columns.flip(1), columns)
+    mirrored = uniform(n) < 0.5 if mirrored is None else mirrored
+    columns = torch.where(mirrored[:, None], columns.flip(1), columns)
     at = (rows[:, :, None] * width + columns[:, None, :]).view(n, 1, -1).expand(-1, channels, -1)
     out = images.flatten(2).gather(2, at).view(images.shape).float()
     if contrast:

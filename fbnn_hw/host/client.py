@@ -196,7 +196,7 @@ class Client:
     def learned(self) -> tuple[int, int, bool]:
         """(classes known, exemplars, whether it is frozen)."""
         most = self._learns().max_classes
-        known, used, frozen = self.peek(protocol.SCALARS, 0, 3)
+        known, used, frozen = self.peek(protocol.Space.SCALARS, 0, 3)
         if known > most or used > protocol.MOST_EXEMPLARS or frozen > 1:
             raise InputError(f"{self.name}: knows {show(known)} classes and {show(used)} exemplars, frozen {show(frozen)}, "
                              f"expected at most {most}, {protocol.MOST_EXEMPLARS} and 1")

@@ -14,8 +14,8 @@ import serial
 from serial.tools import list_ports
 
 from ..errors import InputError
+from ..protocol import DEFAULT_BAUD
 
-DEFAULT_BAUD = 1_000_000
 SLICE_S = 0.1
 """Longest single wait inside pyserial.  On Windows Ctrl-C is noticed between two of them."""
 DISCARD_S = 0.2

@@ -5,14 +5,21 @@ form u: the convolution uses weights +-2 and a bias, so it yields y = 2 * (dot -
 sign(dot - threshold) is clamp(y, -1, 1): exact in float32 below 2^24, one pass, sign(0) = +1.  In bfloat16 it is exact too, for sums are
 formed in float32 and rounding an odd integer to 8 bits keeps its sign and what is below 256.  Backward the gradient is that of u:
 `product` multiplies S into the small weight tensor instead of the large activations.
+
+A layer with batch norm has the threshold of its running statistics in y, so that sums near the edge stay whole in bfloat16, and `norm_sign`
+normalises y by the statistics of the batch.
 """
 
 import math
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 
 from .. import bits
+
+NORM_EPS = 4e-5
+"""What `norm_sign` adds to the variance of y = 2 * dot + bias: 1e-5 of the dot products."""
 
 
 class _Weight(torch.autograd.Function):
@@ -33,7 +40,11 @@ class _Product(torch.autograd.Function):
     def forward(ctx, x, weight, bias, scale, stride, groups):
         ctx.save_for_backward(x, weight)
         ctx.scale, ctx.stride, ctx.groups = scale, stride, groups
-        y = F.conv2d(x, (weight * 2).to(x.dtype), bias.to(x.dtype), stride=stride, groups=groups)
+        rounded = bias.to(x.dtype)
+        y = F.conv2d(x, (weight * 2).to(x.dtype), rounded, stride=stride, groups=groups)
+        rest = bias - rounded
+        if rest.any():  # both terms are whole near 0, so that the sum has the right sign
+            y += rest.to(x.dtype)[:, None, None]
         return y if y.device.type == "cpu" else y.round_()  # cuDNN may choose a Winograd algorithm, whose transforms round
 
     @staticmethod
@@ -50,14 +61,7 @@ class _Sign(torch.autograd.Function):
     def forward(ctx, y, reach, pad):
         ctx.save_for_backward(y)
         ctx.reach, ctx.pad = reach, pad
-        if not pad:
-            return y.clamp(-1, 1)
-        n, c, h, w = y.shape
-        out = torch.empty((n, c, h + 2 * pad, w + 2 * pad), dtype=y.dtype, device=y.device, memory_format=torch.channels_last)
-        for edge in (out[:, :, :pad], out[:, :, -pad:], out[..., :pad], out[..., -pad:]):
-            edge.fill_(bits.PADDING)
-        torch.clamp(y, -1, 1, out=out[:, :, pad:-pad, pad:-pad])
-        return out
+        return _framed(y, pad, partial(torch.clamp, y, -1, 1))
 
     @staticmethod
     def backward(ctx, grad):
@@ -69,6 +73,43 @@ class _Sign(torch.autograd.Function):
         return torch.ops.aten.hardtanh_backward(grad, y, -2 * ctx.reach, 2 * ctx.reach + 2), None, None
 
 
+class _NormSign(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, y, offset, limit, pad, binary):
+        u, mean, inverse = torch.native_batch_norm(y, torch.ones_like(offset), offset, None, None, True, 0.0, NORM_EPS)
+        ctx.save_for_backward(y, u, mean, inverse)
+        ctx.limit, ctx.pad = limit, pad
+        ctx.mark_non_differentiable(mean, inverse)
+        ctx.set_materialize_grads(False)
+        fill = partial(torch.copysign, torch.ones((), dtype=y.dtype, device=y.device), u) if binary else partial(torch.clamp, u, -1, 1)
+        return _framed(u, pad, fill), mean, inverse
+
+    @staticmethod
+    def backward(ctx, grad, *_):
+        y, u, mean, inverse = ctx.saved_tensors
+        pad = ctx.pad
+        if pad:
+            grad = grad[:, :, pad:-pad, pad:-pad]
+        grad = torch.ops.aten.hardtanh_backward(grad, u, -ctx.limit, ctx.limit)
+        grad_y, _, grad_offset = torch.ops.aten.native_batch_norm_backward(
+            grad, y, torch.ones_like(mean), None, None, mean, inverse, True, NORM_EPS, (True, True, True))
+        return grad_y, grad_offset, None, None, None
+
+
+def _framed(y, pad, fill):
+    """A map like y that fill(out=map) writes, in a frame of `pad` pixels of -1, channels last; without a frame laid out as y."""
+    if not pad:
+        out = torch.empty_like(y)
+        fill(out=out)
+        return out
+    n, c, h, w = y.shape
+    out = torch.empty((n, c, h + 2 * pad, w + 2 * pad), dtype=y.dtype, device=y.device, memory_format=torch.channels_last)
+    for edge in (out[:, :, :pad], out[:, :, -pad:], out[..., :pad], out[..., -pad:]):
+        edge.fill_(bits.PADDING)
+    fill(out=out[:, :, pad:-pad, pad:-pad])
+    return out
+
+
 def weight(proxy, limit=1.0):
     """sign(proxy) in {-1, +1}; its gradient passes where |proxy| <= limit."""
     return _Weight.apply(proxy, limit)
@@ -78,7 +119,7 @@ def product(x, weight, scale, bias=None, stride=1, groups=1):
     """y = 2 * dot + bias of a convolution without padding.
 
     x (N, C, H, W) and weight (O, C / groups, k, k) in {-1, +1}; bias (O,) = 1 - 2 * threshold, all ones if None.  y has the type of x;
-    where that is bfloat16, y beyond 256 is rounded, and so would be such a bias.
+    where that is bfloat16, y beyond 256 is rounded.
     The gradient that arrives is taken as that of u = scale * dot.
     """
     if bias is None:
@@ -90,6 +131,15 @@ def sign(y, scale=1.0, limit=1.0, pad=0):
     """clamp(y, -1, 1) of odd integers y = 2 * dot + 1, framed by `pad` pixels of -1; its gradient passes where
     |scale * dot| <= limit, both ends included (paper, eq. `clip_id`)."""
     return _Sign.apply(y, reach(scale, limit), pad)
+
+
+def norm_sign(y, offset, limit=1.0, pad=0, binary=True):
+    """(sign(u), mean, 1 / sigma) of u = (y - mean) / sigma + offset, mean and sigma those of y (N, C, H, W) over the batch and the map.
+
+    sign(u) is framed by `pad` pixels of -1, its gradient passes where |u| < limit; clamp(u, -1, 1) takes its place if not `binary`.
+    offset, mean and 1 / sigma: (C,) float32.
+    """
+    return _NormSign.apply(y, offset, limit, pad, binary)
 
 
 def reach(scale, limit):

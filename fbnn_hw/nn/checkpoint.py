@@ -1,6 +1,9 @@
 """Writing a checkpoint (docs/checkpoint.md), whose reading needs no torch: `fbnn_hw.ir.checkpoint.read`.  Writing and reading the state of
 a run."""
 
+import io
+from contextlib import contextmanager
+
 import torch
 
 from .. import files
@@ -22,8 +25,9 @@ def save(path, network):
 
 def store(path, values):
     """torch.save of `values` to `path`, whole or not at all; raises InputError where the file cannot be written."""
-    with files.replacing(path) as file:  # given a name, torch would put it into the archive, and hide the system's error
-        torch.save(values, file)
+    buffer = io.BytesIO()  # torch would put a file's name into the archive, and hide the system's error when a write fails
+    torch.save(values, buffer)
+    files.write(path, buffer.getbuffer())
 
 
 def state(path, kind, version):
@@ -38,3 +42,12 @@ def state(path, kind, version):
     if not isinstance(found, dict) or found.get("format") != kind or found.get("version") != version:
         raise InputError(f"{path}: found another kind of file or version, expected {kind} {version}")
     return found
+
+
+@contextmanager
+def taking_up(path):
+    """A block that takes up what `state` read from `path`: InputError for the errors that damaged values raise."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise InputError(f"{path}: damaged training state ({type(error).__name__} in it); start without --resume") from None

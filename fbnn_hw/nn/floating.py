@@ -5,9 +5,9 @@ import math
 import torch
 from torch import nn
 
+from ..ir.models import vgg
 from ..ir.network import LATENT, Topology
 from .encode import encode
-from .models import vgg
 
 BITS_OF_A_FLOAT = 32
 

@@ -16,16 +16,53 @@ from ..errors import InputError
 from ..ir.network import LATENT, Network
 from . import binarize
 from .encode import levels, thermometer
+from .norm import MOMENTUM, Norm
+
+NORMED = ("conv", "dense")
+"""Kinds of the layers that may have batch norm: those whose thresholds have hardware.  Logits have none."""
 
 
-class BinaryLayer(nn.Module):
+class _Signed(nn.Module):
+    """What ends in a sign: `scale` or, with batch norm, `norm`; `bias` = 1 - 2 * threshold, of the norm's threshold where there is one."""
+
+    def _end(self, channels, norm="scales"):
+        self.norm = Norm(channels) if norm == "bn" else None
+        self.register_buffer("bias", torch.ones(channels), persistent=False)
+
+    @property
+    def factor(self):
+        """u of the gradient over the dot product; batch norm takes the true derivative of y = 2 * dot + bias."""
+        return self.scale if self.norm is None else 2.0
+
+    def threshold(self):
+        """The least dot product that gives +1, as floats (channels,)."""
+        return (1 - self.bias) / 2 if self.norm is None else self.norm.threshold(self.fan_in)
+
+    @torch.no_grad()
+    def refresh(self, dtype=torch.float32):
+        """Bring `bias` in line with the norm; in training as a number of `dtype`, for there it is but a point near the edge."""
+        if self.norm is not None:
+            bias = 1 - 2 * self.threshold()
+            self.bias.copy_(bias.to(dtype) if self.training else bias)
+
+    def sign(self, y, pad=0, binary=True):
+        """Bits, or clamp(u, -1, 1) if not `binary`, of y = 2 * dot + bias, or of the largest of several."""
+        if self.norm is not None:
+            return self.norm.sign(y, self.bias, self.limit, pad, binary)
+        if binary:
+            return binarize.sign(y, self.scale, self.limit, pad)
+        u = (y - self.bias[:, None, None]) / 2 * self.scale
+        return (y + (u - y).detach()).clamp(-1, 1)  # the value of u; the gradient that y takes is that of u already
+
+
+class BinaryLayer(_Signed):
     """Proxies of one op's weights: a convolution, or a dense or depthwise layer seen as one.
 
     proxy: (out, in / groups, kernel, kernel).  Output u = scale * dot with scale = K / sqrt(fan_in), seen by the forward
     pass as the odd integer 2 * (dot - threshold) + 1.
     """
 
-    def __init__(self, layer, input_shape, K=1.0, limit=1.0):
+    def __init__(self, layer, input_shape, K=1.0, limit=1.0, norm="scales"):
         super().__init__()
         shape = layer.weight_shape(input_shape)
         self.kind, self.shape = layer.kind, shape
@@ -39,7 +76,7 @@ class BinaryLayer(nn.Module):
         self.stride = getattr(layer, "stride", 1)
         self.proxy = nn.Parameter(torch.empty(shape))
         nn.init.xavier_uniform_(self.proxy)
-        self.register_buffer("bias", torch.ones(shape[0]), persistent=False)
+        self._end(shape[0], norm if layer.kind in NORMED and not self.logits else "scales")
 
     @property
     def weight(self):
@@ -48,46 +85,43 @@ class BinaryLayer(nn.Module):
     def forward(self, x):
         if self.kind != "conv":
             x = x.to(self.proxy.dtype)
+        self.refresh(x.dtype)
         if self.logits:  # the true derivative of y = 2 dot + 1
             return (binarize.product(x, self.weight, 2.0, self.bias) - 1) / 2
-        return binarize.product(x, self.weight, self.scale, self.bias, self.stride, self.groups)
-
-    def sign(self, y, pad=0):
-        return binarize.sign(y, self.scale, self.limit, pad)
+        return binarize.product(x, self.weight, self.factor, self.bias, self.stride, self.groups)
 
 
-class Pool(nn.Module):
+class Pool(_Signed):
     """Sum over the map as the odd integer 2 * (sum - threshold) + 1, scaled like a layer of fan-in H * W."""
 
     def __init__(self, input_shape, K=1.0, limit=1.0):
         super().__init__()
         self.scale, self.limit = K / math.sqrt(input_shape[1] * input_shape[2]), limit
-        self.register_buffer("bias", torch.ones(input_shape[0]), persistent=False)
+        self._end(input_shape[0])
 
     def forward(self, x):
         total = x.sum((2, 3), keepdim=True, dtype=self.bias.dtype)
         odd = total.detach() * 2 + self.bias[:, None, None]
         return odd + self.scale * (total - total.detach())  # the value of odd, the gradient of u = scale * sum
 
-    def sign(self, y):
-        return binarize.sign(y, self.scale, self.limit)
-
 
 class FBNN(nn.Module):
     """Fully-binary network of a `Topology`.
 
     K, limit: scale constant and width of the estimator.  c: constant of alpha = 1 / sqrt(c * fan_in * classes).
-    `dtype`: of the maps between convolutions and their gradients, float32 or bfloat16, for networks without thresholds; the bits, logits
-    and proxies are those of float32, the gradients are rounded.
+    norm: "scales", or "bn" for a batch norm in their place, see `norm.Norm`, in the layers of `NORMED`; export makes thresholds of it.
+    `dtype`: of the maps between convolutions and their gradients, float32 or bfloat16; the bits, logits and proxies are those of float32,
+    the gradients are rounded.  In training with batch norm the statistics are those of rounded sums, whole near the edge.
+    `binary`: False in the first stage of a multi-stage training, which has clamp(u, -1, 1) for sign(u); for norm "bn" alone.
     forward(images): uint8 RGB (N, 3, S, S) -> float logits * alpha (N, classes).  `logits` gives the integers.
     """
 
-    def __init__(self, topology, K=1.0, c=5.0, limit=1.0):
+    def __init__(self, topology, K=1.0, c=5.0, limit=1.0, norm="scales"):
         super().__init__()
-        self.topology, self.K, self.limit, self.dtype = topology, K, limit, torch.float32
+        self.topology, self.K, self.limit, self.norm, self.binary, self.dtype = topology, K, limit, norm, True, torch.float32
         shapes = topology.verify()
         weighted = [topology[name] for name in topology.weight_shapes()]
-        self.layers = nn.ModuleDict({o.name: BinaryLayer(o, *topology.input_shapes(o, shapes), K, limit) for o in weighted})
+        self.layers = nn.ModuleDict({o.name: BinaryLayer(o, *topology.input_shapes(o, shapes), K, limit, norm) for o in weighted})
         self.pools = nn.ModuleDict({o.name: Pool(*topology.input_shapes(o, shapes), K, limit) for o in topology.ops if o.kind == "gap"})
         self.alpha = 1 / math.sqrt(c * self.layers[topology.ops[-1].name].fan_in * len(topology.classes))
         readers = {o.name: [r for r in topology.ops if o.name in r.inputs] for o in topology.ops}
@@ -130,18 +164,18 @@ class FBNN(nn.Module):
                     x = F.pad(x, (1,) * 4, value=bits.PADDING)
                 layer = self.layers[o.name]
                 y = layer(x)
-                return y if o.name in self._sign_after_pool else layer.sign(y, pad)
+                return y if o.name in self._sign_after_pool else layer.sign(y, pad, self.binary)
             case "depthwise" | "dense":
                 layer = self.layers[o.name]
-                return layer(x) if layer.logits else layer.sign(layer(x))
+                return layer(x) if layer.logits else layer.sign(layer(x), binary=self.binary)
             case "maxpool":
                 y = F.max_pool2d(x, 2)
                 if o.inputs[0] in self._sign_after_pool:
-                    return self.layers[o.inputs[0]].sign(y, pad)
+                    return self.layers[o.inputs[0]].sign(y, pad, self.binary)
                 return F.pad(y, (pad,) * 4, value=bits.PADDING) if pad else y
             case "gap":
                 layer = self.pools[o.name]
-                return layer.sign(layer(x))
+                return layer.sign(layer(x), binary=self.binary)
             case "concat":
                 return torch.cat(inputs, 1)
             case "duplicate":
@@ -159,6 +193,23 @@ class FBNN(nn.Module):
             if not getattr(layer, "logits", False):
                 drawn = 1.0 if generator is None else torch.randint(2, layer.bias.shape, generator=generator) * 2.0 - 1
                 layer.bias.copy_(torch.as_tensor(drawn))
+
+    def norms(self):
+        """{op name: `Norm`} of the ops that have one."""
+        return {name: layer.norm for name, layer in self.layers.items() if layer.norm is not None}
+
+    @torch.no_grad()
+    def estimate(self, batches):
+        """Make the running statistics the averages over `batches`, an iterable of uint8 images (N, 3, S, S), at the weights of now."""
+        training = self.training
+        self.train()
+        for norm in self.norms().values():
+            norm.momentum, norm.steps[...] = 0.0, 0
+        for images in batches:
+            self.logits(images)
+        for norm in self.norms().values():
+            norm.momentum = MOMENTUM
+        self.train(training)
 
     @torch.no_grad()
     def centre(self):
@@ -190,12 +241,15 @@ def export(model, training=None):
 
     Raises InputError where a proxy is NaN or infinite, for its sign would mean nothing.
     """
-    for name, layer in model.layers.items():
-        if not layer.proxy.isfinite().all():
-            raise InputError(f"layer {name}: a proxy is NaN or infinite, expected a finite number; training diverged, try a smaller --lr")
+    for what, parts in (("proxy", {name: layer.proxy for name, layer in model.layers.items()}),
+                        ("threshold", {name: norm.mean + norm.offset for name, norm in model.norms().items()})):
+        for name, values in parts.items():
+            if not values.isfinite().all():
+                raise InputError(f"layer {name}: a {what} is NaN or infinite, expected a finite number; training diverged, try a smaller "
+                                 "--lr")
     weights = {name: bits.to_bits(layer.proxy.detach().cpu().numpy()).reshape(layer.shape) for name, layer in model.layers.items()}
-    thresholds = {name: (1 - layer.bias.cpu().numpy().astype("int64")) // 2
-                  for name, layer in [*model.layers.items(), *model.pools.items()] if not (layer.bias == 1).all()}
+    thresholds = {name: part.threshold().cpu().numpy().astype("int64") for name, part in [*model.layers.items(), *model.pools.items()]}
+    thresholds = {name: values for name, values in thresholds.items() if values.any()}
     network = Network(model.topology, weights, thresholds, training or {})
     network.verify()
     return network
@@ -211,4 +265,6 @@ def load(network, **options):
         for name in network.thresholds:
             layer = model.layers[name] if name in model.layers else model.pools[name]
             layer.bias.copy_(1 - 2 * torch.from_numpy(network.thresholds[name]))
+        for name, norm in model.norms().items():
+            norm.target = torch.from_numpy(network.thresholds[name]).float() if name in network.thresholds else torch.zeros_like(norm.mean)
     return model

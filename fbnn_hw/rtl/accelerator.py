@@ -1,5 +1,7 @@
 """The accelerator: an RGB image goes in, the class, the integer logits and on request the latent come out."""
 
+from types import SimpleNamespace
+
 from amaranth import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -7,14 +9,16 @@ from amaranth.lib.wiring import In, Out
 from ..compile import timing
 from ..compile.config import LOAD, RESULT, REWIND
 from ..compile.learn_plan import ACT_LATENCY, score_latency
+from ..protocol import Command
 from .argmax import Argmax
 from .array import MacArray
 from .drain import Drain
-from .learning.learner import Command, Learner
+from .learning.learner import Learner
 from .lgap import Lgap
 from .loader import Loader
 from .mover import WeightMover
 from .sequencer import Sequencer, Widths, read_layout
+from .signals import unnamed
 from .spram import SinglePortMemory
 from .weights import WeightMemory
 from .window import WindowAddress, WindowAlign
@@ -28,23 +32,50 @@ def score_bits(config):
 FORWARD = timing.READ + 1 - ACT_LATENCY + 1
 """Stage of the pipeline in the cycle after a row of the learner was accepted."""
 
-LEARNING = ("command", "refused", "known", "used", "frozen", "host", "found")
-"""What the outside has of a learner, see there."""
+LEARNER_PORTS = {"command": "command", "refused": "refused", "known": "class_count", "used": "used", "frozen": "frozen",
+                 "host": "host", "found": "host_reply"}
+"""{port of accelerator.v: member of the `Learner` behind it}.  Folders that exist fix the names of the ports."""
 
 
 class Accelerator(wiring.Component):
-    """One image after the other: load and encode, work through the program, give the result.
+    """One image after the other: loads and encodes it, runs the program, gives the result.
 
-    Twin: `fbnn_hw.reference.inference`.  Cycles: `fbnn_hw.compile.cycles`, exactly, while nobody stalls.
+    Twin: `fbnn_hw.reference.inference`.  With config.frames > 1 the images of a pass arrive one
+    after the other, each when the layers that are not shared are done with the one before.  The
+    results of a pass leave together, in the same order.
 
-    With config.frames > 1 the images of a pass come one after the other, each when the layers that are not shared are done with the
-    one before, and the results of a pass leave together, in the same order.
+    Parameters
+    ----------
+    config : AcceleratorConfig
 
-    pixels: RGB bytes, raster order, taken between two results.  weights (weights == "stream"): the boot image once,
-    then the frame image over and over.  logits: one signed integer a class, in order, `last` with the final one.
-    busy: 0 while it waits for an image or takes it.  result: the class, after its logits.  latent: if want_latent is 1 when the last
-    logit leaves, the words of the latent (channel i in word i / lanes, bit i % lanes), before the result.  step: number of steps
-    begun in this pass, for observers.
+    Members
+    -------
+    pixels : In(stream of 8 bits)
+        RGB bytes in raster order, taken between two results.
+    weights : In(stream of 8 bits)
+        With config.weights == "stream": the boot image once, then the frame image over and over.
+    logits : Out(stream of value, last)
+        One signed integer a class, in order, `last` with the final one.
+    result : Out(stream)
+        The class, after its logits.
+    latent : Out(stream of word, last)
+        The words of the latent, before the result: channel i in word i / lanes, bit i % lanes.
+    want_latent : In(1)
+        1 when the last logit leaves: the latent is sent.
+    busy : Out(1)
+        0 while it waits for an image or takes one.
+    step : Out(range(len(program) + 1))
+        Steps begun in this pass, for observers.
+    command, refused, known, used, frozen, host, found
+        With config.learning: members of the `Learner` (`LEARNER_PORTS`).
+
+    Timing
+    ------
+    `fbnn_hw.compile.cycles`, exactly, while nobody stalls.
+
+    Resources
+    ---------
+    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):
@@ -54,279 +85,192 @@ class Accelerator(wiring.Component):
             "logits": Out(stream.Signature(data.StructLayout({"value": signed(score_bits(config)), "last": 1}))),
             "result": Out(stream.Signature(range(max(2, config.result_classes)))),
             "latent": Out(stream.Signature(data.StructLayout({"word": config.lanes, "last": 1}))),
-            "want_latent": In(1), "busy": Out(1), "step": Out(range(len(config.program) + 1))}
+            "want_latent": In(1),
+            "busy": Out(1),
+            "step": Out(range(len(config.program) + 1))}
         if config.weights == "stream":
             members["weights"] = In(stream.Signature(8))
         if config.learning:
             # Reads of the learner come a register later than its rows: the address stands at the banks, then data, then pixels.
             self.learner = Learner(config.learning, config.accumulator_bits, act_latency=ACT_LATENCY - 1,
                                    score_latency=score_latency(config.lanes), address_bits=Widths(config).row)
-            members |= {name: self.learner.signature.members[name] for name in LEARNING}
+            members |= {port: self.learner.signature.members[name] for port, name in LEARNER_PORTS.items()}
         super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()
-        c, w = self.config, Widths(self.config)
+        s = self._parts(m)
+        self._banks(m, s)
+        self._pipeline(m, s)
+        self._weights(m, s)
+        self._products(m, s)
+        self._pooling(m, s)
+        self._drain(m, s)
+        if self.config.learning:
+            self._learner_results(m, s)
+        else:
+            self._scores(m, s)
+        self._frame(m, s)
+        if self.config.learning:
+            self._learner_turn(m, s)
+        self._port(m, s)
+        return m
 
-        m.submodules.sequencer = sequencer = Sequencer(c)
-        m.submodules.loader = loader = Loader(c)
-        m.submodules.address = address = WindowAddress(c)
-        m.submodules.align = align = WindowAlign(c)
-        m.submodules.array = array = MacArray(
+    def _parts(self, m):
+        """The submodules, as a namespace."""
+        c, s = self.config, SimpleNamespace()
+        m.submodules.sequencer = s.sequencer = Sequencer(c)
+        m.submodules.loader = s.loader = Loader(c)
+        m.submodules.address = s.address = WindowAddress(c)
+        m.submodules.align = s.align = WindowAlign(c)
+        m.submodules.array = s.array = MacArray(
             c.pixels, c.lanes, c.outputs, c.accumulator_bits, c.thresholds, c.popcount)
-        m.submodules.drain = drain = Drain(c)
-        m.submodules.lgap = lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size(), split=timing.wide(c.lanes))
-        wiring.connect(m, wiring.flipped(self.pixels), loader.pixels)
-        step = sequencer.step
+        m.submodules.drain = s.drain = Drain(c)
+        m.submodules.lgap = s.lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size(), split=timing.wide(c.lanes))
+        wiring.connect(m, wiring.flipped(self.pixels), s.loader.pixels)
+        s.step = s.sequencer.step
+        return s
 
-        # The port of the banks: one request a cycle.  Reads come through the tap offsets, one cycle after they are
-        # issued; writes at once, so a reader keeps quiet in the cycle before (`reserve`).
-        port = Signal(data.StructLayout({
+    def _banks(self, m, s):
+        """The banks and their port: one request a cycle.
+
+        Reads come through the tap offsets, one cycle after they are issued.  Writes come at once, so a reader issues nothing in the
+        cycle before (`reserve`).
+        """
+        c, w = self.config, Widths(self.config)
+        s.port = Signal(data.StructLayout({
             "address": data.ArrayLayout(w.row, c.pixels), "write": c.pixels, "data": c.row_bits, "mask": c.lanes // c.outputs}))
-        banks = []
+        s.banks = []
         for q in range(c.pixels):
             m.submodules[f"bank{q}"] = bank = SinglePortMemory(c.feature_words, c.lanes, c.outputs, c.technology)
             m.d.comb += [
-                bank.address.eq(port.address[q]), bank.write_data.eq(port.data.word_select(q, c.lanes)),
-                bank.write_mask.eq(port.mask), bank.write_enable.eq(port.write[q])]
-            banks.append(bank.read_data)
-        row = Cat(*banks)
+                bank.address.eq(s.port.address[q]), bank.write_data.eq(s.port.data.word_select(q, c.lanes)),
+                bank.write_mask.eq(s.port.mask), bank.write_enable.eq(s.port.write[q])]
+            s.banks.append(bank.read_data)
+        s.row = Cat(*s.banks)
 
-        # The pipeline of a read: flags travel with it.
+    def _pipeline(self, m, s):
+        """The pipeline of a read: flags travel with it."""
+        c = self.config
         issue = Signal(data.StructLayout({"valid": 1, "read": read_layout(c)}))
-        m.d.comb += [issue.valid.eq(sequencer.valid), issue.read.eq(sequencer.read)]
-        stages = [issue]
-        accumulated = timing.accumulated(c.lanes)
-        for t in range(1, accumulated + 1):
+        m.d.comb += [issue.valid.eq(s.sequencer.valid), issue.read.eq(s.sequencer.read)]
+        s.stages = [issue]
+        for t in range(1, timing.accumulated(c.lanes) + 1):
             stage = Signal(issue.shape(), name=f"stage{t}")
-            m.d.sync += stage.eq(stages[-1])
-            stages.append(stage)
-        ready, turn = Signal(), Signal()  # the learner's, of the port and of the array, two cycles later
+            m.d.sync += stage.eq(s.stages[-1])
+            s.stages.append(stage)
+        s.ready = unnamed()  # the learner may have the port and the array two cycles later
+        s.turn = Signal()  # the learner has them
         if c.learning:
-            m.submodules.learner = learner = self.learner
-            rows = learner.rows
+            m.submodules.learner = s.learner = self.learner
+            rows = s.learner.rows
             # Its rows go the way of the reads that the sequencer issued two cycles before, to the centre of a window.
-            centre = stages[FORWARD].read
-            with m.If(turn):
-                m.d.sync += [stages[FORWARD].valid.eq(rows.valid & rows.ready & rows.payload.forward), centre.first.eq(rows.payload.first),
-                             centre.last.eq(0), centre.ky.eq(1), centre.kx.eq(1)]
+            centre = s.stages[FORWARD].read
+            with m.If(s.turn):
+                m.d.sync += [
+                    s.stages[FORWARD].valid.eq(rows.valid & rows.ready & rows.payload.forward), centre.first.eq(rows.payload.first),
+                    centre.last.eq(0), centre.ky.eq(1), centre.kx.eq(1)]
 
-        # Weights.
-        weights = Signal(c.word_bits, reset_less=timing.wide(c.lanes))
+    def _weights(self, m, s):
+        """The weight word that goes with a read, from a memory or from the mover's ring."""
+        c = self.config
+        s.weights = Signal(c.word_bits, reset_less=timing.wide(c.lanes))  # at the array
+        read = s.stages[timing.READ - 1].read
         if c.weights == "memory":
             m.submodules.weights = memory = WeightMemory(c.weight_words, c.word_bits)
-            m.d.comb += memory.address.eq(stages[timing.READ - 1].read.weight)
-            taken = memory.data
+            m.d.comb += memory.address.eq(read.weight)
+            weight_word = memory.data
             if c.learning:
-                word, part = learner.boot_address, Signal(range(c.outputs))
+                word = s.learner.boot_address
+                part = Signal(range(c.outputs))  # of the weight word
                 m.d.sync += part.eq(word)
-                with m.If(turn):
+                with m.If(s.turn):
                     m.d.comb += memory.address.eq(c.shipped_base + (word >> len(part)))
-                m.d.comb += learner.boot_word.eq(memory.data.word_select(part, c.lanes))
-            booted, moves_next, moves, writes = (Const(value, 1) for value in (1, 0, 0, 0))
+                m.d.comb += s.learner.boot_word.eq(memory.data.word_select(part, c.lanes))
+            s.booted, s.moves_next, s.moves, s.boot_writes = (Const(value, 1) for value in (1, 0, 0, 0))
         else:
             m.submodules.mover = memory = WeightMover(c)
             wiring.connect(m, wiring.flipped(self.weights), memory.weights)
             m.d.comb += [
-                memory.address_read.eq(stages[timing.READ - 1].read.weight), memory.row.eq(row),
-                memory.pop.eq(sequencer.pop), memory.pop_words.eq(sequencer.pop_words), sequencer.level.eq(memory.level)]
-            taken = memory.word
-            booted, moves_next, moves, writes = memory.booted, memory.request_next, memory.request, memory.write
-
-        m.d.sync += weights.eq(taken)
+                memory.address_read.eq(read.weight), memory.row.eq(s.row),
+                memory.pop.eq(s.sequencer.pop), memory.pop_words.eq(s.sequencer.pop_words), s.sequencer.level.eq(memory.level)]
+            weight_word = memory.word
+            s.booted, s.moves_next, s.moves, s.boot_writes = memory.booted, memory.request_next, memory.request, memory.write
+        s.memory = memory
+        m.d.sync += s.weights.eq(weight_word)
         if c.learning:
-            with m.If(turn):
-                m.d.sync += weights[:c.lanes].eq(learner.act)
+            with m.If(s.turn):
+                m.d.sync += s.weights[:c.lanes].eq(s.learner.act)
 
-        # Pixels x weights.
-        here = stages[timing.READ]
-        m.d.comb += [align.data.eq(row), *(
-            getattr(align, name).eq(here.read[name]) for name in ("ky", "kx", "top", "bottom", "left", "right"))]
-        here = stages[timing.READ + 1]
+    def _products(self, m, s):
+        """Pixels times weights."""
+        c, align, array = self.config, s.align, s.array
+        aligned = s.stages[timing.READ]
+        m.d.comb += [align.data.eq(s.row), *(
+            getattr(align, name).eq(aligned.read[name]) for name in ("ky", "kx", "top", "bottom", "left", "right"))]
+        operands = s.stages[timing.READ + 1]
         m.d.comb += [
-            array.pixels.eq(align.pixels), array.weights.eq(weights), array.valid.eq(here.valid), array.first.eq(here.read.first)]
+            array.pixels.eq(align.pixels), array.weights.eq(s.weights), array.valid.eq(operands.valid),
+            array.first.eq(operands.read.first)]
         if c.thresholds:
             bias = Signal(data.ArrayLayout(signed(c.accumulator_bits), c.outputs))
-            with m.If(here.read.bias):
-                m.d.sync += [bias[p].eq(weights.word_select(p, c.lanes)) for p in range(c.outputs)]
-            with m.If(sequencer.begin | turn):  # the step may have none
+            with m.If(operands.read.bias):
+                m.d.sync += [bias[p].eq(s.weights.word_select(p, c.lanes)) for p in range(c.outputs)]
+            with m.If(s.sequencer.begin | s.turn):  # the step may have none
                 m.d.sync += bias.eq(0)
             m.d.comb += array.start.eq(bias)
-        per_word = c.rows_per_word
+
+    def _pooling(self, m, s):
+        """Global pooling: the same operands, one lane at a time."""
+        c, lgap = self.config, s.lgap
+        operands = s.stages[timing.READ + 1]
         mask = c.map_pixels or (1 << c.pixels) - 1
         m.d.comb += [
-            lgap.valid.eq(here.valid & step.lgap), lgap.act.eq(align.pixels), lgap.weight.eq(weights), lgap.lane.eq(here.read.lane),
-            lgap.first.eq(here.read.first), lgap.last.eq(here.read.last), lgap.mask.eq(mask)]
-        if per_word > 1:
-            m.d.comb += lgap.sub.eq(here.read.word)
+            lgap.valid.eq(operands.valid & s.step.lgap), lgap.act.eq(s.align.pixels), lgap.weight.eq(s.weights),
+            lgap.lane.eq(operands.read.lane), lgap.first.eq(operands.read.first), lgap.last.eq(operands.read.last), lgap.mask.eq(mask)]
+        if c.rows_per_word > 1:
+            m.d.comb += lgap.sub.eq(operands.read.word)
 
-        # Results of blocks and tiles.
-        done = stages[accumulated]
-        bits = c.accumulator_bits
+    def _drain(self, m, s):
+        """Results of blocks and tiles."""
+        c, drain = self.config, s.drain
+        accumulated = timing.accumulated(c.lanes)
+        done, bits = s.stages[accumulated], c.accumulator_bits
         m.d.comb += [
-            drain.signs.eq(Cat(array.accumulators[(i + 1) * bits - 1] for i in range(c.pixels * c.outputs))),
-            drain.row_end.eq(done.read.row_end), drain.tile_end.eq(done.read.tile_end), drain.begin.eq(sequencer.begin),
-            drain.step.eq(step), drain.pool_write.eq(sequencer.pool_write), drain.average.eq(lgap.gap), drain.learned.eq(lgap.depthwise)]
-        before = stages[accumulated - 2]
-        drains_next, drains = Signal(), Signal()  # the port is taken two cycles later, so no read may be issued in this one
-        m.d.sync += [drains_next.eq(before.valid & before.read.last & ~step.logits & ~step.lgap), drains.eq(drains_next)]
-        m.d.comb += drain.strobe.eq(drains)
+            drain.signs.eq(Cat(s.array.accumulators[(i + 1) * bits - 1] for i in range(c.pixels * c.outputs))),
+            drain.row_end.eq(done.read.row_end), drain.tile_end.eq(done.read.tile_end), drain.begin.eq(s.sequencer.begin),
+            drain.step.eq(s.step), drain.pool_write.eq(s.sequencer.pool_write), drain.average.eq(s.lgap.gap),
+            drain.learned.eq(s.lgap.depthwise)]
+        before = s.stages[accumulated - 2]
+        s.drains_next = unnamed()  # the port is taken two cycles later, so no read may be issued in this one
+        s.drains = Signal()  # a block is finished
+        m.d.sync += [
+            s.drains_next.eq(before.valid & before.read.last & ~s.step.logits & ~s.step.lgap), s.drains.eq(s.drains_next)]
+        m.d.comb += drain.strobe.eq(s.drains)
 
-        # Logits, one by one.
-        if c.learning:
-            step_of = bits * c.outputs
-            m.d.comb += [
-                learner.scores.eq(Cat(array.accumulators[q * step_of:q * step_of + bits] for q in range(c.pixels))), learner.read.eq(row),
-                self.result.payload.eq(learner.best), self.logits.valid.eq(learner.logits.valid),
-                learner.logits.ready.eq(self.logits.ready), self.logits.payload.eq(learner.logits.payload),
-                *(getattr(self, name).eq(getattr(learner, name)) for name in LEARNING if name not in ("command", "host"))]
-        else:
-            self._scores(m, sequencer, array)
-
-        # One frame.
-        loading, reading, was_reading = Signal(), Signal(), Signal()
-        closed = Signal()  # to resident rows: from the end of the program until an image is loaded
-        was_loading = Signal()
-        teaching = Signal()  # the learner is at work between two frames, or is asked for
-        m.d.sync += [was_reading.eq(reading), was_loading.eq(loading)]
-        m.d.comb += loader.enable.eq(loading)
-        word = Signal(range(c.latent_words + 1))
-        wait = Signal(range(timing.READ + 2))
-        m.d.comb += [self.latent.payload.word.eq(banks[0]), self.latent.payload.last.eq(word == c.latent_words - 1)]
-        with m.If(sequencer.begin):
-            m.d.sync += self.step.eq(self.step + 1)
-        several = c.frames > 1
-        latent_place = Signal(w.address, init=c.latent_base) if several else c.latent_base
-        with m.FSM() as fsm:
-            with m.State("LOAD"):
-                m.d.sync += [loading.eq(booted & ~teaching), closed.eq(booted)]
-                with m.If(sequencer.stop & REWIND):
-                    m.d.sync += self.step.eq(0)
-                with m.If(loader.done):
-                    m.d.sync += [loading.eq(0), closed.eq(0)]
-                    m.next = "START"
-            with m.State("START"):
-                m.d.comb += sequencer.start.eq(1)
-                m.next = "RUN"
-            with m.State("RUN"):
-                m.d.sync += word.eq(0)
-                with m.If(sequencer.done):
-                    if several:
-                        m.next = "STOP"
-                    else:
-                        m.d.sync += closed.eq(1)
-                        m.next = "CLASSIFY" if c.learning else "RESULT"
-                        with m.If(self.want_latent & (c.latent_words > 0) & (not c.learning)):
-                            m.next = "ASK"
-            if c.learning:
-                with m.State("CLASSIFY"):
-                    m.d.comb += [learner.command.valid.eq(turn), learner.command.payload.what.eq(Command.CLASSIFY)]
-                    with m.If(turn & learner.command.ready):
-                        m.next = "SCORES"
-                with m.State("SCORES"):
-                    with m.If(~learner.busy):
-                        m.next = "RESULT"
-                        with m.If(self.want_latent & (c.latent_words > 0)):
-                            m.next = "ASK"
-            if several:
-                with m.State("STOP"):
-                    m.d.sync += closed.eq(1)
-                    m.next = "LOAD"
-                    with m.If(sequencer.stop & RESULT):
-                        m.d.sync += closed.eq((sequencer.stop & LOAD) | self.want_latent)
-                        m.next = "RESULT"
-                        with m.If(self.want_latent & (c.latent_words > 0)):
-                            m.next = "ASK"
-            with m.State("ASK"):
-                m.d.sync += wait.eq(wait + 1)
-                m.d.comb += reading.eq(1)
-                with m.If(wait == timing.READ + 1):
-                    m.d.sync += wait.eq(0)
-                    m.next = "LATENT"
-            with m.State("LATENT"):
-                m.d.comb += [reading.eq(1), self.latent.valid.eq(1)]
-                with m.If(self.latent.ready):
-                    m.d.sync += word.eq(word + 1)
-                    m.next = "ASK"
-                    with m.If(self.latent.payload.last):
-                        m.next = "RESULT"
-            with m.State("RESULT"):
-                m.d.comb += self.result.valid.eq(1)
-                with m.If(self.result.ready):
-                    m.next = "LOAD"
-                    if several:
-                        m.d.sync += latent_place.eq(Mux(sequencer.stop & REWIND, c.latent_base, latent_place + c.frame_stride))
-                        with m.If(~(sequencer.stop & LOAD).any()):
-                            m.d.sync += closed.eq(0)
-                            m.next = "START"
-        m.d.comb += self.busy.eq(~fsm.ongoing("LOAD"))
-        if c.learning:
-            # Its turn is when nothing of the engine, of the loader or of the mover is on its way to the port.
-            was_ready = Signal()
-            own = fsm.ongoing("CLASSIFY") | fsm.ongoing("SCORES")
-            m.d.comb += ready.eq((own | fsm.ongoing("LOAD") & ~loading & ~was_loading & teaching) & booted)
-            m.d.sync += [was_ready.eq(ready), turn.eq(ready & was_ready)]
-            asked = turn & fsm.ongoing("LOAD")
-            m.d.comb += [teaching.eq(self.command.valid | self.host.valid | learner.busy),
-                         self.busy.eq(~fsm.ongoing("LOAD") | learner.busy), learner.host.valid.eq(self.host.valid & asked),
-                         learner.host.payload.eq(self.host.payload), self.host.ready.eq(learner.host.ready),
-                         self.command.ready.eq(learner.command.ready & asked),
-                         rows.ready.eq(turn)]
-            with m.If(asked):
-                m.d.comb += [learner.command.valid.eq(self.command.valid), learner.command.payload.eq(self.command.payload)]
-
-        # The port.
-        if c.weights == "stream":
-            m.d.comb += memory.blocked.eq(drains_next | sequencer.reserve | closed)
-        m.d.sync += sequencer.hold.eq(drains_next | moves_next)
+    def _learner_results(self, m, s):
+        """Logits and class from the learner, and what it shows outside."""
+        c, learner, bits = self.config, s.learner, self.config.accumulator_bits
+        stride = bits * c.outputs  # from one pixel's accumulator of output 0 to the next one's
         m.d.comb += [
-            address.address.eq(sequencer.read.address), address.ky.eq(sequencer.read.ky), address.kx.eq(sequencer.read.kx),
-            address.row.eq(step.row), address.advance.eq(step.advance)]
-        # All but the reads of the sequencer use one address for all banks.  What writes nothing offers 0.
-        common, use_common, moving, reserved = Signal(w.row), Signal(), Signal(), Signal()
-        m.d.sync += [moving.eq(moves), reserved.eq(sequencer.reserve),
-                     use_common.eq(drains | reserved | loading | reading | moves | ~booted | ready)]
-        m.d.comb += common.eq(drain.address)
-        with m.If(was_loading):
-            m.d.comb += common.eq(loader.address)
-        with m.If(was_reading):  # a resident row may be on its way in the first cycle
-            m.d.comb += common.eq(latent_place + word)
-        word = loader.word
-        everywhere = was_loading
-        write = drain.write | loader.write
-        if c.weights == "stream":
-            with m.If(moving | ~booted):
-                m.d.comb += common.eq(memory.address)
-            everywhere = everywhere | writes
-            write = write | writes.replicate(c.pixels)
-        if c.learning:
-            taught = Signal(c.pixels)
-            m.d.comb += taught.eq(rows.payload.write & (rows.valid & rows.ready).replicate(c.pixels))
-            with m.If(turn):
-                m.d.comb += common.eq(rows.payload.address)
-            word = word | rows.payload.word & turn.replicate(c.lanes)
-            everywhere = everywhere | turn
-            write = write | taught
-        words = drain.data | word.replicate(c.pixels)
-        if c.weights == "stream":
-            words = words | memory.write_data & writes.replicate(c.row_bits)
-        m.d.sync += port.write.eq(write)
-        m.d.sync += [port.data.eq(words), port.mask.eq(drain.mask | everywhere.replicate(len(port.mask)))]
-        m.d.sync += [port.address[q].eq(Mux(use_common, common, address.banks.word_select(q, w.address))) for q in range(c.pixels)]
-        return m
+            learner.scores.eq(Cat(s.array.accumulators[q * stride:q * stride + bits] for q in range(c.pixels))), learner.read.eq(s.row),
+            self.result.payload.eq(learner.best), self.logits.valid.eq(learner.logits.valid),
+            learner.logits.ready.eq(self.logits.ready), self.logits.payload.eq(learner.logits.payload),
+            *(getattr(self, port).eq(getattr(learner, name)) for port, name in LEARNER_PORTS.items() if port not in ("command", "host"))]
 
-    def _scores(self, m, sequencer, array):
+    def _scores(self, m, s):
         """The logits of a tile of the last layer, one by one, and the largest."""
         c, bits = self.config, self.config.accumulator_bits
+        sequencer = s.sequencer
         m.submodules.argmax = argmax = Argmax(score_bits(c), c.classes)
-        value = array.accumulators[:c.pixels * c.outputs * bits].word_select(sequencer.score_index, bits)
-        count = Signal(range(c.classes + 1))
+        value = s.array.accumulators[:c.pixels * c.outputs * bits].word_select(sequencer.score_index, bits)
+        count = Signal(range(c.classes + 1))  # logits taken
         last = count == c.classes - 1
         m.d.comb += [
             self.logits.valid.eq(sequencer.score_valid), sequencer.score_ready.eq(self.logits.ready),
             self.logits.payload.value.eq(Cat(int(c.logits_odd), value).as_signed()), self.logits.payload.last.eq(last),
         ]
-        # The result is looked at timing.END cycles after the last logit, so there is time for a register.
+        # The result is read timing.END cycles after the last logit, so there is time for a register.
         m.d.sync += [
             argmax.valid.eq(self.logits.valid & self.logits.ready), argmax.score.eq(self.logits.payload.value),
             argmax.first.eq(sequencer.score_first)]
@@ -334,9 +278,179 @@ class Accelerator(wiring.Component):
             m.d.sync += count.eq(Mux(last, 0, count + 1))
         m.d.comb += self.result.payload.eq(argmax.best)
 
+    def _frame(self, m, s):
+        """The states of a frame, from its image to its result."""
+        c, w = self.config, Widths(self.config)
+        s.loading = unnamed()  # the loader may write
+        s.reading = unnamed()  # words of the latent are read
+        s.was_reading = Signal()
+        s.closed = Signal()  # the port is closed to resident rows: from the end of the program until an image is loaded
+        s.was_loading = Signal()
+        s.teaching = Signal()  # the learner is at work between two frames, or is asked for
+        m.d.sync += [s.was_reading.eq(s.reading), s.was_loading.eq(s.loading)]
+        m.d.comb += s.loader.enable.eq(s.loading)
+        s.word = Signal(range(c.latent_words + 1))  # of the latent
+        s.wait = Signal(range(timing.READ + 2))  # cycles until it is there
+        m.d.comb += [self.latent.payload.word.eq(s.banks[0]), self.latent.payload.last.eq(s.word == c.latent_words - 1)]
+        with m.If(s.sequencer.begin):
+            m.d.sync += self.step.eq(self.step + 1)
+        s.latent_place = c.latent_base  # first word of the latent
+        if c.frames > 1:
+            s.latent_place = unnamed(w.address, init=c.latent_base)
+        with m.FSM() as fsm:
+            self._run(m, s)
+            if c.learning:
+                self._classify(m, s)
+            if c.frames > 1:
+                self._stop(m, s)
+            self._latent(m, s)
+            self._result(m, s)
+        s.fsm = fsm
+        m.d.comb += self.busy.eq(~fsm.ongoing("LOAD"))
+
+    def _ask_latent(self, m):
+        """Send the latent before the result, where it is wanted."""
+        with m.If(self.want_latent & (self.config.latent_words > 0)):
+            m.next = "ASK"
+
+    def _run(self, m, s):
+        """An image, then the program."""
+        c, sequencer = self.config, s.sequencer
+        with m.State("LOAD"):
+            m.d.sync += [s.loading.eq(s.booted & ~s.teaching), s.closed.eq(s.booted)]
+            with m.If(sequencer.stop & REWIND):
+                m.d.sync += self.step.eq(0)
+            with m.If(s.loader.done):
+                m.d.sync += [s.loading.eq(0), s.closed.eq(0)]
+                m.next = "START"
+        with m.State("START"):
+            m.d.comb += sequencer.start.eq(1)
+            m.next = "RUN"
+        with m.State("RUN"):
+            m.d.sync += s.word.eq(0)
+            with m.If(sequencer.done):
+                if c.frames > 1:
+                    m.next = "STOP"
+                else:
+                    m.d.sync += s.closed.eq(1)
+                    m.next = "CLASSIFY" if c.learning else "RESULT"
+                    with m.If(self.want_latent & (c.latent_words > 0) & (not c.learning)):
+                        m.next = "ASK"
+
+    def _classify(self, m, s):
+        """The learner's scores."""
+        with m.State("CLASSIFY"):
+            m.d.comb += [s.learner.command.valid.eq(s.turn), s.learner.command.payload.command.eq(Command.CLASSIFY)]
+            with m.If(s.turn & s.learner.command.ready):
+                m.next = "SCORES"
+        with m.State("SCORES"):
+            with m.If(~s.learner.busy):
+                m.next = "RESULT"
+                self._ask_latent(m)
+
+    def _stop(self, m, s):
+        """Between the images of a pass."""
+        with m.State("STOP"):
+            m.d.sync += s.closed.eq(1)
+            m.next = "LOAD"
+            with m.If(s.sequencer.stop & RESULT):
+                m.d.sync += s.closed.eq((s.sequencer.stop & LOAD) | self.want_latent)
+                m.next = "RESULT"
+                self._ask_latent(m)
+
+    def _latent(self, m, s):
+        """The words of the latent, one at a time."""
+        with m.State("ASK"):
+            m.d.sync += s.wait.eq(s.wait + 1)
+            m.d.comb += s.reading.eq(1)
+            with m.If(s.wait == timing.READ + 1):
+                m.d.sync += s.wait.eq(0)
+                m.next = "LATENT"
+        with m.State("LATENT"):
+            m.d.comb += [s.reading.eq(1), self.latent.valid.eq(1)]
+            with m.If(self.latent.ready):
+                m.d.sync += s.word.eq(s.word + 1)
+                m.next = "ASK"
+                with m.If(self.latent.payload.last):
+                    m.next = "RESULT"
+
+    def _result(self, m, s):
+        c, stop = self.config, s.sequencer.stop
+        with m.State("RESULT"):
+            m.d.comb += self.result.valid.eq(1)
+            with m.If(self.result.ready):
+                m.next = "LOAD"
+                if c.frames > 1:
+                    m.d.sync += s.latent_place.eq(Mux(stop & REWIND, c.latent_base, s.latent_place + c.frame_stride))
+                    with m.If(~(stop & LOAD).any()):
+                        m.d.sync += s.closed.eq(0)
+                        m.next = "START"
+
+    def _learner_turn(self, m, s):
+        """The learner's turn is when nothing of the engine, of the loader or of the mover is on its way to the port."""
+        fsm, learner = s.fsm, s.learner
+        was_ready = Signal()
+        own = fsm.ongoing("CLASSIFY") | fsm.ongoing("SCORES")
+        m.d.comb += s.ready.eq((own | fsm.ongoing("LOAD") & ~s.loading & ~s.was_loading & s.teaching) & s.booted)
+        m.d.sync += [was_ready.eq(s.ready), s.turn.eq(s.ready & was_ready)]
+        asked = s.turn & fsm.ongoing("LOAD")
+        m.d.comb += [
+            s.teaching.eq(self.command.valid | self.host.valid | learner.busy),
+            self.busy.eq(~fsm.ongoing("LOAD") | learner.busy), learner.host.valid.eq(self.host.valid & asked),
+            learner.host.payload.eq(self.host.payload), self.host.ready.eq(learner.host.ready),
+            self.command.ready.eq(learner.command.ready & asked),
+            learner.rows.ready.eq(s.turn)]
+        with m.If(asked):
+            m.d.comb += [learner.command.valid.eq(self.command.valid), learner.command.payload.eq(self.command.payload)]
+
+    def _port(self, m, s):
+        """Who has the banks' port.  All but the reads of the sequencer use one address for all banks; an idle writer offers 0."""
+        c, w = self.config, Widths(self.config)
+        sequencer, drain, loader, address, memory = s.sequencer, s.drain, s.loader, s.address, s.memory
+        if c.weights == "stream":
+            m.d.comb += memory.blocked.eq(s.drains_next | sequencer.reserve | s.closed)
+        m.d.sync += sequencer.hold.eq(s.drains_next | s.moves_next)
+        m.d.comb += [
+            address.address.eq(sequencer.read.address), address.ky.eq(sequencer.read.ky), address.kx.eq(sequencer.read.kx),
+            address.row.eq(s.step.row), address.advance.eq(s.step.advance)]
+        common = unnamed(w.row)  # the one address
+        use_common = unnamed()
+        moving = unnamed()  # the mover has the port
+        reserved = unnamed()  # the drain writes words of global pooling
+        m.d.sync += [moving.eq(s.moves), reserved.eq(sequencer.reserve),
+                     use_common.eq(s.drains | reserved | s.loading | s.reading | s.moves | ~s.booted | s.ready)]
+        m.d.comb += common.eq(drain.address)
+        with m.If(s.was_loading):
+            m.d.comb += common.eq(loader.address)
+        with m.If(s.was_reading):  # a resident row may be on its way in the first cycle
+            m.d.comb += common.eq(s.latent_place + s.word)
+        word = loader.word
+        everywhere = s.was_loading
+        write = drain.write | loader.write
+        if c.weights == "stream":
+            with m.If(moving | ~s.booted):
+                m.d.comb += common.eq(memory.address)
+            everywhere = everywhere | s.boot_writes
+            write = write | s.boot_writes.replicate(c.pixels)
+        if c.learning:
+            rows = s.learner.rows
+            taught = Signal(c.pixels)  # banks that the learner writes
+            m.d.comb += taught.eq(rows.payload.write & (rows.valid & rows.ready).replicate(c.pixels))
+            with m.If(s.turn):
+                m.d.comb += common.eq(rows.payload.address)
+            word = word | rows.payload.word & s.turn.replicate(c.lanes)
+            everywhere = everywhere | s.turn
+            write = write | taught
+        words = drain.data | word.replicate(c.pixels)
+        if c.weights == "stream":
+            words = words | memory.write_data & s.boot_writes.replicate(c.row_bits)
+        m.d.sync += s.port.write.eq(write)
+        m.d.sync += [s.port.data.eq(words), s.port.mask.eq(drain.mask | everywhere.replicate(len(s.port.mask)))]
+        m.d.sync += [s.port.address[q].eq(Mux(use_common, common, address.banks.word_select(q, w.address))) for q in range(c.pixels)]
+
     def _pooled_size(self):
         """Pixels of the map that is pooled globally (1 where there is none)."""
-        for s in self.config.program:
-            if s.kind == "lgap":
-                return s.words * (bin(self.config.map_pixels).count("1") if self.config.map_pixels else self.config.pixels)
+        for step in self.config.program:
+            if step.kind == "lgap":
+                return step.words * (self.config.map_pixels.bit_count() if self.config.map_pixels else self.config.pixels)
         return 1

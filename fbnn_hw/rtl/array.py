@@ -13,32 +13,82 @@ SHARE = 4
 
 
 class Copy(wiring.Component):
-    """A register of its own, one clock, without reset.  `build.toolchain` keeps these modules apart: equal registers would be made one
-    again, with wires from it to all that they reach."""
+    """A register of its own, without reset, that synthesis must not merge with equal ones.
+
+    `build.toolchain` keeps these modules apart.  Merged registers would drive long wires to all popcounts.
+
+    Parameters
+    ----------
+    width : int
+
+    Members
+    -------
+    source : In(width), copy : Out(width)
+
+    Timing
+    ------
+    One clock.
+
+    Resources
+    ---------
+    `width` flip-flops.
+    """
 
     def __init__(self, width):
-        super().__init__({"given": In(width), "kept": Out(width)})
+        super().__init__({"source": In(width), "copy": Out(width)})
 
     def elaborate(self, platform):
         m = Module()
-        kept = Signal(len(self.given), reset_less=True)
-        m.d.sync += kept.eq(self.given)
-        m.d.comb += self.kept.eq(kept)
+        copy = Signal(len(self.source), reset_less=True)
+        m.d.sync += copy.eq(self.source)
+        m.d.comb += self.copy.eq(copy)
         return m
 
 
 class MacArray(wiring.Component):
-    """For every pixel q and output p: accumulator = [start[p] +] sum of matches(pixel q, weight p) - L / 2 over the reads of a block.
+    """The accumulator of pixel q and output p is [start[p] +] the sum of matches - L / 2 over a block's reads.
 
-    A match adds half of what a product adds to a dot product, so the sum is dot / 2; `fbnn_hw.compile.schedule` chooses the weights of
-    lanes without a channel so that it is matches - ceil(fan_in / 2), and the start of a neuron with a threshold.
+    matches counts equal bits of pixel q and weight p.  A match adds half of what a product adds to a
+    dot product, so the sum is dot / 2.  `fbnn_hw.compile.schedule` chooses the weights of lanes without
+    a channel so that the sum is matches - ceil(fan_in / 2), and the start of a neuron with a threshold.
     An output bit is accumulator >= 0.  Twin: `fbnn_hw.reference.inference`.
 
-    pixels: Q words of L bits, L a power of two; weights: P words of L bits (output p, lane l at p * L + l), in the same cycle, with first
-    and valid.  start: P signed values, there if `starts`; without them an accumulator is one LUT a bit, with them two.
-    accumulators: Q * P signed values, (q, p) at place q * P + p, complete timing.array(L) cycles after the last read's pixels.
-    A wide array (`timing.wide`) has copies of what its popcounts share; after a reset its accumulators keep what they had.
-    style: of the popcounts.  Raises UsageError if L is no power of two.
+    Parameters
+    ----------
+    pixels, lanes, outputs, accumulator_bits : int
+        Q, L, P and the width of an accumulator; L is a power of two.
+    starts : bool
+        Neurons have start values.
+    style : str
+        Of the popcounts.
+
+    Members
+    -------
+    pixels : In(Q * L)
+        Q words.
+    weights : In(P * L)
+        P words: output p, lane l at p * L + l.
+    valid, first : In(1)
+        The words count; they begin a block.
+    start : In(P * accumulator_bits)
+        P signed values, with `starts`.
+    accumulators : Out(Q * P * accumulator_bits)
+        Signed values, (q, p) at place q * P + p.
+
+    Timing
+    ------
+    Complete timing.array(L) cycles after the last read's pixels.  After a reset the accumulators of a
+    wide array (`timing.wide`) keep their values.
+
+    Resources
+    ---------
+    An accumulator takes one LUT a bit, two with `starts`.  A wide array has copies of the operands that
+    its popcounts share.
+
+    Raises
+    ------
+    UsageError
+        If L is no power of two.
     """
 
     def __init__(self, pixels, lanes, outputs, accumulator_bits, starts=False, style="lut4"):
@@ -61,8 +111,8 @@ class MacArray(wiring.Component):
 
         def copy(value, *place):
             m.submodules["_".join(map(str, ("copy", *place)))] = copied = Copy(len(value))
-            m.d.comb += copied.given.eq(value)
-            return copied.kept
+            m.d.comb += copied.source.eq(value)
+            return copied.copy
 
         def to_each(word, popcounts, *place):
             """What each of the popcounts that share a word takes: the word, or a copy for SHARE of them."""

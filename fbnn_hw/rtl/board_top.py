@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from .. import protocol
 from ..compile import cycles
-from .accelerator import score_bits
+from .accelerator import LEARNER_PORTS, score_bits
 from .host_link import CYCLES_BITS, HostLink, learner_ports
 from .qspi_flash import FlashReader
 from .sequencer import Widths
@@ -21,11 +21,31 @@ def weight_bytes(config):
 
 
 class FlashImage(wiring.Component):
-    """Checks the front of a flash image and passes the rest on.
+    """Checks the marks at the front of a flash image and passes the rest on.
 
-    bytes: the image: the configuration's mark, the model's mark, weights.  weights: what follows the marks.  good, wrong: the
-    first mark was, or was not, `mark`; after a wrong one nothing more is taken.  model: the model's mark, lowest byte first;
-    next: rotate it by a byte.
+    Parameters
+    ----------
+    mark : bytes
+        The mark that the configuration must have.
+
+    Members
+    -------
+    bytes : In(stream of 8 bits)
+        The image: the configuration's mark, the model's mark, weights.
+    weights : Out(stream of 8 bits)
+        The bytes behind the marks.
+    good, wrong : Out(1)
+        The first mark was, or was not, `mark`.  After a wrong one no byte is taken.
+    model : Out(8), next : In(1)
+        The model's mark, lowest byte first; `next` rotates it by a byte.
+
+    Timing
+    ------
+    A byte a clock.
+
+    Resources
+    ---------
+    `python docs/benchmarks/area.py` measures it.
     """
 
     def __init__(self, mark):
@@ -57,16 +77,40 @@ class FlashImage(wiring.Component):
 
 
 class BoardTop(wiring.Component):
-    """The module `accelerator` of accelerator.v, the link, and where weights are streamed the flash reader.
-
-    config: AcceleratorConfig.  model: the 4 bytes of `protocol.model_mark` where weights are in memory, ignored where a flash tells them.
-    clock_hz: of sync.  clocks: of a bit on the serial line, `uart.divider`.  chip, offset, latency: as FlashReader has them.
-    timeout_bits, result_bits: as HostLink has them; result_bits follows from the cycles of a frame, and of what a learner can be asked for,
-    if None.
+    """The module `accelerator` of accelerator.v, the link and, where weights are streamed, the flash reader.
 
     An aborted image resets the accelerator and the flash reader; the weights are then loaded again.
 
-    rx, tx: serial line.  flash_*: pins of FlashReader (weights == "stream").  ready, active, fault: lamps.
+    Parameters
+    ----------
+    config : AcceleratorConfig
+    model : bytes
+        The 4 bytes of `protocol.model_mark`; ignored where a flash holds them.
+    clock_hz : float
+        Frequency of sync.
+    clocks : int
+        Clocks of a bit on the serial line (`uart.divider`).
+    chip, offset, latency
+        As `FlashReader` has them.
+    timeout_bits, result_bits : int
+        As `HostLink` has them.  result_bits None: from the cycles of a frame and of a lesson.
+
+    Members
+    -------
+    rx : In(1), tx : Out(1)
+        The serial line.
+    ready, active, fault : Out(1)
+        LEDs.
+    flash_pulse, flash_select_n, flash_output, flash_enable : Out, flash_input : In
+        With weights == "stream": pins of `FlashReader`.
+
+    Timing
+    ------
+    `HostLink` and `Accelerator` determine it.
+
+    Resources
+    ---------
+    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config, *, model, clock_hz, clocks, chip=None, offset=0, latency=0, timeout_bits=21, result_bits=None):
@@ -116,9 +160,10 @@ class BoardTop(wiring.Component):
             payload = port.payload if name in ("pixels", "result") else port.payload.as_value()
             ports |= {f"{'i' if into else 'o'}_{name}__payload": payload, f"{'i' if into else 'o'}_{name}__valid": port.valid,
                       f"{'o' if into else 'i'}_{name}__ready": port.ready}
-        for name in learner_ports(self.config.learning, 0) if self.config.learning else ():
-            port = getattr(link, name)
-            if name in ("command", "host"):
+        names = {member: port for port, member in LEARNER_PORTS.items()}
+        for member in learner_ports(self.config.learning, 0) if self.config.learning else ():
+            name, port = names[member], getattr(link, member)
+            if member in ("command", "host"):
                 ports |= {f"i_{name}__payload": port.payload.as_value(), f"i_{name}__valid": port.valid, f"o_{name}__ready": port.ready}
             else:
                 ports[f"o_{name}"] = port

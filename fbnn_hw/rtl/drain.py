@@ -5,18 +5,44 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .sequencer import Widths, frame_of_a_tile, step_layout
+from .signals import unnamed
 
 
 class Drain(wiring.Component):
     """Writes the P x Q bits of each finished block, and the words of global pooling.
 
-    An output bit is 1 iff its accumulator is >= 0; pooling takes the OR of four pixels.  A tile fills slot s of a word:
-    the slots after s are cleared, so that lanes without a channel end up 0, and slots before s keep their bits.
+    An output bit is 1 iff its accumulator is >= 0.  Pooling takes the OR of four pixels.  A tile fills
+    slot s of a word.  The slots after s are cleared, so that lanes without a channel end up 0; the slots
+    before s keep their bits.
 
-    signs: Q * P sign bits of the accumulators.  strobe: a block is finished; row_end, tile_end: it ends a row of blocks,
-    a tile; there is a cycle between a tile's end and the next strobe.  begin: a new step starts (no block is under way).
-    write, address, data, mask: one cycle after strobe, what to write: one bit of `write` a bank, one address for all, one bit
-    of `mask` for P lanes.  pool_write: 1, 2: write `average`, `learned` in this cycle.  In a cycle without a write, `data` is 0.
+    Parameters
+    ----------
+    config : AcceleratorConfig
+
+    Members
+    -------
+    signs : In(Q * P)
+        Sign bits of the accumulators.
+    strobe, row_end, tile_end : In(1)
+        A block is finished; it ends a row of blocks, a tile.  At least one cycle separates a tile's end
+        from the next strobe.
+    begin : In(1)
+        A new step starts; no block is under way.
+    step : In(step_layout(config))
+    pool_write : In(2), average, learned : In(L)
+        1 writes `average`, 2 writes `learned`, in this cycle.
+    write : Out(Q)
+        One bit a bank.
+    address : Out, data : Out(Q * L), mask : Out(L / P)
+        One address for all banks; one bit of `mask` for P lanes.  `data` is 0 in a cycle without a write.
+
+    Timing
+    ------
+    A write comes one cycle after its strobe.
+
+    Resources
+    ---------
+    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):
@@ -36,8 +62,10 @@ class Drain(wiring.Component):
         m = Module()
         c, w, step = self.config, Widths(self.config), self.step
         columns, slots = c.columns, self.slots
-        odd_column, odd_row = Signal(), Signal()
-        slot, tile = Signal(w.slots), Signal(w.tiles)
+        odd_column = unnamed()
+        odd_row = Signal()
+        slot = unnamed(w.slots)
+        tile = unnamed(w.tiles)
 
         # Bits, and a register behind them.
         bits = [~self.signs.word_select(q, c.outputs) for q in range(c.pixels)]
@@ -46,7 +74,9 @@ class Drain(wiring.Component):
         if self.partial_tiles:
             real = Cat((tile != step.tiles) | (p < step.valid) for p in range(c.outputs))
         values = Signal(c.pixels * c.outputs)
-        strobe, row_end, tile_end = Signal(), Signal(), Signal()
+        strobe = unnamed()
+        row_end = unnamed()
+        tile_end = Signal()
         m.d.sync += [values.eq(0), strobe.eq(self.strobe), row_end.eq(self.row_end), tile_end.eq(self.tile_end)]
         with m.If(self.strobe):
             m.d.sync += [values.word_select(q, c.outputs).eq(Mux(step.pool, pooled[q % columns % (columns // 2)], bits[q]) & real)
@@ -55,8 +85,11 @@ class Drain(wiring.Component):
         pooled_tile = self.pool_write[1] | self.pool_write[0] & ~step.depthwise
 
         # Place.  `origin`: first word of the tile; `line`: of the row of blocks; `place`: of the block.
-        origin, line, place = Signal(w.address), Signal(w.address), Signal(w.address)
-        following, next_origin = Signal(w.address), Signal(w.address)
+        origin = unnamed(w.address)
+        line = unnamed(w.address)
+        place = Signal(w.address)
+        following = unnamed(w.address)
+        next_origin = Signal(w.address)
         last_slot = slot == slots - 1
         member, more, back = frame_of_a_tile(c, step)
         m.d.comb += [following.eq(place + step.target_advance), next_origin.eq(origin + Mux(more, c.frame_stride, last_slot - back))]

@@ -1,5 +1,7 @@
 """The board's end of the host protocol, between a UART and an accelerator."""
 
+from types import SimpleNamespace
+
 from amaranth import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
@@ -9,37 +11,98 @@ from .. import protocol
 from ..errors import UsageError
 from ..protocol import Fault, Opcode
 from .learning.learner import command_layout, host_layout
+from .signals import unnamed
 from .uart import UartReceiver, UartTransmitter
 
 CYCLES_BITS = 24
+"""Width of the counter of cycles in STATUS."""
 
 
 def learner_ports(plan, address_bits):
-    """What the link has of a `Learner`; the streams first."""
-    return {"command": Out(stream.Signature(command_layout(plan))), "host": Out(stream.Signature(host_layout(plan, address_bits))),
-            "refused": In(1), "known": In(range(plan.max_classes + 1)), "frozen": In(1), "found": In(max(16, plan.lanes))}
+    """Members through which the link reaches a `Learner`; the streams first."""
+    return {
+        "command": Out(stream.Signature(command_layout(plan))),
+        "host": Out(stream.Signature(host_layout(plan, address_bits))),
+        "refused": In(1),
+        "class_count": In(range(plan.max_classes + 1)),
+        "frozen": In(1),
+        "host_reply": In(max(16, plan.lanes))}
 
 
 class HostLink(wiring.Component):
     """Requests in, replies out; twin: `fbnn_hw.protocol`.
 
-    An image is passed on while it comes, so that no memory holds it; if its frame then turns out bad, or no result comes in
-    time, `abort` strobes, and whoever owns the accelerator resets it.  After a fault the link waits until the line has been quiet for
-    the time-out, then sends the error frame.  Between frames everything but SYNC is skipped.  One CRC register serves both directions.
+    The link passes an image on while it arrives, so no memory holds it.  If the message turns out
+    damaged, or no result comes in time, `abort` strobes and the owner resets the accelerator.
+    After a fault the link waits until the line has been quiet for the time-out, then sends the
+    error message.  Between messages it skips every byte but SYNC.  One CRC register serves both
+    directions.
 
-    Where the accelerator learns, a reset would lose what it learned.  There an image whose frame is bad is filled up and its
-    result dropped; `abort` strobes for RESET and where no result comes.  Words to be written wait in a block RAM for their check sum.
+    A reset would erase what a learner has learned.  A design that learns therefore completes a
+    damaged image with zeros and drops its result; `abort` strobes only for RESET and where no
+    result comes.  The words of a POKE wait in a block RAM until their CRC has been checked.
 
-    config: classes, size, lanes and latent_words of an AcceleratorConfig, and the width of a logit, score_bits.
-    mark: the 4 bytes that name the configuration.  model: those that name the network, or None: they come in `model`, rotated by one byte
-    each time `model_next` strobes.  clocks: of a bit on the line.
-    plan: the `LearnPlan` of a design that learns, or None.  address_bits: of a row of its banks.
-    frames: images of a pass; all but its last are answered with nothing as soon as the accelerator, `busy` with them, waits again.
-    timeout_bits: a frame with a pause of 2^timeout_bits cycles is given up.  result_bits: so is a result after 2^result_bits cycles.
+    Parameters
+    ----------
+    classes, size, lanes, latent_words : int
+        Of the `AcceleratorConfig`.
+    score_bits : int
+        Width of a logit, at most 16.
+    mark : bytes
+        The 4 bytes that name the configuration.
+    model : bytes or None
+        The 4 bytes that name the network.  None: they arrive at the member `model`.
+    clocks : int
+        Clocks of a bit on the line.
+    frames : int
+        Images of a pass.  Each image but the last gets an empty reply once the accelerator can take
+        the next.
+    plan : LearnPlan or None
+        Of a design that learns.
+    address_bits : int
+        Bits of a row's number in the banks.
+    timeout_bits : int
+        A pause of 2^timeout_bits clocks ends a message.
+    result_bits : int
+        The link waits 2^result_bits clocks for a result.
 
-    rx, tx: pins.  pixels, logits, result, latent, want_latent: as the accelerator has them.  ready: weights are loaded.  wrong_flash: they
-    never will be.  active: a request is being worked on.  fault: the last request ended with one.  command, host, refused, known, frozen,
-    found: as the learner has them; `busy` is then the accelerator's also where a pass has one image.
+    Members
+    -------
+    rx : In(1), tx : Out(1)
+        The serial line.
+    pixels : Out(stream), logits, result, latent : In(stream), want_latent : Out(1)
+        As `Accelerator` has them.
+    busy : In(1)
+        The accelerator works on an image.  Used where a pass has several images or the design
+        learns.
+    abort : Out(1)
+        Strobes to reset the accelerator.
+    ready : In(1)
+        The weights are loaded.
+    wrong_flash : In(1)
+        The flash holds no weights of this configuration.
+    model : In(8), model_next : Out(1)
+        A byte of the network's name; `model_next` strobes to rotate to the next.
+    active : Out(1)
+        A request is being received, carried out or answered.
+    fault : Out(1)
+        The last request ended with a fault.
+    command, host : Out(stream), refused, class_count, frozen, host_reply : In
+        As `Learner` has them.
+
+    Timing
+    ------
+    A byte takes 10 bits of the line in either direction.  A reply begins a few clocks after its
+    result.
+
+    Resources
+    ---------
+    `python docs/benchmarks/area.py` measures it; docs/rtl.md has the figures.
+
+    Raises
+    ------
+    UsageError
+        If a width, a mark or the image's size does not fit the protocol.
     """
 
     def __init__(self, *, classes, size, lanes, latent_words, score_bits, mark, model=None, clocks, frames=1, plan=None,
@@ -54,14 +117,24 @@ class HostLink(wiring.Component):
         self.classes, self.size, self.lanes, self.latent_words, self.score_bits = classes, size, lanes, latent_words, score_bits
         self.mark, self.model_mark, self.clocks, self.frames, self.plan = mark, model, clocks, frames, plan
         self.timeout_bits, self.result_bits = timeout_bits, result_bits
+        self.learns = plan is not None
+        self.image_bytes = 3 * size ** 2
         super().__init__((learner_ports(plan, address_bits) if plan else {}) | {
-            "rx": In(1, init=1), "tx": Out(1, init=1),
+            "rx": In(1, init=1),
+            "tx": Out(1, init=1),
             "pixels": Out(stream.Signature(8)),
             "logits": In(stream.Signature(data.StructLayout({"value": signed(score_bits), "last": 1}))),
             "result": In(stream.Signature(range(max(2, plan.max_classes if plan else classes)))),
             "latent": In(stream.Signature(data.StructLayout({"word": lanes, "last": 1}))),
-            "want_latent": Out(1), "busy": In(1), "abort": Out(1), "ready": In(1), "wrong_flash": In(1),
-            "model": In(8), "model_next": Out(1), "active": Out(1), "fault": Out(1)})
+            "want_latent": Out(1),
+            "busy": In(1),
+            "abort": Out(1),
+            "ready": In(1),
+            "wrong_flash": In(1),
+            "model": In(8),
+            "model_next": Out(1),
+            "active": Out(1),
+            "fault": Out(1)})
 
     @property
     def latent_bytes(self):
@@ -69,413 +142,501 @@ class HostLink(wiring.Component):
 
     @property
     def identity(self):
-        """`protocol.Identity`, the model as zeros where it is not known."""
-        learner = (self.plan.max_classes, len(self.found) // 8) if self.plan else (0, 0)
+        """`protocol.Identity`; the model is zeros where only the flash names it."""
+        learner = (self.plan.max_classes, len(self.host_reply) // 8) if self.plan else (0, 0)
         return protocol.Identity(protocol.VERSION, self.mark, self.classes, self.size, self.latent_bytes, self.frames, *learner,
                                  self.model_mark or bytes(protocol.MODEL_BYTES))
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.receiver = rx = UartReceiver(self.clocks)
-        m.submodules.transmitter = tx = UartTransmitter(self.clocks)
-        m.d.comb += [rx.line.eq(self.rx), self.tx.eq(tx.line)]
-        image_bytes = 3 * self.size ** 2
-        learns = self.plan is not None
-
-        # A byte stands still for long: what it means is known a cycle after it came, from registers.
-        strobe, broken, sync, legal, low_wrong, high_wrong, late_pixel = (Signal() for _ in range(7))
-        opcode, sequence, fault = Signal(6), Signal(8), Signal(4)
-        status, with_logits, with_latent = opcode[1], opcode[0], opcode[1]
-        learning = opcode[5] if learns else Const(0, 1)
-        classify = opcode[4] & ~learning
-        access = learning & opcode[4]
-        poke = access & opcode[3]
-        resets = ~access & (opcode[:3] == Opcode.RESET & 7)
-        of_sample = ~opcode[2] & (opcode[:2] != Opcode.REHEARSE & 3)  # LEARN, STORE
-        frames, errors, cycles = Signal(16), Signal(16), Signal(CYCLES_BITS)
-        word_bytes = self.identity.word_bytes
-        word_bits = (word_bytes - 1).bit_length()
-        index = Signal(range(max(256 * word_bytes, 32, image_bytes)))
-        image_whole = Signal()
-        m.d.sync += image_whole.eq(index == image_bytes - 1)
-        m.d.comb += [self.want_latent.eq(with_latent), self.fault.eq(fault != 0)]
-
-        # One check sum for both directions.  When its own low byte is sent, it shifts itself out.
-        crc, sending = Signal(16), Signal()
-        bit = Mux(sending, tx.bit, rx.bit)
-        with m.If(Mux(sending, tx.bit_strobe, rx.bit_strobe)):
-            m.d.sync += crc.eq(Cat(crc[1:], 0) ^ Mux(crc[0] ^ bit, protocol.CRC_POLYNOMIAL, 0))
-
-        # Cycles since the last byte, and since the image was complete.
-        timer, keep = Signal(self.result_bits + 1), Signal()
-        send, byte = Signal(), Signal(8)
-        m.d.comb += [tx.bytes.payload.eq(byte), tx.bytes.valid.eq(send)]
-        sent = send & tx.bytes.ready
-        quiet, late = Signal(), Signal()
-        m.d.sync += [timer.eq(timer + 1), quiet.eq(timer[self.timeout_bits]), late.eq(timer[self.result_bits])]
-        with m.If(sent | (strobe | broken) & ~keep):
-            m.d.sync += [timer.eq(0), quiet.eq(0), late.eq(0)]
-
-        # The image of the pass that is at work, then the result that is sent; whether the accelerator has begun with the image.
-        member, begun = Signal(range(self.frames)), Signal()
-        more, partial = member != self.frames - 1, Signal()
-        m.d.sync += begun.eq((begun | self.busy) & self.active)
-
-        # A byte of an image waits here until it is taken, for as long as the next one takes to come.
-        pixel, held = Signal(8), Signal()
-        m.d.comb += [self.pixels.payload.eq(pixel), self.pixels.valid.eq(held)]
-        m.d.sync += [
-            strobe.eq(rx.strobe), broken.eq(rx.error), sync.eq(rx.byte == protocol.SYNC),
-            low_wrong.eq(rx.byte != Mux(classify, image_bytes & 0xFF, Mux(learning, protocol.OPERAND_BYTES, 0))),
-            high_wrong.eq(rx.byte != Mux(classify, image_bytes >> 8, 0)),
-            legal.eq(Cat(rx.byte == request for request in (*protocol.REQUESTS, *(protocol.LEARNING_REQUESTS * learns))).any()),
-            late_pixel.eq(held | ~self.ready)]
-        with m.If(self.pixels.ready):
-            m.d.sync += held.eq(0)
-
-        # What the accelerator gives, one thing at a time, is seen a cycle late and taken a cycle after its last byte, so that no path
-        # leads through both.
-        there, taken = Signal(), Signal()
-        outputs = self.logits, self.latent, self.result
-        m.d.sync += [there.eq(Cat(port.valid for port in outputs).any() & ~taken), taken.eq(0)]
-        m.d.comb += [port.ready.eq(taken) for port in outputs]
-
-        failed = Signal()
-        m.d.sync += [failed.eq(0), errors.eq(errors + failed)]
-
-        # Of a learner: an image was begun, its last byte was taken, its result has been given and is the sample.
-        given, complete, sample = Signal(), Signal(), Signal()
-
-        def fail(reason, abort=0):
-            m.d.sync += [fault.eq(reason), failed.eq(1)]
-            m.next = "QUIET"
-            if not learns:
-                m.d.comb += self.abort.eq(abort)
-                return
-            with m.If(given):
-                m.next = "FLUSH"
-
-        def accept(take, abort=0):
-            """Take a byte, unless it comes too late or damaged."""
-            with m.If(broken):
-                fail(Fault.LINE, abort)
-            with m.Elif(quiet):
-                fail(Fault.TIMEOUT, abort)
-            with m.Elif(strobe):
-                take()
-
-        def receive(state, take, abort=0):
-            """A state that does."""
-            with m.State(state):
-                accept(take, abort)
-
-        def step(last, following):
-            """Count `index` up to `last`, then go on."""
-            m.d.sync += index.eq(index + 1)
-            with m.If(index == last):
-                m.d.sync += index.eq(0)
-                m.next = following
-
-        def take_opcode():
-            m.d.sync += opcode.eq(rx.byte)
-            m.next = "SEQUENCE"
-            with m.If(~legal):
-                fail(Fault.OPCODE)
-
-        def take_sequence():
-            m.d.sync += sequence.eq(rx.byte)
-            m.next = "LENGTH_LOW"
-
-        def take_length_low():
-            m.next = "LENGTH_HIGH"
-            with m.If(low_wrong & ~poke):
-                fail(Fault.LENGTH)
-
-        def take_length_high():
-            m.next = "CRC"
-            with m.If(high_wrong):
-                fail(Fault.LENGTH)
-            with m.Elif(classify):
-                m.next = "IMAGE"
-            if learns:
-                with m.Elif(learning):
-                    m.next = "OPERAND"
-
-        def take_pixel():
-            # `index` stands still for many cycles before a byte comes.
-            with m.If(late_pixel):
-                fail(Fault.BUSY, self.ready)
-            with m.Else():
-                m.d.sync += [pixel.eq(rx.byte), held.eq(1), index.eq(index + 1), given.eq(1), complete.eq(image_whole), sample.eq(0)]
-                with m.If(image_whole):
-                    m.d.sync += index.eq(0)
-                    m.next = "CRC"
-
-        # A repetition has the sequence of the last good request.
-        last_sequence, remembered, repeated = Signal(8), Signal(), Signal()
-        m.d.sync += repeated.eq(remembered & (sequence == last_sequence))
-        if learns:
-            command, host = self.command, self.host
-            number, count, illegal_count, too_large = Signal(len(host.payload.address)), Signal(8), Signal(), Signal()
-            place = index[word_bits:]  # of a word in its request
-            all_words, asking = Signal(), Signal()
-            m.d.sync += asking.eq(0)
-            depth_bits = (protocol.LONGEST_POKE // word_bytes).bit_length()
-            buffer = Memory(shape=len(self.found), depth=1 << depth_bits, init=[], attrs={"ram_style": "block"})
-            m.submodules.buffer = buffer
-            buffer_read, buffer_write = buffer.read_port(), buffer.write_port(granularity=8)
-            m.d.sync += illegal_count.eq((rx.byte == 0) | poke & rx.byte[depth_bits:].any())
-            m.d.comb += [
-                all_words.eq(place == count), buffer_read.addr.eq(place), buffer_write.addr.eq(place),
-                buffer_write.data.eq(rx.byte.replicate(word_bytes)),
-                command.payload.what.eq(opcode[:3]), command.payload.label.eq(number), command.payload.count.eq(count),
-                host.valid.eq(asking), host.payload.write.eq(poke), host.payload.space.eq(opcode[:3]),
-                host.payload.address.eq(number ^ place),
-                host.payload.data.eq(buffer_read.data)]
-
-            def take_operand():
-                label_bits = len(command.payload.label)
-                step(protocol.OPERAND_BYTES - 1, "CRC")
-                with m.Switch(index[:2]):
-                    for place in range(3):
-                        with m.Case(place):
-                            if 8 * place < len(number):
-                                m.d.sync += number[8 * place:8 * place + 8].eq(rx.byte)
-                            m.d.sync += too_large.eq(too_large & (place > 0) | rx.byte[max(0, label_bits - 8 * place):].any())
-                    with m.Case(3):
-                        m.d.sync += count.eq(rx.byte)
-                        with m.If(poke):
-                            m.next = "DATA"
-                        with m.If(access & illegal_count):
-                            fail(Fault.LENGTH)
-
-            def take_word():
-                m.d.comb += buffer_write.en.eq(1 << index[:word_bits])
-                m.d.sync += index.eq(index + 1)
-
-            def refuse(reason):
-                """A request that is not carried out is not remembered."""
-                m.d.sync += remembered.eq(0)
-                fail(reason)
-
-            def carry_out():
-                """A good request to the learner."""
-                with m.If(access & ~poke):
-                    m.next = "SYNC"
-                    with m.If(~self.ready):
-                        refuse(Fault.BUSY)
-                with m.Elif(repeated):
-                    m.next = "WAIT"
-                with m.Elif(resets):
-                    m.d.comb += self.abort.eq(1)
-                    m.next = "SYNC"
-                with m.Elif(~self.ready):
-                    refuse(Fault.BUSY)
-                with m.Elif(poke):
-                    m.next = "POKE"
-                with m.Elif(of_sample & ~sample):
-                    refuse(Fault.SAMPLE)
-                with m.Elif(of_sample & too_large):
-                    refuse(Fault.LABEL)
-                with m.Else():
-                    m.next = "COMMAND"
-
+        s = self._signals()
+        m.submodules.receiver = s.rx = UartReceiver(self.clocks)
+        m.submodules.transmitter = s.tx = UartTransmitter(self.clocks)
+        m.d.comb += [s.rx.line.eq(self.rx), self.tx.eq(s.tx.line)]
+        m.d.sync += s.image_whole.eq(s.index == self.image_bytes - 1)
+        m.d.comb += [self.want_latent.eq(s.with_latent), self.fault.eq(s.fault != 0)]
+        self._check_sum(m, s)
+        self._timers(m, s)
+        self._byte_flags(m, s)
+        self._accelerator_flags(m, s)
+        if self.learns:
+            self._learner_ports(m, s)
         with m.FSM(init="HUNT") as fsm:
             m.d.comb += self.active.eq(~fsm.ongoing("HUNT"))
-            with m.State("HUNT"):
-                m.d.sync += [crc.eq(protocol.CRC_START), index.eq(0)]
-                with m.If(strobe & sync):
-                    m.d.sync += fault.eq(0)
-                    m.next = "OPCODE"
-            receive("OPCODE", take_opcode)
-            receive("SEQUENCE", take_sequence)
-            receive("LENGTH_LOW", take_length_low)
-            receive("LENGTH_HIGH", take_length_high)
-            receive("IMAGE", take_pixel, abort=1)
-            if learns:
-                receive("OPERAND", take_operand)
-                with m.State("DATA"):
-                    accept(take_word)
-                    with m.If(all_words):
-                        m.d.sync += index.eq(0)
-                        m.next = "CRC"
-            receive("CRC", lambda: step(1, "CHECK"), abort=classify)
-            with m.State("CHECK"):
-                m.next = "WAIT"
-                with m.If(crc != 0):
-                    fail(Fault.CRC, classify)
-                with m.Else():
-                    m.d.sync += [last_sequence.eq(sequence), remembered.eq(1)]
-                    with m.If(~classify & ~status & ~learning):
-                        m.d.sync += remembered.eq(0)
-                        m.d.comb += self.abort.eq(member != 0)
-                    if learns:
-                        with m.If(learning):
-                            carry_out()
-            with m.State("WAIT"):
-                with m.If(~classify | there | more & begun & ~self.busy):
-                    m.next = "SYNC"
-                    with m.If(classify):
-                        m.d.sync += [cycles.eq(timer), frames.eq(frames + 1), partial.eq(more), member.eq(Mux(more, member + 1, 0))]
-                with m.Elif(late):
-                    fail(Fault.RESULT, 1)
-            with m.State("QUIET"):
-                with m.If(quiet):
-                    m.next = "SYNC"
+            self._receive(m, s)
+            self._execute(m, s)
             working = ["CRC", "CHECK", "WAIT"]
-            if learns:
+            if self.learns:
                 working += ["COMMAND", "SETTLE", "REST", "POKE"]
-                with m.State("COMMAND"):
-                    m.d.comb += command.valid.eq(1)
-                    with m.If(command.ready):
-                        m.next = "SETTLE"
-                    with m.Elif(late):
-                        refuse(Fault.RESULT)
-                with m.State("SETTLE"):  # until `busy` and `refused` are those of the command
-                    step(3, "REST")
-                with m.State("REST"):
-                    with m.If(~self.busy):
-                        m.next = "SYNC"
-                        with m.If(self.refused):
-                            refuse(Mux(self.frozen, Fault.FROZEN, Fault.LABEL))
-                    with m.Elif(late):
-                        fail(Fault.RESULT)
-                with m.State("POKE"):
-                    m.d.sync += asking.eq(~all_words & ~host.ready)
-                    with m.If(all_words):
-                        m.next = "SYNC"
-                    with m.Elif(host.ready):
-                        m.d.sync += index.eq(index + word_bytes)
-                    with m.Elif(late):
-                        refuse(Fault.RESULT)
-                with m.State("FLUSH"):
-                    m.d.sync += taken.eq(there & ~taken)
-                    with m.If(~complete & ~held):
-                        m.d.sync += [held.eq(1), index.eq(index + 1), complete.eq(image_whole)]
-                    with m.If(taken & self.result.valid):
-                        m.d.sync += given.eq(0)
-                        m.next = "QUIET"
-                    with m.Elif(late):
-                        m.d.comb += self.abort.eq(1)
-                        m.next = "QUIET"
-            m.d.comb += keep.eq(Cat(fsm.ongoing(state) for state in working).any())
-
-            # Replies.
-            lengths = [self.frames * protocol.classify_bytes(flags, self.classes, self.latent_bytes) for flags in range(4)]
-            length = Signal(16)
-            classified = Array(Const(n, 16) for n in lengths)[opcode[:2]]
-            told = Mux(status, protocol.STATUS_BYTES, protocol.IDENTITY_BYTES)
-            if learns:
-                lengths = [protocol.classify_bytes(flags, 0, self.latent_bytes) for flags in range(4)]
-                classified = Array(Const(n, 16) for n in lengths)[opcode[:2]] + Mux(with_logits, self.known << 1, 0)
-                told = Mux(learning, Mux(access & ~poke, count << word_bits, 0), told)
-            m.d.comb += length.eq(Mux(fault != 0, 1, Mux(classify, Mux(partial, 0, classified), told)))
-            with m.State("SYNC"):
-                m.d.comb += [send.eq(1), byte.eq(protocol.SYNC)]
-                m.d.sync += index.eq(0)
-                with m.If(sent):
-                    m.next = "HEAD"
-            with m.State("HEAD"):
-                m.d.comb += [send.eq(1), byte.eq(Array([
-                    Cat(opcode, Const(protocol.REPLY >> 6, 2)), sequence, length[:8], length[8:]])[index[:2]])]
-                with m.If((index == 0) & (fault != 0)):
-                    m.d.comb += byte.eq(protocol.ERROR)
-                with m.If((index == 0) & ~sent):
-                    m.d.sync += crc.eq(protocol.CRC_START)  # the bits of SYNC are no part of it
-                with m.If(sent):
-                    step(3, "BYTES")
-                    with m.If((index == 3) & classify & (fault == 0)):
-                        m.next = "LOGITS"
-                        with m.If(partial):
-                            m.next = "END"
-                    if learns:
-                        with m.If((index == 3) & learning & (fault == 0)):
-                            m.next = "END"
-                            with m.If(access & ~poke):
-                                m.next = "PEEK"
-
-            identity = Array(Const(value, 8) for value in self.identity.pack().ljust(32, b"\0"))[index[:5]]
-            counters = Array([Cat(self.ready, self.wrong_flash, self.frozen if learns else Const(0), Const(0, 5)), *(
-                counter.word_select(i, 8) for counter in (frames, errors, cycles) for i in range(len(counter) // 8))])[index[:3]]
-            with m.State("BYTES"):
-                m.d.comb += [send.eq(1), byte.eq(Mux(status, counters, identity))]
-                if self.model_mark is None:
-                    with m.If(~status & (index[:5] >= protocol.IDENTITY_BYTES - protocol.MODEL_BYTES)):
-                        m.d.comb += [byte.eq(self.model), self.model_next.eq(sent & (fault == 0))]
-                with m.If(fault != 0):
-                    m.d.comb += byte.eq(fault)
-                with m.If(sent):
-                    step(Mux(fault != 0, 0, Mux(status, protocol.STATUS_BYTES - 1, protocol.IDENTITY_BYTES - 1)), "END")
-
-            def give_up():
-                """Too late for an error frame: the host finds that this one ends early."""
-                with m.If(late):
-                    m.d.comb += self.abort.eq(1)
-                    m.d.sync += failed.eq(1)
-                    m.next = "HUNT"
-
-            def pass_on(state, source, wanted, value, following):
-                """The words of a stream as bytes, or dropped, up to the last word."""
-                count = len(value) // 8
-                with m.State(state):
-                    m.d.comb += [send.eq(there & wanted & ~taken), byte.eq(value.word_select(index[:(count - 1).bit_length()], 8))]
-                    m.d.sync += taken.eq(there & ~taken & (~wanted | sent & (index == count - 1)))
-                    with m.If(sent):
-                        step(count - 1, state)
-                    with m.If(taken & source.payload.last):
-                        following()
-                    give_up()
-
-            def after_logits():
-                m.next = "CLASS"
-                if self.latent_words:
-                    with m.If(with_latent):
-                        m.next = "LATENT"
-
-            def after_latent():
-                m.next = "CLASS"
-
-            score = Signal(signed(16))
-            best = Signal(16)
-            m.d.comb += [score.eq(self.logits.payload.value), best.eq(self.result.payload)]
-            pass_on("LOGITS", self.logits, with_logits, score.as_unsigned(), after_logits)
-            if self.latent_words:
-                pass_on("LATENT", self.latent, 1, self.latent.payload.word, after_latent)
-            with m.State("CLASS"):
-                m.d.comb += [send.eq(there & ~taken), byte.eq(best.word_select(index[0], 8))]
-                m.d.sync += taken.eq(sent & (index == 1))
-                with m.If(sent):
-                    step(1, "CLASS")
-                with m.If(taken):
-                    m.d.sync += [member.eq(Mux(more, member + 1, 0)), given.eq(0), sample.eq(1)]
-                    m.next = "END"
-                    with m.If(more):
-                        m.next = "LOGITS"
-                give_up()
+                self._execute_learning(m, s)
+            m.d.comb += s.keep.eq(Cat(fsm.ongoing(state) for state in working).any())
+            self._reply(m, s)
+            self._reply_status(m, s)
+            self._reply_result(m, s)
             with m.State("END"):
-                m.d.comb += [send.eq(1), byte.eq(crc[:8])]
-                with m.If(sent):
-                    step(1, "HUNT")
-            if learns:
-                with m.State("PEEK"):
-                    m.d.sync += asking.eq(~all_words & ~host.ready)
-                    with m.If(all_words):
-                        m.d.sync += index.eq(0)
-                        m.next = "END"
-                    with m.Elif(host.ready):
-                        m.next = "FOUND"
-                    with m.Elif(late):
-                        m.d.sync += failed.eq(1)
-                        m.next = "HUNT"
-                with m.State("FOUND"):
-                    m.d.comb += [send.eq(1), byte.eq(self.found.word_select(index[:word_bits], 8))]
-                    with m.If(sent):
-                        m.d.sync += index.eq(index + 1)
-                        with m.If(index[:word_bits].all()):
-                            m.next = "PEEK"
+                m.d.comb += [s.send.eq(1), s.byte.eq(s.crc[:8])]
+                with m.If(s.sent):
+                    self._count_to(m, s, 1, "HUNT")
+            if self.learns:
+                self._reply_peek(m, s)
             replying = ["HEAD", "BYTES", "LOGITS", "CLASS", "END", *(["LATENT"] if self.latent_words else ()),
-                        *(["PEEK", "FOUND"] if learns else ())]
-            m.d.comb += sending.eq(Cat(fsm.ongoing(state) for state in replying).any())
+                        *(["PEEK", "PEEK_WORD"] if self.learns else ())]
+            m.d.comb += s.sending.eq(Cat(fsm.ongoing(state) for state in replying).any())
         with m.If(self.abort):
-            m.d.sync += [held.eq(0), member.eq(0), given.eq(0), complete.eq(0), sample.eq(0)]
+            m.d.sync += [s.held.eq(0), s.member.eq(0), s.image_started.eq(0), s.image_received.eq(0), s.sample.eq(0)]
         return m
+
+    # Signals.
+
+    def _signals(self):
+        s = SimpleNamespace()
+        # The byte that came.  Registers tell what it means a cycle after it came; it stands still for long.
+        s.strobe = unnamed()  # a byte has come
+        s.broken = unnamed()  # a byte without stop bit has come
+        s.sync = unnamed()  # it is SYNC
+        s.legal = unnamed()  # it is an opcode
+        s.low_wrong = unnamed()  # it is not the low byte of the request's length
+        s.high_wrong = unnamed()  # it is not the high byte of the request's length
+        s.late_pixel = unnamed()  # the byte before is still held, or the weights are not loaded
+
+        # The request.
+        s.opcode = unnamed(6)
+        s.sequence = unnamed(8)
+        s.fault = unnamed(4)  # a Fault, or 0
+        s.status, s.with_logits, s.with_latent = s.opcode[1], s.opcode[0], s.opcode[1]
+        s.learning = s.opcode[5] if self.learns else Const(0, 1)
+        s.classify = s.opcode[4] & ~s.learning
+        s.access = s.learning & s.opcode[4]  # PEEK, POKE
+        s.poke = s.access & s.opcode[3]
+        s.last_sequence = unnamed(8)  # sequence of the last good request
+        s.remembered = unnamed()  # there was one, and it was carried out
+        s.repeated = unnamed()  # this request repeats it
+
+        # Counters of STATUS, and places.
+        s.frames = unnamed(16)
+        s.errors = unnamed(16)
+        s.failed = Signal()  # strobes with a fault
+        s.cycles = Signal(CYCLES_BITS)
+        s.index = Signal(range(max(256 * self.identity.word_bytes, 32, self.image_bytes)))  # of the byte in its field
+        s.image_whole = Signal()  # `index` is the image's last byte
+
+        # The line.
+        s.crc = unnamed(16)
+        s.sending = Signal()  # the check sum is that of the reply
+        s.send = unnamed()  # `byte` is to be sent
+        s.byte = unnamed(8)
+
+        # Time.
+        s.timer = unnamed(self.result_bits + 1)  # cycles since the last byte, or since the image was complete
+        s.keep = Signal()  # bytes that come do not restart the timer
+        s.quiet = unnamed()  # the line has been quiet for the time-out
+        s.late = unnamed()  # no result has come in time
+
+        # The pass.
+        s.member = unnamed(range(self.frames))  # image of the pass at work, then the image whose result is sent
+        s.begun = Signal()  # the accelerator has begun with the image
+        s.more = s.member != self.frames - 1
+        s.partial = Signal()  # the request was not the last image of its pass
+
+        # The byte of an image waits until it is taken, at most until the next one has come.
+        s.pixel = unnamed(8)
+        s.held = unnamed()
+
+        # The accelerator's outputs.
+        s.result_waiting = unnamed()
+        s.result_ack = unnamed()
+
+        # Of a learner.
+        s.image_started = unnamed()  # an image has begun, and its result has not left
+        s.image_received = unnamed()  # its last byte was taken
+        s.sample = unnamed()  # its result has left: it is the sample
+        return s
+
+    # Logic beside the states.
+
+    def _check_sum(self, m, s):
+        """One check sum for both directions.  While its own low byte is sent, it shifts itself out."""
+        bit = Mux(s.sending, s.tx.bit, s.rx.bit)
+        with m.If(Mux(s.sending, s.tx.bit_strobe, s.rx.bit_strobe)):
+            m.d.sync += s.crc.eq(Cat(s.crc[1:], 0) ^ Mux(s.crc[0] ^ bit, protocol.CRC_POLYNOMIAL, 0))
+
+    def _timers(self, m, s):
+        """Cycles since the last byte, and since the image was complete."""
+        m.d.comb += [s.tx.bytes.payload.eq(s.byte), s.tx.bytes.valid.eq(s.send)]
+        s.sent = s.send & s.tx.bytes.ready
+        m.d.sync += [s.timer.eq(s.timer + 1), s.quiet.eq(s.timer[self.timeout_bits]), s.late.eq(s.timer[self.result_bits])]
+        with m.If(s.sent | (s.strobe | s.broken) & ~s.keep):
+            m.d.sync += [s.timer.eq(0), s.quiet.eq(0), s.late.eq(0)]
+
+    def _byte_flags(self, m, s):
+        """What the byte that came means."""
+        requests = *protocol.REQUESTS, *(protocol.LEARNING_REQUESTS * self.learns)
+        m.d.sync += s.begun.eq((s.begun | self.busy) & self.active)
+        m.d.comb += [self.pixels.payload.eq(s.pixel), self.pixels.valid.eq(s.held)]
+        m.d.sync += [
+            s.strobe.eq(s.rx.strobe), s.broken.eq(s.rx.error), s.sync.eq(s.rx.byte == protocol.SYNC),
+            s.low_wrong.eq(s.rx.byte != Mux(s.classify, self.image_bytes & 0xFF, Mux(s.learning, protocol.OPERAND_BYTES, 0))),
+            s.high_wrong.eq(s.rx.byte != Mux(s.classify, self.image_bytes >> 8, 0)),
+            s.legal.eq(Cat(s.rx.byte == request for request in requests).any()),
+            s.late_pixel.eq(s.held | ~self.ready)]
+        with m.If(self.pixels.ready):
+            m.d.sync += s.held.eq(0)
+
+    def _accelerator_flags(self, m, s):
+        """Register the accelerator's valid and our ready, so that no combinational path crosses both modules."""
+        outputs = self.logits, self.latent, self.result
+        m.d.sync += [s.result_waiting.eq(Cat(port.valid for port in outputs).any() & ~s.result_ack), s.result_ack.eq(0)]
+        m.d.comb += [port.ready.eq(s.result_ack) for port in outputs]
+        m.d.sync += [s.failed.eq(0), s.errors.eq(s.errors + s.failed)]
+        m.d.sync += s.repeated.eq(s.remembered & (s.sequence == s.last_sequence))
+
+    def _learner_ports(self, m, s):
+        """Operand and words of a request to the learner, and the learner's inputs."""
+        command, host = self.command, self.host
+        word_bytes = self.identity.word_bytes
+        s.word_bits = (word_bytes - 1).bit_length()
+        depth_bits = (protocol.LONGEST_POKE // word_bytes).bit_length()
+        s.number = unnamed(len(host.payload.address))  # address or label
+        s.count = unnamed(8)  # words or replays
+        s.illegal_count = unnamed()  # the byte that came is no count of words
+        s.too_large = unnamed()  # the number is no label
+        s.place = s.index[s.word_bits:]  # number of the word in its request
+        s.all_words = unnamed()  # `place` is behind the last word
+        s.asking = Signal()  # the learner is asked for a word, or given one
+        m.d.sync += s.asking.eq(0)
+        buffer = Memory(shape=len(self.host_reply), depth=1 << depth_bits, init=[], attrs={"ram_style": "block"})
+        m.submodules.buffer = buffer
+        s.buffer_read, s.buffer_write = buffer.read_port(), buffer.write_port(granularity=8)
+        m.d.sync += s.illegal_count.eq((s.rx.byte == 0) | s.poke & s.rx.byte[depth_bits:].any())
+        m.d.comb += [
+            s.all_words.eq(s.place == s.count), s.buffer_read.addr.eq(s.place), s.buffer_write.addr.eq(s.place),
+            s.buffer_write.data.eq(s.rx.byte.replicate(word_bytes)),
+            command.payload.command.eq(s.opcode[:3]), command.payload.label.eq(s.number), command.payload.count.eq(s.count),
+            host.valid.eq(s.asking), host.payload.write.eq(s.poke), host.payload.space.eq(s.opcode[:3]),
+            host.payload.address.eq(s.number ^ s.place),
+            host.payload.data.eq(s.buffer_read.data)]
+
+    # What states do in common.
+
+    def _fail(self, m, s, reason, abort=0):
+        """End the request with a fault."""
+        m.d.sync += [s.fault.eq(reason), s.failed.eq(1)]
+        m.next = "QUIET"
+        if not self.learns:
+            m.d.comb += self.abort.eq(abort)
+            return
+        with m.If(s.image_started):
+            m.next = "FLUSH"
+
+    def _refuse(self, m, s, reason):
+        """End a request that is not carried out, and so is not remembered."""
+        m.d.sync += s.remembered.eq(0)
+        self._fail(m, s, reason)
+
+    def _accept(self, m, s, take, abort=0):
+        """Take a byte, unless it comes too late or damaged."""
+        with m.If(s.broken):
+            self._fail(m, s, Fault.LINE, abort)
+        with m.Elif(s.quiet):
+            self._fail(m, s, Fault.TIMEOUT, abort)
+        with m.Elif(s.strobe):
+            take(m, s)
+
+    def _count_to(self, m, s, last, following):
+        """Count `index` up to `last`, then go on."""
+        m.d.sync += s.index.eq(s.index + 1)
+        with m.If(s.index == last):
+            m.d.sync += s.index.eq(0)
+            m.next = following
+
+    # Chapter 1: receive a request.
+
+    def _receive(self, m, s):
+        with m.State("HUNT"):
+            m.d.sync += [s.crc.eq(protocol.CRC_START), s.index.eq(0)]
+            with m.If(s.strobe & s.sync):
+                m.d.sync += s.fault.eq(0)
+                m.next = "OPCODE"
+        for state, take in (("OPCODE", self._take_opcode), ("SEQUENCE", self._take_sequence), ("LENGTH_LOW", self._take_length_low),
+                            ("LENGTH_HIGH", self._take_length_high)):
+            with m.State(state):
+                self._accept(m, s, take)
+        with m.State("IMAGE"):
+            self._accept(m, s, self._take_pixel, abort=1)
+        if self.learns:
+            with m.State("OPERAND"):
+                self._accept(m, s, self._take_operand)
+            with m.State("DATA"):
+                self._accept(m, s, self._take_word)
+                with m.If(s.all_words):
+                    m.d.sync += s.index.eq(0)
+                    m.next = "CRC"
+        with m.State("CRC"):
+            self._accept(m, s, lambda m, s: self._count_to(m, s, 1, "CHECK"), abort=s.classify)
+
+    def _take_opcode(self, m, s):
+        m.d.sync += s.opcode.eq(s.rx.byte)
+        m.next = "SEQUENCE"
+        with m.If(~s.legal):
+            self._fail(m, s, Fault.OPCODE)
+
+    def _take_sequence(self, m, s):
+        m.d.sync += s.sequence.eq(s.rx.byte)
+        m.next = "LENGTH_LOW"
+
+    def _take_length_low(self, m, s):
+        m.next = "LENGTH_HIGH"
+        with m.If(s.low_wrong & ~s.poke):
+            self._fail(m, s, Fault.LENGTH)
+
+    def _take_length_high(self, m, s):
+        m.next = "CRC"
+        with m.If(s.high_wrong):
+            self._fail(m, s, Fault.LENGTH)
+        with m.Elif(s.classify):
+            m.next = "IMAGE"
+        if self.learns:
+            with m.Elif(s.learning):
+                m.next = "OPERAND"
+
+    def _take_pixel(self, m, s):
+        # `index` stands still for many cycles before a byte comes.
+        with m.If(s.late_pixel):
+            self._fail(m, s, Fault.BUSY, self.ready)
+        with m.Else():
+            m.d.sync += [s.pixel.eq(s.rx.byte), s.held.eq(1), s.index.eq(s.index + 1), s.image_started.eq(1),
+                         s.image_received.eq(s.image_whole), s.sample.eq(0)]
+            with m.If(s.image_whole):
+                m.d.sync += s.index.eq(0)
+                m.next = "CRC"
+
+    def _take_operand(self, m, s):
+        label_bits = len(self.command.payload.label)
+        self._count_to(m, s, protocol.OPERAND_BYTES - 1, "CRC")
+        with m.Switch(s.index[:2]):
+            for number in range(3):
+                with m.Case(number):
+                    if 8 * number < len(s.number):
+                        m.d.sync += s.number[8 * number:8 * number + 8].eq(s.rx.byte)
+                    m.d.sync += s.too_large.eq(s.too_large & (number > 0) | s.rx.byte[max(0, label_bits - 8 * number):].any())
+            with m.Case(3):
+                m.d.sync += s.count.eq(s.rx.byte)
+                with m.If(s.poke):
+                    m.next = "DATA"
+                with m.If(s.access & s.illegal_count):
+                    self._fail(m, s, Fault.LENGTH)
+
+    def _take_word(self, m, s):
+        m.d.comb += s.buffer_write.en.eq(1 << s.index[:s.word_bits])
+        m.d.sync += s.index.eq(s.index + 1)
+
+    # Chapter 2: carry it out.
+
+    def _execute(self, m, s):
+        with m.State("CHECK"):
+            m.next = "WAIT"
+            with m.If(s.crc != 0):
+                self._fail(m, s, Fault.CRC, s.classify)
+            with m.Else():
+                m.d.sync += [s.last_sequence.eq(s.sequence), s.remembered.eq(1)]
+                with m.If(~s.classify & ~s.status & ~s.learning):
+                    m.d.sync += s.remembered.eq(0)
+                    m.d.comb += self.abort.eq(s.member != 0)
+                if self.learns:
+                    with m.If(s.learning):
+                        self._dispatch(m, s)
+        with m.State("WAIT"):
+            with m.If(~s.classify | s.result_waiting | s.more & s.begun & ~self.busy):
+                m.next = "SYNC"
+                with m.If(s.classify):
+                    m.d.sync += [s.cycles.eq(s.timer), s.frames.eq(s.frames + 1), s.partial.eq(s.more),
+                                 s.member.eq(Mux(s.more, s.member + 1, 0))]
+            with m.Elif(s.late):
+                self._fail(m, s, Fault.RESULT, 1)
+        with m.State("QUIET"):
+            with m.If(s.quiet):
+                m.next = "SYNC"
+
+    def _dispatch(self, m, s):
+        """A good request to the learner."""
+        resets = ~s.access & (s.opcode[:3] == Opcode.RESET & 7)
+        of_sample = ~s.opcode[2] & (s.opcode[:2] != Opcode.REHEARSE & 3)  # LEARN, STORE
+        with m.If(s.access & ~s.poke):
+            m.next = "SYNC"
+            with m.If(~self.ready):
+                self._refuse(m, s, Fault.BUSY)
+        with m.Elif(s.repeated):
+            m.next = "WAIT"
+        with m.Elif(resets):
+            m.d.comb += self.abort.eq(1)
+            m.next = "SYNC"
+        with m.Elif(~self.ready):
+            self._refuse(m, s, Fault.BUSY)
+        with m.Elif(s.poke):
+            m.next = "POKE"
+        with m.Elif(of_sample & ~s.sample):
+            self._refuse(m, s, Fault.SAMPLE)
+        with m.Elif(of_sample & s.too_large):
+            self._refuse(m, s, Fault.LABEL)
+        with m.Else():
+            m.next = "COMMAND"
+
+    def _execute_learning(self, m, s):
+        command, host = self.command, self.host
+        with m.State("COMMAND"):
+            m.d.comb += command.valid.eq(1)
+            with m.If(command.ready):
+                m.next = "SETTLE"
+            with m.Elif(s.late):
+                self._refuse(m, s, Fault.RESULT)
+        with m.State("SETTLE"):  # until `busy` and `refused` are those of the command
+            self._count_to(m, s, 3, "REST")
+        with m.State("REST"):
+            with m.If(~self.busy):
+                m.next = "SYNC"
+                with m.If(self.refused):
+                    self._refuse(m, s, Mux(self.frozen, Fault.FROZEN, Fault.LABEL))
+            with m.Elif(s.late):
+                self._fail(m, s, Fault.RESULT)
+        with m.State("POKE"):
+            m.d.sync += s.asking.eq(~s.all_words & ~host.ready)
+            with m.If(s.all_words):
+                m.next = "SYNC"
+            with m.Elif(host.ready):
+                m.d.sync += s.index.eq(s.index + self.identity.word_bytes)
+            with m.Elif(s.late):
+                self._refuse(m, s, Fault.RESULT)
+        with m.State("FLUSH"):  # completes a damaged image and drops its result
+            m.d.sync += s.result_ack.eq(s.result_waiting & ~s.result_ack)
+            with m.If(~s.image_received & ~s.held):
+                m.d.sync += [s.held.eq(1), s.index.eq(s.index + 1), s.image_received.eq(s.image_whole)]
+            with m.If(s.result_ack & self.result.valid):
+                m.d.sync += s.image_started.eq(0)
+                m.next = "QUIET"
+            with m.Elif(s.late):
+                m.d.comb += self.abort.eq(1)
+                m.next = "QUIET"
+
+    # Chapter 3: reply.
+
+    def _reply(self, m, s):
+        """The head of the reply."""
+        m.d.comb += self._length(s)
+        with m.State("SYNC"):
+            m.d.comb += [s.send.eq(1), s.byte.eq(protocol.SYNC)]
+            m.d.sync += s.index.eq(0)
+            with m.If(s.sent):
+                m.next = "HEAD"
+        with m.State("HEAD"):
+            m.d.comb += [s.send.eq(1), s.byte.eq(Array([
+                Cat(s.opcode, Const(protocol.REPLY >> 6, 2)), s.sequence, s.length[:8], s.length[8:]])[s.index[:2]])]
+            with m.If((s.index == 0) & (s.fault != 0)):
+                m.d.comb += s.byte.eq(protocol.ERROR)
+            with m.If((s.index == 0) & ~s.sent):
+                m.d.sync += s.crc.eq(protocol.CRC_START)  # the bits of SYNC are no part of it
+            with m.If(s.sent):
+                self._count_to(m, s, 3, "BYTES")
+                with m.If((s.index == 3) & s.classify & (s.fault == 0)):
+                    m.next = "LOGITS"
+                    with m.If(s.partial):
+                        m.next = "END"
+                if self.learns:
+                    with m.If((s.index == 3) & s.learning & (s.fault == 0)):
+                        m.next = "END"
+                        with m.If(s.access & ~s.poke):
+                            m.next = "PEEK"
+
+    def _length(self, s):
+        """The statement that sets `length`, the bytes of the reply's payload."""
+        s.length = Signal(16)
+        lengths = [self.frames * protocol.classify_bytes(flags, self.classes, self.latent_bytes) for flags in range(4)]
+        classified = Array(Const(n, 16) for n in lengths)[s.opcode[:2]]
+        fixed_length = Mux(s.status, protocol.STATUS_BYTES, protocol.IDENTITY_BYTES)
+        if self.learns:
+            lengths = [protocol.classify_bytes(flags, 0, self.latent_bytes) for flags in range(4)]
+            classified = Array(Const(n, 16) for n in lengths)[s.opcode[:2]] + Mux(s.with_logits, self.class_count << 1, 0)
+            fixed_length = Mux(s.learning, Mux(s.access & ~s.poke, s.count << s.word_bits, 0), fixed_length)
+        return s.length.eq(Mux(s.fault != 0, 1, Mux(s.classify, Mux(s.partial, 0, classified), fixed_length)))
+
+    def _reply_status(self, m, s):
+        """Identity, status or fault."""
+        identity = Array(Const(value, 8) for value in self.identity.pack().ljust(32, b"\0"))[s.index[:5]]
+        counters = Array([Cat(self.ready, self.wrong_flash, self.frozen if self.learns else Const(0), Const(0, 5)), *(
+            counter.word_select(i, 8) for counter in (s.frames, s.errors, s.cycles) for i in range(len(counter) // 8))])[s.index[:3]]
+        with m.State("BYTES"):
+            m.d.comb += [s.send.eq(1), s.byte.eq(Mux(s.status, counters, identity))]
+            if self.model_mark is None:
+                with m.If(~s.status & (s.index[:5] >= protocol.IDENTITY_BYTES - protocol.MODEL_BYTES)):
+                    m.d.comb += [s.byte.eq(self.model), self.model_next.eq(s.sent & (s.fault == 0))]
+            with m.If(s.fault != 0):
+                m.d.comb += s.byte.eq(s.fault)
+            with m.If(s.sent):
+                self._count_to(m, s, Mux(s.fault != 0, 0, Mux(s.status, protocol.STATUS_BYTES - 1, protocol.IDENTITY_BYTES - 1)), "END")
+
+    def _reply_result(self, m, s):
+        """Logits, latent and class of each image of the pass."""
+        def after_logits():
+            m.next = "CLASS"
+            if self.latent_words:
+                with m.If(s.with_latent):
+                    m.next = "LATENT"
+
+        def after_latent():
+            m.next = "CLASS"
+
+        score = Signal(signed(16))
+        best = Signal(16)
+        m.d.comb += [score.eq(self.logits.payload.value), best.eq(self.result.payload)]
+        self._pass_on(m, s, "LOGITS", self.logits, s.with_logits, score.as_unsigned(), after_logits)
+        if self.latent_words:
+            self._pass_on(m, s, "LATENT", self.latent, 1, self.latent.payload.word, after_latent)
+        with m.State("CLASS"):
+            m.d.comb += [s.send.eq(s.result_waiting & ~s.result_ack), s.byte.eq(best.word_select(s.index[0], 8))]
+            m.d.sync += s.result_ack.eq(s.sent & (s.index == 1))
+            with m.If(s.sent):
+                self._count_to(m, s, 1, "CLASS")
+            with m.If(s.result_ack):
+                m.d.sync += [s.member.eq(Mux(s.more, s.member + 1, 0)), s.image_started.eq(0), s.sample.eq(1)]
+                m.next = "END"
+                with m.If(s.more):
+                    m.next = "LOGITS"
+            self._give_up(m, s)
+
+    def _pass_on(self, m, s, state, source, wanted, value, following):
+        """A state that sends the words of a stream as bytes, or drops them, up to the last word."""
+        count = len(value) // 8
+        with m.State(state):
+            m.d.comb += [s.send.eq(s.result_waiting & wanted & ~s.result_ack),
+                         s.byte.eq(value.word_select(s.index[:(count - 1).bit_length()], 8))]
+            m.d.sync += s.result_ack.eq(s.result_waiting & ~s.result_ack & (~wanted | s.sent & (s.index == count - 1)))
+            with m.If(s.sent):
+                self._count_to(m, s, count - 1, state)
+            with m.If(s.result_ack & source.payload.last):
+                following()
+            self._give_up(m, s)
+
+    def _give_up(self, m, s):
+        """Drop a reply whose result stays away: it is too late for an error, and the host sees the reply end early."""
+        with m.If(s.late):
+            m.d.comb += self.abort.eq(1)
+            m.d.sync += s.failed.eq(1)
+            m.next = "HUNT"
+
+    def _reply_peek(self, m, s):
+        """Words of the learner's memory."""
+        with m.State("PEEK"):
+            m.d.sync += s.asking.eq(~s.all_words & ~self.host.ready)
+            with m.If(s.all_words):
+                m.d.sync += s.index.eq(0)
+                m.next = "END"
+            with m.Elif(self.host.ready):
+                m.next = "PEEK_WORD"
+            with m.Elif(s.late):
+                m.d.sync += s.failed.eq(1)
+                m.next = "HUNT"
+        with m.State("PEEK_WORD"):
+            m.d.comb += [s.send.eq(1), s.byte.eq(self.host_reply.word_select(s.index[:s.word_bits], 8))]
+            with m.If(s.sent):
+                m.d.sync += s.index.eq(s.index + 1)
+                with m.If(s.index[:s.word_bits].all()):
+                    m.next = "PEEK"

@@ -7,6 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..errors import UsageError
+from .signals import unnamed
 
 
 class Lgap(wiring.Component):
@@ -88,22 +89,26 @@ class Lgap(wiring.Component):
         q, l = self.pixels, self.lanes
 
         # Stage 1: the lane's bits, one a pixel.
-        act, weight, mask = Signal(q), Signal(q), Signal(q)
-        valid, first, last = (Signal(2, name=name) for name in ("valid", "first", "last"))
-        given = self
+        act = unnamed(q)
+        weight = unnamed(q)
+        mask = Signal(q)
+        valid = Signal(2)
+        first = Signal(2)
+        last = Signal(2)
+        inputs = self
         if self.split:
-            given, l = self._eighths(m), l // 8
-        lane = given.lane
+            inputs, l = self._eighths(m), l // 8
+        lane = inputs.lane
         m.d.sync += [
-            act.eq(Cat(given.act.word_select(i, l).bit_select(lane, 1) for i in range(q))), mask.eq(given.mask),
-            valid.eq(Cat(given.valid, valid)), first.eq(Cat(given.first, first)), last.eq(Cat(given.last, last))]
+            act.eq(Cat(inputs.act.word_select(i, l).bit_select(lane, 1) for i in range(q))), mask.eq(inputs.mask),
+            valid.eq(Cat(inputs.valid, valid)), first.eq(Cat(inputs.first, first)), last.eq(Cat(inputs.last, last))]
         for i in range(q):
-            choices = Cat(given.weight.word_select(block * q + i, l) for block in range(self.blocks))
-            index = Cat(lane, given.sub) if self.blocks > 1 and l & (l - 1) == 0 else None
+            choices = Cat(inputs.weight.word_select(block * q + i, l) for block in range(self.blocks))
+            index = Cat(lane, inputs.sub) if self.blocks > 1 and l & (l - 1) == 0 else None
             if index is not None:
                 m.d.sync += weight[i].eq(choices.bit_select(index, 1))
             else:
-                block = choices.word_select(given.sub, l) if self.blocks > 1 else choices
+                block = choices.word_select(inputs.sub, l) if self.blocks > 1 else choices
                 m.d.sync += weight[i].eq(block.bit_select(lane, 1))
 
         # Stage 2: ones and matches.  Stage 3: both sums, which start at -limit, so the sign tells.

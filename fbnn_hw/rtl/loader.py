@@ -5,14 +5,36 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .sequencer import Widths, bits_for
+from .signals import unnamed
 from .thermometer import ThermometerEncoder
 
 
 class Loader(wiring.Component):
     """RGB bytes in raster order -> thermometer words at their places in the banks, from address 0 on.
 
-    pixels: bytes.  enable: the port is free for writing in the next cycle.  write: bank selected, one bit each; address, word: what to
-    write; `word` is 0 while nothing is written.  done: strobes a cycle before the last word of an image.
+    Parameters
+    ----------
+    config : AcceleratorConfig
+
+    Members
+    -------
+    pixels : In(stream of 8 bits)
+    enable : In(1)
+        The port is free for a write in the next cycle.
+    write : Out(pixels)
+        One bit a bank: the bank is written.
+    address : Out, word : Out(lanes)
+        Place and value; `word` is 0 while no bank is written.
+    done : Out(1)
+        Strobes a cycle before the last word of an image.
+
+    Timing
+    ------
+    `ThermometerEncoder` determines the cycles of a pixel.
+
+    Resources
+    ---------
+    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):
@@ -33,7 +55,8 @@ class Loader(wiring.Component):
         column = Signal(range(c.columns))
         block = Signal(bits_for([blocks - 1]))
         y = Signal(range(c.size))
-        line, place = Signal(w.address), Signal(w.address)
+        line = unnamed(w.address)
+        place = Signal(w.address)
         m.d.comb += taken.eq(encoder.words.valid & self.enable)
         # Where a pixel is several words, its end is known before the last of them.
         ends = Signal(4)

@@ -1,5 +1,7 @@
 """Weights on their way to the array, when they do not all fit into block RAM."""
 
+from types import SimpleNamespace
+
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
@@ -7,23 +9,55 @@ from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
 from .sequencer import Widths, bits_for
+from .signals import unnamed
 
 
 class WeightMover(wiring.Component):
-    """Keeps a ring of weight words filled, in the order of use: from the byte stream, or from resident rows of the banks.
+    """Keeps a ring of weight words filled, in the order of use.
 
-    A row is pixels * lanes bits, a word (outputs * lanes bits) is outputs / pixels rows, first row lowest.  After reset
-    the first rows of the stream are written to a learner's tables and to the resident rows behind them; then the transfers are
-    worked off, frame after frame, as far ahead as the ring allows.  Word i of a transfer is resident iff
-    ((i + 1) * share >> 4) != (i * share >> 4).
+    A word comes from the byte stream or from resident rows of the banks.  A row is pixels * lanes bits.
+    A word (outputs * lanes bits) is outputs / pixels rows, first row lowest.  After reset the first
+    rows of the stream go to a learner's tables and to the resident rows behind them.  Then the
+    transfers follow, frame after frame, as far ahead as the ring allows.  Word i of a transfer is
+    resident iff ((i + 1) * share >> 4) != (i * share >> 4).
+
     Twin: `fbnn_hw.compile.cycles`.
 
-    weights: bytes, lowest first.  booted: resident rows are loaded.  blocked: the port is not free in the next cycle.
-    request_next: the port is taken in the next cycle; request: in this one, to read the row that `address` holds in the next, whose bits
-    stand in `row` timing.READ cycles later.
-    write: the port is taken to write `write_data` to the row `address` (before booted alone).
-    address_read, word: read port of the ring, latency 1.  level: words at hand; pop, pop_words: words given back;
-    pop_words stays for timing.READ cycles.
+    Parameters
+    ----------
+    config : AcceleratorConfig
+
+    Members
+    -------
+    weights : In(stream of 8 bits)
+        Bytes, lowest first.
+    booted : Out(1)
+        The resident rows are loaded.
+    blocked : In(1)
+        The port is taken in the next cycle.
+    request_next, request : Out(1), address : Out, row : In(row_bits)
+        A read of a resident row, see Timing.
+    write : Out(1), write_data : Out(row_bits)
+        Before `booted`: the port writes `write_data` to the row `address`.
+    address_read : In, word : Out(word_bits)
+        Read port of the ring, latency 1.
+    level : Out(range(weight_words + 1))
+        Words at hand.
+    pop : In(1), pop_words : In
+        `pop_words` words are returned; `pop_words` holds for timing.READ cycles.
+
+    Timing
+    ------
+    | cycle            | read of a resident row                     |
+    |------------------|--------------------------------------------|
+    | t                | `request_next` is 1                        |
+    | t + 1            | `request` is 1: the mover has the port     |
+    | t + 2            | `address` holds the row's number           |
+    | t + 1 + READ     | `row` holds the row's bits (`timing.READ`) |
+
+    Resources
+    ---------
+    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):
@@ -37,119 +71,141 @@ class WeightMover(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        c, w = self.config, Widths(self.config)
-        rows = c.rows_per_word
+        s = SimpleNamespace()
+        self._pack(m, s)
+        self._ring(m, s)
+        self._transfers(m, s)
+        with m.FSM(init="BOOT" if self.config.boot_rows else "ADDRESS"):
+            self._boot(m, s)
+            self._fetch(m, s)
+            self._move(m, s)
+        return m
 
-        # Bytes -> rows.
+    def _pack(self, m, s):
+        """Bytes become rows."""
+        c = self.config
         row_bytes = c.row_bits // 8
-        packed = Signal(c.row_bits)
-        byte = Signal(range(row_bytes))
-        full, taken = Signal(), Signal()
-        m.d.comb += self.write_data.eq(packed)
-        m.d.comb += self.weights.ready.eq(~full)
+        s.packed = Signal(c.row_bits)
+        s.byte = Signal(range(row_bytes))
+        s.full = unnamed()
+        s.taken = Signal()
+        m.d.comb += self.write_data.eq(s.packed)
+        m.d.comb += self.weights.ready.eq(~s.full)
         with m.If(self.weights.valid & self.weights.ready):
-            m.d.sync += [packed.eq(Cat(packed[8:], self.weights.payload)), byte.eq(byte + 1)]
-            with m.If(byte == row_bytes - 1):
-                m.d.sync += [byte.eq(0), full.eq(1)]
-        with m.If(taken):
-            m.d.sync += full.eq(0)
+            m.d.sync += [s.packed.eq(Cat(s.packed[8:], self.weights.payload)), s.byte.eq(s.byte + 1)]
+            with m.If(s.byte == row_bytes - 1):
+                m.d.sync += [s.byte.eq(0), s.full.eq(1)]
+        with m.If(s.taken):
+            m.d.sync += s.full.eq(0)
 
+    def _ring(self, m, s):
+        """The ring, and how many of its words are there or promised."""
+        c, w, rows = self.config, Widths(self.config), self.config.rows_per_word
         # The ring, one memory a row of its words, so that each row is written as it comes.
         # A word is never read while it is written, so synthesis need not care what would come then.
         attributes = {"ram_style": "block", "no_rw_check": 1}
-        ring = []
+        s.ring = []
         for r in range(rows):
             m.submodules[f"ring{r}"] = memory = Memory(shape=c.row_bits, depth=c.weight_words, init=[], attrs=attributes)
-            ring.append((memory.write_port(), memory.read_port()))
-        m.d.comb += self.word.eq(Cat(port.data for _, port in ring))
-        head = Signal(w.weight)
-        landing = Signal(bits_for([rows - 1]))
-        arrives = Signal()
-        from_stream = Signal()
-        for r, (write, read) in enumerate(ring):
+            s.ring.append((memory.write_port(), memory.read_port()))
+        m.d.comb += self.word.eq(Cat(port.data for _, port in s.ring))
+        s.head = Signal(w.weight)
+        s.landing = Signal(bits_for([rows - 1]))
+        s.arrives = Signal()
+        s.from_stream = Signal()
+        for r, (write, read) in enumerate(s.ring):
             m.d.comb += [
-                read.addr.eq(self.address_read), write.addr.eq(head), write.data.eq(Mux(arrives, self.row, packed)),
-                write.en.eq((arrives | from_stream) & (landing == r))]
-        landed = Signal()
-        with m.If(arrives | from_stream):
-            m.d.sync += landing.eq(landing + 1)
-            with m.If(landing == rows - 1):
-                m.d.sync += [landing.eq(0), head.eq(head + 1)]
-                m.d.comb += landed.eq(1)
+                read.addr.eq(self.address_read), write.addr.eq(s.head), write.data.eq(Mux(s.arrives, self.row, s.packed)),
+                write.en.eq((s.arrives | s.from_stream) & (s.landing == r))]
+        s.landed = Signal()
+        with m.If(s.arrives | s.from_stream):
+            m.d.sync += s.landing.eq(s.landing + 1)
+            with m.If(s.landing == rows - 1):
+                m.d.sync += [s.landing.eq(0), s.head.eq(s.head + 1)]
+                m.d.comb += s.landed.eq(1)
 
-        reserved = Signal(range(c.weight_words + 1))
-        reserve = Signal()
+        s.reserved = Signal(range(c.weight_words + 1))
+        s.reserve = Signal()
         # The last words given back are still being read: their places are free only when that is over.
-        late = Signal(timing.READ)
-        m.d.sync += late.eq(Cat(self.pop, late))
+        s.late = Signal(timing.READ)
+        m.d.sync += s.late.eq(Cat(self.pop, s.late))
         # `pop` comes late: both outcomes are ready before.
-        m.d.sync += [self.level.eq(Mux(self.pop, self.level + landed - self.pop_words, self.level + landed)),
-                     reserved.eq(Mux(late[-1], reserved + reserve - self.pop_words, reserved + reserve))]
+        m.d.sync += [self.level.eq(Mux(self.pop, self.level + s.landed - self.pop_words, self.level + s.landed)),
+                     s.reserved.eq(Mux(s.late[-1], s.reserved + s.reserve - self.pop_words, s.reserved + s.reserve))]
 
-        flying = Signal(timing.READ)
-        m.d.sync += [self.request.eq(self.request_next), flying.eq(Cat(self.request, flying))]
-        m.d.comb += arrives.eq(flying[-1])
+        s.flying = Signal(timing.READ)
+        m.d.sync += [self.request.eq(self.request_next), s.flying.eq(Cat(self.request, s.flying))]
+        m.d.comb += s.arrives.eq(s.flying[-1])
 
-        # The plan.
-        words = c.transfer_words()
-        m.submodules.plan = plan = Memory(shape=16, depth=len(words), init=words, attrs={"ram_style": "block"})
-        fetch = plan.read_port()
-        pc = Signal(range(len(words) + 1))
-        m.d.comb += fetch.addr.eq(pc)
-        left = Signal(bits_for(t.words - 1 for t in c.transfers))
-        share = Signal(5)
-        row = Signal(bits_for([rows - 1]))
-        resident = Signal(w.row, init=c.boot_base)
-        mixed = Signal(5)  # phase + share
-        space = Signal()
+    def _transfers(self, m, s):
+        """The plan of transfers, and the row that is next."""
+        c, w, rows = self.config, Widths(self.config), self.config.rows_per_word
+        s.words = c.transfer_words()
+        m.submodules.plan = plan = Memory(shape=16, depth=len(s.words), init=s.words, attrs={"ram_style": "block"})
+        s.fetch = plan.read_port()
+        s.pc = Signal(range(len(s.words) + 1))
+        m.d.comb += s.fetch.addr.eq(s.pc)
+        s.left = Signal(bits_for(t.words - 1 for t in c.transfers))
+        s.share = Signal(5)
+        s.row = Signal(bits_for([rows - 1]))
+        s.resident = Signal(w.row, init=c.boot_base)
+        s.mixed = Signal(5)  # phase + share
+        s.space = Signal()
         full_bit = c.weight_words.bit_length() - 1
-        m.d.comb += [space.eq(~reserved[full_bit] if c.weight_words == 1 << full_bit else reserved != c.weight_words),
-                     self.address.eq(resident)]
-        is_resident = mixed[4]
-        at_work = Signal()  # in the state MOVE
-        requested = flying[0]  # a cycle later the port takes `address`
-        last_resident = resident == c.resident_base + c.resident_rows - 1
-        with m.If(requested | self.write):
-            m.d.sync += resident.eq(Mux(last_resident, c.resident_base, resident + 1))
+        m.d.comb += [s.space.eq(~s.reserved[full_bit] if c.weight_words == 1 << full_bit else s.reserved != c.weight_words),
+                     self.address.eq(s.resident)]
+        s.is_resident = s.mixed[4]
+        s.at_work = Signal()  # in the state MOVE
+        s.requested = s.flying[0]  # a cycle later the port takes `address`
+        s.last_resident = s.resident == c.resident_base + c.resident_rows - 1
+        with m.If(s.requested | self.write):
+            m.d.sync += s.resident.eq(Mux(s.last_resident, c.resident_base, s.resident + 1))
 
-        moved = self.request_next | from_stream
-        last_row = row == rows - 1
+        s.moved = self.request_next | s.from_stream
+        s.last_row = s.row == rows - 1
 
-        with m.FSM(init="BOOT" if c.boot_rows else "ADDRESS"):
-            if c.boot_rows:
-                with m.State("BOOT"):
-                    m.d.comb += [self.write.eq(full), taken.eq(full)]
-                    with m.If(full & last_resident):
-                        m.d.sync += self.booted.eq(1)
+    def _boot(self, m, s):
+        """The first rows of the stream go to the banks."""
+        c = self.config
+        if c.boot_rows:
+            with m.State("BOOT"):
+                m.d.comb += [self.write.eq(s.full), s.taken.eq(s.full)]
+                with m.If(s.full & s.last_resident):
+                    m.d.sync += self.booted.eq(1)
+                    m.next = "ADDRESS"
+        else:
+            m.d.comb += self.booted.eq(1)
+
+    def _fetch(self, m, s):
+        """The next transfer is read from the plan."""
+        with m.State("ADDRESS"):
+            with m.If(s.pc == len(s.words)):
+                m.d.sync += s.pc.eq(0)
+            with m.Else():
+                m.d.sync += s.pc.eq(s.pc + 1)
+                m.next = "COUNT"
+        with m.State("COUNT"):
+            m.d.sync += [s.left.eq(s.fetch.data), s.pc.eq(s.pc + 1)]
+            m.next = "SHARE"
+        with m.State("SHARE"):
+            m.d.sync += [s.share.eq(s.fetch.data[8:]), s.mixed.eq(s.fetch.data[8:13])]
+            if len(s.left) > 16:
+                m.d.sync += s.left[16:].eq(s.fetch.data[:8])
+            m.d.sync += s.at_work.eq(1)
+            m.next = "MOVE"
+
+    def _move(self, m, s):
+        """The words of a transfer, from the stream or from a resident row."""
+        s.fits = (s.row != 0) | s.space
+        m.d.comb += self.request_next.eq(s.at_work & s.is_resident & s.fits & ~self.blocked)
+        with m.State("MOVE"):
+            m.d.comb += [
+                s.from_stream.eq(~s.is_resident & s.fits & s.full & ~self.request & ~s.flying.any()), s.taken.eq(s.from_stream),
+                s.reserve.eq(s.moved & (s.row == 0))]
+            with m.If(s.moved):
+                m.d.sync += s.row.eq(s.row + 1)
+                with m.If(s.last_row):
+                    m.d.sync += [s.row.eq(0), s.mixed.eq(s.mixed[:4] + s.share), s.left.eq(s.left - 1)]
+                    with m.If(s.left == 0):
+                        m.d.sync += s.at_work.eq(0)
                         m.next = "ADDRESS"
-            else:
-                m.d.comb += self.booted.eq(1)
-            with m.State("ADDRESS"):
-                with m.If(pc == len(words)):
-                    m.d.sync += pc.eq(0)
-                with m.Else():
-                    m.d.sync += pc.eq(pc + 1)
-                    m.next = "COUNT"
-            with m.State("COUNT"):
-                m.d.sync += [left.eq(fetch.data), pc.eq(pc + 1)]
-                m.next = "SHARE"
-            with m.State("SHARE"):
-                m.d.sync += [share.eq(fetch.data[8:]), mixed.eq(fetch.data[8:13])]
-                if len(left) > 16:
-                    m.d.sync += left[16:].eq(fetch.data[:8])
-                m.d.sync += at_work.eq(1)
-                m.next = "MOVE"
-            fits = (row != 0) | space
-            m.d.comb += self.request_next.eq(at_work & is_resident & fits & ~self.blocked)
-            with m.State("MOVE"):
-                m.d.comb += [
-                    from_stream.eq(~is_resident & fits & full & ~self.request & ~flying.any()), taken.eq(from_stream),
-                    reserve.eq(moved & (row == 0))]
-                with m.If(moved):
-                    m.d.sync += row.eq(row + 1)
-                    with m.If(last_row):
-                        m.d.sync += [row.eq(0), mixed.eq(mixed[:4] + share), left.eq(left - 1)]
-                        with m.If(left == 0):
-                            m.d.sync += at_work.eq(0)
-                            m.next = "ADDRESS"
-        return m

@@ -1,12 +1,14 @@
 """A serial flash as an endless stream of bytes."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 from amaranth import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..errors import UsageError
+from .signals import unnamed
 
 READ_COMMANDS = {1: 0x0B, 2: 0x3B, 4: 0x6B}
 """Fast read, fast read dual output, fast read quad output: address on one line, then `width` bits a clock."""
@@ -35,14 +37,44 @@ class FlashChip:
 class FlashReader(wiring.Component):
     """Reads `first` bytes from address `offset` on once, then the `again` bytes behind them, over and over.
 
-    The flash may be in any state that one-line commands end: asleep, in continuous read, or amid a read that a reset of this component
-    cut off.  After reset: FF, 66, 99, AB, then `chip.quad_enable`, each followed by a wait; then one read, without a pause until the
-    last byte.  A read costs deselect + 32 + dummy clocks before its first bit.  Where nobody takes bytes the flash's clock stops.
+    The flash may be in any state that one-line commands end: asleep, in continuous read, or amid a read
+    that a reset of this component cut off.  After reset the reader sends FF, 66, 99, AB and
+    `chip.quad_enable`, each followed by a wait.  Then one read runs to the last byte without a pause.
 
-    clock_hz: of sync.  latency: cycles from `pulse` to its data at `lines_in`; each register at a pin adds one, without any it
-    is 0, and data must be there before the cycle in which the clock pulses ends.  data: bytes.  pulse: the flash's clock is
-    high in the second half of this cycle (`~clk & pulse`).  select_n, lines_*: pins; data leaves with the cycle's beginning.
-    first_done: the first bytes are all read.
+    Parameters
+    ----------
+    chip : FlashChip
+    clock_hz : float
+        Frequency of sync.
+    offset, first, again : int
+        Bytes.
+    latency : int
+        Cycles from `pulse` to its data at `lines_in`.  Each register at a pin adds one.  Without any it
+        is 0, and data must be stable before the cycle in which the clock pulses ends.
+
+    Members
+    -------
+    data : Out(stream of 8 bits)
+    pulse : Out(1)
+        The flash's clock is high in the second half of this cycle (`~clk & pulse`).
+    select_n : Out(1), lines_out, lines_enable : Out(4), lines_in : In(4)
+        Pins; data leaves at the beginning of the cycle.
+    first_done : Out(1)
+        The first bytes have all been read.
+
+    Timing
+    ------
+    A read costs deselect + 32 + dummy clocks before its first bit.  The flash's clock stops while nobody
+    takes bytes.
+
+    Resources
+    ---------
+    `python docs/benchmarks/area.py` measures it.
+
+    Raises
+    ------
+    UsageError
+        If the lines, the latency or the range of addresses are impossible.
     """
 
     DEPTH = 4
@@ -64,92 +96,107 @@ class FlashReader(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        chip, width = self.chip, self.chip.width
-        per_byte = 8 // width
-
-        # The script: commands before the read.
-        commands = [(0xFF,), (ENABLE_RESET,), (RESET,), (RELEASE,), *(chip.quad_enable if width == 4 else ())]
-        longest = max(len(c) for c in commands) * 8
-        script = [[byte >> 7 - i & 1 for byte in command for i in range(8)] for command in commands]
-        number = Signal(range(len(commands) + 1))
-        reading = number == len(commands)
-        bit = Signal(range(max(longest, 32 + chip.dummy)))
-        head = [int(b) for b in f"{READ_COMMANDS[width]:08b}"]
-        starts = [head + [int(b) for b in f"{self.offset + base:024b}"] for base in (0, self.first)]
-        again = Signal()
-        words = Array(Array(Const(v, 1) for v in (row + [0] * 32)[:16])[bit[:4]] for row in script)
-        address = Mux(again, Array(Const(v, 1) for v in starts[1])[bit[:5]], Array(Const(v, 1) for v in starts[0])[bit[:5]])
-        lasts = Array(Const(len(row) - 1, 5) for row in script)
-
-        # Bytes: at most DEPTH are on their way or waiting.
-        spare = Signal(range(self.DEPTH + 1), init=self.DEPTH)
-        phase = Signal(range(per_byte))
-        issue = Signal()  # a byte begins
-        taken = self.data.valid & self.data.ready
-        m.d.sync += spare.eq(spare + taken - issue)
-        position = Signal(range(max(self.first + self.again + 1, 1 << self.wait_bits + 1)))
-        clocking = Signal()
-
-        # Data comes `latency` cycles after its clock.
-        flying = [Signal(2, name=f"flying{i}") for i in range(self.latency + 1)]
-        m.d.comb += flying[0].eq(Cat(clocking, clocking & (phase == per_byte - 1)))
-        m.d.sync += [b.eq(a) for a, b in zip(flying, flying[1:])]
-        shift, whole = Signal(8), Signal()
-        lines = self.lines_in[1] if width == 1 else self.lines_in[:width]
-        with m.If(flying[-1][0]):
-            m.d.sync += shift.eq(Cat(lines, shift))
-        m.d.sync += whole.eq(flying[-1][1])
-        level = Signal(range(self.DEPTH + 1))
-        fifo = [Signal(8, name=f"fifo{i}") for i in range(self.DEPTH)]
-        with m.If(whole):
-            m.d.sync += [fifo[0].eq(shift), *(b.eq(a) for a, b in zip(fifo, fifo[1:]))]
-        m.d.sync += level.eq(level + whole - taken)
-        m.d.comb += [self.data.valid.eq(level != 0), self.data.payload.eq(Array(fifo)[(level - 1)[:2]])]
-
+        s = SimpleNamespace()
+        self._script(m, s)
+        self._bytes(m, s)
         with m.FSM(init="WAIT") as fsm:
-            with m.State("WAIT"):
-                # Longer than any chip needs between commands.
-                m.d.sync += [position.eq(position + 1), bit.eq(0)]
-                with m.If(position[self.wait_bits]):
-                    m.d.sync += position.eq(0)
-                    m.next = "SEND"
-            with m.State("SEND"):
-                m.d.comb += self.pulse.eq(1)
-                m.d.sync += bit.eq(bit + 1)
-                with m.If(reading):
-                    with m.If(bit == 31 + chip.dummy):
-                        m.next = "READ"
-                with m.Elif(bit == lasts[number]):
-                    m.d.sync += number.eq(number + 1)
-                    m.next = "WAIT"
-            with m.State("READ"):
-                m.d.comb += [issue.eq((phase == 0) & (spare != 0)), clocking.eq((phase != 0) | issue), self.pulse.eq(clocking)]
-                m.d.sync += bit.eq(0)
-                with m.If(clocking):
-                    m.d.sync += phase.eq(phase + 1)
-                    with m.If(phase == per_byte - 1):
-                        m.d.sync += position.eq(position + 1)
-                        if self.first:
-                            with m.If(position == self.first - 1):
-                                m.d.sync += self.first_done.eq(1)
-                        with m.If(position == self.first + self.again - 1):
-                            m.d.sync += [position.eq(self.first), again.eq(1)]
-                            m.next = "PAUSE" if self.again else "END"
-            with m.State("PAUSE"):
-                m.d.sync += bit.eq(bit + 1)
-                with m.If(bit == self.deselect - 1):
-                    m.d.sync += bit.eq(0)
-                    m.next = "SEND"
-            if not self.again:
-                with m.State("END"):
-                    pass
-            if not self.first:
-                m.d.comb += self.first_done.eq(1)
-            sending = fsm.ongoing("SEND")
-            m.d.comb += self.select_n.eq(~(sending | fsm.ongoing("READ")))
+            self._commands(m, s)
+            self._read(m, s)
+            s.sending = fsm.ongoing("SEND")
+            m.d.comb += self.select_n.eq(~(s.sending | fsm.ongoing("READ")))
 
         # One line while commands are sent; IO2 and IO3 are write protection and hold until Quad Enable is set.
-        heading = sending & ~(reading & bit[5])
-        m.d.comb += self.lines_out.eq(Cat(Mux(reading, address, words[number]), Const(0b111, 3)))
-        m.d.comb += self.lines_enable.eq(Cat(heading, Const(0, 1), (heading | (width != 4)).replicate(2)))
+        heading = s.sending & ~(s.reading & s.bit[5])
+        m.d.comb += self.lines_out.eq(Cat(Mux(s.reading, s.address, s.words[s.number]), Const(0b111, 3)))
+        m.d.comb += self.lines_enable.eq(Cat(heading, Const(0, 1), (heading | (self.chip.width != 4)).replicate(2)))
         return m
+
+    def _script(self, m, s):
+        """The script: commands before the read."""
+        chip, width = self.chip, self.chip.width
+        s.commands = [(0xFF,), (ENABLE_RESET,), (RESET,), (RELEASE,), *(chip.quad_enable if width == 4 else ())]
+        longest = max(len(c) for c in s.commands) * 8
+        script = [[byte >> 7 - i & 1 for byte in command for i in range(8)] for command in s.commands]
+        s.number = Signal(range(len(s.commands) + 1))
+        s.reading = s.number == len(s.commands)
+        s.bit = Signal(range(max(longest, 32 + chip.dummy)))
+        head = [int(b) for b in f"{READ_COMMANDS[width]:08b}"]
+        starts = [head + [int(b) for b in f"{self.offset + base:024b}"] for base in (0, self.first)]
+        s.again = Signal()
+        s.words = Array(Array(Const(v, 1) for v in (row + [0] * 32)[:16])[s.bit[:4]] for row in script)
+        s.address = Mux(s.again, Array(Const(v, 1) for v in starts[1])[s.bit[:5]], Array(Const(v, 1) for v in starts[0])[s.bit[:5]])
+        s.lasts = Array(Const(len(row) - 1, 5) for row in script)
+
+    def _bytes(self, m, s):
+        """Bytes on their way or waiting: at most DEPTH."""
+        width, per_byte = self.chip.width, 8 // self.chip.width
+        s.spare = Signal(range(self.DEPTH + 1), init=self.DEPTH)
+        s.phase = Signal(range(per_byte))
+        s.issue = Signal()  # a byte begins
+        s.taken = self.data.valid & self.data.ready
+        m.d.sync += s.spare.eq(s.spare + s.taken - s.issue)
+        s.position = Signal(range(max(self.first + self.again + 1, 1 << self.wait_bits + 1)))
+        s.clocking = Signal()
+
+        # Data comes `latency` cycles after its clock.
+        s.flying = [Signal(2, name=f"flying{i}") for i in range(self.latency + 1)]
+        m.d.comb += s.flying[0].eq(Cat(s.clocking, s.clocking & (s.phase == per_byte - 1)))
+        m.d.sync += [b.eq(a) for a, b in zip(s.flying, s.flying[1:])]
+        s.shift = unnamed(8)
+        s.whole = Signal()
+        s.lines = self.lines_in[1] if width == 1 else self.lines_in[:width]
+        with m.If(s.flying[-1][0]):
+            m.d.sync += s.shift.eq(Cat(s.lines, s.shift))
+        m.d.sync += s.whole.eq(s.flying[-1][1])
+        s.level = Signal(range(self.DEPTH + 1))
+        s.fifo = [Signal(8, name=f"fifo{i}") for i in range(self.DEPTH)]
+        with m.If(s.whole):
+            m.d.sync += [s.fifo[0].eq(s.shift), *(b.eq(a) for a, b in zip(s.fifo, s.fifo[1:]))]
+        m.d.sync += s.level.eq(s.level + s.whole - s.taken)
+        m.d.comb += [self.data.valid.eq(s.level != 0), self.data.payload.eq(Array(s.fifo)[(s.level - 1)[:2]])]
+
+    def _commands(self, m, s):
+        """Waits and commands."""
+        chip = self.chip
+        with m.State("WAIT"):
+            # Longer than any chip needs between commands.
+            m.d.sync += [s.position.eq(s.position + 1), s.bit.eq(0)]
+            with m.If(s.position[self.wait_bits]):
+                m.d.sync += s.position.eq(0)
+                m.next = "SEND"
+        with m.State("SEND"):
+            m.d.comb += self.pulse.eq(1)
+            m.d.sync += s.bit.eq(s.bit + 1)
+            with m.If(s.reading):
+                with m.If(s.bit == 31 + chip.dummy):
+                    m.next = "READ"
+            with m.Elif(s.bit == s.lasts[s.number]):
+                m.d.sync += s.number.eq(s.number + 1)
+                m.next = "WAIT"
+
+    def _read(self, m, s):
+        """The bytes, over and over."""
+        per_byte = 8 // self.chip.width
+        with m.State("READ"):
+            m.d.comb += [s.issue.eq((s.phase == 0) & (s.spare != 0)), s.clocking.eq((s.phase != 0) | s.issue), self.pulse.eq(s.clocking)]
+            m.d.sync += s.bit.eq(0)
+            with m.If(s.clocking):
+                m.d.sync += s.phase.eq(s.phase + 1)
+                with m.If(s.phase == per_byte - 1):
+                    m.d.sync += s.position.eq(s.position + 1)
+                    if self.first:
+                        with m.If(s.position == self.first - 1):
+                            m.d.sync += self.first_done.eq(1)
+                    with m.If(s.position == self.first + self.again - 1):
+                        m.d.sync += [s.position.eq(self.first), s.again.eq(1)]
+                        m.next = "PAUSE" if self.again else "END"
+        with m.State("PAUSE"):
+            m.d.sync += s.bit.eq(s.bit + 1)
+            with m.If(s.bit == self.deselect - 1):
+                m.d.sync += s.bit.eq(0)
+                m.next = "SEND"
+        if not self.again:
+            with m.State("END"):
+                pass
+        if not self.first:
+            m.d.comb += self.first_done.eq(1)

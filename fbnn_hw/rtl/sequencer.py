@@ -1,5 +1,7 @@
 """The loops of the engine, run by the program."""
 
+from types import SimpleNamespace
+
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
@@ -7,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
 from ..compile.config import REWIND, STEP_WORDS
+from .signals import unnamed
 
 
 def bits_for(values):
@@ -66,14 +69,44 @@ def frame_of_a_tile(config, step):
 class Sequencer(wiring.Component):
     """Fetches steps and issues their reads, one a cycle while `hold` is 0.
 
-    Twin: the loop order in `fbnn_hw.compile.schedule`; its cycles: `fbnn_hw.compile.cycles`.
+    Twin: the order of the loops in `fbnn_hw.compile.schedule`.
 
-    start: begins the program, or goes on with it; begin: strobes before a step's first read; done: strobes at a stop, with its flags in
-    `stop` from then on.  hold: the banks' port is taken this cycle.
-    level: weight words at hand (ignored with weights == "memory"); pop, pop_words: a tile's weights are used up.
-    valid, read: a read is issued.  step: fields of the step at work.
-    pool_write: 1 strobes the average word out, 2 the learned word (in the following cycle); reserve: 1 two cycles before each of these
-    cycles.  score_valid, score_ready, score_index: the logits of a tile are taken one by one.
+    Parameters
+    ----------
+    config : AcceleratorConfig
+
+    Members
+    -------
+    start : In(1)
+        Begins the program, or resumes it after a stop.
+    begin : Out(1)
+        Strobes before the first read of a step.
+    done : Out(1), stop : Out(3)
+        `done` strobes at a stop; `stop` holds its flags from then on.
+    hold : In(1)
+        The banks' port is taken in this cycle.
+    level : In
+        Weight words at hand; ignored with weights == "memory".
+    pop : Out(1), pop_words : Out
+        The weights of a tile, `pop_words` words, are used up.
+    valid : Out(1), read : Out(read_layout(config))
+        A read is issued.
+    step : Out(step_layout(config))
+        Fields of the step at work.
+    pool_write : Out(2)
+        1 strobes the average word out, 2 the learned word in the following cycle.
+    reserve : Out(1)
+        1 two cycles before each cycle of `pool_write`.
+    score_valid : Out(1), score_ready : In(1), score_index : Out, score_first : Out(1)
+        The logits of a tile are taken one by one.
+
+    Timing
+    ------
+    `fbnn_hw.compile.cycles`, exactly.
+
+    Resources
+    ---------
+    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):
@@ -88,185 +121,243 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, w = self.config, Widths(self.config)
-        step, read = self.step, self.read
+        s = SimpleNamespace()
+        self._counters(m, s)
+        self._ends(m, s)
+        self._tile(m, s)
+        self._advance(m, s)
+        self._step_fields(m, s)
+        with m.FSM():
+            self._fetch(m, s)
+            self._begin(m, s)
+            self._end(m, s)
+            self._score_states(m, s)
+        return m
 
+    def _counters(self, m, s):
+        """The program, and the counters of the loops."""
+        config, w = self.config, Widths(self.config)
         words = config.program_words()
         m.submodules.program = program = Memory(shape=16, depth=len(words), init=words, attrs={"ram_style": "block"})
-        fetch = program.read_port()
-        pc = Signal(range(len(words) + 1))
-        m.d.comb += fetch.addr.eq(pc)
+        s.fetch = program.read_port()
+        s.pc = Signal(range(len(words) + 1))
+        m.d.comb += s.fetch.addr.eq(s.pc)
 
-        block, current, tile_source = Signal(w.address), Signal(w.address), Signal(w.address)
-        weight, weight_base = Signal(w.weight), Signal(w.weight)
-        repeat, word, kx, ky = Signal(w.repeat), Signal(w.words), Signal(2), Signal(2)
-        column, row, tile = Signal(w.columns), Signal(w.rows), Signal(w.tiles)
-        flush, bias = timing.flush(config.lanes), timing.bias(config.lanes)
-        pause = Signal(range(bias + 1))
+        s.block = unnamed(w.address)
+        s.current = unnamed(w.address)
+        s.tile_source = Signal(w.address)
+        s.weight = unnamed(w.weight)
+        s.weight_base = Signal(w.weight)
+        s.repeat = unnamed(w.repeat)
+        s.word = unnamed(w.words)
+        s.kx = unnamed(2)
+        s.ky = unnamed(2)
+        s.column = unnamed(w.columns)
+        s.row = unnamed(w.rows)
+        s.tile = Signal(w.tiles)
+        s.flush, s.bias = timing.flush(config.lanes), timing.bias(config.lanes)
+        s.pause = Signal(range(s.bias + 1))
 
+    def _ends(self, m, s):
+        """Registers tell a cycle before whether a counter stands at its end, so that `hold` alone decides late."""
+        step, read = self.step, self.read
         # Whether a counter stands at its end is known a cycle before: registers, so that `hold` alone decides late.
-        ends = {}
-        for name, counter, limit in (("repeat", repeat, step.repeat), ("word", word, step.words), ("column", column, step.columns),
-                                     ("row", row, step.rows)):
-            last, single = Signal(name=f"{name}_last"), Signal(name=f"{name}_single")
+        s.ends = {}
+        for name, counter, limit in (("repeat", s.repeat, step.repeat), ("word", s.word, step.words), ("column", s.column, step.columns),
+                                     ("row", s.row, step.rows)):
+            last = Signal(name=f"{name}_last")
+            single = Signal(name=f"{name}_single")
             m.d.sync += single.eq(limit == 0)
-            ends[name] = last, single, Mux(last, single, (counter + 1)[:len(counter)] == limit)
-        repeat_last, word_last, column_last, row_last = (end[0] for end in ends.values())
-        first, tap_last, tile_last, finished = Signal(), Signal(), Signal(), Signal()
-        m.d.sync += tile_last.eq(tile == step.tiles)
-        first_tap = ~step.window  # a single tap is the centre, 1
-        block_last, map_last = Signal(), Signal()
+            s.ends[name] = last, single, Mux(last, single, (counter + 1)[:len(counter)] == limit)
+        s.repeat_last, s.word_last, s.column_last, s.row_last = (end[0] for end in s.ends.values())
+        s.first = unnamed()
+        s.tap_last = unnamed()
+        s.tile_last = unnamed()
+        s.finished = unnamed()
+        m.d.sync += s.tile_last.eq(s.tile == step.tiles)
+        s.first_tap = ~step.window  # a single tap is the centre, 1
+        s.block_last = unnamed()
+        s.map_last = Signal()
         m.d.comb += [
-            block_last.eq(repeat_last & word_last & tap_last),
-            map_last.eq(column_last & row_last),
-            read.address.eq(current), read.ky.eq(ky), read.kx.eq(kx),
-            read.top.eq(row == 0), read.bottom.eq(row_last), read.left.eq(column == 0), read.right.eq(column_last),
-            read.weight.eq(weight), read.word.eq(word), read.lane.eq(column), read.first.eq(first), read.last.eq(block_last),
-            read.row_end.eq(column_last), read.tile_end.eq(map_last)]
+            s.block_last.eq(s.repeat_last & s.word_last & s.tap_last),
+            s.map_last.eq(s.column_last & s.row_last),
+            read.address.eq(s.current), read.ky.eq(s.ky), read.kx.eq(s.kx),
+            read.top.eq(s.row == 0), read.bottom.eq(s.row_last), read.left.eq(s.column == 0), read.right.eq(s.column_last),
+            read.weight.eq(s.weight), read.word.eq(s.word), read.lane.eq(s.column), read.first.eq(s.first), read.last.eq(s.block_last),
+            read.row_end.eq(s.column_last), read.tile_end.eq(s.map_last)]
 
+    def _tile(self, m, s):
+        """What a tile needs beside its reads."""
+        config, step = self.config, self.step
         # A tile of a shared step goes through the maps of all frames.
-        member, more, back = frame_of_a_tile(config, step)
+        s.member, s.more, s.back = frame_of_a_tile(config, step)
 
         # Weight words advance with every read; in global pooling only when a word's blocks are used up.
         per_word = config.outputs // config.pixels
-        used_up = (word[:bits_for([per_word - 1])] == per_word - 1) if per_word > 1 else 1
+        s.used_up = (s.word[:bits_for([per_word - 1])] == per_word - 1) if per_word > 1 else 1
 
-        score = Signal(range(config.outputs))
-        scores_left = Signal(range(config.outputs + 1))
-        m.d.comb += [self.score_index.eq(score), self.pop_words.eq(step.tile_words)]
-        running = Signal()
-        reading = running & ~self.hold
-        tile_done = Signal()
-        m.d.comb += [self.valid.eq(reading), tile_done.eq(reading & block_last & map_last), self.pop.eq(tile_done & ~more)]
-        with m.If(reading):
-            m.d.sync += [first.eq(block_last), weight.eq(weight + Mux(step.lgap, used_up, 1)), repeat.eq(repeat + 1),
-                         repeat_last.eq(ends["repeat"][2])]
-            with m.If(repeat_last):
-                m.d.sync += [repeat.eq(0), word.eq(word + 1), current.eq(current + step.step), word_last.eq(ends["word"][2])]
-                with m.If(word_last):
-                    m.d.sync += [word.eq(0), current.eq(block), kx.eq(kx + 1),
-                                 tap_last.eq(Mux(tap_last, first_tap, (kx == 1) & (ky == 2)))]
-                    with m.If(kx == 2):
-                        m.d.sync += [kx.eq(0), ky.eq(ky + 1)]
-                    with m.If(tap_last):
+        s.score = Signal(range(config.outputs))
+        s.scores_left = Signal(range(config.outputs + 1))
+        m.d.comb += [self.score_index.eq(s.score), self.pop_words.eq(step.tile_words)]
+        s.running = Signal()
+        s.reading = s.running & ~self.hold
+        s.tile_done = Signal()
+        m.d.comb += [self.valid.eq(s.reading), s.tile_done.eq(s.reading & s.block_last & s.map_last), self.pop.eq(s.tile_done & ~s.more)]
+
+    def _advance(self, m, s):
+        """A read advances the loops; the last one of a tile ends it."""
+        config, step = self.config, self.step
+        with m.If(s.reading):
+            m.d.sync += [s.first.eq(s.block_last), s.weight.eq(s.weight + Mux(step.lgap, s.used_up, 1)), s.repeat.eq(s.repeat + 1),
+                         s.repeat_last.eq(s.ends["repeat"][2])]
+            with m.If(s.repeat_last):
+                m.d.sync += [s.repeat.eq(0), s.word.eq(s.word + 1), s.current.eq(s.current + step.step), s.word_last.eq(s.ends["word"][2])]
+                with m.If(s.word_last):
+                    m.d.sync += [s.word.eq(0), s.current.eq(s.block), s.kx.eq(s.kx + 1),
+                                 s.tap_last.eq(Mux(s.tap_last, s.first_tap, (s.kx == 1) & (s.ky == 2)))]
+                    with m.If(s.kx == 2):
+                        m.d.sync += [s.kx.eq(0), s.ky.eq(s.ky + 1)]
+                    with m.If(s.tap_last):
                         m.d.sync += [
-                            kx.eq(first_tap), ky.eq(first_tap), weight.eq(weight_base + step.bias), block.eq(block + step.advance),
-                            current.eq(block + step.advance), column.eq(column + 1), column_last.eq(ends["column"][2])]
-                        with m.If(column_last):
-                            m.d.sync += [column.eq(0), row.eq(row + 1), row_last.eq(ends["row"][2])]
-                            with m.If(row_last):
-                                m.d.sync += row.eq(0)
-        with m.If(tile_done):
+                            s.kx.eq(s.first_tap), s.ky.eq(s.first_tap), s.weight.eq(s.weight_base + step.bias),
+                            s.block.eq(s.block + step.advance),
+                            s.current.eq(s.block + step.advance), s.column.eq(s.column + 1), s.column_last.eq(s.ends["column"][2])]
+                        with m.If(s.column_last):
+                            m.d.sync += [s.column.eq(0), s.row.eq(s.row + 1), s.row_last.eq(s.ends["row"][2])]
+                            with m.If(s.row_last):
+                                m.d.sync += s.row.eq(0)
+        with m.If(s.tile_done):
             m.d.sync += [
-                running.eq(0), pause.eq(0), score.eq(0), tile_source.eq(tile_source + Mux(more, config.frame_stride, step.lgap - back)),
-                scores_left.eq(Mux(tile_last, step.valid, config.outputs)), finished.eq(tile_last & ~more)]
-            with m.If(~more):
-                m.d.sync += [weight_base.eq(weight_base + step.tile_words), tile.eq(tile + 1)]
+                s.running.eq(0), s.pause.eq(0), s.score.eq(0), s.tile_source.eq(s.tile_source + Mux(s.more, config.frame_stride,
+                                                                                                    step.lgap - s.back)),
+                s.scores_left.eq(Mux(s.tile_last, step.valid, config.outputs)), s.finished.eq(s.tile_last & ~s.more)]
+            with m.If(~s.more):
+                m.d.sync += [s.weight_base.eq(s.weight_base + step.tile_words), s.tile.eq(s.tile + 1)]
             if config.frames > 1:
-                m.d.sync += member.eq(Mux(more, member + 1, 0))
+                m.d.sync += s.member.eq(Mux(s.more, s.member + 1, 0))
 
+    def _step_fields(self, m, s):
+        """A one runs along `arrived` while the words of a step come in."""
+        config, step = self.config, self.step
         # A one runs along `arrived` while the words of a step come in.
-        arrived = Signal(STEP_WORDS)
-        fetching = Signal()
-        m.d.sync += [arrived.eq(Cat(fetching, arrived)), self.begin.eq(0), self.done.eq(0)]
-        flags = fetch.data
-        with m.If(arrived[0]):
+        s.arrived = Signal(STEP_WORDS)
+        s.fetching = Signal()
+        m.d.sync += [s.arrived.eq(Cat(s.fetching, s.arrived)), self.begin.eq(0), self.done.eq(0)]
+        s.flags = s.fetch.data
+        with m.If(s.arrived[0]):
             m.d.sync += [
-                step.lgap.eq(flags[0]), step.pool.eq(flags[1]), step.vector.eq(flags[2]), step.logits.eq(flags[3] & self.scores),
-                step.window.eq(flags[4]), step.gap.eq(flags[5]), step.depthwise.eq(flags[6]), step.bias.eq(flags[7]),
-                step.repeat.eq(flags[8:11]), step.shared.eq(flags[11] & (config.frames > 1))]
+                step.lgap.eq(s.flags[0]), step.pool.eq(s.flags[1]), step.vector.eq(s.flags[2]), step.logits.eq(s.flags[3] & self.scores),
+                step.window.eq(s.flags[4]), step.gap.eq(s.flags[5]), step.depthwise.eq(s.flags[6]), step.bias.eq(s.flags[7]),
+                step.repeat.eq(s.flags[8:11]), step.shared.eq(s.flags[11] & (config.frames > 1))]
         for number, name in enumerate(("source", "step", "advance", "row", "words", "columns", "rows", "target", "target_advance",
                                        "target_row", "tiles", "slot", "valid", "tile_words"), start=1):
-            with m.If(arrived[number]):
-                m.d.sync += step[name].eq(fetch.data)
+            with m.If(s.arrived[number]):
+                m.d.sync += step[name].eq(s.fetch.data)
 
-        def begin_tile():
-            m.d.sync += running.eq(~step.bias if config.thresholds else 1)
-            m.next = "RUN"
-            if config.thresholds:
-                with m.If(step.bias):
-                    m.next = "BIAS"
-
-        with m.FSM():
-            with m.State("IDLE"):
-                with m.If(self.start):
-                    m.next = "ADDRESS"
-            with m.State("ADDRESS"):
-                m.d.sync += pc.eq(pc + 1)
-                m.d.comb += fetching.eq(1)
-                m.next = "FETCH"
-            with m.State("FETCH"):
-                with m.If(~arrived[-1]):  # with the last word `pc` already is at the next step
-                    m.d.sync += pc.eq(pc + 1)
-                with m.Else():
-                    m.next = "SETUP"
-                with m.If(arrived[0] & ~flags[15]):
-                    m.d.sync += [self.done.eq(1), arrived.eq(0)]
-                    if config.frames > 1:
-                        m.d.sync += [self.stop.eq(flags), pc.eq(Mux(flags & REWIND, 0, pc))]
-                    else:
-                        m.d.sync += pc.eq(0)
-                    if config.weights == "memory":
-                        m.d.sync += weight_base.eq(0)
-                    m.next = "IDLE"
-            with m.State("SETUP"):
-                m.d.sync += [tile.eq(0), tile_source.eq(step.source), self.begin.eq(1)]
-                m.next = "TILE"
-            with m.State("TILE"):
-                m.d.sync += [
-                    block.eq(tile_source), current.eq(tile_source), weight.eq(weight_base), kx.eq(first_tap), ky.eq(first_tap),
-                    pause.eq(0), first.eq(1), tap_last.eq(first_tap), *(last.eq(single) for last, single, _ in ends.values())]
-                if config.weights == "memory":
-                    begin_tile()
+    def _fetch(self, m, s):
+        """A step is read from the program."""
+        config, step = self.config, self.step
+        with m.State("IDLE"):
+            with m.If(self.start):
+                m.next = "ADDRESS"
+        with m.State("ADDRESS"):
+            m.d.sync += s.pc.eq(s.pc + 1)
+            m.d.comb += s.fetching.eq(1)
+            m.next = "FETCH"
+        with m.State("FETCH"):
+            with m.If(~s.arrived[-1]):  # with the last word `pc` already is at the next step
+                m.d.sync += s.pc.eq(s.pc + 1)
+            with m.Else():
+                m.next = "SETUP"
+            with m.If(s.arrived[0] & ~s.flags[15]):
+                m.d.sync += [self.done.eq(1), s.arrived.eq(0)]
+                if config.frames > 1:
+                    m.d.sync += [self.stop.eq(s.flags), s.pc.eq(Mux(s.flags & REWIND, 0, s.pc))]
                 else:
-                    m.next = "LEVEL"
-            if config.weights == "stream":
-                enough = Signal()
-                m.d.sync += enough.eq(self.level >= step.tile_words)
-                with m.State("LEVEL"):
-                    with m.If(enough):
-                        begin_tile()
-            if config.thresholds:
-                with m.State("BIAS"):
-                    # The tile before may still accumulate with its own bias: let it finish, then read.
-                    m.d.sync += pause.eq(pause + 1)
-                    m.d.comb += read.bias.eq(pause == flush)
-                    with m.If(pause == bias - 1):
-                        m.d.sync += [weight.eq(weight_base + 1), running.eq(1)]
-                        m.next = "RUN"
-            with m.State("RUN"):
-                with m.If(tile_done):
-                    m.next = "TILE"
-                    with m.If(tile_last & ~more | step.lgap | step.logits):
-                        m.next = "FLUSH"
-            with m.State("FLUSH"):
-                m.d.sync += pause.eq(pause + 1)
-                with m.If(pause == flush - 3):
-                    m.d.sync += self.reserve.eq(step.lgap)
-                with m.If(pause == flush - 1):
-                    m.d.sync += self.reserve.eq(0)
-                    with m.If(step.logits):
-                        m.next = "SCORES" if self.scores else "ADDRESS"
-                    with m.Elif(step.lgap):
-                        m.d.sync += self.pool_write.eq(step.gap)
-                        m.next = "AVERAGE"
-                    with m.Else():
-                        m.next = "ADDRESS"
-            if self.scores:
-                with m.State("SCORES"):
-                    m.d.comb += [self.score_valid.eq(1), self.score_first.eq((tile == 1) & (score == 0))]
-                    with m.If(self.score_ready):
-                        m.d.sync += [score.eq(score + 1), scores_left.eq(scores_left - 1)]
-                        with m.If(scores_left == 1):
-                            m.next = "TILE"
-                            with m.If(finished):
-                                m.next = "ADDRESS"
-            with m.State("AVERAGE"):
-                m.d.sync += self.pool_write.eq(step.depthwise << 1)
-                m.next = "LEARNED"
-            with m.State("LEARNED"):
-                m.d.sync += self.pool_write.eq(0)
+                    m.d.sync += s.pc.eq(0)
+                if config.weights == "memory":
+                    m.d.sync += s.weight_base.eq(0)
+                m.next = "IDLE"
+        with m.State("SETUP"):
+            m.d.sync += [s.tile.eq(0), s.tile_source.eq(step.source), self.begin.eq(1)]
+            m.next = "TILE"
+
+    def _begin_tile(self, m, s):
+        """Start to read, after the bias word where there is one."""
+        config, step = self.config, self.step
+        config, step = self.config, self.step
+        m.d.sync += s.running.eq(~step.bias if config.thresholds else 1)
+        m.next = "RUN"
+        if config.thresholds:
+            with m.If(step.bias):
+                m.next = "BIAS"
+
+    def _begin(self, m, s):
+        """A tile begins: with its weights at hand, and its bias word."""
+        config, step, read = self.config, self.step, self.read
+        with m.State("TILE"):
+            m.d.sync += [
+                s.block.eq(s.tile_source), s.current.eq(s.tile_source), s.weight.eq(s.weight_base), s.kx.eq(s.first_tap),
+                s.ky.eq(s.first_tap),
+                s.pause.eq(0), s.first.eq(1), s.tap_last.eq(s.first_tap), *(last.eq(single) for last, single, _ in s.ends.values())]
+            if config.weights == "memory":
+                self._begin_tile(m, s)
+            else:
+                m.next = "LEVEL"
+        if config.weights == "stream":
+            s.enough = Signal()
+            m.d.sync += s.enough.eq(self.level >= step.tile_words)
+            with m.State("LEVEL"):
+                with m.If(s.enough):
+                    self._begin_tile(m, s)
+        if config.thresholds:
+            with m.State("BIAS"):
+                # The tile before may still accumulate with its own bias: let it finish, then read.
+                m.d.sync += s.pause.eq(s.pause + 1)
+                m.d.comb += read.bias.eq(s.pause == s.flush)
+                with m.If(s.pause == s.bias - 1):
+                    m.d.sync += [s.weight.eq(s.weight_base + 1), s.running.eq(1)]
+                    m.next = "RUN"
+
+    def _end(self, m, s):
+        """A tile runs, then its results leave."""
+        step = self.step
+        with m.State("RUN"):
+            with m.If(s.tile_done):
                 m.next = "TILE"
-                with m.If(finished):
+                with m.If(s.tile_last & ~s.more | step.lgap | step.logits):
+                    m.next = "FLUSH"
+        with m.State("FLUSH"):
+            m.d.sync += s.pause.eq(s.pause + 1)
+            with m.If(s.pause == s.flush - 3):
+                m.d.sync += self.reserve.eq(step.lgap)
+            with m.If(s.pause == s.flush - 1):
+                m.d.sync += self.reserve.eq(0)
+                with m.If(step.logits):
+                    m.next = "SCORES" if self.scores else "ADDRESS"
+                with m.Elif(step.lgap):
+                    m.d.sync += self.pool_write.eq(step.gap)
+                    m.next = "AVERAGE"
+                with m.Else():
                     m.next = "ADDRESS"
-        return m
+
+    def _score_states(self, m, s):
+        """Logits, and words of global pooling."""
+        step = self.step
+        if self.scores:
+            with m.State("SCORES"):
+                m.d.comb += [self.score_valid.eq(1), self.score_first.eq((s.tile == 1) & (s.score == 0))]
+                with m.If(self.score_ready):
+                    m.d.sync += [s.score.eq(s.score + 1), s.scores_left.eq(s.scores_left - 1)]
+                    with m.If(s.scores_left == 1):
+                        m.next = "TILE"
+                        with m.If(s.finished):
+                            m.next = "ADDRESS"
+        with m.State("AVERAGE"):
+            m.d.sync += self.pool_write.eq(step.depthwise << 1)
+            m.next = "LEARNED"
+        with m.State("LEARNED"):
+            m.d.sync += self.pool_write.eq(0)
+            m.next = "TILE"
+            with m.If(s.finished):
+                m.next = "ADDRESS"

@@ -99,7 +99,8 @@ class SinglePortMemory(wiring.Component):
         columns, rows = -(-self.width // SPRAM_WIDTH), -(-self.depth // SPRAM_DEPTH)
         depth_bits = SPRAM_DEPTH.bit_length() - 1
         nibbles = Cat(bit.replicate(self.granularity // SPRAM_NIBBLE) for bit in self.write_mask)
-        row, row_read = self.address[depth_bits:], Signal(range(rows))
+        row = self.address[depth_bits:]
+        row_read = Signal(range(rows))
         with m.If(~self.write_enable):
             m.d.sync += row_read.eq(row)
         words = []

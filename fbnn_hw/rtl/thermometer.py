@@ -8,6 +8,7 @@ from ..compile import timing
 from ..errors import UsageError
 from ..ir.ops import planes
 from ..reference.encode import OFFSET, ROUNDING, YCC
+from .signals import unnamed
 
 
 class ThermometerEncoder(wiring.Component):
@@ -85,7 +86,9 @@ class ThermometerEncoder(wiring.Component):
         m = Module()
         pieces = self.pieces
         piece = Signal(range(len(pieces)))
-        summed, done = Signal(), Signal()  # levels are there; the last of their words is taken
+        # levels are there; the last of their words is taken
+        summed = unnamed()
+        done = Signal()
         totals = (self._serial if self.bits_per_cycle else self._multiplied)(m, summed, done)
 
         # The words: excess = level - level of lane 0, so lane j is 1 iff excess >= j.
@@ -94,7 +97,8 @@ class ThermometerEncoder(wiring.Component):
         top = max(self.planes)
         excess = Signal(signed(max(top - 1 - min(offsets), max(offsets), self.lanes).bit_length() + 1))
         offset = Signal.like(excess)
-        lanes, ends = Signal(self.lanes, init=-1), Signal(init=1)
+        lanes = unnamed(self.lanes, init=-1)
+        ends = Signal(init=1)
         with m.Switch(piece):
             for number, (which, base, low, high, end) in enumerate(pieces):
                 with m.Case(number):
@@ -124,24 +128,29 @@ class ThermometerEncoder(wiring.Component):
 
     def _serial(self, m, summed, done):
         """The levels, by distributed arithmetic: a pixel's bytes, then its sum, while the words of the pixel before are gone."""
-        steps = 8 // self.bits_per_cycle
+        digits = 8 // self.bits_per_cycle
         colours = [Signal(8, name=name) for name in ("red", "green", "blue")]
-        count, step, adding = Signal(range(4)), Signal(range(steps)), Signal()
+        count = unnamed(range(4))
+        digit = unnamed(range(digits))
+        adding = Signal()
         m.d.comb += [self.pixels.ready.eq(count != 3), adding.eq((count == 3) & ~summed)]
         with m.If(self.pixels.valid & self.pixels.ready):
             m.d.sync += [count.eq(count + 1), Cat(colours[::-1]).eq(Cat(self.pixels.payload, colours[2], colours[1]))]
         with m.If(done):
             m.d.sync += summed.eq(0)
         with m.If(adding):
-            m.d.sync += step.eq(step + 1)
-            with m.If(step == steps - 1):
-                m.d.sync += [step.eq(0), count.eq(0), summed.eq(1)]
-        return self._sums(m, colours, step, adding, done)
+            m.d.sync += digit.eq(digit + 1)
+            with m.If(digit == digits - 1):
+                m.d.sync += [digit.eq(0), count.eq(0), summed.eq(1)]
+        return self._sums(m, colours, digit, adding, done)
 
     def _multiplied(self, m, summed, done):
         """The levels, a byte a clock, behind a register, while the words of the pixel before leave."""
-        count, added = Signal(range(4)), Signal(range(4))
-        byte, adding, passed = Signal(8), Signal(), Signal()
+        count = unnamed(range(4))
+        added = Signal(range(4))
+        byte = unnamed(8)
+        adding = unnamed()
+        passed = Signal()
         m.d.comb += passed.eq((added == 3) & (~summed | done))  # the sums move on
         m.d.comb += self.pixels.ready.eq((count != 3) | passed)
         taken = self.pixels.valid & self.pixels.ready
@@ -155,7 +164,9 @@ class ThermometerEncoder(wiring.Component):
         levels = []
         for plane, (row, constant, shift) in enumerate(self._rows()):
             width = shift + (self.planes[plane] - 1).bit_length()
-            total, factor, level = Signal(width, init=constant % (1 << width), name=f"total{plane}"), Signal(16), Signal(width - shift)
+            total = Signal(width, init=constant % (1 << width), name=f"total{plane}")
+            factor = unnamed(16)
+            level = Signal(width - shift)
             # Chosen with the byte, so that both may be registers of the multiplier.
             with m.Switch(count):
                 for number in (1, 2):
@@ -178,9 +189,9 @@ class ThermometerEncoder(wiring.Component):
             (tuple(int(v) for v in row), int(rounding) + 256 * int(offset), 16 - (size - 1).bit_length())
             for row, rounding, offset, size in zip(YCC, ROUNDING, OFFSET, self.planes)]
 
-    def _sums(self, m, colours, step, adding, clear):
-        """Registers that hold the three levels once `adding` was 1 for all steps; `clear` makes them 0."""
-        steps = 8 // self.bits_per_cycle
+    def _sums(self, m, colours, digit, adding, clear):
+        """Registers that hold the three levels once `adding` was 1 for all digits; `clear` makes them 0."""
+        digits = 8 // self.bits_per_cycle
         levels = []
         for plane, (row, constant, shift) in enumerate(self._rows()):
             width = shift + (self.planes[plane] - 1).bit_length()
@@ -188,8 +199,9 @@ class ThermometerEncoder(wiring.Component):
             added = total << self.bits_per_cycle
             for k in range(self.bits_per_cycle):
                 used = [i for i in range(3) if row[i]]
-                bits = [Cat(colours[i][k + self.bits_per_cycle * (steps - 1 - s)] for s in range(steps)).bit_select(step, 1) for i in used]
-                last = [step == steps - 1] if k == 0 and constant else []
+                bits = [Cat(colours[i][k + self.bits_per_cycle * (digits - 1 - s)] for s in range(digits)).bit_select(digit,
+                                                                                                                      1) for i in used]
+                last = [digit == digits - 1] if k == 0 and constant else []
                 term = Signal(width, name=f"term{plane}_{k}")
                 with m.Switch(Cat(bits, last)):
                     for index in range(1 << (len(used) + len(last))):

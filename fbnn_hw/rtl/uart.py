@@ -6,11 +6,12 @@ from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from ..errors import UsageError
+from .signals import unnamed
 
 TOLERANCE = 0.02
 """Largest error of the speed; receiver and sender together may differ by half a bit in ten."""
 SMALLEST, LARGEST = 4, 1 << 17
-"""Clocks of a bit.  With more, a byte could last as long as the pause that ends a frame (HostLink, timeout_bits)."""
+"""Clocks of a bit.  With more, a byte could last as long as the pause that ends a message (HostLink, timeout_bits)."""
 
 
 def divider(clock_hz, baud):
@@ -29,8 +30,29 @@ def divider(clock_hz, baud):
 class UartReceiver(wiring.Component):
     """Bits on a line -> bytes.
 
-    clocks: of a bit.  line: as it comes from the pin.  strobe, byte: a byte has come; error: a byte without stop bit has
-    come, and nothing is taken until the line is idle.  bit_strobe, bit: each of its bits as it is sampled.
+    Parameters
+    ----------
+    clocks : int
+        Clocks of a bit.
+
+    Members
+    -------
+    line : In(1)
+        Straight from the pin.
+    strobe : Out(1), byte : Out(8)
+        A byte has come.
+    error : Out(1)
+        A byte without stop bit has come; the receiver then waits until the line is idle.
+    bit_strobe, bit : Out(1)
+        Each bit of a byte as it is sampled.
+
+    Timing
+    ------
+    A bit is sampled in its middle.
+
+    Resources
+    ---------
+    Part of `HostLink`.
     """
 
     def __init__(self, clocks):
@@ -43,7 +65,8 @@ class UartReceiver(wiring.Component):
         m.submodules.synchronizer = FFSynchronizer(self.line, line, init=1)
         wait = Signal(range(self.clocks))
         # A one walks down to the carry bit: eight shifts later the byte is whole.
-        shift, whole = Signal(8), Signal()
+        shift = unnamed(8)
+        whole = Signal()
         sample = Signal()
         m.d.comb += [self.byte.eq(shift), self.bit.eq(line), sample.eq(wait == 0)]
         m.d.sync += [wait.eq(wait - 1), self.strobe.eq(0), self.error.eq(0)]
@@ -79,7 +102,26 @@ class UartReceiver(wiring.Component):
 class UartTransmitter(wiring.Component):
     """Bytes -> bits on a line.
 
-    clocks: of a bit.  bytes: taken when the one before has left.  bit_strobe, bit: each bit of a byte as it begins.
+    Parameters
+    ----------
+    clocks : int
+        Clocks of a bit.
+
+    Members
+    -------
+    bytes : In(stream of 8 bits)
+        Taken when the byte before has left.
+    line : Out(1)
+    bit_strobe, bit : Out(1)
+        Each bit of a byte as it begins.
+
+    Timing
+    ------
+    10 bits a byte, without a gap where bytes wait.
+
+    Resources
+    ---------
+    Part of `HostLink`.
     """
 
     def __init__(self, clocks):
@@ -89,8 +131,10 @@ class UartTransmitter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         wait = Signal(range(self.clocks))
-        shift, count = Signal(8), Signal(range(10))
-        next_bit, free = Signal(), Signal()
+        shift = unnamed(8)
+        count = Signal(range(10))
+        next_bit = unnamed()
+        free = Signal()
         taken = self.bytes.valid & free
         m.d.comb += [next_bit.eq(wait == 0), self.bytes.ready.eq(free), self.bit.eq(shift[0])]
         m.d.sync += free.eq(next_bit & (count == 0) & ~taken)

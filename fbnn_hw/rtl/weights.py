@@ -10,9 +10,27 @@ IMAGE = "weights.hex"
 
 
 class WeightMemory(wiring.Component):
-    """Read-only memory of `depth` words, initialised from the file weights.hex, one word a line; latency 1.
+    """Read-only memory of weights, initialised from the file weights.hex, one word a line.
 
-    An instance of the Verilog module `fbnn_weight_memory` (memories.v), which an ASIC flow replaces by its own memory.
+    An instance of the Verilog module `fbnn_weight_memory` (memories.v), which an ASIC flow replaces by
+    its own memory.
+
+    Parameters
+    ----------
+    depth, width : int
+        Words and their bits.
+
+    Members
+    -------
+    address : In(range(depth)), data : Out(width)
+
+    Timing
+    ------
+    Latency 1.
+
+    Resources
+    ---------
+    Block RAM of depth * width bits.
     """
 
     def __init__(self, depth, width):

@@ -9,13 +9,35 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .sequencer import Widths
+from .signals import unnamed
 
 
 class WindowAddress(wiring.Component):
-    """Addresses of the Q banks for one tap.  Two additions, a register after each: latency 2 with the caller's port register.
+    """Addresses of the Q banks for one tap.
 
-    address: word of the unmoved block; ky, kx: 0, 1, 2; row, advance: words from a block to the one below, to the right.
-    banks: Q addresses, bank (r, c) at place r * Q/2 + c, one cycle later (combinational after the first register).
+    Parameters
+    ----------
+    config : AcceleratorConfig
+
+    Members
+    -------
+    address : In
+        Word of the unmoved block.
+    ky, kx : In(2)
+        The tap: 0, 1, 2.
+    row, advance : In
+        Words from a block to the one below, to the right.
+    banks : Out
+        Q addresses, bank (r, c) at place r * Q/2 + c.
+
+    Timing
+    ------
+    Two additions with a register after each.  The second register is the caller's port, so `banks`
+    follows the first by combinational logic.
+
+    Resources
+    ---------
+    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):
@@ -27,7 +49,8 @@ class WindowAddress(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         columns, width = self.config.columns, Widths(self.config).address
-        kx, advance = Signal(2), Signal(width)
+        kx = unnamed(2)
+        advance = Signal(width)
         m.d.sync += [kx.eq(self.kx), advance.eq(self.advance)]
         banks = []
         for r in range(2):
@@ -47,9 +70,28 @@ class WindowAddress(wiring.Component):
 
 
 class WindowAlign(wiring.Component):
-    """Bank data -> pixels of the block in order; pixels outside the map read as -1 (bits 0).  Latency 1.
+    """Bank data -> pixels of the block in order; pixels outside the map read as -1 (bits 0).
 
-    data: Q words of L bits, in bank order; pixels: the same in pixel order.
+    Parameters
+    ----------
+    config : AcceleratorConfig
+
+    Members
+    -------
+    data : In(Q * L)
+        Words in the order of the banks.
+    ky, kx : In(2), top, bottom, left, right : In(1)
+        The tap, and the edges of the map that the block touches.
+    pixels : Out(Q * L)
+        Words in the order of the pixels.
+
+    Timing
+    ------
+    Latency 1.
+
+    Resources
+    ---------
+    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):

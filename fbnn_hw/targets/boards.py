@@ -21,7 +21,7 @@ class Board:
     flash: {"bytes", "lines", "offset" of the flash image, "select", "clock": pin, or "USRMCLK" where it is none, "io": pins in the order
     IO0, IO1 ...}, and "quad_enable", if not Winbond's, as FlashChip has it.
     program: {"bitstream": command} and, where weights can be streamed, "weights".  A programmer that writes one file from the address
-    "start" on has "both" instead.  Words in braces are replaced.
+    "start" on has "both" instead.  Words in braces are replaced.  "also": such a table for another program.
     """
 
     name: str

@@ -1,61 +1,101 @@
-"""The choices of a training run.  No torch here: the command line reads the defaults."""
+"""The choices of a training run, in one table.  No torch here: the command line reads it."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 
 from ..errors import UsageError
 
-CHOICES = {"schedule": ("plateau", "cosine"), "ties": ("up", "random"), "precision": ("float32", "bfloat16")}
 MOST = 1_000_000
+
+
+def _choice(default, text, legal, expected):
+    return field(default=default, metadata={"help": text, "legal": legal, "expected": expected})
+
+
+def _count(default, text, least=1):
+    return _choice(default, text, lambda v: least <= v <= MOST, f"{least} to {MOST:,}")
+
+
+def _positive(default, text):
+    return _choice(default, text, lambda v: 0 < v < math.inf, "a positive number")
+
+
+def _constant(default, text):
+    return _choice(default, text, lambda v: 1 / MOST <= v <= MOST, f"a number from 1e-6 to {MOST:,}")
+
+
+def _share(default, text):
+    return _choice(default, text, lambda v: 0 <= v < 1, "0 <= share < 1")
+
+
+def _switch(default, text):
+    return field(default=default, metadata={"help": text})
+
+
+def _one_of(default, text, *choices):
+    metadata = {"help": text, "legal": lambda v: v in choices, "expected": " or ".join(choices), "choices": choices}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """epochs, batch: counts.  lr: initial rate of Adam.  schedule: "plateau" or "cosine".  patience: epochs without a better
-    validation accuracy before the run stops (0: never).  validation: share of the training set kept for validation.
-    shift, contrast: strength of the augmentation, see `fbnn_hw.data.augment`.  K, c, limit: see `fbnn_hw.nn.network.FBNN`.
-    centre: subtract from the proxies of each output channel their mean after each step.  ties: what a dot product of 0 becomes in training,
-    "up" +1 as everywhere else, or "random" +1 or -1, drawn for each channel and step.  distil: share of the teacher in the loss,
-    temperature: of its softened probabilities, see `fbnn_hw.nn.losses.distillation`.  precision: of maps and their gradients, "float32" or
-    "bfloat16", see `fbnn_hw.nn.network.FBNN`."""
+    """The recipe of a run.  A field is a flag of the command line: `help` says what it is, `legal` and `expected` which values it takes."""
 
-    epochs: int = 100
-    batch: int = 64
-    lr: float = 1e-4
-    schedule: str = "plateau"
-    patience: int = 20
-    validation: float = 0.1
-    augment: bool = True
-    seed: int = 0
-    K: float = 1.0
-    c: float = 5.0
-    limit: float = 1.0
-    shift: int = 4
-    contrast: float = 0.2
-    centre: bool = False
-    ties: str = "up"
-    distil: float = 0.5
-    temperature: float = 4.0
-    precision: str = "float32"
+    epochs: int = _count(100, "at most this many passes over the training set")
+    batch: int = _count(64, "images in a step")
+    lr: float = _positive(1e-4, "rate of Adam at the start")
+    schedule: str = _one_of("plateau", "of the rate: plateau halves it when the validation loss stalls, cosine ends at 0",
+                            "plateau", "cosine")
+    patience: int = _count(20, "stop after so many epochs without a better validation accuracy (cil: loss); 0: never", 0)
+    validation: float = _share(0.1, "share of the training set kept for validation")
+    augment: bool = _switch(True, "no mirroring, shift and contrast")
+    seed: int = _choice(0, "of weights, split, order and augmentation", lambda v: 0 <= v < 2 ** 32, "a whole number from 0, below 2^32")
+    K: float = _constant(1.0, "scale of the layers, K / sqrt(fan-in)")
+    c: float = _constant(5.0, "constant of the logits' scale, 1 / sqrt(c * fan-in * classes)")
+    limit: float = _constant(1.0, "width of the straight-through estimator")
+    shift: int = _choice(4, "augmentation moves images by up to this many pixels", lambda v: 0 <= v <= 512, "0 to 512")
+    contrast: float = _choice(0.2, "augmentation scales contrast by 1 - X to 1 + X", lambda v: 0 <= v <= 1, "a number from 0 to 1")
+    centre: bool = _switch(False, "keep the mean of each output channel's proxies at 0")
+    ties: str = _one_of("up", "what a dot product of 0 becomes in training: up, +1 as everywhere else, or +1 or -1 at random",
+                        "up", "random")
+    distil: float = _choice(0.5, "share of the teacher in the loss", lambda v: 0 < v <= 1, "a share above 0, at most 1")
+    temperature: float = _positive(4.0, "of the teacher's softened probabilities")
+    precision: str = _one_of("float32", "of activations and gradients; bfloat16 gives the same bits forward and is faster where the "
+                             "processor has it", "float32", "bfloat16")
+    norm: str = _one_of("scales", "bn: batch norm before each sign, folded into integer thresholds in the checkpoint", "scales", "bn")
+    statistics: int = _count(100, "with --norm bn: batches by which its statistics are estimated again at the end of an epoch; 0: none", 0)
+    float_epochs: int = _count(0, "with --norm bn: epochs at the start whose activations are clamp(u, -1, 1), not bits", 0)
+    warmup: int = _count(0, "epochs in which the rate rises to --lr", 0)
+    decay: float = _choice(0.0, "weight decay, times the rate", lambda v: 0 <= v < math.inf, "0 or more")
+    ema: float = _share(0.0, "the epochs' networks have the moving average of the proxies, with this share of the past in each step")
+    smoothing: float = _share(0.0, "label smoothing of the cross-entropy")
+    mirror: str = _one_of("random", "images are mirrored at random, or in turn from epoch to epoch", "random", "alternating")
 
     def verify(self):
-        for condition, flag, expected in (
-                (1 <= self.epochs <= MOST, "epochs", f"1 to {MOST:,}"), (1 <= self.batch <= MOST, "batch", f"1 to {MOST:,}"),
-                (0 < self.lr < math.inf, "lr", "a positive number"),
-                (0 <= self.patience <= MOST, "patience", f"0 to {MOST:,}"), (0 <= self.validation < 1, "validation", "0 <= share < 1"),
-                *((1 / MOST <= getattr(self, name) <= MOST, name, f"a number from 1e-6 to {MOST:,}") for name in ("K", "c", "limit")),
-                (0 <= self.shift <= 512, "shift", "0 to 512"),
-                (0 <= self.contrast <= 1, "contrast", "a number from 0 to 1"),
-                (0 < self.distil <= 1, "distil", "a share above 0, at most 1"),
-                (0 < self.temperature < math.inf, "temperature", "a positive number"),
-                *((getattr(self, flag) in legal, flag, " or ".join(legal)) for flag, legal in CHOICES.items())):
-            if not condition:
-                raise UsageError(f"--{flag} {getattr(self, flag)}: expected {expected}")
+        """Raises UsageError at the first flag whose value is not legal."""
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if "legal" in option.metadata and not option.metadata["legal"](value):
+                raise UsageError(f"{flag(option.name)} {value}: expected {option.metadata['expected']}")
         if self.validation == 0 and (self.schedule == "plateau" or self.patience):
             raise UsageError("--validation 0: plateau and --patience need a validation split; use --schedule cosine --patience 0")
+        if self.norm == "bn" and self.ties != "up":
+            raise UsageError(f"--ties {self.ties}: batch norm leaves no ties, expected --norm scales")
+        if self.float_epochs and self.norm != "bn":
+            raise UsageError(f"--float-epochs {self.float_epochs}: scales have no float activations, expected --norm bn")
+        for name in ("float_epochs", "warmup"):
+            if getattr(self, name) >= self.epochs:
+                raise UsageError(f"{flag(name)} {getattr(self, name)}: leaves no other epoch, expected fewer than --epochs {self.epochs}")
+        if self.warmup and self.schedule != "cosine":
+            raise UsageError(f"--warmup {self.warmup}: expected --schedule cosine with it")
 
     def verify_split(self, count, held):
         """Raises UsageError where `held` of `count` training images are too few for what the recipe decides by them."""
         if not held and (self.schedule == "plateau" or self.patience):
             raise UsageError(f"--validation {self.validation:g}: leaves none of {count} training images for validation, which plateau and "
                              f"--patience need; use more images, or --schedule cosine --patience 0")
+
+
+def flag(name):
+    """The flag of a field: --float-epochs of float_epochs."""
+    return f"--{name.replace('_', '-')}"

@@ -20,8 +20,8 @@ from ..errors import InputError, UsageError
 from ..nn import checkpoint, losses
 from . import metrics, scenarios, start
 from .config import TrainConfig
+from .course import Course
 from .memorizer import MEGABIT, Memorizer
-from .offline import scheduler
 from .samples import Latents, Native
 
 STATE_FORMAT = "fbnn-hw incremental state"
@@ -190,66 +190,57 @@ class Incremental:
         if self.config.balanced:
             weights = losses.inverse_frequency(torch.bincount(labels, minlength=seen)[:seen]).to(self.device)
         steps = math.ceil(len(labels) / recipe.batch)
-        work = self.retraining
-        if work is None:
-            if self.config.strategy.endswith("reset"):
-                self.model = self._fresh(recipe.seed * 1000 + t + 1)
-            work = self.retraining = self._begin(steps)
-        elif isinstance(work, dict):  # just resumed
-            work = self.retraining = self._begin(steps, work)
-        alpha = self.alpha(seen)
-        while work.epoch < recipe.epochs and not (recipe.patience and work.epoch - work.best_epoch >= recipe.patience):
+        if self.retraining is None and self.config.strategy.endswith("reset"):
+            self.model = self._fresh(recipe.seed * 1000 + t + 1)
+        saved, course = self.retraining, Course(self.kind.trainable(self.model), recipe, steps)
+        if saved is not None:
+            course.restore(saved)
+        self.retraining = course
+        while not course.finished:
             began = time.monotonic()
-            order = torch.randperm(len(labels), generator=self.generator)
-            self.model.train()
-            total = correct = 0.0
-            for step in self.progress(range(steps), desc=f"task {t + 1}/{len(self.tasks)} epoch {work.epoch + 1}", total=steps):
-                index = order[step * recipe.batch:(step + 1) * recipe.batch]
-                batch, target = samples[index].to(self.device), labels[index].to(self.device)
-                if recipe.augment:
-                    batch = self.kind.augment(batch, self.generator)
-                logits = self._masked(self.kind.logits(self.model, batch), target, seen)
-                loss = self._loss(logits * alpha, target, weights)
-                work.optimizer.zero_grad(set_to_none=True)
-                loss.backward()
-                work.optimizer.step()
-                if recipe.schedule == "cosine":
-                    work.scheduler.step()
-                total += loss.item() * len(target)
-                correct += (logits.argmax(1) == target).sum().item()
-            held_loss = held_accuracy = None
-            if len(held_labels):
-                logits = self._predict(held_samples, held_labels, seen)
-                held_loss = self._loss(logits * alpha, held_labels, weights if weights is None else weights.cpu()).item()
-                held_accuracy = (logits.argmax(1) == held_labels).float().mean().item()
-                if recipe.schedule == "plateau":
-                    work.scheduler.step(held_loss)
-            work.epoch += 1
-            if held_loss is None or held_loss < work.best_loss:
-                work.best_loss, work.best_epoch = math.inf if held_loss is None else held_loss, work.epoch
-                work.best = {k: v.detach().cpu().clone() for k, v in self.model.state_dict().items()}
-            record = {"task": t, "epoch": work.epoch, "train_loss": total / len(labels), "train_accuracy": correct / len(labels),
-                      "validation_loss": held_loss, "validation_accuracy": held_accuracy, "lr": work.optimizer.param_groups[0]["lr"],
-                      "seconds": round(time.monotonic() - began, 2)}
+            trained = self._epoch(course, samples, labels, weights, seen)
+            held = self._held(held_samples, held_labels, weights, seen)
+            course.keep(self.model, None if held["validation_loss"] is None else -held["validation_loss"])
+            record = {"task": t, **trained, **held, **course.end_epoch(began, held["validation_loss"])}
             if self.config.curves:
                 record.update(self._scores(t))
                 record["test_of_each_task"] = [metrics.score(np.array(record["confusion"]), task)["a"] for task in self.tasks[:t + 1]]
-            work.seconds += time.monotonic() - began
             self.history.append(record)
             self.save()
             self.report(record)
-        if work.best is not None:
-            self.model.load_state_dict(work.best)
-        self._record(t, work.epoch, work.seconds, work.best_epoch)
+        if course.best is not None:
+            self.model.load_state_dict(course.best)
+        seconds = sum(record["seconds"] for record in self.history if record["task"] == t)
+        self._record(t, course.epoch, seconds, course.best_epoch)
         self._store(t)
         self.task, self.retraining = t + 1, None
         self.save()
 
-    def _begin(self, steps, saved=None):
-        work = _Retraining(self.kind.trainable(self.model), self.recipe, steps)
-        if saved:
-            work.restore(saved)
-        return work
+    def _epoch(self, course, samples, labels, weights, seen):
+        """One pass over the samples; returns the mean loss and the accuracy in training."""
+        recipe, alpha, total, correct = self.recipe, self.alpha(seen), 0.0, 0.0
+        order = torch.randperm(len(labels), generator=self.generator)
+        self.model.train()
+        name = f"task {self.task + 1}/{len(self.tasks)} epoch {course.epoch + 1}"
+        for step in self.progress(range(course.steps), desc=name, total=course.steps):
+            index = order[step * recipe.batch:(step + 1) * recipe.batch]
+            batch, target = samples[index].to(self.device), labels[index].to(self.device)
+            if recipe.augment:
+                batch = self.kind.augment(batch, self.generator)
+            logits = self._masked(self.kind.logits(self.model, batch), target, seen)
+            loss = self._loss(logits * alpha, target, weights)
+            course.update(loss)
+            total += loss.item() * len(target)
+            correct += (logits.argmax(1) == target).sum().item()
+        return {"train_loss": total / len(labels), "train_accuracy": correct / len(labels)}
+
+    def _held(self, samples, labels, weights, seen):
+        """Loss and accuracy on what is held back; None where nothing is."""
+        if not len(labels):
+            return {"validation_loss": None, "validation_accuracy": None}
+        logits = self._predict(samples, labels, seen)
+        loss = self._loss(logits * self.alpha(seen), labels, weights if weights is None else weights.cpu())
+        return {"validation_loss": loss.item(), "validation_accuracy": (logits.argmax(1) == labels).float().mean().item()}
 
     def _scores(self, t, trained=True):
         """{"test": {subset: {"a", "d"}}, "train": the same, "confusion"} at task t.  trained: whether the task has been trained on."""
@@ -309,7 +300,7 @@ class Incremental:
             saved = {**saved, "recipe": {**asdict(TrainConfig()), **saved["recipe"]}}
         if saved != self.config.to_dict() or state.get("sha256") != self.origin.sha256:
             raise UsageError(f"{self.state_path}: was started with other flags or another --init; resume with the same")
-        try:
+        with checkpoint.taking_up(self.state_path):
             self.model.load_state_dict(state["model"])
             self.generator.set_state(state["rng"])
             if self.memory is not None:
@@ -317,24 +308,5 @@ class Incremental:
                 self.memory.restore({**memory, "packed": memory["packed"].numpy(), "labels": memory["labels"].numpy()})
             self.task, self.records, self.history = state["task"], state["records"], state["history"]
             self.retraining = state["retraining"]
-        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-            raise InputError(f"{self.state_path}: damaged state ({type(error).__name__} in it); start without --resume") from None
-
-
-class _Retraining:
-    """Optimizer, scheduler and best epoch of the task under way."""
-
-    def __init__(self, parameters, recipe, steps):
-        self.optimizer = torch.optim.Adam(parameters, recipe.lr, fused=True)
-        self.scheduler = scheduler(self.optimizer, recipe, steps)
-        self.epoch, self.best_epoch, self.best_loss, self.best, self.seconds = 0, 0, math.inf, None, 0.0
-
-    def state(self):
-        return {"optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict(), "epoch": self.epoch,
-                "best_epoch": self.best_epoch, "best_loss": self.best_loss, "best": self.best, "seconds": self.seconds}
-
-    def restore(self, saved):
-        self.optimizer.load_state_dict(saved["optimizer"])
-        self.scheduler.load_state_dict(saved["scheduler"])
-        for key in ("epoch", "best_epoch", "best_loss", "best", "seconds"):
-            setattr(self, key, saved[key])
+            if self.retraining and "best_score" not in self.retraining:  # the first states of version 1
+                self.retraining["best_score"] = -self.retraining["best_loss"]

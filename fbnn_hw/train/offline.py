@@ -17,7 +17,9 @@ import torch.nn.functional as F
 from ..data.augment import augment
 from ..errors import InputError, UsageError
 from ..nn import checkpoint, losses
+from ..nn.norm import Norm
 from .config import TrainConfig
+from .course import Course
 
 STATE_FORMAT = "fbnn-hw training state"
 STATE_VERSION = 1
@@ -30,14 +32,6 @@ def split(count, share, seed):
     return order[held:], order[:held]
 
 
-def scheduler(optimizer, config, steps):
-    """Of the rate: cosine to 0, step by step over all epochs of `steps` steps, or halved after more than 5
-    epochs without a lower loss."""
-    if config.schedule == "cosine":
-        return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, config.epochs * steps)
-    return torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=5)
-
-
 @torch.no_grad()
 def predict(model, images, batch=500, progress=lambda iterable, **kw: iterable):
     """Integer logits (N, classes) of uint8 images (N, 3, S, S), on the model's device."""
@@ -46,19 +40,19 @@ def predict(model, images, batch=500, progress=lambda iterable, **kw: iterable):
     return torch.cat(parts) if parts else torch.empty(0, len(model.topology.classes))
 
 
-def evaluate(model, images, labels, loss=F.cross_entropy, batch=500):
-    """(accuracy, mean loss); ties go to the lowest class."""
+def evaluate(model, images, labels, batch=500, progress=lambda iterable, **kw: iterable):
+    """(accuracy, mean cross-entropy), or None twice without images; ties go to the lowest class."""
     if not len(labels):
-        return 0.0, 0.0
-    logits = predict(model, images, batch)
-    return (logits.argmax(1) == labels).float().mean().item(), loss(logits * model.alpha, labels).item()
+        return None, None
+    logits = predict(model, images, batch, progress)
+    return (logits.argmax(1) == labels).float().mean().item(), F.cross_entropy(logits * model.alpha, labels).item()
 
 
 class Interrupted(Exception):
     """Raised at a step boundary after Ctrl-C or SIGTERM, once the state is safe."""
 
 
-class Trainer:
+class Trainer(Course):
     """One run over (images uint8 (N, 3, S, S), labels int64 (N,)).
 
     `run` trains to the end or raises Interrupted.  `best` holds the weights of the best validation epoch, or the last
@@ -66,11 +60,10 @@ class Trainer:
     init: SHA-256 of the file whose proxies the model has, or None; with the teacher's it makes sure that a run is resumed with the same.
     """
 
-    def __init__(self, model, images, labels, config, state_path=None, loss=F.cross_entropy, report=None, progress=None, teacher=None,
-                 init=None):
+    def __init__(self, model, images, labels, config, state_path=None, report=None, progress=None, teacher=None, init=None):
         config.verify()
         self.teacher, self.sources = teacher, {"init": init, "teacher": teacher and teacher.sha256}
-        self.model, self.config, self.loss = model, config, loss
+        self.model = model
         model.dtype = getattr(torch, config.precision)
         self.state_path = Path(state_path) if state_path else None
         self.report, self.progress = report or (lambda record: None), progress or (lambda iterable, **kw: iterable)
@@ -79,31 +72,29 @@ class Trainer:
         if not len(train):
             raise InputError(f"training set: {len(labels)} images, expected more than the validation split takes")
         config.verify_split(len(labels), len(held))
-        if (len(train) % config.batch or config.batch) == 1 and any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm)
-                                                                    for m in model.modules()):
+        norms = (Norm, torch.nn.modules.batchnorm._BatchNorm)
+        if (len(train) % config.batch or config.batch) == 1 and any(isinstance(module, norms) for module in model.modules()):
             raise UsageError(f"--batch {config.batch}: leaves a last batch of one of {len(train)} images, which batch norm cannot take; "
                              f"expected another size, such as {config.batch + 1}")
         self.images, self.labels = images[train].to(self.device), labels[train].to(self.device)
         self.held_images, self.held_labels = images[held], labels[held]
-        self.optimizer = torch.optim.Adam(model.parameters(), config.lr)
-        self.steps = math.ceil(len(train) / config.batch)
-        self.scheduler = scheduler(self.optimizer, config, self.steps)
+        super().__init__(model.parameters(), config, math.ceil(len(train) / config.batch))
+        self.average = [values.clone() for values in self._averaged()] if config.ema else None
+        self.turns = torch.rand(len(train), generator=torch.Generator().manual_seed(config.seed)) < 0.5
         self.generator = torch.Generator().manual_seed(config.seed)
         self.data = {"images": len(labels), "crc32": zlib.crc32(images.cpu().contiguous().numpy(), zlib.crc32(labels.cpu().numpy()))}
-        self.epoch, self.step, self.order = 0, 0, None
+        self.step, self.order = 0, None
         # loss, images and right ones of the epoch so far; kept on the device, so that no step waits for it
         self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)
-        self.history, self.best, self.best_accuracy, self.best_epoch = [], None, -1.0, 0
-        self._stop = False
+        self.history, self._stop, self._ends_binary = [], False, getattr(model, "binary", False)
 
     def state(self):
         return {"format": STATE_FORMAT, "version": STATE_VERSION, "config": asdict(self.config), "data": self.data,
                 "architecture": {"name": self.model.topology.name, "classes": list(self.model.topology.classes),
                                  "size": self.model.topology.image_size},
                 "sources": self.sources,
-                "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict(),
-                "rng": self.generator.get_state(), "epoch": self.epoch, "step": self.step, "order": self.order, "sums": self.sums.tolist(),
-                "history": self.history, "best": self.best, "best_accuracy": self.best_accuracy, "best_epoch": self.best_epoch}
+                "model": self.model.state_dict(), "rng": self.generator.get_state(), "step": self.step, "order": self.order,
+                "sums": self.sums.tolist(), "average": self.average, "history": self.history, **super().state()}
 
     def save(self):
         """Write the state whole or not at all."""
@@ -114,10 +105,8 @@ class Trainer:
         """Take up the state in `state_path`.  More epochs than before are fine with a plateau schedule; any other change
         of the configuration is an error, for the result would be of neither run."""
         state = checkpoint.state(self.state_path, STATE_FORMAT, STATE_VERSION)
-        try:
+        with checkpoint.taking_up(self.state_path):
             self._take_up(state)
-        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-            raise InputError(f"{self.state_path}: damaged training state ({type(error).__name__} in it); start without --resume") from None
 
     def _take_up(self, state):
         saved = TrainConfig(**state["config"])
@@ -134,12 +123,14 @@ class Trainer:
         if shapes != {k: tuple(v.shape) for k, v in state["model"].items()}:
             raise InputError(f"{self.state_path}: state of another model, expected one with the layers of {self.model.topology.name}")
         self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.scheduler.load_state_dict(state["scheduler"])
+        self.restore({"best_score": state.get("best_accuracy"), **state})  # as the first states of version 1 call it
         self.generator.set_state(state["rng"])
         self.sums.copy_(torch.tensor(state["sums"], dtype=torch.float64))
-        for key in ("epoch", "step", "order", "history", "best", "best_accuracy", "best_epoch"):
+        for key in ("step", "order", "history"):
             setattr(self, key, state[key])
+        if self.average:
+            for values, kept in zip(self.average, state["average"], strict=True):
+                values.copy_(kept)
 
     def run(self):
         previous = {}
@@ -153,77 +144,112 @@ class Trainer:
         except ValueError:  # not in the main thread: the caller handles signals
             pass
         try:
-            while self.epoch < self.config.epochs and not self._finished():
+            while not self.finished:
                 self._epoch()
+        except Interrupted:
+            self.save()
+            raise
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
         self.model.load_state_dict(self.best)
         return self.history
 
-    def _finished(self):
-        return self.config.patience and self.epoch - self.best_epoch >= self.config.patience
-
     def _epoch(self):
         start = time.monotonic()
         if self.order is None:
             self.order = torch.randperm(len(self.labels), generator=self.generator)
+        self.model.binary = self.epoch >= self.config.float_epochs and self._ends_binary
         self.model.train()
         name = f"epoch {self.epoch + 1}/{self.config.epochs}"
-        for step in self.progress(range(self.step, self.steps), desc=name, initial=self.step, total=self.steps):
-            if self._stop:
-                self.save()
-                raise Interrupted(self.state_path)
+        for step in self._watched(self.progress(range(self.step, self.steps), desc=name, initial=self.step, total=self.steps)):
             self._train_step(self.order[step * self.config.batch:(step + 1) * self.config.batch])
             self.step = step + 1
-        self.model.eval()
-        accuracy, loss = evaluate(self.model, self.held_images, self.held_labels, self.loss)
-        if self.config.schedule == "plateau":
-            self.scheduler.step(loss)
-        self.epoch, self.step, self.order = self.epoch + 1, 0, None
+        accuracy, loss = self._judge()
         total, count, correct = self.sums.tolist()
+        self.step, self.order = 0, None
         self.sums.zero_()
-        if accuracy > self.best_accuracy or not len(self.held_labels):
-            self.best_accuracy, self.best_epoch = accuracy, self.epoch
-            self.best = {k: v.detach().cpu().clone() for k, v in self.model.state_dict().items()}
-        validated = bool(len(self.held_labels))
-        record = {"epoch": self.epoch, "train_loss": total / count, "train_accuracy": correct / count,
-                  "validation_accuracy": accuracy if validated else None, "validation_loss": loss if validated else None,
-                  "lr": self.optimizer.param_groups[0]["lr"], "seconds": round(time.monotonic() - start, 1)}
+        record = {"train_loss": total / count, "train_accuracy": correct / count, "validation_accuracy": accuracy, "validation_loss": loss,
+                  **self.end_epoch(start, loss)}
         self.history.append(record)
         self.save()
         self.report(record)
 
+    def _watched(self, iterable):
+        """The items of `iterable`, until the user stops the run."""
+        for item in iterable:
+            if self._stop:
+                raise Interrupted(self.state_path)
+            yield item
+
+    def _judge(self):
+        """(validation accuracy, loss) of the network that this epoch gives, None without validation; keep it where it is the best.
+
+        It has the averaged proxies and the statistics estimated again, where the recipe asks for them.  The training goes on without them.
+        """
+        model, now = self.model, {k: v.clone() for k, v in self.model.state_dict().items()}
+        try:
+            for values, average in zip(self._averaged(), self.average or ()):
+                values.copy_(average)
+            if self.config.norm == "bn" and self.config.statistics:
+                images = self.images[self.order[:self.config.statistics * self.config.batch].to(self.device)]
+                model.estimate(self._watched(part for part in images.split(self.config.batch) if len(part) > 1))
+            model.eval()
+            accuracy, loss = evaluate(model, self.held_images, self.held_labels, progress=self._watched)
+            if self.epoch >= self.config.float_epochs:
+                self.keep(model, accuracy)
+        finally:
+            model.load_state_dict(now)
+        return accuracy, loss
+
     def _train_step(self, index):
         index = index.to(self.device)
         images, labels = self.images[index], self.labels[index]
-        images = self._augmented(images)
+        images = self._augmented(images, index)
         self._draw_ties()
         logits = self.model(images)
-        loss = self.loss(logits, labels)
+        loss = self._cross_entropy(logits, labels)
         if self.teacher:
-            soft = losses.distillation(logits, self.teacher.logits(images), self.config.temperature)
-            loss = (1 - self.config.distil) * loss + self.config.distil * soft
+            loss = self._with_teacher(loss, logits, images)
         self._update(loss, logits, labels)
 
-    def _augmented(self, images):
-        return augment(images, self.generator, self.config.shift, self.config.contrast) if self.config.augment else images
+    def _cross_entropy(self, logits, labels):
+        return F.cross_entropy(logits, labels, label_smoothing=self.config.smoothing)
+
+    def _with_teacher(self, loss, logits, images):
+        soft = losses.distillation(logits, self.teacher.logits(images), self.config.temperature)
+        return (1 - self.config.distil) * loss + self.config.distil * soft
+
+    def _augmented(self, images, index):
+        if not self.config.augment:
+            return images
+        mirrored = None
+        if self.config.mirror == "alternating":
+            mirrored = self.turns.to(self.device)[index] ^ bool(self.epoch % 2)
+        return augment(images, self.generator, self.config.shift, self.config.contrast, mirrored)
 
     def _draw_ties(self):
         if self.config.ties == "random":
             self.model.draw_ties(self.generator)
 
+    def _averaged(self):
+        """The tensors of the model whose moving average is kept, --ema."""
+        return [*(p.detach() for p in self.model.parameters()), *(b for b in self.model.buffers() if b.is_floating_point())]
+
+    def _follow(self):
+        """Move the averages towards the model; the first ones forget sooner."""
+        if self.average:
+            steps = self.epoch * self.steps + self.step
+            torch._foreach_lerp_(self.average, self._averaged(), 1 - min(self.config.ema, (1 + steps) / (10 + steps)))
+
     def _update(self, loss, logits, labels):
         """One step of the optimizer, and its share of the epoch's sums."""
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        self.optimizer.step()
+        self.update(loss)
         if self.config.centre:
             self.model.centre()
         if self.config.ties == "random":
             self.model.draw_ties()
-        if self.config.schedule == "cosine":
-            self.scheduler.step()
+        self._follow()
         self.sums[0] += loss.detach().double() * len(labels)
         self.sums[1] += len(labels)
         self.sums[2] += (logits.argmax(1) == labels).sum()

@@ -10,13 +10,12 @@ from torch import nn
 
 from ..data.augment import strong
 from ..errors import InputError, UsageError
-from ..ir import checkpoint
+from ..ir.models import AIRBENCH, FLOATING, build
 from ..ir.network import LATENT
-from ..nn import floating, losses, staged
-from ..nn.models import FLOATING, build
-from ..nn.network import FBNN, export
-from . import record, start
-from .offline import STATE_FORMAT, Trainer, scheduler
+from ..nn import floating, losses, staged, teachers
+from ..nn.network import FBNN
+from . import start
+from .offline import STATE_FORMAT, Trainer
 
 PROJECTOR_NEURONS = 2048
 
@@ -72,8 +71,7 @@ class Pretrainer(Trainer):
         self.projector = None
         if objective.beta:
             self.projector = projector(model.topology.shapes[LATENT][0]).to(self.device).train()
-            self.optimizer = torch.optim.Adam([*model.parameters(), *self.projector.parameters()], config.lr)
-            self.scheduler = scheduler(self.optimizer, config, self.steps)
+            self.optimize([*model.parameters(), *self.projector.parameters()])
 
     def state(self):
         objective = {key: getattr(self.objective, key) for key in ("alpha", "beta", "gamma", "features")}
@@ -106,17 +104,19 @@ class Pretrainer(Trainer):
             return super()._train_step(index)
         index = index.to(self.device)
         images, labels = self.images[index], self.labels[index]
-        weak = self._augmented(images)
+        weak = self._augmented(images, index)
         self._draw_ties()
         logits, latent = self._forward(weak)
-        loss = self.objective.alpha * self.loss(logits, labels)
-        free = images
+        loss = self._cross_entropy(logits, labels)
+        if self.teacher:
+            loss = self._with_teacher(loss, logits, weak)
+        loss, free = self.objective.alpha * loss, images
         if self.unlabeled is not None:
             chosen = torch.randint(len(self.unlabeled), (len(index),), generator=self.generator)
-            free = stretch(self.unlabeled[chosen].to(self.device), images.shape[-1])
+            free, index = stretch(self.unlabeled[chosen].to(self.device), images.shape[-1]), chosen % len(self.turns)
         if self.objective.gamma:
             if self.unlabeled is not None:
-                latent = self._forward(self._augmented(free))[1]
+                latent = self._forward(self._augmented(free, index))[1]
             loss = loss + self.objective.gamma * losses.FEATURES[self.objective.features](latent)
         if self.objective.beta and len(free) > 1:  # a batch of one has no correlation
             views = torch.cat([strong(free, self.generator), strong(free, self.generator)])
@@ -132,35 +132,36 @@ def device(name):
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def make(name, classes, size, config, norm="scales", encoder="tycc", init=None, activations="binary"):
-    """The model to pre-train: a named FBNN, with batch norm if norm is "bn", or a floating baseline.
+def make(name, classes, size, config, encoder="tycc", init=None, activations="binary"):
+    """The model to pre-train: a named FBNN or a floating baseline.
 
-    init: path of the checkpoint of an earlier `norm="bn"` stage, whose state lies beside it.  With "bn" its batch norm goes on, with
-    "scales" scales take its place; or a `start.Start`, which goes on.
-    activations: "float" for the first stage of the paper's three, see `staged.NormedFBNN`.
+    init: a `start.Start`, which goes on; or the path of the checkpoint of an earlier stage with batch norm, whose state lies beside it.
+    Then its batch norm goes on with `config.norm` "bn", and scales take its place with "scales".
+    activations: "float" for the first stage of the paper's three, see `nn.network.FBNN.binary`.
     """
     torch.manual_seed(config.seed)
-    if name in FLOATING:
+    norm = config.norm
+    if name in (*FLOATING, AIRBENCH):
         if norm != "scales" or encoder != "tycc" or init:
             raise UsageError(f"--model {name}: has its own batch norm and input, expected no --norm, --encoder and --init")
         if config.centre or config.ties != "up":
             raise UsageError(f"--model {name}: has no signs, expected no --centre and --ties")
+        if name == AIRBENCH:
+            return teachers.Airbench(name, classes, size)
         kind, binary = FLOATING[name]
         topology = build(binary, classes, size=size)
         return floating.fpnn_p(name, topology) if kind == "p" else floating.fpnn_b(name, topology, classes)
-    if norm == "bn" and config.precision != "float32":
-        raise UsageError(f"--precision {config.precision}: batch norm needs whole sums, expected --norm scales")
-    if norm == "bn" and config.ties != "up":
-        raise UsageError(f"--ties {config.ties}: batch norm leaves no ties, expected --norm scales")
     topology = build(name, classes, size=size, encoder=encoder)
-    options = dict(K=config.K, c=config.c, limit=config.limit)
+    options = dict(K=config.K, c=config.c, limit=config.limit, norm=norm)
     if activations == "float" and (norm != "bn" or init):
         raise UsageError("--activations float: is the first stage of three, expected --norm bn and no --init")
     if not init:
-        return FBNN(topology, **options) if norm == "scales" else staged.NormedFBNN(topology, activations, **options)
+        model = FBNN(topology, **options)
+        model.binary = activations == "binary"
+        return model
     if isinstance(init, start.Start):
         return start.further(init, topology, config.seed, options)
-    normed = staged.NormedFBNN(topology, **options)
+    normed = FBNN(topology, **{**options, "norm": "bn"})
     path = init.with_suffix(".state")
     try:
         state = torch.load(path, weights_only=True, map_location="cpu")
@@ -174,13 +175,6 @@ def make(name, classes, size, config, norm="scales", encoder="tycc", init=None, 
 
 
 def origin(path, norm):
-    """What --init names: the `Start` of a checkpoint without thresholds, or the path of a stage with batch norm."""
+    """What --init names: the `Start` of a checkpoint, or the path of a stage with float activations, which has a state alone."""
     path = Path(path)
-    return start.read(path) if norm == "scales" and path.is_file() and not checkpoint.read(path).thresholds else path
-
-
-def network(trainer, meta=None, test=None):
-    """`Network` of the best epoch: as `record.network`, with batch norm folded into thresholds."""
-    with record.best(trainer) as model:
-        plain = staged.fold(model) if isinstance(model, staged.NormedFBNN) else model
-        return export(plain, record.describe(trainer, meta, test))
+    return start.read(path, norm == "bn") if path.is_file() else path

@@ -40,9 +40,9 @@ def describe(trainer, meta=None, test=None):
     last = trainer.history[-1] if trainer.history else None
     record = {
         **(meta or {}), "epochs": trainer.epoch, "best_epoch": trainer.best_epoch,
-        "finished": bool(trainer.epoch >= trainer.config.epochs or trainer._finished()),
+        "finished": trainer.finished,
         "train_accuracy": last and last["train_accuracy"],
-        "validation_accuracy": trainer.best_accuracy if len(trainer.held_labels) else None, "validation_images": len(trainer.held_labels),
+        "validation_accuracy": trainer.best_score if len(trainer.held_labels) else None, "validation_images": len(trainer.held_labels),
         "test_accuracy": test[0] / test[1] if test else None, "test_images": test[1] if test else 0,
         "test_dispersion": test[2] if test else None,
         "train_images": len(trainer.labels), "seconds": round(sum(epoch["seconds"] for epoch in trainer.history), 1),

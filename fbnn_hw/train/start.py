@@ -1,7 +1,7 @@
-"""Where a class-incremental run starts: a topology and proxies, from a checkpoint, a training state, or nothing."""
+"""Where a run starts: a topology, proxies and batch norm, from a checkpoint, a training state, or nothing."""
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -10,57 +10,70 @@ from .. import bits
 from ..errors import InputError
 from ..ir import checkpoint
 from ..ir.network import LATENT, Topology
-from ..nn.network import FBNN
+from ..nn import staged
+from ..nn.network import FBNN, export
 from .offline import STATE_FORMAT
 
 
 @dataclass(frozen=True)
 class Start:
-    """proxies: {layer name: float tensor}, empty for a random start.  training: the record of the checkpoint.  sha256: of the file."""
+    """proxies: {layer name: float tensor}, empty for a random start.  training: the record of the checkpoint.  sha256: of the file.
+    thresholds: {op name: integer array}, as in `ir.network.Network`.  best: the state dict of a network with batch norm, whose bits and
+    thresholds are these, or None."""
 
     topology: Topology
     proxies: dict
     training: dict
     source: str = "random weights"
     sha256: str = ""
+    thresholds: dict = field(default_factory=dict)
+    best: dict | None = None
 
     def describe(self):
         """For the record of a run that goes on from here."""
         return {"source": self.source, "sha256": self.sha256, "training": self.training}
 
 
-def read(path):
+def read(path, thresholds=False):
     """`Start` of a checkpoint.  The proxies are its bits times a constant, unless a training state of the same bits lies beside it
-    (same name, .state): then they are that state's best ones."""
+    (same name, .state): then they are that state's best ones, with their batch norm.
+
+    Raises InputError where the network has thresholds that no batch norm of a state gives, unless `thresholds`.
+    """
     path = Path(path)
     network = checkpoint.read(path)
     if LATENT not in network.topology:
         raise InputError(f"{path}: has no layer named {LATENT}, expected a feature extractor that ends in one")
-    if network.thresholds:
-        raise InputError(f"{path}: has thresholds in {', '.join(network.thresholds)}, expected a network without; thresholds do not train")
     proxies = {}
     model = FBNN(network.topology)
     for name, layer in model.layers.items():
         values = torch.from_numpy(bits.from_bits(network.weights[name])).reshape(layer.proxy.shape)
         proxies[name] = values * (6 / (layer.fan_in + layer.proxy.shape[0])) ** 0.5 / 2  # half of Xavier's bound: its mean size
-    source = "bits"
-    kept = _state_proxies(path.with_suffix(".state"))
-    if kept and kept.keys() == proxies.keys() and all(
-            kept[n].shape == p.shape and torch.equal(kept[n] >= 0, p >= 0) for n, p in proxies.items()):
-        proxies, source = kept, "proxies"
+    source, best = "bits", _best(path.with_suffix(".state"), network)
+    if best is not None:
+        proxies, source = {name: best[f"layers.{name}.proxy"] for name in proxies}, "proxies"
+    if network.thresholds and not (thresholds or best):
+        raise InputError(f"{path}: has thresholds in {', '.join(network.thresholds)}, expected a network without; thresholds do not train")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Start(network.topology, proxies, network.training, f"{path.name} ({source})", digest)
+    normed = best if best and any(".norm." in key for key in best) else None
+    return Start(network.topology, proxies, network.training, f"{path.name} ({source})", digest, network.thresholds, normed)
 
 
-def _state_proxies(path):
-    """{layer: proxy} of the best epoch of a training state, or None where there is no such file or it is something else."""
+def _best(path, network):
+    """The model's state dict at the best epoch of the training state `path`; None where the file is missing, is something else, or has
+    other bits or thresholds than `network`."""
     try:
         state = torch.load(path, weights_only=True, map_location="cpu")
         if state["format"] != STATE_FORMAT or not state["best"]:
             return None
-        return {key.split(".")[1]: value for key, value in state["best"].items() if key.endswith(".proxy") and key.startswith("layers.")}
+        model = FBNN(network.topology, norm="bn" if any(".norm." in key for key in state["best"]) else "scales")
+        model.load_state_dict(state["best"])
+        same = export(model)
     except Exception:  # a file can be wrong in any way
         return None
+    equal = all((same.weights[name] == bits).all() for name, bits in network.weights.items()) and same.thresholds.keys() == \
+        network.thresholds.keys() and all((same.thresholds[name] == values).all() for name, values in network.thresholds.items())
+    return state["best"] if equal else None
 
 
 def with_classes(topology, classes):
@@ -77,11 +90,22 @@ def classifier(topology):
 
 
 def further(start, topology, seed, options):
-    """FBNN of `topology` that goes on from `start`; raises InputError where layers or classes differ."""
+    """FBNN of `topology` that goes on from `start`; raises InputError where layers or classes differ.
+
+    With options["norm"] "bn" its batch norm goes on; where it has none, the first batch makes offsets of its thresholds.  With "scales",
+    scales take the place of its batch norm, see `nn.staged`.
+    """
     if (start.topology.ops, start.topology.classes) != (topology.ops, topology.classes):
         raise InputError(f"--init {start.source}: not {topology.name} with the {len(topology.classes)} classes "
                          f"{', '.join(topology.classes[:3])}..., expected the same layers and classes")
-    return make(start, topology.classes, True, seed, options)
+    if start.best is not None:
+        model = FBNN(topology, **{**options, "norm": "bn"})
+        model.load_state_dict(start.best)
+        return model if options.get("norm") == "bn" else staged.to_scales(model)
+    model = make(start, topology.classes, True, seed, options)
+    for name, norm in model.norms().items():
+        norm.target = torch.as_tensor(start.thresholds.get(name, 0), dtype=torch.float32).expand_as(norm.mean)
+    return model
 
 
 def make(start, classes, retained, seed, options):

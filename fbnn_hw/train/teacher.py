@@ -32,12 +32,12 @@ class Teacher:
             config = TrainConfig(**state["config"])
             self.model = make(made["name"], tuple(made["classes"]), made["size"], config)
             self.model.load_state_dict(state["best"])
-            accuracy = state["best_accuracy"] if config.validation else None
+            accuracy = state.get("best_score", state.get("best_accuracy")) if config.validation else None
             self.sha256 = hashlib.sha256(data).hexdigest()
             self.description = {"name": made["name"], "validation_accuracy": accuracy, "epochs": state["best_epoch"], "sha256": self.sha256,
                                 "config": asdict(config)}
         except Exception as error:  # a file can be wrong in any way
-            raise InputError(f"--teacher {path}: not a training state of a named network with scales or in float ({type(error).__name__}), "
+            raise InputError(f"--teacher {path}: not a training state of a named network of this version ({type(error).__name__}), "
                              f"expected the .state of fbnn-hw pretrain or train") from None
         if tuple(made["classes"]) != topology.classes or made["size"] != topology.image_size:
             raise InputError(f"--teacher {path}: knows {len(made['classes'])} classes at {made['size']}x{made['size']}, expected the same "

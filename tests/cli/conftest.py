@@ -57,7 +57,7 @@ def rewrite():
 @pytest.fixture(scope="session")
 def model(tmp_path_factory):
     """(path, Network) of a small checkpoint with random weights and CIFAR-10's class names."""
-    from fbnn_hw.nn.models import CIFAR10, vgg
+    from fbnn_hw.ir.models import CIFAR10, vgg
 
     network = strategies.fill(vgg("tiny", CIFAR10, width=1 / 16, latent=64, hidden=16), 1)
     path = tmp_path_factory.mktemp("model") / "tiny.pt"

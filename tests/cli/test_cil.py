@@ -116,10 +116,9 @@ def test_init_that_is_missing(refused, tmp_path):
     assert refused(*BASE, "--init", "no.pt", "--out", tmp_path / "a.json") == (
         3, f"fbnn-hw cil: --init no.pt: no such file, and no shipped checkpoint of that name; shipped are {shipped}")
     pretrain = ("pretrain", "--model", "0.5mb", "--scenario", "tiny-2+2x2", "--out", tmp_path / "f.pt")
-    assert refused(*pretrain, "--init", "no.pt") == (
-        3, f"fbnn-hw pretrain: --init no.pt: no such file, and no shipped checkpoint of that name; shipped are {shipped}")
-    assert refused(*pretrain, "--init", "no.pt", "--norm", "bn") == (
-        3, "fbnn-hw pretrain: --init no.pt: there is no no.state, expected that of an earlier stage with --norm bn")
+    for norm in ("scales", "bn"):
+        assert refused(*pretrain, "--init", "no.pt", "--norm", norm) == (
+            3, f"fbnn-hw pretrain: --init no.pt: no such file, and no shipped checkpoint of that name; shipped are {shipped}")
 
 
 def test_an_interrupt_before_anything_is_kept(cli, extractor, tmp_path, monkeypatch):
@@ -167,7 +166,7 @@ def test_floating_baseline_and_batch_norm(answer, tmp_path):
     assert found["checkpoint"] is None and found["training"]["test_images"] == 240 and not (tmp_path / "b.pt").exists()
     answer("pretrain", "--model", "0.5mb", *flags, "--norm", "bn", "--out", tmp_path / "bn.pt")
     answer("pretrain", "--model", "0.5mb", *flags, "--init", tmp_path / "bn.pt", "--out", tmp_path / "s.pt")
-    stage = hashlib.sha256((tmp_path / "bn.state").read_bytes()).hexdigest()
+    stage = hashlib.sha256((tmp_path / "bn.pt").read_bytes()).hexdigest()
     assert torch.load(tmp_path / "s.state", weights_only=True)["sources"]["init"] == stage  # not resumed with another
 
 

@@ -49,7 +49,7 @@ def test_unknown_flag(verb, refused):
     (["train", "--model", "3mb", "--data", "fixture", "--lr", "-1"],
      "fbnn-hw train: --lr: found '-1', expected a positive number; see fbnn-hw train --help"),
     (["train", "--model", "3mb", "--data", "fixture", "--epochs", "0"],
-     "fbnn-hw train: --epochs: found '0', expected a whole number from 1; see fbnn-hw train --help"),
+     "fbnn-hw train: --epochs: found '0', expected 1 to 1,000,000; see fbnn-hw train --help"),
     (["train", "--data", "fixture"], "fbnn-hw train: missing --model; see fbnn-hw train --help"),
     (["train", "--model", "3mb", "--data", "fixture", "--validation", "0"],
      "fbnn-hw train: --validation 0: plateau and --patience need a validation split; use --schedule cosine --patience 0"),

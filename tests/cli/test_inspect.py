@@ -1,6 +1,7 @@
 from dataclasses import replace
 
-from fbnn_hw.nn import checkpoint, models
+from fbnn_hw.ir import models
+from fbnn_hw.nn import checkpoint
 from tests import strategies
 
 

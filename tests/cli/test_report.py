@@ -17,8 +17,8 @@ from playwright.sync_api import sync_playwright
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.emit import output
 from fbnn_hw.ir import file as ir_file
+from fbnn_hw.ir.models import build as model
 from fbnn_hw.ir.network import Network
-from fbnn_hw.nn.models import build as model
 from fbnn_hw.report.diagram import diagram
 from fbnn_hw.targets import TARGETS
 from tests import strategies

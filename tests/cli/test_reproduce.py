@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from fbnn_hw.cli._paper import EXHIBITS
 from fbnn_hw.errors import ToolError, UsageError
 from fbnn_hw.report import cil as report
 from fbnn_hw.train import sweep
-from fbnn_hw.train.paper import EXHIBITS
 
 
 def result(seed=0, strategy="replay", mb=5.0, a=0.5, **changes):

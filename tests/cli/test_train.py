@@ -1,6 +1,7 @@
 """`fbnn-hw train` on the fixture: what it writes, and what an interrupt leaves."""
 
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -53,7 +54,7 @@ def test_what_it_writes(whole, answer):
     assert network.training["epochs"] == 2 == len(result["history"]) and network.training["seed"] == 0
     assert network.training["test_accuracy"] is None  # the fixture has no images of its own to test on
     state = torch.load(whole / "m.state", weights_only=True)
-    assert network.training["validation_accuracy"] == state["best_accuracy"] == max(e["validation_accuracy"] for e in result["history"])
+    assert network.training["validation_accuracy"] == state["best_score"] == max(e["validation_accuracy"] for e in result["history"])
     assert (network.weights["conv1"] == (state["best"]["layers.conv1.proxy"] >= 0).numpy()).all()
     images = datasets.load("fixture").select(("cat", "dog"))
     found = answer("evaluate", "--model", whole / "m.pt", "--data", "fixture", "--backend", "torch")
@@ -138,3 +139,16 @@ def test_refusals(tmp_path, monkeypatch, refused, flags, line):
 def test_resume_without_a_state(tmp_path, refused):
     assert refused("train", *FLAGS, "--out", tmp_path / "m.pt", "--resume") == (
         3, f"fbnn-hw train: {tmp_path}/m.state: not found, expected the state of an earlier run; start without --resume")
+
+
+def test_a_disk_that_is_full(tmp_path, refused):
+    """The state is larger than a file may be here: one line, and nothing half written."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        code, line = refused("train", *FLAGS, "--out", tmp_path / "m.pt")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (code, line) == (3, f"fbnn-hw train: {tmp_path}/m.state: cannot be written (File too large), expected a file name in a folder "
+                            "that can")
+    assert not list(tmp_path.iterdir())

@@ -10,6 +10,7 @@ import pytest
 
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.plan import plan
+from fbnn_hw.emit.virtual import flash_image
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.compile import machine
@@ -31,6 +32,12 @@ def test_a_configuration_of_version_0_1_0_keeps_its_id(old):
     config = AcceleratorConfig.from_json(old["config.json"].decode())
     assert config.id == json.loads(old["manifest.json"])["config_id"] == "ce3dab1a"
     assert config.to_json().encode() == old["config.json"]
+
+
+def test_the_flash_image_of_a_folder_of_version_0_1_0_keeps_its_mark(old, tmp_path):
+    for name in ("config.json", "network.json", "weights.bin"):
+        (tmp_path / name).write_bytes(old[name])
+    assert flash_image(tmp_path)[:4].hex() == "ce3dab1a" and flash_image(tmp_path).endswith(old["weights.bin"])
 
 
 def test_a_program_of_version_0_1_0_means_the_same(old):

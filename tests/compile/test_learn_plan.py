@@ -15,8 +15,8 @@ from fbnn_hw.emit import output
 from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.host.chip import ChipState
 from fbnn_hw.ir.network import LATENT
+from fbnn_hw.protocol import Space
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
-from fbnn_hw.rtl.learning.learner import Space
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 

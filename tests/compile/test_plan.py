@@ -14,9 +14,10 @@ from fbnn_hw.compile.lower import owner as owner_of
 from fbnn_hw.compile.plan import plan, residents_of
 from fbnn_hw.emit import output, weights
 from fbnn_hw.errors import FitError, UsageError
+from fbnn_hw.ir import models
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology
-from fbnn_hw.nn import checkpoint, models
+from fbnn_hw.nn import checkpoint
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 

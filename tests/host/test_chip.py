@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from fbnn_hw.compile.learning import LearnPlan
+from fbnn_hw.compile.learn_plan import LearnPlan
 from fbnn_hw.errors import InputError, show
 from fbnn_hw.host.chip import ChipState, Space
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner

@@ -16,7 +16,7 @@ from fbnn_hw.emit import output, virtual
 from fbnn_hw.errors import InputError, ToolError
 from fbnn_hw.host.client import Client
 from fbnn_hw.host.transport import Serial
-from fbnn_hw.nn.models import CIFAR10, vgg
+from fbnn_hw.ir.models import CIFAR10, vgg
 from fbnn_hw.reference import inference
 from fbnn_hw.rtl.board_top import weight_bytes
 from fbnn_hw.targets import TARGETS

@@ -16,9 +16,8 @@ import pytest
 import torch
 
 from fbnn_hw.errors import InputError
-from fbnn_hw.ir import checkpoint
+from fbnn_hw.ir import checkpoint, models
 from fbnn_hw.nn import checkpoint as writer
-from fbnn_hw.nn import models
 from fbnn_hw.reference import inference
 from tests import strategies
 from tests.reference import naive

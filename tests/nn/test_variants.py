@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from fbnn_hw.data import datasets
+from fbnn_hw.ir import models
 from fbnn_hw.ir.network import LATENT
-from fbnn_hw.nn import floating, models, staged
+from fbnn_hw.nn import floating, staged
 from fbnn_hw.nn.network import FBNN, export
 from fbnn_hw.reference import inference
 from tests import strategies
@@ -44,38 +45,14 @@ def trained(model, images, steps=4, rate=3e-2):
     return loss.item()
 
 
-def test_folded_batch_norm_gives_the_same_bits():
-    torch.manual_seed(0)
-    model = staged.NormedFBNN(TINY)
-    images = strategies.images(1, 24, 16)
-    trained(model.train(), torch.from_numpy(images))
-    with torch.no_grad():
-        for norm in model.norms.values():
-            norm.bias += torch.randn_like(norm.bias) * 0.5
-            norm.weight *= torch.where(torch.rand_like(norm.weight) < 0.3, -1.0, 1.0)
-        model.norms["conv2"].weight[:2] = 0
-        model.eval()
-        network = export(staged.fold(model))
-        assert len(network.thresholds) == len(model.norms)
-        values = inference.layers(network, images)
-        for o, y in model.activations(model.encode(torch.from_numpy(images))):
-            if o.kind in ("dense", "depthwise", "maxpool"):
-                expected = y.flatten(1).numpy()
-                found = values[o.name].reshape(len(images), -1)
-                if o.kind == "maxpool" and expected.shape != found.shape:
-                    expected = y[:, :, 1:-1, 1:-1].flatten(1).numpy()
-                assert np.array_equal(found if o.name == "logits" else found * 2.0 - 1, expected), o.name
-
-
 def test_scales_take_the_place_of_batch_norm():
     torch.manual_seed(0)
-    model = staged.NormedFBNN(TINY)
+    model = FBNN(TINY, norm="bn")
     classes = [datasets.load("tiny").select((f"pattern{c}",)).first(8) for c in range(3)]
     images = torch.from_numpy(np.stack([c.images for c in classes], 1).reshape(24, 3, 16, 16))  # labelled 0, 1, 2, 0, ... by `trained`
     trained(model.train(), images)
     plain = staged.to_scales(model)
-    gain = model.norms["conv3"].weight.abs() / (model.norms["conv3"].running_var + 1e-5).sqrt()
-    assert plain.layers["conv3"].scale == pytest.approx(model.layers["conv3"].scale * gain.median().item())
+    assert plain.layers["conv3"].scale == pytest.approx((1 / model.layers["conv3"].norm.variance.sqrt()).median().item())
     assert not export(plain).thresholds and plain.layers["logits"].scale == model.layers["logits"].scale
     before = trained(plain, images, 1, 1e-2)
     assert all(layer.proxy.grad.any() for layer in plain.layers.values())

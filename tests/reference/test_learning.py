@@ -15,7 +15,7 @@ import pytest
 from fbnn_hw import bits
 from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.ir import file as ir_file
-from fbnn_hw.nn.models import build
+from fbnn_hw.ir.models import build
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner, counters, gumbel_table, lfsr, snapshot
 from tests import strategies
 from tests.reference.slow_learner import REGISTERS, Register, SlowLearner, table

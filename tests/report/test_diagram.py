@@ -10,8 +10,8 @@ import pytest
 
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.ir import ops as op
+from fbnn_hw.ir.models import build
 from fbnn_hw.ir.network import Network, Topology
-from fbnn_hw.nn.models import build
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.report import diagram as module
 from fbnn_hw.report.diagram import WIDTH

@@ -9,9 +9,9 @@ import pytest
 from fbnn_hw.cli.report import read
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT
+from fbnn_hw.protocol import Command
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.report.design import summary
-from fbnn_hw.rtl.learning.learner import Command
 from tests import strategies
 from tests.rtl import whole
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology

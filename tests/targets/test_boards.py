@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from fbnn_hw.errors import UsageError
-from fbnn_hw.fpga import programmer
+from fbnn_hw.fpga import plls, programmer
+from fbnn_hw.host.transport import DEFAULT_BAUD
+from fbnn_hw.rtl.uart import divider
 from fbnn_hw.targets.boards import Board, board, boards
 
 ROOT = Path(__file__).parents[2]
@@ -120,6 +122,16 @@ def test_the_page(name):
     assert one.program.get("start", 0) + BITSTREAM_BYTES[one.target] <= one.flash["offset"] < one.flash["bytes"]
     assert set(one.pins) == {"clock", "rx", "tx", "ready", "fault", "lit"}
     assert one.program["bitstream"][0] in programmer.GET
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_default_clock_suits_pll_and_link(name):
+    """The PLL comes within 2.5 %, and the link's usual speed is less than 1.5 % off."""
+    one = board(name)
+    for wanted in {one.part.clock_hz, one.part.learn_hz or one.part.clock_hz}:
+        hz = plls.nearest(one, wanted).hz
+        assert abs(hz / wanted - 1) < 0.025
+        assert abs(hz / divider(hz, DEFAULT_BAUD) / DEFAULT_BAUD - 1) < 0.015
 
 
 def test_an_installed_package_has_them(tmp_path):

@@ -1,6 +1,7 @@
 """Whole runs on the synthetic scenario: the strategies, the settings, resume, what enters the training and what never does."""
 
 import json
+import resource
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +11,9 @@ import torch
 from fbnn_hw.data import datasets
 from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.ir import ops as op
+from fbnn_hw.ir.models import vgg
 from fbnn_hw.ir.network import Topology
 from fbnn_hw.nn import checkpoint
-from fbnn_hw.nn.models import vgg
 from fbnn_hw.nn.network import FBNN, export
 from fbnn_hw.train import start
 from fbnn_hw.train.cil_config import CilConfig
@@ -193,13 +194,17 @@ def test_resume_is_bit_identical(origin, tmp_path, changes):
             assert np.array_equal(again.memory.packed, whole.memory.packed)
 
 
-def test_a_state_that_cannot_be_written(origin, tmp_path, monkeypatch):
+def test_a_state_that_cannot_be_written(origin, tmp_path):
     path = tmp_path / "s"
     run = Incremental(replace(BASE, recipe=replace(RECIPE, epochs=1)), TRAIN, TEST, origin, path)
-    monkeypatch.setattr("torch.save", lambda values, file: open("/dev/full", "wb", buffering=0).write(b"x"))
-    with pytest.raises(InputError) as error:
-        run.run()
-    assert str(error.value) == f"{path}: cannot be written (No space left on device), expected a file name in a folder that can"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(InputError) as error:
+            run.run()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert str(error.value) == f"{path}: cannot be written (File too large), expected a file name in a folder that can"
     assert not list(tmp_path.iterdir())
 
 

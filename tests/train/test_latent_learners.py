@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fbnn_hw.nn.models import vgg
+from fbnn_hw.ir.models import vgg
 from fbnn_hw.train.latent_learners import AdamReplay, NearestMean, StreamingLda, adam_bits, dense_head
 
 

@@ -7,8 +7,8 @@ import torch
 
 from fbnn_hw.data import augment, datasets
 from fbnn_hw.errors import InputError, UsageError
-from fbnn_hw.nn import staged
-from fbnn_hw.nn.models import vgg
+from fbnn_hw.ir.models import vgg
+from fbnn_hw.nn import checkpoint
 from fbnn_hw.nn.network import FBNN
 from fbnn_hw.reference import inference
 from fbnn_hw.train import pretrain, record
@@ -19,6 +19,7 @@ from tests.train.test_offline import StopAt, same
 TRAIN = datasets.load("tiny").select(("pattern0", "pattern1", "pattern2"))
 IMAGES, LABELS = torch.from_numpy(TRAIN.images), torch.from_numpy(TRAIN.labels)
 CONFIG = TrainConfig(epochs=2, batch=16, lr=5e-3, patience=0, c=1.0)
+NORMED = replace(CONFIG, norm="bn")
 
 
 @pytest.fixture(autouse=True)
@@ -62,8 +63,9 @@ def test_resume_is_bit_identical(tmp_path, objective, unlabeled):
 def test_a_stage_is_not_resumed_as_another(tmp_path):
     """Both have the same tensors, so that no shape tells them apart."""
     def stage(activations):
-        model = staged.NormedFBNN(vgg("tiny", TRAIN.classes, width=1 / 16, size=16, latent=64, hidden=16), activations, c=CONFIG.c)
-        return pretrain.Pretrainer(model, IMAGES, LABELS, CONFIG, pretrain.Objective(), state_path=tmp_path / "s.state")
+        model = FBNN(vgg("tiny", TRAIN.classes, width=1 / 16, size=16, latent=64, hidden=16), norm="bn", c=CONFIG.c)
+        model.binary = activations == "binary"
+        return pretrain.Pretrainer(model, IMAGES, LABELS, NORMED, pretrain.Objective(), state_path=tmp_path / "s.state")
 
     stage("float").save()
     with pytest.raises(UsageError, match="s.state: was started with --activations float; resume with the same flags$"):
@@ -90,11 +92,11 @@ def test_features_become_balanced(tmp_path):
 
 
 def test_batch_norm_then_scales(tmp_path):
-    model = pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, norm="bn")
-    run = pretrain.Pretrainer(model, IMAGES, LABELS, replace(CONFIG, epochs=1), pretrain.Objective(), state_path=tmp_path / "bn.state")
+    model = pretrain.make("0.5mb", TRAIN.classes, 16, NORMED)
+    run = pretrain.Pretrainer(model, IMAGES, LABELS, replace(NORMED, epochs=1), pretrain.Objective(), state_path=tmp_path / "bn.state")
     run.run()
     score = record.test_score(run, IMAGES, LABELS)
-    folded = pretrain.network(run, {}, score)
+    folded = record.network(run, {}, score)
     assert folded.thresholds and folded.training["test_accuracy"] == score[0] / score[1]
     found = inference.classify(inference.logits(folded, TRAIN.images))
     assert int((found == TRAIN.labels).sum()) == score[0]
@@ -103,16 +105,14 @@ def test_batch_norm_then_scales(tmp_path):
     with pytest.raises(InputError, match=r"none.state: not the state of a stage with batch norm of 0.5mb with 3 classes \(FileNotFoundE"):
         pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, init=tmp_path / "none.pt")
     with pytest.raises(UsageError, match="^--model fpnn_b: has its own batch norm and input, expected no --norm, --encoder and --init$"):
-        pretrain.make("fpnn_b", TRAIN.classes, 16, CONFIG, norm="bn")
+        pretrain.make("fpnn_b", TRAIN.classes, 16, NORMED)
 
 
 def test_the_combined_loss_goes_on_from_a_supervised_checkpoint(tmp_path):
-    from fbnn_hw.nn import checkpoint
-
     first = pretrain.Pretrainer(pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG), IMAGES, LABELS, replace(CONFIG, epochs=1),
                                 pretrain.Objective(), state_path=tmp_path / "a.state")
     first.run()
-    checkpoint.save(tmp_path / "a.pt", pretrain.network(first))
+    checkpoint.save(tmp_path / "a.pt", record.network(first))
     origin = pretrain.origin(tmp_path / "a.pt", "scales")
     model = pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, init=origin)
     assert all(torch.equal(v, first.best[k]) for k, v in model.state_dict().items()) and origin.describe()["source"] == "a.pt (proxies)"
@@ -124,25 +124,28 @@ def test_the_combined_loss_goes_on_from_a_supervised_checkpoint(tmp_path):
 
 def test_three_stages(tmp_path):
     """Float activations and batch norm, then binary ones, then scales (paper, section `bg`)."""
-    def stage(name, **options):
-        model = pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, **options)
-        run = pretrain.Pretrainer(model, IMAGES, LABELS, replace(CONFIG, epochs=1), pretrain.Objective(1, 0, 0.1),
+    def stage(name, config, **options):
+        model = pretrain.make("0.5mb", TRAIN.classes, 16, config, **options)
+        run = pretrain.Pretrainer(model, IMAGES, LABELS, replace(config, epochs=1), pretrain.Objective(1, 0, 0.1),
                                   state_path=tmp_path / f"{name}.state")
         run.run()
-        return run.model
+        return run
 
-    first = stage("first", norm="bn", activations="float")
+    first = stage("first", NORMED, activations="float").model
     values = {o.name: y for o, y in first.eval().activations(first.encode(IMAGES))}
     for name in ("pool1", "conv3", "gap", "depthwise", "latent", "hidden"):
         assert values[name].abs().max() <= 1 and len(values[name].unique()) > 2, name
-    second = pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, norm="bn", init=tmp_path / "first.pt")
+    second = pretrain.make("0.5mb", TRAIN.classes, 16, NORMED, init=tmp_path / "first.pt")
     assert all(torch.equal(v, second.state_dict()[k]) for k, v in first.state_dict().items())
-    assert set(second.latent(IMAGES).unique().tolist()) == {-1.0, 1.0}
-    stage("second", norm="bn", init=tmp_path / "first.pt")
-    assert not isinstance(pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, init=tmp_path / "second.pt"), staged.NormedFBNN)
-    for wrong in (dict(), dict(norm="bn", init=tmp_path / "first.pt")):
+    assert set(second.eval().latent(IMAGES).unique().tolist()) == {-1.0, 1.0}
+    checkpoint.save(tmp_path / "second.pt", record.network(stage("second", NORMED, init=tmp_path / "first.pt")))
+    normed = pretrain.origin(tmp_path / "second.pt", "scales")
+    assert normed.source == "second.pt (proxies)" and normed.best is not None
+    assert not pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, init=normed).norms()
+    assert pretrain.make("0.5mb", TRAIN.classes, 16, NORMED, init=normed).norms()
+    for config, options in ((CONFIG, {}), (NORMED, dict(init=tmp_path / "first.pt"))):
         with pytest.raises(UsageError, match="^--activations float: is the first stage of three, expected --norm bn and no --init$"):
-            pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, activations="float", **wrong)
+            pretrain.make("0.5mb", TRAIN.classes, 16, config, activations="float", **options)
 
 
 def test_floating_baselines_have_the_papers_three_sizes():

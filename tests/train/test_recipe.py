@@ -8,10 +8,10 @@ import torch.nn.functional as F
 
 from fbnn_hw.data import datasets
 from fbnn_hw.errors import InputError, UsageError
-from fbnn_hw.nn import losses
-from fbnn_hw.nn.models import vgg
+from fbnn_hw.ir.models import vgg
+from fbnn_hw.nn import checkpoint, losses
 from fbnn_hw.nn.network import FBNN, export
-from fbnn_hw.train import pretrain
+from fbnn_hw.train import pretrain, record, start
 from fbnn_hw.train.config import TrainConfig
 from fbnn_hw.train.offline import Interrupted, Trainer
 from fbnn_hw.train.teacher import Teacher
@@ -60,6 +60,111 @@ def test_resume_is_bit_identical(tmp_path, taught):
             student(tmp_path / "a" / "s.state", config, **options).resume()
 
 
+NORMED = replace(CONFIG, epochs=3, norm="bn", statistics=2, schedule="cosine", precision="bfloat16", float_epochs=1, warmup=1, decay=0.1,
+                 ema=0.9, smoothing=0.1, mirror="alternating")
+
+
+def normed(path=None, config=NORMED, **options):
+    torch.manual_seed(config.seed)
+    model = FBNN(vgg("tiny", TRAIN.classes, width=1 / 16, size=16, latent=64, hidden=16), c=config.c, norm=config.norm)
+    return Trainer(model, IMAGES, LABELS, config, path, **options)
+
+
+class StopIn:
+    """Stops the run at the call number `at` of a method."""
+
+    def __init__(self, run, method, at):
+        self.run, self.original, self.left = run, getattr(run.model, method), at
+        setattr(run.model, method, self)
+
+    def __call__(self, *args, **options):
+        self.left -= 1
+        self.run._stop |= self.left == 0
+        return self.original(*args, **options)
+
+
+@pytest.mark.parametrize("method, at", [(None, 2), (None, 9), ("estimate", 1), ("estimate", 2)])
+def test_all_of_the_recipe_is_resumed_bit_identically(tmp_path, method, at):
+    """At a step, or while statistics are estimated at the end of the first or second epoch."""
+    whole = normed(tmp_path / "a.state")
+    whole.run()
+    assert whole.best_epoch > NORMED.float_epochs and export(whole.model).thresholds
+    run = normed(tmp_path / "b.state", progress=None if method else StopAt(at))
+    if method:
+        StopIn(run, method, at)
+    with pytest.raises(Interrupted):
+        run.run()
+    again = normed(tmp_path / "b.state")
+    again.resume()
+    assert again.epoch * again.steps + again.step == (at * again.steps if method else at)
+    again.run()
+    assert same(again.state(), whole.state())
+
+
+def test_the_average_of_the_proxies_is_what_is_kept():
+    run = normed(config=replace(NORMED, statistics=0, float_epochs=0, epochs=2, validation=0.0))
+    proxy, update, values = run.model.layers["conv2"].proxy, run._update, []
+    average = proxy.detach().clone()
+
+    def follow(*args):
+        nonlocal average
+        update(*args)
+        average = average.lerp(proxy.detach(), 1 - min(0.9, (1 + len(values)) / (10 + len(values))))
+        values.append(proxy.detach().clone())
+
+    run._update = follow
+    run.run()
+    kept = run.best["layers.conv2.proxy"]
+    assert len(values) == 2 * run.steps and torch.allclose(kept, average, atol=1e-6) and not torch.allclose(kept, values[-1], atol=1e-6)
+
+
+def test_images_are_mirrored_in_turn():
+    run = normed(config=replace(NORMED, shift=0, contrast=0.0))
+    index = torch.arange(20)
+    first = run._augmented(run.images[index], index)
+    run.epoch = 1
+    second = run._augmented(run.images[index], index)
+    plain, mirrored = run.images[index], run.images[index].flip(3)
+    turned = torch.tensor([torch.equal(a, b) for a, b in zip(first, mirrored)])
+    assert 4 < turned.sum() < 16
+    for a, b, was, image, mirror in zip(first, second, turned, plain, mirrored):
+        assert torch.equal(a, mirror if was else image) and torch.equal(b, image if was else mirror)
+
+
+def test_the_rate_rises_and_falls():
+    run = normed(config=replace(NORMED, epochs=4, warmup=2))
+    rates = []
+    for _ in range(4 * run.steps):
+        rates.append(run.optimizer.param_groups[0]["lr"])
+        run.optimizer.step()
+        run.scheduler.step()
+    top = rates.index(max(rates))
+    assert top == 2 * run.steps and rates[top] == pytest.approx(NORMED.lr) and rates[0] < 0.2 * NORMED.lr
+    assert rates[:top + 1] == sorted(rates[:top + 1]) and rates[top:] == sorted(rates[top:], reverse=True)
+    assert rates[-1] < 0.05 * NORMED.lr
+
+
+def test_batch_norm_goes_on_from_a_state_or_from_its_thresholds(tmp_path):
+    first = normed(tmp_path / "a.state")
+    first.run()
+    checkpoint.save(tmp_path / "a.pt", record.network(first))
+    topology, options = first.model.topology, dict(c=1.0, norm="bn")
+    with pytest.raises(InputError, match="a.pt: has thresholds in .*, expected a network without; thresholds do not train$"):
+        (tmp_path / "a.state").rename(tmp_path / "b.state")
+        start.read(tmp_path / "a.pt")
+    bits = start.read(tmp_path / "a.pt", thresholds=True)
+    (tmp_path / "b.state").rename(tmp_path / "a.state")
+    proxies = start.read(tmp_path / "a.pt")
+    assert (bits.source, proxies.source) == ("a.pt (bits)", "a.pt (proxies)")
+    for origin in (bits, proxies):
+        model = start.further(origin, topology, 0, options).eval()
+        assert torch.equal(model.logits(IMAGES), first.model.eval().logits(IMAGES)), origin.source
+    assert same(model.state_dict(), first.best)
+    assert not start.further(proxies, topology, 0, dict(c=1.0, norm="scales")).norms()
+    run = Trainer(start.further(bits, topology, 0, options), IMAGES, LABELS, replace(NORMED, float_epochs=0, epochs=2))
+    assert len(run.run()) == 2
+
+
 def test_distillation():
     generator = torch.Generator().manual_seed(0)
     teacher, logits = torch.randn(2, 5, 4, generator=generator).double()
@@ -105,7 +210,7 @@ def test_teachers_that_do_not_fit(tmp_path, taught):
     path.write_bytes(b"x")
     with pytest.raises(InputError) as error:
         Teacher(path, student().model.topology)
-    assert str(error.value) == (f"--teacher {path}: not a training state of a named network with scales or in float (UnpicklingError), "
+    assert str(error.value) == (f"--teacher {path}: not a training state of a named network of this version (UnpicklingError), "
                                 "expected the .state of fbnn-hw pretrain or train")
     with pytest.raises(InputError, match="t.state: knows 3 classes at 16x16, expected the same .* student, 2 at 32x32$"):
         Teacher(taught, vgg("tiny", ("a", "b"), width=1 / 16, latent=64, hidden=16))
@@ -149,7 +254,13 @@ def test_ties():
     (dict(c=1e300), "--c 1e+300: expected a number from 1e-6 to 1,000,000"),
     (dict(limit=float("nan")), "--limit nan: expected a number from 1e-6 to 1,000,000"),
     (dict(batch=10 ** 25), f"--batch {10 ** 25}: expected 1 to 1,000,000"),
-    (dict(precision="float16"), "--precision float16: expected float32 or bfloat16")])
+    (dict(precision="float16"), "--precision float16: expected float32 or bfloat16"),
+    (dict(norm="layer"), "--norm layer: expected scales or bn"), (dict(ema=1.0), "--ema 1.0: expected 0 <= share < 1"),
+    (dict(norm="bn", ties="random"), "--ties random: batch norm leaves no ties, expected --norm scales"),
+    (dict(float_epochs=2), "--float-epochs 2: scales have no float activations, expected --norm bn"),
+    (dict(norm="bn", float_epochs=2, epochs=2), "--float-epochs 2: leaves no other epoch, expected fewer than --epochs 2"),
+    (dict(warmup=3, epochs=3, schedule="cosine"), "--warmup 3: leaves no other epoch, expected fewer than --epochs 3"),
+    (dict(warmup=1), "--warmup 1: expected --schedule cosine with it")])
 def test_refusals(change, message):
     with pytest.raises(UsageError) as error:
         TrainConfig(**change).verify()
@@ -159,8 +270,11 @@ def test_refusals(change, message):
 def test_floating_networks_and_batch_norm_have_no_such_options():
     for name, norm, change, message in (
             ("fpnn_p", "scales", dict(centre=True), "--model fpnn_p: has no signs, expected no --centre and --ties"),
-            ("0.5mb", "bn", dict(ties="random"), "--ties random: batch norm leaves no ties, expected --norm scales"),
-            ("0.5mb", "bn", dict(precision="bfloat16"), "--precision bfloat16: batch norm needs whole sums, expected --norm scales")):
+            ("fpnn_b", "bn", dict(), "--model fpnn_b: has its own batch norm and input, expected no --norm, --encoder and --init"),
+            ("fpnn_b", "scales", dict(mirror="alternating", ema=0.9), None)):
+        if message is None:
+            pretrain.make(name, TRAIN.classes, 16, replace(CONFIG, **change))
+            continue
         with pytest.raises(UsageError) as error:
-            pretrain.make(name, TRAIN.classes, 16, replace(CONFIG, **change), norm)
+            pretrain.make(name, TRAIN.classes, 16, replace(CONFIG, norm=norm, **change))
         assert str(error.value) == message

@@ -7,50 +7,68 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from ..signals import unnamed
+
 TOP = 255
 """A class presented so often has all counts halved."""
 
 
-class Pass(IntEnum):
-    """What a pass over all classes does; `label` is one of them."""
+class Scan(IntEnum):
+    """What a scan of all classes does; `label` is one of them."""
 
     CLEAR = 0  # all zero
     NEW = 1  # presented = 0 for all, left[label] = prototype
-    PRESENT = 2  # presented[label] += 1, left[label] -= 1 unless 0; if presented[label] is then 255, a second pass halves all
+    PRESENT = 2  # presented[label] += 1, left[label] -= 1 unless 0; if presented[label] is then 255, a second round halves all
     LEAST = 3  # best = the class with slots that is presented least
     FULLEST = 4  # best = the class with the most slots, `label` if it is among them
     ADD = 5  # counts[label] += 1
     REMOVE = 6  # counts[label] -= 1
-    MINIMUM = 7  # key = the least presented[c] of the classes known
+    MINIMUM = 7  # minimum = the least presented[c] of the classes in use
 
 
 class ClassTable(wiring.Component):
-    """counts, presented and left of each class in block RAM, worked on in passes over all classes, two clocks a class.
+    """counts, presented and left of each class in block RAM; a scan visits all classes.
 
+    counts: slots of the class.  presented: presentations.  left: prototype presentations to come.
     Twin: `presented`, `prototypes_left` and `ReplayBuffer.counts` of the reference.
 
     Parameters
     ----------
-    classes, count_bits, prototype : int
+    classes : int
+        Rows of the table.
+    count_bits : int
+        Width of a count.
+    prototype : int
+        Prototype presentations of a new class.
     weighted : bool
-        Whether MINIMUM exists.
+        Scan.MINIMUM exists.
 
     Members
     -------
-    start, what, label : In
-        Begin a pass; `what` and `label` hold until `done`.
-    known : In(range(classes + 1))
+    start : In(1), scan : In(Scan), label : In
+        Begin a scan; `scan` and `label` hold until `done`.
+    class_count : In(range(classes + 1))
+        Classes in use.
     done : Out(1)
-        Strobes in the clock after a pass; best, key, starting and presented are then right, and hold until the next pass.
-    best : Out(range(classes)), key : Out(count_bits or 8, the wider)
+        Strobes in the clock after a scan.  best, minimum, starting and presented are then valid, and
+        hold until the next scan.
+    best : Out(range(classes)), minimum : Out(count_bits or 8, the wider)
     starting : Out(1)
-        Of PRESENT: left[label] was not 0.
+        After PRESENT: left[label] was not 0.
     presented : Out(8)
-        Of PRESENT: presented[label].
-    look : In(range(classes)), counts : Out(count_bits), others : Out(16)
-        Entry `look`, a clock later, while no pass is under way; others: presented, then left.
-    poke : In(2), data : In(16)
-        Write counts, others of entry `look`, while no pass is under way.
+        After PRESENT: presented[label].
+    host_index : In, counts : Out(count_bits), presented_left : Out(16)
+        Entry `host_index`, a clock later, between scans; presented_left: presented, then left.
+    host_write : In(2), data : In(16)
+        Write counts, presented_left of entry `host_index`, between scans.
+
+    Timing
+    ------
+    A scan takes two clocks a class.  PRESENT takes a second round where it halves all counts.
+
+    Resources
+    ---------
+    Two block RAMs.
     """
 
     def __init__(self, classes, count_bits, prototype, weighted=False):
@@ -58,48 +76,52 @@ class ClassTable(wiring.Component):
         index = range(max(2, classes))
         self.key_bits = max(count_bits, 8)
         super().__init__({
-            "start": In(1), "what": In(Pass), "label": In(index), "known": In(range(classes + 1)), "done": Out(1), "best": Out(index),
-            "key": Out(self.key_bits), "starting": Out(1), "presented": Out(8), "look": In(index), "counts": Out(count_bits),
-            "others": Out(16), "poke": In(2), "data": In(16)})
+            "start": In(1), "scan": In(Scan), "label": In(index), "class_count": In(range(classes + 1)), "done": Out(1), "best": Out(index),
+            "minimum": Out(self.key_bits), "starting": Out(1), "presented": Out(8), "host_index": In(index), "counts": Out(count_bits),
+            "presented_left": Out(16), "host_write": In(2), "data": In(16)})
 
     def elaborate(self, platform):
         m = Module()
         depth = max(2, self.classes)
         attributes = {"ram_style": "block"}
         m.submodules.counts = counts = Memory(shape=self.count_bits, depth=depth, init=[], attrs=attributes)
-        m.submodules.others = others = Memory(shape=16 if self.prototype else 8, depth=depth, init=[], attrs=attributes)
-        read, write = [m_.read_port() for m_ in (counts, others)], [m_.write_port() for m_ in (counts, others)]
+        m.submodules.presented_left = presented_left = Memory(shape=16 if self.prototype else 8, depth=depth, init=[], attrs=attributes)
+        read, write = [m_.read_port() for m_ in (counts, presented_left)], [m_.write_port() for m_ in (counts, presented_left)]
         place = Signal(range(depth))
-        running, second, halve = Signal(), Signal(), Signal()
-        what, here = self.what, Signal()
-        address = Mux(running, place, self.look)
-        m.d.comb += [*(port.addr.eq(address) for port in (*read, *write)), self.counts.eq(read[0].data), self.others.eq(read[1].data),
-                     here.eq(place == self.label)]
+        running = unnamed()
+        second = unnamed()
+        halve = unnamed()
+        scan = self.scan
+        at_label = Signal()
+        address = Mux(running, place, self.host_index)
+        m.d.comb += [*(port.addr.eq(address) for port in (*read, *write)), self.counts.eq(read[0].data),
+                     self.presented_left.eq(read[1].data),
+                     at_label.eq(place == self.label)]
 
         count, presented = read[0].data, read[1].data[:8]
         left = read[1].data[8:]
-        change = here & ((what == Pass.ADD) | (what == Pass.REMOVE))
-        new_count = count + Mux(change, Mux(what == Pass.ADD, 1, -1), 0)
+        change = at_label & ((scan == Scan.ADD) | (scan == Scan.REMOVE))
+        new_count = count + Mux(change, Mux(scan == Scan.ADD, 1, -1), 0)
         more = Signal(8)
-        m.d.comb += more.eq(presented + (here & (what == Pass.PRESENT) & ~halve))
-        new_presented = Mux((what == Pass.CLEAR) | (what == Pass.NEW), 0, Mux(halve, more >> 1, more))
+        m.d.comb += more.eq(presented + (at_label & (scan == Scan.PRESENT) & ~halve))
+        new_presented = Mux((scan == Scan.CLEAR) | (scan == Scan.NEW), 0, Mux(halve, more >> 1, more))
         new_left = []
         if self.prototype:
-            less = left - (here & (what == Pass.PRESENT) & ~halve & left.any())
-            new_left = [Mux(what == Pass.CLEAR, 0, Mux((what == Pass.NEW) & here, self.prototype, less))[:8]]
+            less = left - (at_label & (scan == Scan.PRESENT) & ~halve & left.any())
+            new_left = [Mux(scan == Scan.CLEAR, 0, Mux((scan == Scan.NEW) & at_label, self.prototype, less))[:8]]
         m.d.comb += [
-            write[0].data.eq(Mux(running, Mux(what == Pass.CLEAR, 0, new_count), self.data)),
+            write[0].data.eq(Mux(running, Mux(scan == Scan.CLEAR, 0, new_count), self.data)),
             write[1].data.eq(Mux(running, Cat(new_presented[:8], *new_left), self.data)),
-            *(port.en.eq(Mux(running, second, self.poke[i])) for i, port in enumerate(write))]
+            *(port.en.eq(Mux(running, second, self.host_write[i])) for i, port in enumerate(write))]
 
         # The least key wins, the first of equals; of the counts complements are keys, and `label` comes before its equals.
-        fullest = what == Pass.FULLEST
-        key = Cat(~(here & fullest), Mux(fullest, ~(count | Const(0, self.key_bits)), presented))
+        fullest = scan == Scan.FULLEST
+        key = Cat(~(at_label & fullest), Mux(fullest, ~(count | Const(0, self.key_bits)), presented))
         least = Signal(self.key_bits + 1)
         skip = count == 0
         if self.weighted:
-            skip = Mux(what == Pass.MINIMUM, place >= self.known, skip)
-        m.d.comb += self.key.eq(least[1:])
+            skip = Mux(scan == Scan.MINIMUM, place >= self.class_count, skip)
+        m.d.comb += self.minimum.eq(least[1:])
         full = Signal()  # presented[label] has come to TOP
         last = place == self.classes - 1
         m.d.sync += self.done.eq(0)
@@ -111,13 +133,13 @@ class ClassTable(wiring.Component):
                 m.d.sync += place.eq(place + 1)
                 with m.If(~skip & (key < least)):
                     m.d.sync += [self.best.eq(place), least.eq(key)]
-                with m.If(here & ~halve & (what == Pass.PRESENT)):
+                with m.If(at_label & ~halve & (scan == Scan.PRESENT)):
                     m.d.sync += [self.presented.eq(more), full.eq(more == TOP), self.starting.eq(left.any() if self.prototype else 0)]
-                with m.Elif(here & halve):
+                with m.Elif(at_label & halve):
                     m.d.sync += self.presented.eq(more >> 1)
                 with m.If(last):
                     m.d.sync += place.eq(0)
-                    with m.If(~halve & (full | here & (what == Pass.PRESENT) & (more == TOP))):
+                    with m.If(~halve & (full | at_label & (scan == Scan.PRESENT) & (more == TOP))):
                         m.d.sync += halve.eq(1)
                     with m.Else():
                         m.d.sync += [running.eq(0), self.done.eq(1)]

@@ -1,27 +1,25 @@
 """The learner: presents samples, moves counters, keeps exemplars."""
 
 from enum import IntEnum
+from types import SimpleNamespace
 
 from amaranth import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from .classes import ClassTable, Pass
+from ...protocol import Command, Space
+from ..signals import unnamed
+from .classes import ClassTable, Scan
 from .lfsr import Registers
 from .noise import NoiseTable
 from .sample import SampleMemory
 from .sign_update import SignUpdate
 
-
-class Command(IntEnum):
-    """What a learner does."""
-
-    CLASSIFY = 0  # scores of the sample at hand
-    LEARN = 1  # learn(x, label)
-    STORE = 2  # store(x, label)
-    REHEARSE = 3  # `count` replays
-    FREEZE = 4  # frozen = count[0]
+NOISE_BITS = 8
+"""Bits of one draw of noise, and of the draw that accepts a replay."""
+NOISE_REGISTER, MASK_REGISTER, PICK_REGISTER = range(3)
+"""Values of `Registers.select`."""
 
 
 class Table(IntEnum):
@@ -29,597 +27,724 @@ class Table(IntEnum):
 
     CLASSES = 0  # the blocks of mirror and counters
     SLOTS = 1  # the words of an exemplar
-    LATENT = 2  # those of the sample where the engine leaves them
-
-
-class Space(IntEnum):
-    """What a host looks into; the state of one is whole only while the learner rests."""
-
-    BANKS = 0  # address: row * Q + bank
-    LABELS = 1  # address: slot
-    COUNTS = 2  # address: class
-    PRESENTED = 3  # address: class; presented, then left in the upper 8 bits
-    SCALARS = 4  # address: 0 known, 1 used, 2 frozen
-    NOISE = 5  # one bit an access, lowest first, each turns the register by one; all n of them, and it is as before
-    MASK = 6
-    PICK = 7
+    LATENT = 2  # the words of the sample, where the engine leaves them
 
 
 def command_layout(plan):
-    """Of a command; `label` holds every number up to max_classes."""
-    return data.StructLayout({"what": 3, "label": range(plan.max_classes + 1), "count": 8})
+    """Layout of a command; `label` holds every number up to max_classes."""
+    return data.StructLayout({"command": 3, "label": range(plan.max_classes + 1), "count": 8})
 
 
 def host_layout(plan, address_bits):
-    """Of an access; address_bits: of a row."""
+    """Layout of a host's access.  address_bits: bits of a row's number."""
     address = address_bits + (plan.pixels - 1).bit_length()
     return data.StructLayout({"write": 1, "space": 3, "address": address, "data": max(16, plan.lanes)})
 
 
 class Learner(wiring.Component):
-    """learn, rehearse, store, freeze and classification; definition: docs/on-chip-learning.md, twin: `fbnn_hw.reference.learning.Learner`.
+    """Learns, rehearses, stores, freezes and classifies.
 
-    All words lie in the rows of the feature banks (`LearnPlan`), reached through `rows`, one row a clock.  The forward pass is that
-    of the engine with operands exchanged: XNOR is symmetric, so the rows of the mirror take the way of the pixels, Q classes at once,
-    and the words of the sample, `act`, stand at the weights of output 0.
+    docs/on-chip-learning.md defines it.  Twin: `fbnn_hw.reference.learning.Learner`.
+
+    All words lie in the rows of the feature banks (`LearnPlan`).  The learner reaches them through
+    `rows`, one row a clock.  In learning mode the array's operands swap: weight rows enter at the
+    pixel input, Q classes at once, and the sample's words, `act`, enter at the weight input of
+    output 0.  XNOR is symmetric, so the sums stay the same.
 
     Parameters
     ----------
     plan : LearnPlan
     score_bits : int
-        Of an accumulator.
+        Width of an accumulator.
     read_latency : int
         Clocks from a row's acceptance to its data.
     act_latency : int
-        From its acceptance to the clock in which the array takes `act` with it.
+        Clocks from a row's acceptance to the clock in which the array takes `act` with it.
     score_latency : int
-        From the acceptance of the last row of a pass to the first clock in which `scores` are whole.
+        Clocks from the acceptance of the last row of a group of Q classes to the first clock in
+        which `scores` are whole.
     address_bits : int
-        Of a row.
+        Bits of a row's number.
 
     Members
     -------
-    command : In(stream of what: Command, label, count)
-        Taken when the learner rests.  LEARN, STORE and CLASSIFY find the sample's words in bank 0 from latent_base on.  A label that is
-        not legal changes nothing.
+    command : In(stream of command: Command, label, count)
+        Taken when the learner rests.  LEARN, STORE and CLASSIFY expect the sample's words in
+        bank 0 from latent_base on.  An illegal label changes nothing.
     refused : Out(1)
-        The last command had a label that was not legal, or found the learner frozen.
+        The last command had an illegal label, or the learner was frozen.
     busy : Out(1)
-    known, used, frozen : Out
-    rows : Out(stream)
-        address; write: Q bits, the banks that `word` is written to, 0 reads; forward: the array takes the row, first: of a sum.
+        A command is being carried out.
+    class_count : Out(range(max_classes + 1))
+        Classes that have been learned or shipped.
+    used : Out(range(slots + 1))
+        Slots that hold an exemplar.
+    frozen : Out(1)
+        LEARN, STORE and REHEARSE are refused.
+    rows : Out(stream of address, write, word, forward, first)
+        write: Q bits, the banks that `word` is written to; 0 reads.  forward: the array takes the
+        row.  first: the row begins a sum.
     read : In(Q * L)
         Data of a row, read_latency clocks after its acceptance, in that clock alone.
-    act : Out(L), scores : In(Q * score_bits)
-        scores: half of each class's dot product, the same for all classes more or less.
-    logits : Out(stream of value, last), best : Out
-        After CLASSIFY: the scores of the classes known, in order, each twice its accumulator; best holds until the next command.
-    boot_address : Out, boot_word : In(L)  (plan.boot == "words")
-        Words of the shipped weights, class by class, a clock later.
+    act : Out(L)
+        The fan-in's word that meets the row in the array.
+    scores : In(Q * score_bits)
+        Half of each class's dot product, plus an offset that all classes share.
+    logits : Out(stream of value, last)
+        After CLASSIFY: the scores of all learned classes, in order, each twice its accumulator.
+    best : Out(range(max_classes))
+        The class with the largest score; holds until the next command.
+    boot_address : Out, boot_word : In(L)
+        With plan.boot == "words": words of the shipped weights, class by class, a clock later.
     host : In(stream of write, space, address, data)
-        Look or write while the learner rests; `ready` strobes when it is done.
-    found : Out
-        What was looked at, with `host.ready`.
+        An access while the learner rests; `ready` strobes when it is done.
+    host_reply : Out(max(16, L))
+        The word that was read, with `host.ready`.
 
     Timing
     ------
-    docs/on-chip-learning.md, section "In hardware".
+    docs/on-chip-learning.md, section "In hardware"; clocks: `LearnPlan`.
+
+    Resources
+    ---------
+    Block RAM: the sample, the classes' counts and their presentations, the labels of the slots,
+    and with noise its table.  docs/benchmarks.md gives the cells of whole designs.
     """
 
     def __init__(self, plan, score_bits, read_latency=2, act_latency=3, score_latency=7, address_bits=14):
         self.plan, self.score_bits, self.address_bits = plan, score_bits, address_bits
         self.latency = read_latency, act_latency, score_latency
+        self.bank_bits = (plan.pixels - 1).bit_length()
+        self.mirror = plan.chunks * plan.max_classes  # row of a block where the mirror begins
+        self.noisy = plan.rule != "margin"
         label = range(max(2, plan.max_classes))
         members = {
             "command": In(stream.Signature(command_layout(plan))),
-            "refused": Out(1), "busy": Out(1),
-            "known": Out(range(plan.max_classes + 1), init=plan.shipped), "used": Out(range(plan.slots + 1)), "frozen": Out(1),
+            "refused": Out(1),
+            "busy": Out(1),
+            "class_count": Out(range(plan.max_classes + 1), init=plan.shipped),
+            "used": Out(range(plan.slots + 1)),
+            "frozen": Out(1),
             "rows": Out(stream.Signature(data.StructLayout({
                 "address": address_bits, "write": plan.pixels, "word": plan.lanes, "forward": 1, "first": 1}))),
-            "read": In(plan.pixels * plan.lanes), "act": Out(plan.lanes), "scores": In(plan.pixels * score_bits),
-            "logits": Out(stream.Signature(data.StructLayout({"value": signed(score_bits + 1), "last": 1}))), "best": Out(label),
-            "host": In(stream.Signature(host_layout(plan, address_bits))), "found": Out(max(16, plan.lanes))}
+            "read": In(plan.pixels * plan.lanes),
+            "act": Out(plan.lanes),
+            "scores": In(plan.pixels * score_bits),
+            "logits": Out(stream.Signature(data.StructLayout({"value": signed(score_bits + 1), "last": 1}))),
+            "best": Out(label),
+            "host": In(stream.Signature(host_layout(plan, address_bits))),
+            "host_reply": Out(max(16, plan.lanes))}
         if plan.boot == "words":
             members |= {"boot_address": Out(range(max(2, plan.shipped * plan.fan_in_words))), "boot_word": In(plan.lanes)}
         super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()
-        p = self.plan
-        lanes, at_once = p.lanes, p.per_word
-        bank_bits = (p.pixels - 1).bit_length()
-        read_latency, act_latency, score_latency = self.latency
-        noisy = p.rule != "margin"
+        s = self._parts(m)
+        self._signals(s)
+        self._draws(m, s)
+        self._row_port(m, s)
+        self._loops(m, s)
+        self._operands(m, s)
+        self._scores(m, s)
+        self._class_table(m, s)
+        with m.FSM(init="CLEAR") as fsm:
+            m.d.comb += [self.busy.eq(~fsm.ongoing("REST")), s.registers.restart.eq(fsm.ongoing("CLEAR"))]
+            self._rest(m, s)
+            self._load(m, s)
+            self._new_class(m, s)
+            self._score(m, s)
+            self._choose(m, s)
+            self._move_counters(m, s)
+            self._replay(m, s)
+            self._replay_buffer(m, s)
+            self._host(m, s)
+        return m
 
-        m.submodules.registers = registers = Registers(p.seed)
-        m.submodules.sample = sample = SampleMemory(p.words, lanes, p.copies)
-        m.submodules.classes = classes = ClassTable(p.max_classes, p.slots.bit_length(), p.prototype, p.weighted)
-        m.submodules.update = update = SignUpdate(at_once, p.counter_bits, p.stored_bits, p.confidence, p.rule == "flip")
+    # Parts and signals.
+
+    def _parts(self, m):
+        """The submodules, as a namespace."""
+        p = self.plan
+        s = SimpleNamespace()
+        m.submodules.registers = s.registers = Registers(p.seed)
+        m.submodules.sample = s.sample = SampleMemory(p.words, p.lanes, p.copies)
+        m.submodules.classes = s.classes = ClassTable(p.max_classes, p.slots.bit_length(), p.prototype, p.weighted)
+        m.submodules.update = s.update = SignUpdate(p.per_word, p.counter_bits, p.stored_bits, p.confidence, p.rule == "flip")
         m.submodules.labels = labels = Memory(shape=p.class_bits, depth=max(2, p.slots), init=[], attrs={"ram_style": "block"})
         label_read, label_write = labels.read_port(), labels.write_port()
+        s.label_read, s.label_write = label_read, label_write
+        return s
 
-        command, host, rows = self.command.payload, self.host.payload, self.rows
-        label_shape = range(max(2, p.max_classes))
-        given, label, rival = (Signal(label_shape, name=name) for name in ("given", "label", "rival"))
-        known, used, frozen = self.known, self.used, self.frozen
-        what = Signal(3)  # a Command; LEARN becomes REHEARSE, then STORE
-        learning = Signal()  # LEARN: a store follows the replays
-        new = Signal()  # its label is that of a new class
-        count = Signal(8)
+    def _signals(self, s):
+        """Adds the Signals to the namespace, and names for parts of them."""
+        p = self.plan
+        label = range(max(2, p.max_classes))
 
-        # Drawn bits come in at the top and push a mark down that tells how many they are.
-        longest = max(8, p.slot_bits, p.class_bits, at_once)
-        draw = Signal(longest + 1)
-        word8, word_slot, word_class, kept = (draw[-n:] for n in (8, p.slot_bits, p.class_bits, at_once))
-        push, redraw, pushed = Signal(), Signal(), Signal()
-        m.d.comb += pushed.eq(registers.bit)
-        with m.If(push):
-            m.d.sync += draw.eq(Cat(draw[1:], pushed))
-        with m.If(redraw):
-            m.d.sync += draw.eq(1 << longest)
+        # The command.
+        s.request_label = Signal(label)  # the label it came with
+        s.label = Signal(label)  # the class of the sample at work: the command's or a replay's
+        s.rival = Signal(label)  # the class with the largest score
+        s.command = Signal(3)  # a Command; LEARN becomes REHEARSE, then STORE
+        s.learning = Signal()  # LEARN: a store follows the replays
+        s.new = Signal()  # the label is that of a new class
+        s.count = Signal(8)  # replays left
 
-        def drawn(bits):
-            """Whether there are as many, and no more."""
-            return draw[longest - bits]
-
-        def take(select):
-            """The next bit of a register."""
-            m.d.comb += [registers.select.eq(select), registers.step.eq(1), push.eq(1)]
-
+        # Random bits come in at the top and push a mark down that tells how many they are.
+        s.longest = max(NOISE_BITS, p.slot_bits, p.class_bits, p.per_word)
+        s.draw = Signal(s.longest + 1)
+        s.word8, s.word_slot, s.word_class, s.kept = (s.draw[-n:] for n in (NOISE_BITS, p.slot_bits, p.class_bits, p.per_word))
+        s.push = unnamed()  # a bit comes in
+        s.redraw = unnamed()  # begin a new draw
+        s.pushed = unnamed()  # the bit that comes in
         if p.thinning:
-            thin, all_ones = Signal(range(p.thinning)), Signal(init=1)
+            s.thin = unnamed(range(p.thinning))  # bits behind the next bit of the mask
+            s.all_ones = unnamed(init=1)  # all of them are 1
 
-        def take_mask():
-            """A bit of `kept`: the next bit of mask, or 1 where `thinning` bits in a row are 1."""
-            if not p.thinning:
-                take(1)
-                return
-            m.d.comb += [registers.select.eq(1), registers.step.eq(1), pushed.eq(all_ones & registers.bit)]
-            m.d.sync += [thin.eq(thin + 1), all_ones.eq(pushed)]
-            with m.If(starting | (thin == p.thinning - 1)):
-                m.d.comb += push.eq(1)
-                m.d.sync += [thin.eq(0), all_ones.eq(1)]
+        # A row's address: a block's first row and a place in it.
+        s.block = unnamed(self.address_bits)  # first row of the block
+        s.offset = Signal(self.address_bits)  # row in the block
+        s.index = Signal(range(max(2, p.fan_in_words)))  # number of the word in the loop
+        s.part = Signal(range(p.stored_bits))  # of the words that hold the counters of a word of weights
+        s.bank, s.chunk = s.part[:self.bank_bits], s.part[self.bank_bits:]
+        s.weights = Signal(p.lanes)  # signs of the counters moved so far, for the mirror
+        s.word = self.rows.payload.word
+        s.bank_word = self.read.word_select(s.bank, p.lanes)
+        s.rival_turn = Signal()  # the rival's row moves, not the label's
+        s.row = Mux(s.rival_turn, s.rival, s.label)
+        s.writes = unnamed()  # the row is written: a word of a bank
+        s.mirrors = Signal()  # the bank is that of the mirror of `row`
+        s.appends = Signal()  # a store goes into a free slot
+        s.slot = Mux(s.appends, self.used, s.word_slot)
+        s.reads = unnamed()  # the row's data is wanted
+        s.last = Signal()  # the row is the last of a forward run
 
-        # Addresses: a block's first row, and a place in it.
-        block, offset = Signal(self.address_bits), Signal(self.address_bits)
-        index = Signal(range(max(2, p.fan_in_words)))
-        part = Signal(range(p.stored_bits))  # of the words that hold the counters of a word of weights
-        bank, chunk = part[:bank_bits], part[bank_bits:]
-        weights = Signal(lanes)
-        word = rows.payload.word
-        here = self.read.word_select(bank, lanes)
-        passes = Signal()  # the rival's row
-        row = Mux(passes, rival, label)
-        writes, mirrors = Signal(), Signal()  # a word of a bank; that of the mirror of `row`
-        m.d.comb += [rows.payload.address.eq(block + offset), rows.payload.first.eq(index == 0),
-                     rows.payload.write.eq(writes << Mux(mirrors, row[:bank_bits], bank))]
-        appends = Signal()  # a store into a free slot
-        slot = Mux(appends, used, word_slot)
-
-        def later(signal, clocks, name):
-            for t in range(clocks):
-                following = Signal(name=f"{name}{t}")
-                m.d.sync += following.eq(signal)
-                signal = following
-            return signal
-
-        reads, last = Signal(), Signal()
-        accepted = rows.valid & rows.ready
-        arriving = later(accepted & reads, read_latency - 1, "arriving")
-        arrived = later(arriving, 1, "arrived")
-        scored = later(accepted & rows.payload.forward & last, score_latency - 1, "scored")
-
-        # Loops over the words of a table: `begin` one over `table`, `advance` to the next word.
-        begin, table, loop, advance = Signal(), Signal(Table), Signal(Table), Signal()
-        with m.If(advance):
-            m.d.sync += index.eq(index + 1)
-            with m.If(loop == Table.SLOTS):
-                m.d.sync += part.eq(part + 1)
-            with m.If((loop != Table.SLOTS) | (bank == p.pixels - 1)):
-                m.d.sync += block.eq(block + Array([p.block_rows, p.slots, 1])[loop])
-        with m.If(begin):
-            m.d.comb += sample.restart.eq(1)
-            bases = Array([p.learn_base, p.slots_base, p.latent_base])
-            m.d.sync += [loop.eq(table), index.eq(0), part.eq(0), block.eq(bases[table])]
-
-        # The word of the sample that meets a row in the array comes act_latency clocks after the row was accepted.
-        with m.If(later(accepted & rows.payload.forward, act_latency - 1, "forwarded")):
-            m.d.comb += sample.advance.eq(1)
-        m.d.comb += [self.act.eq(sample.act), sample.data.eq(here), label_read.addr.eq(word_slot), label_write.addr.eq(slot),
-                     label_write.data.eq(given)]
+        # Loops over the words of a table.
+        s.begin = unnamed()  # begin a loop over `table`
+        s.table = unnamed(Table)
+        s.loop = unnamed(Table)  # the table of the loop at work
+        s.advance = unnamed()  # go on to the next word
 
         # Counters.
-        starting = Signal()  # a new row, or with `shipping` a shipped one
-        shipping = Signal()
-        zeroed = Signal()  # a new row's counters are written as 0 first, then stepped
-        unthinned = 1 if not p.thinning else classes.starting if p.prototype else 0
-        everything = ~starting & unthinned
-        keep = (kept | everything.replicate(at_once)) ^ starting.replicate(at_once)
-        if p.boot == "words":
-            boot_place = Signal.like(self.boot_address)
-            m.d.comb += self.boot_address.eq(boot_place)
-            keep = Mux(shipping, ~self.boot_word.word_select(part, at_once), keep)
-        m.d.comb += [update.counters.eq(here), update.values.eq(sample.act.word_select(part, at_once)), update.negative.eq(passes),
-                     update.start.eq(starting), update.shipped.eq(shipping), update.keep.eq(keep)]
+        s.starting = Signal()  # a new row, or with `shipping` a shipped one
+        s.shipping = Signal()  # a row of shipped weights
+        s.zeroed = Signal()  # a new row's counters have been written as 0; they are stepped next
 
         # Scores.
-        sum_bits = self.score_bits + 1
-        if noisy:
-            m.submodules.noise = noise = NoiseTable(p.temperature)
-            m.d.comb += noise.index.eq(word8)
-            sum_bits = max(sum_bits, len(noise.value)) + 1
-        place = Signal(range(p.max_classes + 1))
-        score, best, candidate = Signal(signed(self.score_bits)), Signal(signed(sum_bits)), Signal(signed(sum_bits))
-        m.d.comb += score.eq(self.scores.word_select(place[:bank_bits], self.score_bits))
-        contends = 1
-        own = None
+        s.place = Signal(range(p.max_classes + 1))  # the class whose score is compared
+        s.score = unnamed(signed(self.score_bits))
+        s.best = unnamed(signed(self._sum_bits))  # the largest score so far, with its noise
+        s.candidate = unnamed(signed(self._sum_bits))  # the score of `place`, with its noise
         if p.rule == "margin":
-            own = Signal(signed(sum_bits))
-            contends = (what == Command.CLASSIFY) | (place != label)
-        fresh = Signal()  # nothing has been compared yet
-        place_last = place + 1 == known
-        m.d.comb += [self.logits.payload.value.eq(score << 1), self.logits.payload.last.eq(place_last), self.best.eq(rival)]
+            s.own = Signal(signed(self._sum_bits))  # the score of `label`
+        s.fresh = Signal()  # nothing has been compared yet
 
-        table_what = Signal(Pass)
-        m.d.comb += [classes.what.eq(table_what), classes.label.eq(label), classes.known.eq(known), classes.look.eq(host.address),
-                     classes.data.eq(host.data)]
+        # Scans of the class table.
+        s.scan = Signal(Scan, name="table_scan")
+        s.visiting = unnamed()  # a state waits for a scan
+        s.begun = unnamed()  # the scan has been started
 
-        visiting, begun = Signal(), Signal()
-        m.d.comb += classes.start.eq(visiting & ~begun)
-        m.d.sync += begun.eq(visiting & ~classes.done)
+    @property
+    def _sum_bits(self):
+        """Width of a score with its noise."""
+        bits = self.score_bits + 1
+        return max(bits, NoiseTable(self.plan.temperature).width) + 1 if self.noisy else bits
 
-        def visit(state, which, then):
-            """A state that runs a pass over the classes."""
-            with m.State(state):
-                m.d.comb += [visiting.eq(1), table_what.eq(which)]
-                with m.If(classes.done):
-                    then()
+    # Logic beside the states.
 
-        first_steps = classes.starting if p.prototype else Const(0)
+    def _draws(self, m, s):
+        """The register of drawn bits."""
+        m.d.comb += s.pushed.eq(s.registers.bit)
+        with m.If(s.push):
+            m.d.sync += s.draw.eq(Cat(s.draw[1:], s.pushed))
+        with m.If(s.redraw):
+            m.d.sync += s.draw.eq(1 << s.longest)
 
-        def over(which):
-            m.d.comb += [begin.eq(1), table.eq(which)]
+    def _row_port(self, m, s):
+        """Address and masks of a row, and flags that follow an accepted row."""
+        read_latency, _, score_latency = self.latency
+        rows = self.rows
+        m.d.comb += [
+            rows.payload.address.eq(s.block + s.offset), rows.payload.first.eq(s.index == 0),
+            rows.payload.write.eq(s.writes << Mux(s.mirrors, s.row[:self.bank_bits], s.bank))]
+        accepted = rows.valid & rows.ready
+        s.arriving = _later(m, accepted & s.reads, read_latency - 1, "arriving")  # data comes in the next clock
+        s.arrived = _later(m, s.arriving, 1, "arrived")  # data is there
+        s.scored = _later(m, accepted & rows.payload.forward & s.last, score_latency - 1, "scored")  # scores are whole
 
-        def load(latent):
-            """Read a sample's words: from bank 0, or from `slot`."""
-            over(Table.LATENT if latent else Table.SLOTS)
-            m.next = "LOAD"
+    def _loops(self, m, s):
+        """Loops over the words of a table: `begin` starts one over `table`, `advance` goes on to the next word."""
+        p = self.plan
+        with m.If(s.advance):
+            m.d.sync += s.index.eq(s.index + 1)
+            with m.If(s.loop == Table.SLOTS):
+                m.d.sync += s.part.eq(s.part + 1)
+            with m.If((s.loop != Table.SLOTS) | (s.bank == p.pixels - 1)):
+                m.d.sync += s.block.eq(s.block + Array([p.block_rows, p.slots, 1])[s.loop])
+        with m.If(s.begin):
+            m.d.comb += s.sample.restart.eq(1)
+            bases = Array([p.learn_base, p.slots_base, p.latent_base])
+            m.d.sync += [s.loop.eq(s.table), s.index.eq(0), s.part.eq(0), s.block.eq(bases[s.table])]
 
-        def go():
-            """Move the counters of `row`."""
-            over(Table.CLASSES)
-            m.d.comb += redraw.eq(1)
-            m.next = "READ"
+    def _operands(self, m, s):
+        """Words of the sample, labels, and the counters that are moved."""
+        p = self.plan
+        _, act_latency, _ = self.latency
+        sample, update = s.sample, s.update
+        # The sample's word is due act_latency clocks after the row that it meets was accepted.
+        with m.If(_later(m, self.rows.valid & self.rows.ready & self.rows.payload.forward, act_latency - 1, "forwarded")):
+            m.d.comb += sample.advance.eq(1)
+        m.d.comb += [
+            self.act.eq(sample.act), sample.data.eq(s.bank_word), s.label_read.addr.eq(s.word_slot), s.label_write.addr.eq(s.slot),
+            s.label_write.data.eq(s.request_label)]
+        unthinned = 1 if not p.thinning else s.classes.starting if p.prototype else 0
+        s.everything = ~s.starting & unthinned  # all counters move, none is drawn
+        keep = (s.kept | s.everything.replicate(p.per_word)) ^ s.starting.replicate(p.per_word)
+        if p.boot == "words":
+            s.boot_place = Signal.like(self.boot_address)  # word of the shipped weights
+            m.d.comb += self.boot_address.eq(s.boot_place)
+            keep = Mux(s.shipping, ~self.boot_word.word_select(s.part, p.per_word), keep)
+        m.d.comb += [
+            update.counters.eq(s.bank_word), update.values.eq(sample.act.word_select(s.part, p.per_word)),
+            update.negative.eq(s.rival_turn), update.start.eq(s.starting), update.shipped.eq(s.shipping), update.keep.eq(keep)]
 
-        def forward():
-            m.d.sync += [place.eq(0), fresh.eq(1)]
-            over(Table.CLASSES)
-            m.next = "FORWARD"
+    def _scores(self, m, s):
+        """The score at hand and what leaves."""
+        p = self.plan
+        if self.noisy:
+            m.submodules.noise = s.noise = NoiseTable(p.temperature)
+            m.d.comb += s.noise.index.eq(s.word8)
+        m.d.comb += s.score.eq(self.scores.word_select(s.place[:self.bank_bits], self.score_bits))
+        s.contends = 1  # whether `place` may be the rival
+        if p.rule == "margin":
+            s.contends = (s.command == Command.CLASSIFY) | (s.place != s.label)
+        s.place_last = s.place + 1 == self.class_count
+        m.d.comb += [self.logits.payload.value.eq(s.score << 1), self.logits.payload.last.eq(s.place_last), self.best.eq(s.rival)]
 
-        def save():
-            """Write the sample at hand to `slot`."""
-            over(Table.SLOTS)
-            m.next = "SAVE_READ"
+    def _class_table(self, m, s):
+        """Inputs of the class table."""
+        classes, host = s.classes, self.host.payload
+        m.d.comb += [
+            classes.scan.eq(s.scan), classes.label.eq(s.label), classes.class_count.eq(self.class_count),
+            classes.host_index.eq(host.address), classes.data.eq(host.data)]
+        m.d.comb += classes.start.eq(s.visiting & ~s.begun)
+        m.d.sync += s.begun.eq(s.visiting & ~classes.done)
+        s.first_steps = classes.starting if self.plan.prototype else Const(0)  # a prototype presentation
 
-        def finish():
+    # What states do in common.
+
+    def _drawn(self, s, bits):
+        """Whether exactly `bits` bits have been drawn."""
+        return s.draw[s.longest - bits]
+
+    def _take(self, m, s, register):
+        """Draw the next bit of a register."""
+        m.d.comb += [s.registers.select.eq(register), s.registers.shift.eq(1), s.push.eq(1)]
+
+    def _take_mask(self, m, s):
+        """Draw a bit of `kept`: the next bit of the mask, or 1 where `thinning` bits in a row are 1."""
+        p = self.plan
+        if not p.thinning:
+            self._take(m, s, MASK_REGISTER)
+            return
+        m.d.comb += [s.registers.select.eq(MASK_REGISTER), s.registers.shift.eq(1), s.pushed.eq(s.all_ones & s.registers.bit)]
+        m.d.sync += [s.thin.eq(s.thin + 1), s.all_ones.eq(s.pushed)]
+        with m.If(s.starting | (s.thin == p.thinning - 1)):
+            m.d.comb += s.push.eq(1)
+            m.d.sync += [s.thin.eq(0), s.all_ones.eq(1)]
+
+    def _visit(self, m, s, state, scan, then):
+        """A state that scans the class table, then does `then`."""
+        with m.State(state):
+            m.d.comb += [s.visiting.eq(1), s.scan.eq(scan)]
+            with m.If(s.classes.done):
+                then()
+
+    def _loop_over(self, m, s, table):
+        m.d.comb += [s.begin.eq(1), s.table.eq(table)]
+
+    def _begin_load(self, m, s, table):
+        """Read a sample's words: Table.LATENT from bank 0, Table.SLOTS from `slot`."""
+        self._loop_over(m, s, table)
+        m.next = "LOAD"
+
+    def _begin_score(self, m, s):
+        """Score the sample for every class."""
+        m.d.sync += [s.place.eq(0), s.fresh.eq(1)]
+        self._loop_over(m, s, Table.CLASSES)
+        m.next = "FORWARD"
+
+    def _begin_move(self, m, s):
+        """Move the counters of `row`."""
+        self._loop_over(m, s, Table.CLASSES)
+        m.d.comb += s.redraw.eq(1)
+        m.next = "READ"
+
+    def _begin_save(self, m, s):
+        """Write the sample to `slot`."""
+        self._loop_over(m, s, Table.SLOTS)
+        m.next = "SAVE_READ"
+
+    def _end_presentation(self, m, s):
+        """Go on with the next replay, then a store."""
+        m.d.sync += s.command.eq(Command.REHEARSE)
+        m.next = "NEXT"
+
+    # Chapters of the state machine.
+
+    def _rest(self, m, s):
+        """CLEAR after reset; REST takes commands and accesses."""
+        p, request = self.plan, self.command.payload
+        learns, unknown = request.command == Command.LEARN, request.label == self.class_count
+        legal = (request.label < self.class_count) | learns & unknown & (request.label < p.max_classes)
+
+        def cleared():
+            m.next = "REST"
+            if p.boot == "words" and p.shipped:
+                m.d.sync += [s.starting.eq(1), s.shipping.eq(1)]
+                self._begin_move(m, s)
+        self._visit(m, s, "CLEAR", Scan.CLEAR, cleared)
+        with m.State("REST"):
+            m.d.comb += [self.command.ready.eq(1), s.redraw.eq(1)]
+            m.d.sync += [
+                s.request_label.eq(request.label), s.label.eq(request.label), s.command.eq(request.command), s.learning.eq(learns),
+                s.new.eq(unknown), s.count.eq(Mux(learns, p.replays, request.count)), s.rival_turn.eq(0), s.starting.eq(0),
+                s.shipping.eq(0), s.appends.eq(0)]
+            with m.If(self.command.valid):
+                m.d.sync += self.refused.eq(0)
+                with m.Switch(request.command):
+                    with m.Case(Command.CLASSIFY):
+                        self._begin_load(m, s, Table.LATENT)
+                    with m.Case(Command.LEARN, Command.STORE):
+                        with m.If(self.frozen | ~legal):
+                            m.d.sync += self.refused.eq(1)
+                        with m.Else():
+                            self._begin_load(m, s, Table.LATENT)
+                    with m.Case(Command.REHEARSE):
+                        with m.If(self.frozen):
+                            m.d.sync += self.refused.eq(1)
+                        with m.Else():
+                            m.next = "NEXT"
+                    with m.Case(Command.FREEZE):
+                        m.d.sync += self.frozen.eq(request.count[0])
+            with m.Elif(self.host.valid):
+                m.next = "HOST"
+
+    def _load(self, m, s):
+        """A sample's words come into the sample memory, one row each."""
+        rows, sample = self.rows, s.sample
+        with m.State("LOAD"):
+            m.d.comb += [rows.valid.eq(1), s.reads.eq(1), s.offset.eq(Mux(s.loop == Table.SLOTS, s.slot, 0))]
+            with m.If(rows.ready):
+                m.next = "LOAD_WAIT"
+        with m.State("LOAD_WAIT"):
+            with m.If(s.arrived):
+                m.d.comb += [sample.write.eq(1), sample.advance.eq(1), sample.raw.eq(1), s.advance.eq(1)]
+                m.next = "LOAD"
+                with m.If(s.index == self.plan.words - 1):
+                    m.next = "LOADED"
+        with m.State("LOADED"):
+            with m.If(s.command == Command.STORE):
+                m.next = "STORE"
+            with m.Elif((s.command == Command.LEARN) & s.new):
+                m.next = "NEW"
+            with m.Elif((s.command == Command.CLASSIFY) & (self.class_count == 0)):
+                m.next = "REST"
+            with m.Else():
+                self._begin_score(m, s)
+
+    def _new_class(self, m, s):
+        """A new class begins with counters at their start values."""
+        def created():
+            m.d.sync += [self.class_count.eq(self.class_count + 1), s.starting.eq(1)]
+            self._begin_move(m, s)
+        self._visit(m, s, "NEW", Scan.NEW, created)
+
+    def _score(self, m, s):
+        """Scores, Q classes at a time; each gets its noise and is compared."""
+        p, rows = self.plan, self.rows
+        with m.State("FORWARD"):
+            m.d.comb += [
+                rows.valid.eq(1), rows.payload.forward.eq(1), s.offset.eq(self.mirror + s.place[self.bank_bits:]), s.redraw.eq(1),
+                s.last.eq(s.index == p.fan_in_words - 1)]
+            with m.If(rows.ready):
+                m.d.comb += s.advance.eq(1)
+                with m.If(s.last):
+                    m.next = "SCORES_WAIT"
+        with m.State("SCORES_WAIT"):
+            with m.If(s.scored):
+                m.next = "DRAW_NOISE"
+        with m.State("DRAW_NOISE"):
+            if self.noisy:
+                with m.If((s.command == Command.CLASSIFY) | self._drawn(s, NOISE_BITS)):
+                    m.next = "ADD_NOISE"
+                with m.Else():
+                    self._take(m, s, NOISE_REGISTER)
+            else:
+                m.next = "ADD_NOISE"
+        with m.State("ADD_NOISE"):
+            # CLASSIFY draws nothing, so its noise is the same for all classes.
+            m.d.sync += s.candidate.eq((s.score << 1) + (s.noise.value if self.noisy else 0))
+            m.next = "COMPARE"
+        with m.State("COMPARE"):
+            m.d.comb += self.logits.valid.eq(s.command == Command.CLASSIFY)
+            with m.If((s.command != Command.CLASSIFY) | self.logits.ready):
+                m.d.comb += s.redraw.eq(1)
+                m.d.sync += s.place.eq(s.place + 1)
+                with m.If(s.contends & (s.fresh | (s.candidate > s.best))):
+                    m.d.sync += [s.fresh.eq(0), s.best.eq(s.candidate), s.rival.eq(s.place)]
+                if p.rule == "margin":
+                    with m.If(s.place == s.label):
+                        m.d.sync += s.own.eq(s.score << 1)
+                m.next = "DRAW_NOISE"
+                with m.If(s.place_last):
+                    m.next = "PRESENTED"
+                    with m.If(s.command == Command.CLASSIFY):
+                        m.next = "REST"
+                with m.Elif(s.place[:self.bank_bits] == p.pixels - 1):
+                    self._loop_over(m, s, Table.CLASSES)
+                    m.next = "FORWARD"
+
+    def _choose(self, m, s):
+        """Whether counters move after the scores; with weights, by a draw."""
+        p, classes = self.plan, s.classes
+
+        def presented():
+            nothing = s.rival == s.label
+            if p.rule == "margin":
+                nothing = s.fresh | (s.own - s.best >= p.margin)
+            with m.If(nothing & ~s.first_steps):
+                self._end_presentation(m, s)
+            with m.Else():
+                self._begin_move(m, s)
+                if p.weighted:
+                    with m.If(~s.first_steps):
+                        m.next = "MINIMUM"
+        self._visit(m, s, "PRESENTED", Scan.PRESENT, presented)
+        if not p.weighted:
+            return
+        # Accept where u (presented + 1) / 256, rounded down, is at most the least presented.
+        share = Signal(9)
+
+        def minimum():
+            m.d.sync += share.eq(0)
+            m.next = "ACCEPT"
+        self._visit(m, s, "MINIMUM", Scan.MINIMUM, minimum)
+        with m.State("ACCEPT"):
+            with m.If(self._drawn(s, NOISE_BITS)):
+                m.d.comb += s.redraw.eq(1)
+                m.next = "READ"
+                with m.If(share > classes.minimum):
+                    self._end_presentation(m, s)
+            with m.Else():
+                self._take(m, s, NOISE_REGISTER)
+                m.d.sync += share.eq((share + Mux(s.registers.bit, classes.presented + 1, 0)) >> 1)
+
+    def _move_counters(self, m, s):
+        """Counters move, a word of one bank at a time, two reads before two writes.  A word whose write has to wait is read again."""
+        p, rows, update = self.plan, self.rows, s.update
+        counters = s.offset.eq(s.chunk * p.max_classes + s.row)
+        # The last bits of the mask are drawn while the word is read.
+        drawing = ~s.everything & ~s.shipping & ~self._drawn(s, p.per_word)
+        late = range(p.per_word - p.drawn_late, p.per_word)
+        with m.State("READ"):
+            m.d.comb += counters
+            with m.If(s.starting & ~s.zeroed):
+                m.d.comb += [rows.valid.eq(1), s.writes.eq(1)]
+                m.d.sync += s.zeroed.eq(rows.ready)
+            with m.Else():
+                with m.If(drawing):
+                    self._take_mask(m, s)
+                with m.If(~drawing | Cat(self._drawn(s, bits) for bits in late).any()):
+                    m.d.comb += [rows.valid.eq(1), s.reads.eq(1)]
+                    with m.If(rows.ready):
+                        m.next = "READ_SECOND"
+        with m.State("READ_SECOND"):
+            if p.drawn_late:
+                with m.If(drawing):
+                    self._take_mask(m, s)
+            m.d.comb += [counters, rows.valid.eq(~s.part[0] & s.everything), s.reads.eq(1)]
+            m.next = "UPDATE"
+        with m.State("UPDATE"):
+            with m.If(s.arrived):
+                m.d.comb += [rows.valid.eq(1), counters, s.writes.eq(1), s.word.eq(update.updated)]
+                m.next = "READ"
+                with m.If(rows.ready):
+                    m.d.comb += s.redraw.eq(1)
+                    m.d.sync += [s.weights.eq(Cat(s.weights, update.weights)[p.per_word:]), s.part.eq(s.part + 1), s.zeroed.eq(0)]
+                    with m.If(s.arriving):
+                        m.next = "UPDATE"
+                    with m.Elif(s.part == p.stored_bits - 1):
+                        m.next = "MIRROR"
+        with m.State("MIRROR"):
+            m.d.comb += [
+                rows.valid.eq(1), s.offset.eq(self.mirror + s.row[self.bank_bits:]), s.word.eq(s.weights), s.writes.eq(1),
+                s.mirrors.eq(1)]
+            with m.If(rows.ready):
+                m.d.comb += [s.sample.advance.eq(1), s.advance.eq(1)]
+                if p.boot == "words":
+                    m.d.sync += s.boot_place.eq(s.boot_place + s.shipping)
+                m.next = "READ"
+                with m.If(s.index == p.fan_in_words - 1):
+                    m.next = "ROW_DONE"
+        self._row_done(m, s)
+
+    def _row_done(self, m, s):
+        """Which row moves next: the next shipped one, the rival's, or none."""
+        with m.State("ROW_DONE"):
+            with m.If(s.shipping):
+                m.d.sync += s.label.eq(s.label + 1)
+                m.next = "REST"
+                with m.If(s.label != self.plan.shipped - 1):
+                    self._begin_move(m, s)
+            with m.Elif(s.starting):
+                m.d.sync += s.starting.eq(0)
+                self._begin_score(m, s)
+            with m.Elif(s.rival_turn | s.first_steps):
+                m.d.sync += s.rival_turn.eq(0)
+                self._end_presentation(m, s)
+            with m.Else():
+                m.d.sync += s.rival_turn.eq(1)
+                self._begin_move(m, s)
+
+    def _replay(self, m, s):
+        """The next replay: its class by `pick`, its slot by draws."""
+        p, classes = self.plan, s.classes
+        with m.State("NEXT"):
+            m.d.comb += s.redraw.eq(1)
+            m.d.sync += s.count.eq(s.count - 1)
+            with m.If((s.count == 0) | (self.used == 0)):
+                m.next = "REST"
+                with m.If(s.learning):
+                    m.d.sync += [s.command.eq(Command.STORE), s.label.eq(s.request_label)]
+                    self._begin_load(m, s, Table.LATENT)
+            with m.Else():
+                m.next = {"least": "LEAST", "class": "DRAW_CLASS", "slot": "DRAW_SLOT"}[p.pick]
+        if p.pick == "least":
+            self._visit(m, s, "LEAST", Scan.LEAST, lambda: self._class_chosen(m, s))
+        if p.pick == "class":
+            with m.State("DRAW_CLASS"):
+                m.d.comb += classes.host_index.eq(s.word_class)
+                with m.If(self._drawn(s, p.class_bits)):
+                    m.next = "CHECK_CLASS"
+                with m.Else():
+                    self._take(m, s, PICK_REGISTER)
+            with m.State("CHECK_CLASS"):
+                m.d.comb += s.redraw.eq(1)
+                m.d.sync += s.label.eq(s.word_class)
+                m.next = "DRAW_CLASS"
+                with m.If((s.word_class < self.class_count) & (classes.counts != 0)):
+                    m.next = "DRAW_SLOT"
+        replays = s.command == Command.REHEARSE
+        any_label = replays if p.pick == "slot" else 0
+        with m.State("DRAW_SLOT"):
+            with m.If(self._drawn(s, p.slot_bits)):
+                m.next = "CHECK_SLOT"
+            with m.Else():
+                self._take(m, s, PICK_REGISTER)
+        with m.State("CHECK_SLOT"):
+            with m.If((s.word_slot < self.used) & ((s.label_read.data == s.label) | any_label)):
+                m.d.sync += s.label.eq(s.label_read.data)
+                m.next = "REMOVE"
+                with m.If(replays):
+                    self._begin_load(m, s, Table.SLOTS)
+            with m.Else():
+                m.d.comb += s.redraw.eq(1)
+                m.next = "DRAW_SLOT"
+
+    def _class_chosen(self, m, s):
+        """Draw a slot of the class that a scan chose."""
+        m.d.sync += s.label.eq(s.classes.best)
+        m.next = "DRAW_SLOT"
+
+    def _replay_buffer(self, m, s):
+        """A store: into a free slot, or in the place of an exemplar of the fullest class."""
+        rows, sample = self.rows, s.sample
+        with m.State("STORE"):
+            with m.If(self.used == self.plan.slots):
+                m.next = "FULLEST"
+            with m.Else():
+                m.d.sync += s.appends.eq(1)
+                self._begin_save(m, s)
+        self._visit(m, s, "FULLEST", Scan.FULLEST, lambda: self._class_chosen(m, s))
+        self._visit(m, s, "REMOVE", Scan.REMOVE, lambda: self._begin_save(m, s))
+        with m.State("SAVE_READ"):
+            m.next = "SAVE"
+        with m.State("SAVE"):
+            m.d.comb += [rows.valid.eq(1), s.offset.eq(s.slot), s.word.eq(sample.word), s.writes.eq(1), s.label_write.en.eq(1)]
+            with m.If(rows.ready):
+                m.d.comb += [sample.advance.eq(1), sample.raw.eq(1), s.advance.eq(1)]
+                m.next = "SAVE_READ"
+                with m.If(s.index == self.plan.words - 1):
+                    m.d.sync += [self.used.eq(self.used + s.appends), s.label.eq(s.request_label)]
+                    m.next = "ADD"
+
+        def added():
+            m.next = "REST"
+        self._visit(m, s, "ADD", Scan.ADD, added)
+
+    def _host(self, m, s):
+        """An access of the host."""
+        host, rows = self.host.payload, self.rows
+        with m.State("HOST"):
+            m.d.sync += [
+                s.block.eq(0), s.part.eq(host.address[:self.bank_bits]), s.word_slot.eq(host.address), self.host_reply.eq(0)]
+            m.next = "HOST_ADDRESS"
+            with m.If(host.space == Space.BANKS):
+                m.next = "HOST_ROW"
+        with m.State("HOST_ADDRESS"):
+            m.next = "HOST_LOOK"
+        with m.State("HOST_LOOK"):
+            m.next = "HOST_DONE"
+            self._host_look(m, s)
+        with m.State("HOST_ROW"):
+            m.d.comb += [
+                rows.valid.eq(1), s.reads.eq(1), s.offset.eq(host.address[self.bank_bits:]), s.word.eq(host.data),
+                s.writes.eq(host.write)]
+            with m.If(rows.ready):
+                m.next = "HOST_WAIT"
+                with m.If(host.write):
+                    m.next = "HOST_DONE"
+        with m.State("HOST_WAIT"):
+            with m.If(s.arrived):
+                m.d.sync += self.host_reply.eq(s.bank_word)
+                m.next = "HOST_DONE"
+        with m.State("HOST_DONE"):
+            m.d.comb += self.host.ready.eq(1)
             m.next = "REST"
 
-        def following():
-            """After a presentation: the next replay, then a store."""
-            m.d.sync += what.eq(Command.REHEARSE)
-            m.next = "NEXT"
+    def _host_look(self, m, s):
+        """Read or write what is not in the banks."""
+        host, classes, registers = self.host.payload, s.classes, s.registers
+        scalars = Array([self.class_count, self.used, self.frozen, 0])[host.address[:2]]
+        m.d.comb += [
+            registers.select.eq(host.space - Space.NOISE), registers.load.eq(1),
+            registers.data.eq(Mux(host.write, host.data[0], registers.bit)), s.label_write.data.eq(host.data)]
+        with m.Switch(host.space):
+            with m.Case(Space.LABELS):
+                m.d.comb += s.label_write.en.eq(host.write)
+                m.d.sync += self.host_reply[:self.plan.class_bits].eq(s.label_read.data)
+            with m.Case(Space.COUNTS):
+                m.d.comb += classes.host_write[0].eq(host.write)
+                m.d.sync += self.host_reply[:len(classes.counts)].eq(classes.counts)
+            with m.Case(Space.PRESENTED):
+                m.d.comb += classes.host_write[1].eq(host.write)
+                m.d.sync += self.host_reply[:16].eq(classes.presented_left)
+            with m.Case(Space.SCALARS):
+                m.d.sync += self.host_reply[:len(scalars)].eq(scalars)
+                with m.If(host.write):
+                    for number, scalar in enumerate((self.class_count, self.used, self.frozen)):
+                        with m.If(host.address[:2] == number):
+                            m.d.sync += scalar.eq(host.data)
+            with m.Default():
+                m.d.comb += registers.shift.eq(1)
+                m.d.sync += self.host_reply[0].eq(registers.bit)
 
-        mirror = p.chunks * p.max_classes
-        learns, unknown = command.what == Command.LEARN, command.label == known
-        legal = (command.label < known) | learns & unknown & (command.label < p.max_classes)
-        from_slot = what == Command.REHEARSE
 
-        with m.FSM(init="CLEAR") as fsm:
-            m.d.comb += [self.busy.eq(~fsm.ongoing("REST")), registers.restart.eq(fsm.ongoing("CLEAR"))]
-
-            def cleared():
-                m.next = "REST"
-                if p.boot == "words" and p.shipped:
-                    m.d.sync += [starting.eq(1), shipping.eq(1)]
-                    go()
-            visit("CLEAR", Pass.CLEAR, cleared)
-
-            with m.State("REST"):
-                m.d.comb += [self.command.ready.eq(1), redraw.eq(1)]
-                m.d.sync += [given.eq(command.label), label.eq(command.label), what.eq(command.what), learning.eq(learns), new.eq(unknown),
-                             count.eq(Mux(learns, p.replays, command.count)), passes.eq(0), starting.eq(0), shipping.eq(0), appends.eq(0)]
-                with m.If(self.command.valid):
-                    m.d.sync += self.refused.eq(0)
-                    with m.Switch(command.what):
-                        with m.Case(Command.CLASSIFY):
-                            load(latent=True)
-                        with m.Case(Command.LEARN, Command.STORE):
-                            with m.If(frozen | ~legal):
-                                m.d.sync += self.refused.eq(1)
-                            with m.Else():
-                                load(latent=True)
-                        with m.Case(Command.REHEARSE):
-                            with m.If(frozen):
-                                m.d.sync += self.refused.eq(1)
-                            with m.Else():
-                                m.next = "NEXT"
-                        with m.Case(Command.FREEZE):
-                            m.d.sync += frozen.eq(command.count[0])
-                with m.Elif(self.host.valid):
-                    m.next = "HOST"
-
-            # A sample's words, one row each.
-            with m.State("LOAD"):
-                m.d.comb += [rows.valid.eq(1), reads.eq(1), offset.eq(Mux(loop == Table.SLOTS, slot, 0))]
-                with m.If(rows.ready):
-                    m.next = "LOAD_WAIT"
-            with m.State("LOAD_WAIT"):
-                with m.If(arrived):
-                    m.d.comb += [sample.write.eq(1), sample.advance.eq(1), sample.raw.eq(1), advance.eq(1)]
-                    m.next = "LOAD"
-                    with m.If(index == p.words - 1):
-                        m.next = "LOADED"
-            with m.State("LOADED"):
-                with m.If(what == Command.STORE):
-                    m.next = "STORE"
-                with m.Elif((what == Command.LEARN) & new):
-                    m.next = "NEW"
-                with m.Elif((what == Command.CLASSIFY) & (known == 0)):
-                    finish()
-                with m.Else():
-                    forward()
-
-            # A new class.
-            def created():
-                m.d.sync += [known.eq(known + 1), starting.eq(1)]
-                go()
-            visit("NEW", Pass.NEW, created)
-
-            # Forward, Q classes at a time.
-            with m.State("FORWARD"):
-                m.d.comb += [rows.valid.eq(1), rows.payload.forward.eq(1), offset.eq(mirror + place[bank_bits:]), redraw.eq(1),
-                             last.eq(index == p.fan_in_words - 1)]
-                with m.If(rows.ready):
-                    m.d.comb += advance.eq(1)
-                    with m.If(last):
-                        m.next = "SCORES_WAIT"
-            with m.State("SCORES_WAIT"):
-                with m.If(scored):
-                    m.next = "DRAW_NOISE"
-            with m.State("DRAW_NOISE"):
-                if noisy:
-                    with m.If((what == Command.CLASSIFY) | drawn(8)):
-                        m.next = "ADD_NOISE"
-                    with m.Else():
-                        take(0)
-                else:
-                    m.next = "ADD_NOISE"
-            with m.State("ADD_NOISE"):
-                # CLASSIFY draws nothing, so its noise is the same for all classes.
-                m.d.sync += candidate.eq((score << 1) + (noise.value if noisy else 0))
-                m.next = "COMPARE"
-            with m.State("COMPARE"):
-                m.d.comb += self.logits.valid.eq(what == Command.CLASSIFY)
-                with m.If((what != Command.CLASSIFY) | self.logits.ready):
-                    m.d.comb += redraw.eq(1)
-                    m.d.sync += place.eq(place + 1)
-                    with m.If(contends & (fresh | (candidate > best))):
-                        m.d.sync += [fresh.eq(0), best.eq(candidate), rival.eq(place)]
-                    if own is not None:
-                        with m.If(place == label):
-                            m.d.sync += own.eq(score << 1)
-                    m.next = "DRAW_NOISE"
-                    with m.If(place_last):
-                        m.next = "PRESENTED"
-                        with m.If(what == Command.CLASSIFY):
-                            finish()
-                    with m.Elif(place[:bank_bits] == p.pixels - 1):
-                        over(Table.CLASSES)
-                        m.next = "FORWARD"
-
-            # Choose, then move the rows.
-            def presented():
-                nothing = rival == label
-                if own is not None:
-                    nothing = fresh | (own - best >= p.margin)
-                with m.If(nothing & ~first_steps):
-                    following()
-                with m.Else():
-                    go()
-                    if p.weighted:
-                        with m.If(~first_steps):
-                            m.next = "MINIMUM"
-            visit("PRESENTED", Pass.PRESENT, presented)
-            if p.weighted:
-                # accept where u (presented + 1) / 256, rounded down, is at most the least presented
-                share = Signal(9)
-
-                def minimum():
-                    m.d.sync += share.eq(0)
-                    m.next = "ACCEPT"
-                visit("MINIMUM", Pass.MINIMUM, minimum)
-                with m.State("ACCEPT"):
-                    with m.If(drawn(8)):
-                        m.d.comb += redraw.eq(1)
-                        m.next = "READ"
-                        with m.If(share > classes.key):
-                            following()
-                    with m.Else():
-                        take(0)
-                        m.d.sync += share.eq((share + Mux(registers.bit, classes.presented + 1, 0)) >> 1)
-
-            # Counters, a word of one bank at a time, two reads before two writes.  A word whose write has to wait is read again.
-            counters = offset.eq(chunk * p.max_classes + row)
-            # Bits of the mask that are still to come while a word is read are drawn in the meantime.
-            drawing = ~everything & ~shipping & ~drawn(at_once)
-            late = range(at_once - p.drawn_late, at_once)
-            with m.State("READ"):
-                m.d.comb += counters
-                with m.If(starting & ~zeroed):
-                    m.d.comb += [rows.valid.eq(1), writes.eq(1)]
-                    m.d.sync += zeroed.eq(rows.ready)
-                with m.Else():
-                    with m.If(drawing):
-                        take_mask()
-                    with m.If(~drawing | Cat(drawn(bits) for bits in late).any()):
-                        m.d.comb += [rows.valid.eq(1), reads.eq(1)]
-                        with m.If(rows.ready):
-                            m.next = "READ_SECOND"
-            with m.State("READ_SECOND"):
-                if p.drawn_late:
-                    with m.If(drawing):
-                        take_mask()
-                m.d.comb += [counters, rows.valid.eq(~part[0] & everything), reads.eq(1)]
-                m.next = "UPDATE"
-            with m.State("UPDATE"):
-                with m.If(arrived):
-                    m.d.comb += [rows.valid.eq(1), counters, writes.eq(1), word.eq(update.updated)]
-                    m.next = "READ"
-                    with m.If(rows.ready):
-                        m.d.comb += redraw.eq(1)
-                        m.d.sync += [weights.eq(Cat(weights, update.weights)[at_once:]), part.eq(part + 1), zeroed.eq(0)]
-                        with m.If(arriving):
-                            m.next = "UPDATE"
-                        with m.Elif(part == p.stored_bits - 1):
-                            m.next = "MIRROR"
-            with m.State("MIRROR"):
-                m.d.comb += [rows.valid.eq(1), offset.eq(mirror + row[bank_bits:]), word.eq(weights), writes.eq(1), mirrors.eq(1)]
-                with m.If(rows.ready):
-                    m.d.comb += [sample.advance.eq(1), advance.eq(1)]
-                    if p.boot == "words":
-                        m.d.sync += boot_place.eq(boot_place + shipping)
-                    m.next = "READ"
-                    with m.If(index == p.fan_in_words - 1):
-                        m.next = "ROW_DONE"
-            with m.State("ROW_DONE"):
-                with m.If(shipping):
-                    m.d.sync += label.eq(label + 1)
-                    m.next = "REST"
-                    with m.If(label != p.shipped - 1):
-                        go()
-                with m.Elif(starting):
-                    m.d.sync += starting.eq(0)
-                    forward()
-                with m.Elif(passes | first_steps):
-                    m.d.sync += passes.eq(0)
-                    following()
-                with m.Else():
-                    m.d.sync += passes.eq(1)
-                    go()
-
-            # The next replay.
-            with m.State("NEXT"):
-                m.d.comb += redraw.eq(1)
-                m.d.sync += count.eq(count - 1)
-                with m.If((count == 0) | (used == 0)):
-                    m.next = "REST"
-                    with m.If(learning):
-                        m.d.sync += [what.eq(Command.STORE), label.eq(given)]
-                        load(latent=True)
-                with m.Else():
-                    m.next = {"least": "LEAST", "class": "DRAW_CLASS", "slot": "DRAW_SLOT"}[p.pick]
-            any_label = from_slot if p.pick == "slot" else 0
-
-            def chosen():
-                m.d.sync += label.eq(classes.best)
-                m.next = "DRAW_SLOT"
-            if p.pick == "least":
-                visit("LEAST", Pass.LEAST, chosen)
-            if p.pick == "class":
-                with m.State("DRAW_CLASS"):
-                    m.d.comb += classes.look.eq(word_class)
-                    with m.If(drawn(p.class_bits)):
-                        m.next = "CHECK_CLASS"
-                    with m.Else():
-                        take(2)
-                with m.State("CHECK_CLASS"):
-                    m.d.comb += redraw.eq(1)
-                    m.d.sync += label.eq(word_class)
-                    m.next = "DRAW_CLASS"
-                    with m.If((word_class < known) & (classes.counts != 0)):
-                        m.next = "DRAW_SLOT"
-            with m.State("DRAW_SLOT"):
-                with m.If(drawn(p.slot_bits)):
-                    m.next = "CHECK_SLOT"
-                with m.Else():
-                    take(2)
-            with m.State("CHECK_SLOT"):
-                with m.If((word_slot < used) & ((label_read.data == label) | any_label)):
-                    m.d.sync += label.eq(label_read.data)
-                    m.next = "REMOVE"
-                    with m.If(from_slot):
-                        load(latent=False)
-                with m.Else():
-                    m.d.comb += redraw.eq(1)
-                    m.next = "DRAW_SLOT"
-
-            # A store.
-            with m.State("STORE"):
-                with m.If(used == p.slots):
-                    m.next = "FULLEST"
-                with m.Else():
-                    m.d.sync += appends.eq(1)
-                    save()
-            visit("FULLEST", Pass.FULLEST, chosen)
-            visit("REMOVE", Pass.REMOVE, save)
-            with m.State("SAVE_READ"):
-                m.next = "SAVE"
-            with m.State("SAVE"):
-                m.d.comb += [rows.valid.eq(1), offset.eq(slot), word.eq(sample.word), writes.eq(1), label_write.en.eq(1)]
-                with m.If(rows.ready):
-                    m.d.comb += [sample.advance.eq(1), sample.raw.eq(1), advance.eq(1)]
-                    m.next = "SAVE_READ"
-                    with m.If(index == p.words - 1):
-                        m.d.sync += [used.eq(used + appends), label.eq(given)]
-                        m.next = "ADD"
-            visit("ADD", Pass.ADD, finish)
-
-            # The host looks in.
-            space = host.space
-            scalars = Array([known, used, frozen, 0])[host.address[:2]]
-            with m.State("HOST"):
-                m.d.sync += [block.eq(0), part.eq(host.address[:bank_bits]), word_slot.eq(host.address), self.found.eq(0)]
-                m.next = "HOST_ADDRESS"
-                with m.If(space == Space.BANKS):
-                    m.next = "HOST_ROW"
-            with m.State("HOST_ADDRESS"):
-                m.next = "HOST_LOOK"
-            with m.State("HOST_LOOK"):
-                m.next = "HOST_DONE"
-                m.d.comb += [
-                    registers.select.eq(space - Space.NOISE), registers.load.eq(1),
-                    registers.data.eq(Mux(host.write, host.data[0], registers.bit)), label_write.data.eq(host.data)]
-                with m.Switch(space):
-                    with m.Case(Space.LABELS):
-                        m.d.comb += label_write.en.eq(host.write)
-                        m.d.sync += self.found[:p.class_bits].eq(label_read.data)
-                    with m.Case(Space.COUNTS):
-                        m.d.comb += classes.poke[0].eq(host.write)
-                        m.d.sync += self.found[:len(classes.counts)].eq(classes.counts)
-                    with m.Case(Space.PRESENTED):
-                        m.d.comb += classes.poke[1].eq(host.write)
-                        m.d.sync += self.found[:16].eq(classes.others)
-                    with m.Case(Space.SCALARS):
-                        m.d.sync += self.found[:len(scalars)].eq(scalars)
-                        with m.If(host.write):
-                            for number, scalar in enumerate((known, used, frozen)):
-                                with m.If(host.address[:2] == number):
-                                    m.d.sync += scalar.eq(host.data)
-                    with m.Default():
-                        m.d.comb += registers.step.eq(1)
-                        m.d.sync += self.found[0].eq(registers.bit)
-            with m.State("HOST_ROW"):
-                m.d.comb += [rows.valid.eq(1), reads.eq(1), offset.eq(host.address[bank_bits:]), word.eq(host.data),
-                             writes.eq(host.write)]
-                with m.If(rows.ready):
-                    m.next = "HOST_WAIT"
-                    with m.If(host.write):
-                        m.next = "HOST_DONE"
-            with m.State("HOST_WAIT"):
-                with m.If(arrived):
-                    m.d.sync += self.found.eq(here)
-                    m.next = "HOST_DONE"
-            with m.State("HOST_DONE"):
-                m.d.comb += self.host.ready.eq(1)
-                m.next = "REST"
-        return m
+def _later(m, signal, clocks, name):
+    """The signal, `clocks` clocks later."""
+    for t in range(clocks):
+        register = Signal(name=f"{name}{t}")
+        m.d.sync += register.eq(signal)
+        signal = register
+    return signal

@@ -10,7 +10,7 @@ TAPS = (NOISE, MASK, PICK)
 
 
 class Registers(wiring.Component):
-    """Three shift registers; a step of one gives its bit r[0], moves all bits down and puts r[0] xor r[k] at the top.
+    """Three shift registers; a shift of one gives its bit r[0], moves all bits down and puts r[0] xor r[k] at the top.
 
     Twin: `fbnn_hw.reference.learning.lfsr.Lfsr`.  One bit a clock: a draw of w bits takes w clocks, which is little beside a forward
     pass and needs one XOR.
@@ -26,13 +26,17 @@ class Registers(wiring.Component):
         0 noise, 1 mask, 2 pick.
     restart : In(1)
         All to their start values, which a power-up or a reset does not do.
-    step : In(1)
-        The selected register takes a step.
+    shift : In(1)
+        The selected register shifts.
     load, data : In(1)
-        With `load` the step puts `data` at the top instead: n of them write a register of n bits, lowest bit first.  With data = bit
+        With `load` the shift puts `data` at the top instead: n of them write a register of n bits, lowest bit first.  With data = bit
         they turn it once round.
     bit : Out(1)
-        r[0] of the selected register, in the clock of the step.
+        r[0] of the selected register, in the clock of the shift.
+
+    Timing
+    ------
+    A bit a clock.
 
     Resources
     ---------
@@ -41,14 +45,14 @@ class Registers(wiring.Component):
 
     def __init__(self, seed):
         self.seed = seed
-        super().__init__({"restart": In(1), "select": In(2), "step": In(1), "load": In(1), "data": In(1), "bit": Out(1)})
+        super().__init__({"restart": In(1), "select": In(2), "shift": In(1), "load": In(1), "data": In(1), "bit": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
         bits = []
         for index, taps in enumerate(TAPS):
             state = Signal(taps.width, reset_less=True, name=("noise", "mask", "pick")[index])
-            with m.If(self.step & (self.select == index)):
+            with m.If(self.shift & (self.select == index)):
                 m.d.sync += state.eq(Cat(state[1:], Mux(self.load, self.data, state[0] ^ state[taps.tap])))
             with m.If(self.restart):
                 m.d.sync += state.eq(taps.start(self.seed, index))

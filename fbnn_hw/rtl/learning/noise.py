@@ -9,15 +9,33 @@ from ...reference.learning.rules import gumbel_table
 
 
 class NoiseTable(wiring.Component):
-    """value = round(temperature * -ln(-ln((index + 1/2) / 256))), a read-only block RAM; twin: `gumbel_table`.
+    """value = round(temperature * -ln(-ln((index + 1/2) / 256))), a read-only block RAM.
 
-    index : In(8).  value : Out(signed), as wide as the table needs, a clock later.
+    Twin: `gumbel_table`.
+
+    Parameters
+    ----------
+    temperature : int
+
+    Members
+    -------
+    index : In(8)
+    value : Out(signed)
+        As wide as the table needs.
+
+    Timing
+    ------
+    A clock.
+
+    Resources
+    ---------
+    One block RAM of 256 words.
     """
 
     def __init__(self, temperature):
         self.table = gumbel_table(temperature)
-        width = max(max(self.table).bit_length(), (-min(self.table) - 1).bit_length()) + 1
-        super().__init__({"index": In(8), "value": Out(signed(width))})
+        self.width = max(max(self.table).bit_length(), (-min(self.table) - 1).bit_length()) + 1
+        super().__init__({"index": In(8), "value": Out(signed(self.width))})
 
     def elaborate(self, platform):
         m = Module()

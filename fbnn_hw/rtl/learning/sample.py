@@ -5,6 +5,8 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from ..signals import unnamed
+
 
 class SampleMemory(wiring.Component):
     """A block RAM of the words of one sample and a place in it; word i of the fan-in is made of word i // copies by repeating bits.
@@ -32,6 +34,10 @@ class SampleMemory(wiring.Component):
     Timing
     ------
     `word` and `act` belong to the place of the clock before.
+
+    Resources
+    ---------
+    One block RAM; with copies a multiplexer of `copies` words.
     """
 
     def __init__(self, words, lanes, copies):
@@ -50,7 +56,8 @@ class SampleMemory(wiring.Component):
         if copies == 1:
             m.d.comb += self.act.eq(read.data)
         else:
-            copy, used = Signal(range(copies)), Signal(range(copies))
+            copy = unnamed(range(copies))
+            used = Signal(range(copies))
             m.d.sync += used.eq(copy)
             repeated = [Cat(read.data[(t * lanes + lane) // copies] for lane in range(lanes)) for t in range(copies)]
             m.d.comb += self.act.eq(Array(repeated)[used])

@@ -34,6 +34,10 @@ class SignUpdate(wiring.Component):
     Timing
     ------
     Combinational.
+
+    Resources
+    ---------
+    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, count, bits, stored, confidence=0, flip=False):
@@ -47,7 +51,9 @@ class SignUpdate(wiring.Component):
         bits, far = self.bits, self.confidence
         for n in range(self.count):
             h = self.counters.word_select(n, self.stored)[:bits]
-            up, move, moved = Signal(name=f"up{n}"), Signal(name=f"move{n}"), Signal(bits, name=f"moved{n}")
+            up = Signal(name=f"up{n}")
+            move = Signal(name=f"move{n}")
+            moved = Signal(bits, name=f"moved{n}")
             ones = Const((1 << bits - 1) - 1, bits - 1)  # the end: below the sign all bits equal the direction
             at_end = (h[:-1] == Mux(up, ones, 0)) & (h[-1] != up) if bits > 1 else h[-1] != up
             m.d.comb += [

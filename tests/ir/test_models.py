@@ -5,7 +5,7 @@ import math
 import pytest
 
 from fbnn_hw.errors import UsageError
-from fbnn_hw.nn import models
+from fbnn_hw.ir import models
 
 
 def test_3mb_has_the_bits_and_macs_of_the_paper():
@@ -32,4 +32,4 @@ def test_any_number_of_classes(classes):
 def test_unknown_model():
     with pytest.raises(UsageError) as error:
         models.build("4mb")
-    assert str(error.value) == "--model 4mb: no such model, expected one of 0.5mb, 1mb, 3mb, 9mb, 24mb, res3mb"
+    assert str(error.value) == "--model 4mb: no such model, expected one of 0.5mb, 1mb, 3mb, 9mb, 24mb, res3mb, fast, tiny"

@@ -1,12 +1,15 @@
 """The topologies that have names, from the paper and scaled from it.  No torch here: a topology is plain data.
 
 True sizes with 10 classes, in Mbit (10^6 bits): 0.5mb 0.53, 1mb 1.09, 3mb 2.76, 9mb 8.31, 24mb 28.3; res3mb, for 128x128, 2.86
-(the paper's names say 3, 9 and 24; `fbnn-hw inspect` prints the exact number of a file).
+(the paper's names say 3, 9 and 24; `fbnn-hw inspect` prints the exact number of a file).  fast (1.08) and tiny (0.33) are ours, laid out by
+the planner's cycles on an ice40 UP5K: few channels where maps are large, bits where they are small.
 """
 
+from itertools import count
+
 from ..errors import UsageError
-from ..ir import ops as op
-from ..ir.network import LATENT, Topology
+from . import ops as op
+from .network import LATENT, Topology
 
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -16,18 +19,29 @@ def vgg(name, classes, width=1.0, encoder="tycc", size=32, latent=1024, hidden=1
 
     width scales the filters of the convolutions (128, 256, 512); the latent keeps `latent` bits.
     """
+    blocks = tuple(((round(filters * width), groups),) * 2 for filters, groups in ((128, 1), (256, 2), (512, 4)))
+    return blockwise(name, classes, blocks, encoder, size, latent, hidden)
+
+
+def blockwise(name, classes, blocks, encoder="tycc", size=32, latent=1024, hidden=128):
+    """Blocks of 3x3 convolutions, each block with a pool at its end, then the classifier of `vgg`.
+
+    blocks: for each block, (filters, groups) of its convolutions.
+    """
     levels = op.TYCC_LEVELS if encoder == "tycc" else op.TRGB_LEVELS
     layers = [op.Thermometer("input", (), encoder, size, levels)]
 
     def add(cls, *args, name, inputs=None, **kwargs):
         layers.append(cls(name, inputs or (layers[-1].name,), *args, **kwargs))
 
-    for block, (filters, groups) in enumerate(((128, 1), (256, 2), (512, 4))):
-        for conv in (1, 2):
-            add(op.Conv, round(filters * width), name=f"conv{2 * block + conv}", groups=groups)
-        add(op.MaxPool, name=f"pool{block + 1}")
-    add(op.Gap, name="gap", inputs=("pool3",))
-    add(op.Depthwise, name="depthwise", inputs=("pool3",))
+    numbers = count(1)
+    for number, convolutions in enumerate(blocks, start=1):
+        for filters, groups in convolutions:
+            add(op.Conv, filters, name=f"conv{next(numbers)}", groups=groups)
+        add(op.MaxPool, name=f"pool{number}")
+    last = layers[-1].name
+    add(op.Gap, name="gap", inputs=(last,))
+    add(op.Depthwise, name="depthwise", inputs=(last,))
     add(op.Concat, name="lgap", inputs=("gap", "depthwise"))
     add(op.Dense, latent, name=LATENT)
     add(op.Duplicate, name="latent_twice")
@@ -89,9 +103,13 @@ MODELS = {
     "9mb": dict(width=2.0),
     "24mb": dict(width=4.0),
     "res3mb": dict(family=residual, size=128),
+    "fast": dict(family=blockwise, blocks=(((32, 1),), ((64, 1), (128, 2)), ((256, 2), (512, 4))), latent=512, hidden=32),
+    "tiny": dict(family=blockwise, blocks=(((16, 1),), ((64, 1),), ((128, 1), (128, 1))), latent=256, hidden=64),
 }
 FLOATING = {f"fpnn_{kind}{size and f'-{size}'}": (kind, size or "3mb") for size in ("", "0.5mb", "1mb", "9mb", "24mb") for kind in "bp"}
 """Names of the floating-point baselines: b as many bits as the binary model, p as many weights; 0.5mb and 1mb are ours, for teachers."""
+AIRBENCH = "airbench"
+"""Name of a float network that is made to teach, `nn.teachers.Airbench`."""
 
 
 def build(name, classes=CIFAR10, **options):

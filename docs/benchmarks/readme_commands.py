@@ -1,0 +1,182 @@
+"""Runs every command line of README.md and docs/boards.md, in a clean environment, and prints its exit code and seconds.
+
+    python docs/benchmarks/readme_commands.py                 makes a virtual environment, in a copy of this checkout
+    python docs/benchmarks/readme_commands.py --here          takes the environment of this Python, in which fbnn-hw is installed
+    python docs/benchmarks/readme_commands.py --long          runs also what takes more than a few minutes: builds, tests, training
+    python docs/benchmarks/readme_commands.py --list          prints what would be done with each line
+    python docs/benchmarks/readme_commands.py --only simulate runs the lines with this word alone, after those that generate
+
+Lines that flash a board get --dry-run; those that talk to one, or that a reader has to complete, are skipped and say so.  The exit code
+is 1 if a line failed.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = "README.md", "docs/boards.md"
+PROGRAM = "(?:fbnn-hw|python3?|pip|pytest)"
+LINE = re.compile(rf"^    (?:\(\w\) )?({PROGRAM} .*)$", re.M)
+INLINE = re.compile(rf"`({PROGRAM} [^`\n]+)`")
+RULES = (
+    (r"--index-url", "skip", "the address is the reader's"),
+    (r"-m venv", "skip", "the environment is made so"),
+    (r"\bNAME\b|^fbnn-hw build DIR --board NAME", "skip", "a reader puts in a name"),
+    (r"fbnn-hw\[flash\]", "skip", "for those who flash a board"),
+    (r"--port", "skip", "talks to a board"),
+    (r"^fbnn-hw (pretrain|cil|sweep)$", "skip", "names the verb"),
+    (r"--native\b", "skip", "takes tools that pip does not have"),
+    (r"^fbnn-hw flash", "dry", ""),
+    (r"docs/benchmarks/fits\.py", "long", ""),
+    (r"^pip install -e", "long", ""),
+    (r"--data cifar10|mine\.pt", "long", ""),
+    (r"--images [48]0\b", "long", ""),
+    (r"^fbnn-hw (build|learn|train)\b", "long", ""),
+    (r"^(fbnn-hw|python docs/benchmarks/|pip install \.)", "run", ""))
+"""What is done with a line, the first pattern that it has: run; long, with --long; dry, the same with --dry-run; skip, and why."""
+SECONDS = 3 * 3600
+
+
+@dataclass(frozen=True)
+class Command:
+    """page: where it stands; text: as it stands, without a comment; kind: of RULES; why: it is skipped."""
+
+    page: str
+    text: str
+    kind: str
+    why: str
+
+    @property
+    def shell(self):
+        """What is run."""
+        text = self.text.replace("DIR", '"$(ls -td rtl_out/*-*-*/ | head -1)"')
+        return f"{text} --dry-run" if self.kind == "dry" and "--dry-run" not in text else text
+
+
+def commands(page, text):
+    """[`Command`] of a page, in its order, each once; KeyError names a line that no rule knows."""
+    places = [(match.start(), match[1]) for pattern in (LINE, INLINE) for match in pattern.finditer(text)]
+    found = {}
+    for _, line in sorted(places):
+        words, _, comment = line.partition("  #")
+        found.setdefault(words.strip())
+        if then := re.search(r"then: (fbnn-hw .*)", comment):
+            found.setdefault(then[1].strip())
+    return [Command(page, line, *rule(line)) for line in found]
+
+
+def rule(line):
+    """(kind, why) of a line."""
+    for pattern, kind, why in RULES:
+        if re.search(pattern, line):
+            return kind, why
+    raise KeyError(f"{line}: no rule of readme_commands.py knows it")
+
+
+def everything():
+    """The commands of all pages."""
+    return [command for page in PAGES for command in commands(page, (ROOT / page).read_text(encoding="utf-8"))]
+
+
+def workplace(folder, here):
+    """A copy of this checkout with the pictures that the lines name, and the environment to run them in: (folder, variables)."""
+    place = folder / "fbnn-hw"
+    shutil.copytree(ROOT, place, ignore=shutil.ignore_patterns(".git", ".venv", "*_cache", "__pycache__", "*.egg-info"))
+    for old in (place / "rtl_out").glob("*-*"):
+        shutil.rmtree(old, ignore_errors=True)
+    scripts = folder / "bin"
+    if here:
+        scripts.mkdir()
+        (scripts / "fbnn-hw").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fbnn_hw.cli "$@"\n')
+        (scripts / "fbnn-hw").chmod(0o755)
+        (scripts / "python").symlink_to(sys.executable)
+    else:
+        subprocess.run([sys.executable, "-m", "venv", str(folder / ".venv")], check=True)
+        scripts = folder / ".venv" / "bin"
+    kept = {name: os.environ[name] for name in ("FBNN_DATA", "PIP_INDEX_URL", "PIP_CONFIG_FILE", "HTTPS_PROXY", "SSL_CERT_FILE", "LANG")
+            if name in os.environ}
+    home = folder / "home"
+    home.mkdir()
+    kept |= {"PATH": f"{scripts}:/usr/local/bin:/usr/bin:/bin", "HOME": str(home)}
+    return place, kept | ({"PYTHONPATH": str(place)} if here else {})
+
+
+PICTURES = """
+from pathlib import Path
+from PIL import Image
+from fbnn_hw.data import datasets
+images = datasets.load("fixture").first(3).images.transpose(0, 2, 3, 1)
+Path("cats").mkdir(exist_ok=True)
+for image, name in zip(images, ("x.png", "cats/1.png", "cats/2.png")):
+    Image.fromarray(image).save(name)
+Image.fromarray(images[0]).resize((320, 240)).save("cat.png")
+"""
+
+
+def run(command, place, variables):
+    """(exit code, seconds, last words) of a command."""
+    begin = time.monotonic()
+    try:
+        done = subprocess.run(["bash", "-c", command.shell], cwd=place, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=SECONDS)
+        code, words = done.returncode, done.stdout.strip().splitlines()[-1:]
+    except subprocess.TimeoutExpired:
+        code, words = 124, ["stopped"]
+    return code, time.monotonic() - begin, "".join(words)
+
+
+def reason(command, args):
+    """Why a command is not run; "" if it is."""
+    if command.why:
+        return command.why
+    if command.kind in ("long", "dry") and not args.long:
+        return "takes long, or what a long one makes; run with --long"
+    if args.here and command.text.startswith("pip install -e"):
+        return "installed already"
+    return "" if args.only in command.text or "fbnn-hw generate" in command.text else "not asked for"
+
+
+def report(command, place, variables):
+    """Run a command and print its line; returns whether it failed."""
+    code, seconds, words = run(command, place, variables)
+    print(f"{code:4} {seconds:7.1f} s  {command.shell}{f'  ({words})' if code else ''}", flush=True)
+    return code != 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for flag in ("--here", "--long", "--list"):
+        parser.add_argument(flag, action="store_true")
+    parser.add_argument("--only", metavar="WORD", default="")
+    args = parser.parse_args()
+    if args.list:
+        for command in everything():
+            print(f"{command.kind:5} {command.page}: {command.shell}{f'  ({command.why})' if command.why else ''}")
+        return 0
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        place, variables = workplace(Path(folder), args.here)
+        if not args.here:
+            failed += report(Command("README.md", "pip install .", "run", ""), place, variables)
+        subprocess.run(["python", "-c", PICTURES], cwd=place, env=variables, check=False)
+        for command in everything():
+            if why := reason(command, args):
+                print(f"skip            {command.text}  ({why})", flush=True)
+                continue
+            if args.here:
+                command = Command(command.page, command.text.removeprefix("pip install . && "), command.kind, "")
+            failed += report(command, place, variables)
+    print(f"{failed} failed" if failed else "all well", flush=True)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

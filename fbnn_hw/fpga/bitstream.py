@@ -1,0 +1,167 @@
+"""From a design and a board to a bitstream: all that it depends on, the run of the tools, and what is kept of it."""
+
+import json
+import shutil
+import time
+from dataclasses import dataclass
+
+from . import pads, programmer, seeds, toolchain, xilinx
+from .progress import SynthesisProgress
+
+RECORD = "build.json"
+KINDS = {True: "placed and routed", False: "synthesised"}
+"""Of a record, by whether nextpnr knows the part."""
+SYNTHESIS = 0.25
+"""Share of a build's time before place and route from one seed.  Measured: 0.5mb that learns on the UP5K, 36 of 141 s."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that a build depends on but the seeds.
+
+    board: targets.boards.Board.  flow, tools: as fpga.toolchain has them.  settings: dict, which a record repeats.
+    files: {name: text}, what the tools read.
+    """
+
+    board: object
+    flow: object
+    tools: object
+    settings: dict
+    files: dict
+
+    @property
+    def key(self):
+        """Equal inputs have equal keys."""
+        return toolchain.key(self.settings, self.files)
+
+    def key_of(self, numbers):
+        """The same of the inputs and the seeds `numbers`."""
+        return toolchain.key({"recipe": self.key, "seeds": list(numbers)}, {})
+
+    def commands(self, seed):
+        """(options of nextpnr, options of the packer) for a seed."""
+        return toolchain.commands(self.board.target, self.board.package, self.settings["clock_hz"] / 1e6, seed)[1:]
+
+
+def recipe(config, board, tools, clock, baud, model, verilog, weights):
+    """The `Recipe` of a design.
+
+    clock: plls.Pll.  baud: of the link.  model: the network's mark, bytes.  verilog: text of accelerator.v; weights: of weights.hex,
+    None where the weights come from a flash and are no part of the bitstream.  Raises UsageError where they do not go together.
+    """
+    top = pads.Pads(config, board, clock, baud, model)
+    script = toolchain.commands(board.target, board.package, clock.hz / 1e6, 0)[0]
+    settings = {"board": board.name, "clock_hz": clock.hz, "baud": baud, "tools": tools.versions, "pins": top.pins(), "script": script}
+    files = {"top.v": pads.to_verilog(top), "pins.txt": pads.constraints(top), "accelerator.v": verilog}
+    if weights is not None:
+        files["weights.hex"] = weights
+    if board.target.startswith("xilinx7"):
+        files |= {"pins.xdc": files.pop("pins.txt"), "build.tcl": xilinx.script(board.package)}
+    return Recipe(board, toolchain.FLOWS[board.target], tools, settings, files)
+
+
+def stored(where, key):
+    """The record in the folder `where` of an earlier build with that key (`Recipe.key_of`), if its files are there."""
+    try:
+        record = json.loads((where / RECORD).read_text())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(record, dict) or record.get("key") != key:
+        return None
+    product = record.get("bitstream") if record.get("kind") == KINDS[True] else None
+    return record if product is None or (where / product).exists() else None
+
+
+def beside(where, key):
+    """The same of a neighbouring design that differs in its weights alone; copies what was built there into `where`."""
+    for other in sorted(where.absolute().parents[1].glob(f"*/{where.name}")):
+        if record := stored(other, key):
+            where.mkdir(exist_ok=True)
+            for path in other.iterdir():
+                if path.is_file() and path.name not in (RECORD, "flash.bin", programmer.BOTH):
+                    shutil.copyfile(path, where / path.name)
+            return record
+    return None
+
+
+def finished(inputs, where, numbers):
+    """Those of the seeds `numbers` that an earlier build of the same inputs, perhaps interrupted, has placed and routed: {seed: result}."""
+    placed = toolchain.placed_file(inputs.board.target)
+    results = {seed: seeds.finished(where, seed, inputs.key, placed) for seed in numbers} if inputs.flow.nextpnr else {}
+    return {seed: result for seed, result in results.items() if result}
+
+
+def build(inputs, where, numbers, again=False, tell=lambda share, phase: None):
+    """Run the tools in the folder `where` from the seeds `numbers`; returns the record, which the caller completes and writes.
+
+    Seeds that are `finished` are not run again, unless `again`.  tell(share, phase) hears what is done, 0 to 1, and what comes.
+    The record has the `settings`, "cells" of the netlist, "seeds" and the result of the best of them; "bitstream" is None
+    where that misses its timing.  Raises ToolError.
+    """
+    _prepare(inputs, where, again)
+    start = time.monotonic()
+    results = finished(inputs, where, numbers)
+    left = [seed for seed in numbers if seed not in results]
+    most = seeds.at_once(inputs.flow, len(left))
+    rounds = -(-len(left) // most)
+    share = SYNTHESIS / (SYNTHESIS + (1 - SYNTHESIS) * rounds) if inputs.flow.nextpnr else 1
+    cells = _synthesise(inputs, where, lambda done, phase: tell(share * done, phase))
+    record = {**inputs.settings, "kind": KINDS[inputs.flow.nextpnr is not None], "cells": cells, "bitstream": inputs.flow.bitstream}
+    if inputs.flow.nextpnr:
+        if left:
+            program = inputs.tools.nextpnr(inputs.flow)
+            results |= seeds.place(
+                {seed: [program, *inputs.commands(seed)[0]] for seed in left}, where, record["clock_hz"] / 1e6,
+                toolchain.placed_file(inputs.board.target), inputs.key, most,
+                lambda done, phase: tell(share + (0.99 - share) * done, phase))
+        tell(0.99, "bitstream")
+        record |= _best(inputs, where, results)
+    for name in ("netlist.json", "netlist.key"):  # large, and told by the others
+        (where / name).unlink(missing_ok=True)
+    return record | {"key": inputs.key_of(numbers), "minutes": round((time.monotonic() - start) / 60, 2)}
+
+
+def _prepare(inputs, where, again):
+    """The folder with the files that the tools read.  The record goes first and comes last: what an interrupt leaves is no build."""
+    where.mkdir(exist_ok=True)
+    for name in (RECORD, inputs.flow.bitstream, "flash.bin", programmer.BOTH, seeds.PLACEMENT):
+        (where / name).unlink(missing_ok=True)
+    for folder in where.glob(toolchain.seed_folder("*")):
+        try:
+            known = json.loads((folder / seeds.RESULT).read_text())["key"]
+        except (OSError, ValueError, KeyError, TypeError):
+            known = None
+        if again or known != inputs.key:
+            shutil.rmtree(folder)
+    for name, text in inputs.files.items():
+        (where / name).write_text(text)
+
+
+def _synthesise(inputs, where, tell):
+    """{cell: count} of the netlist in `where`; one that an interrupt has left is taken."""
+    kept = where / "netlist.key"
+    if kept.is_file() and kept.read_text() == inputs.key and (where / "netlist.json").is_file():
+        return toolchain.cells(where)
+    for name in ("netlist.key", "netlist.json", "cells.json"):
+        (where / name).unlink(missing_ok=True)
+    progress = SynthesisProgress()
+
+    def said(line):
+        progress.hear(line)
+        tell(progress.share, progress.phase)
+
+    cells = toolchain.synthesise(inputs.settings["script"], where, inputs.tools, said)
+    kept.write_text(inputs.key)
+    return cells
+
+
+def _best(inputs, where, results):
+    """Pack the best seed, if it meets its timing; returns what the record has of place and route."""
+    seed = seeds.best(results)
+    place, pack = inputs.commands(seed)
+    result = {name: value for name, value in results[seed].items() if name not in ("key", "minutes")}
+    shutil.copyfile(where / toolchain.seed_folder(seed) / seeds.PLACEMENT, where / seeds.PLACEMENT)
+    if result["met"]:
+        toolchain.pack(inputs.flow, pack, where, inputs.tools)
+    return {"seed": seed, "seeds": seeds.summary(results), "place": place, "pack": pack, **result,
+            "bitstream": inputs.flow.bitstream if result["met"] else None}

@@ -1,0 +1,59 @@
+"""How far yosys and nextpnr are, from their own lines."""
+
+import re
+
+HEADING = re.compile(r"(\d+)\.(\d+)\. Executing ")
+PASSES = 60
+"""Of yosys' synth_ice40, its largest heading; other families have about as many."""
+ITERATION = re.compile(r"at iteration #(\d+)(, type|:)")
+ARCS = re.compile(r"Routing (\d+) arcs")
+ROUTER1 = re.compile(r"Info:\s+\d+ \|[^|]*\|[^|]*\|\s*(\d+)\|")
+ROUTER2 = re.compile(r"iter=\d+ wires=\d+ overused=(\d+)")
+PLACED, REFINED, ROUTED = 0.2, 0.3, 0.98
+"""Shares of the time after the analytic placement, its refinement and the routing.  Measured: 0.5mb that learns on the UP5K, 105 s."""
+
+
+class SynthesisProgress:
+    """share: of the synthesis that is done, 0 to 1; phase: in a word."""
+
+    def __init__(self):
+        self.share, self.phase = 0.0, "synthesis"
+
+    def hear(self, line):
+        """A line of yosys."""
+        if match := HEADING.match(line):
+            self.share = max(self.share, min(0.95, int(match[2]) / PASSES))
+
+
+class PlaceProgress:
+    """share: of place and route that is done, 0 to 1; phase: in a few words."""
+
+    def __init__(self):
+        self.share, self.phase = 0.0, "packing"
+        self._arcs = self._overused = None
+
+    def hear(self, line):
+        """A line of nextpnr."""
+        if match := ITERATION.search(line):
+            count = int(match[1])  # how many come is not known
+            if match[2] == ":":
+                self._reach(PLACED + (REFINED - PLACED) * count / (count + 10), "placing")
+            else:
+                self._reach(PLACED * count / (count + 15), "placing")
+        elif match := ARCS.search(line):
+            self._arcs = int(match[1])
+            self._reach(REFINED, "routing")
+        elif self._arcs and (match := ROUTER1.search(line)):
+            self._routed(int(match[1]), self._arcs, "arcs")
+        elif match := ROUTER2.search(line):
+            self._overused = self._overused or int(match[1])
+            self._routed(int(match[1]), self._overused, "wires")
+        elif "Program finished normally" in line:
+            self._reach(1.0, "placed and routed")
+
+    def _routed(self, left, total, unit):
+        done = 1 - min(left, total) / total if total else 1
+        self._reach(REFINED + (ROUTED - REFINED) * done, f"routing, {left:,} {unit} left")
+
+    def _reach(self, share, phase):
+        self.share, self.phase = max(self.share, share), phase

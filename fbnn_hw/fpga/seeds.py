@@ -1,0 +1,148 @@
+"""Place and route from several seeds at once, each in a process of its own."""
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from ..errors import ToolError
+from . import placement
+from .progress import PlaceProgress
+from .toolchain import failure, read_report, seed_folder
+
+POLL_SECONDS = 0.1
+RESULT, LOG, PLACEMENT = "result.json", "place.log", "placement.json"
+
+
+def at_once(flow, count):
+    """How many of `count` seeds are placed and routed at a time: one a core, and no more than fit into the free memory."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    free = _free_bytes()
+    fitting = count if free is None else int(free / (flow.gigabytes * 1e9))
+    return max(1, min(count, cores, fitting))
+
+
+def _free_bytes():
+    """Memory that programs may still take; None where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        return None
+
+
+class Job:
+    """One run of nextpnr in `where`, which writes into the seed's folder."""
+
+    def __init__(self, command, where, seed):
+        self.seed, self.folder, self.progress = seed, Path(where) / seed_folder(seed), PlaceProgress()
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / RESULT).unlink(missing_ok=True)
+        self.begin = time.monotonic()
+        with open(self.folder / LOG, "wb") as log:
+            try:
+                self._process = subprocess.Popen(command, cwd=where, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+            except OSError as error:
+                raise ToolError(f"place-and-route: {command[0]} does not start ({error.strerror})") from None
+        self._log, self._rest = open(self.folder / LOG, errors="replace"), ""
+
+    def poll(self):
+        """Hear what the tool said since the last call; returns its exit code, None while it runs."""
+        code = self._process.poll()
+        *lines, self._rest = (self._rest + self._log.read()).split("\n")
+        for line in lines:
+            self.progress.hear(line)
+        return code
+
+    def kill(self):
+        """End the process, if it runs, and close its log."""
+        self._process.kill()
+        self._process.wait()
+        self._log.close()
+
+    def result(self, clock_mhz):
+        """`Result` of a process that has ended; raises ToolError."""
+        if self._process.returncode:
+            text = (self.folder / LOG).read_text(errors="replace")
+            raise failure("place-and-route", self._process.returncode, text.splitlines(), self.folder / LOG)
+        report = self.folder / "report.json"
+        try:
+            text = report.read_text()
+        except OSError:
+            raise ToolError(f"place-and-route: wrote no report; see {self.folder / LOG}") from None
+        return read_report(text, clock_mhz, report)
+
+
+def finished(where, seed, key, placed):
+    """What an earlier run with the same inputs found for a seed, a dict as `place` returns; None if its files are not there."""
+    folder = Path(where) / seed_folder(seed)
+    try:
+        known = json.loads((folder / RESULT).read_text())
+    except (OSError, ValueError):
+        return None
+    whole = isinstance(known, dict) and known.get("key") == key and (folder / placed).is_file() and (folder / PLACEMENT).is_file()
+    return known if whole else None
+
+
+def place(commands, where, clock_mhz, placed, key, most, tell=lambda share, phase: None):
+    """Run {seed: command line of nextpnr} in the folder `where`, `most` at a time.
+
+    clock_mhz: wanted.  placed: name of the file for the packer.  key: of the inputs, for `finished`.
+    Returns {seed: dict}: what `Result.to_dict` has, "minutes" and `key`; or {"error": text} for a seed that could not be routed.
+    A seed's dict is in its folder as soon as the seed is done, so that an interrupt, which ends all processes, loses no other.
+    tell(share, phase) is called ten times a second.  Raises ToolError if no seed could be routed.
+    """
+    waiting, running, results = list(commands), [], {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < most:
+                seed = waiting.pop(0)
+                running.append(Job(commands[seed], where, seed))
+            for job in list(running):
+                if job.poll() is not None:
+                    running.remove(job)
+                    job.kill()
+                    results[job.seed] = _conclude(job, clock_mhz, placed, key)
+            done = len(results) + sum(job.progress.share for job in running)
+            if running:
+                tell(done / len(commands), _phase(running, len(results), len(commands)))
+                time.sleep(POLL_SECONDS)
+    finally:
+        for job in running:
+            job.kill()
+    if all("error" in result for result in results.values()):
+        raise ToolError(next(iter(results.values()))["error"])
+    return results
+
+
+def _phase(running, done, count):
+    """The state of the seeds in a few words."""
+    slowest = min(running, key=lambda job: job.progress.share)
+    return slowest.progress.phase if count == 1 else f"{done} of {count} seeds done, {slowest.progress.phase}"
+
+
+def _conclude(job, clock_mhz, placed, key):
+    """Write the placement and the result of a process that has ended; returns the result."""
+    try:
+        found = job.result(clock_mhz)
+    except ToolError as error:
+        return {"error": str(error)}
+    large = job.folder / "placed.json"
+    (job.folder / PLACEMENT).write_text(json.dumps(placement.read(large)))
+    if placed != large.name:
+        large.unlink()
+    result = {"key": key, "minutes": round((time.monotonic() - job.begin) / 60, 2), **found.to_dict()}
+    (job.folder / RESULT).write_text(json.dumps(result))
+    return result
+
+
+def summary(results):
+    """[{"seed", "fmax_mhz", "met", "levels", "minutes"} or {"seed", "error"}] of all seeds, for a record."""
+    kept = ("fmax_mhz", "met", "levels", "minutes", "error")
+    return [{"seed": seed, **{name: result[name] for name in kept if name in result}} for seed, result in sorted(results.items())]
+
+
+def best(results):
+    """The seed that reached the highest frequency."""
+    return max((seed for seed in results if "error" not in results[seed]), key=lambda seed: (results[seed]["fmax_mhz"], -seed))

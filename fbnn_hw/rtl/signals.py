@@ -1,0 +1,13 @@
+"""Signals without a name."""
+
+from amaranth import Signal
+
+
+def unnamed(shape=1, **options):
+    """A Signal that the Verilog numbers instead of naming it after the variable.
+
+    The netlist that yosys makes depends on names: a name for each of these changes a design by a
+    LUT to a percent, and its highest clock with it.  Replace `unnamed` by `Signal` together with a
+    new measurement of docs/benchmarks.md.
+    """
+    return Signal(shape, name="$signal", **options)

@@ -1,0 +1,77 @@
+"""The course of one training: optimizer, rate, the epochs done and the best of them.  Offline and incremental training share it."""
+
+import math
+import time
+
+import torch
+
+
+def scheduler(optimizer, config, steps):
+    """The rate's scheduler for epochs of `steps` steps.
+
+    Cosine falls to 0 step by step, after a rise in the epochs of the warm-up.  Plateau halves the rate after more than 5 epochs without a
+    lower loss.
+    """
+    rates, warm = torch.optim.lr_scheduler, config.warmup * steps
+    if config.schedule == "plateau":
+        return rates.ReduceLROnPlateau(optimizer, factor=0.5, patience=5)
+    cosine = rates.CosineAnnealingLR(optimizer, config.epochs * steps - warm)
+    return rates.SequentialLR(optimizer, [rates.LinearLR(optimizer, 1 / (warm + 1), 1, warm), cosine], [warm]) if warm else cosine
+
+
+class Course:
+    """One training of `parameters` by the recipe `config`, in epochs of `steps` steps.
+
+    epoch: whole epochs done.  best: the state dict of the epoch with the highest score, `best_score` and `best_epoch`; the last one where
+    there is no validation.
+    """
+
+    def __init__(self, parameters, config, steps):
+        self.config, self.steps = config, steps
+        self.optimize(parameters)
+        self.epoch, self.best_epoch, self.best_score, self.best = 0, 0, -math.inf, None
+
+    def optimize(self, parameters):
+        """Start the optimizer and its rate anew, for `parameters`."""
+        self.optimizer = torch.optim.AdamW(parameters, self.config.lr, weight_decay=self.config.decay, fused=True)
+        self.scheduler = scheduler(self.optimizer, self.config, self.steps)
+
+    @property
+    def finished(self):
+        """Whether all epochs are done, or so many without a better one that patience is at its end."""
+        patience, since = self.config.patience, max(self.best_epoch, self.config.float_epochs)
+        return self.epoch >= self.config.epochs or bool(patience and self.epoch - since >= patience)
+
+    def update(self, loss):
+        """One step of the optimizer and, with cosine, of the rate."""
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        if self.config.schedule == "cosine":
+            self.scheduler.step()
+
+    def keep(self, model, score):
+        """Keep the weights of `model` where they are the best so far, as those of the epoch under way.  score: higher is better, or None
+        without validation."""
+        if score is None or score > self.best_score:
+            self.best_score, self.best_epoch = -math.inf if score is None else score, self.epoch + 1
+            self.best = {k: v.detach().cpu().clone() for k, v in model.state_dict().items()}
+
+    def end_epoch(self, began, loss):
+        """The record of an epoch that began at `began` by the monotonic clock and has validation loss `loss` or None."""
+        if self.config.schedule == "plateau" and loss is not None:
+            self.scheduler.step(loss)
+        self.epoch += 1
+        return {"epoch": self.epoch, "lr": self.optimizer.param_groups[0]["lr"], "seconds": round(time.monotonic() - began, 2)}
+
+    def state(self):
+        """Plain values and tensors, which `restore` takes."""
+        return {"optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict(), "epoch": self.epoch,
+                "best_epoch": self.best_epoch, "best_score": self.best_score, "best": self.best}
+
+    def restore(self, state):
+        """Raises KeyError, ValueError or another error of damaged values."""
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scheduler.load_state_dict(state["scheduler"])
+        for key in ("epoch", "best_epoch", "best_score", "best"):
+            setattr(self, key, state[key])
