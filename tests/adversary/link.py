@@ -83,7 +83,7 @@ class Liar:
             logits = self.rng.integers(-30, 30, self.known)
             data = logits.astype("<i2").tobytes() if opcode & LOGITS else b""
             return data + bytes(self.identity.latent_bytes) * bool(opcode & LATENT) + int(logits.argmax()).to_bytes(2, "little")
-        if opcode == Opcode.PEEK + protocol.SCALARS:
+        if opcode == Opcode.PEEK + protocol.Space.SCALARS:
             numbers = (self.known, int(self.rng.integers(3)), 0, 0)[payload[0]:]
             return protocol.words_bytes(numbers[:payload[3]], self.identity.word_bytes)
         if Opcode.PEEK <= opcode < Opcode.POKE:

@@ -188,12 +188,12 @@ def _call(argv):
 
 
 def inventory(folder):
-    """{path: kind or hash} of all that lies in a folder, but for what is compiled there: that may be thrown away at any time."""
+    """{path: kind or hash} of all that lies in a folder, but for locks and what is compiled there."""
     entries = {}
     for path in sorted(Path(folder).rglob("*")):
         mode = path.lstat().st_mode
         name = str(path.relative_to(folder))
-        if "sim_build" in name:
+        if "sim_build" in name or name.endswith(".lock"):
             continue
         if stat.S_ISREG(mode):
             entries[name] = hashlib.sha256(path.read_bytes()).hexdigest() if path.stat().st_size < 2 ** 27 else path.stat().st_size
