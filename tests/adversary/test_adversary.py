@@ -1,7 +1,7 @@
 """Hostile input of every kind, drawn from a seed for as long as the budget lasts; docs/reliability.md says what is promised.
 
     pytest -m adversary                         a minute
-    FBNN_ADVERSARY=long pytest -m adversary     an hour, from another seed
+    FBNN_ADVERSARY=long pytest -m adversary     an hour, from another seed; a number stands for so many seconds
     FBNN_ADVERSARY_SEED=7 FBNN_ADVERSARY_ONLY=pictures:12 pytest -m adversary     one case again
 
 What does not hold stays in a folder, whose path the failure tells: the hostile file, and case.json with the command and its outcome.
@@ -26,8 +26,9 @@ from . import checkpoints, designs, link, pictures, runner, states
 from .world import World
 
 pytestmark = pytest.mark.adversary
-LONG = os.environ.get("FBNN_ADVERSARY") == "long"
-SECONDS = 3600 if LONG else 60
+BUDGET = os.environ.get("FBNN_ADVERSARY", "60")
+LONG = BUDGET == "long"
+SECONDS = 3600 if LONG else float(BUDGET)
 SEED = int(os.environ.get("FBNN_ADVERSARY_SEED", time.time_ns() % 10 ** 9 if LONG else 0))
 ONLY = os.environ.get("FBNN_ADVERSARY_ONLY", "").partition(":")
 SHARES = {checkpoints: 0.2, pictures: 0.15, designs: 0.25, states: 0.2, link: 0.1}
