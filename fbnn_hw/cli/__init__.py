@@ -12,6 +12,7 @@ import pkgutil
 import signal
 import sys
 import traceback
+from contextlib import suppress
 
 from .. import __version__
 from ..errors import FbnnError, UsageError, nearest
@@ -92,7 +93,17 @@ def command():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt:  # between two instructions of `main` that handle it
         code = 130
+    if code == 130:  # Python would end by the signal, not by the code, where Ctrl-C came inside an exec of a text, as of a data class
+        leave(code)
     sys.exit(code)
+
+
+def leave(code):
+    """End the process at once, with all that was printed."""
+    for file in (sys.stdout, sys.stderr):
+        with suppress(OSError, AttributeError):
+            file.flush()
+    os._exit(code)
 
 
 def run(verb, argv, out):

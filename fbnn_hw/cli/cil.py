@@ -115,6 +115,7 @@ def run(args, out):
             return 130
         out.error(f"interrupted in task {learner.task + 1}; the last whole epoch is in {state_path}; go on with: {again(args)}", 130)
         return 130
+    out.kept = f"the training itself is done, its state is in {state_path}; go on with: {again(args)}"
     values = {"kind": "cil", "config": settings.to_dict(), "seed": settings.recipe.seed, "command": shlex.join(["fbnn-hw", *args.argv]),
               "init": {"source": origin.source, "sha256": origin.sha256, "name": origin.topology.name, "training": origin.training},
               **surroundings(device), **result}

@@ -161,6 +161,7 @@ def execute(args, commands, out, title="runs"):
             said.add(message)
         return False
 
+    out.kept = "results and states of the runs are kept; the same command goes on from there"
     try:
         codes = sweep.local(commands, args.jobs, done=done)
     finally:

@@ -209,7 +209,7 @@ def trained(trainer, args, out):
     from ..train.offline import Interrupted
 
     def where():
-        return f"epoch {trainer.epoch + 1}, step {trainer.step} of {trainer.steps}"
+        return "the last epoch, at its end" if trainer.finished else f"epoch {trainer.epoch + 1}, step {trainer.step} of {trainer.steps}"
 
     if args.resume:
         trainer.resume()
@@ -219,6 +219,7 @@ def trained(trainer, args, out):
     except Interrupted:
         out.error(f"interrupted in {where()}; state saved in {trainer.state_path}; go on with: {again(args)}", 130)
         return False
+    out.kept = f"the training itself is done, its state is in {trainer.state_path}; go on with: {again(args)}"
     return True
 
 

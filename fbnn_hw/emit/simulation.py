@@ -98,6 +98,7 @@ def _check_waves(cycles):
 def _build(design, build, images, netlist_wanted, waves, result):
     """(`simulator.Sim`, arguments of its runs)."""
     sources = [design.folder / name for name in SOURCES if (design.folder / name).exists()]
+    simulator.check_tools("simulation")  # before minutes of synthesis
     options, arguments, optimise = (), (), "-O1"
     if netlist_wanted:
         target = design.estimate["target"]

@@ -140,9 +140,7 @@ def build(sources, top, build_dir, waves=False, options=(), shared=None, optimis
     """
     build_dir = Path(build_dir).resolve()
     sources = [Path(source).resolve() for source in sources]
-    for tool, install in INSTALL.items():
-        if shutil.which(tool) is None:
-            raise ToolError(f"{tool} is missing; simulation needs {install}")
+    check_tools("simulation")
     runner = _runner()
     executable, root = _verilator()
     texts = {source: source.read_text() for source in sources}
@@ -186,6 +184,13 @@ def build(sources, top, build_dir, waves=False, options=(), shared=None, optimis
             shutil.copy(path, runtime)
     kept.write_text(stamp)
     return Sim(top, build_dir, form, time.monotonic() - start, note)
+
+
+def check_tools(user):
+    """ToolError where a program that `user` needs to compile is missing."""
+    for tool, install in INSTALL.items():
+        if shutil.which(tool) is None:
+            raise ToolError(f"{tool} is missing; {user} needs {install}")
 
 
 def _hash(parts):

@@ -51,9 +51,6 @@ def verilate(sources, build_dir, include=(), optimise="-O1", shared=None, note=N
     """
     build_dir = Path(build_dir).resolve()
     build_dir.mkdir(parents=True, exist_ok=True)
-    for tool, install in simulator.INSTALL.items():
-        if shutil.which(tool) is None:
-            raise ToolError(f"{tool} is missing; the virtual board needs {install}")
     executable, root = simulator._verilator()
     sources = [*map(Path, sources), BOARD / "board.cpp"]
     command = [str(executable), "-cc", "--exe", "-Mdir", str(build_dir), "--top-module", "board", "--prefix", "Vtop", "-o",
@@ -113,6 +110,7 @@ class VirtualBoard:
     """
 
     def __init__(self, folder, image=None, chip=None, build_dir=None, timeout_bits=20, shared=None, note=None):
+        simulator.check_tools("the virtual board")
         self.folder, self.port, self._process = Path(folder), None, None
         self.build_dir = Path(build_dir or self.folder / "sim_build_board").resolve()
         config = AcceleratorConfig.from_json(_read(self.folder / "config.json").decode())

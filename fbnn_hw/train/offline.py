@@ -146,6 +146,8 @@ class Trainer(Course):
         try:
             while not self.finished:
                 self._epoch()
+            if self._stop:  # after the last image was judged: what comes next, such as a test set, may take minutes
+                raise Interrupted(self.state_path)
         except Interrupted:
             self.save()
             raise

@@ -58,8 +58,9 @@ def local(commands, jobs, threads=None, done=None, program=PROGRAM):
                         waiting.clear()
                     said.close()
     finally:
-        for said, process in running.values():
+        for _, process in running.values():  # all at once, so that they save their states beside each other
             process.terminate()
+        for said, process in running.values():
             process.wait()
             said.close()
     return codes

@@ -160,3 +160,11 @@ def test_names_that_stdout_cannot_encode(model, tmp_path):
 def test_closed_pipe():
     program = f"set -o pipefail; {shlex.quote(sys.executable)} -m fbnn_hw.cli --help | true"
     assert b"Traceback" not in subprocess.run(["bash", "-c", program], capture_output=True).stderr
+
+
+def test_an_interrupt_inside_an_exec_ends_with_its_code(tmp_path):
+    (tmp_path / "program.py").write_text("import sys, fbnn_hw.cli as cli; sys.argv = ['fbnn-hw', 'inspect', 'x.pt']\n"
+                                         "cli.run = lambda *_: exec('raise KeyboardInterrupt')\ncli.command()\n")
+    done = subprocess.run([sys.executable, "-m", "program"], cwd=tmp_path, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+    assert (done.returncode, done.stderr) == (130, "fbnn-hw inspect: interrupted; nothing was written\n")

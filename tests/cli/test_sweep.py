@@ -97,3 +97,13 @@ def test_refusals(flags, line, refused, tmp_path):
 def test_a_wrong_value_is_refused_before_the_first_run(refused, tmp_path):
     code, line = refused("sweep", tmp_path, "--over", "seed", "0", "x", *BASE)
     assert code == 2 and "--seed: found 'x', expected a whole number from 0" in line and not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_says_that_the_runs_are_kept(cli, tmp_path, monkeypatch):
+    def interrupted(*_, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fbnn_hw.train.sweep.local", interrupted)
+    code, _, err = cli("sweep", tmp_path, "--over", "seed", "0", "--", "train", "--model", "0.5mb", "--data", "tiny")
+    assert (code, err) == (130, "fbnn-hw sweep: interrupted; "
+                           "results and states of the runs are kept; the same command goes on from there\n")

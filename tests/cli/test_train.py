@@ -178,3 +178,17 @@ def test_a_disk_that_is_full(tmp_path, refused):
     assert (code, line) == (3, f"fbnn-hw train: {tmp_path}/m.state: cannot be written (File too large), expected a file name in a folder "
                             "that can")
     assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_after_the_training_says_that_it_is_kept(cli, answer, tmp_path, monkeypatch):
+    flags = ["train", "--model", "0.5mb", "--data", "tiny", "--images", "4", "--epochs", "1", "--threads", "1", "--out", tmp_path / "t.pt"]
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fbnn_hw.train.record.test_score", interrupted)
+        code, _, err = cli(*flags)
+    assert code == 130 and err.startswith("fbnn-hw train: interrupted; the training itself is done, its state is in ")
+    assert f"; go on with: fbnn-hw {' '.join(map(str, flags))} --resume" in err
+    assert answer(*flags, "--resume")["training"]["test_accuracy"] is not None
