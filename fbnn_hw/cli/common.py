@@ -83,7 +83,7 @@ class Output:
             self.note(message)
 
     def error(self, message, code, result=None):
-        """One line on stderr, and as JSON on stdout with what was found all the same."""
+        """One line on stderr.  With --json, the same on stdout together with `result`."""
         self.note(message)
         self.result({**(result or {}), "error": one_line(message), "exit_code": code})
 
