@@ -32,7 +32,7 @@ def results(tmp_path):
 
 def test_list_names_every_table_and_figure(cli, answer):
     assert all(f"\n{name} " in cli("reproduce", "--list")[1] for name in EXHIBITS)
-    refs = {e["ref"] for e in answer("reproduce", "--list").values()}
+    refs = {e["ref"] for e in answer("reproduce", "--list")["exhibits"].values()}
     assert refs >= {"tab:metrics", "tab:1-normalisation", "tab:baseline_cil", "tab:RPT", "tab:FPT", "tab:pt_metrics", "tab:es",
                     "tab:CORE50_benchmark", "baseline:modelstructure", "baseline:evaluation", "fig:baselines_cil",
                     "pretraining:loss_schema", "fig:perf_memorySize", "fig:NewArchitecture", "fig:val_IncrementalLearning"}
