@@ -158,3 +158,13 @@ def test_without_submitit(tmp_path, monkeypatch):
     with pytest.raises(ToolError) as error:
         sweep.submit([["--version"]], tmp_path)
     assert str(error.value) == "submitit: not installed, expected for --submit; python -m pip install 'fbnn-hw[cil]'"
+
+
+def test_the_object_of_runs_that_fail_or_are_submitted(cli, tmp_path, monkeypatch):
+    flags = ("reproduce", "table-fpt", "--init", "fe.pt", "--results", tmp_path, "--json")
+    monkeypatch.setattr(sweep, "local", lambda commands, jobs, done: [0, 3])
+    code, out, _ = cli(*flags, "--run")
+    assert code == 3 and json.loads(out) == {"json_version": 1, "name": "table-fpt", "error": "a run failed", "exit_code": 3}
+    monkeypatch.setattr(sweep, "submit", lambda commands, folder, options: [type("Job", (), {"job_id": "7"}) for _ in commands])
+    code, out, _ = cli(*flags, "--submit", tmp_path / "logs")
+    assert code == 0 and len(json.loads(out)["jobs"]) == 12
