@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from .. import __version__
 from ..errors import FbnnError, UsageError, nearest
+from . import _pages
 from .common import Output, Parser
 
 PROGRAM = "fbnn-hw"
@@ -41,7 +42,23 @@ def overview():
     width = max(map(len, verbs()))
     lines = [f"usage: {PROGRAM} COMMAND [flags]", "", "Fully-binary neural networks, from PyTorch to Verilog that gives the same bits.", ""]
     lines += [f"  {verb:{width}}  {load(verb).SUMMARY}" for verb in verbs()]
-    return "\n".join([*lines, "", f"{PROGRAM} COMMAND --help explains one command, with examples; {PROGRAM} --version prints the version."])
+    lines += ["", f"{PROGRAM} COMMAND --help explains one command, with examples; {PROGRAM} --version prints the version.",
+              f"{PROGRAM} help PAGE prints a page of the documentation:", ""]
+    pages = _pages.pages(verbs())
+    width = max(map(len, pages), default=0)
+    return "\n".join([*lines, *(f"  {name:{width}}  {_pages.title(path)}" for name, path in pages.items())])
+
+
+def explanation(name):
+    """The text of `fbnn-hw help NAME`: the help of a verb, or a page; raises UsageError naming the nearest one."""
+    pages = _pages.pages(verbs())
+    if name in verbs():
+        more = f"\nsee also: {PROGRAM} help {name}.md" if f"{name}.md" in pages else ""
+        return parser(name).format_help().rstrip("\n") + more
+    if path := pages.get(name) or pages.get(name.removesuffix(".md")):
+        return path.read_text(encoding="utf-8").rstrip("\n")
+    names = (*verbs(), *pages)
+    raise UsageError(f"{name}: no such command or page, expected one of {', '.join(names)}{nearest(name, names)}")
 
 
 def parser(verb):
@@ -51,7 +68,7 @@ def parser(verb):
     flags = Parser(prog=f"{PROGRAM} {verb}", description=module.SUMMARY, epilog=f"examples:\n{examples}")
     module.arguments(flags)
     common = flags.add_argument_group("output")
-    common.add_argument("--json", action="store_true", help="one JSON object on stdout instead of text")
+    common.add_argument("--json", action="store_true", help=f"one JSON object on stdout instead of text ({PROGRAM} help json)")
     common.add_argument("-v", "--verbose", action="store_true", help="details, warnings, and a traceback when something fails")
     return flags
 
@@ -109,7 +126,7 @@ def leave(code):
 def run(verb, argv, out):
     """Parse `argv` and run its verb, or print what --help and --version ask for; returns the verb's exit code."""
     if verb == "help" and len(argv) > 1:
-        parser(argv[1]).print_help()
+        print(explanation(argv[1]))
     elif verb in ("-h", "--help", "help"):
         print(overview())
     elif verb in ("-V", "--version"):

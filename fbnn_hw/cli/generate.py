@@ -20,7 +20,7 @@ def arguments(parser):
     parser.add_argument("--outputs", type=common.count, metavar="P", help="output channels a cycle, a power of two from Q to L")
     parser.add_argument("--frames", type=common.up_to(255), default=1, metavar="B",
                         help="images of a pass: the weights of late layers are fetched once for all of them (default: 1)")
-    parser.add_argument("--learn", action="store_true", help="a chip that goes on learning new classes (docs/on-chip-learning.md)")
+    parser.add_argument("--learn", action="store_true", help="a chip that goes on learning new classes (fbnn-hw help on-chip-learning)")
     parser.add_argument("--max-classes", type=common.up_to(1024), metavar="N",
                         help="with --learn: classes there is room for, those of the model included (default: theirs and 6 more)")
     parser.add_argument("--exemplars", type=common.count, metavar="N",

@@ -42,7 +42,7 @@ def arguments(parser):
 def run(args, out):
     if args.list:
         out.text(*common.table([(e.name, e.ref, e.title) for e in EXHIBITS.values()], ("name", "in the paper", "what")))
-        out.result({e.name: {"ref": e.ref, "title": e.title, "runs": len(e.rows)} for e in EXHIBITS.values()})
+        out.result({"exhibits": {e.name: {"ref": e.ref, "title": e.title, "runs": len(e.rows)} for e in EXHIBITS.values()}})
         return
     if args.name not in EXHIBITS:
         raise UsageError(f"{args.name or 'no name'}: no such table or figure, expected one of {', '.join(EXHIBITS)}")
@@ -70,6 +70,8 @@ def run(args, out):
         return
     if (args.run or args.submit) and todo:
         code = execute(args, exhibit, todo, out)
+        if code:
+            out.result({"name": exhibit.name, "error": "a run failed", "exit_code": code})
         if code or args.submit:
             return code
         results = read(Path(args.results), scenario)

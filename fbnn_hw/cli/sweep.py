@@ -147,7 +147,9 @@ def execute(args, commands, out, title="runs"):
         Path(argv[argv.index("--out") + 1]).parent.mkdir(parents=True, exist_ok=True)
     if args.submit:
         jobs = sweep.submit(commands, args.submit, sweep.options(args.submit_options)) if commands else []
-        out.text(*(f"job {job.job_id}: {shlex.join(['fbnn-hw', *argv])}" for job, argv in zip(jobs, commands)))
+        listed = [{"id": job.job_id, "command": shlex.join(["fbnn-hw", *argv])} for job, argv in zip(jobs, commands)]
+        out.text(*(f"job {job['id']}: {job['command']}" for job in listed))
+        out.result({"jobs": listed})
         return 0
     bar, said = out.progress(total=len(commands), desc=title), set()
 
