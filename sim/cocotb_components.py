@@ -4,7 +4,8 @@ import cocotb
 from amaranth.lib.wiring import Out
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
-from components import COMPONENTS
+
+from sim.components import COMPONENTS
 
 
 def ports_of(dut, name):

@@ -14,10 +14,10 @@ from cocotb.clock import Clock
 from cocotb.task import bridge, resume
 from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge, with_timeout
 from cocotb.utils import get_sim_time
-from learning import CASES
 
 from fbnn_hw.host.chip import ChipState
 from fbnn_hw.protocol import Command, Space
+from sim.learning import CASES
 
 ASKED = 3
 """Cycles that LearningBoard and the bench add to a command."""

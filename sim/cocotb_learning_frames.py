@@ -11,7 +11,6 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge, Timer, ValueChange, with_timeout
-from test_learning import compare
 
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.emit.output import learner_of
@@ -19,6 +18,7 @@ from fbnn_hw.ir import file as ir_file
 from fbnn_hw.protocol import Command
 from fbnn_hw.reference import inference
 from fbnn_hw.rtl.accelerator import Accelerator
+from sim.cocotb_learning import compare
 
 LONGEST = 3_000_000
 """Nanoseconds, of ten a clock, after which a frame is given up."""

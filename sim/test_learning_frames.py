@@ -1,7 +1,6 @@
 """Class-incremental sequences through whole accelerators that learn: images in, classes and logits out, bit for bit the reference's."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from tests import strategies
 from tests.rtl import whole
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
-SIM = Path(__file__).parents[2] / "sim"
 FAST = ("-CFLAGS", "-O0")
 CASES = {
     # Tables and some weights in SPRAM, loaded by the stream.
@@ -59,7 +57,7 @@ def test_every_bit_of_a_sequence(name, tmp_path):
     images = np.where(mixed, centres[[label for _, label, _ in asked]], strategies.images(5, count, 8))
     np.savez(design.folder / "frames.npz", images=images, **dict(zip(("asked", "labels", "counts"), np.array(asked).T)))
     whole.bench.write_images(design.folder, images)
-    ran = design.built.run("test_learning_frames", directory=design.folder, search=[design.folder, SIM], arguments=whole.RANDOM)
+    ran = design.built.run("sim.cocotb_learning_frames", directory=design.folder, search=[design.folder], arguments=whole.RANDOM)
     assert not ran.failed, ran.failed
     found = json.loads((design.folder / "learning.json").read_text())
     assert found["known"] == config.max_classes and found["evictions"] > 10 and found["updates"] > 20, found

@@ -4,14 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from bundle import Bundle
-from learning import CASES, LearningBoard
 
 from fbnn_hw import rtl
 from fbnn_hw.emit import simulator
 from fbnn_hw.rtl.verilog import convert
+from sim.bundle import Bundle
+from sim.learning import CASES, LearningBoard
 
-SIM = Path(__file__).parents[2] / "sim"
 RANDOM = ("+verilator+rand+reset+2", "+verilator+seed+3")
 """Memories and whatever has no reset value begin at random."""
 
@@ -23,10 +22,10 @@ def results(tmp_path_factory):
     source = folder / "learners.v"
     source.write_text(convert(Bundle({name: LearningBoard(case) for name, case in CASES.items()}), "learners"))
     # Compiling takes longer than running.
-    sim = simulator.build([source, Path(rtl.__file__).parent / "memories.v"], "learners", folder / "build", options=("-CFLAGS", "-O0"),
+    built = simulator.build([source, Path(rtl.__file__).parent / "memories.v"], "learners", folder / "build", options=("-CFLAGS", "-O0"),
                           shared=tmp_path_factory.getbasetemp() / "runtime-O0")
-    sim.run("test_learning", search=[SIM], arguments=RANDOM)
-    return json.loads((sim.build_dir / "learning.json").read_text())
+    built.run("sim.cocotb_learning", arguments=RANDOM)
+    return json.loads((built.build_dir / "learning.json").read_text())
 
 
 @pytest.mark.parametrize("name", CASES)

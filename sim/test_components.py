@@ -3,19 +3,19 @@
 from pathlib import Path
 
 import pytest
-from bundle import Bundle
-from components import COMPONENTS
 
 from fbnn_hw.emit import simulator
 from fbnn_hw.rtl.verilog import convert
+from sim.bundle import Bundle
+from sim.components import COMPONENTS
 
-SIM = Path(__file__).parents[2] / "sim"
-BENCH = Path(simulator.__file__).parent / "bench"
-MODELS = [BENCH / "SB_SPRAM256KA.v", BENCH.parents[1] / "rtl" / "memories.v"]
+BENCH = "sim.cocotb_components"
+PACKAGE = Path(simulator.__file__).parents[1]
+MODELS = [PACKAGE / "emit" / "bench" / "SB_SPRAM256KA.v", PACKAGE / "rtl" / "memories.v"]
 
 
 @pytest.fixture(scope="module")
-def sim(tmp_path_factory):
+def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("components")
     source = folder / "components.v"
     source.write_text(convert(Bundle({name: entry[0] for name, entry in COMPONENTS.items()}), "components"))
@@ -23,8 +23,8 @@ def sim(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def results(sim):
-    return {test.name: test for test in sim.run("test_components", search=[SIM]).tests}
+def results(built):
+    return {test.name: test for test in built.run(BENCH).tests}
 
 
 @pytest.mark.parametrize("name, component", [(f"component/number={number}", component) for number, component in enumerate(COMPONENTS)])
@@ -32,13 +32,13 @@ def test_component(results, name, component):
     assert results[name].passed, f"{component}: {results[name].message}"
 
 
-def test_random_power_up(sim):
+def test_random_power_up(built):
     """Contents unknown after power-up and data unknown after a write: words that were written are read back all the same."""
     number = list(COMPONENTS).index("memory_16384x16")
-    results = sim.run("test_components", f"component/number={number}", search=[SIM], arguments=["+spram-random"])
+    results = built.run(BENCH, f"component/number={number}", arguments=["+spram-random"])
     assert not results.failed
 
 
-def test_build_is_kept(sim):
-    source = sim.build_dir.parent / "components.v"
-    assert simulator.build([source, *MODELS], "components", sim.build_dir).build_seconds == 0
+def test_build_is_kept(built):
+    source = built.build_dir.parent / "components.v"
+    assert simulator.build([source, *MODELS], "components", built.build_dir).build_seconds == 0
