@@ -15,7 +15,6 @@ from fbnn_hw.cli import main
 from fbnn_hw.compile import timing
 from fbnn_hw.emit import simulator
 
-
 EARLIER = Path(__file__).parents[1] / "fixtures" / "design-0.1.0.zip"
 
 
@@ -172,10 +171,11 @@ def test_waves_of_one_layer(design, answer, monkeypatch):
     assert added == [name.split("[")[0] for name in shown]
 
 
-def test_waves_of_no_layer(design, refused, tmp_path):
+def test_waves_of_no_layer(design, refused):
     code, message = refused("simulate", design, "--waves", "conv9")
-    assert code == 2 and re.fullmatch("fbnn-hw simulate: --waves conv9: not a layer of this design, expected one of input, conv1.*, logits; "
-                                      "the folder stands before --waves", message)
+    assert code == 2 and re.fullmatch(
+        "fbnn-hw simulate: --waves conv9: not a layer of this design, expected one of input, conv1.*, logits; "
+        "the folder stands before --waves", message)
 
 
 def test_waves_of_one_layer_of_an_earlier_design(refused, tmp_path):
