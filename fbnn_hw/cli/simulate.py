@@ -1,6 +1,9 @@
 """`fbnn-hw simulate`: a generated accelerator in Verilator, every layer of every image against the reference."""
 
+import importlib.util
+import sys
 from dataclasses import fields
+from pathlib import Path
 
 from ..errors import MismatchError, UsageError
 from . import common
@@ -25,9 +28,13 @@ def arguments(parser):
     parser.add_argument("--waves", nargs="?", const=True, default=False, metavar="LAYER",
                         help="write a waveform of the first image's LAYER, a name of generate's table or an operation, and end after it; "
                         "without LAYER of the whole image (slow)")
+    parser.add_argument("--component", metavar="NAME", help="instead of a design, a component such as popcount under its check in sim/, "
+                        "with a waveform; needs a checkout")
 
 
 def run(args, out):
+    if args.component is not None:
+        return _component(args, out)
     from ..emit.simulation import unit_of
 
     design = common.open_design(args, out)
@@ -44,6 +51,25 @@ def run(args, out):
         raise MismatchError(f"{design.folder}: {count} difference{'s' * (count > 1)}; the first: {result.differences[0]}", values)
     _show(out, result, unit_of(design))
     out.result(values)
+
+
+def _component(args, out):
+    """Run the cocotb bench of one component."""
+    if args.folder or args.stall or args.latent or args.netlist or args.waves or args.resize:
+        raise UsageError("--component: expected without DIR, --resize, --stall, --latent, --netlist and --waves")
+    package = Path(__file__).parents[2] / "sim"
+    if not (package / "study.py").is_file():
+        raise UsageError(f"--component {args.component[:60]}: needs a checkout of the project, whose sim/ has the benches")
+    if "sim" not in sys.modules:
+        spec = importlib.util.spec_from_file_location("sim", package / "__init__.py", submodule_search_locations=[str(package)])
+        sys.modules["sim"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["sim"])
+    found = importlib.import_module("sim.study").study(args.component)
+    out.text(f"component {found['component']}: as its check expects, in every cycle",
+             f"check     {found['check']}",
+             f"time      {found['build_seconds']:.1f} s to build, {found['simulation_seconds']:.1f} s to simulate",
+             f"waves     {found['waves']}", f"open      gtkwave {found['waves_view']}")
+    out.result(found)
 
 
 def _show(out, result, unit):

@@ -45,32 +45,42 @@ def arguments(span, waveform):
 
 
 def write_views(design, waveform):
-    """Write beside a waveform what shows its signals in groups with their names; returns the path of GTKWave's save file.
+    """Write beside a design's waveform what shows its streams in groups; returns the path of GTKWave's save file.
 
-    NAME.gtkw: for GTKWave, with NAME.steps and NAME.classes, which turn numbers into names.  NAME.sucl: commands for Surfer.
+    NAME.steps and NAME.classes turn numbers into names in GTKWave.
     """
     waveform = Path(waveform).resolve()
     steps, classes = waveform.with_suffix(".steps"), waveform.with_suffix(".classes")
     layers = {0: "input"} | {number: step.layer for number, step in enumerate(design.config.program, 1)}
     for path, names in ((steps, layers), (classes, dict(enumerate(design.manifest["classes"])))):
         path.write_text("".join(f"{number} {number}: {name}\n" for number, name in names.items()))
-    groups = _groups(design.read("accelerator.v").decode(), steps, classes)
-    save, commands = [f'[dumpfile] "{waveform}"', f'[savefile] "{waveform.with_suffix(".gtkw")}"', "[treeopen] testbench."], []
+    return save(waveform, _groups(design.read("accelerator.v").decode(), steps, classes))
+
+
+def save(waveform, groups):
+    """Write NAME.gtkw for GTKWave and NAME.sucl, commands for Surfer, beside the waveform NAME.fst or NAME.vcd; returns the first's path.
+
+    groups: {group: [(signal with its scopes, bits, flags of GTKWave, file with names of its values or None)]}.
+    """
+    waveform = Path(waveform).resolve()
+    commands, lines = [], [
+        f'[dumpfile] "{waveform}"', f'[savefile] "{waveform.with_suffix(".gtkw")}"',
+        f"[treeopen] {next(iter(groups.values()))[0][0].split('.')[0]}."]
     for group, signals in groups.items():
-        save += [f"@{OPEN:x}", f"-{group}"]
+        lines += [f"@{OPEN:x}", f"-{group}"]
         commands.append(f"divider_add {group}")
         for name, bits, flags, names in signals:
             translation = [f"^1 {names}"] if names else []
-            save += [f"@{flags:x}", *translation, f"testbench.{name}" + f"[{bits - 1}:0]" * (bits > 1)]
-            commands.append(f"variable_add testbench.{name}")
-        save += [f"@{CLOSE:x}", f"-{group}"]
+            lines += [f"@{flags:x}", *translation, name + f"[{bits - 1}:0]" * (bits > 1)]
+            commands.append(f"variable_add {name}")
+        lines += [f"@{CLOSE:x}", f"-{group}"]
     waveform.with_suffix(".sucl").write_text("\n".join([*commands, "zoom_fit"]) + "\n")
-    waveform.with_suffix(".gtkw").write_text("\n".join(save) + "\n")
+    waveform.with_suffix(".gtkw").write_text("\n".join(lines) + "\n")
     return waveform.with_suffix(".gtkw")
 
 
 def _groups(verilog, steps, classes):
-    """{group: [(signal below testbench, bits, flags, file of its values' names or None)]}."""
+    """The groups of `save` for testbench.v around an accelerator."""
     module = re.search(r"^module accelerator\b.*?^endmodule", verilog, re.MULTILINE | re.DOTALL)[0]
     declared = re.findall(r"^\s*(?:input|output)\s+(?:\[(\d+):0\]\s*)?(\w+);", module, re.MULTILINE)
     ports = {name: int(high or 0) + 1 for high, name in declared}
@@ -84,4 +94,4 @@ def _groups(verilog, steps, classes):
         value = {"logits": ("logit", bits - 1, SIGNED, None), "result": (f"dut.{payload}", bits, TRANSLATED, classes),
                  "latent": ("latent", bits - 1, HEXADECIMAL, None)}.get(stream, (f"dut.{payload}", bits, HEXADECIMAL, None))
         groups[stream] = [(f"dut.{stream}__valid", 1, BIT, None), (f"dut.{stream}__ready", 1, BIT, None), value]
-    return groups
+    return {group: [(f"testbench.{name}", *how) for name, *how in signals] for group, signals in groups.items()}
