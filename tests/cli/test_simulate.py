@@ -165,7 +165,7 @@ def test_waves_of_one_layer(design, answer, monkeypatch):
     assert {f"-{name}" for name in ("time", *streams)} < set(lines)
     assert {f"testbench.dut.{name}__{part}" for name in streams for part in ("valid", "ready")} < set(shown)
     numbers = dict(line.split(" ", 1) for line in view.with_suffix(".steps").read_text().splitlines())
-    assert numbers["0"] == "0: input" and "4: conv4+pool2" in numbers.values()
+    assert numbers["0"] == "0: input" and "6: conv4+pool2" in numbers.values()
     assert view.with_suffix(".classes").read_text().startswith("0 0: ")
     added = re.findall("variable_add (.*)", view.with_suffix(".sucl").read_text())
     assert added == [name.split("[")[0] for name in shown]
