@@ -58,7 +58,7 @@ def add(folder, board):
     learning = {key: estimate["learning"][key] for key in ("max_classes", "exemplars", "learn_cycles")} if "learning" in estimate else {}
     if learning:
         passes += f" --learn --max-classes {learning['max_classes']} --exemplars {learning['exemplars']}"
-    numbers = [known["seed"] for known in built["seeds"]]
+    numbers = [one["seed"] for one in built["seeds"]]
     seeds = f" --seed {numbers[0]}" * (numbers[0] != 1 or len(numbers) == 1) + f" --seeds {len(numbers)}" * (len(numbers) > 1)
     record = {key: built[key] for key in KEPT if key in built} | {
         "network": manifest["model"], "checkpoint": manifest["checkpoint"], "part": estimate["part"],
@@ -195,8 +195,8 @@ def keep(name, record):
 
 def records():
     """{file: record} of all builds, in the order of the table."""
-    found = {path: json.loads(path.read_text()) for path in RECORDS.glob("*.json")}
-    builds = {path: record for path, record in found.items() if record["kind"] != "netlist"}
+    files = {path: json.loads(path.read_text()) for path in RECORDS.glob("*.json")}
+    builds = {path: record for path, record in files.items() if record["kind"] != "netlist"}
     return dict(sorted(builds.items(), key=lambda item: (item[0].name.rsplit("-", 1)[0], item[1]["clock_mhz"])))
 
 
@@ -250,7 +250,7 @@ def placed(builds):
     for number, record in enumerate(builds, start=1):
         own, rate = figures(record), record.get("end_to_end_frames_per_second")
         seeds = record.get("seeds") or [{"fmax_mhz": record["fmax_mhz"]}]
-        reached = ", ".join(f"{known['fmax_mhz']:.1f}" if "fmax_mhz" in known else "not routed" for known in seeds)
+        reached = ", ".join(f"{one['fmax_mhz']:.1f}" if "fmax_mhz" in one else "not routed" for one in seeds)
         of = " of an earlier version" * record.get("superseded", False) + ", other names" * record.get("renamed", False)
         lines.append(
             f"| ({number}) | `{record['network']}`{' that learns' * ('learning' in record)}{of} | {record['board']} | {record['frames']} | "

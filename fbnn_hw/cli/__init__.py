@@ -48,12 +48,12 @@ def parser(verb):
     """The argument parser of a verb, common flags included."""
     module = load(verb)
     examples = "\n".join(f"  {command}\n      {what}" for command, what in module.EXAMPLES)
-    made = Parser(prog=f"{PROGRAM} {verb}", description=module.SUMMARY, epilog=f"examples:\n{examples}")
-    module.arguments(made)
-    common = made.add_argument_group("output")
+    flags = Parser(prog=f"{PROGRAM} {verb}", description=module.SUMMARY, epilog=f"examples:\n{examples}")
+    module.arguments(flags)
+    common = flags.add_argument_group("output")
     common.add_argument("--json", action="store_true", help="one JSON object on stdout instead of text")
     common.add_argument("-v", "--verbose", action="store_true", help="details, warnings, and a traceback when something fails")
-    return made
+    return flags
 
 
 def main(argv=None):
@@ -140,5 +140,5 @@ def flush():
 
 
 def hush():
-    """What is still to be written to stdout goes nowhere."""
+    """Discard whatever is still to be written to stdout."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

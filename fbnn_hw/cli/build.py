@@ -173,10 +173,10 @@ def _show(out, record):
 
 def _seeds(record):
     """A line on each seed, where there were several."""
-    for known in record["seeds"] if len(record["seeds"]) > 1 else ():
-        kept = ", kept" * (known["seed"] == record["seed"])
-        text = f"{known['fmax_mhz']:.1f} MHz{', missed' * (not known['met'])}" if "fmax_mhz" in known else known["error"]
-        yield f"seed {known['seed']:<4}{text}{kept}"
+    for one in record["seeds"] if len(record["seeds"]) > 1 else ():
+        kept = ", kept" * (one["seed"] == record["seed"])
+        text = f"{one['fmax_mhz']:.1f} MHz{', missed' * (not one['met'])}" if "fmax_mhz" in one else one["error"]
+        yield f"seed {one['seed']:<4}{text}{kept}"
 
 
 def _text(folder, name):

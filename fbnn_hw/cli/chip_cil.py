@@ -110,13 +110,13 @@ def summarise(runs):
     """{learner: a_final and d_final as (mean, sample deviation), memory} over the runs."""
     from ..train.metrics import mean_and_deviation
 
-    found = {}
+    summaries = {}
     for name in runs[0]["learners"]:
         learners = [r["learners"][name] for r in runs]
-        found[name] = {key: mean_and_deviation([found["tasks"][-1]["final"][key[0]] for found in learners])
-                       for key in ("a_final", "d_final")}
-        found[name]["memory_bits"] = learners[0]["memory_bits"]
-    return found
+        summaries[name] = {key: mean_and_deviation([learner["tasks"][-1]["final"][key[0]] for learner in learners])
+                           for key in ("a_final", "d_final")}
+        summaries[name]["memory_bits"] = learners[0]["memory_bits"]
+    return summaries
 
 
 class Study:
@@ -139,13 +139,13 @@ class Study:
         for split in ("train", "test"):
             images = datasets.load(scenario.data, args.data_dir, split, progress=out.progress)
             parts = [images.images[images.labels == c] for c in range(len(images.classes))]
-            found = np.concatenate([latents.form(part, model, out.progress).numpy() for part in parts])
-            self.samples[split] = found, np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+            vectors = np.concatenate([latents.form(part, model, out.progress).numpy() for part in parts])
+            self.samples[split] = vectors, np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         if args.validate:
-            found, labels = self.samples["train"]
+            vectors, labels = self.samples["train"]
             of = [np.flatnonzero(labels == c) for c in range(len(images.classes))]
             last = np.concatenate([index[len(index) * 4 // 5:] for index in of])
-            self.samples = {"train": (np.delete(found, last, 0), np.delete(labels, last)), "test": (found[last], labels[last])}
+            self.samples = {"train": (np.delete(vectors, last, 0), np.delete(labels, last)), "test": (vectors[last], labels[last])}
         self.classes = images.classes
         self.trained_on = [name for name in origin.topology.classes if name in self.classes]
         topology = start.with_classes(origin.topology, tuple(f"class {i}" for i in range(scenario.classes)))
@@ -178,10 +178,10 @@ class Study:
     def run(self, seed, against):
         """{"seed", "classes", "learners": {name: scores after each task, memory, seconds}}."""
         streams = self.streams(seed)
-        found = {"chip": self.chip(seed, streams)}
+        scores = {"chip": self.chip(seed, streams)}
         for name in against:
-            found[name] = self.learn(name, self.baseline(name, seed), streams)
-        return {"seed": seed, "classes": [self.classes[c] for c in self.order], "learners": found}
+            scores[name] = self.learn(name, self.baseline(name, seed), streams)
+        return {"seed": seed, "classes": [self.classes[c] for c in self.order], "learners": scores}
 
     def chip(self, seed, streams):
         from ..reference.learning import Learner
@@ -190,13 +190,13 @@ class Study:
         learner = Learner(self.head, replace(self.config, seed=seed + 1), hidden)
 
         def learn(latents, labels):
-            learner.learn(latents, labels, lambda found: self.out.progress(found, desc="chip"))
+            learner.learn(latents, labels, lambda samples: self.out.progress(samples, desc="chip"))
             learner.rehearse(self.args.rehearse)
 
         learner.memory_bits = self.config.ledger(self.head)["total_bits"]
-        found = self.learn("chip", learner, streams, learn)
+        scores = self.learn("chip", learner, streams, learn)
         samples = sum(len(labels) for _, labels in streams)
-        return {**found, "presentations": learner.presentations, "updates": learner.updates, "flips": learner.flips,
+        return {**scores, "presentations": learner.presentations, "updates": learner.updates, "flips": learner.flips,
                 "updates_per_sample": learner.updates / samples, "flips_per_sample": learner.flips / samples}
 
     def baseline(self, name, seed):

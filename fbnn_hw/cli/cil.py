@@ -48,10 +48,10 @@ def arguments(parser):
 
 
 def config(args):
-    made = CilConfig(args.scenario, args.strategy, args.replay, args.buffer_mb, args.setting, args.loss, args.balanced, args.nu, args.aware,
-                     args.curves, args.images or 0, recipe(args))
-    made.verify()
-    return made
+    settings = CilConfig(args.scenario, args.strategy, args.replay, args.buffer_mb, args.setting, args.loss, args.balanced, args.nu,
+                         args.aware, args.curves, args.images or 0, recipe(args))
+    settings.verify()
+    return settings
 
 
 def paths(args):
@@ -65,7 +65,7 @@ def paths(args):
 
 
 def run(args, out):
-    made = config(args)
+    settings = config(args)
     result_path, state_path = paths(args)
     if bool(args.init) == bool(args.model):
         raise UsageError("--init and --model: expected one of them, a pre-trained checkpoint or an architecture with random weights")
@@ -93,7 +93,7 @@ def run(args, out):
         origin = start.read(args.init)
     else:
         origin = start.Start(build(args.model, train.classes, size=train.images.shape[-1]), {}, {})
-    learner = Incremental(made, train, test, origin, state_path, datasets.cache_folder() / "latents", lambda record: report(record),
+    learner = Incremental(settings, train, test, origin, state_path, datasets.cache_folder() / "latents", lambda record: report(record),
                           out.progress, device)
 
     def report(epoch):
@@ -116,7 +116,7 @@ def run(args, out):
         out.error(f"interrupted in task {learner.task + 1}; the last whole epoch is in {state_path}; go on with: {again(args)}", 130)
         return 130
     out.kept = f"the training itself is done, its state is in {state_path}; go on with: {again(args)}"
-    values = {"kind": "cil", "config": made.to_dict(), "seed": made.recipe.seed, "command": shlex.join(["fbnn-hw", *args.argv]),
+    values = {"kind": "cil", "config": settings.to_dict(), "seed": settings.recipe.seed, "command": shlex.join(["fbnn-hw", *args.argv]),
               "init": {"source": origin.source, "sha256": origin.sha256, "name": origin.topology.name, "training": origin.training},
               **surroundings(device), **result}
     write_result(result_path, values)
@@ -127,10 +127,10 @@ def run(args, out):
     out.result({**values, "history": None, "result": result_path})
 
 
-def ledger_line(found):
-    return (f"buffer: {found['capacity_bits']:,} bits / {found['bits_per_sample']:,} a sample = {found['slots']:,} samples, "
-            f"{found['samples_per_class']:.1f} a class at {found['classes']}; with labels of {found['label_bits_per_sample']} bits "
-            f"it would hold {found['slots_if_labels_counted']:,}")
+def ledger_line(ledger):
+    return (f"buffer: {ledger['capacity_bits']:,} bits / {ledger['bits_per_sample']:,} a sample = {ledger['slots']:,} samples, "
+            f"{ledger['samples_per_class']:.1f} a class at {ledger['classes']}; with labels of {ledger['label_bits_per_sample']} bits "
+            f"it would hold {ledger['slots_if_labels_counted']:,}")
 
 
 def summary(result):

@@ -89,9 +89,9 @@ def on_board(args, out):
 
 
 def show(args, out, origins, classes, logits, latents, head):
-    """Print what was found."""
+    """Print the classes, logits and latents of the images."""
     order = np.argsort(-logits.astype(np.int64), 1, kind="stable")  # ties: the lowest class first
-    found = []
+    entries = []
     for n, (file, number, label) in enumerate(origins):
         best = int(order[n, 0])
         entry = {"file": file, "image": number, "class": classes[best], "index": best, "logits": logits[n].tolist()}
@@ -101,9 +101,9 @@ def show(args, out, origins, classes, logits, latents, head):
             entry["top"] = [{"class": classes[i], "index": i, "logit": int(logits[n, i])} for i in order[n, :args.top].tolist()]
         if args.latent:
             entry["latent"] = bits.pack(latents[n]).tobytes().hex()
-        found.append(entry)
+        entries.append(entry)
         where = f"{file}[{number}]" if label is not None or (n + 1 < len(origins) and origins[n + 1][0] == file) or number else file
         ranks = ", ".join(f"{classes[i]} ({logits[n, i]})" for i in order[n, :args.top])
         out.text(", ".join([f"{where}: {ranks}", *([f"labelled {label}"] if label is not None else ()),
                             *([f"latent {entry['latent']}"] if args.latent else ())]))
-    out.result({**head, "classes": classes, "images": found})
+    out.result({**head, "classes": classes, "images": entries})

@@ -1,4 +1,4 @@
-"""What the verbs share: the parser whose errors are one line, the output, progress bars, and flags that several verbs have."""
+"""Code that the verbs share: a parser whose errors are one line, the output, progress bars, and flags of several verbs."""
 
 import argparse
 import json
@@ -182,8 +182,8 @@ def _number(text, kind, legal, expected):
 
 def writable(path):
     """Raises UsageError where `path` cannot become a file."""
-    if what := files.no_file(path):
-        raise UsageError(f"{path}: is a {what}, expected a file name")
+    if kind := files.kind_if_not_file(path):
+        raise UsageError(f"{path}: is a {kind}, expected a file name")
     folder = next(place for place in path.absolute().parents if place.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UsageError(f"{path}: {folder} is not a folder that can be written, expected a file name in one that can")

@@ -41,10 +41,10 @@ def match_classes(images, network, where):
                      f"{', '.join(images.classes[:3])}...; expected a model trained on this data set")
 
 
-def scores(labels, found, classes):
+def scores(labels, answers, classes):
     """(correct, recall of each class or None where it has no image, dispersion = standard deviation of the recalls)."""
-    recalls = [float((found[labels == i] == i).mean()) if (labels == i).any() else None for i in range(len(classes))]
-    return int((found == labels).sum()), recalls, float(np.std([r for r in recalls if r is not None]))
+    recalls = [float((answers[labels == i] == i).mean()) if (labels == i).any() else None for i in range(len(classes))]
+    return int((answers == labels).sum()), recalls, float(np.std([r for r in recalls if r is not None]))
 
 
 def run(args, out):
@@ -86,7 +86,7 @@ def run(args, out):
 
 
 def reproduction(training, data, correct, count):
-    """What the file states, and whether this run reproduces it: None where it states nothing or speaks of other images."""
+    """The accuracy that the file states, and whether this run reproduces it; None where it states none, or one of other images."""
     stated, images, stated_data = (training.get(key) for key in ("test_accuracy", "test_images", "data"))
     if not isinstance(stated, float | int) or not 0 <= stated <= 1 or type(images) is not int:
         return {"stated_accuracy": None, "stated_images": None, "stated_data": None, "reproduces": None}

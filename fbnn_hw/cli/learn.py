@@ -95,7 +95,7 @@ def _check(args):
 
 
 def _work(args, out, board, images, answer):
-    """What the flags ask for, in this order.  answer: what --json prints of it."""
+    """Do what the flags ask for, in a fixed order.  answer: receives the values that --json prints."""
     board.held_design()  # refuses a board of another design, or of none that is known
     if aside := board.lost_power():
         out.note(f"{board.client.name}: does not know what it was last taught here; that is kept as {aside}, --restore brings it back")
@@ -107,8 +107,8 @@ def _work(args, out, board, images, answer):
         if aside:
             out.text(f"what it knew before is in {aside}")
         board.restore(args.restore)
-        known, used, _ = board.client.learned()
-        out.text(f"restored {args.restore}: knows {known} classes, {used} exemplars")
+        classes, exemplars, _ = board.client.learned()
+        out.text(f"restored {args.restore}: knows {classes} classes, {exemplars} exemplars")
     if args.reset:
         board.reset()
         out.text("reset to the classes of the model" + (f"; what it had learned is in {aside}" if aside else ""))
@@ -165,12 +165,12 @@ def _show(args, out, board, answer):
     """Print what the board knows; returns the exit code: 1 where all passes of a lesson taught nothing."""
     from ..lesson import ENOUGH
 
-    known, used, frozen = board.client.learned()
+    classes, exemplars, frozen = board.client.learned()
     plan = board.design.config.learning
-    out.text(f"knows {known} of {plan.max_classes} classes: {', '.join(board.names)}",
-             f"{used} of {plan.slots} exemplars" + ("; frozen" if frozen else ""))
+    out.text(f"knows {classes} of {plan.max_classes} classes: {', '.join(board.names)}",
+             f"{exemplars} of {plan.slots} exemplars" + ("; frozen" if frozen else ""))
     values = answer | {
-        "classes": board.names, "max_classes": plan.max_classes, "exemplars": used, "slots": plan.slots, "frozen": frozen,
+        "classes": board.names, "max_classes": plan.max_classes, "exemplars": exemplars, "slots": plan.slots, "frozen": frozen,
         "snapshot": args.snapshot, "design": board.design.folder, "port": board.client.name,
         "repeated_requests": board.client.repeated}
     if "images" in answer and answer["right_after"] < ENOUGH * answer["images"]:

@@ -131,8 +131,8 @@ def read(folder, scenario):
 
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file, expected a folder of results")
-    found = [read_result(path) for path in sorted(folder.rglob("*.json"))]
-    return [r for r in found if r and (r["config"]["scenario"] if r["kind"] == "cil" else r["training"].get("scenario")) == scenario
+    results = [read_result(path) for path in sorted(folder.rglob("*.json"))]
+    return [r for r in results if r and (r["config"]["scenario"] if r["kind"] == "cil" else r["training"].get("scenario")) == scenario
             and (r["kind"] == "pretrain" or r["finished"])]
 
 
@@ -147,8 +147,10 @@ ANY = dict(fe="fe.pt", model="3mb", folder=".", seed=0)
 
 
 def matches(row, result, seed=None, flags="", origin=None):
-    """Whether a result is of the row's run, on as many --images as `flags` say, whatever its recipe; of `seed`, and from the checkpoint
-    with the SHA-256 `origin`, if given."""
+    """Whether a result belongs to the run of a row.  The recipe may differ; --images must be those of `flags`.
+
+    seed: must be the result's, unless None.  origin: SHA-256 that its first checkpoint must have, unless None.
+    """
     if result["kind"] != row.verb:
         return False
     wanted = parsed(row, flags)
@@ -208,9 +210,9 @@ def value(result, metric):
 def compare(row, results):
     """{"label", "seeds", metric: {"paper", "mean", "deviation"}} of a row."""
     seeds = [r["seed"] if r["kind"] == "cil" else r["training"]["seed"] for r in results]
-    found = {m: mean_and_deviation([value(r, m) for r in results]) for m in row.paper}
+    statistics = {m: mean_and_deviation([value(r, m) for r in results]) for m in row.paper}
     return {"label": row.label, "seeds": seeds,
-            "metrics": {m: {"paper": row.paper[m], "mean": mean, "deviation": deviation} for m, (mean, deviation) in found.items()}}
+            "metrics": {m: {"paper": row.paper[m], "mean": mean, "deviation": deviation} for m, (mean, deviation) in statistics.items()}}
 
 
 def cell(compared, metric):

@@ -51,12 +51,12 @@ def run(args, out):
             for name, values in sweep.grid(over)]
     todo = []
     for _, _, argv in runs:  # what is wrong is refused before the first run
-        given = parse(argv)
+        run_args = parse(argv)
         for flag in OWN:
-            if getattr(given, flag, None):
+            if getattr(run_args, flag, None):
                 raise UsageError(f"--{flag} after {verb}: each run of a sweep has its own, expected none")
         if result := sweep.finished(result_path(argv)):
-            check_same(result, argv, given)
+            check_same(result, argv, run_args)
         else:
             todo.append(argv)
     if args.dry_run:
@@ -76,30 +76,30 @@ def run(args, out):
 
 def checked(verb, fixed, over):
     """[(flag, values)] of --over; raises UsageError for a flag that the verb lacks, that is given twice or has no values."""
-    found = []
+    grid = []
     for flag, *values in over:
         if flag in ("out", *OWN) or _action(verb, flag) is None:
             raise UsageError(f"--over {flag}: not a flag of {verb} that can be swept, expected one such as seed")
-        if not values or flag in [name for name, _ in found] or f"--{flag}" in fixed:
+        if not values or flag in [name for name, _ in grid] or f"--{flag}" in fixed:
             raise UsageError(f"--over {flag}: expected one --over with at least one value, and no --{flag} after {verb}")
         if _action(verb, flag).nargs == 0 and not set(values) <= {"no", "yes"}:
             raise UsageError(f"--over {flag} {' '.join(values)}: takes no value, expected no, yes or both")
-        found.append((flag, values))
+        grid.append((flag, values))
     if any(word.split("=")[0] == "--out" for word in fixed):
         raise UsageError(f"--out after {verb}: the sweep names the results, expected none")
-    return found
+    return grid
 
 
-def check_same(result, argv, given):
+def check_same(result, argv, run_args):
     """Raises UsageError where the result that is there is one of other flags."""
     command = (result if argv[0] == "cil" else result["training"]).get("command")
     if not command:
         return
     try:
-        made = parse(shlex.split(command)[1:])
+        result_args = parse(shlex.split(command)[1:])
     except UsageError:  # of another version
         return
-    differ = [name for name, value in vars(given).items() if name not in INDIFFERENT and vars(made).get(name) != value]
+    differ = [name for name, value in vars(run_args).items() if name not in INDIFFERENT and vars(result_args).get(name) != value]
     if differ:
         raise UsageError(f"{result_path(argv)}: was made with another --{differ[0].replace('_', '-')}, expected the same flags; use "
                          "another folder")
@@ -177,10 +177,10 @@ def summary(verb, flags, results):
     for values, result in results:
         groups.setdefault(tuple((flag, values[flag]) for flag in flags if flag != "seed"), []).append(result)
     rows = []
-    for key, found in groups.items():
-        found = [r["final"] if verb == "cil" else r["training"] for r in found if r]
-        pairs = {m: mean_and_deviation([r.get(m) for r in found]) for m in METRICS[verb]}
-        rows.append({"flags": dict(key), "runs": len(found), **{m: {"mean": a, "deviation": d} for m, (a, d) in pairs.items()}})
+    for key, group in groups.items():
+        scores = [r["final"] if verb == "cil" else r["training"] for r in group if r]
+        pairs = {m: mean_and_deviation([r.get(m) for r in scores]) for m in METRICS[verb]}
+        rows.append({"flags": dict(key), "runs": len(scores), **{m: {"mean": a, "deviation": d} for m, (a, d) in pairs.items()}})
     return rows
 
 

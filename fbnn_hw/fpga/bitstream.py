@@ -128,10 +128,10 @@ def _prepare(inputs, where, again):
         (where / name).unlink(missing_ok=True)
     for folder in where.glob(toolchain.seed_folder("*")):
         try:
-            known = json.loads((folder / seeds.RESULT).read_text())["key"]
+            key = json.loads((folder / seeds.RESULT).read_text())["key"]
         except (OSError, ValueError, KeyError, TypeError):
-            known = None
-        if again or known != inputs.key:
+            key = None
+        if again or key != inputs.key:
             shutil.rmtree(folder)
     for name, text in inputs.files.items():
         (where / name).write_text(text)

@@ -1,4 +1,4 @@
-"""What a program says to a board."""
+"""The host's side of the link: requests to a board, repeated when one is lost."""
 
 import math
 import time
@@ -15,12 +15,12 @@ WAIT_S = 2.0
 READY_S = 5.0
 POLL_S = 0.05
 REHEARSE = 64
-"""Replays of a request: their number has no limit, the time until an answer has."""
+"""Most replays of one request, since its reply must come within `wait_s`."""
 PEEK_WORDS = 128
 LISTEN_S = 0.5
-"""After an interrupt: how long the board is listened to before it is asked, the first time; then twice as long each time."""
+"""Seconds of listening after an interrupt before the board is first asked to identify itself.  Each later wait is twice as long."""
 LONGEST_IDENTITY = 0xFF
-"""Bytes, of whatever version."""
+"""Most bytes of an identity, in any version of the protocol."""
 
 
 def aligned(first: int, count: int, most: int) -> Iterator[tuple[int, int]]:
@@ -33,7 +33,7 @@ def aligned(first: int, count: int, most: int) -> Iterator[tuple[int, int]]:
 
 
 class Transport(Protocol):
-    """What `Client` speaks through.  Each method ends within its time or soon after, and lets KeyboardInterrupt through."""
+    """The line that a `Client` uses.  Each method ends within its time or soon after, and lets KeyboardInterrupt through."""
 
     def write(self, data: bytes, timeout: float) -> None:
         """Send all of `data`; InputError if it is not taken within `timeout` seconds."""
@@ -137,7 +137,7 @@ class Client:
         return status
 
     def wait_ready(self) -> protocol.Status:
-        """Until the weights are loaded; InputError if they will not be."""
+        """Wait until the weights are loaded; InputError where the flash holds none of this design, or after `ready_s`."""
         until = time.monotonic() + self.ready_s
         while not (status := self.status()).ready:
             if status.wrong_flash:
@@ -189,18 +189,18 @@ class Client:
         self._learner(Opcode.FREEZE, count=int(frozen))
 
     def reset(self) -> None:
-        """To the shipped state: what was learned is gone."""
+        """Put the learner back into its shipped state.  What it learned is lost."""
         self._learner(Opcode.RESET)
         self.wait_ready()
 
     def learned(self) -> tuple[int, int, bool]:
         """(classes known, exemplars, whether it is frozen)."""
         most = self._learns().max_classes
-        known, used, frozen = self.peek(protocol.Space.SCALARS, 0, 3)
-        if known > most or used > protocol.MOST_EXEMPLARS or frozen > 1:
-            raise InputError(f"{self.name}: knows {show(known)} classes and {show(used)} exemplars, frozen {show(frozen)}, "
+        classes, exemplars, frozen = self.peek(protocol.Space.SCALARS, 0, 3)
+        if classes > most or exemplars > protocol.MOST_EXEMPLARS or frozen > 1:
+            raise InputError(f"{self.name}: knows {show(classes)} classes and {show(exemplars)} exemplars, frozen {show(frozen)}, "
                              f"expected at most {most}, {protocol.MOST_EXEMPLARS} and 1")
-        return known, used, bool(frozen)
+        return classes, exemplars, bool(frozen)
 
     def peek(self, space: int, address: int, count: int) -> list[int]:
         """List of words of a learner's memory.  A register is read whole, lowest bit first, or it is not as before."""
@@ -235,11 +235,14 @@ class Client:
 
     @property
     def _limit(self) -> int:
-        """Longest payload that is believed."""
+        """Longest payload that a reply can have."""
         return self.identity.reply_limit if self.identity else protocol.LONGEST_PAYLOAD
 
     def _ask(self, *requests: tuple[int, bytes], limit: int | None = None) -> list[bytes]:
-        """Payloads of the replies to requests, (opcode, payload), of which all are sent again if one fails, each with its own sequence."""
+        """Send requests, (opcode, payload), and return the payloads of their replies.
+
+        Each request has its own sequence.  If one fails, all are sent again.
+        """
         if self.unsettled:
             self.settle(self.wait_s)
         numbered = []

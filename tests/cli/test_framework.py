@@ -72,8 +72,8 @@ def test_usage_errors(argv, line, refused):
     (["evaluate", "--model", "0.5mb.pt", "--data", "cifar-10"], 2, "; did you mean cifar10?; see fbnn-hw evaluate --help"),
 ])
 def test_a_name_that_is_nearly_right(argv, code, end, refused):
-    found, line = refused(*argv)
-    assert found == code and line.endswith(end)
+    exit_code, line = refused(*argv)
+    assert exit_code == code and line.endswith(end)
 
 
 @pytest.mark.parametrize("verb", ["report", "simulate", "build --board icebreaker", "flash --board icebreaker"])
@@ -117,8 +117,8 @@ class Fake:
 def test_errors_in_a_verb(monkeypatch, cli, error, code, line):
     monkeypatch.setattr(command, "load", lambda verb: Fake(error))
     assert cli("doctor") == (code, "", f"fbnn-hw doctor: {line}\n")
-    found, out, err = cli("doctor", "--json")
-    assert found == code and json.loads(out) == {"error": line, "exit_code": code}
+    exit_code, out, err = cli("doctor", "--json")
+    assert exit_code == code and json.loads(out) == {"error": line, "exit_code": code}
     assert "Traceback" in cli("doctor", "-v")[2]
 
 

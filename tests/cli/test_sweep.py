@@ -11,9 +11,9 @@ BASE = ("--", *"cil --scenario tiny-2+2x2 --model 0.5mb --replay native --epochs
 
 
 def test_grid():
-    found = list(grid([("lr", ["1e-3", "3e-3"]), ("seed", ["0", "1"])]))
-    assert [name for name, _ in found] == ["lr1e-3-seed0", "lr1e-3-seed1", "lr3e-3-seed0", "lr3e-3-seed1"]
-    assert found[1][1] == {"lr": "1e-3", "seed": "1"}
+    points = list(grid([("lr", ["1e-3", "3e-3"]), ("seed", ["0", "1"])]))
+    assert [name for name, _ in points] == ["lr1e-3-seed0", "lr1e-3-seed1", "lr3e-3-seed0", "lr3e-3-seed1"]
+    assert points[1][1] == {"lr": "1e-3", "seed": "1"}
 
 
 def test_runs_and_table(cli, tmp_path):
