@@ -15,9 +15,7 @@ from .states import TRAIN
 
 
 class World:
-    """root: a folder for all of it.  record: build.json of a build, where there is one."""
-
-    record = None
+    """root: a folder for all of it."""
 
     def __init__(self, root):
         self.root = Path(root)
