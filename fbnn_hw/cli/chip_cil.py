@@ -129,6 +129,7 @@ class Study:
 
         self.args, self.out, self.scenario, self.config, self.head = args, out, scenario, config, head
         origin = start.read(path)
+        origin.verify_classifier()
         takes, has = origin.topology.image_size, datasets.DATASETS[scenario.data].size
         if takes != has:
             raise InputError(f"{path}: takes images of {takes}x{takes}, {scenario.data} has {has}x{has}; expected a model of that size")

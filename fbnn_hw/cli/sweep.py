@@ -128,7 +128,7 @@ def parse(argv):
 
 
 def result_path(argv):
-    """Where a run writes its result."""
+    """Return the path of a run's result."""
     path = Path(argv[argv.index("--out") + 1])
     return path if path.suffix == ".json" else path.with_suffix(".result.json")
 

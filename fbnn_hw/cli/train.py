@@ -24,7 +24,7 @@ EXAMPLES = (
 TEACHING = ("distil", "temperature")
 """Fields of the recipe that mean nothing without a teacher."""
 NORMING = ("statistics",)
-"""Those that mean nothing without batch norm."""
+"""Fields of the recipe that mean nothing without batch norm."""
 
 
 def add_recipe(parser, skip=()):
@@ -162,7 +162,7 @@ def run(args, out):
     options = dict(K=config.K, c=config.c, limit=config.limit, norm=config.norm)
     meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": args.data, "images_per_class": args.images}
     if args.init:
-        origin = start.read(resolve(args.init, "--init"), config.norm == "bn")
+        origin = start.read(resolve(args.init, "--init"))
         model, meta["init"] = start.further(origin, topology, config.seed, options), origin.describe()
     else:
         model = FBNN(topology, **options)
@@ -225,7 +225,7 @@ def trained(trainer, args, out):
 
 
 def epoch_line(epoch, epochs, note):
-    """A line on an epoch that has ended."""
+    """Return the line that reports a finished epoch."""
     held = "" if epoch["validation_accuracy"] is None else f", validation {epoch['validation_accuracy']:.2%}"
     return (f"epoch {epoch['epoch']}/{epochs}: loss {epoch['train_loss']:.4f}, training {epoch['train_accuracy']:.2%}{held}{note}, "
             f"{epoch['seconds']:.1f} s")

@@ -113,7 +113,7 @@ def test_the_combined_loss_goes_on_from_a_supervised_checkpoint(tmp_path):
                                 pretrain.Objective(), state_path=tmp_path / "a.state")
     first.run()
     checkpoint.save(tmp_path / "a.pt", record.network(first))
-    origin = pretrain.origin(tmp_path / "a.pt", "scales")
+    origin = pretrain.origin(tmp_path / "a.pt")
     model = pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, init=origin)
     assert all(torch.equal(v, first.best[k]) for k, v in model.state_dict().items()) and origin.describe()["source"] == "a.pt (proxies)"
     run = pretrain.Pretrainer(model, IMAGES, LABELS, replace(CONFIG, epochs=1), pretrain.Objective(1, 1e-2, 1e-2), init=origin.sha256)
@@ -139,7 +139,7 @@ def test_three_stages(tmp_path):
     assert all(torch.equal(v, second.state_dict()[k]) for k, v in first.state_dict().items())
     assert set(second.eval().latent(IMAGES).unique().tolist()) == {-1.0, 1.0}
     checkpoint.save(tmp_path / "second.pt", record.network(stage("second", NORMED, init=tmp_path / "first.pt")))
-    normed = pretrain.origin(tmp_path / "second.pt", "scales")
+    normed = pretrain.origin(tmp_path / "second.pt")
     assert normed.source == "second.pt (proxies)" and normed.best is not None
     assert not pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, init=normed).norms()
     assert pretrain.make("0.5mb", TRAIN.classes, 16, NORMED, init=normed).norms()
