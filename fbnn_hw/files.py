@@ -1,5 +1,6 @@
 """Files that are written whole or not at all, whenever the program is stopped, and folders that one program at a time uses."""
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -81,3 +82,12 @@ def read(path, most, expected):
     if len(data) > most:
         raise InputError(f"{path}: longer than {most:,} bytes, expected {expected}")
     return data
+
+
+def json_object(path: str | Path, most: int = 2 ** 26) -> dict | None:
+    """The JSON object in a file of at most `most` bytes; None where there is no file, or none with an object in it."""
+    try:
+        values = json.loads(read(path, most, "a JSON object"))
+    except (InputError, ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None

@@ -1,9 +1,9 @@
 """`fbnn-hw cil`: class-incremental learning over a scenario, as one JSON file."""
 
-import json
 import shlex
 from pathlib import Path
 
+from .. import files
 from ..errors import UsageError
 from ..train.cil_config import LOSS_NAMES, REPLAYS, STRATEGIES, CilConfig
 from ..train.scenarios import SCENARIOS, SETTINGS
@@ -149,8 +149,5 @@ def summary(result):
 
 def read(path):
     """A result file as a dict, or None where it is not one of this verb's."""
-    try:
-        values = json.loads(Path(path).read_text())
-    except (OSError, ValueError):
-        return None
-    return values if isinstance(values, dict) and values.get("kind") in ("cil", "pretrain") else None
+    values = files.json_object(path)
+    return values if values and values.get("kind") in ("cil", "pretrain") else None

@@ -1,9 +1,10 @@
 """`fbnn-hw flash`: a built design into a board."""
 
-import json
 import shlex
+from pathlib import Path
 
 from ..errors import InputError
+from ..files import json_object
 from . import build, common
 
 SUMMARY = "write bitstream and weights of a built design into a board"
@@ -50,16 +51,15 @@ def run(args, out):
 
 def _record(where, board, again):
     """build.json of a build that met its timing."""
-    try:
-        record = json.loads((where / "build.json").read_text())
-    except (OSError, ValueError):
-        raise InputError(f"{where}: no build for {board.title}; {again}") from None
+    record = json_object(where / "build.json")
+    if record is None:
+        raise InputError(f"{where}: no build for {board.title}; {again}")
     try:
         names = record["bitstream"], record["weights"]
         if names[0] is None:
             missed = f"({record['fmax_mhz']:.1f} of {record['clock_mhz']:g} MHz)", int(record["fmax_mhz"])
             raise InputError(f"{where}: was built and missed its timing {missed[0]}; {again} --clock {missed[1]}")
-        if not all(isinstance(name, str | None) for name in names):
+        if any(name is not None and Path(name).name != name for name in names):  # a file beside the record, and no other
             raise TypeError
     except (KeyError, TypeError, ValueError):
         raise InputError(f"{where / 'build.json'}: damaged, expected what `fbnn-hw build` wrote; {again} --rebuild") from None

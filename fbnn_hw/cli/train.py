@@ -4,6 +4,7 @@ import argparse
 import json
 import shlex
 from dataclasses import fields
+from os.path import realpath
 from pathlib import Path
 
 from .. import files
@@ -102,16 +103,16 @@ def state_beside(args, out, *others):
     state = Path(args.state) if args.state else out.with_suffix(".state")
     if args.resume and args.restart:
         raise UsageError("--resume and --restart: expected one of them")
-    written, read = set(), {flag: Path(name).resolve() for flag in ("init", "teacher") if (name := getattr(args, flag, None))}
+    written, read = set(), {flag: realpath(name) for flag in ("init", "teacher") if (name := getattr(args, flag, None))}
     for path in (out, state, *others):
         common.writable(path)
         for flag, name in read.items():
-            if path.resolve() == name:
+            if realpath(path) == name:
                 raise UsageError(f"{path}: is the file of --{flag}, expected another name")
-        if path.resolve() in written:
+        if realpath(path) in written:
             raise UsageError(f"{path}: is the name of two files of this run, expected another one for --state")
-        written.add(path.resolve())
-    if args.init and state.resolve() == Path(args.init).with_suffix(".state").resolve():
+        written.add(realpath(path))
+    if args.init and realpath(state) == realpath(Path(args.init).with_suffix(".state")):
         raise UsageError(f"{state}: is the training state of --init, expected another name")
     if state.exists() and not (args.resume or args.restart):
         raise UsageError(f"{state}: there is a state of an earlier run; --resume goes on from it, --restart replaces it")

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from ..errors import ToolError
+from ..files import json_object
 from . import placement
 from .progress import PlaceProgress
 from .toolchain import failure, read_report, seed_folder
@@ -77,11 +78,8 @@ class Job:
 def finished(where, seed, key, placed):
     """What an earlier run with the same inputs found for a seed, a dict as `place` returns; None if its files are not there."""
     folder = Path(where) / seed_folder(seed)
-    try:
-        result = json.loads((folder / RESULT).read_text())
-    except (OSError, ValueError):
-        return None
-    whole = isinstance(result, dict) and result.get("key") == key and (folder / placed).is_file() and (folder / PLACEMENT).is_file()
+    result = json_object(folder / RESULT)
+    whole = result and result.get("key") == key and (folder / placed).is_file() and (folder / PLACEMENT).is_file()
     return result if whole else None
 
 

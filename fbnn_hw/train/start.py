@@ -63,6 +63,8 @@ def read(path):
 def _best(path, network):
     """The model's state dict at the best epoch of the training state `path`; None where the file is missing, is something else, or has
     other bits or thresholds than `network`."""
+    if not path.is_file():
+        return None
     try:
         state = torch.load(path, weights_only=True, map_location="cpu")
         if state["format"] != STATE_FORMAT or not state["best"]:

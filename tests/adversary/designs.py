@@ -30,7 +30,10 @@ def case(rng, world, folder):
     elif kind < 0.2:
         build = design / "build-icebreaker"
         build.mkdir()
-        (build / "build.json").write_bytes(mutators.text(rng, dict(world.record or RECORD)))
+        if rng.random() < 0.2:
+            mutators.obstacle(rng, build / "build.json")
+        else:
+            (build / "build.json").write_bytes(mutators.text(rng, dict(RECORD)))
     elif kind < 0.3 or path.suffix != ".json":
         path.write_bytes(mutators.data(rng, path.read_bytes()))
     else:

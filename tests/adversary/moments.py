@@ -25,15 +25,16 @@ END_S = 600
 class Verb:
     """A command line that runs for some seconds.
 
-    argv: as typed, with {small}, {tiny}, {learner}, {plain}, {image} for the good input.  seconds: how long it takes on an idle machine.
-    state: a file that a later run goes on from, with --resume; one that is no run of `train` has none.
-    ends: whether it is run to its end afterwards.
+    argv: as typed, with {small}, {tiny}, {learner}, {image} and others for the good input.  seconds: how long it takes on an idle machine.
+    state: a file that a later run goes on from, with --resume, or "".  ends: whether it is run to its end afterwards.  compiles: whether
+    what it compiled is removed where it has ended.
     """
 
     argv: str
     seconds: float
     state: str = ""
     ends: bool = True
+    compiles: bool = True
 
 
 RECIPE = "--images 4 --batch 2 --epochs 3 --schedule cosine --patience 0 --threads 1"
@@ -44,6 +45,7 @@ VERBS = {
     "build": Verb("build {plain} --board icebreaker", 10, ends=False),
     "classify": Verb("classify --data fixture --images 20 --board virtual --design {wide}", 30),
     "learn": Verb("learn --board virtual --design {learner} --label new {image} --passes 3 --review none", 30),
+    "lesson": Verb("learn --board virtual --design {ready} --label new {image} --passes 3 --review none", 6, compiles=False),
     "evaluate": Verb("evaluate --model 0.5mb.pt --data fixture --threads 1", 5),
     "train": Verb(f"train --model 0.5mb --data tiny {RECIPE} --out t.pt", 6, "t.state"),
     "pretrain": Verb(f"pretrain --model 0.5mb --scenario tiny-2+2x2 {RECIPE} --out p.pt", 6, "p.state"),
@@ -145,11 +147,11 @@ def resumed(verb, argv, folder):
     return [*argv, "--resume"] if verb.state and (folder / verb.state).exists() else argv
 
 
-def forget(argv, folder):
+def forget(verb, argv, folder):
     """Remove what a command that has ended wrote and compiled."""
     for path in folder.iterdir():
         if path.suffix not in (".txt", ".png"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    for word in argv:
+    for word in argv if verb.compiles else ():
         for path in Path(word).glob("sim_build*") if Path(word).is_dir() else ():
             shutil.rmtree(path)

@@ -2,8 +2,9 @@
 
 import json
 import os
+from pathlib import Path
 
-NUMBERS = (-1, 0, 1, 2, 3, 255, 256, 65535, 65536, 2 ** 31 - 1, 2 ** 31, 2 ** 32, 2 ** 63, -2 ** 63, 2 ** 64, 10 ** 30, 10 ** 4300, 0.5,
+NUMBERS = (-1, 0, 1, 2, 3, 255, 256, 65535, 65536, 2 ** 31 - 1, 2 ** 31, 2 ** 32, 2 ** 63, -2 ** 63, 2 ** 64, 10 ** 30, 10 ** 4200, 0.5,
            -0.0, 1e308, 1e-308, float("inf"), float("nan"))
 STRINGS = ("", " ", "\0", "\x1b[2J\x1b]0;owned\a", "\u202e", "\ud800", "x" * 10 ** 5, "../../x", "/etc/passwd", "/dev/zero", "a\nb",
            "<script>alert(1)</script>", "%s%n", "__class__", "{0.__class__}", "-1", "nan", "é" * 100)
@@ -101,23 +102,27 @@ def data(rng, content):
 
 
 def obstacle(rng, path):
-    """Something at `path` that is no file that can be read to its end."""
+    """Something at `path` that is no file that can be read to its end, or nothing."""
     path.unlink(missing_ok=True)
-    match int(rng.integers(8)):
-        case 0:
-            os.mkfifo(path)
-        case 1:
-            path.symlink_to("/dev/zero")
-        case 2:
-            path.symlink_to("/dev/full")
-        case 3:
-            path.mkdir()
-        case 4:
-            path.symlink_to(path.name)
-        case 5:
-            path.touch()
-        case 6:
-            with open(path, "wb") as file:
-                file.truncate(2 ** 33)
-        case _:
-            pass  # missing
+    if number := int(rng.integers(len(OBSTACLES) + 1)):
+        OBSTACLES[number - 1](path)
+
+
+def endless(path):
+    path.symlink_to("/dev/zero")
+
+
+def loop(path):
+    path.symlink_to(path.name)
+
+
+def huge(path):
+    with open(path, "wb") as file:
+        file.truncate(2 ** 33)
+
+
+def deep(path):
+    path.write_bytes(b"[" * DEEP)
+
+
+OBSTACLES = os.mkfifo, endless, loop, os.mkdir, huge, Path.touch

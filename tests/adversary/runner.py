@@ -210,8 +210,11 @@ def judge(case, outcome, before):
         return f"exit code {outcome.code}"
     if "Traceback" in outcome.err or "internal error" in outcome.err:
         return "a traceback or an internal error"
-    if outcome.code and (len(lines) != 1 or not outcome.err.isprintable() and not outcome.err[:-1].isprintable()):
-        return f"{len(lines)} lines on stderr, or one that cannot be printed, expected one"
+    notes = [line for line in lines[:-1] if line.startswith("fbnn-hw ")]
+    if outcome.code and (len(lines) != 1 + len(notes) or len(notes) > 2):
+        return f"{len(lines)} lines on stderr, expected one, and two notes before it at most"
+    if not all(line.isprintable() for line in lines):
+        return "a line on stderr that cannot be printed"
     if len(outcome.err) > 2000 or len(outcome.out) > 10 ** 6:
         return f"{len(outcome.err)} characters on stderr, {len(outcome.out)} on stdout"
     changed = [name for name, content in before.items() if after.get(name) != content]

@@ -34,7 +34,7 @@ def pace():
 def command(verb, world, folder):
     """Words of its command line; makes the good input."""
     values = {name: str(getattr(world, name)) for name in ("tiny", "small", "sixteen") if f"{{{name}}}" in verb.argv}
-    values |= {name: str(getattr(world, name).folder) for name in ("plain", "learner", "wide") if f"{{{name}}}" in verb.argv}
+    values |= {name: str(getattr(world, name).folder) for name in ("plain", "learner", "wide", "ready") if f"{{{name}}}" in verb.argv}
     Image.fromarray(strategies.images(1, 1, 8)[0].transpose(1, 2, 0)).save(folder / "image.png")
     return shlex.split(verb.argv.format(**values, image="image.png"))
 
@@ -50,7 +50,7 @@ def test_stopped_at_random_moments(name, world, pace, tmp_path, record_property)
         if stop.code == 0 or not stop.sent:  # it had done its work: the next ones come sooner
             assert stop.code == 0 and (not stop.sent or stop.seconds < moments.ANSWER_S), stop
             span = span if stop.sent else stop.seconds
-            moments.forget(argv, tmp_path)
+            moments.forget(verb, argv, tmp_path)
         elif signals.pop() == signal.SIGINT:
             moments.check(stop, words, tmp_path, mark)
             told.append(f"{stop.seconds:.2f}")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fbnn_hw import design
 from fbnn_hw.cli import main
+from fbnn_hw.emit import virtual
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.reference import inference
@@ -15,9 +16,7 @@ from .states import TRAIN
 
 
 class World:
-    """root: a folder for all of it.  record: build.json of a build, where there is one."""
-
-    record = None
+    """root: a folder for all of it."""
 
     def __init__(self, root):
         self.root = Path(root)
@@ -61,6 +60,15 @@ class World:
         from fbnn_hw.checkpoints import load
 
         return design.generate(load(str(self.tiny)), "ice40", out=self.root / "rtl_out")
+
+    @cached_property
+    def ready(self):
+        """`learner` in another folder, its virtual board compiled: what is interrupted there is the lesson."""
+        from fbnn_hw.checkpoints import load
+
+        made = design.generate(load(str(self.small)), "ice40", out=self.root / "ready", learn=True, max_classes=4, exemplars=6, outputs=4)
+        virtual.VirtualBoard(made.folder)
+        return made
 
     @cached_property
     def plain(self):
