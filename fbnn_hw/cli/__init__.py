@@ -1,7 +1,7 @@
 """The command `fbnn-hw`: one file per verb in this folder, `chip-cil` in chip_cil.py.
 
 A verb is a module with SUMMARY (one line), EXAMPLES (tuples of command and what it does), `arguments(parser)` and
-`run(args, out)`, where `out` is a `common.Output`.  `run` returns None or an exit code.  A verb's module is imported when it is
+`run(args, out)`, where `out` is a `_common.Output`.  `run` returns None or an exit code.  A verb's module is imported when it is
 called or listed, so it imports what is heavy inside `run`.
 """
 
@@ -17,17 +17,16 @@ from contextlib import suppress
 from .. import __version__
 from ..errors import FbnnError, UsageError, nearest
 from . import _pages
-from .common import Output, Parser
+from ._common import Output, Parser
 
 PROGRAM = "fbnn-hw"
-NOT_VERBS = ("common",)
 OUT_OF_MEMORY = ("can't allocate memory", "CUDA out of memory")  # torch's RuntimeError on the host and on a GPU
 
 
 def verbs():
     """Names of the verbs, sorted: the files of this folder."""
     names = [m.name for m in pkgutil.iter_modules(__path__)]
-    return sorted(name.replace("_", "-") for name in names if name not in NOT_VERBS and not name.startswith("_"))
+    return sorted(name.replace("_", "-") for name in names if not name.startswith("_"))
 
 
 def load(verb):
@@ -67,9 +66,9 @@ def parser(verb):
     examples = "\n".join(f"  {command}\n      {what}" for command, what in module.EXAMPLES)
     flags = Parser(prog=f"{PROGRAM} {verb}", description=module.SUMMARY, epilog=f"examples:\n{examples}")
     module.arguments(flags)
-    common = flags.add_argument_group("output")
-    common.add_argument("--json", action="store_true", help=f"one JSON object on stdout instead of text ({PROGRAM} help json)")
-    common.add_argument("-v", "--verbose", action="store_true", help="details, warnings, and a traceback when something fails")
+    group = flags.add_argument_group("output")
+    group.add_argument("--json", action="store_true", help=f"one JSON object on stdout instead of text ({PROGRAM} help json)")
+    group.add_argument("-v", "--verbose", action="store_true", help="details, warnings, and a traceback when something fails")
     return flags
 
 

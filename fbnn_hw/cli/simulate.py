@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from ..errors import MismatchError, UsageError
-from . import common
+from . import _common
 
 SUMMARY = "simulate a generated accelerator and compare every layer of every image with the reference"
 EXAMPLES = (
@@ -17,7 +17,7 @@ NAMES_SHOWN = 16
 
 
 def arguments(parser):
-    common.add_design(parser, "what `fbnn-hw generate` wrote")
+    _common.add_design(parser, "what `fbnn-hw generate` wrote")
     parser.add_argument("--images", default="2", metavar="N|FILE",
                         help="the first N shipped test images, or a PNG, JPEG or .npy file (default: 2)")
     parser.add_argument("--resize", action="store_true", help="make any picture fit: centre square, scaled, as RGB")
@@ -37,7 +37,7 @@ def run(args, out):
         return _component(args, out)
     from ..emit.simulation import unit_of
 
-    design = common.open_design(args, out)
+    design = _common.open_design(args, out)
     images = _images(args, design.config.size)
     out.kept = f"{design.folder} is as it was, and what was compiled in it is used again"
     result = design.simulate(images, stall=args.stall, latent=args.latent, netlist=args.netlist, waves=args.waves,

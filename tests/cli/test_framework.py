@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fbnn_hw.cli as command
-from fbnn_hw.cli import _pages, common
+from fbnn_hw.cli import _common, _pages
 from fbnn_hw.errors import FitError, MismatchError, ToolError
 
 VERBS = command.verbs()
@@ -146,7 +146,7 @@ def test_light_verbs_do_not_import_torch(model):
 def test_plain_is_legal_json():
     import numpy as np
 
-    values = common.plain({"a": np.float32("nan"), "b": np.arange(2), 3: (float("inf"), True, None), "d": np.int64(4)})
+    values = _common.plain({"a": np.float32("nan"), "b": np.arange(2), 3: (float("inf"), True, None), "d": np.int64(4)})
     assert values == {"a": None, "b": [0, 1], "3": [None, True, None], "d": 4}
 
 

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from fbnn_hw.cli import main, verbs
-from fbnn_hw.cli.common import JSON_VERSION
+from fbnn_hw.cli._common import JSON_VERSION
 from tests import schemas
 
 ROOT = Path(__file__).parents[2]
