@@ -37,7 +37,7 @@ ALLOWED = {
     "board": IR | {"files", "progress", "design", "lesson", "host", "emit", "reference"},
     "nn": IR | {"files"},
     "data": {"errors"},
-    "train": IR | {"files", "nn", "data"},
+    "train": IR | {"files", "progress", "nn", "data", "reference"},
     "predict": IR | {"progress", "reference", "nn"},
     "cli": IR | {"files", "progress", "checkpoints", "reference", "compile", "targets", "rtl", "fpga", "emit", "host", "report", "nn",
                  "data", "train", "design", "board", "lesson", "predict", "__init__"},

@@ -1,15 +1,14 @@
 """`fbnn-hw chip-cil` on a small scenario."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from fbnn_hw.cli import _common, chip_cil
 from fbnn_hw.ir.models import vgg
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.reference.learning import Head, LearnConfig
+from fbnn_hw.train.chip_study import Study, StudyOptions
 from fbnn_hw.train.scenarios import SCENARIOS
 from tests import strategies
 
@@ -53,8 +52,7 @@ def test_whole_sequence(flags, extractor, answer, tmp_path):
 
 def test_validation_holds_a_fifth_of_each_class_back(extractor):
     def samples(validate):
-        args = SimpleNamespace(data_dir=None, head="dense", validate=validate)
-        return chip_cil.Study(args, _common.Output(), SCENARIOS["tiny-2+2x2"], extractor, LearnConfig(6, 20), Head(64)).samples
+        return Study(SCENARIOS["tiny-2+2x2"], extractor, LearnConfig(6, 20), Head(64), StudyOptions(validate=validate)).samples
     (whole, labels), parts = samples(False)["train"], samples(True)
     for c in range(6):
         all_of_it = whole[labels == c]
