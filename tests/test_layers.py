@@ -30,7 +30,7 @@ ALLOWED = {
     "rtl": IR | {"reference", "compile", "targets"},
     "host": BASE | {"reference"},
     "report": {"errors", "compile"},
-    "fpga": {"errors", "targets", "rtl"},
+    "fpga": {"files", "errors", "targets", "rtl"},
     "emit": IR | {"files", "progress", "compile", "targets", "rtl", "fpga", "reference", "report", "host", "checkpoints", "__init__"},
     "design": IR | {"files", "progress", "compile", "targets", "reference", "emit", "data"},
     "lesson": IR | {"progress", "host", "reference", "data"},
