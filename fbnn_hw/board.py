@@ -138,8 +138,9 @@ class Board:
             for start in range(0, len(images), frames):
                 part = pixels(images[start:start + frames])
                 results += self.client.classify(part, latent=latent)[:len(part)]
-                if len(results[-1].logits) != len(names):
-                    raise InputError(f"{self.client.name}: gave {len(results[-1].logits)} logits, expected {len(names)}, "
+                logits = results[-1].logits or ()
+                if len(logits) != len(names):
+                    raise InputError(f"{self.client.name}: gave {len(logits)} logits, expected {len(names)}, "
                                      "one of each class known")
                 cycles.append(self.client.status().cycles)
                 bar.update(len(part))

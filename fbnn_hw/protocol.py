@@ -312,7 +312,7 @@ class Configuration(Protocol):
 
 @dataclass(frozen=True)
 class Identity:
-    """Answer to IDENTIFY.
+    """Reply to IDENTIFY.
 
     config: 4 bytes that name the configuration.  classes: as shipped.  size: pixels a side of an image.  latent_bytes: 0 if the design
     has no latent.  frames: images of a pass.  max_classes: that a learner has room for, 0 without one.  word_bytes: of a word of a
@@ -382,7 +382,7 @@ class Identity:
 
     @property
     def result_bytes(self) -> int:
-        """Longest payload of an answer to CLASSIFY."""
+        """Longest payload of a reply to CLASSIFY."""
         return self.frames * classify_bytes(LOGITS | LATENT, max(self.classes, self.max_classes), self.latent_bytes)
 
     @property
@@ -398,7 +398,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Status:
-    """Answer to STATUS.
+    """Reply to STATUS.
 
     ready: the weights are loaded.  wrong_flash: the flash holds another configuration's image or none.  frames, errors: images answered
     and faults since power-up, modulo 2^16.  cycles: of the last image, from its last byte to the first logit, or until the next image
@@ -470,7 +470,7 @@ class Result:
     @classmethod
     def unpack(cls, data: bytes, flags: int, classes: int | None, latent_bytes: int, frames: int = 1,
                most: int = 0xFFFF) -> list[Self]:
-        """The results of a pass, from the answer to its last image.
+        """The results of a pass, from the reply to its last image.
 
         classes: None where a learner may know any number, at most `most`.  InputError if the length is another, a class does not exist,
         or a class is not where its logits are largest, the first of several.

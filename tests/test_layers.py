@@ -30,7 +30,7 @@ ALLOWED = {
     "rtl": IR | {"reference", "compile", "targets"},
     "host": BASE | {"reference"},
     "report": {"errors", "compile"},
-    "fpga": {"files", "errors", "targets", "rtl"},
+    "fpga": {"errors", "files", "targets", "rtl"},
     "emit": IR | {"files", "progress", "compile", "targets", "rtl", "fpga", "reference", "report", "host", "checkpoints", "__init__"},
     "design": IR | {"files", "progress", "compile", "targets", "reference", "emit", "data"},
     "lesson": IR | {"progress", "host", "reference", "data"},
@@ -43,7 +43,7 @@ ALLOWED = {
                  "data", "train", "design", "board", "lesson", "predict", "__init__"},
 }
 TORCH = {"nn", "train"}
-TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/common.py", "predict.py"}
+TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/_common.py", "predict.py"}
 TORCH_FREE = {"nn/__init__.py",  # and what the command line reads before it is known whether torch is there
               *(f"train/{name}.py" for name in ("__init__", "config", "cil_config", "memorizer", "metrics", "scenarios", "sweep"))}
 
@@ -115,7 +115,7 @@ def test_the_package_itself_is_light():
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
 
 
-@pytest.mark.parametrize("module", ["board", "cli", "cli.common", "ir.models", "ir.checkpoint", "ir.file", "reference.inference",
+@pytest.mark.parametrize("module", ["board", "cli", "cli._common", "ir.models", "ir.checkpoint", "ir.file", "reference.inference",
                                     "checkpoints"])
 def test_importing_these_does_not_load_torch(module):
     program = f"import sys, fbnn_hw.{module}; sys.exit('torch' in sys.modules)"

@@ -15,11 +15,10 @@ is not today's and it is not marked as superseded.
 """
 
 import argparse
-import contextlib
-import io
 import json
 import re
 import shlex
+import subprocess
 import sys
 import tempfile
 from hashlib import sha256
@@ -72,16 +71,18 @@ def add(folder, board):
     return keep(f"{name}{'-learn' * bool(learning)}-{built['clock_hz'] / 1e6:g}MHz.json", record)
 
 
+def fbnn_hw(*words):
+    """Run a command line with --json; `subprocess.CompletedProcess` with its output as text."""
+    return subprocess.run([sys.executable, "-m", "fbnn_hw", *words, "--json"], capture_output=True, text=True)
+
+
 def regenerated(record, root):
     """The folder that the first half of a record's command makes, under `root`."""
-    from fbnn_hw.cli import main as fbnn_hw
-
     words = shlex.split(record["command"].split(" && ")[0])[1:]
-    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()) as errors:
-        code = fbnn_hw([*words, "--out", str(root), "--json"])
-    if code:
-        raise SystemExit(f"{shlex.join(words)}: {errors.getvalue().strip()}")
-    return Path(json.loads(printed.getvalue())["folder"])
+    done = fbnn_hw(*words, "--out", str(root))
+    if done.returncode:
+        raise SystemExit(f"{shlex.join(words)}: {done.stderr.strip()}")
+    return Path(json.loads(done.stdout)["folder"])
 
 
 def unmarked(folder, record):
@@ -169,10 +170,7 @@ def refresh(path, build=True):
 
 def rebuild(folder, words):
     """Run `fbnn-hw build` with the words of a record's command on a folder; a missed timing is a figure, too."""
-    from fbnn_hw.cli import main as fbnn_hw
-
-    with contextlib.redirect_stdout(io.StringIO()):
-        fbnn_hw([words[0], str(folder), *words[1:], "--json"])
+    fbnn_hw(words[0], str(folder), *words[1:])
     record = folder / f"build-{words[words.index('--board') + 1]}" / "build.json"
     if not record.exists():
         raise SystemExit(f"fbnn-hw {shlex.join(words)}: no record; the lines above say why")

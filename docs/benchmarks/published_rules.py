@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from fbnn_hw import bits
-from fbnn_hw.cli import chip_cil, common
+from fbnn_hw.cli import _common, chip_cil
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
 from fbnn_hw.reference.learning.rules import Metaplastic, metaplastic_table
 from fbnn_hw.train.metrics import mean_and_deviation
@@ -138,9 +138,9 @@ def main():
     parser.add_argument("--only", default="", help="variants with one of these texts, A;B;..., in their name")
     parser.add_argument("--validate", action="store_true", help="as chip-cil --validate")
     args = parser.parse_args()
-    path, _ = common.checkpoint("0.5mb-fe4.pt")
+    path, _ = _common.checkpoint("0.5mb-fe4.pt")
     flags = SimpleNamespace(data_dir=args.data_dir, samples=args.samples, head="dense", validate=args.validate)
-    study = chip_cil.Study(flags, common.Output(), SCENARIOS["cifar10-4+3x2"], path, LearnConfig(10, 1000), HEAD)
+    study = chip_cil.Study(flags, _common.Output(), SCENARIOS["cifar10-4+3x2"], path, LearnConfig(10, 1000), HEAD)
     print("| rule | a_final % | d_final | memory Mb | updates a sample |\n" + "|---" * 5 + "|")
     for name, make in VARIANTS.items():
         if not any(part in name for part in args.only.split(";")):

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import InputError, UsageError
 from ..reference.learning import PICKS, RULES, Head, LearnConfig
 from ..train.scenarios import SCENARIOS
-from . import common
+from . import _common
 
 SUMMARY = "learn classes task after task in the integers of the chip, against float training on the same latents"
 EXAMPLES = (
@@ -33,7 +33,7 @@ DEFAULTS = {"slots": 1000}
 
 def arguments(parser):
     parser.add_argument("--scenario", required=True, choices=list(SCENARIOS), metavar="NAME", help=", ".join(SCENARIOS))
-    common.add_model(parser)
+    _common.add_model(parser)
     parser.add_argument("--data-dir", metavar="DIR", help="where the data set lies (default: $FBNN_DATA, then the user's cache)")
     parser.add_argument("--head", choices=HEADS, default="dense",
                         help="one dense layer; one on the latent duplicated; or the checkpoint's, with its hidden layer (default: dense)")
@@ -41,23 +41,23 @@ def arguments(parser):
     for field in fields(LearnConfig):
         if field.name in HELP:
             default = DEFAULTS.get(field.name, field.default)
-            learner.add_argument(f"--{field.name.replace('_', '-')}", type=common.natural, default=default, metavar="N",
+            learner.add_argument(f"--{field.name.replace('_', '-')}", type=_common.natural, default=default, metavar="N",
                                  help=f"{HELP[field.name]} (default: {default})")
     learner.add_argument("--rule", choices=RULES, default=LearnConfig.rule, help=f"default: {LearnConfig.rule}")
     learner.add_argument("--pick", choices=PICKS, default=LearnConfig.pick,
                          help=f"a replay is of a random slot, a random class, or the class presented least (default: {LearnConfig.pick})")
     learner.add_argument("--weighted", action="store_true", help="accept updates by inverse frequency of the classes")
-    learner.add_argument("--rehearse", type=common.natural, default=0, metavar="N", help="replays after each task (default: 0)")
-    parser.add_argument("--samples", type=common.count, metavar="N", help="training samples of each class (default: all)")
+    learner.add_argument("--rehearse", type=_common.natural, default=0, metavar="N", help="replays after each task (default: 0)")
+    parser.add_argument("--samples", type=_common.count, metavar="N", help="training samples of each class (default: all)")
     parser.add_argument("--validate", action="store_true",
                         help="test on the last fifth of the training images of each class, which nobody learns then: to choose settings by")
-    parser.add_argument("--seeds", type=common.count, default=1, metavar="N", help="runs, with seeds 0 to N - 1 (default: 1)")
+    parser.add_argument("--seeds", type=_common.count, default=1, metavar="N", help="runs, with seeds 0 to N - 1 (default: 1)")
     parser.add_argument("--against", default=",".join(BASELINES), metavar="A,B,...",
                         help=f"{', '.join(BASELINES)}, or none (default: all of them)")
-    parser.add_argument("--epochs", type=common.count, default=10, metavar="N", help="of adam, for each task (default: 10)")
-    parser.add_argument("--lr", type=common.positive, default=1e-3, metavar="X", help="of adam (default: 0.001)")
+    parser.add_argument("--epochs", type=_common.count, default=10, metavar="N", help="of adam, for each task (default: 10)")
+    parser.add_argument("--lr", type=_common.positive, default=1e-3, metavar="X", help="of adam (default: 0.001)")
     parser.add_argument("--out", metavar="FILE.json", help="write the result there too")
-    common.add_threads(parser)
+    _common.add_threads(parser)
 
 
 def chosen(text):
@@ -71,19 +71,19 @@ def chosen(text):
 def run(args, out):
     scenario, against = SCENARIOS[args.scenario], chosen(args.against)
     if args.out:
-        common.writable(Path(args.out))
+        _common.writable(Path(args.out))
     if not scenario.base:
         raise UsageError(f"--scenario {args.scenario}: its pre-training has other classes, expected one that starts with its own")
     names = {field.name for field in fields(LearnConfig)}
     config = LearnConfig(scenario.classes, **{n: v for n, v in vars(args).items() if n in names})
     config.verify()
-    path, network = common.checkpoint(args.model)
+    path, network = _common.checkpoint(args.model)
     head = {"dense": lambda: replace(Head.of(network.topology), copies=1, hidden=0, groups=1, hidden_copies=1),
             "dense2": lambda: replace(Head.of(network.topology), copies=2, hidden=0, groups=1, hidden_copies=1),
             "skip": lambda: Head.of(network.topology)}[args.head]()
     if args.head == "skip" and not head.hidden:
         raise InputError(f"{path}: has no hidden layer beside the latent, expected one with --head skip")
-    common.set_threads(args)
+    _common.set_threads(args)
     study = Study(args, out, scenario, path, config, head)
     runs = [study.run(seed, against) for seed in range(args.seeds)]
     summary = summarise(runs)
@@ -95,7 +95,7 @@ def run(args, out):
 
         write_result(Path(args.out), result)
     rows = [(name, of(s["a_final"]), of(s["d_final"], 1, 3), f"{s['memory_bits'] / 1e6:.3f}") for name, s in summary.items()]
-    out.text(*common.table(rows, ("learner", "a_final %", "d_final", "memory Mb")),
+    out.text(*_common.table(rows, ("learner", "a_final %", "d_final", "memory Mb")),
              "", f"{args.seeds} seeds, {config.slots} exemplars, {scenario.classes} classes; the extractor was trained on "
              f"{len(study.trained_on)} of them: {', '.join(study.trained_on)}")
     out.result(result)

@@ -7,7 +7,7 @@ from .. import files
 from ..errors import UsageError
 from ..train.cil_config import LOSS_NAMES, REPLAYS, STRATEGIES, CilConfig
 from ..train.scenarios import SCENARIOS, SETTINGS
-from . import common
+from . import _common
 from .train import TEACHING, add_images, add_recipe, again, recipe, state_beside, write_result
 
 SUMMARY = "learn classes task after task, with a replay buffer or one of the baselines"
@@ -31,7 +31,8 @@ def arguments(parser):
     parser.add_argument("--strategy", choices=STRATEGIES, default="replay", help="default: replay")
     parser.add_argument("--replay", choices=REPLAYS, default="latent",
                         help="native: images, the whole network trains; latent: the classifier alone trains (default: latent)")
-    parser.add_argument("--buffer-mb", type=common.positive, default=0.0, metavar="X", help="buffer in megabits (10^6), labels not counted")
+    parser.add_argument("--buffer-mb", type=_common.positive, default=0.0, metavar="X",
+                        help="buffer in megabits (10^6), labels not counted")
     parser.add_argument("--setting", choices=SETTINGS, default="fpt",
                         help="rpt: the pre-training's classes stay; fpt: they are forgotten (default: fpt)")
     parser.add_argument("--loss", choices=LOSS_NAMES, default="cce", help="cross-entropy, focal or squared hinge (default: cce)")
@@ -88,7 +89,7 @@ def run(args, out):
     from ..train.record import surroundings
 
     device = pretrain.device(args.device)
-    common.set_threads(args)
+    _common.set_threads(args)
     if args.init:
         origin = start.read(args.init)
     else:
@@ -142,7 +143,7 @@ def summary(result):
     rows = [(r["task"] + 1, ",".join(r["classes"][:3]) + ("..." if len(r["classes"]) > 3 else ""), r["epochs"],
              *(cell(r["test"], name, "a") for name in ("old", "new", "seen", "buffer")), cell(r["test"], "seen", "d"),
              cell(r["train"], "buffer", "a")) for r in result["tasks"]]
-    yield from common.table(rows, ("task", "classes", "epochs", "a_old", "a_new", "a_seen", "a_buffer", "d_seen", "a_buffer_train"))
+    yield from _common.table(rows, ("task", "classes", "epochs", "a_old", "a_new", "a_seen", "a_buffer", "d_seen", "a_buffer_train"))
     yield (f"final: accuracy {result['final']['a_final']:.2%}, dispersion {result['final']['d_final']:.3f}, {result['epochs']} epochs, "
            f"{result['seconds']:.1f} s")
 

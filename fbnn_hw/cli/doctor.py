@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ToolError
-from .common import one_line
+from ._common import one_line
 
 SUMMARY = "check Python, packages and tools, and say how to get what is missing"
 EXAMPLES = (

@@ -6,7 +6,7 @@ import time
 import numpy as np
 
 from ..errors import InputError
-from . import common
+from . import _common
 
 SUMMARY = "accuracy, recall of each class and dispersion of a checkpoint on a data set's test split"
 EXAMPLES = (
@@ -16,11 +16,11 @@ EXAMPLES = (
 
 
 def arguments(parser):
-    common.add_model(parser)
-    common.add_data(parser, required=True)
-    common.add_backend(parser, "torch")
-    parser.add_argument("--images", type=common.count, metavar="N", help="the first N images alone")
-    common.add_threads(parser)
+    _common.add_model(parser)
+    _common.add_data(parser, required=True)
+    _common.add_backend(parser, "torch")
+    parser.add_argument("--images", type=_common.count, metavar="N", help="the first N images alone")
+    _common.add_threads(parser)
 
 
 def match_classes(images, network, where):
@@ -48,8 +48,8 @@ def scores(labels, answers, classes):
 
 
 def run(args, out):
-    path, network = common.checkpoint(args.model)
-    images = common.dataset(args, out)
+    path, network = _common.checkpoint(args.model)
+    images = _common.dataset(args, out)
     size = network.topology.image_size
     if images.images.shape[-1] != size:
         raise InputError(f"{path}: takes images of {size}x{size}, {args.data} has {images.images.shape[-1]}x{images.images.shape[-1]}; "
@@ -58,7 +58,7 @@ def run(args, out):
     if note:
         out.note(note)
     images = images.first(args.images)
-    common.set_threads(args)
+    _common.set_threads(args)
 
     from ..predict import integer_logits
     from ..reference import inference
@@ -75,7 +75,7 @@ def run(args, out):
         "accuracy": correct / count, "recall": dict(zip(images.classes, recalls)), "dispersion": dispersion,
         "images_per_second": round(count / seconds, 1), **reproduction(network.training, args.data, correct, count)}
     rows = [(name, "no image" if r is None else f"{r:.2%}") for name, r in zip(images.classes, recalls)]
-    out.text(*common.table(rows, ("class", "recall")),
+    out.text(*_common.table(rows, ("class", "recall")),
              "", f"accuracy   {correct / count:.2%} ({correct} of {count} images)",
              f"dispersion {dispersion:.4f} (standard deviation of the recalls)",
              f"speed      {count / seconds:.1f} images/s, {args.backend}")

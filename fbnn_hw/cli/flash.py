@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..files import json_object
-from . import build, common
+from . import _common, build
 
 SUMMARY = "write bitstream and weights of a built design into a board"
 EXAMPLES = (
@@ -17,7 +17,7 @@ EXAMPLES = (
 def arguments(parser):
     from ..targets.boards import boards
 
-    common.add_design(parser, "what `fbnn-hw generate` wrote and `fbnn-hw build` built")
+    _common.add_design(parser, "what `fbnn-hw generate` wrote and `fbnn-hw build` built")
     parser.add_argument("--board", required=True, metavar="NAME", help=f"the board: {', '.join(boards())}")
     parser.add_argument("--dry-run", action="store_true", help="print the commands and do nothing")
 
@@ -27,7 +27,7 @@ def run(args, out):
     from ..targets.boards import board as find_board
 
     board = find_board(args.board)
-    folder = common.design(args, out)
+    folder = _common.design(args, out)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder, expected one that `fbnn-hw generate` wrote")
     build.estimate_of(folder, board)

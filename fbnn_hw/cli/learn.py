@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..errors import FbnnError, InputError, UsageError
-from . import _board, common
+from . import _board, _common
 
 SUMMARY = "teach a board a class from images, new or known; keep, restore or reset what it knows"
 EXAMPLES = (
@@ -23,9 +23,10 @@ def arguments(parser):
     parser.add_argument("--review", metavar="DATA", help=f"before the first lesson, {REVIEW} images of each of the model's classes from "
                         "this data set are stored for replay, or it would forget them; none: nothing (default: fixture, if it has them)")
     parser.add_argument("--data-dir", metavar="DIR", help="where that data set lies (default: $FBNN_DATA, then the user's cache)")
-    parser.add_argument("--passes", type=common.count, metavar="N",
+    parser.add_argument("--passes", type=_common.count, metavar="N",
                         help=f"times that the images are shown (default: until {ENOUGH:.0%}% of them are right, at most {MOST})")
-    parser.add_argument("--rehearse", type=common.count, metavar="N", help="replays of exemplars after the lesson, beside each image's own")
+    parser.add_argument("--rehearse", type=_common.count, metavar="N",
+                        help="replays of exemplars after the lesson, beside each image's own")
     parser.add_argument("--resize", action="store_true", help="make any picture fit: centre square, scaled, as RGB")
     parser.add_argument("--undo", action="store_true", help="take the last lesson back, or up again")
     parser.add_argument("--freeze", action="store_true", help="afterwards it learns nothing until --thaw")
@@ -88,7 +89,7 @@ def _check(args):
         if not Path(name).exists() or Path(name).is_dir():
             raise InputError(f"{name}: {'is a folder' if Path(name).is_dir() else 'not found'}, expected a file")
     if args.snapshot:
-        common.writable(Path(args.snapshot))
+        _common.writable(Path(args.snapshot))
     if not any((args.files, args.rehearse, args.undo, args.freeze, args.thaw, args.snapshot, args.restore, args.reset)):
         raise UsageError("nothing to do; expected images with --label, or --rehearse, --undo, --freeze, --thaw, --snapshot, --restore or "
                          "--reset")

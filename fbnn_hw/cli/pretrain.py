@@ -8,7 +8,7 @@ from ..checkpoints import resolve
 from ..errors import UsageError
 from ..ir.models import AIRBENCH, FLOATING, MODELS
 from ..train.scenarios import SCENARIOS
-from . import common
+from . import _common
 from .train import add_images, add_recipe, add_teacher, epoch_line, paths, recipe, refuse_idle, summary, trained, write_result
 
 SUMMARY = "pre-train a feature extractor on a scenario's pre-training task"
@@ -100,7 +100,7 @@ def run(args, out):
     from ..train.teacher import Teacher
 
     device = pretrain.device(args.device)
-    common.set_threads(args)
+    _common.set_threads(args)
     size = datasets.DATASETS[scenario.data].size
     objective = pretrain.Objective(args.alpha, args.beta, args.gamma, args.features)
     origin = pretrain.origin(args.init) if args.init else None

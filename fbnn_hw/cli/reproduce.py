@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import InputError, UsageError
 from ..train.metrics import mean_and_deviation
 from ..train.scenarios import SCENARIOS
-from . import common, sweep
+from . import _common, sweep
 from ._paper import EXHIBITS
 
 SUMMARY = "a table or figure of the paper: its values beside those of your results, and the runs that give them"
@@ -32,7 +32,7 @@ def arguments(parser):
     runs = parser.add_argument_group("runs")
     runs.add_argument("--run", action="store_true", help="run what has no result yet")
     runs.add_argument("--dry-run", action="store_true", help="print the command lines of what has no result yet")
-    runs.add_argument("--seeds", type=common.seed, nargs="+", default=[0], metavar="N", help="seeds of the runs (default: 0)")
+    runs.add_argument("--seeds", type=_common.seed, nargs="+", default=[0], metavar="N", help="seeds of the runs (default: 0)")
     sweep.add_runs(runs)
     runs.add_argument("--flags", default="", metavar="TEXT", help="more flags for every run, in quotes, such as '--lr 1e-3 --epochs 20'; "
                       "results on other --images do not count")
@@ -41,8 +41,8 @@ def arguments(parser):
 
 def run(args, out):
     if args.list:
-        out.text(*common.table([(e.name, e.ref, e.title) for e in EXHIBITS.values()], ("name", "in the paper", "what")))
-        out.result({e.name: {"ref": e.ref, "title": e.title, "runs": len(e.rows)} for e in EXHIBITS.values()})
+        out.text(*_common.table([(e.name, e.ref, e.title) for e in EXHIBITS.values()], ("name", "in the paper", "what")))
+        out.result({"exhibits": {e.name: {"ref": e.ref, "title": e.title, "runs": len(e.rows)} for e in EXHIBITS.values()}})
         return
     if args.name not in EXHIBITS:
         raise UsageError(f"{args.name or 'no name'}: no such table or figure, expected one of {', '.join(EXHIBITS)}")
@@ -53,7 +53,7 @@ def run(args, out):
     out.text(f"{exhibit.title} ({exhibit.ref})")
     if not exhibit.rows:
         rows = structure(exhibit.structure) if exhibit.structure else []
-        out.text(*(common.table(rows, ("layer", "op", "output", "weight bits", "fan-in")) if rows else [exhibit.note]))
+        out.text(*(_common.table(rows, ("layer", "op", "output", "weight bits", "fan-in")) if rows else [exhibit.note]))
         out.result({"name": exhibit.name, "note": exhibit.note, "layers": rows})
         return
     scenario = args.scenario or exhibit.scenario
@@ -70,13 +70,15 @@ def run(args, out):
         return
     if (args.run or args.submit) and todo:
         code = execute(args, exhibit, todo, out)
+        if code:
+            out.result({"name": exhibit.name, "error": "a run failed", "exit_code": code})
         if code or args.submit:
             return code
         results = read(Path(args.results), scenario)
     compared = [compare(row, [r for r in results if matches(row, r, None, args.flags, origin)]) for row in exhibit.rows]
     metrics = list(dict.fromkeys(m for row in exhibit.rows for m in row.paper))
     rows = [(c["label"], *(cell(c, m) for m in metrics), len(c["seeds"]) or "-") for c in compared]
-    out.text(*common.table(rows, ("run", *(f"{m} paper / ours" for m in metrics), "seeds")))
+    out.text(*_common.table(rows, ("run", *(f"{m} paper / ours" for m in metrics), "seeds")))
     if exhibit.note:
         out.text(exhibit.note)
     if not any(c["seeds"] for c in compared):

@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 
 from ..errors import UsageError
-from . import common
+from . import _common
 
 SUMMARY = "run train, pretrain or cil over a grid of flags and seeds, and print mean and deviation"
 EXAMPLES = (
@@ -33,7 +33,7 @@ def arguments(parser):
 
 
 def add_runs(parser):
-    parser.add_argument("--jobs", type=common.count, default=1, metavar="N", help="processes at a time (default: 1)")
+    parser.add_argument("--jobs", type=_common.count, default=1, metavar="N", help="processes at a time (default: 1)")
     parser.add_argument("--submit", metavar="DIR", help="hand the runs to submitit (Slurm where there is one), its logs in DIR")
     parser.add_argument("--submit-options", default="", metavar="K=V,...", help="of submitit's executor, such as timeout_min=600")
 
@@ -68,7 +68,7 @@ def run(args, out):
     if args.submit:
         return code
     rows = summary(verb, [flag for flag, _ in over], [(values, sweep.finished(result_path(argv))) for _, values, argv in runs])
-    out.text(*common.table([[*row["flags"].values(), row["runs"], *(cell(row[m]) for m in METRICS[verb])] for row in rows],
+    out.text(*_common.table([[*row["flags"].values(), row["runs"], *(cell(row[m]) for m in METRICS[verb])] for row in rows],
                            (*rows[0]["flags"], "runs", *METRICS[verb])))
     out.result({"rows": rows})
     return code
@@ -147,7 +147,9 @@ def execute(args, commands, out, title="runs"):
         Path(argv[argv.index("--out") + 1]).parent.mkdir(parents=True, exist_ok=True)
     if args.submit:
         jobs = sweep.submit(commands, args.submit, sweep.options(args.submit_options)) if commands else []
-        out.text(*(f"job {job.job_id}: {shlex.join(['fbnn-hw', *argv])}" for job, argv in zip(jobs, commands)))
+        listed = [{"id": job.job_id, "command": shlex.join(["fbnn-hw", *argv])} for job, argv in zip(jobs, commands)]
+        out.text(*(f"job {job['id']}: {job['command']}" for job in listed))
+        out.result({"jobs": listed})
         return 0
     bar, said = out.progress(total=len(commands), desc=title), set()
 

@@ -12,7 +12,7 @@ from ..errors import UsageError
 from ..ir.models import MODELS
 from ..train import config as recipes
 from ..train.config import TrainConfig
-from . import common
+from . import _common
 
 SUMMARY = "train a model on a data set and write a checkpoint"
 EXAMPLES = (
@@ -43,7 +43,7 @@ def add_recipe(parser, skip=()):
             group.add_argument(recipes.flag(option.name), type=_value(option), default=default, metavar="N" if option.type is int else "X",
                                help=f"{text} (default: {default})")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU where there is one (default: auto)")
-    common.add_threads(parser)
+    _common.add_threads(parser)
 
 
 def _value(option):
@@ -66,7 +66,7 @@ def add_teacher(parser):
 
 
 def add_images(parser):
-    parser.add_argument("--images", type=common.count, metavar="N", help="train on N images of each class alone, spread evenly over "
+    parser.add_argument("--images", type=_common.count, metavar="N", help="train on N images of each class alone, spread evenly over "
                         "the file (default: all); the test set stays whole")
 
 
@@ -76,7 +76,7 @@ def recipe(args):
 
 def arguments(parser):
     parser.add_argument("--model", required=True, choices=list(MODELS), metavar="NAME", help=f"architecture: {', '.join(MODELS)}")
-    common.add_data(parser, required=True)
+    _common.add_data(parser, required=True)
     parser.add_argument("--classes", metavar="A,B,...", help="train on these classes alone, by name, in this order")
     add_images(parser)
     parser.add_argument("--init", metavar="FILE.pt", help="start from this checkpoint; a training state beside it gives the proxies")
@@ -105,7 +105,7 @@ def state_beside(args, out, *others):
         raise UsageError("--resume and --restart: expected one of them")
     written, read = set(), {flag: realpath(name) for flag in ("init", "teacher") if (name := getattr(args, flag, None))}
     for path in (out, state, *others):
-        common.writable(path)
+        _common.writable(path)
         for flag, name in read.items():
             if realpath(path) == name:
                 raise UsageError(f"{path}: is the file of --{flag}, expected another name")
@@ -137,8 +137,8 @@ def run(args, out):
     from ..checkpoints import resolve
     from ..data.datasets import DATASETS
 
-    train = common.dataset(args, out, "train")
-    test = None if DATASETS[args.data].overlap else common.dataset(args, out, "test")
+    train = _common.dataset(args, out, "train")
+    test = None if DATASETS[args.data].overlap else _common.dataset(args, out, "test")
     if args.classes:
         chosen = [name.strip() for name in args.classes.split(",")]
         train, test = train.select(chosen), test and test.select(chosen)
@@ -156,7 +156,7 @@ def run(args, out):
     from ..train.teacher import Teacher
 
     device = pretrain.device(args.device)
-    common.set_threads(args)
+    _common.set_threads(args)
     torch.manual_seed(config.seed)
     topology = build(args.model, train.classes, size=train.images.shape[-1])
     options = dict(K=config.K, c=config.c, limit=config.limit, norm=config.norm)
@@ -241,4 +241,4 @@ def summary(training):
 
 def write_result(path, values):
     """JSON, whole or not at all."""
-    files.write(path, (json.dumps(common.plain(values), indent=1, allow_nan=False) + "\n").encode())
+    files.write(path, (json.dumps(_common.plain(values), indent=1, allow_nan=False) + "\n").encode())

@@ -76,12 +76,13 @@ class Sim:
     build_seconds: float
     note: str
 
-    def run(self, test_module, testcase=None, env=None, directory=None, search=(), arguments=()):
+    def run(self, test_module, testcase=None, env=None, directory=None, search=(), arguments=(), whole=True):
         """Run the cocotb tests of a module -> Results; that a test fails raises nothing.
 
         test_module: module name or names.  testcase: name of a test, or several; all without it.  env: more environment.
         directory: working directory of the simulation, the build's own by default.  search: folders to look for the module
         in, before sys.path.  arguments: for the simulation, such as "+spram-random".
+        whole: of a build with waves, that they are recorded from the start; else the Verilog does, by $dumpvars.
         Raises ToolError if the simulation ends without results.
         """
         directory = Path(directory or self.build_dir).resolve()
@@ -100,7 +101,7 @@ class Sim:
         if cases:
             settings["COCOTB_TEST_FILTER"] = r"\.(" + "|".join(map(re.escape, cases)) + ")$"
         settings.update({name: str(value) for name, value in (env or {}).items()})
-        command = [str(self.build_dir / self.top), *(["--trace"] if self.waves else []), *arguments]
+        command = [str(self.build_dir / self.top), *(["--trace"] if self.waves and whole else []), *arguments]
         start = time.monotonic()
         with open(log, "w") as output:
             code = call(command, directory, settings, output)

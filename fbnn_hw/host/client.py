@@ -48,10 +48,10 @@ class Transport(Protocol):
 class Client:
     """Requests over a transport, repeated when one is lost.
 
-    wait_s: how long an answer may take.  ready_s: how long the board may load its weights.  retries: how often a request is repeated.
+    wait_s: how long a reply may take.  ready_s: how long the board may load its weights.  retries: how often a request is repeated.
     Every method raises InputError, in one line, if the board does not answer `retries` + 1 times, or answers nonsense.
 
-    An interrupt.  KeyboardInterrupt, or any other exception, may leave a request whose answer has not come; `unsettled` is then true.
+    An interrupt.  KeyboardInterrupt, or any other exception, may leave a request whose reply has not come; `unsettled` is then true.
     The board has carried that request out, or will, or has not heard it: never half.  While it is at work it hears nothing, so the next
     request first brings the link back, see `settle`, within `wait_s`.  `within` bounds both.
     """
@@ -63,14 +63,14 @@ class Client:
         self.sequence = 0
         self.repeated = 0
         """Requests that were sent again."""
-        self._unanswered: int | None = None  # sequence of a request whose answer may still come
+        self._unanswered: int | None = None  # sequence of a request whose reply may still come
         self._deadline = math.inf
 
     # Time.
 
     @property
     def unsettled(self) -> bool:
-        """Whether the answer to a request may still come."""
+        """Whether the reply to a request may still come."""
         return self._unanswered is not None
 
     @contextmanager
@@ -94,7 +94,7 @@ class Client:
         """Bring the link back after a request that was interrupted, so that the board hears the next one.
 
         The board is listened to until it answers that request; now and then it is asked to identify itself, which also gives up a
-        pass that lacks images.  Nothing is done where no answer is missing.  InputError if no answer comes within `timeout` seconds.
+        pass that lacks images.  Nothing is done where no reply is missing.  InputError if no reply comes within `timeout` seconds.
         """
         if self._unanswered is None:
             return
@@ -114,7 +114,7 @@ class Client:
             raise InputError(f"{error}, {timeout:g} s after a request that was interrupted") from None
 
     def _hear(self, decoder: protocol.Decoder, sequences: set[int], seconds: float) -> bool:
-        """Whether an answer to one of some requests comes within `seconds`."""
+        """Whether a reply to one of some requests comes within `seconds`."""
         until = time.monotonic() + self._left(seconds)
         while (left := until - time.monotonic()) > 0:
             for opcode, number, _ in decoder.feed(self.transport.read(left)):
@@ -164,9 +164,9 @@ class Client:
             raise InputError(f"{self.name}: this design has no latent")
         flags = protocol.LOGITS * bool(logits) | protocol.LATENT * bool(latent)
         images = [*images, *[images[-1]] * (identity.frames - len(images))]
-        answers = self._ask(*((Opcode.CLASSIFY | flags, bytes(image)) for image in images))
+        replies = self._ask(*((Opcode.CLASSIFY | flags, bytes(image)) for image in images))
         learns = identity.max_classes > 0
-        return protocol.Result.unpack(answers[-1], flags, None if learns else identity.classes, identity.latent_bytes, identity.frames,
+        return protocol.Result.unpack(replies[-1], flags, None if learns else identity.classes, identity.latent_bytes, identity.frames,
                                       identity.max_classes)
 
     # A learner.
@@ -255,19 +255,19 @@ class Client:
             if attempt and len(requests) > 1:  # what the board has of the pass is given up
                 self.identify()
                 self.wait_ready()
-            answers: list[bytes] = []
+            replies: list[bytes] = []
             for sequence, opcode, payload in numbered:
-                answer = self._send(opcode, payload, sequence, limit or self._limit)
-                if not isinstance(answer, bytes):
+                reply = self._send(opcode, payload, sequence, limit or self._limit)
+                if not isinstance(reply, bytes):
                     break
-                answers.append(answer)
-            self._unanswered = None  # not before: a pass that lacks images is as good as a request without answer
-            if len(answers) == len(requests):
-                return answers
-            reason = answer.meaning if isinstance(answer, Fault) else str(answer)
-            if isinstance(answer, Fault) and not answer.repeat:
+                replies.append(reply)
+            self._unanswered = None  # not before: a pass that lacks images is as good as a request without reply
+            if len(replies) == len(requests):
+                return replies
+            reason = reply.meaning if isinstance(reply, Fault) else str(reply)
+            if isinstance(reply, Fault) and not reply.repeat:
                 raise InputError(f"{self.name}: {reason}")
-            if answer == Fault.BUSY and opcode not in (Opcode.IDENTIFY, Opcode.STATUS):  # which wait for nothing
+            if reply == Fault.BUSY and opcode not in (Opcode.IDENTIFY, Opcode.STATUS):  # which wait for nothing
                 self.wait_ready()
         raise InputError(f"{self.name}: {reason}, {self.retries + 1} times")
 

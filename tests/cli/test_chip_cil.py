@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fbnn_hw.cli import chip_cil, common
+from fbnn_hw.cli import _common, chip_cil
 from fbnn_hw.ir.models import vgg
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.reference.learning import Head, LearnConfig
@@ -35,7 +35,7 @@ def cache(tmp_path, monkeypatch):
 def test_whole_sequence(flags, extractor, answer, tmp_path):
     out = tmp_path / "chip.json"
     result = answer(*TINY, "--model", extractor, "--epochs", 2, "--seeds", 2, "--out", out, *flags)
-    assert json.loads(out.read_text()) == result
+    assert {"json_version": 1, **json.loads(out.read_text())} == result
     assert list(result["summary"]) == ["chip", "adam", "adam-equal-memory", "nearest-mean", "streaming-lda"]
     for run in result["runs"]:
         assert sorted(run["classes"]) == sorted(f"{c}" for c in run["classes"]) and len(run["classes"]) == 6
@@ -54,7 +54,7 @@ def test_whole_sequence(flags, extractor, answer, tmp_path):
 def test_validation_holds_a_fifth_of_each_class_back(extractor):
     def samples(validate):
         args = SimpleNamespace(data_dir=None, head="dense", validate=validate)
-        return chip_cil.Study(args, common.Output(), SCENARIOS["tiny-2+2x2"], extractor, LearnConfig(6, 20), Head(64)).samples
+        return chip_cil.Study(args, _common.Output(), SCENARIOS["tiny-2+2x2"], extractor, LearnConfig(6, 20), Head(64)).samples
     (whole, labels), parts = samples(False)["train"], samples(True)
     for c in range(6):
         all_of_it = whole[labels == c]

@@ -170,6 +170,20 @@ def test_floating_baseline_and_batch_norm(answer, tmp_path):
     assert torch.load(tmp_path / "s.state", weights_only=True)["sources"]["init"] == stage  # not resumed with another
 
 
+def test_an_extractor_learns_from_a_teacher(answer, refused, tmp_path):
+    flags = ("--scenario", "tiny-2+2x2", "--epochs", "1", "--threads", "1")
+    answer("pretrain", "--model", "airbench", *flags, "--out", tmp_path / "t.pt")
+    teacher = ("--teacher", tmp_path / "t.state")
+    found = answer("pretrain", "--model", "0.5mb", *flags, "--norm", "bn", "--gamma", "0.1", *teacher, "--distil", "0.9", "--out",
+                   tmp_path / "s.pt")["training"]
+    assert found["teacher"]["name"] == "airbench" and found["config"]["distil"] == 0.9 and (tmp_path / "s.pt").is_file()
+    assert not (tmp_path / "t.pt").exists()
+    assert refused("pretrain", "--model", "0.5mb", *flags, "--distil", "0.9", "--out", tmp_path / "n.pt") == (
+        2, "fbnn-hw pretrain: --distil: there is no teacher, expected --teacher with it")
+    assert refused("pretrain", "--model", "0.5mb", *flags, "--all-classes", *teacher, "--out", tmp_path / "n.pt")[1].endswith(
+        "t.state: knows 2 classes at 16x16, expected the same classes and size as the student, 6 at 16x16")
+
+
 @pytest.mark.parametrize("junk", [bytes(100), b"", b"text", b"PK\x03\x04" + bytes(50)])
 def test_what_lies_beside_a_checkpoint_may_be_anything(junk, extractor, tmp_path):
     from fbnn_hw.train import start

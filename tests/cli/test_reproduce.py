@@ -32,7 +32,7 @@ def results(tmp_path):
 
 def test_list_names_every_table_and_figure(cli, answer):
     assert all(f"\n{name} " in cli("reproduce", "--list")[1] for name in EXHIBITS)
-    refs = {e["ref"] for e in answer("reproduce", "--list").values()}
+    refs = {e["ref"] for e in answer("reproduce", "--list")["exhibits"].values()}
     assert refs >= {"tab:metrics", "tab:1-normalisation", "tab:baseline_cil", "tab:RPT", "tab:FPT", "tab:pt_metrics", "tab:es",
                     "tab:CORE50_benchmark", "baseline:modelstructure", "baseline:evaluation", "fig:baselines_cil",
                     "pretraining:loss_schema", "fig:perf_memorySize", "fig:NewArchitecture", "fig:val_IncrementalLearning"}
@@ -158,3 +158,13 @@ def test_without_submitit(tmp_path, monkeypatch):
     with pytest.raises(ToolError) as error:
         sweep.submit([["--version"]], tmp_path)
     assert str(error.value) == "submitit: not installed, expected for --submit; python -m pip install 'fbnn-hw[cil]'"
+
+
+def test_the_object_of_runs_that_fail_or_are_submitted(cli, tmp_path, monkeypatch):
+    flags = ("reproduce", "table-fpt", "--init", "fe.pt", "--results", tmp_path, "--json")
+    monkeypatch.setattr(sweep, "local", lambda commands, jobs, done: [0, 3])
+    code, out, _ = cli(*flags, "--run")
+    assert code == 3 and json.loads(out) == {"json_version": 1, "name": "table-fpt", "error": "a run failed", "exit_code": 3}
+    monkeypatch.setattr(sweep, "submit", lambda commands, folder, options: [type("Job", (), {"job_id": "7"}) for _ in commands])
+    code, out, _ = cli(*flags, "--submit", tmp_path / "logs")
+    assert code == 0 and len(json.loads(out)["jobs"]) == 12

@@ -69,6 +69,8 @@ def test_jobs_of_submitit(cli, tmp_path, monkeypatch):
     (commands, folder, options), = seen
     assert code == 0 and folder == "logs" and options == {"timeout_min": 5, "x": "y"} and len(commands) == 2
     assert out.splitlines()[1].startswith("job 7_1: fbnn-hw cil --scenario tiny-2+2x2")
+    code, out, _ = cli("sweep", tmp_path, "--over", "seed", "3", "4", "--submit", "logs", "--json", *BASE)
+    assert code == 0 and [job["id"] for job in json.loads(out)["jobs"]] == ["7_0", "7_1"]
 
 
 def test_flags_without_values_and_negative_ones():

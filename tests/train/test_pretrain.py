@@ -4,11 +4,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from fbnn_hw.data import augment, datasets
 from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.ir.models import vgg
-from fbnn_hw.nn import checkpoint
+from fbnn_hw.nn import checkpoint, losses
 from fbnn_hw.nn.network import FBNN
 from fbnn_hw.reference import inference
 from fbnn_hw.train import pretrain, record
@@ -80,6 +81,27 @@ def test_a_supervised_run_is_that_of_the_trainer(tmp_path):
     torch.manual_seed(CONFIG.seed)
     two = Trainer(FBNN(one.model.topology, c=CONFIG.c), IMAGES, LABELS, CONFIG)
     assert [r["train_loss"] for r in one.run()] == [r["train_loss"] for r in two.run()]
+
+
+def test_the_teacher_and_the_smoothing_take_part_in_the_supervised_term(tmp_path):
+    config = replace(CONFIG, augment=False, distil=0.25, smoothing=0.2)
+    run = trainer(tmp_path, pretrain.Objective(2.0, 0, 0.1), config)
+
+    class Teacher:
+        sha256 = "a digest"
+
+        def logits(self, images):
+            return images.float().mean((2, 3))
+
+    run.teacher = Teacher()
+    index = torch.arange(16)
+    images, labels = run.images[index], run.labels[index]
+    logits, latent = run._forward(images)
+    supervised = 0.75 * F.cross_entropy(logits, labels, label_smoothing=0.2)
+    supervised = supervised + 0.25 * losses.distillation(logits, run.teacher.logits(images), config.temperature)
+    expected = 2 * supervised + 0.1 * losses.features_as_intended(latent)
+    run._train_step(index)
+    assert run.sums[0] / 16 == pytest.approx(expected.item(), rel=1e-6)
 
 
 def test_features_become_balanced(tmp_path):

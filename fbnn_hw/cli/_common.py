@@ -11,6 +11,8 @@ from pathlib import Path
 from .. import files
 from ..errors import UsageError, nearest
 
+JSON_VERSION = 1
+"""Of the objects that --json prints, the key json_version: what may change under it is in docs/json.md."""
 PROGRESS_DELAY_S = 2
 
 
@@ -69,9 +71,9 @@ class Output:
                 print(line)
 
     def result(self, values):
-        """The JSON object: plain values, numpy scalars and arrays, paths; NaN becomes null."""
+        """The JSON object, its version first: plain values, numpy scalars and arrays, paths; NaN becomes null."""
         if self.json:
-            print(json.dumps(plain(values), allow_nan=False))
+            print(json.dumps({"json_version": JSON_VERSION, **plain(values)}, allow_nan=False))
 
     def note(self, message):
         """One line on stderr."""
@@ -83,7 +85,7 @@ class Output:
             self.note(message)
 
     def error(self, message, code, result=None):
-        """One line on stderr, and as JSON on stdout with what was found all the same."""
+        """One line on stderr.  With --json, the same on stdout together with `result`."""
         self.note(message)
         self.result({**(result or {}), "error": one_line(message), "exit_code": code})
 
