@@ -52,7 +52,7 @@ def run(args, out):
 def _record(where, board, again):
     """build.json of a build that met its timing."""
     record = json_object(where / "build.json")
-    if record is None:
+    if record is None and not (where / "build.json").exists():
         raise InputError(f"{where}: no build for {board.title}; {again}")
     try:
         names = record["bitstream"], record["weights"]
@@ -61,6 +61,6 @@ def _record(where, board, again):
             raise InputError(f"{where}: was built and missed its timing {missed[0]}; {again} --clock {missed[1]}")
         if any(name is not None and Path(name).name != name for name in names):  # a file beside the record, and no other
             raise TypeError
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise InputError(f"{where / 'build.json'}: damaged, expected what `fbnn-hw build` wrote; {again} --rebuild") from None
     return record
