@@ -64,12 +64,12 @@ def _component(args, out):
         spec = importlib.util.spec_from_file_location("sim", package / "__init__.py", submodule_search_locations=[str(package)])
         sys.modules["sim"] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules["sim"])
-    found = importlib.import_module("sim.study").study(args.component)
-    out.text(f"component {found['component']}: as its check expects, in every cycle",
-             f"check     {found['check']}",
-             f"time      {found['build_seconds']:.1f} s to build, {found['simulation_seconds']:.1f} s to simulate",
-             f"waves     {found['waves']}", f"open      gtkwave {found['waves_view']}")
-    out.result(found)
+    answer = importlib.import_module("sim.study").study(args.component)
+    out.text(f"component {answer['component']}: as its check expects, in every cycle",
+             f"check     {answer['check']}",
+             f"time      {answer['build_seconds']:.1f} s to build, {answer['simulation_seconds']:.1f} s to simulate",
+             f"waves     {answer['waves']}", f"open      gtkwave {answer['waves_view']}")
+    out.result(answer)
 
 
 def _show(out, result, unit):

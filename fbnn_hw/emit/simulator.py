@@ -87,8 +87,8 @@ class Sim:
         """
         directory = Path(directory or self.build_dir).resolve()
         directory.mkdir(parents=True, exist_ok=True)
-        log, found = directory / "simulation.log", directory / "results.xml"
-        found.unlink(missing_ok=True)
+        log, results = directory / "simulation.log", directory / "results.xml"
+        results.unlink(missing_ok=True)
         runner = _runner()
         modules = [test_module] if isinstance(test_module, str) else list(test_module)
         cases = [testcase] if isinstance(testcase, str) else list(testcase or ())
@@ -97,7 +97,7 @@ class Sim:
             "PYTHONPATH": os.pathsep.join([*(str(Path(folder).resolve()) for folder in search), *sys.path]),
             "PYGPI_PYTHON_BIN": sys.executable, "GPI_USERS": f"{_libpython()};{runner.pygpi_entry_point()}",
             "COCOTB_TOPLEVEL": self.top, "COCOTB_TEST_MODULES": ",".join(modules), "TOPLEVEL_LANG": "verilog",
-            "COCOTB_TRUST_INERTIAL_WRITES": "1", "COCOTB_RESULTS_FILE": str(found), "COCOTB_ANSI_OUTPUT": "0"}
+            "COCOTB_TRUST_INERTIAL_WRITES": "1", "COCOTB_RESULTS_FILE": str(results), "COCOTB_ANSI_OUTPUT": "0"}
         if cases:
             settings["COCOTB_TEST_FILTER"] = r"\.(" + "|".join(map(re.escape, cases)) + ")$"
         settings.update({name: str(value) for name, value in (env or {}).items()})
@@ -106,7 +106,7 @@ class Sim:
         with open(log, "w") as output:
             code = call(command, directory, settings, output)
         seconds = time.monotonic() - start
-        tests = _read_results(found)
+        tests = _read_results(results)
         if not tests:
             raise ToolError(f"simulation of {self.top}: ended with code {code} and no test result; see {log}")
         return Results(tests, seconds, log, directory / f"dump.{self.waves}" if self.waves else None)

@@ -74,14 +74,14 @@ def read_layer(directory, done, frame, place, banks, columns):
     channels, height, width = place["shape"]
     lanes = [(w, lane, channel) for w, word in enumerate(place["lanes"]) for lane, channel in enumerate(word) if channel >= 0]
     at, lane, channel = (np.array(v) for v in zip(*lanes))
-    found = np.zeros((channels, height, width), np.uint8)
+    bits_read = np.zeros((channels, height, width), np.uint8)
     for y in range(height):
         for x in range(width):
             bank = y % 2 * columns + x % columns
             address = place["base"][frame] + (y // 2 * place["columns"] + x // columns) * place["pitch"]
             word = [int(v, 16) for v in words[bank][address:address + place["pitch"]]]
-            found[channel, y, x] = [word[w] >> b & 1 for w, b in zip(at.tolist(), lane.tolist())]
-    return found
+            bits_read[channel, y, x] = [word[w] >> b & 1 for w, b in zip(at.tolist(), lane.tolist())]
+    return bits_read
 
 
 def compare(directory, expected, first=0):
@@ -112,13 +112,13 @@ def layers_difference(directory, layout, expected, frame):
     """The first layer of `layout` that differs from `expected` for a frame, as a text; "" where all are equal."""
     member = frame % layout["frames"]
     for name, place in layout["layers"].items():
-        found = read_layer(directory, frame - member, member, place, layout["pixels"], layout["pixels"] // 2)
-        wrong = np.argwhere(found != expected[name][frame])
+        bits_read = read_layer(directory, frame - member, member, place, layout["pixels"], layout["pixels"] // 2)
+        wrong = np.argwhere(bits_read != expected[name][frame])
         if len(wrong):
             channel, y, x = wrong[np.lexsort((wrong[:, 0], wrong[:, 2], wrong[:, 1]))[0]].tolist()
-            want, got = (int(bits[channel, y, x]) * 2 - 1 for bits in (expected[name][frame], found))
+            want, got = (int(bits[channel, y, x]) * 2 - 1 for bits in (expected[name][frame], bits_read))
             return (f"layer {name}, pixel ({y}, {x}), channel {channel}: expected {want:+d}, got {got:+d}; "
-                    f"{len(wrong)} of {found.size} bits differ")
+                    f"{len(wrong)} of {bits_read.size} bits differ")
     return ""
 
 
