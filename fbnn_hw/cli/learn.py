@@ -101,7 +101,7 @@ def _work(args, out, board, images, answer):
     if aside := board.lost_power():
         out.note(f"{board.client.name}: does not know what it was last taught here; that is kept as {aside}, --restore brings it back")
     if args.undo:
-        out.text(f"took the last lesson back, from {board.undo()}; --undo takes it up again")
+        out.text(f"it knows again what is in {board.undo()}; --undo exchanges the two once more")
     if args.restore or args.reset:
         aside = None if args.discard else board.put_aside()
     if args.restore:

@@ -8,6 +8,7 @@ import pytest
 from fbnn_hw import files
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.data import datasets
+from fbnn_hw.design import Design
 from fbnn_hw.emit import output, virtual
 from fbnn_hw.errors import InputError
 from fbnn_hw.host.chip import ChipState
@@ -229,8 +230,21 @@ def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer
         passes += 1
     assert (result["reviewed"], result["passes"]) == (2, passes)
     assert Taught.read(folder / "learned-virtual.snapshot") == Taught(tuple([*classes, "cat"]), twin.snapshot())
+    # What the lesson did to the exemplars that were stored before, and the way back and forth.
+    before = output.learner_of(network, Design(folder).config)
+    before.store(latents[0], kept.labels)
+    for number, name in enumerate(classes):
+        own = latents[0][kept.labels == number]
+        right = [int((learner.classify(own) == number).sum()) for learner in (before, twin)]
+        assert result["effects"][name] == {"exemplars": len(own), "right_before": right[0], "right_after": right[1]}
+    kept_file = folder / "learned-virtual.snapshot"
+    assert answer("learn", "--undo", *board)["classes"] == list(classes)
+    assert Taught.read(kept_file) == Taught(tuple(classes), before.snapshot())
+    assert answer("learn", "--undo", *board)["classes"] == [*classes, "cat"]
+    assert Taught.read(kept_file) == Taught((*classes, "cat"), twin.snapshot())
     answer("learn", "--reset", "--discard", *board)
-    (folder / "learned-virtual.snapshot").unlink()
+    kept_file.unlink()
+    (folder / "learned-virtual-before.snapshot").unlink()
 
 
 def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
