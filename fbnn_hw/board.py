@@ -23,7 +23,7 @@ from .progress import silent
 from .protocol import DEFAULT_BAUD
 
 KEEP_S = 1.5
-"""What an interrupt leaves of time to ask a board what it knows."""
+"""Seconds that an interrupted program still takes to read what a board knows."""
 VIRTUAL_WAIT_S = 300
 """A simulation takes seconds for what a board does in milliseconds."""
 
@@ -33,7 +33,7 @@ class Classification:
     """Answers of a board.
 
     logits: int32 (images, classes known).  classes: class numbers, a list.  names: those of `classes`.
-    latents: uint8 bits (images, latent), or None where they were not asked for.  cycles: of each pass, without loading and logits.
+    latents: uint8 bits (images, latent), or None where they were not asked for.  cycles: clocks of each pass, loading and logits excluded.
     """
 
     logits: np.ndarray
@@ -47,8 +47,8 @@ class Board:
     """An open board; `virtual` and `open` make one, as context managers.
 
     client: `host.client.Client`.  identity: what the board says it is.  design: its `Design`, or None where that is not known.
-    simulated: whether it is the virtual one.  A virtual board forgets all when it ends, so each starts with what the last one was taught,
-    which is kept in the folder of the design.
+    simulated: whether it is the virtual one.  A virtual board forgets all when it ends.  The state that the last one was taught is kept in
+    the folder of the design, and the next one starts with it.
 
     Every method raises InputError, in one line, where the board does not answer or does not fit the design.
     """
@@ -68,7 +68,7 @@ class Board:
     def virtual(cls, design: Design | str | Path, *, learns=True, note=None):
         """Compile and start the simulated board of a design.
 
-        learns False: it will classify alone, which needs less of what was taught.  note: called with lines for the user.
+        learns False: the board will only classify, so less of its kept state is restored.  note: called with lines for the user.
         Raises ToolError where a tool is missing, InputError where another program runs this design's virtual board.
         """
         from .emit import virtual
@@ -88,7 +88,7 @@ class Board:
     def open(cls, port: str, design: Design | str | Path | None = None, *, baud: int = DEFAULT_BAUD, note=None):
         """Open the board at a serial port.
 
-        design: what it holds; None: the youngest design in rtl_out, if that is the one.
+        design: the design that the board holds; None: the youngest one in rtl_out, if the board holds that.
         """
         if design is not None and not isinstance(design, Design):
             design = Design(design)
@@ -138,6 +138,10 @@ class Board:
             for start in range(0, len(images), frames):
                 part = pixels(images[start:start + frames])
                 results += self.client.classify(part, latent=latent)[:len(part)]
+                logits = results[-1].logits or ()
+                if len(logits) != len(names):
+                    raise InputError(f"{self.client.name}: gave {len(logits)} logits, expected {len(names)}, "
+                                     "one of each class known")
                 cycles.append(self.client.status().cycles)
                 bar.update(len(part))
         classes = [result.index for result in results]
@@ -187,7 +191,7 @@ class Board:
 
     @property
     def twin(self):
-        """The reference `Learner` with the board's state; lessons step both, so that the state need not be read again."""
+        """The reference `Learner` with the board's state; lessons change both alike, so that the state need not be read again."""
         if self._twin is None:
             chip, twin = self.chip, self.design.learner()
             if not chip.same(twin.state):
@@ -228,14 +232,14 @@ class Board:
         self.keep()
 
     def rehearse(self, count: int) -> None:
-        """`count` replays of stored exemplars."""
+        """Replay stored exemplars `count` times."""
         twin = self.twin
         self.client.rehearse(count)
         twin.rehearse(count)
         self._changed = True
 
     def freeze(self, frozen: bool = True) -> None:
-        """While frozen, the board learns nothing."""
+        """Make the board refuse to learn, or let it learn again."""
         self.client.freeze(frozen)
         if self._twin:
             self._twin.freeze(frozen)
@@ -309,9 +313,9 @@ class Board:
                 raise InputError(f"{error}; move it away, and the board begins with the classes of the model") from None
 
     def lost_power(self) -> Path | None:
-        """Put aside what the design's folder holds of a board that no longer knows it, and return where; None where it does.
+        """Rename `file` where the board no longer knows what it holds; returns the new path, or None.
 
-        A board forgets when its power goes; the next lesson would write over the file.
+        A board forgets when its power goes.  The next lesson would write over the file.
         """
         kept = None if self.simulated else self.kept()
         if not kept or self.chip.same(kept.state(self.held_design().learner(), self.file)):
@@ -339,5 +343,5 @@ def spare(path):
 
 
 def pixels(images):
-    """uint8 (N, 3, S, S) as a board takes them: a list of bytes."""
+    """Images, uint8 (N, 3, S, S), as a list of bytes in the order that a board takes."""
     return [image.tobytes() for image in images.transpose(0, 2, 3, 1)]

@@ -14,7 +14,7 @@ from .progress import silent
 from .targets import TARGETS
 
 OUT = "rtl_out"
-"""Where designs are written, and looked for where none is named."""
+"""The folder that designs are written to.  It is searched where no design is named."""
 MOST_BYTES = 2 ** 28
 MANIFEST_BYTES = 2 ** 20
 """Bounds on the files of a design, far above those of the largest network."""
@@ -156,7 +156,7 @@ def _whole(value, low=0, high=2 ** 48):
 
 
 def _estimate_fault(values):
-    """What is wrong with the content of estimate.json, or ""."""
+    """The fault of the content of estimate.json, in words, or ""."""
     if not isinstance(values, dict) or values.get("target") not in TARGETS:
         return "names no target"
     for name in ("cycles", "first_cycles", "load_cycles", "frames", "lut4"):
@@ -172,7 +172,7 @@ def _estimate_fault(values):
 
 
 def _layout_fault(values, config):
-    """What is wrong with the content of layout.json, or ""."""
+    """The fault of the content of layout.json, in words, or ""."""
     if not isinstance(values, dict):
         return "is no object"
     for name in ("pixels", "lanes", "frames"):

@@ -1,4 +1,4 @@
-"""What a user may do wrong, as one line each: what, found, expected, the way out.
+"""Errors that a user can cause.  Each is one line: the thing, what was found, what was expected, the way out.
 
 The command line prints the message alone and ends with `exit_code`; a traceback is shown only with -v.
 """
@@ -20,9 +20,14 @@ def show(value: object) -> str:
 
 def nearest(name, names):
     """"; did you mean X?" for the one of `names` that is closest to `name`, or "" where none is close."""
-    by_lower = {str(known).lower(): known for known in names}
-    close = difflib.get_close_matches(str(name).lower(), by_lower, 1)
-    return f"; did you mean {by_lower[close[0]]}?" if close else ""
+    by_letters = {_letters(candidate): candidate for candidate in names}
+    close = difflib.get_close_matches(_letters(name), by_letters, 1)
+    return f"; did you mean {by_letters[close[0]]}?" if close else ""
+
+
+def _letters(name):
+    """A name as it is compared: without case, and without the dashes of a flag, which would make all short flags alike."""
+    return str(name).lower().lstrip("-")
 
 
 class FbnnError(Exception):

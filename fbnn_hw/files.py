@@ -1,5 +1,6 @@
 """Files that are written whole or not at all, whenever the program is stopped, and folders that one program at a time uses."""
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,8 +10,8 @@ from typing import BinaryIO
 from .errors import InputError
 
 
-def no_file(path: Path) -> str | None:
-    """What `path` is where that is no file, "directory" or "device"; None for a file, or for nothing."""
+def kind_if_not_file(path: Path) -> str | None:
+    """Return "directory" or "device" where `path` is one; None for a file, or where nothing has that name."""
     if not path.exists() or path.is_file():
         return None
     return "directory" if path.is_dir() else "device"
@@ -24,7 +25,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     cannot be written.
     """
     path = Path(path)
-    if kind := no_file(path):
+    if kind := kind_if_not_file(path):
         raise InputError(f"{path}: is a {kind}, expected a file name")
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -71,7 +72,7 @@ def read(path, most, expected):
     path = Path(path)
     try:
         # A pipe without a writer would block, and a device never ends: neither is opened.
-        if kind := no_file(path):
+        if kind := kind_if_not_file(path):
             raise InputError(f"{path}: is a {kind}, expected {expected}")
         with open(path, "rb") as file:
             data = file.read(most + 1)
@@ -81,3 +82,12 @@ def read(path, most, expected):
     if len(data) > most:
         raise InputError(f"{path}: longer than {most:,} bytes, expected {expected}")
     return data
+
+
+def json_object(path: str | Path, most: int = 2 ** 26) -> dict | None:
+    """The JSON object in a file of at most `most` bytes; None where there is no file, or none with an object in it."""
+    try:
+        values = json.loads(read(path, most, "a JSON object"))
+    except (InputError, ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None

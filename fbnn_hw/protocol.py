@@ -3,10 +3,10 @@ simulation.
 
 A message is SYNC, opcode, sequence, payload length (2 bytes), payload, CRC (2 bytes); all numbers have their low byte first.  The CRC
 is CRC-16/MCRF4XX over all but SYNC.  The host sends a request and waits; the board answers each request with one message: the
-request's opcode + REPLY, or ERROR with one byte of `Fault`, and the sequence that the request had.  docs/link.md tells it to other
-implementers.
+request's opcode + REPLY, or ERROR with one byte of `Fault`, and the sequence that the request had.  docs/link.md describes the
+protocol for other implementers.
 
-A request has another sequence than the one before, unless it repeats that one because its answer was lost.  A request that changes a
+Each request takes a new sequence.  A request that is repeated because its reply was lost keeps its sequence.  A request that changes a
 learner and has the sequence of the last good request is answered again and not carried out again.
 """
 
@@ -35,7 +35,7 @@ CRC_POLYNOMIAL = 0x8408
 CRC_START = 0xFFFF
 MODEL_BYTES = 4
 MARK_BYTES = 4
-"""Of the configuration's mark, before the model's, at the front of a flash image."""
+"""Bytes of the configuration's mark, which precedes the model's mark at the front of a flash image."""
 LONGEST_PAYLOAD = 0xFFFF
 WORD_BYTES = (2, 4, 8, 16, 32, 64, 128)
 """Sizes that a word of a learner's memory may have."""
@@ -48,8 +48,8 @@ class Opcode(IntEnum):
     image classified last.  REHEARSE: count replays.  FREEZE: count 1 or 0.  RESET: to the shipped state.  PEEK, POKE: added to a
     learner's `Space`; number is an address; count words, word i at address number xor i.
 
-    Where a pass has several images, the answer to the pass's last image holds the results of all, as that request asked for them, and
-    those before are answered with nothing.  IDENTIFY, and every fault inside a CLASSIFY, gives up a pass that is not complete.
+    In a pass of several images, the reply to the last image holds all results, in the form that this request asks for.  The replies to
+    the images before are empty.  IDENTIFY, and every fault inside a CLASSIFY, gives up a pass that is not complete.
     """
 
     IDENTIFY = 0x01
@@ -65,7 +65,7 @@ class Opcode(IntEnum):
 
 
 class Command(IntEnum):
-    """What a learner does."""
+    """A command of a learner."""
 
     CLASSIFY = 0  # score the sample at hand
     LEARN = 1  # learn(x, label)
@@ -95,7 +95,7 @@ MOST_EXEMPLARS = 1 << 16
 LEARNING_REQUESTS = (*COMMANDS, *range(Opcode.PEEK, Opcode.POKE + len(Space)))
 OPERAND_BYTES = 4
 LONGEST_POKE = 0xFF
-"""Bytes of its payload."""
+"""Most bytes of the payload of a POKE."""
 
 
 class Fault(IntEnum):
@@ -114,7 +114,7 @@ class Fault(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """What happened, as part of a sentence."""
+        """The fault in words, as part of a sentence."""
         return {
             Fault.CRC: "the check sum was wrong", Fault.OPCODE: "the request is unknown", Fault.LENGTH: "the length was wrong",
             Fault.TIMEOUT: "the message ended early", Fault.LINE: "a byte had no stop bit, the speed may differ",
@@ -285,14 +285,14 @@ STATUS_BYTES = 8
 
 
 class LearningConfiguration(Protocol):
-    """What an identity says of a `LearnPlan`."""
+    """The fields of a `LearnPlan` that an identity carries."""
 
     @property
     def max_classes(self) -> int: ...
 
 
 class Configuration(Protocol):
-    """What an identity says of an `AcceleratorConfig`, which the host does not import."""
+    """The fields of an `AcceleratorConfig` that an identity carries.  The host does not import that class."""
 
     @property
     def id(self) -> str: ...
@@ -312,7 +312,7 @@ class Configuration(Protocol):
 
 @dataclass(frozen=True)
 class Identity:
-    """Answer to IDENTIFY.
+    """Reply to IDENTIFY.
 
     config: 4 bytes that name the configuration.  classes: as shipped.  size: pixels a side of an image.  latent_bytes: 0 if the design
     has no latent.  frames: images of a pass.  max_classes: that a learner has room for, 0 without one.  word_bytes: of a word of a
@@ -382,7 +382,7 @@ class Identity:
 
     @property
     def result_bytes(self) -> int:
-        """Longest payload of an answer to CLASSIFY."""
+        """Longest payload of a reply to CLASSIFY."""
         return self.frames * classify_bytes(LOGITS | LATENT, max(self.classes, self.max_classes), self.latent_bytes)
 
     @property
@@ -398,7 +398,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Status:
-    """Answer to STATUS.
+    """Reply to STATUS.
 
     ready: the weights are loaded.  wrong_flash: the flash holds another configuration's image or none.  frames, errors: images answered
     and faults since power-up, modulo 2^16.  cycles: of the last image, from its last byte to the first logit, or until the next image
@@ -457,7 +457,7 @@ def end_to_end_rate(cycles: int, load_cycles: int, clock_hz: float, baud: float,
 
 @dataclass(frozen=True)
 class Result:
-    """What CLASSIFY says of an image.
+    """The result of CLASSIFY for one image.
 
     index: the class.  logits: of each class, or None.  latent: words of the feature memory as bytes, or None; layout.json's latent_bits
     says which bit is which channel.
@@ -470,7 +470,7 @@ class Result:
     @classmethod
     def unpack(cls, data: bytes, flags: int, classes: int | None, latent_bytes: int, frames: int = 1,
                most: int = 0xFFFF) -> list[Self]:
-        """The results of a pass, from the answer to its last image.
+        """The results of a pass, from the reply to its last image.
 
         classes: None where a learner may know any number, at most `most`.  InputError if the length is another, a class does not exist,
         or a class is not where its logits are largest, the first of several.

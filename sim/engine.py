@@ -1,7 +1,5 @@
 """The engine's parts, for both simulators: name -> (component, check of engine_checks.py, its arguments, its options in each run)."""
 
-import engine_checks as checks
-
 from fbnn_hw.compile.config import AcceleratorConfig, Step, Transfer
 from fbnn_hw.rtl.array import MacArray
 from fbnn_hw.rtl.drain import Drain
@@ -9,6 +7,7 @@ from fbnn_hw.rtl.loader import Loader
 from fbnn_hw.rtl.mover import WeightMover
 from fbnn_hw.rtl.sequencer import Sequencer
 from fbnn_hw.rtl.window import WindowAddress, WindowAlign
+from sim import engine_checks as checks
 
 
 def step(kind="conv", **changes):

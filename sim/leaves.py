@@ -1,12 +1,11 @@
 """The leaf components simulated with Verilator: name -> (component, check of checks.py, its arguments, its options in each run)."""
 
-import checks
-
 from fbnn_hw.rtl.argmax import Argmax
 from fbnn_hw.rtl.lgap import Lgap
 from fbnn_hw.rtl.popcount import XnorPopcount
 from fbnn_hw.rtl.spram import SinglePortMemory
 from fbnn_hw.rtl.thermometer import ThermometerEncoder
+from sim import checks
 
 LEAVES = {}
 for _width, _registers in ((5, 1), (16, 1), (20, 2)):

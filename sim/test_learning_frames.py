@@ -1,105 +1,63 @@
-"""cocotb: a class-incremental sequence through a whole accelerator, images in, bit for bit the reference's.
-
-In the working directory: a generated folder's config.json and network.json, and frames.npz: images, and for each what is asked of the
-learner after it, `asked` (Command or -1), `labels` and `counts`.  learning.json: {presentations, updates, evictions}.
-"""
+"""Class-incremental sequences through whole accelerators that learn: images in, classes and logits out, bit for bit the reference's."""
 
 import json
-from pathlib import Path
 
-import cocotb
 import numpy as np
-from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge, Timer, ValueChange, with_timeout
-from test_learning import compare
+import pytest
 
-from fbnn_hw.compile.config import AcceleratorConfig
-from fbnn_hw.emit.output import learner_of
-from fbnn_hw.ir import file as ir_file
+from fbnn_hw.cli.report import read
+from fbnn_hw.ir import ops as op
+from fbnn_hw.ir.network import LATENT
 from fbnn_hw.protocol import Command
-from fbnn_hw.reference import inference
-from fbnn_hw.rtl.accelerator import Accelerator
+from fbnn_hw.reference.learning import Head, LearnConfig
+from fbnn_hw.report.design import summary
+from tests import strategies
+from tests.rtl import whole
+from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
-LONGEST = 3_000_000
-"""Nanoseconds, of ten a clock, after which a frame is given up."""
-
-
-class Chip:
-    """The learner behind testbench.v."""
-
-    def __init__(self, dut, config):
-        self.dut = dut
-        ports = Accelerator(config).learner
-        self.label_at = 3
-        self.count_at = 3 + len(ports.command.payload.label)
-        self.data_at = 4 + len(ports.host.payload.address)
-
-    async def ask(self, kind, request):
-        self.dut.ask.value, self.dut.request.value = kind, request
-        await ReadOnly()
-        while not self.dut.answered.value:
-            await RisingEdge(self.dut.clk)
-            await ReadOnly()
-        found = int(self.dut.found.value)
-        await RisingEdge(self.dut.clk)
-        self.dut.ask.value = 0
-        return found
-
-    async def command(self, what, label=0, count=0):
-        await self.ask(1, int(what) | label << self.label_at | count << self.count_at)
-
-    async def host(self, write, space, address, data=0):
-        return await self.ask(2, write | int(space) << 1 | address << 4 | data << self.data_at)
+FAST = ("-CFLAGS", "-O0")
+CASES = {
+    # Tables and some weights in SPRAM, loaded by the stream.
+    "spram": (topology(8, 3, conv(16), POOL, GAP, dense(32, name=LATENT)), whole.target(
+        "ice40-spram", weights=("stream",), ring_words=64, bank_words=700, encoder_bits=2), LearnConfig(6, 10, temperature=5)),
+    # Tables that the learner writes from the memory of weights; a hidden layer, copies, every option of the rule that is not usual.
+    "memory": (topology(
+        8, 2, conv(16), POOL, GAP, dense(32, name=LATENT), dense(16, name="hidden"), (op.Concat, {"inputs": (LATENT, "hidden")}),
+        (op.Duplicate, {"times": 2})), whole.target(), LearnConfig(
+            5, 7, counter_bits=5, temperature=8, thinning=1, replays=3, pick="class", weighted=True, prototype=2, confidence=1)),
+}
 
 
-def results():
-    """[(logits, class)] of results.txt."""
-    found, logits = [], []
-    for line in Path("results.txt").read_text().splitlines():
-        kind, *values = line.split()
-        if kind == "reset":
-            found, logits = [], []
-        if kind == "logit":
-            logits.append(int(values[0]))
-        if kind == "result":
-            found.append((logits, int(values[0])))
-            logits = []
-    return found
+def requests(source, count, known, limit):
+    """What is asked after each frame: (Command or -1, label, count), all of it legal."""
+    asked = []
+    for frame in range(count):
+        kind = source.choice([Command.LEARN] * 6 + [Command.STORE, Command.REHEARSE, -1])
+        label = int(source.integers(0, known))
+        if kind == Command.LEARN and known < limit and frame % 4 == 0:
+            label, known = known, known + 1
+        asked.append((kind, label, int(source.integers(0, 9))))
+    return asked
 
 
-@cocotb.test()
-async def frames(dut):
-    config = AcceleratorConfig.from_json(Path("config.json").read_text())
-    network = ir_file.loads(Path("network.json").read_text(), "network.json")
-    given = np.load("frames.npz")
-    latents = inference.layers(network, given["images"])["latent"].reshape(len(given["images"]), -1)
-    learner, chip = learner_of(network, config), Chip(dut, config)
-    dut.images.value, dut.stall.value, dut.want_latent.value, dut.ask.value = len(latents), 1, 0, 0
-    Clock(dut.clk, 10, "ns").start()
-    dut.rst.value = 1
-    await ClockCycles(dut.clk, 4)
-    dut.rst.value = 0
-    expected, evictions = [], 0
-    for latent, what, label, count in zip(latents, given["asked"].tolist(), given["labels"].tolist(), given["counts"].tolist()):
-        logits = learner.logits(latent[None])[0].tolist()
-        expected.append((logits, int(np.argmax(logits))))
-        await with_timeout(ValueChange(dut.frames), LONGEST, "ns")
-        await RisingEdge(dut.clk)
-        if what >= 0:
-            await chip.command(what, label, count)
-            evictions += what in (Command.LEARN, Command.STORE) and learner.buffer.used == config.learning.slots
-        if what == Command.LEARN:
-            learner.learn(latent[None], [label])
-        elif what == Command.STORE:
-            learner.store(latent[None], [label])
-        elif what == Command.REHEARSE:
-            learner.rehearse(count)
-        elif what == Command.FREEZE:
-            learner.freeze(bool(count))
-    await Timer(1, "ns")
-    await RisingEdge(dut.clk)
-    found = results()
-    assert found == expected, next((i, a, b) for i, (a, b) in enumerate(zip(found, expected)) if a != b)
-    await compare(chip, learner, config.learning)
-    Path("learning.json").write_text(json.dumps({
-        "presentations": learner.presentations, "updates": learner.updates, "evictions": int(evictions), "known": learner.known}))
+@pytest.mark.parametrize("name", CASES)
+def test_every_bit_of_a_sequence(name, tmp_path):
+    shape, part, config = CASES[name]
+    network = strategies.on_engine(strategies.fill(shape, 5))
+    design = whole.Design(network, part, (4, 16, 4), tmp_path, strategies.images(1, 3, 8), learn=(Head.of(shape), config), options=FAST)
+    design.check_cycles()
+    shown = summary(read(design.folder))
+    assert shown["layers"][-1]["layer"] == "logits" and shown["layers"][-1]["cycles"] == design.known["layers"][-1]["cycles"]
+
+    source = np.random.default_rng(3)
+    count, shipped = 60, len(shape.classes)
+    asked = requests(source, count, shipped, config.max_classes)
+    centres = strategies.images(4, config.max_classes, 8)
+    mixed = source.random((count, 3, 8, 8)) < 0.6
+    images = np.where(mixed, centres[[label for _, label, _ in asked]], strategies.images(5, count, 8))
+    np.savez(design.folder / "frames.npz", images=images, **dict(zip(("asked", "labels", "counts"), np.array(asked).T)))
+    whole.bench.write_images(design.folder, images)
+    ran = design.built.run("sim.cocotb_learning_frames", directory=design.folder, search=[design.folder], arguments=whole.RANDOM)
+    assert not ran.failed, ran.failed
+    found = json.loads((design.folder / "learning.json").read_text())
+    assert found["known"] == config.max_classes and found["evictions"] > 10 and found["updates"] > 20, found

@@ -55,6 +55,13 @@ def smallest(seed=1):
     return fill(Topology("smallest", (*layers, op.Dense("logits", ("pool3",), 2, logits=True)), ("a", "b")), seed)
 
 
+def smallest_learner(seed=1):
+    """A convolution, global pooling, a latent of 32 bits and two classes on 8 x 8 pixels: little hardware that can learn."""
+    layers = (op.Thermometer("input", (), "trgb", 8, 5), op.Conv("conv", ("input",), 16), op.MaxPool("pool", ("conv",)),
+              op.Gap("gap", ("pool",)), op.Dense(LATENT, ("gap",), 32), op.Dense("logits", (LATENT,), 2, logits=True))
+    return fill(Topology("learner", layers, ("a", "b")), seed)
+
+
 def network(seed, thresholds=0.5):
     """A random legal network."""
     topology = random_topology(seed)

@@ -181,3 +181,48 @@ def test_published_rules_learn():
         assert learner.memory_bits == bits or "neurons" in name and learner.memory_bits > bits
     # By hand: 128 neurons of 1024 counters, and a classifier of 4 x 128 weights, for 4 rows of 1024 counters.
     assert published_rules.VARIANTS["local errors, 128 neurons"](config, 0).memory_bits == bits + (128 - 4) * 1024 * 8 + 4 * 128
+
+
+def test_fast_and_tiny_are_as_fast_as_their_limits():
+    """By the planner, with thresholds, on an iCE40UP5K; the weights of tiny stay on the chip."""
+    import topologies
+
+    from fbnn_hw.ir.models import build
+
+    ice40 = topologies.TARGETS["ice40"]
+    for name, text, most, inside in (("fast", topologies.TRIED[0], 150_000, "no"), ("tiny", topologies.TRIED[9], 65_000, "yes")):
+        assert build(name).ops == topologies.parsed(text).ops
+        cells = [cell.strip() for cell in topologies.row(text, ice40).split("|")]
+        assert int(cells[4].replace(",", "")) <= most and cells[5] == inside
+
+
+def test_the_table_of_ablations(tmp_path, capsys, monkeypatch):
+    import ablations
+
+    for name, seed, accuracy, finished in (("none", 0, 0.5, True), ("none", 1, 0.6, True), ("ema", 0, 0.7, True), ("ema", 1, 0.9, False)):
+        record = {"finished": finished, "test_accuracy": 0.5, "validation_accuracy": accuracy, "train_accuracy": 0.25,
+                  "seconds": 24, "epochs": 12}
+        (tmp_path / f"{name}-s{seed}.result.json").write_text(json.dumps({"training": record}))
+    monkeypatch.setattr(sys, "argv", ["ablations.py", str(tmp_path), "--table"])
+    assert ablations.main() == 0
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "| none | 2 | 55.00% +- 7.07% | 25.00% +- 0.00% | 2 |", "| ema | 1 | 70.00% | 25.00% | 2 |"]
+
+
+def test_the_flags_of_the_ablations_are_legal(tmp_path, capsys):
+    from argparse import Namespace
+
+    import ablations
+
+    from fbnn_hw.cli import parser
+    from fbnn_hw.cli.train import recipe, refuse_idle
+
+    options = Namespace(model="0.5mb", epochs=12, threads=1, images=None, teacher="t.state")
+    configs = set()
+    for name in ablations.CHANGES:
+        verb, *words = ablations.command(options, name, 0, tmp_path / "x.pt")
+        args = parser(verb).parse_args(words)
+        refuse_idle(args)
+        recipe(args).verify()
+        configs.add((recipe(args), args.teacher))
+    assert len(configs) == len(ablations.CHANGES), "each change changes something"

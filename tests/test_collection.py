@@ -2,13 +2,30 @@
 
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
-TESTS = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 
 
-def test_every_file_of_tests_is_collected():
-    listing = subprocess.run([sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"],
-                             cwd=TESTS.parent, capture_output=True, text=True, check=True).stdout
-    files = {path.relative_to(TESTS.parent).as_posix() for path in TESTS.rglob("test_*.py")}
-    assert {name for name in files if name not in listing} == set()  # a file that is skipped whole is listed too, as skipped
+def collected(*arguments):
+    """How many tests pytest finds: {file below the checkout: tests}; a file that is skipped whole is there too, with none."""
+    listing = subprocess.run([sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *arguments],
+                             cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    tests = [line for line in listing if "::" in line]
+    assert len(tests) == len(set(tests)), [test for test, count in Counter(tests).items() if count > 1]
+    files = Counter(test.split("::")[0] for test in tests)
+    skipped = [line.split()[2].split(":")[0] for line in listing if line.startswith("SKIPPED ")]
+    return {**dict.fromkeys(skipped, 0), **files}
+
+
+def test_every_file_of_tests_is_collected_once():
+    files = {path.relative_to(ROOT).as_posix() for folder in ("tests", "sim") for path in (ROOT / folder).rglob("test_*.py")}
+    assert set(collected()) == files
+
+
+def test_the_simulations_are_collected_on_their_own():
+    """`pytest sim`: the files of the folder, and no module of cocotb's among them."""
+    files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "sim").glob("test_*.py")}
+    tests = collected("sim")
+    assert set(tests) == files and all(tests.values())

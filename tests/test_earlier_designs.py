@@ -53,8 +53,8 @@ def test_its_board_remembers_and_restores(design, place, answers, monkeypatch, t
     images, said = answers
     with Board.virtual(design) as board:
         def check():
-            found = board.classify(images)
-            assert board.names == said["classes"] and found.logits.tolist() == [image["logits"] for image in said["images"]]
+            answer = board.classify(images)
+            assert board.names == said["classes"] and answer.logits.tolist() == [image["logits"] for image in said["images"]]
 
         check()  # what was kept in the folder
         board.reset()

@@ -1,6 +1,7 @@
-"""The import graph, read from the sources: docs/architecture.md, section "Layers"."""
+"""The import graph, read from the sources: docs/architecture.md, section "Layers of the code"."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,20 +30,20 @@ ALLOWED = {
     "rtl": IR | {"reference", "compile", "targets"},
     "host": BASE | {"reference"},
     "report": {"errors", "compile"},
-    "fpga": {"errors", "targets", "rtl"},
+    "fpga": {"errors", "files", "targets", "rtl"},
     "emit": IR | {"files", "progress", "compile", "targets", "rtl", "fpga", "reference", "report", "host", "checkpoints", "__init__"},
     "design": IR | {"files", "progress", "compile", "targets", "reference", "emit", "data"},
     "lesson": IR | {"progress", "host", "reference", "data"},
     "board": IR | {"files", "progress", "design", "lesson", "host", "emit", "reference"},
     "nn": IR | {"files"},
     "data": {"errors"},
-    "train": IR | {"files", "nn", "data"},
+    "train": IR | {"files", "progress", "nn", "data", "reference"},
     "predict": IR | {"progress", "reference", "nn"},
     "cli": IR | {"files", "progress", "checkpoints", "reference", "compile", "targets", "rtl", "fpga", "emit", "host", "report", "nn",
                  "data", "train", "design", "board", "lesson", "predict", "__init__"},
 }
 TORCH = {"nn", "train"}
-TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/common.py", "predict.py"}
+TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/_common.py", "predict.py"}
 TORCH_FREE = {"nn/__init__.py",  # and what the command line reads before it is known whether torch is there
               *(f"train/{name}.py" for name in ("__init__", "config", "cil_config", "memorizer", "metrics", "scenarios", "sweep"))}
 
@@ -58,23 +59,23 @@ def part(path):
 
 def imports(path):
     """Absolute dotted names that `path` imports, anywhere in it; a name imported from a package counts as its module."""
-    found = set()
+    names = set()
     package = ("fbnn_hw", *path.relative_to(PACKAGE).parts[:-1])
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = package[:len(package) - node.level + 1] if node.level else ()
             base = ".".join([*base, *([node.module] if node.module else [])])
-            found |= {f"{base}.{alias.name}" for alias in node.names}
-    return found
+            names |= {f"{base}.{alias.name}" for alias in node.names}
+    return names
 
 
 def targets(path):
     """Parts of the package that `path` imports."""
     parts = {name.split(".")[1] if "." in name else "__init__" for name in imports(path) if name.split(".")[0] == "fbnn_hw"}
-    known = {part(p) for p in sources()}
-    return {name if name in known else "__init__" for name in parts}
+    rooms = {part(p) for p in sources()}
+    return {name if name in rooms else "__init__" for name in parts}
 
 
 def name(path):
@@ -86,6 +87,20 @@ def test_imports_point_one_way(path):
     assert part(path) in ALLOWED, f"{name(path)}: a new part of the package; say in ALLOWED what it may import"
     wrong = targets(path) - ALLOWED[part(path)] - {part(path)}
     assert not wrong, f"{name(path)} imports {', '.join(sorted(wrong))}"
+
+
+def level(room):
+    """0 for a room that imports nothing, else one above the highest room that it may import."""
+    return 1 + max(map(level, ALLOWED[room] - {"__init__"}), default=-1)
+
+
+def test_the_drawing_shows_what_is_allowed():
+    text = (ROOT / "docs" / "architecture.md").read_text().split("### Layers of the code")[1].split("\n## ")[0]
+    drawing, table = (re.findall(pattern, text, re.MULTILINE) for pattern in (r"^    (\S.*)$", r"^\| (`.*?) \|"))
+    drawn = {room: number for number, line in enumerate(reversed(drawing)) for room in line.split()}
+    rooms = ALLOWED.keys() - {"__init__", "__main__"}
+    assert drawn == {room: level(room) for room in rooms}
+    assert sorted(room for cell in table for room in re.findall(r"`(\w+)`", cell)) == sorted(rooms)
 
 
 @pytest.mark.parametrize("path", sources(), ids=name)
@@ -100,7 +115,7 @@ def test_the_package_itself_is_light():
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
 
 
-@pytest.mark.parametrize("module", ["board", "cli", "cli.common", "ir.models", "ir.checkpoint", "ir.file", "reference.inference",
+@pytest.mark.parametrize("module", ["board", "cli", "cli._common", "ir.models", "ir.checkpoint", "ir.file", "reference.inference",
                                     "checkpoints"])
 def test_importing_these_does_not_load_torch(module):
     program = f"import sys, fbnn_hw.{module}; sys.exit('torch' in sys.modules)"

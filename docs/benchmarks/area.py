@@ -19,7 +19,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from fbnn_hw.cli import common
+from fbnn_hw.checkpoints import load
 from fbnn_hw.compile.learn_plan import LearnPlan
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.reference.learning import Head, LearnConfig
@@ -73,7 +73,7 @@ def learner(head):
 
 def accelerator(learns):
     """For 0.5mb on an iCE40UP5K, P = 4; the one that learns has 16 classes."""
-    _, network = common.checkpoint("0.5mb.pt")
+    network = load("0.5mb.pt")
     learn = (Head.of(network.topology), LearnConfig(16, 0)) if learns else None
     return Accelerator(plan(network, target("ice40"), outputs=4, learn=learn).config)
 

@@ -15,11 +15,10 @@ is not today's and it is not marked as superseded.
 """
 
 import argparse
-import contextlib
-import io
 import json
 import re
 import shlex
+import subprocess
 import sys
 import tempfile
 from hashlib import sha256
@@ -58,7 +57,7 @@ def add(folder, board):
     learning = {key: estimate["learning"][key] for key in ("max_classes", "exemplars", "learn_cycles")} if "learning" in estimate else {}
     if learning:
         passes += f" --learn --max-classes {learning['max_classes']} --exemplars {learning['exemplars']}"
-    numbers = [known["seed"] for known in built["seeds"]]
+    numbers = [one["seed"] for one in built["seeds"]]
     seeds = f" --seed {numbers[0]}" * (numbers[0] != 1 or len(numbers) == 1) + f" --seeds {len(numbers)}" * (len(numbers) > 1)
     record = {key: built[key] for key in KEPT if key in built} | {
         "network": manifest["model"], "checkpoint": manifest["checkpoint"], "part": estimate["part"],
@@ -72,16 +71,18 @@ def add(folder, board):
     return keep(f"{name}{'-learn' * bool(learning)}-{built['clock_hz'] / 1e6:g}MHz.json", record)
 
 
+def fbnn_hw(*words):
+    """Run a command line with --json; `subprocess.CompletedProcess` with its output as text."""
+    return subprocess.run([sys.executable, "-m", "fbnn_hw", *words, "--json"], capture_output=True, text=True)
+
+
 def regenerated(record, root):
     """The folder that the first half of a record's command makes, under `root`."""
-    from fbnn_hw.cli import main as fbnn_hw
-
     words = shlex.split(record["command"].split(" && ")[0])[1:]
-    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()) as errors:
-        code = fbnn_hw([*words, "--out", str(root), "--json"])
-    if code:
-        raise SystemExit(f"{shlex.join(words)}: {errors.getvalue().strip()}")
-    return Path(json.loads(printed.getvalue())["folder"])
+    done = fbnn_hw(*words, "--out", str(root))
+    if done.returncode:
+        raise SystemExit(f"{shlex.join(words)}: {done.stderr.strip()}")
+    return Path(json.loads(done.stdout)["folder"])
 
 
 def unmarked(folder, record):
@@ -169,10 +170,7 @@ def refresh(path, build=True):
 
 def rebuild(folder, words):
     """Run `fbnn-hw build` with the words of a record's command on a folder; a missed timing is a figure, too."""
-    from fbnn_hw.cli import main as fbnn_hw
-
-    with contextlib.redirect_stdout(io.StringIO()):
-        fbnn_hw([words[0], str(folder), *words[1:], "--json"])
+    fbnn_hw(words[0], str(folder), *words[1:])
     record = folder / f"build-{words[words.index('--board') + 1]}" / "build.json"
     if not record.exists():
         raise SystemExit(f"fbnn-hw {shlex.join(words)}: no record; the lines above say why")
@@ -195,8 +193,8 @@ def keep(name, record):
 
 def records():
     """{file: record} of all builds, in the order of the table."""
-    found = {path: json.loads(path.read_text()) for path in RECORDS.glob("*.json")}
-    builds = {path: record for path, record in found.items() if record["kind"] != "netlist"}
+    files = {path: json.loads(path.read_text()) for path in RECORDS.glob("*.json")}
+    builds = {path: record for path, record in files.items() if record["kind"] != "netlist"}
     return dict(sorted(builds.items(), key=lambda item: (item[0].name.rsplit("-", 1)[0], item[1]["clock_mhz"])))
 
 
@@ -250,7 +248,7 @@ def placed(builds):
     for number, record in enumerate(builds, start=1):
         own, rate = figures(record), record.get("end_to_end_frames_per_second")
         seeds = record.get("seeds") or [{"fmax_mhz": record["fmax_mhz"]}]
-        reached = ", ".join(f"{known['fmax_mhz']:.1f}" if "fmax_mhz" in known else "not routed" for known in seeds)
+        reached = ", ".join(f"{one['fmax_mhz']:.1f}" if "fmax_mhz" in one else "not routed" for one in seeds)
         of = " of an earlier version" * record.get("superseded", False) + ", other names" * record.get("renamed", False)
         lines.append(
             f"| ({number}) | `{record['network']}`{' that learns' * ('learning' in record)}{of} | {record['board']} | {record['frames']} | "

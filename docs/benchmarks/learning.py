@@ -7,10 +7,9 @@ One thread.  MODEL.pt: an extractor trained on airplane, automobile, bird and ca
 """
 
 import json
+import subprocess
 import sys
 from pathlib import Path
-
-from fbnn_hw.cli import main
 
 ALL = "--samples 1000 --seeds 5"
 ONE = f"{ALL} --against none --replays 4 --thinning 0"  # for comparisons with one another
@@ -67,9 +66,9 @@ def run():
         for name, flags in lines.items():
             out = path(folder, title, name)
             if model != "-" and not out.exists():
-                command = ["chip-cil", "--scenario", "cifar10-4+3x2", "--model", model, "--threads", "1", "--out", str(out)]
-                if main([*command, *flags.split(), *options]):
-                    sys.exit(1)
+                command = [sys.executable, "-m", "fbnn_hw", "chip-cil", "--scenario", "cifar10-4+3x2", "--model", model, "--threads", "1",
+                           "--out", str(out)]
+                subprocess.run([*command, *flags.split(), *options], check=True)
     for title, lines in TABLES.items():
         print(f"\n### {title}\n\n| | a_final % | d_final | memory Mb | updates a sample | flips a sample |\n|---|---|---|---|---|---|")
         for name in lines:

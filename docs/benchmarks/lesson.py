@@ -12,10 +12,10 @@ from itertools import product
 
 import numpy as np
 
-from fbnn_hw.cli import common
-from fbnn_hw.cli.learn import ENOUGH, MOST, REVIEW
+import fbnn_hw
 from fbnn_hw.data import datasets
 from fbnn_hw.ir.network import LATENT
+from fbnn_hw.lesson import ENOUGH, MOST, REVIEW
 from fbnn_hw.reference import inference
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
 
@@ -30,7 +30,7 @@ def main():
     parser.add_argument("--data-dir")
     parser.add_argument("--images", type=int, nargs="+", default=[10, 30], help="of the lesson")
     args = parser.parse_args()
-    _, network = common.checkpoint("0.5mb-fe4.pt")
+    network = fbnn_hw.load("0.5mb-fe4.pt")
     old = network.topology.classes
     classes = (*old, "deer")
     train, test = (datasets.load("cifar10", args.data_dir, split).select(classes) for split in ("train", "test"))

@@ -9,14 +9,14 @@ import argparse
 import math
 from dataclasses import replace
 from decimal import Decimal
-from types import SimpleNamespace
 
 import numpy as np
 
 from fbnn_hw import bits
-from fbnn_hw.cli import chip_cil, common
+from fbnn_hw.checkpoints import resolve
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
 from fbnn_hw.reference.learning.rules import Metaplastic, metaplastic_table
+from fbnn_hw.train.chip_study import Study, StudyOptions
 from fbnn_hw.train.metrics import mean_and_deviation
 from fbnn_hw.train.scenarios import SCENARIOS
 
@@ -138,9 +138,8 @@ def main():
     parser.add_argument("--only", default="", help="variants with one of these texts, A;B;..., in their name")
     parser.add_argument("--validate", action="store_true", help="as chip-cil --validate")
     args = parser.parse_args()
-    path, _ = common.checkpoint("0.5mb-fe4.pt")
-    flags = SimpleNamespace(data_dir=args.data_dir, samples=args.samples, head="dense", validate=args.validate)
-    study = chip_cil.Study(flags, common.Output(), SCENARIOS["cifar10-4+3x2"], path, LearnConfig(10, 1000), HEAD)
+    study = Study(SCENARIOS["cifar10-4+3x2"], resolve("0.5mb-fe4.pt"), LearnConfig(10, 1000), HEAD,
+                  StudyOptions(args.data_dir, args.samples, validate=args.validate, detail=lambda line: None))
     print("| rule | a_final % | d_final | memory Mb | updates a sample |\n" + "|---" * 5 + "|")
     for name, make in VARIANTS.items():
         if not any(part in name for part in args.only.split(";")):
@@ -153,7 +152,8 @@ def main():
             a.append(final["a"])
             d.append(final["d"])
             updates += learner.updates / sum(len(labels) for _, labels in streams)
-        row = (name, chip_cil.of(mean_and_deviation(a), digits=1), chip_cil.of(mean_and_deviation(d), 1, 2),
+        (a_mean, a_deviation), (d_mean, d_deviation) = mean_and_deviation(a), mean_and_deviation(d)
+        row = (name, f"{100 * a_mean:.1f} +- {100 * (a_deviation or 0):.1f}", f"{d_mean:.2f} +- {d_deviation or 0:.2f}",
                f"{learner.memory_bits / 1e6:.2f}", f"{updates / args.seeds:.1f}")
         print(f"| {' | '.join(row)} |", flush=True)
 

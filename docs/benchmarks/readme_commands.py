@@ -64,13 +64,13 @@ class Command:
 def commands(page, text):
     """[`Command`] of a page, in its order, each once; KeyError names a line that no rule knows."""
     places = [(match.start(), match[1]) for pattern in (LINE, INLINE) for match in pattern.finditer(text)]
-    found = {}
+    lines = {}
     for _, line in sorted(places):
         words, _, comment = line.partition("  #")
-        found.setdefault(words.strip())
+        lines.setdefault(words.strip())
         if then := re.search(r"then: (fbnn-hw .*)", comment):
-            found.setdefault(then[1].strip())
-    return [Command(page, line, *rule(line)) for line in found]
+            lines.setdefault(then[1].strip())
+    return [Command(page, line, *rule(line)) for line in lines]
 
 
 def rule(line):
@@ -95,9 +95,9 @@ def workplace(folder, here):
     scripts = folder / "bin"
     if here:
         scripts.mkdir()
-        (scripts / "fbnn-hw").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fbnn_hw.cli "$@"\n')
-        (scripts / "fbnn-hw").chmod(0o755)
-        (scripts / "python").symlink_to(sys.executable)
+        for name, words in (("fbnn-hw", " -m fbnn_hw.cli"), ("python", "")):
+            (scripts / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{words} "$@"\n')
+            (scripts / name).chmod(0o755)
     else:
         subprocess.run([sys.executable, "-m", "venv", str(folder / ".venv")], check=True)
         scripts = folder / ".venv" / "bin"

@@ -5,22 +5,19 @@
 Writes the generated folder under DIR; the rest of the words goes to `fbnn-hw build --board icesugar-pro`.  Run in the repository.
 """
 
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-from fbnn_hw.cli import main
-from fbnn_hw.nn import checkpoint
+import fbnn_hw
+from fbnn_hw.data.datasets import test_images
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 
 if __name__ == "__main__":
-    root = Path(sys.argv[1])
-    root.mkdir(parents=True, exist_ok=True)
-    checkpoint.save(root / "smallest.pt", strategies.smallest(24))
-    TARGETS["ecp5-25f"] = replace(TARGETS["ecp5-25f"], weights=("stream",))
-    shape = ("--pixels", "4", "--lanes", "16", "--outputs", "4")
-    main(["generate", "--model", str(root / "smallest.pt"), "--target", "ecp5-25f", *shape, "--out", str(root / "rtl_out")])
-    [folder] = (root / "rtl_out").iterdir()
-    main(["simulate", str(folder), "--netlist", "--images", "4"])
-    sys.exit(main(["build", str(folder), "--board", "icesugar-pro", *sys.argv[2:]]))
+    target = replace(TARGETS["ecp5-25f"], weights=("stream",))
+    design = fbnn_hw.generate(strategies.smallest(24), target, pixels=4, lanes=16, outputs=4, out=Path(sys.argv[1]) / "rtl_out")
+    result = design.simulate(test_images(design.config.size, 4), netlist=True)
+    print(f"{design.folder}: netlist of {result.images} images, logits {'equal' if result.equal else 'differ'}, {result.cells}")
+    sys.exit(subprocess.run([sys.executable, "-m", "fbnn_hw", "build", design.folder, "--board", "icesugar-pro", *sys.argv[2:]]).returncode)

@@ -1,7 +1,7 @@
 """The command `fbnn-hw`: one file per verb in this folder, `chip-cil` in chip_cil.py.
 
 A verb is a module with SUMMARY (one line), EXAMPLES (tuples of command and what it does), `arguments(parser)` and
-`run(args, out)`, where `out` is a `common.Output`.  `run` returns None or an exit code.  A verb's module is imported when it is
+`run(args, out)`, where `out` is a `_common.Output`.  `run` returns None or an exit code.  A verb's module is imported when it is
 called or listed, so it imports what is heavy inside `run`.
 """
 
@@ -12,20 +12,21 @@ import pkgutil
 import signal
 import sys
 import traceback
+from contextlib import suppress
 
 from .. import __version__
 from ..errors import FbnnError, UsageError, nearest
-from .common import Output, Parser
+from . import _pages
+from ._common import Output, Parser
 
 PROGRAM = "fbnn-hw"
-NOT_VERBS = ("common",)
 OUT_OF_MEMORY = ("can't allocate memory", "CUDA out of memory")  # torch's RuntimeError on the host and on a GPU
 
 
 def verbs():
     """Names of the verbs, sorted: the files of this folder."""
     names = [m.name for m in pkgutil.iter_modules(__path__)]
-    return sorted(name.replace("_", "-") for name in names if name not in NOT_VERBS and not name.startswith("_"))
+    return sorted(name.replace("_", "-") for name in names if not name.startswith("_"))
 
 
 def load(verb):
@@ -40,19 +41,35 @@ def overview():
     width = max(map(len, verbs()))
     lines = [f"usage: {PROGRAM} COMMAND [flags]", "", "Fully-binary neural networks, from PyTorch to Verilog that gives the same bits.", ""]
     lines += [f"  {verb:{width}}  {load(verb).SUMMARY}" for verb in verbs()]
-    return "\n".join([*lines, "", f"{PROGRAM} COMMAND --help explains one command, with examples; {PROGRAM} --version prints the version."])
+    lines += ["", f"{PROGRAM} COMMAND --help explains one command, with examples; {PROGRAM} --version prints the version.",
+              f"{PROGRAM} help PAGE prints a page of the documentation:", ""]
+    pages = _pages.pages(verbs())
+    width = max(map(len, pages), default=0)
+    return "\n".join([*lines, *(f"  {name:{width}}  {_pages.title(path)}" for name, path in pages.items())])
+
+
+def explanation(name):
+    """The text of `fbnn-hw help NAME`: the help of a verb, or a page; raises UsageError naming the nearest one."""
+    pages = _pages.pages(verbs())
+    if name in verbs():
+        more = f"\nsee also: {PROGRAM} help {name}.md" if f"{name}.md" in pages else ""
+        return parser(name).format_help().rstrip("\n") + more
+    if path := pages.get(name) or pages.get(name.removesuffix(".md")):
+        return path.read_text(encoding="utf-8").rstrip("\n")
+    names = (*verbs(), *pages)
+    raise UsageError(f"{name}: no such command or page, expected one of {', '.join(names)}{nearest(name, names)}")
 
 
 def parser(verb):
     """The argument parser of a verb, common flags included."""
     module = load(verb)
     examples = "\n".join(f"  {command}\n      {what}" for command, what in module.EXAMPLES)
-    made = Parser(prog=f"{PROGRAM} {verb}", description=module.SUMMARY, epilog=f"examples:\n{examples}")
-    module.arguments(made)
-    common = made.add_argument_group("output")
-    common.add_argument("--json", action="store_true", help="one JSON object on stdout instead of text")
-    common.add_argument("-v", "--verbose", action="store_true", help="details, warnings, and a traceback when something fails")
-    return made
+    flags = Parser(prog=f"{PROGRAM} {verb}", description=module.SUMMARY, epilog=f"examples:\n{examples}")
+    module.arguments(flags)
+    group = flags.add_argument_group("output")
+    group.add_argument("--json", action="store_true", help=f"one JSON object on stdout instead of text ({PROGRAM} help json)")
+    group.add_argument("-v", "--verbose", action="store_true", help="details, warnings, and a traceback when something fails")
+    return flags
 
 
 def main(argv=None):
@@ -92,13 +109,23 @@ def command():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt:  # between two instructions of `main` that handle it
         code = 130
+    if code == 130:  # Python would end by the signal, not by the code, where Ctrl-C came inside an exec of a text, as of a data class
+        leave(code)
     sys.exit(code)
+
+
+def leave(code):
+    """End the process at once, with all that was printed."""
+    for file in (sys.stdout, sys.stderr):
+        with suppress(OSError, AttributeError):
+            file.flush()
+    os._exit(code)
 
 
 def run(verb, argv, out):
     """Parse `argv` and run its verb, or print what --help and --version ask for; returns the verb's exit code."""
     if verb == "help" and len(argv) > 1:
-        parser(argv[1]).print_help()
+        print(explanation(argv[1]))
     elif verb in ("-h", "--help", "help"):
         print(overview())
     elif verb in ("-V", "--version"):
@@ -129,5 +156,5 @@ def flush():
 
 
 def hush():
-    """What is still to be written to stdout goes nowhere."""
+    """Discard whatever is still to be written to stdout."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,5 +1,5 @@
-"""`python -m fbnn_hw.cli`, where the command is not on PATH."""
+"""`python -m fbnn_hw.cli`: the same as `python -m fbnn_hw`."""
 
-from . import command
+import runpy
 
-command()
+runpy.run_module("fbnn_hw", run_name="__main__")

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from ..errors import UsageError
 from ..protocol import DEFAULT_BAUD
-from . import common
+from . import _common
 
 
 def arguments(parser, title):
     """The flags that name a board."""
     board = parser.add_argument_group(title)
     board.add_argument("--port", metavar="DEVICE", help="serial port of a board, such as /dev/ttyUSB1")
-    board.add_argument("--baud", type=common.count, metavar="N", help=f"its speed (default: {DEFAULT_BAUD})")
+    board.add_argument("--baud", type=_common.count, metavar="N", help=f"its speed (default: {DEFAULT_BAUD})")
     board.add_argument("--board", choices=("virtual",), help="virtual: a simulation of the whole board, behind a serial port of its own")
     board.add_argument("--design", metavar="DIR", help="what `fbnn-hw generate` wrote (default: the youngest folder in rtl_out)")
 

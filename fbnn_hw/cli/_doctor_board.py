@@ -24,10 +24,10 @@ def _builders(board):
         return [Check("Vivado", f"build, for {board.title}", tool("vivado", flag="-version"),
                       everywhere("install it from amd.com, and put its folder bin on PATH"))]
     name = f"yowasp-nextpnr-{flow.nextpnr}"
-    found = [Check(f"place and route for {board.title}", "build", package(name), pip(name))]
+    checks = [Check(f"place and route for {board.title}", "build", package(name), pip(name))]
     if flow.packer == "gowin_pack":
-        found.append(Check("packer for Gowin", "build", package("apycula"), pip("apycula")))
-    return found
+        checks.append(Check("packer for Gowin", "build", package("apycula"), pip("apycula")))
+    return checks
 
 
 def _programmer(board):

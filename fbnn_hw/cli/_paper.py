@@ -38,7 +38,7 @@ BUFFERS = {"latent": (1, 2, 5, 10, 25), "native": (5, 10, 25, 50, 100)}
 
 
 def _values(*names):
-    return lambda *found: dict(zip(names, found))
+    return lambda *values: dict(zip(names, values))
 
 
 def _baselines():
@@ -50,14 +50,14 @@ def _baselines():
 
 def _balancing(setting, values):
     row, names = _values("a_final", "d_final"), {"SH": "sh", "CCE": "cce", "FCCE": "focal"}
-    found = []
+    rows = []
     for kind, buffer in (("latent", 5), ("native", 50)):
         for loss, name in names.items():
             for balanced in (True, False):
-                found.append(Row(f"{kind} {buffer} Mb, {loss}, {'weighted' if balanced else 'not weighted'}", "cil",
+                rows.append(Row(f"{kind} {buffer} Mb, {loss}, {'weighted' if balanced else 'not weighted'}", "cil",
                                  f"--init {{fe}} --setting {setting} --replay {kind} --buffer-mb {buffer} --loss {name}"
                                  + (" --balanced" if balanced else ""), row(*values[kind, loss][0 if balanced else 1])))
-    return tuple(found)
+    return tuple(rows)
 
 
 RPT = {("latent", "SH"): ((0.280, 0.30), (0.274, 0.29)), ("latent", "CCE"): ((0.455, 0.18), (0.409, 0.22)),
@@ -70,7 +70,7 @@ FPT = {("latent", "SH"): ((0.256, 0.28), (0.256, 0.29)), ("latent", "CCE"): ((0.
 
 def _pretraining():
     """Two rows each: the pre-training, and the retraining that starts from it (its checkpoint is named after the weights)."""
-    row, found = _values("a_final_train", "a_final", "d_final"), []
+    row, rows = _values("a_final_train", "a_final", "d_final"), []
     first = _values("train_accuracy", "test_accuracy", "test_dispersion")
     for paradigm, beta, gamma, *values in (
             ("supervised", "0", "0", 0.9074, 0.6290, 0.15, 0.5633, 0.5128, 0.17),
@@ -84,10 +84,10 @@ def _pretraining():
             ("regularization + SSL", "5e-6", "5e-3", 0.9024, 0.6354, 0.14, 0.5653, 0.5234, 0.20),
             ("regularization + SSL", "1e-5", "1e-2", 0.9002, 0.6351, 0.14, 0.5743, 0.5245, 0.19)):
         label, checkpoint = f"{paradigm}, beta {beta}, gamma {gamma}", f"{{folder}}/pt-{beta}-{gamma}-s{{seed}}.pt"
-        found.append(Row(f"{label}: pre-training", "pretrain", f"--model {{model}} --beta {beta} --gamma {gamma} --out {checkpoint}",
+        rows.append(Row(f"{label}: pre-training", "pretrain", f"--model {{model}} --beta {beta} --gamma {gamma} --out {checkpoint}",
                          first(*values[:3])))
-        found.append(Row(f"{label}: final", "cil", f"--init {checkpoint} --replay latent --buffer-mb 10 --balanced", row(*values[3:])))
-    return tuple(found)
+        rows.append(Row(f"{label}: final", "cil", f"--init {checkpoint} --replay latent --buffer-mb 10 --balanced", row(*values[3:])))
+    return tuple(rows)
 
 
 def _memory():
@@ -103,9 +103,9 @@ def _losses(setting):
 
 
 def _offline():
-    found = [Row(name, "pretrain", f"--model {name} --all-classes", {"train_accuracy": None, "test_accuracy": None})
+    rows = [Row(name, "pretrain", f"--model {name} --all-classes", {"train_accuracy": None, "test_accuracy": None})
              for name in (*SIZES, *(f"fpnn_{kind}{size}" for kind in "bp" for size in ("", "-9mb", "-24mb")))]
-    return tuple(found)
+    return tuple(rows)
 
 
 def _core50():

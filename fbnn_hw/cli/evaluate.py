@@ -6,7 +6,7 @@ import time
 import numpy as np
 
 from ..errors import InputError
-from . import common
+from . import _common
 
 SUMMARY = "accuracy, recall of each class and dispersion of a checkpoint on a data set's test split"
 EXAMPLES = (
@@ -16,11 +16,11 @@ EXAMPLES = (
 
 
 def arguments(parser):
-    common.add_model(parser)
-    common.add_data(parser, required=True)
-    common.add_backend(parser, "torch")
-    parser.add_argument("--images", type=common.count, metavar="N", help="the first N images alone")
-    common.add_threads(parser)
+    _common.add_model(parser)
+    _common.add_data(parser, required=True)
+    _common.add_backend(parser, "torch")
+    parser.add_argument("--images", type=_common.count, metavar="N", help="the first N images alone")
+    _common.add_threads(parser)
 
 
 def match_classes(images, network, where):
@@ -41,15 +41,15 @@ def match_classes(images, network, where):
                      f"{', '.join(images.classes[:3])}...; expected a model trained on this data set")
 
 
-def scores(labels, found, classes):
+def scores(labels, answers, classes):
     """(correct, recall of each class or None where it has no image, dispersion = standard deviation of the recalls)."""
-    recalls = [float((found[labels == i] == i).mean()) if (labels == i).any() else None for i in range(len(classes))]
-    return int((found == labels).sum()), recalls, float(np.std([r for r in recalls if r is not None]))
+    recalls = [float((answers[labels == i] == i).mean()) if (labels == i).any() else None for i in range(len(classes))]
+    return int((answers == labels).sum()), recalls, float(np.std([r for r in recalls if r is not None]))
 
 
 def run(args, out):
-    path, network = common.checkpoint(args.model)
-    images = common.dataset(args, out)
+    path, network = _common.checkpoint(args.model)
+    images = _common.dataset(args, out)
     size = network.topology.image_size
     if images.images.shape[-1] != size:
         raise InputError(f"{path}: takes images of {size}x{size}, {args.data} has {images.images.shape[-1]}x{images.images.shape[-1]}; "
@@ -58,7 +58,7 @@ def run(args, out):
     if note:
         out.note(note)
     images = images.first(args.images)
-    common.set_threads(args)
+    _common.set_threads(args)
 
     from ..predict import integer_logits
     from ..reference import inference
@@ -75,7 +75,7 @@ def run(args, out):
         "accuracy": correct / count, "recall": dict(zip(images.classes, recalls)), "dispersion": dispersion,
         "images_per_second": round(count / seconds, 1), **reproduction(network.training, args.data, correct, count)}
     rows = [(name, "no image" if r is None else f"{r:.2%}") for name, r in zip(images.classes, recalls)]
-    out.text(*common.table(rows, ("class", "recall")),
+    out.text(*_common.table(rows, ("class", "recall")),
              "", f"accuracy   {correct / count:.2%} ({correct} of {count} images)",
              f"dispersion {dispersion:.4f} (standard deviation of the recalls)",
              f"speed      {count / seconds:.1f} images/s, {args.backend}")
@@ -86,7 +86,7 @@ def run(args, out):
 
 
 def reproduction(training, data, correct, count):
-    """What the file states, and whether this run reproduces it: None where it states nothing or speaks of other images."""
+    """The accuracy that the file states, and whether this run reproduces it; None where it states none, or one of other images."""
     stated, images, stated_data = (training.get(key) for key in ("test_accuracy", "test_images", "data"))
     if not isinstance(stated, float | int) or not 0 <= stated <= 1 or type(images) is not int:
         return {"stated_accuracy": None, "stated_images": None, "stated_data": None, "reproduces": None}

@@ -1,10 +1,11 @@
 """`fbnn-hw flash`: a built design into a board."""
 
-import json
 import shlex
+from pathlib import Path
 
 from ..errors import InputError
-from . import build, common
+from ..files import json_object
+from . import _common, build
 
 SUMMARY = "write bitstream and weights of a built design into a board"
 EXAMPLES = (
@@ -16,7 +17,7 @@ EXAMPLES = (
 def arguments(parser):
     from ..targets.boards import boards
 
-    common.add_design(parser, "what `fbnn-hw generate` wrote and `fbnn-hw build` built")
+    _common.add_design(parser, "what `fbnn-hw generate` wrote and `fbnn-hw build` built")
     parser.add_argument("--board", required=True, metavar="NAME", help=f"the board: {', '.join(boards())}")
     parser.add_argument("--dry-run", action="store_true", help="print the commands and do nothing")
 
@@ -26,7 +27,7 @@ def run(args, out):
     from ..targets.boards import board as find_board
 
     board = find_board(args.board)
-    folder = common.design(args, out)
+    folder = _common.design(args, out)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder, expected one that `fbnn-hw generate` wrote")
     build.estimate_of(folder, board)
@@ -50,17 +51,16 @@ def run(args, out):
 
 def _record(where, board, again):
     """build.json of a build that met its timing."""
-    try:
-        record = json.loads((where / "build.json").read_text())
-    except (OSError, ValueError):
-        raise InputError(f"{where}: no build for {board.title}; {again}") from None
+    record = json_object(where / "build.json")
+    if record is None and not (where / "build.json").exists():
+        raise InputError(f"{where}: no build for {board.title}; {again}")
     try:
         names = record["bitstream"], record["weights"]
         if names[0] is None:
             missed = f"({record['fmax_mhz']:.1f} of {record['clock_mhz']:g} MHz)", int(record["fmax_mhz"])
             raise InputError(f"{where}: was built and missed its timing {missed[0]}; {again} --clock {missed[1]}")
-        if not all(isinstance(name, str | None) for name in names):
+        if any(name is not None and Path(name).name != name for name in names):  # a file beside the record, and no other
             raise TypeError
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise InputError(f"{where / 'build.json'}: damaged, expected what `fbnn-hw build` wrote; {again} --rebuild") from None
     return record

@@ -1,6 +1,6 @@
 """`fbnn-hw generate`: a checkpoint becomes a Verilog accelerator."""
 
-from . import common
+from . import _common
 
 SUMMARY = "turn a checkpoint into a Verilog accelerator for a target, with weights and a test"
 EXAMPLES = (
@@ -12,20 +12,20 @@ EXAMPLES = (
 def arguments(parser):
     from ..targets import TARGETS
 
-    common.add_model(parser)
+    _common.add_model(parser)
     parser.add_argument("--target", required=True, metavar="NAME", help=f"what it is for: {', '.join(TARGETS)}")
-    parser.add_argument("--pixels", type=common.count, metavar="Q",
+    parser.add_argument("--pixels", type=_common.count, metavar="Q",
                         help="pixels worked on at once: 4, 8 or 16 (default: the compiler's choice)")
-    parser.add_argument("--lanes", type=common.count, metavar="L", help="input channels a cycle: 16, 32, 64 or 128")
-    parser.add_argument("--outputs", type=common.count, metavar="P", help="output channels a cycle, a power of two from Q to L")
-    parser.add_argument("--frames", type=common.up_to(255), default=1, metavar="B",
+    parser.add_argument("--lanes", type=_common.count, metavar="L", help="input channels a cycle: 16, 32, 64 or 128")
+    parser.add_argument("--outputs", type=_common.count, metavar="P", help="output channels a cycle, a power of two from Q to L")
+    parser.add_argument("--frames", type=_common.up_to(255), default=1, metavar="B",
                         help="images of a pass: the weights of late layers are fetched once for all of them (default: 1)")
-    parser.add_argument("--learn", action="store_true", help="a chip that goes on learning new classes (docs/on-chip-learning.md)")
-    parser.add_argument("--max-classes", type=common.up_to(1024), metavar="N",
+    parser.add_argument("--learn", action="store_true", help="a chip that goes on learning new classes (fbnn-hw help on-chip-learning)")
+    parser.add_argument("--max-classes", type=_common.up_to(1024), metavar="N",
                         help="with --learn: classes there is room for, those of the model included (default: theirs and 6 more)")
-    parser.add_argument("--exemplars", type=common.count, metavar="N",
+    parser.add_argument("--exemplars", type=_common.count, metavar="N",
                         help="with --learn: samples kept for replay (default: the most that leave frames as fast, or nearly)")
-    parser.add_argument("--counter-bits", type=common.up_to(8), metavar="B",
+    parser.add_argument("--counter-bits", type=_common.up_to(8), metavar="B",
                         help="with --learn: bits of the counter behind each weight of the classifier, 1 to 8 (default: 8)")
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
 
@@ -57,7 +57,7 @@ def run(args, out):
     from ..targets import target
 
     part = target(args.target)
-    _, network = common.checkpoint(args.model)
+    _, network = _common.checkpoint(args.model)
     planned = design.plan(
         network, part, learn=args.learn, max_classes=args.max_classes, exemplars=args.exemplars, counter_bits=args.counter_bits,
         pixels=args.pixels, lanes=args.lanes, outputs=args.outputs, frames=args.frames)
@@ -81,7 +81,7 @@ def _show(out, design, part, rejected, chosen):
              f"engine  {config.pixels} pixels x {config.lanes} lanes x {config.outputs} outputs = {size:,} MAC/cycle"
              + ", chosen as the fastest that fits" * chosen,
              *_rejected(rejected), "")
-    out.text(*common.table(
+    out.text(*_common.table(
         [(x["layer"], x["macs"], x["cycles"], f"{x['array_use']:.1%}", x["bound"], x["wait"], x["weight_bits"],
           f"{x['resident_sixteenths']}/16") for x in estimate["layers"]],
         ("layer", "MACs", "cycles", "array use", "bound by", "waits", "weight bits", "on chip")))

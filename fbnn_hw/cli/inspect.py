@@ -3,7 +3,7 @@
 import math
 
 from ..errors import UsageError
-from . import common
+from . import _common
 
 SUMMARY = "show what is in a checkpoint: layers, bits, operations, classes, encoder, training"
 EXAMPLES = (
@@ -87,7 +87,7 @@ def training_lines(training):
     keys = {key for key, _ in STAGE.values()}
     rest = [(key, value) for key, value in training.items() if key not in keys and isinstance(value, str | int | float)]
     return ["training, the last stage below; --json has the whole record",
-            *(f"  {line}" for line in common.table(rows, ("stage", *STAGE))),
+            *(f"  {line}" for line in _common.table(rows, ("stage", *STAGE))),
             *(f"  {shown(key, 40)} = {shown(value)}" for key, value in rest[:MOST_LINES])]
 
 
@@ -116,12 +116,12 @@ def run(args, out):
     name = args.file or args.model
     if not name or (args.file and args.model):
         raise UsageError("expected one checkpoint: FILE, or --model NAME.pt")
-    path, network = common.checkpoint(name)
+    path, network = _common.checkpoint(name)
     topology = network.topology
     encoder = topology.ops[0]
     entries = layers(network)
     out.text(f"{path}: {topology.name}, {path.stat().st_size:,} bytes", "")
-    out.text(*common.table(
+    out.text(*_common.table(
         [(x["name"], x["kind"], by(x["shape"]), by(x["weights"]), x["groups"] or "-", number(x["weight_bits"]), number(x["fan_in"]),
           number(x["macs"]), "per channel" if x["thresholds"] else "-") for x in entries],
         ("layer", "kind", "output", "weights", "groups", "weight bits", "fan-in", "MACs", "thresholds")))

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..errors import FbnnError, InputError, UsageError
-from . import _board, common
+from . import _board, _common
 
 SUMMARY = "teach a board a class from images, new or known; keep, restore or reset what it knows"
 EXAMPLES = (
@@ -23,9 +23,10 @@ def arguments(parser):
     parser.add_argument("--review", metavar="DATA", help=f"before the first lesson, {REVIEW} images of each of the model's classes from "
                         "this data set are stored for replay, or it would forget them; none: nothing (default: fixture, if it has them)")
     parser.add_argument("--data-dir", metavar="DIR", help="where that data set lies (default: $FBNN_DATA, then the user's cache)")
-    parser.add_argument("--passes", type=common.count, metavar="N",
+    parser.add_argument("--passes", type=_common.count, metavar="N",
                         help=f"times that the images are shown (default: until {ENOUGH:.0%}% of them are right, at most {MOST})")
-    parser.add_argument("--rehearse", type=common.count, metavar="N", help="replays of exemplars after the lesson, beside each image's own")
+    parser.add_argument("--rehearse", type=_common.count, metavar="N",
+                        help="replays of exemplars after the lesson, beside each image's own")
     parser.add_argument("--resize", action="store_true", help="make any picture fit: centre square, scaled, as RGB")
     parser.add_argument("--undo", action="store_true", help="take the last lesson back, or up again")
     parser.add_argument("--freeze", action="store_true", help="afterwards it learns nothing until --thaw")
@@ -88,27 +89,27 @@ def _check(args):
         if not Path(name).exists() or Path(name).is_dir():
             raise InputError(f"{name}: {'is a folder' if Path(name).is_dir() else 'not found'}, expected a file")
     if args.snapshot:
-        common.writable(Path(args.snapshot))
+        _common.writable(Path(args.snapshot))
     if not any((args.files, args.rehearse, args.undo, args.freeze, args.thaw, args.snapshot, args.restore, args.reset)):
         raise UsageError("nothing to do; expected images with --label, or --rehearse, --undo, --freeze, --thaw, --snapshot, --restore or "
                          "--reset")
 
 
 def _work(args, out, board, images, answer):
-    """What the flags ask for, in this order.  answer: what --json prints of it."""
+    """Do what the flags ask for, in a fixed order.  answer: receives the values that --json prints."""
     board.held_design()  # refuses a board of another design, or of none that is known
     if aside := board.lost_power():
         out.note(f"{board.client.name}: does not know what it was last taught here; that is kept as {aside}, --restore brings it back")
     if args.undo:
-        out.text(f"took the last lesson back, from {board.undo()}; --undo takes it up again")
+        out.text(f"it knows again what is in {board.undo()}; --undo exchanges the two once more")
     if args.restore or args.reset:
         aside = None if args.discard else board.put_aside()
     if args.restore:
         if aside:
             out.text(f"what it knew before is in {aside}")
         board.restore(args.restore)
-        known, used, _ = board.client.learned()
-        out.text(f"restored {args.restore}: knows {known} classes, {used} exemplars")
+        classes, exemplars, _ = board.client.learned()
+        out.text(f"restored {args.restore}: knows {classes} classes, {exemplars} exemplars")
     if args.reset:
         board.reset()
         out.text("reset to the classes of the model" + (f"; what it had learned is in {aside}" if aside else ""))
@@ -165,12 +166,12 @@ def _show(args, out, board, answer):
     """Print what the board knows; returns the exit code: 1 where all passes of a lesson taught nothing."""
     from ..lesson import ENOUGH
 
-    known, used, frozen = board.client.learned()
+    classes, exemplars, frozen = board.client.learned()
     plan = board.design.config.learning
-    out.text(f"knows {known} of {plan.max_classes} classes: {', '.join(board.names)}",
-             f"{used} of {plan.slots} exemplars" + ("; frozen" if frozen else ""))
+    out.text(f"knows {classes} of {plan.max_classes} classes: {', '.join(board.names)}",
+             f"{exemplars} of {plan.slots} exemplars" + ("; frozen" if frozen else ""))
     values = answer | {
-        "classes": board.names, "max_classes": plan.max_classes, "exemplars": used, "slots": plan.slots, "frozen": frozen,
+        "classes": board.names, "max_classes": plan.max_classes, "exemplars": exemplars, "slots": plan.slots, "frozen": frozen,
         "snapshot": args.snapshot, "design": board.design.folder, "port": board.client.name,
         "repeated_requests": board.client.repeated}
     if "images" in answer and answer["right_after"] < ENOUGH * answer["images"]:

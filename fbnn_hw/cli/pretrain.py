@@ -8,7 +8,7 @@ from ..checkpoints import resolve
 from ..errors import UsageError
 from ..ir.models import AIRBENCH, FLOATING, MODELS
 from ..train.scenarios import SCENARIOS
-from . import common
+from . import _common
 from .train import add_images, add_recipe, add_teacher, epoch_line, paths, recipe, refuse_idle, summary, trained, write_result
 
 SUMMARY = "pre-train a feature extractor on a scenario's pre-training task"
@@ -51,12 +51,8 @@ def arguments(parser):
     add_recipe(parser)
 
 
-def run(args, out):
-    config, scenario = recipe(args), SCENARIOS[args.scenario]
-    config.verify()
-    refuse_idle(args)
-    args.data = args.scenario  # part of the default name of the checkpoint
-    checkpoint_path, state_path, result_path = paths(args)
+def refuse(args, scenario):
+    """Raises UsageError at a flag that means nothing for this scenario, model or loss."""
     if args.unlabeled and not scenario.unlabeled:
         raise UsageError(f"--unlabeled: {scenario.pretrain_data} has no unlabelled images, expected a scenario such as core50-10x5")
     if args.unlabeled and not (args.beta or args.gamma):
@@ -67,19 +63,36 @@ def run(args, out):
         raise UsageError(f"--features {args.features}: the feature term has no weight, expected --gamma with it")
     if args.beta and args.batch < 2:
         raise UsageError("--batch 1: has no correlation for Barlow Twins, expected at least 2 with --beta")
+
+
+def labelled(args, out, name, scenario):
+    """(train, test) `Images` of the data set `name`: of the scenario's first classes, or of all with --all-classes."""
+    from ..data import datasets
+
+    train, test = (datasets.load(name, args.data_dir, split, progress=out.progress) for split in ("train", "test"))
+    if scenario.base and not args.all_classes:
+        classes = [train.classes[c] for c in scenario.class_order(args.seed)[:scenario.base]]
+        train, test = train.select(classes), test.select(classes)
+    if args.images:
+        train = train.thinned(args.images)
+    train.whole()
+    return train, test
+
+
+def run(args, out):
+    config, scenario = recipe(args), SCENARIOS[args.scenario]
+    config.verify()
+    refuse_idle(args)
+    args.data = args.scenario  # part of the default name of the checkpoint
+    checkpoint_path, state_path, result_path = paths(args)
+    refuse(args, scenario)
     if args.init and not Path(args.init).with_suffix(".state").is_file():  # a stage with float activations has nothing but its state
         args.init = resolve(args.init, "--init")
     name = scenario.data if args.all_classes else scenario.pretrain_data
 
     from ..data import datasets
 
-    train, test = (datasets.load(name, args.data_dir, split, progress=out.progress) for split in ("train", "test"))
-    if scenario.base and not args.all_classes:
-        classes = [train.classes[c] for c in scenario.class_order(config.seed)[:scenario.base]]
-        train, test = train.select(classes), test.select(classes)
-    if args.images:
-        train = train.thinned(args.images)
-    train.whole()
+    train, test = labelled(args, out, name, scenario)
     unlabeled = datasets.load(name, args.data_dir, "unlabeled", progress=out.progress).images if args.unlabeled else None
 
     from ..nn import checkpoint
@@ -87,10 +100,10 @@ def run(args, out):
     from ..train.teacher import Teacher
 
     device = pretrain.device(args.device)
-    common.set_threads(args)
+    _common.set_threads(args)
     size = datasets.DATASETS[scenario.data].size
     objective = pretrain.Objective(args.alpha, args.beta, args.gamma, args.features)
-    origin = pretrain.origin(args.init, args.norm) if args.init else None
+    origin = pretrain.origin(args.init) if args.init else None
     model = pretrain.make(args.model, train.classes, size, config, args.encoder, origin, args.activations)
     teacher = Teacher(args.teacher, model.topology, device, config.precision) if args.teacher else None
     if args.model == AIRBENCH:

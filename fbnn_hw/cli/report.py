@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .. import files
 from ..errors import InputError, show
-from . import common
+from . import _common
 
 SUMMARY = "write one HTML page about a generated design: layers, roofline, memory, and what its builds gave"
 EXAMPLES = (
@@ -20,14 +20,14 @@ LARGEST = 1 << 26
 
 
 def arguments(parser):
-    common.add_design(parser, "what `fbnn-hw generate` wrote; builds for boards in it are reported too")
+    _common.add_design(parser, "what `fbnn-hw generate` wrote; builds for boards in it are reported too")
     parser.add_argument("--out", metavar="FILE", help="the page (default: DIR/report.html)")
 
 
 def run(args, out):
     from ..report import design, page
 
-    folder = common.design(args, out)
+    folder = _common.design(args, out)
     with _sound(folder):
         facts = read(folder)
         text, summary = page.render(facts).encode(), design.summary(facts)

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import InputError, UsageError
 from ..train.metrics import mean_and_deviation
 from ..train.scenarios import SCENARIOS
-from . import common, sweep
+from . import _common, sweep
 from ._paper import EXHIBITS
 
 SUMMARY = "a table or figure of the paper: its values beside those of your results, and the runs that give them"
@@ -32,7 +32,7 @@ def arguments(parser):
     runs = parser.add_argument_group("runs")
     runs.add_argument("--run", action="store_true", help="run what has no result yet")
     runs.add_argument("--dry-run", action="store_true", help="print the command lines of what has no result yet")
-    runs.add_argument("--seeds", type=common.seed, nargs="+", default=[0], metavar="N", help="seeds of the runs (default: 0)")
+    runs.add_argument("--seeds", type=_common.seed, nargs="+", default=[0], metavar="N", help="seeds of the runs (default: 0)")
     sweep.add_runs(runs)
     runs.add_argument("--flags", default="", metavar="TEXT", help="more flags for every run, in quotes, such as '--lr 1e-3 --epochs 20'; "
                       "results on other --images do not count")
@@ -41,8 +41,8 @@ def arguments(parser):
 
 def run(args, out):
     if args.list:
-        out.text(*common.table([(e.name, e.ref, e.title) for e in EXHIBITS.values()], ("name", "in the paper", "what")))
-        out.result({e.name: {"ref": e.ref, "title": e.title, "runs": len(e.rows)} for e in EXHIBITS.values()})
+        out.text(*_common.table([(e.name, e.ref, e.title) for e in EXHIBITS.values()], ("name", "in the paper", "what")))
+        out.result({"exhibits": {e.name: {"ref": e.ref, "title": e.title, "runs": len(e.rows)} for e in EXHIBITS.values()}})
         return
     if args.name not in EXHIBITS:
         raise UsageError(f"{args.name or 'no name'}: no such table or figure, expected one of {', '.join(EXHIBITS)}")
@@ -53,7 +53,7 @@ def run(args, out):
     out.text(f"{exhibit.title} ({exhibit.ref})")
     if not exhibit.rows:
         rows = structure(exhibit.structure) if exhibit.structure else []
-        out.text(*(common.table(rows, ("layer", "op", "output", "weight bits", "fan-in")) if rows else [exhibit.note]))
+        out.text(*(_common.table(rows, ("layer", "op", "output", "weight bits", "fan-in")) if rows else [exhibit.note]))
         out.result({"name": exhibit.name, "note": exhibit.note, "layers": rows})
         return
     scenario = args.scenario or exhibit.scenario
@@ -70,13 +70,15 @@ def run(args, out):
         return
     if (args.run or args.submit) and todo:
         code = execute(args, exhibit, todo, out)
+        if code:
+            out.result({"name": exhibit.name, "error": "a run failed", "exit_code": code})
         if code or args.submit:
             return code
         results = read(Path(args.results), scenario)
     compared = [compare(row, [r for r in results if matches(row, r, None, args.flags, origin)]) for row in exhibit.rows]
     metrics = list(dict.fromkeys(m for row in exhibit.rows for m in row.paper))
     rows = [(c["label"], *(cell(c, m) for m in metrics), len(c["seeds"]) or "-") for c in compared]
-    out.text(*common.table(rows, ("run", *(f"{m} paper / ours" for m in metrics), "seeds")))
+    out.text(*_common.table(rows, ("run", *(f"{m} paper / ours" for m in metrics), "seeds")))
     if exhibit.note:
         out.text(exhibit.note)
     if not any(c["seeds"] for c in compared):
@@ -131,8 +133,8 @@ def read(folder, scenario):
 
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file, expected a folder of results")
-    found = [read_result(path) for path in sorted(folder.rglob("*.json"))]
-    return [r for r in found if r and (r["config"]["scenario"] if r["kind"] == "cil" else r["training"].get("scenario")) == scenario
+    results = [read_result(path) for path in sorted(folder.rglob("*.json"))]
+    return [r for r in results if r and (r["config"]["scenario"] if r["kind"] == "cil" else r["training"].get("scenario")) == scenario
             and (r["kind"] == "pretrain" or r["finished"])]
 
 
@@ -147,8 +149,10 @@ ANY = dict(fe="fe.pt", model="3mb", folder=".", seed=0)
 
 
 def matches(row, result, seed=None, flags="", origin=None):
-    """Whether a result is of the row's run, on as many --images as `flags` say, whatever its recipe; of `seed`, and from the checkpoint
-    with the SHA-256 `origin`, if given."""
+    """Whether a result belongs to the run of a row.  The recipe may differ; --images must be those of `flags`.
+
+    seed: must be the result's, unless None.  origin: SHA-256 that its first checkpoint must have, unless None.
+    """
     if result["kind"] != row.verb:
         return False
     wanted = parsed(row, flags)
@@ -208,9 +212,9 @@ def value(result, metric):
 def compare(row, results):
     """{"label", "seeds", metric: {"paper", "mean", "deviation"}} of a row."""
     seeds = [r["seed"] if r["kind"] == "cil" else r["training"]["seed"] for r in results]
-    found = {m: mean_and_deviation([value(r, m) for r in results]) for m in row.paper}
+    statistics = {m: mean_and_deviation([value(r, m) for r in results]) for m in row.paper}
     return {"label": row.label, "seeds": seeds,
-            "metrics": {m: {"paper": row.paper[m], "mean": mean, "deviation": deviation} for m, (mean, deviation) in found.items()}}
+            "metrics": {m: {"paper": row.paper[m], "mean": mean, "deviation": deviation} for m, (mean, deviation) in statistics.items()}}
 
 
 def cell(compared, metric):

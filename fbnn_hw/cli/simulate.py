@@ -1,9 +1,12 @@
 """`fbnn-hw simulate`: a generated accelerator in Verilator, every layer of every image against the reference."""
 
+import importlib.util
+import sys
 from dataclasses import fields
+from pathlib import Path
 
 from ..errors import MismatchError, UsageError
-from . import common
+from . import _common
 
 SUMMARY = "simulate a generated accelerator and compare every layer of every image with the reference"
 EXAMPLES = (
@@ -14,7 +17,7 @@ NAMES_SHOWN = 16
 
 
 def arguments(parser):
-    common.add_design(parser, "what `fbnn-hw generate` wrote")
+    _common.add_design(parser, "what `fbnn-hw generate` wrote")
     parser.add_argument("--images", default="2", metavar="N|FILE",
                         help="the first N shipped test images, or a PNG, JPEG or .npy file (default: 2)")
     parser.add_argument("--resize", action="store_true", help="make any picture fit: centre square, scaled, as RGB")
@@ -22,13 +25,19 @@ def arguments(parser):
     parser.add_argument("--latent", action="store_true", help="also read the latent out and compare it")
     parser.add_argument("--netlist", action="store_true",
                         help="the netlist after synthesis with the vendor's cells; compares logits and classes, and the latent if asked")
-    parser.add_argument("--waves", action="store_true", help="write a waveform of the first image (slow)")
+    parser.add_argument("--waves", nargs="?", const=True, default=False, metavar="LAYER",
+                        help="write a waveform of the first image's LAYER, a name of generate's table or an operation, and end after it; "
+                        "without LAYER of the whole image (slow)")
+    parser.add_argument("--component", metavar="NAME", help="instead of a design, a component such as popcount under its check in sim/, "
+                        "with a waveform; needs a checkout")
 
 
 def run(args, out):
+    if args.component is not None:
+        return _component(args, out)
     from ..emit.simulation import unit_of
 
-    design = common.open_design(args, out)
+    design = _common.open_design(args, out)
     images = _images(args, design.config.size)
     out.kept = f"{design.folder} is as it was, and what was compiled in it is used again"
     result = design.simulate(images, stall=args.stall, latent=args.latent, netlist=args.netlist, waves=args.waves,
@@ -44,9 +53,30 @@ def run(args, out):
     out.result(values)
 
 
+def _component(args, out):
+    """Run the cocotb bench of one component."""
+    if args.folder or args.stall or args.latent or args.netlist or args.waves or args.resize:
+        raise UsageError("--component: expected without DIR, --resize, --stall, --latent, --netlist and --waves")
+    package = Path(__file__).parents[2] / "sim"
+    if not (package / "study.py").is_file():
+        raise UsageError(f"--component {args.component[:60]}: needs a checkout of the project, whose sim/ has the benches")
+    if "sim" not in sys.modules:
+        spec = importlib.util.spec_from_file_location("sim", package / "__init__.py", submodule_search_locations=[str(package)])
+        sys.modules["sim"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["sim"])
+    answer = importlib.import_module("sim.study").study(args.component)
+    out.text(f"component {answer['component']}: as its check expects, in every cycle",
+             f"check     {answer['check']}",
+             f"time      {answer['build_seconds']:.1f} s to build, {answer['simulation_seconds']:.1f} s to simulate",
+             f"waves     {answer['waves']}", f"open      gtkwave {answer['waves_view']}")
+    out.result(answer)
+
+
 def _show(out, result, unit):
     """Eight lines or fewer; the last says what is equal."""
     names, more = ", ".join(result.class_names[:NAMES_SHOWN]), " ..." * (len(result.class_names) > NAMES_SHOWN)
+    if result.window:
+        return _show_window(out, result)
     later = f", then {result.cycles[0]:,} a {unit}" if result.cycles else ""
     note = "equal to the estimate" if result.exact else "with pauses or latent"
     out.text(f"images   {result.images}",
@@ -56,10 +86,22 @@ def _show(out, result, unit):
     if result.cells:
         out.text(f"netlist  {', '.join(f'{count:,} {cell}' for cell, count in sorted(result.cells.items()) if not cell.startswith('$'))}")
     if result.waves:
-        out.text(f"waves    {result.waves}")
+        out.text(*_waves(result))
     count = len(result.layers_compared)
     layers = f"all {count} layers, logits" if count > 1 else "logits of the netlist"
     out.text(f"compared {layers} and classes with the reference, bit for bit: " + ("every layer equal" if count > 1 else "equal"))
+
+
+def _waves(result):
+    return f"waves    {result.waves}", f"open     gtkwave {result.waves_view}"
+
+
+def _show_window(out, result):
+    (first, last), layers = result.window["cycles"], ", ".join(result.layers_compared)
+    equal = f"{layers} with the reference, bit for bit: equal" if layers else "nothing: no layer can be read in a netlist"
+    out.text(f"layer    {result.window['layer']}: cycles {first:,} to {last:,} (simulated), {last - first:,} cycles",
+             f"time     {result.build_seconds:.1f} s to build, {result.simulation_seconds:.1f} s to simulate", *_waves(result),
+             f"compared {equal}")
 
 
 def _images(args, size):

@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 
 from ..errors import UsageError
-from . import common
+from . import _common
 
 SUMMARY = "run train, pretrain or cil over a grid of flags and seeds, and print mean and deviation"
 EXAMPLES = (
@@ -33,7 +33,7 @@ def arguments(parser):
 
 
 def add_runs(parser):
-    parser.add_argument("--jobs", type=common.count, default=1, metavar="N", help="processes at a time (default: 1)")
+    parser.add_argument("--jobs", type=_common.count, default=1, metavar="N", help="processes at a time (default: 1)")
     parser.add_argument("--submit", metavar="DIR", help="hand the runs to submitit (Slurm where there is one), its logs in DIR")
     parser.add_argument("--submit-options", default="", metavar="K=V,...", help="of submitit's executor, such as timeout_min=600")
 
@@ -51,12 +51,12 @@ def run(args, out):
             for name, values in sweep.grid(over)]
     todo = []
     for _, _, argv in runs:  # what is wrong is refused before the first run
-        given = parse(argv)
+        run_args = parse(argv)
         for flag in OWN:
-            if getattr(given, flag, None):
+            if getattr(run_args, flag, None):
                 raise UsageError(f"--{flag} after {verb}: each run of a sweep has its own, expected none")
         if result := sweep.finished(result_path(argv)):
-            check_same(result, argv, given)
+            check_same(result, argv, run_args)
         else:
             todo.append(argv)
     if args.dry_run:
@@ -68,7 +68,7 @@ def run(args, out):
     if args.submit:
         return code
     rows = summary(verb, [flag for flag, _ in over], [(values, sweep.finished(result_path(argv))) for _, values, argv in runs])
-    out.text(*common.table([[*row["flags"].values(), row["runs"], *(cell(row[m]) for m in METRICS[verb])] for row in rows],
+    out.text(*_common.table([[*row["flags"].values(), row["runs"], *(cell(row[m]) for m in METRICS[verb])] for row in rows],
                            (*rows[0]["flags"], "runs", *METRICS[verb])))
     out.result({"rows": rows})
     return code
@@ -76,30 +76,30 @@ def run(args, out):
 
 def checked(verb, fixed, over):
     """[(flag, values)] of --over; raises UsageError for a flag that the verb lacks, that is given twice or has no values."""
-    found = []
+    grid = []
     for flag, *values in over:
         if flag in ("out", *OWN) or _action(verb, flag) is None:
             raise UsageError(f"--over {flag}: not a flag of {verb} that can be swept, expected one such as seed")
-        if not values or flag in [name for name, _ in found] or f"--{flag}" in fixed:
+        if not values or flag in [name for name, _ in grid] or f"--{flag}" in fixed:
             raise UsageError(f"--over {flag}: expected one --over with at least one value, and no --{flag} after {verb}")
         if _action(verb, flag).nargs == 0 and not set(values) <= {"no", "yes"}:
             raise UsageError(f"--over {flag} {' '.join(values)}: takes no value, expected no, yes or both")
-        found.append((flag, values))
+        grid.append((flag, values))
     if any(word.split("=")[0] == "--out" for word in fixed):
         raise UsageError(f"--out after {verb}: the sweep names the results, expected none")
-    return found
+    return grid
 
 
-def check_same(result, argv, given):
+def check_same(result, argv, run_args):
     """Raises UsageError where the result that is there is one of other flags."""
     command = (result if argv[0] == "cil" else result["training"]).get("command")
     if not command:
         return
     try:
-        made = parse(shlex.split(command)[1:])
+        result_args = parse(shlex.split(command)[1:])
     except UsageError:  # of another version
         return
-    differ = [name for name, value in vars(given).items() if name not in INDIFFERENT and vars(made).get(name) != value]
+    differ = [name for name, value in vars(run_args).items() if name not in INDIFFERENT and vars(result_args).get(name) != value]
     if differ:
         raise UsageError(f"{result_path(argv)}: was made with another --{differ[0].replace('_', '-')}, expected the same flags; use "
                          "another folder")
@@ -128,7 +128,7 @@ def parse(argv):
 
 
 def result_path(argv):
-    """Where a run writes its result."""
+    """Return the path of a run's result."""
     path = Path(argv[argv.index("--out") + 1])
     return path if path.suffix == ".json" else path.with_suffix(".result.json")
 
@@ -147,7 +147,9 @@ def execute(args, commands, out, title="runs"):
         Path(argv[argv.index("--out") + 1]).parent.mkdir(parents=True, exist_ok=True)
     if args.submit:
         jobs = sweep.submit(commands, args.submit, sweep.options(args.submit_options)) if commands else []
-        out.text(*(f"job {job.job_id}: {shlex.join(['fbnn-hw', *argv])}" for job, argv in zip(jobs, commands)))
+        listed = [{"id": job.job_id, "command": shlex.join(["fbnn-hw", *argv])} for job, argv in zip(jobs, commands)]
+        out.text(*(f"job {job['id']}: {job['command']}" for job in listed))
+        out.result({"jobs": listed})
         return 0
     bar, said = out.progress(total=len(commands), desc=title), set()
 
@@ -161,6 +163,7 @@ def execute(args, commands, out, title="runs"):
             said.add(message)
         return False
 
+    out.kept = "results and states of the runs are kept; the same command goes on from there"
     try:
         codes = sweep.local(commands, args.jobs, done=done)
     finally:
@@ -176,10 +179,10 @@ def summary(verb, flags, results):
     for values, result in results:
         groups.setdefault(tuple((flag, values[flag]) for flag in flags if flag != "seed"), []).append(result)
     rows = []
-    for key, found in groups.items():
-        found = [r["final"] if verb == "cil" else r["training"] for r in found if r]
-        pairs = {m: mean_and_deviation([r.get(m) for r in found]) for m in METRICS[verb]}
-        rows.append({"flags": dict(key), "runs": len(found), **{m: {"mean": a, "deviation": d} for m, (a, d) in pairs.items()}})
+    for key, group in groups.items():
+        scores = [r["final"] if verb == "cil" else r["training"] for r in group if r]
+        pairs = {m: mean_and_deviation([r.get(m) for r in scores]) for m in METRICS[verb]}
+        rows.append({"flags": dict(key), "runs": len(scores), **{m: {"mean": a, "deviation": d} for m, (a, d) in pairs.items()}})
     return rows
 
 

@@ -4,6 +4,7 @@ import argparse
 import json
 import shlex
 from dataclasses import fields
+from os.path import realpath
 from pathlib import Path
 
 from .. import files
@@ -11,7 +12,7 @@ from ..errors import UsageError
 from ..ir.models import MODELS
 from ..train import config as recipes
 from ..train.config import TrainConfig
-from . import common
+from . import _common
 
 SUMMARY = "train a model on a data set and write a checkpoint"
 EXAMPLES = (
@@ -23,7 +24,7 @@ EXAMPLES = (
 TEACHING = ("distil", "temperature")
 """Fields of the recipe that mean nothing without a teacher."""
 NORMING = ("statistics",)
-"""Those that mean nothing without batch norm."""
+"""Fields of the recipe that mean nothing without batch norm."""
 
 
 def add_recipe(parser, skip=()):
@@ -42,7 +43,7 @@ def add_recipe(parser, skip=()):
             group.add_argument(recipes.flag(option.name), type=_value(option), default=default, metavar="N" if option.type is int else "X",
                                help=f"{text} (default: {default})")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU where there is one (default: auto)")
-    common.add_threads(parser)
+    _common.add_threads(parser)
 
 
 def _value(option):
@@ -65,7 +66,7 @@ def add_teacher(parser):
 
 
 def add_images(parser):
-    parser.add_argument("--images", type=common.count, metavar="N", help="train on N images of each class alone, spread evenly over "
+    parser.add_argument("--images", type=_common.count, metavar="N", help="train on N images of each class alone, spread evenly over "
                         "the file (default: all); the test set stays whole")
 
 
@@ -75,7 +76,7 @@ def recipe(args):
 
 def arguments(parser):
     parser.add_argument("--model", required=True, choices=list(MODELS), metavar="NAME", help=f"architecture: {', '.join(MODELS)}")
-    common.add_data(parser, required=True)
+    _common.add_data(parser, required=True)
     parser.add_argument("--classes", metavar="A,B,...", help="train on these classes alone, by name, in this order")
     add_images(parser)
     parser.add_argument("--init", metavar="FILE.pt", help="start from this checkpoint; a training state beside it gives the proxies")
@@ -102,16 +103,16 @@ def state_beside(args, out, *others):
     state = Path(args.state) if args.state else out.with_suffix(".state")
     if args.resume and args.restart:
         raise UsageError("--resume and --restart: expected one of them")
-    written, read = set(), {flag: Path(name).resolve() for flag in ("init", "teacher") if (name := getattr(args, flag, None))}
+    written, read = set(), {flag: realpath(name) for flag in ("init", "teacher") if (name := getattr(args, flag, None))}
     for path in (out, state, *others):
-        common.writable(path)
+        _common.writable(path)
         for flag, name in read.items():
-            if path.resolve() == name:
+            if realpath(path) == name:
                 raise UsageError(f"{path}: is the file of --{flag}, expected another name")
-        if path.resolve() in written:
+        if realpath(path) in written:
             raise UsageError(f"{path}: is the name of two files of this run, expected another one for --state")
-        written.add(path.resolve())
-    if args.init and state.resolve() == Path(args.init).with_suffix(".state").resolve():
+        written.add(realpath(path))
+    if args.init and realpath(state) == realpath(Path(args.init).with_suffix(".state")):
         raise UsageError(f"{state}: is the training state of --init, expected another name")
     if state.exists() and not (args.resume or args.restart):
         raise UsageError(f"{state}: there is a state of an earlier run; --resume goes on from it, --restart replaces it")
@@ -136,8 +137,8 @@ def run(args, out):
     from ..checkpoints import resolve
     from ..data.datasets import DATASETS
 
-    train = common.dataset(args, out, "train")
-    test = None if DATASETS[args.data].overlap else common.dataset(args, out, "test")
+    train = _common.dataset(args, out, "train")
+    test = None if DATASETS[args.data].overlap else _common.dataset(args, out, "test")
     if args.classes:
         chosen = [name.strip() for name in args.classes.split(",")]
         train, test = train.select(chosen), test and test.select(chosen)
@@ -155,13 +156,13 @@ def run(args, out):
     from ..train.teacher import Teacher
 
     device = pretrain.device(args.device)
-    common.set_threads(args)
+    _common.set_threads(args)
     torch.manual_seed(config.seed)
     topology = build(args.model, train.classes, size=train.images.shape[-1])
     options = dict(K=config.K, c=config.c, limit=config.limit, norm=config.norm)
     meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": args.data, "images_per_class": args.images}
     if args.init:
-        origin = start.read(resolve(args.init, "--init"), config.norm == "bn")
+        origin = start.read(resolve(args.init, "--init"))
         model, meta["init"] = start.further(origin, topology, config.seed, options), origin.describe()
     else:
         model = FBNN(topology, **options)
@@ -209,7 +210,7 @@ def trained(trainer, args, out):
     from ..train.offline import Interrupted
 
     def where():
-        return f"epoch {trainer.epoch + 1}, step {trainer.step} of {trainer.steps}"
+        return "the last epoch, at its end" if trainer.finished else f"epoch {trainer.epoch + 1}, step {trainer.step} of {trainer.steps}"
 
     if args.resume:
         trainer.resume()
@@ -219,11 +220,12 @@ def trained(trainer, args, out):
     except Interrupted:
         out.error(f"interrupted in {where()}; state saved in {trainer.state_path}; go on with: {again(args)}", 130)
         return False
+    out.kept = f"the training itself is done, its state is in {trainer.state_path}; go on with: {again(args)}"
     return True
 
 
 def epoch_line(epoch, epochs, note):
-    """A line on an epoch that has ended."""
+    """Return the line that reports a finished epoch."""
     held = "" if epoch["validation_accuracy"] is None else f", validation {epoch['validation_accuracy']:.2%}"
     return (f"epoch {epoch['epoch']}/{epochs}: loss {epoch['train_loss']:.4f}, training {epoch['train_accuracy']:.2%}{held}{note}, "
             f"{epoch['seconds']:.1f} s")
@@ -239,4 +241,4 @@ def summary(training):
 
 def write_result(path, values):
     """JSON, whole or not at all."""
-    files.write(path, (json.dumps(common.plain(values), indent=1, allow_nan=False) + "\n").encode())
+    files.write(path, (json.dumps(_common.plain(values), indent=1, allow_nan=False) + "\n").encode())

@@ -136,24 +136,31 @@ def _cut_parts(by_name, layer):
         start += stored.channels
 
 
-def _untiled(op, columns, height, width, end):
-    way = "fewer --pixels or an image size that is a multiple of 16" if columns > 2 else \
-        "an image size that is a multiple of 16, or fewer poolings"
-    raise FitError(f"layer {op.name}: blocks of 2x{columns} pixels do not tile its {height}x{width} {end}; use {way}")
-
-
-def _check_blocks(layers, by_name, columns):
-    """Raises FitError for maps that blocks of 2 x `columns` pixels do not tile."""
+def _untiled(layers, by_name, columns):
+    """(op, height, width, "input" or "output") of maps that blocks of 2 x `columns` pixels do not tile."""
     for layer in layers:
         _, height, width = layer.shape
         if layer.kind == "input" and width % columns or layer.kind == "conv" and (height, width) != (1, 1) and height % 2:
-            _untiled(layer.ops[-1], columns, height, width, "output")
+            yield layer.ops[-1], height, width, "output"
         for part in layer.parts:
             _, height, width = by_name[owner(part)].shape
             ok = (height, width) == (1, 1) if layer.kind in ("dense", "logits") else height % 2 == 0 and (
                 width % columns == 0 or layer.kind == "lgap" and width < columns)
             if not ok:
-                _untiled(layer.ops[0], columns, height, width, "input")
+                yield layer.ops[0], height, width, "input"
+
+
+def _check_blocks(layers, by_name, columns):
+    """Raises FitError for maps that blocks of 2 x `columns` pixels do not tile."""
+    untiled = list(_untiled(layers, by_name, columns))
+    if not untiled:
+        return
+    op, height, width, end = untiled[0]
+    size = layers[0].shape[1]
+    multiple = max(columns * (size // height) for _, height, _, _ in untiled)  # a map is smaller than the image by a whole factor
+    way = f"an image size that is a multiple of {multiple}"
+    way = f"fewer --pixels or {way}" if columns > 2 else f"{way}, or fewer poolings"
+    raise FitError(f"layer {op.name}: blocks of 2x{columns} pixels do not tile its {height}x{width} {end}; use {way}")
 
 
 def _check_input(layers, lanes):

@@ -50,10 +50,10 @@ def _chosen(names, where, sessions, count):
     """(index, object from 0) of every name in `names` whose session is wanted; raises InputError where a wanted session has none."""
     missing = set(sessions)
     for index, name in enumerate(names):
-        found = NAME.search(name)
-        if not found:
+        match = NAME.search(name)
+        if not match:
             raise InputError(f"{where}: holds the name {name[:60]!r}, expected sSESSION/oOBJECT/C_SESSION_OBJECT_FRAME.png")
-        session, item = int(found[1]), int(found[2]) - 1
+        session, item = int(match[1]), int(match[2]) - 1
         if not 0 <= item < count:
             raise InputError(f"{where}: {name} is of object {item + 1}, expected 1 to {count}")
         if session in sessions:
@@ -79,10 +79,10 @@ def _read_npz(path, sessions, size, count):
                          f"as many as {PATHS} names")
     chosen = list(_chosen(names, beside, sessions, count))
     index, labels = (np.array([pair[i] for pair in chosen], np.int64) for i in (0, 1))
-    found = np.empty((len(index), 3, size, size), np.uint8)
-    for row, number in zip(found, index):  # one by one, for all of them at once would take twice the memory
+    pictures = np.empty((len(index), 3, size, size), np.uint8)
+    for row, number in zip(pictures, index):  # one by one, for all of them at once would take twice the memory
         row[:] = images[number].transpose(2, 0, 1)
-    return found, labels, str(path)
+    return pictures, labels, str(path)
 
 
 def _read_zip(path, sessions, size, count):

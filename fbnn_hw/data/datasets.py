@@ -49,17 +49,17 @@ class Images:
 
     def thinned(self, count):
         """`count` images of each class, spread evenly over those it has, in their order; raises UsageError where a class has fewer."""
-        found = np.bincount(self.labels, minlength=len(self.classes))
-        if found.min() < count:
-            raise UsageError(f"--images {count}: class {self.classes[found.argmin()]} has {found.min()}, expected at most that many")
-        kept = [np.flatnonzero(self.labels == c)[np.arange(count) * size // count] for c, size in enumerate(found)]
+        sizes = np.bincount(self.labels, minlength=len(self.classes))
+        if sizes.min() < count:
+            raise UsageError(f"--images {count}: class {self.classes[sizes.argmin()]} has {sizes.min()}, expected at most that many")
+        kept = [np.flatnonzero(self.labels == c)[np.arange(count) * size // count] for c, size in enumerate(sizes)]
         kept = np.sort(np.concatenate(kept))
         return Images(self.images[kept], self.labels[kept], self.classes, self.source)
 
     def whole(self):
         """Raises InputError where a class has no image."""
-        found = np.bincount(self.labels, minlength=len(self.classes))
-        missing = [name for name, count in zip(self.classes, found) if not count]
+        sizes = np.bincount(self.labels, minlength=len(self.classes))
+        missing = [name for name, count in zip(self.classes, sizes) if not count]
         if missing:
             more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
             raise InputError(f"{self.source}: no image of {', '.join(missing[:3])}{more}, expected some of each of {len(self.classes)} "
@@ -108,32 +108,32 @@ class Source:
         self.path, self.folder = Path(path), folder
 
     def members(self, names):
-        """{name: bytes}, in one pass; raises InputError for a missing or damaged one."""
+        """{name: bytes}, in one reading; raises InputError for a missing or damaged one."""
         try:
-            found = self._from_folder(names) if self.path.is_dir() else self._from_archive(names)
+            members = self._from_folder(names) if self.path.is_dir() else self._from_archive(names)
         except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
             reason = str(error).split("\n")[0] or type(error).__name__
             raise InputError(f"{self.path}: cannot be read ({reason}), expected the official archive; "
                              f"delete it to have it downloaded again") from None
         for name in names:
-            if name not in found:
+            if name not in members:
                 raise InputError(f"{self.path}: has no {name}, expected {', '.join(names)}")
-        return found
+        return members
 
     def _from_folder(self, names):
         return {name: (self.path / name).read_bytes() for name in names if (self.path / name).is_file()}
 
     def _from_archive(self, names):
-        found, wanted = {}, {f"{self.folder}/{name}": name for name in names}
+        contents, wanted = {}, {f"{self.folder}/{name}": name for name in names}
         with gzip.open(self.path) as stream:
             with tarfile.open(fileobj=stream, mode="r:") as archive:
                 for member in archive:
                     name = wanted.get(os.path.normpath(member.name))
                     if name and member.isfile():
-                        found[name] = archive.extractfile(member).read()
+                        contents[name] = archive.extractfile(member).read()
             while stream.read(BLOCK_BYTES):  # to the end, where the checksum is
                 pass
-        return found
+        return contents
 
 
 def _read_cifar(dataset, source, split):
@@ -145,11 +145,11 @@ def _read_cifar(dataset, source, split):
     def where(name):
         return f"{source.path}/{name}"
 
-    found = pickles.loads(members[meta], where(meta)).get(options["class_names"])
-    if not isinstance(found, list) or len(found) != dataset.classes:
-        raise InputError(f"{where(meta)}: {options['class_names']} has {len(found) if isinstance(found, list) else 'no'} names, "
+    listed = pickles.loads(members[meta], where(meta)).get(options["class_names"])
+    if not isinstance(listed, list) or len(listed) != dataset.classes:
+        raise InputError(f"{where(meta)}: {options['class_names']} has {len(listed) if isinstance(listed, list) else 'no'} names, "
                          f"expected {dataset.classes}")
-    classes = tuple(name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in found)
+    classes = tuple(name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in listed)
     images, labels = [], []
     pixels = 3 * dataset.size ** 2
     for name in names:
@@ -216,8 +216,8 @@ def cache_folder():
 
 def folders(data_dir=None):
     """Where to look, in order; the first is where a download goes."""
-    given = (data_dir, os.environ.get("FBNN_DATA"), cache_folder())
-    return [Path(folder).expanduser() for folder in given if folder]
+    places = (data_dir, os.environ.get("FBNN_DATA"), cache_folder())
+    return [Path(folder).expanduser() for folder in places if folder]
 
 
 def find(dataset, data_dir=None):

@@ -18,10 +18,10 @@ ARGUMENTS = ("+verilator+rand+reset+2", "+verilator+seed+1")
 
 def family(target):
     """The family of the target of a name; UsageError if netlists of it cannot be simulated."""
-    found = find_target(target).family
-    if found not in CELLS:
+    name = find_target(target).family
+    if name not in CELLS:
         raise UsageError(f"--netlist: yosys has no complete cell models for --target {target}, expected a design for {' or '.join(CELLS)}")
-    return found
+    return name
 
 
 def synthesise(folder, target, build_dir, said=None):

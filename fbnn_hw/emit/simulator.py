@@ -76,18 +76,19 @@ class Sim:
     build_seconds: float
     note: str
 
-    def run(self, test_module, testcase=None, env=None, directory=None, search=(), arguments=()):
+    def run(self, test_module, testcase=None, env=None, directory=None, search=(), arguments=(), whole=True):
         """Run the cocotb tests of a module -> Results; that a test fails raises nothing.
 
         test_module: module name or names.  testcase: name of a test, or several; all without it.  env: more environment.
         directory: working directory of the simulation, the build's own by default.  search: folders to look for the module
         in, before sys.path.  arguments: for the simulation, such as "+spram-random".
+        whole: of a build with waves, that they are recorded from the start; else the Verilog does, by $dumpvars.
         Raises ToolError if the simulation ends without results.
         """
         directory = Path(directory or self.build_dir).resolve()
         directory.mkdir(parents=True, exist_ok=True)
-        log, found = directory / "simulation.log", directory / "results.xml"
-        found.unlink(missing_ok=True)
+        log, results = directory / "simulation.log", directory / "results.xml"
+        results.unlink(missing_ok=True)
         runner = _runner()
         modules = [test_module] if isinstance(test_module, str) else list(test_module)
         cases = [testcase] if isinstance(testcase, str) else list(testcase or ())
@@ -96,16 +97,16 @@ class Sim:
             "PYTHONPATH": os.pathsep.join([*(str(Path(folder).resolve()) for folder in search), *sys.path]),
             "PYGPI_PYTHON_BIN": sys.executable, "GPI_USERS": f"{_libpython()};{runner.pygpi_entry_point()}",
             "COCOTB_TOPLEVEL": self.top, "COCOTB_TEST_MODULES": ",".join(modules), "TOPLEVEL_LANG": "verilog",
-            "COCOTB_TRUST_INERTIAL_WRITES": "1", "COCOTB_RESULTS_FILE": str(found), "COCOTB_ANSI_OUTPUT": "0"}
+            "COCOTB_TRUST_INERTIAL_WRITES": "1", "COCOTB_RESULTS_FILE": str(results), "COCOTB_ANSI_OUTPUT": "0"}
         if cases:
             settings["COCOTB_TEST_FILTER"] = r"\.(" + "|".join(map(re.escape, cases)) + ")$"
         settings.update({name: str(value) for name, value in (env or {}).items()})
-        command = [str(self.build_dir / self.top), *(["--trace"] if self.waves else []), *arguments]
+        command = [str(self.build_dir / self.top), *(["--trace"] if self.waves and whole else []), *arguments]
         start = time.monotonic()
         with open(log, "w") as output:
             code = call(command, directory, settings, output)
         seconds = time.monotonic() - start
-        tests = _read_results(found)
+        tests = _read_results(results)
         if not tests:
             raise ToolError(f"simulation of {self.top}: ended with code {code} and no test result; see {log}")
         return Results(tests, seconds, log, directory / f"dump.{self.waves}" if self.waves else None)
@@ -140,9 +141,7 @@ def build(sources, top, build_dir, waves=False, options=(), shared=None, optimis
     """
     build_dir = Path(build_dir).resolve()
     sources = [Path(source).resolve() for source in sources]
-    for tool, install in INSTALL.items():
-        if shutil.which(tool) is None:
-            raise ToolError(f"{tool} is missing; simulation needs {install}")
+    check_tools("simulation")
     runner = _runner()
     executable, root = _verilator()
     texts = {source: source.read_text() for source in sources}
@@ -186,6 +185,13 @@ def build(sources, top, build_dir, waves=False, options=(), shared=None, optimis
             shutil.copy(path, runtime)
     kept.write_text(stamp)
     return Sim(top, build_dir, form, time.monotonic() - start, note)
+
+
+def check_tools(user):
+    """ToolError where a program that `user` needs to compile is missing."""
+    for tool, install in INSTALL.items():
+        if shutil.which(tool) is None:
+            raise ToolError(f"{tool} is missing; {user} needs {install}")
 
 
 def _hash(parts):

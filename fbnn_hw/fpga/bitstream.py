@@ -1,10 +1,10 @@
 """From a design and a board to a bitstream: all that it depends on, the run of the tools, and what is kept of it."""
 
-import json
 import shutil
 import time
 from dataclasses import dataclass
 
+from ..files import json_object
 from . import pads, programmer, seeds, toolchain, xilinx
 from .progress import SynthesisProgress
 
@@ -62,11 +62,8 @@ def recipe(config, board, tools, clock, baud, model, verilog, weights):
 
 def stored(where, key):
     """The record in the folder `where` of an earlier build with that key (`Recipe.key_of`), if its files are there."""
-    try:
-        record = json.loads((where / RECORD).read_text())
-    except (OSError, ValueError):
-        return None
-    if not isinstance(record, dict) or record.get("key") != key:
+    record = json_object(where / RECORD)
+    if record is None or record.get("key") != key:
         return None
     product = record.get("bitstream") if record.get("kind") == KINDS[True] else None
     return record if product is None or (where / product).exists() else None
@@ -127,11 +124,8 @@ def _prepare(inputs, where, again):
     for name in (RECORD, inputs.flow.bitstream, "flash.bin", programmer.BOTH, seeds.PLACEMENT):
         (where / name).unlink(missing_ok=True)
     for folder in where.glob(toolchain.seed_folder("*")):
-        try:
-            known = json.loads((folder / seeds.RESULT).read_text())["key"]
-        except (OSError, ValueError, KeyError, TypeError):
-            known = None
-        if again or known != inputs.key:
+        key = (json_object(folder / seeds.RESULT) or {}).get("key")
+        if again or key != inputs.key:
             shutil.rmtree(folder)
     for name, text in inputs.files.items():
         (where / name).write_text(text)

@@ -52,11 +52,11 @@ class Pads(Elaboratable):
     def pins(self):
         """{port: pin}."""
         pins, flash = self.board.pins, self.board.flash
-        found = {name: pins[name] for name in PINS if name in pins}
+        places = {name: pins[name] for name in PINS if name in pins}
         if self.streams:
-            found |= {"flash_select": flash["select"], "flash_clock": flash["clock"]}
-            found |= {f"flash_io{i}": pin for i, pin in enumerate(flash["io"])}
-        return {name: pin for name, pin in found.items() if name in self.ports}
+            places |= {"flash_select": flash["select"], "flash_clock": flash["clock"]}
+            places |= {f"flash_io{i}": pin for i, pin in enumerate(flash["io"])}
+        return {name: pin for name, pin in places.items() if name in self.ports}
 
     def elaborate(self, platform):
         m = Module()
@@ -127,11 +127,11 @@ class Pads(Elaboratable):
             m.submodules.pll = Instance("rPLL", **parameters, i_CLKIN=oscillator, o_CLKOUT=sync.clk, o_LOCK=locked,
                                         **{f"i_{name}": Const(0, width) for name, width in unused.items()})
         else:
-            made, feedback = Signal(), Signal()
+            output, feedback = Signal(), Signal()
             m.submodules.pll = Instance(
-                "PLLE2_BASE", **parameters, i_CLKIN1=oscillator, i_CLKFBIN=feedback, o_CLKFBOUT=feedback, o_CLKOUT0=made, o_LOCKED=locked,
+                "PLLE2_BASE", **parameters, i_CLKIN1=oscillator, i_CLKFBIN=feedback, o_CLKFBOUT=feedback, o_CLKOUT0=output, o_LOCKED=locked,
                 i_RST=Const(0), i_PWRDWN=Const(0))
-            m.submodules.global_clock = Instance("BUFG", i_I=made, o_O=sync.clk)
+            m.submodules.global_clock = Instance("BUFG", i_I=output, o_O=sync.clk)
         m.submodules.pad_rx = Instance(into, i_I=self.ports["rx"], o_O=self.core.rx)
         for name, value in outputs.items():
             m.submodules[f"pad_{name}"] = Instance(out, i_I=value, o_O=self.ports[name])

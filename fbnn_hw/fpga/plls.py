@@ -88,8 +88,8 @@ def nearest(board, wanted_hz):
     """The `Pll` of a board nearest to `wanted_hz`; UsageError if none comes within 5 %."""
     family = board.part.family
     settings = {"ice40": ice40, "ecp5": ecp5, "xilinx7": xilinx7}.get(family) or gowin(board.target)
-    found = min(settings(board.clock_hz, wanted_hz), key=lambda pll: abs(pll.hz - wanted_hz), default=None)
-    if found is None or abs(found.hz / wanted_hz - 1) > TOLERANCE:
-        best = "none" if found is None else f"{found.hz / 1e6:g} MHz at best"
+    pll = min(settings(board.clock_hz, wanted_hz), key=lambda setting: abs(setting.hz - wanted_hz), default=None)
+    if pll is None or abs(pll.hz / wanted_hz - 1) > TOLERANCE:
+        best = "none" if pll is None else f"{pll.hz / 1e6:g} MHz at best"
         raise UsageError(f"--clock {wanted_hz / 1e6:g}: the PLL makes {best} of {board.clock_hz / 1e6:g} MHz; take another frequency")
-    return found
+    return pll

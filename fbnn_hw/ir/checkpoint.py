@@ -146,14 +146,14 @@ class _Machine:
                 if opcode.name == "STOP":
                     result, = self.stack
                     return result
-                self.step(opcode.name, argument)
+                self.execute(opcode.name, argument)
         except InputError:
             raise
         except (ValueError, IndexError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise InputError(f"data.pkl is damaged ({type(error).__name__}), expected the pickle that torch.save writes") from None
         raise InputError("data.pkl ends early, expected the pickle that torch.save writes")
 
-    def step(self, code, argument):
+    def execute(self, code, argument):
         stack = self.stack
         if code in self.PUSH:
             stack.append(argument)

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from .. import bits
 
 NORM_EPS = 4e-5
-"""What `norm_sign` adds to the variance of y = 2 * dot + bias: 1e-5 of the dot products."""
+"""`norm_sign` adds this to the variance of y = 2 * dot + bias, which is 1e-5 for the dot products."""
 
 
 class _Weight(torch.autograd.Function):

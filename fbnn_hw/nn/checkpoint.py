@@ -34,14 +34,14 @@ def state(path, kind, version):
     """The state of a run that `store` wrote: a dict whose "format" is `kind`, of that version; runs no code of the file.
     Raises InputError."""
     try:
-        found = torch.load(path, weights_only=True, map_location="cpu")
+        state = torch.load(path, weights_only=True, map_location="cpu")
     except FileNotFoundError:
         raise InputError(f"{path}: not found, expected the state of an earlier run; start without --resume") from None
     except Exception as error:  # a file can be wrong in any way
         raise InputError(f"{path}: not a training state ({type(error).__name__}); start without --resume") from None
-    if not isinstance(found, dict) or found.get("format") != kind or found.get("version") != version:
+    if not isinstance(state, dict) or state.get("format") != kind or state.get("version") != version:
         raise InputError(f"{path}: found another kind of file or version, expected {kind} {version}")
-    return found
+    return state
 
 
 @contextmanager

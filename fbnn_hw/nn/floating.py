@@ -77,19 +77,22 @@ class FloatNet(nn.Module):
 
 
 def fpnn_p(name, topology):
-    """As many weights as `topology` has, 32 times its bits."""
+    """Return the float network with as many weights as `topology`, and so 32 times its bits."""
     return FloatNet(Topology(name, topology.ops, topology.classes), rgb=False)
 
 
 def fpnn_b(name, topology, classes):
-    """At most as many bits as the binary VGG-like `topology` has: filters, latent and hidden neurons scaled down alike."""
+    """Return a float network with at most the bits of the binary VGG-like `topology`.
+
+    Filters, latent and hidden neurons are scaled down alike.
+    """
     budget = topology.weight_bits() / BITS_OF_A_FLOAT
     filters, latent = topology["conv1"].out_channels, topology[LATENT].out_channels
     hidden = topology["hidden"].out_channels
     share = 1 / math.sqrt(BITS_OF_A_FLOAT)
     while True:
-        made = FloatNet(vgg(name, classes, width=max(1, round(filters * share / 4)) * 4 / 128, size=topology.image_size,
+        network = FloatNet(vgg(name, classes, width=max(1, round(filters * share / 4)) * 4 / 128, size=topology.image_size,
                             latent=max(1, round(latent * share / 8)) * 8, hidden=max(1, round(hidden * share / 2)) * 2), rgb=True)
-        if made.parameters_count() <= budget:
-            return made
+        if network.parameters_count() <= budget:
+            return network
         share *= 0.98

@@ -45,8 +45,8 @@ def squared_hinge(logits, labels, weights=None):
 
 def distillation(logits, teacher, temperature):
     """T^2 * KL(softmax(teacher / T) || softmax(logits / T)), mean over the batch (Hinton et al., arXiv 1503.02531)."""
-    wanted, found = F.log_softmax(teacher / temperature, 1), F.log_softmax(logits / temperature, 1)
-    return temperature ** 2 * F.kl_div(found, wanted, reduction="batchmean", log_target=True)
+    target, predicted = F.log_softmax(teacher / temperature, 1), F.log_softmax(logits / temperature, 1)
+    return temperature ** 2 * F.kl_div(predicted, target, reduction="batchmean", log_target=True)
 
 
 LOSSES = {"cce": cross_entropy, "focal": focal, "sh": squared_hinge}
@@ -66,7 +66,7 @@ def features_as_printed(latent):
 
 
 def features_as_intended(latent):
-    """What the text of `actReg` asks for, opposite values within a batch: mean_d (mean_b z)^2, 0 where each bit is balanced."""
+    """L_FR as the text of `actReg` describes it: mean_d (mean_b z)^2, which is 0 where each bit is balanced in the batch."""
     return latent.mean(0).square().mean()
 
 

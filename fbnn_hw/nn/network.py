@@ -23,14 +23,15 @@ BYTE_SPREAD = math.sqrt((BYTE + 1) ** 2 / 3 - 1 / 3)
 """Standard deviation of 2 u - 255 for evenly distributed bytes u; that of bits is 1."""
 
 NORMED = ("conv", "dense")
-"""Kinds of the layers that may have batch norm: those whose thresholds have hardware.  Logits have none."""
+"""Kinds of the layers that may have batch norm: those whose thresholds have hardware.  Layers after the latent have none, for they may go
+on learning without it."""
 
 
 class _Signed(nn.Module):
-    """What ends in a sign: `scale` or, with batch norm, `norm`; `bias` = 1 - 2 * threshold, of the norm's threshold where there is one."""
+    """A part that ends in a sign, by its `scale` or by its batch norm `norm`.  `bias` is 1 - 2 * threshold."""
 
-    def _end(self, channels, norm="scales"):
-        self.norm = Norm(channels) if norm == "bn" else None
+    def _end(self, channels, norm=False):
+        self.norm = Norm(channels) if norm else None
         self.register_buffer("bias", torch.ones(channels), persistent=False)
 
     @property
@@ -66,7 +67,7 @@ class BinaryLayer(_Signed):
     pass as the odd integer 2 * (dot - threshold) + 1.  Where the input is bytes (`of_bytes`), scale is smaller by `BYTE_SPREAD`.
     """
 
-    def __init__(self, layer, input_shape, K=1.0, limit=1.0, norm="scales", of_bytes=False):
+    def __init__(self, layer, input_shape, K=1.0, limit=1.0, norm=False, of_bytes=False):
         super().__init__()
         shape = layer.weight_shape(input_shape)
         self.kind, self.shape = layer.kind, shape
@@ -81,7 +82,7 @@ class BinaryLayer(_Signed):
         self.stride = getattr(layer, "stride", 1)
         self.proxy = nn.Parameter(torch.empty(shape))
         nn.init.xavier_uniform_(self.proxy)
-        self._end(shape[0], norm if layer.kind in NORMED and not self.logits else "scales")
+        self._end(shape[0], norm)
 
     @property
     def weight(self):
@@ -128,18 +129,20 @@ class FBNN(nn.Module):
         shapes = topology.verify()
         weighted = [topology[name] for name in topology.weight_shapes()]
         byte_maps, self._latent_shape = topology.byte_maps(), shapes.get(LATENT)
-        self.layers = nn.ModuleDict({o.name: BinaryLayer(o, *topology.input_shapes(o, shapes), K, limit, norm,
+        last = next((i for i, o in enumerate(topology.ops) if o.name == LATENT), len(topology.ops))
+        normed = {o.name for o in topology.ops[:last + 1] if norm == "bn" and o.kind in NORMED and not getattr(o, "logits", False)}
+        self.layers = nn.ModuleDict({o.name: BinaryLayer(o, *topology.input_shapes(o, shapes), K, limit, o.name in normed,
                                                          not byte_maps.isdisjoint(o.inputs)) for o in weighted})
         self.pools = nn.ModuleDict({o.name: Pool(*topology.input_shapes(o, shapes), K, limit) for o in topology.ops if o.kind == "gap"})
         last = self.layers[topology.ops[-1].name]
         self.alpha = 1 / math.sqrt(c * last.fan_in * len(topology.classes)) / last.spread
         readers = {o.name: [r for r in topology.ops if o.name in r.inputs] for o in topology.ops}
-        self._last_reader = {name: found[-1].name for name, found in readers.items() if found}
+        self._last_reader = {name: ops[-1].name for name, ops in readers.items() if ops}
         inner = [o for o in topology.ops if o.name != LATENT]  # what `latent` hands out is whole bits without a frame
         # conv -> scale -> maxpool -> sign: the gradient goes to the largest dot product.  The bits equal the OR of the signs.
         self._sign_after_pool = {o.name for o in inner if o.kind == "conv" and [r.kind for r in readers[o.name]] == ["maxpool"]}
         # A map read by nothing but padded convolutions of one frame is produced with it in place: {op name: pixels}
-        frames = {name: {r.frame if r.kind == "conv" else 0 for r in found} for name, found in readers.items()}
+        frames = {name: {r.frame if r.kind == "conv" else 0 for r in ops} for name, ops in readers.items()}
         self._framed = {o.name: max(frames[o.name]) for o in inner
                         if o.kind in (*INPUTS, "conv", "maxpool") and len(frames[o.name]) == 1 and 0 not in frames[o.name]}
         self._top = {o.name: BYTE if o.name in byte_maps else 1 for o in topology.ops}
@@ -200,8 +203,10 @@ class FBNN(nn.Module):
 
     @torch.no_grad()
     def draw_ties(self, generator=None):
-        """What dot products of 0 become before the next call: +1 or -1, drawn for each channel, or +1 without a generator.  The logits
-        stay as they are, and so must networks with thresholds.  The estimator's window moves with them, by one step of the dot product."""
+        """Decide what a dot product of 0 becomes until the next call: +1 or -1, drawn for each channel, or +1 without a generator.
+
+        The logits do not change.  The estimator's window moves by one step of the dot product.  For networks without thresholds alone.
+        """
         for layer in (*self.layers.values(), *self.pools.values()):
             if not getattr(layer, "logits", False):
                 drawn = 1.0 if generator is None else torch.randint(2, layer.bias.shape, generator=generator) * 2.0 - 1
@@ -254,11 +259,11 @@ def export(model, training=None):
 
     Raises InputError where a proxy is NaN or infinite, for its sign would mean nothing.
     """
-    for what, parts in (("proxy", {name: layer.proxy for name, layer in model.layers.items()}),
+    for kind, parts in (("proxy", {name: layer.proxy for name, layer in model.layers.items()}),
                         ("threshold", {name: norm.mean + norm.offset for name, norm in model.norms().items()})):
         for name, values in parts.items():
             if not values.isfinite().all():
-                raise InputError(f"layer {name}: a {what} is NaN or infinite, expected a finite number; training diverged, try a smaller "
+                raise InputError(f"layer {name}: a {kind} is NaN or infinite, expected a finite number; training diverged, try a smaller "
                                  "--lr")
     weights = {name: bits.to_bits(layer.proxy.detach().cpu().numpy()).reshape(layer.shape) for name, layer in model.layers.items()}
     thresholds = {name: part.threshold().cpu().numpy().astype("int64") for name, part in [*model.layers.items(), *model.pools.items()]}

@@ -13,7 +13,7 @@ LOGIT_SCALE = 1 / 9
 
 @dataclass(frozen=True)
 class Outline:
-    """What a run records of a network that is no FBNN's topology."""
+    """The part of a topology that a run records, for a network that has none."""
 
     name: str
     classes: tuple

@@ -1,4 +1,4 @@
-"""What a report says of a generated design, as plain values.
+"""The content of a design's report, as plain values.
 
 `facts` are what the verb `report` reads, a dict:
 
@@ -99,7 +99,7 @@ def lifetimes(facts):
 
 
 def _timeline(config, estimate):
-    """What happens in a pass, a row each: (names of the rows, the row that loads each frame, the row of each step,
+    """The events of a pass, a row each: (names of the rows, the row that loads each frame, the row of each step,
     [(row, first word, words)] of all that is read)."""
     names = dict.fromkeys(step.layer for step in config.program)
     labels = dict(zip(names, (layer["layer"] for layer in estimate["layers"])))

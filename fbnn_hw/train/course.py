@@ -38,7 +38,7 @@ class Course:
 
     @property
     def finished(self):
-        """Whether all epochs are done, or so many without a better one that patience is at its end."""
+        """True once all epochs are done, or `patience` epochs have passed without a better one."""
         patience, since = self.config.patience, max(self.best_epoch, self.config.float_epochs)
         return self.epoch >= self.config.epochs or bool(patience and self.epoch - since >= patience)
 

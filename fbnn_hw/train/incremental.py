@@ -80,11 +80,14 @@ class Incremental:
         where = self.origin.source
         if self.config.replay == "latent" and not self.origin.proxies:
             raise UsageError("--replay latent: a random feature extractor is of no use, expected --init with a pre-trained checkpoint")
+        if self.config.replay == "native" and self.origin.thresholds:
+            raise InputError(f"{where}: has thresholds, which do not train; expected a network without, or --replay latent")
+        self.origin.verify_classifier()
         if self.retained:
             expected = tuple(train.classes[c] for c in tasks[0])
             if self.origin.topology.classes != expected:
-                found = self.origin.topology.classes
-                raise InputError(f"{where}: has the {len(found)} classes {', '.join(found[:3])}..., "
+                classes = self.origin.topology.classes
+                raise InputError(f"{where}: has the {len(classes)} classes {', '.join(classes[:3])}..., "
                                  f"expected the {len(expected)} of the pre-training, {', '.join(expected[:3])}..., with --setting rpt")
         size = train.images.shape[-1]
         if self.origin.topology.image_size != size:
@@ -103,12 +106,12 @@ class Incremental:
 
     def _arrange(self, images, arriving):
         """(samples, labels as the network counts) of the classes that arrive, class after class."""
-        found = [images.images[images.labels == c] for c in arriving]
-        for c, chosen in zip(arriving, found):
+        images_of_class = [images.images[images.labels == c] for c in arriving]
+        for c, chosen in zip(arriving, images_of_class):
             if not len(chosen):
                 raise InputError(f"{self.config.scenario}: no image of class {images.classes[c]} in {images.source}, expected some")
-        samples = torch.cat([self.kind.form(chosen, self.model, self.progress) for chosen in found])
-        return samples, np.repeat(np.arange(len(arriving)), [len(chosen) for chosen in found])
+        samples = torch.cat([self.kind.form(chosen, self.model, self.progress) for chosen in images_of_class])
+        return samples, np.repeat(np.arange(len(arriving)), [len(chosen) for chosen in images_of_class])
 
     # what a task trains on
 
@@ -167,8 +170,8 @@ class Incremental:
         """Confusion matrix over the classes seen at task t."""
         seen = self.seen(t)
         kept = np.asarray(labels) < seen
-        found = self._predict(samples[torch.from_numpy(kept)], np.asarray(labels)[kept], seen).argmax(1).numpy()
-        return metrics.confusion(np.asarray(labels)[kept], found, seen)
+        predicted = self._predict(samples[torch.from_numpy(kept)], np.asarray(labels)[kept], seen).argmax(1).numpy()
+        return metrics.confusion(np.asarray(labels)[kept], predicted, seen)
 
     # the run
 

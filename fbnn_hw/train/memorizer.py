@@ -43,11 +43,11 @@ class LevelCode:
                  for p, width in enumerate(self.widths)]
         return np.concatenate(parts, 1)
 
-    def from_bits(self, found):
-        out, at = np.empty((len(found), *self.shape), np.uint8), 0
+    def from_bits(self, rows):
+        out, at = np.empty((len(rows), *self.shape), np.uint8), 0
         for p, width in enumerate(self.widths):
             step = width * self.size ** 2
-            values = found[:, at:at + step].reshape(len(found), self.size, self.size, width)
+            values = rows[:, at:at + step].reshape(len(rows), self.size, self.size, width)
             out[:, p] = (values << np.arange(width, dtype=np.uint8)).sum(-1)
             at += step
         return out
@@ -66,8 +66,8 @@ class BitCode:
     def to_bits(self, samples):
         return samples
 
-    def from_bits(self, found):
-        return found
+    def from_bits(self, rows):
+        return rows
 
 
 def shares(available, slots):
@@ -76,18 +76,18 @@ def shares(available, slots):
     Where equal shares leave a remainder, the first classes get one more: `water-filling`, largest shares differ by one at most.
     """
     available = np.asarray(available, np.int64)
-    given = np.zeros_like(available)
+    shares = np.zeros_like(available)
     left = min(int(slots), int(available.sum()))
     while left:
-        hungry = np.flatnonzero(available > given)
+        hungry = np.flatnonzero(available > shares)
         each = left // len(hungry)
         if not each:
-            given[hungry[:left]] += 1
+            shares[hungry[:left]] += 1
             break
-        step = np.minimum(available[hungry] - given[hungry], each)
-        given[hungry] += step
+        step = np.minimum(available[hungry] - shares[hungry], each)
+        shares[hungry] += step
         left -= int(step.sum())
-    return given
+    return shares
 
 
 class Memorizer:
@@ -112,9 +112,9 @@ class Memorizer:
 
     def samples(self):
         """(samples in the code's shape, labels)."""
-        found = np.unpackbits(self.packed, axis=1, count=self.code.bits, bitorder="little") if len(self) else \
+        rows = np.unpackbits(self.packed, axis=1, count=self.code.bits, bitorder="little") if len(self) else \
             np.zeros((0, self.code.bits), np.uint8)
-        return self.code.from_bits(found), self.labels.copy()
+        return self.code.from_bits(rows), self.labels.copy()
 
     def update(self, samples, labels):
         """Take in what the shares allow of a task's (samples, labels); classes seen before may come again.
@@ -138,7 +138,7 @@ class Memorizer:
         self.labels = np.concatenate([self.labels[kept], labels[taken]])
 
     def ledger(self, classes=None):
-        """What the buffer costs, in bits and samples; `classes`: how many are to share it (those in it if None)."""
+        """Return the cost of the buffer in bits and samples.  classes: how many share it; those in it if None."""
         classes = classes or len(np.unique(self.labels)) or 1
         label_bits = max(1, math.ceil(math.log2(classes)))
         return {"capacity_bits": self.capacity_bits, "bits_per_sample": self.code.bits, "slots": self.slots, "samples": len(self),

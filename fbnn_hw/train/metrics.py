@@ -3,10 +3,10 @@
 import numpy as np
 
 
-def confusion(labels, found, classes):
+def confusion(labels, predicted, classes):
     """int64 (classes, classes): row the true class, column the found one."""
     matrix = np.zeros((classes, classes), np.int64)
-    np.add.at(matrix, (labels, found), 1)
+    np.add.at(matrix, (labels, predicted), 1)
     return matrix
 
 
@@ -28,12 +28,12 @@ def subsets(tasks, t, pretrained=()):
     """{subscript: classes} at task t.  tasks: tuples of class numbers as the network counts them; pretrained: those of a
     pre-training whose classes stay.  old is the first task, new the current one, seen all up to it, buffer the past ones."""
     past = [c for task in tasks[:t] for c in task]
-    found = {"old": tasks[0], "new": tasks[t], "seen": (*past, *tasks[t]), "buffer": tuple(past)}
+    subsets = {"old": tasks[0], "new": tasks[t], "seen": (*past, *tasks[t]), "buffer": tuple(past)}
     if pretrained:
-        found["PT"] = pretrained
+        subsets["PT"] = pretrained
     if t == len(tasks) - 1:
-        found["final"] = found["seen"]
-    return found
+        subsets["final"] = subsets["seen"]
+    return subsets
 
 
 def evaluate(matrix, tasks, t, pretrained=()):

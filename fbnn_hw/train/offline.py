@@ -120,7 +120,7 @@ class Trainer(Course):
         if changed:
             raise UsageError(f"{self.state_path}: was started with another --{changed[0]} or without one; resume with the same flags")
         shapes = {k: tuple(v.shape) for k, v in self.model.state_dict().items()}
-        if shapes != {k: tuple(v.shape) for k, v in state["model"].items()}:
+        if any(shapes != {k: tuple(v.shape) for k, v in part.items()} for part in (state["model"], state["best"]) if part is not None):
             raise InputError(f"{self.state_path}: state of another model, expected one with the layers of {self.model.topology.name}")
         self.model.load_state_dict(state["model"])
         self.restore({"best_score": state.get("best_accuracy"), **state})  # as the first states of version 1 call it
@@ -146,6 +146,8 @@ class Trainer(Course):
         try:
             while not self.finished:
                 self._epoch()
+            if self._stop:  # after the last image was judged: what comes next, such as a test set, may take minutes
+                raise Interrupted(self.state_path)
         except Interrupted:
             self.save()
             raise

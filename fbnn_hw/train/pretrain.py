@@ -174,7 +174,7 @@ def make(name, classes, size, config, encoder="tycc", init=None, activations="bi
     return normed if norm == "bn" else staged.to_scales(normed)
 
 
-def origin(path, norm):
-    """What --init names: the `Start` of a checkpoint, or the path of a stage with float activations, which has a state alone."""
+def origin(path):
+    """Return the `Start` of the checkpoint `path`, or the path itself where a stage with float activations left a state alone."""
     path = Path(path)
-    return start.read(path, norm == "bn") if path.is_file() else path
+    return start.read(path) if path.is_file() else path

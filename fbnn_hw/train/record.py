@@ -14,7 +14,7 @@ from .offline import predict
 
 
 def hardware(device="cpu"):
-    """What the run ran on, in words: the GPU's name, or the CPU's."""
+    """Return the name of the GPU, or of the CPU."""
     if torch.device(device).type == "cuda":
         return torch.cuda.get_device_name(device)
     try:
@@ -25,7 +25,7 @@ def hardware(device="cpu"):
 
 
 def surroundings(device="cpu"):
-    """What a result depends on beside its flags: versions, hardware, threads."""
+    """Return versions, hardware and threads: a result depends on them as on its flags."""
     names = ("fbnn-hw", "torch", "numpy")
     versions = {name: importlib.metadata.version(name) for name in names}
     return {"versions": {**versions, "python": platform.python_version()}, "hardware": hardware(device), "threads": torch.get_num_threads()}

@@ -1,4 +1,4 @@
-"""What the learner is fed: levels of images (native) or cached latents, in the form the memorizer stores."""
+"""The learner's samples, levels of images (native) or cached latents, in the form that the memorizer stores."""
 
 import hashlib
 import json
@@ -65,11 +65,11 @@ class Latents:
         starts = range(0, len(images), 250)
         parts = [(model.latent(torch.from_numpy(images[i:i + 250]).to(device)) > 0).to(torch.uint8).cpu()
                  for i in (progress(starts, desc="latents") if progress else starts)]
-        found = torch.cat(parts)
+        latents = torch.cat(parts)
         if path:
             with files.replacing(path) as file:
-                np.save(file, np.packbits(found.numpy(), axis=1, bitorder="little"))
-        return found
+                np.save(file, np.packbits(latents.numpy(), axis=1, bitorder="little"))
+        return latents
 
     def _kept(self, path, count):
         """The packed latents of a file of the cache; None where there is none, or it is damaged and has to be made again."""
@@ -80,12 +80,14 @@ class Latents:
         return packed if (packed.dtype, packed.shape) == (np.uint8, (count, -(-self.code.bits // 8))) else None
 
     def _key(self, images, model):
-        """Of the feature extractor's bits and of the images."""
+        """Return the name of the cached latents: a digest of the feature extractor and of the images."""
         network = export(model)
         digest = hashlib.sha256(json.dumps([o.to_dict() for o in model.topology.ops if o.name not in self.heads]).encode())
         for name, weights in network.weights.items():
             if name not in self.heads:
                 digest.update(np.packbits(weights).tobytes())
+        for name, thresholds in network.thresholds.items():
+            digest.update(f"{name} {thresholds.tolist()}".encode())
         digest.update(f"{images.shape} {zlib.crc32(np.ascontiguousarray(images))}".encode())
         return digest.hexdigest()[:32]
 

@@ -1,4 +1,4 @@
-"""Where a run starts: a topology, proxies and batch norm, from a checkpoint, a training state, or nothing."""
+"""The start of a run: a topology, proxies and batch norm, from a checkpoint, a training state, or nothing."""
 
 import hashlib
 from dataclasses import dataclass, field, replace
@@ -30,15 +30,18 @@ class Start:
     best: dict | None = None
 
     def describe(self):
-        """For the record of a run that goes on from here."""
+        """Return what a run that goes on from this start records of it."""
         return {"source": self.source, "sha256": self.sha256, "training": self.training}
 
+    def verify_classifier(self):
+        """Raises InputError where layers after the latent, which are to learn, have thresholds."""
+        if fixed := sorted(self.thresholds.keys() & set(classifier(self.topology))):
+            raise InputError(f"{self.source}: has thresholds in {', '.join(fixed)}, which do not train; expected none after the latent")
 
-def read(path, thresholds=False):
+
+def read(path):
     """`Start` of a checkpoint.  The proxies are its bits times a constant, unless a training state of the same bits lies beside it
     (same name, .state): then they are that state's best ones, with their batch norm.
-
-    Raises InputError where the network has thresholds that no batch norm of a state gives, unless `thresholds`.
     """
     path = Path(path)
     network = checkpoint.read(path)
@@ -52,8 +55,6 @@ def read(path, thresholds=False):
     source, best = "bits", _best(path.with_suffix(".state"), network)
     if best is not None:
         proxies, source = {name: best[f"layers.{name}.proxy"] for name in proxies}, "proxies"
-    if network.thresholds and not (thresholds or best):
-        raise InputError(f"{path}: has thresholds in {', '.join(network.thresholds)}, expected a network without; thresholds do not train")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     normed = best if best and any(".norm." in key for key in best) else None
     return Start(network.topology, proxies, network.training, f"{path.name} ({source})", digest, network.thresholds, normed)
@@ -62,6 +63,8 @@ def read(path, thresholds=False):
 def _best(path, network):
     """The model's state dict at the best epoch of the training state `path`; None where the file is missing, is something else, or has
     other bits or thresholds than `network`."""
+    if not path.is_file():
+        return None
     try:
         state = torch.load(path, weights_only=True, map_location="cpu")
         if state["format"] != STATE_FORMAT or not state["best"]:
@@ -93,7 +96,7 @@ def further(start, topology, seed, options):
     """FBNN of `topology` that goes on from `start`; raises InputError where layers or classes differ.
 
     With options["norm"] "bn" its batch norm goes on; where it has none, the first batch makes offsets of its thresholds.  With "scales",
-    scales take the place of its batch norm, see `nn.staged`.
+    scales take the place of its batch norm, see `nn.staged`; thresholds without one are refused, for nothing would train them.
     """
     if (start.topology.ops, start.topology.classes) != (topology.ops, topology.classes):
         raise InputError(f"--init {start.source}: not {topology.name} with the {len(topology.classes)} classes "
@@ -102,6 +105,9 @@ def further(start, topology, seed, options):
         model = FBNN(topology, **{**options, "norm": "bn"})
         model.load_state_dict(start.best)
         return model if options.get("norm") == "bn" else staged.to_scales(model)
+    if start.thresholds and options.get("norm") != "bn":
+        raise InputError(f"--init {start.source}: has thresholds in {', '.join(start.thresholds)}, and no state with their batch norm; "
+                         f"expected --norm bn")
     model = make(start, topology.classes, True, seed, options)
     for name, norm in model.norms().items():
         norm.target = torch.as_tensor(start.thresholds.get(name, 0), dtype=torch.float32).expand_as(norm.mean)
@@ -112,6 +118,7 @@ def make(start, classes, retained, seed, options):
     """FBNN for `classes` with the weights of `start`.
 
     retained: keep the classifier, its first rows being those of the pre-training's classes (RPT); otherwise it is random (FPT).
+    The thresholds of the feature extractor stay as they are.
     """
     topology = with_classes(start.topology, classes)
     torch.manual_seed(seed)
@@ -124,4 +131,7 @@ def make(start, classes, retained, seed, options):
             elif retained:
                 rows = min(len(proxy), len(model.layers[name].proxy))
                 model.layers[name].proxy[:rows] = proxy[:rows]
+        for name, thresholds in start.thresholds.items():
+            part = model.layers[name] if name in model.layers else model.pools[name]
+            part.bias.copy_(1 - 2 * torch.as_tensor(thresholds))
     return model

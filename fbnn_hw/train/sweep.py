@@ -1,14 +1,13 @@
 """Many command lines of fbnn-hw at once: as processes here, or as jobs of submitit (Slurm) elsewhere.  No torch here."""
 
 import itertools
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
+from .. import files
 from ..errors import ToolError, UsageError
 
 POLL_S = 0.2
@@ -25,11 +24,9 @@ def grid(over):
 
 def finished(path):
     """The values of a result file, or None where there is none yet or the run is still under way."""
-    try:
-        values = json.loads(Path(path).read_text())
-    except (OSError, ValueError):
-        return None
-    return values if isinstance(values, dict) and values.get("training", values).get("finished") else None
+    values = files.json_object(path) or {}
+    training = values.get("training", values)
+    return values if isinstance(training, dict) and training.get("finished") else None
 
 
 def local(commands, jobs, threads=None, done=None, program=PROGRAM):
@@ -58,8 +55,9 @@ def local(commands, jobs, threads=None, done=None, program=PROGRAM):
                         waiting.clear()
                     said.close()
     finally:
-        for said, process in running.values():
+        for _, process in running.values():  # all at once, so that they save their states beside each other
             process.terminate()
+        for said, process in running.values():
             process.wait()
             said.close()
     return codes

@@ -28,19 +28,19 @@ class Teacher:
             state = torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
             if state["format"] != STATE_FORMAT:
                 raise ValueError("another format")
-            made = state["architecture"]
+            name, classes, size = (state["architecture"][key] for key in ("name", "classes", "size"))
             config = TrainConfig(**state["config"])
-            self.model = make(made["name"], tuple(made["classes"]), made["size"], config)
+            self.model = make(name, tuple(classes), size, config)
             self.model.load_state_dict(state["best"])
             accuracy = state.get("best_score", state.get("best_accuracy")) if config.validation else None
             self.sha256 = hashlib.sha256(data).hexdigest()
-            self.description = {"name": made["name"], "validation_accuracy": accuracy, "epochs": state["best_epoch"], "sha256": self.sha256,
+            self.description = {"name": name, "validation_accuracy": accuracy, "epochs": state["best_epoch"], "sha256": self.sha256,
                                 "config": asdict(config)}
         except Exception as error:  # a file can be wrong in any way
             raise InputError(f"--teacher {path}: not a training state of a named network of this version ({type(error).__name__}), "
                              f"expected the .state of fbnn-hw pretrain or train") from None
-        if tuple(made["classes"]) != topology.classes or made["size"] != topology.image_size:
-            raise InputError(f"--teacher {path}: knows {len(made['classes'])} classes at {made['size']}x{made['size']}, expected the same "
+        if tuple(classes) != topology.classes or size != topology.image_size:
+            raise InputError(f"--teacher {path}: knows {len(classes)} classes at {size}x{size}, expected the same "
                              f"classes and size as the student, {len(topology.classes)} at {topology.image_size}x{topology.image_size}")
         self.model.dtype = getattr(torch, precision)
         self.model.to(device).eval().requires_grad_(False)

@@ -32,5 +32,5 @@ def test_record_and_logits(name):
     correct = record["test_accuracy"] * record["test_images"]
     assert correct == pytest.approx(round(correct), abs=1e-6) and record["test_images"] >= 4000
     images = torch.from_numpy(datasets.load("fixture").images)
-    found = predict(load(network).eval(), images, 100).to(torch.int32).numpy().astype("<i4")
-    assert hashlib.sha256(found.tobytes()).hexdigest() == LOGITS[name]
+    logits = predict(load(network).eval(), images, 100).to(torch.int32).numpy().astype("<i4")
+    assert hashlib.sha256(logits.tobytes()).hexdigest() == LOGITS[name]

@@ -3,18 +3,21 @@ from hashlib import sha256
 
 import pytest
 
-from fbnn_hw.cli import main
+from fbnn_hw.cli import main, verbs
 from fbnn_hw.nn import checkpoint
-from tests import strategies
+from tests import schemas, strategies
 
 
 @pytest.fixture
 def cli(capsys):
-    """Runs a command line in this process: (exit code, stdout, stderr)."""
+    """Runs a command line in this process: (exit code, stdout, stderr).  What it prints with --json is checked by its verb's schema."""
     def run(*argv):
         capsys.readouterr()
         code = main([str(word) for word in argv])
-        return code, *capsys.readouterr()
+        out, err = capsys.readouterr()
+        if "--json" in argv and argv[0] in verbs():
+            schemas.check(argv[0], out)
+        return code, out, err
 
     return run
 

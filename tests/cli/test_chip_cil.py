@@ -1,15 +1,14 @@
 """`fbnn-hw chip-cil` on a small scenario."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from fbnn_hw.cli import chip_cil, common
 from fbnn_hw.ir.models import vgg
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.reference.learning import Head, LearnConfig
+from fbnn_hw.train.chip_study import Study, StudyOptions
 from fbnn_hw.train.scenarios import SCENARIOS
 from tests import strategies
 
@@ -34,32 +33,31 @@ def cache(tmp_path, monkeypatch):
 @pytest.mark.parametrize("flags", [(), ("--head", "skip", "--hidden-counter-bits", 4)])
 def test_whole_sequence(flags, extractor, answer, tmp_path):
     out = tmp_path / "chip.json"
-    found = answer(*TINY, "--model", extractor, "--epochs", 2, "--seeds", 2, "--out", out, *flags)
-    assert json.loads(out.read_text()) == found
-    assert list(found["summary"]) == ["chip", "adam", "adam-equal-memory", "nearest-mean", "streaming-lda"]
-    for run in found["runs"]:
+    result = answer(*TINY, "--model", extractor, "--epochs", 2, "--seeds", 2, "--out", out, *flags)
+    assert {"json_version": 1, **json.loads(out.read_text())} == result
+    assert list(result["summary"]) == ["chip", "adam", "adam-equal-memory", "nearest-mean", "streaming-lda"]
+    for run in result["runs"]:
         assert sorted(run["classes"]) == sorted(f"{c}" for c in run["classes"]) and len(run["classes"]) == 6
         chip = run["learners"]["chip"]
         assert chip["presentations"] == 6 * 30 * 10 - 9 and len(chip["tasks"]) == 3  # nothing to replay for the first sample
         assert 0 <= chip["tasks"][-1]["final"]["a"] <= 1
-    assert found["ledger"]["total_bits"] == found["summary"]["chip"]["memory_bits"]
-    assert found["summary"]["adam-equal-memory"]["memory_bits"] <= max(
-        found["summary"]["chip"]["memory_bits"], found["summary"]["adam"]["memory_bits"] - 20 * 64)
+    assert result["ledger"]["total_bits"] == result["summary"]["chip"]["memory_bits"]
+    assert result["summary"]["adam-equal-memory"]["memory_bits"] <= max(
+        result["summary"]["chip"]["memory_bits"], result["summary"]["adam"]["memory_bits"] - 20 * 64)
     again = answer(*TINY, "--model", extractor, "--against", "none", *flags)
     chip = again["runs"][0]["learners"]["chip"]
-    assert chip["tasks"] == found["runs"][0]["learners"]["chip"]["tasks"]  # from the latents in the cache
+    assert chip["tasks"] == result["runs"][0]["learners"]["chip"]["tasks"]  # from the latents in the cache
     assert len(list((tmp_path / "fbnn-hw" / "latents").iterdir())) == 12
 
 
 def test_validation_holds_a_fifth_of_each_class_back(extractor):
     def samples(validate):
-        args = SimpleNamespace(data_dir=None, head="dense", validate=validate)
-        return chip_cil.Study(args, common.Output(), SCENARIOS["tiny-2+2x2"], extractor, LearnConfig(6, 20), Head(64)).samples
-    (whole, labels), found = samples(False)["train"], samples(True)
+        return Study(SCENARIOS["tiny-2+2x2"], extractor, LearnConfig(6, 20), Head(64), StudyOptions(validate=validate)).samples
+    (whole, labels), parts = samples(False)["train"], samples(True)
     for c in range(6):
         all_of_it = whole[labels == c]
         for split, part in (("train", slice(len(all_of_it) * 4 // 5)), ("test", slice(len(all_of_it) * 4 // 5, None))):
-            latents, of = found[split]
+            latents, of = parts[split]
             assert len(all_of_it[part]) and np.array_equal(latents[of == c], all_of_it[part])
 
 

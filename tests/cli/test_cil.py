@@ -39,12 +39,12 @@ def test_pretrain_writes_how_it_came_about(extractor):
 
 
 def test_a_run(extractor, answer, cli, tmp_path):
-    found = answer(*BASE, "--init", extractor, "--out", tmp_path / "a.json", "--save", tmp_path / "net.pt", "--balanced", "--seed", "3")
+    result = answer(*BASE, "--init", extractor, "--out", tmp_path / "a.json", "--save", tmp_path / "net.pt", "--balanced", "--seed", "3")
     stored = json.loads((tmp_path / "a.json").read_text())
-    assert stored["final"] == found["final"] and stored["seed"] == 3 and stored["config"]["balanced"] and len(stored["history"]) == 4
+    assert stored["final"] == result["final"] and stored["seed"] == 3 and stored["config"]["balanced"] and len(stored["history"]) == 4
     assert stored["init"]["source"] == "fe.pt (proxies)" and set(stored["versions"]) == {"fbnn-hw", "torch", "numpy", "python"}
     few = answer(*BASE, "--init", extractor, "--out", tmp_path / "few.json", "--images", "20")
-    assert few["config"]["images"] == 20 and few["final"] != found["final"]
+    assert few["config"]["images"] == 20 and few["final"] != result["final"]
     assert stored["ledger"]["bits_per_sample"] == 1024 and not (tmp_path / "a.state").exists()
     assert answer("inspect", tmp_path / "net.pt")["classes"] == stored["classes"]
     code, out, _ = cli(*BASE, "--init", extractor, "--out", tmp_path / "b.json", "--setting", "rpt")
@@ -53,9 +53,9 @@ def test_a_run(extractor, answer, cli, tmp_path):
 
 
 def test_a_run_from_random_weights(answer, tmp_path):
-    found = answer("cil", "--scenario", "tiny-2+2x2", "--model", "0.5mb", "--replay", "native", "--strategy", "naive", "--epochs", "1",
+    result = answer("cil", "--scenario", "tiny-2+2x2", "--model", "0.5mb", "--replay", "native", "--strategy", "naive", "--epochs", "1",
                    "--threads", "1", "--out", tmp_path / "n.json")
-    assert found["ledger"] is None and found["init"]["source"] == "random weights"
+    assert result["ledger"] is None and result["init"]["source"] == "random weights"
 
 
 @pytest.mark.parametrize("flags, line", [
@@ -162,12 +162,26 @@ def test_pretrain_usage_errors(flags, line, refused, tmp_path):
 
 def test_floating_baseline_and_batch_norm(answer, tmp_path):
     flags = ("--scenario", "tiny-2+2x2", "--epochs", "1", "--threads", "1")
-    found = answer("pretrain", "--model", "fpnn_b", *flags, "--all-classes", "--out", tmp_path / "b.pt")
-    assert found["checkpoint"] is None and found["training"]["test_images"] == 240 and not (tmp_path / "b.pt").exists()
+    result = answer("pretrain", "--model", "fpnn_b", *flags, "--all-classes", "--out", tmp_path / "b.pt")
+    assert result["checkpoint"] is None and result["training"]["test_images"] == 240 and not (tmp_path / "b.pt").exists()
     answer("pretrain", "--model", "0.5mb", *flags, "--norm", "bn", "--out", tmp_path / "bn.pt")
     answer("pretrain", "--model", "0.5mb", *flags, "--init", tmp_path / "bn.pt", "--out", tmp_path / "s.pt")
     stage = hashlib.sha256((tmp_path / "bn.pt").read_bytes()).hexdigest()
     assert torch.load(tmp_path / "s.state", weights_only=True)["sources"]["init"] == stage  # not resumed with another
+
+
+def test_an_extractor_learns_from_a_teacher(answer, refused, tmp_path):
+    flags = ("--scenario", "tiny-2+2x2", "--epochs", "1", "--threads", "1")
+    answer("pretrain", "--model", "airbench", *flags, "--out", tmp_path / "t.pt")
+    teacher = ("--teacher", tmp_path / "t.state")
+    found = answer("pretrain", "--model", "0.5mb", *flags, "--norm", "bn", "--gamma", "0.1", *teacher, "--distil", "0.9", "--out",
+                   tmp_path / "s.pt")["training"]
+    assert found["teacher"]["name"] == "airbench" and found["config"]["distil"] == 0.9 and (tmp_path / "s.pt").is_file()
+    assert not (tmp_path / "t.pt").exists()
+    assert refused("pretrain", "--model", "0.5mb", *flags, "--distil", "0.9", "--out", tmp_path / "n.pt") == (
+        2, "fbnn-hw pretrain: --distil: there is no teacher, expected --teacher with it")
+    assert refused("pretrain", "--model", "0.5mb", *flags, "--all-classes", *teacher, "--out", tmp_path / "n.pt")[1].endswith(
+        "t.state: knows 2 classes at 16x16, expected the same classes and size as the student, 6 at 16x16")
 
 
 @pytest.mark.parametrize("junk", [bytes(100), b"", b"text", b"PK\x03\x04" + bytes(50)])

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -15,10 +17,10 @@ from tests import strategies
 def test_data_set(answer, model, backend):
     path, network = model
     images = datasets.load("fixture").first(20)
-    found = answer("classify", "--model", path, "--data", "fixture", "--images", 20, "--backend", backend, "--latent", "--top", 3)
+    result = answer("classify", "--model", path, "--data", "fixture", "--images", 20, "--backend", backend, "--latent", "--top", 3)
     logits, latent = inference.logits(network, images.images), inference.layers(network, images.images)["latent"]
-    assert found["classes"] == list(images.classes) and found["backend"] == backend and len(found["images"]) == 20
-    for n, entry in enumerate(found["images"]):
+    assert result["classes"] == list(images.classes) and result["backend"] == backend and len(result["images"]) == 20
+    for n, entry in enumerate(result["images"]):
         best = int(inference.classify(logits[n:n + 1])[0])
         assert entry["logits"] == logits[n].tolist() and entry["index"] == best and entry["class"] == images.classes[best]
         assert (entry["file"], entry["image"], entry["label"]) == ("fixture", n, images.classes[images.labels[n]])
@@ -32,8 +34,45 @@ def test_backends_agree(answer, tmp_path, classes):
     checkpoint.save(tmp_path / "m.pt", strategies.vgg_network(classes, classes=classes, thresholds=0.5))
     np.save(tmp_path / "x.npy", strategies.images(0, 5))
     run = ("classify", tmp_path / "x.npy", "--model", tmp_path / "m.pt", "--latent", "--backend")
-    found = [answer(*run, backend) for backend in ("torch", "reference")]
-    assert found[0]["images"] == found[1]["images"] and len(found[0]["images"][0]["logits"]) == classes
+    result = [answer(*run, backend) for backend in ("torch", "reference")]
+    assert result[0]["images"] == result[1]["images"] and len(result[0]["images"][0]["logits"]) == classes
+
+
+def small(*layers):
+    """A network for 8 x 8 pixels: a convolution, `layers`, which may read it, and a classifier that pools the convolution."""
+    ops = (op.Thermometer("input", (), "trgb", 8, 5), op.Conv("conv", ("input",), 3), *layers,
+           op.Gap("gap", ("conv",)), op.Dense("logits", ("gap",), 2, logits=True))
+    return strategies.fill(Topology("small", ops, ("a", "b")), 1)
+
+
+@pytest.mark.parametrize("backend", ["reference", "torch"])
+def test_bits_of_a_latent_that_is_a_map(answer, tmp_path, backend):
+    """docs/checkpoint.md: bit (c * height + y) * width + x."""
+    network = small(op.MaxPool("latent", ("conv",)))
+    images = strategies.images(1, 2, 8)
+    checkpoint.save(tmp_path / "m.pt", network)
+    np.save(tmp_path / "x.npy", images)
+    entries = answer("classify", tmp_path / "x.npy", "--model", tmp_path / "m.pt", "--latent", "--backend", backend)["images"]
+    channels, height, width = network.topology.shapes["latent"]
+    for entry, values in zip(entries, inference.layers(network, images)["latent"], strict=True):
+        data = bytes.fromhex(entry["latent"])
+        for c, y, x in np.ndindex(channels, height, width):
+            bit = (c * height + y) * width + x
+            assert data[bit // 8] >> bit % 8 & 1 == values[c, y, x]
+
+
+@pytest.mark.parametrize("backend", ["reference", "torch"])
+def test_a_layer_that_nobody_reads_changes_nothing(answer, tmp_path, backend):
+    """docs/checkpoint.md allows it."""
+    np.save(tmp_path / "x.npy", strategies.images(1, 3, 8))
+    logits = []
+    plain = small()
+    unread = small(op.Conv("spare", ("conv",), 4))
+    for network in plain, replace(unread, weights=unread.weights | plain.weights):
+        checkpoint.save(tmp_path / "m.pt", network)
+        entries = answer("classify", tmp_path / "x.npy", "--model", tmp_path / "m.pt", "--backend", backend)["images"]
+        logits.append([entry["logits"] for entry in entries])
+    assert "spare" in network.weights and logits[0] == logits[1]
 
 
 def test_files(answer, cli, model, tmp_path):
@@ -41,12 +80,12 @@ def test_files(answer, cli, model, tmp_path):
     Image.fromarray(images[0].transpose(1, 2, 0)).save(tmp_path / "a.png")
     np.save(tmp_path / "b.npy", images[1:])
     files = [str(tmp_path / "a.png"), str(tmp_path / "b.npy")]
-    found = answer("classify", *files, "--model", model[0])["images"]
-    assert [(e["file"], e["image"]) for e in found] == [(files[0], 0), (files[1], 0), (files[1], 1)]
-    assert [e["logits"] for e in found] == inference.logits(model[1], images).tolist() and "label" not in found[0]
+    result = answer("classify", *files, "--model", model[0])["images"]
+    assert [(e["file"], e["image"]) for e in result] == [(files[0], 0), (files[1], 0), (files[1], 1)]
+    assert [e["logits"] for e in result] == inference.logits(model[1], images).tolist() and "label" not in result[0]
     code, out, err = cli("classify", *files, "--model", model[0], "--top", 2)
     lines = out.splitlines()
-    assert code == 0 and not err and lines[0].startswith(f"{files[0]}: {found[0]['class']} ({max(found[0]['logits'])}), ")
+    assert code == 0 and not err and lines[0].startswith(f"{files[0]}: {result[0]['class']} ({max(result[0]['logits'])}), ")
     assert [line.split(":")[0] for line in lines[1:]] == [f"{files[1]}[0]", f"{files[1]}[1]"]
 
 

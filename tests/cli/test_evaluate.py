@@ -14,11 +14,11 @@ def test_scores(answer, model, backend):
     path, network = model
     images = datasets.load("fixture").first(100)
     right = inference.classify(inference.logits(network, images.images)) == images.labels
-    found = answer("evaluate", "--model", path, "--data", "fixture", "--images", 100, "--backend", backend)
+    result = answer("evaluate", "--model", path, "--data", "fixture", "--images", 100, "--backend", backend)
     recalls = [float(right[images.labels == i].mean()) for i in range(10)]
-    assert found["correct"] == right.sum() and found["accuracy"] == right.mean() and found["images"] == 100
-    assert list(found["recall"].values()) == recalls and found["dispersion"] == pytest.approx(np.std(recalls))
-    assert found["images_per_second"] > 0 and found["reproduces"] is None and found["stated_accuracy"] is None
+    assert result["correct"] == right.sum() and result["accuracy"] == right.mean() and result["images"] == 100
+    assert list(result["recall"].values()) == recalls and result["dispersion"] == pytest.approx(np.std(recalls))
+    assert result["images_per_second"] > 0 and result["reproduces"] is None and result["stated_accuracy"] is None
 
 
 def test_whether_the_stated_accuracy_is_reproduced(answer, cli, model, tmp_path):
@@ -28,8 +28,8 @@ def test_whether_the_stated_accuracy_is_reproduced(answer, cli, model, tmp_path)
     run = ("evaluate", "--data", "fixture", "--backend", "reference", "--model", tmp_path / "m.pt", "--images")
     for stated, count, verdict in ((right, 50, True), (right + 0.02, 50, False), (right, 40, None)):
         checkpoint.save(tmp_path / "m.pt", replace(network, training={"data": "fixture", "test_accuracy": stated, "test_images": count}))
-        found = answer(*run, 50)
-        assert found["reproduces"] is verdict and found["stated_accuracy"] == stated
+        result = answer(*run, 50)
+        assert result["reproduces"] is verdict and result["stated_accuracy"] == stated
     checkpoint.save(tmp_path / "m.pt", replace(network, training={"data": "fixture", "test_accuracy": 1e308, "test_images": 50}))
     assert answer(*run, 50)["reproduces"] is None
     checkpoint.save(tmp_path / "m.pt", replace(network, training={"data": "fixture", "test_accuracy": right, "test_images": 40}))
@@ -41,9 +41,9 @@ def test_a_model_of_some_classes(cli, answer, tmp_path):
     network = strategies.fill(replace(strategies.vgg_network(1, classes=2).topology, classes=("dog", "cat")), 2)
     checkpoint.save(tmp_path / "m.pt", network)
     images = datasets.load("fixture").select(("dog", "cat"))
-    found = answer("evaluate", "--model", tmp_path / "m.pt", "--data", "fixture")
+    result = answer("evaluate", "--model", tmp_path / "m.pt", "--data", "fixture")
     right = inference.classify(inference.logits(network, images.images)) == images.labels
-    assert found["images"] == 57 and found["correct"] == right.sum() and list(found["recall"]) == ["dog", "cat"]
+    assert result["images"] == 57 and result["correct"] == right.sum() and list(result["recall"]) == ["dog", "cat"]
     assert cli("evaluate", "--model", tmp_path / "m.pt", "--data", "fixture")[2] == (
         "fbnn-hw evaluate: 57 of 300 images are of the 2 classes that the model and the data set share\n")
 

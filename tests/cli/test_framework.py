@@ -5,25 +5,38 @@ import os
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import fbnn_hw.cli as command
-from fbnn_hw.cli import common
+from fbnn_hw.cli import _common, _pages
 from fbnn_hw.errors import FitError, MismatchError, ToolError
 
 VERBS = command.verbs()
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_help_of_a_verb(cli):
     assert cli("help", "inspect")[:2] == cli("inspect", "--help")[:2]
-    assert cli("help", "inspct")[0] == 2
+    assert cli("help", "inspct") == (2, "", f"fbnn-hw: inspct: no such command or page, expected one of {', '.join(VERBS)}, "
+                                     f"{', '.join(_pages.pages(VERBS))}; did you mean inspect?\n")
+
+
+def test_help_of_a_page(cli):
+    text = (DOCS / "on-chip-learning.md").read_text(encoding="utf-8")
+    assert cli("help", "on-chip-learning") == cli("help", "on-chip-learning.md") == (0, text, "")
+    assert cli("help", "cil")[1] == cli("cil", "--help")[1] + "see also: fbnn-hw help cil.md\n"  # a verb and a page
+    assert cli("help", "cil.md")[1] == (DOCS / "cil.md").read_text(encoding="utf-8")
+    assert cli("help", "README")[0] == 2
 
 
 def test_overview(cli):
     for argv in ((), ("--help",), ("-h",)):
         code, out, err = cli(*argv)
         assert code == 0 and not err and all(f"  {verb} " in out for verb in VERBS)
+        for path in DOCS.glob("*.md"):
+            assert path.stem == "README" or f"  {path.name if path.stem in VERBS else path.stem} " in out
     assert cli("--version")[1] == f"fbnn-hw {command.__version__}\n"
 
 
@@ -72,8 +85,8 @@ def test_usage_errors(argv, line, refused):
     (["evaluate", "--model", "0.5mb.pt", "--data", "cifar-10"], 2, "; did you mean cifar10?; see fbnn-hw evaluate --help"),
 ])
 def test_a_name_that_is_nearly_right(argv, code, end, refused):
-    found, line = refused(*argv)
-    assert found == code and line.endswith(end)
+    exit_code, line = refused(*argv)
+    assert exit_code == code and line.endswith(end)
 
 
 @pytest.mark.parametrize("verb", ["report", "simulate", "build --board icebreaker", "flash --board icebreaker"])
@@ -117,8 +130,8 @@ class Fake:
 def test_errors_in_a_verb(monkeypatch, cli, error, code, line):
     monkeypatch.setattr(command, "load", lambda verb: Fake(error))
     assert cli("doctor") == (code, "", f"fbnn-hw doctor: {line}\n")
-    found, out, err = cli("doctor", "--json")
-    assert found == code and json.loads(out) == {"error": line, "exit_code": code}
+    exit_code, out, err = cli("doctor", "--json")
+    assert exit_code == code and json.loads(out) == {"json_version": 1, "error": line, "exit_code": code}
     assert "Traceback" in cli("doctor", "-v")[2]
 
 
@@ -133,7 +146,7 @@ def test_light_verbs_do_not_import_torch(model):
 def test_plain_is_legal_json():
     import numpy as np
 
-    values = common.plain({"a": np.float32("nan"), "b": np.arange(2), 3: (float("inf"), True, None), "d": np.int64(4)})
+    values = _common.plain({"a": np.float32("nan"), "b": np.arange(2), 3: (float("inf"), True, None), "d": np.int64(4)})
     assert values == {"a": None, "b": [0, 1], "3": [None, True, None], "d": 4}
 
 
@@ -160,3 +173,11 @@ def test_names_that_stdout_cannot_encode(model, tmp_path):
 def test_closed_pipe():
     program = f"set -o pipefail; {shlex.quote(sys.executable)} -m fbnn_hw.cli --help | true"
     assert b"Traceback" not in subprocess.run(["bash", "-c", program], capture_output=True).stderr
+
+
+def test_an_interrupt_inside_an_exec_ends_with_its_code(tmp_path):
+    (tmp_path / "program.py").write_text("import sys, fbnn_hw.cli as cli; sys.argv = ['fbnn-hw', 'inspect', 'x.pt']\n"
+                                         "cli.run = lambda *_: exec('raise KeyboardInterrupt')\ncli.command()\n")
+    done = subprocess.run([sys.executable, "-m", "program"], cwd=tmp_path, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+    assert (done.returncode, done.stderr) == (130, "fbnn-hw inspect: interrupted; nothing was written\n")

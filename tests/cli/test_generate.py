@@ -21,13 +21,13 @@ def folders(tmp_path_factory):
     """The same design, made twice."""
     from fbnn_hw.cli import main
 
-    made = []
+    folders = []
     for number in range(2):
         root = tmp_path_factory.mktemp(f"out{number}")
         assert main(["generate", *SMALL, "--out", str(root)]) == 0
         (folder,) = root.iterdir()
-        made.append(folder)
-    return made
+        folders.append(folder)
+    return folders
 
 
 def test_writes_what_the_readme_lists(folders):
@@ -106,9 +106,9 @@ def test_the_manifest_names_every_file(folders):
     (("--target", "ice40", "--frames", "256"), 2, "--frames: found '256', expected a whole number from 1 to 255"),
 ])
 def test_refuses_in_one_line(cli, tmp_path, flags, code, text):
-    found, out, err = cli("generate", "--model", "0.5mb.pt", *flags, "--out", tmp_path / "none")
+    exit_code, out, err = cli("generate", "--model", "0.5mb.pt", *flags, "--out", tmp_path / "none")
     lines = [line for line in err.splitlines() if "shipped checkpoint" not in line]
-    assert found == code and not out and len(lines) == 1 and text in lines[0]
+    assert exit_code == code and not out and len(lines) == 1 and text in lines[0]
     assert not (tmp_path / "none").exists()
 
 
@@ -133,9 +133,9 @@ def test_a_design_that_learns_says_what_its_exemplars_cost(cli, tmp_path):
     code, out, _ = cli("generate", "--model", tmp_path / "small.pt", "--target", "ice40", "--learn", "--max-classes", 4,
                        "--out", tmp_path / "out")
     lines = out.splitlines()
-    known = json.loads(next((tmp_path / "out").glob("*/estimate.json")).read_text())
+    estimate = json.loads(next((tmp_path / "out").glob("*/estimate.json")).read_text())
     assert code == 0 and lines[2].startswith("        not 4 x 16 x 8: the engine needs about ")
-    learning = known["learning"]
+    learning = estimate["learning"]
     assert f"        the exemplars cost 0 cycles a frame; without --learn one takes {learning['plain_cycles']:,} (estimated)" in lines
     assert learning["exemplar_cycles"] == 0 and learning["exemplars"] >= 40
-    assert sum(learning["rows"].values()) == known["feature_words"]
+    assert sum(learning["rows"].values()) == estimate["feature_words"]

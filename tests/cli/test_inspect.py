@@ -31,7 +31,8 @@ def test_3mb(answer, cli, tmp_path):
     (op.Thermometer("input", (), "grey", 8, 3), {"name": "grey", "levels": 3, "channels": 3}, "grey, 3 levels, 8x8 pixels"),
     (op.Binarize("input", (), 28), {"name": "binarize", "threshold": 128, "channels": 1}, "binarize, +1 from grey 128 on, 28x28 pixels"),
     (op.Bits8("input", (), 8), {"name": "bits8", "table": list(range(256)), "channels": 3}, "bits8, bytes as they are, 8x8 pixels"),
-    (op.Bits8("input", (), 9, (7,) * 256), {"name": "bits8", "table": [7] * 256, "channels": 3}, "bits8, bytes through a table, 9x9 pixels"),
+    (op.Bits8("input", (), 9, (7,) * 256), {"name": "bits8", "table": [7] * 256, "channels": 3},
+     "bits8, bytes through a table, 9x9 pixels"),
 ], ids=["grey", "binarize", "identity", "table"])
 def test_inputs_of_version_2(answer, cli, tmp_path, layer, values, text):
     layers = (layer, op.Conv("conv", ("input",), 2, 5), op.Flatten("flat", ("conv",)), op.Dense("logits", ("flat",), 2, logits=True))

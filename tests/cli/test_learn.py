@@ -8,6 +8,7 @@ import pytest
 from fbnn_hw import files
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.data import datasets
+from fbnn_hw.design import Design
 from fbnn_hw.emit import output, virtual
 from fbnn_hw.errors import InputError
 from fbnn_hw.host.chip import ChipState
@@ -64,9 +65,9 @@ class Lesson:
     def classify(self, image):
         """Its latent, after a comparison of the logits and the class."""
         latent = inference.layers(self.network, image[None])["latent"].reshape(1, -1)
-        [found] = self.client.classify([np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes()])
+        [result] = self.client.classify([np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes()])
         logits = self.twin.logits(latent)[0].tolist()
-        assert list(found.logits) == logits and found.index == int(np.argmax(logits))
+        assert list(result.logits) == logits and result.index == int(np.argmax(logits))
         return latent
 
     def learn(self, image, label):
@@ -189,8 +190,8 @@ def test_a_board_that_lost_its_power(design, answer, cli, tmp_path, monkeypatch)
     np.save(cats, pictures(1, 2))
     kept, aside = folder / "learned-board.snapshot", folder / "learned-board-1.snapshot"
     with virtual.VirtualBoard(folder) as board:
-        found = answer("learn", "--label", "cat", cats, "--port", board.port, "--design", folder)
-        assert found["kept"] == str(kept) and found["classes"] == [*shipped, "cat"]
+        result = answer("learn", "--label", "cat", cats, "--port", board.port, "--design", folder)
+        assert result["kept"] == str(kept) and result["classes"] == [*shipped, "cat"]
         assert answer("classify", cats, "--port", board.port)["classes"] == ["0", "1", "class 2"]  # nobody says which design it is
     first = kept.read_bytes()
     with virtual.VirtualBoard(folder) as board:
@@ -216,7 +217,7 @@ def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer
     data = datasets.Images(strategies.images(3, 12, 8), np.arange(12) % 3, (classes[1], "other", classes[0]))
     monkeypatch.setattr(datasets, "load", lambda name, data_dir=None, split="train", progress=None: data)
     np.save(tmp_path / "cats.npy", strategies.images(1, 2, 8))
-    found = answer("learn", "--label", "cat", tmp_path / "cats.npy", *board)
+    result = answer("learn", "--label", "cat", tmp_path / "cats.npy", *board)
 
     twin = output.learner_of(network, AcceleratorConfig.from_json((folder / "config.json").read_text()))
     kept = data.select(classes).thinned(1)
@@ -227,10 +228,23 @@ def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer
         for latent in latents[1]:
             twin.learn(latent[None], [2])
         passes += 1
-    assert (found["reviewed"], found["passes"]) == (2, passes)
+    assert (result["reviewed"], result["passes"]) == (2, passes)
     assert Taught.read(folder / "learned-virtual.snapshot") == Taught(tuple([*classes, "cat"]), twin.snapshot())
+    # What the lesson did to the exemplars that were stored before, and the way back and forth.
+    before = output.learner_of(network, Design(folder).config)
+    before.store(latents[0], kept.labels)
+    for number, name in enumerate(classes):
+        own = latents[0][kept.labels == number]
+        right = [int((learner.classify(own) == number).sum()) for learner in (before, twin)]
+        assert result["effects"][name] == {"exemplars": len(own), "right_before": right[0], "right_after": right[1]}
+    kept_file = folder / "learned-virtual.snapshot"
+    assert answer("learn", "--undo", *board)["classes"] == list(classes)
+    assert Taught.read(kept_file) == Taught(tuple(classes), before.snapshot())
+    assert answer("learn", "--undo", *board)["classes"] == [*classes, "cat"]
+    assert Taught.read(kept_file) == Taught((*classes, "cat"), twin.snapshot())
     answer("learn", "--reset", "--discard", *board)
-    (folder / "learned-virtual.snapshot").unlink()
+    kept_file.unlink()
+    (folder / "learned-virtual-before.snapshot").unlink()
 
 
 def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
@@ -261,16 +275,16 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
     def check(names):
         assert Taught.read(kept) == Taught(tuple(names), twin.snapshot())
         np.save(tmp_path / "x.npy", pictures(9, 2))
-        found = answer("classify", tmp_path / "x.npy", *board)
-        assert found["classes"] == names and [x["logits"] for x in found["images"]] == twin.logits(latents(pictures(9, 2))).tolist()
-        assert [x["class"] for x in found["images"]] == [names[i] for i in twin.classify(latents(pictures(9, 2)))]
+        result = answer("classify", tmp_path / "x.npy", *board)
+        assert result["classes"] == names and [x["logits"] for x in result["images"]] == twin.logits(latents(pictures(9, 2))).tolist()
+        assert [x["class"] for x in result["images"]] == [names[i] for i in twin.classify(latents(pictures(9, 2)))]
 
     cats, old = tmp_path / "cats.npy", tmp_path / "old.npy"
     np.save(cats, pictures(1, 4))
     np.save(old, pictures(2, 3))
-    found = answer("learn", "--label", "cat", cats, "--passes", 1, *board)
-    assert (found["right_before"], found["right_after"]) == teach(pictures(1, 4), 2) and found["right_after"] > 0
-    assert (found["index"], found["new"], found["classes"], found["exemplars"]) == (2, True, [*shipped, "cat"], 4)
+    result = answer("learn", "--label", "cat", cats, "--passes", 1, *board)
+    assert (result["right_before"], result["right_after"]) == teach(pictures(1, 4), 2) and result["right_after"] > 0
+    assert (result["index"], result["new"], result["classes"], result["exemplars"]) == (2, True, [*shipped, "cat"], 4)
     check([*shipped, "cat"])
 
     code, out, _ = cli("learn", "--label", shipped[1], old, "--passes", 1, *board, "--rehearse", 5, "--freeze",
@@ -298,8 +312,8 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
     assert Taught.read(aside) == Taught(tuple([*shipped, "cat", "dog"]), state)
     twin.reset()
     check(shipped)
-    found = answer("learn", "--restore", tmp_path / "all.snapshot", *board)
-    assert found["classes"] == [*shipped, "cat"] and found["frozen"] and found["exemplars"] == 6
+    result = answer("learn", "--restore", tmp_path / "all.snapshot", *board)
+    assert result["classes"] == [*shipped, "cat"] and result["frozen"] and result["exemplars"] == 6
     taught = Taught.read(tmp_path / "all.snapshot")
     twin.restore(taught.snapshot)
     check(list(taught.names))

@@ -32,15 +32,15 @@ def results(tmp_path):
 
 def test_list_names_every_table_and_figure(cli, answer):
     assert all(f"\n{name} " in cli("reproduce", "--list")[1] for name in EXHIBITS)
-    refs = {e["ref"] for e in answer("reproduce", "--list").values()}
+    refs = {e["ref"] for e in answer("reproduce", "--list")["exhibits"].values()}
     assert refs >= {"tab:metrics", "tab:1-normalisation", "tab:baseline_cil", "tab:RPT", "tab:FPT", "tab:pt_metrics", "tab:es",
                     "tab:CORE50_benchmark", "baseline:modelstructure", "baseline:evaluation", "fig:baselines_cil",
                     "pretraining:loss_schema", "fig:perf_memorySize", "fig:NewArchitecture", "fig:val_IncrementalLearning"}
 
 
 def test_side_by_side(cli, answer, results):
-    found = answer("reproduce", "table-fpt", "--scenario", "tiny-2+2x2", "--results", results)
-    row = next(r for r in found["rows"] if r["label"] == "latent 5 Mb, CCE, weighted")
+    result = answer("reproduce", "table-fpt", "--scenario", "tiny-2+2x2", "--results", results)
+    row = next(r for r in result["rows"] if r["label"] == "latent 5 Mb, CCE, weighted")
     assert sorted(row["seeds"]) == [0, 1]
     assert row["metrics"]["a_final"] == {"paper": 0.516, "mean": pytest.approx(0.55), "deviation": pytest.approx(0.0707, abs=1e-4)}
     out = cli("reproduce", "table-fpt", "--scenario", "tiny-2+2x2", "--results", results)[1]
@@ -72,9 +72,9 @@ def test_paper_numbers_are_those_of_the_source():
 
 def test_commands_of_what_is_missing(answer, results, refused):
     flags = ("reproduce", "table-fpt", "--scenario", "tiny-2+2x2", "--results", results, "--dry-run")
-    found = answer(*flags, "--init", "fe.pt", "--flags=--lr 1e-3")["commands"]
-    assert len(found) == 10 and found[0].startswith("fbnn-hw cil --scenario tiny-2+2x2 --init fe.pt --setting fpt --replay latent")
-    assert all(line.endswith("--lr 1e-3") for line in found)
+    result = answer(*flags, "--init", "fe.pt", "--flags=--lr 1e-3")["commands"]
+    assert len(result) == 10 and result[0].startswith("fbnn-hw cil --scenario tiny-2+2x2 --init fe.pt --setting fpt --replay latent")
+    assert all(line.endswith("--lr 1e-3") for line in result)
     assert refused("reproduce", "table-fpt", "--run", "--results", results / "none")[1].endswith(
         "its runs start from a pre-trained network, expected --init FE.pt from fbnn-hw pretrain")
 
@@ -83,9 +83,9 @@ def test_commands_of_what_is_missing(answer, results, refused):
 def test_every_run_parses(exhibit, answer, tmp_path):
     from fbnn_hw.cli import parser
 
-    found = answer("reproduce", exhibit.name, "--results", tmp_path, "--init", "fe.pt", "--dry-run")["commands"]
-    assert len(found) == len(exhibit.rows)
-    for line in found:
+    result = answer("reproduce", exhibit.name, "--results", tmp_path, "--init", "fe.pt", "--dry-run")["commands"]
+    assert len(result) == len(exhibit.rows)
+    for line in result:
         _, verb, *flags = line.split()
         args = parser(verb).parse_args(flags)
         if verb == "cil":
@@ -106,7 +106,7 @@ def test_usage(refused, results):
             (("table-fpt", "--run", "--init", "fe.pt", "--plot", "p"), "--plot: table-fpt is not a plot, expected one of figure-baselines, "
              "figure-losses-rpt, figure-losses-fpt, figure-memory, figure-core50"),
             (("figure-structure", "--run"), "figure-structure: has no runs of its own, expected no --run, --dry-run and --submit"),
-            (("table-fpt", "--flags=--colour 1"), "unknown argument --colour 1; see fbnn-hw cil --help"),
+            (("table-fpt", "--flags=--colour 1"), "unknown argument --colour; see fbnn-hw cil --help"),
             (("table-fpt", "--flags", "'x"), "--flags 'x: No closing quotation, expected flags as a shell takes them")):
         assert refused("reproduce", *flags, "--results", results / "none") == (2, f"fbnn-hw reproduce: {line}")
 
@@ -119,8 +119,8 @@ def test_other_methods_of_a_table_are_beside_ours(cli, tmp_path):
 def test_plots(results, answer):
     pytest.importorskip("matplotlib")
     for name in ("figure-memory", "figure-losses-fpt", "figure-baselines"):
-        found = answer("reproduce", name, "--scenario", "tiny-2+2x2", "--results", results, "--plot", results / "plots")
-        assert [p.rsplit(".", 1)[1] for p in found["plots"]] == ["png", "svg"]
+        figure = answer("reproduce", name, "--scenario", "tiny-2+2x2", "--results", results, "--plot", results / "plots")
+        assert [p.rsplit(".", 1)[1] for p in figure["plots"]] == ["png", "svg"]
         assert (results / "plots" / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
     report.save(report.tasks([result()]), results / "plots", "tasks")
     svg = (results / "plots" / "tasks.svg").read_bytes()
@@ -130,15 +130,15 @@ def test_plots(results, answer):
 
 def test_parallel_processes():
     codes, lines = [], []
-    found = sweep.local([["--version"], ["no-such-verb"], ["--version"]], 2, done=lambda i, code, line: lines.append((i, code, line)))
-    assert found == [0, 2, 0] and sorted(i for i, *_ in lines) == [0, 1, 2] and not codes
+    result = sweep.local([["--version"], ["no-such-verb"], ["--version"]], 2, done=lambda i, code, line: lines.append((i, code, line)))
+    assert result == [0, 2, 0] and sorted(i for i, *_ in lines) == [0, 1, 2] and not codes
     assert next(line for i, _, line in lines if i == 1).startswith("fbnn-hw: no-such-verb: no such command")
 
 
 def test_a_process_that_says_much_does_not_stop():
     program = (__import__("sys").executable, "-c", "import sys; sys.stderr.write('x' * 200_000 + '\\rlast'); sys.exit(3)")
     lines = []
-    assert sweep.local([[]], 1, done=lambda *found: lines.append(found), program=program) == [3] and lines == [(0, 3, "last")]
+    assert sweep.local([[]], 1, done=lambda *result: lines.append(result), program=program) == [3] and lines == [(0, 3, "last")]
 
 
 def test_submitit(tmp_path, monkeypatch):
@@ -158,3 +158,13 @@ def test_without_submitit(tmp_path, monkeypatch):
     with pytest.raises(ToolError) as error:
         sweep.submit([["--version"]], tmp_path)
     assert str(error.value) == "submitit: not installed, expected for --submit; python -m pip install 'fbnn-hw[cil]'"
+
+
+def test_the_object_of_runs_that_fail_or_are_submitted(cli, tmp_path, monkeypatch):
+    flags = ("reproduce", "table-fpt", "--init", "fe.pt", "--results", tmp_path, "--json")
+    monkeypatch.setattr(sweep, "local", lambda commands, jobs, done: [0, 3])
+    code, out, _ = cli(*flags, "--run")
+    assert code == 3 and json.loads(out) == {"json_version": 1, "name": "table-fpt", "error": "a run failed", "exit_code": 3}
+    monkeypatch.setattr(sweep, "submit", lambda commands, folder, options: [type("Job", (), {"job_id": "7"}) for _ in commands])
+    code, out, _ = cli(*flags, "--submit", tmp_path / "logs")
+    assert code == 0 and len(json.loads(out)["jobs"]) == 12

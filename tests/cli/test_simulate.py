@@ -4,6 +4,8 @@ import json
 import re
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,8 @@ from fbnn_hw import files
 from fbnn_hw.cli import main
 from fbnn_hw.compile import timing
 from fbnn_hw.emit import simulator
+
+EARLIER = Path(__file__).parents[1] / "fixtures" / "design-0.1.0.zip"
 
 
 @pytest.fixture(scope="module")
@@ -122,11 +126,65 @@ def test_waves(design, answer, refused, monkeypatch):
     from fbnn_hw.emit import simulation
 
     found = answer("simulate", design, "--images", "1", "--waves")
-    assert (design / found["waves"]).stat().st_size > 10_000
+    assert (design / found["waves"]).stat().st_size > 10_000 and (design / found["waves_view"]).name == "dump.gtkw"
     monkeypatch.setattr(simulation, "VCD_CYCLES", 100)
     monkeypatch.setattr(simulator, "wave_format", lambda: ("vcd", ""))
     assert refused("simulate", design, "--waves")[1].endswith(
-        "cycles take gigabytes as VCD; install liblz4 for FST (Debian: apt install liblz4-dev; macOS: brew install lz4)")
+        "cycles take gigabytes as VCD; record one layer by --waves LAYER, or install liblz4 for FST "
+        "(Debian: apt install liblz4-dev; macOS: brew install lz4)")
+
+
+def test_waves_of_one_layer(design, answer, monkeypatch):
+    """The waveform holds the layer's cycles and no more; the save files name signals that are in it, and steps and classes."""
+    monkeypatch.setattr(simulator, "wave_format", lambda: ("vcd", ""))  # text, to be read here
+    estimate = json.loads((design / "estimate.json").read_text())
+    (layer,) = (layer for layer in estimate["layers"] if layer["layer"] == "conv4+pool2")
+    found = answer("simulate", design, "--images", "3", "--waves", "pool2")
+    assert found["layers_compared"] == ["input", "conv1", "pool1", "conv3", "pool2"] and found["images"] == 1 and not found["differences"]
+    first, last = found["window"]["cycles"]
+    assert last - first == layer["cycles"] and last < estimate["first_cycles"]
+    header, changes = (design / found["waves"]).read_text().split("$enddefinitions", 1)
+    times = [int(time) for time in re.findall(r"^#(\d+)$", changes, re.MULTILINE)]
+    clock_ps = 10_000
+    assert 0 <= times[-1] - times[0] - layer["cycles"] * clock_ps <= 3 * clock_ps
+
+    scopes, signals = [], set()
+    for line in header.splitlines():
+        match line.split():
+            case ["$scope", _, name, _]:
+                scopes.append(name)
+            case ["$upscope", _]:
+                scopes.pop()
+            case ["$var", _, _, _, name, *bits, "$end"]:
+                signals.add(".".join([*scopes, name]) + "".join(bits))
+    view = design / found["waves_view"]
+    lines = view.read_text().splitlines()
+    shown = [line for line in lines if line.startswith("testbench.")]
+    assert set(shown) < signals and lines[0] == f'[dumpfile] "{design / found["waves"]}"'
+    streams = ("pixels", "logits", "result", "latent")
+    assert {f"-{name}" for name in ("time", *streams)} < set(lines)
+    assert {f"testbench.dut.{name}__{part}" for name in streams for part in ("valid", "ready")} < set(shown)
+    numbers = dict(line.split(" ", 1) for line in view.with_suffix(".steps").read_text().splitlines())
+    assert numbers["0"] == "0: input" and "6: conv4+pool2" in numbers.values()
+    assert view.with_suffix(".classes").read_text().startswith("0 0: ")
+    added = re.findall("variable_add (.*)", view.with_suffix(".sucl").read_text())
+    assert added == [name.split("[")[0] for name in shown]
+
+
+def test_waves_of_no_layer(design, refused):
+    code, message = refused("simulate", design, "--waves", "conv9")
+    assert code == 2 and re.fullmatch(
+        "fbnn-hw simulate: --waves conv9: not a layer of this design, expected one of input, conv1.*, logits; "
+        "the folder stands before --waves", message)
+
+
+def test_waves_of_one_layer_of_an_earlier_design(refused, tmp_path):
+    """Its own bench records all or nothing."""
+    zipfile.ZipFile(EARLIER).extractall(tmp_path)
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    assert refused("simulate", folder, "--waves", "input") == (
+        3, f"fbnn-hw simulate: {folder}/testbench.v: of fbnn-hw 0.1.0, records no single layer; generate the folder again, "
+        "or give --waves alone")
 
 
 def test_the_folder_needs_no_package(damaged):

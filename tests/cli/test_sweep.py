@@ -11,9 +11,9 @@ BASE = ("--", *"cil --scenario tiny-2+2x2 --model 0.5mb --replay native --epochs
 
 
 def test_grid():
-    found = list(grid([("lr", ["1e-3", "3e-3"]), ("seed", ["0", "1"])]))
-    assert [name for name, _ in found] == ["lr1e-3-seed0", "lr1e-3-seed1", "lr3e-3-seed0", "lr3e-3-seed1"]
-    assert found[1][1] == {"lr": "1e-3", "seed": "1"}
+    points = list(grid([("lr", ["1e-3", "3e-3"]), ("seed", ["0", "1"])]))
+    assert [name for name, _ in points] == ["lr1e-3-seed0", "lr1e-3-seed1", "lr3e-3-seed0", "lr3e-3-seed1"]
+    assert points[1][1] == {"lr": "1e-3", "seed": "1"}
 
 
 def test_runs_and_table(cli, tmp_path):
@@ -69,6 +69,8 @@ def test_jobs_of_submitit(cli, tmp_path, monkeypatch):
     (commands, folder, options), = seen
     assert code == 0 and folder == "logs" and options == {"timeout_min": 5, "x": "y"} and len(commands) == 2
     assert out.splitlines()[1].startswith("job 7_1: fbnn-hw cil --scenario tiny-2+2x2")
+    code, out, _ = cli("sweep", tmp_path, "--over", "seed", "3", "4", "--submit", "logs", "--json", *BASE)
+    assert code == 0 and [job["id"] for job in json.loads(out)["jobs"]] == ["7_0", "7_1"]
 
 
 def test_flags_without_values_and_negative_ones():
@@ -97,3 +99,13 @@ def test_refusals(flags, line, refused, tmp_path):
 def test_a_wrong_value_is_refused_before_the_first_run(refused, tmp_path):
     code, line = refused("sweep", tmp_path, "--over", "seed", "0", "x", *BASE)
     assert code == 2 and "--seed: found 'x', expected a whole number from 0" in line and not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_says_that_the_runs_are_kept(cli, tmp_path, monkeypatch):
+    def interrupted(*_, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fbnn_hw.train.sweep.local", interrupted)
+    code, _, err = cli("sweep", tmp_path, "--over", "seed", "0", "--", "train", "--model", "0.5mb", "--data", "tiny")
+    assert (code, err) == (130, "fbnn-hw sweep: interrupted; "
+                           "results and states of the runs are kept; the same command goes on from there\n")

@@ -12,6 +12,7 @@ import torch
 
 from fbnn_hw.data import datasets
 from fbnn_hw.ir import checkpoint
+from fbnn_hw.nn.network import FBNN
 from fbnn_hw.reference import inference
 
 FLAGS = ["--model", "0.5mb", "--data", "fixture", "--classes", "cat,dog", "--epochs", "2", "--batch", "2", "--threads", "1", "--lr", "1e-3"]
@@ -116,7 +117,32 @@ def test_further_with_a_teacher(whole, tmp_path, answer, refused):
         "layers and classes")
 
 
+def test_batch_norm(tmp_path, answer, refused):
+    """The file's thresholds give in torch and in the reference what training saw; its batch norm goes on, or scales take its place."""
+    flags = ["--model", "0.5mb", "--data", "fixture", "--classes", "cat,dog", "--epochs", "1", "--threads", "1", "--batch", "8"]
+    first = answer("train", *flags, "--norm", "bn", "--precision", "bfloat16", "--out", tmp_path / "m.pt")
+    network = checkpoint.read(tmp_path / "m.pt")
+    assert set(network.thresholds) == {*(f"conv{i}" for i in range(1, 7)), "latent"} and first["training"]["config"]["norm"] == "bn"
+    logits = [inference.logits(network, datasets.load("fixture").images[:20])]
+    state = torch.load(tmp_path / "m.state", weights_only=True)
+    model = FBNN(network.topology, c=5.0, norm="bn")
+    model.load_state_dict(state["best"])
+    with torch.no_grad():
+        assert (model.eval().logits(torch.from_numpy(datasets.load("fixture").images[:20])).numpy() == logits[0]).all()
+    for norm, thresholds in (("bn", 7), ("scales", 0)):
+        out = tmp_path / f"{norm}.pt"
+        further = answer("train", *flags, "--norm", norm, "--init", tmp_path / "m.pt", "--out", out)["training"]
+        assert further["init"]["source"] == "m.pt (proxies)" and len(checkpoint.read(out).thresholds) == thresholds
+    (tmp_path / "m.state").unlink()
+    again = answer("train", *flags, "--norm", "bn", "--init", tmp_path / "m.pt", "--out", tmp_path / "bits.pt")["training"]
+    assert again["init"]["source"] == "m.pt (bits)"
+    code, line = refused("train", *flags, "--init", tmp_path / "m.pt", "--out", tmp_path / "n.pt")
+    assert code == 3 and line.endswith("and no state with their batch norm; expected --norm bn")
+
+
 @pytest.mark.parametrize("flags, line", [
+    (["--statistics", "5"], "--statistics: there is no batch norm, expected --norm bn with it"),
+    (["--norm", "bn", "--float-epochs", "100"], "--float-epochs 100: leaves no other epoch, expected fewer than --epochs 100"),
     (["--temperature", "2"], "--temperature: there is no teacher, expected --teacher with it"),
     (["--classes", "cat,cow"], "--classes cow: no such class, expected some of airplane, automobile, bird, cat, deer, dog, frog, "
      "horse, ship, truck"),
@@ -152,3 +178,17 @@ def test_a_disk_that_is_full(tmp_path, refused):
     assert (code, line) == (3, f"fbnn-hw train: {tmp_path}/m.state: cannot be written (File too large), expected a file name in a folder "
                             "that can")
     assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_after_the_training_says_that_it_is_kept(cli, answer, tmp_path, monkeypatch):
+    flags = ["train", "--model", "0.5mb", "--data", "tiny", "--images", "4", "--epochs", "1", "--threads", "1", "--out", tmp_path / "t.pt"]
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fbnn_hw.train.record.test_score", interrupted)
+        code, _, err = cli(*flags)
+    assert code == 130 and err.startswith("fbnn-hw train: interrupted; the training itself is done, its state is in ")
+    assert f"; go on with: fbnn-hw {' '.join(map(str, flags))} --resume" in err
+    assert answer(*flags, "--resume")["training"]["test_accuracy"] is not None

@@ -1,8 +1,11 @@
 """Layouts, refusals and what a configuration is as text."""
 
 import dataclasses
+import re
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,8 +39,8 @@ def pooled(*ops, **options):
 
 
 CONV = op.Conv("conv", ("input",), 16)
-TILE = "; use an image size that is a multiple of 16, or fewer poolings"
-WIDE = "; use fewer --pixels or an image size that is a multiple of 16"
+TILE = "; use an image size that is a multiple of 4, or fewer poolings"
+WIDE = "; use fewer --pixels or an image size that is a multiple of 8"
 LANES = "its groups split the 64 lanes of an encoded pixel; use fewer --lanes or 1 group"
 POOLED = (CONV, op.Gap("a", ("conv",)))
 FITS = {
@@ -114,6 +117,24 @@ def test_what_needs_version_2_has_no_hardware_yet(seed):
     if net.topology.version() == 2:
         with pytest.raises(FitError, match="^layers? [^\n]+$"):
             plan(net, GENERIC)
+
+
+@pytest.mark.parametrize("name", ["odd map", "pooled to a pixel", "wide blocks"])
+def test_an_image_size_that_a_refusal_advises_fits(name):
+    net, target, text = FITS[name]
+    size = int(re.search(r"multiple of (\d+)", text)[1])
+    ops = (replace(net.topology.ops[0], size=size), *net.topology.ops[1:])
+    target, *shape = target if isinstance(target, tuple) else (target,)
+    plan(strategies.fill(Topology("advised", ops, net.topology.classes), 0), target, *shape)
+
+
+def test_a_latent_read_in_groups_takes_more_words():
+    """The figure of docs/architecture.md, section "Timing"."""
+    ops = [CONV, op.Gap("gap", ("conv",)), op.Dense(LATENT, ("gap",), 72), op.Dense("hidden", (LATENT,), 24, 3)]
+    grouped, whole = (plan(network(*layers), GENERIC, 4, 16, 16).config.latent_words for layers in (ops, ops[:3]))
+    assert (whole, grouped) == (5, 6)
+    text = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
+    assert f"72 bits that are read in 3 groups take {grouped} words of 16 lanes" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("frames, text", [

@@ -72,8 +72,8 @@ def test_jpeg_by_content_not_by_name(tmp_path):
 @pytest.mark.parametrize("array", [PIXELS, CHW, PIXELS[None], CHW[None], np.asfortranarray(CHW)])
 def test_npy(tmp_path, array):
     np.save(tmp_path / "a.npy", array)
-    found = read(tmp_path / "a.npy", 32)
-    assert found.shape == (1, 3, 32, 32) and (found[0] == CHW).all() and found.flags.c_contiguous
+    images = read(tmp_path / "a.npy", 32)
+    assert images.shape == (1, 3, 32, 32) and (images[0] == CHW).all() and images.flags.c_contiguous
 
 
 def test_npy_of_many(tmp_path):

@@ -34,8 +34,8 @@ def test_a_netlist_gives_the_bits_of_the_reference(target, cells, tmp_path, runt
     images = datasets.load("fixture").images[:COUNT, :, ::4, ::4]
     planned = plan(network, part, 4, 16, 4)
     folder, _ = output.write(planned, network, part, tmp_path, images)
-    sources, found = netlist.synthesise(folder, target, tmp_path / "netlist")
-    assert cells.items() <= found.items() and not any(name.startswith("$_") for name in found)
+    sources, counts = netlist.synthesise(folder, target, tmp_path / "netlist")
+    assert cells.items() <= counts.items() and not any(name.startswith("$_") for name in counts)
     built = simulator.build(sources, "testbench", tmp_path / "netlist", options=netlist.OPTIONS, shared=runtime, optimise="-O0")
     work = tmp_path / "run"
     work.mkdir()

@@ -1,7 +1,10 @@
+import numpy as np
 import pytest
 
-from fbnn_hw.emit import simulator
+from fbnn_hw import design
+from fbnn_hw.emit import netlist, simulator, virtual
 from fbnn_hw.errors import ToolError
+from tests import strategies
 
 
 def test_missing_compiler(tmp_path, monkeypatch):
@@ -10,6 +13,16 @@ def test_missing_compiler(tmp_path, monkeypatch):
         simulator.build([], "top", tmp_path / "build")
     assert str(error.value) == (
         "g++ is missing; simulation needs a C++ compiler (Debian: apt install g++; macOS: xcode-select --install)")
+
+
+@pytest.mark.parametrize("options", [{"netlist": True}, {}])
+def test_a_compiler_is_looked_for_before_anything_that_takes_long(options, tmp_path, monkeypatch):
+    made = design.generate(strategies.smallest(), "ice40", out=tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(netlist, "synthesise", None)
+    monkeypatch.setattr(virtual, "top_verilog", None)
+    with pytest.raises(ToolError, match="g\\+\\+ is missing"):
+        made.simulate(np.zeros((1, 3, 8, 8), np.uint8), **options) if options else virtual.VirtualBoard(made.folder)
 
 
 def test_missing_module(tmp_path):

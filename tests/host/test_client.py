@@ -484,9 +484,9 @@ def test_answers_that_lie(board, client):
     assert lie(client, lambda: client.classify([IMAGE])) == "the board found class 0, expected 1, whose logit is the largest"
     board.max_classes = 4
     client.identify()
-    for known, used, frozen in ((5, 0, 0), (0xFFFF, 0, 0), (4, 0, 2)):
-        board.memory[:3] = known, used, frozen
-        assert lie(client, client.learned) == (f"{board.port}: knows {known} classes and {used} exemplars, frozen {frozen}, "
+    for classes, used, frozen in ((5, 0, 0), (0xFFFF, 0, 0), (4, 0, 2)):
+        board.memory[:3] = classes, used, frozen
+        assert lie(client, client.learned) == (f"{board.port}: knows {classes} classes and {used} exemplars, frozen {frozen}, "
                                                "expected at most 4, 65536 and 1")
     board.tricks = [encode(CLASSIFY | LOGITS | REPLY, bytes(12))]
     assert lie(client, lambda: client.classify([IMAGE])) == "the board sent 5 logits, expected at most 4"

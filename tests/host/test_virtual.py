@@ -20,7 +20,7 @@ from fbnn_hw.ir.models import CIFAR10, vgg
 from fbnn_hw.reference import inference
 from fbnn_hw.rtl.board_top import weight_bytes
 from fbnn_hw.targets import TARGETS
-from tests import strategies
+from tests import schemas, strategies
 
 IMAGES = 3
 WAIT_S = 120
@@ -60,7 +60,7 @@ def test_classify_on_the_board(generated, capsys):
                  "--json"])
     text = capsys.readouterr()
     assert code == 0, text.err
-    answer = json.loads(text.out)
+    answer = schemas.check("classify", text.out)
     logits, latents = inference.logits(network, images), inference.layers(network, images)["latent"]
     assert [x["logits"] for x in answer["images"]] == logits.tolist()
     assert [x["index"] for x in answer["images"]] == inference.classify(logits).tolist()

@@ -343,8 +343,8 @@ def content_2():
 
 
 WRONG_2 = {
-    "architecture[0]: op is 'conv3', expected one of thermometer, binarize, bits8, conv, maxpool, gap, depthwise, flatten, dense, duplicate, "
-    "concat, slice, shuffle": change("architecture", 0, "op", to="conv3"),
+    "architecture[0]: op is 'conv3', expected one of thermometer, binarize, bits8, conv, maxpool, gap, depthwise, flatten, dense, "
+    "duplicate, concat, slice, shuffle": change("architecture", 0, "op", to="conv3"),
     "architecture[0]: unknown field 'levels' of bits8, expected name, inputs, size, table": change("architecture", 0, "levels", to=16),
     "architecture[0]: table is 'identity', expected a list of 256 integers": change("architecture", 0, "table", to="identity"),
     "architecture[0]: table is {}, expected a list of 256 integers": change("architecture", 0, "table", to={}),

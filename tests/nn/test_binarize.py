@@ -172,7 +172,7 @@ def test_version_2_has_the_outputs_and_gradients_of_the_formulas():
 
     def sign(u):  # the gradient passes where |u| <= 1
         inside = torch.where(u.detach().abs() <= 1 + 1e-6, u, u.detach())
-        return torch.where(u >= 0, 1.0, -1.0) + inside - inside.detach()
+        return torch.where(u >= 0, 1.0, -1.0) + (inside - inside.detach())  # exactly 0: a tie stays a tie
 
     def reference(images):
         w = {name: sign(layer.proxy) for name, layer in model.layers.items()}

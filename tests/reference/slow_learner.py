@@ -151,7 +151,7 @@ class SlowLearner:
             self.presented = [n // 2 for n in self.presented]
         if self.left[label]:
             self.left[label] -= 1
-            self.rows[label] = [self.step(h, v, self.top) for h, v in zip(self.rows[label], values)]
+            self.rows[label] = [self.move(h, v, self.top) for h, v in zip(self.rows[label], values)]
             return
         if rival is None:
             return
@@ -161,7 +161,7 @@ class SlowLearner:
         if config.hidden_counter_bits:
             self.update_hidden(latent, dots, label, rival)
         for row, sign in ((label, 1), (rival, -1)):
-            self.rows[row] = [self.step(h, sign * v if all([self.passes(config.thinning), self.turns(h, sign * v)]) else 0, self.top)
+            self.rows[row] = [self.move(h, sign * v if all([self.passes(config.thinning), self.turns(h, sign * v)]) else 0, self.top)
                               for h, v in zip(self.rows[row], values)]
 
     def update_hidden(self, latent, dots, label, rival):
@@ -173,7 +173,7 @@ class SlowLearner:
             if towards == 0 or abs(dots[j]) > config.gate:
                 continue
             sign = 1 if towards > 0 else -1
-            self.hidden[j] = [self.step(h, sign * x if self.passes(config.hidden_thinning) else 0, self.hidden_top)
+            self.hidden[j] = [self.move(h, sign * x if self.passes(config.hidden_thinning) else 0, self.hidden_top)
                               for h, x in zip(self.hidden[j], self.group_input(latent, j))]
 
     def passes(self, m):
@@ -186,7 +186,7 @@ class SlowLearner:
         drawn, k = self.mask.word(8), h if h >= 0 else -1 - h
         return (move > 0) == (h >= 0) or drawn >= round(256 * math.tanh((2 * k + 1) / self.top) ** 2)
 
-    def step(self, h, move, top):
+    def move(self, h, move, top):
         new = max(-top, min(top - 1, h + move))
         if self.config.rule == "flip" and (new >= 0) != (h >= 0):
             new = top - 1 if new >= 0 else -top

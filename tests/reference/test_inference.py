@@ -152,15 +152,15 @@ def test_every_dot_product_stays_where_float32_is_exact():
     assert 512 ** 2 < 2 ** 23  # pooling over the largest map
 
 
-@pytest.mark.parametrize("images, found", [
+@pytest.mark.parametrize("images, shape", [
     (np.zeros((1, 3, 32, 48), np.uint8), "uint8 (1, 3, 32, 48)"), (np.zeros((1, 1, 32, 32), np.uint8), "uint8 (1, 1, 32, 32)"),
     (np.zeros((3, 32, 32), np.uint8), "uint8 (3, 32, 32)"), (np.zeros((1, 3, 32, 32), np.float32), "float32 (1, 3, 32, 32)"),
     ([[0]], "list")])
 @pytest.mark.parametrize("function", [inference.layers, inference.logits])
-def test_wrong_images_are_refused(function, images, found):
+def test_wrong_images_are_refused(function, images, shape):
     with pytest.raises(InputError) as error:
         function(strategies.vgg_network(0), images)
-    assert str(error.value) == f"images: found {found}, expected uint8 (N, 3, 32, 32)"
+    assert str(error.value) == f"images: found {shape}, expected uint8 (N, 3, 32, 32)"
 
 
 def test_encoding_of_all_corner_colours_and_many_others():

@@ -120,7 +120,7 @@ def test_planes_of_counters(width):
         towards, moves = rng.integers(0, 2, (2, 5, count))
         towards[0], moves[1] = 1, 1
         for row, t, k in zip(rows, bits.to_integers(towards), bits.to_integers(moves)):
-            counters.step(row, t, k, 2 ** count - 1)
+            counters.move(row, t, k, 2 ** count - 1)
         h = np.clip(h + moves * (2 * towards - 1), -top, top - 1)
         assert (counters.from_planes(rows, count) == h).all()
     for confidence in range(top):
@@ -149,11 +149,11 @@ def random_case(seed):
     numbers = np.random.default_rng(seed)
     shipped = rng.randrange(classes + 1)
     count = rng.choice((30, 80))
-    labels, known = [], shipped
+    labels, started = [], shipped
     for _ in range(count):
-        new = known < classes and (not known or rng.random() < 4 * classes / count)
-        labels.append(known if new else rng.randrange(known))
-        known += new
+        new = started < classes and (not started or rng.random() < 4 * classes / count)
+        labels.append(started if new else rng.randrange(started))
+        started += new
     return (head, config, numbers.integers(0, 2, (hidden, head.hidden_fan_in), np.uint8),
             numbers.integers(0, 2, (shipped, head.fan_in), np.uint8), numbers.integers(0, 2, (count, head.latent), np.uint8), labels)
 

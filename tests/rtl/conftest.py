@@ -1,23 +1,9 @@
-import sys
-import warnings
-from pathlib import Path
-
 import pytest
-from amaranth.hdl import ClockDomain, Module, UnusedElaboratable, Value
+from amaranth.hdl import ClockDomain, Module, Value
 from amaranth.lib.wiring import Out
 from amaranth.sim import Simulator
 
-SIM = Path(__file__).parents[2] / "sim"
-sys.path.insert(0, str(SIM))
-
-
-def pytest_configure(config):
-    """A component whose constructor refused its arguments is rightly never used."""
-    config.addinivalue_line("filterwarnings", "ignore::amaranth.hdl.UnusedElaboratable")
-
-
-def pytest_unconfigure():
-    warnings.simplefilter("ignore", UnusedElaboratable)
+from sim.conftest import pytest_configure, pytest_unconfigure  # noqa: F401
 
 
 @pytest.fixture

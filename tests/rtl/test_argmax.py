@@ -1,8 +1,8 @@
-import checks
 import pytest
 
 from fbnn_hw.errors import UsageError
 from fbnn_hw.rtl.argmax import Argmax
+from sim import checks
 
 
 @pytest.mark.parametrize("idle", [0, 0.5])

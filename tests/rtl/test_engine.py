@@ -1,7 +1,8 @@
 """The engine's parts in Amaranth's own simulator."""
 
 import pytest
-from engine import ENGINE
+
+from sim.engine import ENGINE
 
 RUNS = [(name, options) for name, (_, _, _, runs) in ENGINE.items() for options in runs]
 

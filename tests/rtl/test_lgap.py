@@ -1,8 +1,8 @@
-import checks
 import pytest
 
 from fbnn_hw.errors import UsageError
 from fbnn_hw.rtl.lgap import Lgap
+from sim import checks
 
 SHAPES = [
     (4, 16, 128, 16, 4), (4, 16, 64, 16, 4), (4, 16, 128, 64, 16), (8, 32, 256, 64, 8), (8, 16, 128, 4, 1), (4, 8, 96, 36, 9),

@@ -1,10 +1,10 @@
-import checks
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Module, Signal
 
 from fbnn_hw.errors import UsageError
 from fbnn_hw.rtl.popcount import XnorPopcount
+from sim import checks
 
 
 @pytest.mark.parametrize("registers", [0, 1, 2, 4])

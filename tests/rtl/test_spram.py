@@ -1,8 +1,8 @@
-import checks
 import pytest
 
 from fbnn_hw.errors import UsageError
 from fbnn_hw.rtl.spram import SinglePortMemory
+from sim import checks
 
 
 @pytest.mark.parametrize("depth, width, granularity", [(2, 1, 1), (100, 16, 4), (256, 64, 16), (300, 24, 24), (1024, 20, 4)])

@@ -1,8 +1,8 @@
-import checks
 import pytest
 
 from fbnn_hw.errors import UsageError
 from fbnn_hw.rtl.thermometer import ThermometerEncoder
+from sim import checks
 
 SHAPES = [
     ("tycc", 16, 16), ("tycc", 16, 8), ("tycc", 16, 32), ("tycc", 16, 64), ("tycc", 16, 256), ("tycc", 2, 16), ("tycc", 64, 16),

@@ -66,10 +66,10 @@ def test_link(one, resources):
         assert (pins_of["uart", 0, "rx"], pins_of["uart", 0, "tx"]) == ([one.pins["rx"]], [one.pins["tx"]])
 
 
-def test_lamps(one, resources):
+def test_leds(one, resources):
     _, pins_of = resources
-    lamps = [pin for (name, _, _), pins in pins_of.items() if name in ("led", "rgb_led") for pin in pins]
-    assert {one.pins["ready"], one.pins["fault"]} <= set(lamps)
+    leds = [pin for (name, _, _), pins in pins_of.items() if name in ("led", "rgb_led") for pin in pins]
+    assert {one.pins["ready"], one.pins["fault"]} <= set(leds)
     assert one.pins["lit"] in (0, 1)
 
 

@@ -15,6 +15,7 @@ from fbnn_hw.ir.models import vgg
 from fbnn_hw.ir.network import Topology
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.nn.network import FBNN, export
+from fbnn_hw.reference import inference
 from fbnn_hw.train import start
 from fbnn_hw.train.cil_config import CilConfig
 from fbnn_hw.train.config import TrainConfig
@@ -206,6 +207,28 @@ def test_a_state_that_cannot_be_written(origin, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert str(error.value) == f"{path}: cannot be written (File too large), expected a file name in a folder that can"
     assert not list(tmp_path.iterdir())
+
+
+def test_an_extractor_with_thresholds_is_frozen_with_them(origin, tmp_path):
+    model = FBNN(origin.topology, norm="bn")
+    for _ in range(3):
+        model.logits(torch.from_numpy(TRAIN.images[:64]))  # in training mode: statistics, and so thresholds
+    network = export(model)
+    checkpoint.save(tmp_path / "fe.pt", network)
+    run = make(start.read(tmp_path / "fe.pt"), recipe=replace(RECIPE, epochs=1))
+    before = run.train_samples.clone()
+    run.run()
+    learned = export(run.model)
+    assert set(network.thresholds) == {"conv1", "latent"} == set(learned.thresholds)
+    assert all(np.array_equal(learned.thresholds[name], values) for name, values in network.thresholds.items())
+    images = np.concatenate([TRAIN.images[TRAIN.labels == TRAIN.classes.index(name)] for name in run.classes])
+    assert np.array_equal(before, inference.layers(learned, images)["latent"].reshape(len(images), -1))
+    with pytest.raises(InputError, match="^fe.pt .*: has thresholds, which do not train; expected a network without, or --replay latent$"):
+        make(start.read(tmp_path / "fe.pt"), replay="native", buffer_mb=0.05)
+    network.thresholds["hidden"] = np.ones(16, np.int64)
+    checkpoint.save(tmp_path / "fe.pt", network)
+    with pytest.raises(InputError, match="^fe.pt .*: has thresholds in hidden, which do not train; expected none after the latent$"):
+        make(start.read(tmp_path / "fe.pt"))
 
 
 def test_states_that_do_not_fit(origin, tmp_path):

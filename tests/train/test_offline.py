@@ -71,6 +71,15 @@ def test_resume_is_bit_identical(tmp_path, schedule):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_a_signal_at_the_very_end_is_not_lost(tmp_path):
+    config = TrainConfig(epochs=1, batch=32)
+    with pytest.raises(Interrupted):
+        trainer(tmp_path, config, report=lambda epoch: os.kill(os.getpid(), signal.SIGINT)).run()
+    again = trainer(tmp_path, config)
+    again.resume()
+    assert again.finished and len(again.run()) == 1
+
+
 def test_more_epochs_on_a_finished_run(tmp_path):
     trainer(tmp_path / "a", TrainConfig(epochs=2, batch=32)).run()
     longer = trainer(tmp_path / "a", TrainConfig(epochs=3, batch=32))

@@ -4,11 +4,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from fbnn_hw.data import augment, datasets
 from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.ir.models import vgg
-from fbnn_hw.nn import checkpoint
+from fbnn_hw.nn import checkpoint, losses
 from fbnn_hw.nn.network import FBNN
 from fbnn_hw.reference import inference
 from fbnn_hw.train import pretrain, record
@@ -82,6 +83,27 @@ def test_a_supervised_run_is_that_of_the_trainer(tmp_path):
     assert [r["train_loss"] for r in one.run()] == [r["train_loss"] for r in two.run()]
 
 
+def test_the_teacher_and_the_smoothing_take_part_in_the_supervised_term(tmp_path):
+    config = replace(CONFIG, augment=False, distil=0.25, smoothing=0.2)
+    run = trainer(tmp_path, pretrain.Objective(2.0, 0, 0.1), config)
+
+    class Teacher:
+        sha256 = "a digest"
+
+        def logits(self, images):
+            return images.float().mean((2, 3))
+
+    run.teacher = Teacher()
+    index = torch.arange(16)
+    images, labels = run.images[index], run.labels[index]
+    logits, latent = run._forward(images)
+    supervised = 0.75 * F.cross_entropy(logits, labels, label_smoothing=0.2)
+    supervised = supervised + 0.25 * losses.distillation(logits, run.teacher.logits(images), config.temperature)
+    expected = 2 * supervised + 0.1 * losses.features_as_intended(latent)
+    run._train_step(index)
+    assert run.sums[0] / 16 == pytest.approx(expected.item(), rel=1e-6)
+
+
 def test_features_become_balanced(tmp_path):
     def spread(gamma):
         run = trainer(tmp_path / str(gamma), pretrain.Objective(1, 0, gamma), replace(CONFIG, epochs=6))
@@ -113,7 +135,7 @@ def test_the_combined_loss_goes_on_from_a_supervised_checkpoint(tmp_path):
                                 pretrain.Objective(), state_path=tmp_path / "a.state")
     first.run()
     checkpoint.save(tmp_path / "a.pt", record.network(first))
-    origin = pretrain.origin(tmp_path / "a.pt", "scales")
+    origin = pretrain.origin(tmp_path / "a.pt")
     model = pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, init=origin)
     assert all(torch.equal(v, first.best[k]) for k, v in model.state_dict().items()) and origin.describe()["source"] == "a.pt (proxies)"
     run = pretrain.Pretrainer(model, IMAGES, LABELS, replace(CONFIG, epochs=1), pretrain.Objective(1, 1e-2, 1e-2), init=origin.sha256)
@@ -139,7 +161,7 @@ def test_three_stages(tmp_path):
     assert all(torch.equal(v, second.state_dict()[k]) for k, v in first.state_dict().items())
     assert set(second.eval().latent(IMAGES).unique().tolist()) == {-1.0, 1.0}
     checkpoint.save(tmp_path / "second.pt", record.network(stage("second", NORMED, init=tmp_path / "first.pt")))
-    normed = pretrain.origin(tmp_path / "second.pt", "scales")
+    normed = pretrain.origin(tmp_path / "second.pt")
     assert normed.source == "second.pt (proxies)" and normed.best is not None
     assert not pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, init=normed).norms()
     assert pretrain.make("0.5mb", TRAIN.classes, 16, NORMED, init=normed).norms()

@@ -149,10 +149,11 @@ def test_batch_norm_goes_on_from_a_state_or_from_its_thresholds(tmp_path):
     first.run()
     checkpoint.save(tmp_path / "a.pt", record.network(first))
     topology, options = first.model.topology, dict(c=1.0, norm="bn")
-    with pytest.raises(InputError, match="a.pt: has thresholds in .*, expected a network without; thresholds do not train$"):
-        (tmp_path / "a.state").rename(tmp_path / "b.state")
-        start.read(tmp_path / "a.pt")
-    bits = start.read(tmp_path / "a.pt", thresholds=True)
+    (tmp_path / "a.state").rename(tmp_path / "b.state")
+    bits = start.read(tmp_path / "a.pt")
+    with pytest.raises(InputError, match=r"^--init a.pt \(bits\): has thresholds in conv1, .*, and no state with their batch norm; "
+                                         "expected --norm bn$"):
+        start.further(bits, topology, 0, dict(c=1.0, norm="scales"))
     (tmp_path / "b.state").rename(tmp_path / "a.state")
     proxies = start.read(tmp_path / "a.pt")
     assert (bits.source, proxies.source) == ("a.pt (bits)", "a.pt (proxies)")

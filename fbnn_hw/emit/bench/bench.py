@@ -74,14 +74,14 @@ def read_layer(directory, done, frame, place, banks, columns):
     channels, height, width = place["shape"]
     lanes = [(w, lane, channel) for w, word in enumerate(place["lanes"]) for lane, channel in enumerate(word) if channel >= 0]
     at, lane, channel = (np.array(v) for v in zip(*lanes))
-    found = np.zeros((channels, height, width), np.uint8)
+    bits_read = np.zeros((channels, height, width), np.uint8)
     for y in range(height):
         for x in range(width):
             bank = y % 2 * columns + x % columns
             address = place["base"][frame] + (y // 2 * place["columns"] + x // columns) * place["pitch"]
             word = [int(v, 16) for v in words[bank][address:address + place["pitch"]]]
-            found[channel, y, x] = [word[w] >> b & 1 for w, b in zip(at.tolist(), lane.tolist())]
-    return found
+            bits_read[channel, y, x] = [word[w] >> b & 1 for w, b in zip(at.tolist(), lane.tolist())]
+    return bits_read
 
 
 def compare(directory, expected, first=0):
@@ -94,16 +94,8 @@ def compare(directory, expected, first=0):
         run.differences.append(f"expected {len(logits)} results, got {len(run.classes)}")
         return run
     for frame in range(len(logits)):
-        member = frame % layout["frames"]
-        for name, place in layout["layers"].items():
-            found = read_layer(directory, frame - member, member, place, layout["pixels"], layout["pixels"] // 2)
-            wrong = np.argwhere(found != expected[name][frame])
-            if len(wrong):
-                channel, y, x = wrong[np.lexsort((wrong[:, 0], wrong[:, 2], wrong[:, 1]))[0]].tolist()
-                want, got = (int(bits[channel, y, x]) * 2 - 1 for bits in (expected[name][frame], found))
-                run.differences.append(f"image {first + frame}: layer {name}, pixel ({y}, {x}), channel {channel}: "
-                                       f"expected {want:+d}, got {got:+d}; {len(wrong)} of {found.size} bits differ")
-                break
+        if difference := layers_difference(directory, layout, expected, frame):
+            run.differences.append(f"image {first + frame}: {difference}")
         wrong = np.flatnonzero(run.logits[frame] != logits[frame])
         if len(wrong):
             run.differences.append(f"image {first + frame}: layer logits, pixel (0, 0), channel {wrong[0]}: "
@@ -114,6 +106,26 @@ def compare(directory, expected, first=0):
         if not np.array_equal(run.latents[:, layout["latent_bits"]], expected["latent"].reshape(len(logits), -1)):
             run.differences.append("latent stream: differs from layer latent")
     return run
+
+
+def layers_difference(directory, layout, expected, frame):
+    """The first layer of `layout` that differs from `expected` for a frame, as a text; "" where all are equal."""
+    member = frame % layout["frames"]
+    for name, place in layout["layers"].items():
+        bits_read = read_layer(directory, frame - member, member, place, layout["pixels"], layout["pixels"] // 2)
+        wrong = np.argwhere(bits_read != expected[name][frame])
+        if len(wrong):
+            channel, y, x = wrong[np.lexsort((wrong[:, 0], wrong[:, 2], wrong[:, 1]))[0]].tolist()
+            want, got = (int(bits[channel, y, x]) * 2 - 1 for bits in (expected[name][frame], bits_read))
+            return (f"layer {name}, pixel ({y}, {x}), channel {channel}: expected {want:+d}, got {got:+d}; "
+                    f"{len(wrong)} of {bits_read.size} bits differ")
+    return ""
+
+
+def read_window(directory):
+    """results.txt -> (cycle in which the recorded window begins, cycle in which it ends)."""
+    cycles = [int(line.split()[1]) for line in (Path(directory) / "results.txt").read_text().splitlines() if line.startswith("waves ")]
+    return tuple(cycles)
 
 
 def remove_dumps(directory):
@@ -131,7 +143,7 @@ else:
     @cocotb.test()
     async def frames(dut):
         """Run BENCH_IMAGES frames; BENCH_STALL=1 pauses every stream at random, BENCH_LATENT=1 asks for the latent,
-        BENCH_RESET=N resets once more after N cycles."""
+        BENCH_RESET=N resets once more after N cycles; BENCH_WINDOW=1 ends when the waveform asked for is whole."""
         count, limit = int(os.environ["BENCH_IMAGES"]), int(os.environ["BENCH_CYCLES"])
         dut.ask.value = 0
         dut.images.value, dut.stall.value, dut.want_latent.value = count, int(os.environ["BENCH_STALL"]), int(os.environ["BENCH_LATENT"])
@@ -143,6 +155,10 @@ else:
             if running:
                 await ClockCycles(dut.clk, running)
         end = Timer(limit * CLOCK_NS, "ns")
+        if int(os.environ.get("BENCH_WINDOW", 0)):
+            assert await First(ValueChange(dut.recorded), end) is not end, f"the layer did not end within {limit} cycles"
+            await ClockCycles(dut.clk, 2)
+            return
         for frame in range(count):
             fired = await First(ValueChange(dut.frames), end)
             assert fired is not end, f"frame {frame} did not end within {limit} cycles"

@@ -16,7 +16,8 @@ module testbench (
     output wire [63:0] found,
     output wire refused,
     output reg [31:0] frames,       // frames done
-    output wire done
+    output wire done,
+    output reg recorded             // the waveform asked for is whole
 );
     initial frames = 0;
     reg [31:0] cycle = 0;
@@ -109,4 +110,28 @@ module testbench (
         end
     end
     assign done = frames == images;
+
+    initial recorded = 0;
+`ifdef WAVES
+    // A waveform of some steps alone, from the cycle in which the first of them begins to the one in which the last has ended.
+    integer waves_first, waves_last;
+    string waves_file;
+    reg wanted = 0, recording = 0;
+    wire in_window = step >= waves_first && step <= waves_last && frames == 0;
+    initial if ($value$plusargs("waves-first=%d", waves_first) && $value$plusargs("waves-last=%d", waves_last))
+        if ($value$plusargs("waves-file=%s", waves_file)) wanted = 1;
+    always @(posedge clk) if (wanted && !rst) begin
+        if (!recording && in_window) begin
+            $dumpfile(waves_file);
+            $dumpvars(0, testbench);
+            $fwrite(file, "waves %0d\n", cycle);
+            recording <= 1;
+        end
+        if (recording && !in_window && !recorded) begin
+            $fwrite(file, "waves %0d\n", cycle);
+            $fflush(file);
+            recorded <= 1;
+        end
+    end
+`endif
 endmodule

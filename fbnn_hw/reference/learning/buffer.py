@@ -7,9 +7,9 @@ EMPTY = -1
 
 
 class ReplayBuffer:
-    """The first `used` places of `labels` and `samples`, latents as integers, hold exemplars; the others are never read.  `counts`:
-    exemplars of each class.
+    """Exemplars in the first `used` slots.  The other slots are never read.
 
+    labels: class of each slot.  samples: latent of each slot, an integer.  counts: exemplars of each class.
     pick: the `Lfsr` that draws.
     """
 

@@ -62,14 +62,17 @@ def _undo(topology, name):
 
 @dataclass(frozen=True)
 class LearnConfig:
-    """max_classes: rows there is room for.  slots: of the replay buffer.  counter_bits: B of the output layer, hidden_counter_bits of the
-    hidden one (0: it does not learn).  temperature: 1 / alpha of the drawn softmax.  margin: of the rule `margin`.
+    """The options of a learner.
 
-    thinning, hidden_thinning: m, a counter moves with probability 2^-m.  gate: hidden rows learn where |dot| <= gate.
-    confidence: counters of shipped weights start at `confidence` or -1 - confidence.  replays: r for each new sample.
+    max_classes: classes that there are rows for.  slots: slots of the replay buffer.
+    counter_bits: B, bits of a counter of the output layer.  hidden_counter_bits: the same of the hidden layer; 0: it does not learn.
+    temperature: 1 / alpha of the drawn softmax.  margin: lead that the rule `margin` asks for.
+
+    thinning, hidden_thinning: m; a counter moves with probability 2^-m.  gate: a hidden row learns where |dot| <= gate.
+    confidence: counters of shipped weights start at `confidence` or -1 - confidence.  replays: r, replays for each new sample.
     pick: a replay takes a random slot, a random slot of a random class, or one of the class presented least.
     weighted: accept an update with probability (least presented + 1) / (presented + 1).
-    prototype: the first presentations of a new class that add the input to its row, whatever the scores.
+    prototype: number of first presentations of a new class that add the input to its row, independent of the scores.
     """
 
     max_classes: int

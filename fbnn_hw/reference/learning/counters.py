@@ -30,7 +30,7 @@ def start(weights, width, ones, confidence=0):
     return [weights if confidence >> b & 1 else weights ^ ones for b in range(width - 1)] + [weights]
 
 
-def step(row, towards, moves, ones):
+def move(row, towards, moves, ones):
     """Counters at the ones of `moves` go up by one where `towards` is 1 and down where it is 0; those at the end of their range stay."""
     against, ended = towards ^ ones, moves
     for plane in row:

@@ -1,4 +1,4 @@
-"""The learner: what a chip with learning does, step by step, in integers; in words in docs/on-chip-learning.md, section "Definition".
+"""The learner: the definition of what a learning chip does, in integers; in words in docs/on-chip-learning.md, section "Definition".
 
 A latent, a row of weights, a mask are each one integer, bit i for element i, so that Python's own operations on integers do a whole row
 at once, quicker than operations on arrays of rows this short.  Counters are planes of such integers, see `counters`.
@@ -164,7 +164,7 @@ class Learner:
 
     def learn(self, latents: np.ndarray, labels: Sequence[int] | np.ndarray,
               progress: Callable[[list], Iterable] | None = None) -> None:
-        """Each sample in turn: a new class if its label is `known`; present it; `replays` replays; store it.
+        """Learn samples one after the other: start a class if the label is `known`, present the sample, replay, store the sample.
 
         latents: uint8 bits (N, latent).  labels: class numbers (N,).  Raises UsageError for a label above `known` or without a row.
         """
@@ -186,7 +186,7 @@ class Learner:
                 self.buffer.store(x, label)
 
     def rehearse(self, count: int) -> None:
-        """`count` replays without a new sample."""
+        """Replay stored exemplars `count` times."""
         for _ in range(0 if self.frozen else count):
             self._replay()
 
@@ -195,14 +195,14 @@ class Learner:
         latents, labels = np.asarray(latents), np.asarray(labels)
         if latents.dtype != np.uint8 or latents.shape != (len(labels), self.head.latent):
             raise InputError(f"latents: found {latents.dtype} {latents.shape}, expected uint8 ({len(labels)}, {self.head.latent})")
-        known, labels = self.known, labels.tolist()
+        classes, labels = self.known, labels.tolist()
         for label in labels:
-            if not 0 <= label < known + new:
-                raise UsageError(f"label {label}: {known} classes are known, expected 0 to {known + new - 1}; classes arrive in order")
+            if not 0 <= label < classes + new:
+                raise UsageError(f"label {label}: {classes} classes are known, expected 0 to {classes + new - 1}; classes arrive in order")
             if label >= self.config.max_classes:
                 raise UsageError(f"label {label}: the chip has rows for {self.config.max_classes} classes; "
                                  f"expected a design with a larger max_classes")
-            known = max(known, label + 1)
+            classes = max(classes, label + 1)
         return bits.to_integers(latents), labels
 
     def _start_class(self):
@@ -293,7 +293,7 @@ class Learner:
                     active.append((self._hidden[j], x if towards > away else x ^ self._hidden_ones))
         for (row, towards), moves in zip(active, self._kept(len(active), head.hidden_fan_in, config.hidden_thinning)):
             before = row[-1]
-            self.rule.step(row, towards, moves, self._hidden_ones)
+            self.rule.move(row, towards, moves, self._hidden_ones)
             self.flips += (row[-1] ^ before).bit_count()
 
     def _kept(self, rows, count, m):
@@ -307,7 +307,7 @@ class Learner:
         return bits.to_integers(kept.reshape(rows, count))
 
     def _held(self, row, towards):
-        """Moves of a row, less those that thinning and then the rule refuse."""
+        """Moves of a row, without those that thinning or the rule refuses."""
         m, fan_in, planes = self.config.thinning, self.head.fan_in, self._output[row]
         drawn = self._mask.bits(fan_in * (m + HELD_BITS)).reshape(fan_in, m + HELD_BITS)
         kept = bits.to_integers(drawn[None, :, :m].all(2))[0]
@@ -316,7 +316,7 @@ class Learner:
 
     def _move(self, row, towards, moves):
         planes, before = self._output[row], self._weights[row]
-        self.rule.step(planes, towards, moves, self._ones)
+        self.rule.move(planes, towards, moves, self._ones)
         self._weights[row] = weights = planes[-1]
         self.flips += (weights ^ before).bit_count()
 

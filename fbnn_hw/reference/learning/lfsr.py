@@ -1,11 +1,11 @@
 """Random bits: linear feedback shift registers of two taps, drawn in blocks and yet bit for bit those of the register.
 
-State r[0] .. r[n-1], bit i of an integer.  One step gives the bit r[0], moves every bit down by one and puts r[0] ^ r[k] at the top:
+State r[0] .. r[n-1], bit i of an integer.  One shift gives the bit r[0], moves every bit down by one and puts r[0] ^ r[k] at the top:
 
     b[t + n] = b[t + k] ^ b[t]        (characteristic polynomial x^n + x^k + 1, primitive: period 2^n - 1)
 
-So the bits given from time t on begin with the state at time t, and w steps in one cycle cost w two-input XORs as long as w <= n - k.
-A word of w bits takes w steps; the first bit is its lowest.  Over GF(2) the recurrence also holds with n and k doubled, which is how
+So the bits given from time t on begin with the state at time t, and w shifts in one cycle cost w two-input XORs as long as w <= n - k.
+A word of w bits takes w shifts; the first bit is its lowest.  Over GF(2) the recurrence also holds with n and k doubled, which is how
 `Lfsr` fills a block in few array operations.
 """
 
@@ -86,7 +86,7 @@ class Lfsr:
         self._at, self._end = 0, count
 
     def _give_back(self):
-        """The bits of words that nobody took."""
+        """Give back the bits of words that were drawn and not taken."""
         self._at -= length_hint(self._words) * self._width
         self._words = ()
 
@@ -120,9 +120,9 @@ class Lfsr:
         return self._values[at:at + count]
 
     def words(self, width):
-        """An iterator over some of the words of `width` bits that come next, at least one: each is taken with its `next`.
+        """Return an iterator over the next words of `width` bits, at least one word.  Each `next` takes a word.
 
-        It is good until the register is used otherwise.
+        The iterator is valid until the register is used in another way.
         """
         if width != self._width or not length_hint(self._words):
             drawn = self.bits(WORDS * width).reshape(WORDS, width)
@@ -130,5 +130,5 @@ class Lfsr:
         return self._words
 
     def word(self, width):
-        """The next `width` bits as an integer, the first one lowest, of a reader that takes many such words."""
+        """The next `width` bits as an integer, the first one lowest.  Quicker than `integer` where many such words are taken."""
         return next(self.words(width))

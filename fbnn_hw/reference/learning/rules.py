@@ -1,7 +1,7 @@
 """Which counters of the output layer move after a presentation, and how.
 
 A rule has three methods.  `rival(scores, label)`, of a list of scores, with noise if the rule is `noisy`, gives the class whose row
-moves away from the input while the label's row moves towards it, or None where nothing is to be learned.  `step(row, towards, moves,
+moves away from the input while the label's row moves towards it, or None where nothing is to be learned.  `move(row, towards, moves,
 ones)` moves counters of a row in place, see `counters`.  `held(row, words)`, asked before where `draws` is set, gives the counters that
 are not to move towards zero; words are HELD_BITS random bits for each, uint8 (n,).
 """
@@ -48,7 +48,7 @@ class Gumbel:
         drawn = scores.index(max(scores))
         return None if drawn == label else drawn
 
-    step = staticmethod(counters.step)
+    move = staticmethod(counters.move)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Margin:
         best = max(score for c, score in enumerate(scores) if c != label)
         return None if scores[label] - best >= self.margin else next(c for c, score in enumerate(scores) if score == best and c != label)
 
-    step = staticmethod(counters.step)
+    move = staticmethod(counters.move)
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ class Flip(Gumbel):
 
     name = "flip"
 
-    def step(self, row, towards, moves, ones):
+    def move(self, row, towards, moves, ones):
         before = row[-1]
-        counters.step(row, towards, moves, ones)
+        counters.move(row, towards, moves, ones)
         crossed, weights = row[-1] ^ before, row[-1]
         for b, plane in enumerate(row):
             row[b] = plane ^ (plane ^ weights) & crossed
@@ -89,10 +89,10 @@ class Flip(Gumbel):
 
 @dataclass(frozen=True)
 class Metaplastic(Gumbel):
-    """`Gumbel` whose counters are the harder to bring back the farther they are from zero: a step towards zero is made with probability
+    """`Gumbel` whose counters are the harder to bring back the farther they are from zero: a move towards zero is made with probability
     1 - table[k] / 256, k = h, or -1 - h of a negative h.
 
-    Laborieux, Ernoult, Hirtzlin and Querlioz 2021 (Nat. Commun. 12, 2549), who multiply such steps of a float by 1 - tanh^2(m |h|).
+    Laborieux, Ernoult, Hirtzlin and Querlioz 2021 (Nat. Commun. 12, 2549), who multiply such moves of a float by 1 - tanh^2(m |h|).
     """
 
     table: tuple

@@ -40,7 +40,10 @@ def design_check(head: Head, config: LearnConfig, output: np.ndarray, hidden: np
 
 
 def old_design_check(head: Head, config: LearnConfig, output: np.ndarray, hidden: np.ndarray) -> int:
-    """That of version 1: of a text in which Python 3 shows the two objects as they were in fbnn-hw 0.1.0, whatever they are today."""
+    """Check value of version 1: the CRC-32 of the text that Python 3 showed for both objects in fbnn-hw 0.1.0, and of the weights.
+
+    The text is fixed here, so that later changes of the classes leave it as it was.
+    """
     text = (
         f"Head(latent={head.latent}, copies={head.copies}, hidden={head.hidden}, groups={head.groups}, "
         f"hidden_copies={head.hidden_copies}) LearnConfig(max_classes={config.max_classes}, slots={config.slots}, "
@@ -57,7 +60,7 @@ def _refuse(where: str, name: str, value: object, expected: str) -> InputError:
 
 @dataclass(frozen=True)
 class State:
-    """What a learner knows.
+    """The whole state of a learner.
 
     design: check value of what must be equal for a state to mean the same.  known: number of classes with a row.  registers: noise,
     mask, pick.  presented, left: of each of max_classes.  labels: of the used slots.  latents: uint8 bits (used, latent).
@@ -147,7 +150,7 @@ class State:
 
 
 def _verify_sizes(learner: "Learner", known: int, used: int, frozen: int, where: str) -> None:
-    """What the sizes of the other parts follow from."""
+    """InputError unless the numbers that determine the sizes of the other parts are legal."""
     config, shipped = learner.config, len(learner.shipped)
     if not shipped <= known <= config.max_classes:
         raise _refuse(where, "classes known", known, f"{shipped} to {config.max_classes}")

@@ -5,7 +5,6 @@ import random
 import subprocess
 
 import pytest
-from link_board import CLASSES, IMAGE, SIZE, WORDS, LinkBoard, Twin, answer
 
 from fbnn_hw import protocol
 from fbnn_hw.emit import virtual
@@ -14,6 +13,7 @@ from fbnn_hw.protocol import SYNC, Fault, Opcode, encode
 from fbnn_hw.rtl import uart
 from fbnn_hw.rtl.host_link import HostLink
 from fbnn_hw.rtl.verilog import convert
+from sim.link_board import CLASSES, IMAGE, SIZE, WORDS, LinkBoard, Twin, answer
 
 CLOCKS = 4
 FRAMES = int(os.environ.get("FBNN_FUZZ_FRAMES", 10_000))

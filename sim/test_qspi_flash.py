@@ -4,11 +4,11 @@ import random
 import subprocess
 
 import pytest
-from flash_board import Case, text
 
 from fbnn_hw.emit import virtual
 from fbnn_hw.errors import UsageError
 from fbnn_hw.rtl.qspi_flash import FlashChip, FlashReader
+from sim.flash_board import Case, text
 
 SIZE = 64
 DATA = random.Random(3).randbytes(SIZE)

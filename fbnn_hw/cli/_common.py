@@ -1,4 +1,4 @@
-"""What the verbs share: the parser whose errors are one line, the output, progress bars, and flags that several verbs have."""
+"""Code that the verbs share: a parser whose errors are one line, the output, progress bars, and flags of several verbs."""
 
 import argparse
 import json
@@ -11,6 +11,8 @@ from pathlib import Path
 from .. import files
 from ..errors import UsageError, nearest
 
+JSON_VERSION = 1
+"""Of the objects that --json prints, the key json_version: what may change under it is in docs/json.md."""
 PROGRESS_DELAY_S = 2
 
 
@@ -69,9 +71,9 @@ class Output:
                 print(line)
 
     def result(self, values):
-        """The JSON object: plain values, numpy scalars and arrays, paths; NaN becomes null."""
+        """The JSON object, its version first: plain values, numpy scalars and arrays, paths; NaN becomes null."""
         if self.json:
-            print(json.dumps(plain(values), allow_nan=False))
+            print(json.dumps({"json_version": JSON_VERSION, **plain(values)}, allow_nan=False))
 
     def note(self, message):
         """One line on stderr."""
@@ -83,7 +85,7 @@ class Output:
             self.note(message)
 
     def error(self, message, code, result=None):
-        """One line on stderr, and as JSON on stdout with what was found all the same."""
+        """One line on stderr.  With --json, the same on stdout together with `result`."""
         self.note(message)
         self.result({**(result or {}), "error": one_line(message), "exit_code": code})
 
@@ -182,8 +184,8 @@ def _number(text, kind, legal, expected):
 
 def writable(path):
     """Raises UsageError where `path` cannot become a file."""
-    if what := files.no_file(path):
-        raise UsageError(f"{path}: is a {what}, expected a file name")
+    if kind := files.kind_if_not_file(path):
+        raise UsageError(f"{path}: is a {kind}, expected a file name")
     folder = next(place for place in path.absolute().parents if place.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UsageError(f"{path}: {folder} is not a folder that can be written, expected a file name in one that can")

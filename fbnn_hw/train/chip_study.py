@@ -1,0 +1,149 @@
+"""A class-incremental scenario learned as the chip learns it, beside float learners on the same latents (docs/on-chip-learning.md)."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..data import datasets
+from ..errors import InputError
+from ..progress import silent
+from ..reference.learning import Learner
+from . import latent_learners, metrics, start
+from .metrics import mean_and_deviation
+from .samples import Latents
+
+
+def summarise(runs):
+    """{learner: a_final and d_final as (mean, sample deviation), memory} over the runs."""
+    summaries = {}
+    for name in runs[0]["learners"]:
+        learners = [r["learners"][name] for r in runs]
+        summaries[name] = {key: mean_and_deviation([learner["tasks"][-1]["final"][key[0]] for learner in learners])
+                           for key in ("a_final", "d_final")}
+        summaries[name]["memory_bits"] = learners[0]["memory_bits"]
+    return summaries
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """data_dir: where the data set lies.  samples: training samples of each class, None: all.  head: "dense", "dense2" or "skip".
+
+    validate: test on the last fifth of the training images of each class, which nobody learns then.  rehearse: replays after each task.
+    epochs, lr: of Adam, for each task.  progress: wraps iterables as tqdm does.  detail: called with a line on each task.
+    """
+
+    data_dir: str | None = None
+    samples: int | None = None
+    head: str = "dense"
+    validate: bool = False
+    rehearse: int = 0
+    epochs: int = 10
+    lr: float = 1e-3
+    progress: Callable = silent
+    detail: Callable = print
+
+
+class Study:
+    """The latents of a scenario, and its learners one after the other.
+
+    path: of the extractor.  config: `LearnConfig` of the chip's learner.  head: its `Head`.
+    Raises InputError where the extractor's images have another size than the scenario's.
+    """
+
+    def __init__(self, scenario, path, config, head, options):
+        self.options, self.scenario, self.config, self.head = options, scenario, config, head
+        origin = start.read(path)
+        origin.verify_classifier()
+        takes, has = origin.topology.image_size, datasets.DATASETS[scenario.data].size
+        if takes != has:
+            raise InputError(f"{path}: takes images of {takes}x{takes}, {scenario.data} has {has}x{has}; expected a model of that size")
+        self.proxies = origin.proxies
+        model = start.make(origin, origin.topology.classes, True, 0, {})
+        latents = Latents(model.topology, datasets.cache_folder() / "latents")
+        self.samples = {}
+        for split in ("train", "test"):
+            images = datasets.load(scenario.data, options.data_dir, split, progress=options.progress)
+            parts = [images.images[images.labels == c] for c in range(len(images.classes))]
+            vectors = np.concatenate([latents.form(part, model, options.progress).numpy() for part in parts])
+            self.samples[split] = vectors, np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        if options.validate:
+            vectors, labels = self.samples["train"]
+            of = [np.flatnonzero(labels == c) for c in range(len(images.classes))]
+            last = np.concatenate([index[len(index) * 4 // 5:] for index in of])
+            self.samples = {"train": (np.delete(vectors, last, 0), np.delete(labels, last)), "test": (vectors[last], labels[last])}
+        self.classes = images.classes
+        self.trained_on = [name for name in origin.topology.classes if name in self.classes]
+        topology = start.with_classes(origin.topology, tuple(f"class {i}" for i in range(scenario.classes)))
+        self.topology = topology if options.head == "skip" else latent_learners.dense_head(topology, head.copies)
+        self.hidden = origin.proxies["hidden"] if head.hidden else None
+
+    def streams(self, seed):
+        """[(latents, labels) of a task] as they arrive, labels counted in this order; sets `order`, `tasks` and `test` to match."""
+        self.order = order = self.scenario.class_order(seed)
+        sizes = [len(task) for task in self.scenario.split(seed, "rpt")]
+        ends = np.cumsum(sizes)
+        self.tasks = [tuple(range(end - size, end)) for end, size in zip(ends.tolist(), sizes)]
+        number = np.full(len(self.classes), -1)
+        number[list(order)] = np.arange(len(order))
+        rng = np.random.default_rng(seed)
+        latents, labels = self.samples["train"]
+        labels = number[labels]
+        streams = []
+        for task in self.tasks:
+            index = np.concatenate([rng.permutation(np.flatnonzero(labels == c))[:self.options.samples] for c in task])
+            index = rng.permutation(index)
+            firsts = np.array([np.flatnonzero(labels[index] == c)[0] for c in task])  # classes start in order
+            index = np.concatenate([index[firsts], np.delete(index, firsts)])
+            streams.append((latents[index], labels[index]))
+        test, test_labels = self.samples["test"]
+        kept = number[test_labels] >= 0
+        self.test = test[kept], number[test_labels][kept]
+        return streams
+
+    def run(self, seed, against):
+        """{"seed", "classes", "learners": {name: scores after each task, memory, seconds}}."""
+        streams = self.streams(seed)
+        scores = {"chip": self.chip(seed, streams)}
+        for name in against:
+            scores[name] = self.learn(name, self.baseline(name, seed), streams)
+        return {"seed": seed, "classes": [self.classes[c] for c in self.order], "learners": scores}
+
+    def chip(self, seed, streams):
+        hidden = None if self.hidden is None else (self.hidden.numpy().reshape(self.head.hidden, -1) >= 0).astype(np.uint8)
+        learner = Learner(self.head, replace(self.config, seed=seed + 1), hidden)
+
+        def learn(latents, labels):
+            learner.learn(latents, labels, lambda samples: self.options.progress(samples, desc="chip"))
+            learner.rehearse(self.options.rehearse)
+
+        learner.memory_bits = self.config.ledger(self.head)["total_bits"]
+        scores = self.learn("chip", learner, streams, learn)
+        samples = sum(len(labels) for _, labels in streams)
+        return {**scores, "presentations": learner.presentations, "updates": learner.updates, "flips": learner.flips,
+                "updates_per_sample": learner.updates / samples, "flips_per_sample": learner.flips / samples}
+
+    def baseline(self, name, seed):
+        if name == "nearest-mean":
+            return latent_learners.NearestMean(self.head.latent, self.scenario.classes)
+        if name == "streaming-lda":
+            return latent_learners.StreamingLda(self.head.latent, self.scenario.classes)
+        slots = self.config.slots
+        if name == "adam-equal-memory":
+            ledger = self.config.ledger(self.head)
+            label_bits = ledger["label_bits"] // slots
+            slots = max(0, (ledger["total_bits"] - latent_learners.adam_bits(self.topology)) // (self.head.latent + label_bits))
+        return latent_learners.AdamReplay(self.topology, {} if self.hidden is None else {"hidden": self.proxies["hidden"]},
+                                   slots * self.head.latent, seed, self.options.epochs, lr=self.options.lr)
+
+    def learn(self, name, learner, streams, teach=None):
+        began, records = time.process_time(), []
+        for t, (latents, labels) in enumerate(streams):
+            (teach or learner.learn)(latents, labels)
+            seen = self.tasks[t][-1] + 1
+            kept = self.test[1] < seen
+            matrix = metrics.confusion(self.test[1][kept], learner.classify(self.test[0][kept]), seen)
+            records.append(metrics.evaluate(matrix, self.tasks, t, self.tasks[0]))
+            self.options.detail(f"{name}, task {t + 1}: {records[-1]['seen']['a']:.2%} of the {seen} classes seen")
+        return {"tasks": records, "memory_bits": learner.memory_bits, "cpu_seconds": round(time.process_time() - began, 1)}

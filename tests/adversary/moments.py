@@ -1,0 +1,157 @@
+"""Verbs that are interrupted or killed at random moments, and what must hold then."""
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+ANSWER_S = 2.0
+STARTED_S = 0.3
+"""Of an idle machine: until the command has taken the signal over from Python's start."""
+LEFT_S = 60
+"""How long what a killed command had started may go on: a compiler ends with the file that it is at."""
+LONGEST_S = 120
+"""A command that does not answer is killed then."""
+END_S = 600
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A command line that runs for some seconds.
+
+    argv: as typed, with {small}, {tiny}, {learner}, {image} and others for the good input.  seconds: how long it takes on an idle machine.
+    state: a file that a later run goes on from, with --resume, or "".  ends: whether it is run to its end afterwards.  compiles: whether
+    what it compiled is removed where it has ended.
+    """
+
+    argv: str
+    seconds: float
+    state: str = ""
+    ends: bool = True
+    compiles: bool = True
+
+
+RECIPE = "--images 4 --batch 2 --epochs 3 --schedule cosine --patience 0 --threads 1"
+VERBS = {
+    "generate": Verb("generate --model {tiny} --target ice40", 4),
+    "simulate": Verb("simulate {plain} --images 4", 14),
+    "netlist": Verb("simulate {plain} --images 1 --netlist", 20),
+    "build": Verb("build {plain} --board icebreaker", 10, ends=False),
+    "classify": Verb("classify --data fixture --images 20 --board virtual --design {wide}", 30),
+    "learn": Verb("learn --board virtual --design {learner} --label new {image} --passes 3 --review none", 30),
+    "lesson": Verb("learn --board virtual --design {ready} --label new {image} --passes 3 --review none", 6, compiles=False),
+    "evaluate": Verb("evaluate --model 0.5mb.pt --data fixture --threads 1", 5),
+    "train": Verb(f"train --model 0.5mb --data tiny {RECIPE} --out t.pt", 6, "t.state"),
+    "pretrain": Verb(f"pretrain --model 0.5mb --scenario tiny-2+2x2 {RECIPE} --out p.pt", 6, "p.state"),
+    "cil": Verb(f"cil --scenario tiny-2+2x2 --model 0.5mb --replay native --buffer-mb 0.1 {RECIPE} --out c.json", 6, "c.state"),
+    "chip-cil": Verb("chip-cil --scenario tiny-2+2x2 --model {sixteen} --seeds 3 --threads 1", 5),
+    "sweep": Verb(f"sweep runs --over seed 0 1 --jobs 2 -- train --model 0.5mb --data tiny {RECIPE}", 10),
+    "reproduce": Verb(
+        "reproduce encoding --scenario tiny-2+2x2 --model 0.5mb --run --flags '--images 4 --batch 2 --epochs 1 --threads 1'", 20),
+}
+
+
+@dataclass
+class Stop:
+    """What came of a signal.
+
+    code: of the command's end.  sent: whether it was still at work.  seconds: from the signal to its end, or from its start where there
+    was none; without `waited`, those in which it wanted to run and the machine had no core for it, which is not the command's fault.
+    err: its stderr.
+    """
+
+    code: int
+    sent: bool
+    seconds: float
+    waited: float
+    err: str
+
+
+def pace():
+    """How many times longer than on an idle machine things take."""
+    start = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import numpy, json, argparse"], check=True)
+    return max(1, (time.monotonic() - start) / 0.12)
+
+
+def start(argv, folder, mark):
+    """The command as a process of a session of its own; `mark` is in the environment of all that it starts."""
+    environment = {**os.environ, "FBNN_MARK": mark, "PYTHONPATH": os.pathsep.join(filter(None, [str(REPOSITORY), *sys.path]))}
+    with open(folder / "out.txt", "w") as out, open(folder / "err.txt", "w") as err:
+        return subprocess.Popen([sys.executable, "-m", "fbnn_hw.cli", *argv], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                                stdout=out, stderr=err, start_new_session=True)
+
+
+def stop(argv, folder, mark, moment, number=signal.SIGINT, group=False):
+    """Run a command and send it, or its group, a signal after `moment` seconds -> `Stop`."""
+    process, begun = start(argv, folder, mark), time.monotonic()
+    try:
+        process.wait(moment)
+        return Stop(process.returncode, False, time.monotonic() - begun, 0, (folder / "err.txt").read_text())
+    except subprocess.TimeoutExpired:
+        pass
+    sent, before, waited = time.monotonic(), _waited(process.pid), 0.0
+    (os.killpg if group else os.kill)(process.pid, number)
+    while process.poll() is None:
+        if time.monotonic() > sent + LONGEST_S:
+            os.killpg(process.pid, signal.SIGKILL)
+        waited = max(waited, _waited(process.pid) - before)
+        time.sleep(0.01)
+    return Stop(process.returncode, True, time.monotonic() - sent - waited, waited, (folder / "err.txt").read_text())
+
+
+def _waited(pid):
+    """Seconds in which the main thread of a process was ready and waited for a core, since it began."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
+def left(mark, seconds=0.5):
+    """Command lines of the processes with `mark` that are still there after `seconds`."""
+    until = time.monotonic() + seconds
+    while (names := list(_marked(mark))) and time.monotonic() < until:
+        time.sleep(0.05)
+    return names
+
+
+def _marked(mark):
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"FBNN_MARK={mark}\0".encode() in (process / "environ").read_bytes():
+                yield (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+
+
+def check(stop, words, folder, mark):
+    """An interrupted command has answered in time, in one line, and left nothing behind that is half done."""
+    where = (f"{shlex.join(words)}: exit code {stop.code} after {stop.seconds:.2f} s and {stop.waited:.2f} s of waiting for a core\n"
+             f"{stop.err}")
+    lines = stop.err.splitlines()
+    assert stop.code == 130 and lines and lines[-1].startswith(f"fbnn-hw {words[0]}: interrupted") and "Traceback" not in stop.err, where
+    assert stop.seconds < ANSWER_S, where
+    assert not (remains := left(mark, 2)), f"{where}\n{remains}"
+    assert not list(Path(folder).rglob("*.partial")), where
+
+
+def resumed(verb, argv, folder):
+    """The command line, with --resume where an interrupted run left a state."""
+    return [*argv, "--resume"] if verb.state and (folder / verb.state).exists() else argv
+
+
+def forget(verb, argv, folder):
+    """Remove what a command that has ended wrote and compiled."""
+    for path in folder.iterdir():
+        if path.suffix not in (".txt", ".png"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for word in argv if verb.compiles else ():
+        for path in Path(word).glob("sim_build*") if Path(word).is_dir() else ():
+            shutil.rmtree(path)

@@ -1,0 +1,94 @@
+"""Hostile input of every kind, drawn from a seed for as long as the budget lasts; docs/reliability.md says what is promised.
+
+    pytest -m adversary                         a minute
+    FBNN_ADVERSARY=long pytest -m adversary     an hour, from another seed; a number stands for so many seconds
+    FBNN_ADVERSARY_SEED=7 FBNN_ADVERSARY_ONLY=pictures:12 pytest -m adversary     one case again
+
+What does not hold stays in a folder, whose path the failure tells: the hostile file, and case.json with the command and its outcome.
+"""
+
+import os
+import tempfile
+import time
+
+import numpy as np
+import pytest
+
+from fbnn_hw.emit import virtual
+from fbnn_hw.host.chip import ChipState
+from fbnn_hw.host.client import Client
+from fbnn_hw.host.transport import Serial
+from fbnn_hw.ir.network import LATENT
+from fbnn_hw.reference import inference
+from tests import strategies
+
+from . import checkpoints, designs, link, pictures, runner, states
+from .world import World
+
+pytestmark = pytest.mark.adversary
+BUDGET = os.environ.get("FBNN_ADVERSARY", "60")
+LONG = BUDGET == "long"
+SECONDS = 3600 if LONG else float(BUDGET)
+SEED = int(os.environ.get("FBNN_ADVERSARY_SEED", time.time_ns() % 10 ** 9 if LONG else 0))
+ONLY = os.environ.get("FBNN_ADVERSARY_ONLY", "").partition(":")
+SHARES = {checkpoints: 0.2, pictures: 0.15, designs: 0.25, states: 0.2, link: 0.1}
+BOARD_SHARE = 0.1
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return World(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def root():
+    """Where cases that do not hold stay."""
+    return tempfile.mkdtemp(prefix="fbnn-adversary-")
+
+
+@pytest.fixture(scope="module")
+def forges(world):
+    """A process for each core; they import while the good input is made."""
+    processes = [runner.Forge() for _ in range(os.cpu_count() or 1)]
+    try:
+        world.prepare()
+        for process in processes:
+            process.wait()
+        yield processes
+    finally:
+        for process in processes:
+            process.close()
+
+
+@pytest.mark.parametrize("kind", SHARES, ids=lambda kind: kind.__name__.rpartition(".")[2])
+def test_hostile(kind, world, root, forges, record_property):
+    name = kind.__name__.rpartition(".")[2]
+    if ONLY[0] and ONLY[0] != name:
+        pytest.skip("FBNN_ADVERSARY_ONLY names another kind")
+    tally = runner.campaign(kind, SEED, SECONDS * SHARES[kind], world, root, forges,
+                            only=int(ONLY[2]) if ONLY[0] else None)
+    record_property("adversary", str(tally))
+    assert not tally.faults, "\n".join([str(tally), *tally.faults])
+    assert tally.cases
+
+
+@pytest.mark.skipif(bool(ONLY[0]), reason="FBNN_ADVERSARY_ONLY names another kind")
+def test_a_host_that_sends_anything(world, tmp_path, record_property):
+    design, image = world.learner, strategies.images(1, 1, 8)
+    learner, tally = design.learner(), runner.Tally("board", SEED)
+    latent = inference.layers(design.network, image)[LATENT].reshape(1, -1)
+    logits = learner.logits(latent)[0].tolist()
+    pixels = np.ascontiguousarray(image[0].transpose(1, 2, 0)).tobytes()
+    with virtual.VirtualBoard(design.folder, build_dir=tmp_path) as board, Serial(board.port) as port:
+        client = Client(port, wait_s=60, ready_s=60)
+        client.wait_ready()
+        identity = client.identify()
+        chip = ChipState(design.config.learning, learner, client.peek, client.poke)
+        until = time.monotonic() + SECONDS * BOARD_SHARE
+        while time.monotonic() < until or not tally.cases:
+            start, rng = time.monotonic(), np.random.default_rng([SEED, tally.cases])
+            fault = link.disturb(rng, port, client, identity, pixels, (logits, int(np.argmax(logits))), chip)
+            tally.add(runner.Outcome(0, "", "", 0, time.monotonic() - start))
+            assert not fault, f"seed {SEED}, case {tally.cases - 1}: {fault}"
+        assert not board.faults() and board.close() == 0
+    record_property("adversary", str(tally))

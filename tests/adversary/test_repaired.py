@@ -1,0 +1,44 @@
+"""Cases that once did not hold, at their smallest."""
+
+import numpy as np
+import pytest
+import torch
+
+from fbnn_hw.board import Board
+from fbnn_hw.cli import main
+from fbnn_hw.errors import InputError
+from fbnn_hw.host.client import Client
+from tests.adversary import link, states
+from tests.adversary.world import World
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return World(tmp_path_factory.mktemp("world"))
+
+
+class Forgetful(link.Liar):
+    """A board that knows another number of classes with every image."""
+
+    def truth(self, opcode, payload):
+        if opcode >> 4 == 1:
+            self.known = 5 - self.known
+        return super().truth(opcode, payload)
+
+
+def test_a_board_whose_classes_change_between_two_images(world):
+    board = Board(Client(Forgetful(np.random.default_rng(1), world.learner, 0)), world.learner, False)
+    with pytest.raises(InputError, match="liar: gave 3 logits, expected 2, one of each class known"):
+        board.classify(np.zeros((3, 3, 8, 8), np.uint8))
+
+
+def test_a_state_whose_best_epoch_is_of_another_network(world, capsys):
+    path = world.training / "t.state"
+    values = torch.load(path, weights_only=True)
+    values["best"]["layers.conv1.proxy"] = torch.zeros(3)
+    torch.save(values, path)
+    words = [*states.TRAIN]
+    words[-1] = str(world.training / words[-1])
+    capsys.readouterr()
+    assert main([*words, "--resume"]) == 3
+    assert capsys.readouterr().err == (f"fbnn-hw train: {path}: state of another model, expected one with the layers of 0.5mb\n")

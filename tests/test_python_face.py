@@ -1,0 +1,109 @@
+"""The package as a program uses it: load, generate, simulate, a virtual board that classifies, learns and is restored."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fbnn_hw
+from fbnn_hw.emit import virtual
+from fbnn_hw.errors import InputError, UsageError
+from fbnn_hw.host.taught import Taught
+from fbnn_hw.nn import checkpoint
+from fbnn_hw.reference import inference
+from tests import strategies
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def fast(tmp_path_factory):
+    """The board runs for moments, so it is compiled without optimisation."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(virtual.verilate, "__defaults__", ((), "-O0", None, None))
+        patch.setattr(virtual.VirtualBoard.__init__, "__defaults__",
+                      (None, None, None, 12, tmp_path_factory.getbasetemp() / "runtime-O0", None))
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A working folder with a small network in the place of 0.5mb.pt."""
+    folder = tmp_path_factory.mktemp("face")
+    checkpoint.save(folder / "0.5mb.pt", strategies.smallest_learner())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def example(folder):
+    """Names of the program in the package's docstring, after it ran beside a checkpoint of that name."""
+    program = [line.removeprefix("    ") for line in fbnn_hw.__doc__.splitlines() if line.startswith("    ")]
+    names = {"fbnn_hw": fbnn_hw, "images": strategies.images(1, 2, 8)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        exec("\n".join(program), names)
+    return names
+
+
+@pytest.fixture(scope="module")
+def design(example, folder):
+    return fbnn_hw.Design(folder / example["design"].folder)
+
+
+def test_the_example_of_the_package_runs(example, design, folder):
+    assert design.config == example["design"].config and design.config.learning.max_classes == 16
+    assert list(Taught.read(folder / "state").names) == ["a", "b", "cat"]
+
+
+def test_a_design_is_generated_where_it_is_wanted(design, folder):
+    other = fbnn_hw.generate(design.network, target="ice40", learn=True, max_classes=4, exemplars=6, outputs=4, out=folder / "designs")
+    other.check()
+    assert other.folder.parent == folder / "designs" and other.classes == ["a", "b"] and other.estimate["cycles"] > 0
+    assert (other.config.outputs, other.config.learning.max_classes, other.config.learning.slots) == (4, 4, 6)
+    again = fbnn_hw.Design(other.folder)
+    assert again.config == other.config and again.network.topology == strategies.smallest_learner().topology
+
+
+def test_simulation_equals_the_reference(design):
+    images = strategies.images(3, 2, 8)
+    result = design.simulate(images)
+    assert result.equal and np.array_equal(result.logits, inference.logits(design.network, images))
+
+
+def test_a_virtual_board_classifies_learns_and_is_restored(design, folder):
+    images, others = strategies.images(1, 3, 8), strategies.images(2, 3, 8) // 4
+    logits = inference.logits(design.network, images)
+    with fbnn_hw.Board.virtual(design) as board:
+        assert board.names == ["a", "b", "cat"]  # what the board of the example was taught is kept
+        board.reset()
+        answer = board.classify(images, latent=True)
+        assert np.array_equal(answer.logits, logits) and answer.names == [design.classes[n] for n in inference.classify(logits)]
+        assert np.array_equal(answer.latents, inference.layers(design.network, images)["latent"].reshape(3, -1))
+        lesson = board.learn(others, "dog")
+        assert (lesson.label, lesson.index, lesson.new, lesson.images) == ("dog", 2, True, 3)
+        assert board.names == ["a", "b", "dog"] and board.classify(others).classes.count(2) == lesson.right_after > 0
+        taught = board.classify(images).logits
+        board.snapshot(folder / "state")
+        board.reset()
+        assert board.names == ["a", "b"] and np.array_equal(board.classify(images).logits, logits)
+        board.restore(folder / "state")
+        assert board.names == ["a", "b", "dog"] and np.array_equal(board.classify(images).logits, taught)
+        with pytest.raises(InputError, match="found float64"):
+            board.classify(images / 255)
+
+
+def test_errors_are_the_package_s(design):
+    with pytest.raises(InputError, match="no such file, and no shipped checkpoint"):
+        fbnn_hw.load("none.pt")
+    with pytest.raises(UsageError, match="only with --learn"):
+        fbnn_hw.generate(design.network, target="ice40", max_classes=4)
+    with pytest.raises(AttributeError, match="has no attribute 'bord'"):
+        fbnn_hw.bord  # noqa: B018
+    assert {"Board", "Design", "generate", "load"} <= set(dir(fbnn_hw))
+
+
+def test_the_package_is_a_program():
+    run = subprocess.run([sys.executable, "-m", "fbnn_hw", "--version"], cwd=ROOT, capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (0, f"fbnn-hw {fbnn_hw.__version__}\n", "")
