@@ -35,12 +35,13 @@ ALLOWED = {
     "design": IR | {"files", "progress", "compile", "targets", "reference", "emit", "data"},
     "lesson": IR | {"progress", "host", "reference", "data"},
     "board": IR | {"files", "progress", "design", "lesson", "host", "emit", "reference"},
-    "nn": IR | {"files"},
+    "foreign": IR | {"files"},
+    "nn": IR | {"files", "foreign"},
     "data": {"errors"},
     "train": IR | {"files", "progress", "nn", "data", "reference"},
     "predict": IR | {"progress", "reference", "nn"},
-    "cli": IR | {"files", "progress", "checkpoints", "reference", "compile", "targets", "rtl", "fpga", "emit", "host", "report", "nn",
-                 "data", "train", "design", "board", "lesson", "predict", "__init__"},
+    "cli": IR | {"files", "progress", "checkpoints", "foreign", "reference", "compile", "targets", "rtl", "fpga", "emit", "host", "report",
+                 "nn", "data", "train", "design", "board", "lesson", "predict", "__init__"},
 }
 TORCH = {"nn", "train"}
 TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/_common.py", "predict.py"}

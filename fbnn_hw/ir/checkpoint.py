@@ -8,6 +8,7 @@ import io
 import math
 import os
 import pickletools
+import sys
 import zipfile
 from collections import OrderedDict
 from dataclasses import dataclass, replace
@@ -27,6 +28,12 @@ MAX_BYTES = 2 ** 26
 MAX_ENTRIES = 10_000
 MAX_OPERATIONS = 500_000
 """Limits of the zip archive and of its pickle, far above what the largest legal network needs."""
+
+ONNX_START = b"\x08"
+"""How an ONNX file begins: its first field is the version, a small number."""
+
+EXPORT = "fbnn_hw.export(module, example, FILE) in Python makes a checkpoint of a module"
+"""Which door is that of a file of PyTorch (docs/networks.md)."""
 
 LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
 STORAGES = {"ByteStorage": "u1", "CharStorage": "i1", "ShortStorage": "<i2", "IntStorage": "<i4", "LongStorage": "<i8", "BoolStorage": "?",
@@ -63,12 +70,22 @@ def read(path: str | Path) -> Network:
         content = _content(data)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+    if names := _state_dict(content):
+        raise InputError(f"{path}: is a state_dict with {', '.join(map(show, names[:2]))}{', ...' * (len(names) > 2)}, expected a "
+                         f"checkpoint; {EXPORT} that has loaded it")
     return replace(from_plain(content, path), source=Path(path))
+
+
+def is_onnx(data: bytes) -> bool:
+    """Whether `data`, the beginning of a file, is that of an ONNX model."""
+    return len(data) > 2 and data[:1] == ONNX_START and 3 <= data[1] < 32
 
 
 def _content(data):
     if not data:
         raise InputError("file is empty, expected a checkpoint")
+    if is_onnx(data):
+        raise InputError("is an ONNX file, expected a checkpoint; fbnn-hw import FILE --out mine.pt makes one of it")
     if data.startswith(LEGACY):
         raise InputError("written by torch before 1.6 or in its legacy format, expected the zip format of torch.save")
     if not data.startswith(b"PK\x03\x04"):
@@ -85,6 +102,8 @@ def _content(data):
 
 def _unzip(data):
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if any(name.endswith("/constants.pkl") for name in archive.namelist()):
+            raise InputError(f"is TorchScript, expected a checkpoint; {EXPORT}")
         entries = {}
         for info in archive.infolist():
             if info.filename in entries:
@@ -98,7 +117,6 @@ def _unzip(data):
         if len(roots) != 1:
             raise InputError(f"found {len(roots)} entries NAME/data.pkl in the zip archive, expected 1")
         root, = roots
-
         def load(name):
             return archive.read(entries[root + name])
 
@@ -107,6 +125,23 @@ def _unzip(data):
             raise InputError(f"byteorder is {show(order.decode('latin-1'))}, expected 'little'")
         machine = _Machine(lambda key: load(f"data/{key}") if f"{root}data/{key}" in entries else None)
         return machine.run(load("data.pkl"))
+
+
+def _door(name):
+    """What a message adds where a pickle imports a class of PyTorch's modules, or one that is no part of Python: a module saved whole."""
+    room = name.split(".")[0]
+    whole = name.startswith("torch.nn.") or room not in {*sys.stdlib_module_names, "__builtin__", "numpy", "torch"}
+    return f"; if it is a module saved whole, {EXPORT}" if whole else ""
+
+
+def _state_dict(content):
+    """Names of the tensors where `content` is a state_dict, or has one beside other values; else ()."""
+    for values in (content, *(content.values() if isinstance(content, dict) else ())):
+        if isinstance(values, dict) and "format" not in content:
+            names = [name for name, value in values.items() if isinstance(value, np.ndarray)]
+            if names and len(names) == len(values):
+                return names
+    return ()
 
 
 @dataclass(frozen=True)
@@ -187,7 +222,8 @@ class _Machine:
         elif code == "GLOBAL":
             name = argument.replace(" ", ".")
             if name not in (self.TENSOR, self.ORDERED) and name.removeprefix("torch.") not in STORAGES:
-                raise InputError(f"data.pkl names {show(name)}, expected plain values and tensors alone; nothing was executed")
+                raise InputError(f"data.pkl names {show(name)}, expected plain values and tensors alone; nothing was executed"
+                                 f"{_door(name)}")
             stack.append(_Name(name))
         elif code == "BINPERSID":
             stack.append(self.storage(stack.pop()))

@@ -8,6 +8,7 @@ import random
 import re
 import subprocess
 import sys
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from tests import strategies
 from tests.reference import naive
 
 ALONE = ", expected plain values and tensors alone; nothing was executed"
+DOOR = "fbnn_hw.export(module, example, FILE) in Python makes a checkpoint of a module"
+EXPORT = f"expected a checkpoint; {DOOR}"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "checkpoint.md"
 
 
@@ -45,6 +48,17 @@ def saved(values, **options):
     buffer = io.BytesIO()
     torch.save(values, buffer, **options)
     return buffer.getvalue()
+
+
+def scripted(module):
+    buffer = io.BytesIO()
+    with warnings.catch_warnings(action="ignore"):  # torch.jit is deprecated; such files are about
+        torch.jit.save(torch.jit.trace(module, torch.zeros(1, 2)), buffer)
+    return buffer.getvalue()
+
+
+class _Foreign(torch.nn.Module):
+    """A module of somebody's own."""
 
 
 def refused(path, data=None):
@@ -207,7 +221,13 @@ def test_file_that_is_too_large(path):
     (saved([1]), "found a list, expected a dict with format, version, name, architecture, classes, weights"),
     (saved(torch.zeros(3)), "found a tensor, expected a dict with format, version, name, architecture, classes, weights"),
     (saved({"a": 1}), "format is missing, expected 'fbnn-hw checkpoint'"),
-    (saved(torch.nn.Linear(2, 2).state_dict()), "format is missing, expected 'fbnn-hw checkpoint'"),
+    (saved(torch.nn.Linear(2, 2).state_dict()), f"is a state_dict with 'weight', 'bias', {EXPORT} that has loaded it"),
+    (saved({"epoch": 3, "model": torch.nn.BatchNorm2d(2).state_dict()}),
+     f"is a state_dict with 'weight', 'bias', ..., {EXPORT} that has loaded it"),
+    (saved(torch.nn.Linear(2, 2)), f"data.pkl names 'torch.nn.modules.linear.Linear'{ALONE}; if it is a module saved whole, {DOOR}"),
+    (saved(_Foreign()), f"data.pkl names '{__name__}._Foreign'{ALONE}; if it is a module saved whole, {DOOR}"),
+    (scripted(torch.nn.Linear(2, 2)), f"is TorchScript, {EXPORT}"),
+    (b"\x08\x07\x12\x07pytorch", "is an ONNX file, expected a checkpoint; fbnn-hw import FILE --out mine.pt makes one of it"),
     (saved({"format": "fbnn-hw training state", "model": torch.nn.Linear(2, 2).state_dict()}),
      "format is 'fbnn-hw training state', expected 'fbnn-hw checkpoint'"),
     (saved({"w": torch.nn.Parameter(torch.zeros(2))}),

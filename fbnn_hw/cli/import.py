@@ -1,0 +1,62 @@
+"""`fbnn-hw import`: a network of another program becomes a checkpoint."""
+
+from pathlib import Path
+
+from ..errors import UsageError
+from . import _common
+from .inspect import layers as layers_of
+
+SUMMARY = "make a checkpoint of another program's network: a QONNX file, a folder of FINN's parameters"
+EXAMPLES = (
+    ("fbnn-hw import net.onnx --out mine.pt", "what Brevitas or QONNX exported; it says layer by layer what became of what"),
+    ("fbnn-hw import params/cifar10/cnvW1A1 --out cnv.pt", "one of FINN's published networks, by the folder of its parameters"),
+)
+
+
+def arguments(parser):
+    parser.add_argument("source", metavar="FILE_OR_FOLDER", help="an .onnx file, or a folder with 0-0-weights.bin")
+    parser.add_argument("--out", required=True, metavar="FILE.pt", help="the checkpoint to write")
+    parser.add_argument("--classes", metavar="A,B,...", help="names of the classes (default: FINN's classes.txt; 0, 1, ... of an .onnx)")
+    parser.add_argument("--range", nargs=2, type=float, default=(0.0, 1.0), metavar=("LOW", "HIGH"),
+                        help="of an .onnx: the values of the bytes 0 and 255 of an image at its input (default: 0 1)")
+
+
+def run(args, out):
+    from ..foreign import read
+
+    path = Path(args.out)
+    if path.suffix != ".pt":
+        raise UsageError(f"--out {path}: expected a name that ends in .pt")
+    _common.writable(path)
+    low, high = args.range
+    if not low < high:
+        raise UsageError(f"--range {low:g} {high:g}: expected a smaller number first")
+    imported = read(args.source, tuple(args.classes.split(",")) if args.classes else None, low, high)
+
+    from ..nn import checkpoint
+
+    checkpoint.save(path, imported.network)
+    out.kept = f"{path} is written"
+    network, entries = imported.network, {entry["name"]: entry for entry in layers_of(imported.network)}
+    rows = [{"source": part.source, "layers": list(part.layers), "note": part.note,
+             **{key: sum(entries[name][key] for name in part.layers) for key in ("weight_bits", "macs")}} for part in imported.parts]
+    lines = [(row["source"], " + ".join(row["layers"]) or "-", row["weight_bits"], row["macs"], row["note"]) for row in rows]
+    out.text(f"{args.source}: {imported.format}, as {path}", "",
+             *_common.table(lines, ("source", "layers", "weight bits", "MACs", "")), "",
+             f"bits       {network.bits():,}, {network.topology.weight_bits():,} of them weights",
+             f"MACs       {network.topology.macs():,} an image",
+             f"classes    {len(network.topology.classes)}: {', '.join(network.topology.classes)}",
+             f"exact      {exactness(imported)}", *(f"note       {note}" for note in imported.notes))
+    out.result({
+        "source": args.source, "format": imported.format, "file": path, "name": network.topology.name, "parts": rows,
+        "bits": network.bits(), "weight_bits": network.topology.weight_bits(), "macs": network.topology.macs(),
+        "classes": network.topology.classes, "exact": imported.exact, "scale": imported.scale, "shift": imported.shift,
+        "notes": imported.notes})
+
+
+def exactness(imported):
+    """What is equal to the other program's answer, in words."""
+    if imported.scale is None:
+        return "the class of every image"
+    shift = f" {'+' if imported.shift > 0 else '-'} {abs(imported.shift):.6g}" if imported.shift else ""
+    return f"the other program's logits are {imported.scale:.6g} times these integers{shift}"

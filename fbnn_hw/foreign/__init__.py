@@ -1,0 +1,32 @@
+"""Networks of other programs as `Network`s of this one: `read` takes a file or folder, says what it is and which reader takes it.
+
+No torch: PyTorch modules are traced by `fbnn_hw.nn.trace`, which shares `fold` with the readers of this folder.
+"""
+
+from pathlib import Path
+
+from ..errors import InputError
+from ..ir import checkpoint
+from .imported import Imported
+
+
+def read(path: str | Path, classes: tuple[str, ...] | None = None, low: float = 0.0, high: float = 1.0) -> Imported:
+    """What `path` holds: an ONNX file (`qonnx.read`), or a folder of FINN's parameters (`finn.read`).
+
+    classes: names of the classes, where the file has none or others are wanted.  low, high: the values that the bytes 0 and 255 of an
+    image have at the network's input; an ONNX file does not say.  Raises InputError, which names a better way for other kinds of files.
+    """
+    path = Path(path)
+    if path.is_dir():
+        from . import finn
+
+        return finn.read(path, classes)
+    if path.is_file() and (path.suffix.lower() == ".onnx" or _onnx_inside(path)):
+        raise InputError(f"{path}: is an ONNX file, which has no reader yet; expected a folder of FINN's parameters")
+    checkpoint.read(path)  # which names another kind of file
+    raise InputError(f"{path}: is a checkpoint already, expected a QONNX file or a folder of FINN's parameters; use it as it is")
+
+
+def _onnx_inside(path):
+    with open(path, "rb") as file:
+        return checkpoint.is_onnx(file.read(16))

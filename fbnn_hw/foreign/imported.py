@@ -1,0 +1,32 @@
+"""What became of a network of another program."""
+
+from dataclasses import dataclass, field
+
+from ..ir.network import Network
+
+LOGITS, CLASSES = "logits", "classes"
+"""What is equal: the logits after `Imported.scale`, or the classes alone."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """source: a layer or node of the other program.  layers: names of the layers that it became, or went into.  note: a remark, or ""."""
+
+    source: str
+    layers: tuple[str, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """network: the result.  format: of the file.  parts: in the order of the source.  exact: `LOGITS` or `CLASSES`.
+    scale: the other program's logits are these integers times `scale` plus `shift`; both None where the classes alone are equal.
+    notes: what a user should know, one line each."""
+
+    network: Network
+    format: str
+    parts: tuple[Part, ...]
+    exact: str = LOGITS
+    scale: float | None = 1.0
+    shift: float | None = 0.0
+    notes: tuple[str, ...] = field(default=())

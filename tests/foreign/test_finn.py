@@ -1,0 +1,74 @@
+"""FINN's parameter folders: random ones against FINN's arithmetic, the published ones where a checkout has them."""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fbnn_hw.data import datasets
+from fbnn_hw.foreign import finn, read
+from fbnn_hw.reference import inference
+from tests import strategies
+from tests.foreign import finn_folder
+
+MODELS = Path(os.environ.get("FBNN_MODELS", Path(__file__).parents[3] / "shared" / "models"))
+"""Folder with bnn-pynq and qonnx: networks that their authors published."""
+
+PUBLISHED = MODELS / "bnn-pynq" / "bnn" / "params"
+
+
+def published(name):
+    if not (PUBLISHED / name).is_dir():
+        pytest.skip(f"{name} of FINN's published parameters is not there; FBNN_MODELS names the folder with bnn-pynq")
+    return PUBLISHED / name
+
+
+def test_cnv_equals_finns_popcounts(tmp_path):
+    layers = finn_folder.cnv(finn_folder.with_classes(tmp_path), np.random.default_rng(3))
+    imported = read(tmp_path)
+    images = strategies.images(1, 3)
+    logits = inference.logits(imported.network, images)
+    counts = np.array([finn_folder.cnv_answer(layers, image) for image in images])
+    assert np.array_equal(logits * imported.scale + imported.shift, counts)
+    maps = inference.layers(imported.network, images)
+    assert all(0.02 < maps[name].mean() < 0.98 for name in ("conv1", "conv6", "dense1", "latent"))
+    assert imported.network.topology.classes == tuple("abcdefghij") and imported.exact == "logits"
+    assert [part.layers for part in imported.parts[:3]] == [("input",), ("conv1",), ("conv2",)]
+
+
+def test_lfc_answers_as_finn_does(tmp_path):
+    layers = finn_folder.lfc(finn_folder.with_classes(tmp_path, "0123456789"), np.random.default_rng(5))
+    imported = read(tmp_path)
+    rng = np.random.default_rng(6)
+    grey = np.concatenate([rng.integers(0, 256, (150, 28, 28)), rng.integers(100, 160, (150, 28, 28))]).astype(np.uint8)
+    images = np.repeat(grey[:, None], 3, 1)
+    maps = inference.layers(imported.network, images)
+    answers = [imported.network.topology.classes[i] for i in inference.classify(maps["logits"])]
+    assert answers == [str(finn_folder.lfc_answer(layers, image)) for image in grey]
+    set_bits = Counter(maps["class_bits"].sum((1, 2, 3)).tolist())
+    assert set_bits[0] > 3 and set_bits[1] > 3 and sum(set_bits.values()) - set_bits[0] - set_bits[1] > 3  # none, one, several
+    assert imported.exact == "classes" and imported.scale is None
+
+
+def test_a_class_that_was_cut_is_told(tmp_path):
+    finn_folder.cnv(finn_folder.with_classes(tmp_path, ["a" * 101, *"bcdefghij"]), np.random.default_rng(3))
+    imported = finn.read(tmp_path)
+    assert imported.network.topology.classes[0] == "a" * 97 + "..." and "is cut off at 100 characters" in imported.notes[-1]
+
+
+def test_published_cnv():
+    """The first 100 test images of CIFAR-10; docs/networks.md has the command for all 10,000, of which 7,922 are right."""
+    imported = read(published("cifar10/cnvW1A1"))
+    network = imported.network
+    assert network.topology.weight_bits() == 1_542_848 and network.topology.macs() == 59_461_376
+    images = datasets.load("fixture").first(100)
+    right = inference.classify(inference.logits(network, images.images)) == images.labels
+    assert right.sum() == 83
+
+
+@pytest.mark.parametrize("name, bits, classes", [("road-signs/cnvW1A1", 1_560_256, 44), ("mnist/lfcW1A1", 2_910_308, 10)])
+def test_other_published_networks(name, bits, classes):
+    network = read(published(name)).network
+    assert network.topology.weight_bits() == bits and len(network.topology.classes) == classes
