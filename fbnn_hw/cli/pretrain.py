@@ -31,7 +31,8 @@ def arguments(parser):
     parser.add_argument("--data-dir", metavar="DIR", help="where the data set lies (default: $FBNN_DATA, then the user's cache)")
     add_images(parser)
     parser.add_argument("--all-classes", action="store_true", help="offline training on all classes of the scenario instead")
-    parser.add_argument("--encoder", choices=("tycc", "trgb"), default="tycc", help="thermometer code of the input (default: tycc)")
+    parser.add_argument("--encoder", choices=("tycc", "trgb", "grey"), default="tycc", help="thermometer code of the input (default: tycc)")
+    parser.add_argument("--latent", type=_common.count, metavar="N", help="bits of the latent (default: the model's)")
     parser.add_argument("--activations", choices=("binary", "float"), default="binary",
                         help="float: the first stage of the multi-stage training, with --norm bn, without a checkpoint (default: binary)")
     parser.add_argument("--init", metavar="FILE.pt", help="go on from a checkpoint, with the proxies of the state beside it; from a stage "
@@ -104,7 +105,7 @@ def run(args, out):
     size = datasets.DATASETS[scenario.data].size
     objective = pretrain.Objective(args.alpha, args.beta, args.gamma, args.features)
     origin = pretrain.origin(args.init) if args.init else None
-    model = pretrain.make(args.model, train.classes, size, config, args.encoder, origin, args.activations)
+    model = pretrain.make(args.model, train.classes, size, config, args.encoder, origin, args.activations, args.latent)
     teacher = Teacher(args.teacher, model.topology, device, config.precision) if args.teacher else None
     if args.model == AIRBENCH:
         model.whiten(pretrain.tensors(train.first(WHITENING_IMAGES), size)[0])

@@ -1,4 +1,5 @@
-"""Augmentation of RGB bytes, batched on the device of the images: `augment` (paper, section `eval_methodo`) and `strong` (section `pt`)."""
+"""Augmentation of RGB bytes, batched on the device of the images: `augment` (paper, section `eval_methodo`), `warp` and `strong` (section
+`pt`)."""
 
 import math
 
@@ -25,6 +26,17 @@ def augment(images, generator, shift=4, contrast=0.2, mirrored=None):
     if contrast:
         mean = out.mean((1, 2, 3), keepdim=True)
         out = (out - mean) * (1 + contrast * (2 * uniform(n, 1, 1, 1) - 1)) + mean
+    return out.round_().clamp_(0, 255).to(torch.uint8)
+
+
+def warp(images, generator, most):
+    """uint8 (N, C, H, W) -> the same, each image through a linear map of its own around its centre, the identity with each of its four
+    entries moved by up to `most`: it turns, scales and shears.  The border is repeated."""
+    theta = torch.zeros(len(images), 2, 3, device=images.device)
+    moved = (2 * torch.rand(len(images), 2, 2, generator=generator, device=generator.device) - 1) * most
+    theta[:, :, :2] = torch.eye(2, device=images.device) + moved.to(images.device)
+    grid = F.affine_grid(theta, list(images.shape), align_corners=False)
+    out = F.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
     return out.round_().clamp_(0, 255).to(torch.uint8)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError, UsageError
-from . import core50, pickles, stl10, synthetic
+from . import core50, omniglot, pickles, stl10, synthetic
 
 SPLITS = ("train", "test")
 TIMEOUT_S = 30
@@ -185,6 +185,10 @@ def _read_core50(dataset, places, split):
     return Images(images, labels, core50.classes(dataset.classes), source)
 
 
+def _read_omniglot(dataset, places, split):
+    return Images(*omniglot.read(places, dataset.options["alphabets"], dataset.options[split], dataset.size, dataset.classes))
+
+
 def _read_tiny(dataset, places, split):
     return Images(*synthetic.make(split, dataset.size, dataset.classes), "arithmetic")
 
@@ -205,6 +209,10 @@ DATASETS = {d.name: d for d in (
         "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz", "91f7769df0f17e558f3565bffb0c7dfb",
         "stl10_binary", ("class_names.txt", "test_X.bin")), _read_stl10, splits=(*SPLITS, "unlabeled")),
     Dataset("core50", 128, 50, None, _read_core50, options=dict(train=(1, 2, 4, 5, 6, 8, 9, 11), test=(3, 7, 10))),
+    Dataset("omniglot", 32, 250, None, _read_omniglot, options=dict(
+        alphabets=("Balinese", "Korean"), train=range(1, 11), test=range(11, 21))),
+    Dataset("omniglot-background", 32, 712, None, _read_omniglot, options=dict(
+        alphabets=("Early_Aramaic", "Greek", "Japanese_(katakana)", "Latin", "Sanskrit", "Tagalog"), train=range(1, 19), test=(19, 20))),
     Dataset("tiny", 16, 6, None, _read_tiny),
 )}
 

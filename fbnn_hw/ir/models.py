@@ -28,7 +28,7 @@ def blockwise(name, classes, blocks, encoder="tycc", size=32, latent=1024, hidde
 
     blocks: for each block, (filters, groups) of its convolutions.
     """
-    levels = op.TYCC_LEVELS if encoder == "tycc" else op.TRGB_LEVELS
+    levels = op.TRGB_LEVELS if encoder == "trgb" else op.TYCC_LEVELS
     layers = [op.Thermometer("input", (), encoder, size, levels)]
 
     def add(cls, *args, name, inputs=None, **kwargs):
@@ -60,7 +60,7 @@ def residual(name, classes, encoder="tycc", size=128, latent=1024, hidden=128):
     channels through 1x1, 3x3, 1x1, the other half untouched.  Both end in concat and a shuffle of 2; the 3x3 convolutions have 8 groups.
     2,955,264 bits with 50 classes.
     """
-    levels = op.TYCC_LEVELS if encoder == "tycc" else op.TRGB_LEVELS
+    levels = op.TRGB_LEVELS if encoder == "trgb" else op.TYCC_LEVELS
     layers = [op.Thermometer("input", (), encoder, size, levels), op.Conv("stem", ("input",), 64, 3, 2)]
 
     def add(cls, name, source, *args, **kwargs):

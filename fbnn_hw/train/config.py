@@ -69,7 +69,9 @@ class TrainConfig:
     decay: float = _choice(0.0, "weight decay, times the rate", lambda v: 0 <= v < math.inf, "0 or more")
     ema: float = _share(0.0, "the epochs' networks have the moving average of the proxies, with this share of the past in each step")
     smoothing: float = _share(0.0, "label smoothing of the cross-entropy")
-    mirror: str = _one_of("random", "images are mirrored at random, or in turn from epoch to epoch", "random", "alternating")
+    mirror: str = _one_of("random", "images are mirrored at random, in turn from epoch to epoch, or not at all", "random", "alternating",
+                          "none")
+    warp: float = _share(0.0, "augmentation turns, scales and shears images by a matrix whose entries are off by up to X")
 
     def verify(self):
         """Raises UsageError at the first flag whose value is not legal."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from ..data.augment import augment
+from ..data.augment import augment, warp
 from ..errors import InputError, UsageError
 from ..nn import checkpoint, losses
 from ..nn.norm import Norm
@@ -228,6 +228,10 @@ class Trainer(Course):
         mirrored = None
         if self.config.mirror == "alternating":
             mirrored = self.turns.to(self.device)[index] ^ bool(self.epoch % 2)
+        elif self.config.mirror == "none":
+            mirrored = torch.zeros(len(images), dtype=torch.bool, device=self.device)
+        if self.config.warp:
+            images = warp(images, self.generator, self.config.warp)
         return augment(images, self.generator, self.config.shift, self.config.contrast, mirrored)
 
     def _draw_ties(self):

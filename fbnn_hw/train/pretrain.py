@@ -132,18 +132,18 @@ def device(name):
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def make(name, classes, size, config, encoder="tycc", init=None, activations="binary"):
+def make(name, classes, size, config, encoder="tycc", init=None, activations="binary", latent=None):
     """The model to pre-train: a named FBNN or a floating baseline.
 
     init: a `start.Start`, which goes on; or the path of the checkpoint of an earlier stage with batch norm, whose state lies beside it.
     Then its batch norm goes on with `config.norm` "bn", and scales take its place with "scales".
-    activations: "float" for the first stage of the paper's three, see `nn.network.FBNN.binary`.
+    activations: "float" for the first stage of the paper's three, see `nn.network.FBNN.binary`.  latent: its bits, the model's if None.
     """
     torch.manual_seed(config.seed)
     norm = config.norm
     if name in (*FLOATING, AIRBENCH):
-        if norm != "scales" or encoder != "tycc" or init:
-            raise UsageError(f"--model {name}: has its own batch norm and input, expected no --norm, --encoder and --init")
+        if norm != "scales" or encoder != "tycc" or latent or init:
+            raise UsageError(f"--model {name}: has its own batch norm and input, expected no --norm, --encoder, --latent and --init")
         if config.centre or config.ties != "up":
             raise UsageError(f"--model {name}: has no signs, expected no --centre and --ties")
         if name == AIRBENCH:
@@ -151,7 +151,7 @@ def make(name, classes, size, config, encoder="tycc", init=None, activations="bi
         kind, binary = FLOATING[name]
         topology = build(binary, classes, size=size)
         return floating.fpnn_p(name, topology) if kind == "p" else floating.fpnn_b(name, topology, classes)
-    topology = build(name, classes, size=size, encoder=encoder)
+    topology = build(name, classes, size=size, encoder=encoder, **({"latent": latent} if latent else {}))
     options = dict(K=config.K, c=config.c, limit=config.limit, norm=norm)
     if activations == "float" and (norm != "bn" or init):
         raise UsageError("--activations float: is the first stage of three, expected --norm bn and no --init")

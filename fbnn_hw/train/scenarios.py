@@ -55,6 +55,7 @@ SCENARIOS = {s.name: s for s in (
     Scenario("cifar100-50+5x10", "cifar100", "cifar100", 50, 5, 10),
     Scenario("core50-10x5", "core50", "stl10", 0, 10, 5, order="random", unlabeled=True),
     Scenario("cifar10-4+3x2", "cifar10", "cifar10", 4, 3, 2),
+    Scenario("omniglot-25x10", "omniglot", "omniglot-background", 0, 25, 10),
     Scenario("tiny-2+2x2", "tiny", "tiny", 2, 2, 2),
 )}
 

@@ -326,6 +326,6 @@ def test_thinned():
 
 
 def test_unknown_names():
-    expected = "cifar10, cifar100, fixture, stl10, core50, tiny"
+    expected = "cifar10, cifar100, fixture, stl10, core50, omniglot, omniglot-background, tiny"
     with pytest.raises(UsageError, match=f"^--data mnist: no such data set, expected one of {expected}$"):
         datasets.load("mnist")

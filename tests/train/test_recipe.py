@@ -271,7 +271,8 @@ def test_refusals(change, message):
 def test_floating_networks_and_batch_norm_have_no_such_options():
     for name, norm, change, message in (
             ("fpnn_p", "scales", dict(centre=True), "--model fpnn_p: has no signs, expected no --centre and --ties"),
-            ("fpnn_b", "bn", dict(), "--model fpnn_b: has its own batch norm and input, expected no --norm, --encoder and --init"),
+            ("fpnn_b", "bn", dict(),
+             "--model fpnn_b: has its own batch norm and input, expected no --norm, --encoder, --latent and --init"),
             ("fpnn_b", "scales", dict(mirror="alternating", ema=0.9), None)):
         if message is None:
             pretrain.make(name, TRAIN.classes, 16, replace(CONFIG, **change))
@@ -279,3 +280,15 @@ def test_floating_networks_and_batch_norm_have_no_such_options():
         with pytest.raises(UsageError) as error:
             pretrain.make(name, TRAIN.classes, 16, replace(CONFIG, norm=norm, **change))
         assert str(error.value) == message
+
+
+def test_warp_and_no_mirror():
+    from fbnn_hw.data.augment import warp
+
+    images = torch.randint(0, 256, (4, 3, 16, 16), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+    assert (warp(images, torch.Generator().manual_seed(1), 0.0) == images).all()
+    moved = warp(images, torch.Generator().manual_seed(1), 0.3)
+    assert moved.dtype == torch.uint8 and (moved != images).any((1, 2, 3)).all()
+    assert (warp(images, torch.Generator().manual_seed(1), 0.3) == moved).all()
+    still = student(config=replace(CONFIG, mirror="none", shift=0, contrast=0))
+    assert (still._augmented(images, torch.arange(4)) == images).all()
