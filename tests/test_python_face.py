@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import fbnn_hw
 from fbnn_hw.emit import virtual
@@ -45,6 +46,19 @@ def example(folder):
         patch.chdir(folder)
         exec("\n".join(program), names)
     return names
+
+
+def test_the_example_of_a_network_of_ones_own_runs(tmp_path, monkeypatch, capsys):
+    """docs/networks.md, as it stands, on two folders of pictures."""
+    page = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
+    program = page.split("```python\n")[1].split("```")[0]
+    for name, image in zip(("a/1", "a/2", "b/1", "b/2"), strategies.images(1, 4, 40)):
+        (tmp_path / "pictures" / name[0]).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image.transpose(1, 2, 0)).save(tmp_path / "pictures" / f"{name}.png")
+    monkeypatch.chdir(tmp_path)
+    exec(program.replace("range(30)", "range(3)"), {})
+    assert fbnn_hw.load("mine.pt").topology.classes == ("a", "b") and len(program.splitlines()) <= 36
+    assert Path(capsys.readouterr().out.splitlines()[-1]).stat().st_size > 1e5
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,554 @@
+"""Layers of real numbers that hold bits inside -> ops of bits, weights and integer thresholds.
+
+A reader of another program's network calls `Builder` once for each of its layers and hands on the values that it gives:
+
+    Image   the picture: a table of the real values that each byte has in each channel
+    Bits    a map of an op; a bit b stands for gain * (2 b - 1) + offset, a byte u for gain * (2 u - 255) + offset, per channel
+    Sum     dot products that are no op yet, and the functions that came after them
+
+A step function (sign, a quantiser of one bit) turns a `Sum` into an op: the functions are monotone, so that the least dot product which
+they and the step take to the upper value is found by bisection, on the functions themselves.  Where they fall, the weights flip; where
+they fall after a pooling, the map is stored inverted, with a negative gain, and the weights of its readers flip.
+
+Whatever is not exact is an InputError that begins with `where`, the place in the source, and ends with the nearest thing that works.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from .. import bits
+from ..errors import InputError
+from ..ir import ops
+from ..ir.network import Network, Topology
+from .imported import CLASSES, LOGITS, Imported, Part
+
+Function = Callable[[np.ndarray], np.ndarray]
+"""Real values float64 (K, channels) -> (K, channels), monotone in each channel."""
+
+CLOSE = 1e-6
+"""Relative difference up to which two real numbers of a file count as equal."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """table: float64 (256, channels), the value of each byte; size: pixels a side; vector: whether the map is flat."""
+
+    table: np.ndarray
+    size: int
+    vector: bool = False
+
+    @property
+    def shape(self):
+        return (self.table.shape[1], self.size, self.size)
+
+
+@dataclass(frozen=True)
+class Bits:
+    """name: of the op; shape: (channels, height, width); gain, offset: float64 (channels,); top: 1, or 255 where they are bytes.
+    copies: of each channel of the source, the values of which add up.  pad: pixels of the real value pad_value that the source puts around
+    the map before its reader."""
+
+    name: str
+    shape: tuple
+    gain: np.ndarray
+    offset: np.ndarray
+    top: int = 1
+    vector: bool = False
+    copies: int = 1
+    pad: int = 0
+    pad_value: float = 0.0
+
+
+@dataclass(frozen=True)
+class Sum:
+    """op: as it will be; source: the map that it reads; weights: its bits, or None for a sum over the map.  bias: real (channels,).
+    Value: the functions in turn of gain * direction * dot + bias, the largest of each 2 x 2 block for each name in pools, as a vector
+    where flat says so.  last: the place of the last function."""
+
+    op: Any
+    source: Bits
+    weights: Any
+    shape: tuple
+    largest: int
+    gain: np.ndarray
+    bias: np.ndarray
+    last: str
+    direction: np.ndarray
+    functions: tuple[Function, ...] = ()
+    pools: tuple[str, ...] = ()
+    vector: bool = False
+    flat: bool = False
+
+    def value(self, dot):
+        """Real values (K, channels) of dot products (K, channels) as the op has them."""
+        y = dot * self.direction * self.gain + self.bias
+        for function in self.functions:
+            y = function(y)
+        return y
+
+    def falls(self):
+        """Whether the value falls as the dot product rises, bool (channels,)."""
+        ends = np.full((2, self.shape[0]), self.largest, np.float64)
+        ends[0] *= -1
+        low, high = self.value(ends)
+        return high < low
+
+
+Value = Image | Bits | Sum
+
+
+@dataclass
+class Builder:
+    """Ops so far (layers), their weights and thresholds, and what became of what."""
+
+    layers: list = field(default_factory=list)
+    weights: dict = field(default_factory=dict)
+    thresholds: dict = field(default_factory=dict)
+    parts: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
+    names: set = field(default_factory=lambda: {"logits"})
+    inputs: dict = field(default_factory=dict)
+
+    def name(self, hint: str) -> str:
+        """A name for an op that no other has, made of `hint`."""
+        base = re.sub(r"\W", "_", hint, flags=re.ASCII)[:56].strip("_") or "layer"
+        base = base if not base[0].isdigit() else f"layer{base}"
+        name, number = base, 2
+        while name in self.names:
+            name, number = f"{base}_{number}", number + 1
+        self.names.add(name)
+        return name
+
+    def part(self, source: str, layers: Iterable[str] = (), note: str = "") -> None:
+        self.parts.append(Part(source, tuple(layers), note))
+
+    # The input
+
+    def encoded(self, op: ops.Input) -> Bits:
+        """The map of an input op, bits or bytes as they are."""
+        shape = op.output_shape()
+        self._emit(op)
+        return Bits(op.name, shape, np.ones(shape[0]), np.zeros(shape[0]), ops.BYTE if op.kind == "bits8" else 1)
+
+    def _bytes(self, image: Image, where: str) -> Bits:
+        """The op `bits8` whose bytes stand for the values of an image; one channel becomes three equal ones."""
+        key = image.table.tobytes()
+        if key in self.inputs:
+            return self.inputs[key]
+        low, span = image.table.min(0), np.ptp(image.table, 0)
+        if (span == 0).any():
+            raise InputError(f"{where}: the pixels of the input have one value only, expected more")
+        gaps = np.diff(np.sort(image.table, 0), axis=0)
+        gaps[gaps < span / (2 * ops.BYTE)] = np.inf
+        step = span / np.round(span / gaps.min(0))
+        levels = (image.table - low) / step
+        table = np.round(levels)
+        if np.abs(levels - table).max() > 1e-3 or table.max() > ops.BYTE:
+            raise InputError(f"{where}: the values of a pixel are no multiples of one step with at most 256 levels; expected an input "
+                             "that is "
+                             "linear in the bytes of the image, or quantised to 8 bits or fewer with a fixed step")
+        if (table != table[:, :1]).any() or not np.allclose(step, step[0], rtol=10 * CLOSE):
+            raise InputError(f"{where}: the colours of the input are scaled differently, and the weights that read them are +1 and -1; "
+                             "expected one scale for all colours (each may have its own mean)")
+        channels = image.shape[0]
+        if channels not in (1, 3):
+            raise InputError(f"{where}: the input has {channels} channels, expected 3 (RGB) or 1 (grey)")
+        if channels == 1:
+            self.notes.append("the input is grey: its channel stands three times, for red, green and blue, so it is exact for pictures "
+                              "in which "
+                              "they are equal")
+        copies = 3 // channels
+        op = ops.Bits8(self.name("input"), (), image.size, tuple(int(u) for u in table[:, 0]))
+        self._emit(op)
+        gain = np.full(3, step[0] / 2 / copies)
+        self.inputs[key] = Bits(op.name, (3, image.size, image.size), gain, np.repeat(low + step * ops.BYTE / 2, copies) / copies, ops.BYTE,
+                                copies=copies)
+        return self.inputs[key]
+
+    def _read(self, x: Value, where: str) -> Bits:
+        """`x` as a map that a layer at `where` can read."""
+        if isinstance(x, Image):
+            read = self._bytes(x, where)
+            return self.flatten(read, where) if x.vector else read
+        if isinstance(x, Sum):
+            raise InputError(f"{x.last}: gives real numbers to {where}; expected +1 and -1, so a sign must come between them")
+        return x
+
+    # Layers with weights
+
+    def convolution(self, x: Any, weight: np.ndarray, bias: np.ndarray | None, where: str, hint: str, stride: int = 1, padding: int = 0,
+                    groups: int = 1, pad_value: float = 0.0) -> Sum:
+        """weight: real (out, in / groups, k, k), each output's of one magnitude.  padding: pixels of pad_value on each side."""
+        x = self._read(x, where)
+        weight = np.tile(weight, (1, x.copies, 1, 1))
+        if x.pad:
+            if padding:
+                raise InputError(f"{where}: pads a map that is padded already, expected one padding")
+            x, padding, pad_value = replace(x, pad=0), x.pad, x.pad_value
+        size = weight.shape[2]
+        if weight.ndim != 4 or weight.shape[3] != size:
+            raise InputError(f"{where}: kernel of {'x'.join(map(str, weight.shape[2:]))}, expected a square one")
+        if x.shape[1:] == (size, size) and not padding:
+            if groups == x.shape[0] == weight.shape[0] and x.top == 1:
+                return self._sum(ops.Depthwise(self.name(hint), (x.name,)), x, weight[:, 0], bias, where)
+            if size not in (1, 3, 5):
+                flat = self.flatten(replace(x, copies=1), where)
+                return replace(self.dense(flat, weight.reshape(len(weight), -1), bias, where, hint, groups), vector=False)
+        if size not in (1, 3, 5):
+            raise InputError(f"{where}: kernel of {size}x{size}, expected 1x1, 3x3 or 5x5, or one as large as its map")
+        if padding not in (0, size // 2):
+            raise InputError(f"{where}: {padding} pixels of padding around a kernel of {size}x{size}, expected 0 or {size // 2}")
+        if stride not in (1, 2):
+            raise InputError(f"{where}: stride {stride}, expected 1 or 2")
+        if padding:
+            x = self._padded(x, pad_value, where)
+        op = ops.Conv(self.name(hint), (x.name,), len(weight), size, stride, groups, "same" if padding or size == 1 else 0)
+        return self._sum(op, x, weight, bias, where)
+
+    def dense(self, x: Value, weight: np.ndarray, bias: np.ndarray | None, where: str, hint: str, groups: int = 1) -> Sum:
+        """weight: real (out, in / groups), each output's of one magnitude."""
+        if isinstance(x, Sum) and x.op.kind == "gap" and groups == 1:
+            x, weight, bias = self._spread(x, weight, bias, where)
+        source = self._read(x, where)
+        weight = np.tile(weight, (1, source.copies))
+        if source.pad or source.shape[1:] != (1, 1):
+            raise InputError(f"{where}: reads a map of {'x'.join(map(str, source.shape))}, expected a vector; flatten it")
+        return replace(self._sum(ops.Dense(self.name(hint), (source.name,), len(weight), groups), source, weight, bias, where), vector=True)
+
+    def _spread(self, x, weight, bias, where):
+        """A dense layer of means over a map as one of the map itself: (its bits flat, weights, bias)."""
+        ends = x.value(np.array([[-1.0], [0.0], [1.0]]) * x.largest * np.ones(x.shape[0]))
+        offset, gain = ends[1], (ends[2] - ends[0]) / 2 / x.largest
+        if not np.allclose(ends.sum(0), 3 * offset, atol=CLOSE * np.abs(ends).max()):
+            raise InputError(f"{x.last}: is not linear and gives real numbers to {where}; expected a sign between them")
+        count, factor = x.source.shape[1] * x.source.shape[2], gain / x.source.gain
+        rest = offset - factor * count * x.source.offset
+        return self.flatten(x.source, where), np.repeat(weight * factor, count, 1), (0 if bias is None else bias) + weight @ rest
+
+    def _sum(self, op, x, weight, bias, where):
+        """The `Sum` of `op` with real weights, shape as its weights'."""
+        shape, own, groups = op.output_shape(x.shape), op.weight_shape(x.shape), getattr(op, "groups", x.shape[0])
+        if weight.shape != own:
+            raise InputError(f"{where}: weights of {'x'.join(map(str, weight.shape))}, expected {'x'.join(map(str, own))}")
+        for low, high in self._slices(x.shape[0], groups):
+            size = np.abs(x.gain[low:high])
+            if not np.allclose(size, size[0], rtol=CLOSE):
+                raise InputError(f"{where}: its inputs are +{size.min():.4g} and -{size.min():.4g} in some channels and {size.max():.4g} "
+                                 "in "
+                                 "others, and its weights are +1 and -1; expected inputs of one magnitude")
+        magnitude = np.abs(weight.reshape(len(weight), -1))
+        unequal = ~np.isclose(magnitude, magnitude[:, :1], rtol=CLOSE, atol=0).all(1) | (magnitude[:, 0] == 0)
+        if unequal.any() or not np.isfinite(weight).all():
+            row = np.unique(weight[unequal.argmax()])
+            raise InputError(f"{where}: the weights of output {unequal.argmax()} have {len(row)} values, {row[0]:.4g} to {row[-1]:.4g}, "
+                             "expected "
+                             "two, +a and -a; binarise them, as fbnn_hw.nn.BinaryConv2d and BinaryLinear or a bipolar quantiser do")
+        sign = np.where(x.gain < 0, -1.0, 1.0)
+        inputs = [slice(*pair) for pair in self._slices(x.shape[0], groups)]
+        outputs = [slice(*pair) for pair in self._slices(len(weight), groups)]
+        gain, shift = np.empty(len(weight)), np.zeros(len(weight))
+        turned = np.empty(own, np.uint8)
+        for i, o in zip(inputs, outputs):
+            around = (1, -1) + (1,) * (len(own) - 2) if op.kind != "depthwise" else (-1, 1, 1)
+            turned[o] = bits.to_bits(weight[o] * sign[i].reshape(around))
+            gain[o] = magnitude[o, 0] * np.abs(x.gain[i][0])
+            shift[o] = (weight[o] * x.offset[i].reshape(around)).reshape(len(weight[o]), -1).sum(1)
+        shift += 0 if bias is None else np.asarray(bias, np.float64)
+        return Sum(op, x, turned, shape, op.fan_in(x.shape) * x.top, gain, shift, where, np.ones(shape[0]), vector=x.vector)
+
+    @staticmethod
+    def _slices(count, groups):
+        return [(g * count // groups, (g + 1) * count // groups) for g in range(groups)]
+
+    def _padded(self, x, value, where):
+        """`x`, or a map with the same values whose frame has the real `value`."""
+        frame, value = x.offset - x.top * x.gain, value / x.copies
+        if np.allclose(frame, value, rtol=0, atol=CLOSE * np.abs(x.gain).max() * x.top):
+            return x
+        if np.allclose(x.offset - x.top * np.abs(x.gain), value, rtol=0, atol=CLOSE * np.abs(x.gain).max() * x.top):
+            return self.upright(x)
+        values = sorted({float(f"{v:.4g}") for v in (*(x.offset - x.top * np.abs(x.gain)), *(x.offset + x.top * np.abs(x.gain)))})
+        kind = "bytes" if x.top > 1 else "bits"
+        raise InputError(f"{where}: pads with {value:g} a map of {kind} that are {values[0]:g} to {values[-1]:g}, a value that no pixel "
+                         "of -1 has; "
+                         f"expected padding with {values[0]:g} (torch.nn.functional.pad(x, (1, 1, 1, 1), value={values[0]:g}) before a "
+                         "convolution with padding=0; fbnn_hw.nn.BinaryConv2d does so), or none")
+
+    def upright(self, x: Bits) -> Bits:
+        """`x` without inverted channels: where there are some, after a layer that turns them."""
+        if x.top > 1 or not (x.gain < 0).any():
+            return x
+        channels = x.shape[0]
+        op = ops.Conv(self.name(f"{x.name}_upright"), (x.name,), channels, 1, 1, channels)
+        self._emit(op, (x.gain > 0).astype(np.uint8).reshape(channels, 1, 1, 1))
+        turned = int((x.gain < 0).sum())
+        self.part(f"- {op.name}", (op.name,), f"turns {turned} channels that fall after pooling; batch norm before the pooling saves it")
+        return replace(x, name=op.name, gain=np.abs(x.gain))
+
+    # Layers without weights
+
+    def average(self, x: Value, where: str, hint: str, total: bool = False) -> Sum:
+        """The mean of each channel over the map, or the sum (`total`)."""
+        x = self._read(x, where)
+        if x.top > 1 or x.pad:
+            raise InputError(f"{where}: pools {'bytes' if x.top > 1 else 'a padded map'}, expected bits")
+        op, count = ops.Gap(self.name(hint), (x.name,)), x.shape[1] * x.shape[2]
+        factor = 1 if total else 1 / count
+        gain = x.gain * count * factor
+        return Sum(op, x, None, (x.shape[0], 1, 1), count, np.abs(gain) / count, x.offset * count * factor, where, np.sign(gain))
+
+    def pool(self, x: Value, where: str, hint: str) -> Bits | Sum:
+        """The largest value of each 2 x 2 block."""
+        if isinstance(x, Image) or (isinstance(x, Bits) and (x.top > 1 or x.pad)):
+            raise InputError(f"{where}: pools {'a padded map' if isinstance(x, Bits) and x.pad else 'pixels'}, expected the result of a "
+                             "layer")
+        name = self.name(hint)
+        shape = ops.MaxPool(name, ()).output_shape(x.shape) if min(x.shape[1:]) >= 2 else self._too_small(x, where)
+        if isinstance(x, Sum):
+            if x.op.kind != "conv" or x.flat:
+                raise InputError(f"{where}: pools the sums of {x.last}, expected those of a convolution")
+            x = x if x.pools else self._rising(x)
+            if x.pools and x.falls().any():
+                raise InputError(f"{where}: a second pooling of channels that fall after the first, expected batch norm before both")
+            return replace(x, pools=(*x.pools, name), shape=shape)
+        x = self.upright(x)
+        self._emit(ops.MaxPool(name, (x.name,)))
+        return replace(x, name=name, shape=shape)
+
+    @staticmethod
+    def _too_small(x, where):
+        raise InputError(f"{where}: pools a map of {x.shape[1]}x{x.shape[2]}, expected at least 2x2")
+
+    def flatten(self, x: Any, where: str) -> Any:
+        """A map as a vector, in the order channel, row, column."""
+        if isinstance(x, Image) or x.shape[1:] == (1, 1):
+            return replace(x, vector=True)
+        if isinstance(x, Sum):
+            return replace(x, vector=True, flat=True)
+        if x.pad:
+            raise InputError(f"{where}: flattens a padded map, expected one without")
+        name, count = self.name(f"{x.name}_flat"), x.shape[1] * x.shape[2]
+        self._emit(ops.Flatten(name, (x.name,)))
+        return replace(x, name=name, shape=(x.shape[0] * count, 1, 1), gain=np.repeat(x.gain, count), offset=np.repeat(x.offset, count),
+                       vector=True)
+
+    def pad(self, x: Value, pixels: int, value: float, where: str) -> Bits:
+        """A frame of `pixels` of the real `value` around the map, which the convolution that reads it takes in."""
+        x = self._read(x, where)
+        if x.pad:
+            raise InputError(f"{where}: pads a map that is padded already, expected one padding")
+        return replace(x, pad=pixels, pad_value=value)
+
+    def concat(self, xs: list, where: str, hint: str) -> Bits:
+        """The channels of one map after those of the other."""
+        maps = [self._read(x, where) for x in xs]
+        if len({x.top for x in maps}) > 1 or any(x.pad or x.top > 1 for x in maps):
+            raise InputError(f"{where}: concatenates pixels or padded maps, expected maps of bits")
+        if len({x.shape[1:] for x in maps}) > 1:
+            raise InputError(f"{where}: concatenates maps of {' and '.join('x'.join(map(str, x.shape)) for x in maps)}, expected equal "
+                             "sizes")
+        op = ops.Concat(self.name(hint), tuple(x.name for x in maps))
+        self._emit(op)
+        return replace(maps[0], name=op.name, shape=(sum(x.shape[0] for x in maps), *maps[0].shape[1:]),
+                       gain=np.concatenate([x.gain for x in maps]), offset=np.concatenate([x.offset for x in maps]))
+
+    def reorder(self, x: Value, op: ops.Op, where: str) -> Bits:
+        """`slice`, `shuffle` or `duplicate` of the channels."""
+        x = self._read(x, where)
+        if x.top > 1 or x.pad:
+            raise InputError(f"{where}: reorders the channels of pixels or of a padded map, expected a map of bits")
+        op = replace(op, name=self.name(op.name), inputs=(x.name,))
+        order = np.arange(x.shape[0])
+        if isinstance(op, ops.Slice):
+            order = order[op.start:op.stop]
+        elif isinstance(op, ops.Shuffle):
+            order = order.reshape(op.groups, -1).T.reshape(-1)
+        elif isinstance(op, ops.Duplicate):
+            order = order.repeat(op.times)
+        shape = op.output_shape(x.shape)
+        self._emit(op)
+        return replace(x, name=op.name, shape=shape, gain=x.gain[order], offset=x.offset[order])
+
+    # Functions of single values
+
+    def apply(self, x: Value, function: Function, where: str) -> Value:
+        """A function of each value alone, monotone, as batch norm or a scale."""
+        if isinstance(x, Image):
+            return replace(x, table=self._finite(function(x.table), where))
+        if isinstance(x, Sum):
+            y = replace(x, functions=(*x.functions, function), last=where)
+            self._finite(y.value(np.array([[-1.0], [0.0], [1.0]]) * x.largest * np.ones(x.shape[0])), where)
+            return y
+        if x.copies > 1 or x.pad:
+            raise InputError(f"{where}: changes pixels after they are read or padded, expected it before")
+        low, high = self._finite(function(np.array([[-1.0], [1.0]]) * x.top * x.gain + x.offset), where)
+        if x.top > 1:
+            middle = function((x.gain + x.offset)[None])[0]
+            if not np.allclose(middle, (low + high) / 2 + (high - low) / 2 / x.top, atol=CLOSE * np.abs(high - low).max()):
+                raise InputError(f"{where}: is not linear in the bytes of {x.name}, expected a scale")
+        if (low == high).any():
+            raise InputError(f"{where}: makes one value of +1 and -1 in channel {int((low == high).argmax())}, expected two; drop the "
+                             "channel")
+        return replace(x, gain=(high - low) / 2 / x.top, offset=(high + low) / 2)
+
+    @staticmethod
+    def _finite(values, where):
+        if not np.isfinite(values).all():
+            raise InputError(f"{where}: gives NaN or infinity, expected finite numbers")
+        return values
+
+    def step(self, x: Value, upper: Function, where: str, low: float = -1.0, high: float = 1.0,
+             zero: Function | None = None) -> Bits:
+        """Bits that stand for `high` where upper(value), a bool, is true, else for `low`; upper is monotone.
+
+        zero: where the source gives a third value, as the sign of 0; refused if a dot product reaches it.
+        """
+        if isinstance(x, Image):
+            return self._binarized(x, upper, where, low, high)
+        middle, half = np.full(x.shape[0], (high + low) / 2), (high - low) / 2
+        if isinstance(x, Bits):
+            return self._step_of_bits(x, upper, where, middle, half)
+        x = x if x.pools else self._rising(x)
+        falls = x.falls()
+
+        def stored(dot):
+            return upper(x.value(dot)) != falls
+
+        limit = self._first(x, stored)
+        if zero is not None:
+            self._no_zero(x, limit, zero, where)
+        limit[limit == (1 if x.largest % 2 else -1)] = 0  # no sum lies between the two
+        self._emit(x.op, x.weights, limit)
+        name = x.op.name
+        for pool in x.pools:
+            self._emit(ops.MaxPool(pool, (name,)))
+            name = pool
+        gain = np.where(falls, -half, half)
+        flipped = int((x.direction < 0).sum()) if x.weights is not None else 0
+        notes = [f"thresholds of {x.op.name}: {limit.min()} to {limit.max()}"] if limit.any() else []
+        notes += [f"{flipped} channels negated"] if flipped else []
+        notes += [f"{int(falls.sum())} channels of {name} stored inverted"] if falls.any() else []
+        self.part(where, (), ", ".join(notes))
+        y = Bits(name, x.shape, gain, middle, 1, x.vector)
+        return self.flatten(y, where) if x.flat else y
+
+    @staticmethod
+    def _rising(x):
+        """`x` with the weights of falling channels flipped; of a sum over the map, the direction alone."""
+        falls = x.falls()
+        if x.weights is None or not falls.any():
+            return x
+        around = (-1,) + (1,) * (x.weights.ndim - 1)
+        return replace(x, weights=x.weights ^ falls.astype(np.uint8).reshape(around), direction=np.where(falls, -x.direction, x.direction))
+
+    @staticmethod
+    def _first(x, stored):
+        """The least dot product of each channel for which stored(dot), bool, holds; largest + 1 where there is none: int64 (channels,)."""
+        low = np.full(x.shape[0], -x.largest, np.int64)
+        high = np.full(x.shape[0], x.largest + 1, np.int64)
+        while (open_ := low < high).any():
+            middle = (low + high) // 2
+            holds = stored(middle[None].astype(np.float64))[0]
+            high = np.where(open_ & holds, middle, high)
+            low = np.where(open_ & ~holds, middle + 1, low)
+        return high
+
+    @staticmethod
+    def _no_zero(x, limit, zero, where):
+        """Raises InputError where a dot product near the limits (channels,) gives what `zero` knows."""
+        for step in range(-2, 3):
+            dot = limit + step
+            reached = zero(x.value(dot[None].astype(np.float64)))[0] & (np.abs(dot) <= x.largest) & ((dot - x.largest) % 2 == 0)
+            if reached.any():
+                channel = int(reached.argmax())
+                raise InputError(f"{where}: the sign of 0 is 0, which channel {channel} reaches with a sum of {dot[channel]} products; "
+                                 "expected a "
+                                 "sign that is +1 at 0, as fbnn_hw.nn.Sign and BipolarQuant")
+
+    def _step_of_bits(self, x, upper, where, middle, half):
+        low, high = upper(np.array([[-1.0], [1.0]]) * x.gain + x.offset)
+        if x.top > 1 or (low == high).any():
+            what = "bytes" if x.top > 1 else f"bits of which channel {int((low == high).argmax())} becomes constant"
+            raise InputError(f"{where}: quantises {what}, expected the sums of a layer")
+        return replace(x, gain=np.where(high, half, -half), offset=middle)
+
+    def _binarized(self, x, upper, where, low, high):
+        """The op `binarize` of a grey image."""
+        plus = upper(x.table)
+        if x.shape[0] != 1:
+            raise InputError(f"{where}: makes one bit of each colour, which has no encoder; expected a grey input, 8 bits a colour, or "
+                             "fbnn_hw.nn.Thermometer")
+        limit = int(plus[:, 0].argmax())
+        if not plus[-1, 0] or plus[0, 0] or not plus[limit:, 0].all():
+            raise InputError(f"{where}: the bit of a pixel is not 0 for dark and 1 for light ones, expected a threshold of 1 to 255")
+        op = ops.Binarize(self.name("input"), (), x.size, limit)
+        self.part(where, (op.name,), f"+1 from grey {limit} on")
+        y = replace(self.encoded(op), gain=np.full(1, (high - low) / 2), offset=np.full(1, (high + low) / 2))
+        return self.flatten(y, where) if x.vector else y
+
+    # The end
+
+    def finish(self, x: Value, where: str, name: str, classes: tuple[str, ...] | None, kind: str, record: dict) -> Imported:
+        """The network whose logits are `x`.  classes: names, or None for 0, 1, ..."""
+        if not isinstance(x, Sum) or x.weights is None or x.pools or x.flat or x.shape[1:] != (1, 1) or x.op.kind == "depthwise":
+            what = "bits" if isinstance(x, Bits) else "pixels" if isinstance(x, Image) else f"the result of {x.last}"
+            raise InputError(f"{where}: the network ends with {what}, expected a dense layer without a sign, whose sums are the logits")
+        last = self._as_dense(x, where)
+        scale, shift = self._scale(last)
+        weights = last.weights if scale > 0 else 1 - last.weights
+        classes = classes or tuple(map(str, range(last.shape[0])))
+        if len(classes) != last.shape[0]:
+            raise InputError(f"{where}: has {last.shape[0]} outputs, expected {len(classes)}, one for each class")
+        self.names.discard("logits")
+        self.parts = [replace(part, layers=("logits",)) if part.layers == (last.op.name,) else part for part in self.parts]
+        self._emit(replace(last.op, name="logits", logits=True), weights)
+        network = Network(Topology(name, tuple(self.layers), classes), self.weights, self.thresholds, record)
+        network.verify()
+        return Imported(network, kind, tuple(self.parts), LOGITS, abs(scale), shift, tuple(self.notes))
+
+    def _as_dense(self, x: Sum, where: str) -> Sum:
+        if x.op.kind == "conv":
+            source = self.flatten(x.source, where)
+            size = x.source.shape[1]
+            if x.op.groups != 1 or size != x.op.kernel or (size > 1 and x.op.frame):
+                raise InputError(f"{where}: the network ends with a convolution with padding or groups, expected a dense layer")
+            weights = x.weights.reshape(len(x.weights), -1)
+            return replace(x, op=ops.Dense(x.op.name, (source.name,), len(weights)), source=source, weights=weights)
+        if x.op.groups != 1:
+            raise InputError(f"{where}: the layer of the logits has {x.op.groups} groups, expected 1")
+        return x
+
+    @staticmethod
+    def _scale(x):
+        """(scale, shift) of logits = scale * dot + shift, equal for all classes."""
+        points = np.array([[-1.0], [0.0], [1.0]]) * x.largest * np.ones(x.shape[0])
+        low, zero, high = x.value(points)
+        scale = (high - low) / 2 / x.largest
+        straight = np.allclose(low + high, 2 * zero, rtol=0, atol=CLOSE * np.abs(high - low).max())
+        if not straight or (scale == 0).any():
+            raise InputError(f"{x.last}: is no scale of the logits, expected the sums of the last layer times one number")
+        if not np.allclose(scale, scale[0], rtol=CLOSE):
+            raise InputError(f"{x.last}: the logits have a gain for each class, {scale.min():.4g} to {scale.max():.4g}, expected one for "
+                             "all; "
+                             "use weights without a scale for each output, and no batch norm after them")
+        if not np.allclose(zero, zero[0], rtol=CLOSE, atol=CLOSE * abs(scale[0])):
+            raise InputError(f"{x.last}: the logits have a bias for each class, {zero.min():.4g} to {zero.max():.4g}, expected none; "
+                             "train the "
+                             "last layer with bias=False, and without batch norm after it")
+        return float(scale[0]), float(zero[0])
+
+    def _emit(self, op, weights=None, thresholds=None):
+        self.layers.append(op)
+        if weights is not None:
+            self.weights[op.name] = weights
+        if thresholds is not None and thresholds.any():
+            self.thresholds[op.name] = thresholds.astype(np.int32)
+
+
+def classes_alone(imported: Imported) -> Imported:
+    """`imported` where what the source gives is the class, or what keeps the order of the logits."""
+    return replace(imported, exact=CLASSES, scale=None, shift=None)

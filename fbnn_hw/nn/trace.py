@@ -1,0 +1,426 @@
+"""`export`: a torch module of one's own -> checkpoint.
+
+torch.fx records what the module does with a picture; `_Reader` hands each step to `foreign.fold.Builder`.  Functions of single values are
+not looked at: the module's own layers are run on dot products, in their type, and the threshold is where they change sign.
+"""
+
+import operator
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import fx, nn
+
+from .. import files
+from ..errors import InputError
+from ..foreign import fold
+from ..ir import ops
+from . import checkpoint, layers
+from .network import load
+
+IDENTITIES = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.AlphaDropout)
+MONOTONE = (nn.BatchNorm1d, nn.BatchNorm2d, nn.Hardtanh, nn.ReLU, nn.ReLU6, nn.Tanh, nn.Sigmoid, nn.LeakyReLU, nn.Hardsigmoid, nn.Softplus,
+            nn.Softsign, nn.ELU)
+ENDS = (nn.Softmax, nn.LogSoftmax)
+KEPT_TYPES = ("float", "double", "half", "bfloat16", "to", "type", "contiguous", "detach", "clone", "type_as", "cpu", "cuda")
+MONOTONE_FUNCTIONS = {
+    operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div", operator.neg: "neg", torch.add: "add",
+    torch.sub: "sub", torch.mul: "mul", torch.div: "div", torch.neg: "neg", torch.clamp: "clamp", torch.relu: "relu", F.relu: "relu",
+    F.hardtanh: "hardtanh", torch.tanh: "tanh", torch.sigmoid: "sigmoid", F.relu6: "relu6", F.leaky_relu: "leaky_relu"}
+MONOTONE_METHODS = ("add", "sub", "mul", "div", "neg", "clamp", "relu", "tanh", "sigmoid", "__add__", "__mul__")
+
+
+class _Tracer(fx.Tracer):
+    record_stack_traces = True
+
+    def is_leaf_module(self, m, module_qualified_name):
+        return type(m).__module__ == layers.__name__ or super().is_leaf_module(m, module_qualified_name)
+
+
+def export(module, example, path, classes=None, name=None):
+    """Write the checkpoint of `module` to `path`; returns what became of its layers (`foreign.imported.Imported`) and prints a summary.
+
+    example: uint8 images (N, 3, S, S), or grey (N, 1, S, S), as the module takes them.  classes: names; name: of the model, by default
+    that of the file.  The module is read as in evaluation.  Its logits are the checkpoint's integers times one positive number, on every
+    image; that is checked on the example.  Raises InputError, with the line of source, for what +1 and -1 cannot express.
+    """
+    path = Path(path)
+    if kind := files.kind_if_not_file(path):
+        raise InputError(f"{path}: is a {kind}, expected a file name")
+    if not isinstance(module, nn.Module):
+        raise InputError(f"export: found a {type(module).__name__}, expected a torch.nn.Module")
+    shape = tuple(getattr(example, "shape", ()))
+    if (not isinstance(example, torch.Tensor) or example.dtype != torch.uint8 or len(shape) != 4 or shape[1] not in (1, 3)
+            or shape[2] != shape[3] or not shape[0]):
+        noun = f"{str(example.dtype).removeprefix('torch.')} {shape}" if isinstance(example, torch.Tensor) else type(example).__name__
+        raise InputError(f"example: found {noun}, expected uint8 images (N, 3, S, S), or grey (N, 1, S, S); scale them inside the module")
+    training = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            imported = _Reader(module, shape).read(name or re.sub(r"[^A-Za-z0-9._-]", "-", path.stem)[:64], classes)
+            _compare(module, example, imported)
+    finally:
+        module.train(training)
+    checkpoint.save(path, imported.network)
+    topology = imported.network.topology
+    print(f"{path}: {len(topology.ops)} layers, {imported.network.bits():,} bits, {topology.macs() / 1e6:,.1f} MMAC an image")
+    print(f"equal on all {len(example)} images of the example: " + (
+        "the class" if imported.scale is None else f"the module's logits are {imported.scale:.6g} times the integers"
+        + (f" + {imported.shift:.6g}" if imported.shift else "")))
+    for note in imported.notes:
+        print(f"note: {note}")
+    return imported
+
+
+def _compare(module, example, imported):
+    """Raises InputError where the module and the checkpoint differ on an image."""
+    theirs = module(example)
+    ours = load(imported.network).logits(example.expand(-1, 3, -1, -1)).double()
+    if imported.scale is None:
+        theirs = theirs if theirs.ndim == 1 else theirs.argmax(1)
+        wrong = ours.argmax(1) != theirs
+    else:
+        wrong = (((theirs.double() - imported.shift) / imported.scale - ours).abs() > 0.01).any(1)
+    if wrong.any():
+        raise InputError(f"the module and its checkpoint differ on {int(wrong.sum())} of {len(example)} images of the example; expected "
+                         "equal "
+                         "logits: does the module round sums of real numbers, or change with what it was given before?")
+
+
+class _Reader:
+    """Hands the nodes of a traced module to a `Builder`.  shape: of the example."""
+
+    def __init__(self, module, shape):
+        self.module, self.shape, self.builder = module, shape, fold.Builder()
+        self.values, self.ended = {}, False
+        self.dtype = next((p.dtype for p in (*module.parameters(), *module.buffers()) if p.dtype.is_floating_point), torch.float32)
+
+    def read(self, name, classes):
+        try:
+            graph = _Tracer().trace(self.module)
+        except InputError:
+            raise
+        except Exception as error:  # whatever a module does with a proxy
+            line = _last_line(error)
+            raise InputError(f"{line or type(self.module).__name__}: cannot be traced by torch.fx ({str(error).splitlines()[0][:120]}); "
+                             "expected "
+                             "a forward without branches on values, and signs by fbnn_hw.nn.Sign") from None
+        for node in graph.nodes:
+            if node.op == "output":
+                record = {"exported": type(self.module).__name__, "torch": str(torch.__version__)}
+                value = self.values.get(node.args[0]) if isinstance(node.args[0], fx.Node) else None
+                if not isinstance(value, (fold.Image, fold.Bits, fold.Sum)):
+                    raise InputError("the output of the module is no tensor of its layers alone, expected the logits")
+                imported = self.builder.finish(value, "the output", name, tuple(classes) if classes else None, "PyTorch", record)
+                return fold.classes_alone(imported) if self.ended else imported
+            if self.ended:
+                raise InputError(f"{_where(node, self.module)}: follows a softmax or argmax, expected the end of the module")
+            self.values[node] = self._value(node, _where(node, self.module))
+
+    def _value(self, node, where):
+        if node.op == "placeholder":
+            if any(isinstance(value, fold.Image) for value in self.values.values()):
+                return node.args[0] if node.args else None
+            return fold.Image(np.repeat(np.arange(256.0)[:, None], self.shape[1], 1), self.shape[2])
+        if node.op == "get_attr":
+            return operator.attrgetter(node.target)(self.module)
+        args = fx.node.map_arg(node.args, self.values.__getitem__)
+        kwargs = fx.node.map_arg(node.kwargs, self.values.__getitem__)
+        if not any(isinstance(value, (fold.Image, fold.Bits, fold.Sum)) for value in _flat((args, tuple(kwargs.values())))):
+            return self._constant(node, args, kwargs)
+        if node.op == "call_module":
+            return self._module(self.module.get_submodule(node.target), args[0], where, node.target)
+        return self._function(node, args, kwargs, where)
+
+    @staticmethod
+    def _constant(node, args, kwargs):
+        if node.op == "call_method":
+            return getattr(args[0], node.target)(*args[1:], **kwargs)
+        return node.target(*args, **kwargs)
+
+    # Modules
+
+    def _module(self, m, x, where, hint):
+        build = self.builder
+        match m:
+            case layers._Encoder():
+                if not isinstance(x, fold.Image) or (x.table != np.arange(256.0)[:, None]).any():
+                    raise InputError(f"{where}: encodes what is no image as it came, expected it as the first layer")
+                return self._named(where, build.encoded(m.op(build.name(_short(hint)), self.shape[2])))
+            case layers.Sign():
+                return self._sign(x, where)
+            case layers.BinaryConv2d() | layers.LearnedPool2d():
+                fields = (m.stride, m.frame, m.groups, m.pad_value) if isinstance(m, layers.BinaryConv2d) else (1, 0, len(m.weight), 0.0)
+                return self._weighted(m, build.convolution(x, _signs(m), None, where, _short(hint), *fields), where)
+            case layers.BinaryLinear():
+                return self._weighted(m, build.dense(self._vector(x, where), _signs(m), None, where, _short(hint), m.groups), where)
+            case nn.Conv2d():
+                return self._named(where, self._float_convolution(m, x, where, hint))
+            case nn.Linear():
+                return self._named(where, build.dense(self._vector(x, where), _array(m.weight), _array(m.bias), where, _short(hint)))
+            case nn.MaxPool2d():
+                return self._pool(x, where, hint, m.kernel_size, m.stride, m.padding, m.dilation, m.ceil_mode)
+            case nn.AdaptiveAvgPool2d() if m.output_size in (1, (1, 1)):
+                return self._named(where, build.average(x, where, _short(hint)))
+            case nn.AvgPool2d() if _pair(m.kernel_size) == x.shape[1:] and not any(_pair(m.padding)):
+                return self._named(where, build.average(x, where, _short(hint)))
+            case nn.Flatten() if (m.start_dim, m.end_dim) in ((1, -1), (1, 3)):
+                return build.flatten(x, where)
+            case nn.ChannelShuffle():
+                return self._named(where, build.reorder(x, ops.Shuffle("shuffle", (), m.groups), where))
+            case nn.ConstantPad2d() | nn.ZeroPad2d():
+                return self._pad(x, m.padding, getattr(m, "value", 0.0), where)
+            case nn.BatchNorm1d() | nn.BatchNorm2d() if m.running_mean is None:
+                raise InputError(f"{where}: has no running statistics, expected track_running_stats=True")
+        if isinstance(m, IDENTITIES):
+            return x
+        if isinstance(m, MONOTONE):
+            return self._apply(x, m, where)
+        if isinstance(m, ENDS):
+            self.ended = True
+            return x
+        raise InputError(f"{where}: {type(m).__name__} has no counterpart among +1 and -1; expected the layers of fbnn_hw.nn, batch "
+                         "norm, 2x2 "
+                         "max pooling, a function of single values before a sign (fbnn-hw help networks.md has the list)")
+
+    def _named(self, where, value):
+        op = value.op.name if isinstance(value, fold.Sum) else value.name
+        self.builder.part(where, (op,))
+        return value
+
+    def _weighted(self, m, value, where):
+        """The sums that a layer of fbnn_hw.nn gives: its scale is a function, so that it is rounded as in the module."""
+        return self._apply(self._named(where, value), lambda u: u * m.scale, where, quiet=True)
+
+    def _float_convolution(self, m, x, where, hint):
+        padding = {"same": m.weight.shape[2] // 2, "valid": 0}.get(m.padding) if isinstance(m.padding, str) else _pair(m.padding)
+        if isinstance(padding, tuple):
+            padding = padding[0] if padding[0] == padding[1] else -1
+        if _pair(m.dilation) != (1, 1) or len(set(_pair(m.stride))) != 1 or (padding and m.padding_mode != "zeros"):
+            raise InputError(f"{where}: dilation {m.dilation}, stride {m.stride}, padding_mode {m.padding_mode}, expected none, equal, "
+                             "zeros")
+        return self.builder.convolution(x, _array(m.weight), _array(m.bias), where, _short(hint), _pair(m.stride)[0], padding, m.groups)
+
+    def _pool(self, x, where, hint, size, stride=None, padding=0, dilation=1, ceil_mode=False):
+        odd = ceil_mode and any(n % 2 for n in x.shape[1:])
+        stride = size if stride is None else stride
+        if (_pair(size), _pair(stride), _pair(padding), _pair(dilation)) != ((2, 2), (2, 2), (0, 0), (1, 1)) or odd:
+            raise InputError(f"{where}: pools {size} by {stride} with padding {padding}, expected 2x2 blocks without padding")
+        y = self.builder.pool(x, where, _short(hint))
+        self.builder.part(where, (y.pools[-1] if isinstance(y, fold.Sum) else y.name,))
+        return y
+
+    def _pad(self, x, padding, value, where):
+        if len(set(padding)) != 1 or len(padding) != 4:
+            raise InputError(f"{where}: pads {tuple(padding)}, expected equally on four sides")
+        return self.builder.pad(x, padding[0], float(value or 0), where)
+
+    def _vector(self, x, where):
+        if not x.vector and x.shape[1:] != (1, 1):
+            raise InputError(f"{where}: reads a map of {'x'.join(map(str, x.shape))}, expected a vector; flatten it")
+        return x
+
+    # Functions and methods
+
+    def _function(self, node, args, kwargs, where):
+        target, x = node.target, args[0]
+        name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+        if name in KEPT_TYPES:
+            return x
+        if target is getattr and args[1] == "shape" or name == "size":
+            sizes = (self.shape[0], *(x.shape[:1] if x.vector else x.shape))
+            return sizes if target is getattr or not (args[1:] or kwargs) else sizes[(*args[1:], *kwargs.values())[0]]
+        if name in ("cat", "concat"):
+            return self._concat(args, kwargs, where)
+        if name in ("sign", "copysign"):
+            return self._sign(x, where, target if name == "sign" else None) if name == "sign" else self._unknown(name, where)
+        if name in ("flatten", "view", "reshape", "squeeze"):
+            return self._flatten(x, name, args[1:], kwargs, where)
+        if name in ("max_pool2d", "boolean_dispatch", "fn"):
+            return self._pool(x, where, "pool", *args[1:], **{key.replace("kernel_size", "size"): value for key, value in kwargs.items()
+                                                              if key != "return_indices"})
+        if name in ("mean", "sum", "adaptive_avg_pool2d"):
+            return self._mean(x, name, args[1:], kwargs, where)
+        if name == "pad":
+            return self._pad(x, args[1] if len(args) > 1 else kwargs["pad"], kwargs.get("value", args[3] if len(args) > 3 else 0), where)
+        if name in ("repeat_interleave", "chunk", "split", "getitem"):
+            return self._reorder(x, name, args[1:], kwargs, where)
+        if name in ("softmax", "log_softmax", "argmax"):
+            self.ended = True
+            return x
+        if name in ("dropout", "dropout2d"):
+            return x
+        if target in MONOTONE_FUNCTIONS or name in MONOTONE_METHODS:
+            return self._single(node, args, kwargs, where)
+        return self._unknown(name, where)
+
+    @staticmethod
+    def _unknown(name, where):
+        raise InputError(f"{where}: {name} has no counterpart among +1 and -1; expected the layers of fbnn_hw.nn, batch norm, 2x2 max "
+                         "pooling, "
+                         "a function of single values before a sign (fbnn-hw help networks.md has the list)")
+
+    def _single(self, node, args, kwargs, where):
+        """A function of single values, the other operands being constants."""
+        operands = [value for value in args if isinstance(value, (fold.Image, fold.Bits, fold.Sum))]
+        if len(operands) > 1 or kwargs and len(_maps(kwargs.values())):
+            raise InputError(f"{where}: adds real numbers of two layers, a shortcut that +1 and -1 have no room for; expected torch.cat "
+                             "of the "
+                             "two after their signs, and a convolution of both")
+        place = next(i for i, value in enumerate(args) if value is operands[0])
+
+        def function(values):
+            now = [values if i == place else value for i, value in enumerate(args)]
+            return getattr(now[0], node.target)(*now[1:], **kwargs) if node.op == "call_method" else node.target(*now, **kwargs)
+
+        return self._apply(operands[0], function, where)
+
+    def _apply(self, x, function, where, quiet=False):
+        channels, dtype = x.shape[0], self.dtype
+
+        def on_numbers(values):
+            shape = (len(values), channels) if x.vector else (len(values), channels, 1, 1)
+            given = torch.from_numpy(np.ascontiguousarray(values)).to(dtype).reshape(shape)
+            try:
+                y = function(given)
+            except (RuntimeError, ValueError) as error:
+                raise InputError(f"{where}: cannot be run on single values ({str(error).splitlines()[0]}), expected a function of each "
+                                 "value "
+                                 "alone") from None
+            if y.shape != given.shape:
+                raise InputError(f"{where}: gives {tuple(y.shape[1:])} for a value of each channel, expected a function of each value "
+                                 "alone")
+            return y.double().reshape(len(values), channels).numpy()
+
+        y = self.builder.apply(x, on_numbers, where)
+        if not quiet:
+            self.builder.part(where)
+        return y
+
+    def _sign(self, x, where, function=None):
+        zero = (lambda v: v == 0) if function is not None else None
+        return self.builder.step(x, lambda v: v >= 0, where, zero=zero)
+
+    def _concat(self, args, kwargs, where):
+        dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)
+        maps = args[0] if args else kwargs["tensors"]
+        if dim not in (1, -3) or not all(isinstance(x, (fold.Image, fold.Bits, fold.Sum)) for x in maps):
+            raise InputError(f"{where}: concatenates along dimension {dim}, expected maps along dimension 1")
+        return self._named(where, self.builder.concat(list(maps), where, "concat"))
+
+    def _flatten(self, x, name, args, kwargs, where):
+        if name == "flatten":
+            legal = (*args, *kwargs.values()) in ((1,), (1, -1), (1, 3))
+        elif name == "squeeze":
+            legal = x.shape[1:] == (1, 1)
+        else:
+            sizes = args[0] if args and isinstance(args[0], (tuple, list)) else args
+            count = int(np.prod(x.shape))
+            legal = len(sizes) == 2 and sizes[0] in (-1, self.shape[0]) and sizes[1] in (-1, count) and sizes != (-1, -1)
+        if not legal:
+            raise InputError(f"{where}: {name}{(*args, *kwargs.values())}, expected flatten(1): one vector for each image")
+        return self.builder.flatten(x, where)
+
+    def _mean(self, x, name, args, kwargs, where):
+        dims = kwargs.get("dim", args[0] if args else None)
+        keep = kwargs.get("keepdim", args[1] if len(args) > 1 else name == "adaptive_avg_pool2d")
+        if name == "adaptive_avg_pool2d":
+            dims = (2, 3) if (args[0] if args else kwargs.get("output_size")) in (1, (1, 1)) else None
+        if not isinstance(dims, (tuple, list)) or {d % 4 for d in dims} != {2, 3} or x.vector:
+            raise InputError(f"{where}: {name} along {dims}, expected rows and columns, (2, 3)")
+        y = self._named(where, self.builder.average(x, where, "gap", total=name == "sum"))
+        return y if keep else self.builder.flatten(y, where)
+
+    def _reorder(self, x, name, args, kwargs, where):
+        if name == "getitem":
+            if isinstance(x, (tuple, list)):
+                return x[args[0]]
+            return self._slice(x, args[0], where)
+        dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)
+        if dim not in (1, -3):
+            raise InputError(f"{where}: {name} along dimension {dim}, expected 1, the channels")
+        count = args[0] if args else next(iter(kwargs.values()))
+        if name == "repeat_interleave":
+            return self._named(where, self.builder.reorder(x, ops.Duplicate("duplicate", (), count), where))
+        channels = x.shape[0]
+        size = -(-channels // count) if name == "chunk" else count
+        sizes = [min(size, channels - start) for start in range(0, channels, size)] if isinstance(size, int) else list(size)
+        ends = np.cumsum(sizes)
+        return tuple(self._named(where, self.builder.reorder(x, ops.Slice("slice", (), int(end - n), int(end)), where))
+                     for end, n in zip(ends, sizes))
+
+    def _slice(self, x, index, where):
+        index = index if isinstance(index, tuple) else (index,)
+        rest = [i for i in (index[0], *index[2:]) if i != slice(None)]
+        if len(index) < 2 or rest or not isinstance(index[1], slice) or index[1].step not in (None, 1):
+            raise InputError(f"{where}: takes some rows or images, expected channels alone, x[:, a:b]")
+        start, stop, _ = index[1].indices(x.shape[0])
+        return self._named(where, self.builder.reorder(x, ops.Slice("slice", (), start, stop), where))
+
+
+def _maps(values):
+    return [value for value in values if isinstance(value, (fold.Image, fold.Bits, fold.Sum))]
+
+
+def _flat(values):
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from _flat(value)
+        else:
+            yield value
+
+
+def _array(tensor):
+    return None if tensor is None else tensor.detach().cpu().double().numpy()
+
+
+def _signs(m):
+    if not m.weight.isfinite().all():
+        raise InputError(f"a weight of a {type(m).__name__} is NaN or infinite, expected finite numbers; the training diverged")
+    return _array(m.signs())
+
+
+def _pair(value):
+    return tuple(value) if isinstance(value, (tuple, list)) else (value, value)
+
+
+def _short(hint):
+    """The last part of a module's path, with the one before it where it is a number."""
+    parts = hint.split(".")
+    return parts[-1] if not parts[-1].isdigit() else "_".join(parts[-2:])
+
+
+FRAME = re.compile(r'File "(.+?)", line (\d+)')
+
+
+def _where(node, module):
+    """The line of source of a node, and what it calls."""
+    if node.op == "call_module":
+        what = f"{node.target} ({type(module.get_submodule(node.target)).__name__})"
+    else:
+        what = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+    line = _line(FRAME.findall(node.stack_trace or ""))
+    return f"{line}, {what}" if line else what
+
+
+def _line(frames):
+    """file:line of the innermost frame of a user's code, or ""."""
+    own, theirs = str(Path(__file__).parents[1]), str(Path(torch.__file__).parent)
+    last = max((i for i, (file, _) in enumerate(frames) if file == __file__), default=-1)
+    for file, line in reversed(frames[last + 1:]):
+        if not file.startswith((own, theirs)) and not file.startswith("<eval"):
+            here = os.path.relpath(file)
+            return f"{here if not here.startswith('..') else Path(file).name}:{line}"
+    return ""
+
+
+def _last_line(error):
+    frames, trace = [], error.__traceback__
+    while trace:
+        frames.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        trace = trace.tb_next
+    return _line(frames)

@@ -1,0 +1,287 @@
+"""`fbnn_hw.export`: random modules of one's own against their checkpoints, and what is refused, with its line."""
+
+import inspect
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import fbnn_hw
+from fbnn_hw import nn as binary
+from fbnn_hw.errors import InputError
+from fbnn_hw.ir import checkpoint
+from fbnn_hw.reference import inference
+from tests import strategies
+
+SIZE = 12
+
+
+def unsettled(module, seed):
+    """`module` with batch norms as after some training: gains of both signs, one of them 0, and statistics."""
+    generator = torch.Generator().manual_seed(seed)
+    for norm in module.modules():
+        if isinstance(norm, (nn.BatchNorm1d, nn.BatchNorm2d)):
+            with torch.no_grad():
+                norm.weight.normal_(0, 1, generator=generator)
+                norm.weight[-1] = 0
+                norm.bias.normal_(0, 0.3, generator=generator)
+                norm.running_mean.normal_(0, 0.5, generator=generator)
+                norm.running_var.uniform_(0.2, 2, generator=generator)
+    return module
+
+
+def exported(module, folder, images=None, count=6, **options):
+    """The `Imported` of a module, after its checkpoint was read and its logits were compared on images that export did not see."""
+    example = torch.from_numpy(strategies.images(0, 2, SIZE)) if images is None else images[:2]
+    imported = fbnn_hw.export(module, example, folder / "m.pt", **options)
+    network = checkpoint.read(folder / "m.pt")
+    other = torch.from_numpy(strategies.images(9, count, SIZE)) if images is None else images
+    with torch.no_grad():
+        theirs = module.eval()(other).double().numpy()
+    ours = inference.logits(network, other.expand(-1, 3, -1, -1).numpy())
+    if imported.scale is None:
+        assert (ours.argmax(1) == theirs.argmax(1)).all()
+    else:
+        assert np.abs((theirs - imported.shift) / imported.scale - ours).max() < 1e-3
+    return imported
+
+
+class Drawn(nn.Module):
+    """A random network: an encoder, blocks in all orders of sum, norm, pooling and sign, branches, and an end."""
+
+    def __init__(self, seed):
+        super().__init__()
+        self.rng = rng = np.random.default_rng(seed)
+        self.input = [binary.Thermometer("tycc", 2), binary.Thermometer("trgb", 3), binary.Thermometer("grey", 4), binary.Binarize(99),
+                      binary.Bits8(), binary.Bits8([min(p + (p >> 7), 255) for p in range(256)])][rng.integers(6)]
+        of_bytes = isinstance(self.input, binary.Bits8)
+        self.steps, channels, size = nn.ModuleList(), self.input.channels, SIZE
+        for number in range(rng.integers(1, 4)):
+            outputs, kernel = int(rng.choice([4, 6, 8])), int(rng.choice([1, 3, 3, 5]))
+            groups = 1 if of_bytes and number == 0 else int(rng.choice([g for g in (1, 2) if channels % g == 0]))
+            padding = "same" if rng.random() < 0.6 or kernel > size else 0
+            stride = int(rng.choice([1, 1, 2]))
+            value = -255 if of_bytes and number == 0 else -1
+            conv = binary.BinaryConv2d(channels, outputs, kernel, stride, padding, groups, value)
+            size = (size + (2 * (kernel // 2) if padding else 0) - kernel) // stride + 1
+            norm = [nn.BatchNorm2d(outputs), nn.Identity(), nn.Sequential(nn.BatchNorm2d(outputs), nn.Hardtanh())][rng.integers(3)]
+            order = rng.integers(4) if size >= 2 else 0
+            pool, sign = nn.MaxPool2d(2), binary.Sign()
+            self.steps.append(nn.Sequential(conv, *([norm, sign], [norm, sign, pool], [pool, norm, sign], [norm, pool, sign])[order]))
+            channels, size = outputs, size // 2 if order else size
+        self.end = int(rng.integers(5))
+        self.branch = binary.BinaryConv2d(channels, channels, 3)
+        self.learned = binary.LearnedPool2d(channels, size)
+        self.sign, self.shuffle = binary.Sign(), nn.ChannelShuffle(2)
+        features = {0: channels * size * size, 1: 2 * channels, 2: channels, 3: 3 * channels * size * size, 4: channels}[self.end]
+        self.hidden = nn.Sequential(binary.BinaryLinear(features, 10), nn.BatchNorm1d(10), binary.Sign())
+        self.logits = binary.BinaryLinear(10 if self.end != 4 else features, 5)
+
+    def forward(self, images):
+        x = self.input(images)
+        for step in self.steps:
+            x = step(x)
+        if self.end == 0:
+            x = x.flatten(1)
+        elif self.end == 1:
+            x = torch.cat([self.sign(x.mean((2, 3), keepdim=True)), self.sign(self.learned(x))], 1).flatten(1)
+        elif self.end == 2:
+            a, b = self.shuffle(x).chunk(2, 1)
+            x = self.sign(F.adaptive_avg_pool2d(torch.cat([b, a], dim=1), 1)).view(x.shape[0], -1)
+        elif self.end == 3:
+            x = torch.flatten(torch.cat([x.repeat_interleave(2, 1), self.sign(self.branch(x))], 1), 1)
+        else:
+            return self.logits(x.mean((2, 3)))
+        return self.logits(self.hidden(x)) * 0.25 + 3
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_modules(seed, tmp_path, capsys):
+    torch.manual_seed(seed)
+    imported = exported(unsettled(Drawn(seed), seed), tmp_path)
+    assert imported.exact == "logits" and imported.scale > 0
+    assert f"the module's logits are {imported.scale:.6g} times the integers" in capsys.readouterr().out
+
+
+def small(*middle, inputs=4, **options):
+    """A convolution of 4 channels, `middle`, and an end that fits."""
+    body = nn.Sequential(binary.Thermometer("grey", 4), binary.BinaryConv2d(4, inputs, **options), *middle)
+    with torch.no_grad():
+        count = body(torch.zeros(2, 3, SIZE, SIZE, dtype=torch.uint8)).flatten(1).shape[1]
+    return nn.Sequential(*body, nn.Flatten(), binary.BinaryLinear(count, 3))
+
+
+def test_a_sign_after_a_pooling_that_falls_is_turned_where_it_must_be(tmp_path):
+    """Inverted channels: their readers' weights flip; a padded reader and a second pooling take an upright map."""
+    falling = nn.BatchNorm2d(4)
+    falling.weight.data[:2] = -1
+    falling.running_mean.data.uniform_(-1, 1)
+    reader = [nn.MaxPool2d(2), falling, binary.Sign()]
+    plain = exported(small(*reader, binary.BinaryConv2d(4, 4, padding=0), binary.Sign()), tmp_path)
+    padded = exported(small(*reader, binary.BinaryConv2d(4, 4), binary.Sign()), tmp_path)
+    pooled = exported(small(*reader, nn.MaxPool2d(2)), tmp_path)
+    turned = [[op.name for op in imported.network.topology.ops if op.name.endswith("upright")] for imported in (plain, padded, pooled)]
+    assert [len(names) for names in turned] == [0, 1, 1]
+    assert any("turns 2 channels that fall after pooling" in part.note for part in padded.parts)
+
+
+def test_a_threshold_is_where_the_module_changes_its_sign(tmp_path):
+    """A batch norm whose edge lies on a sum: in float32 it rounds to one side, and the checkpoint follows."""
+    torch.manual_seed(1)
+    norm = nn.BatchNorm2d(64)
+    norm.weight.data = torch.rand(64) * 10 ** torch.linspace(-6, 6, 64)
+    norm.running_var = torch.rand(64) * 10 ** torch.linspace(5, -5, 64)
+    norm.running_mean = (torch.arange(64.0) - 32) / 6  # the sums, times 1 / sqrt(36)
+    norm.bias.data.zero_()
+    exported(small(norm, binary.Sign(), inputs=64), tmp_path, count=40)
+
+
+def test_images_scaled_by_the_module(tmp_path):
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mean", torch.tensor([0.5, 0.4, 0.3])[:, None, None])
+            self.body = nn.Sequential(binary.BinaryConv2d(3, 6, padding=0), nn.BatchNorm2d(6), binary.Sign(), nn.Flatten(),
+                                      binary.BinaryLinear(600, 4))
+
+        def forward(self, images):
+            return F.log_softmax(self.body((images.float() / 255 - self.mean) / 0.25), 1)
+
+    imported = exported(unsettled(Scaled(), 3), tmp_path)
+    assert imported.exact == "classes" and imported.network.topology.ops[0].kind == "bits8"
+
+
+def test_grey_images(tmp_path):
+    """One channel becomes three equal ones; zeros around images of 0 to 1 are bytes of 0."""
+    torch.manual_seed(2)
+    layer = nn.Conv2d(1, 6, 3, padding=1)
+    layer.weight.data = layer.weight.data.sign() * 0.5
+    body = nn.Sequential(layer, nn.BatchNorm2d(6), binary.Sign(), nn.Flatten(), binary.BinaryLinear(864, 4))
+
+    class Grey(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = body
+
+        def forward(self, images):
+            return self.body(images / 255.0)
+
+    images = torch.from_numpy(strategies.images(5, 6, SIZE)[:, :1].copy())
+    imported = exported(unsettled(Grey(), 3), tmp_path, images)
+    assert "exact for pictures in which they are equal" in imported.notes[0]
+    assert any(op.kind == "conv" and op.padding == "same" for op in imported.network.topology.ops)
+
+
+def test_names(tmp_path, capsys):
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.input, self.latent, self.logits = binary.Binarize(), binary.BinaryLinear(SIZE ** 2, 7), binary.BinaryLinear(7, 2)
+            self.sign = binary.Sign()
+
+        def forward(self, images):
+            return self.logits(self.sign(self.latent(self.input(images).flatten(1))))
+
+    imported = exported(Named(), tmp_path, classes=("cat", "dog"), name="own")
+    topology = imported.network.topology
+    assert topology.name == "own" and topology.classes == ("cat", "dog") and [o.name for o in topology.ops] == [
+        "input", "input_flat", "latent", "logits"]
+    assert imported.parts[1].source.startswith("tests/nn/test_trace.py:") and imported.parts[1].layers == ("latent",)
+    out = capsys.readouterr().out
+    assert out == (f"{tmp_path}/m.pt: 4 layers, 1,022 bits, 0.0 MMAC an image\n"
+                   f"equal on all 2 images of the example: the module's logits are {7 ** -0.5:.6g} times the integers\n")
+
+
+class Refused(nn.Module):
+    """One thing that +1 and -1 cannot express, chosen by its name."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind, self.input, self.sign = kind, binary.Thermometer("grey", 4), binary.Sign()
+        self.conv, self.other, self.out = binary.BinaryConv2d(4, 4), binary.BinaryConv2d(4, 4), binary.BinaryLinear(4 * SIZE ** 2, 3)
+        self.zeros, self.relu, self.real = nn.Conv2d(4, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 3)
+        self.zeros.weight.data.sign_()
+        self.norm, self.gelu, self.affine = nn.BatchNorm1d(3), nn.GELU(), nn.Linear(4 * SIZE ** 2, 3)
+        self.affine.weight.data.sign_()
+        self.norm.weight.data = torch.tensor([1.0, 2.0, 3.0])
+
+    def forward(self, images):
+        x = self.sign(self.conv(self.input(images)))
+        if self.kind == "shortcut":
+            x = self.sign(self.other(x) + x)  # line: shortcut
+        elif self.kind == "relu":
+            x = self.relu(self.other(x))  # line: relu
+            x = self.sign(self.conv(x))
+        elif self.kind == "zero padding":
+            x = self.sign(self.zeros(x))  # line: zero padding
+        elif self.kind == "float weights":
+            x = self.sign(self.real(x))  # line: float weights
+        elif self.kind == "gelu":
+            x = self.sign(self.gelu(self.other(x)))  # line: gelu
+        elif self.kind == "torch.sign":
+            x = torch.sign(self.conv(x))  # line: torch.sign
+        elif self.kind == "pool":
+            x = self.sign(F.max_pool2d(self.other(x), 3))  # line: pool
+        elif self.kind == "branch":
+            x = x if x.sum() > 0 else -x  # line: branch
+        elif self.kind == "position":
+            x = self.sign(self.other(x) + torch.arange(12.0))  # line: position
+        x = x.flatten(1)
+        if self.kind == "bias":
+            return self.affine(x)  # line: bias
+        if self.kind == "gain":
+            return self.norm(self.out(x))  # line: gain
+        if self.kind == "bits":
+            return self.sign(self.out(x))
+        if self.kind == "two":
+            return self.out(x), x
+        return self.out(x)
+
+
+@pytest.mark.parametrize("kind, what, way_out", [
+    ("shortcut", "add: adds real numbers of two layers, a shortcut that +1 and -1 have no room for", "torch.cat of the two after their"),
+    ("relu", "relu (ReLU): gives real numbers to tests/nn/test_trace.py:", "expected +1 and -1, so a sign must come between them"),
+    ("zero padding", "zeros (Conv2d): pads with 0 a map of bits that are -1 to 1", "value=-1)"),
+    ("float weights", "real (Conv2d): the weights of output 0 have 36 values", "binarise them, as fbnn_hw.nn.BinaryConv2d"),
+    ("gelu", "gelu (GELU): GELU has no counterpart among +1 and -1", "fbnn-hw help networks.md has the list"),
+    ("torch.sign", "sign: the sign of 0 is 0, which channel ", "as fbnn_hw.nn.Sign"),
+    ("pool", "max_pool2d: pools 3 by 3 with padding 0", "expected 2x2 blocks without padding"),
+    ("branch", "cannot be traced by torch.fx", "expected a forward without branches on values"),
+    ("position", "add: gives (4, 1, 12) for a value of each channel", "expected a function of each value alone"),
+    ("bias", "affine (Linear): the logits have a bias for each class", "bias=False"),
+    ("gain", "norm (BatchNorm1d): the logits have a gain for each class", "no batch norm after them"),
+    ("bits", "the output: the network ends with bits", "a dense layer without a sign"),
+    ("two", "the output of the module is no tensor of its layers alone", "expected the logits"),
+])
+def test_what_is_refused_names_its_line(kind, what, way_out, tmp_path):
+    torch.manual_seed(0)
+    with pytest.raises(InputError) as error:
+        fbnn_hw.export(Refused(kind), torch.from_numpy(strategies.images(0, 2, SIZE)), tmp_path / "m.pt")
+    message = str(error.value)
+    assert what in message and way_out in message and "\n" not in message
+    source, first = inspect.getsourcelines(Refused)
+    lines = [first + i for i, text in enumerate(source) if text.endswith(f"# line: {kind}\n")]
+    assert all(message.startswith(f"tests/nn/test_trace.py:{line}") for line in lines) and len(lines) == (kind not in ("bits", "two"))
+    assert not (tmp_path / "m.pt").exists()
+
+
+@pytest.mark.parametrize("example, text", [
+    (torch.zeros(2, 3, 8, 8), "found float32 (2, 3, 8, 8)"), (torch.zeros(2, 3, 8, 9, dtype=torch.uint8), "found uint8 (2, 3, 8, 9)"),
+    (np.zeros((2, 3, 8, 8), np.uint8), "found ndarray"), (torch.zeros(0, 3, 8, 8, dtype=torch.uint8), "found uint8 (0, 3, 8, 8)")])
+def test_a_wrong_example(example, text, tmp_path):
+    with pytest.raises(InputError, match="expected uint8 images") as error:
+        fbnn_hw.export(nn.Identity(), example, tmp_path / "m.pt")
+    assert text in str(error.value)
+
+
+def test_what_was_trained_goes_on_training(tmp_path):
+    module = small(binary.Sign()).train()
+    fbnn_hw.export(module, torch.from_numpy(strategies.images(0, 2, SIZE)), tmp_path / "m.pt")
+    assert module.training and all(child.training for child in module.modules())
+    with pytest.raises(InputError, match="a weight of a BinaryConv2d is NaN or infinite"):
+        module[1].weight.data[0] = torch.nan
+        fbnn_hw.export(module, torch.from_numpy(strategies.images(0, 2, SIZE)), tmp_path / "m.pt")
+    with pytest.raises(InputError, match="is a directory, expected a file name"):
+        fbnn_hw.export(module, torch.zeros(1, 3, 8, 8, dtype=torch.uint8), tmp_path)
