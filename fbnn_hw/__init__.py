@@ -15,7 +15,7 @@ Importing the package loads neither torch nor amaranth nor numpy; each name does
 
 import importlib
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Board", "Design", "export", "generate", "load", "nn"]
 
 _HOMES = {"Board": "board", "Design": "design", "export": "nn.trace", "generate": "design", "load": "checkpoints"}

@@ -44,6 +44,12 @@ def to_integers(bits: ArrayLike) -> list[int]:
     return [int.from_bytes(row.tobytes(), "little") for row in rows]
 
 
+def twos_complement(integers: ArrayLike, count: int) -> np.ndarray:
+    """Signed integers, any shape -> uint8 (..., count); element i is bit i of a number, the sign beyond the 63rd."""
+    values = np.asarray(integers, np.int64)
+    return ((values[..., None] >> np.arange(count).clip(max=62)) & 1).astype(np.uint8)
+
+
 def from_integers(integers: Iterable[int], count: int) -> np.ndarray:
     """Inverse of `to_integers`: uint8 (N, count)."""
     size = (count + 7) // 8

@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from . import bits, files
-from .design import Design, newest
+from .design import Design, link_speeds, newest
 from .errors import FbnnError, InputError
+from .host import speed
 from .host.chip import ChipState
 from .host.client import Client
 from .host.taught import Taught, named
 from .host.transport import Serial
 from .progress import silent
-from .protocol import DEFAULT_BAUD
 
 KEEP_S = 1.5
 """Seconds that an interrupted program still takes to read what a board knows."""
@@ -32,13 +32,13 @@ VIRTUAL_WAIT_S = 300
 class Classification:
     """Answers of a board.
 
-    logits: int32 (images, classes known).  classes: class numbers, a list.  names: those of `classes`.
+    logits: int32 (images, classes known).  classes: class numbers, a list; None where no class is known.  names: those of `classes`.
     latents: uint8 bits (images, latent), or None where they were not asked for.  cycles: clocks of each pass, loading and logits excluded.
     """
 
     logits: np.ndarray
-    classes: list[int]
-    names: list[str]
+    classes: list[int | None]
+    names: list[str | None]
     latents: np.ndarray | None = None
     cycles: list[int] = field(default_factory=list)
 
@@ -74,9 +74,7 @@ class Board:
         from .emit import virtual
 
         design = design if isinstance(design, Design) else Design(design)
-        alone = files.locked(design.folder / ".virtual.lock",
-                             f"{design.folder}: its virtual board is at work for another program; wait for that one")
-        with alone, virtual.VirtualBoard(design.folder, note=note) as simulation, Serial(simulation.port) as port:
+        with virtual.alone(design.folder), virtual.VirtualBoard(design.folder, note=note) as simulation, Serial(simulation.port) as port:
             board = cls(Client(port, wait_s=VIRTUAL_WAIT_S, ready_s=VIRTUAL_WAIT_S), design, True)
             board._restore_kept(learns)
             yield board
@@ -85,14 +83,15 @@ class Board:
 
     @classmethod
     @contextmanager
-    def open(cls, port: str, design: Design | str | Path | None = None, *, baud: int = DEFAULT_BAUD, note=None):
+    def open(cls, port: str, design: Design | str | Path | None = None, *, baud: int | None = None, note=None):
         """Open the board at a serial port.
 
-        design: the design that the board holds; None: the youngest one in rtl_out, if the board holds that.
+        design: the design that the board holds; None: the youngest one in rtl_out, if the board holds that.  baud: bits a second;
+        None: those at which the board answers, see `design.link_speeds`.
         """
         if design is not None and not isinstance(design, Design):
             design = Design(design)
-        with Serial(port, baud) as line:
+        with Serial(port, baud or speed.answered(port, link_speeds(design))) as line:
             board = cls(Client(line), design, False)
             if note and board.design and board.design.model_mark != board.identity.model.hex():
                 note(f"{board.client.name}: holds the weights {board.identity.model.hex()}, {board.design.folder} has "
@@ -145,11 +144,11 @@ class Board:
                 cycles.append(self.client.status().cycles)
                 bar.update(len(part))
         classes = [result.index for result in results]
-        return Classification(np.array([result.logits for result in results], np.int32), classes, [names[n] for n in classes],
-                              self._latents(results) if latent else None, cycles)
+        return Classification(np.array([result.logits for result in results], np.int32), classes,
+                              [None if n is None else names[n] for n in classes], self._latents(results) if latent else None, cycles)
 
-    def answer(self, image) -> int:
-        """Class number of one image, uint8 RGB (3, S, S)."""
+    def answer(self, image) -> int | None:
+        """Class number of one image, uint8 RGB (3, S, S); None where no class is known."""
         return self.client.classify(pixels(np.asarray(image)[None]))[0].index
 
     def learn_shown(self, index: int, label: str, latent) -> None:
@@ -226,7 +225,7 @@ class Board:
         self.keep()
 
     def reset(self) -> None:
-        """Put the board back to the classes of the model."""
+        """Put the board back to the classes of the design."""
         self.client.reset()
         self._twin, self._names = None, self.names[:self.client.learned()[0]]
         self.keep()
@@ -249,12 +248,12 @@ class Board:
 
     @property
     def file(self) -> Path:
-        """Where what it was taught is kept."""
+        """Path of the file that keeps what it was taught."""
         return self.held_design().folder / f"learned-{'virtual' if self.simulated else 'board'}.snapshot"
 
     @property
     def before(self) -> Path:
-        """Where what it knew before the last lesson is kept."""
+        """Path of the file that keeps what it knew before the last lesson."""
         return self.file.with_stem(f"{self.file.stem}-before")
 
     def kept(self) -> Taught | None:
@@ -310,7 +309,7 @@ class Board:
                 kept.state(chip.learner, self.file)
                 chip.restore(kept.snapshot, self.file, learns)
             except InputError as error:
-                raise InputError(f"{error}; move it away, and the board begins with the classes of the model") from None
+                raise InputError(f"{error}; move it away, and the board begins with the classes of the design") from None
 
     def lost_power(self) -> Path | None:
         """Rename `file` where the board no longer knows what it holds; returns the new path, or None.

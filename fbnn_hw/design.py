@@ -2,19 +2,27 @@
 
 import json
 import re
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
 from . import files
 from .compile.config import AcceleratorConfig
-from .errors import InputError, UsageError
+from .errors import InputError, UsageError, nearest
 from .ir import file as ir_file
 from .progress import silent
+from .protocol import DEFAULT_BAUD
 from .targets import TARGETS
 
 OUT = "rtl_out"
 """The folder that designs are written to.  It is searched where no design is named."""
+EXAMPLE = "example"
+"""A small design that is in git, in OUT; it is taken only where there is no other."""
+LEARNERS = "replay", "prototypes"
+"""How a design may learn."""
+WRAPPERS = ("axi-stream",)
+"""What can stand around an accelerator; emit.integration writes them."""
 MOST_BYTES = 2 ** 28
 MANIFEST_BYTES = 2 ** 20
 """Bounds on the files of a design, far above those of the largest network."""
@@ -80,7 +88,7 @@ class Design:
 
     @property
     def classes(self) -> list[str]:
-        """Class names of the model."""
+        """Names of the classes that it knows after reset."""
         return self.manifest["classes"]
 
     def learner(self):
@@ -103,6 +111,17 @@ class Design:
         images = test_images(self.config.size, 2) if images is None else images
         return simulation.simulate(self, images, stall=stall, latent=latent, netlist=netlist, waves=waves, progress=progress, note=note)
 
+    def energy(self, images=None, *, clock_hz=None, baud=None, rates=(1.0, 10.0), progress=silent, note=None) -> dict:
+        """Energy of a frame and of a lesson, estimated from a simulation of the netlist; see `emit.energy.estimate`.
+
+        images: uint8 RGB (N, 3, S, S); None: the first two that ship.
+        """
+        from .data.datasets import test_images
+        from .emit import energy
+
+        images = test_images(self.config.size, 2) if images is None else images
+        return energy.estimate(self, images, clock_hz=clock_hz, baud=baud, rates=rates, progress=progress, note=note)
+
     def _json(self, name):
         try:
             return json.loads(self.read(name))
@@ -119,8 +138,8 @@ class Design:
         path = self.folder / "config.json"
         try:
             config = AcceleratorConfig.from_json(self.read(path.name).decode())
-            sizes = config.pixels, config.lanes, config.outputs, config.size, config.classes, config.frames
-            if all(type(size) is int and 0 < size < 2 ** 16 for size in sizes) and config.program_words():
+            sizes = config.pixels, config.lanes, config.outputs, config.size, config.result_classes, config.frames
+            if all(type(size) is int and 0 < size < 2 ** 16 for size in sizes) and _whole(config.classes) and config.program_words():
                 return config
         except (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError):
             pass
@@ -140,7 +159,7 @@ def _manifest(path):
         raise InputError(f"{path}: damaged list of files, {AGAIN}")
     if missing := [name for name in REQUIRED if name not in hashes]:
         raise InputError(f"{path}: names no {missing[0]}, {AGAIN}")
-    if not (isinstance(classes, list) and classes and all(isinstance(name, str) and name.isprintable() for name in classes)):
+    if not (isinstance(classes, list) and all(isinstance(name, str) and name.isprintable() for name in classes)):
         raise InputError(f"{path}: damaged list of classes, {AGAIN}")
     if not _matches(MARK, values.get("config_id")) or values.get("ir_sha256") != hashes["network.json"]:
         raise InputError(f"{path}: damaged marks of configuration and model, {AGAIN}")
@@ -175,12 +194,12 @@ def _layout_fault(values, config):
     """The fault of the content of layout.json, in words, or ""."""
     if not isinstance(values, dict):
         return "is no object"
-    for name in ("pixels", "lanes", "frames"):
+    for name in ("pixels", "lanes", "frames", "classes"):
         if values.get(name) != getattr(config, name):
             return f"{name} is not that of config.json"
     layers, latent = values.get("layers"), values.get("latent_bits")
-    if not _whole(values.get("classes"), 1, 2 ** 16) or not isinstance(layers, dict):
-        return "classes or layers are missing"
+    if not isinstance(layers, dict):
+        return "layers are missing"
     if not isinstance(latent, list) or not all(_whole(bit) for bit in latent):
         return "latent_bits are no list of places"
     for name, place in layers.items():
@@ -201,61 +220,115 @@ def _place(place, lanes, frames):
     channels = range(-1, shape[0])
     return (all(_whole(n, 0, 2 ** 16) for n in (*steps, *base))
             and all(_whole(place.get(name), 1, 2 ** 16) for name in ("pitch", "columns"))
+            and _whole(place.get("word_stride", 1), 1, 2 ** 16)
             and all(isinstance(word, list) and len(word) == lanes for word in words)
             and all(type(channel) is int and channel in channels for word in words for channel in word))
 
 
 def newest(root: str | Path = OUT) -> Path:
-    """The youngest generated folder under `root`."""
-    manifests = sorted(Path(root).glob("[!.]*/manifest.json"), key=lambda path: path.stat().st_mtime)
+    """The youngest generated folder under `root`; EXAMPLE where there is no other."""
+    manifests = sorted(Path(root).glob("[!.]*/manifest.json"), key=lambda path: (path.parent.name != EXAMPLE, path.stat().st_mtime))
     if not manifests:
         raise InputError(f"{root}: no generated design; run fbnn-hw generate --model 0.5mb.pt --target ice40, or name its folder")
     return manifests[-1].parent
 
 
+def link_speeds(design: Design | None = None) -> list[int]:
+    """Bits a second at which a board may talk, the likeliest first: those of the builds in a design's folder, then defaults of boards.
+
+    design: what the board holds; None: not known.
+    """
+    from .targets.boards import boards
+    from .targets.bridges import COMMON
+
+    speeds: list[int] = []
+    if design is not None:
+        records = sorted(design.folder.glob("build-*/build.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+        speeds += [baud for baud in map(_built_baud, records) if baud]
+    parts = [design.target] if design else TARGETS.values()
+    for board in boards().values():
+        if board.part in parts:
+            speeds.append(board.baud(design.target.clock_of(design.config) if design else board.part.clock_hz))
+    return list(dict.fromkeys([*speeds, DEFAULT_BAUD, COMMON[0]]))
+
+
+def _built_baud(path):
+    """The speed that a record of `build` says, or 0."""
+    try:
+        baud = json.loads(files.read(path, MANIFEST_BYTES, "a record of fbnn-hw build"))["baud"]
+    except (InputError, ValueError, KeyError, TypeError, RecursionError):
+        return 0
+    return baud if _whole(baud, 1, 10 ** 8) else 0
+
+
 def generate(network, target, *, out=OUT, learn=False, max_classes=None, exemplars=None, counter_bits=None, pixels=None, lanes=None,
-             outputs=None, frames=1, progress=silent) -> Design:
+             outputs=None, frames=1, wrapper=None, duty_cycle=False, progress=silent) -> Design:
     """Write the accelerator of a `Network` for a target (a name or a `targets.Target`) into a folder under `out`.
 
-    learn: the chip goes on learning, with room for max_classes (None: those of the model and 6 more), `exemplars` samples for replay
-    (None: the most that leave frames as fast, or nearly) and counters of counter_bits (None: 8).
+    learn: the chip goes on learning.  True or "replay": it knows the model's classes, with room for max_classes (None: 6 more),
+    `exemplars` samples for replay (None: the most that leave frames as fast, or nearly) and counters of counter_bits (None: 8).
+    "prototypes": it knows no class and keeps no samples; a class is the signs of the sums of its latents, with room for max_classes
+    (None: as many as the model has and 6) and counters of counter_bits (None: 4).
     pixels, lanes, outputs: the size of the array (None: the fastest that fits).  frames: images of a pass.
+    wrapper: "axi-stream" for a module of that kind around the accelerator.
+    duty_cycle: between frames its clock stands still, with flash and feature memory at rest (an iCE40UP5K alone).
     Raises UsageError, FitError where the target cannot hold it, InputError where `out` cannot be written.
     """
     return Design(write(network, plan(network, target, learn=learn, max_classes=max_classes, exemplars=exemplars,
-                                      counter_bits=counter_bits, pixels=pixels, lanes=lanes, outputs=outputs, frames=frames),
-                        target, out, progress))
+                                      counter_bits=counter_bits, pixels=pixels, lanes=lanes, outputs=outputs, frames=frames,
+                                      duty_cycle=duty_cycle),
+                        target, out, progress, wrapper))
 
 
 def plan(network, target, *, learn=False, max_classes=None, exemplars=None, counter_bits=None, pixels=None, lanes=None, outputs=None,
-         frames=1):
+         frames=1, duty_cycle=False):
     """The `compile.plan.Plan` of `generate`, without any file."""
     from .compile.plan import plan as compile_plan
+    from .ir.network import LATENT
     from .reference.learning import Head, LearnConfig
+    from .reference.learning.config import PROTOTYPES
     from .targets import target as find_target
 
     part = find_target(target) if isinstance(target, str) else target
     if not learn and (max_classes or exemplars or counter_bits):
         raise UsageError("--max-classes, --exemplars, --counter-bits: only with --learn")
+    if learn not in (False, True, None, *LEARNERS):
+        raise UsageError(f"--learn {learn}: expected {' or '.join(LEARNERS)}{nearest(str(learn), LEARNERS)}")
     learner = None
-    if learn:
+    if learn == PROTOTYPES:
+        if exemplars:
+            raise UsageError(f"--exemplars {exemplars}: expected none with --learn {PROTOTYPES}, which keeps no samples")
+        learner = Head.of_latent(network.topology), LearnConfig(
+            max_classes or len(network.topology.classes) + 6, 1, counter_bits or 4, rule=PROTOTYPES, replays=0, thinning=0)
+        network = network.extractor(LATENT)
+    elif learn:
         width = counter_bits or 8
         # Lessons are short: shipped weights must outlast the first samples of a new class, and its row must find its feet.  Measured in
         # docs/on-chip-learning.md.
         learner = Head.of(network.topology), LearnConfig(
             max_classes or len(network.topology.classes) + 6, exemplars or 0, width, confidence=min(32, (1 << width - 1) - 1), prototype=16)
-    return compile_plan(network, part, pixels, lanes, outputs, frames, learner)
+    planned = compile_plan(network, part, pixels, lanes, outputs, frames, learner)
+    if not duty_cycle:
+        return planned
+    if planned.config.technology != "ice40-spram":
+        raise UsageError(f"--duty-cycle: {part.part} has no memory with a standby, expected --target ice40")
+    return replace(planned, config=replace(planned.config, sleeps=True))
 
 
-def write(network, planned, target, out=OUT, progress=silent) -> Path:
-    """Write the folder of a plan under `out`; returns its path."""
+def write(network, planned, target, out=OUT, progress=silent, wrapper=None) -> Path:
+    """Write the folder of a plan under `out`; returns its path.  wrapper: as `generate` has it."""
     from .data.datasets import test_images
     from .emit import output
     from .targets import target as find_target
 
     part = find_target(target) if isinstance(target, str) else target
+    if wrapper is not None and wrapper not in WRAPPERS:
+        raise UsageError(f"--wrapper {wrapper}: no such wrapper, expected {' or '.join(WRAPPERS)}"
+                         f"{nearest(str(wrapper), WRAPPERS)}")
+    if wrapper and planned.config.sleeps:
+        raise UsageError(f"--wrapper {wrapper}: expected without --duty-cycle, whose clock and standby belong to what drives them")
     with progress(total=1, desc="Verilog and weights") as bar:
         config = planned.config
-        folder, _ = output.write(planned, network, part, out, test_images(config.size, 2 * config.frames))
+        folder, _ = output.write(planned, network, part, out, test_images(config.size, 2 * config.frames), wrapper)
         bar.update()
     return folder

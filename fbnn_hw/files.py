@@ -10,6 +10,12 @@ from typing import BinaryIO
 from .errors import InputError
 
 
+def cache_folder() -> Path:
+    """The user's folder for what can be made or downloaded again."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "fbnn-hw"
+
+
 def kind_if_not_file(path: Path) -> str | None:
     """Return "directory" or "device" where `path` is one; None for a file, or where nothing has that name."""
     if not path.exists() or path.is_file():
@@ -44,18 +50,70 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
 def locked(path: str | Path, message: str) -> Iterator[None]:
     """Hold the file `path` during the block, so that no other program does; it is made with its folder.
 
-    Raises InputError(message) where another program holds it.
+    A process that is started during the block with `close_fds=False` holds the file too, until it ends: it may outlive this one.
+    Raises InputError(message) where another program holds it, InputError where it cannot be made.
     """
-    import fcntl  # not on Windows, where nothing is simulated
+    try:
+        import fcntl
+    except ImportError:  # Windows has no such locks
+        yield
+        return
 
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w") as file:
+    if kind := kind_if_not_file(path):
+        raise InputError(f"{path}: is a {kind}, expected a file, or none; remove it")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(path, "w")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be made ({error.strerror}), expected a folder that can be written in its place") from None
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InputError(message) from None
+        os.set_inheritable(file.fileno(), True)
         yield
+
+
+@contextmanager
+def sole(path: str | Path, message: str) -> Iterator[None]:
+    """As `locked`, but the file is deleted after the block.  Windows has no such lock and goes without one."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        with open(path, "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InputError(message) from None
+            if not path.exists() or os.fstat(file.fileno()).st_ino != path.stat().st_ino:
+                continue  # its last holder has just deleted it
+            try:
+                yield
+            finally:
+                with suppress(OSError):
+                    path.unlink()
+            return
+
+
+def held(path: str | Path) -> bool:
+    """Whether another program holds the lock `path` of `sole`."""
+    try:
+        import fcntl
+
+        with open(path) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except (ImportError, OSError):
+        return Path(path).exists()
+    return False
 
 
 def write(path: str | Path, data: bytes) -> None:

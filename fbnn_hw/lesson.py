@@ -9,6 +9,7 @@ from .host.taught import LONGEST_NAME
 from .ir.network import LATENT
 from .progress import silent
 from .reference import inference
+from .reference.learning.config import PROTOTYPES
 
 REVIEW = 10
 """Images of each class of the model that are stored for replay before the first lesson."""
@@ -18,7 +19,7 @@ ENOUGH, MOST = 0.8, 5
 
 @dataclass(frozen=True)
 class Effect:
-    """What a lesson did to a class, on the exemplars of it that were stored before: how many, and how many were right before and after."""
+    """The effect of a lesson on a class, on its exemplars stored before: how many, and how many were right before and after."""
 
     exemplars: int
     right_before: int
@@ -27,7 +28,7 @@ class Effect:
 
 @dataclass
 class Lesson:
-    """What a lesson did.
+    """The result of a lesson.
 
     label: name of the class.  index: its number.  new: whether it was not known before.  images, passes: how many.
     right_before: images that were right when first shown.  right_after: images that were right after the last pass.
@@ -66,13 +67,16 @@ def class_number(board, label: str) -> int:
 def teach(board, images, label: str, passes: int | None = None, progress=silent) -> Lesson:
     """Teach a board the class `label` from images, uint8 RGB (N, 3, S, S).
 
-    passes: times that the images are shown; None: until `ENOUGH` of them are right, at most `MOST`.
+    passes: times that the images are shown; None: until `ENOUGH` of them are right, at most `MOST`; once to a learner of prototypes,
+    whose sums would only grow.
     What the board knew before is kept in `board.before`, for `board.undo`; what it knows afterwards in `board.file`.
     Raises InputError where the board is frozen or has no room; after an interrupt the board's twin holds what was learned until then.
     """
     images, index, twin = np.asarray(images), class_number(board, label), board.twin
     if twin.frozen:
         raise InputError(f"{board.client.name}: is frozen, expected a board that may learn; add --thaw")
+    if twin.config.rule == PROTOTYPES:
+        passes = passes or 1
     names = board.names
     lesson = Lesson(label, index, index == len(names), len(images))
     labels, latents = np.array(twin.buffer.labels[:twin.buffer.used], int), twin.buffer.latents
@@ -115,22 +119,35 @@ def review(board, source: str | None = None, data_dir=None, progress=silent) -> 
     Without them the first lesson would make the board forget these classes.  source: name of a data set; None: the images that ship.
     Raises InputError where a data set that was named does not have these classes at this size.
     """
+    if board.client.learned()[1]:
+        return 0
+    exemplars = review_exemplars(board.design, source, data_dir, progress)
+    if exemplars is None:
+        return 0
+    labels, latents = exemplars
+    twin = board.twin
+    board.chip.store(latents, labels)
+    twin.store(latents, labels)
+    return len(labels) // board.design.config.learning.shipped
+
+
+def review_exemplars(design, source: str | None = None, data_dir=None, progress=silent):
+    """(labels, latents) of `REVIEW` images of each of a design's classes, int (N,) and uint8 bits (N, latent); None where there are none.
+
+    Raises as `review`.
+    """
     from .data import datasets
 
-    plan, client = board.chip.plan, board.client
+    plan = design.config.learning
     count = min(REVIEW, plan.slots // (2 * plan.shipped or 1))
-    if not count or not plan.shipped or client.learned()[1]:
-        return 0
+    if not count or not plan.shipped:
+        return None
     images = datasets.load(source or "fixture", data_dir, progress=progress)
-    classes, size = board.design.classes[:plan.shipped], images.images.shape[-1]
-    if not set(classes) <= set(images.classes) or size != board.identity.size:
+    classes, size = design.classes[:plan.shipped], images.images.shape[-1]
+    if not set(classes) <= set(images.classes) or size != design.config.size:
         if source:
             raise InputError(f"--review {source}: has {size} x {size} images of {', '.join(images.classes)}, expected "
-                             f"{board.identity.size} x {board.identity.size} of {', '.join(classes)}")
-        return 0
+                             f"{design.config.size} x {design.config.size} of {', '.join(classes)}")
+        return None
     images = images.select(classes).thinned(count)
-    latents = inference.layers(board.design.network, images.images)[LATENT].reshape(len(images.labels), -1)
-    twin = board.twin
-    board.chip.store(latents, images.labels)
-    twin.store(latents, images.labels)
-    return count
+    return images.labels, inference.layers(design.network, images.images)[LATENT].reshape(len(images.labels), -1)

@@ -23,7 +23,7 @@ from typing import Protocol, Self
 from .errors import InputError
 
 VERSION = 3
-DEFAULT_BAUD = 1_000_000
+DEFAULT_BAUD = 3_000_000
 """Speed of the line where nothing else is said."""
 SYNC = 0xFB
 REPLY = 0x80
@@ -346,7 +346,7 @@ class Identity:
 
     def _verify(self) -> None:
         for name, value, legal, expected in (
-                ("classes", self.classes, self.classes > 0, "1 or more"),
+                ("classes", self.classes, self.classes > 0 or self.max_classes > 0, "1 or more"),
                 ("pixels a side", self.size, 0 < self.image_bytes <= LONGEST_PAYLOAD, "an image of at most 65535 bytes"),
                 ("images of a pass", self.frames, self.frames == 1 if self.max_classes else self.frames > 0,
                  "1 of a design that learns" if self.max_classes else "1 or more"),
@@ -459,11 +459,11 @@ def end_to_end_rate(cycles: int, load_cycles: int, clock_hz: float, baud: float,
 class Result:
     """The result of CLASSIFY for one image.
 
-    index: the class.  logits: of each class, or None.  latent: words of the feature memory as bytes, or None; layout.json's latent_bits
-    says which bit is which channel.
+    index: the class; None where none is known.  logits: of each class, or None.  latent: words of the feature memory as bytes, or
+    None; layout.json's latent_bits says which bit is which channel.
     """
 
-    index: int
+    index: int | None
     logits: tuple[int, ...] | None
     latent: bytes | None
 
@@ -486,9 +486,10 @@ class Result:
         for one in (data[start:start + size] for start in range(0, len(data), size)):
             logits = tuple(int.from_bytes(one[i:i + 2], "little", signed=True) for i in range(0, at, 2)) if flags & LOGITS else None
             index = int.from_bytes(one[-2:], "little")
-            if index >= classes:
+            nothing = logits == () and not index  # no class is known
+            if index >= classes and not nothing:
                 raise InputError(f"the board found class {index}, expected one below {classes}")
             if logits and index != logits.index(max(logits)):
                 raise InputError(f"the board found class {index}, expected {logits.index(max(logits))}, whose logit is the largest")
-            results.append(cls(index, logits, one[at:-2] if flags & LATENT else None))
+            results.append(cls(None if nothing else index, logits, one[at:-2] if flags & LATENT else None))
         return results

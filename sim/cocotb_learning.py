@@ -188,6 +188,9 @@ class Run:
                 await chip.command(command, 0, 3)
                 assert chip.get("refused") and chip.get("frozen")
             await chip.command(Command.FREEZE, 0, 0)
+        elif what == "store" and self.plan.rule == "prototypes":
+            await chip.command(Command.STORE, 0)
+            assert chip.get("refused")
         elif what == "learn" or label < learner.known:
             await self.offer(latent)
             begin = get_sim_time("ns")
@@ -204,7 +207,7 @@ class Run:
         updates, presented, pick = learner.updates, 0 if new else sum(learner.presented), learner.buffer.pick
         taken = pick.taken
         learner.learn(latent[None], [label])
-        usual = plan.rule == "gumbel" and plan.pick == "least" and not plan.weighted and not plan.prototype
+        usual = plan.rule in ("gumbel", "prototypes") and plan.pick == "least" and not plan.weighted and not plan.prototype
         if not usual or sum(learner.presented) != presented + 1 + replays:
             return None
         return ASKED + plan.learn_cycles(

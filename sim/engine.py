@@ -59,11 +59,15 @@ def shared_drains():
         step("lgap", target=5, tiles=2, depthwise=True, shared=True)])
 
 
-def moves(transfers, tiles, depth, base=0, pixels=4, lanes=4, outputs=8):
-    """transfers: (words, share of 16); tiles: (tiles, words of a tile)."""
-    resident = sum(words * share // 16 for words, share in transfers) * outputs // pixels
+def moves(transfers, tiles, depth, base=0, pixels=4, lanes=4, outputs=8, gap=0):
+    """transfers: (words, share of 16), or (words, 16, steps) for late rows, `gap` rows below the resident ones.
+    tiles: (tiles, words of a tile)."""
+    transfers = tuple(Transfer(*t) for t in transfers)
+    rows = sum(t.words - t.streamed for t in transfers) * outputs // pixels
+    late = sum(t.words for t in transfers if t.after) * outputs // pixels
     return config(pixels, lanes, outputs, [step(tiles=count, tile_words=words) for count, words in tiles], weights="stream",
-                  weight_words=depth, transfers=tuple(Transfer(*t) for t in transfers), resident_base=base, resident_rows=resident)
+                  weight_words=depth, transfers=transfers, resident_base=base, resident_rows=rows - late,
+                  late_base=max(0, base - gap - late), late_rows=late)
 
 
 MOVES = {
@@ -71,6 +75,9 @@ MOVES = {
     "stream": moves([(13, 0)], [(2, 6), (1, 1)], 8),
     "resident": moves([(5, 16), (6, 16)], [(1, 8), (3, 1)], 8, base=64 - 22),
     "rows": moves([(10, 7), (4, 9)], [(2, 5), (1, 4)], 8, outputs=16),
+    "late": moves([(6, 5), (9, 0), (3, 16, 2), (8, 8), (4, 16, 3), (6, 16), (1, 16, 3), (2, 8)], [(3, 5), (2, 4), (1, 8)], 8,
+                  base=21, gap=3),
+    "all late": moves([(10, 0), (3, 16, 2), (4, 12)], [(2, 5), (1, 4)], 8, base=20),
     "single": moves([(11, 9)], [(11, 1)], 4, base=1, pixels=8, outputs=8),
 }
 

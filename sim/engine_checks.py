@@ -5,7 +5,7 @@ dictionaries here, and what the part must do with them is said by loops over pix
 """
 
 import random
-from itertools import product
+from itertools import chain, product
 
 import numpy as np
 
@@ -316,7 +316,12 @@ def weight_order(config, resident, streamed):
         return join([next(rows) for _ in range(config.rows_per_word)], config.row_bits)
 
     found = []
+    late = []
+    resident = chain(resident, iter(lambda: late.pop(0), None))
     for transfer in config.transfers:
+        if transfer.after:
+            late += [next(streamed) for _ in range(transfer.words * config.rows_per_word)]
+            continue
         for i in range(transfer.words):
             found.append(word(resident if (i + 1) * transfer.resident // 16 != i * transfer.resident // 16 else streamed))
     return found
@@ -331,11 +336,18 @@ async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1
     source = random.Random(seed)
     row_bits, depth = config.row_bits, config.weight_words
     tiles = [step.tile_words for step in config.program for _ in range(step.tiles)]
+    steps = [number for number, step in enumerate(config.program, start=1) for _ in range(step.tiles)]
+    late = [t.after for t in config.transfers for _ in range(t.words * config.rows_per_word) if t.after]
     boot = [source.getrandbits(row_bits) for _ in range(config.resident_rows)]
-    per_frame = sum(t.words for t in config.transfers) * config.rows_per_word
+    per_frame = sum(t.words for t in config.transfers if not t.after) * config.rows_per_word
     total = per_frame - config.resident_rows
     assert sum(tiles) * config.rows_per_word == per_frame
     rows = [source.getrandbits(row_bits) for _ in range(total)]
+    late_rows, place = [], 0
+    for transfer in config.transfers:
+        size = transfer.streamed * config.rows_per_word
+        late_rows += rows[place:place + size] if transfer.after else []
+        place += size
     order = weight_order(config, iter(boot), iter(rows))
 
     def stream():
@@ -345,6 +357,7 @@ async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1
 
     for attempt in range(2):  # the first is broken off by a reset
         bank, on_the_way, requested = {}, [None] * (timing.READ - 1), 0
+        written, begun = 0, [0] * 4  # late rows; steps that had begun in the clocks before
         bytes_left = (row >> 8 * i & 0xFF for row in stream() for i in range(row_bits // 8))
         byte, offered = next(bytes_left, None), False
         todo = [(number, size) for number in range(frames) for size in tiles]
@@ -379,7 +392,7 @@ async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1
                 "weights__payload": byte if offered else source.randrange(256), "weights__valid": int(offered), "blocked": int(stalled),
                 "row": source.getrandbits(row_bits) if on_the_way[-1] is None else on_the_way[-1], "pop": pop,
                 "pop_words": size if kept else source.getrandbits(1),
-                "address_read": source.randrange(depth) if now is None else now % depth})
+                "address_read": source.randrange(depth) if now is None else now % depth, **({"steps": begun[-1]} if late else {})})
             if check is not None:
                 expected = order[check % len(order)]
                 assert found["word"] == expected, f"mover: word {check} is {found['word']:#x}, expected {expected:#x}"
@@ -392,14 +405,24 @@ async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1
             assert not (stalled and found["request_next"]), "mover: takes a port that is not free"
             assert found["request"] == announced, "mover: a request was not announced"
             announced = found["request_next"]
-            assert found["request"] <= found["booted"] and found["write"] <= 1 - found["booted"], "mover: boots and moves at once"
-            if found["write"]:
-                assert found["address"] == config.resident_base + len(bank), f"mover: boot row {len(bank)} at {found['address']}"
+            assert found["request"] <= found["booted"], "mover: boots and moves at once"
+            assert not (found["booted"] and found["write"]) or late and requested, "mover: writes without a request"
+            if found["write"] and found["booted"]:
+                turn, row = divmod(written, len(late))
+                assert found["address"] == config.late_end - 1 - row, f"mover: late row {row} at {found['address']}"
+                assert found["write_data"] == late_rows[row], f"mover: late row {row} is {found['write_data']:#x}"
+                assert begun[0] >= late[row] and turn == (frames - 1 if not todo else todo[0][0]), f"mover: late row {row} came early"
+                bank[found["address"]] = found["write_data"]
+                written += 1
+            elif found["write"]:
+                expected = config.resident_base + (config.resident_rows - 1 - len(bank) if late else len(bank))
+                assert found["address"] == expected, f"mover: boot row {len(bank)} at {found['address']}"
                 assert found["write_data"] == boot[len(bank)], f"mover: boot row {len(bank)} is {found['write_data']:#x}"
                 bank[found["address"]] = found["write_data"]
-            assert not found["booted"] or len(bank) == config.resident_rows, f"mover: booted after {len(bank)} rows"
-            on_the_way = [bank[found["address"]] if requested else None, *on_the_way[:-1]]
+            assert not found["booted"] or len(bank) >= config.resident_rows, f"mover: booted after {len(bank)} rows"
+            on_the_way = [bank[found["address"]] if requested and not found["write"] else None, *on_the_way[:-1]]
             requested = found["request"]
+            begun = [*begun[1:], steps[-len(todo) % len(steps)] if todo and tile is None else begun[-1]]
             if pop:
                 head += size
             level = found["level"] - (size if pop else 0)
@@ -410,15 +433,17 @@ async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1
             assert place == head == frames * sum(tiles)
             # Left alone it fills the ring, and waits with one row of the stream in hand.
             assert level == depth, f"mover: {level} words stay in a ring of {depth}"
-            moved = sum(_streamed_rows(config, i) for i in range(head + depth))
+            assert written == frames * len(late), f"mover: wrote {written} late rows"
+            moved = sum(_streamed_rows(config, i) for i in range(head + depth)) + written
             expected = config.resident_rows + moved + 1 if rows else config.resident_rows
             assert taken == expected * row_bits // 8, f"mover: took {taken} bytes, expected {expected} rows"
 
 
 def _streamed_rows(config, number):
     """Rows that word `number`, counted over all frames, takes from the stream."""
-    number %= sum(t.words for t in config.transfers)
-    for t in config.transfers:
+    transfers = [t for t in config.transfers if not t.after]
+    number %= sum(t.words for t in transfers)
+    for t in transfers:
         if number < t.words:
             return 0 if (number + 1) * t.resident // 16 != number * t.resident // 16 else config.rows_per_word
         number -= t.words
@@ -490,7 +515,7 @@ def sequencer_cycles(config):
         flushes = tiles if step.logits or step.kind == "lgap" else 1
         scores = (step.tiles - 1) * config.outputs + step.valid if step.logits else 0
         pools = timing.POOL_WRITE * tiles if step.kind == "lgap" else 0
-        total += timing.FETCH + tiles * (begin + bias * step.bias + reads) + flushes * flush + scores + pools
+        total += timing.FETCH + config.step_words + tiles * (begin + bias * step.bias + reads) + flushes * flush + scores + pools
         if stops(step, following):
             found.append(total)
             total = timing.END

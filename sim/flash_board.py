@@ -14,7 +14,7 @@ module {name} (
     input wire clk, input wire rst, output wire active, output wire [31:0] errors,
     output wire cut, output wire taken, output wire [3:0] lines, input wire valid,
     input wire [7:0] data, input wire pulse, input wire select_n, input wire [3:0] from_board, input wire [3:0] enable,
-    input wire first_done
+    input wire first_done, output wire sleep, input wire asleep
 );
     wire [3:0] to_board;
     reg [3:0] late1, late2, late3;
@@ -34,6 +34,8 @@ module {name} (
         end
     end
     assign active = count < {taken};
+    assign sleep = {sleep} != 0 && cycle / {sleep} % 2 != 0;
+    always @(posedge asleep) $display("{name} sleeps");
     assign lines = {lines};
     spi_flash #(.WIDTH({chip.width}), .READ({read}), .DUMMY({chip.dummy}), .BASE({offset}), .BYTES({size}), .START({start}),
                 .QUAD_ENABLED({quad_enabled})) flash (
@@ -69,7 +71,7 @@ endmodule
 @dataclass(frozen=True)
 class Case:
     """stall: 0 takes every byte, up to 15 rarely any; start, quad_enabled: as spi_flash has them; cut: cycle in which the reader is
-    reset, or 0; taken: bytes."""
+    reset, or 0; sleep: cycles after which it is asked to sleep, and again to read, over and over, or 0; taken: bytes."""
 
     first: int
     again: int
@@ -80,6 +82,7 @@ class Case:
     start: int = 0
     quad_enabled: int = 0
     cut: int = 0
+    sleep: int = 0
     taken: int = 400
     size: int = 64
     clock_hz: float = 48e6
@@ -88,6 +91,14 @@ class Case:
 PINS = {"data__payload": ("data", 8), "data__valid": ("valid", 1), "data__ready": ("taken", 1), "pulse": ("pulse", 1),
         "select_n": ("select_n", 1), "lines_out": ("from_board", 4), "lines_enable": ("enable", 4), "lines_in": ("lines", 4),
         "first_done": ("first_done", 1)}
+
+
+SLEEP_PINS = {"sleep": ("sleep", 1), "asleep": ("asleep", 1)}
+
+
+def pins(case):
+    """{member of the reader: (wire, bits)}."""
+    return PINS | (SLEEP_PINS if case.sleep else {})
 
 
 class Readers(wiring.Component):
@@ -107,15 +118,15 @@ class Readers(wiring.Component):
 
 def text(cases):
     """Verilog of {name: Case}."""
-    readers = {name: FlashReader(c.chip, c.clock_hz, c.offset, c.first, c.again, c.latency) for name, c in cases.items()}
+    readers = {name: FlashReader(c.chip, c.clock_hz, c.offset, c.first, c.again, c.latency, c.sleep > 0) for name, c in cases.items()}
     parts = [convert(Readers(readers), "readers")]
     wires, ports, instances = [], [], []
     for number, (name, case) in enumerate(cases.items()):
         parts.append(CASE.format(**vars(case), name=name, read=READ_COMMANDS[case.chip.width],
                                  lines=f"late{case.latency}" if case.latency else "to_board"))
-        wires += [f"    wire {name}_cut;"] + [f"    wire [{width - 1}:0] {name}_{wire};" for wire, width in PINS.values()]
-        ports += [f".{name}_cut({name}_cut)"] + [f".{name}__{port}({name}_{wire})" for port, (wire, _) in PINS.items()]
+        wires += [f"    wire {name}_cut;"] + [f"    wire [{width - 1}:0] {name}_{wire};" for wire, width in pins(case).values()]
+        ports += [f".{name}_cut({name}_cut)"] + [f".{name}__{port}({name}_{wire})" for port, (wire, _) in pins(case).items()]
         instances.append(f"    {name} {name}_ (.clk(clk), .rst(rst), .active(going[{number}]), .errors(wrong[{number}]), .cut({name}_cut), "
-                         + ", ".join(f".{wire}({name}_{wire})" for wire, _ in PINS.values()) + ");")
+                         + ", ".join(f".{wire}({name}_{wire})" for wire, _ in pins(case).values()) + ");")
     return "\n".join(parts) + TOP.format(last=len(cases) - 1, wires="\n".join(wires), ports="".join(", " + port for port in ports),
                                          cases="\n".join(instances))

@@ -59,6 +59,7 @@ CASES = {
     "thinned_more": _case(32, 4, 6, case={"shape": (4, 32)}, counter_bits=4, thinning=3, temperature=10, seed=7),
     "flip": _case(64, 5, 16, case={"shape": (8, 16)}, rule="flip", counter_bits=4, thinning=2, temperature=6, seed=4, pick="slot",
                   weighted=True, prototype=5),
+    "prototypes": _case(64, 11, 1, case={"noise": 0.3}, rule="prototypes", counter_bits=4, replays=0, thinning=0, seed=8),
 }
 
 

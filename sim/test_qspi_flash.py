@@ -18,6 +18,8 @@ CASES = {
     "one_line": Case(14, 50, FlashChip(width=1)), "two_lines": Case(14, 50, FlashChip(width=2), latency=2, stall=3),
     "delivered": Case(14, 50, FlashChip(quad_enable=(), dummy=10), quad_enabled=1),
     "continuous": Case(0, 64, start=1), "awake": Case(8, 1, start=2), "once": Case(64, 0, taken=64),
+    "sleeps": Case(14, 50, stall=15, sleep=9001, taken=150), "sleeps_quickly": Case(14, 50, latency=2, stall=8, sleep=1500, taken=100),
+    "sleeps_for_good": Case(64, 0, taken=64, sleep=30_500),
     "cut_init": Case(14, 50, cut=13_011, offset=0xFFFFC0), "cut_read": Case(14, 50, cut=30_010), "cut_data": Case(14, 50, cut=30_077)}
 """30,000 cycles is when the first reads begin."""
 
@@ -27,8 +29,7 @@ def found(tmp_path_factory):
     """{name: ([byte], [its cycle], [first_done], faults of the model)}"""
     folder = tmp_path_factory.mktemp("flash")
     (folder / "board.v").write_text(text(CASES))
-    program = virtual.verilate([folder / "board.v", virtual.BOARD / "spi_flash.v"], folder / "build", optimise="-O0",
-                               shared=tmp_path_factory.getbasetemp() / "runtime")
+    program = virtual.verilate([folder / "board.v", virtual.BOARD / "spi_flash.v"], folder / "build", optimise="-O0")
     (folder / "flash.hex").write_text("".join(f"{b:02x}\n" for b in DATA))
     (folder / "script").write_bytes(b"")
     done = subprocess.run([program, "4", "20834", "script", "200000"], cwd=folder, capture_output=True, text=True, check=False)
@@ -54,6 +55,14 @@ def test_bytes(found, name):
     # Bytes may wait: `first_done` comes with the last byte that is read, up to DEPTH before it is taken.
     at = first_done.index(1)
     assert case.first - FlashReader.DEPTH <= at <= max(case.first, 1) and all(first_done[at:])
+
+
+def test_sleep(found):
+    """It is there a wait after the last byte, and wakes up with time to spare: the model finds no fault in it.  A pause that is shorter
+    than the waits is slept through.  After the last byte of all it is not woken again."""
+    log = found["sleeps"][4]
+    naps = {name: log.count(f"{name} sleeps\n") for name in CASES}
+    assert naps["sleeps"] >= 1 and naps["sleeps_quickly"] >= 2 and naps["sleeps_for_good"] == 1 and sum(naps.values()) < 40
 
 
 @pytest.mark.parametrize("name", ["plain", "latency3", "one_line", "delivered"])

@@ -10,6 +10,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs" / "benchmarks"))
 
+import finn  # noqa: E402
+
 import boards  # noqa: E402
 from fbnn_hw.targets import TARGETS  # noqa: E402
 
@@ -24,6 +26,31 @@ RECORD = {
 def test_the_page_is_up_to_date():
     command = [sys.executable, "docs/benchmarks/boards.py", "--check"]
     assert subprocess.run(command, cwd=ROOT).returncode == 0, "run python docs/benchmarks/boards.py"
+
+
+def test_the_table_beside_finn_is_up_to_date(tmp_path):
+    """And a build takes the place of an estimate, never the other way round."""
+    assert finn.main(["--check"]) == 0, "run python docs/benchmarks/finn.py"
+    folder = tmp_path / "cnv"
+    (folder / "build-icebreaker").mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"pixels": 4, "lanes": 16, "outputs": 8}))
+    (folder / "estimate.json").write_text(json.dumps({
+        "target": "ice40", "part": "iCE40UP5K-SG48", "clock_hz": 33e6, "frames_per_second": 100.0, "end_to_end_frames_per_second": 50.0,
+        "lut4": 3000}))
+    record = {"met": True, "kind": "placed and routed", "clock_hz": 36e6, "frames_per_second": 116.5, "end_to_end_frames_per_second": 51.0,
+              "used": {"ICESTORM_LC": 5180}}
+    (folder / "build-icebreaker" / "build.json").write_text(json.dumps(record))
+    figures = {"macs": 10 ** 7, "others": [], "ours": {}}
+    finn.add(figures, folder)
+    assert ("| fbnn-hw, 4 x 16 x 8 | iCE40UP5K-SG48 | 100.0 at 33 MHz | 50.0 | 3,000 LUT4 of the accelerator | 0.7 | iCEBreaker, "
+            "about $50 | pip | estimated |") in finn.table(figures)
+    finn.add(figures, folder, "icebreaker")
+    assert "| 116.5 at 36 MHz | 51.0 | 5,180 logic cells with link and flash reader | 0.4 |" in finn.table(figures)
+    with pytest.raises(SystemExit, match="ice40 is there as placed and routed"):
+        finn.add(figures, folder)
+    (folder / "build-icebreaker" / "build.json").write_text(json.dumps(record | {"met": False}))
+    with pytest.raises(SystemExit, match="missed its timing"):
+        finn.add(figures, folder, "icebreaker")
 
 
 def test_figures(tmp_path, monkeypatch):
@@ -70,14 +97,15 @@ def test_what_is_kept_of_a_build(design):
     assert file.name == "3mb-icebreaker-4x16x8-2-40MHz.json"
     assert kept["macs"] == 11 and "path" not in kept and (kept["verilog"], kept["structure"]) == ("v1", "s1") and kept["command"] == (
         "fbnn-hw generate --model 3mb.pt --target ice40 --pixels 4 --lanes 16 --outputs 8 --frames 2 && "
-        "fbnn-hw build --board icebreaker --clock 40 --seeds 2")
+        "fbnn-hw build --board icebreaker --clock 40 --baud 1000000 --seeds 2")
     (folder / "estimate.json").write_text(json.dumps(files["estimate.json"] | {
         "learning": {"max_classes": 16, "exemplars": 266, "learn_cycles": 20_000, "rows": {}}}))
     (folder / "build-icebreaker" / "build.json").write_text(json.dumps(
         files["build-icebreaker/build.json"] | {"seeds": [{"seed": 2, "fmax_mhz": 41.0}]}))
     file = boards.add(folder, "icebreaker")
     assert file.name == "3mb-icebreaker-4x16x8-2-learn-40MHz.json"
-    assert " --learn --max-classes 16 --exemplars 266 && " in file.read_text() and " --clock 40 --seed 2\"" in file.read_text()
+    text = file.read_text()
+    assert " --learn --max-classes 16 --exemplars 266 && " in text and " --clock 40 --baud 1000000 --seed 2\"" in text
     assert "| (2) | 16, 266 | 20,000 | 2,000 | 0.02 |" in boards.tables()
     printed = {"folder": "rtl_out/0.5mb-10c-ice40-1", "images": 2, "cycles": [5], "cycles_first": [9], "cells": {}, "classes": [1, 2],
                "build_seconds": 1.0, "simulation_seconds": 2.0, "differences": [], "logits": [[1]]}
@@ -113,7 +141,7 @@ def test_a_record_is_brought_up_to_date(design, monkeypatch):
     monkeypatch.setattr(boards, "rebuild", rebuild)
     monkeypatch.setattr(boards, "structure_of", lambda folder, record: "s2")
     assert boards.refresh(file) == f"built anew: {file.name}"
-    assert built == [["build", "--board", "icebreaker", "--clock", "40", "--seeds", "2"]]
+    assert built == [["build", "--board", "icebreaker", "--clock", "40", "--baud", "1000000", "--seeds", "2"]]
     assert record()["fmax_mhz"] == 44 and record()["verilog"] == "v3" and not {"superseded", "renamed"} & set(record())
 
 

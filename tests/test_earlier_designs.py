@@ -46,10 +46,9 @@ def test_its_snapshot_restores_in_the_reference(design, place, answers):
     assert list(taught.names) == said["classes"] and learner.logits(latents).tolist() == [image["logits"] for image in said["images"]]
 
 
-def test_its_board_remembers_and_restores(design, place, answers, monkeypatch, tmp_path_factory):
-    monkeypatch.setattr(virtual.verilate, "__defaults__", ((), "-O0", None, None))
-    monkeypatch.setattr(virtual.VirtualBoard.__init__, "__defaults__",
-                        (None, None, None, 12, tmp_path_factory.getbasetemp() / "runtime-O0", None))
+def test_its_board_remembers_and_restores(design, place, answers, monkeypatch):
+    monkeypatch.setattr(virtual.verilate, "__defaults__", ((), "-O0", None))
+    monkeypatch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, None))
     images, said = answers
     with Board.virtual(design) as board:
         def check():

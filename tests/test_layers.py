@@ -35,18 +35,20 @@ ALLOWED = {
     "design": IR | {"files", "progress", "compile", "targets", "reference", "emit", "data"},
     "lesson": IR | {"progress", "host", "reference", "data"},
     "board": IR | {"files", "progress", "design", "lesson", "host", "emit", "reference"},
+    "studio": BASE | {"lesson", "data", "host"},
     "foreign": IR | {"files"},
     "nn": IR | {"files", "foreign"},
-    "data": {"errors"},
+    "data": {"errors", "files"},
     "train": IR | {"files", "progress", "nn", "data", "reference"},
     "predict": IR | {"progress", "reference", "nn"},
     "cli": IR | {"files", "progress", "checkpoints", "foreign", "reference", "compile", "targets", "rtl", "fpga", "emit", "host", "report",
-                 "nn", "data", "train", "design", "board", "lesson", "predict", "__init__"},
+                 "nn", "data", "train", "design", "board", "lesson", "studio", "predict", "__init__"},
 }
 TORCH = {"nn", "train"}
 TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/_common.py", "predict.py"}
 TORCH_FREE = {"nn/__init__.py",  # and what the command line reads before it is known whether torch is there
-              *(f"train/{name}.py" for name in ("__init__", "config", "cil_config", "memorizer", "metrics", "scenarios", "sweep"))}
+              *(f"train/{name}.py" for name in ("__init__", "config", "cil_config", "learner", "memorizer", "metrics", "outside",
+                                                "scenarios", "sweep"))}
 
 
 def sources():

@@ -1,5 +1,6 @@
-"""The package as a program uses it: load, generate, simulate, a virtual board that classifies, learns and is restored."""
+"""The package as a program uses it: load, generate, simulate, a virtual board that classifies, learns and is restored; the tour."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,48 +10,64 @@ import pytest
 from PIL import Image
 
 import fbnn_hw
-from fbnn_hw.emit import virtual
+from fbnn_hw.emit import output, virtual
 from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.host.taught import Taught
-from fbnn_hw.nn import checkpoint
 from fbnn_hw.reference import inference
 from tests import strategies
 
 ROOT = Path(__file__).parents[1]
+CLASSES = ["corner", "cross", "ring", "bars", "plus"]
+sys.path.insert(0, str(ROOT / "docs" / "benchmarks"))
+
+import tour  # noqa: E402
 
 
 @pytest.fixture(autouse=True, scope="module")
-def fast(tmp_path_factory):
+def fast():
     """The board runs for moments, so it is compiled without optimisation."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(virtual.verilate, "__defaults__", ((), "-O0", None, None))
-        patch.setattr(virtual.VirtualBoard.__init__, "__defaults__",
-                      (None, None, None, 12, tmp_path_factory.getbasetemp() / "runtime-O0", None))
+        patch.setattr(virtual.verilate, "__defaults__", ((), "-O0", None))
+        patch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, None))
         yield
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A working folder with a small network in the place of 0.5mb.pt."""
-    folder = tmp_path_factory.mktemp("face")
-    checkpoint.save(folder / "0.5mb.pt", strategies.smallest_learner())
-    return folder
+    """A working folder."""
+    return tmp_path_factory.mktemp("face")
 
 
 @pytest.fixture(scope="module")
-def example(folder):
-    """Names of the program in the package's docstring, after it ran beside a checkpoint of that name."""
+def toured(folder):
+    """(what each cell of docs/tour.ipynb printed, its names), after the notebook ran in the folder."""
+    names = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return tour.run(tour.read(), names), names
+
+
+@pytest.fixture(scope="module")
+def example(folder, toured):
+    """Names of the program in the package's docstring, after it ran with the tour's network in the place of 0.5mb.pt.
+
+    The design is the tour's, and what the tour compiled is kept for this and for the tests below.
+    """
+    for path in folder.glob("rtl_out/*/learned-*"):
+        path.unlink()
+    shutil.copy(folder / "tour.pt", folder / "0.5mb.pt")
     program = [line.removeprefix("    ") for line in fbnn_hw.__doc__.splitlines() if line.startswith("    ")]
     names = {"fbnn_hw": fbnn_hw, "images": strategies.images(1, 2, 8)}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        patch.setattr(output, "KEPT", (*output.KEPT, "sim_build*"))
         exec("\n".join(program), names)
     return names
 
 
 def test_the_example_of_a_network_of_ones_own_runs(tmp_path, monkeypatch, capsys):
-    """docs/networks.md, as it stands, on two folders of pictures."""
-    page = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
+    """The README's network of one's own, as it stands, on two folders of pictures."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
     program = page.split("```python\n")[1].split("```")[0]
     for name, image in zip(("a/1", "a/2", "b/1", "b/2"), strategies.images(1, 4, 40)):
         (tmp_path / "pictures" / name[0]).mkdir(parents=True, exist_ok=True)
@@ -61,6 +78,15 @@ def test_the_example_of_a_network_of_ones_own_runs(tmp_path, monkeypatch, capsys
     assert Path(capsys.readouterr().out.splitlines()[-1]).stat().st_size > 1e5
 
 
+def test_the_tour_prints_what_it_shows(toured):
+    """Each cell's output is that of the notebook, but for the numbers that a training gives; the class taught is recognised."""
+    printed, names = toured
+    for (source, recorded), text in zip(tour.cells(tour.read()), printed, strict=True):
+        assert tour.shape(text) == tour.shape(recorded), source
+    assert "every layer equal: True\n" in "".join(printed) and names["result"].equal
+    assert names["lesson"].right_after > 0 and "heart" not in names["before"]
+
+
 @pytest.fixture(scope="module")
 def design(example, folder):
     return fbnn_hw.Design(folder / example["design"].folder)
@@ -68,16 +94,16 @@ def design(example, folder):
 
 def test_the_example_of_the_package_runs(example, design, folder):
     assert design.config == example["design"].config and design.config.learning.max_classes == 16
-    assert list(Taught.read(folder / "state").names) == ["a", "b", "cat"]
+    assert list(Taught.read(folder / "state").names) == [*CLASSES, "cat"]
 
 
 def test_a_design_is_generated_where_it_is_wanted(design, folder):
-    other = fbnn_hw.generate(design.network, target="ice40", learn=True, max_classes=4, exemplars=6, outputs=4, out=folder / "designs")
+    other = fbnn_hw.generate(design.network, target="ice40", learn=True, max_classes=8, exemplars=10, outputs=4, out=folder / "designs")
     other.check()
-    assert other.folder.parent == folder / "designs" and other.classes == ["a", "b"] and other.estimate["cycles"] > 0
-    assert (other.config.outputs, other.config.learning.max_classes, other.config.learning.slots) == (4, 4, 6)
+    assert other.folder.parent == folder / "designs" and other.classes == CLASSES and other.estimate["cycles"] > 0
+    assert (other.config.outputs, other.config.learning.max_classes, other.config.learning.slots) == (4, 8, 10)
     again = fbnn_hw.Design(other.folder)
-    assert again.config == other.config and again.network.topology == strategies.smallest_learner().topology
+    assert again.config == other.config and again.network.topology == design.network.topology
 
 
 def test_simulation_equals_the_reference(design):
@@ -90,20 +116,20 @@ def test_a_virtual_board_classifies_learns_and_is_restored(design, folder):
     images, others = strategies.images(1, 3, 8), strategies.images(2, 3, 8) // 4
     logits = inference.logits(design.network, images)
     with fbnn_hw.Board.virtual(design) as board:
-        assert board.names == ["a", "b", "cat"]  # what the board of the example was taught is kept
+        assert board.names == [*CLASSES, "cat"]  # what the board of the example was taught is kept
         board.reset()
         answer = board.classify(images, latent=True)
         assert np.array_equal(answer.logits, logits) and answer.names == [design.classes[n] for n in inference.classify(logits)]
         assert np.array_equal(answer.latents, inference.layers(design.network, images)["latent"].reshape(3, -1))
         lesson = board.learn(others, "dog")
-        assert (lesson.label, lesson.index, lesson.new, lesson.images) == ("dog", 2, True, 3)
-        assert board.names == ["a", "b", "dog"] and board.classify(others).classes.count(2) == lesson.right_after > 0
+        assert (lesson.label, lesson.index, lesson.new, lesson.images) == ("dog", 5, True, 3)
+        assert board.names == [*CLASSES, "dog"] and board.classify(others).classes.count(5) == lesson.right_after > 0
         taught = board.classify(images).logits
         board.snapshot(folder / "state")
         board.reset()
-        assert board.names == ["a", "b"] and np.array_equal(board.classify(images).logits, logits)
+        assert board.names == CLASSES and np.array_equal(board.classify(images).logits, logits)
         board.restore(folder / "state")
-        assert board.names == ["a", "b", "dog"] and np.array_equal(board.classify(images).logits, taught)
+        assert board.names == [*CLASSES, "dog"] and np.array_equal(board.classify(images).logits, taught)
         with pytest.raises(InputError, match="found float64"):
             board.classify(images / 255)
 

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
+from fbnn_hw import files
 from fbnn_hw.data import datasets
 from fbnn_hw.nn import head
 from fbnn_hw.train import metrics, scenarios, start
@@ -122,7 +123,7 @@ def main():
     def make(seed):
         recipe = TrainConfig(epochs=args.epochs, lr=1e-3, schedule="cosine", patience=0, validation=0.0, c=1.0, seed=seed)
         return Incremental(CilConfig(args.scenario, buffer_mb=args.buffer_mb, recipe=recipe), train, test, origin,
-                           cache=datasets.cache_folder() / "latents")
+                           cache=files.cache_folder() / "latents")
 
     print(f"| | {' | '.join(METRICS)} | exemplars of each class |\n|---|{'---|' * (len(METRICS) + 1)}")
     for name, (runs, kept) in compare(make, args.seeds).items():

@@ -1,8 +1,8 @@
 """The command `fbnn-hw`: one file per verb in this folder, `chip-cil` in chip_cil.py.
 
-A verb is a module with SUMMARY (one line), EXAMPLES (tuples of command and what it does), `arguments(parser)` and
-`run(args, out)`, where `out` is a `_common.Output`.  `run` returns None or an exit code.  A verb's module is imported when it is
-called or listed, so it imports what is heavy inside `run`.
+A verb is a module with GROUP (a key of `GROUPS`), SUMMARY (one line), EXAMPLES (tuples of command and what it does),
+`arguments(parser)` and `run(args, out)`, where `out` is a `_common.Output`.  `run` returns None or an exit code.  A verb's module is
+imported when it is called or listed, so it imports what is heavy inside `run`.
 """
 
 import importlib
@@ -12,7 +12,7 @@ import pkgutil
 import signal
 import sys
 import traceback
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from .. import __version__
 from ..errors import FbnnError, UsageError, nearest
@@ -20,6 +20,9 @@ from . import _pages
 from ._common import Output, Parser
 
 PROGRAM = "fbnn-hw"
+GROUPS = {"make": "make a network, and hardware of it", "check": "look at what there is", "board": "boards",
+          "learn": "teach a board", "research": "class-incremental learning"}
+"""What the verbs are for, in the order of the overview."""
 OUT_OF_MEMORY = ("can't allocate memory", "CUDA out of memory")  # torch's RuntimeError on the host and on a GPU
 
 
@@ -40,8 +43,10 @@ def overview():
     """The text of `fbnn-hw --help`."""
     width = max(map(len, verbs()))
     lines = [f"usage: {PROGRAM} COMMAND [flags]", "", "Fully-binary neural networks, from PyTorch to Verilog that gives the same bits.", ""]
-    lines += [f"  {verb:{width}}  {load(verb).SUMMARY}" for verb in verbs()]
-    lines += ["", f"{PROGRAM} COMMAND --help explains one command, with examples; {PROGRAM} --version prints the version.",
+    for group, title in GROUPS.items():
+        own = [verb for verb in verbs() if getattr(load(verb), "GROUP", "learn") == group]
+        lines += [f"{title}:", *(f"  {verb:{width}}  {load(verb).SUMMARY}" for verb in own), ""]
+    lines += [f"{PROGRAM} COMMAND --help explains one command, with examples; {PROGRAM} --version prints the version.",
               f"{PROGRAM} help PAGE prints a page of the documentation:", ""]
     pages = _pages.pages(verbs())
     width = max(map(len, pages), default=0)
@@ -104,6 +109,10 @@ def main(argv=None):
 
 def command():
     """The program: `main`, whose exit code stands even if Ctrl-C comes after its work is done."""
+    if "_ARGCOMPLETE" in os.environ:
+        from ._completion import complete
+
+        complete(verbs(), parser)
     try:
         code = main()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -135,7 +144,8 @@ def run(verb, argv, out):
         args.argv = argv
         out.json, out.verbose = args.json, args.verbose
         out.quiet_warnings()
-        return load(verb).run(args, out)
+        with ExitStack() as args.held:  # what a verb holds until it ends, such as the lock of a run
+            return load(verb).run(args, out)
 
 
 def fail(out, message, code, result=None):

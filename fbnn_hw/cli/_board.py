@@ -4,15 +4,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import UsageError
-from ..protocol import DEFAULT_BAUD
 from . import _common
 
 
 def arguments(parser, title):
     """The flags that name a board."""
     board = parser.add_argument_group(title)
-    board.add_argument("--port", metavar="DEVICE", help="serial port of a board, such as /dev/ttyUSB1")
-    board.add_argument("--baud", type=_common.count, metavar="N", help=f"its speed (default: {DEFAULT_BAUD})")
+    board.add_argument("--port", metavar="DEVICE", help="serial port of a board, such as /dev/ttyUSB1 or COM4; auto: that of the one "
+                       "board that is plugged in")
+    board.add_argument("--baud", type=_common.count, metavar="N", help="its speed (default: the one at which it answers)")
     board.add_argument("--board", choices=("virtual",), help="virtual: a simulation of the whole board, behind a serial port of its own")
     board.add_argument("--design", metavar="DIR", help="what `fbnn-hw generate` wrote (default: the youngest folder in rtl_out)")
 
@@ -34,23 +34,42 @@ def design(args):
     return None if args.port else Design(newest())
 
 
+def port(args):
+    """The port that --port names; of auto, that of the one known board that is plugged in."""
+    from ..host import transport
+
+    if args.port != "auto":
+        return args.port
+
+    from ..targets.boards import boards
+
+    return transport.automatic(sorted({board.usb for board in boards().values()}))
+
+
 @contextmanager
 def opened(args, out, of, learns=False):
     """The `Board` that the flags name, which holds the design `of`.  learns: it may be taught."""
     from ..board import Board
 
     if args.port:
-        board = Board.open(args.port, of, baud=args.baud or DEFAULT_BAUD, note=out.note)
+        board = Board.open(port(args), of, baud=args.baud, note=out.note)
     else:
         board = Board.virtual(of, learns=learns, note=out.note)
     with board as opened_board:
         yield opened_board
 
 
-def images(names, size, resize):
-    """uint8 RGB (N, 3, size, size) of picture files."""
+def lessons(args, size):
+    """[(class, uint8 RGB (N, 3, size, size))] of the files and folders of args, in their order: of --label, or of each subfolder."""
     import numpy as np
 
-    from ..data.images import read
+    from ..data import folder, images
 
-    return np.concatenate([read(Path(name), size, resize) for name in names])
+    found = {}
+    for given in args.files:
+        for name, label in folder.pictures(given) if Path(given).is_dir() else [(given, None)]:
+            if bool(label) == (args.label is not None):
+                raise UsageError(f"{given}: has a subfolder for each class, expected no --label with it" if label
+                                 else f"{name}: lies in no folder of a class, expected --label with it")
+            found.setdefault(label or args.label, []).append(images.read(name, size, **_common.fit(args)))
+    return [(label, np.concatenate(parts)) for label, parts in found.items()]

@@ -39,7 +39,10 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action, value):
         if action.choices is not None and value not in action.choices:
             flag = "/".join(action.option_strings) or action.metavar or action.dest
-            self.error(f"{flag} {value}: expected one of {', '.join(map(str, action.choices))}{nearest(value, action.choices)}")
+            legal = [", ".join(map(str, action.choices))] if action.choices else []
+            legal += [action.choices.more] if hasattr(action.choices, "more") else []
+            self.error(f"{flag} {value}: expected {'one of ' if action.choices else ''}{', or '.join(legal)}"
+                       f"{nearest(value, action.choices)}")
 
     def error(self, message):
         for prefix, text in (("unrecognized arguments: ", "unknown argument "), ("the following arguments are required: ", "missing ")):
@@ -192,8 +195,17 @@ def writable(path):
 
 
 def add_model(parser, required=True):
-    parser.add_argument("--model", required=required, metavar="NAME.pt",
-                        help="a checkpoint: a path, or the name of a shipped one such as 3mb.pt")
+    action = parser.add_argument("--model", required=required, metavar="NAME.pt",
+                                 help="a checkpoint: a path, or the name of a shipped one such as 3mb.pt")
+    action.completer = _models
+
+
+def _models(prefix, **_):
+    """What a shell offers for --model: shipped checkpoints, and files."""
+    from ..checkpoints import shipped
+    from ._completion import files_and
+
+    return files_and(shipped)(prefix)
 
 
 def add_design(parser, what):
@@ -218,12 +230,64 @@ def open_design(args, out):
     return Design(design(args, out))
 
 
+class DataNames(list):
+    """Names of data sets, as choices of a flag that takes folders of pictures too: what is one, or has a slash."""
+
+    more = "a folder with a subfolder of pictures for each class"
+
+    def __contains__(self, value):
+        return super().__contains__(value) or "/" in value or Path(value).is_dir()
+
+
 def add_data(parser, required=False):
     from ..data.datasets import DATASETS
 
-    parser.add_argument("--data", required=required, choices=list(DATASETS), metavar="NAME", help=f"data set: {', '.join(DATASETS)}")
+    parser.add_argument("--data", required=required, choices=DataNames(DATASETS), metavar="NAME|FOLDER",
+                        help=f"data set: {', '.join(DATASETS)}; or a folder with a subfolder of pictures for each class")
     parser.add_argument("--data-dir", metavar="DIR", help="where the data set lies, or is to be put after a download "
                         "(default: $FBNN_DATA, then a folder in the user's cache)")
+
+
+def add_fit(parser, size=False):
+    """The flags that make pictures fit.  size: whether one says how large they are to be, as nothing else does."""
+    parser.add_argument("--resize", action="store_true", help="make any picture fit: centre square, scaled, as RGB")
+    parser.add_argument("--crop", action="store_true", help="make any picture fit: its centre as it is, not scaled, as RGB")
+    if size:
+        parser.add_argument("--size", type=up_to(512), metavar="N", help="of a folder's pictures: pixels a side (default: 32)")
+
+
+def fit(args):
+    """{resize, crop} of the flags."""
+    if args.resize and args.crop:
+        raise UsageError("found both --resize and --crop, expected one of them")
+    return {"resize": args.resize, "crop": args.crop}
+
+
+def is_folder(args):
+    """Whether --data names a folder of pictures."""
+    from ..data.datasets import DATASETS
+
+    return args.data is not None and args.data not in DATASETS
+
+
+def data_name(args):
+    """What --data is called in the names of files."""
+    return Path(args.data).resolve().name if is_folder(args) else args.data
+
+
+def overlaps(args):
+    """Whether both splits of --data are the same images."""
+    from ..data import datasets, folder
+
+    return not folder.has_splits(args.data) if is_folder(args) else datasets.DATASETS[args.data].overlap
+
+
+def add_scenario(parser, **kwargs):
+    """--scenario: a name of the table, or module:NAME; its value is then a key of `SCENARIOS`."""
+    from ..train.scenarios import SCENARIOS, get
+
+    text = f"{kwargs.pop('help', '')}{', '.join(SCENARIOS)}, or module:NAME of your own"
+    parser.add_argument("--scenario", type=lambda name: get(name).name, metavar="NAME", help=text, **kwargs)
 
 
 def add_backend(parser, default):
@@ -251,10 +315,20 @@ def checkpoint(name):
     return network.source, network
 
 
-def dataset(args, out, split="test"):
-    """The split of --data as `Images`; says on stderr where it was found."""
-    from ..data import datasets
+def dataset(args, out, split="test", size=None):
+    """The split of --data as `Images`; says with -v where it was found.  size: pixels a side of a folder's pictures."""
+    from ..data import datasets, folder
 
-    images = datasets.load(args.data, args.data_dir, split, progress=out.progress)
+    fitting = {**fit(args), "size": getattr(args, "size", None)}
+    if is_folder(args):
+        if args.data_dir:
+            raise UsageError("--data-dir: has no meaning with a folder of pictures, expected --data FOLDER alone")
+        fitting["size"] = size or fitting["size"] or folder.SIZE
+        images = folder.load(args.data, split, progress=out.progress, **fitting)
+    else:
+        for flag, value in fitting.items():
+            if value and not getattr(args, "files", None):
+                raise UsageError(f"--{flag}: has no meaning with the data set {args.data}, expected a folder of pictures")
+        images = datasets.load(args.data, args.data_dir, split, progress=out.progress)
     out.detail(f"{args.data} {split}: {len(images.labels)} images from {images.source}")
     return images

@@ -1,13 +1,13 @@
 """The checks of `fbnn-hw doctor --board NAME`: what builds for the board, what programs it, and how to talk to it."""
 
 import os
+import sys
 from pathlib import Path
 
 from .doctor import PLATFORMS, WSL, Check, Missing, everywhere, output, package, pip, tool
 
 DEVICES = Path("/sys/bus/usb/devices")
 NODES = Path("/dev/bus/usb")
-PORTS = "ttyUSB*", "ttyACM*"
 
 
 def checks(board):
@@ -79,15 +79,17 @@ def _words(device, *names):
 
 
 def _serial(board):
-    """The serial ports, and the right to open the one where the board's line usually is."""
+    """The serial ports of USB devices by name, and the right to open them."""
+    from ..host import transport
+
     def probe():
-        ports = [str(path) for pattern in PORTS for path in sorted(Path("/dev").glob(pattern))]
+        ports = [port for port in transport.ports() if port.usb]
         if not ports:
             raise Missing(f"none; {board.title} usually has {board.console}")
-        closed = [port for port in ports if not os.access(port, os.R_OK | os.W_OK)]
+        closed = [port.path for port in ports if sys.platform == "linux" and not os.access(port.path, os.R_OK | os.W_OK)]
         if closed:
             raise Missing(f"{', '.join(closed)}: you may not open {'them' if len(closed) > 1 else 'it'}")
-        return f"{', '.join(ports)}; {board.title} usually has {board.console}"
+        return f"{', '.join(map(str, ports))}; {board.title} usually has {board.console}; --port auto finds it"
     group = "plug the board in; if it is: sudo usermod -aG dialout $USER, then log in again"
     return Check("serial ports", "classify, learn", probe, {
         "debian": group, "fedora": group, "macos": "plug the board in; then see ls /dev/cu.usbserial*",

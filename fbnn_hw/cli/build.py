@@ -3,9 +3,10 @@
 import json
 
 from ..errors import InputError, ToolError, UsageError
-from ..files import write
+from ..files import locked, read, write
 from . import _common
 
+GROUP = "make"
 SUMMARY = "build bitstream and flash image of a generated accelerator for a board, and check its timing"
 EXAMPLES = (
     ("fbnn-hw build --board icebreaker", "the youngest design in rtl_out, at the target's clock; a second build does nothing"),
@@ -14,14 +15,13 @@ EXAMPLES = (
 
 
 def arguments(parser):
-    from ..protocol import DEFAULT_BAUD
-    from ..targets.boards import boards
+    from ..targets.boards import names
 
     _common.add_design(parser, "what `fbnn-hw generate` wrote")
-    parser.add_argument("--board", required=True, metavar="NAME", help=f"the board: {', '.join(boards())}")
+    parser.add_argument("--board", required=True, metavar="NAME", help=f"the board: {', '.join(names())}, or a page NAME.toml of your own")
     parser.add_argument("--clock", type=_common.positive, metavar="MHZ", help="clock of the design (default: that of the target)")
-    parser.add_argument("--baud", type=_common.count, default=DEFAULT_BAUD, metavar="N",
-                        help=f"speed of the link (default: {DEFAULT_BAUD})")
+    parser.add_argument("--baud", type=_common.count, metavar="N",
+                        help="speed of the link (default: the highest that the board's USB chip and the clock have)")
     parser.add_argument("--seed", type=_common.natural, default=1, metavar="N", help="seed of the placement (default: 1)")
     parser.add_argument("--seeds", type=_common.up_to(1000), default=1, metavar="N",
                         help="place and route from N seeds, from --seed on, as many at a time as there are cores, and keep the fastest")
@@ -39,22 +39,19 @@ def run(args, out):
     estimate = estimate_of(folder, board)
     config, inputs, image = _inputs(args, board, folder)
     numbers = range(args.seed, args.seed + args.seeds)
-    where, key = folder / f"build-{board.name}", inputs.key_of(numbers)
+    where = folder / f"build-{board.name}"
     out.text(f"tools    {', '.join(f'{tool} {version}' for tool, version in inputs.tools.versions.items())}", _clock(args, board, inputs))
-    record = None if args.rebuild else bitstream.stored(where, key) or bitstream.beside(where, key)
-    if record is None:
-        record = _build(args, out, inputs, where, numbers, estimate)
+    with locked(where / ".lock", f"{where}: another program builds there, or a tool that a killed one has started; wait for its end"):
+        record = _record(args, out, inputs, where, numbers, estimate)
         if record is None:
             return 130
-    else:
-        out.text(f"built before, nothing has changed: {where} (--rebuild builds it again)")
-    record |= {"asked_mhz": args.clock, **_speed(record, estimate, config), "weights": None}
-    if image and record.get("met"):
-        write(where / "flash.bin", image)
-        record["weights"] = "flash.bin"
-        if "both" in board.program:
-            write(where / programmer.BOTH, programmer.both(board, (where / inputs.flow.bitstream).read_bytes(), image))
-    write(where / bitstream.RECORD, (json.dumps(record, indent=1) + "\n").encode())
+        record |= {"asked_mhz": args.clock, **_speed(record, estimate, config), "weights": None}
+        if image and record.get("met"):
+            write(where / "flash.bin", image)
+            record["weights"] = "flash.bin"
+            if "both" in board.program:
+                write(where / programmer.BOTH, programmer.both(board, (where / inputs.flow.bitstream).read_bytes(), image))
+        write(where / bitstream.RECORD, (json.dumps(record, indent=1) + "\n").encode())
     _show(out, record)
     result = {"folder": where, **record}
     if inputs.flow.nextpnr and not record["met"]:
@@ -72,7 +69,7 @@ def estimate_of(folder, board):
     try:
         estimate = json.loads(_text(folder, "estimate.json"))
         target = [estimate[name] for name in ("target", "cycles", "load_cycles", "lut4", "frames")][0]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{folder / 'estimate.json'}: not what `fbnn-hw generate` wrote; generate the folder again") from None
     if target != board.target:
         raise UsageError(f"--board {board.name}: has the part of --target {board.target}, {folder} is for {target}; "
@@ -96,7 +93,7 @@ def _inputs(args, board, folder):
             raise InputError(f"{folder}: {len(image):,} bytes of weights from {board.flash['offset']:#x} on, the flash of "
                              f"{board.title} has {board.flash['bytes']:,}; use a smaller network")
     inputs = bitstream.recipe(
-        config, board, toolchain.find(board.target, args.native), clock, args.baud,
+        config, board, toolchain.find(board.target, args.native), clock, args.baud or board.baud(clock.hz),
         protocol.model_mark(_text(folder, "network.json").encode()), _text(folder, "accelerator.v"),
         _text(folder, "weights.hex") if config.weights == "memory" else None)
     return config, inputs, image
@@ -110,6 +107,17 @@ def _clock(args, board, inputs):
     if abs(args.clock - mhz) < 1e-6 * mhz:
         return f"clock    {mhz:g} MHz"
     return f"clock    {mhz:g} MHz, not {args.clock:g}: the nearest that the PLL makes of the board's {oscillator:g} MHz"
+
+
+def _record(args, out, inputs, where, numbers, estimate):
+    """The record of an earlier build or of a new one; None after Ctrl-C."""
+    from ..fpga import bitstream
+
+    key = inputs.key_of(numbers)
+    if not args.rebuild and (record := bitstream.stored(where, key) or bitstream.beside(where, key)):
+        out.text(f"built before, nothing has changed: {where} (--rebuild builds it again)")
+        return record
+    return _build(args, out, inputs, where, numbers, estimate)
 
 
 def _build(args, out, inputs, where, numbers, estimate):
@@ -181,7 +189,9 @@ def _seeds(record):
 
 
 def _text(folder, name):
+    from ..design import MOST_BYTES, WRITTEN
+
     try:
-        return (folder / name).read_text()
-    except (OSError, UnicodeDecodeError):
-        raise InputError(f"{folder / name}: not found or not text, expected a folder that `fbnn-hw generate` wrote") from None
+        return read(folder / name, MOST_BYTES, WRITTEN).decode()
+    except UnicodeDecodeError:
+        raise InputError(f"{folder / name}: not text, expected {WRITTEN}") from None

@@ -9,6 +9,7 @@ from ..reference.learning import PICKS, RULES, Head, LearnConfig
 from ..train.scenarios import SCENARIOS
 from . import _common
 
+GROUP = "research"
 SUMMARY = "learn classes task after task in the integers of the chip, against float training on the same latents"
 EXAMPLES = (
     ("fbnn-hw chip-cil --scenario cifar10-4+3x2 --model 0.5mb-fe4.pt --seeds 5 --out chip.json",
@@ -29,7 +30,7 @@ DEFAULTS = {"slots": 1000}
 
 
 def arguments(parser):
-    parser.add_argument("--scenario", required=True, choices=list(SCENARIOS), metavar="NAME", help=", ".join(SCENARIOS))
+    _common.add_scenario(parser, required=True)
     _common.add_model(parser)
     parser.add_argument("--data-dir", metavar="DIR", help="where the data set lies (default: $FBNN_DATA, then the user's cache)")
     parser.add_argument("--head", choices=HEADS, default="dense",

@@ -1,15 +1,18 @@
 """`fbnn-hw cil`: class-incremental learning over a scenario, as one JSON file."""
 
+import json
 import shlex
 from pathlib import Path
 
 from .. import files
 from ..errors import UsageError
 from ..train.cil_config import LOSS_NAMES, REPLAYS, STRATEGIES, CilConfig
+from ..train.learner import BUILT_IN
 from ..train.scenarios import SCENARIOS, SETTINGS
 from . import _common
 from .train import TEACHING, add_images, add_recipe, again, recipe, state_beside, write_result
 
+GROUP = "research"
 SUMMARY = "learn classes task after task, with a replay buffer or one of the baselines"
 EXAMPLES = (
     ("fbnn-hw cil --scenario cifar10-4+3x2 --init 0.5mb-fe4.pt --buffer-mb 5 --balanced --seed 0 --out run.json",
@@ -23,12 +26,13 @@ OF_TRAINING = ("shift", "contrast", "mirror", "warp", "centre", "ties", "ema", "
 
 
 def arguments(parser):
-    parser.add_argument("--scenario", required=True, choices=list(SCENARIOS), metavar="NAME", help=", ".join(SCENARIOS))
+    _common.add_scenario(parser, required=True)
     parser.add_argument("--data-dir", metavar="DIR", help="where the data set lies (default: $FBNN_DATA, then the user's cache)")
     add_images(parser)
     parser.add_argument("--init", metavar="FE.pt", help="pre-trained checkpoint; a training state beside it gives the proxies")
     parser.add_argument("--model", metavar="NAME", help="without --init: architecture, from random weights, for --replay native")
-    parser.add_argument("--strategy", choices=STRATEGIES, default="replay", help="default: replay")
+    parser.add_argument("--strategy", default="replay", metavar="NAME",
+                        help=f"{', '.join((*STRATEGIES, *BUILT_IN))}, or module:Class of your own (default: replay)")
     parser.add_argument("--replay", choices=REPLAYS, default="latent",
                         help="native: images, the whole network trains; latent: the classifier alone trains (default: latent)")
     parser.add_argument("--buffer-mb", type=_common.positive, default=0.0, metavar="X",
@@ -39,6 +43,8 @@ def arguments(parser):
     parser.add_argument("--balanced", action="store_true", help="weigh classes by their inverse frequency")
     parser.add_argument("--nu", type=float, default=2.0, metavar="X", help="exponent of the focal loss (default: 2)")
     parser.add_argument("--aware", action="store_true", help="task-aware: the task of each sample is known, in training and test")
+    parser.add_argument("--class-order", type=_common.seed, metavar="N",
+                        help="seed of another order of the classes after the pre-training's (default: the scenario's order)")
     parser.add_argument("--curves", action="store_true", help="all metrics after each epoch too, for training curves")
     parser.add_argument("--out", metavar="FILE.json", default="cil.json", help="result to write (default: cil.json)")
     parser.add_argument("--save", metavar="NET.pt", help="write the network after the last task as a checkpoint too")
@@ -50,7 +56,7 @@ def arguments(parser):
 
 def config(args):
     settings = CilConfig(args.scenario, args.strategy, args.replay, args.buffer_mb, args.setting, args.loss, args.balanced, args.nu,
-                         args.aware, args.curves, args.images or 0, recipe(args))
+                         args.aware, args.curves, args.images or 0, args.class_order, recipe(args))
     settings.verify()
     return settings
 
@@ -94,7 +100,7 @@ def run(args, out):
         origin = start.read(args.init)
     else:
         origin = start.Start(build(args.model, train.classes, size=train.images.shape[-1]), {}, {})
-    learner = Incremental(settings, train, test, origin, state_path, datasets.cache_folder() / "latents", lambda record: report(record),
+    learner = Incremental(settings, train, test, origin, state_path, files.cache_folder() / "latents", lambda record: report(record),
                           out.progress, device)
 
     def report(epoch):
@@ -146,9 +152,24 @@ def summary(result):
     yield from _common.table(rows, ("task", "classes", "epochs", "a_old", "a_new", "a_seen", "a_buffer", "d_seen", "a_buffer_train"))
     yield (f"final: accuracy {result['final']['a_final']:.2%}, dispersion {result['final']['d_final']:.3f}, {result['epochs']} epochs, "
            f"{result['seconds']:.1f} s")
+    sequence = result["sequence"]
+    if sequence["forgetting"] is not None:
+        yield (f"over the tasks: average incremental accuracy {sequence['average_incremental']:.2%}, forgetting "
+               f"{100 * sequence['forgetting']:.1f} points, backward transfer {100 * sequence['backward_transfer']:.1f} points")
 
 
 def read(path):
     """A result file as a dict, or None where it is not one of this verb's."""
     values = files.json_object(path)
     return values if values and values.get("kind") in ("cil", "pretrain") else None
+
+
+def read_lines(path):
+    """The results in a file of one JSON object a line; lines that are none of this verb's are left out."""
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            values = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(values, dict) and values.get("kind") == "cil":
+            yield values

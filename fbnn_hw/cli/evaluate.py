@@ -8,16 +8,18 @@ import numpy as np
 from ..errors import InputError
 from . import _common
 
+GROUP = "check"
 SUMMARY = "accuracy, recall of each class and dispersion of a checkpoint on a data set's test split"
 EXAMPLES = (
     ("fbnn-hw evaluate --model 0.5mb.pt --data cifar10", "all 10,000 test images, and whether the file states the same accuracy"),
-    ("fbnn-hw evaluate --model 3mb.pt --data fixture --backend reference --json", "the 300 images that ship with the package, in integers"),
+    ("fbnn-hw evaluate --model mine.pt --data pictures/ --resize", "pictures of your own, pictures/cat/1.jpg, or its folder test"),
 )
 
 
 def arguments(parser):
     _common.add_model(parser)
     _common.add_data(parser, required=True)
+    _common.add_fit(parser)
     _common.add_backend(parser, "torch")
     parser.add_argument("--images", type=_common.count, metavar="N", help="the first N images alone")
     _common.add_threads(parser)
@@ -49,8 +51,8 @@ def scores(labels, answers, classes):
 
 def run(args, out):
     path, network = _common.checkpoint(args.model)
-    images = _common.dataset(args, out)
     size = network.topology.image_size
+    images = _common.dataset(args, out, size=size)
     if images.images.shape[-1] != size:
         raise InputError(f"{path}: takes images of {size}x{size}, {args.data} has {images.images.shape[-1]}x{images.images.shape[-1]}; "
                          f"expected a model trained on this data set")

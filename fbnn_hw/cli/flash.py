@@ -7,6 +7,7 @@ from ..errors import InputError
 from ..files import json_object
 from . import _common, build
 
+GROUP = "board"
 SUMMARY = "write bitstream and weights of a built design into a board"
 EXAMPLES = (
     ("fbnn-hw flash --board icebreaker", "what `fbnn-hw build` made of the youngest design in rtl_out, into the board's flash"),
@@ -15,10 +16,10 @@ EXAMPLES = (
 
 
 def arguments(parser):
-    from ..targets.boards import boards
+    from ..targets.boards import names
 
     _common.add_design(parser, "what `fbnn-hw generate` wrote and `fbnn-hw build` built")
-    parser.add_argument("--board", required=True, metavar="NAME", help=f"the board: {', '.join(boards())}")
+    parser.add_argument("--board", required=True, metavar="NAME", help=f"the board: {', '.join(names())}, or a page NAME.toml of your own")
     parser.add_argument("--dry-run", action="store_true", help="print the commands and do nothing")
 
 

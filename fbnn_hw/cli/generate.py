@@ -2,6 +2,7 @@
 
 from . import _common
 
+GROUP = "make"
 SUMMARY = "turn a checkpoint into a Verilog accelerator for a target, with weights and a test"
 EXAMPLES = (
     ("fbnn-hw generate --model 3mb.pt --target ice40", "for an iCE40UP5K, weights from a flash; the compiler picks the size of the array"),
@@ -10,6 +11,7 @@ EXAMPLES = (
 
 
 def arguments(parser):
+    from ..design import LEARNERS, WRAPPERS
     from ..targets import TARGETS
 
     _common.add_model(parser)
@@ -20,13 +22,19 @@ def arguments(parser):
     parser.add_argument("--outputs", type=_common.count, metavar="P", help="output channels a cycle, a power of two from Q to L")
     parser.add_argument("--frames", type=_common.up_to(255), default=1, metavar="B",
                         help="images of a pass: the weights of late layers are fetched once for all of them (default: 1)")
-    parser.add_argument("--learn", action="store_true", help="a chip that goes on learning new classes (fbnn-hw help on-chip-learning)")
+    parser.add_argument("--duty-cycle", action="store_true",
+                        help="sleep between frames: clock stopped, flash and memory at rest, until a byte comes (ice40)")
+    parser.add_argument("--learn", nargs="?", const=LEARNERS[0], choices=LEARNERS,
+                        help="a chip that goes on learning new classes: beside the model's, by replay of stored samples (the default), "
+                        "or from none, many, by a prototype each (fbnn-hw help on-chip-learning)")
     parser.add_argument("--max-classes", type=_common.up_to(1024), metavar="N",
-                        help="with --learn: classes there is room for, those of the model included (default: theirs and 6 more)")
+                        help="with --learn: classes there is room for, with replay the model's included (default: those and 6 more)")
     parser.add_argument("--exemplars", type=_common.count, metavar="N",
                         help="with --learn: samples kept for replay (default: the most that leave frames as fast, or nearly)")
     parser.add_argument("--counter-bits", type=_common.up_to(8), metavar="B",
-                        help="with --learn: bits of the counter behind each weight of the classifier, 1 to 8 (default: 8)")
+                        help="with --learn: bits of the counter behind each weight of the classifier, 1 to 8 (default: 8; of prototypes 4)")
+    parser.add_argument("--wrapper", choices=WRAPPERS,
+                        help="also a module with ports of that kind around the accelerator (fbnn-hw help integration)")
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
 
 
@@ -44,7 +52,11 @@ def _learning(estimate, config):
         return ()
     learning = estimate["learning"]
     rows = ", ".join(f"{what} {count:,}" for what, count in learning["rows"].items() if count)
-    return (f"learns  up to {learning['max_classes']} classes from {learning['exemplars']:,} exemplars; "
+    if not config.learning.replays:
+        return (f"learns  up to {learning['max_classes']} classes, from none, a prototype each; "
+                f"rows of {learning['row_bits']} bits: {rows}",
+                f"        {learning['learn_cycles']:,} cycles for a new sample (estimated)")
+    return (f"learns  up to {learning['max_classes']} classes; a replay buffer of {learning['exemplars']:,} exemplars; "
             f"rows of {learning['row_bits']} bits: {rows}",
             f"        {learning['learn_cycles']:,} cycles for a new sample and {config.learning.replays} replays that all move counters "
             "(estimated)",
@@ -60,12 +72,46 @@ def run(args, out):
     _, network = _common.checkpoint(args.model)
     planned = design.plan(
         network, part, learn=args.learn, max_classes=args.max_classes, exemplars=args.exemplars, counter_bits=args.counter_bits,
-        pixels=args.pixels, lanes=args.lanes, outputs=args.outputs, frames=args.frames)
-    written = design.Design(design.write(network, planned, part, args.out, out.progress))
+        pixels=args.pixels, lanes=args.lanes, outputs=args.outputs, frames=args.frames, duty_cycle=args.duty_cycle)
+    written = design.Design(design.write(network, planned, part, args.out, out.progress, args.wrapper))
+    learner = None if args.learn else _learner(network, part, planned.config)
     _show(out, written, part, planned.rejected_shape, chosen=not args.outputs)
+    out.text(*_offer(args, learner))
     out.result({"folder": written.folder, "config_id": written.config_id, "pixels": written.config.pixels,
                 "lanes": written.config.lanes, "outputs": written.config.outputs, "estimate": written.estimate,
-                "files": {name: written.folder / name for name in _sizes(written)}})
+                "learner": learner, "files": {name: written.folder / name for name in _sizes(written)}})
+
+
+def _learner(network, part, config):
+    """What --learn would give and cost here, as estimated: a dict, or {"refused": why not}."""
+    from .. import design
+    from ..compile import area
+    from ..emit.output import learn_cycles
+    from ..errors import FbnnError
+
+    try:
+        other = design.plan(network, part, learn=True)
+    except FbnnError as error:
+        return {"refused": str(error)}
+    learning = other.config.learning
+    shape = [other.config.pixels, other.config.lanes, other.config.outputs]
+    return {"max_classes": learning.max_classes, "exemplars": learning.slots, "shape": shape, "cycles": other.frame.total,
+            "learn_cycles": learn_cycles(other.config), "replays": learning.replays,
+            "lut4": area.lut4(other.config, part) - area.lut4(config, part), "clock_hz": part.clock_of(other.config)}
+
+
+def _offer(args, learner):
+    """Lines on a design of the same network that goes on learning on the chip."""
+    if learner is None:
+        return ()
+    if "refused" in learner:
+        return "", f"learn   on the chip, with --learn: not here ({learner['refused']})"
+    command = f"fbnn-hw generate --model {args.model} --target {args.target} --learn"
+    return ("", f"learn   new classes on the chip: {command}",
+            f"        room for {learner['max_classes']} classes, a replay buffer of {learner['exemplars']:,} exemplars; "
+            f"{' x '.join(map(str, learner['shape']))}, {learner['lut4']:+,} LUT4 against this design,",
+            f"        {learner['cycles']:,} cycles a frame, {learner['learn_cycles']:,} for a new sample and {learner['replays']} replays, "
+            f"at {learner['clock_hz'] / 1e6:g} MHz (estimated)")
 
 
 def _sizes(design):
@@ -77,6 +123,7 @@ def _show(out, design, part, rejected, chosen):
     """Print a design.  rejected: the faster shape that did not fit, if any.  chosen: whether the compiler picked the shape."""
     config, estimate = design.config, design.estimate
     size = config.pixels * config.lanes * config.outputs
+    limit = part.lut4_of(config)
     out.text(f"{design.manifest['model']}, {len(design.classes)} classes, on {part.part}",
              f"engine  {config.pixels} pixels x {config.lanes} lanes x {config.outputs} outputs = {size:,} MAC/cycle"
              + ", chosen as the fastest that fits" * chosen,
@@ -93,7 +140,8 @@ def _show(out, design, part, rejected, chosen):
         f"{estimate['end_to_end_frames_per_second']:.1f} for a host at the end of a line of {estimate['baud']:,} baud (estimated)",
         f"array   {estimate['convolution_array_use']:.1%} used in the convolutions",
         f"memory  {estimate['feature_words_used']:,} of {config.feature_words:,} words in each of {config.pixels} banks for features, "
-        f"{estimate['resident_bits']:,} bits of resident weights",
-        *_learning(estimate, config), f"LUT4    about {estimate['lut4']:,} (estimated)" + (f" of {part.lut4:,}" if part.lut4 else ""), "",
+        f"{estimate['resident_bits']:,} bits of resident weights"
+        + (f", {estimate['late_bits']:,} of late ones where early maps were" if "late_bits" in estimate else ""),
+        *_learning(estimate, config), f"LUT4    about {estimate['lut4']:,} (estimated)" + (f" of {limit:,}" if limit else ""), "",
         f"{design.folder}:", *(f"  {name}  {size:,} bytes" for name, size in _sizes(design).items()), "",
         f"next: fbnn-hw simulate {design.folder} --images {2 * config.frames}")

@@ -6,6 +6,7 @@ from ..errors import UsageError
 from . import _common
 from .inspect import layers as layers_of
 
+GROUP = "make"
 SUMMARY = "make a checkpoint of another program's network: a QONNX file, a folder of FINN's parameters"
 EXAMPLES = (
     ("fbnn-hw import net.onnx --out mine.pt", "what Brevitas or QONNX exported; it says layer by layer what became of what"),

@@ -5,6 +5,7 @@ import math
 from ..errors import UsageError
 from . import _common
 
+GROUP = "check"
 SUMMARY = "show what is in a checkpoint: layers, bits, operations, classes, encoder, training"
 EXAMPLES = (
     ("fbnn-hw inspect 3mb.pt", "the layers of a shipped checkpoint and how it was trained"),

@@ -5,8 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..errors import FbnnError, InputError, UsageError
+from ..reference.learning.config import PROTOTYPES
 from . import _board, _common
 
+GROUP = "learn"
 SUMMARY = "teach a board a class from images, new or known; keep, restore or reset what it knows"
 EXAMPLES = (
     ("fbnn-hw learn --board virtual --label cat cats/*.png", "a class taught on a simulated board; on a real one: --port /dev/ttyUSB1"),
@@ -18,7 +20,8 @@ def arguments(parser):
     from ..lesson import ENOUGH, MOST, REVIEW
 
     parser.add_argument("files", nargs="*", metavar="IMAGE",
-                        help="of the class --label: PNG or JPEG; .npy of uint8, (H, W, 3) or (3, H, W), or many with N in front")
+                        help="of the class --label: PNG, JPEG, WebP or BMP; .npy of uint8, (H, W, 3) or (3, H, W), or many with N in "
+                        "front; a folder of them; - for standard input.  Without --label a folder with a subfolder for each class")
     parser.add_argument("--label", metavar="NAME", help="the class: one known, or a new one")
     parser.add_argument("--review", metavar="DATA", help=f"before the first lesson, {REVIEW} images of each of the model's classes from "
                         "this data set are stored for replay, or it would forget them; none: nothing (default: fixture, if it has them)")
@@ -27,7 +30,7 @@ def arguments(parser):
                         help=f"times that the images are shown (default: until {ENOUGH:.0%}% of them are right, at most {MOST})")
     parser.add_argument("--rehearse", type=_common.count, metavar="N",
                         help="replays of exemplars after the lesson, beside each image's own")
-    parser.add_argument("--resize", action="store_true", help="make any picture fit: centre square, scaled, as RGB")
+    _common.add_fit(parser)
     parser.add_argument("--undo", action="store_true", help="take the last lesson back, or up again")
     parser.add_argument("--freeze", action="store_true", help="afterwards it learns nothing until --thaw")
     parser.add_argument("--thaw", action="store_true", help="first end a freeze")
@@ -43,7 +46,7 @@ def run(args, out):
     design = _board.design(args)
     if design and design.config.learning is None:
         raise InputError(f"{design.folder}: this design does not learn; expected one made with fbnn-hw generate --learn")
-    images = _board.images(args.files, design.config.size, args.resize) if args.files and design else None
+    lessons = _board.lessons(args, design.config.size) if args.files and design else None
     if args.restore:
         from ..host.taught import Taught
 
@@ -51,11 +54,11 @@ def run(args, out):
     with _board.opened(args, out, design, learns=True) as board:
         if not board.learns:
             raise InputError(f"{board.client.name}: this design does not learn; expected one made with fbnn-hw generate --learn")
-        if args.files and images is None:
-            images = _board.images(args.files, board.identity.size, args.resize)
+        if args.files and lessons is None:
+            lessons = _board.lessons(args, board.identity.size)
         answer = {}
         try:
-            _work(args, out, board, images, answer)
+            _work(args, out, board, lessons or [], answer)
         except BaseException as error:
             out.kept = "nothing was learned"
             with suppress(FbnnError, OSError):
@@ -73,9 +76,14 @@ def _check(args):
     if not args.port and not args.board:
         raise UsageError("missing --port or --board; see fbnn-hw learn --help")
     _board.check(args)
-    if bool(args.files) != (args.label is not None):
-        raise UsageError("--label: expected together with images of that class" if args.label is not None
-                         else "found images without --label; say which class they are")
+    if args.label is not None and not args.files:
+        raise UsageError("--label: expected together with images of that class")
+    if args.label is None and not all(Path(name).is_dir() for name in args.files):
+        raise UsageError("found images without --label; say which class they are, or give a folder with a subfolder for each class")
+    _common.fit(args)
+
+    from ..data import folder
+
     for one, other in (("freeze", "thaw"), ("reset", "restore"), ("undo", "reset"), ("undo", "restore"), ("undo", "label")):
         if getattr(args, one) and getattr(args, other):
             raise UsageError(f"found both --{one} and --{other}, expected one of them")
@@ -85,9 +93,13 @@ def _check(args):
         from ..lesson import check_label
 
         check_label(args.label)
-    for name in (*args.files, *([args.restore] if args.restore else ())):
-        if not Path(name).exists() or Path(name).is_dir():
-            raise InputError(f"{name}: {'is a folder' if Path(name).is_dir() else 'not found'}, expected a file")
+    for name in args.files:
+        if Path(name).is_dir():
+            folder.pictures(name)  # refuses what is no folder of pictures
+        elif name != "-" and not Path(name).exists():
+            raise InputError(f"{name}: not found, expected a file or folder")
+    if args.restore and not Path(args.restore).is_file():
+        raise InputError(f"{args.restore}: {'is a folder' if Path(args.restore).is_dir() else 'not found'}, expected a file")
     if args.snapshot:
         _common.writable(Path(args.snapshot))
     if not any((args.files, args.rehearse, args.undo, args.freeze, args.thaw, args.snapshot, args.restore, args.reset)):
@@ -95,8 +107,8 @@ def _check(args):
                          "--reset")
 
 
-def _work(args, out, board, images, answer):
-    """Do what the flags ask for, in a fixed order.  answer: receives the values that --json prints."""
+def _work(args, out, board, lessons, answer):
+    """Do what the flags ask for, in a fixed order.  lessons: (class, images) of each.  answer: receives the values that --json prints."""
     board.held_design()  # refuses a board of another design, or of none that is known
     if aside := board.lost_power():
         out.note(f"{board.client.name}: does not know what it was last taught here; that is kept as {aside}, --restore brings it back")
@@ -112,18 +124,24 @@ def _work(args, out, board, images, answer):
         out.text(f"restored {args.restore}: knows {classes} classes, {exemplars} exemplars")
     if args.reset:
         board.reset()
-        out.text("reset to the classes of the model" + (f"; what it had learned is in {aside}" if aside else ""))
+        out.text("reset to the classes of the design" + (f"; what it had learned is in {aside}" if aside else ""))
     if args.thaw:
         board.freeze(False)
-    if images is not None:
-        _teach(args, out, board, images, answer)
+    for label, images in lessons:
+        lesson = _teach(args, out, board, label, images, answer)
+        if len(lessons) > 1:
+            answer.setdefault("lessons", []).append(lesson)
+        else:
+            answer |= lesson
     if args.rehearse:
+        if board.design.config.learning.rule == PROTOTYPES:
+            raise UsageError(f"--rehearse {args.rehearse}: {board.design.folder} keeps no samples, expected a design that learns by replay")
         if board.client.status().frozen:
             raise InputError(f"{board.client.name}: is frozen, expected a board that may learn; add --thaw")
         board.rehearse(args.rehearse)
     if args.freeze:
         board.freeze(True)
-    if images is not None or args.rehearse or args.freeze or args.thaw:
+    if lessons or args.rehearse or args.freeze or args.thaw:
         answer["kept"] = board.keep()
         out.text(f"kept in {answer['kept']}")
     if args.snapshot:
@@ -131,10 +149,11 @@ def _work(args, out, board, images, answer):
         out.text(f"written {args.snapshot}")
 
 
-def _teach(args, out, board, images, answer):
+def _teach(args, out, board, label, images, answer):
+    """Teach one class; returns the values of its lesson."""
     from .. import lesson
 
-    lesson.class_number(board, args.label)
+    lesson.class_number(board, label)
     if args.review != "none" and not board.client.status().frozen:
         if count := lesson.review(board, args.review, args.data_dir, out.progress):
             classes = board.design.config.learning.shipped
@@ -142,12 +161,12 @@ def _teach(args, out, board, images, answer):
             out.text(f"stored {count} images of each of the model's {classes} classes for replay, from {args.review or 'fixture'}")
         elif board.design.config.learning.shipped and not board.client.learned()[1]:
             out.note("nothing is stored of the model's classes, so it may forget them; teach them too, or give --review DATA")
-    result = lesson.teach(board, images, args.label, args.passes, out.progress)
-    answer |= asdict(result)
+    result = lesson.teach(board, images, label, args.passes, out.progress)
     out.text(f"{result.label}: class {result.index}{', new' if result.new else ''}; {result.images} image{'s' * (result.images > 1)}, "
              f"{result.right_before} right when first shown, {result.right_after} right after {result.passes} "
              f"pass{'es' * (result.passes > 1)}")
     out.text(*_effects(result))
+    return asdict(result)
 
 
 def _effects(result):
@@ -168,16 +187,18 @@ def _show(args, out, board, answer):
 
     classes, exemplars, frozen = board.client.learned()
     plan = board.design.config.learning
-    out.text(f"knows {classes} of {plan.max_classes} classes: {', '.join(board.names)}",
-             f"{exemplars} of {plan.slots} exemplars" + ("; frozen" if frozen else ""))
+    stored = "a prototype of each" if plan.rule == PROTOTYPES else f"{exemplars} of {plan.slots} exemplars"
+    out.text(f"knows {classes} of {plan.max_classes} classes: {', '.join(board.names) or 'none'}", stored + ("; frozen" if frozen else ""))
     values = answer | {
         "classes": board.names, "max_classes": plan.max_classes, "exemplars": exemplars, "slots": plan.slots, "frozen": frozen,
         "snapshot": args.snapshot, "design": board.design.folder, "port": board.client.name,
         "repeated_requests": board.client.repeated}
-    if "images" in answer and answer["right_after"] < ENOUGH * answer["images"]:
+    for lesson in answer.get("lessons", [answer] if "images" in answer else []):
+        if lesson["right_after"] >= ENOUGH * lesson["images"]:
+            continue
         way_out = "show more or other pictures, or take the lesson back with --undo"
-        message = f"--label {args.label}: {answer['right_after']} of {answer['images']} images are right after the lesson; {way_out}"
-        if not answer["right_after"] and not args.passes:
+        message = f"--label {lesson['label']}: {lesson['right_after']} of {lesson['images']} images are right after the lesson; {way_out}"
+        if not lesson["right_after"] and not args.passes:
             out.error(message, 1, values)
             return 1
         out.note(message)

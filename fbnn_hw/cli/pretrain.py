@@ -7,10 +7,11 @@ from pathlib import Path
 from ..checkpoints import resolve
 from ..errors import UsageError
 from ..ir.models import AIRBENCH, FLOATING, MODELS
-from ..train.scenarios import SCENARIOS
+from ..train.scenarios import SCENARIOS, Scenario
 from . import _common
 from .train import add_images, add_recipe, add_teacher, epoch_line, paths, recipe, refuse_idle, summary, trained, write_result
 
+GROUP = "research"
 SUMMARY = "pre-train a feature extractor on a scenario's pre-training task"
 EXAMPLES = (
     ("fbnn-hw pretrain --model 0.5mb --scenario cifar10-4+3x2 --epochs 10 --lr 1e-3 --schedule cosine --patience 0 --c 1 --out fe.pt",
@@ -23,11 +24,20 @@ FLOATS = (*FLOATING, AIRBENCH)
 NAMES = (*MODELS, *FLOATS)
 
 
+class _Folders(_common.DataNames):
+    """Folders of pictures alone, since the classes of a data set come with a scenario."""
+
+    more = "a folder with a subfolder of pictures for each class; data sets come with --scenario"
+
+
 def arguments(parser):
     parser.add_argument("--model", required=True, choices=NAMES, metavar="NAME",
                         help=f"architecture: {', '.join(NAMES)}; fpnn: floating-point baselines of 3mb or another, "
                         "b with as many bits, p with as many weights; airbench: a float network to teach; all without a checkpoint")
-    parser.add_argument("--scenario", required=True, choices=list(SCENARIOS), metavar="NAME", help=", ".join(SCENARIOS))
+    _common.add_scenario(parser)
+    parser.add_argument("--data", choices=_Folders(), metavar="FOLDER",
+                        help="in place of a scenario: all classes of a folder with a subfolder of pictures for each class")
+    _common.add_fit(parser, size=True)
     parser.add_argument("--data-dir", metavar="DIR", help="where the data set lies (default: $FBNN_DATA, then the user's cache)")
     add_images(parser)
     parser.add_argument("--all-classes", action="store_true", help="offline training on all classes of the scenario instead")
@@ -52,6 +62,20 @@ def arguments(parser):
     add_recipe(parser)
 
 
+def _scenario(args):
+    """The `Scenario` of the flags; of a folder one that takes all its classes.  Sets args.data, part of the checkpoint's default name."""
+    if bool(args.scenario) == bool(args.data):
+        raise UsageError("found both --scenario and --data, expected one of them" if args.data else "missing --scenario, or --data FOLDER; "
+                         "see fbnn-hw pretrain --help")
+    if args.scenario:
+        if args.resize or args.crop or args.size:
+            raise UsageError("--resize, --crop, --size: have no meaning with --scenario, expected --data FOLDER")
+        args.data = args.scenario
+        return SCENARIOS[args.scenario]
+    args.scenario = _common.data_name(args)
+    return Scenario(f"{args.scenario}/", args.data, args.data, 0, 0, 0)  # no name of the table's
+
+
 def refuse(args, scenario):
     """Raises UsageError at a flag that means nothing for this scenario, model or loss."""
     if args.unlabeled and not scenario.unlabeled:
@@ -67,10 +91,15 @@ def refuse(args, scenario):
 
 
 def labelled(args, out, name, scenario):
-    """(train, test) `Images` of the data set `name`: of the scenario's first classes, or of all with --all-classes."""
+    """(train, test) `Images` of the data set `name`: of the scenario's first classes, or of all with --all-classes.  test: None where a
+    folder has no such pictures."""
     from ..data import datasets
 
-    train, test = (datasets.load(name, args.data_dir, split, progress=out.progress) for split in ("train", "test"))
+    if scenario.name not in SCENARIOS:
+        train = _common.dataset(args, out, "train")
+        test = None if _common.overlaps(args) else _common.dataset(args, out, "test")
+    else:
+        train, test = (datasets.load(name, args.data_dir, split, progress=out.progress) for split in ("train", "test"))
     if scenario.base and not args.all_classes:
         classes = [train.classes[c] for c in scenario.class_order(args.seed)[:scenario.base]]
         train, test = train.select(classes), test.select(classes)
@@ -81,10 +110,9 @@ def labelled(args, out, name, scenario):
 
 
 def run(args, out):
-    config, scenario = recipe(args), SCENARIOS[args.scenario]
+    config, scenario = recipe(args), _scenario(args)
     config.verify()
     refuse_idle(args)
-    args.data = args.scenario  # part of the default name of the checkpoint
     checkpoint_path, state_path, result_path = paths(args)
     refuse(args, scenario)
     if args.init and not Path(args.init).with_suffix(".state").is_file():  # a stage with float activations has nothing but its state
@@ -102,7 +130,7 @@ def run(args, out):
 
     device = pretrain.device(args.device)
     _common.set_threads(args)
-    size = datasets.DATASETS[scenario.data].size
+    size = datasets.DATASETS[scenario.data].size if scenario.name in SCENARIOS else train.images.shape[-1]
     objective = pretrain.Objective(args.alpha, args.beta, args.gamma, args.features)
     origin = pretrain.origin(args.init) if args.init else None
     model = pretrain.make(args.model, train.classes, size, config, args.encoder, origin, args.activations, args.latent)
@@ -138,7 +166,11 @@ def run(args, out):
         progress=out.progress, teacher=teacher, init=source)
     if not trained(trainer, args, out):
         return 130
-    score = record.test_score(trainer, *pretrain.tensors(test, size), out.progress)
+    score = None
+    if test is None:
+        out.note(f"--data {args.data} has no pictures for a test, so the checkpoint states no test accuracy; they go into a folder test")
+    else:
+        score = record.test_score(trainer, *pretrain.tensors(test, size), out.progress)
     write(score)
     training = record.describe(trainer, meta, score)
     write_result(result_path, {"kind": "pretrain", "training": training, "history": trainer.history})

@@ -8,6 +8,7 @@ from .. import files
 from ..errors import InputError, show
 from . import _common
 
+GROUP = "check"
 SUMMARY = "write one HTML page about a generated design: layers, roofline, memory, and what its builds gave"
 EXAMPLES = (
     ("fbnn-hw report", "report.html in the youngest design's folder in rtl_out, to be opened in a browser"),

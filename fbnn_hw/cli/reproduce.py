@@ -5,12 +5,15 @@ import re
 import shlex
 from pathlib import Path
 
+from ..checkpoints import resolve
 from ..errors import InputError, UsageError
 from ..train.metrics import mean_and_deviation
 from ..train.scenarios import SCENARIOS
+from ..train.sweep import result_path
 from . import _common, sweep
 from ._paper import EXHIBITS
 
+GROUP = "research"
 SUMMARY = "a table or figure of the paper: its values beside those of your results, and the runs that give them"
 EXAMPLES = (
     ("fbnn-hw reproduce --list", "the name of every table and figure"),
@@ -23,10 +26,10 @@ def arguments(parser):
     parser.add_argument("name", nargs="?", metavar="NAME", help="a table or figure; see --list")
     parser.add_argument("--list", action="store_true", help="name every table and figure")
     parser.add_argument("--results", default="results", metavar="DIR", help="where result files lie and are written (default: results)")
-    parser.add_argument("--scenario", choices=list(SCENARIOS), metavar="NAME",
-                        help=f"another scenario than the paper's, to stand in for it: {', '.join(SCENARIOS)}")
+    _common.add_scenario(parser, help="another scenario than the paper's, to stand in for it: ")
     parser.add_argument("--init", metavar="FE.pt",
-                        help="pre-trained checkpoint of the runs that start from one; results of another one do not count")
+                        help="pre-trained checkpoint of the runs that start from one, or sha256:HEX of one that is not at hand; results "
+                        "of another one do not count")
     parser.add_argument("--model", default="3mb", metavar="NAME", help="architecture of the pre-trainings (default: 3mb)")
     parser.add_argument("--plot", metavar="DIR", help="draw the figure into DIR as PNG and SVG")
     runs = parser.add_argument_group("runs")
@@ -49,6 +52,7 @@ def run(args, out):
     if args.run + args.dry_run + bool(args.submit) > 1:
         raise UsageError("--run, --dry-run and --submit: expected one of them")
     exhibit = EXHIBITS[args.name]
+    origin = digest(args)
     refuse(args, exhibit)
     out.text(f"{exhibit.title} ({exhibit.ref})")
     if not exhibit.rows:
@@ -60,9 +64,9 @@ def run(args, out):
     if scenario != exhibit.scenario:
         out.text(f"{scenario} stands in for {exhibit.scenario}: the paper's values are of another data set")
     results = read(Path(args.results), scenario)
-    origin = digest(args.init)
+    one_extractor(args, exhibit, [r for r in results if any(matches(row, r, None, args.flags, origin) for row in exhibit.rows)])
     todo = [(row, seed) for row in exhibit.rows for seed in args.seeds
-            if not any(matches(row, r, seed, args.flags, origin) for r in results)]
+            if row.verb and not any(matches(row, r, seed, args.flags, origin) for r in results)]
     if args.dry_run:
         lines = [shlex.join(["fbnn-hw", *command(args, exhibit, row, seed)]) for row, seed in todo]
         out.text(*lines)
@@ -82,7 +86,8 @@ def run(args, out):
     if exhibit.note:
         out.text(exhibit.note)
     if not any(c["seeds"] for c in compared):
-        out.text(f"no results of {scenario} in {args.results}; --run makes them, --dry-run prints their commands")
+        out.text(f"no results of {scenario} in {args.results} that are these runs; --run makes them, --dry-run prints their commands",
+                 *near(exhibit, results))
     for c in compared:
         if len(set(c["seeds"])) < len(c["seeds"]):
             out.note(f"{c['label']}: {len(c['seeds'])} results share seeds, so they differ in recipe or --init; all are averaged")
@@ -97,6 +102,7 @@ def refuse(args, exhibit):
     """UsageError for flags that the exhibit cannot follow, before anything is printed or run."""
     if args.plot and not exhibit.plot:
         raise UsageError(f"--plot: {exhibit.name} is not a plot, expected one of {', '.join(e.name for e in EXHIBITS.values() if e.plot)}")
+    sweep.verify_submit(args)
     running = args.run or args.dry_run or args.submit
     if running and not exhibit.rows:
         raise UsageError(f"{exhibit.name}: has no runs of its own, expected no --run, --dry-run and --submit")
@@ -104,11 +110,38 @@ def refuse(args, exhibit):
         shlex.split(args.flags)
     except ValueError as error:
         raise UsageError(f"--flags {args.flags}: {error}, expected flags as a shell takes them") from None
-    for row in {row.verb: row for row in exhibit.rows}.values():
+    for row in {row.verb: row for row in exhibit.rows if row.verb}.values():
         parsed(row, args.flags)
     if running:
         for row in exhibit.rows:
-            command(args, exhibit, row, args.seeds[0])
+            if row.verb:
+                command(args, exhibit, row, args.seeds[0])
+
+
+def one_extractor(args, exhibit, results):
+    """Raises UsageError where runs that start from {fe} have several first checkpoints, which no mean can be taken over."""
+    own = {row.label for row in exhibit.rows if "{fe}" in row.flags}
+    sources = {}
+    for r in results:
+        if r["kind"] == "cil" and any(row.label in own and matches(row, r, None, args.flags) for row in exhibit.rows):
+            sources.setdefault(r["init"].get("sha256"), r["init"]["source"].split(" (")[0])
+    if len(sources) > 1:
+        listed = ", ".join(f"{name} (sha256:{str(sha)[:8]})" for sha, name in sources.items())
+        raise UsageError(f"{args.results}: has results of {len(sources)} pre-trained checkpoints, {listed}; expected --init with one of "
+                         f"them")
+
+
+def near(exhibit, results):
+    """Lines that say which results of the exhibit's settings are there, where none is one of its runs."""
+    settings = {parsed(row).setting for row in exhibit.rows if row.verb == "cil"}
+    kinds = {}
+    for r in results:
+        if r["kind"] == "cil" and r["config"]["setting"] in settings and r["config"]["strategy"] == "replay":
+            key = r["config"]["setting"], r["config"]["replay"], f"{r['config']['buffer_mb']:g} Mb"
+            kinds[key] = kinds.get(key, 0) + 1
+    if kinds:
+        listed = ", ".join(f"{count} of {' '.join(key)}" for key, count in sorted(kinds.items()))
+        yield f"there are other runs of its setting: {listed}"
 
 
 def structure(name):
@@ -130,10 +163,13 @@ def structure(name):
 def read(folder, scenario):
     """The finished results in `folder` that are of `scenario`, in the order of their names."""
     from .cil import read as read_result
+    from .cil import read_lines
 
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file, expected a folder of results")
     results = [read_result(path) for path in sorted(folder.rglob("*.json"))]
+    for path in sorted(folder.rglob("*.jsonl")):  # one result a line
+        results += read_lines(path)
     return [r for r in results if r and (r["config"]["scenario"] if r["kind"] == "cil" else r["training"].get("scenario")) == scenario
             and (r["kind"] == "pretrain" or r["finished"])]
 
@@ -160,7 +196,9 @@ def matches(row, result, seed=None, flags="", origin=None):
         config = result["config"]
         keys = ("strategy", "replay", "buffer_mb", "setting", "loss", "balanced", "aware")
         if config.get("images", 0) != (wanted.images or 0) or (
-                origin and "{fe}" in row.flags and result["init"].get("sha256") != origin):
+                origin and "{fe}" in row.flags and not (result["init"].get("sha256") or "").startswith(origin)):
+            return False
+        if config.get("class_order") is not None:
             return False
         special = "{folder}" not in row.flags or Path(wanted.init).stem.rsplit("-s", 1)[0] == result["init"]["source"].rsplit("-s", 1)[0]
         return special and all(config[k] == getattr(wanted, k) for k in keys) and seed in (None, result["seed"])
@@ -188,6 +226,10 @@ def execute(args, exhibit, todo, out):
     """Run the rows, pre-trainings first; returns an exit code."""
     for verb in ("pretrain", "cil"):
         commands = [command(args, exhibit, row, seed) for row, seed in todo if row.verb == verb]
+        active = sweep.under_way(Path(args.results), commands)
+        for path, state in sorted(active.items()):
+            out.note(f"{path}: {state}; left alone")
+        commands = [argv for argv in commands if str(result_path(argv)) not in active]
         code = sweep.execute(args, commands, out, f"{verb} runs") if commands else 0
         if code:
             return code
@@ -197,9 +239,22 @@ def execute(args, exhibit, todo, out):
     return 0
 
 
-def digest(path):
-    """SHA-256 of a file, or None where there is none."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path and Path(path).is_file() else None
+HEX = re.compile("sha256:([0-9a-f]{8,64})")
+
+
+def digest(args):
+    """SHA-256 of --init, or how it begins; None without one.  A shipped name in --init becomes its path.  Raises InputError where there is
+    no such file, for then the results of any other one would count."""
+    if not args.init:
+        return None
+    if match := HEX.fullmatch(args.init):
+        if args.run or args.dry_run or args.submit:
+            raise UsageError(f"--init {args.init}: runs need the file itself, expected a checkpoint with --run, --dry-run and --submit")
+        return match[1]
+    path = resolve(args.init, "--init")
+    if not path.is_file():
+        raise InputError(f"--init {args.init}: is no file, expected a checkpoint")
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def value(result, metric):
@@ -238,4 +293,16 @@ def plot(args, exhibit, results):
 
     if not results:
         raise InputError(f"{args.results}: no results to plot, expected some of {exhibit.name}; --run makes them")
+    if exhibit.plot == "sizes":
+        results = [{**r, "megabits": megabits(r["training"]["model"])} for r in results if r["kind"] == "pretrain"]
+        published = [(row.label.split(" (")[0], row.paper["test_accuracy"]) for row in exhibit.rows if not row.verb]
+        return report.save(report.sizes(results, published), args.plot, exhibit.name)
     return report.save(report.PLOTS[exhibit.plot](results), args.plot, exhibit.name)
+
+
+def megabits(name):
+    """Size of a model at 100 classes; of a floating-point baseline, 32 bits a weight."""
+    from ..ir.models import FLOATING, build
+
+    kind, size = FLOATING.get(name, ("", name))
+    return build(size, 100).weight_bits() / 1e6 * (32 if kind == "p" else 1)

@@ -8,6 +8,7 @@ from pathlib import Path
 from ..errors import MismatchError, UsageError
 from . import _common
 
+GROUP = "check"
 SUMMARY = "simulate a generated accelerator and compare every layer of every image with the reference"
 EXAMPLES = (
     ("fbnn-hw simulate --images 2", "the youngest design in rtl_out, on the first two of the shipped test images"),

@@ -1,24 +1,28 @@
 """`fbnn-hw sweep`: one command line over a grid of flags and seeds, as parallel processes or cluster jobs."""
 
+import json
 import shlex
 from pathlib import Path
 
+from .. import files
 from ..errors import UsageError
 from . import _common
 
+GROUP = "research"
 SUMMARY = "run train, pretrain or cil over a grid of flags and seeds, and print mean and deviation"
 EXAMPLES = (
     ("fbnn-hw sweep runs --over lr 1e-4 1e-3 --over seed 0 1 2 --jobs 2 -- train --model 0.5mb --data tiny --epochs 2",
      "six runs, two at a time; again: goes on with what is missing or interrupted, then prints the table"),
-    ("fbnn-hw sweep runs --over lr 1e-3 3e-3 --over no-augment no yes --submit logs -- train --model 0.5mb --data cifar10 --epochs 10",
-     "four runs as jobs of submitit; a flag without a value is swept by no and yes"),
+    ("fbnn-hw sweep runs --over lr 1e-3 3e-3 --over no-augment no yes --submit slurm --partition gpu --time 600 -- train --model 0.5mb "
+     "--data cifar10 --epochs 10",
+     "four runs as one job array of Slurm; a flag without a value is swept by no and yes"),
 )
 OWN = ("state", "save", "resume", "restart")
 """Flags of a verb that a sweep sets, or that would be the same file for all its runs."""
 INDIFFERENT = ("out", "resume", "threads", "device", "data_dir", "json", "verbose")
 """Flags that may differ between a result that is there and the run that would make it."""
 VERBS = {"train": ".pt", "pretrain": ".pt", "cil": ".json"}
-METRICS = {"cil": ("a_old", "a_new", "a_final", "d_final"),
+METRICS = {"cil": ("a_old", "a_new", "a_final", "d_final", "average_incremental", "forgetting"),
            "train": ("train_accuracy", "validation_accuracy", "test_accuracy"),
            "pretrain": ("train_accuracy", "validation_accuracy", "test_accuracy", "test_dispersion")}
 
@@ -29,13 +33,20 @@ def arguments(parser):
     parser.add_argument("--over", nargs="+", action="append", required=True, metavar="FLAG VALUE",
                         help="a flag of the verb, without dashes, and its values; may be given again")
     parser.add_argument("--dry-run", action="store_true", help="print the command lines that are still to run")
+    parser.add_argument("--table", action="store_true", help="print the table of what is there now, and run nothing")
     add_runs(parser)
 
 
 def add_runs(parser):
     parser.add_argument("--jobs", type=_common.count, default=1, metavar="N", help="processes at a time (default: 1)")
-    parser.add_argument("--submit", metavar="DIR", help="hand the runs to submitit (Slurm where there is one), its logs in DIR")
-    parser.add_argument("--submit-options", default="", metavar="K=V,...", help="of submitit's executor, such as timeout_min=600")
+    parser.add_argument("--submit", choices=("slurm", "local"), help="hand the runs to a cluster as one job array; local: submitit's "
+                        "processes here, which stay after this command")
+    parser.add_argument("--partition", metavar="NAME", help="of Slurm (default: the cluster's)")
+    parser.add_argument("--time", type=_common.count, metavar="MIN", help="minutes that a job may run; it then starts again from its state "
+                        "(default: the cluster's)")
+    parser.add_argument("--logs", metavar="DIR", help="where the jobs' output goes (default: logs in the folder of the results)")
+    parser.add_argument("--submit-options", default="", metavar="K=V,...", help="more of submitit's executor, such as "
+                        "slurm_array_parallelism=4,cpus_per_task=2")
 
 
 def run(args, out):
@@ -44,8 +55,9 @@ def run(args, out):
     verb, *fixed = args.command
     if verb not in VERBS:
         raise UsageError(f"{verb}: cannot be swept, expected one of {', '.join(VERBS)}, after --")
-    if args.dry_run and args.submit:
-        raise UsageError("--dry-run and --submit: expected one of them")
+    if args.dry_run + args.table + bool(args.submit) > 1:
+        raise UsageError("--dry-run, --table and --submit: expected one of them")
+    verify_submit(args)
     over = checked(verb, fixed, args.over)
     runs = [(name, values, [verb, *fixed, *words(verb, values), "--out", str(Path(args.folder) / f"{name}{VERBS[verb]}")])
             for name, values in sweep.grid(over)]
@@ -55,23 +67,56 @@ def run(args, out):
         for flag in OWN:
             if getattr(run_args, flag, None):
                 raise UsageError(f"--{flag} after {verb}: each run of a sweep has its own, expected none")
-        if result := sweep.finished(result_path(argv)):
+        if result := sweep.finished(sweep.result_path(argv)):
             check_same(result, argv, run_args)
         else:
             todo.append(argv)
+    active = under_way(Path(args.folder), todo)
+    todo = [argv for argv in todo if str(sweep.result_path(argv)) not in active]
     if args.dry_run:
         lines = [shlex.join(["fbnn-hw", *argv]) for argv in todo]
         out.text(*lines)
         out.result({"commands": lines})
         return 0
-    code = execute(args, todo, out)
+    for path, state in sorted(active.items()):
+        out.note(f"{path}: {state}; left alone")
+    code = 0 if args.table else execute(args, todo, out)
     if args.submit:
         return code
-    rows = summary(verb, [flag for flag, _ in over], [(values, sweep.finished(result_path(argv))) for _, values, argv in runs])
-    out.text(*_common.table([[*row["flags"].values(), row["runs"], *(cell(row[m]) for m in METRICS[verb])] for row in rows],
-                           (*rows[0]["flags"], "runs", *METRICS[verb])))
+    rows = summary(verb, [flag for flag, _ in over], [
+        (values, sweep.finished(sweep.result_path(argv)), str(sweep.result_path(argv)) in active) for _, values, argv in runs])
+    busy = ("under way",) if active else ()
+    cells = [[*row["flags"].values(), row["runs"], *([row["under_way"]] if active else []), *(cell(row[m]) for m in METRICS[verb])]
+             for row in rows]
+    out.text(*_common.table(cells, (*rows[0]["flags"], "runs", *busy, *METRICS[verb])))
     out.result({"rows": rows})
     return code
+
+
+JOBS = ".jobs.json"
+"""In the folder of the results: which job has which run."""
+
+
+def verify_submit(args):
+    """Raises UsageError for a flag of --submit without it."""
+    for flag in ("partition", "time", "logs", "submit_options"):
+        if getattr(args, flag) and not args.submit:
+            raise UsageError(f"--{flag.replace('_', '-')}: is for jobs of a cluster, expected --submit slurm with it")
+
+
+def under_way(folder, commands):
+    """{path of the result: what is known of it} of the runs that another process or a job has."""
+    from ..train import sweep
+
+    jobs = files.json_object(folder / JOBS) or {}
+    states, active = sweep.queued(list(map(str, jobs.values()))), {}
+    for argv in commands:
+        path = str(sweep.result_path(argv))
+        if files.held(sweep.lock(sweep.state_path(argv))):
+            active[path] = "running"
+        elif state := states.get(str(jobs.get(path))):
+            active[path] = f"job {jobs[path]} is {state.lower()}"
+    return active
 
 
 def checked(verb, fixed, over):
@@ -92,6 +137,8 @@ def checked(verb, fixed, over):
 
 def check_same(result, argv, run_args):
     """Raises UsageError where the result that is there is one of other flags."""
+    from ..train import sweep
+
     command = (result if argv[0] == "cil" else result["training"]).get("command")
     if not command:
         return
@@ -101,7 +148,7 @@ def check_same(result, argv, run_args):
         return
     differ = [name for name, value in vars(run_args).items() if name not in INDIFFERENT and vars(result_args).get(name) != value]
     if differ:
-        raise UsageError(f"{result_path(argv)}: was made with another --{differ[0].replace('_', '-')}, expected the same flags; use "
+        raise UsageError(f"{sweep.result_path(argv)}: was made with another --{differ[0].replace('_', '-')}, expected the same flags; use "
                          "another folder")
 
 
@@ -127,30 +174,19 @@ def parse(argv):
     return parser(argv[0]).parse_args(argv[1:])
 
 
-def result_path(argv):
-    """Return the path of a run's result."""
-    path = Path(argv[argv.index("--out") + 1])
-    return path if path.suffix == ".json" else path.with_suffix(".result.json")
-
-
-def resumed(argv):
-    """The command line with --resume where an interrupted run left a state."""
-    return [*argv, "--resume"] if Path(argv[argv.index("--out") + 1]).with_suffix(".state").exists() else argv
-
-
 def execute(args, commands, out, title="runs"):
     """Run command lines, those with a state from where they were; the first exit code that is not 0, or 0."""
     from ..train import sweep
 
-    commands = [resumed(argv) for argv in commands]
     for argv in commands:
         Path(argv[argv.index("--out") + 1]).parent.mkdir(parents=True, exist_ok=True)
     if args.submit:
-        jobs = sweep.submit(commands, args.submit, sweep.options(args.submit_options)) if commands else []
+        jobs = handed_over(args, commands) if commands else []
         listed = [{"id": job.job_id, "command": shlex.join(["fbnn-hw", *argv])} for job, argv in zip(jobs, commands)]
         out.text(*(f"job {job['id']}: {job['command']}" for job in listed))
         out.result({"jobs": listed})
         return 0
+    commands = [sweep.resumed(argv) for argv in commands]
     bar, said = out.progress(total=len(commands), desc=title), set()
 
     def done(index, code, message):
@@ -171,18 +207,37 @@ def execute(args, commands, out, title="runs"):
     return next((code for code in codes if code), 0)
 
 
+def handed_over(args, commands):
+    """The jobs of the runs, which `under_way` then knows."""
+    from ..train import sweep
+
+    folder = Path(getattr(args, "folder", None) or args.results)
+    options = {**({"slurm_partition": args.partition} if args.partition else {}), **({"timeout_min": args.time} if args.time else {}),
+               **sweep.options(args.submit_options)}
+    jobs = sweep.submit(commands, args.logs or folder / "logs", options, args.submit)
+    known = files.json_object(folder / JOBS) or {}
+    known.update({str(sweep.result_path(argv)): job.job_id for argv, job in zip(commands, jobs)})
+    files.write(folder / JOBS, json.dumps(known, indent=1).encode())
+    return jobs
+
+
 def summary(verb, flags, results):
-    """[{"flags", "runs", metric: {"mean", "deviation"}}] with the seeds of a combination together; results: [(values, result or None)]."""
+    """[{"flags", "runs", "under_way", metric: {"mean", "deviation"}}] with the seeds of a combination together.
+
+    results: [(values, result or None, whether it is under way)].
+    """
     from ..train.metrics import mean_and_deviation
 
     groups = {}
-    for values, result in results:
-        groups.setdefault(tuple((flag, values[flag]) for flag in flags if flag != "seed"), []).append(result)
+    for values, result, active in results:
+        groups.setdefault(tuple((flag, values[flag]) for flag in flags if flag != "seed"), []).append((result, active))
     rows = []
     for key, group in groups.items():
-        scores = [r["final"] if verb == "cil" else r["training"] for r in group if r]
+        scores = [{**r["final"], **r.get("sequence", {})} if verb == "cil" else r["training"] for r, _ in group if r]
         pairs = {m: mean_and_deviation([r.get(m) for r in scores]) for m in METRICS[verb]}
-        rows.append({"flags": dict(key), "runs": len(scores), **{m: {"mean": a, "deviation": d} for m, (a, d) in pairs.items()}})
+        active = sum(active for _, active in group)
+        means = {m: {"mean": a, "deviation": d} for m, (a, d) in pairs.items()}
+        rows.append({"flags": dict(key), "runs": len(scores), "under_way": active, **means})
     return rows
 
 

@@ -11,15 +11,17 @@ from .. import files
 from ..errors import UsageError
 from ..ir.models import MODELS
 from ..train import config as recipes
+from ..train import sweep
 from ..train.config import TrainConfig
 from . import _common
 
+GROUP = "make"
 SUMMARY = "train a model on a data set and write a checkpoint"
 EXAMPLES = (
     ("fbnn-hw train --model 0.5mb --data cifar10 --epochs 40 --lr 1e-3 --schedule cosine --patience 0 --c 1 --out mine.pt",
      "train on CIFAR-10; writes mine.pt, mine.result.json and mine.state; with --resume, goes on after Ctrl-C or a crash"),
-    ("fbnn-hw train --model 0.5mb --data cifar10 --init 0.5mb.pt --teacher float.state --epochs 20 --schedule cosine --patience 0 --c 1",
-     "train a checkpoint further, with a float network as its teacher"),
+    ("fbnn-hw train --model 0.5mb --data pictures/ --resize --epochs 30 --out mine.pt",
+     "on pictures of your own, pictures/cat/1.jpg, pictures/dog/1.jpg; with pictures/train/cat and pictures/test/cat also the accuracy"),
 )
 TEACHING = ("distil", "temperature")
 """Fields of the recipe that mean nothing without a teacher."""
@@ -77,6 +79,7 @@ def recipe(args):
 def arguments(parser):
     parser.add_argument("--model", required=True, choices=list(MODELS), metavar="NAME", help=f"architecture: {', '.join(MODELS)}")
     _common.add_data(parser, required=True)
+    _common.add_fit(parser, size=True)
     parser.add_argument("--classes", metavar="A,B,...", help="train on these classes alone, by name, in this order")
     add_images(parser)
     parser.add_argument("--init", metavar="FILE.pt", help="start from this checkpoint; a training state beside it gives the proxies")
@@ -90,7 +93,7 @@ def arguments(parser):
 
 def paths(args):
     """(checkpoint, state, result) of the run; raises UsageError where a state is in the way or missing."""
-    out = Path(args.out or f"{args.model}-{args.data}.pt")
+    out = Path(args.out or f"{args.model}-{_common.data_name(args)}.pt")
     if out.suffix != ".pt":
         raise UsageError(f"--out {out}: expected a name that ends in .pt")
     result = out.with_suffix(".result.json")
@@ -98,8 +101,8 @@ def paths(args):
 
 
 def state_beside(args, out, *others):
-    """Path of the state of a run that writes the files `out` and `others`; raises UsageError where a file is in the way or cannot be
-    written."""
+    """Path of the state of a run that writes the files `out` and `others`, whose lock is held from now on; raises UsageError where a file
+    is in the way or cannot be written, InputError where the run is under way."""
     state = Path(args.state) if args.state else out.with_suffix(".state")
     if args.resume and args.restart:
         raise UsageError("--resume and --restart: expected one of them")
@@ -114,6 +117,8 @@ def state_beside(args, out, *others):
         written.add(realpath(path))
     if args.init and realpath(state) == realpath(Path(args.init).with_suffix(".state")):
         raise UsageError(f"{state}: is the training state of --init, expected another name")
+    lock = sweep.lock(state)
+    args.held.enter_context(files.sole(lock, f"{state}: its run is under way in another process; wait for it, or choose another --out"))
     if state.exists() and not (args.resume or args.restart):
         raise UsageError(f"{state}: there is a state of an earlier run; --resume goes on from it, --restart replaces it")
     return state
@@ -135,10 +140,9 @@ def run(args, out):
     checkpoint_path, state_path, result_path = paths(args)
 
     from ..checkpoints import resolve
-    from ..data.datasets import DATASETS
 
     train = _common.dataset(args, out, "train")
-    test = None if DATASETS[args.data].overlap else _common.dataset(args, out, "test")
+    test = None if _common.overlaps(args) else _common.dataset(args, out, "test")
     if args.classes:
         chosen = [name.strip() for name in args.classes.split(",")]
         train, test = train.select(chosen), test and test.select(chosen)
@@ -190,7 +194,8 @@ def run(args, out):
         return 130
     score = None
     if test is None:
-        out.note(f"--data {args.data} has no test split of its own, so the checkpoint states no test accuracy")
+        way_out = "; such pictures go into a folder test beside train" if _common.is_folder(args) else ""
+        out.note(f"--data {args.data} has no test split of its own, so the checkpoint states no test accuracy{way_out}")
     else:
         score = record.test_score(trainer, torch.from_numpy(test.images), torch.from_numpy(test.labels), out.progress)
     network = write(score)

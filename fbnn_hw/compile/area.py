@@ -22,14 +22,18 @@ class Costs:
     start: float = 0  # with thresholds: a bit of an accumulator that chooses between its sum and a start value
     bias: int = 0  # with thresholds: the state that reads a tile's start values
     mover: int = 300  # of the weight stream
+    late: int = 66  # with late rows: a second address, and the wait for a step
     learner: int = 890
+    lists: int = 80  # with lists of reads: the way of a read from its entry to the banks, and their masks
+    shift: float = 1.05  # with bytes: a bit of an accumulator that is shifted or not
+    spread: float = 1.1  # with spread steps: a bit of a weight word
 
 
 # On ECP5 and 7 series the choice of a start value fits into the LUTs of the adder (docs/benchmarks.md).
 COSTS = {
     "ice40": Costs(2.125, 1.72, 8.0, 0, 540, 80, start=0.95, bias=60),
     "ice40-hx8k": Costs(2.125, 1.72, 8.0, 1.375, 540, 160, start=0.95, bias=60),  # an encoder without multipliers
-    "ecp5": Costs(2.8, 2.0, 5.0, 0.92, 1000, 260),  # an adder takes two LUTs a bit, beside its carry chain
+    "ecp5": Costs(2.8, 2.0, 5.0, 0.92, 1000, 260, shift=0.3),  # an adder takes two LUTs a bit, beside its carry chain
     "gowin": Costs(2.24, 2.2, 11.6, 0.9, 1800, 90, start=0.13),
     "xilinx7": Costs(2.23, 1.72, 5.0, 0.457, 500, 350),  # plain sums in LUTs of six inputs
 }
@@ -44,4 +48,6 @@ def lut4(config: AcceleratorConfig, target: Target) -> int:
     luts = cost.product * q * l * p + cost.accumulator * accumulator_bits + cost.row * q * l + cost.control
     luts += cost.stacked * target.stacked_bits(config) + cost.pooling * any(step.kind == "lgap" for step in config.program)
     luts += (cost.start * accumulator_bits + cost.bias) * config.thresholds
+    luts += cost.lists * config.lists + cost.shift * accumulator_bits * (config.shift > 0) + cost.spread * config.word_bits * config.spreads
+    luts += cost.late * (config.late_rows > 0)
     return round(luts + cost.mover * (config.weights == "stream") + cost.learner * (config.learning is not None))

@@ -6,16 +6,33 @@ output channels a cycle.  Feature maps lie in Q banks: a block is 2 x Q/2 pixels
 """
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from hashlib import sha256
 from typing import Any
 
 from ..errors import UsageError
 from ..ir.ops import planes
+from . import timing
 from .learn_plan import LearnPlan
 
 STEP_WORDS = 15
 """16-bit words of one encoded step; one is read each cycle."""
+
+LIST_STEP_WORDS = 20
+"""The same in a design whose steps have lists of reads."""
+
+FIELD = 1 << 16
+"""Values that a field of a step can hold: addresses, counts."""
+
+LATE_BIT = 13
+"""Of the second word of a transfer for late rows."""
+
+MOST_STEPS = (1 << 8) - 1
+"""The largest `Transfer.after`."""
+
+READ_FIELDS = {"address": 16, "y": 1, "x": 3, "row": 2, "column": 2, "shift": 1, "slot": 3}
+"""Bits of the fields of a read in a list, lowest first (`read_word`)."""
 
 REWIND, RESULT, LOAD = 1, 2, 4
 """Flags of a stop, the word where a step could begin with bit 15 clear.
@@ -65,32 +82,110 @@ class Step:
     depthwise: bool = False  # lgap: write the learned word
     bias: bool = False  # the first weight word of a tile holds its accumulators' start values
     shared: bool = False
+    order: int = 0  # place of the first list of reads (this field and all below: of a design with lists)
+    rewind: bool = False  # all tiles have one list; else the next tile's list follows
+    plane: int = 0  # words from one word of the target's block to the next
+    source_rows: int = 1  # blocks of the maps that are read
+    source_columns: int = 1
+    odd_height: bool = False  # the last row of these blocks has one row of pixels
+    valid_columns: int = 1  # columns of pixels in the last column of these blocks
+    first_pixel: bool = False  # pool: the first of four pixels is kept, not their OR
+    spread: bool = False  # output p sees one lane of a word, p of the read's slot, in two reads in which all other lanes cancel
+    ones: bool = False  # spread: all weights are +1, and there are no weight words
     load: bool = False  # an image is loaded first
     result: bool = False  # a result leaves afterwards
 
-    def encode(self) -> list[int]:
-        """STEP_WORDS 16-bit words.  Counts are stored minus one."""
+    # A spread step has the weights of L pairs of reads in a weight word: lane j of output p is for pair j.
+
+    def encode(self, lists: bool = False) -> list[int]:
+        """STEP_WORDS 16-bit words, or LIST_STEP_WORDS in a design with lists of reads.  Counts are stored minus one."""
         flags = (int(self.kind == "lgap") | self.pool << 1 | self.vector << 2 | self.logits << 3 | (self.taps == 9) << 4
                  | self.gap << 5 | self.depthwise << 6 | self.bias << 7 | (self.repeat - 1) << 8 | self.shared << 11)
+        if lists:
+            flags |= self.spread << 8 | self.ones << 9 | self.rewind << 12 | self.first_pixel << 13 | self.odd_height << 14
         words = [flags | 1 << 15, self.source, self.word_stride, self.block_stride, self.row_stride, self.words - 1, self.columns - 1,
                  self.rows - 1, self.target, self.target_block_stride, self.target_row_stride, self.tiles - 1, self.slot, self.valid,
                  self.tile_words]
-        assert len(words) == STEP_WORDS and all(0 <= w < 1 << 16 for w in words), self
+        if lists:
+            words += [self.order, self.plane, self.source_rows - 1, self.source_columns - 1, self.valid_columns - 1]
+        assert len(words) == (LIST_STEP_WORDS if lists else STEP_WORDS) and all(0 <= w < 1 << 16 for w in words), self
         return words
+
+
+def read_word(address: int, y: int, x: int, row: int = 0, column: int = 0, shift: bool = False, slot: int = 0) -> int:
+    """A read of a list as an integer.
+
+    address: from the block to the word that pixel 0 of a block moved by `row` and `column` blocks has, modulo 2^16.  y, x: pixels that
+    the block is moved besides.  row, column: -1 to 2.  shift: the accumulator is shifted first.  slot: of a spread step, below.
+    """
+    word, at = 0, 0
+    for value, width in zip((address % FIELD, y, x, row + 1, column + 1, int(shift), slot), READ_FIELDS.values()):
+        assert 0 <= value < 1 << width, (address, y, x, row, column, slot)
+        word |= value << at
+        at += width
+    return word
+
+
+def read_field(word: int, name: str) -> int:
+    """A field of a read as `read_word` stores it."""
+    low = sum(list(READ_FIELDS.values())[:list(READ_FIELDS).index(name)])
+    return word >> low & (1 << READ_FIELDS[name]) - 1
+
+
+def byte_planes(lanes: int) -> int:
+    """Bits of each byte that a word has."""
+    return max(n for n in range(1, 9) if 3 * (2 ** n - 1) <= lanes)
+
+
+def byte_words(lanes: int) -> tuple[tuple[int, ...], ...]:
+    """The words of a pixel of bytes: for each the bits of a colour that it has, bit i 2^(i - lowest) times.  Its lanes are those of
+    red, green, blue."""
+    planes = byte_planes(lanes)
+    return tuple(tuple(bit for bit in range(min(8, low + planes) - 1, low - 1, -1) for _ in range(1 << bit - low))
+                 for low in range(0, 8, planes))
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """`words` weight words for the array.  `resident` in 16 of them are read from the feature banks' free rows, the rest from
-    the weight stream, evenly mixed."""
+    """`words` weight words for the array.  `resident` in 16 of them are read from the feature banks' rows, the rest from
+    the weight stream, evenly mixed.
+
+    after > 0: words of the stream for the late rows instead, which take them once so many steps of a pass have begun.
+    """
 
     words: int
     resident: int
+    after: int = 0
+
+    @property
+    def streamed(self) -> int:
+        """Words that it takes from the stream."""
+        return self.words if self.after else self.words - self.words * self.resident // 16
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the words of a fetch come from: `words` in all, `resident` from rows that are loaded once, `late` from late rows, the others
+    straight from the stream."""
+
+    words: int
+    resident: int
+    late: int
+
+    @property
+    def sixteenths(self) -> int:
+        """Sixteenths of the words that stay on the chip."""
+        return -(-16 * self.resident // self.words)
+
+
+def residents_of(transfer: Transfer) -> list[bool]:
+    """Whether each word of a transfer is resident."""
+    return [(i + 1) * transfer.resident >> 4 != i * transfer.resident >> 4 for i in range(transfer.words)]
 
 
 @dataclass(frozen=True)
 class AcceleratorConfig:
-    """What the hardware is built from.  config.json holds the fields that differ from their defaults."""
+    """The hardware's parameters, all of them.  config.json holds the fields that differ from their defaults."""
 
     pixels: int
     lanes: int
@@ -110,12 +205,20 @@ class AcceleratorConfig:
     transfers: tuple[Transfer, ...] = ()  # of one frame (weights == "stream")
     resident_base: int = 0  # first resident row, behind all features; 0: there are none
     resident_rows: int = 0  # rows of pixels * lanes bits, loaded once after reset
+    late_base: int = 0  # first row that the stream fills anew in each pass
+    late_rows: int = 0  # how many; resident rows, then these, are then used from the last one down
     latent_base: int = 0
     latent_words: int = 0
     map_pixels: int = 0  # pixels of a block that exist in the map that is pooled globally (a mask)
     logits_odd: bool = False  # fan-in of the logits is odd
     frames: int = 1  # images of one pass through the program
     frame_stride: int = 0  # words from a map of a frame to that of the next one in the same pass
+    order: tuple[int, ...] = ()  # lists of reads, see `read_word`; none: the loops over taps and words
+    quarters: bool = False  # the image is stored as four, of its even and odd rows and columns
+    packed: bool = False  # the image, of one bit a pixel, is stored as a vector
+    threshold: int = 0  # of the grey image, with encoder "binarize"
+    table: tuple[int, ...] = ()  # of the bytes, with encoder "bits8"; none: the bytes as they are
+    sleeps: bool = False  # between frames: clock stopped, flash in deep power-down, banks in standby
     learning: LearnPlan | None = None  # the program then ends with the latent, or the layer beside it, and a learner classifies
     text: str = field(default="", init=False, repr=False, compare=False)  # config.json as it was read; not part of the hardware
 
@@ -140,20 +243,70 @@ class AcceleratorConfig:
         return self.outputs // self.pixels
 
     @property
+    def lists(self) -> bool:
+        """Whether steps have lists of reads."""
+        return bool(self.order)
+
+    @property
+    def read_bits(self) -> int:
+        """Bits of a read in a list."""
+        return sum(READ_FIELDS.values())
+
+    @property
+    def step_words(self) -> int:
+        """16-bit words of a step."""
+        return LIST_STEP_WORDS if self.lists else STEP_WORDS
+
+    @property
+    def shift(self) -> int:
+        """Places by which accumulators are shifted between the words of a byte; 0: no network of bytes."""
+        return byte_planes(self.lanes) if self.encoder == "bits8" else 0
+
+    @property
+    def spreads(self) -> bool:
+        """Whether steps are spread."""
+        return any(step.spread for step in self.program)
+
+    def listed_words(self, step: Step) -> set[tuple[int, int]]:
+        """{(first word, words)} of a bank that the lists of a step read."""
+        lists = 1 if step.rewind else step.tiles
+        places = set()
+        for word in self.order[step.order:step.order + lists * step.words]:
+            address, row, column = read_field(word, "address"), read_field(word, "row") - 1, read_field(word, "column") - 1
+            if step.vector:
+                places.add((address, 1))
+            else:
+                first = (address - row * step.row_stride - column) % FIELD
+                places.add((first, step.source_rows * step.source_columns))
+        return places
+
+    @property
     def planes(self) -> tuple[int, ...]:
         """Levels of each plane of a pixel."""
-        return planes(self.encoder, self.levels)
+        return {"binarize": (1,), "bits8": (256,) * 3}.get(self.encoder) or planes(self.encoder, self.levels)
+
+    @property
+    def pieces(self) -> tuple[timing.Piece, ...]:
+        """The words of a pixel that the encoder gives, one a cycle."""
+        if self.encoder == "bits8":
+            return tuple((0, 0, 0, 3 * len(word), True) for word in byte_words(self.lanes))
+        return timing.encoder_pieces(self.planes, self.lanes)
 
     @property
     def input_words(self) -> int:
         """Words of one encoded pixel."""
-        return -(-sum(self.planes) // self.lanes)
+        return len(byte_words(self.lanes)) if self.encoder == "bits8" else -(-sum(self.planes) // self.lanes)
 
     @property
     def feature_end(self) -> int:
         """Words of a bank from address 0 on in which all features lie."""
         bounds = [self.feature_words, self.resident_base or self.feature_words]
         return min(bounds + ([self.learning.learn_base] if self.learning else []))
+
+    @property
+    def late_end(self) -> int:
+        """The row behind the late ones."""
+        return self.late_base + self.late_rows
 
     @property
     def boot_rows(self) -> int:
@@ -184,19 +337,36 @@ class AcceleratorConfig:
         """The program as 16-bit words: steps, and a stop wherever something else happens."""
         words: list[int] = []
         for step, following in zip(self.program, (*self.program[1:], None)):
-            words += step.encode()
+            words += step.encode(self.lists)
             if following is None:
                 words.append(REWIND | RESULT * step.result | LOAD * self.program[0].load)
             elif step.result or following.load:
                 words.append(RESULT * step.result | LOAD * following.load)
         return words
 
+    def sources(self, fetches: Iterable[int]) -> list[Sources]:
+        """Where the words of a pass's fetches come from.  fetches: words of each, in order."""
+        left = self.resident_rows // self.rows_per_word
+        transfers = iter([transfer for transfer in self.transfers if not transfer.after])
+        result = []
+        for words in fetches:
+            rows = 0
+            for transfer in _until(transfers, words):
+                rows += transfer.words * transfer.resident // 16
+            resident = min(rows, left)
+            left -= resident
+            result.append(Sources(words, resident, rows - resident))
+        return result
+
     def transfer_words(self) -> list[int]:
-        """Transfers as 16-bit words in pairs: low 16 bits of the count minus one, then its high bits and the share."""
+        """Transfers as 16-bit words in pairs: low 16 bits of the count minus one, then its high bits and the share.
+
+        For late rows: the count minus one, then the steps, the share 16 and bit LATE_BIT.
+        """
         words = []
         for t in self.transfers:
             count = t.words - 1
-            words += [count & 0xFFFF, count >> 16 | t.resident << 8]
+            words += [count & 0xFFFF, count >> 16 | t.resident << 8 | t.after | (t.after > 0) << LATE_BIT]
         return words
 
     def to_dict(self) -> dict[str, Any]:
@@ -226,6 +396,8 @@ class AcceleratorConfig:
         values["program"] = tuple(Step(**{RENAMED.get(key, key): value for key, value in step.items()}) for step in values["program"])
         values["transfers"] = tuple(Transfer(**transfer) for transfer in values.get("transfers", ()))
         values["learning"] = LearnPlan(**values["learning"]) if "learning" in values else None
+        for name in ("order", "table"):
+            values[name] = tuple(values.get(name, ()))
         hardware = [f for f in fields(cls) if f.init]
         config = cls(**{f.name: values[f.name] for f in hardware if f.default is MISSING or f.name in values})
         object.__setattr__(config, "text", text)
@@ -235,6 +407,14 @@ class AcceleratorConfig:
     def id(self) -> str:
         """8 hexadecimal digits that name this hardware: the first ones of the SHA-256 of config.json (docs/architecture.md)."""
         return sha256(self.to_json().encode()).hexdigest()[:8]
+
+
+def _until(transfers: Iterator[Transfer], words: int) -> Iterator[Transfer]:
+    """The next transfers, of so many words."""
+    while words > 0:
+        transfer = next(transfers)
+        words -= transfer.words
+        yield transfer
 
 
 def _chosen(part: Any) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class LayerCycles:
         return self.reads + self.drain + self.move + self.wait + self.other
 
     def bound(self, kind: str) -> str:
-        """What binds a layer of this `lower.Layer.kind`, a key of BOUNDS: where most of its cycles go."""
+        """The bound of a layer of this `lower.Layer.kind`, a key of BOUNDS: where most of its cycles go."""
         spent = {"reads": self.reads, "drain": self.drain, "move": self.move, "wait": self.wait, "other": self.other}
         most = max(spent, key=spent.__getitem__)
         if most == "reads":
@@ -62,6 +62,9 @@ class _NoMover:
 
     booted = 0
 
+    def __init__(self):
+        self.opened = []
+
     def next(self, now):
         return NEVER, False
 
@@ -75,7 +78,7 @@ class _NoMover:
         pass
 
 
-class _Mover:
+class Mover:
     """The weight mover, event by event."""
 
     def __init__(self, config: AcceleratorConfig):
@@ -86,7 +89,8 @@ class _Mover:
         self.reserved, self.level = 0, 0
         self.frees: list[tuple[int, int]] = []  # (cycle from which the words can be reserved again, words)
         self.lands: list[int] = []  # cycles from which words count as being in the ring
-        self.row = self.phase = self.transfer = 0
+        self.row = self.phase = self.transfer = self.after = 0
+        self.opened: list[int] = []  # for each step of the pass the cycle from which late rows may follow it
         self.flying = -1  # cycle of the last request
         self.full = self.row_bytes * BYTE_CYCLES - BYTE_CYCLES + 1  # first row of the stream, its first byte taken in cycle 0
         for _ in range(config.boot_rows):
@@ -106,15 +110,20 @@ class _Mover:
             address += 1
         self.left = transfers[self.transfer].words
         self.share = transfers[self.transfer].resident
+        self.after = transfers[self.transfer].after
         self.transfer += 1
         self.phase = 0
-        self.ready = address + 3
+        self.ready = address + 3 + (self.after > 0)
 
     def next(self, now):
         """(cycle of the next move, `now` or later, unless the port is taken; whether the move uses the port).
 
-        The cycle is NEVER while the mover waits for space.
+        The cycle is NEVER while the mover waits for space, or for a step.
         """
+        if self.after:
+            if self.after > len(self.opened):
+                return NEVER, True
+            return max(now, 1 + max(self.ready, self.full, self.opened[self.after - 1])), True
         resident = self.phase + self.share >= 16
         when = max(now - resident, self.ready)  # a resident row is decided on a cycle before
         if self.row == 0:
@@ -129,12 +138,14 @@ class _Mover:
         return when + resident, resident
 
     def _move(self, now, resident):
-        """Move a row in cycle `now`, from the banks if `resident`, else from the stream."""
-        if self.row == 0:
+        """Move a row in cycle `now`, through the port if `resident`, else from the stream to the ring."""
+        if self.row == 0 and not self.after:
             while self.frees and self.frees[0][0] <= now - resident:
                 self.reserved -= self.frees.pop(0)[1]
             self.reserved += 1
-        if resident:
+        if self.after:
+            self._take(now)
+        elif resident:
             self.flying = now
         else:
             self._take(now)
@@ -144,7 +155,8 @@ class _Mover:
             self.row = 0
             self.phase = (self.phase + self.share) & 15
             self.left -= 1
-            self.lands.append(now + (timing.READ + 1 if resident else 1))
+            if not self.after:
+                self.lands.append(now + (timing.READ + 1 if resident else 1))
             if self.left == 0:
                 self._load(now + 1 - resident)
 
@@ -186,17 +198,17 @@ class _Mover:
 
 def frames(config: AcceleratorConfig, count: int = 3) -> list[Frame]:
     """Cycles of `count` passes, one after the other from reset."""
-    return _Run(config).passes(count)
+    return Run(config).passes(count)
 
 
-class _Run:
+class Run:
     """The sequencer and the weight mover together, from reset on."""
 
     def __init__(self, config):
         self.config = config
         self.streams = config.weights == "stream"
-        self.mover: _Mover | _NoMover = _Mover(config) if self.streams else _NoMover()
-        self.load = timing.load_cycles(config.size ** 2, config.planes, config.lanes, config.encoder_bits)
+        self.mover: Mover | _NoMover = Mover(config) if self.streams else _NoMover()
+        self.load = timing.load_cycles(config.size ** 2, config.pieces, 0 if config.encoder == "bits8" else config.encoder_bits)
         self.pending = []  # cycles in which a drain of the current step takes the port
 
     def passes(self, count):
@@ -210,6 +222,7 @@ class _Run:
         """(`Frame` of the pass that begins in cycle `now`, cycle in which the next one begins)."""
         config = self.config
         frame, begin = Frame(), now
+        self.mover.opened.clear()
         for step, following in zip(config.program, (*config.program[1:], None)):
             if step.load:
                 start = self.image_loaded(now)
@@ -249,8 +262,10 @@ class _Run:
     def step(self, step, layer, now):
         """One step that begins (ADDRESS) in cycle `now`; returns the cycle in which the next one begins."""
         self.pending = []
-        tile_at = now + timing.FETCH
-        layer.other += timing.FETCH
+        fetch = timing.FETCH + self.config.step_words
+        tile_at = now + fetch
+        self.mover.opened.append(tile_at + timing.OPEN)
+        layer.other += fetch
         members = self.config.frames if step.shared else 1
         for tile, member in product(range(step.tiles), range(members)):
             cycle = self.tile_reads(step, layer, self.tile_begins(step, layer, tile_at))

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,13 @@ class Tensor:
     pitch: int  # words from one block to the next
     rows: int  # of blocks
     columns: int  # of blocks
+    word_stride: int = 1  # words from one word of a block to the next
+    until: int = 0  # number of the last layer that reads it
+
+    @property
+    def size(self) -> int:
+        """Words of a bank."""
+        return len(self.lanes) * self.rows * self.columns
 
     def words(self, first: int, last: int) -> range:
         """Range of words that hold the channels first .. last - 1, which begin and end with a word."""
@@ -49,30 +57,31 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class _Stored:
-    """A tensor before it has a place."""
+class Stored:
+    """A tensor before it has a place.  planar: the words of a block lie a plane apart, not side by side."""
 
     name: str
     shape: tuple[int, int, int]
     lanes: tuple[tuple[int, ...], ...]
     rows: int
     columns: int
+    planar: bool = False
 
     @property
     def size(self) -> int:
         """Words of a bank."""
         return len(self.lanes) * self.rows * self.columns
 
-    def at(self, base: int) -> Tensor:
-        return Tensor(self.name, self.shape, self.lanes, base, len(self.lanes), self.rows, self.columns)
+    def at(self, base: int, until: int) -> Tensor:
+        """The tensor in its place, where it stays until a layer has read it."""
+        pitch, stride = (1, self.rows * self.columns) if self.planar else (len(self.lanes), 1)
+        return Tensor(self.name, self.shape, self.lanes, base, pitch, self.rows, self.columns, stride, until)
 
 
-def _blocks(shape, columns):
-    """(rows, columns) of the blocks of a map."""
-    _, height, width = shape
-    if (height, width) == (1, 1):
-        return 1, 1
-    return height // 2, -(-width // columns)
+def blocks(size: tuple[int, int], columns: int) -> tuple[int, int]:
+    """(rows, columns) of the blocks of 2 x `columns` pixels of a map."""
+    height, width = size
+    return -(-height // 2), -(-width // columns)
 
 
 def _spans(channels: int, cuts: Iterable[int], lanes: int) -> list[Span]:
@@ -84,7 +93,7 @@ def _spans(channels: int, cuts: Iterable[int], lanes: int) -> list[Span]:
     return list(zip(edges, [*edges[1:], channels]))
 
 
-def _lanes(spans, lanes):
+def words_of(spans: Iterable[Span], lanes: int) -> tuple[tuple[int, ...], ...]:
     """`Tensor.lanes` of some spans."""
     words = []
     for first, last in spans:
@@ -197,9 +206,9 @@ def place(topology: Topology, pixels: int, lanes: int, outputs: int, frames: int
     _check_input(layers, lanes)
     stored = {}
     for layer in layers:
-        words = _lanes(_spans(layer.channels, layer.cuts, lanes), lanes)
+        words = words_of(_spans(layer.channels, layer.cuts, lanes), lanes)
         for name in _tensor_names(layer):
-            stored[name] = _Stored(name, layer.shape, words, *_blocks(layer.shape, columns))
+            stored[name] = Stored(name, layer.shape, words, *blocks(layer.shape[1:], columns))
     titles = {f"{layer.name}.{kind}": getattr(layer, kind) for layer in layers if layer.kind == "lgap" for kind in ("gap", "depthwise")}
     chains = _adjacent(list(stored), [layer for layer in layers if len(layer.parts) > 1], titles)
     life = _lives(layers, chains)
@@ -208,13 +217,16 @@ def place(topology: Topology, pixels: int, lanes: int, outputs: int, frames: int
     late = set(shared) | {owner(part) for layer in layers if layer.name in shared for part in layer.parts}
     per_frame = [chain for chain in chains if {owner(name) for name in chain} & late]
     tensors: dict[str, Tensor] = {}
-    used = _allot([chain for chain in chains if chain not in per_frame], 0, stored, life, tensors)
-    stride = _allot(per_frame, used, stored, life, tensors) - used
+    used = allot([chain for chain in chains if chain not in per_frame], 0, stored, life, tensors)
+    stride = allot(per_frame, used, stored, life, tensors) - used
     return Layout(layers, tensors, used + frames * stride, stride)
 
 
-def _allot(chains, floor, stored, life, tensors):
-    """Add the tensors of some chains to `tensors`, from address `floor` on; returns the end of the words that they use."""
+def allot(chains: Iterable[list[str]], floor: int, stored: dict[str, Stored], life: dict[str, Any], tensors: dict[str, Tensor]) -> int:
+    """Add the tensors of some chains to `tensors`, from address `floor` on; returns the end of the words that they use.
+
+    life: {name: (number of the layer that writes it, number of the last layer that reads it)}, see `_lives`.
+    """
     live: list[tuple[int, int, int]] = []  # (first address, last + 1, layer after which it is free)
     used = floor
     for chain in sorted(chains, key=lambda c: life[c[0]][0]):
@@ -225,7 +237,7 @@ def _allot(chains, floor, stored, life, tensors):
         live.append((base, base + size, end))
         used = max(used, base + size)
         for name in chain:
-            tensors[name] = stored[name].at(base)
+            tensors[name] = stored[name].at(base, end)
             base += stored[name].size
     return used
 

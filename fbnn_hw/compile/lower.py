@@ -20,7 +20,7 @@ MAX_REPEAT = 8
 class Layer:
     """One run of the engine over the network's maps, and the tensor that it stores (global pooling stores two)."""
 
-    kind: str  # "input", "conv", "lgap", "dense", "logits"
+    kind: str  # "input", "conv", "lgap", "dense", "logits"; with lists of reads also "gap", "depthwise", "pool", "copy"
     name: str  # of the stored tensor: that of the last op covered; lgap stores `name`.gap and `name`.depthwise
     ops: tuple[Op, ...]  # that it covers, in order
     shape: tuple[int, int, int]
@@ -34,6 +34,7 @@ class Layer:
     macs: int = 0
     gap: str = ""  # lgap: name of the op
     depthwise: str = ""
+    title: str = ""  # label of a layer that is no op's
 
     @property
     def channels(self) -> int:
@@ -42,7 +43,7 @@ class Layer:
     @property
     def label(self) -> str:
         """The layer's name in reports, diagrams and config.json: its ops, such as conv2+pool1."""
-        return "+".join(op.name for op in self.ops)
+        return self.title or "+".join(op.name for op in self.ops)
 
 
 def owner(tensor: str) -> str:

@@ -4,14 +4,15 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ..errors import FitError, UsageError
 from ..ir.network import LATENT, Network
 from ..targets import Target
-from . import cycles, schedule
+from . import cycles, irregular, late, schedule
 from .area import lut4
-from .config import AcceleratorConfig, Transfer, check_shape
+from .config import FIELD, AcceleratorConfig, Transfer, check_shape
 from .learn_plan import MAX_SLOTS, Learn, LearnPlan
 from .lower import owner
 
@@ -23,9 +24,6 @@ ENOUGH_EXEMPLARS = 10
 
 LONGER = 1.1
 """A learning design may slow a frame by at most this factor to have more exemplars than are enough."""
-
-FIELD = 1 << 16
-"""Values that a field of a step can hold: addresses, counts."""
 
 Shape = tuple[int, int, int]
 """(pixels, lanes, outputs) of the engine."""
@@ -139,10 +137,15 @@ def _plan_shape(network, target, shape, frames, learn, weights):
     config, program = configure(network, target, shape, frames, learn, weights)
     target.check(config)
     need = lut4(config, target)
-    if target.lut4 and need > target.lut4:
-        raise FitError(f"--outputs {shape[2]}: the engine needs about {need:,} LUT4, {target.part} gives {target.lut4:,} to "
+    limit = target.lut4_of(config)
+    if limit and need > limit:
+        raise FitError(f"--outputs {shape[2]}: the engine needs about {need:,} LUT4, {target.part} gives {limit:,} to "
                        "it; use fewer --outputs")
     passes = cycles.frames(config)
+    if weights == "stream":
+        better, shorter = late.improved(config, program, partial(_residents, program), passes)
+        if not limit or lut4(better, target) <= limit:
+            config, passes = better, shorter
     return Plan(config, program, passes[0], passes[-1])
 
 
@@ -214,7 +217,7 @@ def configure(network: Network, target: Target, shape: Shape, frames: int, learn
 
     weights: "memory" or "stream".  Raises FitError if a memory is too small.
     """
-    program = schedule.build(network.topology, *shape, tuple(network.thresholds), frames, bool(learn))
+    program = schedule.build(network, *shape, frames, bool(learn), min(FIELD, target.bank_words or FIELD))
     _check_words(program, target, weights)
     common = _common_fields(network, target, program, weights)
     with_weights = _with_memory if weights == "memory" else _with_stream
@@ -234,11 +237,25 @@ def _common_fields(network, target, program, weights):
     logits = next(op for op in topology.ops if getattr(op, "logits", False))
     return dict(
         pixels=pixels, lanes=program.lanes, outputs=program.outputs,
-        encoder=topology.ops[0].encoder, levels=topology.ops[0].levels, size=topology.image_size,
+        **_encoder_fields(topology.ops[0]), size=topology.image_size,
         encoder_bits=target.encoder_bits, classes=len(topology.classes), program=program.steps,
-        accumulator_bits=_accumulator_bits(network), technology=target.technology, popcount=target.popcount, weights=weights,
-        latent_base=latent.base if is_vector else 0, latent_words=latent.pitch if is_vector else 0, map_pixels=mask,
-        logits_odd=bool(logits.fan_in(*topology.input_shapes(logits)) % 2), frames=program.frames, frame_stride=program.stride)
+        accumulator_bits=irregular.accumulator_bits(program.lists, network) if program.lists else _accumulator_bits(network),
+        technology=target.technology, popcount=target.popcount, weights=weights,
+        latent_base=latent.base if is_vector else 0, latent_words=len(latent.lanes) if is_vector else 0, map_pixels=mask,
+        logits_odd=bool(logits.fan_in(*topology.input_shapes(logits)) % 2), frames=program.frames, frame_stride=program.stride,
+        order=program.order, quarters=bool(program.lists and program.lists.graph.quarters),
+        packed=bool(program.lists and program.lists.graph.packed))
+
+
+def _encoder_fields(op):
+    """{field: value} of a configuration, from the network's first op."""
+    match op.kind:
+        case "thermometer":
+            return dict(encoder=op.encoder, levels=op.levels)
+        case "binarize":
+            return dict(encoder=op.kind, levels=1, threshold=op.threshold)
+        case _:
+            return dict(encoder=op.kind, levels=256, table=() if op.table == tuple(range(256)) else op.table)
 
 
 def _with_memory(common, topology, target, program, learn):
@@ -250,7 +267,8 @@ def _with_memory(common, topology, target, program, learn):
     learning = learning_plan(program, target, head, wanted, len(topology.classes), "words")
     shipped = -(-learning.shipped * learning.fan_in_words // program.outputs)
     return AcceleratorConfig(
-        **common, feature_words=program.used + learning.rows, learning=learning, weight_words=weight_words + shipped)
+        **common | {"classes": learning.shipped}, feature_words=program.used + learning.rows, learning=learning,
+        weight_words=weight_words + shipped)
 
 
 def _with_stream(common, topology, target, program, learn):
@@ -277,6 +295,7 @@ def _with_stream(common, topology, target, program, learn):
     base = program.used + tables
     if learning:
         learning = replace(learning, slots_base=base + rows)
+        common["classes"] = learning.shipped
     config = AcceleratorConfig(
         **common, feature_words=target.bank_words or program.used + learned + rows, transfers=transfers,
         resident_base=base if rows or learn else 0, resident_rows=rows, learning=learning)
@@ -291,6 +310,7 @@ def learning_plan(program: schedule.Program, target: Target, head: Any, config: 
     config.slots 0: exemplars get half of the rows that are free.  Raises FitError with what would fit.
     """
     pixels, lanes = program.pixels, program.lanes
+    shipped = 0 if config.rule == "prototypes" else shipped  # the model's classifier has no prototypes
     if config.max_classes < shipped:
         raise UsageError(f"--max-classes {config.max_classes}: the model knows {shipped} classes, expected at least as many")
     latent = program.tensors[LATENT]
@@ -343,7 +363,7 @@ def _accumulator_bits(network):
 def _check_words(program, target, weights):
     limit = min(FIELD, target.bank_words or FIELD)
     if program.used > limit:
-        sizes = {name: tensor.pitch * tensor.rows * tensor.columns for name, tensor in program.tensors.items()}
+        sizes = {name: tensor.size for name, tensor in program.tensors.items()}
         name = max(sizes, key=sizes.__getitem__)
         layer = next(layer for layer in program.layers if layer.name == owner(name))
         image = program.layers[0]
@@ -404,8 +424,3 @@ def _reads(program, layer):
     """Cycles for which the array uses a layer's weights after one fetch."""
     reads = sum(s.tiles * s.rows * s.columns * s.taps * s.words * s.repeat for s in program.layer_steps(layer))
     return reads * program.frames // program.fetches(layer)
-
-
-def residents_of(transfer: Transfer) -> list[bool]:
-    """Whether each word of a transfer is resident."""
-    return [(i + 1) * transfer.resident >> 4 != i * transfer.resident >> 4 for i in range(transfer.words)]

@@ -8,6 +8,7 @@ import numpy as np
 from .. import bits
 from ..errors import FitError
 from ..ir.network import Network, Topology
+from . import irregular
 from .config import Step
 from .layout import Tensor, channel_array, place
 from .lower import Layer, lower, owner
@@ -29,6 +30,8 @@ class Program:
     outputs: int
     frames: int = 1  # images of a pass
     stride: int = 0  # address distance between two frames' copies of a map
+    lists: irregular.Plan | None = None  # what the lists of reads are made of, where steps have them
+    order: tuple[int, ...] = ()  # the lists
 
     def base(self, name: str, frame: int) -> int:
         """Address of a tensor of one of the frames of a pass."""
@@ -90,15 +93,38 @@ def _intervals(layer):
     return [(a // size, a, b) for a, b in zip(edges, edges[1:])]
 
 
-def build(topology: Topology, pixels: int, lanes: int, outputs: int, thresholds: Collection[str] = (), frames: int = 1,
-          learns: bool = False) -> Program:
-    """Program of a topology on an engine of that shape.  Raises FitError.
+def build(network: Network, pixels: int, lanes: int, outputs: int, frames: int = 1, learns: bool = False,
+          room: int | None = None) -> Program:
+    """Program of a network on an engine of that shape.  Raises FitError.
 
-    thresholds: names of the ops that have them.  frames: images of a pass.  Its steps work off the first layers one image after
-    the other, then the layers from the first one on whose map is small (`_shared`) for all images at once, tile by tile, then the
-    logits, image after image.
+    frames: images of a pass.  The program runs the early layers one image after the other.  From the first
+    layer whose map is small (`_shared`) it runs each tile for all images.  The logits follow, image after image.
     learns: the program ends before the logits, which a learner makes.
+    room: words of a bank.
+
+    A network that the loops over taps and words cannot read gets lists of reads (`irregular`).
     """
+    try:
+        return regular(network.topology, pixels, lanes, outputs, tuple(network.thresholds), frames, learns)
+    except FitError as error:
+        if frames > 1 or learns:
+            raise FitError(f"with {'--learn' if learns else '--frames'}, {error}") from None
+        return _with_lists(network, pixels, lanes, outputs, room)
+
+
+def _with_lists(network, pixels, lanes, outputs, room):
+    """The program of any network, for one frame."""
+    made = irregular.plan(network.topology, pixels, lanes, outputs, room)
+    steps, order = irregular.steps(made, network, pixels)
+    steps[0] = replace(steps[0], load=True)
+    steps[-1] = replace(steps[-1], result=True)
+    layers = (made.graph.image, *(each.layer for each in made.graph.sums))
+    return Program(tuple(steps), layers, made.tensors, made.used, pixels, lanes, outputs, lists=made, order=tuple(order))
+
+
+def regular(topology: Topology, pixels: int, lanes: int, outputs: int, thresholds: Collection[str] = (), frames: int = 1,
+            learns: bool = False) -> Program:
+    """Program without lists of reads.  thresholds: names of the ops that have them.  Raises FitError."""
     shared = _shared(topology, lower(topology)) if frames > 1 else ()
     layout = place(topology, pixels, lanes, outputs, frames, shared, learns)
     steps = _steps(layout, pixels, lanes, outputs, thresholds)
@@ -206,6 +232,8 @@ def _pool_step(layer, tensors, pixels, lanes, outputs, thresholds):
 
 def weight_words(network: Network, program: Program) -> dict[str, np.ndarray]:
     """{layer name: uint8 array (words, outputs * lanes) of bits}, in the order of use."""
+    if program.lists:
+        return irregular.weight_words(network, program.lists, {step.layer for step in program.steps if step.bias})
     words = {}
     for layer in program.layers:
         if layer.kind == "input" or not program.layer_steps(layer):
@@ -239,8 +267,8 @@ def _layer_words(network, layer, program):
         if step.bias:
             starts = np.zeros(step.tiles * program.outputs, np.int64)
             starts[:last - first] = [offset(fan_in, t) - offset(fan_in) for t in thresholds[first:last]]
-            bias = (starts[:, None] >> np.arange(program.lanes).clip(max=62)) & 1
-            words = np.concatenate([bias.astype(np.uint8).reshape(step.tiles, 1, program.outputs, program.lanes), words], 1)
+            bias = bits.twos_complement(starts, program.lanes)
+            words = np.concatenate([bias.reshape(step.tiles, 1, program.outputs, program.lanes), words], 1)
         parts.append(words.reshape(-1, program.outputs * program.lanes))
     return np.concatenate(parts)
 

@@ -52,8 +52,8 @@ def bias(lanes: int) -> int:
     return flush(lanes) + READ + 2
 
 
-FETCH = 17
-"""Cycles to read a step of the program and set up its counters."""
+FETCH = 2
+"""Cycles to set up the counters of a step, beside one for each of its words."""
 
 END = 3
 """Cycles to find the end of the program."""
@@ -66,6 +66,9 @@ TILE = 1
 
 LEVEL = 1
 """Cycles that a weight stream adds to the beginning of a tile: its level is read a cycle before it counts."""
+
+OPEN = 2
+"""Cycles from the first tile of a step to the first row of the stream that may go to rows which the steps before needed."""
 
 CLASSIFY = 4
 """Cycles that scores take beside the learner's own."""
@@ -91,26 +94,24 @@ def encoder_pieces(planes: Sequence[int], lanes: int) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
-def encoder_cycles(planes: Sequence[int], lanes: int, bits_per_cycle: int) -> int:
-    """Cycles of the encoder for a pixel.
+def encoder_cycles(pieces: int, bits_per_cycle: int) -> int:
+    """Cycles of the encoder for a pixel of so many pieces.
 
     With bits_per_cycle bits of each byte, the encoder makes the sum, then the words, while the next three bytes come in.  With 0, which
     means whole bytes by multipliers, it takes three bytes and a start value while the words of the pixel before leave.
     """
-    pieces = len(encoder_pieces(planes, lanes))
     return 8 // bits_per_cycle + max(3, pieces) if bits_per_cycle else max(4, pieces)
 
 
-def encoder_latency(planes: Sequence[int], lanes: int, bits_per_cycle: int) -> int:
+def encoder_latency(pieces: int, bits_per_cycle: int) -> int:
     """Cycles from the one that takes a pixel's first byte to the one that takes its last word, inclusive."""
-    return (3 + 8 // bits_per_cycle if bits_per_cycle else 5) + len(encoder_pieces(planes, lanes))
+    return (3 + 8 // bits_per_cycle if bits_per_cycle else 5) + pieces
 
 
-def load_cycles(pixels: int, planes: Sequence[int], lanes: int, bits_per_cycle: int) -> tuple[int, int]:
+def load_cycles(pixels: int, pieces: Sequence[Piece], bits_per_cycle: int) -> tuple[int, int]:
     """(right after reset, later): cycles from the first one of LOAD to START.  Later, the encoder stands ready with a word."""
-    pieces = encoder_pieces(planes, lanes)
-    each = encoder_cycles(planes, lanes, bits_per_cycle)
+    each = encoder_cycles(len(pieces), bits_per_cycle)
     left = len(pieces) - next(i for i, piece in enumerate(pieces) if piece[-1])
-    # With multipliers the second pixel stands ready behind the first.
-    second = each if bits_per_cycle else len(pieces)
-    return (pixels - 1) * each + encoder_latency(planes, lanes, bits_per_cycle), left + second + (pixels - 2) * each + 1
+    # The bytes of the second pixel are there, and with multipliers its sum.
+    second = len(pieces) + (8 // bits_per_cycle if bits_per_cycle else 0)
+    return (pixels - 1) * each + encoder_latency(len(pieces), bits_per_cycle), left + second + (pixels - 2) * each + 1

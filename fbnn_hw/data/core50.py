@@ -5,18 +5,19 @@ A picture is sSESSION/oOBJECT/C_SESSION_OBJECT_FRAME.png; 11 sessions, 50 object
 
 import io
 import re
-import zipfile
-import zlib
 
 import numpy as np
 
+from .. import files
 from ..errors import InputError
-from . import pickles
+from . import pickles, zips
+from .images import npy_header
 
 NAME = re.compile(r"(?:^|/)s(\d+)/o(\d+)/C_\d+_\d+_\d+\.png$")
 FOLDER, ZIP, NPZ, PATHS = "core50_128x128", "core50_128x128.zip", "core50_imgs.npz", "paths.pkl"
 URL = "http://bias.csr.unibo.it/maltoni/download/core50/"
 PATHS_URL = "https://vlomonaco.github.io/core50/data/"
+MOST_PATHS_BYTES = 2 ** 26
 
 
 def classes(count):
@@ -40,8 +41,9 @@ def read(places, sessions, size, count):
             return _read_zip(place / ZIP, sessions, size, count)
         for folder in (place / FOLDER, place):
             if (folder / "s1").is_dir():
-                files = sorted(str(p.relative_to(folder)) for p in folder.glob("s*/o*/*.png"))
-                return _read_png(folder, files, lambda name, folder=folder: (folder / name).read_bytes(), sessions, size, count)
+                names = sorted(str(p.relative_to(folder)) for p in folder.glob("s*/o*/*.png"))
+                return _read_png(folder, names, lambda name, folder=folder: files.read(folder / name, zips.MOST_BYTES, "a PNG"), sessions,
+                                 size, count)
     raise InputError(f"core50: not found in {', '.join(map(str, places))}; put {ZIP} from {URL}, "
                      f"or {NPZ} from there and {PATHS} from {PATHS_URL}, into {places[0]}")
 
@@ -68,15 +70,14 @@ def _read_npz(path, sessions, size, count):
     beside = path.with_name(PATHS)
     if not beside.is_file():
         raise InputError(f"{beside}: not found, expected beside {NPZ}; get it from {PATHS_URL}")
-    names = pickles.texts(beside.read_bytes(), beside)
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            images = file["x"]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]}), expected an array x; get it from {URL}") from None
-    if images.dtype != np.uint8 or images.shape != (len(names), size, size, 3):
-        raise InputError(f"{path}: x is {images.dtype} {images.shape}, expected uint8 {(len(names), size, size, 3)}, "
-                         f"as many as {PATHS} names")
+    names = pickles.texts(files.read(beside, MOST_PATHS_BYTES, f"{PATHS} from {PATHS_URL}"), beside)
+    with zips.opened(path, f"an array x; get it from {URL}") as archive:
+        with archive.open("x.npy") as file:
+            shape, _, dtype = npy_header(file)  # before memory is asked for
+        if dtype != np.uint8 or shape != (len(names), size, size, 3):
+            raise InputError(f"{path}: x is {dtype} {shape}, expected uint8 {(len(names), size, size, 3)}, as many as {PATHS} names")
+        with archive.open("x.npy") as file:
+            images = np.lib.format.read_array(file, allow_pickle=False)
     chosen = list(_chosen(names, beside, sessions, count))
     index, labels = (np.array([pair[i] for pair in chosen], np.int64) for i in (0, 1))
     pictures = np.empty((len(index), 3, size, size), np.uint8)
@@ -86,12 +87,9 @@ def _read_npz(path, sessions, size, count):
 
 
 def _read_zip(path, sessions, size, count):
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = sorted(name for name in archive.namelist() if name.endswith(".png"))
-            return _read_png(path, names, archive.read, sessions, size, count)
-    except (OSError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]}), expected the official zip; get it from {URL}") from None
+    with zips.opened(path, f"the official zip; get it from {URL}") as archive:
+        names = sorted(name for name in archive.namelist() if name.endswith(".png"))
+        return _read_png(path, names, lambda name: zips.member(archive, name), sessions, size, count)
 
 
 def _read_png(where, names, read_bytes, sessions, size, count):
@@ -101,12 +99,13 @@ def _read_png(where, names, read_bytes, sessions, size, count):
     images = np.empty((len(chosen), 3, size, size), np.uint8)
     for row, (index, _) in enumerate(chosen):
         try:
-            with Image.open(io.BytesIO(read_bytes(names[index]))) as picture:
-                pixels = np.asarray(picture.convert("RGB"))
-        except (OSError, ValueError, SyntaxError) as error:
-            reason = "it is no picture" if isinstance(error, UnidentifiedImageError) else str(error).splitlines()[0]
+            with Image.open(io.BytesIO(read_bytes(names[index])), formats=("PNG",)) as picture:
+                if picture.size != (size, size):  # before they are decoded
+                    raise InputError(f"{where}/{names[index]}: {picture.width}x{picture.height} pixels, expected {size}x{size}")
+                images[row] = np.asarray(picture.convert("RGB")).transpose(2, 0, 1)
+        except InputError:
+            raise
+        except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and its own on damaged files
+            reason = "it is no picture" if isinstance(error, UnidentifiedImageError) else zips.reason(error)
             raise InputError(f"{where}/{names[index]}: cannot be read ({reason}), expected a PNG") from None
-        if pixels.shape != (size, size, 3):
-            raise InputError(f"{where}/{names[index]}: {pixels.shape[1]}x{pixels.shape[0]} pixels, expected {size}x{size}")
-        images[row] = pixels.transpose(2, 0, 1)
     return images, np.array([item for _, item in chosen], np.int64), str(where)

@@ -10,7 +10,6 @@ import os
 import tarfile
 import urllib.error
 import urllib.request
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError, UsageError
-from . import core50, omniglot, pickles, stl10, synthetic
+from ..files import cache_folder
+from . import core50, omniglot, pickles, stl10, synthetic, zips
 
 SPLITS = ("train", "test")
 TIMEOUT_S = 30
@@ -111,9 +111,8 @@ class Source:
         """{name: bytes}, in one reading; raises InputError for a missing or damaged one."""
         try:
             members = self._from_folder(names) if self.path.is_dir() else self._from_archive(names)
-        except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-            reason = str(error).split("\n")[0] or type(error).__name__
-            raise InputError(f"{self.path}: cannot be read ({reason}), expected the official archive; "
+        except Exception as error:  # tarfile raises a dozen classes on damaged archives
+            raise InputError(f"{self.path}: cannot be read ({zips.reason(error)}), expected the official archive; "
                              f"delete it to have it downloaded again") from None
         for name in names:
             if name not in members:
@@ -217,13 +216,8 @@ DATASETS = {d.name: d for d in (
 )}
 
 
-def cache_folder():
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "fbnn-hw"
-
-
 def folders(data_dir=None):
-    """Where to look, in order; the first is where a download goes."""
+    """Folders to look in, in order; a download goes into the first."""
     places = (data_dir, os.environ.get("FBNN_DATA"), cache_folder())
     return [Path(folder).expanduser() for folder in places if folder]
 

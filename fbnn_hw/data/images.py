@@ -3,33 +3,40 @@
 A header says how large a file's images are, and that is checked before any pixel is decoded: a file of few bytes may name many pixels.
 """
 
+import io
 import math
 import os
 import stat
+import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
 
 from ..errors import InputError, show
+from .zips import reason
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP")
 NAMES = "PNG, JPEG, WebP, BMP or .npy"
 MODES = {"RGBA": "an alpha channel", "LA": "grey and an alpha channel", "PA": "an alpha channel", "L": "greyscale", "1": "black and white",
          "I": "greyscale of 32 bits", "I;16": "greyscale of 16 bits", "I;16B": "greyscale of 16 bits", "CMYK": "CMYK"}
-RESIZE = "--resize"
+RESIZE, CROP = "--resize", "--crop"
+STANDARD_INPUT = "-"
+"""The name of a file that stands for what comes in by a pipe."""
 MAX_PIXELS = 1 << 25
 """Pixels of a picture that is decoded, 8192 x 4096.  The decoder of WebP takes 16 bytes for each, the others fewer."""
 MAX_BYTES = 1 << 28
 """Bytes of a file that is read, and of the images that a .npy file becomes."""
 
 
-def read(path, size, resize=False):
-    """Images of one file, uint8 RGB (N, 3, size, size); a .npy file may hold several.
+def read(path, size, resize=False, crop=False):
+    """Images of one file, uint8 RGB (N, 3, size, size); a .npy file may hold several.  path: "-" for standard input.
 
-    resize: make it fit: the centre square, scaled; grey repeated, transparency over black.
-    Raises InputError naming file, found, expected and the way out.
+    resize: make it fit: the centre square, scaled; grey repeated, transparency over black.  crop: likewise, but the centre as it is,
+    not scaled.  Raises InputError naming file, found, expected and the way out.
     """
+    if str(path) == STANDARD_INPUT:
+        return _from_pipe(size, resize, crop)
     path = Path(path)
     try:
         mode = path.stat().st_mode
@@ -45,16 +52,36 @@ def read(path, size, resize=False):
         raise InputError(f"{path}: is empty, expected a {NAMES} file")
     if length > MAX_BYTES:
         raise InputError(f"{path}: has {length:,} bytes, expected at most {MAX_BYTES:,}; make it smaller, or several files of it")
-    return _npy(path, size, resize) if head == b"\x93NUMPY" else _picture(path, size, resize)
+    return _parsed(path, path, head, size, resize, crop)
 
 
-def _picture(path, size, resize):
+def _from_pipe(size, resize, crop):
+    path = "standard input"
+    if sys.stdin is None or sys.stdin.isatty():
+        raise InputError(f"{path}: is a terminal, expected a {NAMES} file from a pipe, as in fbnn-hw classify - < cat.png")
+    data = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if not data:
+        raise InputError(f"{path}: is empty, expected a {NAMES} file")
+    if len(data) > MAX_BYTES:
+        raise InputError(f"{path}: has more than {MAX_BYTES:,} bytes, expected at most that many; make it smaller")
+    return _parsed(path, io.BytesIO(data), data[:6], size, resize, crop)
+
+
+def _parsed(path, source, head, size, resize, crop):
+    """Images of `source`, a path or an open file that begins with `head`; path: its name in messages."""
+    if head == b"\x93NUMPY":
+        with open(source, "rb") if isinstance(source, Path) else source as file:
+            return _npy(path, file, size, resize, crop)
+    return _picture(path, source, size, resize, crop)
+
+
+def _picture(path, source, size, resize, crop):
     from PIL import Image
 
     try:
         with warnings.catch_warnings(action="ignore"):  # Pillow warns of large pictures
-            image = _decoded(path, size, resize)
-            rgb = _over_black(image) if resize else image.convert("RGB")
+            image = _decoded(path, source, size, resize or crop)
+            rgb = _over_black(image) if resize or crop else image.convert("RGB")
             del image
     except InputError:
         raise
@@ -63,18 +90,18 @@ def _picture(path, size, resize):
     except Image.DecompressionBombError:
         raise InputError(f"{path}: has more than {MAX_PIXELS:,} pixels, expected fewer; make it smaller first") from None
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and its own on damaged files
-        raise InputError(f"{path}: damaged ({_reason(error)}), expected a whole {NAMES} file") from None
-    return np.ascontiguousarray(_fit(rgb, size)[None])
+        raise InputError(f"{path}: damaged ({reason(error)}), expected a whole {NAMES} file") from None
+    return np.ascontiguousarray(_fit(path, rgb, size, crop)[None])
 
 
-def _decoded(path, size, resize):
-    """The picture in `path` as a Pillow image, turned as its EXIF orientation says.  Without `resize` it is one that `_fit` leaves alone.
+def _decoded(path, source, size, resize):
+    """The picture in `source` as a Pillow image, turned as its EXIF orientation says.  Without `resize` it is one that `_fit` leaves alone.
 
     The decoder's memory is free when this returns.
     """
     from PIL import Image, ImageOps
 
-    with Image.open(path, formats=FORMATS) as file:
+    with Image.open(source, formats=FORMATS) as file:
         if not resize:
             _check_mode(path, file)
             _check_size(path, file.height, file.width, size)
@@ -93,13 +120,13 @@ def _check_mode(path, file):
         raise InputError(f"{path}: has {name}, expected RGB; convert it, or let {RESIZE} do so")
 
 
-def _npy(path, size, resize):
-    shape, order, data = _npy_pixels(path, size)
+def _npy(path, file, size, resize, crop):
+    shape, order, data = _npy_pixels(path, file, size)
     array = data.reshape(shape, order=order)
     if array.shape[3] == 3:
         array = array.transpose(0, 3, 1, 2)
     height, width = array.shape[2:]
-    if not resize:
+    if not (resize or crop):
         _check_size(path, height, width, size)
         return np.ascontiguousarray(array)
     if height * width > MAX_PIXELS or len(array) * 3 * size ** 2 > MAX_BYTES:
@@ -109,43 +136,43 @@ def _npy(path, size, resize):
 
     fitted = np.empty((len(array), 3, size, size), np.uint8)
     for index, image in enumerate(array):
-        fitted[index] = _fit(Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0))), size)
+        fitted[index] = _fit(path, Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0))), size, crop)
     return fitted
 
 
-def _npy_pixels(path, size):
-    """(shape (N, H, W, 3) or (N, 3, H, W), "C" or "F", uint8 of all pixels in the file's order) of a .npy file."""
-    with open(path, "rb") as file:
-        try:
-            version = np.lib.format.read_magic(file)
-            # Version 3 differs from 2 in the names of fields alone, which arrays of bytes have not.
-            header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0,
-                      (3, 0): np.lib.format.read_array_header_2_0}[version]
-            with warnings.catch_warnings(action="ignore"):  # numpy warns of headers that Python 2 wrote
-                shape, column_major, dtype = header(file)
-        except Exception:  # numpy raises ValueError, SyntaxError, MemoryError and others on damaged files, with the header in the message
-            raise InputError(f"{path}: damaged (its header makes no sense), expected a whole .npy file of uint8") from None
-        if dtype != np.uint8:
-            name = "Python objects" if dtype.hasobject else str(dtype) if dtype.names is None else "records"
-            raise InputError(f"{path}: found {name}, expected uint8 RGB of 0 to 255; convert it")
-        if len(shape) == 3:
-            shape = 1, *shape
-        expected = f"uint8 (N, {size}, {size}, 3), (N, 3, {size}, {size}) or one image without N"
-        if len(shape) != 4 or 3 not in (shape[1], shape[3]):
-            raise InputError(f"{path}: found shape {show(shape)}, expected {expected}")
-        if min(shape) < 1:
-            raise InputError(f"{path}: found no image in shape {show(shape)}, expected {expected}")
-        count, length = math.prod(shape), os.fstat(file.fileno()).st_size - file.tell()
-        if count != length:
-            raise InputError(f"{path}: damaged ({length:,} bytes of pixels, {show(count)} by its header), "
-                             "expected a whole .npy file of uint8")
-        return shape, "F" if column_major else "C", np.frombuffer(file.read(count), np.uint8)
+def _npy_pixels(path, file, size):
+    """(shape (N, H, W, 3) or (N, 3, H, W), "C" or "F", uint8 of all pixels in the file's order) of an open .npy file."""
+    try:
+        shape, column_major, dtype = npy_header(file)
+    except Exception:  # numpy raises ValueError, SyntaxError, MemoryError and others on damaged files, with the header in the message
+        raise InputError(f"{path}: damaged (its header makes no sense), expected a whole .npy file of uint8") from None
+    if dtype != np.uint8:
+        name = "Python objects" if dtype.hasobject else str(dtype) if dtype.names is None else "records"
+        raise InputError(f"{path}: found {name}, expected uint8 RGB of 0 to 255; convert it")
+    if len(shape) == 3:
+        shape = 1, *shape
+    expected = f"uint8 (N, {size}, {size}, 3), (N, 3, {size}, {size}) or one image without N"
+    if len(shape) != 4 or 3 not in (shape[1], shape[3]):
+        raise InputError(f"{path}: found shape {show(shape)}, expected {expected}")
+    if min(shape) < 1:
+        raise InputError(f"{path}: found no image in shape {show(shape)}, expected {expected}")
+    start = file.tell()
+    count, length = math.prod(shape), file.seek(0, os.SEEK_END) - start
+    file.seek(start)
+    if count != length:
+        raise InputError(f"{path}: damaged ({length:,} bytes of pixels, {show(count)} by its header), "
+                         "expected a whole .npy file of uint8")
+    return shape, "F" if column_major else "C", np.frombuffer(file.read(), np.uint8)
 
 
-def _reason(error):
-    """A short line about an exception that a library raised."""
-    text = str(error).split("\n")[0][:80]
-    return text if text and text.isprintable() else type(error).__name__
+def npy_header(file):
+    """(shape, whether it is column-major, dtype) of an .npy file that is open at its start; any exception where it is damaged."""
+    version = np.lib.format.read_magic(file)
+    # Version 3 differs from 2 in the names of fields alone, which arrays of bytes have not.
+    header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0,
+              (3, 0): np.lib.format.read_array_header_2_0}[version]
+    with warnings.catch_warnings(action="ignore"):  # numpy warns of headers that Python 2 wrote
+        return header(file)
 
 
 def _check_size(path, height, width, size):
@@ -167,9 +194,15 @@ def _over_black(image):
     return image.convert("RGB")
 
 
-def _fit(image, size):
-    """uint8 RGB (3, size, size) of the centre square of an RGB image."""
+def _fit(path, image, size, crop):
+    """uint8 RGB (3, size, size) of the centre square of an RGB image, scaled, or of its centre as it is."""
     from PIL import Image, ImageOps
 
+    if crop:
+        left, top = (image.width - size) // 2, (image.height - size) // 2
+        if min(left, top) < 0:
+            raise InputError(f"{path}: found {image.width}x{image.height} pixels, expected at least {size}x{size} with {CROP}; "
+                             f"{RESIZE} scales the centre square")
+        return np.asarray(image.crop((left, top, left + size, top + size))).transpose(2, 0, 1)
     fitted = image if image.size == (size, size) else ImageOps.fit(image, (size, size), Image.Resampling.LANCZOS)
     return np.asarray(fitted).transpose(2, 0, 1)

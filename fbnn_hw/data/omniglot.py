@@ -6,13 +6,12 @@ becomes `size` x `size` bytes by area, strokes 255 on 0, the same in R, G and B.
 
 import io
 import re
-import zipfile
-import zlib
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from ..errors import InputError
+from . import zips
 
 URL = "https://github.com/brendenlake/omniglot/tree/master/python"
 ARCHIVES = ("images_background.zip", "images_evaluation.zip", "images_background_small1.zip", "images_background_small2.zip")
@@ -57,13 +56,10 @@ def read(places, alphabets, drawings, size, count):
 
 def _archive(path, alphabets, size, known):
     """{(alphabet, character, drawing): uint8 (size, size)} of an archive, without those in `known`."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            matches = [(name, NAME.search(name)) for name in archive.namelist()]
-            keys = {(m[1], int(m[2]), int(m[3])): name for name, m in matches if m and m[1] in alphabets}
-            return {key: picture(archive.read(name), size, f"{path}: {name}") for key, name in keys.items() if key not in known}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]}), expected the published archive") from None
+    with zips.opened(path, "the published archive") as archive:
+        matches = [(name, NAME.search(name)) for name in archive.namelist()]
+        keys = {(m[1], int(m[2]), int(m[3])): name for name, m in matches if m and m[1] in alphabets}
+        return {key: picture(zips.member(archive, name), size, f"{path}: {name}") for key, name in keys.items() if key not in known}
 
 
 def picture(data, size, where):
@@ -73,7 +69,9 @@ def picture(data, size, where):
             if image.size != (PIXELS, PIXELS):
                 raise InputError(f"{where}: has {image.size[0]}x{image.size[1]} pixels, expected {PIXELS}x{PIXELS}")
             return 255 - np.asarray(image.convert("L").resize((size, size), Image.Resampling.BOX))
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError):
+    except InputError:
+        raise
+    except Exception:  # Pillow raises OSError, SyntaxError, ValueError and its own on damaged files
         raise InputError(f"{where}: not a PNG picture that can be read, expected one of the published archive") from None
 
 
@@ -81,15 +79,13 @@ def one_shot(path, size):
     """The published test of 20 runs: [(training uint8 (20, size, size), test likewise, int64 (20,): the training picture of each test
     one)].  path: all_runs.zip."""
     runs = []
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for run in range(1, 21):
-                lines = archive.read(f"run{run:02d}/class_labels.txt").decode().split("\n")
-                pairs = [line.split() for line in lines if line.strip()]
-                test, training = ([f"run{run:02d}/{'/'.join(name.split('/')[-2:])}" for name in names] for names in zip(*pairs))
-                order = sorted(set(training))
-                pictures = [np.stack([picture(archive.read(name), size, f"{path}: {name}") for name in names]) for names in (order, test)]
-                runs.append((*pictures, np.array([order.index(name) for name in training], np.int64)))
-    except (zipfile.BadZipFile, zlib.error, KeyError, UnicodeDecodeError, ValueError, OSError) as error:
-        raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]}), expected {RUNS} from {URL}") from None
+    with zips.opened(path, f"{RUNS} from {URL}") as archive:
+        for run in range(1, 21):
+            lines = zips.member(archive, f"run{run:02d}/class_labels.txt").decode().split("\n")
+            pairs = [line.split() for line in lines if line.strip()]
+            test, training = ([f"run{run:02d}/{'/'.join(name.split('/')[-2:])}" for name in names] for names in zip(*pairs))
+            order = sorted(set(training))
+            pictures = [np.stack([picture(zips.member(archive, name), size, f"{path}: {name}") for name in names])
+                        for names in (order, test)]
+            runs.append((*pictures, np.array([order.index(name) for name in training], np.int64)))
     return runs

@@ -21,7 +21,8 @@ from ..reference.learning import LearnConfig, Learner
 from ..report.diagram import diagram
 from ..rtl.accelerator import score_bits
 from ..rtl.verilog import to_verilog
-from . import weights
+from ..targets.boards import baud_of
+from . import integration, weights
 
 BENCH = Path(__file__).parent / "bench"
 KEPT = "learned-*.snapshot", "build-*"
@@ -51,6 +52,7 @@ def estimate(plan, target):
     Cycles, reads and MACs are those of a pass, which is one frame or more.
     """
     config, frame = plan.config, plan.frame
+    sources = _sources(plan)
     layers = []
     for layer in plan.program.layers:
         if layer.kind == "input":
@@ -59,26 +61,28 @@ def estimate(plan, target):
         label = cycles.LOGITS if learned else layer.label
         spent = frame.layers[label]
         words = plan.program.layer_words(layer)
-        share = next((t.resident for t, other in zip(config.transfers, plan.program.fetched()) if other is layer), 16)
+        macs = config.classes * learned.fan_in_words * config.lanes if learned else layer.macs * config.frames
         layers.append({
             "layer": label, "cycles": spent.total, "reads": spent.reads, "drain": spent.drain, "move": spent.move,
-            "wait": spent.wait, "other": spent.other, "macs": layer.macs * config.frames,
-            "array_use": layer.macs * config.frames / (spent.total * config.pixels * config.lanes * config.outputs),
+            "wait": spent.wait, "other": spent.other, "macs": macs,
+            "array_use": macs / (spent.total * config.pixels * config.lanes * config.outputs),
             "bound": spent.bound(layer.kind),
             "weight_bits": config.classes * learned.fan_in_words * config.lanes if learned else words * config.word_bits,
-            "resident_sixteenths": share})
+            "resident_sixteenths": sources[layer.name].sixteenths if layer.name in sources else 16})
     clock_hz, convolutions = target.clock_of(config), [x for x in plan.program.layers if x.kind == "conv"]
+    baud = baud_of(target.name, clock_hz)
     spent = sum(frame.layers[x.label].total for x in convolutions) or 1  # without convolutions the shares are 0
     learning = {} if config.learning is None else {"learning": {
         "max_classes": config.learning.max_classes, "exemplars": config.learning.slots, "rows": split_memory(plan),
         "row_bits": config.row_bits, "learn_cycles": learn_cycles(config), "plain_cycles": plan.frame_without_learning.total,
         "exemplar_cycles": plan.exemplar_cycles}}
-    return learning | {
+    late = {"late_bits": config.late_rows * config.row_bits} if config.late_rows else {}
+    return learning | late | {
         "kind": "estimated; cycles are exact while no stream stalls", "target": target.name, "part": target.part,
         "clock_hz": clock_hz, "frames": config.frames, "cycles": frame.total, "first_cycles": plan.first.total,
         "load_cycles": frame.load, "frames_per_second": clock_hz * config.frames / frame.total,
-        "baud": protocol.DEFAULT_BAUD, "end_to_end_frames_per_second": protocol.end_to_end_rate(
-            frame.total, frame.load, clock_hz, protocol.DEFAULT_BAUD, config.size, config.result_classes, config.frames),
+        "baud": baud, "end_to_end_frames_per_second": protocol.end_to_end_rate(
+            frame.total, frame.load, clock_hz, clock_hz / round(clock_hz / baud), config.size, config.result_classes, config.frames),
         "layers": layers,
         "convolution_array_busy": sum(frame.layers[x.label].reads for x in convolutions) / spent,
         "convolution_array_use": sum(x.macs for x in convolutions) * config.frames / (
@@ -87,6 +91,15 @@ def estimate(plan, target):
         "feature_bits": config.feature_words * config.row_bits, "resident_bits": config.resident_rows * config.row_bits,
         "weight_memory_bits": config.weight_words * config.word_bits, "lut4": area.lut4(config, target),
         "flash_bits_per_cycle": 8 / cycles.BYTE_CYCLES if config.weights == "stream" else None}
+
+
+def _sources(plan):
+    """{layer: `Sources` of its weights in a pass's first fetch} where weights are streamed."""
+    if not plan.config.transfers:
+        return {}
+    fetched = plan.program.fetched()
+    sources = zip(fetched, plan.config.sources(map(plan.program.layer_words, fetched)))
+    return {layer.name: source for layer, source in reversed(list(sources))}
 
 
 def learn_cycles(config):
@@ -114,13 +127,17 @@ def layout(plan):
     for layer in program.layers:
         if layer.kind == "lgap":
             places = [(name, program.tensors[f"{layer.name}.{kind}"]) for kind in ("gap", "depthwise") if (name := getattr(layer, kind))]
-        elif layer.kind == "logits":
+        elif layer.kind in ("logits", "copy"):
             continue
         else:
             places = [(layer.name, program.tensors[layer.name])]
+        if layer.kind == "input" and (config.quarters or config.packed or config.encoder == "bits8"):
+            continue  # its bits do not lie as those of a map
         for name, tensor in places:
             layers[name] = {"steps": done[layer.label], "shape": list(tensor.shape), "base": [program.base(tensor.name, f) for f in frames],
                             "pitch": tensor.pitch, "columns": tensor.columns, "lanes": [list(w) for w in tensor.lanes]}
+            if config.lists:
+                layers[name]["word_stride"] = tensor.word_stride
     latent = program.tensors.get("latent") if config.latent_words else None
     where = [] if latent is None else [0] * latent.shape[0]
     for w, word in enumerate(latent.lanes if latent else ()):
@@ -142,28 +159,33 @@ def parameters(plan, boot_bytes, frame_bytes):
         macros |= {"STREAM": 1, "BOOT_BYTES": boot_bytes, "FRAME_BYTES": frame_bytes}
     if config.learning:
         macros["LEARN"] = 1
+    if config.sleeps:
+        macros["SLEEPS"] = 1
     memory = "spram_0_0.memory" if config.technology == "ice40-spram" else "memory.memory"
     dump = " ".join(f'$writememh($sformatf("features_%0d_%0d_{q}.hex", frames, STEPS), dut.bank{q}.{memory}, 0, {plan.program.used - 1});'
                     for q in range(config.pixels))
     return "".join(f"`define {k} {v}\n" for k, v in macros.items()) + f"`define DUMP(STEPS) {dump}\n"
 
 
-def expected_layers(network, images, names):
-    """{"logits": int32 (N, classes), layer: bits} from the integer reference, for the layers in `names`."""
+def expected_layers(network, images, names, classes=None):
+    """{"logits": int32 (N, classes), layer: bits} from the integer reference, for the layers in `names`.
+
+    classes: how many the hardware knows: all of the network's, or none.
+    """
     values = inference.layers(network, images)
-    return {"logits": values[network.topology.ops[-1].name], **{name: values[name] for name in names}}
+    return {"logits": values[network.topology.ops[-1].name][:, :classes], **{name: values[name] for name in names}}
 
 
 def folder_name(network, target, config):
     """<model>-<classes>c-<target>-<id>; the id names weights and hardware."""
     digest = sha256((ir_file.dumps(network) + config.to_json()).encode()).hexdigest()[:8]
-    return f"{network.topology.name}-{len(network.topology.classes)}c-{target.name}-{digest}"
+    return f"{network.topology.name}-{config.classes}c-{target.name}-{digest}"
 
 
-def write(plan, network, target, root, images):
+def write(plan, network, target, root, images, wrapper=None):
     """Write the folder under `root`, whole or not at all; returns (folder, {file name: bytes}).
 
-    images: uint8 RGB (N, 3, S, S), what the folder's own test runs on.
+    images: uint8 RGB (N, 3, S, S), what the folder's own test runs on.  wrapper: "axi-stream" or None.
     """
     config = plan.config
     files = {"accelerator.v": to_verilog(config)}
@@ -184,18 +206,25 @@ def write(plan, network, target, root, images):
         "config.json": config.to_json(), "estimate.json": _json(figures), "layout.json": json.dumps(places) + "\n",
         "network.json": ir_file.dumps(network), "diagram.svg": diagram(config, plan.frame, plan.program.used),
         "parameters.vh": parameters(plan, len(boot_image), len(frame_image))}
-    for name in ("testbench.v", "bench.py", "test_accelerator.py"):
+    for name in ("testbench.v", "bench.py", "test_accelerator.py", "ci.yml"):
         files[name] = (BENCH / name).read_text()
     files["simulator.py"] = (BENCH.parent / "simulator.py").read_text()
+    images_read = ("weights.hex",) if config.weights == "memory" else ()
+    around = integration.wrapper(config, figures["clock_hz"]) if wrapper else {}
+    verilog = [name for name in around if name.startswith("accelerator") and name.endswith(".v")]
+    files |= around | {
+        "instance.v": integration.instance(integration.ports(files["accelerator.v"])),
+        "accelerator.sdc": integration.constraints(figures["clock_hz"]),
+        "accelerator.core": integration.core(network.topology.name, ("accelerator.v", *verilog, *images_read))}
     if config.technology == "ice40-spram":
         files["SB_SPRAM256KA.v"] = (BENCH / "SB_SPRAM256KA.v").read_text()
-    expected = expected_layers(network, images, places["layers"])
+    expected = expected_layers(network, images, places["layers"], config.classes)
     golden = io.BytesIO()
     np.savez_compressed(golden, images=images, **{f"expect_{name}": bits for name, bits in expected.items()})
     files["golden.npz"] = golden.getvalue()
     files = {name: text if isinstance(text, bytes) else text.encode() for name, text in files.items()}
     manifest = {
-        "generator": f"fbnn-hw {__version__}", "model": network.topology.name, "classes": list(network.topology.classes),
+        "generator": f"fbnn-hw {__version__}", "model": network.topology.name, "classes": list(network.topology.classes[:config.classes]),
         "target": target.name, "checkpoint": _checkpoint(network),
         "ir_sha256": sha256(files["network.json"]).hexdigest(), "config_id": config.id, "seed": network.training.get("seed"),
         "boot_bytes": len(boot_image), "frame_bytes": len(frame_image),

@@ -23,7 +23,7 @@ SOURCES = ("testbench.v", "accelerator.v", "parameters.vh", "SB_SPRAM256KA.v")
 
 @dataclass
 class Simulation:
-    """What a simulation gave.
+    """The result of a simulation.
 
     images: how many.  logits: int (images, classes).  classes: list of class numbers.  class_names: list of their names.
     layers_compared: names of what was compared with the reference, the logits last.
@@ -98,7 +98,7 @@ def simulate(design, images, *, stall=False, latent=False, netlist=False, waves=
     if span:
         return result
     result.logits, result.classes = result.logits[:result.images], result.classes[:result.images]
-    names = design.network.topology.classes
+    names = design.classes
     result.class_names = [names[number] for number in result.classes if number < len(names)]
     if result.exact and result.equal:
         _compare_cycles(design, result)
@@ -179,7 +179,7 @@ def _run_window(design, built, work, images, layers, streams, arguments, result,
     _prepare(design, work, complete)
     arguments = (*arguments, *waveforms.arguments(span, f"dump.{built.waves}"))
     done = _start(design, built, work, images, streams, arguments, window=True)
-    expected = output.expected_layers(design.network, images[:1], complete)
+    expected = output.expected_layers(design.network, images[:1], complete, design.config.classes)
     try:
         difference = bench.layers_difference(work, design.layout | {"layers": complete}, expected, 0)
     finally:
@@ -191,7 +191,7 @@ def _run_window(design, built, work, images, layers, streams, arguments, result,
 
 
 def _compared(design, work, images, first):
-    expected = output.expected_layers(design.network, images, design.layout["layers"])
+    expected = output.expected_layers(design.network, images, design.layout["layers"], design.config.classes)
     try:
         return bench.compare(work, expected, first)
     except (IndexError, KeyError, ValueError, FileNotFoundError) as error:
@@ -213,5 +213,5 @@ def _compare_cycles(design, result):
 
 
 def unit_of(design):
-    """What one pass is called."""
+    """The noun for one pass: "frame", or "pass of N frames"."""
     return "frame" if design.config.frames == 1 else f"pass of {design.config.frames} frames"

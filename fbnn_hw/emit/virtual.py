@@ -1,16 +1,14 @@
 """The virtual board: a generated design with link and flash, compiled by Verilator, behind a pseudo-terminal."""
 
 import json
-import os
 import queue
-import shutil
 import subprocess
 import threading
 import time
 from importlib.metadata import version
 from pathlib import Path
 
-from .. import protocol
+from .. import files, protocol
 from ..compile.config import AcceleratorConfig
 from ..errors import InputError, ToolError
 from ..rtl.qspi_flash import READ_COMMANDS, FlashChip
@@ -21,9 +19,21 @@ BOARD = Path(__file__).parent / "board"
 CLOCK_HZ = 48_000_000
 CLOCKS = 4
 """Clocks of a bit on the serial line: the fewest that the link allows, to save simulated cycles."""
+SLEEPING_CLOCKS = 10
+"""The same of a design that sleeps between frames and wakes up in a start bit."""
 OFFSET = 1 << 20
 """Address of the flash image.  Bitstreams lie below it."""
 START_SECONDS = 60
+
+
+def alone(folder):
+    """The lock of a folder's virtual board; InputError where another program has it."""
+    return files.locked(Path(folder) / ".virtual.lock", f"{folder}: its virtual board is at work for another program; wait for that one")
+
+
+def clocks_of(config):
+    """Clocks of a bit on the serial line of a configuration's virtual board."""
+    return SLEEPING_CLOCKS if config.sleeps else CLOCKS
 
 
 def flash_image(folder):
@@ -42,20 +52,20 @@ def _read(path):
         raise InputError(f"{path}: not found, expected a folder that `fbnn-hw generate` wrote") from None
 
 
-def verilate(sources, build_dir, include=(), optimise="-O1", shared=None, note=None):
+def verilate(sources, build_dir, include=(), optimise="-O1", note=None, *, options=()):
     """Compile the module `board` of Verilog sources with board.cpp -> the program; an earlier build is kept while nothing changes.
 
-    optimise: the C++ compiler's level; what runs for seconds is built faster with -O0.  shared: folder where several builds
-    keep the object files of Verilator's own runtime, half the time of a small build.  note: called with a line before it compiles.
+    optimise: the C++ compiler's level; what runs for seconds is built faster with -O0.  note: called with a line before it compiles.
+    options: more ones for Verilator.
     Raises ToolError if a tool is missing or fails.
     """
-    build_dir = Path(build_dir).resolve()
+    build_dir = Path(build_dir).absolute()
     build_dir.mkdir(parents=True, exist_ok=True)
-    executable, root = simulator._verilator()
+    executable, _ = simulator.verilator()
     sources = [*map(Path, sources), BOARD / "board.cpp"]
     command = [str(executable), "-cc", "--exe", "-Mdir", str(build_dir), "--top-module", "board", "--prefix", "Vtop", "-o",
-               "board", "-Wno-fatal", "--timescale-override", "1ns/1ps", *(f"-I{folder}" for folder in include),
-               *(str(s.resolve()) for s in sources)]
+               "board", "-Wno-fatal", "--timescale-override", "1ns/1ps", *options, *(f"-I{folder}" for folder in include),
+               *(str(s.absolute()) for s in sources)]
     texts = [path.read_text() for path in sources] + [p.read_text() for folder in include for p in sorted(Path(folder).glob("*.vh"))]
     stamp = simulator._hash([*command, *texts, version("verilator"), json.dumps(simulator.MAKE_VARIABLES), optimise])
     kept, program = build_dir / "build.sha256", build_dir / "board"
@@ -65,33 +75,17 @@ def verilate(sources, build_dir, include=(), optimise="-O1", shared=None, note=N
         note(f"compiling the board in {build_dir.name}, once for this design; this takes a minute or two")
     for name in (*build_dir.glob("Vtop*"), *build_dir.glob("verilat*.[od]"), *build_dir.glob("board.[od]"), program, kept):
         name.unlink(missing_ok=True)
-    flags = "-- " + " ".join(f"{name}={value}" for name, value in {**simulator.MAKE_VARIABLES, "OPT_FAST": optimise}.items())
-    settings = {**os.environ, "VERILATOR_ROOT": str(root), "MAKEFLAGS": flags}
-    make = ["make", "-j", str(min(os.cpu_count() or 1, 8)), "-C", str(build_dir), "-f", "Vtop.mk",
-            *(["VM_PARALLEL_BUILDS=0"] if optimise == "-O0" else ())]  # in one piece: two thirds of the time, most of which goes to headers
-    shared = Path(shared) / simulator._hash([flags, version("verilator")])[:16] if shared else None
-    for path in shared.glob("verilated*.o") if shared else ():
-        shutil.copy(path, build_dir)  # newer than its source, so make keeps it
-    log = build_dir / "build.log"
-    with open(log, "w") as output:
-        for tool in (command, make):
-            code = simulator.call(tool, build_dir, settings, output)
-            if code:
-                message = simulator._first_error(log)
-                raise ToolError(f"{Path(tool[0]).name} failed on the virtual board with code {code}: {message}; see {log}")
-    if shared and not shared.exists():
-        shared.mkdir(parents=True)
-        for path in build_dir.glob("verilated*.o"):
-            shutil.copy(path, shared)
+    simulator.compile_model(command, build_dir, "board", "the virtual board", optimise)
     kept.write_text(stamp)
     return program
 
 
 def top_verilog(config, model, **options):
     """Verilog of BoardTop as module board_top; it instantiates `accelerator`."""
+    from ..rtl import duty_cycle
     from ..rtl.board_top import BoardTop
 
-    return convert(BoardTop(config, model=model, **options), "board_top")
+    return convert(duty_cycle.board(BoardTop(config, model=model, **options), options["clocks"]), "board_top")
 
 
 def _sources():
@@ -101,48 +95,57 @@ def _sources():
                                           *sorted((package / "compile").glob("*.py")))]
 
 
+def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits=20):
+    """The Verilog of the module `board` of a generated folder, as a list of files; those that are not in it are written to build_dir.
+
+    clocks: of a bit on the line.  image: bytes in the flash instead of the design's own.
+    """
+    config = AcceleratorConfig.from_json(_read(folder / "config.json").decode())
+    chip = chip or FlashChip()
+    build_dir.mkdir(parents=True, exist_ok=True)
+    model = protocol.model_mark(_read(folder / "network.json"))
+    macros = {}
+    if config.weights == "stream":
+        image = flash_image(folder) if image is None else image
+        macros = {"FLASH": 1, "WIDTH": chip.width, "READ": READ_COMMANDS[chip.width], "DUMMY": chip.dummy, "BASE": OFFSET,
+                  "BYTES": len(flash_image(folder))}
+        _write(build_dir / "flash.hex", weights.bytes_hex(image))
+    else:
+        _write(build_dir / "weights.hex", _read(folder / "weights.hex").decode())
+    if config.sleeps:
+        macros["SLEEPS"] = 1
+    options = {"clock_hz": CLOCK_HZ, "clocks": clocks, "chip": chip, "offset": OFFSET, "timeout_bits": timeout_bits}
+    kept, top = build_dir / "board_top.sha256", build_dir / "board_top.v"
+    stamp = simulator._hash([config.to_json(), model.hex(), repr(options), version("amaranth"), *_sources()])
+    if not (kept.is_file() and kept.read_text() == stamp and top.is_file()):
+        kept.unlink(missing_ok=True)
+        _write(top, top_verilog(config, model, **options))
+        kept.write_text(stamp)
+    _write(build_dir / "board.vh", "".join(f"`define {name} {value}\n" for name, value in macros.items()))
+    models = [path for path in (folder / "SB_SPRAM256KA.v",) if path.exists()]
+    return [BOARD / "board.v", top, folder / "accelerator.v", *models, *([BOARD / "spi_flash.v"] if "FLASH" in macros else ())]
+
+
 class VirtualBoard:
     """A running virtual board; a context manager.
 
     folder: what `generate` wrote.  port: path of its serial port, once it runs.  Builds in folder/sim_build_board.
-    image: bytes in the flash instead of the design's own.  shared, note: as `verilate` has them.
+    image: bytes in the flash instead of the design's own.  note: as `verilate` has it.
     Raises InputError or ToolError.
     """
 
-    def __init__(self, folder, image=None, chip=None, build_dir=None, timeout_bits=20, shared=None, note=None):
+    def __init__(self, folder, image=None, chip=None, build_dir=None, timeout_bits=20, note=None):
         simulator.check_tools("the virtual board")
         self.folder, self.port, self._process = Path(folder), None, None
-        self.build_dir = Path(build_dir or self.folder / "sim_build_board").resolve()
-        config = AcceleratorConfig.from_json(_read(self.folder / "config.json").decode())
-        chip = chip or FlashChip()
-        self.build_dir.mkdir(parents=True, exist_ok=True)
-        model = protocol.model_mark(_read(self.folder / "network.json"))
-        macros = {}
-        if config.weights == "stream":
-            image = flash_image(self.folder) if image is None else image
-            macros = {"FLASH": 1, "WIDTH": chip.width, "READ": READ_COMMANDS[chip.width], "DUMMY": chip.dummy, "BASE": OFFSET,
-                      "BYTES": len(flash_image(self.folder))}
-            _write(self.build_dir / "flash.hex", weights.bytes_hex(image))
-        else:
-            _write(self.build_dir / "weights.hex", _read(self.folder / "weights.hex").decode())
-        options = {"clock_hz": CLOCK_HZ, "clocks": CLOCKS, "chip": chip, "offset": OFFSET, "timeout_bits": timeout_bits}
-        kept, top = self.build_dir / "board_top.sha256", self.build_dir / "board_top.v"
-        stamp = simulator._hash([config.to_json(), model.hex(), repr(options), version("amaranth"), *_sources()])
-        if not (kept.is_file() and kept.read_text() == stamp and top.is_file()):
-            kept.unlink(missing_ok=True)
-            _write(top, top_verilog(config, model, **options))
-            kept.write_text(stamp)
-        _write(self.build_dir / "board.vh", "".join(f"`define {name} {value}\n" for name, value in macros.items()))
-        models = [path for path in (self.folder / "SB_SPRAM256KA.v",) if path.exists()]
-        sources = [BOARD / "board.v", self.build_dir / "board_top.v", self.folder / "accelerator.v", *models]
-        if macros:
-            sources.append(BOARD / "spi_flash.v")
-        self.program = verilate(sources, self.build_dir, [self.build_dir], shared=shared, note=note)
+        self.build_dir = Path(build_dir or self.folder / "sim_build_board").absolute()
+        self.clocks = clocks_of(AcceleratorConfig.from_json(_read(self.folder / "config.json").decode()))
+        sources = board_sources(self.folder, self.build_dir, self.clocks, image, chip, timeout_bits)
+        self.program = verilate(sources, self.build_dir, [self.build_dir], note=note)
 
     def __enter__(self):
         self.log = open(self.build_dir / "board.log", "w")
         self._process = subprocess.Popen(
-            [str(self.program), str(CLOCKS), str(round(1e12 / CLOCK_HZ))], cwd=self.build_dir, stdin=subprocess.PIPE,
+            [str(self.program), str(self.clocks), str(round(1e12 / CLOCK_HZ))], cwd=self.build_dir, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=self.log, text=True,
             start_new_session=True)  # Ctrl-C is for who talks to it: what it learned until then is still to be read
         lines = queue.Queue()

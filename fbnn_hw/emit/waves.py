@@ -40,7 +40,7 @@ def window(design, layer):
 
 
 def arguments(span, waveform):
-    """Of a run that records the steps of `span` into the file `waveform` and then ends."""
+    """Arguments of a simulation that records the steps of `span` into the file `waveform` and then ends."""
     return f"{FIRST}{span[0]}", f"+waves-last={span[1]}", f"+waves-file={waveform}"
 
 
@@ -49,7 +49,7 @@ def write_views(design, waveform):
 
     NAME.steps and NAME.classes turn numbers into names in GTKWave.
     """
-    waveform = Path(waveform).resolve()
+    waveform = Path(waveform).absolute()
     steps, classes = waveform.with_suffix(".steps"), waveform.with_suffix(".classes")
     layers = {0: "input"} | {number: step.layer for number, step in enumerate(design.config.program, 1)}
     for path, names in ((steps, layers), (classes, dict(enumerate(design.manifest["classes"])))):
@@ -62,7 +62,7 @@ def save(waveform, groups):
 
     groups: {group: [(signal with its scopes, bits, flags of GTKWave, file with names of its values or None)]}.
     """
-    waveform = Path(waveform).resolve()
+    waveform = Path(waveform).absolute()
     commands, lines = [], [
         f'[dumpfile] "{waveform}"', f'[savefile] "{waveform.with_suffix(".gtkw")}"',
         f"[treeopen] {next(iter(groups.values()))[0][0].split('.')[0]}."]

@@ -3,21 +3,27 @@
 import numpy as np
 
 from ..compile import schedule
-from ..compile.plan import residents_of
+from ..compile.config import residents_of
 
 
 def split(network, program, config, tables=()):
     """(boot rows, frame words) of a streamed model, as bytes: what is loaded once after reset, and what every pass takes.
     tables: the rows of a learner's classes, integers."""
-    words = schedule.weight_words(network, program)
-    resident, streamed = [], []
-    for transfer, layer in zip(config.transfers, program.fetched(), strict=True):
-        array = words[layer.name]
-        keep = np.array(residents_of(transfer))
-        resident.append(array[keep])
-        streamed.append(array[~keep])
+    by_layer = schedule.weight_words(network, program)
+    words = np.concatenate([by_layer[layer.name] for layer in program.fetched()])
+    sources = np.concatenate([residents_of(transfer) for transfer in config.transfers if not transfer.after])
+    resident, streamed = words[sources], words[~sources]
+    resident, late = np.split(resident, [config.resident_rows // config.rows_per_word])
+    parts = []
+    for transfer in config.transfers:
+        source = late if transfer.after else streamed
+        parts.append(source[:transfer.streamed])
+        if transfer.after:
+            late = late[transfer.words:]
+        else:
+            streamed = streamed[transfer.streamed:]
     first = b"".join(row.to_bytes(config.row_bits // 8, "little") for row in tables)
-    return first + schedule.to_bytes(np.concatenate(resident)), schedule.to_bytes(np.concatenate(streamed))
+    return first + schedule.to_bytes(resident), schedule.to_bytes(np.concatenate(parts))
 
 
 def memory(network, program, shipped=None):

@@ -11,7 +11,7 @@ from .imported import Imported
 
 
 def read(path: str | Path, classes: tuple[str, ...] | None = None, low: float = 0.0, high: float = 1.0) -> Imported:
-    """What `path` holds: an ONNX file (`qonnx.read`), or a folder of FINN's parameters (`finn.read`).
+    """Read the network of `path`: an ONNX file (`qonnx.read`), or a folder of FINN's parameters (`finn.read`).
 
     classes: names of the classes, where the file has none or others are wanted.  low, high: the values that the bytes 0 and 255 of an
     image have at the network's input; an ONNX file does not say.  Raises InputError, which names a better way for other kinds of files.
@@ -22,7 +22,9 @@ def read(path: str | Path, classes: tuple[str, ...] | None = None, low: float = 
 
         return finn.read(path, classes)
     if path.is_file() and (path.suffix.lower() == ".onnx" or _onnx_inside(path)):
-        raise InputError(f"{path}: is an ONNX file, which has no reader yet; expected a folder of FINN's parameters")
+        from . import qonnx
+
+        return qonnx.read(path, classes, low, high)
     checkpoint.read(path)  # which names another kind of file
     raise InputError(f"{path}: is a checkpoint already, expected a QONNX file or a folder of FINN's parameters; use it as it is")
 

@@ -20,7 +20,9 @@ from ..ir import ops
 from ..ir.network import LATENT, Network, Topology
 from .imported import CLASSES, LOGITS, Imported, Part
 
-MAX_LAYERS, MAX_ELEMENTS, MAX_FILE_BYTES = 32, 1024, 2 ** 24
+MAX_LAYERS, MAX_ELEMENTS, MAX_BYTES = 32, 1024, 2 ** 24
+MAX_THRESHOLD = 2 ** 40
+"""Beyond every sum: a threshold that is farther away means as much as this one."""
 WORD = 64
 OUTPUTS = 64
 """Outputs of the last layer, of which the first ones are the classes'."""
@@ -41,9 +43,9 @@ class _Layer:
         thresholds = [_words(folder / f"{number}-{e}-thres.bin", "<i8") for e in range(elements)] if with_thresholds else None
         if len({len(w) for w in weights}) > 1 or (thresholds and len({len(t) for t in thresholds}) > 1):
             raise InputError(f"{folder}: the files of layer {number} have different lengths, expected equal ones")
-        self.thresholds = np.stack(thresholds, 1).reshape(-1) if thresholds else None
+        self.thresholds = np.stack(thresholds, 1).reshape(-1).clip(-MAX_THRESHOLD, MAX_THRESHOLD) if thresholds else None
         neurons = len(self.thresholds) if thresholds else OUTPUTS
-        if neurons % elements or not len(weights[0]) or len(weights[0]) * elements % neurons:
+        if not neurons or neurons % elements or not len(weights[0]) or len(weights[0]) * elements % neurons:
             raise InputError(f"{folder}: layer {number} has {len(weights[0]) * elements} weight words for {neurons} neurons, expected a "
                              "multiple; is it a network with more than one bit?")
         self.weights = np.stack(weights, 1).reshape(neurons // elements, -1, elements).swapaxes(1, 2).reshape(neurons, -1)
@@ -56,15 +58,16 @@ class _Layer:
         if lanes > WORD or fan_in % words or used != lanes:
             raise InputError(f"{folder}: layer {self.number} has {words} words of {used} bits for the {fan_in} inputs of a neuron, "
                              "expected a network of FINN with 1 bit for weights and activations, CNV-W1A1 or LFC-W1A1")
-        return (self.weights[..., None] >> np.arange(lanes, dtype=np.uint64) & np.uint64(1)).astype(np.uint8).reshape(-1, fan_in)
+        octets = np.ascontiguousarray(self.weights, "<u8").view(np.uint8).reshape(*self.weights.shape, WORD // 8)
+        return np.unpackbits(octets, axis=-1, bitorder="little", count=lanes).reshape(-1, fan_in)
 
 
 def read(folder: Path, classes: tuple[str, ...] | None = None) -> Imported:
     """The network of a folder.  Raises InputError where it is not such a folder, or one of a network with more bits."""
     layers = _layers(folder)
     names, notes = (classes, ()) if classes else _class_names(folder)
-    if len(names) > OUTPUTS:
-        raise InputError(f"{folder}: {len(names)} classes, expected at most {OUTPUTS}")
+    if not 1 <= len(names) <= OUTPUTS:
+        raise InputError(f"{folder}: {len(names)} classes, expected 1 to {OUTPUTS}")
     bare = [layer.number for layer in layers if layer.thresholds is None]
     if len(layers) == CNV.count("conv") + CNV.count("dense") and bare == [len(layers) - 1]:
         imported = _cnv(folder, layers, names)
@@ -79,10 +82,14 @@ def read(folder: Path, classes: tuple[str, ...] | None = None) -> Imported:
 
 
 def _layers(folder):
-    elements = {}
+    elements, size = {}, 0
     for path in folder.iterdir():
-        if match := re.fullmatch(r"(\d{1,4})-(\d{1,4})-weights\.bin", path.name):
-            elements.setdefault(int(match[1]), set()).add(int(match[2]))
+        if match := re.fullmatch(r"([0-9]{1,4})-([0-9]{1,4})-(weights|thres)\.bin", path.name):
+            size += path.stat().st_size if path.exists() else 0
+            if match[3] == "weights":
+                elements.setdefault(int(match[1]), set()).add(int(match[2]))
+    if size > MAX_BYTES:
+        raise InputError(f"{folder}: {size:,} bytes of parameters, expected at most {MAX_BYTES:,}")
     if 0 not in elements:
         raise InputError(f"{folder}: has no 0-0-weights.bin, expected the parameters of a network of FINN")
     if max(elements) + 1 != len(elements) or len(elements) > MAX_LAYERS:
@@ -95,7 +102,7 @@ def _layers(folder):
 
 
 def _words(path, kind):
-    data = files.read(path, MAX_FILE_BYTES, "parameters of FINN, 64-bit words")
+    data = files.read(path, MAX_BYTES, "parameters of FINN, 64-bit words")
     if len(data) % 8:
         raise InputError(f"{path}: {len(data)} bytes, expected 64-bit words")
     return np.frombuffer(data, kind)
@@ -168,6 +175,8 @@ def _lfc(folder, layers, classes):
     network_ops = [ops.Binarize("input", (), LFC_SIZE), ops.Flatten("pixels", ("input",))]
     weights, thresholds, parts = {}, {}, [Part("input", ("input", "pixels"), "+1 from grey 128 on")]
     below, fan_in = "pixels", LFC_SIZE ** 2
+    if (outputs := len(layers[-1].thresholds)) < len(classes):
+        raise InputError(f"{folder}: the last layer has {outputs} outputs, expected one for each of {len(classes)} classes")
     for layer in layers:
         last = layer is layers[-1]
         name = "class_bits" if last else f"dense{layer.number + 1}"

@@ -31,6 +31,8 @@ Function = Callable[[np.ndarray], np.ndarray]
 
 CLOSE = 1e-6
 """Relative difference up to which two real numbers of a file count as equal."""
+MANY = 2 ** 18
+"""Values on which a function is looked at."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,11 @@ class Sum:
             y = function(y)
         return y
 
+    def dots(self):
+        """Dot products from -largest to largest, all or many of them: int64 (K, channels)."""
+        count = min(2 * self.largest + 1, max(65, MANY // self.shape[0]))
+        return np.linspace(-self.largest, self.largest, count).astype(np.int64)[:, None] * np.ones(self.shape[0], np.int64)
+
     def falls(self):
         """Whether the value falls as the dot product rises, bool (channels,)."""
         ends = np.full((2, self.shape[0]), self.largest, np.float64)
@@ -103,8 +110,10 @@ Value = Image | Bits | Sum
 
 @dataclass
 class Builder:
-    """Ops so far (layers), their weights and thresholds, and what became of what."""
+    """Ops so far (layers), their weights and thresholds, and what became of what.  rounds: whether the source rounds its sums, so that a
+    note says where that may change a bit."""
 
+    rounds: bool = False
     layers: list = field(default_factory=list)
     weights: dict = field(default_factory=dict)
     thresholds: dict = field(default_factory=dict)
@@ -221,9 +230,10 @@ class Builder:
 
     def _spread(self, x, weight, bias, where):
         """A dense layer of means over a map as one of the map itself: (its bits flat, weights, bias)."""
-        ends = x.value(np.array([[-1.0], [0.0], [1.0]]) * x.largest * np.ones(x.shape[0]))
-        offset, gain = ends[1], (ends[2] - ends[0]) / 2 / x.largest
-        if not np.allclose(ends.sum(0), 3 * offset, atol=CLOSE * np.abs(ends).max()):
+        dots = x.dots()
+        values = x.value(dots.astype(np.float64))
+        offset, gain = x.value(np.zeros((1, x.shape[0])))[0], (values[-1] - values[0]) / 2 / x.largest
+        if not np.allclose(values, offset + dots * gain, rtol=0, atol=10 * CLOSE * np.abs(values).max()):
             raise InputError(f"{x.last}: is not linear and gives real numbers to {where}; expected a sign between them")
         count, factor = x.source.shape[1] * x.source.shape[2], gain / x.source.gain
         rest = offset - factor * count * x.source.offset
@@ -419,17 +429,21 @@ class Builder:
             return upper(x.value(dot)) != falls
 
         limit = self._first(x, stored)
+        self._monotone(x, stored, limit)
         if zero is not None:
             self._no_zero(x, limit, zero, where)
+        if self.rounds:
+            self._near(x, limit, stored, where)
         limit[limit == (1 if x.largest % 2 else -1)] = 0  # no sum lies between the two
-        self._emit(x.op, x.weights, limit)
-        name = x.op.name
-        for pool in x.pools:
+        op, pools = self._names(x)
+        self._emit(op, x.weights, limit)
+        name = op.name
+        for pool in pools:
             self._emit(ops.MaxPool(pool, (name,)))
             name = pool
         gain = np.where(falls, -half, half)
         flipped = int((x.direction < 0).sum()) if x.weights is not None else 0
-        notes = [f"thresholds of {x.op.name}: {limit.min()} to {limit.max()}"] if limit.any() else []
+        notes = [f"thresholds of {op.name}: {limit.min()} to {limit.max()}"] if limit.any() else []
         notes += [f"{flipped} channels negated"] if flipped else []
         notes += [f"{int(falls.sum())} channels of {name} stored inverted"] if falls.any() else []
         self.part(where, (), ", ".join(notes))
@@ -458,6 +472,15 @@ class Builder:
         return high
 
     @staticmethod
+    def _monotone(x, stored, limit):
+        """Raises InputError where stored(dot) is not dot >= limit; next to the limits (channels,) rounding decides."""
+        dots = x.dots()
+        wrong = (stored(dots.astype(np.float64)) != (dots >= limit)) & (np.abs(dots - limit) > 2)
+        if wrong.any():
+            raise InputError(f"{x.last}: rises and falls with the sums of channel {int(wrong.any(0).argmax())}, expected a function of "
+                             "single values that only rises or only falls")
+
+    @staticmethod
     def _no_zero(x, limit, zero, where):
         """Raises InputError where a dot product near the limits (channels,) gives what `zero` knows."""
         for step in range(-2, 3):
@@ -468,6 +491,23 @@ class Builder:
                 raise InputError(f"{where}: the sign of 0 is 0, which channel {channel} reaches with a sum of {dot[channel]} products; "
                                  "expected a "
                                  "sign that is +1 at 0, as fbnn_hw.nn.Sign and BipolarQuant")
+
+    def _near(self, x, limit, stored, where):
+        """Notes the channels with a threshold on a sum that the source rounds, as it does sums of weights that are no power of two."""
+        exact = np.isin(np.frexp(x.gain)[0], (0.5, 0.0))
+        even = (limit - x.largest) % 2 == 0  # whether the limit itself is a sum, or the number below it
+        edge = np.where(even, limit, limit - 1).astype(np.float64)
+        distance = max(1, x.largest) * CLOSE
+        near = (stored((edge - distance)[None]) != stored((edge + distance)[None]))[0] & (np.abs(edge) <= x.largest) & ~exact
+        if near.any():
+            self.notes.append(f"{where}: the threshold of {int(near.sum())} channels lies on a sum, where the source rounds and "
+                              "may give the other bit")
+
+    def _names(self, x):
+        """(op, names of its pools) of a sum, new ones where it is an op already, since two quantisers read it."""
+        if all(op.name != x.op.name for op in self.layers):
+            return x.op, x.pools
+        return replace(x.op, name=self.name(x.op.name)), tuple(self.name(pool) for pool in x.pools)
 
     def _step_of_bits(self, x, upper, where, middle, half):
         low, high = upper(np.array([[-1.0], [1.0]]) * x.gain + x.offset)
@@ -508,7 +548,9 @@ class Builder:
         self._emit(replace(last.op, name="logits", logits=True), weights)
         network = Network(Topology(name, tuple(self.layers), classes), self.weights, self.thresholds, record)
         network.verify()
-        return Imported(network, kind, tuple(self.parts), LOGITS, abs(scale), shift, tuple(self.notes))
+        emitted = {op.name for op in self.layers}  # a sum that nothing reads is in no network
+        parts = tuple(replace(part, layers=tuple(name for name in part.layers if name in emitted)) for part in self.parts)
+        return Imported(network, kind, parts, LOGITS, abs(scale), shift, tuple(self.notes))
 
     def _as_dense(self, x: Sum, where: str) -> Sum:
         if x.op.kind == "conv":

@@ -1,4 +1,4 @@
-"""What became of a network of another program."""
+"""The result of an import: a network, and what became of each part of the file."""
 
 from dataclasses import dataclass, field
 

@@ -10,7 +10,7 @@ from .progress import SynthesisProgress
 
 RECORD = "build.json"
 KINDS = {True: "placed and routed", False: "synthesised"}
-"""Of a record, by whether nextpnr knows the part."""
+"""The kind of a record, by whether nextpnr knows the part."""
 SYNTHESIS = 0.25
 """Share of a build's time before place and route from one seed.  Measured: 0.5mb that learns on the UP5K, 36 of 141 s."""
 

@@ -6,16 +6,16 @@ from amaranth import ClockDomain, ClockSignal, Const, Elaboratable, Instance, Mo
 from amaranth.hdl import IOPort
 
 from ..errors import UsageError
+from ..rtl import duty_cycle
 from ..rtl.board_top import BoardTop
 from ..rtl.qspi_flash import FlashChip
 from ..rtl.uart import divider
 from ..rtl.verilog import convert
+from ..targets.platforms import CONFIGURATION_CLOCK
 from .plls import TOLERANCE
 
 FLASH_LATENCY = 2
 """Cycles from FlashReader.pulse to its data: a register at the pin on the way out, one on the way in."""
-CONFIGURATION_CLOCK = "USRMCLK"
-"""Stands for the pin of a flash's clock that is driven by this primitive."""
 PINS = ("clock", "rx", "tx", "ready", "fault")
 SETTLE_BITS = 10
 """Cycles of reset, 2^n, after the PLL has locked; the iCE40's block RAM cannot be read in the first microseconds."""
@@ -39,9 +39,9 @@ class Pads(Elaboratable):
         chip = FlashChip(width=board.flash["lines"])
         if "quad_enable" in board.flash:
             chip = replace(chip, quad_enable=tuple(map(tuple, board.flash["quad_enable"])))
-        self.core = BoardTop(
-            config, model=model, clock_hz=clock.hz, clocks=divider(clock.hz, baud), chip=chip, offset=board.flash["offset"],
-            latency=FLASH_LATENCY)
+        clocks = divider(clock.hz, baud)
+        self.core = duty_cycle.board(BoardTop(
+            config, model=model, clock_hz=clock.hz, clocks=clocks, chip=chip, offset=board.flash["offset"], latency=FLASH_LATENCY), clocks)
         names = [name for name in PINS if name in board.pins]
         if streams:
             names += ["flash_select", *["flash_clock"] * (board.flash["clock"] != CONFIGURATION_CLOCK)]
@@ -75,9 +75,10 @@ class Pads(Elaboratable):
         with m.If(seen[-1] & ~settled[-1]):
             m.d.start += settled.eq(settled + 1)
         m.submodules.core = core = self.core
-        lit = self.board.pins["lit"]
-        lamps = {"ready": core.ready, "fault": core.fault}
-        outputs = {"tx": core.tx} | {name: value if lit else ~value for name, value in lamps.items() if name in self.ports}
+        outputs = {"tx": core.tx}
+        for name, value in (("ready", core.ready), ("fault", core.fault)):
+            if name in self.ports:
+                outputs[name] = ~value if name in self.board.low else value
         if self.family == "ice40":
             self._ice40(m, sync, locked, outputs)
         else:

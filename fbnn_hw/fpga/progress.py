@@ -4,7 +4,7 @@ import re
 
 HEADING = re.compile(r"(\d+)\.(\d+)\. Executing ")
 PASSES = 60
-"""Of yosys' synth_ice40, its largest heading; other families have about as many."""
+"""The largest heading of yosys' synth_ice40; other families have about as many."""
 ITERATION = re.compile(r"at iteration #(\d+)(, type|:)")
 ARCS = re.compile(r"Routing (\d+) arcs")
 ROUTER1 = re.compile(r"Info:\s+\d+ \|[^|]*\|[^|]*\|\s*(\d+)\|")

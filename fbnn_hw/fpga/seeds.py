@@ -43,7 +43,9 @@ class Job:
         self.begin = time.monotonic()
         with open(self.folder / LOG, "wb") as log:
             try:
-                self._process = subprocess.Popen(command, cwd=where, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+                # Where this program is killed the other goes on, and goes on holding the lock of the folder.
+                self._process = subprocess.Popen(command, cwd=where, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                                                 close_fds=False)
             except OSError as error:
                 raise ToolError(f"place-and-route: {command[0]} does not start ({error.strerror})") from None
         self._log, self._rest = open(self.folder / LOG, errors="replace"), ""
@@ -76,7 +78,7 @@ class Job:
 
 
 def finished(where, seed, key, placed):
-    """What an earlier run with the same inputs found for a seed, a dict as `place` returns; None if its files are not there."""
+    """The result of an earlier run with the same inputs for a seed, a dict as `place` returns; None if its files are not there."""
     folder = Path(where) / seed_folder(seed)
     result = json_object(folder / RESULT)
     whole = result and result.get("key") == key and (folder / placed).is_file() and (folder / PLACEMENT).is_file()

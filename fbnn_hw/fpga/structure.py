@@ -1,4 +1,4 @@
-"""What a netlist is apart from its names: equal netlists have equal hashes, whatever their cells and wires are called."""
+"""A hash of a netlist's structure: equal netlists have equal hashes, whatever their cells and wires are called."""
 
 import json
 from hashlib import blake2b

@@ -134,7 +134,7 @@ def expected_minutes(target, lut4, learns=False, rounds=1):
 
 @dataclass
 class Result:
-    """What came out of place-and-route.
+    """The result of place and route.
 
     clock_mhz: wanted; fmax_mhz: reached.  used, available: {cell: count}.  path: the slowest, as dicts with type ("clk-to-q",
     "logic", "routing", "setup"), from, to and delay_ns.
@@ -201,7 +201,8 @@ def _run(command, folder, log, what, said=None):
     """Run a tool, its words into `log`, each line also to `said`; raises ToolError with its first error line."""
     try:
         process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            close_fds=False)  # see seeds.Job
     except OSError as error:
         raise ToolError(f"{what}: {command[0]} does not start ({error.strerror})") from None
     with process, open(folder / log, "w") as file:
@@ -228,7 +229,7 @@ def seed_folder(seed):
 
 
 def commands(target, package, clock_mhz, seed):
-    """What is done in the folder of a build, in words of the tools: (yosys' script, options of nextpnr, of the packer)."""
+    """The commands of a build, run in its folder: (yosys' script, options of nextpnr, options of the packer)."""
     flow, folder = FLOWS[target], seed_folder(seed)
     # nextpnr up to 0.7 does not know the cells $scopeinfo.
     script = (f"read_verilog top.v accelerator.v\n{flow.synthesis} -top top\ndelete t:$scopeinfo\ntee -q -o cells.json stat -json\n"

@@ -1,4 +1,4 @@
-"""What Vivado needs beside Verilog and pins."""
+"""The script of Vivado, beside Verilog and pins."""
 
 TCL = """# vivado -mode batch -source build.tcl
 read_verilog {{top.v accelerator.v}}

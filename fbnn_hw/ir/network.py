@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +191,21 @@ class Network:
     thresholds: dict[str, np.ndarray] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
     source: Path | None = field(default=None, compare=False)
+
+    def extractor(self, name: str) -> "Network":
+        """The layers that the bits of layer `name`, a vector, depend on, and a classifier without meaning that reads them alone."""
+        topology = self.topology
+        needed, last = {name}, topology.ops[-1]
+        assert isinstance(last, op.Dense)  # what `verify` demands
+        for layer in reversed(topology.ops):
+            if layer.name in needed:
+                needed.update(layer.inputs)
+        kept = tuple(layer for layer in topology.ops if layer.name in needed)
+        logits = replace(last, inputs=(name,), groups=1)
+        weights = {layer.name: self.weights[layer.name] for layer in kept if layer.name in self.weights}
+        weights[last.name] = np.zeros((len(topology.classes), topology.shapes[name][0]), np.uint8)
+        return replace(self, topology=replace(topology, ops=(*kept, logits)), weights=weights,
+                       thresholds={key: value for key, value in self.thresholds.items() if key in needed})
 
     def verify(self) -> dict[str, Shape]:
         """Check everything `Topology.verify` checks, and each array's shape and values; returns the shapes."""

@@ -68,7 +68,7 @@ class Op:
         return fan_in * channels * height * width
 
     def beyond_version_1(self, *shapes: Shape) -> str:
-        """What in the op version 1 of the format does not have, for legal inputs of these shapes; "" where it has all of it."""
+        """The feature of the op that version 1 of the format lacks, for legal inputs of these shapes; "" where it has them all."""
         if self.version > 1:
             return f"op {self.kind}"
         later = [f for f in fields(self) if f.metadata and getattr(self, f.name) != f.default]

@@ -30,6 +30,8 @@ MONOTONE_FUNCTIONS = {
     operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div", operator.neg: "neg", torch.add: "add",
     torch.sub: "sub", torch.mul: "mul", torch.div: "div", torch.neg: "neg", torch.clamp: "clamp", torch.relu: "relu", F.relu: "relu",
     F.hardtanh: "hardtanh", torch.tanh: "tanh", torch.sigmoid: "sigmoid", F.relu6: "relu6", F.leaky_relu: "leaky_relu"}
+COMPARISONS = ("ge", "gt", "le", "lt", "where", "heaviside", "greater", "greater_equal")
+VERBS = {"mul": "multiplies", "sub": "subtracts", "div": "divides", "truediv": "divides", "__mul__": "multiplies"}
 MONOTONE_METHODS = ("add", "sub", "mul", "div", "neg", "clamp", "relu", "tanh", "sigmoid", "__add__", "__mul__")
 
 
@@ -37,7 +39,9 @@ class _Tracer(fx.Tracer):
     record_stack_traces = True
 
     def is_leaf_module(self, m, module_qualified_name):
-        return type(m).__module__ == layers.__name__ or super().is_leaf_module(m, module_qualified_name)
+        """A layer of fbnn_hw.nn, or a class of one's own that computes as one."""
+        computes = next(cls for cls in type(m).__mro__ if "forward" in vars(cls))
+        return computes.__module__ == layers.__name__ or super().is_leaf_module(m, module_qualified_name)
 
 
 def export(module, example, path, classes=None, name=None):
@@ -50,21 +54,21 @@ def export(module, example, path, classes=None, name=None):
     path = Path(path)
     if kind := files.kind_if_not_file(path):
         raise InputError(f"{path}: is a {kind}, expected a file name")
-    if not isinstance(module, nn.Module):
-        raise InputError(f"export: found a {type(module).__name__}, expected a torch.nn.Module")
+    module = _unwrapped(module)
     shape = tuple(getattr(example, "shape", ()))
     if (not isinstance(example, torch.Tensor) or example.dtype != torch.uint8 or len(shape) != 4 or shape[1] not in (1, 3)
             or shape[2] != shape[3] or not shape[0]):
         noun = f"{str(example.dtype).removeprefix('torch.')} {shape}" if isinstance(example, torch.Tensor) else type(example).__name__
         raise InputError(f"example: found {noun}, expected uint8 images (N, 3, S, S), or grey (N, 1, S, S); scale them inside the module")
-    training = module.training
+    training = {part: part.training for part in module.modules()}
     module.eval()
     try:
         with torch.no_grad():
             imported = _Reader(module, shape).read(name or re.sub(r"[^A-Za-z0-9._-]", "-", path.stem)[:64], classes)
             _compare(module, example, imported)
     finally:
-        module.train(training)
+        for part, mode in training.items():  # one by one: some may be kept in evaluation
+            part.training = mode
     checkpoint.save(path, imported.network)
     topology = imported.network.topology
     print(f"{path}: {len(topology.ops)} layers, {imported.network.bits():,} bits, {topology.macs() / 1e6:,.1f} MMAC an image")
@@ -76,9 +80,24 @@ def export(module, example, path, classes=None, name=None):
     return imported
 
 
+def _unwrapped(module):
+    """The module that a user wrote, without what runs it on several devices or compiles it; InputError where it is none."""
+    while isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)) or hasattr(module, "_orig_mod"):
+        module = module._orig_mod if hasattr(module, "_orig_mod") else module.module
+    if isinstance(module, torch.jit.ScriptModule):
+        raise InputError("export: found a module that torch.jit compiled, expected the nn.Module that it was made from")
+    if not isinstance(module, nn.Module):
+        raise InputError(f"export: found a {type(module).__name__}, expected a torch.nn.Module")
+    return module
+
+
 def _compare(module, example, imported):
     """Raises InputError where the module and the checkpoint differ on an image."""
-    theirs = module(example)
+    try:
+        theirs = module(example)
+    except Exception as error:  # whatever a module does with images
+        raise InputError(f"{_last_line(error) or type(module).__name__}: the module cannot be run on the example "
+                         f"({type(error).__name__}: {_first_line(error)})") from None
     ours = load(imported.network).logits(example.expand(-1, 3, -1, -1)).double()
     if imported.scale is None:
         theirs = theirs if theirs.ndim == 1 else theirs.argmax(1)
@@ -106,7 +125,7 @@ class _Reader:
             raise
         except Exception as error:  # whatever a module does with a proxy
             line = _last_line(error)
-            raise InputError(f"{line or type(self.module).__name__}: cannot be traced by torch.fx ({str(error).splitlines()[0][:120]}); "
+            raise InputError(f"{line or type(self.module).__name__}: cannot be traced by torch.fx ({_first_line(error)}); "
                              "expected "
                              "a forward without branches on values, and signs by fbnn_hw.nn.Sign") from None
         for node in graph.nodes:
@@ -119,7 +138,15 @@ class _Reader:
                 return fold.classes_alone(imported) if self.ended else imported
             if self.ended:
                 raise InputError(f"{_where(node, self.module)}: follows a softmax or argmax, expected the end of the module")
-            self.values[node] = self._value(node, _where(node, self.module))
+            self.values[node] = self._checked(node, _where(node, self.module))
+
+    def _checked(self, node, where):
+        """`_value`; InputError where a call has its operands in other places than those that are looked at."""
+        try:
+            return self._value(node, where)
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise InputError(f"{where}: cannot be read ({type(error).__name__}: {_first_line(error)}); expected the map as the first "
+                             "operand, and constants for the others") from None
 
     def _value(self, node, where):
         if node.op == "placeholder":
@@ -181,8 +208,7 @@ class _Reader:
         if isinstance(m, MONOTONE):
             return self._apply(x, m, where)
         if isinstance(m, ENDS):
-            self.ended = True
-            return x
+            return self._end(x, m.dim, where)
         raise InputError(f"{where}: {type(m).__name__} has no counterpart among +1 and -1; expected the layers of fbnn_hw.nn, batch "
                          "norm, 2x2 "
                          "max pooling, a function of single values before a sign (fbnn-hw help networks.md has the list)")
@@ -224,6 +250,13 @@ class _Reader:
             raise InputError(f"{where}: reads a map of {'x'.join(map(str, x.shape))}, expected a vector; flatten it")
         return x
 
+    def _end(self, x, dim, where):
+        """A function of the logits of each image that leaves the largest where it is."""
+        if dim not in (1, -1):
+            raise InputError(f"{where}: goes along dimension {dim}, expected 1, the logits of each image")
+        self.ended = True
+        return x
+
     # Functions and methods
 
     def _function(self, node, args, kwargs, where):
@@ -240,26 +273,49 @@ class _Reader:
             return self._sign(x, where, target if name == "sign" else None) if name == "sign" else self._unknown(name, where)
         if name in ("flatten", "view", "reshape", "squeeze"):
             return self._flatten(x, name, args[1:], kwargs, where)
-        if name in ("max_pool2d", "boolean_dispatch", "fn"):
+        if target in (torch.max_pool2d, F.max_pool2d):
             return self._pool(x, where, "pool", *args[1:], **{key.replace("kernel_size", "size"): value for key, value in kwargs.items()
                                                               if key != "return_indices"})
         if name in ("mean", "sum", "adaptive_avg_pool2d"):
             return self._mean(x, name, args[1:], kwargs, where)
         if name == "pad":
+            if (mode := kwargs.get("mode", args[2] if len(args) > 2 else "constant")) != "constant":
+                raise InputError(f"{where}: pads by mode {mode!r}, expected 'constant'")
             return self._pad(x, args[1] if len(args) > 1 else kwargs["pad"], kwargs.get("value", args[3] if len(args) > 3 else 0), where)
         if name in ("repeat_interleave", "chunk", "split", "getitem"):
             return self._reorder(x, name, args[1:], kwargs, where)
         if name in ("softmax", "log_softmax", "argmax"):
-            self.ended = True
+            return self._end(x, kwargs.get("dim", args[1] if len(args) > 1 else None if name == "argmax" else 1), where)
+        if name in ("dropout", "dropout1d", "dropout2d", "alpha_dropout", "feature_alpha_dropout"):
+            if kwargs.get("training", args[2] if len(args) > 2 else True) and kwargs.get("p", args[1] if len(args) > 1 else 0.5):
+                raise InputError(f"{where}: drops in evaluation too, expected training=self.training, or nn.Dropout")
             return x
-        if name in ("dropout", "dropout2d"):
-            return x
+        if name in ("conv2d", "linear") and not _maps((*args[1:], *kwargs.values())):
+            return self._functional(name, x, args[1:], kwargs, where)
+        if name == "batch_norm" and not kwargs.get("training", args[5] if len(args) > 5 else False):
+            return self._single(node, args, kwargs, where)
         if target in MONOTONE_FUNCTIONS or name in MONOTONE_METHODS:
             return self._single(node, args, kwargs, where)
         return self._unknown(name, where)
 
+    def _functional(self, name, x, args, kwargs, where):
+        """torch.nn.functional's conv2d and linear with constant weights."""
+        names = ("weight", "bias", "stride", "padding", "dilation", "groups") if name == "conv2d" else ("weight", "bias")
+        values = dict(zip(names, args)) | kwargs
+        weight, bias = values["weight"], values.get("bias")
+        if name == "linear":
+            return self._named(where, self.builder.dense(self._vector(x, where), _array(weight), _array(bias), where, "dense"))
+        m = nn.Conv2d(weight.shape[1] * values.get("groups", 1), len(weight), tuple(weight.shape[2:]), values.get("stride", 1),
+                      values.get("padding", 0), values.get("dilation", 1), values.get("groups", 1), bias is not None, device="meta")
+        m.weight = nn.Parameter(weight, requires_grad=False)
+        m.bias = None if bias is None else nn.Parameter(bias, requires_grad=False)
+        return self._named(where, self._float_convolution(m, x, where, "conv"))
+
     @staticmethod
     def _unknown(name, where):
+        if name in COMPARISONS:
+            raise InputError(f"{where}: {name} compares values, which a layer does by its sign alone; expected fbnn_hw.nn.Sign() in the "
+                             "place of a sign of one's own")
         raise InputError(f"{where}: {name} has no counterpart among +1 and -1; expected the layers of fbnn_hw.nn, batch norm, 2x2 max "
                          "pooling, "
                          "a function of single values before a sign (fbnn-hw help networks.md has the list)")
@@ -268,7 +324,8 @@ class _Reader:
         """A function of single values, the other operands being constants."""
         operands = [value for value in args if isinstance(value, (fold.Image, fold.Bits, fold.Sum))]
         if len(operands) > 1 or kwargs and len(_maps(kwargs.values())):
-            raise InputError(f"{where}: adds real numbers of two layers, a shortcut that +1 and -1 have no room for; expected torch.cat "
+            verb = VERBS.get(getattr(node.target, "__name__", node.target), "adds")
+            raise InputError(f"{where}: {verb} real numbers of two layers, a shortcut that +1 and -1 have no room for; expected torch.cat "
                              "of the "
                              "two after their signs, and a convolution of both")
         place = next(i for i, value in enumerate(args) if value is operands[0])
@@ -288,7 +345,7 @@ class _Reader:
             try:
                 y = function(given)
             except (RuntimeError, ValueError) as error:
-                raise InputError(f"{where}: cannot be run on single values ({str(error).splitlines()[0]}), expected a function of each "
+                raise InputError(f"{where}: cannot be run on single values ({_first_line(error)}), expected a function of each "
                                  "value "
                                  "alone") from None
             if y.shape != given.shape:
@@ -392,6 +449,11 @@ def _short(hint):
     """The last part of a module's path, with the one before it where it is a number."""
     parts = hint.split(".")
     return parts[-1] if not parts[-1].isdigit() else "_".join(parts[-2:])
+
+
+def _first_line(error):
+    """The first line of what an exception says, or its kind where it says nothing."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:120]
 
 
 FRAME = re.compile(r'File "(.+?)", line (\d+)')

@@ -34,10 +34,12 @@ def peak(config):
 def layers(facts):
     """The layers of estimate.json, each with number, intensity (MAC a weight bit), macs_per_cycle and streamed_bits of a pass."""
     config, streamed = facts["config"], {}
-    fetched = (steps[0].layer for _, steps in _runs(config) if steps[0].tile_words)
-    for name, transfer in zip(fetched, config.transfers):  # a memory of all weights has no transfers
-        bits = (transfer.words - transfer.words * transfer.resident // 16) * config.word_bits
-        streamed[name] = streamed.get(name, 0) + bits
+    fetched = {}
+    for number, (_, steps) in enumerate(_runs(config)):
+        if steps[0].tile_words and config.transfers:  # a memory of all weights has no transfers
+            fetched[number, steps[0].layer] = sum(step.tiles * step.tile_words for step in steps)
+    for (_, name), source in zip(fetched, config.sources(fetched.values())):
+        streamed[name] = streamed.get(name, 0) + (source.words - source.resident) * config.word_bits
     names = list(dict.fromkeys(step.layer for step in config.program))
     if config.learning:
         names.append("logits")  # the learner's, which no step of the program computes
@@ -58,13 +60,16 @@ def roofs(facts):
 def memories(facts):
     """(memory, words, bits, its content, block RAMs or None)."""
     config, blocks = facts["config"], facts["blocks"] or {}
-    content = ("feature maps" + (", resident weights" if config.resident_rows else "")
+    content = ("feature maps" + (", late weights" if config.late_rows else "") + (", resident weights" if config.resident_rows else "")
                + (", classifier, counters, exemplars" if config.learning else ""))
     rows = [(f"{config.pixels} feature banks", config.feature_words, config.feature_words * config.row_bits, content,
              blocks.get("features"))]
     weight_bits = config.weight_words * config.word_bits
     program = ("program", len(config.program_words()), 16 * len(config.program_words()), f"{len(config.program)} steps of the sequencer",
                blocks.get("program"))
+    if config.lists:
+        rows.append(("lists of reads", len(config.order), len(config.order) * config.read_bits, "what each tile reads, in its order",
+                     blocks.get("lists of reads")))
     if config.weights != "stream":
         return [*rows, ("weight memory", config.weight_words, weight_bits, "all weights, in the order of their use", blocks.get("weights")),
                 program]
@@ -83,7 +88,7 @@ def lifetimes(facts):
     maps = []
     for name, place in layout["layers"].items():
         _, height, width = place["shape"]
-        words = place["pitch"] * -(-height // 2) * -(-width // max(1, config.columns))
+        words = len(place["lanes"]) * -(-height // 2) * -(-width // max(1, config.columns))
         for frame, (base, steps) in enumerate(zip(place["base"], place["steps"], strict=True)):
             first = starts[frame] if name == "input" else ends[steps - 1]
             maps.append((f"{name}{f', frame {frame + 1}' * (config.frames > 1)}", base, words, first))
@@ -110,6 +115,10 @@ def _timeline(config, estimate):
             starts.append(len(rows))
             rows.append(f"image in{suffix}")
         for step in steps:
+            if config.lists:
+                reads += [(len(rows), first, words) for first, words in config.listed_words(step)]
+                ends.append(len(rows))
+                continue
             size = ((step.words - 1) * step.word_stride + step.tiles if step.kind == "lgap" else
                     (step.rows - 1) * step.row_stride + (step.columns - 1) * step.block_stride + (step.words - 1) * step.word_stride + 1)
             reads += [(len(rows), step.source + i * config.frame_stride, size) for i in (range(config.frames) if step.shared else [0])]

@@ -75,13 +75,15 @@ def _engine(canvas, c, frame, used, unit):
     one, two, three, four = (68, 148), (286, 180), (516, 158), (716, 222)
     top, bottom = 190, 460
 
-    colour = {"tycc": "Y, Cb, Cr", "trgb": "R, G, B"}[c.encoder]
+    name, code = {"binarize": ("Threshold", f"Y >= {c.threshold}"), "bits8": ("Bit planes", "R, G, B")}.get(c.encoder, ("Thermometer", {
+        "tycc": "Y, Cb, Cr", "trgb": "R, G, B", "grey": "Y"}.get(c.encoder)))
+    bits = "3 x 8" if c.encoder == "bits8" else " + ".join(map(str, c.planes))
     canvas.arrow([(20, 236), (one[0], 236)])
     canvas.label(20, 212, "pixels", 12, weight="bold")
     canvas.label(20, 227, "8 bits", 11.5, SOFT)
-    canvas.box(one[0], top, one[1], 116, "Thermometer", [
-        colour, f"{' + '.join(map(str, c.planes))} bits", f"{c.size} x {c.size} pixels", _count(c.input_words, "word") + " a pixel",
-        _count(timing.encoder_cycles(c.planes, l, c.encoder_bits), "cycle") + " a pixel"])
+    canvas.box(one[0], top, one[1], 116, name, [
+        code, f"{bits} bits", f"{c.size} x {c.size} pixels", _count(c.input_words, "word") + " a pixel",
+        _count(timing.encoder_cycles(len(c.pieces), c.encoder_bits), "cycle") + " a pixel"])
     canvas.arrow([(sum(one), 236), (two[0], 236)])
     canvas.label((sum(one) + two[0]) / 2, 228, f"{l} bits", 11.5, SOFT, "middle")
     canvas.box(one[0], 366, one[1], 94, "Sequencer", [
@@ -95,7 +97,7 @@ def _engine(canvas, c, frame, used, unit):
     canvas.label((sum(two) + three[0]) / 2, 251, "bits", 11.5, SOFT, "middle")
 
     canvas.box(three[0], top, three[1], 92, "Window alignment", [
-        f"2 x {c.columns} pixels, moved", "by one of 9 taps", "outside the map: -1"])
+        f"2 x {c.columns} pixels, moved", "as a list says" if c.lists else "by one of 9 taps", "outside the map: -1"])
     canvas.arrow([(sum(three), 236), (four[0], 236)])
 
     canvas.box(four[0], top, four[1], 152, "XNOR-popcount array", [f"{q} pixels x {p} outputs", f"{q * p:,} popcounts of {l} bits"])
@@ -120,7 +122,7 @@ def _engine(canvas, c, frame, used, unit):
     canvas.arrow([(middle, 460), (middle, 500)])
     canvas.label(middle - 10, 484, f"{_count(c.result_classes, 'logit')} of {c.accumulator_bits + 1} bits", 11.5, SOFT, "end")
     if c.learning:
-        canvas.box(four[0], 500, four[1], 46, "Learner", [f"room for {c.result_classes} classes"])
+        canvas.box(four[0], 500, four[1], 46, "Learner", [f"sign update, room for {c.result_classes} classes"])
         canvas.arrow([(sum(two) - 20, bottom), (sum(two) - 20, 494), (four[0] + 20, 494), (four[0] + 20, 500)])
     else:
         canvas.box(four[0], 500, four[1], 46, "Argmax", ["ties go to the lowest class"])
@@ -140,7 +142,7 @@ def _banks(canvas, c, used, x, y, width, height):
     parts = [(FEATURES, "features", "words", 0, used)]
     if learning := c.learning:
         parts += [(TABLES, "classes", "rows", learning.learn_base, learning.class_rows),
-                 (SLOTS, "exemplars", "rows", learning.slots_base, learning.slot_rows * learning.slots)]
+                 (SLOTS, "replay buffer", "rows", learning.slots_base, learning.slot_rows * learning.slots)]
     parts.append((WEIGHTS, "weights", "rows", c.resident_base, c.resident_rows))
     parts = [part for part in parts if part[-1]]
     top, inside = y + 54, height - 72 - 18 * len(parts)
@@ -177,7 +179,7 @@ def _weights(canvas, c, two, three, four, top, pooled, unit):
         canvas.arrow([(170, y + 33), (two[0], y + 33)])
         canvas.label(170, y + 25, "weight stream", 12, weight="bold")
         canvas.label(170, y + 50, "8 bits", 11.5, SOFT)
-        streamed = sum(t.words for t in c.transfers) - c.resident_rows // c.rows_per_word
+        streamed = sum(t.streamed for t in c.transfers)
         canvas.box(two[0], y, two[1], height, "Weight mover", [
             "from the stream:", f"{streamed * c.word_bits:,} bits {unit}"], WEIGHTS)
         if c.resident_rows:

@@ -1,4 +1,4 @@
-"""The HTML page of a generated design, from the templates beside this file; Jinja2 escapes every value it puts into them."""
+"""The HTML pages of a generated design and of a board's test, from the templates beside this file; Jinja2 escapes all that they show."""
 
 import base64
 from functools import cache
@@ -72,6 +72,20 @@ def render(facts):
         diagram=base64.b64encode(facts["diagram"].encode()).decode(), origin=_origin(facts))
 
 
+def selftest(report):
+    """The text of the page of `fbnn-hw selftest`, from what it found."""
+    origin = [(name.replace("_", " "), value) for name, value in report.items() if name not in ("checks", "passed", "simulated")]
+    return _environment().get_template("selftest.html").render(
+        title=f"fbnn-hw selftest: {report['design']}, {_outcome(report)}", simulated=report["simulated"],
+        checks=Table(("check", "result", "expected", "what the board did"), [
+            (check["check"], _outcome(check), check["expected"], check["found"]) for check in report["checks"]], wrap=(2, 3)),
+        origin=Table(("", ""), [(name, "not measured" if value is None else str(value)) for name, value in origin], wrap=(1,)))
+
+
+def _outcome(test):
+    return "passed" if test["passed"] else "failed"
+
+
 def _layers(facts):
     streams, rows = facts["config"].weights == "stream", layers(facts)
     head = ["#", "layer", "bound by", "cycles", "reads", "writes", "moves", "waits", "other", "MAC", "array use, %", "weight bits",
@@ -89,6 +103,13 @@ def _roofline(facts):
     return {"figure": Markup(figures.roofline(points, roofs(facts), peak(facts["config"]))), "flash": len(roofs(facts)) > 1}
 
 
+def _reading(config, step):
+    """How a step reads, in a word."""
+    if config.lists:
+        return "list"
+    return "pooling" if step.kind == "lgap" else "3x3" if step.taps == 9 else "1x1"
+
+
 def _memory(facts):
     config, estimate, blocks = facts["config"], facts["estimate"], facts["blocks"]
     used, resident = estimate["feature_words_used"], config.resident_rows
@@ -97,7 +118,7 @@ def _memory(facts):
     tables = [(name, split[name], f"learned-{name}") for name in LEARNED if name in split]
     free = config.feature_words - used - resident - sum(words for _, words, _ in tables)
     shapes = {name: " x ".join(map(str, place["shape"])) for name, place in facts["layout"]["layers"].items()}
-    steps = [(index, step.layer, "pooling" if step.kind == "lgap" else "3x3" if step.taps == 9 else "1x1", step.source, step.target,
+    steps = [(index, step.layer, _reading(config, step), step.source, step.target,
               step.tiles, f"{step.rows} x {step.columns}", step.words * step.repeat, step.tiles * step.tile_words)
              for index, step in enumerate(config.program, start=1)]
     return {

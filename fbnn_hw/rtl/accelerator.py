@@ -21,7 +21,7 @@ from .sequencer import Sequencer, Widths, read_layout
 from .signals import unnamed
 from .spram import SinglePortMemory
 from .weights import WeightMemory
-from .window import WindowAddress, WindowAlign
+from .window import ListedAddress, ListedAlign, WindowAddress, WindowAlign
 
 
 def score_bits(config):
@@ -66,6 +66,8 @@ class Accelerator(wiring.Component):
         0 while it waits for an image or takes one.
     step : Out(range(len(program) + 1))
         Steps begun in this pass, for observers.
+    standby : In(1)
+        With config.sleeps: 1 puts the banks into standby; only while it waits for an image.
     command, refused, known, used, frozen, host, found
         With config.learning: members of the `Learner` (`LEARNER_PORTS`).
 
@@ -90,6 +92,8 @@ class Accelerator(wiring.Component):
             "step": Out(range(len(config.program) + 1))}
         if config.weights == "stream":
             members["weights"] = In(stream.Signature(8))
+        if config.sleeps:
+            members["standby"] = In(1)
         if config.learning:
             # Reads of the learner come a register later than its rows: the address stands at the banks, then data, then pixels.
             self.learner = Learner(config.learning, config.accumulator_bits, act_latency=ACT_LATENCY - 1,
@@ -104,7 +108,8 @@ class Accelerator(wiring.Component):
         self._pipeline(m, s)
         self._weights(m, s)
         self._products(m, s)
-        self._pooling(m, s)
+        if not self.config.lists:
+            self._pooling(m, s)
         self._drain(m, s)
         if self.config.learning:
             self._learner_results(m, s)
@@ -121,12 +126,13 @@ class Accelerator(wiring.Component):
         c, s = self.config, SimpleNamespace()
         m.submodules.sequencer = s.sequencer = Sequencer(c)
         m.submodules.loader = s.loader = Loader(c)
-        m.submodules.address = s.address = WindowAddress(c)
-        m.submodules.align = s.align = WindowAlign(c)
+        m.submodules.address = s.address = ListedAddress(c) if c.lists else WindowAddress(c)
+        m.submodules.align = s.align = ListedAlign(c) if c.lists else WindowAlign(c)
         m.submodules.array = s.array = MacArray(
-            c.pixels, c.lanes, c.outputs, c.accumulator_bits, c.thresholds, c.popcount)
+            c.pixels, c.lanes, c.outputs, c.accumulator_bits, c.thresholds, c.popcount, c.shift)
         m.submodules.drain = s.drain = Drain(c)
-        m.submodules.lgap = s.lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size(), split=timing.wide(c.lanes))
+        if not c.lists:
+            m.submodules.lgap = s.lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size(), split=timing.wide(c.lanes))
         wiring.connect(m, wiring.flipped(self.pixels), s.loader.pixels)
         s.step = s.sequencer.step
         return s
@@ -142,10 +148,12 @@ class Accelerator(wiring.Component):
             "address": data.ArrayLayout(w.row, c.pixels), "write": c.pixels, "data": c.row_bits, "mask": c.lanes // c.outputs}))
         s.banks = []
         for q in range(c.pixels):
-            m.submodules[f"bank{q}"] = bank = SinglePortMemory(c.feature_words, c.lanes, c.outputs, c.technology)
+            m.submodules[f"bank{q}"] = bank = SinglePortMemory(c.feature_words, c.lanes, c.outputs, c.technology, c.sleeps)
             m.d.comb += [
                 bank.address.eq(s.port.address[q]), bank.write_data.eq(s.port.data.word_select(q, c.lanes)),
                 bank.write_mask.eq(s.port.mask), bank.write_enable.eq(s.port.write[q])]
+            if c.sleeps:
+                m.d.comb += bank.standby.eq(self.standby)
             s.banks.append(bank.read_data)
         s.row = Cat(*s.banks)
 
@@ -194,24 +202,42 @@ class Accelerator(wiring.Component):
             m.d.comb += [
                 memory.address_read.eq(read.weight), memory.row.eq(s.row),
                 memory.pop.eq(s.sequencer.pop), memory.pop_words.eq(s.sequencer.pop_words), s.sequencer.level.eq(memory.level)]
+            if c.late_rows:
+                m.d.comb += memory.steps.eq(self.step)
             weight_word = memory.word
             s.booted, s.moves_next, s.moves, s.boot_writes = memory.booted, memory.request_next, memory.request, memory.write
         s.memory = memory
+        if c.spreads:
+            weight_word = self._spread(s, weight_word)
         m.d.sync += s.weights.eq(weight_word)
         if c.learning:
             with m.If(s.turn):
                 m.d.sync += s.weights[:c.lanes].eq(s.learner.act)
 
+    def _spread(self, s, word):
+        """Weights of a spread step: output p has that of its pair in lane p of the slot, all other lanes have 0, then 1."""
+        c, read = self.config, s.stages[timing.READ].read
+        spread = []
+        for p in range(c.outputs):
+            own = s.step.ones | word.word_select(p, c.lanes).bit_select(read.pair, 1)
+            spread += [Mux(read.slot == lane // c.outputs, own, read.second) if lane % c.outputs == p else read.second
+                       for lane in range(c.lanes)]
+        return Mux(s.step.spread & ~read.bias, Cat(*spread), word)
+
     def _products(self, m, s):
         """Pixels times weights."""
         c, align, array = self.config, s.align, s.array
         aligned = s.stages[timing.READ]
-        m.d.comb += [align.data.eq(s.row), *(
-            getattr(align, name).eq(aligned.read[name]) for name in ("ky", "kx", "top", "bottom", "left", "right"))]
+        names = ("y", "x", "upper", "lower", "left", "right") if c.lists else ("ky", "kx", "top", "bottom", "left", "right")
+        m.d.comb += [align.data.eq(s.row), *(getattr(align, name).eq(aligned.read[name]) for name in names)]
+        if c.lists:
+            m.d.comb += [align.odd_height.eq(s.step.odd_height), align.valid_columns.eq(s.step.valid_columns)]
         operands = s.stages[timing.READ + 1]
         m.d.comb += [
             array.pixels.eq(align.pixels), array.weights.eq(s.weights), array.valid.eq(operands.valid),
             array.first.eq(operands.read.first)]
+        if c.shift:
+            m.d.comb += array.shifted.eq(operands.read.shift)
         if c.thresholds:
             bias = Signal(data.ArrayLayout(signed(c.accumulator_bits), c.outputs))
             with m.If(operands.read.bias):
@@ -239,8 +265,9 @@ class Accelerator(wiring.Component):
         m.d.comb += [
             drain.signs.eq(Cat(s.array.accumulators[(i + 1) * bits - 1] for i in range(c.pixels * c.outputs))),
             drain.row_end.eq(done.read.row_end), drain.tile_end.eq(done.read.tile_end), drain.begin.eq(s.sequencer.begin),
-            drain.step.eq(s.step), drain.pool_write.eq(s.sequencer.pool_write), drain.average.eq(s.lgap.gap),
-            drain.learned.eq(s.lgap.depthwise)]
+            drain.step.eq(s.step), drain.pool_write.eq(s.sequencer.pool_write)]
+        if not c.lists:
+            m.d.comb += [drain.average.eq(s.lgap.gap), drain.learned.eq(s.lgap.depthwise)]
         before = s.stages[accumulated - 2]
         s.drains_next = unnamed()  # the port is taken two cycles later, so no read may be issued in this one
         s.drains = Signal()  # a block is finished
@@ -410,9 +437,10 @@ class Accelerator(wiring.Component):
         if c.weights == "stream":
             m.d.comb += memory.blocked.eq(s.drains_next | sequencer.reserve | s.closed)
         m.d.sync += sequencer.hold.eq(s.drains_next | s.moves_next)
-        m.d.comb += [
-            address.address.eq(sequencer.read.address), address.ky.eq(sequencer.read.ky), address.kx.eq(sequencer.read.kx),
-            address.row.eq(s.step.row), address.advance.eq(s.step.advance)]
+        names = ("address", "y", "x") if c.lists else ("address", "ky", "kx")
+        m.d.comb += [*(getattr(address, name).eq(sequencer.read[name]) for name in names), address.row.eq(s.step.row)]
+        if not c.lists:
+            m.d.comb += address.advance.eq(s.step.advance)
         common = unnamed(w.row)  # the one address
         use_common = unnamed()
         moving = unnamed()  # the mover has the port

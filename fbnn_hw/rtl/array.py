@@ -59,6 +59,8 @@ class MacArray(wiring.Component):
         Q, L, P and the width of an accumulator; L is a power of two.
     starts : bool
         Neurons have start values.
+    shift : int
+        Places by which accumulators can be shifted to the left; 0: they cannot.
     style : str
         Of the popcounts.
 
@@ -72,6 +74,8 @@ class MacArray(wiring.Component):
         The words count; they begin a block.
     start : In(P * accumulator_bits)
         P signed values, with `starts`.
+    shifted : In(1)
+        The accumulators are shifted before the words count, with `shift`.
     accumulators : Out(Q * P * accumulator_bits)
         Signed values, (q, p) at place q * P + p.
 
@@ -91,23 +95,29 @@ class MacArray(wiring.Component):
         If L is no power of two.
     """
 
-    def __init__(self, pixels, lanes, outputs, accumulator_bits, starts=False, style="lut4"):
+    def __init__(self, pixels, lanes, outputs, accumulator_bits, starts=False, style="lut4", shift=0):
         if lanes < 2 or lanes & (lanes - 1):
             raise UsageError(f"array: {lanes} lanes, expected a power of two from 2 on")
         self.shape, self.starts, self.style = (pixels, lanes, outputs, accumulator_bits), starts, style
+        self.shift = shift
         super().__init__({
             "pixels": In(pixels * lanes), "weights": In(outputs * lanes), "valid": In(1), "first": In(1),
-            **({"start": In(outputs * accumulator_bits)} if starts else {}), "accumulators": Out(pixels * outputs * accumulator_bits)})
+            **({"start": In(outputs * accumulator_bits)} if starts else {}), **({"shifted": In(1)} if shift else {}),
+            "accumulators": Out(pixels * outputs * accumulator_bits)})
 
     def elaborate(self, platform):
         m = Module()
         pixels, lanes, outputs, bits = self.shape
-        valid, first = self.valid, self.first
+        valid, first, *shifted = self.valid, self.first, *([self.shifted] if self.shift else [])
         registers, wide = timing.popcount_registers(lanes), timing.wide(lanes)
         for stage in range(timing.array(lanes) - 1 - 2 * wide):
             later = Signal(name=f"valid{stage}"), Signal(name=f"first{stage}")
             m.d.sync += [later[0].eq(valid), later[1].eq(first)]
             valid, first = later
+            if shifted:
+                after = Signal(name=f"shifted{stage}")
+                m.d.sync += after.eq(shifted[0])
+                shifted = [after]
 
         def copy(value, *place):
             m.submodules["_".join(map(str, ("copy", *place)))] = copied = Copy(len(value))
@@ -115,7 +125,7 @@ class MacArray(wiring.Component):
             return copied.copy
 
         def to_each(word, popcounts, *place):
-            """What each of the popcounts that share a word takes: the word, or a copy for SHARE of them."""
+            """The operand of each of the popcounts that share a word: the word, or a copy for SHARE of them."""
             copies = [copy(word, *place, start) if wide else word for start in range(0, popcounts, SHARE)]
             return [copies[n // SHARE] for n in range(popcounts)]
 
@@ -124,21 +134,24 @@ class MacArray(wiring.Component):
         top = lanes.bit_length() - 1
         sums = []
         for q in range(pixels):
-            flags = copy(Cat(valid, first), "flags", q) if wide else Cat(valid, first)
+            flags = copy(Cat(valid, first, *shifted), "flags", q) if wide else Cat(valid, first, *shifted)
             for p in range(outputs):
                 m.submodules[f"popcount_{q}_{p}"] = popcount = XnorPopcount(lanes, registers, self.style, leaves=wide)
                 accumulator = Signal(signed(bits), name=f"accumulator_{q}_{p}", reset_less=wide)
                 m.d.comb += [popcount.act.eq(act[q][p]), popcount.weight.eq(weights[p][q])]
-                counts, begins = copy(flags, "flags", q, p) if wide else flags
+                counts, begins, *moved = copy(flags, "flags", q, p) if wide else flags
                 # count - L / 2: one bit turned round, and the sign.
                 count = popcount.count
                 addend = Cat(count[:top - 1], ~count[top - 1], ~(count[top] | count[top - 1])).as_signed()
+                before = accumulator
+                if moved:
+                    before = Mux(moved[0], accumulator << self.shift, accumulator)[:bits].as_signed()
                 with m.If(counts):
                     if self.starts:
                         start = self.start.word_select(p, bits).as_signed()
-                        m.d.sync += accumulator.eq(Mux(begins, start, accumulator) + addend)
+                        m.d.sync += accumulator.eq(Mux(begins, start, before) + addend)
                     else:
-                        m.d.sync += accumulator.eq(Mux(begins, addend, accumulator + addend))
+                        m.d.sync += accumulator.eq(Mux(begins, addend, before + addend))
                 sums.append(accumulator)
         m.d.comb += self.accumulators.eq(Cat(*sums))
         return m

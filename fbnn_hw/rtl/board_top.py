@@ -1,4 +1,4 @@
-"""What goes into the FPGA: the generated accelerator, the host link and the flash reader, down to abstract pins."""
+"""The design in the FPGA: the generated accelerator, the host link and the flash reader, down to abstract pins."""
 
 from amaranth import Cat, ClockSignal, Instance, Module, ResetInserter, ResetSignal, Signal
 from amaranth.lib import stream, wiring
@@ -16,7 +16,7 @@ def weight_bytes(config):
     """(boot bytes, frame bytes) of the weight stream; (0, 0) if there is none."""
     if config.weights != "stream":
         return 0, 0
-    streamed = sum(t.words - (t.words * t.resident >> 4) for t in config.transfers)
+    streamed = sum(t.streamed for t in config.transfers)
     return config.boot_rows * config.row_bits // 8, streamed * config.word_bits // 8
 
 
@@ -103,6 +103,9 @@ class BoardTop(wiring.Component):
         LEDs.
     flash_pulse, flash_select_n, flash_output, flash_enable : Out, flash_input : In
         With weights == "stream": pins of `FlashReader`.
+    sleep : In(1), idle : Out(1), asleep : Out(1)
+        With config.sleeps: `idle` says that nobody is at work; while `sleep` is 1 the banks are in standby and the flash goes into
+        deep power-down, where it is when `asleep` is 1.
 
     Timing
     ------
@@ -130,9 +133,12 @@ class BoardTop(wiring.Component):
         members = {"rx": In(1, init=1), "tx": Out(1, init=1), "ready": Out(1), "active": Out(1), "fault": Out(1)}
         if streams:
             boot, frame = weight_bytes(config)
-            self.reader = FlashReader(chip, clock_hz, offset, protocol.MARK_BYTES + protocol.MODEL_BYTES + boot, frame, latency)
+            self.reader = FlashReader(chip, clock_hz, offset, protocol.MARK_BYTES + protocol.MODEL_BYTES + boot, frame, latency,
+                                      config.sleeps)
             members |= {"flash_pulse": Out(1), "flash_select_n": Out(1, init=1), "flash_output": Out(4), "flash_enable": Out(4),
                         "flash_input": In(4)}
+        if config.sleeps:
+            members |= {"sleep": In(1), "idle": Out(1), "asleep": Out(1)}
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -145,7 +151,7 @@ class BoardTop(wiring.Component):
         m.d.sync += abort.eq(link.abort)
         # A reset that comes from one register reaches thousands of others in time.
         ports = {"i_clk": ClockSignal(), "i_rst": abort if large else ResetSignal() | abort, "i_want_latent": link.want_latent}
-        latent = link.latent
+        latent, result = link.latent, link.result
         if large:
             # Block RAM answers late in a clock, SPRAM does not: its words wait in a register for the link to pick their bytes.
             latent = stream.Signature(link.latent.payload.shape()).create()
@@ -154,8 +160,12 @@ class BoardTop(wiring.Component):
                 m.d.sync += [link.latent.payload.eq(latent.payload), link.latent.valid.eq(latent.valid)]
             with m.If(link.latent.valid & link.latent.ready | abort):
                 m.d.sync += link.latent.valid.eq(0)
+            # The link takes whatever is valid, so the result must not come beside the last word.
+            result = stream.Signature(link.result.payload.shape()).create()
+            m.d.comb += [link.result.payload.eq(result.payload), link.result.valid.eq(result.valid & ~link.latent.valid),
+                         result.ready.eq(link.result.ready & ~link.latent.valid)]
         for name in ("pixels", "logits", "result", "latent"):
-            port = latent if name == "latent" else getattr(link, name)
+            port = {"latent": latent, "result": result}[name] if name in ("latent", "result") else getattr(link, name)
             into = name == "pixels"
             payload = port.payload if name in ("pixels", "result") else port.payload.as_value()
             ports |= {f"{'i' if into else 'o'}_{name}__payload": payload, f"{'i' if into else 'o'}_{name}__valid": port.valid,
@@ -183,9 +193,15 @@ class BoardTop(wiring.Component):
                 link.model.eq(image.model),
                 self.flash_pulse.eq(reader.pulse), self.flash_select_n.eq(reader.select_n),
                 self.flash_output.eq(reader.lines_out), self.flash_enable.eq(reader.lines_enable), reader.lines_in.eq(self.flash_input)]
+        busy = Signal()
         if self.config.frames > 1 or self.config.learning:
-            busy = Signal()
             ports["o_busy"] = busy
             m.d.sync += link.busy.eq(busy)
+        if self.config.sleeps:
+            ports |= {"o_busy": busy, "i_standby": self.sleep}
+            m.d.sync += self.idle.eq(link.ready & ~link.active & ~busy)
+            m.d.comb += self.asleep.eq(1 if self.reader is None else self.reader.asleep)
+            if self.reader is not None:
+                m.d.comb += self.reader.sleep.eq(self.sleep)
         m.submodules.accelerator = Instance("accelerator", **ports)
         return m

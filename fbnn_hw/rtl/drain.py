@@ -69,7 +69,7 @@ class Drain(wiring.Component):
 
         # Bits, and a register behind them.
         bits = [~self.signs.word_select(q, c.outputs) for q in range(c.pixels)]
-        pooled = [bits[2 * x] | bits[2 * x + 1] | bits[columns + 2 * x] | bits[columns + 2 * x + 1] for x in range(columns // 2)]
+        pooled = self._pooled(bits)
         real = (1 << c.outputs) - 1
         if self.partial_tiles:
             real = Cat((tile != step.tiles) | (p < step.valid) for p in range(c.outputs))
@@ -92,7 +92,9 @@ class Drain(wiring.Component):
         next_origin = Signal(w.address)
         last_slot = slot == slots - 1
         member, more, back = frame_of_a_tile(c, step)
-        m.d.comb += [following.eq(place + step.target_advance), next_origin.eq(origin + Mux(more, c.frame_stride, last_slot - back))]
+        # The words of a block lie side by side, or a plane apart where there are lists of reads.
+        following_word = step.plane & last_slot.replicate(w.address) if c.lists else Mux(more, c.frame_stride, last_slot - back)
+        m.d.comb += [following.eq(place + step.target_advance), next_origin.eq(origin + following_word)]
         with m.If(strobe):
             m.d.sync += odd_column.eq(~odd_column)
             with m.If(~step.pool | odd_column | row_end):
@@ -138,3 +140,12 @@ class Drain(wiring.Component):
         with m.If(self.pool_write[1] & step.gap):
             m.d.comb += self.address.eq(learned_place)
         return m
+
+    def _pooled(self, bits):
+        """What is kept of each 2 x 2 pixels, where a step keeps one of four: their OR, or the first."""
+        c, columns = self.config, self.config.columns
+        squares = [[bits[2 * x], bits[2 * x + 1], bits[columns + 2 * x], bits[columns + 2 * x + 1]] for x in range(columns // 2)]
+        pooled = [a | b | c | d for a, b, c, d in squares]
+        if any(step.first_pixel for step in c.program):
+            pooled = [Mux(self.step.first_pixel, square[0], word) for square, word in zip(squares, pooled)]
+        return pooled

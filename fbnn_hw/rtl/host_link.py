@@ -587,7 +587,8 @@ class HostLink(wiring.Component):
         score = Signal(signed(16))
         best = Signal(16)
         m.d.comb += [score.eq(self.logits.payload.value), best.eq(self.result.payload)]
-        self._pass_on(m, s, "LOGITS", self.logits, s.with_logits, score.as_unsigned(), after_logits)
+        nothing = self.learns and not self.classes and self.class_count == 0  # no class is known, so no logit comes
+        self._pass_on(m, s, "LOGITS", self.logits, s.with_logits, score.as_unsigned(), after_logits, nothing)
         if self.latent_words:
             self._pass_on(m, s, "LATENT", self.latent, 1, self.latent.payload.word, after_latent)
         with m.State("CLASS"):
@@ -602,8 +603,8 @@ class HostLink(wiring.Component):
                     m.next = "LOGITS"
             self._give_up(m, s)
 
-    def _pass_on(self, m, s, state, source, wanted, value, following):
-        """A state that sends the words of a stream as bytes, or drops them, up to the last word."""
+    def _pass_on(self, m, s, state, source, wanted, value, following, nothing=False):
+        """A state that sends the words of a stream as bytes, or drops them, up to the last word; nothing: there are none."""
         count = len(value) // 8
         with m.State(state):
             m.d.comb += [s.send.eq(s.result_waiting & wanted & ~s.result_ack),
@@ -613,6 +614,9 @@ class HostLink(wiring.Component):
                 self._count_to(m, s, count - 1, state)
             with m.If(s.result_ack & source.payload.last):
                 following()
+            if nothing is not False:
+                with m.If(nothing):
+                    following()
             self._give_up(m, s)
 
     def _give_up(self, m, s):

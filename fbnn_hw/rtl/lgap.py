@@ -16,8 +16,8 @@ class Lgap(wiring.Component):
         gap = [sum_i x_i >= size / 2]                        global average pooling, sign(sum of +-1)
         depthwise = [sum_i (x_i XNOR w_i) >= size / 2]       sign(dot product)
 
-    The map comes `pixels` pixels a presentation, all lanes of a word with each, of which one counts.  Lane after lane is
-    presented; the bits are shifted into `gap` and `depthwise`, which need no decoder then.
+    A presentation brings `pixels` pixels of the map, each with all lanes of a word, of which one counts.  The lanes are presented
+    one after the other, and their bits shifted into `gap` and `depthwise`, which so need no decoder.
 
     Twins: `fbnn_hw.reference.inference`, ops Gap and Depthwise.
 

@@ -1,16 +1,17 @@
 """Encoded pixels into the banks."""
 
-from amaranth import Cat, Module, Signal
+from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from .bitplanes import BitPlanes
 from .sequencer import Widths, bits_for
 from .signals import unnamed
 from .thermometer import ThermometerEncoder
 
 
 class Loader(wiring.Component):
-    """RGB bytes in raster order -> thermometer words at their places in the banks, from address 0 on.
+    """RGB bytes in raster order -> encoded words at their places in the banks, from address 0 on.
 
     Parameters
     ----------
@@ -45,10 +46,19 @@ class Loader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         c, w = self.config, Widths(self.config)
-        encoder = ThermometerEncoder(c.encoder, c.levels, c.lanes, c.encoder_bits)
+        if c.encoder == "bits8":
+            encoder = BitPlanes(c.lanes, c.table)
+        else:
+            encoder = ThermometerEncoder(c.encoder, c.levels, c.lanes, c.encoder_bits, c.threshold)
         m.submodules.encoder = encoder
         wiring.connect(m, wiring.flipped(self.pixels), encoder.pixels)
         m.d.comb += encoder.words.ready.eq(self.enable)
+        if c.packed:
+            self._vector(m, encoder.words)
+            return m
+        if c.lists:
+            self._planes(m, encoder.words)
+            return m
         blocks = c.size // c.columns
         taken = Signal()
         count = Signal(bits_for([c.input_words - 1]))
@@ -79,3 +89,52 @@ class Loader(wiring.Component):
                             m.d.sync += [y.eq(0), line.eq(0), place.eq(0)]
                             m.d.comb += self.done.eq(1)
         return m
+
+    def _planes(self, m, words):
+        """Places where the words of a pixel lie in planes, in images of any size; with quarters the image is four of half the size."""
+        c, w = self.config, Widths(self.config)
+        side = c.size // 2 if c.quarters else c.size
+        across = -(-side // c.columns)
+        plane = -(-side // 2) * across  # blocks
+        x, y = Signal(range(c.size)), Signal(range(c.size))
+        row, column = (y[1:], x[1:]) if c.quarters else (y, x)
+        shift = (c.columns - 1).bit_length()
+        line, offset, count = Signal(w.address), Signal(w.address), Signal(bits_for([c.input_words - 1]))
+        taken, pixel_done, line_done, image_done = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            taken.eq(words.valid & self.enable), pixel_done.eq(taken & (count == c.input_words - 1)),
+            line_done.eq(pixel_done & (x == c.size - 1)), image_done.eq(line_done & (y == c.size - 1)), self.done.eq(image_done)]
+        odd = row[0] if len(row) else Const(0, 1)
+        bank = column[:shift] | (odd << shift)
+        m.d.sync += [self.word.eq(0), self.address.eq(line + column[shift:] + offset), self.write.eq(taken << bank)]
+        with m.If(taken):
+            m.d.sync += [self.word.eq(words.payload), count.eq(count + 1), offset.eq(offset + plane)]
+        with m.If(pixel_done):
+            m.d.sync += [count.eq(0), x.eq(x + 1), offset.eq(0)]
+            if c.quarters:
+                m.d.sync += offset.eq(Mux(y[0], 2 * c.input_words * plane, 0) + Mux(x[0], 0, c.input_words * plane))
+        with m.If(line_done):
+            m.d.sync += [x.eq(0), y.eq(y + 1)]
+            with m.If(odd & (y[0] if c.quarters else 1)):
+                m.d.sync += line.eq(line + across)
+            if c.quarters:
+                m.d.sync += offset.eq(Mux(y[0], 0, 2 * c.input_words * plane))
+        with m.If(image_done):
+            m.d.sync += [y.eq(0), line.eq(0), offset.eq(0)]
+
+    def _vector(self, m, words):
+        """Pixels of one bit, in raster order, as the lanes of a vector."""
+        c, w = self.config, Widths(self.config)
+        pixel, lane, place = Signal(range(c.size ** 2)), Signal(range(c.lanes)), Signal(w.address)
+        held, value = Signal(c.lanes), Signal(c.lanes)
+        taken, full = Signal(), Signal()
+        m.d.comb += [
+            taken.eq(words.valid & self.enable), value.eq(held | words.payload[0] << lane),
+            self.done.eq(taken & (pixel == c.size ** 2 - 1)), full.eq(taken & (lane == c.lanes - 1) | self.done)]
+        m.d.sync += [self.word.eq(0), self.address.eq(place), self.write.eq(full)]
+        with m.If(taken):
+            m.d.sync += [pixel.eq(pixel + 1), lane.eq(lane + 1), held.eq(value)]
+        with m.If(full):
+            m.d.sync += [self.word.eq(value), held.eq(0), lane.eq(0), place.eq(place + 1)]
+        with m.If(self.done):
+            m.d.sync += [pixel.eq(0), place.eq(0)]

@@ -8,6 +8,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
+from ..compile.config import LATE_BIT
 from .sequencer import Widths, bits_for
 from .signals import unnamed
 
@@ -20,6 +21,9 @@ class WeightMover(wiring.Component):
     rows of the stream go to a learner's tables and to the resident rows behind them.  Then the
     transfers follow, frame after frame, as far ahead as the ring allows.  Word i of a transfer is
     resident iff ((i + 1) * share >> 4) != (i * share >> 4).
+
+    With late rows, resident rows are read from the last one down, and the late rows below them after
+    that.  A transfer for late rows writes rows of the stream there, once so many steps have begun.
 
     Twin: `fbnn_hw.compile.cycles`.
 
@@ -38,7 +42,9 @@ class WeightMover(wiring.Component):
     request_next, request : Out(1), address : Out, row : In(row_bits)
         A read of a resident row, see Timing.
     write : Out(1), write_data : Out(row_bits)
-        Before `booted`: the port writes `write_data` to the row `address`.
+        The port writes `write_data` to the row `address`: before `booted`, or to a late row, for which `request` came a cycle before.
+    steps : In(range(len(program) + 1))
+        With late rows: steps that have begun in this pass.
     address_read : In, word : Out(word_bits)
         Read port of the ring, latency 1.
     level : Out(range(weight_words + 1))
@@ -63,8 +69,9 @@ class WeightMover(wiring.Component):
     def __init__(self, config):
         self.config = config
         w = Widths(config)
+        late = {"steps": In(range(len(config.program) + 1))} if config.late_rows else {}
         super().__init__({
-            "weights": In(stream.Signature(8)), "booted": Out(1), "blocked": In(1), "request_next": Out(1), "request": Out(1),
+            **late, "weights": In(stream.Signature(8)), "booted": Out(1), "blocked": In(1), "request_next": Out(1), "request": Out(1),
             "write": Out(1), "address": Out(w.row), "write_data": Out(config.row_bits), "row": In(config.row_bits),
             "address_read": In(w.weight), "word": Out(config.word_bits),
             "level": Out(range(config.weight_words + 1)), "pop": In(1), "pop_words": In(w.tile_words)})
@@ -134,7 +141,12 @@ class WeightMover(wiring.Component):
                      s.reserved.eq(Mux(s.late[-1], s.reserved + s.reserve - self.pop_words, s.reserved + s.reserve))]
 
         s.flying = Signal(timing.READ)
-        m.d.sync += [self.request.eq(self.request_next), s.flying.eq(Cat(self.request, s.flying))]
+        reads = self.request
+        if c.late_rows:
+            s.storing = Signal()  # a transfer for late rows is at work
+            s.stored = self.request & s.storing  # the row in hand is written in the next cycle
+            reads = self.request & ~s.storing
+        m.d.sync += [self.request.eq(self.request_next), s.flying.eq(Cat(reads, s.flying))]
         m.d.comb += s.arrives.eq(s.flying[-1])
 
     def _transfers(self, m, s):
@@ -148,21 +160,53 @@ class WeightMover(wiring.Component):
         s.left = Signal(bits_for(t.words - 1 for t in c.transfers))
         s.share = Signal(5)
         s.row = Signal(bits_for([rows - 1]))
-        s.resident = Signal(w.row, init=c.boot_base)
+        s.resident = Signal(w.row, init=self._first_row())
         s.mixed = Signal(5)  # phase + share
         s.space = Signal()
         full_bit = c.weight_words.bit_length() - 1
+        writes = Signal(init=c.boot_rows > 0) if c.late_rows else None  # `address` is for writes, until the next transfer
+        s.place = Signal(w.row, init=self._first_row()) if c.late_rows else s.resident  # of the next row written
         m.d.comb += [s.space.eq(~s.reserved[full_bit] if c.weight_words == 1 << full_bit else s.reserved != c.weight_words),
-                     self.address.eq(s.resident)]
+                     self.address.eq(Mux(writes, s.place, s.resident) if c.late_rows else s.resident)]
         s.is_resident = s.mixed[4]
         s.at_work = Signal()  # in the state MOVE
         s.requested = s.flying[0]  # a cycle later the port takes `address`
-        s.last_resident = s.resident == c.resident_base + c.resident_rows - 1
-        with m.If(s.requested | self.write):
-            m.d.sync += s.resident.eq(Mux(s.last_resident, c.resident_base, s.resident + 1))
+        if c.late_rows:
+            self._late(m, s, writes)
+        else:
+            s.last_booted = s.resident == c.resident_base + c.resident_rows - 1
+            with m.If(s.requested | self.write):
+                m.d.sync += s.resident.eq(Mux(s.last_booted, c.resident_base, s.resident + 1))
 
         s.moved = self.request_next | s.from_stream
         s.last_row = s.row == rows - 1
+
+    def _first_row(self):
+        """The row that is read first in a pass, and written first after reset."""
+        c = self.config
+        if not c.late_rows:
+            return c.boot_base
+        return c.resident_base + c.resident_rows - 1 if c.resident_rows else c.late_end - 1
+
+    def _late(self, m, s, writes):
+        """Rows are read from the last one down, and written so: the resident ones once, the late ones in each pass."""
+        c = self.config
+        s.last_booted = s.place == c.resident_base
+        following, after = s.resident - 1, s.place - 1
+        if c.late_end != c.resident_base:
+            following = Mux(s.resident == c.resident_base, c.late_end - 1, following)
+            after = Mux(s.last_booted, c.late_end - 1, after)
+        with m.If(s.requested):
+            m.d.sync += s.resident.eq(Mux(s.resident == c.late_base, self._first_row(), following))
+        with m.If(self.write):
+            m.d.sync += s.place.eq(after)
+        written = Signal()
+        s.after = Signal(bits_for(t.after for t in c.transfers))
+        s.open = Signal()  # so many steps have begun
+        m.d.sync += [written.eq(s.stored), s.open.eq(self.steps >= s.after)]
+        with m.If(s.at_work):
+            m.d.sync += writes.eq(s.storing)
+        m.d.comb += [self.write.eq(written), s.taken.eq(s.stored)]
 
     def _boot(self, m, s):
         """The first rows of the stream go to the banks."""
@@ -170,7 +214,7 @@ class WeightMover(wiring.Component):
         if c.boot_rows:
             with m.State("BOOT"):
                 m.d.comb += [self.write.eq(s.full), s.taken.eq(s.full)]
-                with m.If(s.full & s.last_resident):
+                with m.If(s.full & s.last_booted):
                     m.d.sync += self.booted.eq(1)
                     m.next = "ADDRESS"
         else:
@@ -181,6 +225,8 @@ class WeightMover(wiring.Component):
         with m.State("ADDRESS"):
             with m.If(s.pc == len(s.words)):
                 m.d.sync += s.pc.eq(0)
+                if self.config.late_rows:
+                    m.d.sync += s.place.eq(self.config.late_end - 1)
             with m.Else():
                 m.d.sync += s.pc.eq(s.pc + 1)
                 m.next = "COUNT"
@@ -189,19 +235,25 @@ class WeightMover(wiring.Component):
             m.next = "SHARE"
         with m.State("SHARE"):
             m.d.sync += [s.share.eq(s.fetch.data[8:]), s.mixed.eq(s.fetch.data[8:13])]
+            late = self.config.late_rows > 0
             if len(s.left) > 16:
-                m.d.sync += s.left[16:].eq(s.fetch.data[:8])
+                m.d.sync += s.left[16:].eq(s.fetch.data[:8] & ~s.fetch.data[LATE_BIT].replicate(8) if late else s.fetch.data[:8])
+            if late:
+                m.d.sync += [s.storing.eq(s.fetch.data[LATE_BIT]), s.after.eq(s.fetch.data), s.open.eq(0)]
             m.d.sync += s.at_work.eq(1)
             m.next = "MOVE"
 
     def _move(self, m, s):
         """The words of a transfer, from the stream or from a resident row."""
+        late = self.config.late_rows > 0
         s.fits = (s.row != 0) | s.space
-        m.d.comb += self.request_next.eq(s.at_work & s.is_resident & s.fits & ~self.blocked)
+        fits = Mux(s.storing, s.full & s.open & ~self.request, s.fits) if late else s.fits
+        m.d.comb += self.request_next.eq(s.at_work & s.is_resident & fits & ~self.blocked)
         with m.State("MOVE"):
             m.d.comb += [
-                s.from_stream.eq(~s.is_resident & s.fits & s.full & ~self.request & ~s.flying.any()), s.taken.eq(s.from_stream),
-                s.reserve.eq(s.moved & (s.row == 0))]
+                s.from_stream.eq(~s.is_resident & s.fits & s.full & ~self.request & ~s.flying.any()),
+                s.taken.eq(s.from_stream | s.stored if late else s.from_stream),
+                s.reserve.eq(s.moved & (s.row == 0) & ~s.storing if late else s.moved & (s.row == 0))]
             with m.If(s.moved):
                 m.d.sync += s.row.eq(s.row + 1)
                 with m.If(s.last_row):

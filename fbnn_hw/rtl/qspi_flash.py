@@ -13,13 +13,14 @@ from .signals import unnamed
 READ_COMMANDS = {1: 0x0B, 2: 0x3B, 4: 0x6B}
 """Fast read, fast read dual output, fast read quad output: address on one line, then `width` bits a clock."""
 RELEASE, ENABLE_RESET, RESET = 0xAB, 0x66, 0x99
+POWER_DOWN = 0xB9
 VOLATILE_QE = ((0x50,), (0x31, 0x02))
 """Sets Quad Enable (status register 2, bit 1) until the power goes, without wear: Winbond W25Q, GigaDevice GD25Q."""
 
 
 @dataclass(frozen=True)
 class FlashChip:
-    """What the reader must know of a flash and its wires.
+    """The properties of a flash and its wires that the reader needs.
 
     width: data lines read.  dummy: clocks between address and data.  quad_enable: commands that let IO2 and IO3 carry data; none where
     the chip is delivered so, or was set so when it was written.  wait_s: longest of the waits for power-up, reset (tRST)
@@ -48,6 +49,8 @@ class FlashReader(wiring.Component):
         Frequency of sync.
     offset, first, again : int
         Bytes.
+    sleeps : bool
+        The members `sleep` and `asleep` exist.
     latency : int
         Cycles from `pulse` to its data at `lines_in`.  Each register at a pin adds one.  Without any it
         is 0, and data must be stable before the cycle in which the clock pulses ends.
@@ -61,6 +64,10 @@ class FlashReader(wiring.Component):
         Pins; data leaves at the beginning of the cycle.
     first_done : Out(1)
         The first bytes have all been read.
+    sleep : In(1), asleep : Out(1)
+        With `sleeps`: while `sleep` is 1 the flash is sent into deep power-down (B9) at the end of a byte; `asleep` says that it is there,
+        a wait later, and the clock may stop.  Where bytes are still to be read, it is woken afterwards (AB), and after another wait the
+        read goes on where it was.
 
     Timing
     ------
@@ -80,7 +87,7 @@ class FlashReader(wiring.Component):
     DEPTH = 4
     """Bytes on their way or waiting."""
 
-    def __init__(self, chip, clock_hz, offset, first, again, latency=0):
+    def __init__(self, chip, clock_hz, offset, first, again, latency=0, sleeps=False):
         if chip.width not in READ_COMMANDS:
             raise UsageError(f"flash: {chip.width} data lines, expected {', '.join(map(str, READ_COMMANDS))}")
         if not 0 <= latency <= 3:
@@ -88,11 +95,12 @@ class FlashReader(wiring.Component):
         if first + again < 1 or offset + first + again > 1 << 24:
             raise UsageError(f"flash: {first + again} bytes from {offset:#x} on, expected at least one, below {1 << 24:#x}")
         self.chip, self.clock_hz, self.offset, self.first, self.again, self.latency = chip, clock_hz, offset, first, again, latency
+        self.sleeps = sleeps
         self.wait_bits = max(5, int(chip.wait_s * clock_hz).bit_length())
         self.deselect = max(2, -int(-chip.deselect_s * clock_hz // 1))
         super().__init__({
             "data": Out(stream.Signature(8)), "pulse": Out(1), "select_n": Out(1, init=1), "lines_out": Out(4),
-            "lines_enable": Out(4), "lines_in": In(4), "first_done": Out(1)})
+            "lines_enable": Out(4), "lines_in": In(4), "first_done": Out(1)} | ({"sleep": In(1), "asleep": Out(1)} if sleeps else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -103,11 +111,18 @@ class FlashReader(wiring.Component):
             self._commands(m, s)
             self._read(m, s)
             s.sending = fsm.ongoing("SEND")
-            m.d.comb += self.select_n.eq(~(s.sending | fsm.ongoing("READ")))
+            s.selected = s.sending | fsm.ongoing("READ")
+            if self.sleeps:
+                self._sleep(m, s, fsm)
+            m.d.comb += self.select_n.eq(~s.selected)
 
         # One line while commands are sent; IO2 and IO3 are write protection and hold until Quad Enable is set.
         heading = s.sending & ~(s.reading & s.bit[5])
-        m.d.comb += self.lines_out.eq(Cat(Mux(s.reading, s.address, s.words[s.number]), Const(0b111, 3)))
+        if self.sleeps:
+            heading = heading | s.resuming & ~s.bit[5]
+            m.d.comb += self.lines_out.eq(Cat(Mux(s.resuming, s.head[-1], Mux(s.reading, s.address, s.words[s.number])), Const(0b111, 3)))
+        else:
+            m.d.comb += self.lines_out.eq(Cat(Mux(s.reading, s.address, s.words[s.number]), Const(0b111, 3)))
         m.d.comb += self.lines_enable.eq(Cat(heading, Const(0, 1), (heading | (self.chip.width != 4)).replicate(2)))
         return m
 
@@ -178,7 +193,12 @@ class FlashReader(wiring.Component):
         """The bytes, over and over."""
         per_byte = 8 // self.chip.width
         with m.State("READ"):
-            m.d.comb += [s.issue.eq((s.phase == 0) & (s.spare != 0)), s.clocking.eq((s.phase != 0) | s.issue), self.pulse.eq(s.clocking)]
+            start = (s.phase == 0) & (s.spare != 0)
+            if self.sleeps:
+                start = start & ~self.sleep
+                with m.If(self.sleep & (s.phase == 0)):
+                    m.next = "DOWN"
+            m.d.comb += [s.issue.eq(start), s.clocking.eq((s.phase != 0) | s.issue), self.pulse.eq(s.clocking)]
             m.d.sync += s.bit.eq(0)
             with m.If(s.clocking):
                 m.d.sync += s.phase.eq(s.phase + 1)
@@ -197,6 +217,47 @@ class FlashReader(wiring.Component):
                 m.next = "SEND"
         if not self.again:
             with m.State("END"):
-                pass
+                if self.sleeps:
+                    with m.If(self.sleep):
+                        m.next = "DOWN"
         if not self.first:
             m.d.comb += self.first_done.eq(1)
+
+    def _sleep(self, m, s, fsm):
+        """Deep power-down, and the way back into the read."""
+        s.head = unnamed(32)  # command and address of the read that goes on
+        waited = unnamed(self.wait_bits + 1)
+        s.resuming = fsm.ongoing("POWER_DOWN") | fsm.ongoing("RELEASE") | fsm.ongoing("RESUME")
+        s.selected = s.selected | s.resuming
+        place = Signal(24)
+        m.d.comb += place.eq(self.offset + s.position[:24])
+
+        def send(state, bits, following):
+            """Send the upper bits of `head`, then clocks until there were `bits`."""
+            with m.State(state):
+                m.d.comb += self.pulse.eq(1)
+                m.d.sync += [s.bit.eq(s.bit + 1), s.head.eq(s.head << 1), waited.eq(0)]
+                with m.If(s.bit == bits - 1):
+                    m.d.sync += s.bit.eq(0)
+                    m.next = following
+
+        with m.State("DOWN"):  # deselected between two commands
+            m.d.sync += [s.bit.eq(s.bit + 1), s.head.eq(POWER_DOWN << 24)]
+            with m.If(s.bit == self.deselect - 1):
+                m.d.sync += s.bit.eq(0)
+                m.next = "POWER_DOWN"
+        send("POWER_DOWN", 8, "ASLEEP")
+        with m.State("ASLEEP"):
+            m.d.sync += s.head.eq(RELEASE << 24)
+            m.d.comb += self.asleep.eq(waited[-1])
+            with m.If(~waited[-1]):
+                m.d.sync += waited.eq(waited + 1)
+            if self.again:
+                with m.Elif(~self.sleep):
+                    m.next = "RELEASE"
+        send("RELEASE", 8, "WOKEN")
+        with m.State("WOKEN"):
+            m.d.sync += [waited.eq(waited + 1), s.head.eq(Cat(place, Const(READ_COMMANDS[self.chip.width], 8)))]
+            with m.If(waited[-1]):
+                m.next = "RESUME"
+        send("RESUME", 32 + self.chip.dummy, "READ")

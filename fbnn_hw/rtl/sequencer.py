@@ -2,13 +2,13 @@
 
 from types import SimpleNamespace
 
-from amaranth import Cat, Const, Module, Mux, Signal
+from amaranth import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
-from ..compile.config import REWIND, STEP_WORDS
+from ..compile.config import READ_FIELDS, REWIND
 from .signals import unnamed
 
 
@@ -33,16 +33,27 @@ class Widths:
         self.slots = bits_for([config.lanes // config.outputs - 1])
         self.valid = bits_for([config.outputs])
         self.tile_words = bits_for(s.tile_words for s in steps)
+        self.order = bits_for([len(config.order)])
+        self.source_rows = bits_for(s.source_rows - 1 for s in steps)
+        self.source_columns = bits_for(s.source_columns - 1 for s in steps)
+        self.column = bits_for([config.columns - 1])  # pixels of a block row
+        self.lane = bits_for([config.lanes - 1])
+
+
+EDGE = data.StructLayout({"inside": 1, "last": 1})
+"""A row or column of blocks is one of the map; it is the map's last one."""
 
 
 def step_layout(config):
     """The step at work, as fields."""
     w = Widths(config)
+    lists = {"rewind": 1, "first_pixel": 1, "odd_height": 1, "order": w.order, "plane": w.address, "source_rows": w.source_rows,
+             "source_columns": w.source_columns, "valid_columns": w.column, "spread": 1, "ones": 1}
     return data.StructLayout({
         "lgap": 1, "pool": 1, "vector": 1, "logits": 1, "window": 1, "gap": 1, "depthwise": 1, "bias": 1, "shared": 1, "repeat": w.repeat,
         "source": w.address, "step": w.address, "advance": w.address, "row": w.address, "words": w.words, "columns": w.columns,
         "rows": w.rows, "target": w.address, "target_advance": w.address, "target_row": w.address, "tiles": w.tiles,
-        "slot": w.slots, "valid": w.valid, "tile_words": w.tile_words})
+        "slot": w.slots, "valid": w.valid, "tile_words": w.tile_words, **(lists if config.lists else {})})
 
 
 def read_layout(config):
@@ -50,8 +61,17 @@ def read_layout(config):
 
     address: the block's own word; ky, kx: the tap, 1 the centre; edges: the block lies at the top, bottom, left, right of
     the map.  word, lane: counters, for global pooling.  first, last: of a block's reads; row_end, tile_end: at `last`.
+
+    With lists of reads, address is the word of pixel 0 of the moved block but for y and x, the pixels that the block is moved besides.
+    upper, lower, left, right: the row or column of blocks that it lies in, and the next one, as `EDGE`.  slot, second, pair: of a
+    spread step, whether it is the second read of a pair, and the pair's number modulo L.
     """
     w = Widths(config)
+    if config.lists:
+        return data.StructLayout({
+            "address": w.address, "y": 1, "x": w.column, "upper": EDGE, "lower": EDGE, "left": EDGE, "right": EDGE, "weight": w.weight,
+            "first": 1, "last": 1, "row_end": 1, "tile_end": 1, "bias": 1, **({"shift": 1} if config.shift else {}),
+            **({"slot": w.slots, "second": 1, "pair": w.lane} if config.spreads else {})})
     return data.StructLayout({
         "address": w.address, "ky": 2, "kx": 2, "top": 1, "bottom": 1, "left": 1, "right": 1, "weight": w.weight,
         "word": w.words, "lane": w.columns, "first": 1, "last": 1, "row_end": 1, "tile_end": 1, "bias": 1})
@@ -137,6 +157,8 @@ class Sequencer(wiring.Component):
     def _counters(self, m, s):
         """The program, and the counters of the loops."""
         config, w = self.config, Widths(self.config)
+        if config.lists:
+            self._lists(m, s)
         words = config.program_words()
         m.submodules.program = program = Memory(shape=16, depth=len(words), init=words, attrs={"ram_style": "block"})
         s.fetch = program.read_port()
@@ -158,6 +180,20 @@ class Sequencer(wiring.Component):
         s.flush, s.bias = timing.flush(config.lanes), timing.bias(config.lanes)
         s.pause = Signal(range(s.bias + 1))
 
+    def _lists(self, m, s):
+        """The table of reads, and the place in it.  What is on offer is the word of the read that may be issued."""
+        config = self.config
+        m.submodules.order = order = Memory(shape=config.read_bits, depth=len(config.order), init=config.order,
+                                            attrs={"ram_style": "block"})
+        lookup = order.read_port()
+        s.entry = data.View(data.StructLayout(READ_FIELDS), lookup.data)
+        s.list = Signal(range(len(config.order) + 1))
+        s.list_start = Signal.like(s.list)  # of the tile's list
+        s.list_next = Signal.like(s.list)
+        s.line = Signal(Widths(config).address)  # first block of the row
+        m.d.comb += [s.list_next.eq(s.list), lookup.addr.eq(s.list_next)]
+        m.d.sync += s.list.eq(s.list_next)
+
     def _ends(self, m, s):
         """Registers tell a cycle before whether a counter stands at its end, so that `hold` alone decides late."""
         step, read = self.step, self.read
@@ -178,6 +214,9 @@ class Sequencer(wiring.Component):
         s.first_tap = ~step.window  # a single tap is the centre, 1
         s.block_last = unnamed()
         s.map_last = Signal()
+        if self.config.lists:
+            self._listed_read(m, s)
+            return
         m.d.comb += [
             s.block_last.eq(s.repeat_last & s.word_last & s.tap_last),
             s.map_last.eq(s.column_last & s.row_last),
@@ -185,6 +224,25 @@ class Sequencer(wiring.Component):
             read.top.eq(s.row == 0), read.bottom.eq(s.row_last), read.left.eq(s.column == 0), read.right.eq(s.column_last),
             read.weight.eq(s.weight), read.word.eq(s.word), read.lane.eq(s.column), read.first.eq(s.first), read.last.eq(s.block_last),
             read.row_end.eq(s.column_last), read.tile_end.eq(s.map_last)]
+
+    def _listed_read(self, m, s):
+        """A read of a list, moved to the block at work."""
+        step, read, entry = self.step, self.read, s.entry
+        m.d.comb += [
+            s.block_last.eq(s.word_last), s.map_last.eq(s.column_last & s.row_last),
+            read.address.eq(s.block + entry.address), read.y.eq(entry.y), read.x.eq(entry.x), read.weight.eq(s.weight),
+            read.first.eq(s.first), read.last.eq(s.block_last), read.row_end.eq(s.column_last), read.tile_end.eq(s.map_last)]
+        if self.config.shift:
+            m.d.comb += read.shift.eq(entry.shift)
+        if self.config.spreads:
+            m.d.comb += [read.slot.eq(entry.slot), read.second.eq(s.word[0]), read.pair.eq(s.word[1:])]
+        for counter, moved, last, near, far in (
+                (s.row, entry.row, step.source_rows, read.upper, read.lower),
+                (s.column, entry.column, step.source_columns, read.left, read.right)):
+            place = Signal(signed(max(len(counter), len(last)) + 3))  # of the block of pixel 0, and one
+            m.d.comb += [
+                place.eq(counter + moved), near.inside.eq((place > 0) & (place <= last + 1)), near.last.eq(place == last + 1),
+                far.inside.eq((place >= 0) & (place <= last)), far.last.eq(place == last)]
 
     def _tile(self, m, s):
         """What a tile needs beside its reads."""
@@ -207,6 +265,46 @@ class Sequencer(wiring.Component):
     def _advance(self, m, s):
         """A read advances the loops; the last one of a tile ends it."""
         config, step = self.config, self.step
+        if config.lists:
+            self._advance_list(m, s)
+        else:
+            self._advance_loops(m, s)
+        with m.If(s.tile_done):
+            m.d.sync += [
+                s.running.eq(0), s.pause.eq(0), s.score.eq(0), s.tile_source.eq(s.tile_source + Mux(s.more, config.frame_stride,
+                                                                                                    step.lgap - s.back)),
+                s.scores_left.eq(Mux(s.tile_last, step.valid, config.outputs)), s.finished.eq(s.tile_last & ~s.more)]
+            with m.If(~s.more):
+                m.d.sync += [s.weight_base.eq(s.weight_base + step.tile_words), s.tile.eq(s.tile + 1)]
+            if config.frames > 1:
+                m.d.sync += s.member.eq(Mux(s.more, s.member + 1, 0))
+
+    def _advance_list(self, m, s):
+        """The list again for each block; after a tile's last block the next list, or the same."""
+        step = self.step
+        # A weight word of a spread step has the weights of L pairs of reads.
+        pair = s.word[:Widths(self.config).lane + 1]
+        s.read_pair_last = pair.all() if len(pair) > Widths(self.config).lane else Const(0, 1)
+        with m.If(s.reading):
+            m.d.comb += s.list_next.eq(s.list + 1)
+            used_up = ~step.spread | s.read_pair_last
+            m.d.sync += [s.first.eq(s.block_last), s.weight.eq(s.weight + used_up), s.word.eq(s.word + 1),
+                         s.word_last.eq(s.ends["word"][2])]
+            with m.If(s.word_last):
+                m.d.comb += s.list_next.eq(s.list_start)
+                m.d.sync += [s.word.eq(0), s.weight.eq(s.weight_base + step.bias), s.block.eq(s.block + 1), s.column.eq(s.column + 1),
+                             s.column_last.eq(s.ends["column"][2])]
+                with m.If(s.column_last):
+                    m.d.sync += [s.column.eq(0), s.row.eq(s.row + 1), s.row_last.eq(s.ends["row"][2]), s.line.eq(s.line + step.row),
+                                 s.block.eq(s.line + step.row)]
+                    with m.If(s.row_last):
+                        m.d.sync += s.row.eq(0)
+        with m.If(s.tile_done & ~step.rewind):
+            m.d.sync += s.list_start.eq(s.list + 1)
+
+    def _advance_loops(self, m, s):
+        """Taps, words of a tap, uses of a word."""
+        step = self.step
         with m.If(s.reading):
             m.d.sync += [s.first.eq(s.block_last), s.weight.eq(s.weight + Mux(step.lgap, s.used_up, 1)), s.repeat.eq(s.repeat + 1),
                          s.repeat_last.eq(s.ends["repeat"][2])]
@@ -226,21 +324,12 @@ class Sequencer(wiring.Component):
                             m.d.sync += [s.column.eq(0), s.row.eq(s.row + 1), s.row_last.eq(s.ends["row"][2])]
                             with m.If(s.row_last):
                                 m.d.sync += s.row.eq(0)
-        with m.If(s.tile_done):
-            m.d.sync += [
-                s.running.eq(0), s.pause.eq(0), s.score.eq(0), s.tile_source.eq(s.tile_source + Mux(s.more, config.frame_stride,
-                                                                                                    step.lgap - s.back)),
-                s.scores_left.eq(Mux(s.tile_last, step.valid, config.outputs)), s.finished.eq(s.tile_last & ~s.more)]
-            with m.If(~s.more):
-                m.d.sync += [s.weight_base.eq(s.weight_base + step.tile_words), s.tile.eq(s.tile + 1)]
-            if config.frames > 1:
-                m.d.sync += s.member.eq(Mux(s.more, s.member + 1, 0))
 
     def _step_fields(self, m, s):
         """A one runs along `arrived` while the words of a step come in."""
         config, step = self.config, self.step
         # A one runs along `arrived` while the words of a step come in.
-        s.arrived = Signal(STEP_WORDS)
+        s.arrived = Signal(config.step_words)
         s.fetching = Signal()
         m.d.sync += [s.arrived.eq(Cat(s.fetching, s.arrived)), self.begin.eq(0), self.done.eq(0)]
         s.flags = s.fetch.data
@@ -249,8 +338,14 @@ class Sequencer(wiring.Component):
                 step.lgap.eq(s.flags[0]), step.pool.eq(s.flags[1]), step.vector.eq(s.flags[2]), step.logits.eq(s.flags[3] & self.scores),
                 step.window.eq(s.flags[4]), step.gap.eq(s.flags[5]), step.depthwise.eq(s.flags[6]), step.bias.eq(s.flags[7]),
                 step.repeat.eq(s.flags[8:11]), step.shared.eq(s.flags[11] & (config.frames > 1))]
-        for number, name in enumerate(("source", "step", "advance", "row", "words", "columns", "rows", "target", "target_advance",
-                                       "target_row", "tiles", "slot", "valid", "tile_words"), start=1):
+            if config.lists:
+                m.d.sync += [step.rewind.eq(s.flags[12]), step.first_pixel.eq(s.flags[13]), step.odd_height.eq(s.flags[14]),
+                             step.spread.eq(s.flags[8]), step.ones.eq(s.flags[9])]
+        names = ("source", "step", "advance", "row", "words", "columns", "rows", "target", "target_advance", "target_row", "tiles", "slot",
+                 "valid", "tile_words")
+        if config.lists:
+            names += "order", "plane", "source_rows", "source_columns", "valid_columns"
+        for number, name in enumerate(names, start=1):
             with m.If(s.arrived[number]):
                 m.d.sync += step[name].eq(s.fetch.data)
 
@@ -280,6 +375,8 @@ class Sequencer(wiring.Component):
                 m.next = "IDLE"
         with m.State("SETUP"):
             m.d.sync += [s.tile.eq(0), s.tile_source.eq(step.source), self.begin.eq(1)]
+            if config.lists:
+                m.d.sync += s.list_start.eq(step.order)
             m.next = "TILE"
 
     def _begin_tile(self, m, s):
@@ -300,6 +397,9 @@ class Sequencer(wiring.Component):
                 s.block.eq(s.tile_source), s.current.eq(s.tile_source), s.weight.eq(s.weight_base), s.kx.eq(s.first_tap),
                 s.ky.eq(s.first_tap),
                 s.pause.eq(0), s.first.eq(1), s.tap_last.eq(s.first_tap), *(last.eq(single) for last, single, _ in s.ends.values())]
+            if config.lists:
+                m.d.comb += s.list_next.eq(s.list_start)
+                m.d.sync += s.line.eq(s.tile_source)
             if config.weights == "memory":
                 self._begin_tile(m, s)
             else:

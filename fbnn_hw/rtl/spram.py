@@ -31,6 +31,8 @@ class SinglePortMemory(wiring.Component):
         Bits written by one bit of the mask; divides `width`, and is a multiple of 4 with "ice40-spram".
     technology : str
         "ice40-spram", "generic" or "wrapper".
+    sleeps : bool
+        The member `standby` exists; with "ice40-spram" alone.
 
     Members
     -------
@@ -42,6 +44,8 @@ class SinglePortMemory(wiring.Component):
     write_enable : In(1)
         1 writes, 0 reads.
     read_data : Out(width)
+    standby : In(1)
+        With `sleeps`: 1 keeps the contents with less leakage; nobody may read or write then.
 
     Timing
     ------
@@ -58,7 +62,7 @@ class SinglePortMemory(wiring.Component):
         If a parameter is out of range.
     """
 
-    def __init__(self, depth, width, granularity, technology):
+    def __init__(self, depth, width, granularity, technology, sleeps=False):
         if technology not in ("ice40-spram", "generic", "wrapper"):
             raise UsageError(f"memory: technology is {technology!r}, expected 'ice40-spram', 'generic' or 'wrapper'")
         if depth < 2 or width < 1:
@@ -67,10 +71,12 @@ class SinglePortMemory(wiring.Component):
         if granularity < 1 or width % granularity or granularity % step:
             wanted = f"a divisor of {width}" + (f" and a multiple of {step}" if step > 1 else "")
             raise UsageError(f"memory: granularity is {granularity}, expected {wanted}")
-        self.depth, self.width, self.granularity, self.technology = depth, width, granularity, technology
+        if sleeps and technology != "ice40-spram":
+            raise UsageError(f"memory: technology is {technology!r}, which has no standby, expected 'ice40-spram'")
+        self.depth, self.width, self.granularity, self.technology, self.sleeps = depth, width, granularity, technology, sleeps
         super().__init__({
             "address": In(range(depth)), "write_data": In(width), "write_mask": In(width // granularity),
-            "write_enable": In(1), "read_data": Out(width)})
+            "write_enable": In(1), "read_data": Out(width)} | ({"standby": In(1)} if sleeps else {}))
 
     def elaborate(self, platform):
         return {"ice40-spram": self._spram, "generic": self._generic, "wrapper": self._wrapper}[self.technology]()
@@ -116,7 +122,7 @@ class SinglePortMemory(wiring.Component):
                     i_DATAIN=Cat(self.write_data, Const(0, SPRAM_WIDTH)).word_select(c, SPRAM_WIDTH),
                     i_MASKWREN=Cat(mask, Const(0, 4)).word_select(c, 4),
                     i_WREN=self.write_enable,
-                    i_CHIPSELECT=Const(1), i_STANDBY=Const(0), i_SLEEP=Const(0), i_POWEROFF=Const(1),
+                    i_CHIPSELECT=Const(1), i_STANDBY=self.standby if self.sleeps else Const(0), i_SLEEP=Const(0), i_POWEROFF=Const(1),
                     o_DATAOUT=word.word_select(c, SPRAM_WIDTH))
             words.append(word)
         m.d.comb += self.read_data.eq(words[0] if rows == 1 else Array(words)[row_read])

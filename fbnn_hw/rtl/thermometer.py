@@ -24,13 +24,16 @@ class ThermometerEncoder(wiring.Component):
 
     Parameters
     ----------
-    encoder : "tycc" or "trgb"
+    encoder : "tycc", "trgb", "grey" or "binarize"
     levels : int
-        As in `fbnn_hw.ir.ops.Thermometer`: a power of two with "tycc".
+        As in `fbnn_hw.ir.ops.Thermometer`: a power of two with "tycc".  Ignored with "binarize".
     lanes : int
         Bits of a word.
     bits_per_cycle : 1, 2, 4 or 8
         Bits of each byte a clock in the sum.  0: a byte a clock, by three multipliers of 8 x 16 bits instead of tables.
+
+    threshold : int
+        With "binarize" the least Y of a 1, see `fbnn_hw.ir.ops.Binarize`.
 
     Members
     -------
@@ -57,17 +60,20 @@ class ThermometerEncoder(wiring.Component):
         If a parameter is out of range.
     """
 
-    def __init__(self, encoder, levels, lanes, bits_per_cycle):
-        if encoder not in ("tycc", "trgb"):
-            raise UsageError(f"thermometer: encoder is {encoder!r}, expected 'tycc' or 'trgb'")
-        if not 2 <= levels <= 128 or encoder == "tycc" and (levels & (levels - 1) or levels > 64):
+    def __init__(self, encoder, levels, lanes, bits_per_cycle, threshold=0):
+        if encoder not in ("tycc", "trgb", "grey", "binarize"):
+            raise UsageError(f"thermometer: encoder is {encoder!r}, expected 'tycc', 'trgb', 'grey' or 'binarize'")
+        if encoder != "binarize" and not 2 <= levels <= 128 or encoder == "tycc" and (levels & (levels - 1) or levels > 64):
             raise UsageError(f"thermometer: levels is {levels}, expected {'2, 4, 8, 16, 32 or 64' if encoder == 'tycc' else '2 to 128'}")
         if lanes < 1:
             raise UsageError(f"thermometer: lanes is {lanes}, expected at least 1")
         if bits_per_cycle not in (0, 1, 2, 4, 8):
             raise UsageError(f"thermometer: bits_per_cycle is {bits_per_cycle!r}, expected 0, 1, 2, 4 or 8")
         self.encoder, self.levels, self.lanes, self.bits_per_cycle = encoder, levels, lanes, bits_per_cycle
-        self.planes = planes(encoder, levels)
+        self.planes = (1,) if encoder == "binarize" else planes(encoder, levels)
+        # What a sum counts: levels, or the byte Y, from which the grey levels are compared.
+        self.ranges = self.planes if encoder in ("tycc", "trgb") else (256,)
+        self.threshold = threshold
         super().__init__({"pixels": In(stream.Signature(8)), "words": Out(stream.Signature(lanes))})
 
     @property
@@ -76,11 +82,11 @@ class ThermometerEncoder(wiring.Component):
 
     @property
     def cycles_per_pixel(self):
-        return timing.encoder_cycles(self.planes, self.lanes, self.bits_per_cycle)
+        return timing.encoder_cycles(len(self.pieces), self.bits_per_cycle)
 
     def cycles(self, pixels):
         """Clocks from the one that takes the first byte to the one that takes the last word, inclusive, without stalls."""
-        return (pixels - 1) * self.cycles_per_pixel + timing.encoder_latency(self.planes, self.lanes, self.bits_per_cycle)
+        return (pixels - 1) * self.cycles_per_pixel + timing.encoder_latency(len(self.pieces), self.bits_per_cycle)
 
     def elaborate(self, platform):
         m = Module()
@@ -94,7 +100,7 @@ class ThermometerEncoder(wiring.Component):
         # The words: excess = level - level of lane 0, so lane j is 1 iff excess >= j.
         plane = Signal(range(3))
         offsets = [base for _, base, _, _, _ in pieces]
-        top = max(self.planes)
+        top = max(self.ranges)
         excess = Signal(signed(max(top - 1 - min(offsets), max(offsets), self.lanes).bit_length() + 1))
         offset = Signal.like(excess)
         lanes = unnamed(self.lanes, init=-1)
@@ -111,6 +117,8 @@ class ThermometerEncoder(wiring.Component):
         m.d.comb += excess.eq(level - offset)
         high, low = excess[2:].as_signed(), excess[:2]
         bits = Cat((high > j // 4) | ((high == j // 4) & (low >= j % 4)) for j in range(self.lanes)) & lanes
+        if self.ranges != self.planes:
+            bits = self._grey(m, piece, level)
         if all(end for *_, end in pieces):
             m.d.comb += self.words.payload.eq(bits)
         else:
@@ -125,6 +133,17 @@ class ThermometerEncoder(wiring.Component):
                 m.d.comb += done.eq(1)
                 m.d.sync += piece.eq(0)
         return m
+
+    def _grey(self, m, piece, level):
+        """The bits of a piece: each is 1 from some Y on."""
+        count = self.levels
+        least = [self.threshold] if self.encoder == "binarize" else [-(-256 * k // count) for k in range(count)]
+        bits = Signal(self.lanes)
+        with m.Switch(piece):
+            for number, (_, base, low, high, _) in enumerate(self.pieces):
+                with m.Case(number):
+                    m.d.comb += [bits[lane].eq(level >= least[base + lane]) for lane in range(low, high)]
+        return bits
 
     def _serial(self, m, summed, done):
         """The levels, by distributed arithmetic: a pixel's bytes, then its sum, while the words of the pixel before are gone."""
@@ -163,7 +182,7 @@ class ThermometerEncoder(wiring.Component):
             m.d.sync += summed.eq(passed)
         levels = []
         for plane, (row, constant, shift) in enumerate(self._rows()):
-            width = shift + (self.planes[plane] - 1).bit_length()
+            width = shift + (self.ranges[plane] - 1).bit_length()
             total = Signal(width, init=constant % (1 << width), name=f"total{plane}")
             factor = unnamed(16)
             level = Signal(width - shift)
@@ -187,14 +206,14 @@ class ThermometerEncoder(wiring.Component):
             return [(tuple(self.levels * (i == plane) for i in range(3)), 0, 8) for plane in range(3)]
         return [
             (tuple(int(v) for v in row), int(rounding) + 256 * int(offset), 16 - (size - 1).bit_length())
-            for row, rounding, offset, size in zip(YCC, ROUNDING, OFFSET, self.planes)]
+            for row, rounding, offset, size in zip(YCC, ROUNDING, OFFSET, self.ranges)]
 
     def _sums(self, m, colours, digit, adding, clear):
         """Registers that hold the three levels once `adding` was 1 for all digits; `clear` makes them 0."""
         digits = 8 // self.bits_per_cycle
         levels = []
         for plane, (row, constant, shift) in enumerate(self._rows()):
-            width = shift + (self.planes[plane] - 1).bit_length()
+            width = shift + (self.ranges[plane] - 1).bit_length()
             total = Signal(width, name=f"total{plane}")
             added = total << self.bits_per_cycle
             for k in range(self.bits_per_cycle):

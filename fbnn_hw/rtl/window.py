@@ -8,7 +8,7 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .sequencer import Widths
+from .sequencer import EDGE, Widths
 from .signals import unnamed
 
 
@@ -122,4 +122,109 @@ class WindowAlign(wiring.Component):
                 side = left if columns == 2 else Mux(self.kx[1], right, left)
                 value = Mux(self.kx[0], middle, side) & (~outside).replicate(lanes)
                 m.d.sync += self.pixels.word_select(dy * columns + dx, lanes).eq(value)
+        return m
+
+
+class ListedAddress(wiring.Component):
+    """Addresses of the Q banks for a block that is moved by any number of pixels.
+
+    Pixel (dy, dx) of a block at an even row and a first column, moved by y in 0..1 and x in 0..Q/2-1, lies in bank
+    ((dy + y) % 2, (dx + x) % (Q/2)), in the next row of blocks if dy + y > 1 and in the next column if dx + x > Q/2 - 1.  So
+    bank row 0 is one row of blocks further if y = 1, and bank column c one column if c < x.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        With lists of reads.
+
+    Members
+    -------
+    address : In
+        Word of pixel (0, 0) but for y and x.
+    y : In(1), x : In
+        Pixels that the block is moved besides.
+    row : In
+        Words from a block to the one below.
+    banks : Out
+        Q addresses, bank (r, c) at place r * Q/2 + c.
+
+    Timing
+    ------
+    As `WindowAddress`.
+
+    Resources
+    ---------
+    An adder for each bank.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        w = Widths(config)
+        super().__init__({"address": In(w.address), "y": In(1), "x": In(w.column), "row": In(w.address),
+                          "banks": Out(w.address * config.pixels)})
+
+    def elaborate(self, platform):
+        m = Module()
+        columns, width = self.config.columns, Widths(self.config).address
+        base, down = Signal(width), Signal(width)
+        right = Signal(columns)  # whether the word is a column of blocks further
+        m.d.sync += [base.eq(self.address), down.eq(self.row & self.y.replicate(width)), right.eq(Cat(c < self.x for c in range(columns)))]
+        banks = [(base + (down if r == 0 else 0) + right[c])[:width] for r in range(2) for c in range(columns)]
+        m.d.comb += self.banks.eq(Cat(*banks))
+        return m
+
+
+class ListedAlign(wiring.Component):
+    """Bank data -> pixels of a moved block in order; pixels outside the map read as -1 (bits 0).
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        With lists of reads.
+
+    Members
+    -------
+    data : In(Q * L)
+        Words in the order of the banks.
+    y : In(1), x : In
+        As for `ListedAddress`.
+    upper, lower, left, right : In(EDGE)
+        Rows and columns of blocks that the moved block touches.
+    odd_height : In(1), valid_columns : In
+        The last row of blocks has one row of pixels; columns of pixels in the last column of blocks, less one.
+    pixels : Out(Q * L)
+        Words in the order of the pixels.
+
+    Timing
+    ------
+    Latency 1.
+
+    Resources
+    ---------
+    A multiplexer of Q/2 words for each word.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        bits, column = config.row_bits, Widths(config).column
+        super().__init__({"data": In(bits), "y": In(1), "x": In(column), "upper": In(EDGE), "lower": In(EDGE), "left": In(EDGE),
+                          "right": In(EDGE), "odd_height": In(1), "valid_columns": In(column), "pixels": Out(bits)})
+
+    def elaborate(self, platform):
+        m = Module()
+        columns, lanes = self.config.columns, self.config.lanes
+        words = [self.data.word_select(i, lanes) for i in range(2 * columns)]
+        rows = [[Mux(self.y, words[(1 - dy) * columns + c], words[dy * columns + c]) for c in range(columns)] for dy in range(2)]
+        upper, lower, left, right = self.upper, self.lower, self.left, self.right
+        upper_whole = ~(upper.last & self.odd_height)  # it has a second row of pixels
+        row_inside = [upper.inside & (~self.y | upper_whole), Mux(self.y, lower.inside, upper.inside & upper_whole)]
+        for dx in range(columns):
+            place = Signal(range(2 * columns), name=f"place{dx}")
+            m.d.comb += place.eq(self.x + dx)
+            moved, inner = place[-1], place[:-1]  # into the next column of blocks
+            within = inner <= self.valid_columns
+            column_inside = Mux(moved, right.inside & (~right.last | within), left.inside & (~left.last | within))
+            for dy in range(2):
+                value = Cat(rows[dy]).word_select(inner, lanes)
+                m.d.sync += self.pixels.word_select(dy * columns + dx, lanes).eq(value & (row_inside[dy] & column_inside).replicate(lanes))
         return m

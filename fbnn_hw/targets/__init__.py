@@ -11,7 +11,7 @@ Shape = tuple[int, int, int]
 
 
 class Configuration(Protocol):
-    """What a part has to know of a `compile.config.AcceleratorConfig`, whose fields these are."""
+    """The fields of a `compile.config.AcceleratorConfig` that a target reads."""
 
     @property
     def pixels(self) -> int: ...
@@ -35,6 +35,10 @@ class Configuration(Protocol):
     def rows_per_word(self) -> int: ...
     @property
     def learning(self) -> Any: ...
+    @property
+    def order(self) -> Sequence[int]: ...
+    @property
+    def read_bits(self) -> int: ...
     def program_words(self) -> Sequence[int]: ...
     def transfer_words(self) -> Sequence[int]: ...
 
@@ -62,6 +66,7 @@ class Target:
     flash_hz: int | None = None  # fastest clock of a design with a stream, which is that of the flash too
     popcount: str = "lut4"  # "lut4": for LUTs of four inputs; "sum"
     learn_hz: int | None = None  # clock of a design that learns, if slower
+    lists_lut4: int = 0  # LUTs more for a design with lists of reads, which has fewer flip-flops in cells of their own
 
     @property
     def family(self) -> str:
@@ -72,6 +77,10 @@ class Target:
         """Hz that frames/s of a design are quoted at where no other clock is asked for."""
         hz = (config.learning and self.learn_hz) or self.clock_hz
         return min(hz, self.flash_hz or hz) if config.weights == "stream" else hz
+
+    def lut4_of(self, config: Configuration) -> int | None:
+        """LUTs that an accelerator may have; None: no limit."""
+        return self.lut4 + self.lists_lut4 * bool(config.order) if self.lut4 else None
 
     def _block_shapes(self) -> Iterator[tuple[int, int, int, int]]:
         """(words, bits, blocks, cost) of each block that yosys can make a memory of: one in each of its shapes, or two as one."""
@@ -136,6 +145,8 @@ class Target:
         if self.blocks is None:
             return {}
         counts = {"program": self.block_count(len(config.program_words()), 16)}
+        if config.order:
+            counts["lists of reads"] = self.block_count(len(config.order), config.read_bits)
         if self.banks is None:
             counts["features"] = config.pixels * self._bank(config, config.feature_words)[0]
         if config.weights == "memory":
@@ -180,20 +191,21 @@ SMALL = LARGE[4:]
 FLASH_ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000}
 
 # LUTs: about 85 % of the part; on the iCE40, where a flip-flop beside no LUT takes a cell of its own, 5280 / 1.22 less 700 for link and
-# flash reader (3261 that learn became 5146 cells, 3131 that do not 4595); clock_hz and learn_hz are at
+# flash reader (3261 that learn became 5146 cells, 3131 that do not 4595, 3734 with lists of reads 5256); clock_hz and learn_hz are at
 # most 0.95 of what the worst of three seeds reached with 0.5mb and 3mb: docs/benchmarks.md.
 # On ECP5, 8 x 64 x 16 reached 59.7 MHz with one seed, 8 x 64 x 32 was not tried.  Clocks of other families are goals, not routed.
 TARGETS = {t.name: t for t in (
     Target(
         "ice40", "iCE40UP5K-SG48", "Lattice FPGA-DS-02008, iCE40 UltraPlus Family: 5280 LUTs, 30 EBR of 4 kbit, 4 SPRAM of 256 kbit",
         33_000_000, 3650, 4, 16384, 16, 30, 4096, 16, "ice40-spram", ("stream",), ((4, 16, 16), (4, 16, 8), (4, 16, 4)),
-        ring_words=512, encoder_bits=0, learn_hz=23_250_000),
+        ring_words=512, encoder_bits=0, learn_hz=23_250_000, lists_lut4=90),
     Target(
         "ice40-hx8k", "iCE40HX8K-CT256", "Lattice FPGA-DS-02029, iCE40 LP/HX Family: 7680 LUTs, 32 EBR of 4 kbit",
         60_000_000, 6800, None, None, None, 32, 4096, 16, "wrapper", ("memory",), SMALL, encoder_bits=2),
     Target(
         "ecp5", "LFE5U-85F", "Lattice FPGA-DS-02012, ECP5 Family: 84k LUTs, 208 EBR of 18 kbit, up to 36 bits wide",
-        50_000_000, 71_000, None, None, None, 208, 18432, 36, "wrapper", ("memory", "stream"), LARGE[1:], **FLASH_ECP5),
+        50_000_000, 71_000, None, None, None, 208, 18432, 36, "wrapper", ("memory", "stream"), (*LARGE[1:4], (16, 16, 16), *LARGE[4:]),
+        **FLASH_ECP5),
     Target(
         "ecp5-45f", "LFE5U-45F", "Lattice FPGA-DS-02012, ECP5 Family: 44k LUTs, 108 EBR of 18 kbit, up to 36 bits wide",
         50_000_000, 37_000, None, None, None, 108, 18432, 36, "wrapper", ("memory", "stream"), LARGE[1:], **FLASH_ECP5),

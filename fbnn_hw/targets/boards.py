@@ -1,23 +1,38 @@
-"""Boards: what a generated design is connected to.  The facts lie in boards/*.toml, a page of data each."""
+"""Boards: what a generated design is connected to.
 
+A board's platform class (`platforms`) says what is on it; its page in boards/*.toml names the class and has what that lacks.
+"""
+
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError, nearest
+from ..errors import UsageError, nearest, show
 from . import TARGETS, Target
+from .bridges import BRIDGES
 
 FOLDER = next((path for up in (1, 2) if (path := Path(__file__).parents[up] / "boards").is_dir()), Path("boards"))
 """fbnn_hw/boards in an installed package, boards/ at the top of a checkout."""
+LARGEST = 100_000
+"""Bytes of a page."""
+PAGE = {"title": str, "platform": str, "usb": str, "console": str, "flash": dict}
+"""Keys that a page has."""
+MAY = {"ready": list, "fault": list, "low": bool, "link": dict, "package": str, "program": dict, "bridge": str}
+"""Keys that it may have."""
+FLASH = "bytes", "offset"
+"""Numbers that its flash has."""
+NOUNS = {str: "text", list: "[resource, number]", bool: "true or false", dict: "a table"}
 
 
 @dataclass(frozen=True)
 class Board:
-    """One board, as its page in boards/ describes it.
+    """One board.
 
-    pins: {"clock", "rx", "tx" (from the FPGA's side), "ready", "fault": pin; "lit": level that lights the last two}.
+    pins: {"clock", "rx", "tx" (from the FPGA's side) and, where it has such LEDs, "ready", "fault": pin}.  low: those of the LEDs that
+    0 lights.
     flash: {"bytes", "lines", "offset" of the flash image, "select", "clock": pin, or "USRMCLK" where it is none, "io": pins in the order
     IO0, IO1 ...}, and "quad_enable", if not Winbond's, as FlashChip has it.
     program: {"bitstream": command} and, where weights can be streamed, "weights".  A programmer that writes one file from the address
@@ -27,12 +42,14 @@ class Board:
     name: str
     title: str
     target: str  # name in TARGETS
-    platform: str  # "module:class" of amaranth-boards; "": it has none
+    platform: str  # "module:class"
     clock_hz: int  # of the oscillator
-    package: str  # as nextpnr names it, or Vivado's part
+    package: str  # as nextpnr names it, or Vivado's part; "" where the part names it
     usb: str  # vendor and product of the programmer
+    bridge: str  # name in `bridges.BRIDGES`
     console: str  # device of the serial line that is usual on Linux
-    pins: dict[str, Any]
+    pins: dict[str, str]
+    low: frozenset[str]
     flash: dict[str, Any]
     program: dict[str, Any]
 
@@ -40,16 +57,91 @@ class Board:
     def part(self) -> Target:
         return TARGETS[self.target]
 
+    def baud(self, clock_hz: float) -> int:
+        """Bits a second of the link where no other speed is asked for.  clock_hz: of the design."""
+        return BRIDGES[self.bridge].best(clock_hz)
+
+
+def names() -> list[str]:
+    """Names of the boards that have a page in boards/, sorted."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
 
 @cache
 def boards() -> dict[str, Board]:
     """{name: Board}, sorted by name."""
-    pages = sorted(FOLDER.glob("*.toml"), key=lambda path: path.stem)
-    return {page.stem: Board(page.stem, **tomllib.loads(page.read_text("utf-8"))) for page in pages}
+    return {name: read(FOLDER / f"{name}.toml") for name in names()}
+
+
+def baud_of(target: str, clock_hz: float) -> int:
+    """The highest default speed of the boards with a part; of a part that no board has, that of an FT2232H."""
+    speeds = [board.baud(clock_hz) for board in boards().values() if board.target == target]
+    return max(speeds, default=BRIDGES["FT2232H"].best(clock_hz))
 
 
 def board(name: str) -> Board:
-    """The board of that name; raises UsageError with the list."""
-    if name not in boards():
-        raise UsageError(f"--board {name}: no such board, expected one of {', '.join(boards())}{nearest(name, boards())}")
+    """The board of that name, or that of a page NAME.toml of one's own; raises UsageError with the list."""
+    if name.endswith(".toml"):
+        return read(Path(name))
+    if name not in names():
+        raise UsageError(f"--board {name}: no such board, expected one of {', '.join(names())}, or a page NAME.toml of your own"
+                         f"{nearest(name, names())}")
     return boards()[name]
+
+
+def read(path: Path) -> Board:
+    """The board that a page describes, together with the platform class that it names.  That class is code, and is run.
+
+    Raises UsageError.
+    """
+    from . import platforms  # Amaranth; names of boards are told without it
+
+    page = _page(path)
+    facts = platforms.Facts(platforms.load(page["platform"], str(path)), str(path))
+    link, flash = facts.link(page.get("link")), facts.flash()
+    leds = {name: facts.led(*page[name]) for name in ("ready", "fault") if name in page}
+    program = page.get("program", {})
+    return Board(
+        name=path.stem, title=page["title"], target=facts.target(), platform=page["platform"], clock_hz=facts.clock_hz(),
+        package=page.get("package") or facts.package(), usb=page["usb"], bridge=page.get("bridge", "other"), console=page["console"],
+        pins={"clock": facts.clock(), **link, **{name: pin for name, (pin, _) in leds.items()}},
+        low=frozenset(name for name, (_, low) in leds.items() if page.get("low", low)), flash=flash | page["flash"],
+        program=program if "bitstream" in program else {"bitstream": facts.bitstream(), **program})
+
+
+def _page(path: Path) -> dict[str, Any]:
+    """The contents of a page, its keys checked."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise UsageError(f"{path}: {path.stat().st_size:,} bytes, expected a board's page of at most {LARGEST:,}")
+        page = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}, expected a board's page, as boards/icebreaker.toml is one") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: no page of a board ({show(str(error))}), expected TOML as in boards/icebreaker.toml") from None
+    if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9-]{0,40}", path.stem):
+        raise UsageError(f"{path}: expected a name of letters, digits and dashes")
+    for key, value in page.items():
+        if key not in PAGE | MAY:
+            raise UsageError(f"{path}: key {show(key)}, expected {', '.join(PAGE | MAY)}{nearest(key, PAGE | MAY)}")
+        if not isinstance(value, (PAGE | MAY)[key]):
+            raise UsageError(f"{path}: {key} is {show(value)}, expected {NOUNS[(PAGE | MAY)[key]]}")
+    for led in ("ready", "fault"):
+        if led in page and not (len(page[led]) in (2, 3) and all(map(isinstance, page[led], (str, int, str)))):
+            raise UsageError(f"{path}: {led} is {show(page[led])}, expected [resource, number], or a third word for a part of it")
+    if (bridge := page.get("bridge", "other")) not in BRIDGES:
+        raise UsageError(f"{path}: bridge is {show(bridge)}, expected one of {', '.join(BRIDGES)}{nearest(bridge, BRIDGES)}")
+    if "link" in page and not _link(page["link"]):
+        raise UsageError(f"{path}: link is {show(page['link'])}, expected connector = [name, number], rx and tx, two pins of it")
+    missing = [key for key in PAGE if key not in page]
+    missing += [f"flash.{key}" for key in FLASH if type(page.get("flash", {}).get(key)) is not int]
+    if missing:
+        raise UsageError(f"{path}: no {' and no '.join(missing)}, expected as in boards/icebreaker.toml")
+    return page
+
+
+def _link(link: dict[str, Any]) -> bool:
+    """Whether a table names two pins of a connector."""
+    connector = link.get("connector")
+    return (set(link) == {"connector", "rx", "tx"} and isinstance(connector, list) and [*map(type, connector)] == [str, int]
+            and isinstance(link["rx"], str) and isinstance(link["tx"], str))

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..data import datasets
 from ..errors import InputError
+from ..files import cache_folder
 from ..progress import silent
 from ..reference.learning import Learner
 from . import latent_learners, metrics, start
@@ -61,7 +62,7 @@ class Study:
             raise InputError(f"{path}: takes images of {takes}x{takes}, {scenario.data} has {has}x{has}; expected a model of that size")
         self.proxies = origin.proxies
         model = start.make(origin, origin.topology.classes, True, 0, {})
-        latents = Latents(model.topology, datasets.cache_folder() / "latents")
+        latents = Latents(model.topology, cache_folder() / "latents")
         self.samples = {}
         for split in ("train", "test"):
             images = datasets.load(scenario.data, options.data_dir, split, progress=options.progress)

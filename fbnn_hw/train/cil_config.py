@@ -3,8 +3,8 @@
 import math
 from dataclasses import asdict, dataclass, field
 
-from ..errors import UsageError
-from . import scenarios
+from ..errors import UsageError, nearest
+from . import learner, scenarios
 from .config import TrainConfig
 
 STRATEGIES = ("replay", "naive", "naive-reset", "cumulative", "cumulative-reset", "offline")
@@ -15,10 +15,11 @@ LOSS_NAMES = ("cce", "focal", "sh")
 @dataclass(frozen=True)
 class CilConfig:
     """strategy: replay keeps a buffer of buffer_mb megabits; naive keeps nothing; cumulative keeps all; -reset starts each task from
-    random weights; offline sees all tasks at once.  replay: "native" trains the whole network on images, "latent" the classifier alone on
-    latents.  setting: see `scenarios`.  loss, balanced, nu: see `nn.losses`.  aware: logits of the sample's own task alone take part, in
-    training and test (task-incremental).  curves: all metrics after each epoch too.  images: training images of each class, 0 for all.
-    recipe: of each retraining."""
+    random weights; offline sees all tasks at once; others, and module:Class, are learners of their own (`learner`).  replay: "native"
+    trains the whole network on images, "latent" the classifier alone on latents.  setting: see `scenarios`.  loss, balanced, nu: see
+    `nn.losses`.  aware: logits of the sample's own task alone take part, in training and test (task-incremental).  curves: all metrics
+    after each epoch too.  images: training images of each class, 0 for all.  class_order: seed of another order of the classes after the
+    pre-training's, None for the scenario's.  recipe: of each retraining."""
 
     scenario: str
     strategy: str = "replay"
@@ -31,19 +32,25 @@ class CilConfig:
     aware: bool = False
     curves: bool = False
     images: int = 0
+    class_order: int | None = None
     recipe: TrainConfig = field(default_factory=TrainConfig)
 
     def verify(self):
         scenario = scenarios.get(self.scenario)
-        for name, legal in (("strategy", STRATEGIES), ("replay", REPLAYS), ("setting", scenarios.SETTINGS), ("loss", LOSS_NAMES)):
+        for name, legal in (("replay", REPLAYS), ("setting", scenarios.SETTINGS), ("loss", LOSS_NAMES)):
             if getattr(self, name) not in legal:
                 raise UsageError(f"--{name} {getattr(self, name)}: expected one of {', '.join(legal)}")
-        scenario.split(self.recipe.seed, self.setting)
+        scenario.split(self.recipe.seed, self.setting, self.class_order)
+        if learner.is_learner(self.strategy):
+            self._verify_learner()
+        elif self.strategy not in STRATEGIES:
+            raise UsageError(f"--strategy {self.strategy}: expected one of {', '.join((*STRATEGIES, *learner.BUILT_IN))}, or module:Class"
+                             f"{nearest(self.strategy, (*STRATEGIES, *learner.BUILT_IN))}")
+        elif self.strategy != "replay" and self.buffer_mb:
+            raise UsageError(f"--buffer-mb {self.buffer_mb:g}: --strategy {self.strategy} has no buffer, expected --strategy replay")
         if self.strategy == "replay" and not 0 < self.buffer_mb < math.inf:
             raise UsageError(f"--buffer-mb {self.buffer_mb:g}: expected a positive number of megabits with --strategy replay; "
                              f"--strategy naive keeps nothing")
-        if self.strategy != "replay" and self.buffer_mb:
-            raise UsageError(f"--buffer-mb {self.buffer_mb:g}: --strategy {self.strategy} has no buffer, expected --strategy replay")
         if self.balanced and self.strategy.startswith("naive"):
             raise UsageError(f"--balanced: with --strategy {self.strategy} past classes have no samples, so their inverse frequency is "
                              f"infinite; expected replay, cumulative or offline")
@@ -56,6 +63,17 @@ class CilConfig:
         if self.setting == "rpt" and self.strategy.endswith("reset"):
             raise UsageError(f"--setting rpt: --strategy {self.strategy} forgets the pre-training, expected fpt")
         self.recipe.verify()
+
+    def _verify_learner(self):
+        needs = learner.get(self.strategy).needs_buffer
+        if needs and not 0 < self.buffer_mb < math.inf:
+            raise UsageError(f"--buffer-mb {self.buffer_mb:g}: expected a positive number of megabits with --strategy {self.strategy}")
+        if not needs and self.strategy in learner.BUILT_IN and self.buffer_mb:
+            raise UsageError(f"--buffer-mb {self.buffer_mb:g}: --strategy {self.strategy} has no buffer, expected none")
+        if self.replay != "latent":
+            raise UsageError(f"--replay {self.replay}: --strategy {self.strategy} learns latents, expected --replay latent")
+        if self.curves:
+            raise UsageError(f"--curves: --strategy {self.strategy} has no epochs to show, expected none")
 
     def to_dict(self):
         return asdict(self)

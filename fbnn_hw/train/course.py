@@ -75,3 +75,15 @@ class Course:
         self.scheduler.load_state_dict(state["scheduler"])
         for key in ("epoch", "best_epoch", "best_score", "best"):
             setattr(self, key, state[key])
+        if any(type(count) is not int or count < 0 for count in (self.epoch, self.best_epoch)):
+            raise ValueError("epochs that are no counts")
+        if not isinstance(self.best_score, int | float | None):
+            raise TypeError("a score that is no number")
+
+
+def check_records(records, *names):
+    """Raise KeyError, TypeError or ValueError unless `records` is a list of dicts with numbers under `names`."""
+    if not isinstance(records, list):
+        raise TypeError("records that are no list")
+    if not all(isinstance(record[name], int | float) for record in records for name in names):
+        raise ValueError("a record without a number")

@@ -18,9 +18,9 @@ import torch
 
 from ..errors import InputError, UsageError
 from ..nn import checkpoint, losses
-from . import metrics, scenarios, start
+from . import learner, metrics, scenarios, start
 from .config import TrainConfig
-from .course import Course
+from .course import Course, check_records
 from .memorizer import MEGABIT, Memorizer
 from .samples import Latents, Native
 
@@ -49,7 +49,7 @@ class Incremental:
         self.report, self.progress = report or (lambda record: None), progress or (lambda iterable, **kw: iterable)
         self.state_path, self.device = Path(state_path) if state_path else None, torch.device(device)
         scenario = scenarios.get(config.scenario)
-        tasks = scenario.split(self.recipe.seed, config.setting)
+        tasks = scenario.split(self.recipe.seed, config.setting, config.class_order)
         self.retained = config.setting == "rpt"
         self._check_origin(scenario, train, tasks)
         arriving = [c for task in tasks for c in task]
@@ -73,8 +73,14 @@ class Incremental:
             self.memory = Memorizer(round(config.buffer_mb * MEGABIT), self.kind.code, (self.recipe.seed, 2))
             self.memory.check(len(self.classes))
         self.generator = torch.Generator().manual_seed(self.recipe.seed)
+        self.learner = learner.get(config.strategy)(self._problem()) if learner.is_learner(config.strategy) else None
         self.task, self.records, self.history = 0, [], []
         self.retraining = None
+
+    def _problem(self):
+        latent, = self.kind.code.shape
+        return learner.Problem(len(self.classes), tuple(self.tasks), latent, round(self.config.buffer_mb * MEGABIT), self.recipe,
+                               self.config.balanced, self._fresh)
 
     def _check_origin(self, scenario, train, tasks):
         where = self.origin.source
@@ -162,7 +168,10 @@ class Incremental:
         labels = torch.as_tensor(labels)
         parts = []
         for i in range(0, len(samples), step):
-            logits = self.kind.logits(self.model, samples[i:i + step].to(self.device))
+            if self.learner is not None:
+                logits = torch.as_tensor(np.asarray(self.learner.scores(samples[i:i + step].numpy()), np.float64))
+            else:
+                logits = self.kind.logits(self.model, samples[i:i + step].to(self.device))
             parts.append(self._masked(logits, labels[i:i + step].to(self.device), seen).cpu())
         return torch.cat(parts) if parts else torch.zeros(0, seen)
 
@@ -176,14 +185,24 @@ class Incremental:
     # the run
 
     def run(self):
-        if not self.records and self.retained and self.config.strategy != "offline":
+        if not self.records and self.retained and self.config.strategy != "offline" and self.learner is None:
             self._store(0)
             self._record(0, 0, 0.0, 0)
             self.task = 1
             self.save()
-        while self.task < len(self.tasks):
-            self._retrain()
+        count = len(self.tasks)
+        for _ in self.progress(range(self.task, count), desc="tasks", initial=self.task, total=count):
+            self._teach() if self.learner is not None else self._retrain()
         return self.result()
+
+    def _teach(self):
+        """Task `self.task` for a learner of its own, without the samples that others hold back for validation."""
+        t, began = self.task, time.monotonic()
+        of = np.isin(self.train_labels, self.tasks[t]) & ~self.held
+        self.learner.learn(self.train_samples[of].numpy(), self.train_labels[of])
+        self._record(t, 0, time.monotonic() - began, 0)
+        self.task = t + 1
+        self.save()
 
     def _retrain(self):
         t, recipe = self.task, self.recipe
@@ -197,7 +216,8 @@ class Incremental:
             self.model = self._fresh(recipe.seed * 1000 + t + 1)
         saved, course = self.retraining, Course(self.kind.trainable(self.model), recipe, steps)
         if saved is not None:
-            course.restore(saved)
+            with checkpoint.taking_up(self.state_path):
+                course.restore(saved)
         self.retraining = course
         while not course.finished:
             began = time.monotonic()
@@ -250,7 +270,7 @@ class Incremental:
         matrix = self.confusion(self.test_samples, self.test_labels, t)
         train = metrics.evaluate(self.confusion(self.train_samples[torch.from_numpy(~self.held)], self.train_labels[~self.held], t),
                                  self.tasks, t, self.pretrained)
-        if not self.config.strategy.startswith("cumulative"):  # which has all past samples in its buffer
+        if not self.config.strategy.startswith("cumulative") and self.learner is None:  # cumulative has all past samples
             samples, labels = self.memory.samples() if self.memory is not None and trained else ((), ())
             train["buffer"] = {"a": None, "d": None}
             if len(labels):
@@ -274,8 +294,18 @@ class Incremental:
             final = {f"{letter}_{name}": last["test"][name][letter] for name in last["test"] for letter in "ad"}
             final.update({f"{letter}_{name}_train": last["train"][name][letter] for name in last["train"] for letter in "ad"})
         return {"finished": done, "final": final, "epochs": sum(r["epochs"] for r in self.records),
+                "sequence": metrics.sequence([r["confusion"] for r in self.records], self.tasks),
                 "seconds": round(sum(r["seconds"] for r in self.records), 2), "classes": list(self.classes), "tasks": self.records,
-                "ledger": self.memory.ledger(len(self.classes)) if self.memory is not None else None, "history": self.history}
+                "ledger": self.memory.ledger(len(self.classes)) if self.memory is not None else None,
+                "memory_bits": self._memory_bits(), "history": self.history}
+
+    def _memory_bits(self):
+        """Bits of samples and statistics that are kept from task to task, weights not counted; None where all samples are kept."""
+        if self.learner is not None:
+            return int(self.learner.memory_bits)
+        if self.memory is not None:
+            return self.memory.capacity_bits
+        return 0 if self.config.strategy.startswith("naive") else None
 
     # interrupt and resume
 
@@ -287,9 +317,12 @@ class Incremental:
         if self.memory is not None:
             memory = self.memory.state()
             memory = {**memory, "packed": torch.from_numpy(memory["packed"]), "labels": torch.from_numpy(memory["labels"])}
+        learned = None
+        if self.learner is not None and (learned := self.learner.state()) is None:
+            return
         state = {"format": STATE_FORMAT, "version": STATE_VERSION, "config": self.config.to_dict(), "sha256": self.origin.sha256,
                  "data": self.data, "model": self.model.state_dict(), "rng": self.generator.get_state(), "memory": memory,
-                 "task": self.task, "records": self.records, "history": self.history,
+                 "learner": learned, "task": self.task, "records": self.records, "history": self.history,
                  "retraining": self.retraining and self.retraining.state()}
         checkpoint.store(self.state_path, state)
 
@@ -300,7 +333,7 @@ class Incremental:
             raise UsageError(f"{self.state_path}: was started on other images or labels; resume with the same data")
         saved = state.get("config")
         if isinstance(saved, dict) and isinstance(saved.get("recipe"), dict):  # earlier states lack the choices that came later
-            saved = {**saved, "recipe": {**asdict(TrainConfig()), **saved["recipe"]}}
+            saved = {"class_order": None, **saved, "recipe": {**asdict(TrainConfig()), **saved["recipe"]}}
         if saved != self.config.to_dict() or state.get("sha256") != self.origin.sha256:
             raise UsageError(f"{self.state_path}: was started with other flags or another --init; resume with the same")
         with checkpoint.taking_up(self.state_path):
@@ -309,7 +342,13 @@ class Incremental:
             if self.memory is not None:
                 memory = dict(state["memory"])
                 self.memory.restore({**memory, "packed": memory["packed"].numpy(), "labels": memory["labels"].numpy()})
+            if self.learner is not None:
+                self.learner.restore(state["learner"])
             self.task, self.records, self.history = state["task"], state["records"], state["history"]
+            check_records(self.history, "task", "seconds")
+            check_records(self.records, "epochs", "seconds")
+            if self.task != len(self.records):
+                raise ValueError("records of other tasks than were learned")
             self.retraining = state["retraining"]
             if self.retraining and "best_score" not in self.retraining:  # the first states of version 1
                 self.retraining["best_score"] = -self.retraining["best_loss"]

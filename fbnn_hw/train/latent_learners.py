@@ -109,9 +109,12 @@ class NearestMean:
         seen = int(np.flatnonzero(self.counts).max()) + 1
         return self.sums[:seen] / np.maximum(self.counts[:seen, None], 1)
 
-    def classify(self, latents):
+    def scores(self, latents):
         means = self.means()
-        return (bits.from_bits(latents, np.float64) @ means.T - (means ** 2).sum(1) / 2).argmax(1)
+        return bits.from_bits(latents, np.float64) @ means.T - (means ** 2).sum(1) / 2
+
+    def classify(self, latents):
+        return self.scores(latents).argmax(1)
 
 
 class StreamingLda(NearestMean):
@@ -134,7 +137,7 @@ class StreamingLda(NearestMean):
             self.products += x.T @ x
         self.ready = None
 
-    def classify(self, latents):
+    def scores(self, latents):
         means = self.means()
         if self.ready is None:
             weighted = means * self.counts[:len(means), None]
@@ -143,4 +146,4 @@ class StreamingLda(NearestMean):
             rows = np.linalg.solve(covariance, means.T).T
             self.ready = rows, (rows * means).sum(1) / 2
         rows, bias = self.ready
-        return (bits.from_bits(latents, np.float64) @ rows.T - bias).argmax(1)
+        return bits.from_bits(latents, np.float64) @ rows.T - bias

@@ -41,6 +41,24 @@ def evaluate(matrix, tasks, t, pretrained=()):
     return {name: score(matrix, classes) for name, classes in subsets(tasks, t, pretrained).items()}
 
 
+def sequence(matrices, tasks):
+    """The usual measures of a whole sequence, from the confusion matrices after each task, over the classes seen by then:
+
+    task_matrix: row t, column j the accuracy on task j after task t, j <= t.
+    average_incremental: mean over the tasks of the accuracy on all classes seen (iCaRL).
+    forgetting: mean over the tasks but the last of the highest accuracy before the last task less the one after it (Chaudhry et al. 2018).
+    backward_transfer: mean over them of the last accuracy less the one right after the task (Lopez-Paz and Ranzato 2017).
+    Where a task has no test samples, or there is one task, values are None.
+    """
+    rows = [[score(np.asarray(matrix), task)["a"] for task in tasks[:t + 1]] for t, matrix in enumerate(matrices)]
+    seen = [score(np.asarray(matrix), [c for task in tasks[:t + 1] for c in task])["a"] for t, matrix in enumerate(matrices)]
+    last, known = len(rows) - 1, [j for j in range(len(rows) - 1) if rows[-1][j] is not None]
+    forgotten = [max(rows[t][j] for t in range(j, last)) - rows[last][j] for j in known]
+    transferred = [rows[last][j] - rows[j][j] for j in known]
+    return {"task_matrix": rows, "average_incremental": mean_and_deviation(seen)[0], "forgetting": mean_and_deviation(forgotten)[0],
+            "backward_transfer": mean_and_deviation(transferred)[0]}
+
+
 def mean_and_deviation(values):
     """(mean, sample standard deviation or None for fewer than two) over runs; (None, None) where there is no value."""
     values = [v for v in values if v is not None]

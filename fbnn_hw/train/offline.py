@@ -19,7 +19,7 @@ from ..errors import InputError, UsageError
 from ..nn import checkpoint, losses
 from ..nn.norm import Norm
 from .config import TrainConfig
-from .course import Course
+from .course import Course, check_records
 
 STATE_FORMAT = "fbnn-hw training state"
 STATE_VERSION = 1
@@ -128,6 +128,7 @@ class Trainer(Course):
         self.sums.copy_(torch.tensor(state["sums"], dtype=torch.float64))
         for key in ("step", "order", "history"):
             setattr(self, key, state[key])
+        check_records(self.history, "epoch", "train_accuracy", "seconds")
         if self.average:
             for values, kept in zip(self.average, state["average"], strict=True):
                 values.copy_(kept)

@@ -4,11 +4,12 @@ RPT, retained pre-training task: the classes of the pre-training stay, so the ne
 FPT, forgotten pre-training task: the pre-training teaches the feature extractor alone; its classes are gone afterwards.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import UsageError, nearest
+from . import outside
 
 SETTINGS = ("rpt", "fpt")
 
@@ -35,17 +36,22 @@ class Scenario:
     def settings(self):
         return SETTINGS if self.base else ("fpt",)
 
-    def class_order(self, seed):
-        """Numbers of the classes in the order they arrive, those of the pre-training first."""
-        if self.order == "listed":
-            return tuple(range(self.classes))
-        return tuple(int(i) for i in np.random.default_rng(seed).permutation(self.classes))
+    def class_order(self, seed, again=None):
+        """Numbers of the classes in the order they arrive, those of the pre-training first.
 
-    def split(self, seed, setting):
-        """Tuples of class numbers, one a task; with "rpt" the pre-training's classes come first, as a task already learned."""
+        again: seed of another order of those that come after the pre-training's, None for the scenario's.
+        """
+        order = range(self.classes) if self.order == "listed" else np.random.default_rng(seed).permutation(self.classes)
+        if again is not None:
+            order = [*order[:self.base], *np.random.default_rng((again, 4)).permutation(list(order[self.base:]))]
+        return tuple(int(i) for i in order)
+
+    def split(self, seed, setting, again=None):
+        """Tuples of class numbers, one a task; with "rpt" the pre-training's classes come first, as a task already learned.
+        again: see `class_order`."""
         if setting not in self.settings:
             raise UsageError(f"--setting {setting}: {self.name} has no classes of its own in the pre-training, expected fpt")
-        order = self.class_order(seed)
+        order = self.class_order(seed, again)
         starts = [self.base + i * self.per_task for i in range(self.tasks)]
         tasks = [order[start:start + self.per_task] for start in starts]
         return ([order[:self.base]] if setting == "rpt" else []) + tasks
@@ -61,6 +67,13 @@ SCENARIOS = {s.name: s for s in (
 
 
 def get(name):
+    """The `Scenario` of a value of --scenario: a name of the table, or module:NAME of a `Scenario` elsewhere, which then has this name in
+    the table.  Raises UsageError where there is none."""
+    if ":" in name and name not in SCENARIOS:
+        scenario = outside.load(name, "--scenario")
+        if not isinstance(scenario, Scenario):
+            raise UsageError(f"--scenario {name}: is no fbnn_hw.train.scenarios.Scenario, expected one")
+        SCENARIOS[name] = replace(scenario, name=name)
     if name not in SCENARIOS:
-        raise UsageError(f"--scenario {name}: no such scenario, expected one of {', '.join(SCENARIOS)}")
+        raise UsageError(f"--scenario {name}: expected one of {', '.join(SCENARIOS)}, or module:NAME{nearest(name, SCENARIOS)}")
     return SCENARIOS[name]

@@ -2,10 +2,14 @@
 
 import itertools
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
+from pathlib import Path
 
 from .. import files
 from ..errors import ToolError, UsageError
@@ -19,7 +23,8 @@ def grid(over):
     """[(name, {flag: value})] of every combination; over: [(flag, values)] with values as typed, the last flag running fastest."""
     flags = [flag for flag, _ in over]
     for values in itertools.product(*(values for _, values in over)):
-        yield "-".join(f"{flag}{value}" for flag, value in zip(flags, values)), dict(zip(flags, values))
+        name = "-".join(f"{flag}{value}" for flag, value in zip(flags, values)).replace(":", ".")  # a file name of Windows too
+        yield name, dict(zip(flags, values))
 
 
 def finished(path):
@@ -69,28 +74,93 @@ def _last_line(file):
     return lines[-1].strip()
 
 
-def submit(commands, folder, options=None, cluster=None):
+def result_path(argv):
+    """Return the path of a run's result."""
+    path = Path(argv[argv.index("--out") + 1])
+    return path if path.suffix == ".json" else path.with_suffix(".result.json")
+
+
+def state_path(argv):
+    return Path(argv[argv.index("--out") + 1]).with_suffix(".state")
+
+
+def lock(state):
+    """The file that a run holds while it is under way, beside its state."""
+    return state.with_name(f".{state.name}.lock")
+
+
+def resumed(argv):
+    """The command line with --resume where an interrupted run left a state."""
+    return [*argv, "--resume"] if state_path(argv).exists() else argv
+
+
+class Run:
+    """A command line as a job, which goes on from its state whenever it is started again: after a time limit, where submitit calls
+    `checkpoint` before the end, and after preemption, `scontrol requeue` or the death of its node, where Slurm starts the same job anew."""
+
+    def __init__(self, argv, program=PROGRAM):
+        self.argv, self.program, self.process = argv, program, None
+
+    def __call__(self):
+        if "--out" in self.argv and finished(result_path(self.argv)):
+            return 0
+        command = [*self.program, *(resumed(self.argv) if "--out" in self.argv else self.argv)]
+        self.process = subprocess.Popen(command, preexec_fn=_ignore_warnings)
+        return self.process.wait()
+
+    def checkpoint(self):
+        from submitit.helpers import DelayedSubmission
+
+        if self.process is not None:
+            with suppress(ProcessLookupError, ChildProcessError):
+                os.kill(self.process.pid, signal.SIGTERM)
+                # This runs in a signal handler inside `wait`, whose lock Popen's own methods would wait for.
+                os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+        return DelayedSubmission(Run(self.argv, self.program))
+
+
+def _ignore_warnings():
+    """Slurm's warning goes to all processes of a job; it is for submitit, and would end the run without its state."""
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+
+
+RESTARTS = 1000
+"""Times that a run may meet its time limit."""
+
+
+def submit(commands, folder, options=None, cluster=None, program=PROGRAM):
     """Hand argv lists to submitit as one job array; returns its jobs, whose `result()` is the exit code.
 
-    options: of the executor, such as slurm_partition or timeout_min.  cluster: None for what submitit finds, "slurm", or "local".
-    Raises ToolError where submitit is not installed.
+    folder: of its logs.  options: of the executor, such as slurm_partition or timeout_min.  cluster: "slurm", "local", or None for what
+    submitit finds.  Raises ToolError where submitit or Slurm is missing.
     """
     try:
         import submitit
     except ImportError:
         raise ToolError("submitit: not installed, expected for --submit; python -m pip install 'fbnn-hw[cil]'") from None
-    executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
+    if cluster == "slurm" and shutil.which("sbatch") is None:
+        raise ToolError("sbatch: not found, expected Slurm's commands on this machine with --submit slurm; --submit local needs none")
+    executor = submitit.AutoExecutor(folder=folder, cluster=cluster, slurm_max_num_timeout=RESTARTS)
     try:
         executor.update_parameters(**(options or {}))
     except (NameError, TypeError, ValueError) as error:  # submitit's own for a parameter that no executor has, or of another type
         raise UsageError(f"--submit-options: {str(error).splitlines()[0]}") from None
-    with executor.batch():
-        jobs = [executor.submit(_call, [str(word) for word in argv]) for argv in commands]
+    try:
+        with executor.batch():
+            jobs = [executor.submit(Run([str(word) for word in argv], program)) for argv in commands]
+    except submitit.core.utils.FailedJobError as error:
+        raise ToolError(f"sbatch: {str(error).splitlines()[-1].strip()}, expected a cluster that takes the jobs") from None
     return jobs
 
 
-def _call(argv):
-    return subprocess.run([*PROGRAM, *argv]).returncode
+def queued(ids):
+    """{id: state such as PENDING or RUNNING} of those jobs that Slurm still has; empty where there is no Slurm."""
+    if not ids or shutil.which("squeue") is None:
+        return {}
+    asked = subprocess.run(["squeue", "--noheader", "--array", "--format=%i %T"], capture_output=True, text=True)
+    listed = dict(line.split() for line in asked.stdout.splitlines() if len(line.split()) == 2)
+    return {job: listed[job] for job in ids if job in listed}
 
 
 def options(text):

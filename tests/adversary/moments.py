@@ -27,7 +27,8 @@ class Verb:
 
     argv: as typed, with {small}, {tiny}, {learner}, {image} and others for the good input.  seconds: how long it takes on an idle machine.
     state: a file that a later run goes on from, with --resume, or "".  ends: whether it is run to its end afterwards.  compiles: whether
-    what it compiled is removed where it has ended.
+    what it compiled is removed where it has ended.  after: a file in the folder of its first design; the seconds count from when it is
+    there, or "".
     """
 
     argv: str
@@ -35,16 +36,18 @@ class Verb:
     state: str = ""
     ends: bool = True
     compiles: bool = True
+    after: str = ""
 
 
 RECIPE = "--images 4 --batch 2 --epochs 3 --schedule cosine --patience 0 --threads 1"
 VERBS = {
     "generate": Verb("generate --model {tiny} --target ice40", 4),
-    "simulate": Verb("simulate {plain} --images 4", 14),
-    "netlist": Verb("simulate {plain} --images 1 --netlist", 20),
+    "simulate": Verb("simulate {plain} --images 4", 9),
+    "netlist": Verb("simulate {plain} --images 1 --netlist", 14),
     "build": Verb("build {plain} --board icebreaker", 10, ends=False),
-    "classify": Verb("classify --data fixture --images 20 --board virtual --design {wide}", 30),
-    "learn": Verb("learn --board virtual --design {learner} --label new {image} --passes 3 --review none", 30),
+    "place": Verb("build {few} --board icebreaker --seeds 2", 10, ends=False, after="build-icebreaker/netlist.key"),
+    "classify": Verb("classify --data fixture --images 20 --board virtual --design {wide}", 18),
+    "learn": Verb("learn --board virtual --design {learner} --label new {image} --passes 3 --review none", 18),
     "lesson": Verb("learn --board virtual --design {ready} --label new {image} --passes 3 --review none", 6, compiles=False),
     "evaluate": Verb("evaluate --model 0.5mb.pt --data fixture --threads 1", 5),
     "train": Verb(f"train --model 0.5mb --data tiny {RECIPE} --out t.pt", 6, "t.state"),
@@ -55,6 +58,8 @@ VERBS = {
     "reproduce": Verb(
         "reproduce encoding --scenario tiny-2+2x2 --model 0.5mb --run --flags '--images 4 --batch 2 --epochs 1 --threads 1'", 20),
 }
+COMPILING = "simulate", "netlist", "classify", "learn"
+"""Those that spend most of their time in the C++ compiler."""
 
 
 @dataclass
@@ -88,9 +93,12 @@ def start(argv, folder, mark):
                                 stdout=out, stderr=err, start_new_session=True)
 
 
-def stop(argv, folder, mark, moment, number=signal.SIGINT, group=False):
-    """Run a command and send it, or its group, a signal after `moment` seconds -> `Stop`."""
-    process, begun = start(argv, folder, mark), time.monotonic()
+def stop(argv, folder, mark, moment, number=signal.SIGINT, group=False, after=None):
+    """Run a command and send it, or its group, a signal `moment` seconds after its start, or after the file `after` is there -> `Stop`."""
+    process = start(argv, folder, mark)
+    while after and not after.exists() and process.poll() is None:
+        time.sleep(0.05)
+    begun = time.monotonic()
     try:
         process.wait(moment)
         return Stop(process.returncode, False, time.monotonic() - begun, 0, (folder / "err.txt").read_text())
@@ -153,5 +161,5 @@ def forget(verb, argv, folder):
         if path.suffix not in (".txt", ".png"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     for word in argv if verb.compiles else ():
-        for path in Path(word).glob("sim_build*") if Path(word).is_dir() else ():
+        for path in (path for pattern in ("sim_build*", "build-*") for path in Path(word).glob(pattern) if Path(word).is_dir()):
             shutil.rmtree(path)

@@ -1,6 +1,6 @@
 """Hostile input of every kind, drawn from a seed for as long as the budget lasts; docs/reliability.md says what is promised.
 
-    pytest -m adversary                         a minute
+    pytest -m adversary                         half a minute
     FBNN_ADVERSARY=long pytest -m adversary     an hour, from another seed; a number stands for so many seconds
     FBNN_ADVERSARY_SEED=7 FBNN_ADVERSARY_ONLY=pictures:12 pytest -m adversary     one case again
 
@@ -22,16 +22,16 @@ from fbnn_hw.ir.network import LATENT
 from fbnn_hw.reference import inference
 from tests import strategies
 
-from . import checkpoints, designs, link, pictures, runner, states
+from . import checkpoints, designs, foreign, link, pictures, runner, states
 from .world import World
 
 pytestmark = pytest.mark.adversary
-BUDGET = os.environ.get("FBNN_ADVERSARY", "60")
+BUDGET = os.environ.get("FBNN_ADVERSARY", "30")
 LONG = BUDGET == "long"
 SECONDS = 3600 if LONG else float(BUDGET)
 SEED = int(os.environ.get("FBNN_ADVERSARY_SEED", time.time_ns() % 10 ** 9 if LONG else 0))
 ONLY = os.environ.get("FBNN_ADVERSARY_ONLY", "").partition(":")
-SHARES = {checkpoints: 0.2, pictures: 0.15, designs: 0.25, states: 0.2, link: 0.1}
+SHARES = {checkpoints: 0.15, pictures: 0.1, designs: 0.25, states: 0.2, link: 0.1, foreign: 0.1}
 BOARD_SHARE = 0.1
 
 

@@ -22,9 +22,11 @@ PLACES = {
     "cil": ("cil --scenario tiny-2+2x2 --init x --replay latent --resume --out c.json", "c.state"),
     "chip-cil": ("chip-cil --scenario tiny-2+2x2 --model x", "x"),
     "report": ("report d", RECORD),
+    "flash a design": ("flash d --board icebreaker --dry-run", "d/estimate.json"),
     "flash": ("flash d --board icebreaker --dry-run", RECORD),
     "build": ("build d --board icebreaker", "d/manifest.json"),
     "learn": ("learn --board virtual --design d --restore x", "x"),
+    "simulate": ("simulate d --images 1", "d/sim_build"),
     "data": ("evaluate --model {tiny} --data cifar10 --data-dir data --images 1", "data/cifar-10-python.tar.gz"),
 }
 

@@ -32,6 +32,22 @@ def test_a_board_whose_classes_change_between_two_images(world):
         board.classify(np.zeros((3, 3, 8, 8), np.uint8))
 
 
+@pytest.mark.parametrize("key, value, reason", [
+    ("history", ["x"], "TypeError"), ("history", "x", "TypeError"), ("history", [{"epoch": 1}], "KeyError"),
+    ("history", [{"epoch": 1, "train_accuracy": "x", "seconds": 1.0}], "ValueError"), ("epoch", "x", "ValueError"),
+    ("best_epoch", -1, "ValueError"), ("best_score", "x", "TypeError")])
+def test_a_state_with_records_that_are_none(key, value, reason, world, tmp_path, capsys):
+    """These were told as an internal error, or later in the training."""
+    values = torch.load(world.training / "t.state", weights_only=True)
+    torch.save(values | {key: value}, tmp_path / "t.state")
+    words = [*states.TRAIN]
+    words[-1] = str(tmp_path / words[-1])
+    capsys.readouterr()
+    assert main([*words, "--resume"]) == 3
+    assert capsys.readouterr().err == (
+        f"fbnn-hw train: {tmp_path / 't.state'}: damaged training state ({reason} in it); start without --resume\n")
+
+
 def test_a_state_whose_best_epoch_is_of_another_network(world, capsys):
     path = world.training / "t.state"
     values = torch.load(path, weights_only=True)

@@ -3,6 +3,8 @@
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from fbnn_hw import design
 from fbnn_hw.cli import main
 from fbnn_hw.emit import virtual
@@ -10,6 +12,7 @@ from fbnn_hw.ir.network import LATENT
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.reference import inference
 from tests import strategies
+from tests.foreign import finn_folder
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
 from .states import TRAIN
@@ -23,7 +26,7 @@ class World:
 
     def prepare(self):
         """Make what is used by several threads."""
-        for name in ("tiny", "designs", "taught", "training"):
+        for name in ("tiny", "designs", "taught", "training", "finn", "onnx"):
             getattr(self, name)
 
     @cached_property
@@ -75,6 +78,11 @@ class World:
         """A `Design` that does not learn, the smallest there is."""
         return design.generate(strategies.smallest(), "ice40", out=self.root / "rtl_out")
 
+    @cached_property
+    def few(self):
+        """A `Design` that synthesis and place and route are soon done with."""
+        return design.generate(strategies.smallest(), "ice40", outputs=4, out=self.root / "few")
+
     @property
     def designs(self):
         return self.learner.folder, self.plain.folder
@@ -87,6 +95,21 @@ class World:
         latents = inference.layers(self.learner.network, images)[LATENT].reshape(6, -1)
         learner.learn(latents, [0, 1, 2, 2, 0, 1])
         return [*self.learner.classes, "new"][:learner.known], learner.snapshot()
+
+    @cached_property
+    def finn(self):
+        """A folder of FINN's parameters."""
+        folder = finn_folder.with_classes(self.root / "finn", "0123456789")
+        finn_folder.lfc(folder, np.random.default_rng(5))
+        return folder
+
+    @cached_property
+    def onnx(self):
+        """A QONNX file of a convolution, a hidden layer and logits."""
+        from tests.foreign import test_qonnx
+
+        nodes, constants = test_qonnx.two_steps(test_qonnx.STEP, {"s": [1.0], "c": np.ones((1, 4, 1, 1))}, [("Add", ["a0", "c"], "a", {})])
+        return test_qonnx.model(self.root / "net.onnx", nodes, constants)
 
     @cached_property
     def training(self):

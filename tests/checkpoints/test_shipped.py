@@ -18,7 +18,10 @@ LOGITS = {
     "1mb.pt": "cf743f9541baabf9d1977656536dc2f019caf8dde0116f6745a1a535e9ba180b",
     "3mb-fe4-combined.pt": "13638e114f663ab81d11e01d463f3be485e883d918ddf3c413af15f4a6855e12",
     "3mb-fe4.pt": "df075a1b43e86dbf3439f5ea770f449a8f1857dc7df536ce284f73b6272d4f51",
+    "fast.pt": "c5532723fb8af6946e24b597bbf3e8768f696a748d022f670ca807811e0bb3b2",
+    "tiny.pt": "a09548cfa1b01e66aa5068c3c2453d65f2168554a341f1646627349b85d1c7b2",
     "3mb.pt": "29fdd12f50c0f0c3b70ecd7c4f00b5a8828b47e25e130b5efe9d1bbeb5ee28c4",
+    "teach.pt": "a6d8a1e56830e7356142c04a811a4add6b35202cd7a15f46a9a29b7c5579f0d0",
 }
 """SHA-256 of the int32 logits (300, classes), little-endian, C order."""
 

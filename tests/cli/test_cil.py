@@ -113,12 +113,12 @@ def test_a_network_that_cannot_be_saved_leaves_the_state(cli, answer, extractor,
 
 def test_init_that_is_missing(refused, tmp_path):
     shipped = ", ".join(checkpoints.shipped())
-    assert refused(*BASE, "--init", "no.pt", "--out", tmp_path / "a.json") == (
-        3, f"fbnn-hw cil: --init no.pt: no such file, and no shipped checkpoint of that name; shipped are {shipped}")
+    assert refused(*BASE, "--init", "absent-network.pt", "--out", tmp_path / "a.json") == (
+        3, f"fbnn-hw cil: --init absent-network.pt: no such file, and no shipped checkpoint of that name; shipped are {shipped}")
     pretrain = ("pretrain", "--model", "0.5mb", "--scenario", "tiny-2+2x2", "--out", tmp_path / "f.pt")
     for norm in ("scales", "bn"):
-        assert refused(*pretrain, "--init", "no.pt", "--norm", norm) == (
-            3, f"fbnn-hw pretrain: --init no.pt: no such file, and no shipped checkpoint of that name; shipped are {shipped}")
+        assert refused(*pretrain, "--init", "absent-network.pt", "--norm", norm) == (
+            3, f"fbnn-hw pretrain: --init absent-network.pt: no such file, and no shipped checkpoint of that name; shipped are {shipped}")
 
 
 def test_an_interrupt_before_anything_is_kept(cli, extractor, tmp_path, monkeypatch):

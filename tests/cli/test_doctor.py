@@ -1,9 +1,11 @@
 import json
+import sys
 
 import pytest
 
 from fbnn_hw.cli import _doctor_board, doctor
 from fbnn_hw.fpga import programmer
+from fbnn_hw.host import transport
 from fbnn_hw.targets import boards
 
 
@@ -84,7 +86,7 @@ def machine(tmp_path, monkeypatch):
     """A machine without boards and programmers; returns the folder that stands for /sys and /dev/bus/usb, and is on PATH."""
     monkeypatch.setattr(_doctor_board, "DEVICES", tmp_path)
     monkeypatch.setattr(_doctor_board, "NODES", tmp_path / "nodes")
-    monkeypatch.setattr(_doctor_board, "PORTS", (f"..{tmp_path}/ttyUSB*",))
+    monkeypatch.setattr(transport, "ports", list)
     monkeypatch.setattr(programmer, "WHEELS", {})
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
     return tmp_path
@@ -113,10 +115,14 @@ def test_a_board_that_is_there(machine, monkeypatch):
     for path in (node, machine / "ttyUSB0", machine / "ttyUSB1", machine / "iceprog"):
         path.touch()
         path.chmod(0o755)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(transport, "ports", lambda: [
+        transport.Port("/dev/ttyS0"), *(transport.Port(str(machine / f"ttyUSB{n}"), "0403:6010", "", "iCEBreaker") for n in (0, 1))])
     found = state("icebreaker")
     assert found["programmer for iCEBreaker"][0] == "iceprog"
     assert found["board at USB"][0] == f"USB 0403:6010 is {node}, which you may write to"
-    assert found["serial ports"][0].endswith("ttyUSB1; iCEBreaker usually has /dev/ttyUSB1")
+    assert found["serial ports"][0].endswith(
+        "ttyUSB1 (0403:6010 iCEBreaker); iCEBreaker usually has /dev/ttyUSB1; --port auto finds it")
     monkeypatch.setattr(_doctor_board.os, "access", lambda path, mode: "ttyUSB1" not in str(path) and path != node)
     found = state("icebreaker")
     assert found["board at USB"][0] == f"USB 0403:6010 is {node}, which you may not write to"

@@ -34,7 +34,7 @@ def test_help_of_a_page(cli):
 def test_overview(cli):
     for argv in ((), ("--help",), ("-h",)):
         code, out, err = cli(*argv)
-        assert code == 0 and not err and all(f"  {verb} " in out for verb in VERBS)
+        assert code == 0 and not err and all(out.count(f"\n  {verb} ") == 1 for verb in VERBS)
         for path in DOCS.glob("*.md"):
             assert path.stem == "README" or f"  {path.name if path.stem in VERBS else path.stem} " in out
     assert cli("--version")[1] == f"fbnn-hw {command.__version__}\n"

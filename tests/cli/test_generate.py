@@ -11,8 +11,9 @@ from fbnn_hw.nn import checkpoint
 from tests import strategies
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
-FILES = {"accelerator.v", "bench.py", "config.json", "diagram.svg", "estimate.json", "golden.npz", "layout.json", "manifest.json",
-         "network.json", "parameters.vh", "simulator.py", "test_accelerator.py", "testbench.v", "weights.hex"}
+FILES = {"accelerator.core", "accelerator.sdc", "accelerator.v", "bench.py", "ci.yml", "config.json", "diagram.svg", "estimate.json",
+         "golden.npz", "instance.v", "layout.json", "manifest.json", "network.json", "parameters.vh", "simulator.py",
+         "test_accelerator.py", "testbench.v", "weights.hex"}
 SMALL = ("--model", "0.5mb.pt", "--target", "generic", "--lanes", "16", "--outputs", "4")
 
 
@@ -34,7 +35,7 @@ def test_writes_what_the_readme_lists(folders):
     assert {path.name for path in folders[0].iterdir()} == FILES
     assert folders[0].name.startswith("0.5mb-10c-generic-")
     table = (Path(__file__).parents[2] / "README.md").read_text().split("## What comes out")[1].split("\n\n")[2]
-    assert set(re.findall(r"`([\w.]+\.\w+)`", table)) == FILES | {"weights.bin", "SB_SPRAM256KA.v"}  # for some targets
+    assert set(re.findall(r"`([\w.]+\.\w+)`", table)) == FILES | {"weights.bin", "SB_SPRAM256KA.v", "accelerator_axis.v"}  # for some
 
 
 @pytest.mark.parametrize("step", range(4))
@@ -139,3 +140,23 @@ def test_a_design_that_learns_says_what_its_exemplars_cost(cli, tmp_path):
     assert f"        the exemplars cost 0 cycles a frame; without --learn one takes {learning['plain_cycles']:,} (estimated)" in lines
     assert learning["exemplar_cycles"] == 0 and learning["exemplars"] >= 40
     assert sum(learning["rows"].values()) == estimate["feature_words"]
+
+
+def test_what_learning_would_cost_is_said_at_the_end(answer, cli, tmp_path):
+    """The figures are those of the design that the printed command makes; a network without latent says why not."""
+    network = strategies.on_engine(strategies.fill(topology(8, 2, conv(16), POOL, GAP, dense(32, name=LATENT)), 5))
+    checkpoint.save(tmp_path / "small.pt", network)
+    flags = "--model", tmp_path / "small.pt", "--target", "ice40", "--out", tmp_path / "out"
+    offered = answer("generate", *flags)["learner"]
+    text = cli("generate", *flags)[1]
+    assert f"learn   new classes on the chip: fbnn-hw generate --model {tmp_path / 'small.pt'} --target ice40 --learn\n" in text
+    assert f"a replay buffer of {offered['exemplars']:,} exemplars; " in text
+    made = answer("generate", *flags, "--learn")
+    learning = made["estimate"]["learning"]
+    assert made["learner"] is None and learning["max_classes"] == offered["max_classes"]
+    assert [made[name] for name in ("pixels", "lanes", "outputs")] == offered["shape"]
+    assert (learning["exemplars"], learning["learn_cycles"], made["estimate"]["cycles"]) == (
+        offered["exemplars"], offered["learn_cycles"], offered["cycles"])
+    checkpoint.save(tmp_path / "plain.pt", strategies.smallest())
+    refused = answer("generate", "--model", tmp_path / "plain.pt", "--target", "ice40", "--out", tmp_path / "out")["learner"]
+    assert set(refused) == {"refused"} and LATENT in refused["refused"]

@@ -1,10 +1,14 @@
 """`fbnn-hw import`: what it prints and writes, and sources that it refuses."""
 
+import re
+
 import numpy as np
 import pytest
 
 from fbnn_hw.ir import checkpoint
 from tests.foreign import finn_folder
+from tests.foreign.test_qonnx import BY_HAND
+from tests.foreign.test_qonnx import model as onnx_file
 
 
 def test_the_verb(answer, cli, tmp_path):
@@ -45,6 +49,14 @@ def damaged(folder, kind):
             (folder / "8-0-thres.bin").write_bytes(bytes(128))
         case "many":
             finn_folder.with_classes(folder, [f"c{i}" for i in range(65)])
+        case "neurons":
+            for path in folder.glob("0-*-thres.bin"):
+                path.write_bytes(b"")
+        case "large":
+            with open(first, "wb") as file:
+                file.truncate(2 ** 24 + 8)
+        case "no class":
+            (folder / "classes.txt").write_text("\n \n")
         case "text":
             (folder / "classes.txt").write_bytes(b"\xff\xfe")
 
@@ -59,7 +71,9 @@ def damaged(folder, kind):
              "activations, CNV-W1A1 or LFC-W1A1"),
     ("classes", "{}/classes.txt: not found, expected the names of the classes, one a line; or give --classes"),
     ("last", "{}/8-1-thres.bin: not found, expected parameters of FINN, 64-bit words"),
-    ("many", "{}: 65 classes, expected at most 64"),
+    ("many", "{}: 65 classes, expected 1 to 64"),
+    ("no class", "{}: 0 classes, expected 1 to 64"),
+    ("neurons", "{}: layer 0 has 36 weight words for 0 neurons, expected a multiple; is it a network with more than one bit?"),
     ("text", "{}/classes.txt: is not UTF-8, expected the names of the classes, one a line"),
 ])
 def test_a_damaged_folder_is_one_line(refused, tmp_path, kind, message):
@@ -67,6 +81,23 @@ def test_a_damaged_folder_is_one_line(refused, tmp_path, kind, message):
     damaged(folder, kind)
     assert refused("import", folder, "--out", tmp_path / "x.pt") == (3, f"fbnn-hw import: {message.format(folder)}")
     assert not (tmp_path / "x.pt").exists()
+
+
+def test_a_folder_that_is_too_large_is_not_read(refused, tmp_path):
+    folder = tmp_path / "folder"
+    damaged(folder, "large")
+    code, message = refused("import", folder, "--out", tmp_path / "x.pt")
+    assert code == 3 and re.fullmatch(rf"fbnn-hw import: {folder}: 16,[0-9,]+ bytes of parameters, expected at most 16,777,216", message)
+
+
+def test_a_network_with_fewer_outputs_than_classes(refused, tmp_path):
+    folder = tmp_path / "folder"
+    finn_folder.lfc(finn_folder.with_classes(folder, "0123456789"), np.random.default_rng(5))
+    names = ",".join(map(str, range(64)))
+    for path in folder.glob("2-*"):
+        path.write_bytes(path.read_bytes()[:len(path.read_bytes()) // 4])
+    assert refused("import", folder, "--out", tmp_path / "x.pt", "--classes", names) == (
+        3, f"fbnn-hw import: {folder}: the last layer has 16 outputs, expected one for each of 64 classes")
 
 
 def test_other_sources_are_named(refused, tmp_path, model):
@@ -79,3 +110,15 @@ def test_other_sources_are_named(refused, tmp_path, model):
     assert refused("import", tmp_path, "--out", tmp_path / "x.onnx") == (
         2, f"fbnn-hw import: --out {tmp_path}/x.onnx: expected a name that ends in .pt")
     assert refused("import", tmp_path, *out, "--range", "1", "0")[1] == "fbnn-hw import: --range 1 0: expected a smaller number first"
+
+
+def test_a_qonnx_file(answer, refused, tmp_path):
+    """`--range` and `--classes`, which the file does not say, and a file that is damaged."""
+    path = onnx_file(tmp_path / "net.onnx", *BY_HAND["multithreshold"])
+    result = answer("import", path, "--out", tmp_path / "x.pt", "--range", "-1", "1", "--classes", "a,b,c")
+    assert result["format"] == "QONNX" and result["classes"] == ["a", "b", "c"] and result["scale"] == 1
+    assert [part["layers"] for part in result["parts"]][:2] == [["input"], ["conv1"]]
+    assert checkpoint.read(tmp_path / "x.pt").topology.name == "net"
+    path.write_bytes(path.read_bytes()[:-100])
+    code, message = refused("import", path, "--out", tmp_path / "y.pt")
+    assert code == 3 and message.startswith(f"fbnn-hw import: {path}: ") and not (tmp_path / "y.pt").exists()

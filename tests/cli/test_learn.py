@@ -20,18 +20,18 @@ from fbnn_hw.nn import checkpoint
 from fbnn_hw.protocol import Opcode, encode
 from fbnn_hw.reference import inference
 from tests import strategies
+from tests.data import test_folder as folders
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
 CLASSES, SLOTS, WAIT_S = 4, 6, 120
 
 
 @pytest.fixture(autouse=True, scope="module")
-def fast(tmp_path_factory):
-    """The board runs for moments: it is compiled without optimisation, beside a runtime that is there, and gives up soon."""
+def fast():
+    """The board runs for moments: it is compiled without optimisation and gives up soon."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(virtual.verilate, "__defaults__", ((), "-O0", None, None))
-        runtime = tmp_path_factory.getbasetemp() / "runtime-O0"
-        patch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, runtime, None))
+        patch.setattr(virtual.verilate, "__defaults__", ((), "-O0", None))
+        patch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, None))
         patch.setattr(Client.__init__, "__defaults__", (WAIT_S, WAIT_S, 3))
         yield
 
@@ -211,6 +211,22 @@ def test_a_board_that_lost_its_power(design, answer, cli, tmp_path, monkeypatch)
         assert answer("classify", cats, *at)["classes"] == [*shipped, "cat"]
 
 
+def test_a_folder_is_a_lesson_for_each_class(design, answer, refused, tmp_path):
+    folder, network = design
+    board, shipped = ("--board", "virtual", "--design", folder), list(network.topology.classes)
+    folders.pictures(tmp_path / "p", ("dog", "cat"), 1, 8)
+    result = answer("learn", tmp_path / "p", "--passes", 1, "--review", "none", *board)
+    assert [(lesson["label"], lesson["index"], lesson["new"], lesson["images"]) for lesson in result["lessons"]] == [
+        ("cat", 2, True, 1), ("dog", 3, True, 1)]
+    assert result["classes"] == [*shipped, "cat", "dog"] and "label" not in result
+    one = answer("learn", tmp_path / "p" / "cat", "--label", "cat", "--passes", 1, "--review", "none", *board)
+    assert (one["label"], one["new"], one["images"]) == ("cat", False, 1)
+    assert refused("learn", tmp_path / "p", "--label", "cat", *board) == (
+        2, f"fbnn-hw learn: {tmp_path / 'p'}: has a subfolder for each class, expected no --label with it")
+    assert refused("learn", tmp_path / "p" / "cat", *board)[1].endswith("0.png: lies in no folder of a class, expected --label with it")
+    answer("learn", "--reset", "--discard", *board)
+
+
 def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer, monkeypatch, tmp_path):
     folder, network = design
     board, classes = ("--board", "virtual", "--design", folder), network.topology.classes
@@ -308,7 +324,7 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
 
     _, out, _ = cli("learn", "--reset", *board)
     aside, state = folder / "learned-virtual-1.snapshot", twin.snapshot()
-    assert out.splitlines()[0] == f"reset to the classes of the model; what it had learned is in {aside}"
+    assert out.splitlines()[0] == f"reset to the classes of the design; what it had learned is in {aside}"
     assert Taught.read(aside) == Taught(tuple([*shipped, "cat", "dog"]), state)
     twin.reset()
     check(shipped)
@@ -322,7 +338,7 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
     kept.write_bytes(whole[:-1])
     assert refused("classify", cats, *board) == (
         f"fbnn-hw classify: {kept}: damaged snapshot of a learner, its checksum does not fit; move it away, and the board begins with the "
-        "classes of the model")
+        "classes of the design")
     with files.locked(folder / ".virtual.lock", "held by another test"):
         assert refused("classify", cats, *board) == (
             f"fbnn-hw classify: {folder}: its virtual board is at work for another program; wait for that one")
@@ -339,7 +355,7 @@ def test_refusals(refused, tmp_path):
             ((), "missing --port or --board; see fbnn-hw learn --help"),
             (board, "nothing to do; expected images with --label, or --rehearse, --undo, --freeze, --thaw, --snapshot, --restore or "
              "--reset"),
-            (("x.png", *board), "found images without --label; say which class they are"),
+            (("x.png", *board), "found images without --label; say which class they are, or give a folder with a subfolder for each class"),
             (("--label", "cat", *board), "--label: expected together with images of that class"),
             (("x.png", "--label", " cat", *board),
              "--label ' cat': expected a name of printable characters that begins and ends with none that is blank"),
@@ -350,7 +366,9 @@ def test_refusals(refused, tmp_path):
             (("--freeze", "--port", "p", *board), "found both --port and --board, expected one of them"),
             (("--freeze", "--baud", 9600, *board), "--baud: has no meaning on the virtual board")):
         assert refused("learn", *words) == (2, f"fbnn-hw learn: {message}")
-    assert refused("learn", "--label", "cat", tmp_path, *board) == (3, f"fbnn-hw learn: {tmp_path}: is a folder, expected a file")
+    assert refused("learn", "--label", "cat", tmp_path, *board) == (
+        3, f"fbnn-hw learn: {tmp_path}: has no pictures, expected a subfolder for each class, with its pictures; or such folders in train "
+        "and test")
     (tmp_path / "file").touch()
     for name, why in ((tmp_path, "is a directory, expected a file name"),
                       (tmp_path / "file" / "x",

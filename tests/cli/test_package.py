@@ -48,9 +48,9 @@ def test_every_page_that_a_help_text_names_is_installed(installed):
 
 def test_what_an_installed_package_has_of_docs(installed):
     folder = installed / "fbnn_hw" / "docs"
-    for pattern in ("*.md", "json/*.json"):
+    for pattern in ("*.md", "json/*.json", "pictures/*.jpg", "pictures/mug/*.jpg"):
         assert {path.name for path in folder.glob(pattern)} == {path.name for path in (ROOT / "docs").glob(pattern)} != set()
-    assert {path.name for path in folder.iterdir() if path.is_dir()} == {"json"}
+    assert {path.name for path in folder.iterdir() if path.is_dir()} == {"json", "pictures"}
     assert run(installed, "help").stdout.rstrip("\n") == overview()
 
 

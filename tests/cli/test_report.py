@@ -104,7 +104,7 @@ def test_what_a_design_has(folders, answer):
     summary = answer("report", folder)
     assert summary["file"] == str(folder / "report.html") and summary["macs_per_cycle"] == 512
     assert summary["roofs"] == {"weights on the chip": 128, "flash": 4}
-    streamed = sum(t.words - t.words * t.resident // 16 for t in planned.config.transfers) * planned.config.word_bits
+    streamed = sum(t.streamed for t in planned.config.transfers) * planned.config.word_bits
     assert sum(x["streamed_bits"] for x in summary["layers"]) == streamed
     peaks = [min(512, 128 * x["intensity"]) for x in summary["layers"]]
     assert all(x["macs_per_cycle"] <= peak for x, peak in zip(summary["layers"], peaks))

@@ -1,6 +1,7 @@
 """Names, values beside each other, missing runs, plots, sweeps."""
 
 import json
+from hashlib import sha256
 
 import pytest
 
@@ -28,6 +29,16 @@ def results(tmp_path):
         (tmp_path / f"{i}.json").write_text(json.dumps(values))
     (tmp_path / "other.json").write_text("{}")
     return tmp_path
+
+
+@pytest.fixture
+def refused_after_notes(cli):
+    """As `refused`, where a line on stderr may say first which shipped checkpoint is meant."""
+    def run(*argv):
+        code, _, err = cli(*argv)
+        return code, err.strip().splitlines()[-1]
+
+    return run
 
 
 def test_list_names_every_table_and_figure(cli, answer):
@@ -59,6 +70,35 @@ def test_results_of_other_images_or_checkpoints_do_not_count(answer, cli, result
     assert "latent 5 Mb, CCE, weighted: 3 results share seeds, so they differ in recipe or --init" in cli(*flags)[2]
 
 
+def test_an_init_that_is_missing_is_refused(refused, results):
+    flags = ("reproduce", "table-fpt", "--scenario", "tiny-2+2x2", "--results", results)
+    code, line = refused(*flags, "--init", "nothing.pt")
+    assert code == 3 and line.startswith("fbnn-hw reproduce: --init nothing.pt: no such file, and no shipped checkpoint of that name")
+
+
+def test_extractors_are_not_averaged(answer, refused_after_notes, results, tmp_path):
+    """Results of another extractor beside the first: one of them must be named, by its file or by its hash."""
+    (results / "another.json").write_text(json.dumps({**result(5, a=0.9), "init": {"source": "b.pt (bits)", "sha256": "ab" * 32}}))
+    flags = ("reproduce", "table-fpt", "--scenario", "tiny-2+2x2", "--results", results)
+    code, line = refused_after_notes(*flags)
+    assert code == 2 and "has results of 2 pre-trained checkpoints, fe.pt (sha256:None), b.pt (sha256:abababab)" in line
+    row = next(r for r in answer(*flags, "--init", "sha256:abababab")["rows"] if r["label"] == "latent 5 Mb, CCE, weighted")
+    assert row["seeds"] == [5] and row["metrics"]["a_final"]["mean"] == 0.9
+
+
+def test_one_result_a_line(answer, tmp_path):
+    (tmp_path / "runs.jsonl").write_text("\n".join([json.dumps(result(seed)) for seed in range(3)] + ["", "no json", "[]"]))
+    row = next(r for r in answer("reproduce", "table-fpt", "--scenario", "tiny-2+2x2", "--results", tmp_path)["rows"]
+               if r["label"] == "latent 5 Mb, CCE, weighted")
+    assert row["seeds"] == [0, 1, 2]
+
+
+def test_runs_that_are_near_are_said(cli, results):
+    (results / "near.json").write_text(json.dumps(result(0, mb=1.0, setting="rpt")))
+    out = cli("reproduce", "table-rpt", "--scenario", "tiny-2+2x2", "--results", results)[1]
+    assert out.splitlines()[-1] == "there are other runs of its setting: 1 of rpt latent 1 Mb"
+
+
 def test_paper_numbers_are_those_of_the_source():
     rows = {r.label: r.paper for r in EXHIBITS["table-rpt"].rows}
     assert rows["native 50 Mb, FCCE, not weighted"] == {"a_final": 0.375, "d_final": 0.22}
@@ -72,8 +112,14 @@ def test_paper_numbers_are_those_of_the_source():
 
 def test_commands_of_what_is_missing(answer, results, refused):
     flags = ("reproduce", "table-fpt", "--scenario", "tiny-2+2x2", "--results", results, "--dry-run")
-    result = answer(*flags, "--init", "fe.pt", "--flags=--lr 1e-3")["commands"]
-    assert len(result) == 10 and result[0].startswith("fbnn-hw cil --scenario tiny-2+2x2 --init fe.pt --setting fpt --replay latent")
+    (results / "fe.pt").write_bytes(b"")
+    for path in results.glob("*.json"):
+        values = json.loads(path.read_text())
+        if values:
+            path.write_text(json.dumps({**values, "init": {"source": "fe.pt (bits)", "sha256": sha256(b"").hexdigest()}}))
+    result = answer(*flags, "--init", results / "fe.pt", "--flags=--lr 1e-3")["commands"]
+    assert len(result) == 10 and result[0].startswith(
+        f"fbnn-hw cil --scenario tiny-2+2x2 --init {results / 'fe.pt'} --setting fpt --replay latent")
     assert all(line.endswith("--lr 1e-3") for line in result)
     assert refused("reproduce", "table-fpt", "--run", "--results", results / "none")[1].endswith(
         "its runs start from a pre-trained network, expected --init FE.pt from fbnn-hw pretrain")
@@ -83,8 +129,8 @@ def test_commands_of_what_is_missing(answer, results, refused):
 def test_every_run_parses(exhibit, answer, tmp_path):
     from fbnn_hw.cli import parser
 
-    result = answer("reproduce", exhibit.name, "--results", tmp_path, "--init", "fe.pt", "--dry-run")["commands"]
-    assert len(result) == len(exhibit.rows)
+    result = answer("reproduce", exhibit.name, "--results", tmp_path, "--init", "0.5mb-fe4.pt", "--dry-run")["commands"]
+    assert len(result) == len([row for row in exhibit.rows if row.verb])
     for line in result:
         _, verb, *flags = line.split()
         args = parser(verb).parse_args(flags)
@@ -99,16 +145,19 @@ def test_structures(cli):
     assert "13,312 bits a native sample" in cli("reproduce", "table-replay")[1]
 
 
-def test_usage(refused, results):
+def test_usage(refused, refused_after_notes, results):
     assert refused("reproduce", "table-x")[1].startswith("fbnn-hw reproduce: table-x: no such table or figure, expected one of figure-s")
     assert refused("reproduce", "table-x", "--results", "r")[0] == 2
     for flags, line in (
-            (("table-fpt", "--run", "--init", "fe.pt", "--plot", "p"), "--plot: table-fpt is not a plot, expected one of figure-baselines, "
-             "figure-losses-rpt, figure-losses-fpt, figure-memory, figure-core50"),
+            (("table-fpt", "--run", "--init", "0.5mb-fe4.pt", "--plot", "p"), "--plot: table-fpt is not a plot, expected one of "
+             "figure-offline, figure-baselines, figure-losses-rpt, figure-losses-fpt, figure-memory, figure-core50"),
+            (("table-fpt", "--run", "--init", "sha256:0123456789"), "--init sha256:0123456789: runs need the file itself, expected a "
+             "checkpoint with --run, --dry-run and --submit"),
             (("figure-structure", "--run"), "figure-structure: has no runs of its own, expected no --run, --dry-run and --submit"),
             (("table-fpt", "--flags=--colour 1"), "unknown argument --colour; see fbnn-hw cil --help"),
             (("table-fpt", "--flags", "'x"), "--flags 'x: No closing quotation, expected flags as a shell takes them")):
-        assert refused("reproduce", *flags, "--results", results / "none") == (2, f"fbnn-hw reproduce: {line}")
+        code, said = refused_after_notes("reproduce", *flags, "--results", results / "none")
+        assert (code, said) == (2, f"fbnn-hw reproduce: {line}")
 
 
 def test_other_methods_of_a_table_are_beside_ours(cli, tmp_path):
@@ -118,7 +167,12 @@ def test_other_methods_of_a_table_are_beside_ours(cli, tmp_path):
 
 def test_plots(results, answer):
     pytest.importorskip("matplotlib")
-    for name in ("figure-memory", "figure-losses-fpt", "figure-baselines"):
+    for size, accuracy in (("0.5mb", 0.5), ("3mb", 0.6), ("fpnn_p", 0.7), ("fpnn_b-9mb", 0.4)):
+        training = {"scenario": "tiny-2+2x2", "model": size, "images_per_class": None, "seed": 0, "norm": "scales", "encoder": "tycc",
+                    "objective": {"alpha": 1.0, "beta": 0.0, "gamma": 0.0, "features": "intended"}, "config": {"K": 1.0},
+                    "all_classes": True, "train_accuracy": accuracy + 0.1, "test_accuracy": accuracy}
+        (results / f"{size}.result.json").write_text(json.dumps({"kind": "pretrain", "training": training, "history": []}))
+    for name in ("figure-memory", "figure-losses-fpt", "figure-baselines", "figure-offline"):
         figure = answer("reproduce", name, "--scenario", "tiny-2+2x2", "--results", results, "--plot", results / "plots")
         assert [p.rsplit(".", 1)[1] for p in figure["plots"]] == ["png", "svg"]
         assert (results / "plots" / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
@@ -161,10 +215,10 @@ def test_without_submitit(tmp_path, monkeypatch):
 
 
 def test_the_object_of_runs_that_fail_or_are_submitted(cli, tmp_path, monkeypatch):
-    flags = ("reproduce", "table-fpt", "--init", "fe.pt", "--results", tmp_path, "--json")
+    flags = ("reproduce", "table-fpt", "--init", "0.5mb-fe4.pt", "--results", tmp_path, "--json")
     monkeypatch.setattr(sweep, "local", lambda commands, jobs, done: [0, 3])
     code, out, _ = cli(*flags, "--run")
     assert code == 3 and json.loads(out) == {"json_version": 1, "name": "table-fpt", "error": "a run failed", "exit_code": 3}
-    monkeypatch.setattr(sweep, "submit", lambda commands, folder, options: [type("Job", (), {"job_id": "7"}) for _ in commands])
-    code, out, _ = cli(*flags, "--submit", tmp_path / "logs")
+    monkeypatch.setattr(sweep, "submit", lambda commands, *_: [type("Job", (), {"job_id": "7"}) for _ in commands])
+    code, out, _ = cli(*flags, "--submit", "slurm")
     assert code == 0 and len(json.loads(out)["jobs"]) == 12

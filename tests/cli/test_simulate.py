@@ -1,16 +1,18 @@
 """`simulate` on one small design: what agrees, what does not, what is damaged; and the generated folder without this package."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fbnn_hw import files
 from fbnn_hw.cli import main
 from fbnn_hw.compile import timing
 from fbnn_hw.emit import simulator
@@ -59,10 +61,20 @@ def test_cycles_are_the_estimate(design, answer):
 
 def test_one_simulation_at_a_time(design, answer, refused):
     """Two would write over each other's images and dumps, and report differences that there are not."""
-    with files.locked(design / "sim_build" / ".lock", "held by another test"):
-        assert refused("simulate", design, "--images", "1") == (3, (
-            f"fbnn-hw simulate: {design}: is being simulated by another program in sim_build; wait for that one, or generate the design "
-            "once more with another --out"))
+    words = [sys.executable, "-m", "fbnn_hw.cli", "simulate", str(design), "--images", "1"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as first:
+        lock = f":{(design / 'sim_build' / '.lock').stat().st_ino} "
+        while lock not in Path("/proc/locks").read_text() and first.poll() is None:
+            time.sleep(0.02)
+        first.send_signal(signal.SIGSTOP)
+        second = refused("simulate", design, "--images", "1")
+        first.send_signal(signal.SIGCONT)
+        _, err = first.communicate()
+        assert first.returncode == 0, err
+    assert second == (3, (
+        f"fbnn-hw simulate: {design}: is being simulated by another program in sim_build; wait for that one, or generate the design "
+        "once more with another --out"))
     answer("simulate", design, "--images", "1")
 
 

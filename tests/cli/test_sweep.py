@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from fbnn_hw import files
 from fbnn_hw.cli import sweep
-from fbnn_hw.train.sweep import grid
+from fbnn_hw.errors import InputError
+from fbnn_hw.train.sweep import grid, resumed
 
 BASE = ("--", *"cil --scenario tiny-2+2x2 --model 0.5mb --replay native --epochs 1 --threads 1 --images 10".split())
 
@@ -23,8 +25,8 @@ def test_runs_and_table(cli, tmp_path):
     code, out, err = cli(*flags, "--jobs", "2", *BASE)
     assert code == 0, err
     head, naive, cumulative = out.splitlines()
-    assert head.split() == ["strategy", "runs", "a_old", "a_new", "a_final", "d_final"]
-    assert naive.split()[:2] == ["naive", "2"] and cumulative.split()[:2] == ["cumulative", "2"] and naive.count("+-") == 4
+    assert head.split() == ["strategy", "runs", "a_old", "a_new", "a_final", "d_final", "average_incremental", "forgetting"]
+    assert naive.split()[:2] == ["naive", "2"] and cumulative.split()[:2] == ["cumulative", "2"] and naive.count("+-") == 6
     first = json.loads((tmp_path / "runs" / "strategynaive-seed0.json").read_text())
     assert first["seed"] == 0 and first["config"]["strategy"] == "naive"
     assert not cli(*flags, "--dry-run", *BASE)[1]  # nothing left
@@ -45,9 +47,9 @@ def test_the_same_error_twice_ends_a_sweep(cli, tmp_path, monkeypatch):
 
 def test_an_interrupted_run_goes_on(tmp_path):
     argv = ["cil", "--out", str(tmp_path / "a.json")]
-    assert sweep.resumed(argv) == argv
+    assert resumed(argv) == argv
     (tmp_path / "a.state").write_bytes(b"")
-    assert sweep.resumed(argv) == [*argv, "--resume"]
+    assert resumed(argv) == [*argv, "--resume"]
 
 
 def test_a_run_under_way_is_not_taken_for_finished(tmp_path):
@@ -63,14 +65,43 @@ def test_a_run_under_way_is_not_taken_for_finished(tmp_path):
 
 def test_jobs_of_submitit(cli, tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr("fbnn_hw.train.sweep.submit", lambda commands, folder, options: seen.append((commands, folder, options)) or [
-        type("Job", (), {"job_id": f"7_{i}"}) for i in range(len(commands))])
-    code, out, _ = cli("sweep", tmp_path, "--over", "seed", "3", "4", "--submit", "logs", "--submit-options", "timeout_min=5,x=y", *BASE)
-    (commands, folder, options), = seen
-    assert code == 0 and folder == "logs" and options == {"timeout_min": 5, "x": "y"} and len(commands) == 2
+    monkeypatch.setattr("fbnn_hw.train.sweep.submit", lambda *args: seen.append(args) or [
+        type("Job", (), {"job_id": f"7_{i}"}) for i in range(len(args[0]))])
+    flags = ("--submit", "slurm", "--partition", "gpu", "--time", "5", "--submit-options", "x=y")
+    code, out, _ = cli("sweep", tmp_path, "--over", "seed", "3", "4", *flags, *BASE)
+    (commands, folder, options, cluster), = seen
+    assert code == 0 and folder == tmp_path / "logs" and cluster == "slurm" and len(commands) == 2
+    assert options == {"slurm_partition": "gpu", "timeout_min": 5, "x": "y"}
     assert out.splitlines()[1].startswith("job 7_1: fbnn-hw cil --scenario tiny-2+2x2")
-    code, out, _ = cli("sweep", tmp_path, "--over", "seed", "3", "4", "--submit", "logs", "--json", *BASE)
-    assert code == 0 and [job["id"] for job in json.loads(out)["jobs"]] == ["7_0", "7_1"]
+    # while Slurm has the jobs they are not handed over again, and the table says so
+    monkeypatch.setattr("fbnn_hw.train.sweep.queued", lambda ids: {"7_0": "RUNNING"} if "7_0" in ids else {})
+    code, out, err = cli("sweep", tmp_path, "--over", "seed", "3", "4", "--table", "--json", *BASE)
+    row, = json.loads(out)["rows"]
+    assert (row["runs"], row["under_way"]) == (0, 1) and "seed3.json: job 7_0 is running; left alone" in err
+    code, out, _ = cli("sweep", tmp_path, "--over", "seed", "3", "4", "--submit", "local", "--json", *BASE)
+    assert code == 0 and [job["command"][-60:] for job in json.loads(out)["jobs"]] == [f"--seed 4 --out {tmp_path / 'seed4.json'}"[-60:]]
+
+
+def test_a_run_under_way_is_not_started_again(cli, refused, tmp_path):
+    with files.locked(tmp_path / ".seed0.state.lock", "held by the test"):
+        code, out, err = cli("sweep", tmp_path, "--over", "seed", "0", *BASE)
+        assert code == 0 and "seed0.json: running; left alone" in err and out.splitlines()[0].split()[1:3] == ["under", "way"]
+        assert refused(*BASE[1:], "--strategy", "naive", "--out", tmp_path / "seed0.json") == (
+            3, f"fbnn-hw cil: {tmp_path / 'seed0.state'}: its run is under way in another process; wait for it, or choose another --out")
+
+
+def test_the_lock_of_a_run_goes_with_it(tmp_path):
+    path = tmp_path / "a.lock"
+    assert not files.held(path)
+    with files.sole(path, "taken"):
+        assert files.held(path)
+        with pytest.raises(InputError, match="^taken$"), files.sole(path, "taken"):
+            pass
+    assert not path.exists() and not files.held(path)
+    path.write_text("")  # left behind by a process that was killed
+    assert not files.held(path)
+    with files.sole(path, "taken"):
+        assert files.held(path)
 
 
 def test_flags_without_values_and_negative_ones():
@@ -84,8 +115,9 @@ def test_flags_without_values_and_negative_ones():
     (("--over", "epochs", "1", *BASE), "--over epochs: expected one --over with at least one value, and no --epochs after cil"),
     (("--over", "seed", *BASE), "--over seed: expected one --over with at least one value, and no --seed after cil"),
     (("--over", "balanced", "1", *BASE), "--over balanced 1: takes no value, expected no, yes or both"),
-    (("--over", "seed", "0", "--dry-run", "--submit", "x", *BASE), "--dry-run and --submit: expected one of them"),
-    (("--over", "seed", "0", "--submit", "x", "--submit-options", "timeout_min", *BASE),
+    (("--over", "seed", "0", "--dry-run", "--submit", "local", *BASE), "--dry-run, --table and --submit: expected one of them"),
+    (("--over", "seed", "0", "--partition", "x", *BASE), "--partition: is for jobs of a cluster, expected --submit slurm with it"),
+    (("--over", "seed", "0", "--submit", "local", "--submit-options", "timeout_min", *BASE),
      "--submit-options timeout_min: expected K=V, with commas between several, such as timeout_min=600"),
     (("--over", "seed", "0", *BASE, "--state", "x"), "--state after cil: each run of a sweep has its own, expected none"),
     (("--over", "seed", "0", *BASE, "--save=x.pt"), "--save after cil: each run of a sweep has its own, expected none"),

@@ -4,15 +4,17 @@ compiler's code nor the RTL.  All it takes from a configuration is what the hard
 
 import numpy as np
 
-from fbnn_hw.reference.encode import encode
+from fbnn_hw.reference.encode import encode, ycc
 
 FIELDS = ("source", "word_stride", "block_stride", "row_stride", "words", "columns", "rows", "target", "target_block_stride",
           "target_row_stride", "tiles", "slot", "valid", "tile_words")
 FLAGS = ("lgap", "pool", "vector", "logits", "window", "gap", "depthwise", "bias")
+LISTED_FIELDS = ("order", "plane", "source_rows", "source_columns", "valid_columns")
+LISTED_FLAGS = {"rewind": 12, "first_pixel": 13, "odd_height": 14, "spread": 8, "ones": 9}
 REWIND, RESULT, LOAD = 1, 2, 4
 
 
-def decode(words):
+def decode(words, lists=False):
     """Program words -> list of steps {field: value}, counts as they are meant, and of stops {"stop": flags}."""
     steps, at = [], 0
     while at < len(words):
@@ -21,15 +23,21 @@ def decode(words):
             steps.append({"stop": words[at]})
             at += 1
             continue
-        assert all(0 <= w < 1 << 16 for w in words[at:at + 15])
+        count = 20 if lists else 15
+        assert all(0 <= w < 1 << 16 for w in words[at:at + count])
         step = {name: words[at] >> bit & 1 for bit, name in enumerate(FLAGS)}
         step["repeat"] = (words[at] >> 8 & 7) + 1
         step["shared"] = words[at] >> 11 & 1
         step.update(zip(FIELDS, words[at + 1:at + 15]))
         for name in ("words", "columns", "rows", "tiles"):
             step[name] += 1
+        if lists:
+            step.update({name: words[at] >> bit & 1 for name, bit in LISTED_FLAGS.items()})
+            step.update(zip(LISTED_FIELDS, words[at + 15:at + 20]))
+            for name in ("source_rows", "source_columns", "valid_columns"):
+                step[name] += 1
         steps.append(step)
-        at += 15
+        at += count
     assert [s["stop"] & REWIND for s in steps if "stop" in s][-1] and "stop" in steps[-1] and steps[-1]["stop"] & (RESULT | LOAD) == 6
     return steps
 
@@ -45,20 +53,28 @@ def memory_words(text, outputs, lanes):
 def streamed_words(boot, frame, config):
     """Boot and frame bytes -> the words in the order in which the ring sees them, bits (words, outputs, lanes)."""
     size = config.outputs * config.lanes // 8
-    resident, stream, words = 0, 0, []
+    resident, stream, words, rows = 0, 0, [], boot
+    assert len(boot) == config.resident_rows * config.pixels * config.lanes // 8
     plan = config.transfer_words()
     for low, high in zip(plan[::2], plan[1::2]):
-        phase, share = 0, high >> 8
+        phase, share = 0, high >> 8 & 31
+        if high >> 13:
+            assert high >> 13 == 1 and share == 16 and high & 255 <= len(config.program)
+            rows += frame[stream:stream + (low + 1) * size]
+            stream += (low + 1) * size
+            continue
         for _ in range((low | (high & 255) << 16) + 1):
             phase += share
             if phase >= 16:
                 phase -= 16
-                words.append(boot[resident:resident + size])
+                words.append(rows[resident:resident + size])
+                assert len(words[-1]) == size, "a late row is read before it is there"
                 resident += size
             else:
                 words.append(frame[stream:stream + size])
                 stream += size
-    assert resident == len(boot) == config.resident_rows * config.pixels * config.lanes // 8 and stream == len(frame)
+    assert resident == len(rows) and stream == len(frame)
+    assert len(rows) - len(boot) == config.late_rows * config.pixels * config.lanes // 8
     raw = np.frombuffer(b"".join(words), np.uint8).reshape(len(words), size)
     return np.unpackbits(raw, axis=1, bitorder="little").reshape(len(words), config.outputs, config.lanes)
 
@@ -75,12 +91,16 @@ class Machine:
 
     def __init__(self, config, words, seed=0):
         self.config, self.words = config, words
-        self.steps = decode(config.program_words())
+        self.steps = decode(config.program_words(), bool(config.order))
+        self.random = np.random.default_rng(seed + 1)
         self.banks = np.random.default_rng(seed).integers(0, 2, (config.pixels, config.feature_words, config.lanes), dtype=np.uint8)
 
     def load(self, image):
         """uint8 (3, S, S) into the banks, from address 0 on."""
         c = self.config
+        if c.order:
+            self._load_planes(image)
+            return
         encoded = encode(image[None], c.encoder, c.levels)[0]
         words = -(-len(encoded) // c.lanes)
         padded = np.zeros((words * c.lanes, c.size, c.size), np.uint8)
@@ -90,13 +110,52 @@ class Machine:
         pixels = padded.transpose(1, 2, 0).reshape(c.size, c.size, words, c.lanes)
         self.banks[bank[..., None], address[..., None] + np.arange(words)] = pixels
 
+    def _load_planes(self, image):
+        """The words of a pixel, each a plane further; with quarters in four images."""
+        c = self.config
+        across = c.pixels // 2
+        if c.packed:
+            bits = (ycc(image[None])[0, 0] >= c.threshold).reshape(-1)
+            bits = np.pad(bits, (0, -len(bits) % c.lanes)).reshape(-1, c.lanes)
+            self.banks[0, :len(bits)] = bits
+            return
+        if c.encoder == "bits8":
+            levels = np.array(c.table or range(256), np.uint8)[image]
+            planes = {16: 2, 32: 3, 64: 4, 128: 5}[c.lanes]  # bits of a byte in a word
+            words = np.zeros((-(-8 // planes), c.lanes, c.size, c.size), np.uint8)
+            for number, word in enumerate(words):
+                high = min(8, (number + 1) * planes) - 1
+                pattern = [bit for bit in range(high, number * planes - 1, -1) for _ in range(2 ** (bit - number * planes))]
+                for lane, (colour, bit) in enumerate((colour, bit) for colour in range(3) for bit in pattern):
+                    word[lane] = levels[colour] >> bit & 1
+        else:
+            encoded = (ycc(image[None])[0, :1] >= c.threshold) if c.encoder == "binarize" else encode(image[None], c.encoder, c.levels)[0]
+            count = -(-len(encoded) // c.lanes)
+            words = np.zeros((count * c.lanes, c.size, c.size), np.uint8)
+            words[:len(encoded)] = encoded
+            words = words.reshape(count, c.lanes, c.size, c.size)
+        images = [words[:, :, y::2, x::2] for y in range(2) for x in range(2)] if c.quarters else [words]
+        base = 0
+        for part in images:
+            height, width = part.shape[2:]
+            columns = -(-width // across)
+            plane = -(-height // 2) * columns
+            bank, address = place(height, width, across, base, columns, 1)
+            for number, word in enumerate(part):
+                self.banks[bank, address + number * plane] = word.transpose(1, 2, 0)
+            base += len(part) * plane
+
     def run(self, images):
         """images: as many as a pass has."""
         images, odd = list(images), int(self.config.logits_odd)
         self.load(images.pop(0))
         self.at, self.scores, logits = 0, [], []
         after = [self.banks.copy()]
+        late, begun = self._late_rows(), 0
         for step in self.steps:
+            if "stop" not in step:
+                begun += 1
+                self._fill_late_rows(late, begun)
             if "stop" in step:
                 if step["stop"] & RESULT:
                     logits.append([2 * s + odd for s in self.scores])
@@ -109,11 +168,32 @@ class Machine:
                 words = self._take(step["tile_words"])
                 for member in range(self.config.frames if step["shared"] else 1):
                     moved = step | {name: step[name] + member * self.config.frame_stride for name in ("source", "target")}
-                    (self._pool if step["lgap"] else self._convolution)(moved, tile, words)
+                    if self.config.order:
+                        self._listed(moved, tile, words)
+                    else:
+                        (self._pool if step["lgap"] else self._convolution)(moved, tile, words)
             after.append(self.banks.copy())
         assert not images and not self.scores
+        for _, row, bits in late:
+            assert np.array_equal(self.banks[:, row], bits), f"late row {row} was overwritten"
         assert self.at == len(self.words), "the pass uses all weight words once"
         return logits, after
+
+    def _late_rows(self):
+        """[(steps that must have begun, row, random bits)], in the order in which rows come."""
+        c, row, rows = self.config, self.config.late_end, []
+        for transfer in c.transfers:
+            for _ in range(transfer.words * (c.outputs // c.pixels) if transfer.after else 0):
+                row -= 1
+                rows.append((transfer.after, row, self.random.integers(0, 2, (c.pixels, c.lanes), np.uint8)))
+        assert len(rows) == c.late_rows
+        return rows
+
+    def _fill_late_rows(self, late, begun):
+        """Rows that may come from this step on come at once."""
+        for after, row, bits in late:
+            if after == begun:
+                self.banks[:, row] = bits
 
     def _take(self, count):
         self.at += count
@@ -121,7 +201,7 @@ class Machine:
 
     def _convolution(self, step, tile, words):
         c = self.config
-        across, bits = c.pixels // 2, c.accumulator_bits
+        across = c.pixels // 2
         height, width = 2 * step["rows"], across * step["columns"]
         bank, address = place(height, width, across, step["source"], step["row_stride"], step["block_stride"])
         padded = np.zeros((height + 2, width + 2, step["words"], c.lanes), np.uint8)  # 0 outside the map
@@ -132,14 +212,68 @@ class Machine:
         signs = seen.astype(np.float32).reshape(height, width, -1) * 2 - 1
         if step["vector"]:
             signs = signs[:1, :1]  # the other pixels are whatever lies in the other banks
-        start = np.zeros(c.outputs, np.int64)
+        start, words = self._start(step, words)
+        assert len(words) == seen.shape[2]
+        matrix = words.transpose(1, 0, 2).reshape(c.outputs, -1).astype(np.float32) * 2 - 1
+        sums = start + (signs @ matrix.T / 2).astype(np.int64)
+        self._results(step, tile, sums)
+
+    def _start(self, step, words):
+        """(start values, weight words)."""
+        bits = self.config.accumulator_bits
+        start = np.zeros(self.config.outputs, np.int64)
         if step["bias"]:
             low = [int("".join(map(str, lane[bits - 1::-1])), 2) for lane in words[0]]
             start = np.array([v - (1 << bits) if v >> bits - 1 else v for v in low])
             words = words[1:]
-        assert len(words) == seen.shape[2]
-        matrix = words.transpose(1, 0, 2).reshape(c.outputs, -1).astype(np.float32) * 2 - 1
-        sums = start + (signs @ matrix.T / 2).astype(np.int64)
+        return start, words
+
+    def _listed(self, step, tile, words):
+        """A tile by its list of reads."""
+        c = self.config
+        across = c.pixels // 2
+        begin = step["order"] + (0 if step["rewind"] else tile * step["words"])
+        start, words = self._start(step, words)
+        reads = c.order[begin:begin + step["words"]]
+        if step["spread"]:
+            words = self._spread_words(step, words, [read >> 25 for read in reads])
+        assert len(words) == step["words"]
+        height, width = 2 * step["rows"], across * step["columns"]
+        if step["vector"]:
+            height = width = 1
+        y, x = np.mgrid[:height, :width]
+        valid_height = 2 * step["source_rows"] - step["odd_height"]
+        valid_width = across * (step["source_columns"] - 1) + step["valid_columns"]
+        sums = np.zeros((height, width, c.outputs), np.int64)
+        byte_planes = {16: 2, 32: 3, 64: 4, 128: 5}[c.lanes]
+        for number, read in enumerate(reads):
+            address, down, right = read & 0xffff, read >> 16 & 1, read >> 17 & 7
+            rows, columns, shift = (read >> 20 & 3) - 1, (read >> 22 & 3) - 1, read >> 24 & 1
+            base = address - 0x10000 * (address >> 15) - rows * step["row_stride"] - columns  # of the block that is not moved
+            at_y, at_x = y + 2 * rows + down, x + across * columns + right
+            inside = (at_y >= 0) & (at_y < valid_height) & (at_x >= 0) & (at_x < valid_width)
+            bank = at_y % 2 * across + at_x % across
+            place = np.where(inside, base + at_y // 2 * step["row_stride"] + at_x // across, 0)
+            seen = self.banks[bank, place] * inside[..., None].astype(np.int64)
+            matches = (seen[..., None, :] == words[number]).sum(-1) - c.lanes // 2
+            sums = (start if not number else sums << shift * byte_planes) + matches
+        assert step["vector"] or step["block_stride"] == step["target_block_stride"] == 1
+        self._results(step, tile, sums)
+
+    def _spread_words(self, step, stored, slots):
+        """The weights of each read of a spread step."""
+        c = self.config
+        words = np.zeros((len(slots), c.outputs, c.lanes), np.uint8)
+        for number, slot in enumerate(slots):
+            words[number] = number % 2
+            for p in range(c.outputs):
+                pair = number // 2
+                words[number, p, slot * c.outputs + p] = 1 if step["ones"] else stored[pair // c.lanes, p, pair % c.lanes]
+        assert len(stored) == (0 if step["ones"] else -(-len(slots) // (2 * c.lanes)))
+        return words
+
+    def _results(self, step, tile, sums):
+        c, bits = self.config, self.config.accumulator_bits
         real = step["valid"] if tile == step["tiles"] - 1 else c.outputs
         assert np.abs(sums[..., :real]).max() < 1 << bits - 1, "the accumulator overflows"
         if step["logits"]:
@@ -147,14 +281,19 @@ class Machine:
             return
         result = (sums >= 0) & (np.arange(c.outputs) < real)
         if step["pool"]:
-            result = result.reshape(height // 2, 2, width // 2, 2, -1).any((1, 3))
+            height, width = result.shape[:2]
+            parts = result.reshape(height // 2, 2, width // 2, 2, -1)
+            result = parts[:, 0, :, 0] if step.get("first_pixel") else parts.any((1, 3))
         self._write(step, *divmod(step["slot"] + tile, c.lanes // c.outputs), result)
 
     def _write(self, step, word, slot, values):
         """P bits of each pixel into their slot of a word; the slots after it become 0."""
         c = self.config
-        bank, address = place(*values.shape[:2], c.pixels // 2, step["target"] + word, step["target_row_stride"],
-                              step["target_block_stride"])
+        across = c.pixels // 2
+        if c.order:
+            bank, address = place(*values.shape[:2], across, step["target"] + word * step["plane"], -(-values.shape[1] // across), 1)
+        else:
+            bank, address = place(*values.shape[:2], across, step["target"] + word, step["target_row_stride"], step["target_block_stride"])
         first, last = slot * c.outputs, (slot + 1) * c.outputs
         self.banks[bank, address, first:last] = values
         self.banks[bank, address, last:] = 0
@@ -180,9 +319,10 @@ def layer_bits(banks, entry, across, frame=0):
     """Bits (C, H, W) of a layer of a frame of the pass, by its entry in layout.json; lanes without a channel must be 0."""
     channels, height, width = entry["shape"]
     bank, address = place(height, width, across, entry["base"][frame], entry["columns"] * entry["pitch"], entry["pitch"])
+    stride = entry.get("word_stride", 1)
     stored = np.full((channels, height, width), 2, np.uint8)
     for number, word in enumerate(entry["lanes"]):
-        bits = banks[bank, address + number]
+        bits = banks[bank, address + number * stride]
         for lane, channel in enumerate(word):
             if channel >= 0:
                 stored[channel] = bits[..., lane]

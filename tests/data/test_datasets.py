@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fbnn_hw import files
 from fbnn_hw.data import datasets
 from fbnn_hw.errors import InputError, UsageError
 
@@ -132,7 +133,7 @@ def test_cifar100_archive(tmp_path, monkeypatch, dump):
 
 
 def test_cache_folder(tmp_path):
-    write_archive(datasets.cache_folder() / "cifar-10-python.tar.gz", "cifar-10-batches-py", cifar10_files(python2))
+    write_archive(files.cache_folder() / "cifar-10-python.tar.gz", "cifar-10-batches-py", cifar10_files(python2))
     assert datasets.load("cifar10", tmp_path / "no such folder", "test").images.shape == (4, 3, 32, 32)
 
 
@@ -207,6 +208,17 @@ def test_damaged_archives(tmp_path):
         with pytest.raises(InputError, match=rf"^{archive}[:/].*(cannot be read|damaged)") as error:
             datasets.load("cifar10", tmp_path)
         assert "\n" not in str(error.value)
+
+
+def test_an_archive_whose_member_has_a_map_of_no_numbers(tmp_path):
+    """Tarfile raises ValueError there, not an error of its own."""
+    archive = tmp_path / "cifar-10-python.tar.gz"
+    member = tarfile.TarInfo("cifar-10-batches-py/batches.meta")
+    member.size, member.pax_headers = 512, {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "9"}
+    with tarfile.open(archive, "w:gz", format=tarfile.PAX_FORMAT) as file:
+        file.addfile(member, io.BytesIO(b"one\n" + bytes(508)))
+    with pytest.raises(InputError, match=rf"^{archive}: cannot be read \(invalid literal for int.*\), expected the official archive"):
+        datasets.load("cifar10", tmp_path)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from PIL import Image
 
 from fbnn_hw.data import omniglot
 from fbnn_hw.errors import InputError
+from tests.data import bombs
 
 
 def png(pixels):
@@ -21,6 +22,17 @@ def drawing(seed):
     pixels = np.zeros((105, 105), bool)
     pixels[5 + seed:35, 10:20] = True  # no rotation gives the same
     return pixels
+
+
+def hostile(path, damage):
+    """An archive with one picture: that unpacks to more than there is room for, is encrypted, or is packed by a method of nobody."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("Latin/character01/0100_01.png", bytes(2 ** 25) if damage == "bomb" else png(drawing(1)))
+    data = bytearray(path.read_bytes())
+    entry, field, value = data.index(b"PK\x01\x02"), *{"bomb": (8, 0), "locked": (8, 1), "method": (10, 99)}[damage]
+    for place in (entry + field, field - 2):  # in the directory, and in front of the member
+        data[place] |= value
+    path.write_bytes(data)
 
 
 @pytest.fixture
@@ -52,6 +64,14 @@ def test_what_is_missing_or_damaged(folder, tmp_path):
     (tmp_path / "images_background_small2.zip").write_bytes(b"PK")
     with pytest.raises(InputError, match=r"small2.zip: cannot be read \(File is not a zip file\), expected the published archive$"):
         omniglot.read([folder], ("Greek", "Latin"), (1,), 21, 8)
+    (tmp_path / "images_background_small2.zip").unlink()
+    for damage, reason in (("bomb", "a member unpacks to more than 16,777,216 bytes"), ("locked", ".* is encrypted, password required .*"),
+                           ("method", "That compression method is not supported")):
+        hostile(tmp_path / "images_evaluation.zip", damage)
+        with pytest.raises(InputError, match=rf"evaluation.zip: cannot be read \({reason}\), expected the published archive$"):
+            omniglot.read([folder], ("Latin",), (1,), 21, 8)
+    with pytest.raises(InputError, match="^x: not a PNG picture that can be read"):
+        omniglot.picture(bombs.png(), 21, "x")
     with pytest.raises(InputError, match="^x: has 9x9 pixels, expected 105x105$"):
         omniglot.picture(png(np.zeros((9, 9), bool)), 21, "x")
     with pytest.raises(InputError, match="^x: not a PNG picture that can be read"):

@@ -1,6 +1,7 @@
 """STL-10 and CORe50 in their official formats, on small files."""
 
 import io
+import os
 import pickle
 import shutil
 import zipfile
@@ -11,6 +12,7 @@ from PIL import Image
 
 from fbnn_hw.data import datasets
 from fbnn_hw.errors import InputError, UsageError
+from tests.data import bombs
 
 NAMES = b"airplane\nbird\ncar\ncat\ndeer\ndog\nhorse\nmonkey\nship\ntruck\n"
 
@@ -107,6 +109,32 @@ def test_core50(tmp_path):
     shutil.rmtree(tmp_path / "unpacked")
 
 
+def lying_header():
+    """The header of an array of 48 TiB."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": (2 ** 40, 128, 128, 3)})
+    return file.getvalue()
+
+
+def test_core50_pictures_that_are_none(tmp_path):
+    """In a folder and in an archive: a pipe, and pictures that name more pixels than they may have."""
+    folder = tmp_path / "core50_128x128"
+    first = next(name for name in sorted(PATHS) if name.startswith("s1/"))
+    for name, pixels in zip(PATHS, PIXELS):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(png(pixels))
+    (folder / first).write_bytes(bombs.png())
+    with pytest.raises(InputError, match=rf"{first}: cannot be read \(.*pixels.*\), expected a PNG$"):
+        datasets.load("core50", tmp_path)
+    (folder / first).write_bytes(png(PIXELS[0][:64]))
+    with pytest.raises(InputError, match=rf"{first}: 128x64 pixels, expected 128x128$"):
+        datasets.load("core50", tmp_path)
+    (folder / first).unlink()
+    os.mkfifo(folder / first)
+    with pytest.raises(InputError, match=rf"{first}: is a device, expected a PNG$"):
+        datasets.load("core50", tmp_path)
+
+
 def test_core50_npz(tmp_path):
     np.savez(tmp_path / "core50_imgs.npz", x=PIXELS)
     with pytest.raises(InputError, match="paths.pkl: not found, expected beside core50_imgs.npz; get it from https://vlomonaco"):
@@ -115,6 +143,15 @@ def test_core50_npz(tmp_path):
         (tmp_path / "paths.pkl").write_bytes(pickle.dumps(PATHS, protocol))
         check(tmp_path)
     check(tmp_path / "core50_imgs.npz")
+    for name, content, reason in (("x.npy", lying_header(), r"x is uint8 \(1099511627776, 128, 128, 3\), expected uint8 \(44, "),
+                                  ("y.npy", b"", r"imgs.npz: cannot be read \(.*no item named 'x.npy'.*\), expected an array x; get"),
+                                  ("x.npy", b"\x93NUMPY", r"imgs.npz: cannot be read \(.*\), expected an array x; get it from")):
+        with zipfile.ZipFile(tmp_path / "lie.npz", "w") as archive:
+            archive.writestr(name, content)
+        (tmp_path / "lie.npz").replace(tmp_path / "core50_imgs.npz")
+        with pytest.raises(InputError, match=reason):
+            datasets.load("core50", tmp_path)
+    np.savez(tmp_path / "core50_imgs.npz", x=PIXELS)
     (tmp_path / "paths.pkl").write_bytes(pickle.dumps(PATHS[:-1]))
     with pytest.raises(InputError, match=r"x is uint8 \(44, 128, 128, 3\), expected uint8 \(43, 128, 128, 3\), as many as paths.pkl names"):
         datasets.load("core50", tmp_path)

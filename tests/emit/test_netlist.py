@@ -21,14 +21,9 @@ COUNT, SEED = 5, 24
 """Images, and a network that does not give all of them one class."""
 
 
-@pytest.fixture(scope="module")
-def runtime(tmp_path_factory):
-    return tmp_path_factory.getbasetemp() / "runtime"
-
-
 @pytest.mark.parametrize("target, cells", [
     ("ice40", {"SB_SPRAM256KA": 4, "SB_MAC16": 3}), ("ecp5", {"DP16KD": 7})])
-def test_a_netlist_gives_the_bits_of_the_reference(target, cells, tmp_path, runtime):
+def test_a_netlist_gives_the_bits_of_the_reference(target, cells, tmp_path):
     """Logits, classes and cycles of real images; what the vendor leaves undefined is random."""
     network, part = strategies.smallest(SEED), TARGETS[target]
     images = datasets.load("fixture").images[:COUNT, :, ::4, ::4]
@@ -36,7 +31,7 @@ def test_a_netlist_gives_the_bits_of_the_reference(target, cells, tmp_path, runt
     folder, _ = output.write(planned, network, part, tmp_path, images)
     sources, counts = netlist.synthesise(folder, target, tmp_path / "netlist")
     assert cells.items() <= counts.items() and not any(name.startswith("$_") for name in counts)
-    built = simulator.build(sources, "testbench", tmp_path / "netlist", options=netlist.OPTIONS, shared=runtime, optimise="-O0")
+    built = simulator.build(sources, "testbench", tmp_path / "netlist", options=netlist.OPTIONS, optimise="-O0")
     work = tmp_path / "run"
     work.mkdir()
     shutil.copy(folder / "weights.hex", work)
@@ -66,7 +61,7 @@ endmodule
 """
 
 
-def test_the_block_ram_of_the_ecp5(tmp_path, runtime):
+def test_the_block_ram_of_the_ecp5(tmp_path):
     """Our memories as DP16KD of 2, 9, 18 and 36 bits against their Verilog, at random addresses."""
     rng = np.random.default_rng(0)
     for name, bits, words in (("wide", 64, 300), ("narrow", 9, 1500), ("deep", 2, 5000)):
@@ -82,7 +77,7 @@ def test_the_block_ram_of_the_ecp5(tmp_path, runtime):
     lut = tmp_path / "lut4.v"
     lut.write_text("module LUT4(input A, B, C, D, output Z); parameter [15:0] INIT = 0; assign Z = INIT[{D, C, B, A}]; endmodule\n")
     sources = [HERE / "memories_bench.v", tmp_path / "memories.v", tmp_path / "netlist.v", netlist.BENCH / "DP16KD.v", lut]
-    built = simulator.build(sources, "testbench", tmp_path / "build", shared=runtime, optimise="-O0")
+    built = simulator.build(sources, "testbench", tmp_path / "build", optimise="-O0")
     done = built.run("memories_bench", directory=tmp_path, search=[HERE])
     assert not done.failed, done.failed
 

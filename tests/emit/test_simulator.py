@@ -4,25 +4,44 @@ import pytest
 from fbnn_hw import design
 from fbnn_hw.emit import netlist, simulator, virtual
 from fbnn_hw.errors import ToolError
+from fbnn_hw.host.client import Client
+from fbnn_hw.host.transport import Serial
+from fbnn_hw.reference import inference
 from tests import strategies
 
 
 def test_missing_compiler(tmp_path, monkeypatch):
+    monkeypatch.setattr(simulator, "has_ziglang", lambda: False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolError) as error:
         simulator.build([], "top", tmp_path / "build")
     assert str(error.value) == (
-        "g++ is missing; simulation needs a C++ compiler (Debian: apt install g++; macOS: xcode-select --install)")
+        "g++ is missing; simulation needs a C++ compiler (pip install ziglang; Debian: apt install g++; macOS: xcode-select --install)")
 
 
 @pytest.mark.parametrize("options", [{"netlist": True}, {}])
 def test_a_compiler_is_looked_for_before_anything_that_takes_long(options, tmp_path, monkeypatch):
     made = design.generate(strategies.smallest(), "ice40", out=tmp_path)
+    monkeypatch.setattr(simulator, "has_ziglang", lambda: False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(netlist, "synthesise", None)
     monkeypatch.setattr(virtual, "top_verilog", None)
     with pytest.raises(ToolError, match="g\\+\\+ is missing"):
         made.simulate(np.zeros((1, 3, 8, 8), np.uint8), **options) if options else virtual.VirtualBoard(made.folder)
+
+
+def test_without_a_compiler_of_the_system(tmp_path, monkeypatch):
+    """A simulation, and the virtual board, where no program is on PATH; the wheel ziglang compiles.  A minute, so not with the others."""
+    pytest.importorskip("ziglang", reason="ziglang is not installed: pip install 'fbnn-hw[compiler]'")
+    made = design.generate(strategies.smallest(), "ice40", out=tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    images = strategies.images(0, 1, 8)
+    assert made.simulate(images).equal
+    with virtual.VirtualBoard(made.folder) as board, Serial(board.port) as port:
+        client = Client(port, wait_s=300, ready_s=300)
+        client.wait_ready()
+        logits = client.classify([np.ascontiguousarray(images[0].transpose(1, 2, 0)).tobytes()])[0].logits
+    assert list(logits) == inference.logits(made.network, images)[0].tolist()
 
 
 def test_missing_module(tmp_path):

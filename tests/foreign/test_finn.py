@@ -52,6 +52,19 @@ def test_lfc_answers_as_finn_does(tmp_path):
     assert imported.exact == "classes" and imported.scale is None
 
 
+def test_thresholds_beyond_every_sum(tmp_path):
+    finn_folder.cnv(finn_folder.with_classes(tmp_path), np.random.default_rng(3))
+    for layer in (0, 1):
+        for element, far in enumerate((2 ** 63 - 1, -2 ** 63)):
+            path = tmp_path / f"{layer}-{element}-thres.bin"
+            words = np.fromfile(path, "<i8")
+            words[0] = far
+            words.tofile(path)
+    network = finn.read(tmp_path).network
+    assert network.thresholds["conv1"][:2].tolist() == [27 * 255 + 1, -27 * 255]
+    assert network.thresholds["conv2"][:2].tolist() == [36 + 1, -36]
+
+
 def test_a_class_that_was_cut_is_told(tmp_path):
     finn_folder.cnv(finn_folder.with_classes(tmp_path, ["a" * 101, *"bcdefghij"]), np.random.default_rng(3))
     imported = finn.read(tmp_path)

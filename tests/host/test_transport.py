@@ -113,7 +113,7 @@ def test_what_pyserial_says_on_other_systems(monkeypatch, platform, error, messa
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(transport.serial, "Serial", refuse)
     with pytest.raises(InputError) as raised:
-        Serial("COM4")
+        Serial("COM4", 1_000_000)
     assert str(raised.value) == message
 
 

@@ -42,7 +42,7 @@ def design(root, frames=1):
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory):
     folder, network = design(tmp_path_factory.mktemp("virtual"))
-    virtual.VirtualBoard(folder, shared=tmp_path_factory.getbasetemp() / "runtime")
+    virtual.VirtualBoard(folder)
     return folder, network
 
 
@@ -71,6 +71,16 @@ def test_classify_on_the_board(generated, capsys):
     # Without the link, which waits for the line, a frame takes as long as estimated, less the loading and the logits.
     estimate = json.loads((folder / "estimate.json").read_text())
     assert all(0.9 * (estimate["cycles"] - estimate["load_cycles"]) < cycles < estimate["cycles"] for cycles in answer["cycles"][1:])
+
+
+def test_selftest_on_the_board(generated, tmp_path, capsys):
+    folder, _ = generated
+    code = main(["selftest", "--board", "virtual", "--design", str(folder), "--images", "2", "--out", str(tmp_path / "found"), "--json"])
+    text = capsys.readouterr()
+    assert code == 0, text.err
+    answer = schemas.check("selftest", text.out)
+    assert answer["simulated"] and [check["check"] for check in answer["checks"]] == ["logits", "cycles", "link"]
+    assert json.loads((tmp_path / "found.json").read_text())["passed"] and "simulated" in (tmp_path / "found.html").read_text()
 
 
 def test_noise_and_aborted_images(generated):
@@ -113,7 +123,7 @@ def test_passes_on_the_board(tmp_path, tmp_path_factory):
     images = datasets.load("fixture").first(3).images
     data = [np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes() for image in images]
     expected = inference.logits(network, images).tolist()
-    with virtual.VirtualBoard(folder, shared=tmp_path_factory.getbasetemp() / "runtime") as board, Serial(board.port) as port:
+    with virtual.VirtualBoard(folder) as board, Serial(board.port) as port:
         client = Client(port, WAIT_S, WAIT_S)
         client.wait_ready()
         assert client.identify().frames == 2

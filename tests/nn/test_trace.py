@@ -206,11 +206,20 @@ class Refused(nn.Module):
         self.norm, self.gelu, self.affine = nn.BatchNorm1d(3), nn.GELU(), nn.Linear(4 * SIZE ** 2, 3)
         self.affine.weight.data.sign_()
         self.norm.weight.data = torch.tensor([1.0, 2.0, 3.0])
+        self.few, self.fewer = binary.BinaryLinear(4, 4), binary.BinaryLinear(4, 3)
 
     def forward(self, images):
         x = self.sign(self.conv(self.input(images)))
         if self.kind == "shortcut":
             x = self.sign(self.other(x) + x)  # line: shortcut
+        elif self.kind == "product":
+            x = self.sign(self.other(x)) * x  # line: product
+        elif self.kind == "own sign":
+            x = torch.where(self.other(x) >= 0, 1.0, -1.0)  # line: own sign
+        elif self.kind == "dropout":
+            x = F.dropout(x)  # line: dropout
+        elif self.kind == "fails":
+            x = self.sign(self.other(x.double()))  # line: fails
         elif self.kind == "relu":
             x = self.relu(self.other(x))  # line: relu
             x = self.sign(self.conv(x))
@@ -228,6 +237,18 @@ class Refused(nn.Module):
             x = x if x.sum() > 0 else -x  # line: branch
         elif self.kind == "position":
             x = self.sign(self.other(x) + torch.arange(12.0))  # line: position
+        elif self.kind == "folded":
+            x = self.sign(F.leaky_relu(self.other(x), -1.0) - 0.5)  # line: folded
+        elif self.kind == "adaptive":
+            x = self.sign(F.adaptive_max_pool2d(self.other(x), 2))  # line: adaptive
+        elif self.kind == "reflected":
+            x = F.pad(x, (1, 1, 1, 1), mode="reflect")  # line: reflected
+        elif self.kind == "by name":
+            x = self.sign(torch.relu(input=self.other(x)))  # line: by name
+        elif self.kind == "no words":
+            raise NotImplementedError  # line: no words
+        elif self.kind == "bent":
+            return self.fewer(self.sign(self.few(torch.tanh(x.mean((2, 3))))))  # line: bent
         x = x.flatten(1)
         if self.kind == "bias":
             return self.affine(x)  # line: bias
@@ -235,6 +256,8 @@ class Refused(nn.Module):
             return self.norm(self.out(x))  # line: gain
         if self.kind == "bits":
             return self.sign(self.out(x))
+        if self.kind == "over the images":
+            return self.out(x).softmax(0)  # line: over the images
         if self.kind == "two":
             return self.out(x), x
         return self.out(x)
@@ -242,6 +265,10 @@ class Refused(nn.Module):
 
 @pytest.mark.parametrize("kind, what, way_out", [
     ("shortcut", "add: adds real numbers of two layers, a shortcut that +1 and -1 have no room for", "torch.cat of the two after their"),
+    ("product", "mul: multiplies real numbers of two layers", "torch.cat of the two after their"),
+    ("own sign", "ge: ge compares values", "expected fbnn_hw.nn.Sign() in the place"),
+    ("dropout", "dropout: drops in evaluation too", "expected training=self.training"),
+    ("fails", "the module cannot be run on the example (RuntimeError: ", "type"),
     ("relu", "relu (ReLU): gives real numbers to tests/nn/test_trace.py:", "expected +1 and -1, so a sign must come between them"),
     ("zero padding", "zeros (Conv2d): pads with 0 a map of bits that are -1 to 1", "value=-1)"),
     ("float weights", "real (Conv2d): the weights of output 0 have 36 values", "binarise them, as fbnn_hw.nn.BinaryConv2d"),
@@ -250,9 +277,16 @@ class Refused(nn.Module):
     ("pool", "max_pool2d: pools 3 by 3 with padding 0", "expected 2x2 blocks without padding"),
     ("branch", "cannot be traced by torch.fx", "expected a forward without branches on values"),
     ("position", "add: gives (4, 1, 12) for a value of each channel", "expected a function of each value alone"),
+    ("folded", "sub: rises and falls with the sums of channel 0", "a function of single values that only rises or only falls"),
+    ("adaptive", "adaptive_max_pool2d has no counterpart", "2x2 max pooling"),
+    ("reflected", "pad: pads by mode 'reflect'", "expected 'constant'"),
+    ("by name", "relu: cannot be read (IndexError: ", "expected the map as the first operand"),
+    ("no words", "cannot be traced by torch.fx (NotImplementedError)", "expected a forward without branches on values"),
+    ("bent", "tanh: is not linear and gives real numbers to", "expected a sign between them"),
     ("bias", "affine (Linear): the logits have a bias for each class", "bias=False"),
     ("gain", "norm (BatchNorm1d): the logits have a gain for each class", "no batch norm after them"),
     ("bits", "the output: the network ends with bits", "a dense layer without a sign"),
+    ("over the images", "softmax: goes along dimension 0", "expected 1, the logits of each image"),
     ("two", "the output of the module is no tensor of its layers alone", "expected the logits"),
 ])
 def test_what_is_refused_names_its_line(kind, what, way_out, tmp_path):
@@ -276,10 +310,46 @@ def test_a_wrong_example(example, text, tmp_path):
     assert text in str(error.value)
 
 
+class Alike(binary.BinaryConv2d):
+    """A class of one's own that computes as its parent."""
+
+
+class Functional(nn.Module):
+    """Calls of torch.nn.functional, a layer used twice, names that no layer may have."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.add_module("the input", binary.Thermometer("grey", 4))
+        self.add_module("Größe", nn.BatchNorm2d(6))
+        self.conv, self.again = Alike(4, 6), nn.Sequential(nn.Sequential(Alike(6, 6), nn.Dropout()), nn.BatchNorm2d(6), binary.Sign())
+        self.register_buffer("weight", torch.randn(6, 3, 3, 3).sign() * 0.5)
+        self.register_buffer("last", torch.randn(3, 6 * (SIZE - 2) ** 2).sign())
+
+    def forward(self, images):
+        norm = self.Größe
+        x = F.dropout(getattr(self, "the input")(images), training=self.training)
+        x = F.batch_norm(self.conv(x), norm.running_mean, norm.running_var, norm.weight, norm.bias)
+        x = self.again(self.again(torch.where(x >= 0, 1.0, -1.0) if self.training else self.again[2](x)))
+        x = self.again[2](F.conv2d(x, self.weight, bias=torch.arange(6.0), groups=2))
+        return F.linear(x.flatten(1), self.last)
+
+
+def test_functional_calls_shared_layers_and_odd_names(tmp_path):
+    module = unsettled(Functional(), 4)
+    imported = exported(module, tmp_path)
+    assert [op.kind for op in imported.network.topology.ops].count("conv") == 4
+    fbnn_hw.export(nn.DataParallel(module), torch.from_numpy(strategies.images(0, 2, SIZE)), tmp_path / "w.pt", name="m")
+    assert checkpoint.read(tmp_path / "w.pt").weights.keys() == imported.network.weights.keys()
+    with pytest.raises(InputError, match="found a module that torch.jit compiled, expected the nn.Module that it was made from"):
+        fbnn_hw.export(torch.jit.script(nn.Identity()), torch.zeros(1, 3, 8, 8, dtype=torch.uint8), tmp_path / "j.pt")
+
+
 def test_what_was_trained_goes_on_training(tmp_path):
-    module = small(binary.Sign()).train()
+    module = small(nn.BatchNorm2d(4), binary.Sign()).train()
+    module[2].eval()  # whose statistics stay as they are
     fbnn_hw.export(module, torch.from_numpy(strategies.images(0, 2, SIZE)), tmp_path / "m.pt")
-    assert module.training and all(child.training for child in module.modules())
+    assert [child.training for child in module.modules()] == [child is not module[2] for child in module.modules()]
     with pytest.raises(InputError, match="a weight of a BinaryConv2d is NaN or infinite"):
         module[1].weight.data[0] = torch.nan
         fbnn_hw.export(module, torch.from_numpy(strategies.images(0, 2, SIZE)), tmp_path / "m.pt")

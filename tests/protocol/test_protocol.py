@@ -138,7 +138,7 @@ def test_identity_status_result():
     (dict(frames=0), "images of a pass: 0, expected 1 of a design that learns"),
     (dict(frames=2), "images of a pass: 2, expected 1 of a design that learns"),
     (dict(frames=0, max_classes=0, word_bytes=0), "images of a pass: 0, expected 1 or more"),
-    (dict(classes=0), "classes: 0, expected 1 or more"),
+    (dict(classes=0, max_classes=0, word_bytes=0), "classes: 0, expected 1 or more"),
     (dict(size=0), "pixels a side: 0, expected an image of at most 65535 bytes"),
     (dict(size=65535), "pixels a side: 65535, expected an image of at most 65535 bytes"),
     (dict(word_bytes=0), "bytes of a word: 0, expected a power of two from 2 to 128"),

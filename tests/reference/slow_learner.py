@@ -120,6 +120,8 @@ class SlowLearner:
                 return slot
 
     def store(self, latent, label):
+        if self.config.rule == "prototypes":
+            return
         if self.used < self.config.slots:
             slot = self.used
             self.used += 1
@@ -145,10 +147,13 @@ class SlowLearner:
     def present(self, latent, label):
         config = self.config
         dots, values, scores = self.forward(latent)
-        rival = self.rival(scores, label)
+        rival = None if config.rule == "prototypes" else self.rival(scores, label)
         self.presented[label] += 1
         if self.presented[label] == 255:
             self.presented = [n // 2 for n in self.presented]
+        if config.rule == "prototypes":
+            self.rows[label] = [self.move(h, v, self.top) for h, v in zip(self.rows[label], values)]
+            return
         if self.left[label]:
             self.left[label] -= 1
             self.rows[label] = [self.move(h, v, self.top) for h, v in zip(self.rows[label], values)]

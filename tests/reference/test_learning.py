@@ -146,6 +146,8 @@ def random_case(seed):
         confidence=rng.randrange(2 ** (min([b for b in (bits, hidden_bits) if b]) - 1)), replays=rng.choice((0, 1, 3)),
         pick=rng.choice(("slot", "class", "least")), weighted=rng.random() < 0.4, prototype=rng.choice((0, 0, 2)),
         seed=rng.randrange(1000))
+    if seed >= 60:
+        config = replace(config, rule="prototypes", slots=1, hidden_counter_bits=0, thinning=0, replays=0, weighted=False, prototype=0)
     numbers = np.random.default_rng(seed)
     shipped = rng.randrange(classes + 1)
     count = rng.choice((30, 80))
@@ -169,7 +171,7 @@ def assert_equal(fast, slow):
     assert fast.registers == (slow.noise.state, slow.mask.state, slow.pick.state)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(66))
 def test_sequences(seed):
     head, config, hidden, output, latents, labels = random_case(seed)
     fast, slow = Learner(head, config, hidden, output), SlowLearner(head, config, hidden.tolist(), output.tolist())
@@ -314,7 +316,8 @@ def test_of_a_network():
 @pytest.mark.parametrize("change, line", [
     (dict(counter_bits=9), "counter_bits: found 9, expected a whole number from 1 to 8"),
     (dict(slots=0), "slots: found 0, expected a whole number from 1 to 16777216"),
-    (dict(rule="adam"), "rule: found 'adam', expected one of gumbel, margin, flip, metaplastic"),
+    (dict(rule="adam"), "rule: found 'adam', expected one of gumbel, margin, flip, metaplastic, prototypes"),
+    (dict(rule="prototypes", thinning=0), "replays: found 9, expected 0 with the rule prototypes, which moves one row by every sample"),
     (dict(counter_bits=4, confidence=8), "confidence: found 8, expected below 8, half the range of counter_bits = 4"),
     (dict(hidden_counter_bits=4), "hidden_counter_bits: found 4, but the head has no hidden layer; expected 0"),
 ])

@@ -80,7 +80,7 @@ def test_it_shows_the_numbers_of_the_configuration(drawn):
     assert (("Argmax" in shown), ("Learner" in shown)) == (not c.learning, bool(c.learning))
     if c.learning:
         assert f"classes: {c.learning.class_rows:,} rows" in shown
-        assert (f"exemplars: {c.learning.slots * c.learning.slot_rows:,} rows" in shown) == bool(c.learning.slots)
+        assert (f"replay buffer: {c.learning.slots * c.learning.slot_rows:,} rows" in shown) == bool(c.learning.slots)
     assert ("Global pooling" in shown) == any(s.kind == "lgap" for s in c.program)
     assert any(text.endswith("on request") for text in shown) == (c.latent_words > 0)
     if c.resident_rows:

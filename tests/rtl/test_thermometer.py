@@ -33,7 +33,7 @@ def test_cycles_per_pixel(encoder, levels, lanes, bits_per_cycle, cycles):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (("hsv", 16, 16, 1), "thermometer: encoder is 'hsv', expected 'tycc' or 'trgb'"),
+    (("hsv", 16, 16, 1), "thermometer: encoder is 'hsv', expected 'tycc', 'trgb', 'grey' or 'binarize'"),
     (("tycc", 12, 16, 1), "thermometer: levels is 12, expected 2, 4, 8, 16, 32 or 64"),
     (("trgb", 129, 16, 1), "thermometer: levels is 129, expected 2 to 128"),
     (("tycc", 16, 0, 1), "thermometer: lanes is 0, expected at least 1"),

@@ -20,14 +20,14 @@ def target(technology="wrapper", **changes):
 class Design:
     """plan, known (estimate.json), folder, and runs of the simulation built there."""
 
-    def __init__(self, network, part, shape, root, images, shared=None, frames=1, learn=None, options=()):
+    def __init__(self, network, part, shape, root, images, frames=1, learn=None, options=()):
         self.network, self.images = network, images
         self.plan = plan(network, part, *shape, frames, learn)
         self.folder, _ = output.write(self.plan, network, part, root, images)
         self.known = json.loads((self.folder / "estimate.json").read_text())
         names = ("testbench.v", "accelerator.v", "parameters.vh", "SB_SPRAM256KA.v")
         self.built = simulator.build([self.folder / n for n in names if (self.folder / n).exists()], "testbench", self.folder / "sim_build",
-                                     shared=shared, options=options)
+                                     options=options)
         layers = json.loads((self.folder / "layout.json").read_text())["layers"]
         self.expected = output.expected_layers(network, images, layers)
 

@@ -1,97 +1,122 @@
-import importlib
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from fbnn_hw.compile.plan import plan
 from fbnn_hw.errors import UsageError
-from fbnn_hw.fpga import plls, programmer
-from fbnn_hw.host.transport import DEFAULT_BAUD
+from fbnn_hw.fpga import pads, plls, programmer
 from fbnn_hw.rtl.uart import divider
-from fbnn_hw.targets.boards import Board, board, boards
+from fbnn_hw.targets import boards as boards_module
+from fbnn_hw.targets.boards import board, boards, names
+from fbnn_hw.targets.bridges import BRIDGES
+from tests import strategies
 
 ROOT = Path(__file__).parents[2]
 BITSTREAM_BYTES = {"ice40": 104_090, "ice40-hx8k": 135_100, "ecp5": 1_900_000, "ecp5-25f": 580_000,
                    "gowin-gw1nr9": 450_000, "gowin": 900_000, "xilinx7": 3_825_900}
 NAMES = ["arty-a7-100", "ice40hx8k-b-evn", "icebreaker", "icesugar", "icesugar-pro", "orangecrab-85f", "tangnano20k", "tangnano9k",
          "ulx3s-85f"]
-DESCRIBED = [name for name in NAMES if board(name).platform]
+PINS = {  # clock, rx, tx, ready, fault; select, clock and data of the flash.  From the schematics that the pages name.
+    "arty-a7-100": ("E3 A9 D10 H5 J5", "L13 L16 K17 K18 L14 M14"),
+    "ice40hx8k-b-evn": ("J3 B10 B12 C3 B3", "R12 R11 P12 P11"),
+    "icebreaker": ("35 6 9 37 11", "16 15 14 17 12 13"),
+    "icesugar": ("35 4 6 41 40", "16 15 14 17 12 13"),
+    "icesugar-pro": ("P6 A9 B9 A12 A11", "N8 USRMCLK T8 T7 M7 N7"),
+    "orangecrab-85f": ("A9 N17 M18 M3 K4", "U17 USRMCLK U18 T18 R18 N18"),
+    "tangnano20k": ("4 70 69 15 16", "60 59 61 62"),
+    "tangnano9k": ("52 18 17 10 11", "60 59 61 62"),
+    "ulx3s-85f": ("G2 M1 L4 B2 C2", "R2 USRMCLK W2 V2 Y2 W1")}
+PARTS = {
+    "arty-a7-100": ("xilinx7", "xc7a100tcsg324-1", 100e6), "ice40hx8k-b-evn": ("ice40-hx8k", "ct256", 12e6),
+    "icebreaker": ("ice40", "sg48", 12e6), "icesugar": ("ice40", "sg48", 12e6), "icesugar-pro": ("ecp5-25f", "CABGA256", 25e6),
+    "orangecrab-85f": ("ecp5", "CSFBGA285", 48e6), "tangnano20k": ("gowin", "", 27e6), "tangnano9k": ("gowin-gw1nr9", "", 27e6),
+    "ulx3s-85f": ("ecp5", "CABGA381", 25e6)}
+LOW = {"icebreaker", "icesugar", "icesugar-pro", "orangecrab-85f", "tangnano20k", "tangnano9k"}
+MINE = """title = "Mine"
+platform = "amaranth_boards.icebreaker:ICEBreakerPlatform"
+usb = "0403:6010"
+console = "/dev/ttyUSB1"
+flash = { bytes = 0x1000000, offset = 0x100000 }
+"""
 
 
 def test_the_boards():
-    assert list(boards()) == NAMES
+    assert names() == list(boards()) == NAMES
 
 
 def test_unknown_board():
     with pytest.raises(UsageError) as error:
         board("fomu")
-    assert str(error.value) == f"--board fomu: no such board, expected one of {', '.join(NAMES)}"
+    assert str(error.value) == (f"--board fomu: no such board, expected one of {', '.join(NAMES)}, or a page NAME.toml of your own")
 
 
-@pytest.fixture(params=DESCRIBED)
-def one(request) -> Board:
-    """A board of amaranth-boards."""
-    return board(request.param)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_platform_class_says(name):
+    """A newer amaranth-boards that says something else is seen here."""
+    one = board(name)
+    assert (" ".join(one.pins[port] for port in ("clock", "rx", "tx", "ready", "fault")),
+            " ".join([one.flash["select"], one.flash["clock"], *one.flash["io"]])) == PINS[name]
+    assert (one.target, one.package, one.clock_hz) == PARTS[name]
+    assert one.low == (frozenset(("ready", "fault")) if name in LOW else frozenset())
+    assert "{bitstream}" in one.program["bitstream"][-1]
 
 
-@pytest.fixture
-def resources(one):
-    """{(resource, number): {subsignal or "": pins}} of the board in amaranth-boards, and the platform."""
-    module, name = one.platform.split(":")
-    platform = getattr(importlib.import_module(module), name)
-    pins_of = {}
-    for resource in platform.resources:
-        for part in resource.ios:
-            if hasattr(part, "ios") and hasattr(part.ios[0], "names"):
-                pins_of[resource.name, resource.number, part.name] = part.ios[0].names
-            elif hasattr(part, "names"):
-                pins_of[resource.name, resource.number, ""] = part.names
-    return platform, pins_of
+def test_a_page_has_only_what_the_class_lacks():
+    for path in (ROOT / "boards").glob("*.toml"):
+        page = tomllib.loads(path.read_text())
+        assert not {"pins", "clock_hz", "target"} & set(page) and set(page["flash"]) <= {"bytes", "offset", "quad_enable"}
+    assert board("icebreaker").program["bitstream"] == ["iceprog", "{bitstream}"]  # the class's, written down and not run
 
 
-def test_clock(one, resources):
-    platform, pins_of = resources
-    assert pins_of[platform.default_clk, 0, ""] == [one.pins["clock"]]
-    clock = next(r for r in platform.resources if r.name == platform.default_clk).clock
-    assert clock.frequency == one.clock_hz
+def test_a_board_of_one_s_own(tmp_path):
+    page = tmp_path / "mine.toml"
+    page.write_text(MINE)
+    mine = board(str(page))
+    assert mine.name == "mine" and mine.flash["io"] == board("icebreaker").flash["io"]
+    assert set(mine.pins) == {"clock", "rx", "tx"} and mine.low == frozenset()
+    assert "led" not in pads.constraints(pads.Pads(
+        plan(strategies.smallest(), mine.part, 4, 16, 4).config, mine, plls.nearest(mine, 24e6), 1_000_000, bytes(4)))
 
 
-def test_link(one, resources):
-    platform, pins_of = resources
-    if one.name == "orangecrab-85f":  # has none; two pins of its header
-        assert (one.pins["rx"], one.pins["tx"]) == tuple(platform.connectors[0].mapping[pin] for pin in "01")
-    else:
-        assert (pins_of["uart", 0, "rx"], pins_of["uart", 0, "tx"]) == ([one.pins["rx"]], [one.pins["tx"]])
+def test_the_pages_of_the_documentation(tmp_path, monkeypatch):
+    """The boards of docs/own-board.md load as they stand there."""
+    text = (ROOT / "docs" / "own-board.md").read_text(encoding="utf-8")
+    files = {}
+    for line in re.findall(r"^(?:    (.*))?$", text, re.MULTILINE):
+        if found := re.fullmatch(r"# ([\w-]+\.(?:py|toml))", line):
+            file = files.setdefault(found[1], [])
+        elif files:
+            file.append(line)
+    for name, lines in files.items():
+        (tmp_path / name).write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    bought, mine = board(str(tmp_path / "up5k-b-evn.toml")), board(str(tmp_path / "my-board.toml"))
+    assert (bought.target, bought.pins["rx"], bought.flash["lines"], bought.pins["ready"]) == ("ice40", "23", 2, "40")
+    assert (mine.target, mine.pins["fault"], mine.low, mine.program["bitstream"][0]) == ("ice40", "27", {"ready", "fault"}, "iceprog")
+    assert set(files) == {"up5k-b-evn.toml", "my_boards.py", "my-board.toml"}
 
 
-def test_leds(one, resources):
-    _, pins_of = resources
-    leds = [pin for (name, _, _), pins in pins_of.items() if name in ("led", "rgb_led") for pin in pins]
-    assert {one.pins["ready"], one.pins["fault"]} <= set(leds)
-    assert one.pins["lit"] in (0, 1)
-
-
-def test_flash(one, resources):
-    _, pins_of = resources
-    flash = one.flash
-    assert len(flash["io"]) == flash["lines"]
-    named = f"spi_flash_{flash['lines']}x"
-    if (named, 0, "cs") in pins_of:
-        assert pins_of[named, 0, "cs"] == [flash["select"]]
-        assert flash["clock"] in (pins_of[named, 0, "clk"][0], "USRMCLK")
-        assert pins_of[named, 0, "dq"] == flash["io"]
-    else:
-        assert [pins_of["spi_flash", 0, name][0] for name in ("copi", "cipo", "wp", "hold")] == flash["io"]
-    assert (flash["clock"] == "USRMCLK") == one.target.startswith("ecp5")  # of whose configuration clock no pin is left
-
-
-def test_what_amaranth_boards_lacks():
-    """No board is called that there: Tang Nano 20K has a page of its own, checked against the part by test_gowin_pins."""
-    assert set(NAMES) - set(DESCRIBED) == {"tangnano20k"}
-    with pytest.raises(ImportError):
-        importlib.import_module("amaranth_boards.tang_nano_20k")
+@pytest.mark.parametrize("change, expected", [
+    (("icebreaker:ICEB", "icebreaker:IceB"), "cannot be imported"),
+    (("amaranth_boards.icebreaker:ICEBreakerPlatform", "json:JSONDecoder"), "is no platform class"),
+    (("icebreaker:ICEBreaker", "icestick:ICEStick"), "ICEStickPlatform has the part iCE40HX1K, expected one of"),
+    (("icebreaker:ICEBreaker", "upduino_v3:UpduinoV3"), "UpduinoV3Platform gives no uart 0"),
+    (("title", "tilte"), "key 'tilte', expected"),
+    (("usb =", "ready = ['led', 7]\nusb ="), "gives no led 7"),
+    (("usb =", "ready = ['uart', 0]\nusb ="), "gives no single pin of uart 0"),
+    (("usb =", "ready = [[1], 0]\nusb ="), "ready is [[1], 0], expected"),
+    (("usb =", "link = { rx = '0' }\nusb ="), "link is {'rx': '0'}, expected"),
+    (("0x100000 }", "'x' }"), "no flash.offset"), (('"Mine"', "5"), "title is 5, expected text"), (("=", "", 1), "no page of a board")])
+def test_a_page_that_will_not_do(tmp_path, change, expected):
+    page = tmp_path / "mine.toml"
+    page.write_text(MINE.replace(*change))
+    with pytest.raises(UsageError) as error:
+        board(str(page))
+    assert str(error.value).startswith(f"{page}: ") and expected in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["tangnano9k", "tangnano20k"])
@@ -101,7 +126,7 @@ def test_gowin_pins(name):
     one = board(name)
     package, device, _ = chipdb.load_chipdb(Path(chipdb.__file__).parent / f"{CHIPS[name]}.msgpack.xz").packages[one.part.part]
     pins = chipdb.load_chipdb(Path(chipdb.__file__).parent / f"{CHIPS[name]}.msgpack.xz").pinout[device][package]
-    used = [value for key, value in one.pins.items() if key != "lit"] + [one.flash["select"], one.flash["clock"], *one.flash["io"]]
+    used = [*one.pins.values(), one.flash["select"], one.flash["clock"], *one.flash["io"]]
     assert set(used) <= set(pins) and len(set(used)) == len(used)
     assert any("PLL" in function or "GCLK" in function for function in pins[one.pins["clock"]][1])
 
@@ -116,22 +141,45 @@ def test_the_page(name):
     assert text.startswith("# Ref: ")
     assert len(text.splitlines()) <= 45
     assert re.fullmatch("[0-9a-f]{4}:[0-9a-f]{4}", one.usb)
-    assert one.part.name == one.target
     assert ("weights" in one.program or "both" in one.program) == ("stream" in one.part.weights)
     assert len(one.flash["io"]) == one.flash["lines"] and one.flash["bytes"] & (one.flash["bytes"] - 1) == 0
     assert one.program.get("start", 0) + BITSTREAM_BYTES[one.target] <= one.flash["offset"] < one.flash["bytes"]
-    assert set(one.pins) == {"clock", "rx", "tx", "ready", "fault", "lit"}
+    assert set(one.pins) == {"clock", "rx", "tx", "ready", "fault"}
     assert one.program["bitstream"][0] in programmer.GET
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_default_clock_suits_pll_and_link(name):
-    """The PLL comes within 2.5 %, and the link's usual speed is less than 1.5 % off."""
+    """The PLL comes within 2.5 %; the link's default speed is less than 1.5 % off."""
     one = board(name)
     for wanted in {one.part.clock_hz, one.part.learn_hz or one.part.clock_hz}:
         hz = plls.nearest(one, wanted).hz
         assert abs(hz / wanted - 1) < 0.025
-        assert abs(hz / divider(hz, DEFAULT_BAUD) / DEFAULT_BAUD - 1) < 0.015
+        baud = one.baud(hz)
+        assert abs(hz / divider(hz, baud) / baud - 1) < 0.015 and 1_000_000 <= baud <= 3_000_000
+
+
+def test_default_speeds():
+    """By hand: 33 MHz / 11 = 3 MHz; 23.25 MHz / 8 = 2.906 MHz, 0.1 % from an FT2232H's 12 MHz / 4.125; 50 MHz / 17 is 2 % from the 3
+    Mbaud of an FT231X, which has none before 2 Mbaud; what is not known has 1 Mbaud."""
+    assert board("icebreaker").baud(33e6) == 3_000_000 and board("icebreaker").baud(23.25e6) == 2_909_091
+    assert board("ulx3s-85f").baud(50e6) == 2_000_000 and board("ulx3s-85f").baud(48e6) == 3_000_000
+    assert board("icesugar").baud(33e6) == 1_000_000 and board("icesugar").baud(3e6) == 230_400
+    assert boards_module.baud_of("ice40", 33e6) == 3_000_000 and boards_module.baud_of("generic", 100e6) == 3_000_000
+    assert boards_module.baud_of("ecp5", 50e6) == 2_000_000 and boards_module.baud_of("ecp5-25f", 50e6) == 1_000_000
+
+
+@pytest.mark.parametrize("chip", BRIDGES)
+@pytest.mark.parametrize("clock_hz", [5e6, 12e6, 20.1e6, 23.25e6, 27e6, 33e6, 39.9e6, 61.3e6, 97.5e6, 133.3e6])
+def test_a_default_speed_is_the_chip_s_and_within_its_error(chip, clock_hz):
+    bridge = BRIDGES[chip]
+    baud = bridge.best(clock_hz)
+    speeds = list(bridge.speeds())
+    assert baud in speeds and speeds == sorted(speeds, reverse=True) and speeds[0] <= 3_000_000
+    assert abs(clock_hz / divider(clock_hz, baud) / baud - 1) <= 0.015
+    for faster in speeds[:speeds.index(baud)]:
+        clocks = round(clock_hz / faster)
+        assert clocks < 4 or abs(clock_hz / clocks / faster - 1) > 0.015
 
 
 def test_an_installed_package_has_them(tmp_path):

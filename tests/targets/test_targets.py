@@ -65,7 +65,7 @@ def test_weights_that_do_not_fit_on_an_ecp5_come_from_the_flash(model, name, wei
     assert used <= part.blocks
     if weights == "stream":  # what is free holds weights, and the flash hardly ever waits for the array
         assert part.blocks - used < config.pixels * 4 and 0 < config.resident_rows <= config.feature_words - planned.program.used
-        streamed = sum(t.words * config.word_bits for t in config.transfers) - config.resident_rows * config.row_bits
+        streamed = sum(t.streamed for t in config.transfers) * config.word_bits
         assert streamed / 4 <= planned.frame.total < 1.12 * streamed / 4
 
 

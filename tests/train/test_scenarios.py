@@ -31,5 +31,5 @@ def test_each_class_comes_once_and_exists(scenario):
 
 
 def test_unknown():
-    with pytest.raises(UsageError, match="^--scenario x: no such scenario, expected one of cifar100-50"):
+    with pytest.raises(UsageError, match="^--scenario x: expected one of cifar100-50"):
         scenarios.get("x")

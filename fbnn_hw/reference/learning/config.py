@@ -9,6 +9,8 @@ from .rules import RULES
 
 PICKS = ("slot", "class", "least")
 """Their order is part of the check value of a design, see `snapshot.design_check`."""
+PROTOTYPES = "prototypes"
+"""The rule without replay: no slot is ever filled, one is enough."""
 MAX_SLOTS = 2 ** 24
 PRESENTED_BITS = 8
 
@@ -36,11 +38,16 @@ class Head:
         return self.hidden_copies * self.latent // self.groups if self.hidden else 0
 
     @classmethod
-    def of(cls, topology):
-        """The head of a topology; raises InputError where it is none of these."""
+    def of_latent(cls, topology):
+        """The head of classes that read the latent alone; raises InputError where there is no latent."""
         if LATENT not in topology:
             raise InputError(f"model {topology.name}: has no layer named {LATENT}, expected a feature extractor that ends in one")
-        latent, last = topology.shapes[LATENT][0], topology.ops[-1]
+        return cls(topology.shapes[LATENT][0])
+
+    @classmethod
+    def of(cls, topology):
+        """The head of a topology; raises InputError where it is none of these."""
+        latent, last = cls.of_latent(topology).latent, topology.ops[-1]
         copies, source = _undo(topology, last.inputs[0])
         if source.name == LATENT and last.groups == 1:
             return cls(latent, copies)
@@ -73,6 +80,7 @@ class LearnConfig:
     pick: a replay takes a random slot, a random slot of a random class, or one of the class presented least.
     weighted: accept an update with probability (least presented + 1) / (presented + 1).
     prototype: number of first presentations of a new class that add the input to its row, independent of the scores.
+    rule: see `rules`; with "prototypes" replays, thinning, prototype and hidden_counter_bits are 0 and slots is 1.
     """
 
     max_classes: int
@@ -104,6 +112,12 @@ class LearnConfig:
         for name, legal in (("rule", RULES), ("pick", PICKS)):
             if getattr(self, name) not in legal:
                 raise UsageError(f"{name}: found {getattr(self, name)!r}, expected one of {', '.join(legal)}")
+        if self.rule == PROTOTYPES:
+            for name in ("replays", "thinning", "prototype", "hidden_counter_bits"):
+                if value := getattr(self, name):
+                    raise UsageError(f"{name}: found {value}, expected 0 with the rule {PROTOTYPES}, which moves one row by every sample")
+            if self.weighted:
+                raise UsageError(f"weighted: expected False with the rule {PROTOTYPES}, which moves one row by every sample")
         for name in ("counter_bits", "hidden_counter_bits"):
             width = getattr(self, name)
             if width and self.confidence >= 2 ** (width - 1):

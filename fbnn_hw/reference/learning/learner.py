@@ -1,7 +1,7 @@
 """The learner: the definition of what a learning chip does, in integers; in words in docs/on-chip-learning.md, section "Definition".
 
-A latent, a row of weights, a mask are each one integer, bit i for element i, so that Python's own operations on integers do a whole row
-at once, quicker than operations on arrays of rows this short.  Counters are planes of such integers, see `counters`.
+A latent, a row of weights and a mask are each one integer, bit i for element i.  Python's own operations on integers do a whole row
+at once, which is faster than arrays for rows this short.  Counters are planes of such integers, see `counters`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +13,7 @@ from ... import bits
 from ...errors import InputError, UsageError
 from . import counters
 from .buffer import ReplayBuffer
-from .config import PRESENTED_BITS, Head, LearnConfig
+from .config import PRESENTED_BITS, PROTOTYPES, Head, LearnConfig
 from .lfsr import MASK, NOISE, PICK, Lfsr
 from .rules import HELD_BITS, gumbel_table, make
 from .snapshot import State, design_check, old_design_check
@@ -63,6 +63,7 @@ class Learner:
         self._ones, self._hidden_ones = 2 ** head.fan_in - 1, 2 ** head.hidden_fan_in - 1
         self._spread, self._spread_hidden = _spread(head.copies), _spread(head.hidden_copies)
         self._extends, self._noisy = head.fan_in > head.latent, self.rule.noisy
+        self._adds = config.rule == PROTOTYPES
         self._learn_hidden = bool(head.hidden and config.hidden_counter_bits)
         self._noise = Lfsr(NOISE, 1, gumbel_table(config.temperature))
         self._mask = Lfsr(MASK, 1)
@@ -72,7 +73,10 @@ class Learner:
 
     @classmethod
     def of(cls, network: "Network", config: LearnConfig, keep_classes: bool = True) -> Self:
-        """A learner that starts from a network's classifier; keep_classes False: from its hidden layer alone."""
+        """A learner that starts from a network's classifier; keep_classes False: from its hidden layer alone.  With the rule
+        `prototypes` it learns the latent and starts with no class."""
+        if config.rule == PROTOTYPES:
+            return cls(Head.of_latent(network.topology), config)
         head = Head.of(network.topology)
         last = network.topology.ops[-1]
         hidden = None
@@ -114,6 +118,11 @@ class Learner:
     def shipped(self) -> np.ndarray:
         """Shipped rows, uint8 bits (classes, fan-in)."""
         return self._shipped[0]
+
+    @property
+    def shipped_hidden(self) -> np.ndarray:
+        """Shipped weights of the hidden layer, uint8 bits (hidden neurons, hidden fan-in)."""
+        return self._shipped[1]
 
     @property
     def counters(self) -> np.ndarray:
@@ -177,12 +186,13 @@ class Learner:
             self._present(x, label)
             for _ in range(self.config.replays):
                 self._replay()
-            self.buffer.store(x, label)
+            if not self._adds:
+                self.buffer.store(x, label)
 
     def store(self, latents: np.ndarray, labels: Sequence[int] | np.ndarray) -> None:
-        """Put samples of known classes into the buffer without learning them."""
+        """Put samples of known classes into the buffer without learning them; with the rule `prototypes` nothing happens."""
         for x, label in zip(*self._checked(latents, labels, 0)):
-            if not self.frozen:
+            if not (self.frozen or self._adds):
                 self.buffer.store(x, label)
 
     def rehearse(self, count: int) -> None:
@@ -237,17 +247,20 @@ class Learner:
 
     def _present(self, x, label):
         """One presentation of the latent x: forward, choose, update."""
-        known, presented = self.known, self.presented
+        known = self.known
         self.presentations += 1
         values = self._forward(x) if self._extends else x
+        if self._adds:
+            self._count(label)
+            self.updates += 1
+            self._move(label, values, self._ones)
+            return
         # Less fan_in: rules see differences alone.
         if self._noisy:
             scores = [noise - 2 * (weights ^ values).bit_count() for noise, weights in zip(self._noise.values(known), self._weights)]
         else:
             scores = [-2 * (weights ^ values).bit_count() for weights in self._weights[:known]]
-        presented[label] += 1
-        if presented[label] == PRESENTED_TOP:
-            self.presented = presented = [n >> 1 for n in presented]
+        presented = self._count(label)
         if self.prototypes_left[label]:
             self.prototypes_left[label] -= 1
             self._move(label, values, self._ones)
@@ -268,6 +281,13 @@ class Learner:
             towards, away = self._kept(2, self.head.fan_in, self.config.thinning)
             self._move(label, values, towards)
             self._move(rival, values ^ self._ones, away)
+
+    def _count(self, label):
+        """Count a presentation; returns the counts, which are halved where one is at its top."""
+        self.presented[label] += 1
+        if self.presented[label] == PRESENTED_TOP:
+            self.presented = [n >> 1 for n in self.presented]
+        return self.presented
 
     def _forward(self, x):
         """Input of the output layer, an integer of fan_in bits."""

@@ -1,7 +1,7 @@
 """Which counters of the output layer move after a presentation, and how.
 
-A rule has three methods.  `rival(scores, label)`, of a list of scores, with noise if the rule is `noisy`, gives the class whose row
-moves away from the input while the label's row moves towards it, or None where nothing is to be learned.  `move(row, towards, moves,
+A rule has three methods.  `rival(scores, label)` gives the class whose row moves away from the input while the label's row moves
+towards it, or None where nothing is to be learned; scores is a list, noise is added if the rule is `noisy`.  `move(row, towards, moves,
 ones)` moves counters of a row in place, see `counters`.  `held(row, words)`, asked before where `draws` is set, gives the counters that
 are not to move towards zero; words are HELD_BITS random bits for each, uint8 (n,).
 """
@@ -115,8 +115,21 @@ def metaplastic_table(width, slope=2):
         return tuple(int((256 * ((e - 1) / (e + 1)) ** 2).to_integral_value(ROUND_HALF_EVEN)) for e in powers)
 
 
+@dataclass(frozen=True)
+class Prototypes:
+    """The label's row moves towards every input, whatever the scores; no other row moves, and nothing is replayed or kept.
+
+    So a counter is a saturating sum of the class's inputs and its sign is the prototype: nearest class mean in one bit a feature.
+    """
+
+    name = "prototypes"
+    noisy = False
+    draws = False
+    move = staticmethod(counters.move)
+
+
 RULES = {"gumbel": lambda config: Gumbel(), "margin": lambda config: Margin(config.margin), "flip": lambda config: Flip(),
-         "metaplastic": lambda config: Metaplastic(metaplastic_table(config.counter_bits))}
+         "metaplastic": lambda config: Metaplastic(metaplastic_table(config.counter_bits)), "prototypes": lambda config: Prototypes()}
 """Their order is part of the check value of a design, see `snapshot.design_check`."""
 
 

@@ -1,4 +1,4 @@
-"""What a learner keeps of each class: slots, presentations, prototype presentations to come."""
+"""The learner's table of classes: slots, presentations, prototype presentations to come."""
 
 from enum import IntEnum
 
@@ -14,7 +14,7 @@ TOP = 255
 
 
 class Scan(IntEnum):
-    """What a scan of all classes does; `label` is one of them."""
+    """The purpose of a scan of all classes; `label` is one of them."""
 
     CLEAR = 0  # all zero
     NEW = 1  # presented = 0 for all, left[label] = prototype

@@ -1,11 +1,9 @@
 """The learner: presents samples, moves counters, keeps exemplars."""
 
-from enum import IntEnum
 from types import SimpleNamespace
 
 from amaranth import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...protocol import Command, Space
@@ -13,23 +11,12 @@ from ..signals import unnamed
 from .classes import ClassTable, Scan
 from .lfsr import Registers
 from .noise import NoiseTable
+from .replay_buffer import MASK_REGISTER, NOISE_REGISTER, ReplayBuffer, Table
 from .sample import SampleMemory
 from .sign_update import SignUpdate
 
 NOISE_BITS = 8
 """Bits of one draw of noise, and of the draw that accepts a replay."""
-NOISE_REGISTER, MASK_REGISTER, PICK_REGISTER = range(3)
-"""Values of `Registers.select`."""
-
-
-class Table(IntEnum):
-    """What a loop runs over."""
-
-    CLASSES = 0  # the blocks of mirror and counters
-    SLOTS = 1  # the words of an exemplar
-    LATENT = 2  # the words of the sample, where the engine leaves them
-
-
 def command_layout(plan):
     """Layout of a command; `label` holds every number up to max_classes."""
     return data.StructLayout({"command": 3, "label": range(plan.max_classes + 1), "count": 8})
@@ -41,7 +28,7 @@ def host_layout(plan, address_bits):
     return data.StructLayout({"write": 1, "space": 3, "address": address, "data": max(16, plan.lanes)})
 
 
-class Learner(wiring.Component):
+class Learner(ReplayBuffer, wiring.Component):
     """Learns, rehearses, stores, freezes and classifies.
 
     docs/on-chip-learning.md defines it.  Twin: `fbnn_hw.reference.learning.Learner`.
@@ -116,7 +103,8 @@ class Learner(wiring.Component):
         self.latency = read_latency, act_latency, score_latency
         self.bank_bits = (plan.pixels - 1).bit_length()
         self.mirror = plan.chunks * plan.max_classes  # row of a block where the mirror begins
-        self.noisy = plan.rule != "margin"
+        self.adds = plan.rule == "prototypes"  # a sample moves its class's row, and that is all
+        self.noisy = plan.rule != "margin" and not self.adds
         label = range(max(2, plan.max_classes))
         members = {
             "command": In(stream.Signature(command_layout(plan))),
@@ -157,7 +145,7 @@ class Learner(wiring.Component):
             self._choose(m, s)
             self._move_counters(m, s)
             self._replay(m, s)
-            self._replay_buffer(m, s)
+            self._store(m, s)
             self._host(m, s)
         return m
 
@@ -171,9 +159,7 @@ class Learner(wiring.Component):
         m.submodules.sample = s.sample = SampleMemory(p.words, p.lanes, p.copies)
         m.submodules.classes = s.classes = ClassTable(p.max_classes, p.slots.bit_length(), p.prototype, p.weighted)
         m.submodules.update = s.update = SignUpdate(p.per_word, p.counter_bits, p.stored_bits, p.confidence, p.rule == "flip")
-        m.submodules.labels = labels = Memory(shape=p.class_bits, depth=max(2, p.slots), init=[], attrs={"ram_style": "block"})
-        label_read, label_write = labels.read_port(), labels.write_port()
-        s.label_read, s.label_write = label_read, label_write
+        self._slot_labels(m, s)
         return s
 
     def _signals(self, s):
@@ -380,11 +366,6 @@ class Learner(wiring.Component):
         m.d.comb += s.redraw.eq(1)
         m.next = "READ"
 
-    def _begin_save(self, m, s):
-        """Write the sample to `slot`."""
-        self._loop_over(m, s, Table.SLOTS)
-        m.next = "SAVE_READ"
-
     def _end_presentation(self, m, s):
         """Go on with the next replay, then a store."""
         m.d.sync += s.command.eq(Command.REHEARSE)
@@ -397,6 +378,8 @@ class Learner(wiring.Component):
         p, request = self.plan, self.command.payload
         learns, unknown = request.command == Command.LEARN, request.label == self.class_count
         legal = (request.label < self.class_count) | learns & unknown & (request.label < p.max_classes)
+        if self.adds:
+            legal &= learns  # there is nothing to store
 
         def cleared():
             m.next = "REST"
@@ -450,6 +433,9 @@ class Learner(wiring.Component):
                 m.next = "NEW"
             with m.Elif((s.command == Command.CLASSIFY) & (self.class_count == 0)):
                 m.next = "REST"
+            if self.adds:
+                with m.Elif(s.command != Command.CLASSIFY):
+                    m.next = "PRESENTED"
             with m.Else():
                 self._begin_score(m, s)
 
@@ -510,6 +496,9 @@ class Learner(wiring.Component):
         p, classes = self.plan, s.classes
 
         def presented():
+            if self.adds:
+                self._begin_move(m, s)
+                return
             nothing = s.rival == s.label
             if p.rule == "margin":
                 nothing = s.fresh | (s.own - s.best >= p.margin)
@@ -599,89 +588,16 @@ class Learner(wiring.Component):
                     self._begin_move(m, s)
             with m.Elif(s.starting):
                 m.d.sync += s.starting.eq(0)
-                self._begin_score(m, s)
-            with m.Elif(s.rival_turn | s.first_steps):
+                if self.adds:
+                    m.next = "PRESENTED"
+                else:
+                    self._begin_score(m, s)
+            with m.Elif(Const(1) if self.adds else s.rival_turn | s.first_steps):
                 m.d.sync += s.rival_turn.eq(0)
                 self._end_presentation(m, s)
             with m.Else():
                 m.d.sync += s.rival_turn.eq(1)
                 self._begin_move(m, s)
-
-    def _replay(self, m, s):
-        """The next replay: its class by `pick`, its slot by draws."""
-        p, classes = self.plan, s.classes
-        with m.State("NEXT"):
-            m.d.comb += s.redraw.eq(1)
-            m.d.sync += s.count.eq(s.count - 1)
-            with m.If((s.count == 0) | (self.used == 0)):
-                m.next = "REST"
-                with m.If(s.learning):
-                    m.d.sync += [s.command.eq(Command.STORE), s.label.eq(s.request_label)]
-                    self._begin_load(m, s, Table.LATENT)
-            with m.Else():
-                m.next = {"least": "LEAST", "class": "DRAW_CLASS", "slot": "DRAW_SLOT"}[p.pick]
-        if p.pick == "least":
-            self._visit(m, s, "LEAST", Scan.LEAST, lambda: self._class_chosen(m, s))
-        if p.pick == "class":
-            with m.State("DRAW_CLASS"):
-                m.d.comb += classes.host_index.eq(s.word_class)
-                with m.If(self._drawn(s, p.class_bits)):
-                    m.next = "CHECK_CLASS"
-                with m.Else():
-                    self._take(m, s, PICK_REGISTER)
-            with m.State("CHECK_CLASS"):
-                m.d.comb += s.redraw.eq(1)
-                m.d.sync += s.label.eq(s.word_class)
-                m.next = "DRAW_CLASS"
-                with m.If((s.word_class < self.class_count) & (classes.counts != 0)):
-                    m.next = "DRAW_SLOT"
-        replays = s.command == Command.REHEARSE
-        any_label = replays if p.pick == "slot" else 0
-        with m.State("DRAW_SLOT"):
-            with m.If(self._drawn(s, p.slot_bits)):
-                m.next = "CHECK_SLOT"
-            with m.Else():
-                self._take(m, s, PICK_REGISTER)
-        with m.State("CHECK_SLOT"):
-            with m.If((s.word_slot < self.used) & ((s.label_read.data == s.label) | any_label)):
-                m.d.sync += s.label.eq(s.label_read.data)
-                m.next = "REMOVE"
-                with m.If(replays):
-                    self._begin_load(m, s, Table.SLOTS)
-            with m.Else():
-                m.d.comb += s.redraw.eq(1)
-                m.next = "DRAW_SLOT"
-
-    def _class_chosen(self, m, s):
-        """Draw a slot of the class that a scan chose."""
-        m.d.sync += s.label.eq(s.classes.best)
-        m.next = "DRAW_SLOT"
-
-    def _replay_buffer(self, m, s):
-        """A store: into a free slot, or in the place of an exemplar of the fullest class."""
-        rows, sample = self.rows, s.sample
-        with m.State("STORE"):
-            with m.If(self.used == self.plan.slots):
-                m.next = "FULLEST"
-            with m.Else():
-                m.d.sync += s.appends.eq(1)
-                self._begin_save(m, s)
-        self._visit(m, s, "FULLEST", Scan.FULLEST, lambda: self._class_chosen(m, s))
-        self._visit(m, s, "REMOVE", Scan.REMOVE, lambda: self._begin_save(m, s))
-        with m.State("SAVE_READ"):
-            m.next = "SAVE"
-        with m.State("SAVE"):
-            m.d.comb += [rows.valid.eq(1), s.offset.eq(s.slot), s.word.eq(sample.word), s.writes.eq(1), s.label_write.en.eq(1)]
-            with m.If(rows.ready):
-                m.d.comb += [sample.advance.eq(1), sample.raw.eq(1), s.advance.eq(1)]
-                m.next = "SAVE_READ"
-                with m.If(s.index == self.plan.words - 1):
-                    m.d.sync += [self.used.eq(self.used + s.appends), s.label.eq(s.request_label)]
-                    m.next = "ADD"
-
-        def added():
-            m.next = "REST"
-        self._visit(m, s, "ADD", Scan.ADD, added)
 
     def _host(self, m, s):
         """An access of the host."""

@@ -1,0 +1,73 @@
+"""Tables of docs/results from the files of runs beside them.
+
+    python docs/benchmarks/cil_tables.py docs/results/cifar10-4+3x2.md
+
+writes anew what stands between `<!-- runs: FILE ... -->` and `<!-- end -->`, the rows in the order of the file's first lines.  After FILE
+come choices that a row must have, such as setting=rpt.  tests/test_results.py holds the pages to it.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+from statistics import mean, median, stdev
+
+BLOCK = re.compile(r"(<!-- runs: (\S+)(.*?) -->\n).*?(<!-- end -->)", re.S)
+HEAD = ("flags", "seeds", "a_old %", "a_new %", "a_final %", "d_final", "average incremental %", "forgetting, points",
+        "memory, Mb", "epoch kept, of")
+
+
+def results(path):
+    """The runs of a file of one result a line."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def flags(config):
+    """The flags that tell a row from others."""
+    words = [] if config["strategy"] == "replay" else [f"--strategy {config['strategy']}"]
+    words += [f"--buffer-mb {config['buffer_mb']:g}"] * bool(config["buffer_mb"])
+    words += [f"--setting {config['setting']}"] * (config["setting"] != "fpt")
+    words += [f"--loss {config['loss']}"] * (config["loss"] != "cce")
+    return " ".join([*words, *["--balanced"] * config["balanced"], *["--class-order 0..9"] * (config.get("class_order") is not None)])
+
+
+def spread(values, scale=100, digits=1):
+    values = [scale * v for v in values if v is not None]
+    if not values:
+        return ""
+    return f"{mean(values):.{digits}f}" + (f" +- {stdev(values):.{digits}f}" if len(values) > 1 else "")
+
+
+def rows(runs):
+    """Cells of the rows: mean and sample deviation over the seeds."""
+    groups = {}
+    for run in runs:
+        groups.setdefault(flags(run["config"]), []).append(run)
+    for name, group in groups.items():
+        final, sequence = [r["final"] for r in group], [r["sequence"] for r in group]
+        kept = [task["best_epoch"] for r in group for task in r["tasks"] if task["epochs"]]
+        epochs = group[0]["config"]["recipe"]["epochs"]
+        bits = group[0]["memory_bits"]
+        several = len(group[0]["tasks"]) > 1
+        yield (f"`{name}`", str(len(group)), *(spread([f[key] for f in final]) if several or key == "a_final" else ""
+                                               for key in ("a_old", "a_new", "a_final")),
+               spread([f["d_final"] for f in final], 1, 3), spread([s["average_incremental"] for s in sequence]),
+               spread([s["forgetting"] for s in sequence]), "all" if bits is None else f"{bits / 1e6:.3g}",
+               f"{median(kept):g}, {epochs}" if kept else "")
+
+
+def table(path, choices=()):
+    wanted = dict(choice.split("=") for choice in choices)
+    runs = [r for r in results(path) if all(str(r["config"].get(key)) == value for key, value in wanted.items())]
+    cells = [HEAD, ("---",) * len(HEAD), *rows(runs)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in cells)
+
+
+def written(page):
+    """The page's text with its tables made anew."""
+    return BLOCK.sub(lambda match: match[1] + table(page.parent / match[2], match[3].split()) + match[4], page.read_text())
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        Path(name).write_text(written(Path(name)))

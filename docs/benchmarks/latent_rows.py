@@ -1,0 +1,101 @@
+"""Many runs of `fbnn-hw cil` on one extractor's latents in one process, for docs/results: each run's result is a line of a file.
+
+    python docs/benchmarks/latent_rows.py docs/results/latent/3mb-fe4.jsonl --init 3mb-fe4.pt --rows whole --seeds 10
+
+Runs that are in the file already are left out; so it goes on after an interrupt.  A run is what the command in its line gives.
+"""
+
+import argparse
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import torch
+
+from fbnn_hw import files
+from fbnn_hw.checkpoints import resolve
+from fbnn_hw.data import datasets
+from fbnn_hw.train import start
+from fbnn_hw.train.cil_config import CilConfig
+from fbnn_hw.train.config import TrainConfig
+from fbnn_hw.train.incremental import Incremental
+from fbnn_hw.train.record import surroundings
+
+SCENARIO = "cifar10-4+3x2"
+LOSSES = [dict(loss=loss, balanced=balanced) for loss in ("cce", "focal", "sh") for balanced in (False, True)]
+BOUNDS = [dict(strategy=name) for name in ("naive", "naive-reset", "cumulative", "cumulative-reset", "offline")]
+FIELD = [dict(strategy="ncm"), dict(strategy="slda"),
+         *(dict(strategy=name, buffer_mb=mb) for name in ("icarl", "der++") for mb in (1.0, 5.0))]
+ROWS = {
+    "bound": [dict(buffer_mb=5.0, balanced=True), dict(strategy="cumulative")],
+    "whole": [dict(buffer_mb=5.0, balanced=True), dict(strategy="cumulative"), dict(strategy="cumulative", balanced=True),
+              dict(buffer_mb=1.0, balanced=True), dict(buffer_mb=5.0), dict(buffer_mb=1.0), dict(strategy="naive"), *FIELD],
+    "few": [*BOUNDS, *FIELD[:2], dict(strategy="icarl", buffer_mb=1.0), dict(strategy="der++", buffer_mb=1.0),
+            *(dict(buffer_mb=mb, **choice) for mb in (1.0, 5.0) for choice in LOSSES),
+            *(dict(buffer_mb=mb, balanced=balanced) for mb in (0.1, 0.2, 0.5, 2.0) for balanced in (False, True)),
+            *(dict(buffer_mb=1.0, setting="rpt", **choice) for choice in LOSSES),
+            *(dict(buffer_mb=5.0, setting="rpt", **choice) for choice in LOSSES)],
+    "losses": [dict(buffer_mb=mb, **choice) for mb in (1.0, 5.0) for choice in LOSSES],
+    "orders": [dict(buffer_mb=5.0, balanced=True, class_order=order) for order in range(10)]
+    + [dict(strategy="cumulative", class_order=order) for order in range(10)],
+}
+"""Choices of `CilConfig` beside the defaults."""
+FLAGS = {"class_order": "--class-order", "buffer_mb": "--buffer-mb", "strategy": "--strategy", "setting": "--setting", "loss": "--loss"}
+
+
+def rounded(value):
+    """Plain values with five digits behind the point, but for the flags and small numbers."""
+    if isinstance(value, dict):
+        return {key: v if key == "config" else rounded(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(v) for v in value]
+    return round(value, 5) if isinstance(value, float) else value
+
+
+def words(args, choice, seed):
+    """The command line of a run."""
+    of_row = [word for name, value in choice.items() if name != "balanced"
+              for word in (FLAGS[name], f"{value:g}" if isinstance(value, float) else str(value))]
+    images = ["--images", str(args.images)] if args.images else []
+    recipe = shlex.split(f"--epochs {args.epochs} --schedule cosine --patience 0 --lr 1e-3 --c {args.c:g} --threads 1")
+    return ["fbnn-hw", "cil", "--scenario", SCENARIO, "--init", args.init, *of_row, *(["--balanced"] if choice.get("balanced") else []),
+            *images, *recipe, "--seed", str(seed)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--init", required=True)
+    parser.add_argument("--rows", choices=list(ROWS), required=True)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--images", type=int, default=0)
+    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--c", type=float, default=1.0)
+    parser.add_argument("--data-dir")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    done = {json.loads(line)["command"] for line in args.out.read_text().splitlines()} if args.out.exists() else set()
+    train, test = (datasets.load("cifar10", args.data_dir, split) for split in ("train", "test"))
+    if args.images:
+        train = train.thinned(args.images)
+    origin = start.read(resolve(args.init, "--init"))
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    recipe = dict(epochs=args.epochs, schedule="cosine", patience=0, lr=1e-3, c=args.c)
+    for seed in range(args.seeds):
+        for choice in ROWS[args.rows]:
+            command = shlex.join(words(args, choice, seed))
+            if command in done:
+                continue
+            config = CilConfig(SCENARIO, **choice, images=args.images, recipe=TrainConfig(**recipe, seed=seed))
+            result = Incremental(config, train, test, origin, cache=files.cache_folder() / "latents").run()
+            init = {"source": origin.source, "sha256": origin.sha256, "name": origin.topology.name}
+            line = rounded({"kind": "cil", "config": config.to_dict(), "seed": seed, "command": command, "init": init, **surroundings(),
+                            **result, "history": []})
+            with args.out.open("a") as file:
+                file.write(json.dumps(line, separators=(",", ":")) + "\n")
+            print(f"{result['final']['a_final']:.4f} {result['seconds']:.0f} s {command}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

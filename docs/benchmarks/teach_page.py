@@ -1,0 +1,36 @@
+"""Writes docs/teach.html, the page with the gates of a design in it: python docs/benchmarks/teach_page.py
+
+Which network it teaches is chosen here alone.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from fbnn_hw import checkpoints, design, files
+from fbnn_hw.emit import wasm
+from fbnn_hw.studio import page
+
+MODEL = "teach.pt"
+FILE = Path(__file__).parents[1] / "teach.html"
+ENGINE = {"pixels": 4, "lanes": 16, "outputs": 16}
+"""The shape of the array in the gates; docs/teaching.md has its figures."""
+LEARNER = {"max_classes": 16, "exemplars": 212}
+"""Those of the default design for an iCE40UP5K, so that its snapshots and the page's are of one configuration."""
+
+
+def made(folder) -> design.Design:
+    """The design of the page, generated under a folder."""
+    return design.generate(checkpoints.load(MODEL), "generic", out=folder, learn=True, **LEARNER, **ENGINE)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        of = made(folder)
+        text = page.write(of, wasm.build(of, note=lambda line: print(line, file=sys.stderr)))
+    files.write(FILE, text.encode())
+    print(f"{FILE.name}: {len(text.encode()):,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""`fbnn-hw studio`: the page on which anyone teaches a board, as one file or served to this machine."""
+
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+from .. import files
+from ..errors import InputError, ToolError, UsageError
+from . import _board, _common
+
+GROUP = "learn"
+SUMMARY = "teach a board, or its gates in a browser, on a page: as one HTML file, or served on this machine"
+EXAMPLES = (
+    ("fbnn-hw studio --page teach.html", "one file with the youngest design's gates in it; it needs no Python and no network"),
+    ("fbnn-hw studio --board virtual", "the page on this machine, before the virtual board; before a real one: --port auto"),
+)
+HTTP = 8765
+VIRTUAL_PATIENCE = 150
+"""Times the usual waits that a page grants the virtual board."""
+
+
+def arguments(parser):
+    parser.add_argument("folder", nargs="?", metavar="DIR",
+                        help="what `fbnn-hw generate --learn` wrote (default: the youngest folder in rtl_out)")
+    parser.add_argument("--page", metavar="FILE", help="write the page, gates included, into one file")
+    board = parser.add_argument_group("the board behind a served page")
+    board.add_argument("--port", metavar="DEVICE", help="serial port of a board, such as /dev/ttyUSB1; auto: the one that is plugged in")
+    board.add_argument("--baud", type=_common.count, metavar="N", help="its speed (default: the one at which it answers)")
+    board.add_argument("--board", choices=("virtual",), help="virtual: a simulation of the whole board")
+    board.add_argument("--http", type=_common.count, default=HTTP, metavar="N",
+                       help="port of this machine to serve the page at (default: %(default)s)")
+
+
+def run(args, out):
+    from ..design import Design, newest
+
+    if sum(value is not None for value in (args.page, args.port, args.board)) != 1:
+        raise UsageError("expected one of --page, --port and --board; see fbnn-hw studio --help")
+    if args.baud and not args.port:
+        raise UsageError("--baud: has no meaning without --port")
+    if not args.http < 1 << 16:
+        raise UsageError(f"--http {args.http}: expected a port below 65536")
+    design = Design(args.folder or newest())
+    if design.config.learning is None:
+        raise InputError(f"{design.folder}: this design does not learn; expected one made with fbnn-hw generate --learn")
+    if args.page is not None:
+        _write(Path(args.page), design, out)
+    else:
+        _serve(args, design, out)
+
+
+def _write(path, design, out):
+    from ..emit import wasm
+    from ..studio import page
+
+    _common.writable(path)
+    gates = wasm.build(design, note=out.note)
+    text = page.write(design, gates).encode()
+    files.write(path, text)
+    out.text(f"{path}  {len(text):,} bytes, of which {len(gates.module):,} bytes of gates before compression; open it in a browser")
+    out.result({"design": design.folder, "file": path, "bytes": len(text), "gates_bytes": len(gates.module)})
+
+
+def _serve(args, design, out):
+    try:
+        from ..studio import page, server
+    except ModuleNotFoundError as error:
+        raise ToolError(f"{error.name} is missing; a served page needs it: pip install 'fbnn-hw[studio]'") from None
+    with _line(args, design, out) as (opened, name, patience):
+        text = page.write(design, server={"name": name, "patience": patience})
+        studio = server.Studio(text, opened, args.http)
+        out.text(f"{name}: open {studio.address}", "Ctrl-C ends it")
+        out.result({"design": design.folder, "address": studio.address, "port": name})
+        sys.stdout.flush()
+        studio.run()
+
+
+@contextmanager
+def _line(args, design, out):
+    """(what opens a line to the board, its name, its patience)."""
+    from ..design import link_speeds
+    from ..host import speed
+    from ..host.transport import Serial
+
+    if args.board:
+        from ..emit.virtual import VirtualBoard, alone
+
+        with alone(design.folder), VirtualBoard(design.folder, note=out.note) as board:
+            yield lambda: Serial(board.port), "the virtual board", VIRTUAL_PATIENCE
+    else:
+        path = _board.port(args)
+        baud = args.baud or speed.answered(path, link_speeds(design))
+        with Serial(path, baud):  # says at once where it cannot be opened
+            pass
+        yield lambda: Serial(path, baud), f"the board at {path}", 1

@@ -1,0 +1,567 @@
+"""Sums -> places, lists of reads, steps and weight words, for networks that the loops over taps and words cannot read.
+
+The layout is planar: word i of a tensor's block lies at base + i * blocks + block, so that a read is a constant distance from its
+block.  A tile of P outputs has a list of reads, which the engine goes through for each block.  A list names for each read a word, a
+move of the block by pixels, and whether the accumulator is shifted first.
+
+Lanes of a word that a tile does not want cannot be left out.  Such a tile reads each word an even number of times: the wanted lanes
+have their weight twice, the others +1 as often as -1.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+
+import numpy as np
+
+from .. import bits
+from ..errors import FitError
+from ..ir.network import LATENT, Network, Topology
+from . import graph as graphs
+from .config import FIELD, READ_FIELDS, Step, byte_words, read_word
+from .graph import CHANNEL, DOWN, POWER, RIGHT, TENSOR, Graph, Group
+from .layout import Stored, Tensor, allot, blocks, words_of
+
+SLOTS = 1 << READ_FIELDS["slot"]
+"""Slots of a word that a read of a spread step can name."""
+
+WAYS = "apart", "together", "compact"
+"""Arrangements of channels in words.
+
+apart: a word has channels that the same layers read.  together: so has one of half a word or more.  compact: no lane is left out.
+"""
+
+
+@dataclass(frozen=True)
+class Reads:
+    """The reads of a tile, one after the other.
+
+    keys: int (K, 5): tensor, word, pixels down, pixels right, power.  times: int (K,): reads of each.  doubled: wanted lanes count twice.
+    """
+
+    keys: np.ndarray
+    times: np.ndarray
+    doubled: bool
+
+    @property
+    def count(self) -> int:
+        return int(self.times.sum())
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Outputs of a sum that are computed at once, side by side in a word."""
+
+    parts: tuple[tuple[Group, np.ndarray], ...]  # groups, and which of their outputs
+    reads: Reads
+    word: int  # of the tensor
+    slot: int
+    source_slot: int = -1  # the outputs are those of a spread step, each of the same lane of this slot; -1: they are not
+
+    @property
+    def outputs(self) -> int:
+        return sum(len(chosen) for _, chosen in self.parts)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A graph with everything in its place."""
+
+    graph: Graph
+    words: tuple[tuple[tuple[int, ...], ...], ...]  # of each tensor: lanes of its words, see `Tensor.lanes`
+    tiles: tuple[tuple[Tile, ...], ...]  # of each sum
+    tensors: dict[str, Tensor]
+    used: int  # words of a bank
+    lanes: int
+    outputs: int
+    find: tuple[np.ndarray, ...]  # of each tensor int (channels, 2): word and lane of its channels
+
+    def cost(self, columns: int) -> int:
+        """Reads of a frame."""
+        return sum(math.prod(blocks(layer.computed, columns)) * sum(tile.reads.count for tile in tiles)
+                   for layer, tiles in zip(self.graph.sums, self.tiles))
+
+
+def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | None = None) -> Plan:
+    """The plan with the fewest reads whose features fit into `room` words of a bank, or that with the fewest words.
+
+    Where convolutions read scattered bits, a graph that copies them first is tried too, in the first of WAYS.
+    """
+    return _plan(topology, pixels, lanes, outputs, room, WAYS)
+
+
+@lru_cache(maxsize=16)  # each way to have weights asks for it
+def _plan(topology, pixels, lanes, outputs, room, ways):
+    columns = pixels // 2
+
+    def placed(graph, way):
+        return _Arranger(graph, _classes(graph), columns, lanes, outputs, way).plan()
+
+    plans = [placed(graphs.build(topology, lanes), ways[0])]
+    if gathered := graphs.scattered(plans[0].graph):
+        plans.append(placed(graphs.build(topology, lanes, gathered), ways[0]))
+    chosen = _best(plans, room, columns)
+    return _best([chosen, *(placed(chosen.graph, way) for way in ways[1:])], room, columns)
+
+
+def _best(plans, room, columns):
+    """The plan with the fewest reads whose features fit, or that with the fewest words."""
+    fitting = [placed for placed in plans if room is None or placed.used <= room]
+    if not fitting:
+        return min(plans, key=lambda placed: placed.used)
+    return min(fitting, key=lambda placed: placed.cost(columns))
+
+
+class _Arranger:
+    """One way to arrange the channels of all tensors."""
+
+    def __init__(self, graph: Graph, classes: list[np.ndarray], columns: int, lanes: int, outputs: int, way: str):
+        self.graph, self.classes, self.columns, self.lanes, self.outputs, self.way = graph, classes, columns, lanes, outputs, way
+        self.words: list[tuple[tuple[int, ...], ...]] = []
+        self.find: list[np.ndarray] = []  # of each tensor (channels, 2): word, lane
+        self.live: list[np.ndarray] = []  # of each tensor (words, lanes): whether a lane has a channel
+
+    def plan(self) -> Plan:
+        self._keep(self._image_words())
+        tiles = [self._tiles(layer) for layer in self.graph.sums]
+        tensors, used = self._places()
+        return Plan(self.graph, tuple(self.words), tuple(tiles), tensors, used, self.lanes, self.outputs, tuple(self.find))
+
+    def _keep(self, words):
+        """Note the words of the next tensor."""
+        self.words.append(words)
+        array = np.array(words).reshape(-1, self.lanes)
+        find = np.zeros((int(array.max()) + 1, 2), np.int64)
+        for place in np.argwhere(array >= 0):
+            find[array[tuple(place)]] = place
+        self.find.append(find)
+        self.live.append(array >= 0)
+
+    def _image_words(self):
+        """The encoder fills words of a pixel in order; bytes have words as `byte_words` says."""
+        stored, channels = self.graph.tensors[0].shape[0], self.graph.image.shape[0]
+        if self.graph.image.ops[0].kind == "bits8":
+            sizes = [3 * len(word) for word in byte_words(self.lanes)] * (4 if self.graph.quarters else 1)
+        else:
+            sizes = [stored] if self.graph.packed else [channels] * (stored // channels)
+        ends = np.cumsum(sizes).tolist()
+        return words_of(zip([0, *ends], ends), self.lanes)
+
+    # Tiles.
+
+    def _tiles(self, layer):
+        """Tiles of a sum; its tensor's words are noted."""
+        if layer.spread and (chunks := self._lane_by_lane(layer)):
+            tiles = [(tuple((group, np.array([0])) for group in groups), 0) for groups, _ in chunks]
+            return self._packed(layer, tiles, [self._spread_reads(groups) for groups, _ in chunks], [slot for _, slot in chunks])
+        choices = [False]
+        if layer.spread:
+            choices = [True]
+        elif len(layer.groups) > 1 and len(layer.groups[0].outputs) < self.outputs:
+            choices = [False, True]
+        tried: list[tuple] = []
+        known: dict[tuple[int, ...], Reads] = {}
+        for merged in choices:
+            chunks = self._chunks(layer, merged)
+            tried.append((chunks, [self._reads(layer, [group for group, _ in parts], known) for parts, _ in chunks]))
+        return self._packed(layer, *min(tried, key=lambda chunks_and_lists: sum(reads.count for reads in chunks_and_lists[1])))
+
+    def _lane_by_lane(self, layer):
+        """[(groups, slot)]: the outputs of a spread step's tiles, each a run of the lanes of a slot from its first one on; [] where the
+        outputs are not such runs."""
+        if self.lanes // self.outputs > SLOTS:
+            return []
+        places: dict[tuple[int, int, int], dict[int, Group]] = {}
+        for group in layer.groups:
+            key, lane = _located(self.find, group)
+            if len(np.unique(np.column_stack([key[:, :2], lane]), axis=0)) != 1 or len(np.unique(key, axis=0)) != len(key):
+                return []
+            run = places.setdefault((int(key[0, 0]), int(key[0, 1]), int(lane[0]) // self.outputs), {})
+            if int(lane[0]) % self.outputs in run:
+                return []
+            run[int(lane[0]) % self.outputs] = group
+        if any(sorted(run) != list(range(len(run))) for run in places.values()):
+            return []
+        return [([run[p] for p in range(len(run))], slot) for (_, _, slot), run in places.items()]
+
+    def _chunks(self, layer, merged):
+        """[(((group, its chosen outputs), ..), class)]: what becomes a tile, at most P outputs."""
+        classes = self.classes[layer.number] if layer.number >= 0 else None
+        channels = np.concatenate([group.outputs for group in layer.groups])
+        owner = np.concatenate([np.full(len(group.outputs), i) for i, group in enumerate(layer.groups)])
+        within = np.concatenate([np.arange(len(group.outputs)) for group in layer.groups])
+        label = np.zeros(len(channels), np.int64)
+        if classes is not None and self.way != "compact":
+            label = classes[channels]
+            if self.way == "together":
+                sizes = np.bincount(label)
+                label = np.where(sizes[label] * 2 >= self.lanes, label, len(sizes))
+        key = label if merged else label * len(layer.groups) + owner
+        order = np.lexsort((channels, key))
+        chunks = []
+        for _, run in groupby(order, key=lambda i: key[i]):
+            members = list(run)
+            for start in range(0, len(members), self.outputs):
+                part = members[start:start + self.outputs]
+                groups = tuple((layer.groups[g], within[list(same)]) for g, same in groupby(part, key=lambda i: owner[i]))
+                chunks.append((groups, int(label[part[0]])))
+        return chunks
+
+    def _packed(self, layer, chunks, lists, source_slots=None):
+        """Tiles in words: a class begins with a word."""
+        slots = self.lanes // self.outputs
+        tiles, words, before = [], [], None
+        slot = slots
+        for (parts, label), reads, source_slot in zip(chunks, lists, source_slots or [-1] * len(chunks)):
+            if slot == slots or label != before:
+                words.append([-1] * self.lanes)
+                slot = 0
+            before = label
+            channels = np.concatenate([group.outputs[chosen] for group, chosen in parts])
+            words[-1][slot * self.outputs:slot * self.outputs + len(channels)] = channels.tolist()
+            tiles.append(Tile(parts, reads, len(words) - 1, slot, source_slot))
+            slot += 1
+        if layer.number >= 0:
+            assert layer.number == len(self.words)
+            self._keep(tuple(tuple(word) for word in words))
+        return tuple(tiles)
+
+    def _spread_reads(self, groups):
+        """Two reads of each word."""
+        keys = _in_order(np.concatenate([_located(self.find, group)[0] for group in groups]))
+        return Reads(keys, np.full(len(keys), 2), True)
+
+    def _reads(self, layer, groups, known):
+        """What a tile of these groups reads.  known: {the groups' ids: Reads} of the sum so far, for tiles of one group read alike."""
+        name = tuple(map(id, groups))
+        if name in known:
+            return known[name]
+        located = [np.column_stack(_located(self.find, group)) for group in groups]
+        every = _in_order(np.concatenate([places[:, :5] for places in located]))
+        index = {key: i for i, key in enumerate(map(tuple, every.tolist()))}
+        live = np.array([self.live[tensor][word] for tensor, word, *_ in index]).reshape(-1, self.lanes)
+        use = np.zeros((len(groups), len(every), self.lanes), np.int64)
+        for number, places in enumerate(located):
+            np.add.at(use[number], (np.array([index[tuple(key)] for key in places[:, :5].tolist()]), places[:, 5]), 1)
+        times = use.max((0, 2))
+        doubled = bool((live & ((times[None, :, None] - use) % 2 == 1)).any())
+        if doubled and layer.number < 0:
+            raise FitError(f"layer {layer.op.name}: the logits read a part of a word")  # `graph` sees to it that they do not
+        known[name] = Reads(every, times * (1 + doubled), doubled)
+        return known[name]
+
+    # Places.
+
+    def _places(self):
+        """({name: Tensor}, words of a bank): the words of a tensor are used again after the last sum that reads it."""
+        graph = self.graph
+        ends = [0] * len(graph.tensors)
+        for number, layer in enumerate(graph.sums):
+            for group in layer.groups:
+                for tensor in np.unique(group.terms[:, TENSOR]):
+                    ends[tensor] = max(ends[tensor], number)
+            if layer.number >= 0:
+                ends[layer.number] = max(ends[layer.number], number)
+        begins = [-1] * len(ends)
+        for number, layer in enumerate(graph.sums):
+            if layer.number >= 0:
+                begins[layer.number] = number
+        stored, life = {}, {}
+        for number, tensor in enumerate(graph.tensors):
+            end = len(graph.sums) if tensor.name == LATENT else ends[number]
+            life[tensor.name] = begins[number], end
+            rows, columns = blocks(tensor.shape[1:], self.columns)
+            stored[tensor.name] = Stored(tensor.name, tensor.shape, self.words[number], rows, columns, planar=True)
+        tensors: dict[str, Tensor] = {}
+        used = allot([[name] for name in stored], 0, stored, life, tensors)
+        return tensors, used
+
+
+def _in_order(keys):
+    """Different keys, in the order in which a list has them: high powers first."""
+    keys = np.unique(keys, axis=0)
+    return keys[np.lexsort((keys[:, 1], keys[:, 3], keys[:, 2], keys[:, 0], -keys[:, 4]))]
+
+
+def _located(find, group):
+    """(keys (T, 5), lanes (T,)) of the terms of a group.  find: of each tensor (channels, 2): word, lane."""
+    terms = group.terms
+    place = np.zeros((len(terms), 2), np.int64)
+    for number in np.unique(terms[:, TENSOR]):
+        chosen = terms[:, TENSOR] == number
+        place[chosen] = find[number][terms[chosen, CHANNEL]]
+    return np.column_stack([terms[:, TENSOR], place[:, 0], terms[:, DOWN], terms[:, RIGHT], terms[:, POWER]]), place[:, 1]
+
+
+def _classes(graph):
+    """For each tensor int (channels,): channels of a class are read by the same groups."""
+    marks: list[list[list]] = [[[] for _ in range(stored.shape[0])] for stored in graph.tensors]
+    for layer in graph.sums:
+        if layer.spread:
+            continue
+        for number, group in enumerate(layer.groups):
+            if layer.layer.kind == "copy":  # it reads all of them alike
+                number = 0
+            used, count = np.unique(group.terms[:, [TENSOR, CHANNEL]], axis=0, return_counts=True)
+            for (tensor, channel), times in zip(used.tolist(), count.tolist()):
+                marks[tensor][channel].append((layer.op.name, number, times))
+    classes = []
+    for channels in marks:
+        seen: dict[tuple, int] = {}
+        classes.append(np.array([seen.setdefault(tuple(mark), len(seen)) for mark in channels], np.int64))
+    return classes
+
+
+# Steps.
+
+
+def steps(placed: Plan, network: Network, pixels: int) -> tuple[list[Step], list[int]]:
+    """(steps of a frame, table of the lists of reads)."""
+    order: list[int] = []
+    known: dict[tuple[int, ...], int] = {}
+    result = []
+    for layer, tiles in zip(placed.graph.sums, placed.tiles):
+        bias = _needs_bias(placed, layer, tiles, network)
+        kinds = {(id(tile.reads), tile.source_slot): tile for tile in tiles}
+        by_kind = {kind: _list(placed, layer, tile, pixels // 2) for kind, tile in kinds.items()}
+        lists = [by_kind[id(tile.reads), tile.source_slot] for tile in tiles]
+        for first, last, alike in _runs(tiles, lists, placed):
+            start = _place_lists(lists[first:last], alike, order, known)
+            result.append(_step(placed, layer, tiles[first:last], lists[first], start, alike, bias, pixels))
+    if len(order) > FIELD:
+        raise FitError(f"model {network.topology.name}: lists of {len(order):,} reads are more than {FIELD:,}; use more --lanes or fewer "
+                       "groups")
+    return result, order
+
+
+def _list(placed, layer, tile, columns):
+    """The reads of a tile as words of the table."""
+    tensors = list(placed.tensors.values())
+    words, before = [], None
+    for (tensor, word, down, right, power), times in zip(tile.reads.keys.tolist(), tile.reads.times.tolist()):
+        place = tensors[tensor]
+        row, y = divmod(down, 2)
+        column, x = divmod(right, columns)
+        address = place.base + word * place.word_stride + row * place.columns + column
+        if layer.vector:
+            row = column = 0
+        for _ in range(times):
+            shift = before is not None and power != before
+            words.append(read_word(address, y, x, row, column, shift, max(0, tile.source_slot)))
+            before = power
+    return words
+
+
+def _runs(tiles, lists, placed):
+    """(first, last + 1, whether all have one list) of tiles that are one step: they follow one another in the words, have lists of the
+    same length, and all but the last one are whole."""
+    slots = placed.lanes // placed.outputs
+    first = 0
+    while first < len(tiles):
+        last, alike = first + 1, True
+        while last < len(tiles):
+            before, tile = tiles[last - 1], tiles[last]
+            follows = tile.word * slots + tile.slot == before.word * slots + before.slot + 1
+            if not follows or before.outputs != placed.outputs or len(lists[last]) != len(lists[first]):
+                break
+            same = lists[last] == lists[last - 1]
+            if last - first > 1 and same != alike:
+                break
+            alike = same
+            last += 1
+        yield first, last, alike
+        first = last
+
+
+def _place_lists(lists, alike, order, known):
+    """Address of the lists in the table, which is extended where it does not have them."""
+    wanted = tuple(lists[0]) if alike else tuple(word for one in lists for word in one)
+    if wanted not in known:
+        known[wanted] = len(order)
+        order.extend(wanted)
+    return known[wanted]
+
+
+def _step(placed, layer, tiles, first_list, start, alike, bias, pixels):
+    columns = pixels // 2
+    rows, across = blocks(layer.computed, columns)
+    high, wide = (2, columns) if layer.vector else layer.source  # pixel 0 of a vector reads nothing outside a map
+    source_rows, source_columns = blocks((high, wide), columns)
+    target = placed.tensors.get(layer.layer.name) if layer.number >= 0 else None
+    stride = target.word_stride if target else 0
+    return Step(
+        kind="conv", layer=layer.layer.label, source=0, word_stride=0, block_stride=1, row_stride=source_columns, words=len(first_list),
+        repeat=1, taps=1, rows=rows, columns=across, target=target.base + tiles[0].word * stride if target else 0,
+        target_block_stride=1, target_row_stride=0, tiles=len(tiles), slot=tiles[0].slot, valid=tiles[-1].outputs,
+        tile_words=_words_of(layer, tiles[0], placed.lanes) + bias, pool=layer.keep != "all", vector=layer.vector,
+        logits=layer.number < 0, bias=bias,
+        order=start, rewind=alike, plane=stride, source_rows=source_rows, source_columns=source_columns,
+        odd_height=bool(high % 2), valid_columns=wide - (source_columns - 1) * columns, first_pixel=layer.keep == "first",
+        spread=tiles[0].source_slot >= 0, ones=tiles[0].source_slot >= 0 and layer.ones)
+
+
+def _words_of(layer, tile, lanes):
+    """Weight words of a tile, but for its start values."""
+    if tile.source_slot < 0:
+        return tile.reads.count
+    return 0 if layer.ones else -(-tile.reads.count // (2 * lanes))
+
+
+# Thresholds.  A lane without a channel holds 0; the number of such lanes that match sets where an accumulator begins.
+
+
+def _largest(layer, network):
+    """The largest magnitude of a layer's thresholds, weights whose pixel is always outside counted at their worst."""
+    own = 0
+    if layer.number >= 0 and layer.op.name in network.thresholds:
+        own = int(np.abs(network.thresholds[layer.op.name]).max())
+    return own + layer.scale * max(len(group.outside) for group in layer.groups)
+
+
+def _dead(placed, tile):
+    """Lanes without a channel in all reads of a tile: {power: count}, highest power first."""
+    counts: dict[int, int] = {}
+    if tile.source_slot >= 0:  # they cancel
+        return {0: 0}
+    for (tensor, word, _, _, power), times in zip(tile.reads.keys.tolist(), tile.reads.times.tolist()):
+        counts[power] = counts.get(power, 0) + times * placed.words[tensor][word].count(-1)
+    return counts or {0: 0}
+
+
+def _fan_in(group):
+    return int((1 << group.terms[:, POWER]).sum())
+
+
+def _reached(threshold, fan_in, doubled):
+    """The accumulator is 0 at this sum: a threshold, or the next number of the sum's parity where a unit of it is half a sum."""
+    return threshold if doubled else threshold + (threshold - fan_in) % 2
+
+
+def _needs_bias(placed, layer, tiles, network):
+    """Whether thresholds are beyond what lanes without a channel can do."""
+    most = _largest(layer, network)
+    for tile in tiles:
+        total = sum(count << power for power, count in _dead(placed, tile).items())
+        for group, _ in tile.parts:
+            reached = max(abs(_reached(sign * most, _fan_in(group), tile.reads.doubled)) for sign in (1, -1))
+            if (1 + tile.reads.doubled) * reached > total:
+                return True
+    return False
+
+
+def accumulator_bits(placed: Plan, network: Network) -> int:
+    """Bits of a signed accumulator that holds every sum of every layer."""
+    most = 1
+    for layer, tiles in zip(placed.graph.sums, placed.tiles):
+        largest = _largest(layer, network) + 1
+        for tile in tiles:
+            reach = max(_fan_in(group) for group, _ in tile.parts) + largest
+            most = max(most, reach if tile.reads.doubled else -(-reach // 2))
+        if most >= FIELD // 2:
+            raise FitError(f"layer {layer.op.name}: its sums need more than 16 bits; use fewer inputs to an output")
+    return most.bit_length() + 1
+
+
+def _matches(dead, want):
+    """(matching lanes of each power, start value): numbers of at most `dead` with sum(matches << power) + (start << highest) = want."""
+    matches, highest, total = [], max(dead), sum(count << power for power, count in dead.items())
+    start = -(-(want - total) >> highest) if want > total else min(0, want >> highest)
+    want -= start << highest
+    for power in dead:
+        lower = sum(count << p for p, count in dead.items() if p < power)
+        matches.append(max(0, min(dead[power], -(-(want - lower) // (1 << power)))))
+        want -= matches[-1] << power
+    assert not want
+    return matches, start
+
+
+# Weights.
+
+
+def weight_words(network: Network, placed: Plan, biased: Iterable[str]) -> dict[str, np.ndarray]:
+    """{layer name: uint8 array (words, outputs * lanes) of bits}, in the order of use.  biased: labels of layers with bias words."""
+    biased = set(biased)
+    result = {}
+    for layer, tiles in zip(placed.graph.sums, placed.tiles):
+        make = _spread_words if tiles[0].source_slot >= 0 else _tile_words
+        groups = {id(group): _Weights(network, placed, layer, group) for group in layer.groups}
+        parts = [make(placed, layer, tile, layer.layer.label in biased, groups) for tile in tiles]
+        result[layer.layer.name] = np.concatenate(parts).reshape(-1, placed.outputs * placed.lanes)
+    return result
+
+
+class _Weights:
+    """Of a group: weights (outputs, terms), thresholds (outputs,), keys and lanes of its terms."""
+
+    def __init__(self, network, placed, layer, group):
+        self.values, self.thresholds = layer.weights(network, group), layer.thresholds(network, group)
+        self.keys, self.lanes = _located(placed.find, group)
+
+    def places(self, reads):
+        """Which of the keys of `reads` each term has."""
+        index = {key: i for i, key in enumerate(map(tuple, reads.keys.tolist()))}
+        return np.array([index[key] for key in map(tuple, self.keys.tolist())], np.int64)
+
+
+def _tile_words(placed, layer, tile, bias, groups):
+    """uint8 (words, outputs, lanes) of a tile."""
+    reads, lanes = tile.reads, placed.lanes
+    starts = np.concatenate([[0], np.cumsum(reads.times)]).astype(np.int64)
+    count, scale = int(starts[-1]), 1 + reads.doubled
+    within = np.arange(count) - starts[:-1].repeat(reads.times)
+    words = np.zeros((count, placed.outputs, lanes), np.uint8)
+    words[:, :tile.outputs] = (within % 2)[:, None, None]
+    empty = np.array([placed.words[tensor][word] for tensor, word, *_ in reads.keys.tolist()]).reshape(-1, lanes) < 0
+    empty = empty.repeat(reads.times, 0)
+    powers = reads.keys[:, 4].repeat(reads.times)
+    dead = _dead(placed, tile)
+    total = sum(count << power for power, count in dead.items())
+    places = [np.nonzero(empty & (powers == power)[:, None]) for power in dead]
+    begin, first = np.zeros(placed.outputs, np.int64), 0
+    for group, chosen in tile.parts:
+        own, fan_in = groups[id(group)], _fan_in(group)
+        at = own.places(reads)
+        rows = starts[at] + _occurrence(at * lanes + own.lanes) * scale
+        outputs = np.arange(first, first + len(chosen))
+        for again in range(scale):
+            words[(rows + again)[None, :], outputs[:, None], own.lanes[None, :]] = own.values[chosen]
+        for output, threshold in zip(outputs, own.thresholds[chosen].tolist()):
+            matches, begin[output] = _matches(dead, (total - scale * _reached(threshold, fan_in, reads.doubled)) // 2)
+            for (row, lane), number in zip(places, matches):
+                words[row, output, lane] = np.arange(len(row)) >= number
+        first += len(chosen)
+    return _with_starts(words, begin, bias)
+
+
+def _with_starts(words, begin, bias):
+    """The words of a tile behind that of its start values."""
+    if not bias:
+        assert not begin.any()
+        return words
+    return np.concatenate([bits.twos_complement(begin, words.shape[2])[None], words])
+
+
+def _spread_words(placed, layer, tile, bias, groups):
+    """The same of a spread step."""
+    words = np.zeros((_words_of(layer, tile, placed.lanes), placed.outputs, placed.lanes), np.uint8)
+    begin = np.zeros(placed.outputs, np.int64)
+    for output, (group, _) in enumerate(tile.parts):
+        own = groups[id(group)]
+        begin[output] = -own.thresholds[0]
+        if not layer.ones:
+            at = own.places(tile.reads)
+            words[at // placed.lanes, output, at % placed.lanes] = own.values[0]
+    return _with_starts(words, begin, bias)
+
+
+def _occurrence(values):
+    """How many equal values stand before each."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    new = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(values) else np.zeros(0, bool)
+    starts = np.maximum.accumulate(np.where(new, np.arange(len(values)), 0))
+    result = np.zeros(len(values), np.int64)
+    result[order] = np.arange(len(values)) - starts
+    return result

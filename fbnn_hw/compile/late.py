@@ -1,0 +1,227 @@
+"""Late rows: rows of the banks that maps need no more in a pass hold weights of later layers, which the stream brings while it would wait.
+
+The ring holds what comes next.  Once it is full, the stream goes on to the late rows, behind the last map from the top of the features
+down.  The resident rows are used before them, so all rows are read from the last one down.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from . import cycles
+from .config import MOST_STEPS, AcceleratorConfig, Transfer, residents_of
+from .schedule import Program
+
+Residents = Callable[[int], tuple[tuple[Transfer, ...], int]]
+
+GRID = 16
+"""Words of a layer between two places where its transfer may be cut: so many that the mixture of sources stays the same."""
+
+MOST_TRANSFERS = 120
+"""So that they fit into a block RAM of 4 kbit."""
+
+MOST_TRIES = 3
+"""Numbers of late rows that are tried."""
+
+
+def needed(program: Program) -> list[int]:
+    """For each word of the features the number of the last step that needs it, -1 for none; for one that stays the number of steps."""
+    last = {step.layer: number for number, step in enumerate(program.steps)}
+    last_of = [-1]  # of all layers up to a layer
+    for layer in program.layers:
+        last_of.append(max(last_of[-1], last.get(layer.label, -1)))
+    words = [-1] * program.used
+    for name, tensor in program.tensors.items():
+        end = tensor.until + (program.lists is not None) + 1
+        until = last_of[end] if end < len(last_of) else len(program.steps)
+        for frame in range(program.frames):
+            base = program.base(name, frame)
+            words[base:base + tensor.size] = [max(until, word) for word in words[base:base + tensor.size]]
+    return words
+
+
+@dataclass(frozen=True)
+class _Late:
+    """Late words, in the order of their use."""
+
+    after: list[int]  # steps that must have begun
+    low: list[int]  # words for the array that come before each, at least
+    high: list[int]  # at most: its own place among them
+
+
+class _Filler(cycles.Mover):
+    """A mover that brings late words whenever the ring has no room, in the first pass."""
+
+    def __init__(self, config, late):
+        self.late, self.first = late, config.resident_rows // config.rows_per_word
+        self.place = self.mixed = 0  # words for the array that were moved; those of rows among them
+        self.places: list[int] = []  # for each late word the words before it
+        self.idle = 0  # late words that came while the ring was full
+        self.wanted = False  # the next word for the array is a late one that is not there
+        self.total = sum(transfer.words for transfer in config.transfers)
+        super().__init__(config)
+
+    def next(self, now):
+        if not self.row:
+            self._choose(now)
+        return super().next(now)
+
+    def _choose(self, now):
+        """Whether the next word is a late one."""
+        number, late = len(self.places), self.late
+        self.after = 0
+        if number == len(late.after) or self.place >= self.total or self.place < late.low[number]:
+            return
+        self.wanted = self.phase + self.share >= 16 and self.mixed - self.first >= number
+        when = max(now, self.ready, self.full)
+        full = self.reserved - sum(words for cycle, words in self.frees if cycle <= when) == self.depth
+        if self.wanted or full and late.after[number] <= len(self.opened) and self.opened[late.after[number] - 1] <= when:
+            self.after = late.after[number]
+
+    def _move(self, now, resident):
+        after, phase, share = self.after, self.phase, self.share
+        self.left += after > 0 and self.row == self.rows - 1  # it is none of the transfer's words
+        super()._move(now, resident)
+        if self.row:
+            return
+        if after:
+            self.places.append(self.place)
+            self.idle += not self.wanted
+            self.after, self.phase, self.share = 0, phase, share
+        else:
+            self.place += 1
+            self.mixed += resident
+
+
+def _late_words(config, need, end):
+    """`_Late` of a configuration whose transfers name more words of rows than are resident, or None where a row is needed for longer
+    than until its word is used.  need: see `needed`.  end: the row behind the late ones."""
+    ends, total = [0], 0
+    for step in config.program:
+        total += step.tiles * step.tile_words
+        ends.append(total)
+    per_word, first = config.rows_per_word, config.resident_rows // config.rows_per_word
+    grid, late = _grid(config.transfers), _Late([], [], [])
+    sources = np.concatenate([residents_of(transfer) for transfer in config.transfers])
+    for high in np.flatnonzero(sources)[first:].tolist():
+        top = end - len(late.after) * per_word
+        if top < per_word:
+            return None
+        step = max(need[top - per_word:top])
+        if step >= len(config.program) - 1 or step + 2 > MOST_STEPS:
+            return None
+        low = max(ends[step + 1], config.weight_words + 1, *late.low[-1:])
+        at = bisect_left(grid, low)
+        if at == len(grid) or grid[at] > high:
+            return None
+        late.after.append(max([step + 2, *late.after[-1:]]))
+        late.low.append(grid[at])
+        late.high.append(high)
+    return late
+
+
+def _grid(transfers):
+    """Places among the words for the array where a transfer begins or may be cut."""
+    places: list[int] = []
+    start = 0
+    for transfer in transfers:
+        places += range(start, start + transfer.words, GRID)
+        start += transfer.words
+    return places
+
+
+def _cut(transfers, late, places):
+    """Transfers with those of the late words between them."""
+    grid, step = _grid(transfers), 1
+    while True:
+        chosen = grid[::step]
+        cuts: dict[int, list[tuple[int, int]]] = {}
+        for after, low, high, place in zip(late.after, late.low, late.high, places):
+            at = max(low, chosen[bisect_right(chosen, place) - 1])
+            at = min(at, grid[bisect_right(grid, high) - 1])
+            runs = cuts.setdefault(at, [])
+            if runs and runs[-1][0] == after:
+                runs[-1] = after, runs[-1][1] + 1
+            else:
+                runs.append((after, 1))
+        result = list(_joined(transfers, cuts))
+        if len(result) <= max(MOST_TRANSFERS, 2 * len(transfers)):
+            return tuple(result)
+        step *= 2
+
+
+def _joined(transfers, cuts):
+    """The transfers, with cuts[place] = [(steps, late words), ..] between their words."""
+    start = 0
+    for transfer in transfers:
+        inside = [place for place in sorted(cuts) if start <= place < start + transfer.words]
+        edges = sorted({start, *inside, start + transfer.words})
+        for low, high in zip(edges, edges[1:]):
+            for after, words in cuts.get(low, ()):
+                yield Transfer(words, 16, after)
+            yield replace(transfer, words=high - low)
+        start += transfer.words
+
+
+def _filled(config, program, need, end):
+    """(cycles of a pass as the filler makes it, configuration, late words, those of them for which the ring was full), or None."""
+    late = _late_words(config, need, end)
+    if not late or not late.after:
+        return None
+    run = cycles.Run(config)
+    run.mover = filler = _Filler(config, late)
+    frame, _ = run.one_pass(0)
+    rows = len(late.after) * config.rows_per_word
+    transfers = _cut(config.transfers, late, filler.places)
+    filled = replace(config, transfers=transfers, late_base=end - rows, late_rows=rows, resident_base=program.used)
+    return frame.total, filled, len(late.after), filler.idle
+
+
+def improved(config: AcceleratorConfig, program: Program, residents: Residents, passes: list[cycles.Frame]
+             ) -> tuple[AcceleratorConfig, list[cycles.Frame]]:
+    """The configuration with late rows and its passes where they save cycles, else those that were passed in.
+
+    residents: the transfers for so many rows of the banks.  The most rows that can be filled in time are tried, then as many as
+    are filled while the stream would else wait.
+    """
+    if config.weights != "stream" or config.learning or not sum(layer.wait for layer in passes[-1].layers.values()):
+        return config, passes
+    need, found = needed(program), []
+    for end in _ends(need):
+        sizes, tries = _sizes(need[:end], len(config.program)), MOST_TRIES
+        while sizes and tries:
+            filled = _filled(replace(config, transfers=residents(config.resident_rows + sizes.pop())[0]), program, need, end)
+            if filled is not None:
+                found.append(filled)
+                _, _, words, useful = filled
+                sizes = [useful * config.rows_per_word] if 0 < useful < words else []
+                tries -= 1
+    if not found:
+        return config, passes
+    best = min(found, key=lambda each: each[0])[1]
+    late = cycles.frames(best)
+    return (best, late) if late[-1].total < passes[-1].total else (config, passes)
+
+
+def _ends(need):
+    """Rows behind which no late row lies, to try: the end of the features, and that of the most rows that are free earlier."""
+    last, best, start = need[-1], (0, 0), None
+    for row, step in enumerate([*need, last]):
+        if step < last:
+            start = row if start is None else start
+        elif start is not None:
+            best, start = max(best, (row - start, row)), None
+    return [len(need), best[1]] if 4 * best[0] > len(need) else [len(need)]
+
+
+def _sizes(need, steps):
+    """Numbers of late rows to try, ascending: the rows from the top down that no step needs after one of the steps."""
+    sizes, latest = {}, -1
+    for rows, step in enumerate(reversed(need), start=1):
+        latest = max(latest, step)
+        if latest >= steps - 1:
+            break
+        sizes[latest] = rows
+    return sorted(sizes.values())

@@ -1,0 +1,330 @@
+"""What a design does in a frame, counted in its netlist: toggles, accesses of memories, edges at pins."""
+
+import json
+import subprocess
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .. import files, protocol
+from ..errors import InputError, MismatchError, ToolError, UsageError
+from ..fpga import toolchain
+from ..progress import silent
+from ..reference import inference
+from . import netlist, virtual
+
+TARGET = "ice40"
+OUTPUTS = {"SB_LUT4": "O", "SB_MAC16": "O", "SB_RAM40_4K": "RDATA", "SB_SPRAM256KA": "DATAOUT"}
+"""Cells whose outputs toggle in the routing, beside flip-flops; carries stay inside a row of cells."""
+QUIET, REFILL = 2000, 60_000
+"""Cycles without a byte before each request: those of a board that waits, and those in which it fetches weights for the next frame."""
+LESSONS = 4
+"""Times that a design that learns learns the last image: the first ones have nothing to replay."""
+OWN = "TOP.board.top"
+"""Path of what goes into the FPGA, in the simulation."""
+PINS = ("flash_edges", "flash_clocks", "flash_selected", "line_edges")
+
+
+@dataclass
+class Counts:
+    """What happened in some cycles.
+
+    cycles: how many.  toggles: Counter {part: bits of outputs that changed}.  blocks, banks, multiplies: Counters {part: accesses of block
+    RAMs, of SPRAMs, inputs of multipliers that changed}.  pins: Counter of PINS: edges on the flash's lines, clocks of the flash,
+    cycles in which it was selected, edges on the serial line.
+    """
+
+    cycles: float = 0
+    toggles: Counter = field(default_factory=Counter)
+    blocks: Counter = field(default_factory=Counter)
+    banks: Counter = field(default_factory=Counter)
+    multiplies: Counter = field(default_factory=Counter)
+    pins: Counter = field(default_factory=Counter)
+
+    def add(self, other, factor=1.0):
+        """Add another's counts, times a factor; returns itself."""
+        self.cycles += factor * other.cycles
+        for name in ("toggles", "blocks", "banks", "multiplies", "pins"):
+            counter = getattr(self, name)
+            for key, value in getattr(other, name).items():
+                counter[key] += factor * value
+        return self
+
+
+@dataclass
+class Activity:
+    """What a design did on its virtual board.
+
+    images: how many.  start: from reset until it takes images.  waiting: one cycle of a board that waits.  line: an image's bytes and
+    the answer.  compute: a frame, from the end of its image to its result.  lesson: a sample learned, its request
+    and answer included, or None.
+    line_bytes, lesson_bytes: that went over the line.  clocks: of a bit on it.  flip_flops: {part: how many}.
+    """
+
+    images: int
+    start: Counts
+    waiting: Counts
+    line: Counts
+    compute: Counts
+    lesson: Counts | None
+    line_bytes: int
+    lesson_bytes: int
+    clocks: int
+    flip_flops: Counter
+
+
+def measure(design, images, *, progress=silent, note=None):
+    """Run images, uint8 RGB (N, 3, S, S), through the netlist of a `Design` on its virtual board -> `Activity`.
+
+    A design that learns then learns the last image as its next class, LESSONS times.  Builds in DIR/sim_build_activity.
+    Raises UsageError for another target than an iCE40UP5K, ToolError, MismatchError where an answer is not the reference's.
+    """
+    if design.estimate["target"] != TARGET:
+        raise UsageError(f"{design.folder}: a design for --target {design.estimate['target']}, expected {TARGET}: energies are known of "
+                         "the iCE40UP5K alone")
+    if design.config.frames > 1:
+        raise UsageError(f"{design.folder}: a design for passes of {design.config.frames} frames, expected one made without --frames")
+    if design.config.learning and design.config.learning.rule == "prototypes":
+        raise UsageError(f"{design.folder}: a learner of prototypes, which knows no class yet, expected --learn replay or none")
+    size = design.config.size
+    if images.dtype != np.uint8 or images.shape[1:] != (3, size, size) or not len(images):
+        raise InputError(f"images: found {images.dtype} {images.shape}, expected uint8 (N, 3, {size}, {size})")
+    build = design.folder / "sim_build_activity"
+    alone = files.locked(build / ".lock", f"{design.folder}: is being counted by another program in {build.name}; wait for that one")
+    with alone, progress(total=3, desc="synthesise, compile, simulate") as bar:
+        clocks = virtual.clocks_of(design.config)
+        sources = virtual.board_sources(design.folder, build, clocks)
+        verilog, flip_flops = _netlist(sources, build)
+        bar.update()
+        share, _ = netlist._yosys()
+        board = [path for path in sources if path.name in ("board.v", "spi_flash.v")]
+        with open(build / "board.vh", "a") as macros:
+            macros.write("`define ACTIVITY\n")
+        program = virtual.verilate([*board, share / "ice40" / "cells_sim.v", verilog], build, [build], note=note,
+                                   options=("-DNO_ICE40_DEFAULT_ASSIGNMENTS",))
+        bar.update()
+        requests = _requests(design, images)
+        replies, snapshots = _run(program, build, requests, clocks, REFILL if design.manifest["frame_bytes"] else QUIET)
+        bar.update()
+    _check(design, images, replies)
+    return _activity(design, len(images), requests, replies, snapshots, flip_flops)
+
+
+def _requests(design, images):
+    """The bytes of each request: the images, and the lesson of a design that learns."""
+    requests = [protocol.encode(protocol.Opcode.CLASSIFY | protocol.LOGITS, image.transpose(1, 2, 0).tobytes(), number)
+                for number, image in enumerate(images)]
+    if design.config.learning:
+        label = min(len(design.classes), design.config.learning.max_classes - 1)
+        lesson = protocol.operand(label, 0)
+        requests += [protocol.encode(protocol.Opcode.LEARN, lesson, len(images) + number) for number in range(LESSONS)]
+    return requests
+
+
+# The netlist, with counters in each module.
+
+def _netlist(sources, build):
+    """(path of the netlist of board_top with counters, {part: flip-flops}); an earlier one is kept while the Verilog stays."""
+    verilog = [path for path in sources if path.name in ("board_top.v", "accelerator.v")]
+    names = " ".join(path.name for path in verilog)
+    for path in verilog:
+        if path.parent != build:
+            (build / path.name).write_text(path.read_text())
+    script = (f"read_verilog {names}\n{toolchain.FLOWS[TARGET].synthesis} -noflatten -top board_top\nwrite_json netlist.json\n"
+              "tee -q -o cells.json stat -json\n")
+    _, version = netlist._yosys()
+    tools, texts = toolchain.Tools(False, {"pyosys": version}), {path.name: path.read_text() for path in verilog}
+    key, kept = toolchain.key([script, version], texts), build / "netlist.sha256"
+    if not (kept.exists() and kept.read_text() == key and (build / "netlist.json").exists()):
+        kept.unlink(missing_ok=True)
+        toolchain.synthesise(script, build, tools)
+        kept.write_text(key)
+    counted = count(build, build / "netlist.json", tools)
+    modules = _own(json.loads((build / "netlist.json").read_text())["modules"])
+    return counted, _flip_flops(modules, "board_top", OWN)
+
+
+def count(build, netlist_json, tools):
+    """Write the Verilog of a netlist that yosys wrote as JSON, with counters; returns its path."""
+    (build / "counted.json").write_text(json.dumps(with_wires(json.loads(netlist_json.read_text()))))
+    toolchain.synthesise("read_json counted.json\nwrite_verilog -noattr counted.v\ntee -q -o cells.json stat -json\n", build, tools)
+    counted = build / "activity.v"
+    counted.write_text(with_counters((build / "counted.v").read_text()))
+    return counted
+
+
+def _own(modules):
+    """The modules that are no models of cells."""
+    return {name: module for name, module in modules.items() if not {"blackbox", "whitebox"} & set(module["attributes"])}
+
+
+def _flip_flops(modules, name, path):
+    """Counter {part: flip-flops} of a module and of what is in it."""
+    counts = Counter()
+    for cell, values in modules[name]["cells"].items():
+        kind = values["type"]
+        if kind in modules:
+            counts += _flip_flops(modules, kind, f"{path}.{cell}")
+        elif kind.startswith("SB_DFF"):
+            counts[part_of(path)] += 1
+    return counts
+
+
+def part_of(path):
+    """The part of a design that an instance belongs to: the path's first name, or the first two inside the accelerator."""
+    names = path.removeprefix(OWN).strip(".").removeprefix("core").strip(".").split(".")
+    if names[0] != "accelerator":
+        return names[0] or "top"
+    return "accelerator." + (names[1].split("$")[0].rstrip("0123456789") if len(names) > 1 else "control")
+
+
+def with_wires(netlist_json):
+    """yosys' JSON with vectors activity_* in each module of its own: what `with_counters` counts."""
+    for module in _own(netlist_json["modules"]).values():
+        vectors = {name: [] for name in VECTORS}
+        for cell in module["cells"].values():
+            for name, bits in _vectors(cell["type"], cell["connections"]):
+                vectors[name] += bits
+        for name, bits in vectors.items():
+            if bits:
+                module["netnames"][f"activity_{name}"] = {"hide_name": 0, "bits": bits, "attributes": {}}
+    return netlist_json
+
+
+VECTORS = ("outputs", "reads", "read_clocks", "writes", "write_clocks", "selects", "sleeps", "operands")
+
+
+def _vectors(kind, connections):
+    """What a cell has for the vectors: (name, bits)."""
+    if kind in OUTPUTS or kind.startswith("SB_DFF"):
+        yield "outputs", [bit for bit in connections[OUTPUTS.get(kind, "Q")] if not isinstance(bit, str)]
+    if kind == "SB_RAM40_4K":
+        for name, port in (("reads", "RE"), ("read_clocks", "RCLKE"), ("writes", "WE"), ("write_clocks", "WCLKE")):
+            yield name, connections[port]
+    elif kind == "SB_SPRAM256KA":
+        yield "selects", connections["CHIPSELECT"]
+        yield "sleeps", connections["STANDBY"]
+    elif kind == "SB_MAC16":
+        yield "operands", [bit for port in "AB" for bit in connections[port] if not isinstance(bit, str)]
+
+
+COUNTER = """
+  reg [63:0] activity_toggles = 0, activity_blocks = 0, activity_banks = 0, activity_multiplies = 0;
+  {lasts}
+  always @(posedge board.clk) begin
+    {counts}
+  end
+  always @(board.activity_phase) $display("activity %0d %m %0d %0d %0d %0d", board.activity_cycle,
+      activity_toggles, activity_blocks, activity_banks, activity_multiplies);
+endmodule
+"""
+
+
+def with_counters(verilog):
+    """A netlist whose modules count, and print the counts whenever board.activity_phase changes."""
+    modules = verilog.split("\nendmodule\n")
+    return "".join(text + _counter(text) for text in modules[:-1]) + modules[-1]
+
+
+def _counter(text):
+    held = [name for name in VECTORS if f" activity_{name};" in text]
+    if not held:
+        return "\nendmodule\n"
+    lasts, counts = [], []
+    for name, total in (("outputs", "toggles"), ("operands", "multiplies")):
+        if name in held:
+            lasts.append(f"reg [$bits(activity_{name}) - 1:0] activity_{name}_last;")
+            changed = f"activity_{name} ^ activity_{name}_last"
+            counts += [f"activity_{name}_last <= activity_{name};",
+                       f"activity_{total} <= activity_{total} + " + (f"$countones({changed});" if total == "toggles" else f"|({changed});")]
+    if "reads" in held:
+        counts.append("activity_blocks <= activity_blocks + $countones(activity_reads & activity_read_clocks)"
+                      " + $countones(activity_writes & activity_write_clocks);")
+    if "selects" in held:
+        counts.append("activity_banks <= activity_banks + $countones(activity_selects & ~activity_sleeps);")
+    return COUNTER.format(lasts="\n  ".join(lasts), counts="\n    ".join(counts))
+
+
+# The run, and what it says.
+
+def _run(program, build, requests, clocks, quiet):
+    """(replies, snapshots) of a board that gets the requests one after the other.
+
+    quiet: cycles without a byte before each.  snapshots: [(phase that ends, Counts since the start)].
+    """
+    script = bytearray()
+    for request in (b"", *requests, protocol.encode(protocol.Opcode.STATUS, sequence=0x7F)):
+        for number, byte in enumerate(request):
+            script += (0 if number else quiet).to_bytes(2, "little") + bytes([byte, 0])
+        script += bytes([0, 0, 0, 2 if request else 6])
+    (build / "script").write_bytes(script)
+    limit = 1 << 28
+    command = [program, str(clocks), str(round(1e12 / virtual.CLOCK_HZ)), "script", str(limit)]
+    done = subprocess.run(command, cwd=build, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ToolError(f"the counting board ended with exit code {done.returncode}; see {build}: {(done.stderr or done.stdout)[-200:]}")
+    lines = done.stdout.splitlines()
+    replies = [bytes.fromhex(line) for line in lines if not line.startswith(("activity", "clock"))]
+    return replies[1:1 + len(requests)], _snapshots(line.split() for line in lines if line.startswith("activity"))
+
+
+def _snapshots(lines):
+    """[(phase that ends, Counts since the start)] of the lines that the simulation printed."""
+    snapshots, at = [], {}
+    for _, cycle, path, *values in lines:
+        cycle = int(cycle)
+        if cycle not in at:
+            at[cycle] = [None, Counts(cycle)]
+        counts = at[cycle][1]
+        if path == "pins":
+            at[cycle][0] = values[0]
+            counts.pins.update(dict(zip(PINS, map(int, values[1:]))))
+            continue
+        part = part_of(path)
+        for counter, value in zip((counts.toggles, counts.blocks, counts.banks, counts.multiplies), map(int, values)):
+            counter[part] += value
+    for cycle in sorted(at):
+        if at[cycle][0] is not None:
+            snapshots.append(tuple(at[cycle]))
+    return snapshots
+
+
+def _activity(design, images, requests, replies, snapshots, flip_flops):
+    """Sum up the stretches between the snapshots.
+
+    Phases are those of board.v: S before the board takes images, W while it waits, L while bytes come or go, or weights for the next
+    frame are fetched, C while it computes.
+    """
+    before, groups = Counts(), [[]]
+    for phase, counts in snapshots:
+        groups[-1].append((phase, Counts().add(counts).add(before, -1)))
+        if phase == "W":  # a request begins
+            groups.append([])
+        before = counts
+    start, waiting, line, compute, lesson = (Counts() for _ in range(5))
+    for group in groups:
+        phases = {phase for phase, _ in group}
+        other = start if "S" in phases else line if "C" in phases else lesson
+        for phase, counts in group:
+            {"W": waiting, "C": compute}.get(phase, other).add(counts)
+    lessons = len(requests) - images
+    size = len(requests[0]) + len(replies[0])
+    return Activity(
+        images, start, Counts().add(waiting, 1 / waiting.cycles), Counts().add(line, 1 / images), Counts().add(compute, 1 / images),
+        Counts().add(lesson, 1 / lessons) if lessons else None, size, len(requests[-1]) + len(replies[-1]) if lessons else 0,
+        virtual.clocks_of(design.config), flip_flops)
+
+
+def _check(design, images, replies):
+    """MismatchError where an answer is not the reference's."""
+    expected = inference.logits(design.network, images)
+    decoder = protocol.Decoder()
+    for number, (reply, logits) in enumerate(zip(replies, expected)):
+        messages = decoder.feed(reply)
+        if len(messages) != 1:
+            raise MismatchError(f"{design.folder}: image {number}: the netlist answered {len(messages)} messages, expected 1")
+        payload = messages[0][2]
+        got = np.frombuffer(payload[:2 * len(logits)], "<i2")
+        if not np.array_equal(got, logits):
+            raise MismatchError(f"{design.folder}: image {number}: the netlist's logits are {got.tolist()}, expected {logits.tolist()}")

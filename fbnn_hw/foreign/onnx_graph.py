@@ -1,0 +1,129 @@
+"""An ONNX file as plain nodes and arrays.  The package onnx parses it; no node is run, and no second file is opened."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import files
+from ..errors import InputError, show
+
+MAX_BYTES = 2 ** 27
+MAX_NODES = 10_000
+MAX_VALUES = 2 ** 26
+MAX_LISTED = 2 ** 20
+"""Above what the largest legal network needs: numbers in tensors, and those that attributes list."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """inputs, outputs: names of values, "" where an optional input is left out.  attributes: numbers, text, lists and arrays."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any]
+
+    def __str__(self):
+        name = _printable(self.name or (self.outputs[0] if self.outputs else ""))
+        return name if self.op.lower() in name.lower() else f"{_printable(self.op)} {name}".rstrip()
+
+
+@dataclass(frozen=True)
+class Graph:
+    """shape: of the input, None for a size that the file leaves open.  producer: the program that wrote the file, or ""."""
+
+    nodes: tuple[Node, ...]
+    constants: dict[str, np.ndarray]
+    input: str
+    shape: tuple[int | None, ...]
+    output: str
+    producer: str
+
+
+def read(path: Path) -> Graph:
+    """The graph of a file.  Raises InputError for a file that is none, that keeps weights elsewhere, or has several inputs or outputs."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    data = files.read(path, MAX_BYTES, "an ONNX file")
+    try:
+        model = onnx.ModelProto.FromString(data)
+        return _graph(model)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except (DecodeError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise InputError(f"{path}: is a damaged ONNX file ({show(str(error))[1:-1]}), expected one that onnx.checker accepts") from None
+
+
+def _graph(model):
+    graph = model.graph
+    if not graph.node:
+        raise InputError("has no nodes, expected an ONNX file with a network")
+    if len(graph.node) > MAX_NODES:
+        raise InputError(f"{len(graph.node)} nodes, expected at most {MAX_NODES}")
+    if graph.sparse_initializer:
+        raise InputError("has sparse weights, expected plain ones")
+    _check_counts(graph)
+    constants = {tensor.name: _array(tensor) for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in constants]
+    for kind, values in (("inputs", inputs), ("outputs", graph.output)):
+        if len(values) != 1:
+            names = ", ".join(_printable(value.name) for value in values[:3]) or "none"
+            raise InputError(f"{len(values)} {kind} ({names}), expected one")
+    sizes = inputs[0].type.tensor_type.shape.dim
+    shape = tuple(size.dim_value if size.HasField("dim_value") else None for size in sizes)
+    nodes = tuple(Node(node.name, node.op_type, tuple(node.input), tuple(node.output),
+                       {a.name: _attribute(a) for a in node.attribute}) for node in graph.node)
+    producer = _printable(f"{model.producer_name} {model.producer_version}".strip())
+    return Graph(nodes, constants, inputs[0].name, shape, graph.output[0].name, producer)
+
+
+def _check_counts(graph):
+    """Raises InputError where the graph has more numbers than there is room for, before they become arrays of 64 bits."""
+    import onnx
+
+    attributes = [attribute for node in graph.node for attribute in node.attribute]
+    tensors = [*graph.initializer, *(a.t for a in attributes if a.type == onnx.AttributeProto.TENSOR)]
+    count = sum(math.prod(max(0, size) for size in tensor.dims) for tensor in tensors)
+    listed = sum(len(a.floats) + len(a.ints) + len(a.strings) for a in attributes)
+    for number, most, what in ((count, MAX_VALUES, "in its tensors"), (listed, MAX_LISTED, "in lists of attributes")):
+        if number > most:
+            raise InputError(f"{show(number)} numbers {what}, expected at most {most}")
+
+
+def _attribute(attribute):
+    import onnx
+
+    if attribute.type == onnx.AttributeProto.TENSOR:
+        return _array(attribute.t)
+    value = onnx.helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value if isinstance(value, (int, float)) else list(value) if not hasattr(value, "DESCRIPTOR") else None
+
+
+def _array(tensor):
+    """Float64 or int64 array of a tensor of the file."""
+    import onnx
+
+    if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
+        raise InputError(f"the values of {_printable(tensor.name)} lie in another file, expected all in one; "
+                         "onnx.save(onnx.load(FILE), NEW) puts them there")
+    try:
+        array = onnx.numpy_helper.to_array(tensor)
+    except Exception as error:  # KeyError, ValueError, TypeError and others, by the kind of damage
+        raise InputError(f"the values of {_printable(tensor.name)} are damaged ({show(str(error))[1:-1]}), expected a tensor") from None
+    if array.dtype.kind in "iub":
+        return array.astype(np.int64)
+    try:
+        return array.astype(np.float64)
+    except (ValueError, TypeError):
+        raise InputError(f"the values of {_printable(tensor.name)} are {array.dtype}, expected numbers") from None
+
+
+def _printable(text):
+    return "".join(c if c.isprintable() else "?" for c in text[:100])

@@ -1,0 +1,147 @@
+"""Nodes of ONNX and QONNX on arrays: `single` for functions of single values, `constant` for nodes that read constants alone.
+
+    Ref: https://onnx.ai/onnx/operators and https://github.com/fastmachinelearning/qonnx, docs/qonnx-custom-ops
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, show
+from .onnx_graph import Node
+
+MAX_ELEMENTS = 2 ** 25
+"""Largest constant that a node may make."""
+
+ROUNDINGS: dict[str, Callable] = {
+    "ROUND": np.round, "HALF_EVEN": np.round, "CEIL": np.ceil, "FLOOR": np.floor,
+    "UP": lambda v: np.sign(v) * np.ceil(np.abs(v)), "DOWN": np.fix, "ROUND_TO_ZERO": np.fix,
+    "HALF_UP": lambda v: np.sign(v) * np.floor(np.abs(v) + 0.5), "HALF_DOWN": lambda v: np.sign(v) * np.ceil(np.abs(v) - 0.5)}
+
+FLOATS = (1, 10, 11, 16)
+"""ONNX's numbers of the types that hold real numbers, for `Cast`."""
+
+
+def single(node: Node, *values: np.ndarray) -> np.ndarray:
+    """The result of a node of `SINGLE` on broadcast arrays."""
+    return SINGLE[node.op](node, *values)
+
+
+def constant(node: Node, *values: np.ndarray) -> np.ndarray:
+    """The result of a node of `CONSTANT` or `SINGLE`, all of whose inputs are constants.  Raises InputError where it has none."""
+    try:
+        if node.op in SINGLE:
+            if math.prod(np.broadcast_shapes(*(v.shape for v in values))) > MAX_ELEMENTS:
+                raise InputError(f"{node}: makes a constant of more than {MAX_ELEMENTS} values, expected less")
+            return np.asarray(single(node, *values))
+        return np.asarray(CONSTANT[node.op](node, *values))
+    except InputError:
+        raise
+    except (ValueError, TypeError, IndexError, KeyError, OverflowError, np.exceptions.AxisError) as error:
+        raise InputError(f"{node}: cannot be computed from its constants ({str(error)[:80]}), expected a valid node") from None
+
+
+def axes(node: Node, values: tuple[np.ndarray, ...], place: int = 1) -> list[int] | None:
+    """The axes of a node, an attribute in older files and an input in newer ones; None where it has none."""
+    given = node.attributes.get("axes", values[place] if len(values) > place else None)
+    return None if given is None else [int(axis) for axis in np.asarray(given).reshape(-1)]
+
+
+def bipolar(node: Node, v: np.ndarray) -> np.ndarray:
+    """Whether BipolarQuant takes real values to +scale."""
+    return v >= 0
+
+
+def quantised(node: Node, v: np.ndarray, scale: np.ndarray, zero: np.ndarray, bits: np.ndarray) -> np.ndarray:
+    """The integers of Quant, before the zero point is taken off, for real values; with one signed bit they are +1 and -1, as in qonnx."""
+    mode = str(node.attributes.get("rounding_mode", "ROUND")).upper()
+    if mode not in ROUNDINGS:
+        raise InputError(f"{node}: rounding mode {show(mode)}, expected one of {', '.join(ROUNDINGS)}")
+    low, high = integers(node, bits)
+    u = v / scale + zero
+    return np.where(u >= 0, 1.0, -1.0) if (low, high) == (-1, 1) and bits == 1 else ROUNDINGS[mode](np.clip(u, low, high))
+
+
+def integers(node: Node, bits: np.ndarray) -> tuple[int, int]:
+    """Least and largest integer of Quant."""
+    count = float(np.asarray(bits).reshape(-1)[0]) if np.size(bits) == 1 else math.nan
+    if not 1 <= count <= 32 or count % 1:
+        raise InputError(f"{node}: {count} bits, expected one whole number from 1 to 32 for all values")
+    signed, narrow = (bool(node.attributes.get(key, 1)) for key in ("signed", "narrow"))
+    high = 2 ** (int(count) - signed) - 1
+    if signed:
+        return (-1, 1) if count == 1 else (-high if narrow else -high - 1, high)
+    return 0, high - narrow
+
+
+def _quant(node, v, scale, zero, bits):
+    return (quantised(node, v, scale, zero, bits) - zero) * scale
+
+
+def _clip(node, v, low=None, high=None):
+    low = node.attributes.get("min", low)
+    high = node.attributes.get("max", high)
+    return np.clip(v, -np.inf if low is None else low, np.inf if high is None else high)
+
+
+SINGLE: dict[str, Callable[..., Any]] = {
+    "Add": lambda node, a, b: a + b, "Sub": lambda node, a, b: a - b, "Mul": lambda node, a, b: a * b, "Div": lambda node, a, b: a / b,
+    "Neg": lambda node, v: -v, "Relu": lambda node, v: np.maximum(v, 0), "Clip": _clip, "Tanh": lambda node, v: np.tanh(v),
+    "Sigmoid": lambda node, v: 1 / (1 + np.exp(-v)),
+    "HardSigmoid": lambda node, v: np.clip(node.attributes.get("alpha", 0.2) * v + node.attributes.get("beta", 0.5), 0, 1),
+    "LeakyRelu": lambda node, v: np.where(v < 0, node.attributes.get("alpha", 0.01), 1) * v,
+    "Quant": _quant, "IntQuant": _quant, "BipolarQuant": lambda node, v, scale: np.where(bipolar(node, v), scale, -scale),
+    "Sign": lambda node, v: np.sign(v), "Pow": lambda node, a, b: np.power(a, b), "Sqrt": lambda node, v: np.sqrt(v),
+    "Abs": lambda node, v: np.abs(v)}
+"""By the name of the node.  The functions get the node and its inputs as arrays that broadcast."""
+
+RISING = ("Add", "Sub", "Mul", "Div", "Neg", "Relu", "Clip", "Tanh", "Sigmoid", "HardSigmoid", "LeakyRelu", "Quant", "IntQuant")
+"""Those of `SINGLE` that rise or fall in each argument."""
+
+
+def _reshape(node, v, shape):
+    sizes = [v.shape[i] if size == 0 and not node.attributes.get("allowzero", 0) else int(size) for i, size in enumerate(shape)]
+    return v.reshape(sizes)
+
+
+def _squeeze(node, v, *rest):
+    given = axes(node, (v, *rest))
+    return np.squeeze(v, None if given is None else tuple(given))
+
+
+def _gather(node, v, index):
+    if v.ndim != 1 or index.ndim > 1 or index.size > 64:
+        raise InputError(f"{node}: gathers {index.size} of {'x'.join(map(str, v.shape))} values, expected sizes of a map")
+    return v[index.astype(np.int64)]
+
+
+def _slice(node, v, *rest):
+    starts, ends = (np.asarray(node.attributes.get(name, rest[i] if len(rest) > i else None)).reshape(-1).astype(np.int64)
+                    for i, name in enumerate(("starts", "ends")))
+    along = axes(node, rest, 2)
+    steps = rest[3].reshape(-1) if len(rest) > 3 else np.ones(len(starts))
+    for axis, start, end, step in zip(range(len(starts)) if along is None else along, starts, ends, steps):
+        place = [slice(None)] * v.ndim
+        place[axis] = slice(int(start), int(end), int(step))
+        v = v[tuple(place)]
+    return v
+
+
+def _value(node):
+    for key in ("value", "value_float", "value_int", "value_floats", "value_ints"):
+        if node.attributes.get(key) is not None:
+            return np.asarray(node.attributes[key])
+    raise InputError(f"{node}: has no numbers, expected an array")
+
+
+CONSTANT: dict[str, Callable[..., Any]] = {
+    "Constant": _value, "Identity": lambda node, v: v, "Dropout": lambda node, v, *rest: v, "Shape": lambda node, v: np.array(v.shape),
+    "Cast": lambda node, v: v.astype(np.float64) if node.attributes.get("to") in FLOATS else v.astype(np.int64),
+    "Reshape": _reshape, "Flatten": lambda node, v: v.reshape(math.prod(v.shape[:node.attributes.get("axis", 1)]), -1),
+    "Transpose": lambda node, v: np.transpose(v, node.attributes.get("perm")), "Squeeze": _squeeze,
+    "Unsqueeze": lambda node, v, *rest: np.expand_dims(v, tuple(axes(node, (v, *rest)) or ())),
+    "Concat": lambda node, *vs: np.concatenate([np.atleast_1d(v) for v in vs], node.attributes.get("axis", 0)),
+    "Gather": _gather, "Slice": _slice}
+"""By the name of the node, as `SINGLE`; none gives more values than it gets."""

@@ -1,0 +1,528 @@
+"""QONNX files, as Brevitas exports them: nodes in their order -> `fold.Builder`, which makes bits and thresholds of them.
+
+Functions of single values are the ones of `onnx_values`, in float64; the threshold is where the quantiser after them changes its mind.  The
+network that wrote the file rounds sums to float32, so that the two may differ where a sum lies within a rounding of a threshold: a note
+says where a threshold lies on a sum.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, show
+from ..ir import ops
+from ..ir.network import LATENT, Network, Topology
+from . import fold, onnx_graph, onnx_values
+from .imported import Imported, Part
+from .onnx_graph import Node
+
+ENDS = ("Softmax", "LogSoftmax", "ArgMax", "TopK")
+QUANTISERS = ("BipolarQuant", "Quant", "IntQuant", "Sign", "MultiThreshold")
+SIZES = (2, 512)
+"""Smallest and largest image, pixels a side."""
+
+MAX_VALUES = 2 ** 24
+"""Most values of a map."""
+
+
+@dataclass(frozen=True)
+class _Map:
+    """A value of the graph that depends on the image.  last: whether the file has its channels last.  order: of a vector whose file order
+    is another one: element i of the file's is element order[i].  groups: where it is a map split in two for a shuffle."""
+
+    value: fold.Value
+    last: bool = False
+    order: np.ndarray | None = None
+    groups: int = 0
+    turned: bool = False
+
+
+def read(path: Path, classes: tuple[str, ...] | None = None, low: float = 0.0, high: float = 1.0) -> Imported:
+    """The network of a file.  low, high: the values of the bytes 0 and 255 at its input.  Raises InputError, which names the node, for
+    what +1 and -1 cannot express."""
+    graph = onnx_graph.read(path)
+    try:
+        return _Reader(graph, low, high).read(re.sub(r"[^A-Za-z0-9._-]", "-", path.stem)[:64].lstrip("._-") or "imported", classes)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        raise InputError(f"{path}: is a damaged ONNX file ({show(str(error))[1:-1]}), expected one that onnx.checker accepts") from None
+
+
+class _Reader:
+    def __init__(self, graph, low, high):
+        self.graph, self.builder = graph, fold.Builder(rounds=True)
+        self.values: dict[str, Any] = {**graph.constants, graph.input: self._image(graph.shape, low, high)}
+        self.ended: Node | None = None
+        self.counts: dict[str, int] = {}
+        self.room = onnx_graph.MAX_VALUES - sum(value.size for value in graph.constants.values())
+
+    def read(self, name, classes):
+        for node in self.graph.nodes:
+            if self.ended:
+                raise InputError(f"{node}: follows a {self.ended.op}, expected the end of the network")
+            self._checked(node)
+        output = self._known(self.graph.output, "the output")
+        if not isinstance(output, _Map):
+            raise InputError("the output does not depend on the image, expected the logits")
+        record = {"source": "a QONNX file", **({"producer": self.graph.producer} if self.graph.producer else {})}
+        imported = self.builder.finish(output.value, "the output", name, classes, "QONNX", record)
+        first = imported.network.topology.ops[0].name
+        if all(first not in part.layers for part in imported.parts):
+            imported = replace(imported, parts=(Part(f"input {self.graph.input[:60]}", (first,), "reads bytes"), *imported.parts))
+        imported = _with_latent(imported)
+        return fold.classes_alone(imported) if self.ended else imported
+
+    @staticmethod
+    def _image(shape, low, high):
+        """The input: a square image of one or three colours, channels first or last, or flat."""
+        words = "x".join("?" if n is None else str(n) for n in shape)
+        sizes = shape[1:]
+        last = len(sizes) == 3 and sizes[2] in (1, 3) and sizes[0] == sizes[1]
+        if len(sizes) == 1 and (sizes[0] or 0) > 0:
+            sizes = next(((c, size, size) for c in (1, 3) for size in [round((sizes[0] / c) ** 0.5)] if c * size * size == sizes[0]), sizes)
+        elif last:
+            sizes = (sizes[2], *sizes[:2])
+        if len(sizes) != 3 or sizes[0] not in (1, 3) or sizes[1] != sizes[2] or not SIZES[0] <= (sizes[1] or 0) <= SIZES[1]:
+            raise InputError(f"the input is {words or 'a number'}, expected square images (N, 3, S, S) or (N, 1, S, S), "
+                             f"S from {SIZES[0]} to {SIZES[1]}")
+        # The other program gets images in float32.
+        bytes_ = np.float32(low + (high - low) / 255 * np.arange(256)).astype(np.float64)
+        return _Map(fold.Image(np.repeat(bytes_[:, None], sizes[0], 1), sizes[1], len(shape) == 2), last)
+
+    def _known(self, name, reader):
+        if name not in self.values:
+            raise InputError(f"{reader}: reads {name[:60]!r}, which no node before it gives, expected nodes in the order of execution")
+        return self.values[name]
+
+    def _checked(self, node):
+        """`_run`; InputError where an attribute or a constant is of another type or shape than the node has."""
+        try:
+            self._run(node)
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            raise InputError(f"{node}: cannot be read ({type(error).__name__}: {show(str(error))[1:-1]}), expected a valid node") from None
+
+    def _run(self, node):
+        args = [self._known(name, node) if name else None for name in node.inputs]
+        maps = [value for value in args if isinstance(value, _Map)]
+        if not maps:
+            if node.op not in onnx_values.CONSTANT and node.op not in onnx_values.SINGLE:
+                raise InputError(f"{node}: {self._unknown(node)}")
+            results = [onnx_values.constant(node, *(value for value in args if value is not None))]
+            self.room -= sum(value.size for value in results if value.base is None)
+            if self.room < 0:
+                raise InputError(f"{node}: the constants up to here are more than {onnx_graph.MAX_VALUES} numbers, expected fewer")
+        else:
+            result = self._value(node, args, maps)
+            results = result if isinstance(result, list) else [result]
+        for name, value in zip(node.outputs, results):
+            if name and name in self.values:
+                raise InputError(f"{node}: gives {name[:60]!r}, which is there before it, expected a name for each value")
+            if isinstance(value, _Map) and np.prod(value.value.shape) > MAX_VALUES:
+                raise InputError(f"{node}: gives a map of {'x'.join(map(str, value.value.shape))}, expected at most {MAX_VALUES} values")
+            self.values[name] = value
+
+    @staticmethod
+    def _unknown(node):
+        return (f"{node.op} has no counterpart among +1 and -1; expected Conv, Gemm, MatMul, BatchNormalization, pooling of 2x2, functions "
+                "of single values before BipolarQuant or Quant of one bit (fbnn-hw help networks.md has the list)")
+
+    def _end(self, node, where):
+        """Takes the largest logit of each image, or what is as large."""
+        axis = node.attributes.get("axis", 0 if node.op == "ArgMax" else -1)
+        smallest = node.op == "TopK" and not node.attributes.get("largest", 1)
+        if axis not in (1, -1) or smallest or node.attributes.get("select_last_index", 0):
+            what = "the smallest" if smallest else "the last of equal logits" if axis in (1, -1) else f"along axis {axis}"
+            raise InputError(f"{where}: takes {what}, expected the largest logit of each image, the first of equal ones")
+        self.ended = node
+
+    def _value(self, node, args, maps):
+        where = str(node)
+        if node.op == "Shape":
+            return np.array([self.graph.shape[0] or 1, *self._sizes(maps[0])])
+        if node.op == "Dropout" and len(args) > 2 and args[2] is not None and np.any(args[2]):
+            raise InputError(f"{where}: drops in evaluation too, expected an export in evaluation mode")
+        if node.op in ("Identity", "Dropout") or node.op == "Cast" and node.attributes.get("to") in onnx_values.FLOATS:
+            return maps[0]
+        if node.op in ENDS:
+            self._end(node, where)
+            return [maps[0], maps[0]]
+        if node.op in QUANTISERS and isinstance(args[0], _Map) and len(maps) == 1:
+            return self._quantised(node, args, where)
+        if node.op in onnx_values.RISING or node.op == "BatchNormalization":
+            return self._single(node, args, maps, where)
+        handler = HANDLERS.get(node.op)
+        if handler is None:
+            raise InputError(f"{where}: {self._unknown(node)}")
+        if node.op == "Concat":
+            return handler(self, node, args, where)
+        if len(maps) > 1 or not isinstance(args[0], _Map):
+            raise InputError(f"{where}: reads two maps, or weights that are no constants; expected one map first, then constants")
+        return handler(self, node, args[0], args[1:], where)
+
+    @staticmethod
+    def _sizes(x):
+        channels, height, width = x.value.shape
+        if x.value.vector:
+            return (channels * height * width,)
+        return (height, width, channels) if x.last else (channels, height, width)
+
+    def _hint(self, kind):
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        return f"{kind}{self.counts[kind]}"
+
+    def _made(self, where, value, note=""):
+        self.builder.part(where, (value.op.name if isinstance(value, fold.Sum) else value.name,), note)
+        return _Map(value)
+
+    # Functions of single values
+
+    def _single(self, node, args, maps, where):
+        if len(maps) > 1:
+            raise InputError(f"{where}: takes real numbers of two layers, a shortcut that +1 and -1 have no room for; expected Concat of "
+                             "the two after their quantisers, and a convolution of both")
+        place = next(i for i, value in enumerate(args) if value is maps[0])
+        if node.op == "Div" and place == 1 or any(value is not None and not np.isfinite(value).all() for value in args
+                                                  if not isinstance(value, _Map)):
+            raise InputError(f"{where}: divides by the map, or has a constant that is NaN or infinite, expected a finite function")
+        if node.op == "BatchNormalization":
+            if node.attributes.get("training_mode") or place or len(args) < 5:
+                raise InputError(f"{where}: has no constant statistics, expected an export in evaluation mode")
+            function = _batch_norm(node, [np.asarray(value).reshape(-1) for value in args[1:5]], where)
+        else:
+            def function(v):
+                return onnx_values.single(node, *(v if i == place else value for i, value in enumerate(args)))
+        return self._applied(maps[0], function, where, by_channel=node.op == "BatchNormalization")
+
+    def _applied(self, x, function, where, by_channel=False, quiet=False):
+        y = self.builder.apply(x.value, self._by_channel(x, function, where, by_channel), where)
+        if not quiet:
+            self.builder.part(where)
+        return replace(x, value=y)
+
+    @staticmethod
+    def _by_channel(x, function, where, flat=False):
+        """A function of the file's arrays as one of (K, channels).  flat: it takes (K, channels) as it is, in the file's order."""
+        channels = x.value.shape[0]
+        order = x.order if x.order is not None and len(x.order) == channels else np.arange(channels)
+
+        def on_numbers(values):
+            if flat or x.value.vector:
+                given = values[:, order]
+            else:
+                given = values[:, None, None, :] if x.last else values[:, :, None, None]
+            try:
+                with np.errstate(all="ignore"):
+                    y = np.asarray(function(given))
+                    if y.shape != given.shape:
+                        y = np.broadcast_to(y, given.shape) if y.ndim == given.ndim and y.size <= given.size else y.reshape(given.shape)
+            except (ValueError, TypeError, IndexError):
+                raise InputError(f"{where}: is no function of each value alone, with constants for each channel; expected one") from None
+            back = np.empty((len(values), channels), y.dtype)
+            back[:, order] = y.reshape(len(values), channels)
+            return back
+
+        return on_numbers
+
+    # Quantisers
+
+    def _quantised(self, node, args, where):
+        x, constants = args[0], [np.asarray(value, np.float64) for value in args[1:] if value is not None]
+        if any(not np.isfinite(value).all() for value in constants):
+            raise InputError(f"{where}: has a constant that is NaN or infinite, expected finite numbers")
+        if node.op == "Sign":
+            return self._step(x, lambda v: v >= 0, where, zero=lambda v: v == 0)
+        if len(constants) != {"BipolarQuant": 1, "MultiThreshold": 1}.get(node.op, 3):
+            raise InputError(f"{where}: has {len(constants)} constants, expected scale (and zero point and bits), or thresholds")
+        if node.op == "BipolarQuant":
+            return self._scaled(self._step(x, lambda v: onnx_values.bipolar(node, v), where), constants[0], where)
+        if node.op == "MultiThreshold":
+            return self._thresholds(node, x, constants[0], where)
+        scale, zero, bits = constants
+        if not (scale > 0).all():
+            raise InputError(f"{where}: has a scale of {scale.min():g}, expected numbers above 0")
+        low, high = onnx_values.integers(node, bits)
+        if bits > 1:
+            return self._single(node, args, [x], where)
+        if low == high:
+            raise InputError(f"{where}: narrow with one unsigned bit has one value only, expected narrow=0 or BipolarQuant")
+        y = self._step(x, lambda v: onnx_values.quantised(node, v, scale, zero, bits) == high, where, low, high)
+        return self._scaled(y, scale, where, zero)
+
+    def _step(self, x, upper, where, low=-1, high=1, zero=None, flat=False):
+        zero = zero and self._by_channel(x, zero, where)
+        y = self.builder.step(x.value, self._by_channel(x, upper, where, flat), where, low, high, zero)
+        return replace(x, value=y)
+
+    def _scaled(self, x, scale, where, zero=0.0):
+        if not (np.asarray(scale) > 0).all():
+            raise InputError(f"{where}: has a scale of {np.min(scale):g}, expected numbers above 0")
+        if (np.asarray(scale) == 1).all() and not np.any(zero):
+            return x
+        return self._applied(x, lambda v: (v - zero) * scale, where, quiet=True)
+
+    def _thresholds(self, node, x, thresholds, where):
+        if thresholds.ndim != 2 or not thresholds.size or len(thresholds) not in (1, x.value.shape[0]):
+            raise InputError(f"{where}: thresholds of {'x'.join(map(str, thresholds.shape))}, expected a row for each of "
+                             f"{x.value.shape[0]} channels")
+        scale, bias = (float(node.attributes.get(key, default)) for key, default in (("out_scale", 1.0), ("out_bias", 0.0)))
+        levels = thresholds.shape[1]
+        if levels > 1:
+            def count(v):
+                return (v[..., None] >= thresholds).sum(-1) * scale + bias
+            return self._applied(x, count, where, by_channel=True)
+        y = self._step(x, lambda v: v >= thresholds[:, 0], where, 0, 1, flat=True)
+        return self._applied(y, lambda v: v * scale + bias, where, quiet=True)
+
+    # Layers with weights
+
+    def _weights(self, values, where, kind):
+        if not values or not isinstance(values[0], np.ndarray):
+            raise InputError(f"{where}: has no constant weights, expected them after the map")
+        self._first(where, values[0].ndim == kind, f"weights of {values[0].ndim} dimensions", f"{kind}")
+        bias = values[1].reshape(-1) if len(values) > 1 and values[1] is not None else None
+        return np.asarray(values[0], np.float64), bias
+
+    @staticmethod
+    def _first(where, condition, found, expected):
+        if not condition:
+            raise InputError(f"{where}: {found}, expected {expected}")
+
+    def _conv(self, node, x, values, where):
+        weight, bias = self._weights(values, where, 4)
+        self._channels_first(x, where)
+        get = node.attributes.get
+        strides, dilations = get("strides", [1, 1]), get("dilations", [1, 1])
+        pads, automatic = get("pads", [0, 0, 0, 0]), get("auto_pad", "NOTSET")
+        if automatic in ("SAME_UPPER", "SAME_LOWER") and weight.shape[2] % 2 and set(strides) == {1}:
+            pads = [weight.shape[2] // 2] * 4
+        elif automatic not in ("NOTSET", "VALID", ""):
+            raise InputError(f"{where}: auto_pad {automatic}, expected pads")
+        if set(dilations) != {1} or len(set(strides)) != 1 or len(set(pads)) != 1:
+            raise InputError(f"{where}: dilations {dilations}, strides {strides}, pads {pads}, expected none, equal ones, equal ones")
+        groups = get("group", 1)
+        self._first(where, 0 < groups <= len(weight) and len(weight) % groups == 0 and x.value.shape[0] == weight.shape[1] * groups,
+                    f"{x.value.shape[0]} channels and weights of {'x'.join(map(str, weight.shape))} in {groups} groups",
+                    "weights for all channels")
+        return self._made(where, self.builder.convolution(x.value, weight, bias, where, self._hint("conv"), strides[0], pads[0], groups))
+
+    def _gemm(self, node, x, values, where):
+        weight, bias = self._weights(values, where, 2)
+        get = node.attributes.get
+        if get("transA"):
+            raise InputError(f"{where}: transposes the map, expected transA=0")
+        weight = (weight if get("transB") else weight.T) * get("alpha", 1.0)
+        if bias is not None:
+            bias = np.broadcast_to(bias * get("beta", 1.0), (len(weight),)) if bias.size in (1, len(weight)) else bias
+        return self._dense(x, weight, bias, where)
+
+    def _matmul(self, node, x, values, where):
+        return self._dense(x, self._weights(values, where, 2)[0].T, None, where)
+
+    def _dense(self, x, weight, bias, where):
+        count = int(np.prod(x.value.shape))
+        self._first(where, x.value.vector, f"reads a map of {'x'.join(map(str, x.value.shape))}", "a vector; flatten it")
+        self._first(where, weight.shape[1] == count and (bias is None or bias.size == len(weight)),
+                    f"weights of {'x'.join(map(str, weight.shape))} for {count} values", "one for each")
+        if x.order is not None:
+            given, weight = weight, np.empty_like(weight)
+            weight[:, x.order] = given
+        return self._made(where, self.builder.dense(x.value, weight, bias, where, self._hint("dense")))
+
+    # Layers without weights
+
+    @staticmethod
+    def _channels_first(x, where):
+        if x.last or x.groups or x.value.vector:
+            kind = "a vector" if x.value.vector else "a map with the channels last"
+            raise InputError(f"{where}: reads {kind}, expected a map with the channels first (qonnx-to-channels-last undone)")
+
+    def _max_pool(self, node, x, values, where):
+        self._channels_first(x, where)
+        get = node.attributes.get
+        odd = get("ceil_mode") and any(size % 2 for size in x.value.shape[1:])
+        window = [list(get(key, default)) for key, default in (("kernel_shape", []), ("strides", [1, 1]), ("pads", [0] * 4),
+                                                               ("dilations", [1, 1]))]
+        if window != [[2, 2], [2, 2], [0] * 4, [1, 1]] or odd:
+            raise InputError(f"{where}: pools {window[0]} by {window[1]} with pads {window[2]}, expected 2x2 blocks without pads")
+        y = self.builder.pool(x.value, where, self._hint("pool"))
+        self.builder.part(where, (y.pools[-1] if isinstance(y, fold.Sum) else y.name,))
+        return _Map(y)
+
+    def _average(self, node, x, values, where):
+        self._channels_first(x, where)
+        get = node.attributes.get
+        if node.op == "AveragePool":
+            whole = tuple(get("kernel_shape", ())) == x.value.shape[1:]
+            legal = whole and not any(get("pads", ())) and get("auto_pad", "NOTSET") == "NOTSET"
+        elif node.op.startswith("Reduce"):
+            along = onnx_values.axes(node, (node, *values))
+            legal = along is not None and {axis % 4 for axis in along} == {2, 3}
+        else:
+            legal = True
+        if not legal:
+            raise InputError(f"{where}: does not pool the whole map, expected one value for each channel")
+        y = self._made(where, self.builder.average(x.value, where, self._hint("gap"), total=node.op == "ReduceSum"))
+        return y if get("keepdims", 1) else self._flat(y, where)
+
+    def _flat(self, x, where):
+        """A map as a vector, in the order that the file has."""
+        if x.value.vector:
+            return x
+        channels, height, width = x.value.shape
+        order = None
+        if x.last and height * width > 1 and channels > 1:
+            order = np.arange(channels * height * width).reshape(channels, -1).T.reshape(-1)
+        return _Map(self.builder.flatten(x.value, where), order=order)
+
+    def _flatten(self, node, x, values, where):
+        self._first(where, node.attributes.get("axis", 1) == 1 and not x.groups, "flattens from another axis", "one vector for each image")
+        return self._flat(x, where)
+
+    def _reshape(self, node, x, values, where):
+        self._first(where, bool(values) and isinstance(values[0], np.ndarray), "no constant shape", "one")
+        own, count = self._sizes(x), int(np.prod(x.value.shape))
+        sizes = [int(size) for size in np.asarray(values[0]).reshape(-1)]
+        if not node.attributes.get("allowzero"):
+            sizes = [(1, *own)[i] if size == 0 and i <= len(own) else size for i, size in enumerate(sizes)]
+        known = int(np.prod([size for size in sizes[1:] if size > 0], dtype=object))
+        if sizes.count(-1) == 1 and -1 in sizes[1:] and known and count % known == 0:
+            sizes[sizes.index(-1)] = count // known
+        wanted = tuple(sizes[1:])
+        whole = int(np.prod(wanted, dtype=object)) == count and sizes[0] in (-1, 1, self.graph.shape[0])
+        if whole and wanted == (count,) and not x.groups:
+            return self._flat(x, where)
+        if whole and wanted == own and not x.groups:
+            return x
+        if whole and wanted == (count, 1, 1) and x.value.vector and x.order is None:
+            return _Map(replace(x.value, vector=False))
+        if whole and len(wanted) == 4 and not x.last and not x.value.vector and wanted[2:] == own[1:]:
+            return replace(x, groups=wanted[0], turned=False)
+        if whole and x.groups and wanted == own:
+            y = replace(x, groups=0, turned=False)
+            return y if not x.turned else self._made(where, self.builder.reorder(x.value, ops.Shuffle("shuffle", (), x.groups), where))
+        raise InputError(f"{where}: makes {'x'.join(map(str, sizes))} of {'x'.join(map(str, own))}, expected one vector for each image")
+
+    def _transpose(self, node, x, values, where):
+        order = list(node.attributes.get("perm", ()))
+        rank = 2 if x.value.vector else 5 if x.groups else 4
+        if order == list(range(rank)):
+            return x
+        if x.groups and order == [0, 2, 1, 3, 4]:
+            return replace(x, turned=not x.turned)
+        if rank == 4 and (x.value.shape[1:] == (1, 1) or order == ([0, 3, 1, 2] if x.last else [0, 2, 3, 1])) and order[:1] == [0]:
+            return replace(x, last=not x.last)
+        raise InputError(f"{where}: transposes by {order}, expected channels first to last or back, or the shuffle of channels")
+
+    def _squeeze(self, node, x, values, where):
+        self._first(where, x.value.shape[1:] == (1, 1) and not x.groups, f"squeezes a map of {'x'.join(map(str, x.value.shape))}",
+                    "a map of one pixel")
+        given = onnx_values.axes(node, (node, *values))
+        channel = 3 if x.last else 1
+        legal = given is None or {axis % 4 for axis in given} == {1, 2, 3} - {channel}
+        self._first(where, legal and not x.value.vector, f"squeezes axes {given}", "rows and columns")
+        return _Map(replace(x.value, vector=True))
+
+    def _unsqueeze(self, node, x, values, where):
+        given = onnx_values.axes(node, (node, *values)) or []
+        self._first(where, x.value.vector and x.order is None and {axis % 4 for axis in given} == {2, 3} and x.value.shape[1:] == (1, 1),
+                    f"adds axes {given}", "rows and columns of a vector")
+        return _Map(replace(x.value, vector=False))
+
+    def _concat(self, node, args, where):
+        maps = [value for value in args if isinstance(value, _Map)]
+        self._first(where, len(maps) == len(args), "concatenates constants", "maps")
+        last = maps[0].last
+        rank = 2 if maps[0].value.vector else 4
+        legal = (node.attributes.get("axis", 1) % rank == (rank - 1 if last else 1)
+                 and all((x.last, x.value.vector, x.order is None, x.groups) == (last, rank == 2, True, 0) for x in maps))
+        self._first(where, legal, "concatenates along another axis, or maps in different orders", "channels")
+        return replace(self._made(where, self.builder.concat([x.value for x in maps], where, "concat")), last=last)
+
+    def _pad(self, node, x, values, where):
+        self._channels_first(x, where)
+        mode, pads = node.attributes.get("mode", "constant"), node.attributes.get("pads", values[0] if values else None)
+        value = values[1] if len(values) > 1 and values[1] is not None else node.attributes.get("value", 0.0)
+        pads = [] if pads is None else [int(p) for p in np.asarray(pads).reshape(-1)]
+        along = [int(a) % 4 for a in np.asarray(values[2]).reshape(-1)] if len(values) > 2 and values[2] is not None else [0, 1, 2, 3]
+        own = dict(zip([*((a, 0) for a in along), *((a, 1) for a in along)], pads))
+        frame = {own.get((axis, end), 0) for axis in (2, 3) for end in (0, 1)}
+        legal = mode == "constant" and len(frame) == 1 and min(frame) >= 0 and not any(own.get((a, e), 0) for a in (0, 1) for e in (0, 1))
+        self._first(where, legal and np.size(value) == 1 and max(frame) <= 2, f"pads by {pads} ({mode})", "a frame of one value")
+        pixels = frame.pop()
+        if not pixels:
+            return x
+        self.builder.part(where)
+        return _Map(self.builder.pad(x.value, pixels, float(np.asarray(value).reshape(-1)[0]), where))
+
+    def _slice(self, node, x, values, where):
+        starts, ends = (np.asarray(node.attributes.get(name, values[i] if len(values) > i else ())).reshape(-1)
+                        for i, name in enumerate(("starts", "ends")))
+        along = onnx_values.axes(node, tuple(values), 2)
+        steps = np.asarray(values[3] if len(values) > 3 and values[3] is not None else 1)
+        self._first(where, not x.last and x.order is None and len(starts) == len(ends) == 1 and along == [1] and (steps == 1).all(),
+                    f"takes axes {along}", "a run of channels, axis 1")
+        start, stop, _ = slice(int(starts[0]), int(ends[0])).indices(x.value.shape[0])
+        return self._part_of(x, start, stop, where)
+
+    def _part_of(self, x, start, stop, where):
+        self._first(where, start < stop, f"takes channels {start} to {stop}", "at least one")
+        return self._made(where, self.builder.reorder(x.value, ops.Slice("slice", (), start, stop), where))
+
+    def _split(self, node, x, values, where):
+        count, channels = len(node.outputs), x.value.shape[0]
+        given = node.attributes.get("split", values[0] if values else None)
+        size = -(-channels // count)
+        sizes = [min(size, channels - i * size) for i in range(count)] if given is None else [int(n) for n in np.asarray(given).reshape(-1)]
+        legal = len(sizes) == count and sum(sizes) == channels and min(sizes) > 0 and node.attributes.get("axis", 0) in (1, -3)
+        self._first(where, legal and not x.last and x.order is None, f"splits into {sizes}", "runs of channels, axis 1")
+        ends = np.cumsum(sizes)
+        return [self._part_of(x, int(end - size), int(end), where) for size, end in zip(sizes, ends)]
+
+
+def _batch_norm(node, parameters, where):
+    """BatchNormalization on (K, channels)."""
+    gain, bias, mean, variance = parameters
+    with np.errstate(all="ignore"):
+        deviation = np.sqrt(variance + node.attributes.get("epsilon", 1e-5))
+    if not np.isfinite(deviation).all() or (deviation == 0).any():
+        raise InputError(f"{where}: has a variance of {variance.min():g}, expected numbers above 0")
+
+    def function(values):
+        if values.shape[1] != gain.size:
+            raise InputError(f"{where}: has statistics of {gain.size} channels, expected {values.shape[1]}")
+        return (values - mean) / deviation * gain + bias
+
+    return function
+
+
+def _with_latent(imported):
+    """`imported` whose last dense layer before the logits is named latent, so that a design can learn from there on."""
+    network = imported.network
+    own = {op.name: op for op in network.topology.ops}
+    before = own[network.topology.ops[-1].inputs[0]]
+    if before.kind != "dense" or LATENT in own:
+        return imported
+
+    def named(name):
+        return LATENT if name == before.name else name
+
+    renamed = tuple(replace(op, name=named(op.name), inputs=tuple(map(named, op.inputs))) for op in network.topology.ops)
+    again = Network(Topology(network.topology.name, renamed, network.topology.classes),
+                    {named(name): value for name, value in network.weights.items()},
+                    {named(name): value for name, value in network.thresholds.items()}, network.training)
+    parts = tuple(replace(part, layers=tuple(map(named, part.layers)), note=re.sub(rf"\b{before.name}\b", LATENT, part.note))
+                  for part in imported.parts)
+    return replace(imported, network=again, parts=parts)
+
+
+HANDLERS = {
+    "Conv": _Reader._conv, "Gemm": _Reader._gemm, "MatMul": _Reader._matmul, "MaxPool": _Reader._max_pool,
+    "GlobalAveragePool": _Reader._average, "AveragePool": _Reader._average, "ReduceMean": _Reader._average,
+    "ReduceSum": _Reader._average, "Flatten": _Reader._flatten, "Reshape": _Reader._reshape, "Transpose": _Reader._transpose,
+    "Squeeze": _Reader._squeeze, "Unsqueeze": _Reader._unsqueeze, "Concat": _Reader._concat, "Pad": _Reader._pad,
+    "Slice": _Reader._slice, "Split": _Reader._split}
+"""Nodes that read a map and are no function of single values."""

@@ -1,0 +1,40 @@
+"""The speed of a board's line, where nobody says it."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+
+from .. import protocol
+from ..protocol import Opcode
+from . import transport
+
+WAIT_S = 0.4
+"""Seconds for an answer at one speed; longer than a link that hears nonsense keeps silent (`HostLink`, timeout_bits)."""
+ATTEMPTS = 2
+"""Requests at one speed.  The first may come while the link still hears the nonsense of another speed."""
+
+
+def answered(path: str, speeds: Sequence[int], opened: Callable[..., transport.Serial] = transport.Serial) -> int:
+    """The first of `speeds` at which a board answers at the serial port `path`; speeds[0] where none does.
+
+    Speeds are tried at a USB device only: a pseudo-terminal has none.  Raises InputError if the port cannot be opened.
+    """
+    devices = {port.path for port in transport.ports() if port.usb}
+    if len(speeds) == 1 or not devices & {path, os.path.realpath(path)}:  # /dev/serial/by-id has links
+        return speeds[0]
+    for speed in speeds:
+        with opened(path, speed) as line:
+            if any(_answers(line, sequence) for sequence in range(ATTEMPTS)):
+                return speed
+    return speeds[0]
+
+
+def _answers(line: transport.Serial, sequence: int) -> bool:
+    """Whether a message of the protocol comes back from a request for the board's identity, whatever it says."""
+    line.discard()
+    line.write(protocol.encode(Opcode.IDENTIFY, sequence=sequence), WAIT_S)
+    decoder, until = protocol.Decoder(protocol.LONGEST_PAYLOAD), time.monotonic() + WAIT_S
+    while (left := until - time.monotonic()) > 0:
+        if any(opcode & protocol.REPLY for opcode, _, _ in decoder.feed(line.read(left))):
+            return True
+    return False

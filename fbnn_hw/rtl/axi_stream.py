@@ -1,0 +1,291 @@
+"""AXI4-Stream around an accelerator: packets of image bytes in, packets of logits and classes out."""
+
+from amaranth import Cat, ClockDomain, ClockSignal, Instance, Module, Mux, ResetSignal, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .accelerator import LEARNER_PORTS, score_bits
+from .learning.learner import command_layout, host_layout
+from .sequencer import Widths
+
+CLASS_BITS = 16
+"""Bits of tdata of the results: a class number."""
+COMMAND_BYTES, HOST_BYTES = (1, 2, 1), (1, 3)
+"""Bytes of the fields of tdata: of a command its number, label and count; of an access its space and address, before the data."""
+
+
+def logit_bits(config):
+    """Bits of tdata of the logits: whole bytes, a power of two of them."""
+    return 16 if score_bits(config) <= 16 else 32
+
+
+class RegisterSlice(wiring.Component):
+    """A stream between registers: no path leads through it, neither with the data nor against it.
+
+    Parameters
+    ----------
+    shape : shape
+        Of a word.
+
+    Members
+    -------
+    i : In(stream of shape), o : Out(stream of shape)
+        The same words in the same order.
+
+    Timing
+    ------
+    A word a clock, latency 1 clock.  i.ready, o.valid and o.payload are registers.
+
+    Resources
+    ---------
+    Two registers of a word and two flags: 22 LUT4 and 34 FF for 16 bits, synthesised for iCE40 by yosys.
+    """
+
+    def __init__(self, shape):
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform):
+        m = Module()
+        held, full = Signal.like(self.i.payload), Signal()  # the word that came in the clock in which the output stalled
+        m.d.comb += self.i.ready.eq(~full)
+        with m.If(self.o.ready | ~self.o.valid):
+            m.d.sync += [self.o.valid.eq(self.i.valid | full), full.eq(0)]
+            m.d.sync += self.o.payload.eq(Mux(full, held, self.i.payload))
+        with m.Elif(self.i.valid & ~full):
+            m.d.sync += [held.eq(self.i.payload), full.eq(1)]
+        return m
+
+
+class ImagePackets(wiring.Component):
+    """Packets of bytes -> images, each of exactly `length` bytes.
+
+    A packet that is too short is filled up with zeros, of one that is too long the rest is dropped.  So a source that loses or doubles
+    bytes spoils one image, and the next packet is the next image.
+
+    Parameters
+    ----------
+    length : int
+        Bytes of an image.
+    images : int
+        Most images whose answers have not been taken.
+
+    Members
+    -------
+    packet : In(stream of byte, last)
+        A packet ends with `last`.
+    pixels : Out(stream of 8 bits)
+        The images.
+    wrong : Out(1), answered : In(1)
+        The packet of the oldest image that has not been answered had another length; its answer is taken.  No image ends in the clock
+        of an answer.
+
+    Timing
+    ------
+    A byte a clock; no register between `packet` and `pixels`.
+
+    Resources
+    ---------
+    42 LUT4 and 16 FF for images of 32 x 32 pixels, one at a time, synthesised for iCE40 by yosys.
+    """
+
+    def __init__(self, length, images=1):
+        self.length, self.images = length, images
+        super().__init__({"packet": In(stream.Signature(data.StructLayout({"byte": 8, "last": 1}))),
+                          "pixels": Out(stream.Signature(8)), "wrong": Out(1), "answered": In(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        count, final, passes, spoiled = Signal(range(self.length)), Signal(), Signal(), Signal()
+        packet, pixels = self.packet, self.pixels
+        m.d.comb += [final.eq(count == self.length - 1), passes.eq(pixels.valid & pixels.ready)]
+        with m.If(passes):
+            m.d.sync += count.eq(Mux(final, 0, count + 1))
+        with m.FSM():
+            with m.State("PASS"):
+                m.d.comb += [pixels.valid.eq(packet.valid), pixels.payload.eq(packet.payload.byte), packet.ready.eq(pixels.ready),
+                             spoiled.eq(~packet.payload.last)]
+                with m.If(passes & packet.payload.last & ~final):
+                    m.next = "FILL"
+                with m.If(passes & final & ~packet.payload.last):
+                    m.next = "DROP"
+            with m.State("FILL"):
+                m.d.comb += [pixels.valid.eq(1), spoiled.eq(1)]
+                with m.If(passes & final):
+                    m.next = "PASS"
+            with m.State("DROP"):
+                m.d.comb += packet.ready.eq(1)
+                with m.If(packet.valid & packet.payload.last):
+                    m.next = "PASS"
+        flags, waiting = Signal(self.images), Signal(range(self.images + 1))
+        m.d.comb += self.wrong.eq(flags[0])
+        with m.If(passes & final):
+            m.d.sync += [flags.bit_select(waiting, 1).eq(spoiled), waiting.eq(waiting + 1)]
+        with m.If(self.answered & waiting.any()):
+            m.d.sync += [flags.eq(flags >> 1), waiting.eq(waiting - 1)]
+        return m
+
+
+class AxiStreamWrapper(wiring.Component):
+    """The module `accelerator` of accelerator.v with AXI4-Stream ports (Arm IHI 0051), each behind a `RegisterSlice`.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+
+    Members
+    -------
+    aclk, aresetn : In(1)
+        The clock; a synchronous reset, active low.
+    s_axis_image_tdata/tvalid/tready/tlast
+        Bytes of an image: row by row, red, green, blue of each pixel; tlast with the last one.  See `ImagePackets`.
+    s_axis_weights_tdata/tvalid/tready
+        With config.weights == "stream": the bytes that `weights` of the accelerator takes.
+    m_axis_logits_tdata/tvalid/tready/tlast
+        A signed integer of `logit_bits` a class, a packet an image.
+    m_axis_result_tdata/tvalid/tready/tlast/tuser
+        The class of each image, in `CLASS_BITS`; a packet of one word.  tuser: the packet of the image had another length.
+    m_axis_latent_tdata/tvalid/tready/tlast
+        Words of the latent, `lanes` bits each, where want_latent was 1; a packet an image.
+    want_latent : In(1), busy : Out(1)
+        As those of the accelerator.
+    s_axis_command_tdata/tvalid/tready
+        With config.learning: 32 bits, command in 7:0, label in 23:8, count in 31:24.  A label that is too large is refused, an unknown
+        command ignored.
+    s_axis_host_tdata/tvalid/tready, m_axis_host_tdata/tvalid/tready
+        With config.learning: an access, space in 2:0, write in 7, address in 31:8, data above; and for each of them, read or write, a
+        word that says that it is done, and for a read has the data.  Of an address the bits count that `Learner.host` has.
+    refused, known, used, frozen : Out
+        With config.learning: as those of the accelerator.
+
+    Timing
+    ------
+    As `Accelerator`, and a clock for each word at a port.
+
+    Resources
+    ---------
+    Its slices and `ImagePackets`.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        ports = {"aclk": In(1), "aresetn": In(1), "want_latent": In(1), "busy": Out(1)}
+        ports |= self._stream("s_axis_image", 8, last=True) | self._stream("m_axis_logits", logit_bits(config), last=True)
+        ports |= self._stream("m_axis_result", CLASS_BITS, last=True) | {"m_axis_result_tuser": Out(1)}
+        ports |= self._stream("m_axis_latent", config.lanes, last=True)
+        if config.weights == "stream":
+            ports |= self._stream("s_axis_weights", 8)
+        if plan := config.learning:
+            word = max(16, plan.lanes)
+            ports |= self._stream("s_axis_command", 8 * sum(COMMAND_BYTES)) | self._stream("m_axis_host", word)
+            ports |= self._stream("s_axis_host", 8 * sum(HOST_BYTES) + word)
+            ports |= {"refused": Out(1), "known": Out(range(plan.max_classes + 1)), "used": Out(range(plan.slots + 1)), "frozen": Out(1)}
+        super().__init__(ports)
+
+    @staticmethod
+    def _stream(name, bits, last=False):
+        """Members of an AXI4-Stream; a name that begins with m leaves the module."""
+        there, back = (Out, In) if name.startswith("m") else (In, Out)
+        return {f"{name}_tdata": there(bits), f"{name}_tvalid": there(1), f"{name}_tready": back(1)} | (
+            {f"{name}_tlast": there(1)} if last else {})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.domains.sync = ClockDomain()
+        m.d.comb += [ClockSignal().eq(self.aclk), ResetSignal().eq(~self.aresetn)]
+        ports = {"i_clk": ClockSignal(), "i_rst": ResetSignal(), "i_want_latent": self.want_latent, "o_busy": self.busy}
+        self._images(m, ports)
+        if self.config.weights == "stream":
+            self._take(m, ports, "weights", self._source(m, "s_axis_weights", 8))
+        if self.config.learning:
+            self._learner(m, ports)
+        m.submodules.accelerator = Instance("accelerator", **ports)
+        return m
+
+    def _images(self, m, ports):
+        """The way of an image and of what is said of it."""
+        c = self.config
+        source = self._source(m, "s_axis_image", data.StructLayout({"byte": 8, "last": 1}))
+        m.submodules.packets = packets = ImagePackets(3 * c.size ** 2, c.frames)
+        wiring.connect(m, source, packets.packet)
+        self._take(m, ports, "pixels", packets.pixels)
+        for name, bits in (("logits", score_bits(c)), ("latent", c.lanes)):
+            layout = data.StructLayout({"word": bits, "last": 1})
+            words = self._outgoing(ports, name, layout)
+            value = words.payload.word.as_signed() if name == "logits" else words.payload.word
+            self._sink(m, f"m_axis_{name}", words, value, words.payload.last)
+        result = self._outgoing(ports, "result", range(max(2, c.result_classes)))
+        # The images of a pass are all in before its first result leaves.
+        m.d.comb += packets.answered.eq(result.valid & result.ready)
+        self._sink(m, "m_axis_result", result, result.payload, 1, packets.wrong)
+
+    def _learner(self, m, ports):
+        """Commands, accesses of the host and the learner's state."""
+        plan = self.config.learning
+        for name in ("refused", "known", "used", "frozen"):
+            ports[f"o_{name}"] = getattr(self, name)
+        assert {"command", "host", "found", "refused", "known", "used", "frozen"} == set(LEARNER_PORTS)
+        command = self._source(m, "s_axis_command", 8 * sum(COMMAND_BYTES))
+        layout = command_layout(plan)
+        fields = self._fields(command.payload, COMMAND_BYTES, (layout[name].width for name in ("command", "label", "count")))
+        inner = stream.Signature(layout).create()
+        m.d.comb += [inner.payload.as_value().eq(Cat(*fields)), inner.valid.eq(command.valid), command.ready.eq(inner.ready)]
+        self._take(m, ports, "command", inner)
+        word, layout = max(16, plan.lanes), host_layout(plan, Widths(self.config).row)
+        access = self._source(m, "s_axis_host", 8 * sum(HOST_BYTES) + word)
+        inner = stream.Signature(layout).create()
+        word_read, reply = Signal(word), stream.Signature(word).create()
+        # An access is begun where its reply has room, so that the reply, which is there for a clock, is not lost.
+        m.d.comb += [
+            inner.payload.write.eq(access.payload[7]), inner.payload.space.eq(access.payload[:3]),
+            inner.payload.address.eq(access.payload[8:32]), inner.payload.data.eq(access.payload[32:]),
+            inner.valid.eq(access.valid & reply.ready), access.ready.eq(inner.ready & reply.ready),
+            reply.payload.eq(word_read), reply.valid.eq(inner.valid & inner.ready)]
+        self._take(m, ports, "host", inner)
+        ports["o_found"] = word_read
+        self._sink(m, "m_axis_host", reply, reply.payload)
+
+    @staticmethod
+    def _fields(word, sizes, widths):
+        """The low bits of each field of whole bytes; all of them 1, which no command means, where the field says more than they can."""
+        at = 0
+        for size, width in zip(sizes, widths):
+            low, high = word[8 * at:8 * at + width], word[8 * at + width:8 * (at + size)]
+            yield low | high.any().replicate(width) if len(high) else low
+            at += size
+
+    def _source(self, m, name, shape):
+        """The stream behind the slice of an incoming port."""
+        m.submodules[name] = piece = RegisterSlice(shape)
+        parts = [getattr(self, f"{name}_tdata")]
+        if isinstance(shape, data.Layout):
+            parts.append(getattr(self, f"{name}_tlast"))
+        payload = piece.i.payload
+        m.d.comb += [(payload.as_value() if len(parts) > 1 else payload).eq(Cat(*parts)),
+                     piece.i.valid.eq(getattr(self, f"{name}_tvalid")), getattr(self, f"{name}_tready").eq(piece.i.ready)]
+        return piece.o
+
+    def _sink(self, m, name, source, value, *flags):
+        """Connect a stream to the slice of an outgoing port.  flags: tlast and tuser, where the port has them."""
+        tdata = getattr(self, f"{name}_tdata")
+        members = [getattr(self, f"{name}_{flag}") for flag in ("tlast", "tuser")[:len(flags)]]
+        m.submodules[name] = piece = RegisterSlice(len(tdata) + len(members))
+        wide = Signal.like(tdata)
+        m.d.comb += [wide.eq(value), piece.i.payload.eq(Cat(wide, *flags)), piece.i.valid.eq(source.valid), source.ready.eq(piece.i.ready),
+                     Cat(tdata, *members).eq(piece.o.payload), getattr(self, f"{name}_tvalid").eq(piece.o.valid),
+                     piece.o.ready.eq(getattr(self, f"{name}_tready"))]
+
+    @staticmethod
+    def _take(m, ports, name, source):
+        """Connect a stream to a port that takes one."""
+        payload = source.payload
+        ports |= {f"i_{name}__payload": payload if isinstance(payload, Signal) else payload.as_value(), f"i_{name}__valid": source.valid,
+                  f"o_{name}__ready": source.ready}
+
+    @staticmethod
+    def _outgoing(ports, name, shape):
+        """The stream at a port that gives one."""
+        source = stream.Signature(shape).create()
+        payload = source.payload
+        ports |= {f"o_{name}__payload": payload if isinstance(payload, Signal) else payload.as_value(), f"o_{name}__valid": source.valid,
+                  f"i_{name}__ready": source.ready}
+        return source

@@ -1,0 +1,120 @@
+"""The page of a board, sent to this machine alone, and a line to the board for it: messages of the link, relayed over a WebSocket.
+
+Nobody else may use it.  It listens on 127.0.0.1.  A request must have the token of the address, and this server's Host and Origin,
+so that no page of another site can drive the board.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse, PlainTextResponse
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from ..errors import InputError
+from ..host.client import Transport
+from ..protocol import CRC_BYTES, HEADER_BYTES, LONGEST_PAYLOAD
+
+ADDRESS = "127.0.0.1"
+NAMES = (ADDRESS, "localhost")
+READ_S, WRITE_S = 0.05, 5.0
+MOST_BYTES = HEADER_BYTES + LONGEST_PAYLOAD + CRC_BYTES
+REFUSED, TAKEN, BROKEN = 4403, 4409, 4502
+"""Codes with which a line is closed: no right to it, another page has it, the board is gone."""
+HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff"}
+
+
+class Studio:
+    """The server of one board.
+
+    page: text of the page.  opened: makes a context manager of a `Transport` to the board, as often as a page takes the line up.
+    port: where it listens.  token: what an address must hold; a random one by default.
+    """
+
+    def __init__(self, page: str, opened: Callable[[], AbstractContextManager[Transport]], port: int, token: str | None = None):
+        self.page, self.opened, self.port = page, opened, port
+        self.token = token or secrets.token_urlsafe(16)
+        self._taken = False
+
+    @property
+    def address(self) -> str:
+        """The URL to open in a browser."""
+        return f"http://{ADDRESS}:{self.port}/?token={self.token}"
+
+    def app(self) -> Starlette:
+        """The application: the page at /, the line at /line."""
+        return Starlette(routes=[Route("/", self._send_page), WebSocketRoute("/line", self._relay)])
+
+    def config(self) -> uvicorn.Config:
+        """The settings of uvicorn."""
+        return uvicorn.Config(self.app(), host=ADDRESS, port=self.port, log_level="warning", ws_max_size=MOST_BYTES,
+                              timeout_graceful_shutdown=1, lifespan="off")
+
+    def run(self) -> None:
+        """Serve until Ctrl-C.  InputError where the port is not free."""
+        try:
+            uvicorn.Server(self.config()).run()
+        except SystemExit:  # uvicorn's way to say that it cannot listen
+            raise InputError(f"--http {self.port}: another program listens there, expected a free port; name another one") from None
+
+    def _allowed(self, request: HTTPConnection) -> bool:
+        hosts = [f"{name}:{self.port}" for name in NAMES]
+        origin = request.headers.get("origin")
+        return (request.headers.get("host") in hosts and (origin is None or origin in [f"http://{host}" for host in hosts])
+                and secrets.compare_digest(request.query_params.get("token", "").encode(), self.token.encode()))
+
+    async def _send_page(self, request):
+        if not self._allowed(request):
+            return PlainTextResponse("Open the address that fbnn-hw studio printed, with its token.\n", 403, HEADERS)
+        return HTMLResponse(self.page, headers=HEADERS)
+
+    async def _relay(self, socket: WebSocket) -> None:
+        if not self._allowed(socket) or socket.headers.get("origin") is None:
+            await socket.close(REFUSED)
+            return
+        await socket.accept()
+        if self._taken:
+            await socket.close(TAKEN, "another page has the board; close that one")
+            return
+        self._taken = True
+        try:
+            with self.opened() as line:
+                await _both_ways(socket, line)
+        except InputError as error:
+            with suppress(RuntimeError, WebSocketDisconnect):  # the page may be gone, too
+                await socket.close(BROKEN, _shortened(str(error)))
+        finally:
+            self._taken = False
+
+
+async def _both_ways(socket: WebSocket, line: Transport) -> None:
+    """Relay until the page goes away; InputError where the board does."""
+    async def towards_page():
+        while True:
+            if data := await asyncio.to_thread(line.read, READ_S):
+                await socket.send_bytes(data)
+
+    async def towards_board():
+        while True:
+            await asyncio.to_thread(line.write, await socket.receive_bytes(), WRITE_S)
+
+    tasks = [asyncio.create_task(work()) for work in (towards_page, towards_board)]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            with suppress(WebSocketDisconnect, KeyError):  # KeyError: a text, where bytes are expected
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _shortened(text: str) -> str:
+    """A reason as a WebSocket may carry it: 123 bytes."""
+    return text.encode()[:120].decode(errors="ignore")

@@ -1,0 +1,491 @@
+// The page: what is on it, and what its buttons do.
+
+import {Board} from "./board.mjs";
+import {scores, weightsOf} from "./chip.mjs";
+import {by, count, download, make} from "./dom.mjs";
+import {showCounters, showCycles, showLatent, showMaps, showMemory} from "./inside.mjs";
+import {LATENT, LOGITS, LinkError, Opcode, encode} from "./link.mjs";
+import {Camera, MOST_FILES, cut, decodeAll, decodeUrl, dropped, paint} from "./pictures.mjs";
+import {nameFault} from "./state.mjs";
+import {GatesLine, SerialLine, ServerLine} from "./transports.mjs";
+
+const COLLECT_MS = 150, MOST_TRAY = 60, SPEED_MS = 2000, INSIDE_MS = 1500, TOUR = [
+  ["Show it something", "The chip sees a picture of 32 by 32 dots and says what fits best. Turn the camera on, or drop a picture."],
+  ["Teach it", "Type a name, hold a thing into the camera and hold the big button. Ten pictures from all sides will do. Then press Teach."],
+  ["It does not forget", "It keeps some pictures of every class and rehearses them. "
+    + "After a lesson you see what it did to each class; Undo takes it back."],
+  ["Look inside", "Nothing is hidden: the bits of every layer, the counters of a lesson, and what fills the memory. "
+    + "Save what it knows to a file."]];
+
+const facts = unpackFacts(JSON.parse(by("facts").textContent));
+const camera = new Camera(by("video"));
+const board = new Board(facts, () => draw(), keeper());
+const tray = [];  // {image, element} of the pictures collected
+let view = null;  // {image} of the picture in view; fresh: nobody has asked about it yet
+let told = null;  // what the board said of it
+let layer = Object.keys(facts.layers).find((name) => facts.layers[name].shape[1] > 1 && name !== "input") ?? null;
+let seen = [];  // what lay in the banks after each step
+let holding = null, looking = false, times = [];
+
+function bytesOf(text) { return Uint8Array.from(atob(text), (c) => c.charCodeAt(0)); }
+
+function unpackFacts(facts) {
+  facts.hidden = facts.hidden.map(bytesOf);
+  facts.review.latents = facts.review.latents.map(bytesOf);
+  return facts;
+}
+
+async function unzip(text) {
+  return new Uint8Array(await new Response(new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer());
+}
+
+// What was taught outlasts the page in this browser.
+function keeper() {
+  const key = `fbnn-hw ${facts.config} ${facts.check}`, text = (bytes) => btoa(String.fromCharCode(...bytes));
+  return {
+    load() {
+      try {
+        const kept = JSON.parse(localStorage.getItem(key));
+        return kept && {file: bytesOf(kept.file), thumbnails: new Map(kept.thumbnails.map(([name, list]) => [name, list.map(bytesOf)]))};
+      } catch { return null; }
+    },
+    save({file, thumbnails}) {
+      const long = Array.from(file, (byte) => String.fromCharCode(byte)).join("");
+      try {
+        const faces = [...thumbnails].map(([name, list]) => [name, list.map(text)]);
+        localStorage.setItem(key, JSON.stringify({file: btoa(long), thumbnails: faces}));
+      } catch { /* full or forbidden: it lasts as long as the page */ }
+    }};
+}
+
+// ---- Words to the person
+
+function say(text) { by("said").textContent = text; }
+
+function complain(error) {
+  if (!(error instanceof LinkError)) console.error(error);
+  by("trouble-text").textContent = error instanceof LinkError ? error.message
+    : `Something went wrong: ${error.message}; open the page again.`;
+  by("trouble").hidden = false;
+}
+
+const calm = () => { by("trouble").hidden = true; };
+
+// Run what a button asks for; what goes wrong is said on the page.
+const doing = (work) => async (...given) => {
+  try {
+    return await work(...given);
+  } catch (error) {
+    complain(error);
+    return null;
+  }
+};
+
+function sure(question) {
+  by("sure-text").textContent = question;
+  by("sure").showModal();
+  return new Promise((done) => {
+    const end = (answer) => () => {
+      by("sure").close();
+      done(answer);
+    };
+    by("sure-yes").onclick = end(true);
+    by("sure-no").onclick = end(false);
+    by("sure").oncancel = end(false);
+  });
+}
+
+// ---- The line to a board
+
+function offers() {
+  const list = [];
+  if (facts.server) list.push(["server", facts.server.name]);
+  if (facts.gates) list.push(["gates", "the chip's gates, in this page"]);
+  if (navigator.serial) list.push(["serial", "a board at a serial port…"]);
+  by("transport").replaceChildren(...list.map(([value, text]) => make("option", {value}, text)));
+  if (!list.length) complain(new LinkError("This browser has neither gates nor a serial port here; open this page in Chromium."));
+}
+
+async function openLine(kind) {
+  if (kind === "gates") {
+    const files = {};
+    for (const [name, text] of Object.entries(facts.gates.files)) files[name] = await unzip(text);
+    return GatesLine.open(await unzip(facts.gates.module), files, by("worker").textContent);
+  }
+  if (kind === "server") {
+    const url = new URL("line" + location.search, location.href);
+    url.protocol = "ws:";
+    return ServerLine.open(url, facts.server.patience);
+  }
+  const [known] = await navigator.serial.getPorts();
+  return SerialLine.find(known ?? await navigator.serial.requestPort().catch(() => {
+    throw new LinkError("No port was chosen; plug the board in and choose its port.");
+  }), facts.bauds);
+}
+
+const connect = doing(async () => {
+  board.line?.close();
+  board.client = null;
+  draw();
+  say("connecting");
+  await board.connect(await openLine(by("transport").value));
+  calm();
+  say(`connected to ${board.line.name}`);
+  if (!view) await firstExample();
+  look();
+  setTimeout(doing(() => board.prepare()), 400);
+});
+
+// ---- The picture in view
+
+async function firstExample() {
+  const example = facts.examples.find((one) => one.kind === "ask");
+  if (example) show(await decodeUrl(example.data, facts.size));
+}
+
+function show(image) {
+  camera.stop();
+  view = {image, fresh: true};
+  paint(by("still"), image, facts.size);
+  draw();
+  look();
+}
+
+// Ask the board about the picture in view, again and again while the camera is on.
+async function look() {
+  if (looking) return;
+  looking = true;
+  try {
+    for (let first = true; board.client && view && (first || camera.on || view.fresh); first = false) {
+      view.fresh = false;
+      if (camera.on) {
+        const image = camera.now(facts.size);
+        if (image) view = {image};
+      }
+      const asked = view;
+      if (!asked.image || board.busy.startsWith("learning")) {
+        await new Promise((done) => setTimeout(done, 60));
+        continue;
+      }
+      paint(by("preview"), asked.image, facts.size);
+      const begun = performance.now();
+      told = await board.classify(asked.image);
+      times.push({at: performance.now(), ms: performance.now() - begun});
+      times = times.filter(({at}) => at > performance.now() - SPEED_MS);
+      drawTold();
+      document.documentElement.dataset.first ??= String(Math.round(performance.now()));  // ms from opening to the first answer
+      if (camera.on) await new Promise((done) => requestAnimationFrame(done));
+    }
+  } catch (error) {
+    complain(error);
+  } finally {
+    looking = false;
+  }
+  watch();
+}
+
+// Look into the banks while the picture in view goes through the gates.
+const watch = doing(async () => {
+  if (!view?.image || !board.client || !(board.line instanceof GatesLine) || board.busy) return;
+  const {image} = view, message = encode(Opcode.CLASSIFY | LOGITS | LATENT, image, 0);
+  seen = (await board.picture(() => board.line.watch(message))).steps;
+  drawInside();
+});
+
+// ---- What is drawn
+
+function draw() {
+  const {client, known, names, busy} = board, used = board.state?.labels.length ?? 0;
+  if (board.trouble) {
+    complain(new LinkError(board.trouble));
+    board.trouble = "";
+  }
+  by("trouble-retry").hidden = Boolean(client);
+  by("about").textContent = `${facts.title}: ${count(known, "class", "classes")} of ${facts.plan.max_classes}, `
+    + `${count(facts.macs, "yes-or-no product")} a picture`;
+  by("class-count").textContent = `${known} of ${facts.plan.max_classes}${board.frozen ? ", frozen" : ""}`;
+  by("known").replaceChildren(...names.map((name) => make("option", {value: name})));
+  by("camera").textContent = camera.on ? "Camera off" : "Camera on";
+  by("camera").setAttribute("aria-pressed", String(camera.on));
+  by("video").hidden = !camera.on;
+  by("still").hidden = camera.on || !view;
+  by("stage-empty").hidden = camera.on || Boolean(view);
+  by("undo").disabled = !board.past.length || Boolean(busy) || !client;
+  by("freeze").textContent = board.frozen ? "Thaw" : "Freeze";
+  by("freeze").setAttribute("aria-pressed", String(board.frozen));
+  for (const id of ["save", "freeze", "rehearse", "reset"]) by(id).disabled = !board.state || Boolean(busy) || !client;
+  by("hold").disabled = !(camera.on || view);
+  drawLesson();
+  drawCards();
+  showMemory(by("memory-bar"), by("memory-list"), facts, known, used);
+  if (busy) say(busy);
+}
+
+function drawTold() {
+  const {names} = board, {logits, index} = told, fan = facts.plan.fan_in;
+  by("verdict").textContent = index === null ? "knows no class yet" : names[index] ?? "–";
+  const most = Math.max(...logits), least = Math.min(...logits, most - fan / 8);
+  const order = logits.map((score, label) => ({score, label})).sort((a, b) => b.score - a.score || a.label - b.label);
+  by("bars").replaceChildren(...order.slice(0, 8).map(({score, label}) => make("li", {class: label === index ? "first" : null},
+    make("span", {class: "label", title: names[label] ?? ""}, names[label] ?? `class ${label}`),
+    make("span", {class: "track", role: "img", "aria-label": `${names[label] ?? label}: ${score} of ${fan}`},
+      make("div", {class: "fill", style: `width:${100 * (score - least) / (most - least || 1)}%`})))));
+  const span = times.length > 1 ? times.at(-1).at - times[0].at : 0;
+  const rate = count(Math.round(facts.clock_hz / facts.cycles), "picture");
+  by("speed").textContent = `The chip: ${rate} a second at ${facts.clock_hz / 1e6} MHz (estimated). Here: `
+    + (span ? `${((times.length - 1) * 1000 / span).toFixed(1)} a second.` : `${Math.round(times.at(-1).ms)} ms a picture.`);
+  showLatent(by("latent"), told.latent, facts.plan.latent);
+  by("latent-text").textContent = `The latent: ${count(facts.plan.latent, "bit")} are left of the picture; lessons happen behind them.`;
+}
+
+function drawLesson() {
+  const name = by("name").value, fault = name ? nameFault(name) : "", index = board.names.indexOf(name);
+  by("name-help").textContent = fault || (!name ? "A new name makes a new class."
+    : index >= 0 ? "It knows this class; the lesson goes on with it."
+      : board.room > 0 ? `A new class; there is room for ${board.room}.`
+        : "There is no room for a new class; teach one that it knows, or reset.");
+  by("tray-count").textContent = tray.length ? `${count(tray.length, "picture")}; click one to take it out.`
+    : "No pictures yet; ten will do.";
+  const ready = tray.length && name && !fault && (index >= 0 || board.room > 0) && board.client && !board.busy && !board.frozen;
+  by("teach-now").disabled = !ready;
+  by("teach-now").textContent = board.busy.startsWith("learning") ? "Learning…" : name && !fault ? `Teach “${name}”` : "Teach";
+  by("progress").hidden = !board.busy.startsWith("learning");
+  if (board.rehearsal) drawRehearsal(board.rehearsal);
+}
+
+function drawRehearsal({done, now, exemplars}) {
+  by("outcome").querySelector(".resting")?.remove();
+  by("outcome").append(make("p", {class: "resting"}, `Rehearsed ${done} times: ${now} of ${exemplars} stored pictures right.`));
+}
+
+function drawCards() {
+  by("cards").replaceChildren(...board.names.slice(0, board.known).map((name, label) => {
+    const stored = board.state?.labels.filter((one) => one === label).length ?? 0, faces = board.thumbnails.get(name) ?? [];
+    return make("li", {class: label >= facts.plan.shipped || faces.length ? "taught" : null},
+      make("strong", {}, name),
+      faces.length ? make("div", {class: "faces"}, ...faces.map((image) => {
+        const canvas = make("canvas", {role: "img", "aria-label": `taught as ${name}`});
+        paint(canvas, image, facts.size);
+        return canvas;
+      })) : null,
+      make("span", {class: "quiet small"},
+        label < facts.plan.shipped ? `ships with it; ${stored} stored` : `${count(stored, "picture")} stored`),
+      stored ? forgetButton(name, label, stored) : null);
+  }));
+}
+
+function forgetButton(name, label, stored) {
+  return make("button", {
+    type: "button", class: "plain", "aria-label": `Forget the stored pictures of ${name}`, disabled: Boolean(board.busy),
+    onclick: doing(async () => {
+      if (await sure(`Forget the ${stored} stored pictures of ${name}? Undo brings them back.`)) await board.forget(label);
+    })}, "Forget pictures");
+}
+
+function drawInside() {
+  const place = facts.layers[layer], working = place?.shape[1] > 1 ? ["encoder", "array", "banks"] : ["array", "latent", "learner"];
+  by("blocks").replaceChildren(...["pixels", "encoder", "array", "banks", "latent", "learner"].map((name) =>
+    make("span", {class: working.includes(name) ? "works" : null},
+      name === "array" ? `array, ${facts.engine.pixels} x ${facts.engine.lanes} x ${facts.engine.outputs}` : name)));
+  showCycles(by("cycles"), facts, layer, (name) => {
+    layer = name;
+    drawInside();
+    watch();
+  });
+  if (layer && seen.length) by("maps-text").textContent = showMaps(by("maps"), layer, facts, seen);
+  else if (board.client && !(board.line instanceof GatesLine)) {
+    by("maps-text").textContent = "Maps can be seen where the gates run in this page.";
+  }
+  const {lesson} = board, change = lesson?.counters[lesson.index];
+  by("counters-figure").hidden = !change;
+  if (change) {
+    showCounters(by("counters"), change, facts.plan.counter_bits);
+    by("counters-text").textContent = `Counters of ${lesson.label} before (grey) and after: `
+      + `${count(change.moved, "counter")} moved, ${count(change.flipped, "weight")} turned round.`;
+  }
+}
+
+function drawOutcome(lesson) {
+  const changed = lesson.effects.filter((one) => one.before !== one.after);
+  const sum = (key) => lesson.effects.reduce((total, one) => total + one[key], 0), stored = sum("exemplars");
+  const pictures = `${lesson.rightAfter} of ${count(lesson.images, "picture")}`, seconds = (lesson.ms / 1000).toFixed(1);
+  by("outcome").replaceChildren(
+    make("p", {}, make("strong", {}, lesson.fresh ? `It has learned ${lesson.label}.` : `It knows more of ${lesson.label}.`),
+      ` ${pictures} right after ${count(lesson.passes, "look")}, in ${seconds} s.`),
+    stored ? make("p", {}, `Of ${stored} pictures stored before, ${sum("before")} were right before and ${sum("after")} after.`) : "",
+    changed.length ? make("table", {}, make("tr", {}, ...["class", "before", "after"].map((text) => make("th", {scope: "col"}, text))),
+      ...changed.map((one) => make("tr", {}, make("th", {scope: "row"}, one.name), make("td", {}, `${one.before} of ${one.exemplars}`),
+        make("td", {class: one.after > one.before ? "up" : "down"}, String(one.after))))) : "");
+}
+
+// ---- Collecting and teaching
+
+function collect(image) {
+  if (tray.length >= MOST_TRAY) return complain(new LinkError(`A lesson takes at most ${MOST_TRAY} pictures; teach these first.`));
+  const canvas = make("canvas"), one = {image};
+  paint(canvas, image, facts.size);
+  one.element = make("div", {class: "thumb", role: "listitem"}, canvas, make("button", {
+    type: "button", "aria-label": `Take picture ${tray.length + 1} out`, onclick: () => {
+      tray.splice(tray.indexOf(one), 1);
+      one.element.remove();
+      drawLesson();
+    }}, "×"));
+  tray.push(one);
+  by("tray").append(one.element);
+  drawLesson();
+}
+
+function hold() {
+  if (holding || by("hold").disabled) return;
+  const take = () => {
+    const image = camera.on ? camera.now(facts.size) : view?.image;
+    if (image) collect(image);
+    if (!camera.on || tray.length >= MOST_TRAY) release();
+  };
+  by("hold").classList.add("held");
+  holding = setInterval(take, COLLECT_MS);
+  take();
+}
+
+function release() {
+  clearInterval(holding);
+  holding = null;
+  by("hold").classList.remove("held");
+}
+
+const teach = doing(async () => {
+  calm();
+  const images = tray.map(({image}) => image), label = by("name").value;
+  const lesson = await board.teach(images, label, {
+    rehearse: by("rest").checked,
+    shown(n) {
+      by("progress").value = (n + 1) / images.length;
+      tray.forEach(({element}, at) => element.classList.toggle("shown", at === n));
+    }});
+  tray.splice(0).forEach(({element}) => element.remove());
+  drawOutcome(lesson);
+  draw();
+  drawInside();
+  say(`learned ${label}`);
+  look();
+});
+
+const takeFiles = async (files, use) => {
+  calm();
+  const {images, message} = await decodeAll(files, facts.size);
+  for (const image of images) use(image);
+  if (message) throw new LinkError(message);
+};
+
+// ---- Buttons
+
+function wire() {
+  by("transport").onchange = connect;
+  by("trouble-retry").onclick = connect;
+  by("camera").onclick = doing(async () => {
+    if (camera.on) camera.stop();
+    else {
+      calm();
+      await camera.start();
+      view = {image: null};
+    }
+    draw();
+    look();
+  });
+  by("files").onchange = doing(({target}) => takeFiles([...target.files].slice(0, MOST_FILES + 1), show));
+  by("lesson-files").onchange = doing(({target}) => takeFiles([...target.files].slice(0, MOST_FILES + 1), collect));
+  by("name").oninput = drawLesson;
+  by("hold").onpointerdown = hold;
+  for (const end of ["pointerup", "pointercancel", "blur"]) window.addEventListener(end, release);
+  by("hold").onkeydown = (event) => { if ([" ", "Enter"].includes(event.key) && !event.repeat) hold(); };
+  by("hold").onkeyup = release;
+  by("teach-now").onclick = teach;
+  by("undo").onclick = doing(async () => {
+    await board.undo();
+    by("outcome").replaceChildren(make("p", {}, "The last change is taken back."));
+    drawInside();
+    look();
+  });
+  by("save").onclick = () => download(board.file(), "taught.snapshot");
+  by("open").onchange = doing(async ({target}) => {
+    const [file] = target.files;
+    target.value = "";
+    if (file.size > 1 << 26) throw new LinkError(`${file.name} is too large for a file of what was taught.`);
+    await board.open(new Uint8Array(await file.arrayBuffer()));
+    by("outcome").replaceChildren(make("p", {}, `It knows what is in ${file.name}.`));
+    look();
+  });
+  by("freeze").onclick = doing(() => board.freeze(!board.frozen));
+  by("rehearse").onclick = doing(async () => {
+    const effects = await board.rehearse(200), sum = (key) => effects.reduce((total, one) => total + one[key], 0);
+    by("outcome").replaceChildren(make("p", {},
+      `200 rehearsals: ${sum("before")} of ${sum("exemplars")} stored pictures right before, ${sum("after")} after.`));
+    look();
+  });
+  by("reset").onclick = doing(async () => {
+    if (await sure("Back to the classes that ship? Undo brings back what it was taught.")) await board.reset();
+    look();
+  });
+  wireDrop();
+  wireTour();
+}
+
+function wireDrop() {
+  window.ondragover = (event) => {
+    event.preventDefault();
+    by("stage").classList.add("drop");
+  };
+  window.ondragleave = () => by("stage").classList.remove("drop");
+  window.ondrop = doing(async (event) => {
+    event.preventDefault();
+    by("stage").classList.remove("drop");
+    const teaching = by("teach").contains(event.target), files = await dropped(event.dataTransfer);
+    await takeFiles(files, teaching || files.length > 1 ? collect : show);
+  });
+}
+
+function wireTour() {
+  let step = 0;
+  const turn = () => {
+    by("tour-step").textContent = `${step + 1} of ${TOUR.length}`;
+    [by("tour-title").textContent, by("tour-text").textContent] = TOUR[step];
+    by("tour-next").textContent = step + 1 < TOUR.length ? "Next" : "Begin";
+  };
+  const begin = () => {
+    step = 0;
+    turn();
+    by("tour").showModal();
+  };
+  by("tour-next").onclick = () => {
+    if (++step < TOUR.length) turn();
+    else by("tour").close();
+  };
+  by("tour-end").onclick = () => by("tour").close();
+  by("tour-again").onclick = begin;
+  try {
+    if (!localStorage.getItem("fbnn-hw tour")) begin();
+    localStorage.setItem("fbnn-hw tour", "1");
+  } catch { /* no storage: no tour of its own accord */ }
+}
+
+async function drawExamples() {
+  by("examples").replaceChildren(...facts.examples.filter(({kind}) => kind === "ask").map(({name, data}) => make("button", {
+    type: "button", "aria-label": `Show a picture of a ${name}`, title: name,
+    onclick: doing(async () => show(await decodeUrl(data, facts.size)))},
+  make("img", {src: data, alt: ""}))));
+  const lesson = facts.examples.filter(({kind}) => kind === "teach");
+  by("lesson-example").hidden = !lesson.length;
+  by("lesson-example").onclick = doing(async () => {
+    if (!by("name").value) by("name").value = lesson[0].name;
+    for (const {data} of lesson) collect(await decodeUrl(data, facts.size));
+  });
+}
+
+wire();
+drawExamples();
+offers();
+draw();
+drawInside();
+connect();
+window.studio = {board, facts, tray};  // for a look from the browser's console, and for tests
+setInterval(() => { if (camera.on) watch(); }, INSIDE_MS);

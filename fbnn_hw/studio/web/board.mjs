@@ -1,0 +1,363 @@
+// A board that is taught: what the page knows of it, lessons, undo, and the way back after a broken line.
+// Twins: fbnn_hw/board.py and, of a lesson, fbnn_hw/lesson.py.
+
+import {answer, ordered, readState, readWeights, same, scores, weightsOf, writeExemplars, writeState} from "./chip.mjs";
+import {Client} from "./client.mjs";
+import {LinkError} from "./link.mjs";
+import {nameFault, named, packFile, unpackFile} from "./state.mjs";
+
+export const ENOUGH = 0.8, MOST_PASSES = 5;
+const MOST_UNDO = 10, REHEARSAL = 1000, ROUND = 200, STEP = 8, THUMBNAILS = 12;
+
+// facts: what the page was made with.  changed(): called whenever something that is shown may be another.
+// store: {load() -> {names, file, thumbnails} or null, save(kept)}, where what was taught outlasts the page.
+export class Board {
+  constructor(facts, changed, store) {
+    this.facts = facts;
+    this.changed = changed;
+    this.store = store;
+    this.client = null;
+    this.names = [...facts.classes];
+    this.known = facts.classes.length;
+    this.state = null;  // null until it was read
+    this.past = [];
+    this.thumbnails = new Map();  // {name of a class: [RGB bytes of pictures taught]}
+    this.lesson = null;  // what the last one did
+    this.busy = "";  // what is being done, in words
+    this.changes = Promise.resolve();
+    this.pictures = Promise.resolve();
+    this.resting = false;
+    this.rehearsal = null;  // how far a rehearsal is that nobody asked for
+  }
+
+  get line() { return this.client?.transport ?? null; }
+  get frozen() { return this.state?.frozen ?? false; }
+  get room() { return this.facts.plan.max_classes - this.known; }
+
+  // Take up a line.  What the page knows of the board is given back to a board that forgot it.
+  async connect(line) {
+    const client = new Client(line), told = await client.identify();
+    if (told.config !== this.facts.config) {
+      throw new LinkError(`This board holds configuration ${told.config}, this page is of ${this.facts.config}; `
+        + "open the page of the board's design, or build and flash this one.");
+    }
+    await client.waitReady();
+    const {model} = await client.identify();
+    if (model !== this.facts.model) {
+      throw new LinkError(`This board holds the weights ${model}, this page is of ${this.facts.model}; `
+        + "open the page of the board's design.");
+    }
+    this.client = client;
+    line.onlost = (reason) => this.lost(reason);
+    this.known = (await client.learned()).known;
+    if (!this.state) this.names = named(this.names, this.known);
+    this.changed();
+  }
+
+  lost(reason) {
+    this.client = null;
+    this.trouble = `The line to the board broke: ${reason}. What it was taught is kept in this page.`;
+    this.changed();
+  }
+
+  // One thing at a time that changes what the board knows.  words: what it is, for the page.
+  change(words, work) {
+    this.resting = false;
+    const done = this.changes.then(async () => {
+      this.busy = words;
+      this.changed();
+      try {
+        if (!this.client) throw new LinkError("No board is connected; choose one above.");
+        return await work(this.client);
+      } finally {
+        this.busy = "";
+        this.changed();
+      }
+    });
+    this.changes = done.catch(() => {});
+    return done;
+  }
+
+  // A picture and what belongs to it go to the board without another picture between them.
+  picture(work) {
+    const done = this.pictures.then(() => work());
+    this.pictures = done.catch(() => {});
+    return done;
+  }
+
+  // {index, logits, latent} of a picture, bytes of RGB pixels.
+  classify(image) {
+    return this.picture(async () => {
+      if (!this.client) throw new LinkError("No board is connected.");
+      const told = await this.client.classify(image, {latent: true});
+      return {...told, latent: ordered(told.latent, this.facts)};
+    });
+  }
+
+  // Bring page and board to one state, once after they met: `changes` must be held.
+  async agree(client) {
+    if (this.state && client === this.agreed) return;
+    const kept = this.state ? {state: this.state, names: this.names, thumbnails: this.thumbnails} : this.load();
+    if (kept && await same(client, kept.state, this.facts.plan)) {
+      this.take(kept.state, kept.names);
+    } else {
+      const found = await readState(client, this.facts);
+      if (kept && this.untaught(found)) {
+        await writeState(client, kept.state, this.facts);
+        this.take(kept.state, kept.names);
+      } else {
+        if (kept) this.past.push(kept);
+        this.take(found, kept ? kept.names : this.names);
+      }
+    }
+    if (kept) this.thumbnails = kept.thumbnails;
+    this.agreed = client;
+    await this.review(client);
+  }
+
+  // A board that nobody has taught since its power came.
+  untaught(state) {
+    const review = this.facts.review?.labels.length ?? 0;
+    return state.known === this.facts.plan.shipped && state.presented.every((n) => n === 0)
+      && (state.labels.length === 0 || state.labels.length === review);
+  }
+
+  // Exemplars of the classes that ship, or the first lesson would make the board forget them.
+  async review(client) {
+    const {review} = this.facts;
+    if (!review || this.state.labels.length) return;
+    await writeExemplars(client, review.labels, review.latents, this.facts);
+    this.take({...this.state, labels: [...review.labels], latents: [...review.latents]}, this.names);
+  }
+
+  take(state, names) {
+    this.state = state;
+    this.known = state.known;
+    this.names = named(names, state.known);
+    this.save();
+    this.changed();
+  }
+
+  async read(client) { this.take(await readState(client, this.facts), this.names); }
+
+  remember() {
+    const thumbnails = new Map([...this.thumbnails].map(([name, list]) => [name, [...list]]));
+    this.past.push({state: this.state, names: [...this.names], thumbnails});
+    if (this.past.length > MOST_UNDO) this.past.shift();
+  }
+
+  // Read what it knows, while nothing else is asked.
+  prepare() { return this.change("reading what the chip knows", (client) => this.agree(client)); }
+
+  // The number of the class `label`; LinkError where it cannot be taught.
+  number(label) {
+    const fault = nameFault(label);
+    if (fault) throw new LinkError(fault);
+    const known = this.names.indexOf(label);
+    if (known < 0 && !this.room) {
+      throw new LinkError(`The chip has room for ${this.known} classes and knows ${this.names.join(", ")}; `
+        + "teach one of them, or reset it.");
+    }
+    return known < 0 ? this.names.length : known;
+  }
+
+  // Teach a class from pictures, RGB bytes each.  passes: how often they are shown; null: until ENOUGH are right, MOST_PASSES at most.
+  // shown(picture number, pass): called before each.
+  teach(images, label, {passes = null, rehearse = true, shown = () => {}} = {}) {
+    return this.change(`learning ${label}`, async (client) => {
+      await this.agree(client);
+      const index = this.number(label);
+      if (this.facts.plan.rule === "prototypes") passes ??= 1;  // more of the same would only make the sums larger
+      if (this.frozen) throw new LinkError("The chip is frozen and learns nothing; thaw it first.");
+      const before = this.state;
+      const lesson = {label, index, fresh: index === this.known, images: images.length, passes: 0, rightBefore: 0, rightAfter: 0};
+      this.remember();
+      const begun = performance.now();
+      try {
+        await this.show(client, lesson, images, passes, shown);
+      } finally {  // of a line that broke, `known` says how far it came
+        this.names = named(this.names, this.known);
+      }
+      const list = this.thumbnails.get(label) ?? [];
+      this.thumbnails.set(label, [...list, ...images].slice(-THUMBNAILS));
+      await this.read(client);
+      lesson.ms = performance.now() - begun;
+      lesson.effects = this.effects(before, this.state);
+      lesson.counters = moved(before, this.state);
+      this.lesson = lesson;
+      if (rehearse) setTimeout(() => this.rest());
+      return lesson;
+    });
+  }
+
+  async show(client, lesson, images, passes, shown) {
+    const {label, index} = lesson, latents = [];
+    while (lesson.passes < (passes ?? MOST_PASSES) && (passes !== null || lesson.rightAfter < ENOUGH * images.length)) {
+      for (const [n, image] of images.entries()) {
+        shown(n, lesson.passes);
+        const told = await this.picture(async () => {
+          const result = await client.classify(image, {latent: true});
+          await client.learn(index);
+          return result;
+        });
+        latents[n] = ordered(told.latent, this.facts);
+        if (!lesson.passes && told.index === index) lesson.rightBefore++;
+        if (index === this.known) {
+          this.known++;
+          this.names = [...this.names, label];
+        }
+      }
+      lesson.passes++;
+      const weights = await readWeights(client, this.facts.plan, this.known);
+      lesson.rightAfter = latents.filter((latent) => answer(scores(latent, weights, this.facts)) === index).length;
+    }
+  }
+
+  // [{name, exemplars, before, after}]: how many exemplars of each class, stored before a lesson, were right before and after it.
+  effects(before, after) {
+    const weights = [weightsOf(before.output), weightsOf(after.output)];
+    const list = this.names.map((name) => ({name, exemplars: 0, before: 0, after: 0}));
+    before.latents.forEach((latent, slot) => {
+      const label = before.labels[slot], [old, now] = weights.map((rows) => answer(scores(latent, rows, this.facts)));
+      list[label].exemplars++;
+      list[label].before += old === label;
+      list[label].after += now === label;
+    });
+    return list.filter((one) => one.exemplars);
+  }
+
+  right(weights) {
+    return this.state.latents.filter((latent, slot) => answer(scores(latent, weights, this.facts)) === this.state.labels[slot]).length;
+  }
+
+  // Rehearse while nothing else is asked, as long as it helps.
+  rest() {
+    if (this.resting || this.frozen || !this.state?.labels.length) return;
+    this.resting = true;
+    this.changes = this.changes.then(() => this.rehearseIdly()).catch((error) => { this.trouble = error.message; }).finally(() => {
+      this.resting = false;
+      this.rehearsal = null;
+      this.changed();
+    });
+  }
+
+  async rehearseIdly() {
+    const {client, state: before} = this, begun = this.right(weightsOf(before.output));
+    let best = begun, idle = 0, done = 0;
+    while (this.resting && client === this.client && done < REHEARSAL && idle < 2 && best < before.labels.length) {
+      for (let round = 0; round < ROUND && this.resting; round += STEP, done += STEP) await client.rehearse(STEP);
+      const now = this.right(await readWeights(client, this.facts.plan, this.known));
+      idle = now > best ? 0 : idle + 1;
+      best = Math.max(best, now);
+      this.rehearsal = {done, exemplars: before.labels.length, before: begun, now};
+      this.changed();
+    }
+    if (!done) return;
+    await this.read(client);
+    if (this.right(weightsOf(this.state.output)) < begun) {
+      await writeState(client, before, this.facts);
+      this.take(before, this.names);
+    }
+  }
+
+  undo() {
+    return this.change("taking the last lesson back", async (client) => {
+      if (!this.past.length) throw new LinkError("There is no lesson to take back.");
+      await this.agree(client);
+      const {state, names, thumbnails} = this.past.pop();
+      await writeState(client, state, this.facts);
+      this.thumbnails = thumbnails;
+      this.lesson = null;
+      this.take(state, names);
+    });
+  }
+
+  freeze(frozen) {
+    return this.change(frozen ? "freezing" : "thawing", async (client) => {
+      await this.agree(client);
+      await client.freeze(frozen);
+      this.take({...this.state, frozen}, this.names);
+    });
+  }
+
+  rehearse(count) {
+    return this.change(`rehearsing ${count} times`, async (client) => {
+      await this.agree(client);
+      if (this.frozen) throw new LinkError("The chip is frozen and learns nothing; thaw it first.");
+      const before = this.state;
+      this.remember();
+      await client.rehearse(count);
+      await this.read(client);
+      return this.effects(before, this.state);
+    });
+  }
+
+  reset() {
+    return this.change("back to the classes that ship", async (client) => {
+      await this.agree(client);
+      this.remember();
+      await client.reset();
+      this.thumbnails = new Map();
+      this.names = this.names.slice(0, this.facts.plan.shipped);
+      this.lesson = null;
+      await this.read(client);
+      await this.review(client);
+    });
+  }
+
+  // Take the exemplars of a class out of the replay buffer; its weights stay until other lessons move them.
+  forget(label) {
+    return this.change(`forgetting the stored pictures of ${this.names[label]}`, async (client) => {
+      await this.agree(client);
+      this.remember();
+      const keep = this.state.labels.map((_, slot) => slot).filter((slot) => this.state.labels[slot] !== label);
+      const labels = keep.map((slot) => this.state.labels[slot]), latents = keep.map((slot) => this.state.latents[slot]);
+      await client.pokeWords(4, 1, [0]);
+      await writeExemplars(client, labels, latents, this.facts);
+      this.thumbnails.delete(this.names[label]);
+      this.take({...this.state, labels, latents}, this.names);
+    });
+  }
+
+  // Bytes of a file that fbnn-hw and this page take.
+  file() { return packFile(this.names, this.state, this.facts.check); }
+
+  open(bytes) {
+    const {names, state} = unpackFile(bytes, this.facts);
+    return this.change("taking up a file", async (client) => {
+      await this.agree(client);
+      this.remember();
+      await writeState(client, state, this.facts);
+      this.thumbnails = new Map([...this.thumbnails].filter(([name]) => names.includes(name)));
+      this.lesson = null;
+      this.take(state, [...names, ...this.facts.classes.slice(names.length)]);
+    });
+  }
+
+  save() {
+    if (this.state) this.store?.save({file: this.file(), thumbnails: this.thumbnails});
+  }
+
+  load() {
+    const kept = this.store?.load();
+    if (!kept) return null;
+    try {
+      return {...unpackFile(kept.file, this.facts), thumbnails: kept.thumbnails};
+    } catch {  // of an earlier page of this design, or damaged: the board begins anew
+      return null;
+    }
+  }
+}
+
+// What a lesson moved: for each class the counters moved, the weights flipped, and the counters before and after.
+function moved(before, after) {
+  return after.output.map((now, label) => {
+    const old = before.output[label] ?? null;
+    let count = 0, flipped = 0;
+    now.forEach((value, n) => {
+      if (!old || value !== old[n]) count++;
+      if (old && (value >= 0) !== (old[n] >= 0)) flipped++;
+    });
+    return {moved: count, flipped, before: old, after: now};
+  });
+}

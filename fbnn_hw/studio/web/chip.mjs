@@ -1,0 +1,177 @@
+// The memory of a learner on a chip, read and written over the link: the twin of fbnn_hw/host/chip.py.  The learner must rest meanwhile.
+// facts: what the page was made with; facts.plan has the fields of fbnn_hw/compile/learn_plan.py.
+
+import {Space} from "./link.mjs";
+import {REGISTERS, verify} from "./state.mjs";
+
+const counterRow = (plan, label, word, chunk) => word * plan.block_rows + chunk * plan.max_classes + label;
+const mirrorRow = (plan, label, word) => word * plan.block_rows + plan.chunks * plan.max_classes + Math.floor(label / plan.pixels);
+
+// {classes known, exemplars, registers and so on} without the large tables.
+async function readMarks(client, plan) {
+  const registers = [];
+  for (const [n, {width}] of REGISTERS.entries()) {
+    const bits = await client.words(Space.NOISE + n, 0, width);
+    registers.push(bits.reduce((value, bit, at) => value | BigInt(bit & 1) << BigInt(at), 0n));
+  }
+  const {known, used, frozen} = await client.learned();
+  const counts = await client.words(Space.PRESENTED, 0, plan.max_classes);
+  return {known, used, frozen, registers, presented: counts.map((n) => n & 0xFF), left: counts.map((n) => n >> 8)};
+}
+
+// Whether the chip still has this state, judged by its marks, which every lesson and every reset changes.
+export async function same(client, state, plan) {
+  const marks = await readMarks(client, plan);
+  return marks.known === state.known && marks.used === state.labels.length && marks.frozen === state.frozen
+    && marks.registers.every((value, n) => value === state.registers[n])
+    && marks.presented.every((value, n) => value === state.presented[n]) && marks.left.every((value, n) => value === state.left[n]);
+}
+
+// The whole state; LinkError for one that no learner of this design can be in.
+export async function readState(client, facts) {
+  const {plan} = facts, {used, ...marks} = await readMarks(client, plan), rowBytes = plan.pixels * plan.lanes / 8;
+  const labels = used ? await client.words(Space.LABELS, 0, used) : [];
+  const samples = Array.from({length: used}, () => new Uint8Array(plan.slot_rows * rowBytes));
+  for (let row = 0; row < plan.slot_rows && used; row++) {
+    const bytes = await client.peek(Space.BANKS, (plan.slots_base + row * plan.slots) * plan.pixels, used * plan.pixels);
+    samples.forEach((sample, slot) => sample.set(bytes.subarray(slot * rowBytes, (slot + 1) * rowBytes), row * rowBytes));
+  }
+  const table = await client.peek(Space.BANKS, plan.learn_base * plan.pixels, plan.class_rows * plan.pixels);
+  const output = Array.from({length: marks.known}, (_, label) => counters(table, label, plan));
+  const state = {...marks, labels, latents: samples.map((sample) => sample.slice(0, Math.ceil(plan.latent / 8))), output};
+  verify(state, facts);
+  return state;
+}
+
+// The counters of a class, from the bytes of the table.
+function counters(table, label, plan) {
+  const {counter_bits: width, stored_bits: stored, per_row: perRow} = plan, values = new Int8Array(plan.fan_in);
+  const mask = (1 << width) - 1, sign = 1 << width - 1, rowBytes = plan.pixels * plan.lanes / 8;
+  for (let word = 0; word < plan.fan_in_words; word++) {
+    for (let chunk = 0; chunk < plan.chunks; chunk++) {
+      const row = counterRow(plan, label, word, chunk) * rowBytes;
+      for (let n = 0; n < perRow; n++) {
+        const bit = n * stored, value = table[row + (bit >> 3)] >> (bit & 7) & mask;
+        values[word * plan.lanes + chunk * perRow + n] = value - (value & sign ? 1 << width : 0);
+      }
+    }
+  }
+  return values;
+}
+
+// The bytes of the table of the classes: counters, and the mirror of their signs.
+function tableOf(output, plan) {
+  const rowBytes = plan.pixels * plan.lanes / 8, wordBytes = plan.lanes / 8, table = new Uint8Array(plan.class_rows * rowBytes);
+  const mask = (1 << plan.counter_bits) - 1;
+  output.forEach((values, label) => {
+    for (let word = 0; word < plan.fan_in_words; word++) {
+      for (let chunk = 0; chunk < plan.chunks; chunk++) {
+        const row = counterRow(plan, label, word, chunk) * rowBytes;
+        for (let n = 0; n < plan.per_row; n++) {
+          const bit = n * plan.stored_bits;
+          table[row + (bit >> 3)] |= (values[word * plan.lanes + chunk * plan.per_row + n] & mask) << (bit & 7);
+        }
+      }
+      const mirror = mirrorRow(plan, label, word) * rowBytes + label % plan.pixels * wordBytes;
+      for (let lane = 0; lane < plan.lanes; lane++) {
+        if (values[word * plan.lanes + lane] >= 0) table[mirror + (lane >> 3)] |= 1 << (lane & 7);
+      }
+    }
+  });
+  return table;
+}
+
+// Make the chip know a state.  The buffer is empty while the rest is written, so that a learner whose write breaks off still comes to
+// rest after a replay.
+export async function writeState(client, state, facts) {
+  const {plan} = facts;
+  verify(state, facts);
+  await client.pokeWords(Space.SCALARS, 1, [0]);
+  await client.pokeWords(Space.COUNTS, 0, new Array(plan.max_classes).fill(0));
+  await client.poke(Space.BANKS, plan.learn_base * plan.pixels, tableOf(state.output, plan));
+  for (const [n, {width}] of REGISTERS.entries()) {
+    await client.pokeWords(Space.NOISE + n, 0, Array.from({length: width}, (_, bit) => Number(state.registers[n] >> BigInt(bit) & 1n)));
+  }
+  await client.pokeWords(Space.PRESENTED, 0, state.presented.map((n, label) => n | state.left[label] << 8));
+  await writeExemplars(client, state.labels, state.latents, facts);
+  await client.pokeWords(Space.SCALARS, 0, [state.known, state.labels.length, Number(state.frozen)]);
+}
+
+// Fill the replay buffer with exemplars of classes known.
+export async function writeExemplars(client, labels, latents, facts) {
+  const {plan} = facts, rowBytes = plan.pixels * plan.lanes / 8;
+  const samples = latents.map((latent) => sampleBytes(latent, facts, plan.slot_rows * rowBytes));
+  for (let row = 0; row < plan.slot_rows && labels.length; row++) {
+    const bytes = new Uint8Array(samples.length * rowBytes);
+    samples.forEach((sample, slot) => bytes.set(sample.subarray(row * rowBytes, (row + 1) * rowBytes), slot * rowBytes));
+    await client.poke(Space.BANKS, (plan.slots_base + row * plan.slots) * plan.pixels, bytes);
+  }
+  if (labels.length) await client.pokeWords(Space.LABELS, 0, labels);
+  await client.pokeWords(Space.COUNTS, 0, Array.from({length: plan.max_classes}, (_, c) => labels.filter((label) => label === c).length));
+  await client.pokeWords(Space.SCALARS, 1, [labels.length]);
+}
+
+// The weights of the classes known, bits of each packed in bytes, from the mirror alone.
+export async function readWeights(client, plan, known) {
+  const rows = Math.ceil(known / plan.pixels), wordBytes = plan.lanes / 8;
+  const weights = Array.from({length: known}, () => new Uint8Array(plan.fan_in / 8));
+  for (let word = 0; word < plan.fan_in_words; word++) {
+    const bytes = await client.peek(Space.BANKS, (plan.learn_base + mirrorRow(plan, 0, word)) * plan.pixels, rows * plan.pixels);
+    weights.forEach((row, label) => row.set(bytes.subarray(label * wordBytes, (label + 1) * wordBytes), word * wordBytes));
+  }
+  return weights;
+}
+
+// The same from counters.
+export const weightsOf = (output) => output.map((values) => {
+  const bits = new Uint8Array(values.length / 8);
+  values.forEach((value, n) => { if (value >= 0) bits[n >> 3] |= 1 << (n & 7); });
+  return bits;
+});
+
+const ONES = Uint8Array.from({length: 256}, (_, byte) => byte.toString(2).replaceAll("0", "").length);
+
+function differing(a, b) {
+  let count = 0;
+  for (let n = 0; n < b.length; n++) count += ONES[a[n] ^ b[n]];
+  return count;
+}
+
+// Bits of packed bytes from `first` on, each `copies` times in a row, packed.
+function spread(bytes, first, count, copies) {
+  const wide = new Uint8Array(Math.ceil(count * copies / 8));
+  for (let n = 0; n < count; n++) {
+    if (!(bytes[first + n >> 3] >> (first + n & 7) & 1)) continue;
+    for (let at = n * copies; at < (n + 1) * copies; at++) wide[at >> 3] |= 1 << (at & 7);
+  }
+  return wide;
+}
+
+// A latent and behind it the bits of the hidden layer, which does not learn: what an exemplar holds.
+export function sampleBytes(latent, facts, length = 0) {
+  const {plan, hidden} = facts, bits = new Uint8Array(Math.max(length, Math.ceil((plan.latent + plan.hidden) / 8)));
+  bits.set(latent);
+  const perGroup = plan.hidden / plan.groups, inputs = plan.latent / plan.groups, fanIn = inputs * plan.hidden_copies;
+  for (let neuron = 0, input = null; neuron < plan.hidden; neuron++) {
+    if (neuron % perGroup === 0) input = spread(latent, neuron / perGroup * inputs, inputs, plan.hidden_copies);
+    const at = plan.latent + neuron;
+    if (fanIn - 2 * differing(hidden[neuron], input) >= 0) bits[at >> 3] |= 1 << (at & 7);
+  }
+  return bits;
+}
+
+// Scores of each class for a latent.
+export function scores(latent, weights, facts) {
+  const {plan} = facts, values = spread(sampleBytes(latent, facts), 0, plan.latent + plan.hidden, plan.copies);
+  return weights.map((row) => plan.fan_in - 2 * differing(row, values));
+}
+
+export const answer = (numbers) => numbers.indexOf(Math.max(...numbers));
+
+// A latent as the learner orders its bits, from the bytes of the feature memory.
+export function ordered(memory, facts) {
+  const {latent_bits: where, plan} = facts, bits = new Uint8Array(Math.ceil(plan.latent / 8));
+  if (!where) return memory.slice(0, bits.length);
+  where.forEach((from, at) => { if (memory[from >> 3] >> (from & 7) & 1) bits[at >> 3] |= 1 << (at & 7); });
+  return bits;
+}

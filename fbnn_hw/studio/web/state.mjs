@@ -1,0 +1,156 @@
+// The state of a learner as plain data, and as the bytes of a snapshot: docs/on-chip-learning.md, section "Snapshots".
+// Twins: fbnn_hw/reference/learning/snapshot.py and fbnn_hw/host/taught.py.
+//
+// A state: {known, frozen, registers: [BigInt of noise, mask, pick], presented: [of each class], left: [of each class],
+// labels: [of each exemplar], latents: [bytes of each exemplar], output: [Int8Array of the counters of each class known]}.
+
+import {LinkError} from "./link.mjs";
+
+const MAGIC = "FBNNLRN\0", VERSION = 2, SNAPSHOT_HEADER_BYTES = 14, SCALAR_BYTES = 35, PRESENTED_MOST = 254;
+const HEAD = "fbnn-hw learned ", LONGEST_NAME = 100, MOST_NAMES = 1024, LONGEST_LINE = 1 << 21;
+export const REGISTERS = [{name: "noise", width: 31}, {name: "mask", width: 63}, {name: "pick", width: 47}];
+
+const CRC32_TABLE = Uint32Array.from({length: 256}, (_, byte) => {
+  let value = byte;
+  for (let bit = 0; bit < 8; bit++) value = value & 1 ? value >>> 1 ^ 0xEDB88320 : value >>> 1;
+  return value >>> 0;
+});
+
+export function crc32(bytes) {
+  let value = 0xFFFFFFFF;
+  for (const byte of bytes) value = value >>> 8 ^ CRC32_TABLE[(value ^ byte) & 0xFF];
+  return (value ^ 0xFFFFFFFF) >>> 0;
+}
+
+const refuse = (name, value, expected) => new LinkError(`${name}: ${value}, expected ${expected}.`);
+
+// LinkError unless a learner with these facts can be in this state.
+export function verify(state, facts) {
+  const {max_classes: most, shipped, slots, prototype, counter_bits: width} = facts.plan;
+  if (state.known < shipped || state.known > most) throw refuse("classes known", state.known, `${shipped} to ${most}`);
+  if (state.labels.length > slots) throw refuse("exemplars", state.labels.length, `at most ${slots}`);
+  REGISTERS.forEach(({name, width: bits}, n) => {
+    const value = state.registers[n];
+    if (value <= 0n || value >= 1n << BigInt(bits)) throw refuse(`register ${name}`, value, "another value");
+  });
+  for (let label = 0; label < most; label++) {
+    const limits = label < state.known ? [PRESENTED_MOST, prototype] : [0, 0];
+    if (state.presented[label] > limits[0]) throw refuse(`presentations of class ${label}`, state.presented[label], `at most ${limits[0]}`);
+    if (state.left[label] > limits[1]) throw refuse(`prototype presentations of class ${label}`, state.left[label], `at most ${limits[1]}`);
+  }
+  state.labels.forEach((label, slot) => {
+    if (label >= state.known) throw refuse(`class of exemplar ${slot}`, label, `one below ${state.known}`);
+  });
+  const top = 1 << width - 1;
+  for (const counters of state.output) {
+    for (const value of counters) if (value < -top || value >= top) throw refuse("counter", value, `${-top} to ${top - 1}`);
+  }
+}
+
+// The snapshot of a state.  design: check value of the design.
+export function pack(state, design) {
+  const parts = [], scalars = new Uint8Array(SCALAR_BYTES), view = new DataView(scalars.buffer);
+  view.setUint32(0, design, true);
+  view.setUint16(4, state.known, true);
+  view.setUint8(6, Number(state.frozen));
+  view.setUint32(7, state.labels.length, true);
+  state.registers.forEach((value, n) => view.setBigUint64(11 + 8 * n, value, true));
+  const labels = new Uint8Array(2 * state.labels.length);
+  state.labels.forEach((label, n) => labels.set([label & 0xFF, label >> 8], 2 * n));
+  parts.push(scalars, Uint8Array.from(state.presented), Uint8Array.from(state.left), labels, ...state.latents,
+    ...state.output.map((row) => new Uint8Array(row.buffer, row.byteOffset, row.length)));
+  const body = join(parts), header = new Uint8Array(SNAPSHOT_HEADER_BYTES), head = new DataView(header.buffer);
+  header.set(new TextEncoder().encode(MAGIC));
+  head.setUint16(8, VERSION, true);
+  head.setUint32(10, crc32(body), true);
+  return join([header, body]);
+}
+
+// The state of a snapshot; LinkError for anything but a state of a learner with these facts.
+export function unpack(data, facts) {
+  const {max_classes: most, shipped, slots, latent, fan_in: fanIn} = facts.plan;
+  if (data.length < SNAPSHOT_HEADER_BYTES + SCALAR_BYTES || new TextDecoder().decode(data.subarray(0, 8)) !== MAGIC) {
+    throw new LinkError("This is no snapshot of a learner; expected a file that this page or fbnn-hw learn --snapshot wrote.");
+  }
+  const view = new DataView(data.buffer, data.byteOffset, data.length), body = data.subarray(SNAPSHOT_HEADER_BYTES);
+  if (view.getUint16(8, true) !== VERSION) throw refuse("version of the snapshot", view.getUint16(8, true), VERSION);
+  if (view.getUint32(10, true) !== crc32(body)) throw new LinkError("The snapshot is damaged: its check sum does not fit.");
+  if (view.getUint32(14, true) !== facts.check) {
+    throw new LinkError("This snapshot is of another design; expected one of the same classifier and the same configuration.");
+  }
+  const known = view.getUint16(18, true), frozen = view.getUint8(20), used = view.getUint32(21, true);
+  if (known < shipped || known > most) throw refuse("classes known", known, `${shipped} to ${most}`);
+  if (used > slots) throw refuse("exemplars", used, `at most ${slots}`);
+  if (frozen > 1) throw refuse("frozen", frozen, "0 or 1");
+  const latentBytes = Math.ceil(latent / 8), expected = SCALAR_BYTES + 2 * most + used * (2 + latentBytes) + known * fanIn;
+  if (body.length !== expected) throw refuse("bytes of the snapshot", data.length, SNAPSHOT_HEADER_BYTES + expected);
+  let at = SCALAR_BYTES;
+  const take = (count) => body.slice(at, at += count);
+  const presented = [...take(most)], left = [...take(most)], labels = take(2 * used);
+  const state = {
+    known, frozen: Boolean(frozen), registers: REGISTERS.map((_, n) => view.getBigUint64(25 + 8 * n, true)), presented, left,
+    labels: Array.from({length: used}, (_, n) => labels[2 * n] | labels[2 * n + 1] << 8),
+    latents: Array.from({length: used}, () => take(latentBytes)),
+    output: Array.from({length: known}, () => new Int8Array(take(fanIn).buffer))};
+  verify(state, facts);
+  return state;
+}
+
+// Why a class cannot have this name, or "".
+export function nameFault(name) {
+  if (typeof name !== "string" || !name.trim()) return "Type a name for the class first.";
+  if ([...name].length > LONGEST_NAME) return `The name has ${[...name].length} characters, expected at most ${LONGEST_NAME}.`;
+  if (name !== name.trim()) return "The name begins or ends with a blank; take that away.";
+  if (/[\p{C}\p{Z}]/u.test(name.replaceAll(" ", ""))) return "The name has characters that cannot be shown; take them away.";
+  return "";
+}
+
+// Names of `count` classes: those of `names`, then `class N`, or another one where that is taken.
+export function named(names, count) {
+  const result = names.slice(0, count);
+  for (let number = result.length; number < count; number++) {
+    let name = `class ${number}`;
+    while (result.includes(name)) name += "'";
+    result.push(name);
+  }
+  return result;
+}
+
+// The file of what a board was taught, as fbnn-hw writes it.
+export function packFile(names, state, design) {
+  const escape = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  const head = `${HEAD}[${names.map(escape).join(", ")}]\n`;
+  return join([new TextEncoder().encode(head), pack(state, design)]);
+}
+
+// {names, state} of such a file, or of a bare snapshot.
+export function unpackFile(data, facts) {
+  const starts = (text) => new TextDecoder("latin1").decode(data.subarray(0, text.length)) === text;
+  if (starts(MAGIC)) return {names: [], state: unpack(data, facts)};
+  const end = data.subarray(0, LONGEST_LINE).indexOf(10);
+  let names = null;
+  if (starts(HEAD) && end > 0) {
+    try {
+      names = JSON.parse(new TextDecoder().decode(data.subarray(HEAD.length, end)));
+    } catch { /* no JSON: refused below */ }
+  }
+  if (!Array.isArray(names) || names.length > MOST_NAMES) {
+    throw new LinkError("This file is damaged or another one; expected a file that this page or fbnn-hw learn --snapshot wrote.");
+  }
+  names.forEach((name, index) => {
+    if (nameFault(name) || names.indexOf(name) !== index) throw refuse(`name of class ${index}`, JSON.stringify(name), "one of its own");
+  });
+  const state = unpack(data.subarray(end + 1), facts);
+  if (names.length > state.known) throw refuse("names of classes", names.length, `at most ${state.known}`);
+  return {names, state};
+}
+
+export function join(parts) {
+  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}

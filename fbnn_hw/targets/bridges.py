@@ -1,0 +1,45 @@
+"""What stands between a board's serial line and USB, and the speeds that it has."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+FASTEST = 3_000_000
+"""Bits a second that a board has by default at most.  Links at higher speeds have not been tried."""
+TOLERANCE = 0.015
+"""Largest error of a default speed."""
+FEWEST = 4
+"""Clocks of a bit, at least; of rtl.uart."""
+COMMON = (1_000_000, 921_600, 460_800, 230_400, 115_200)
+"""Bits a second that any such chip has."""
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """A chip.
+
+    base: bits a second at its smallest divisor, which has steps of an eighth from 2 on; 0 where no more than `COMMON` are known.
+
+    Ref: FTDI AN232B-05, Configuring FT232R, FT2232 and FT232B Baud Rates; AN_120, Aliasing VCP Baud Rates, section 4.4 for the FT2232H.
+    """
+
+    name: str
+    base: int = 0
+
+    def speeds(self) -> Iterator[int]:
+        """Bits a second, from `FASTEST` down."""
+        if self.base:
+            divisors = [8, 12, *range(16, 8 * self.base // COMMON[0] + 1)]  # in eighths
+            speeds = [round(8 * self.base / divisor) for divisor in divisors]
+            yield from (speed for speed in speeds if COMMON[0] < speed <= FASTEST)
+        yield from COMMON
+
+    def best(self, clock_hz: float) -> int:
+        """The highest speed that a design of this clock makes by whole clocks with an error of at most `TOLERANCE`."""
+        for speed in self.speeds():
+            clocks = round(clock_hz / speed)
+            if clocks >= FEWEST and abs(clock_hz / clocks / speed - 1) <= TOLERANCE:
+                return speed
+        return COMMON[-1]
+
+
+BRIDGES = {bridge.name: bridge for bridge in (Bridge("FT2232H", 12_000_000), Bridge("FT231X", 3_000_000), Bridge("other"))}

@@ -1,0 +1,210 @@
+"""Learners of the field beside replay, on the same latents and, where they keep exemplars, in the same bits of memory."""
+
+import math
+
+import numpy as np
+import torch
+
+from .. import bits
+from ..nn import head, losses
+from . import latent_learners
+from .learner import Learner
+from .memorizer import BitCode, shares
+
+LOGIT_BITS = 16
+"""A logit that DER++ keeps: an integer as the network gives it, |logit| <= fan-in < 2^15."""
+
+
+class NearestClassMean(Learner):
+    """The class whose mean is nearest (NCM), from a sum of 16 bits for each class and latent bit; no exemplars."""
+
+    def __init__(self, problem):
+        super().__init__(problem)
+        self.means = self._make()
+
+    def _make(self):
+        return latent_learners.NearestMean(self.problem.latent, self.problem.classes)
+
+    def learn(self, latents, labels):
+        self.means.learn(latents, labels)
+
+    def scores(self, latents):
+        return self.means.scores(latents)
+
+    @property
+    def memory_bits(self):
+        return self.means.memory_bits
+
+    def state(self):
+        return {"sums": torch.from_numpy(self.means.sums), "counts": torch.from_numpy(self.means.counts)}
+
+    def restore(self, state):
+        self.means.sums, self.means.counts = state["sums"].numpy(), state["counts"].numpy()
+
+
+class StreamingDiscriminant(NearestClassMean):
+    """Streaming linear discriminant analysis (Hayes and Kanan 2020); no exemplars, half a covariance matrix."""
+
+    def _make(self):
+        return latent_learners.StreamingLda(self.problem.latent, self.problem.classes)
+
+    def state(self):
+        return {**super().state(), "products": torch.from_numpy(self.means.products)}
+
+    def restore(self, state):
+        super().restore(state)
+        self.means.products, self.means.ready = state["products"].numpy(), None
+
+
+class Icarl(Learner):
+    """iCaRL's classifier (Rebuffi et al. 2017) on a frozen extractor: the nearest mean of the exemplars that herding chose.
+
+    Exemplars of a class stay in the order of their choice, and a smaller share keeps the first of them.  Its distillation is for the
+    extractor, which does not move here.
+    """
+
+    needs_buffer = True
+
+    def __init__(self, problem):
+        super().__init__(problem)
+        self.code = BitCode(problem.latent)
+        self.exemplars = {}
+
+    @property
+    def slots(self):
+        return self.problem.buffer_bits // self.problem.latent
+
+    @property
+    def memory_bits(self):
+        return self.slots * self.problem.latent
+
+    def learn(self, latents, labels):
+        fresh = {int(c): latents[labels == c] for c in np.unique(labels)}
+        available = {**{c: len(kept) for c, kept in self.exemplars.items()}, **{c: len(samples) for c, samples in fresh.items()}}
+        classes = sorted(available)
+        for c, share in zip(classes, shares([available[c] for c in classes], self.slots)):
+            self.exemplars[c] = herded(fresh[c], share) if c in fresh else self.exemplars[c][:share]
+
+    def scores(self, latents):
+        means = np.zeros((max(self.exemplars) + 1, self.problem.latent))
+        for c, kept in self.exemplars.items():
+            means[c] = bits.from_bits(kept, np.float64).mean(0)
+        means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
+        return bits.from_bits(latents, np.float64) @ means.T  # samples have one length, so the nearest is the most parallel
+
+    def state(self):
+        return {str(c): torch.from_numpy(np.ascontiguousarray(kept)) for c, kept in self.exemplars.items()}
+
+    def restore(self, state):
+        self.exemplars = {int(c): kept.numpy() for c, kept in state.items()}
+
+
+def herded(samples, count):
+    """The first `count` samples, uint8 bits (N, latent), in the order in which herding takes them: each brings the mean of those taken
+    nearest to the mean of all."""
+    x = bits.from_bits(samples, np.float32)
+    mean, total, left = x.mean(0), np.zeros(x.shape[1], np.float32), np.ones(len(x), bool)
+    towards, order = x @ mean, []
+    for k in range(1, min(int(count), len(x)) + 1):
+        # |mean - (total + x) / k|^2 without what is the same for all x, since |x| is
+        distance = np.where(left, (x @ total) / k - towards, np.inf)
+        order.append(int(distance.argmin()))
+        left[order[-1]] = False
+        total += x[order[-1]]
+    return samples[order]
+
+
+class DarkReplay(Learner):
+    """DER++ (Buzzega et al. 2020): a reservoir of exemplars with the logits they had; each step adds alpha times the squared distance to
+    the logits of a batch of exemplars and beta times the cross-entropy of another.  alpha = beta = 0.5, not tuned.
+
+    An exemplar takes the bits of its latent and LOGIT_BITS for each class.  The binary classifier and its training are those of replay.
+    """
+
+    needs_buffer = True
+    alpha = beta = 0.5
+
+    def __init__(self, problem):
+        super().__init__(problem)
+        self.model, self.recipe = problem.network(), problem.recipe
+        names = [o.name for o in self.model.topology.ops]
+        after = set(names[names.index("latent") + 1:])
+        self.parameters = [p for name, layer in self.model.layers.items() if name in after for p in layer.parameters()]
+        self.fan_in = self.model.layers[names[-1]].fan_in
+        self.generator = torch.Generator().manual_seed(self.recipe.seed)
+        self.seen = self.offered = 0
+        self.x, self.y = torch.zeros((0, problem.latent), dtype=torch.uint8), torch.zeros(0, dtype=torch.int64)
+        self.logits, self.known = torch.zeros((0, problem.classes)), torch.zeros(0, dtype=torch.int64)
+
+    @property
+    def slots(self):
+        return self.problem.buffer_bits // (self.problem.latent + LOGIT_BITS * self.problem.classes)
+
+    @property
+    def memory_bits(self):
+        return self.slots * (self.problem.latent + LOGIT_BITS * self.problem.classes)
+
+    def learn(self, latents, labels):
+        x, y, recipe = torch.from_numpy(latents), torch.from_numpy(np.asarray(labels, np.int64)), self.recipe
+        self.seen = max(self.seen, int(y.max()) + 1)
+        steps = math.ceil(len(y) / recipe.batch)
+        optimizer = torch.optim.Adam(self.parameters, recipe.lr, fused=True)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, recipe.epochs * steps)
+        for epoch in range(recipe.epochs):
+            for index in torch.randperm(len(y), generator=self.generator).split(recipe.batch):
+                logits = self._logits(x[index])
+                loss = losses.cross_entropy(self._scaled(logits), y[index], None)
+                if len(self.y):
+                    loss = loss + self._past()
+                optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                optimizer.step()
+                schedule.step()
+                if not epoch:
+                    self._offer(x[index], y[index], logits.detach())
+
+    def _logits(self, latents):
+        return head.logits(self.model, latents.float() * 2 - 1)
+
+    def _scaled(self, logits):
+        return logits[:, :self.seen] / math.sqrt(self.recipe.c * self.fan_in * self.seen)
+
+    def _past(self):
+        """The two terms on exemplars; logits of classes that were unknown when an exemplar was stored take no part."""
+        first, second = (torch.randint(len(self.y), (self.recipe.batch,), generator=self.generator) for _ in range(2))
+        scale = 1 / math.sqrt(self.recipe.c * self.fan_in * self.seen)
+        mask = torch.arange(self.logits.shape[1])[None] < self.known[first][:, None]
+        difference = (self._logits(self.x[first]) - self.logits[first]) * scale * mask
+        distance = (difference ** 2).sum() / mask.sum()
+        return self.alpha * distance + self.beta * losses.cross_entropy(self._scaled(self._logits(self.x[second])), self.y[second], None)
+
+    def _offer(self, x, y, logits):
+        """Reservoir sampling: each sample of the stream stays with the same chance."""
+        for i in range(len(y)):
+            place = self.offered
+            if self.offered >= self.slots:
+                place = int(torch.randint(self.offered + 1, (), generator=self.generator))
+            self.offered += 1
+            if place >= self.slots:
+                continue
+            row = x[i:i + 1], y[i:i + 1], logits[i:i + 1], torch.tensor([self.seen])
+            for name, value in zip(("x", "y", "logits", "known"), row):
+                kept = getattr(self, name)
+                if place < len(kept):
+                    kept[place] = value[0]
+                else:
+                    setattr(self, name, torch.cat([kept, value]))
+
+    @torch.no_grad()
+    def scores(self, latents):
+        return self._logits(torch.from_numpy(latents))[:, :self.seen].numpy()
+
+    def state(self):
+        return {"model": self.model.state_dict(), "rng": self.generator.get_state(), "seen": self.seen, "offered": self.offered,
+                "x": self.x, "y": self.y, "logits": self.logits, "known": self.known}
+
+    def restore(self, state):
+        self.model.load_state_dict(state["model"])
+        self.generator.set_state(state["rng"])
+        for name in ("seen", "offered", "x", "y", "logits", "known"):
+            setattr(self, name, state[name])

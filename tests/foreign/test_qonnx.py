@@ -1,0 +1,306 @@
+"""QONNX files: networks trained in Brevitas and exported by it, against qonnx's own executor; files made by hand; refusals.
+
+FBNN_FOREIGN_IMAGES=1000 compares that many images of each network in place of 20.
+"""
+
+import os
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from fbnn_hw.errors import InputError
+from fbnn_hw.foreign import onnx_graph, read
+from fbnn_hw.reference import inference
+
+from .test_finn import MODELS
+
+COUNT = int(os.environ.get("FBNN_FOREIGN_IMAGES", 20))
+NAMES = ("dense", "cnv", "groups", "strided", "branches", "zeros")
+
+
+@pytest.fixture(scope="module")
+def nets():
+    for package in ("brevitas", "qonnx", "onnxoptimizer", "onnxscript"):
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'fbnn-hw[foreign]'")
+    from . import brevitas_nets
+
+    return brevitas_nets
+
+
+def rgb(pixels):
+    return np.broadcast_to(pixels, (len(pixels), 3, *pixels.shape[2:]))
+
+
+def same(imported, pixels, theirs):
+    """Asserts that the logits are equal after the scale; returns the maps."""
+    maps = inference.layers(imported.network, rgb(pixels))
+    logits = maps["logits"].reshape(len(pixels), -1)
+    if imported.scale is None:
+        assert (inference.classify(maps["logits"]) == theirs.reshape(len(pixels), -1).argmax(1)).all()
+    else:
+        assert np.abs((theirs - imported.shift) / imported.scale - logits).max() < 0.01
+    return maps
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_brevitas_exports(nets, tmp_path, name):
+    module, colours, size = nets.trained(name)
+    nets.exported(module, colours, size, tmp_path / "net.onnx")
+    imported = read(tmp_path / "net.onnx")
+    pixels, _ = nets.images(colours, size, COUNT, 1000)
+    maps = same(imported, pixels, nets.executed(tmp_path / "net.onnx", pixels))
+    assert len(np.unique(maps["logits"].reshape(COUNT, -1), axis=0)) > 10
+    hidden = [op.name for op in imported.network.topology.ops if op.name in imported.network.weights and op.name != "logits"]
+    assert all(0.02 < maps[layer].mean() < 0.98 for layer in hidden)
+    assert imported.format == "QONNX" and {op for part in imported.parts for op in part.layers} >= {*hidden, "logits"}
+
+
+def test_every_architecture_is_tried(nets):
+    assert set(NAMES) == set(nets.ARCHITECTURES)
+
+
+def test_tfc_of_the_model_zoo(nets):
+    path = MODELS / "qonnx" / "TFC_1W1A.onnx"
+    if not path.is_file():
+        pytest.skip("TFC_1W1A.onnx of the QONNX model zoo is not there; FBNN_MODELS names the folder with qonnx")
+    imported = read(path)
+    assert imported.network.topology.weight_bits() == 59_008 and imported.network.topology.macs() == 59_008
+    rng = np.random.default_rng(2)
+    strokes = np.kron(rng.integers(0, 2, (COUNT, 1, 7, 7)), np.ones((4, 4)))
+    pixels = np.clip(255 * strokes + rng.normal(0, 60, (COUNT, 1, 28, 28)), 0, 255).astype(np.uint8)
+    maps = same(imported, pixels, nets.executed(path, pixels))
+    assert len(set(inference.classify(maps["logits"]).tolist())) > 3
+
+
+# Files made by hand
+
+RNG = np.random.default_rng(11)
+
+
+def constant(name, values):
+    return numpy_helper.from_array(np.asarray(values, np.float32 if np.asarray(values).dtype.kind == "f" else np.int64), name)
+
+
+def signs(*shape):
+    return RNG.choice([-1.0, 1.0], shape)
+
+
+def model(path, nodes, constants, shape=(1, 3, 8, 8), output="y"):
+    """Writes an ONNX file.  nodes: (op, inputs, output, attributes)."""
+    domain = {"BipolarQuant", "Quant", "IntQuant", "MultiThreshold"}
+    made = [helper.make_node(op, inputs, outputs if isinstance(outputs, list) else [outputs],
+                             domain="qonnx.custom_op.general" if op in domain else "", **attributes)
+            for op, inputs, outputs, attributes in nodes]
+    graph = helper.make_graph(made, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                              [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
+                              [constant(name, values) for name, values in constants.items()])
+    written = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("qonnx.custom_op.general", 1)])
+    written.ir_version = 9
+    path.write_bytes(written.SerializeToString())
+    return path
+
+
+def end(source, size):
+    """Nodes and constants of a dense end that reads `source`, `size` values."""
+    return [("Flatten", [source], "flat", {}), ("MatMul", ["flat", "w_end"], "y", {})], {"w_end": signs(size, 3)}
+
+
+def two_steps(step, constants, middle=()):
+    """A convolution, nodes, a step of "a" to "b", another layer, and the end."""
+    last, end_constants = end("e", 6)
+    more = [("Flatten", ["b"], "b1", {}), ("MatMul", ["b1", "w_more"], "d", {}), ("BipolarQuant", ["d", "one"], "e", {})]
+    return ([("Conv", ["x", "w"], "a0", {}), *middle, step, *more, *last],
+            {"w": signs(4, 3, 3, 3), "w_more": signs(4 * 36, 6), "one": [1.0], **constants, **end_constants})
+
+
+SCALE = {"s": [0.5]}
+QUANT = {"s": [1.0], "z": [0.0], "n": [1.0]}
+BY_HAND = {
+    "multithreshold": two_steps(("MultiThreshold", ["a0", "t"], "b", {"out_dtype": "BIPOLAR", "out_scale": 2.0, "out_bias": -1.0}),
+                                {"t": RNG.normal(0, 2, (4, 1))}),
+    "quant_of_one_signed_bit": two_steps(("Quant", ["a", "s", "z", "n"], "b", {"signed": 1, "narrow": 1, "rounding_mode": "ROUND"}), QUANT,
+                                         [("Add", ["a0", "c"], "a", {})]) ,
+    "quant_of_one_unsigned_bit": two_steps(("Quant", ["a", "s", "z", "n"], "b", {"signed": 0, "narrow": 0, "rounding_mode": "ROUND"}),
+                                           QUANT, [("Add", ["a0", "c"], "a", {})]),
+    "quant_to_two_bits_before": two_steps(("BipolarQuant", ["a", "s"], "b", {}), {**QUANT, "two": [2.0], "s": [0.75]},
+                                          [("Add", ["a0", "c"], "a1", {}), ("Quant", ["a1", "s", "z", "two"], "a2", {"signed": 1,
+                                            "narrow": 0, "rounding_mode": "FLOOR"}), ("Add", ["a2", "c"], "a", {})]),
+    "clip_and_negative_scale": two_steps(("BipolarQuant", ["a", "s"], "b", {}), {**SCALE, "minus": [[[[-2.0]]]], "lo": -3.0, "hi": 3.0},
+                                         [("Mul", ["a0", "minus"], "a1", {}), ("Add", ["a1", "c"], "a2", {}),
+                                          ("Clip", ["a2", "lo", "hi"], "a", {})]),
+}
+for _nodes, _constants in BY_HAND.values():
+    _constants["c"] = RNG.normal(0, 1, (1, 4, 1, 1))
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_quantisers(nets, tmp_path, name):
+    path = model(tmp_path / "n.onnx", *BY_HAND[name])
+    pixels = np.random.default_rng(4).integers(0, 256, (COUNT, 3, 8, 8)).astype(np.uint8)
+    maps = same(read(path, None, -1.0, 1.0), pixels, nets.executed(path, pixels, (-1.0, 1.0)))
+    assert 0.05 < maps["conv1"].mean() < 0.95
+
+
+def test_orders_of_channels(nets, tmp_path):
+    """A picture with the channels last, a map flattened with the channels last, branches that are split and joined."""
+    nodes = [("Transpose", ["x"], "x1", {"perm": [0, 3, 1, 2]}), ("Conv", ["x1", "w"], "a", {}), ("BipolarQuant", ["a", "s"], "b", {}),
+             ("Split", ["b", "sizes"], ["b1", "b2"], {"axis": 1}), ("Concat", ["b2", "b1", "b"], "b3", {"axis": 1}),
+             ("Transpose", ["b3"], "b4", {"perm": [0, 2, 3, 1]}), ("Reshape", ["b4", "to"], "v", {}),
+             ("Gemm", ["v", "w2"], "d", {"transB": 1}), ("BatchNormalization", ["d", "g", "h", "m", "v2"], "d2", {}),
+             ("BipolarQuant", ["d2", "s"], "d3", {}), ("MatMul", ["d3", "w_end"], "y", {})]
+    constants = {"w": signs(6, 3, 3, 3), "s": [1.0], "sizes": np.array([2, 4]), "to": np.array([1, -1]), "w2": signs(8, 12 * 36),
+                 "g": signs(8), "h": RNG.normal(0, 1, 8), "m": RNG.normal(0, 9, 8), "v2": RNG.uniform(50, 200, 8), "w_end": signs(8, 3)}
+    path = model(tmp_path / "n.onnx", nodes, constants, (1, 8, 8, 3))
+    pixels = np.random.default_rng(4).integers(0, 256, (COUNT, 3, 8, 8)).astype(np.uint8)
+    imported = read(path, ("a", "b", "c"), -1.0, 1.0)
+    same(imported, pixels, nets.executed(path, np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)), (-1.0, 1.0)))
+    assert imported.network.topology.classes == ("a", "b", "c") and "latent" in imported.network.topology
+
+
+def test_standard_onnx_alone(tmp_path):
+    """Sign and batch norm, against ONNX's own evaluator; a softmax at the end leaves the class."""
+    from onnx.reference import ReferenceEvaluator
+
+    last, constants = end("b", 64)
+    nodes = [("Conv", ["x", "w", "bias"], "a", {}), ("MaxPool", ["a"], "p", {"kernel_shape": [2, 2], "strides": [2, 2]}),
+             ("BatchNormalization", ["p", "g", "h", "m", "v"], "n", {}), ("Sign", ["n"], "b", {}),
+             last[0], ("MatMul", ["flat", "w_end"], "z", {}), ("Softmax", ["z"], "y", {})]
+    constants |= {"w": signs(8, 3, 3, 3) * 0.25, "bias": RNG.normal(0, 1, 8), "g": signs(8), "h": RNG.normal(0, 1, 8),
+                  "m": RNG.normal(0, 1, 8), "v": RNG.uniform(0.5, 2, 8), "w_end": signs(72, 3)}
+    path = model(tmp_path / "n.onnx", nodes, constants)
+    pixels = np.random.default_rng(4).integers(0, 256, (20, 3, 8, 8)).astype(np.uint8)
+    evaluator = ReferenceEvaluator(onnx.load(path))
+    theirs = np.concatenate([evaluator.run(None, {"x": np.float32(image[None] / 255)})[0] for image in pixels])
+    imported = read(path)
+    assert imported.exact == "classes"
+    same(imported, pixels, theirs)
+
+
+def test_a_threshold_on_a_rounded_sum_is_noted(tmp_path):
+    nodes, constants = two_steps(("BipolarQuant", ["a2", "s"], "b", {}), {"s": [1.0], "w1": signs(4, 4, 1, 1) * 0.1},
+                                 [("BipolarQuant", ["a0", "s"], "a1", {}), ("Conv", ["a1", "w1"], "a2", {})])
+    note = "BipolarQuant b: the threshold of 4 channels lies on a sum, where the source rounds and may give the other bit"
+    assert note in read(model(tmp_path / "n.onnx", nodes, constants)).notes
+    constants["w1"] *= 5  # 0.5: no rounding
+    assert note not in read(model(tmp_path / "n.onnx", nodes, constants)).notes
+
+
+# Refusals
+
+def refusal(path):
+    with pytest.raises(InputError) as error:
+        read(path)
+    text = str(error.value)
+    assert text.startswith(f"{path}: ") and "\n" not in text
+    return text.removeprefix(f"{path}: ")
+
+
+STEP = ("BipolarQuant", ["a", "s"], "b", {})
+
+
+@pytest.mark.parametrize("middle, step, more, message", [
+    ([("Conv", ["x", "w"], "a", {"pads": [1, 1, 1, 1]})], STEP, {},  # of a picture of 0 to 1: exact, so the end does not fit
+     "MatMul : reads"),
+    ([("Add", ["a0", "c"], "a0", {}), ("Identity", ["a0"], "a", {})], STEP, {}, "Add a0: gives 'a0', which is there before it"),
+    ([("Dropout", ["a0", "half", "yes"], "a", {})], STEP, {"half": 0.5, "yes": [1.0]}, "Dropout a: drops in evaluation too"),
+    ([("Erf", ["a0"], "a", {})], STEP, {}, "Erf a: Erf has no counterpart among +1 and -1; expected Conv, Gemm,"),
+    ([("Add", ["a0", "a0"], "a", {})], STEP, {}, "Add a: takes real numbers of two layers, a shortcut"),
+    ([("Relu", ["a0"], "a", {})], ("Identity", ["a"], "b", {}), {}, "Relu a: gives real numbers to"),
+    ([("Identity", ["a0"], "a", {})], ("Quant", ["a", "s", "z", "n"], "b", {}), {"z": [0.0], "n": [40.0]},
+     "Quant b: 40.0 bits, expected one whole number from 1 to 32 for all values"),
+    ([("Add", ["a0", "nan"], "a", {})], STEP, {"nan": [np.nan]}, "Add a: divides by the map, or has a constant that is NaN"),
+    ([("Mul", ["a0", "wide"], "a", {})], STEP, {"wide": np.ones((1, 4, 6, 6))}, "Mul a: is no function of each value alone"),
+    ([("Identity", ["missing"], "a", {})], STEP, {}, "Identity a: reads 'missing', which no node before it gives"),
+    ([("MaxPool", ["a0"], "a", {"kernel_shape": [3, 3], "strides": [3, 3]})], STEP, {},
+     "MaxPool a: pools [3, 3] by [3, 3] with pads [0, 0, 0, 0], expected 2x2 blocks without pads"),
+    ([("MaxPool", ["a0"], "a", {"kernel_shape": 2})], STEP, {}, "MaxPool a: cannot be read (TypeError: 'int' object is not iterable)"),
+    ([("LeakyRelu", ["a0"], "l", {"alpha": -1.0}), ("Sub", ["l", "three"], "a", {})], STEP, {"three": [3.0]},
+     "Sub a: rises and falls with the sums of channel 0, expected a function of single values that only rises or only falls"),
+    ([("Add", ["row", "column"], "table", {}), ("Identity", ["a0"], "a", {})], STEP,
+     {"row": np.ones((1, 2 ** 13)), "column": np.ones((2 ** 13, 1))}, "Add table: makes a constant of more than 33554432 values"),
+])
+def test_what_has_no_counterpart_is_named(tmp_path, middle, step, more, message):
+    nodes, constants = two_steps(step, {"s": [1.0], "c": [1.0], **more}, middle)
+    if message.startswith("MatMul :"):
+        nodes = [n for n in nodes if n[2] != "a0"]
+        message = "MatMul d: weights of 6x144 for 256 values, expected one for each"
+    assert refusal(model(tmp_path / "n.onnx", nodes, constants)).startswith(message)
+
+
+@pytest.mark.parametrize("op, inputs, attributes, message", [
+    ("ArgMax", ["sums"], {}, "along axis 0"), ("Softmax", ["sums"], {"axis": 0}, "along axis 0"),
+    ("ArgMax", ["sums"], {"axis": 1, "select_last_index": 1}, "the last of equal logits"),
+    ("TopK", ["sums", "k"], {"largest": 0}, "the smallest")])
+def test_an_end_that_does_not_keep_the_class_is_named(tmp_path, op, inputs, attributes, message):
+    nodes, constants = two_steps(("BipolarQuant", ["a0", "one"], "b", {}), {"k": np.array([1])})
+    nodes[-1] = ("MatMul", ["flat", "w_end"], "sums", {})
+    path = model(tmp_path / "n.onnx", [*nodes, (op, inputs, ["z", "y"] if op == "TopK" else "y", attributes)], constants)
+    assert f": takes {message}, expected the largest logit of each image, the first of equal ones" in refusal(path)
+
+
+def test_numbers_without_end(tmp_path, monkeypatch):
+    """In the file, and made by nodes of few numbers."""
+    nodes, constants = two_steps(STEP, {"s": [1.0], "row": np.ones((1, 32)), "column": np.ones((32, 1))},
+                                 [("Add", ["row", "column"], "table", {}), ("Identity", ["a0"], "a", {})])
+    path = model(tmp_path / "n.onnx", nodes, constants)
+    read(path)
+    count = sum(np.size(values) for values in constants.values())
+    monkeypatch.setattr(onnx_graph, "MAX_VALUES", count + 1000)
+    assert refusal(path) == f"Add table: the constants up to here are more than {count + 1000} numbers, expected fewer"
+    monkeypatch.setattr(onnx_graph, "MAX_VALUES", count - 1)
+    assert refusal(path) == f"{count} numbers in its tensors, expected at most {count - 1}"
+    monkeypatch.setattr(onnx_graph, "MAX_LISTED", -1)
+    monkeypatch.setattr(onnx_graph, "MAX_VALUES", count)
+    assert refusal(path) == "0 numbers in lists of attributes, expected at most -1"
+
+
+def test_a_layer_that_nothing_reads_is_in_no_network(tmp_path):
+    nodes, constants = two_steps(("BipolarQuant", ["a0", "one"], "b", {}), {"w_dead": signs(5, 4, 3, 3)})
+    nodes.insert(2, ("Conv", ["b", "w_dead"], "nobody", {}))
+    imported = read(model(tmp_path / "dead.onnx", nodes, constants))
+    assert {part.source: part.layers for part in imported.parts}["Conv nobody"] == ()
+    assert {name for part in imported.parts for name in part.layers} <= {op.name for op in imported.network.topology.ops}
+
+
+def test_zero_padding_of_bits_is_named(tmp_path):
+    nodes, constants = two_steps(("BipolarQuant", ["a2", "s"], "b", {}), {"s": [1.0], "w1": signs(4, 4, 3, 3)},
+                                 [("BipolarQuant", ["a0", "s"], "a1", {}), ("Conv", ["a1", "w1"], "a2", {"pads": [1, 1, 1, 1]})])
+    assert refusal(model(tmp_path / "n.onnx", nodes, constants)).startswith("Conv a2: pads with 0 a map of bits that are -1 to 1")
+
+
+def test_weights_in_another_file(tmp_path):
+    nodes, constants = BY_HAND["multithreshold"]
+    path = model(tmp_path / "n.onnx", nodes, constants)
+    loaded = onnx.load(path)
+    tensor = loaded.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    entry = tensor.external_data.add()
+    entry.key, entry.value = "location", "/etc/hostname"
+    path.write_bytes(loaded.SerializeToString())
+    assert "lie in another file, expected all in one" in refusal(path)
+
+
+def test_inputs_that_are_no_images(tmp_path):
+    nodes, constants = BY_HAND["multithreshold"]
+    for shape in ((1, 4, 8, 8), (1, 3, 8, 9), (1, 3, None, None), (1, 3, 513, 513), (8,), (), (1, -5)):
+        assert "expected square images" in refusal(model(tmp_path / "n.onnx", nodes, constants, shape))
+
+
+def test_damaged_files_are_one_line(tmp_path):
+    """A byte in places drawn from a seed, and files that end early: each is read, or refused in one line that names it."""
+    path = model(tmp_path / "n.onnx", *BY_HAND["multithreshold"])
+    data, rng = path.read_bytes(), np.random.default_rng(3)
+    refused = 0
+    for trial in range(150):
+        changed = bytearray(data[:len(data) if trial % 5 else int(rng.integers(1, len(data)))])
+        changed[int(rng.integers(3, len(changed)) if len(changed) > 3 else 0)] = int(rng.integers(256))
+        path.write_bytes(changed)
+        try:
+            read(path)
+        except InputError as error:
+            refused += 1
+            assert "\n" not in str(error) and str(error).startswith(str(path))
+    assert refused > 30

@@ -1,0 +1,69 @@
+"""A design that begins with no class and keeps a prototype of each (docs/on-chip-learning.md), on a virtual board and simulated."""
+
+import numpy as np
+import pytest
+
+from fbnn_hw import design as designs
+from fbnn_hw.board import Board
+from fbnn_hw.cli import main
+from fbnn_hw.emit import simulator, virtual
+from fbnn_hw.errors import UsageError
+from fbnn_hw.ir.network import LATENT
+from fbnn_hw.reference import inference
+from tests import strategies
+from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
+
+
+@pytest.fixture(scope="module")
+def network():
+    """With a hidden layer beside the latent, which the hardware of prototypes leaves out."""
+    return strategies.on_engine(strategies.fill(topology(8, 2, conv(16), POOL, GAP, dense(32, name=LATENT), dense(16, name="hidden")), 5))
+
+
+@pytest.fixture(scope="module")
+def design(network, tmp_path_factory):
+    return designs.generate(network, "ice40", out=tmp_path_factory.mktemp("prototypes"), learn="prototypes", max_classes=4, outputs=4)
+
+
+def test_the_board_is_the_reference(design, network, monkeypatch, tmp_path, capsys):
+    """From no class over three, a snapshot and a reset back to them; bits and state equal everywhere."""
+    monkeypatch.setattr(virtual.verilate, "__defaults__", ((), "-O0", None))
+    images = strategies.images(3, 12, 8)
+    latents = inference.layers(network, images)[LATENT].reshape(len(images), -1)
+    learner = design.learner()
+    with Board.virtual(design) as board:
+        answer = board.classify(images[:1])
+        assert board.names == [] and answer.logits.shape == (1, 0) and answer.classes == [None] and answer.names == [None]
+        for label in range(3):
+            part = slice(4 * label, 4 * label + 4)
+            lesson = board.learn(images[part], f"thing {label}")
+            learner.learn(latents[part], [label] * 4)
+            assert (lesson.new, lesson.index, lesson.passes, lesson.effects) == (True, label, 1, {})
+        assert board.chip.snapshot() == learner.snapshot()
+        answer = board.classify(images)
+        assert (answer.logits == learner.logits(latents)).all() and answer.classes == learner.classify(latents).tolist()
+        board.snapshot(tmp_path / "three")
+        board.reset()
+        assert board.names == [] and board.chip.snapshot() == design.learner().snapshot()
+        board.restore(tmp_path / "three")
+        assert board.names == ["thing 0", "thing 1", "thing 2"] and board.chip.snapshot() == learner.snapshot()
+        board.reset()
+    np.save(tmp_path / "images.npy", images)
+    assert main(["classify", str(tmp_path / "images.npy"), "--board", "virtual", "--design", str(design.folder)]) == 3
+    assert "knows no class, expected one at least; teach it one with" in capsys.readouterr().err
+
+
+def test_simulated_bit_for_bit(design, monkeypatch):
+    built = simulator.build
+    monkeypatch.setattr(simulator, "build", lambda *words, **options: built(*words, **options | {"optimise": "-O0"}))
+    result = design.simulate(strategies.images(4, 2, 8))
+    assert result.equal and result.logits.shape == (2, 0) and result.class_names == [] and "hidden" not in result.layers_compared
+    assert result.cycles_first == [design.estimate["first_cycles"]] and result.cycles == [design.estimate["cycles"]]
+
+
+def test_what_has_no_meaning_is_refused(network, tmp_path):
+    for options, words in (({"learn": "prototype"}, "--learn prototype: expected replay or prototypes; did you mean prototypes"),
+                           ({"learn": "prototypes", "exemplars": 5}, "--exemplars 5: expected none with --learn prototypes")):
+        with pytest.raises(UsageError, match=words):
+            designs.generate(network, "ice40", out=tmp_path, **options)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,244 @@
+"""The page in Chromium: before a board that is the reference, and as one file with its gates."""
+
+import json
+import re
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fbnn_hw import design as designs
+from fbnn_hw import lesson
+from fbnn_hw.emit.wasm import Gates
+from fbnn_hw.host.taught import Taught
+from fbnn_hw.ir.network import LATENT
+from fbnn_hw.reference import inference
+from fbnn_hw.studio import page as pages
+from tests import strategies
+from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
+from tests.studio.reference_board import ReferenceBoard
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docs" / "benchmarks"))
+
+import teach_page  # noqa: E402
+
+FILE = ROOT / "docs" / "teach.html"
+HOSTILE = "<img src=x onerror=alert(1)>\"'&amp;"
+
+
+def opened(context, address):
+    """The page, its tour closed, with a first answer of the chip."""
+    page = context.new_page()
+    page.errors = []
+    page.on("pageerror", lambda error: page.errors.append(str(error)))
+    page.on("dialog", lambda dialog: page.errors.append(dialog.message))
+    page.goto(address)
+    if page.locator("#tour").is_visible():
+        page.click("#tour-end")
+    return page
+
+
+def until(page, condition, seconds=150):
+    """Wait until an expression is true in the page, whose Content-Security-Policy lets nothing be evaluated from inside."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(condition):
+        assert time.monotonic() < end, f"{condition}: {page.locator('#trouble-text').text_content()} {page.errors}"
+        time.sleep(0.05)
+
+
+def answered(page):
+    until(page, "document.getElementById('verdict').textContent !== '–'")
+
+
+def rested(page):
+    """Wait until nothing is done for the board."""
+    until(page, "studio.board.state && !studio.board.busy && !studio.board.resting")
+
+
+def taught_file(page):
+    return bytes(page.evaluate("Array.from(studio.board.file())"))
+
+
+def teach_mug(page, name="mug"):
+    """Teach the ten pictures that the page brings along; returns them, uint8 (10, 3, S, S)."""
+    page.fill("#name", name)
+    page.click("#lesson-example")
+    until(page, "studio.tray.length === 10")
+    page.uncheck("#rest")
+    images = np.array(page.evaluate("studio.tray.map(({image}) => Array.from(image))"), np.uint8)
+    page.click("#teach-now")
+    until(page, "document.querySelector('#outcome strong') !== null")
+    size = page.evaluate("studio.facts.size")
+    return images.reshape(-1, size, size, 3).transpose(0, 3, 1, 2)
+
+
+def lesson_of_the_reference(learner, network, review, images, index):
+    """What `lesson.teach` does, on the reference alone."""
+    labels, latents = review
+    learner.store(latents, labels)
+    latents = inference.layers(network, images)[LATENT].reshape(len(images), -1)
+    for _ in range(lesson.MOST):
+        learner.learn(latents, [index] * len(images))
+        if (learner.classify(latents) == index).sum() >= lesson.ENOUGH * len(images):
+            break
+
+
+@pytest.fixture
+def board(small, served):
+    board = ReferenceBoard(small)
+
+    def line():
+        yield board
+
+    board.address = served(pages.write(small, server={"name": "a board", "patience": 20}), line).address
+    return board
+
+
+def test_a_lesson_of_the_page_is_that_of_the_reference(context, board, small):
+    """Taught, taken back, saved, opened; a name that is markup is text."""
+    page = opened(context, board.address)
+    answered(page)
+    rested(page)
+    before = taught_file(page)
+    images = teach_mug(page)
+    learner = small.learner()
+    lesson_of_the_reference(learner, small.network, lesson.review_exemplars(small), images, 10)
+    after = taught_file(page)
+    assert after == Taught((*small.classes, "mug"), learner.snapshot()).pack()
+    assert board.snapshot() == learner.snapshot()
+    page.click("#undo")
+    until(page, "studio.board.known === 10")
+    rested(page)
+    assert taught_file(page) == before
+    with page.expect_download() as download:
+        page.click("#save")
+    assert Path(download.value.path()).read_bytes() == before
+    page.set_input_files("#open", {"name": "x.snapshot", "mimeType": "application/octet-stream", "buffer": after})
+    until(page, "studio.board.known === 11")
+    rested(page)
+    assert board.snapshot() == learner.snapshot()
+    teach_mug(page, HOSTILE)
+    assert page.locator(".cards strong").last.text_content() == HOSTILE and page.locator("main img[src=x]").count() == 0
+    page.click("#reset")
+    page.click("#sure-yes")
+    until(page, "studio.board.known === 10")
+    rested(page)
+    assert taught_file(page) == before and not page.errors
+
+
+def test_a_board_that_goes_and_comes_back(context, board, small):
+    page = opened(context, board.address)
+    answered(page)
+    rested(page)
+    teach_mug(page)
+    rested(page)
+    taught = board.snapshot()
+    second = opened(context, board.address)
+    until(second, "document.getElementById('trouble-text').textContent.includes('another page has the board')")
+    second.close()
+    board.unplugged = True
+    until(page, "document.getElementById('trouble-text').textContent.includes('plug the board in again')")
+    board.power()  # it has forgotten all
+    board.unplugged = False
+    page.click("#trouble-retry")
+    until(page, "document.getElementById('trouble').hidden")
+    rested(page)
+    until(page, "studio.board.known === 11")
+    page.evaluate("studio.board.classify(new Uint8Array(studio.facts.size ** 2 * 3))")
+    assert board.snapshot() == taught and not page.errors
+
+
+def test_bad_input_is_a_sentence(context, board):
+    page = opened(context, board.address)
+    answered(page)
+    for name, files, words in (
+            ("#files", [{"name": "x.png", "mimeType": "image/png", "buffer": b"no picture"}], "x.png is no picture"),
+            ("#lesson-files", [{"name": f"{n}.png", "mimeType": "image/png", "buffer": b"x"} for n in range(300)], "Only the first 200"),
+            ("#open", {"name": "x.snapshot", "mimeType": "a/b", "buffer": b"FBNN"}, "damaged or another one")):
+        page.set_input_files(name, files)
+        until(page, "document.getElementById(\'trouble-text\').textContent.includes(" + json.dumps(words) + ")")
+    page.fill("#name", " mug")
+    assert page.locator("#name-help").text_content().startswith("The name begins or ends with a blank")
+    page.evaluate("void (navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException('x', 'NotAllowedError')))")
+    page.click("#camera")
+    until(page, "document.getElementById('trouble-text').textContent.includes('The camera was refused')")
+    assert not page.errors
+
+
+def test_the_bundle_has_every_module_once():
+    text = pages.bundle(pages.PAGE)
+    assert not re.search(r"^(import|export)\b", text, re.MULTILINE)
+    names = re.findall(r"^(?:const|let|class|function|async function) (\w+)", text, re.MULTILINE)
+    assert len(names) > 60 and len(set(names)) == len(names)
+    there = {path.name for path in pages.WEB.glob("*.mjs")} - {"gates.mjs", "gates_worker.mjs"}
+    assert sorted(re.findall(r"^// ---- (\w+\.mjs)$", text, re.MULTILINE)) == sorted(there)
+
+
+@pytest.mark.skipif(not FILE.exists(), reason="no docs/teach.html")
+def test_the_file_fetches_nothing():
+    text = FILE.read_text()
+    assert len(text) < 1_500_000 and "default-src 'none'" in text
+    assert not re.search(r'(src|href)="(https?:)?//', text) and "fetch(" not in text and "XMLHttpRequest" not in text
+
+
+@pytest.fixture(scope="module")
+def design(tmp_path_factory):
+    """The design of docs/teach.html."""
+    return teach_page.made(tmp_path_factory.mktemp("teach"))
+
+
+@pytest.mark.skipif(not FILE.exists(), reason="no docs/teach.html")
+def test_the_file_is_what_its_command_writes(design):
+    """But for the bytes of the compiler."""
+    def without_gates(text):
+        return re.sub(r'"gates":\{"module":"[^"]*"', '"gates":{', text)
+
+    files = {name: design.read(name) for name in ("weights.hex",)}
+    again = pages.write(design, Gates(b"", files))
+    assert without_gates(FILE.read_text()) == without_gates(again), "run python docs/benchmarks/teach_page.py"
+
+
+@pytest.mark.skipif(not FILE.exists(), reason="no docs/teach.html")
+def test_the_file_teaches_by_its_gates(context, design):
+    """From a double click to a recognised mug, network off; the same snapshot as the reference, byte for byte."""
+    context.set_offline(True)
+    page = opened(context, FILE.as_uri())
+    answered(page)
+    rested(page)
+    images = teach_mug(page)
+    learner = design.learner()
+    lesson_of_the_reference(learner, design.network, lesson.review_exemplars(design), images, 10)
+    assert taught_file(page) == Taught((*design.classes, "mug"), learner.snapshot()).pack()
+    page.click("#examples button >> nth=0")
+    until(page, "document.getElementById('verdict').textContent === 'mug'")
+    page.click("#undo")
+    until(page, "studio.board.known === 10")
+    rested(page)
+    assert not page.errors
+
+
+def test_a_page_that_begins_with_no_class(context, served, tmp_path):
+    """A design of prototypes: the page says that nothing is known, is taught two classes, and takes one back."""
+    network = strategies.on_engine(strategies.fill(topology(8, 2, conv(16), POOL, GAP, dense(32, name=LATENT)), 5))
+    design = designs.generate(network, "ice40", out=tmp_path, learn="prototypes", max_classes=4, outputs=4)
+    board = ReferenceBoard(design)
+
+    def line():
+        yield board
+
+    page = opened(context, served(pages.write(design, server={"name": "a board", "patience": 20}), line).address)
+    until(page, "document.getElementById('verdict').textContent === 'knows no class yet'")
+    learner = design.learner()
+    for number, name in enumerate(("mug", "key")):
+        images = teach_mug(page, name)
+        latents = inference.layers(network, images)[LATENT].reshape(len(images), -1)
+        learner.learn(latents, [number] * len(images))
+        rested(page)
+        assert board.snapshot() == learner.snapshot()
+    page.click("#undo")
+    until(page, "studio.board.known === 1")
+    rested(page)
+    assert not page.errors

@@ -1,0 +1,107 @@
+"""The server of the page: who may use it, and what it relays."""
+
+import queue
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from fbnn_hw.errors import InputError
+
+pytest.importorskip("uvicorn", reason="pip install 'fbnn-hw[studio]'")
+client = pytest.importorskip("websockets.sync.client", reason="pip install 'fbnn-hw[studio]'")
+
+from websockets.exceptions import ConnectionClosed, InvalidStatus  # noqa: E402
+
+from fbnn_hw.studio import server  # noqa: E402
+
+
+class Echo:
+    """A board that answers with what it is told, in capitals, until it is unplugged."""
+
+    def __init__(self):
+        self.answers, self.gone = queue.Queue(), False
+
+    def write(self, data, timeout):
+        if self.gone or data == b"unplug":
+            self.gone = True
+            raise InputError("/dev/board: the connection broke (unplugged); plug the board in again")
+        self.answers.put(data.upper())
+
+    def read(self, timeout):
+        try:
+            return self.answers.get(timeout=timeout)
+        except queue.Empty:
+            return b""
+
+
+@pytest.fixture
+def studio(served):
+    def opened():
+        yield Echo()
+
+    return served("<p>the page</p>", opened)
+
+
+def asked(address, **headers):
+    """(status, body) of a request."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def line(studio, token=None, origin="http://127.0.0.1:{port}", **options):
+    origin = origin and origin.format(port=studio.port)
+    return client.connect(f"ws://127.0.0.1:{studio.port}/line?token={studio.token if token is None else token}", origin=origin, **options)
+
+
+def test_the_page_is_for_who_has_the_token_and_the_host(studio):
+    assert asked(studio.address) == (200, "<p>the page</p>")
+    assert asked(studio.address.replace("127.0.0.1", "localhost"))[0] == 200
+    for address in (f"http://127.0.0.1:{studio.port}/", f"http://127.0.0.1:{studio.port}/?token=", studio.address + "x"):
+        assert asked(address)[0] == 403
+    assert asked(studio.address, Host="evil.example")[0] == 403
+    assert asked(studio.address, Origin="http://evil.example")[0] == 403
+    assert asked(f"http://127.0.0.1:{studio.port}/../../etc/passwd?token={studio.token}")[0] == 404
+
+
+@pytest.mark.parametrize("wrong", [{"token": "no"}, {"token": ""}, {"origin": None}, {"origin": "http://evil.example"},
+                                   {"origin": "http://127.0.0.1:1"}, {"origin": "null"}])
+def test_no_other_site_has_the_line(studio, wrong):
+    with pytest.raises(InvalidStatus), line(studio, **wrong):
+        pass
+
+
+def test_it_relays_bytes_to_one_page_at_a_time(studio):
+    with line(studio) as first:
+        first.send(b"hello")
+        assert first.recv(20) == b"HELLO"
+        with line(studio) as second, pytest.raises(ConnectionClosed) as closed:
+            second.recv(20)
+        assert closed.value.rcvd.code == server.TAKEN and "another page" in closed.value.rcvd.reason
+        first.send(b"still here")
+        assert first.recv(20) == b"STILL HERE"
+    until = time.monotonic() + 20
+    while studio._taken and time.monotonic() < until:
+        time.sleep(0.02)
+    with line(studio) as again:
+        again.send(b"x")
+        assert again.recv(20) == b"X"
+
+
+def test_a_board_that_is_gone_is_told(studio):
+    with line(studio) as page, pytest.raises(ConnectionClosed) as closed:
+        page.send(b"unplug")
+        page.recv(20)
+    assert closed.value.rcvd.code == server.BROKEN and "plug the board in again" in closed.value.rcvd.reason
+
+
+def test_a_message_has_a_bound(studio):
+    with line(studio) as page, pytest.raises(ConnectionClosed):
+        page.send(b"x" * (2 * server.MOST_BYTES))
+        page.send("a text")
+        while True:
+            page.recv(20)

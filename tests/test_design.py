@@ -1,0 +1,33 @@
+"""A folder's manifest, which is believed before anything else of it."""
+
+import json
+
+import pytest
+
+from fbnn_hw.design import REQUIRED, Design
+from fbnn_hw.errors import InputError
+
+GOOD = {"files": dict.fromkeys(REQUIRED, "0" * 64), "classes": ["a"], "config_id": "0" * 8, "ir_sha256": "0" * 64}
+
+
+def hostile():
+    """(text, what is said of it)."""
+    yield "[" * 200_000, "damaged, "
+    yield json.dumps(GOOD | {"files": {}}), "names no accelerator.v, "
+    for name in ("../../x", "/etc/passwd", "", "\x1b[2J", "a/b", "é", ".hidden", "x" * 101, "a\n"):
+        yield json.dumps(GOOD | {"files": GOOD["files"] | {name: "0" * 64}}), "damaged list of files, "
+    for digest in (None, "0" * 63, "g" * 64, 7, ["0" * 64]):
+        yield json.dumps(GOOD | {"files": GOOD["files"] | {"x": digest}}), "damaged list of files, "
+    for classes in (None, ["\x1b[2J"], [7], "abc"):
+        yield json.dumps(GOOD | {"classes": classes}), "damaged list of classes, "
+    yield json.dumps(GOOD | {"config_id": "0" * 9}), "damaged marks of configuration and model, "
+    yield json.dumps(GOOD | {"ir_sha256": "1" * 64}), "damaged marks of configuration and model, "
+
+
+@pytest.mark.parametrize("number", range(len(list(hostile()))))
+def test_a_manifest_that_lies(number, tmp_path):
+    text, reason = list(hostile())[number]
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(InputError) as error:
+        Design(tmp_path)
+    assert str(error.value) == (f"{tmp_path / 'manifest.json'}: {reason}expected what `fbnn-hw generate` wrote; generate the folder again")

@@ -1,0 +1,47 @@
+"""Locks: what is in their place, and who holds them."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from fbnn_hw import files
+from fbnn_hw.errors import InputError
+
+
+def test_a_lock_is_held_by_one_and_by_what_it_started(tmp_path):
+    """A tool may outlive the program that held the lock and was killed; until it ends nobody else writes there."""
+    path = tmp_path / "new" / ".lock"
+    with files.locked(path, "held"):
+        with pytest.raises(InputError, match="^held$"), files.locked(path, "held"):
+            pass
+        tool = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
+        other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    with pytest.raises(InputError, match="^held$"), files.locked(path, "held"):
+        pass
+    tool.communicate(b"\n")
+    with files.locked(path, "held"):
+        pass
+    other.communicate(b"\n")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "loop", "loop of folders", "file for a folder"])
+def test_what_is_in_the_place_of_a_lock(kind, tmp_path):
+    path = tmp_path / "folder" / ".lock"
+    if "folders" not in kind and kind != "file for a folder":
+        path.parent.mkdir()
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case "loop":
+            path.symlink_to(path.name)
+        case "loop of folders":
+            path.parent.symlink_to(path.parent.name)
+        case _:
+            path.parent.write_text("")
+    with pytest.raises(InputError, match=rf"^{path}: (is a device|is a directory|cannot be made \(.*\)), expected .*"):
+        with files.locked(path, "held"):
+            pass

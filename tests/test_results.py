@@ -1,0 +1,90 @@
+"""The pages of results say what the files of runs beside them say, and so do the pictures."""
+
+import importlib.util
+import json
+import os
+import re
+from pathlib import Path
+from statistics import mean
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
+PAGES = [page for page in sorted(RESULTS.glob("*.md")) if "<!-- runs: " in page.read_text(encoding="utf-8")]
+
+
+@pytest.fixture(scope="module")
+def tables():
+    spec = importlib.util.spec_from_file_location("cil_tables", ROOT / "docs" / "benchmarks" / "cil_tables.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_tables_of_a_page_are_those_of_its_files(tables, page):
+    assert tables.written(page) == page.read_text(encoding="utf-8")
+
+
+def test_there_are_pages():
+    assert PAGES
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.rglob("*.jsonl")), ids=lambda path: path.name)
+def test_the_scores_of_a_run_follow_from_its_confusion_matrices(path):
+    """Accuracies, averages and forgetting once more, by other means."""
+    lines = path.read_text().splitlines()
+    for run in map(json.loads, lines[::max(1, len(lines) // 20)]):
+        matrices = [task["confusion"] for task in run["tasks"]]
+        last = matrices[-1]
+        right = sum(last[c][c] for c in range(len(last)))
+        assert run["final"]["a_final"] == pytest.approx(right / sum(map(sum, last)), abs=1e-5)
+        sizes = [len(task["classes"]) for task in run["tasks"]]
+        starts = [sum(sizes[:i]) for i in range(len(sizes))]
+
+        def of(t, j, matrices=matrices, sizes=sizes, starts=starts):
+            classes = range(starts[j], starts[j] + sizes[j])
+            return sum(matrices[t][c][c] for c in classes) / sum(sum(matrices[t][c]) for c in classes)
+
+        past = range(len(sizes) - 1)
+        if past:
+            forgotten = mean(max(of(t, j) for t in range(j, len(sizes) - 1)) - of(len(sizes) - 1, j) for j in past)
+            assert run["sequence"]["forgetting"] == pytest.approx(forgotten, abs=1e-5)
+
+
+def test_the_pictures_are_those_of_the_files(tmp_path):
+    """Each shipped SVG is what its command, on the page beside it, draws now; where another matplotlib drew it, nothing is compared.
+
+    A picture takes six seconds: the first two, or with FBNN_PICTURES=all every one.
+    """
+    matplotlib = pytest.importorskip("matplotlib")
+    from fbnn_hw.cli import main
+
+    commands = re.findall(r"^    fbnn-hw (reproduce .*--plot docs/results/figures)$", (RESULTS / "cifar10-4+3x2-500.md").read_text(), re.M)
+    assert commands
+    compared = 0
+    for command in commands if os.environ.get("FBNN_PICTURES") == "all" else commands[:2]:
+        words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', command)]
+        shipped = RESULTS / "figures" / f"{words[1]}.svg"
+        if f"Matplotlib v{matplotlib.__version__}" not in shipped.read_text():
+            continue
+        words[words.index("--plot") + 1] = str(tmp_path)
+        words[words.index("--results") + 1] = str(ROOT / words[words.index("--results") + 1])
+        assert main(words) == 0
+        assert (tmp_path / shipped.name).read_text() == shipped.read_text(), f"{shipped.name}: draw it anew with fbnn-hw {command}"
+        compared += 1
+    if not compared:
+        pytest.skip("the pictures were drawn by another matplotlib")
+
+
+def test_the_page_on_omniglot_says_what_its_study_found():
+    page = (RESULTS / "omniglot.md").read_text(encoding="utf-8")
+    study = json.loads((RESULTS / "omniglot" / "study.json").read_text())["binary"]
+    learned, mean_ = study["integer_learner"]["4"]["250"], study["learners"]["nearest mean, float"]
+    for cell in (f"| {100 * mean_:.1f} |", f"| {100 * learned:.1f} |", f"{100 * (mean_ - learned):.1f} points below",
+                 f"**{100 * study['one_shot_error']:.1f} % wrong**"):
+        assert cell in page, cell
+    for width, scores in study["counters"].items():
+        cells = (f"{100 * scores[name]:.1f}" for name in ("signs", "sum of counters", "nearest counters"))
+        assert f"| {width} | {' | '.join(cells)} |" in page

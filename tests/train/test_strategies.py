@@ -1,0 +1,180 @@
+"""Learners of the field and of one's own as strategies of `cil`; what is said of a whole sequence; scenarios of one's own."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fbnn_hw.errors import UsageError
+from fbnn_hw.train import comparators, learner, metrics, scenarios
+from fbnn_hw.train.cil_config import CilConfig
+from fbnn_hw.train.config import TrainConfig
+from fbnn_hw.train.incremental import Incremental
+
+from .test_incremental import BASE, TEST, TRAIN, make, origin, plain  # noqa: F401
+
+RULES = {"ncm": 0, "slda": 0, "icarl": 0.003, "der++": 0.003}
+MINE = '''
+import numpy as np
+from fbnn_hw.train.learner import Learner
+from fbnn_hw.train.scenarios import Scenario
+
+
+class Last(Learner):
+    """Answers the class it saw last."""
+
+    def learn(self, latents, labels):
+        self.last = int(labels.max())
+
+    def scores(self, latents):
+        return np.eye(self.last + 1)[np.full(len(latents), self.last)]
+
+    memory_bits = 8
+
+
+TWO = Scenario("two", "tiny", "tiny", 2, 4, 1)
+WRONG = 3
+'''
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    (tmp_path / "fbnn_mine.py").write_text(MINE)
+    yield
+    __import__("sys").modules.pop("fbnn_mine", None)
+    for name in [name for name in scenarios.SCENARIOS if ":" in name]:
+        del scenarios.SCENARIOS[name]
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("setting", ("fpt", "rpt"))
+def test_a_learner_of_the_field(origin, name, setting):  # noqa: F811
+    config = dict(strategy=name, buffer_mb=RULES[name], setting=setting)
+    result = make(origin, **config).run()
+    assert result["finished"] and plain(result) == plain(make(origin, **config).run())
+    rows = result["sequence"]["task_matrix"]
+    assert [len(row) for row in rows] == list(range(1, len(rows) + 1)) and rows[-1][-1] == result["final"]["a_new"]
+    assert result["final"]["a_final"] > 1.3 / len(result["classes"])  # chance, and random features: not much more
+    if RULES[name]:
+        assert 0 < result["memory_bits"] <= 3000
+    json.dumps(result)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_an_interrupted_learner_goes_on(origin, name, tmp_path, monkeypatch):  # noqa: F811
+    config = replace(BASE, strategy=name, buffer_mb=RULES[name], setting="rpt")
+    whole = Incremental(config, TRAIN, TEST, origin).run()
+    first = Incremental(config, TRAIN, TEST, origin, tmp_path / "a.state")
+    teach, taught = first._teach, []
+
+    def interrupted():
+        if taught:
+            raise KeyboardInterrupt
+        taught.append(teach())
+
+    monkeypatch.setattr(first, "_teach", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        first.run()
+    second = Incremental(config, TRAIN, TEST, origin, tmp_path / "a.state")
+    second.resume()
+    assert second.task == 1 and plain(second.run()) == plain(whole)
+
+
+def test_herding_takes_the_sample_that_brings_the_mean_nearest():
+    rng = np.random.default_rng(0)
+    samples = (rng.random((40, 16)) < rng.random(16)).astype(np.uint8)
+    chosen = comparators.herded(samples, 12)
+    x, kept, left = samples * 2.0 - 1, [], list(range(40))
+    for _ in range(12):
+        distance = [np.linalg.norm(x.mean(0) - x[[*kept, i]].mean(0)) for i in left]
+        kept.append(left.pop(int(np.argmin(distance))))
+    assert (chosen == samples[kept]).all() and len(comparators.herded(samples, 99)) == 40
+
+
+def test_exemplars_of_icarl_are_the_first_of_the_herd_and_share_the_buffer():
+    rng = np.random.default_rng(1)
+    problem = learner.Problem(4, ((0, 1), (2, 3)), 32, 32 * 10, TrainConfig(), False, None)
+    icarl = comparators.Icarl(problem)
+    tasks = [(rng.integers(0, 2, (60, 32), np.uint8), np.repeat([c, c + 1], 30)) for c in (0, 2)]
+    icarl.learn(*tasks[0])
+    before = {c: kept.copy() for c, kept in icarl.exemplars.items()}
+    assert sorted(len(kept) for kept in before.values()) == [5, 5]
+    icarl.learn(*tasks[1])
+    assert sorted(len(kept) for kept in icarl.exemplars.values()) == [2, 2, 3, 3] and icarl.memory_bits == 320
+    assert all((icarl.exemplars[c] == kept[:len(icarl.exemplars[c])]).all() for c, kept in before.items())
+
+
+def test_the_reservoir_of_der_holds_its_bits_and_every_task(origin):  # noqa: F811
+    run = make(origin, strategy="der++", buffer_mb=0.01, setting="rpt")
+    run.run()
+    der = run.learner
+    assert len(der.y) == der.slots == 10_000 // (64 + 16 * 6) and set(der.y.tolist()) >= {0, 1}
+    assert set(der.known.tolist()) <= {2, 4, 6} and (der.known > der.y).all()
+
+
+def test_metrics_of_a_sequence():
+    tasks = ((0,), (1,), (2,))
+    matrices = [np.array([[8, ], ]), np.array([[9, 1], [5, 5]]), np.array([[4, 6, 0], [0, 6, 4], [0, 0, 10]])]
+    found = metrics.sequence(matrices, tasks)
+    assert found["task_matrix"] == [[1.0], [0.9, 0.5], [0.4, 0.6, 1.0]]
+    assert found["average_incremental"] == pytest.approx((1 + 0.7 + 20 / 30) / 3)
+    assert found["forgetting"] == pytest.approx(((1.0 - 0.4) + (0.5 - 0.6)) / 2)
+    assert found["backward_transfer"] == pytest.approx(((0.4 - 1.0) + (0.6 - 0.5)) / 2)
+    assert metrics.sequence(matrices[:1], tasks[:1])["forgetting"] is None
+
+
+def test_strategies_and_scenarios_of_ones_own(origin, mine):  # noqa: F811
+    config = CilConfig("fbnn_mine:TWO", "fbnn_mine:Last", recipe=BASE.recipe)
+    scenarios.get(config.scenario)
+    result = Incremental(config, TRAIN, TEST, origin).run()
+    assert len(result["tasks"]) == 4 and result["final"]["a_final"] == 0.25 and result["memory_bits"] == 8
+    assert result["sequence"]["forgetting"] == 1.0
+
+
+def test_the_page_on_strategies(origin, mine, tmp_path):  # noqa: F811
+    page = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text()
+    for name, code in zip(("fbnn_mine_medoid", "fbnn_mine_order"), re.findall("```python\n(.*?)```", page, re.S)):
+        (tmp_path / f"{name}.py").write_text(code)
+    assert (tmp_path / "fbnn_mine_medoid.py").read_text().count("\n") <= 30
+    config = replace(BASE, strategy="fbnn_mine_medoid:Medoid", setting="rpt")
+    result = Incremental(config, TRAIN, TEST, origin).run()
+    assert result["final"]["a_final"] > 0.2 and result["memory_bits"] == 6 * 64
+    scenario = scenarios.get("fbnn_mine_order:ONE_BY_ONE")
+    assert scenario.split(0, "fpt") == [(c,) for c in range(4, 10)]
+
+
+@pytest.mark.parametrize("flag, text, line", [
+    ("strategy", "fbnn_mine:Nobody", "^--strategy fbnn_mine:Nobody: .*fbnn_mine.py has no Nobody, expected one that it defines"),
+    ("strategy", "fbnn_mine:WRONG", "is no fbnn_hw.train.learner.Learner, expected a class that derives from it"),
+    ("strategy", "no_such_module:A", "No module named 'no_such_module', expected module:Name of a module that can be imported here"),
+    ("strategy", ":A", "^--strategy :A: .*expected module:Name"),
+    ("strategy", "repaly", "^--strategy repaly: expected one of replay, .*der\\+\\+, or module:Class; did you mean replay\\?"),
+    ("scenario", "fbnn_mine:WRONG", "is no fbnn_hw.train.scenarios.Scenario, expected one"),
+    ("scenario", "tiny-2+2", "^--scenario tiny-2\\+2: expected one of .*, or module:NAME; did you mean tiny-2\\+2x2")])
+def test_what_is_not_there(mine, flag, text, line):
+    with pytest.raises(UsageError, match=line):
+        replace(BASE, **{flag: text}).verify()
+
+
+@pytest.mark.parametrize("changes, line", [
+    (dict(strategy="ncm"), "--buffer-mb 0.003: --strategy ncm has no buffer, expected none"),
+    (dict(strategy="icarl", buffer_mb=0), "--buffer-mb 0: expected a positive number of megabits with --strategy icarl"),
+    (dict(strategy="ncm", buffer_mb=0, replay="native"), "--replay native: --strategy ncm learns latents, expected --replay latent"),
+    (dict(strategy="ncm", buffer_mb=0, curves=True), "--curves: --strategy ncm has no epochs to show, expected none")])
+def test_flags_that_a_learner_cannot_follow(changes, line):
+    with pytest.raises(UsageError) as error:
+        replace(BASE, **changes).verify()
+    assert str(error.value) == line
+
+
+def test_another_order_of_classes():
+    scenario = scenarios.get("cifar10-4+3x2")
+    orders = {scenario.class_order(0, again) for again in range(6)}
+    assert len(orders) > 4 and all(order[:4] == (0, 1, 2, 3) and sorted(order) == list(range(10)) for order in orders)
+    assert scenario.class_order(0) == scenario.class_order(5) == tuple(range(10))
+    assert scenario.split(0, "fpt", 1) == scenario.split(7, "fpt", 1) != scenario.split(0, "fpt")
