@@ -1,6 +1,8 @@
 """A folder's manifest, which is believed before anything else of it."""
 
 import json
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +33,14 @@ def test_a_manifest_that_lies(number, tmp_path):
     with pytest.raises(InputError) as error:
         Design(tmp_path)
     assert str(error.value) == (f"{tmp_path / 'manifest.json'}: {reason}expected what `fbnn-hw generate` wrote; generate the folder again")
+
+
+@pytest.mark.parametrize("classes", [[], ["a"], ["a", "b", "c"]])
+def test_as_many_classes_as_the_hardware_has(classes, tmp_path):
+    with zipfile.ZipFile(Path(__file__).parent / "fixtures" / "design-0.1.0.zip") as archive:
+        archive.extractall(tmp_path)
+    path, = tmp_path.rglob("manifest.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"classes": classes}))
+    with pytest.raises(InputError) as error:
+        Design(path.parent)
+    assert str(error.value) == (f"{path}: {len(classes)} classes, expected the 2 of config.json; generate the folder again")

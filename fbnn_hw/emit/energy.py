@@ -17,11 +17,11 @@ PEER = {"name": "TinBiNN", "part": "iCE40UP5K", "mw": 5.0, "source": "arXiv 1903
 def estimate(design, images, *, clock_hz=None, baud=None, rates=(1.0, 10.0), activity=None, progress=silent, note=None):
     """The content of `fbnn-hw energy --json`, a dict, of a `Design` on images, uint8 RGB (N, 3, S, S).
 
-    clock_hz: Hz (None: what estimate.json quotes).  baud: bits/s of the line (None: the default).  rates: frames/s at which the average
-    power is wanted.  activity: an `Activity` instead of a simulation.
+    clock_hz: Hz, baud: bits/s of the line (None: what estimate.json quotes).  rates: frames/s at which the average power is wanted.
+    activity: an `Activity` instead of a simulation.
     Raises what `activity.measure` raises.
     """
-    clock_hz, baud = clock_hz or design.estimate["clock_hz"], baud or protocol.DEFAULT_BAUD
+    clock_hz, baud = clock_hz or design.estimate["clock_hz"], baud or design.estimate.get("baud", protocol.DEFAULT_BAUD)
     counted = activity or activities.measure(design, images, progress=progress, note=note)
     line = stretched(counted, counted.line, counted.line_bytes, clock_hz, baud)
     frame = _stretch(counted, activities.Counts().add(line).add(counted.compute), clock_hz)

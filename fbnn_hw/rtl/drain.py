@@ -118,14 +118,20 @@ class Drain(wiring.Component):
             m.d.sync += [origin.eq(step.target), line.eq(step.target), place.eq(step.target), slot.eq(step.slot), tile.eq(0),
                          odd_column.eq(0), odd_row.eq(0)]
 
+        self._outputs(m, values, strobe, slot, place, odd_row, odd_column)
+        return m
+
+    def _outputs(self, m, values, strobe, slot, place, odd_row, odd_column):
+        """Which banks are written, where, and with what."""
+        c, w, step = self.config, Widths(self.config), self.step
         placed = []
         for q in range(c.pixels):
             value = values.word_select(q, c.outputs)
-            row, column = divmod(q, columns)
-            taken = (odd_row == row) & (odd_column == (column >= columns // 2))
+            row, column = divmod(q, c.columns)
+            taken = (odd_row == row) & (odd_column == (column >= c.columns // 2))
             write = strobe & Mux(step.vector, q == 0, ~step.pool | taken)
             # Slots before the tile's are not written, so they need no 0.
-            word = Cat(value & (slot == s).replicate(c.outputs) if s and self.partial_words else value for s in range(slots))
+            word = Cat(value & (slot == s).replicate(c.outputs) if s and self.partial_words else value for s in range(self.slots))
             if q == 0:
                 word = word | self.average & self.pool_write[0].replicate(c.lanes) | self.learned & self.pool_write[1].replicate(c.lanes)
                 write = write | self.pool_write.any()
@@ -133,13 +139,12 @@ class Drain(wiring.Component):
             m.d.comb += self.write[q].eq(write)
         m.d.comb += [
             self.data.eq(Cat(*placed)), self.address.eq(place),
-            self.mask.eq(Cat(slot <= s if self.partial_words else slot == s for s in range(slots))
-                         | self.pool_write.any().replicate(slots))]
+            self.mask.eq(Cat(slot <= s if self.partial_words else slot == s for s in range(self.slots))
+                         | self.pool_write.any().replicate(self.slots))]
         learned_place = Signal(w.address)  # the place stands still before it is used
         m.d.sync += learned_place.eq(place + step.target_row)
         with m.If(self.pool_write[1] & step.gap):
             m.d.comb += self.address.eq(learned_place)
-        return m
 
     def _pooled(self, bits):
         """What is kept of each 2 x 2 pixels, where a step keeps one of four: their OR, or the first."""

@@ -40,7 +40,7 @@ def offered(monkeypatch):
 
 
 def test_verbs(offered):
-    assert offered("fbnn-hw e") == {"evaluate"} and {"train", "import", "help"} <= offered("fbnn-hw ")
+    assert offered("fbnn-hw ev") == {"evaluate"} and {"train", "import", "help"} <= offered("fbnn-hw ")
     assert offered("fbnn-hw cil") == {"cil"}
 
 
