@@ -296,11 +296,22 @@ class Run:
         reads, blocks = step.words * step.repeat * step.taps, step.rows * step.columns
         drains = step.kind == "conv" and not step.logits
         layer.reads += reads * blocks
-        for _ in range(blocks):
+        before = None
+        while blocks:
+            begin, drained, still = cycle, layer.drain, self.mover.next(cycle)[0] == NEVER
             cycle = self.block_reads(layer, reads, cycle)
             self.mover.run(cycle, self.free)
             if drains:
                 self.pending.append(cycle - 1 + timing.drained(self.config.lanes) - 1)
+            blocks -= 1
+            coming = [drain - cycle for drain in self.pending if drain >= cycle]
+            if still and coming == before:  # the mover stands still until the tile's end, so the blocks after are as this one
+                layer.drain += blocks * (layer.drain - drained)
+                cycle += blocks * (cycle - begin)
+                self.pending = [cycle + drain for drain in coming]
+                self.mover.run(cycle, self.free)
+                break
+            before = coming
         return cycle
 
     def block_reads(self, layer, left, cycle):
