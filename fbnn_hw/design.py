@@ -50,8 +50,8 @@ class Design:
         self.check()
         self.config: AcceleratorConfig = self._config()
         if len(self.classes) != self.config.classes:
-            raise InputError(f"{self.folder / 'manifest.json'}: {len(self.classes)} classes, expected the {self.config.classes} of config.json; "
-                             "generate the folder again")
+            raise InputError(f"{self.folder / 'manifest.json'}: {len(self.classes)} classes, expected the {self.config.classes} of "
+                             "config.json; generate the folder again")
         self.estimate: dict = self._values("estimate.json", _estimate_fault)
         self.layout: dict = self._values("layout.json", lambda values: _layout_fault(values, self.config))
 

@@ -22,7 +22,7 @@ def results(tmp_path_factory):
     source = folder / "learners.v"
     source.write_text(convert(Bundle({name: LearningBoard(case) for name, case in CASES.items()}), "learners"))
     # Compiling takes longer than running.
-    built = simulator.build([source, Path(rtl.__file__).parent / "memories.v"], "learners", folder / "build", options=("-CFLAGS", "-O0"))
+    built = simulator.build([source, Path(rtl.__file__).parent / "memories.v"], "learners", folder / "build")
     built.run("sim.cocotb_learning", arguments=RANDOM)
     return json.loads((built.build_dir / "learning.json").read_text())
 

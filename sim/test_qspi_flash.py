@@ -29,7 +29,7 @@ def found(tmp_path_factory):
     """{name: ([byte], [its cycle], [first_done], faults of the model)}"""
     folder = tmp_path_factory.mktemp("flash")
     (folder / "board.v").write_text(text(CASES))
-    program = virtual.verilate([folder / "board.v", virtual.BOARD / "spi_flash.v"], folder / "build", optimise="-O0")
+    program = virtual.verilate([folder / "board.v", virtual.BOARD / "spi_flash.v"], folder / "build")
     (folder / "flash.hex").write_text("".join(f"{b:02x}\n" for b in DATA))
     (folder / "script").write_bytes(b"")
     done = subprocess.run([program, "4", "20834", "script", "200000"], cwd=folder, capture_output=True, text=True, check=False)

@@ -1,4 +1,8 @@
-"""What the suite of hostile input tried, told at the end of a run."""
+"""Simulations that run for moments are compiled without optimisation; what the suite of hostile input tried is told at the end."""
+
+import os
+
+os.environ.setdefault("FBNN_OPTIMISE", "-O0")
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -25,9 +25,8 @@ import tour  # noqa: E402
 
 @pytest.fixture(autouse=True, scope="module")
 def fast():
-    """The board runs for moments, so it is compiled without optimisation."""
+    """The board gives up soon."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(virtual.verilate, "__defaults__", ((), "-O0", None))
         patch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, None))
         yield
 

@@ -70,7 +70,7 @@ def toggles(verilog):
         script = "read_verilog toy.v\nsynth_ice40 -device u -top toy\nwrite_json netlist.json\ntee -q -o cells.json stat -json\n"
         cells = toolchain.synthesise(script, build, tools)
         counted = activity.count(build, build / "netlist.json", tools)
-        program = virtual.verilate([build / "board.v", share / "ice40" / "cells_sim.v", counted], build, optimise="-O0",
+        program = virtual.verilate([build / "board.v", share / "ice40" / "cells_sim.v", counted], build, level="-O0",
                                    options=("-DNO_ICE40_DEFAULT_ASSIGNMENTS",))
         gaps = b"".join((CYCLES // 2).to_bytes(2, "little") + bytes([0x55, 0]) for _ in range(3)) + bytes([0, 0, 0, 2])
         (build / "script").write_bytes(gaps)

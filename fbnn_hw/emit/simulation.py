@@ -119,16 +119,16 @@ def _build(design, build, images, netlist_wanted, waves, result):
     """(`simulator.Sim`, arguments of its runs)."""
     sources = [design.folder / name for name in SOURCES if (design.folder / name).exists()]
     simulator.check_tools("simulation")  # before minutes of synthesis
-    options, arguments, optimise = (), (), "-O1"
+    options, arguments, level = (), (), None
     if netlist_wanted:
         target = design.estimate["target"]
         netlist.family(target)
         options, arguments = netlist.OPTIONS, netlist.ARGUMENTS
         if design.estimate["first_cycles"] + images * design.estimate["cycles"] < SLOW_CYCLES:
-            optimise = "-O0"
+            level = "-O0"
         sources, result.cells = netlist.synthesise(design.folder, target, build)
     options = (*options, *(["-DWAVES"] if waves else []))
-    built = simulator.build(sources, "testbench", build, waves=waves, options=options, optimise=optimise)
+    built = simulator.build(sources, "testbench", build, waves=waves, options=options, level=level)
     result.build_seconds = built.build_seconds
     return built, arguments
 

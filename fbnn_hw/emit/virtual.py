@@ -52,14 +52,14 @@ def _read(path):
         raise InputError(f"{path}: not found, expected a folder that `fbnn-hw generate` wrote") from None
 
 
-def verilate(sources, build_dir, include=(), optimise="-O1", note=None, *, options=()):
+def verilate(sources, build_dir, include=(), level=None, note=None, *, options=()):
     """Compile the module `board` of Verilog sources with board.cpp -> the program; an earlier build is kept while nothing changes.
 
-    optimise: the C++ compiler's level; what runs for seconds is built faster with -O0.  note: called with a line before it compiles.
+    level: the C++ compiler's (None: `simulator.optimise`).  note: called with a line before it compiles.
     options: more ones for Verilator.
     Raises ToolError if a tool is missing or fails.
     """
-    build_dir = Path(build_dir).absolute()
+    build_dir, level = Path(build_dir).absolute(), level or simulator.optimise()
     build_dir.mkdir(parents=True, exist_ok=True)
     executable, _ = simulator.verilator()
     sources = [*map(Path, sources), BOARD / "board.cpp"]
@@ -67,7 +67,7 @@ def verilate(sources, build_dir, include=(), optimise="-O1", note=None, *, optio
                "board", "-Wno-fatal", "--timescale-override", "1ns/1ps", *options, *(f"-I{folder}" for folder in include),
                *(str(s.absolute()) for s in sources)]
     texts = [path.read_text() for path in sources] + [p.read_text() for folder in include for p in sorted(Path(folder).glob("*.vh"))]
-    stamp = simulator._hash([*command, *texts, version("verilator"), json.dumps(simulator.MAKE_VARIABLES), optimise])
+    stamp = simulator._hash([*command, *texts, version("verilator"), json.dumps(simulator.MAKE_VARIABLES), level])
     kept, program = build_dir / "build.sha256", build_dir / "board"
     if kept.is_file() and kept.read_text() == stamp and program.is_file():
         return program
@@ -75,7 +75,7 @@ def verilate(sources, build_dir, include=(), optimise="-O1", note=None, *, optio
         note(f"compiling the board in {build_dir.name}, once for this design; this takes a minute or two")
     for name in (*build_dir.glob("Vtop*"), *build_dir.glob("verilat*.[od]"), *build_dir.glob("board.[od]"), program, kept):
         name.unlink(missing_ok=True)
-    simulator.compile_model(command, build_dir, "board", "the virtual board", optimise)
+    simulator.compile_model(command, build_dir, "board", "the virtual board", level)
     kept.write_text(stamp)
     return program
 

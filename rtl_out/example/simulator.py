@@ -138,16 +138,20 @@ def call(command, directory, env, output):
         raise
 
 
-def build(sources, top, build_dir, waves=False, options=(), optimise="-O1"):
+def optimise():
+    """The C++ compiler's level: FBNN_OPTIMISE of the environment, or -O1.  What runs for seconds is sooner done with -O0."""
+    return os.environ.get("FBNN_OPTIMISE", "-O1")
+
+
+def build(sources, top, build_dir, waves=False, options=(), level=None):
     """Compile Verilog -> Sim.
 
     sources: .v and .sv files, and .vh files, whose folders are searched for includes.  top: the top module.
     build_dir: folder for everything made.  waves: record them, slowly: FST where liblz4 is installed, else VCD, whose size grows with
-    every signal and clock.  options: more ones for Verilator.  optimise: the C++ compiler's level; what runs for seconds is built
-    faster with -O0.
+    every signal and clock.  options: more ones for Verilator.  level: the C++ compiler's (None: `optimise`).
     Raises ToolError if a tool is missing or fails.
     """
-    build_dir = Path(build_dir).absolute()
+    build_dir, level = Path(build_dir).absolute(), level or optimise()
     sources = [Path(source).absolute() for source in sources]
     check_tools("simulation")
     runner = _runner()
@@ -162,7 +166,7 @@ def build(sources, top, build_dir, waves=False, options=(), optimise="-O1"):
         str(runner.share_dir / "lib" / "verilator" / "verilator.cpp"), str(build_dir / "public.vlt"),
         *(str(source) for source in sources if source.suffix != ".vh")]
     control = "`verilator_config\n" + "".join(f'public_flat_rw -module "{top}" -var "{name}"\n' for name in _ports(top, texts.values()))
-    stamp = _hash([*command, control, *texts.values(), version("verilator"), version("cocotb"), json.dumps(MAKE_VARIABLES), optimise])
+    stamp = _hash([*command, control, *texts.values(), version("verilator"), version("cocotb"), json.dumps(MAKE_VARIABLES), level])
     kept = build_dir / "build.sha256"
     if kept.is_file() and kept.read_text() == stamp and (build_dir / top).is_file():
         return Sim(top, build_dir, form, 0.0, note)
@@ -173,19 +177,19 @@ def build(sources, top, build_dir, waves=False, options=(), optimise="-O1"):
     build_dir.mkdir(parents=True, exist_ok=True)
     (build_dir / "public.vlt").write_text(control)
     start = time.monotonic()
-    compile_model(command, build_dir, top, top, optimise, (f"VM_TRACE={int(waves)}",))
+    compile_model(command, build_dir, top, top, level, (f"VM_TRACE={int(waves)}",))
     kept.write_text(stamp)
     return Sim(top, build_dir, form, time.monotonic() - start, note)
 
 
-def compile_model(command, build_dir, program, subject, optimise, options=()):
+def compile_model(command, build_dir, program, subject, level, options=()):
     """Run Verilator's `command` and compile what it writes to build_dir, with the prefix Vtop, to a program there.
 
-    subject: what is compiled, for the message.  optimise: the C++ compiler's level.  options: more ones for make.
+    subject: what is compiled, for the message.  level: the C++ compiler's.  options: more ones for make.
     Raises ToolError, with a line of build.log, if a tool fails.
     """
     _, root = verilator()
-    flags = "-- " + " ".join(f"{name}={value}" for name, value in (MAKE_VARIABLES | {"OPT_FAST": optimise}).items())
+    flags = "-- " + " ".join(f"{name}={value}" for name, value in (MAKE_VARIABLES | {"OPT_FAST": level}).items())
     settings = {**os.environ, "VERILATOR_ROOT": str(root), "MAKEFLAGS": flags}
     log = build_dir / "build.log"
     with open(log, "w") as output:
@@ -196,7 +200,7 @@ def compile_model(command, build_dir, program, subject, optimise, options=()):
 
         run(command)
         if not has_make():
-            run(_without_make(build_dir, program, root, optimise))
+            run(_without_make(build_dir, program, root, level))
             return
         objects = _runtime_objects(build_dir)
         with suppress(OSError):
@@ -204,7 +208,7 @@ def compile_model(command, build_dir, program, subject, optimise, options=()):
                 shutil.copy(path, build_dir)  # newer than all it is made of, so make keeps it
         cores = os.cpu_count() or 1
         # In one piece: two thirds of the processor time, most of which goes to headers.
-        pieces = int(cores > 2 and optimise != "-O0")
+        pieces = int(cores > 2 and level != "-O0")
         run(["make", "-j", str(min(cores, 8)), "-C", str(build_dir), "-f", "Vtop.mk", f"VM_PARALLEL_BUILDS={pieces}", *options])
         _keep_runtime(build_dir, objects)
 
@@ -252,7 +256,7 @@ def _make_lists(build_dir):
             re.findall(r"^(VM_(?:COVERAGE|TIMING|TRACE\w*)) = (\d)$", text, flags=re.MULTILINE))
 
 
-def _without_make(build_dir, top, root, optimise):
+def _without_make(build_dir, top, root, level):
     """The command by which ziglang's compiler makes the program `top` of what Verilator, in the folder `root`, wrote to build_dir.
 
     It keeps the objects of earlier builds by itself.
@@ -263,7 +267,7 @@ def _without_make(build_dir, top, root, optimise):
     runtime = [str(include / f"{name}.cpp") for speed in ("FAST", "SLOW") for name in values[f"VM_GLOBAL_{speed}"]]
     rules = (build_dir / "Vtop.mk").read_text()
     users = re.findall(rf"^(?:{'|'.join(values['VM_USER_CLASSES'])})\.o: (.*?\.cpp) ", rules, flags=re.MULTILINE)
-    return [sys.executable, "-m", "ziglang", "c++", "-std=gnu++17", optimise, "-fno-sanitize=undefined", "-rdynamic", "-w", "-I.",
+    return [sys.executable, "-m", "ziglang", "c++", "-std=gnu++17", level, "-fno-sanitize=undefined", "-rdynamic", "-w", "-I.",
             f"-I{include}", f"-I{include / 'vltstd'}", "-DVERILATOR=1", "-DVM_SC=0", *(f"-D{name}={value}" for name, value in switches),
             *own, *runtime, *users, *values["VM_USER_LDLIBS"], "-pthread", "-o", top]
 

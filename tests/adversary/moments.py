@@ -42,12 +42,12 @@ class Verb:
 RECIPE = "--images 4 --batch 2 --epochs 3 --schedule cosine --patience 0 --threads 1"
 VERBS = {
     "generate": Verb("generate --model {tiny} --target ice40", 4),
-    "simulate": Verb("simulate {plain} --images 4", 9),
-    "netlist": Verb("simulate {plain} --images 1 --netlist", 14),
+    "simulate": Verb("simulate {plain} --images 4", 6),
+    "netlist": Verb("simulate {few} --images 1 --netlist", 12),
     "build": Verb("build {plain} --board icebreaker", 10, ends=False),
     "place": Verb("build {few} --board icebreaker --seeds 2", 10, ends=False, after="build-icebreaker/netlist.key"),
-    "classify": Verb("classify --data fixture --images 20 --board virtual --design {wide}", 18),
-    "learn": Verb("learn --board virtual --design {learner} --label new {image} --passes 3 --review none", 18),
+    "classify": Verb("classify --data fixture --images 6 --board virtual --design {wide}", 9),
+    "learn": Verb("learn --board virtual --design {learner} --label new {image} --passes 3 --review none", 9),
     "lesson": Verb("learn --board virtual --design {ready} --label new {image} --passes 3 --review none", 6, compiles=False),
     "evaluate": Verb("evaluate --model 0.5mb.pt --data fixture --threads 1", 5),
     "train": Verb(f"train --model 0.5mb --data tiny {RECIPE} --out t.pt", 6, "t.state"),
@@ -56,7 +56,7 @@ VERBS = {
     "chip-cil": Verb("chip-cil --scenario tiny-2+2x2 --model {sixteen} --seeds 3 --threads 1", 5),
     "sweep": Verb(f"sweep runs --over seed 0 1 --jobs 2 -- train --model 0.5mb --data tiny {RECIPE}", 10),
     "reproduce": Verb(
-        "reproduce encoding --scenario tiny-2+2x2 --model 0.5mb --run --flags '--images 4 --batch 2 --epochs 1 --threads 1'", 20),
+        "reproduce encoding --scenario tiny-2+2x2 --model 0.5mb --run --flags '--images 4 --batch 2 --epochs 1 --threads 1'", 10),
 }
 COMPILING = "simulate", "netlist", "classify", "learn"
 """Those that spend most of their time in the C++ compiler."""

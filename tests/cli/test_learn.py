@@ -28,9 +28,8 @@ CLASSES, SLOTS, WAIT_S = 4, 6, 120
 
 @pytest.fixture(autouse=True, scope="module")
 def fast():
-    """The board runs for moments: it is compiled without optimisation and gives up soon."""
+    """The board gives up soon."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(virtual.verilate, "__defaults__", ((), "-O0", None))
         patch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, None))
         patch.setattr(Client.__init__, "__defaults__", (WAIT_S, WAIT_S, 3))
         yield

@@ -61,7 +61,7 @@ def snapshot(tmp_path_factory):
     (build / "board.v").write_text(BOARD)
     counted, flip_flops = activity._netlist([build / "board_top.v", build / "accelerator.v"], build)
     share, _ = netlist._yosys()
-    program = virtual.verilate([build / "board.v", share / "ice40" / "cells_sim.v", counted], build, optimise="-O0",
+    program = virtual.verilate([build / "board.v", share / "ice40" / "cells_sim.v", counted], build,
                                options=("-DNO_ICE40_DEFAULT_ASSIGNMENTS",))
     (build / "script").write_bytes((2000).to_bytes(2, "little") + bytes([0, 0]) + bytes([0, 0, 0, 2]))
     done = subprocess.run([program, "4", "10000", "script", "100000"], cwd=build, capture_output=True, text=True, check=True)

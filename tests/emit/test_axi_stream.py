@@ -24,7 +24,7 @@ def run(made, job):
     """What axi_stream_bench.py saw."""
     folder = made.folder
     sources = [folder / name for name in (f"{AXI_STREAM}.v", "accelerator.v", "SB_SPRAM256KA.v") if (folder / name).exists()]
-    built = simulator.build(sources, AXI_STREAM, folder / "sim_build_axis", optimise="-O0")
+    built = simulator.build(sources, AXI_STREAM, folder / "sim_build_axis")
     directory = folder / "run"
     directory.mkdir(exist_ok=True)
     (directory / "job.json").write_text(json.dumps(job))

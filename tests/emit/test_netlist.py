@@ -31,7 +31,7 @@ def test_a_netlist_gives_the_bits_of_the_reference(target, cells, tmp_path):
     folder, _ = output.write(planned, network, part, tmp_path, images)
     sources, counts = netlist.synthesise(folder, target, tmp_path / "netlist")
     assert cells.items() <= counts.items() and not any(name.startswith("$_") for name in counts)
-    built = simulator.build(sources, "testbench", tmp_path / "netlist", options=netlist.OPTIONS, optimise="-O0")
+    built = simulator.build(sources, "testbench", tmp_path / "netlist", options=netlist.OPTIONS)
     work = tmp_path / "run"
     work.mkdir()
     shutil.copy(folder / "weights.hex", work)
@@ -77,7 +77,7 @@ def test_the_block_ram_of_the_ecp5(tmp_path):
     lut = tmp_path / "lut4.v"
     lut.write_text("module LUT4(input A, B, C, D, output Z); parameter [15:0] INIT = 0; assign Z = INIT[{D, C, B, A}]; endmodule\n")
     sources = [HERE / "memories_bench.v", tmp_path / "memories.v", tmp_path / "netlist.v", netlist.BENCH / "DP16KD.v", lut]
-    built = simulator.build(sources, "testbench", tmp_path / "build", optimise="-O0")
+    built = simulator.build(sources, "testbench", tmp_path / "build")
     done = built.run("memories_bench", directory=tmp_path, search=[HERE])
     assert not done.failed, done.failed
 

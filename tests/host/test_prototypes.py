@@ -6,7 +6,6 @@ import pytest
 from fbnn_hw import design as designs
 from fbnn_hw.board import Board
 from fbnn_hw.cli import main
-from fbnn_hw.emit import simulator, virtual
 from fbnn_hw.errors import UsageError
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.reference import inference
@@ -25,9 +24,8 @@ def design(network, tmp_path_factory):
     return designs.generate(network, "ice40", out=tmp_path_factory.mktemp("prototypes"), learn="prototypes", max_classes=4, outputs=4)
 
 
-def test_the_board_is_the_reference(design, network, monkeypatch, tmp_path, capsys):
+def test_the_board_is_the_reference(design, network, tmp_path, capsys):
     """From no class over three, a snapshot and a reset back to them; bits and state equal everywhere."""
-    monkeypatch.setattr(virtual.verilate, "__defaults__", ((), "-O0", None))
     images = strategies.images(3, 12, 8)
     latents = inference.layers(network, images)[LATENT].reshape(len(images), -1)
     learner = design.learner()
@@ -53,9 +51,7 @@ def test_the_board_is_the_reference(design, network, monkeypatch, tmp_path, caps
     assert "knows no class, expected one at least; teach it one with" in capsys.readouterr().err
 
 
-def test_simulated_bit_for_bit(design, monkeypatch):
-    built = simulator.build
-    monkeypatch.setattr(simulator, "build", lambda *words, **options: built(*words, **options | {"optimise": "-O0"}))
+def test_simulated_bit_for_bit(design):
     result = design.simulate(strategies.images(4, 2, 8))
     assert result.equal and result.logits.shape == (2, 0) and result.class_names == [] and "hidden" not in result.layers_compared
     assert result.cycles_first == [design.estimate["first_cycles"]] and result.cycles == [design.estimate["cycles"]]

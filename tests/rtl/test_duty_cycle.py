@@ -42,7 +42,7 @@ def run(tmp_path_factory):
     build = root / "build"
     clocks = virtual.SLEEPING_CLOCKS
     sources = virtual.board_sources(folder, build, clocks)
-    program = virtual.verilate(sources, build, [build], optimise="-O0")
+    program = virtual.verilate(sources, build, [build])
     script = bytearray([0, 0, 0, 6])
     for number, (pause, image) in enumerate(zip(PAUSES, images)):
         request = protocol.encode(protocol.Opcode.CLASSIFY | protocol.LOGITS, image.transpose(1, 2, 0).tobytes(), number)
