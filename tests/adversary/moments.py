@@ -1,4 +1,8 @@
-"""Verbs that are interrupted or killed at random moments, and what must hold then."""
+"""Verbs that are interrupted or killed at random moments, and what must hold then; docs/reliability.md says what is promised.
+
+Three interrupts a verb and a kill, of those that compile no kill; twenty and ten with FBNN_ADVERSARY=long.  They come one after the
+other in the same folder, to the command alone or to its group.  Afterwards the same command must do its work.
+"""
 
 import os
 import shlex
@@ -7,8 +11,16 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from tests import strategies
+
+from . import budget
 
 REPOSITORY = Path(__file__).parents[2]
 ANSWER_S = 2.0
@@ -40,7 +52,7 @@ class Verb:
 
 
 RECIPE = "--images 4 --batch 2 --epochs 3 --schedule cosine --patience 0 --threads 1"
-VERBS = {
+HARDWARE = {
     "generate": Verb("generate --model {tiny} --target ice40", 4),
     "simulate": Verb("simulate {plain} --images 4", 6),
     "netlist": Verb("simulate {few} --images 1 --netlist", 12),
@@ -49,6 +61,8 @@ VERBS = {
     "classify": Verb("classify --data fixture --images 6 --board virtual --design {wide}", 9),
     "learn": Verb("learn --board virtual --design {learner} --label new {image} --passes 3 --review none", 9),
     "lesson": Verb("learn --board virtual --design {ready} --label new {image} --passes 3 --review none", 6, compiles=False),
+}
+TRAINING = {
     "evaluate": Verb("evaluate --model 0.5mb.pt --data fixture --threads 1", 5),
     "train": Verb(f"train --model 0.5mb --data tiny {RECIPE} --out t.pt", 6, "t.state"),
     "pretrain": Verb(f"pretrain --model 0.5mb --scenario tiny-2+2x2 {RECIPE} --out p.pt", 6, "p.state"),
@@ -163,3 +177,48 @@ def forget(verb, argv, folder):
     for word in argv if verb.compiles else ():
         for path in (path for pattern in ("sim_build*", "build-*") for path in Path(word).glob(pattern) if Path(word).is_dir()):
             shutil.rmtree(path)
+
+
+def command(verb, world, folder):
+    """Words of a verb's command line; makes the good input."""
+    values = {name: str(getattr(world, name)) for name in ("tiny", "small", "sixteen") if f"{{{name}}}" in verb.argv}
+    designs = ("plain", "few", "learner", "wide", "ready")
+    values |= {name: str(getattr(world, name).folder) for name in designs if f"{{{name}}}" in verb.argv}
+    Image.fromarray(strategies.images(1, 1, 8)[0].transpose(1, 2, 0)).save(folder / "image.png")
+    return shlex.split(verb.argv.format(**values, image="image.png"))
+
+
+def signals_of(name, rng):
+    """Numbers of the signals, in any order."""
+    interrupts, kills = (20, 10) if budget.LONG else (3, 0 if name in COMPILING else 1)
+    return rng.permutation([signal.SIGINT] * interrupts + [signal.SIGKILL] * kills).tolist()
+
+
+def try_verb(name, world, pace, folder, record):
+    """Stop one verb at its moments.  record: pytest's `record_property`."""
+    verb, rng, mark = (HARDWARE | TRAINING)[name], np.random.default_rng([budget.SEED, *name.encode()]), uuid.uuid4().hex
+    argv, told, span = command(verb, world, folder), [], verb.seconds * pace
+    signals = signals_of(name, rng)
+    kills = signals.count(signal.SIGKILL)
+    after = Path(argv[1]) / verb.after if verb.after else None
+    for _ in range(3 * len(signals)):
+        words = resumed(verb, argv, folder)
+        moment = STARTED_S * pace + rng.random() * span
+        stopped = stop(words, folder, mark, moment, signals[-1], rng.random() < 0.5, after)
+        if stopped.code == 0 or not stopped.sent:  # it had done its work: the next ones come sooner
+            assert stopped.code == 0 and (not stopped.sent or stopped.seconds < ANSWER_S), stopped
+            span = span if stopped.sent else stopped.seconds
+            forget(verb, argv, folder)
+        elif signals.pop() == signal.SIGINT:
+            check(stopped, words, folder, mark)
+            told.append(f"{stopped.seconds:.2f}")
+        else:
+            assert not (remains := left(mark, LEFT_S * pace)), remains
+        if not signals:
+            break
+    record("adversary", f"{name}: answered after {', '.join(told)} s, killed {kills - signals.count(signal.SIGKILL)}; seed {budget.SEED}")
+    assert not signals, f"ended before {len(signals)} of the signals"
+    if verb.ends:
+        process = start(resumed(verb, argv, folder), folder, mark)
+        assert process.wait(END_S) == 0, (folder / "err.txt").read_text()
+        assert not left(mark, 5)

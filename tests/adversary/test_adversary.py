@@ -22,22 +22,12 @@ from fbnn_hw.ir.network import LATENT
 from fbnn_hw.reference import inference
 from tests import strategies
 
-from . import checkpoints, designs, foreign, link, pictures, runner, states
-from .world import World
+from . import budget, checkpoints, designs, foreign, link, pictures, runner, states
 
 pytestmark = pytest.mark.adversary
-BUDGET = os.environ.get("FBNN_ADVERSARY", "30")
-LONG = BUDGET == "long"
-SECONDS = 3600 if LONG else float(BUDGET)
-SEED = int(os.environ.get("FBNN_ADVERSARY_SEED", time.time_ns() % 10 ** 9 if LONG else 0))
 ONLY = os.environ.get("FBNN_ADVERSARY_ONLY", "").partition(":")
 SHARES = {checkpoints: 0.15, pictures: 0.1, designs: 0.25, states: 0.2, link: 0.1, foreign: 0.1}
 BOARD_SHARE = 0.1
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    return World(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +55,7 @@ def test_hostile(kind, world, root, forges, record_property):
     name = kind.__name__.rpartition(".")[2]
     if ONLY[0] and ONLY[0] != name:
         pytest.skip("FBNN_ADVERSARY_ONLY names another kind")
-    tally = runner.campaign(kind, SEED, SECONDS * SHARES[kind], world, root, forges,
+    tally = runner.campaign(kind, budget.SEED, budget.SECONDS * SHARES[kind], world, root, forges,
                             only=int(ONLY[2]) if ONLY[0] else None)
     record_property("adversary", str(tally))
     assert not tally.faults, "\n".join([str(tally), *tally.faults])
@@ -75,7 +65,7 @@ def test_hostile(kind, world, root, forges, record_property):
 @pytest.mark.skipif(bool(ONLY[0]), reason="FBNN_ADVERSARY_ONLY names another kind")
 def test_a_host_that_sends_anything(world, tmp_path, record_property):
     design, image = world.learner, strategies.images(1, 1, 8)
-    learner, tally = design.learner(), runner.Tally("board", SEED)
+    learner, tally = design.learner(), runner.Tally("board", budget.SEED)
     latent = inference.layers(design.network, image)[LATENT].reshape(1, -1)
     logits = learner.logits(latent)[0].tolist()
     pixels = np.ascontiguousarray(image[0].transpose(1, 2, 0)).tobytes()
@@ -84,11 +74,11 @@ def test_a_host_that_sends_anything(world, tmp_path, record_property):
         client.wait_ready()
         identity = client.identify()
         chip = ChipState(design.config.learning, learner, client.peek, client.poke)
-        until = time.monotonic() + SECONDS * BOARD_SHARE
+        until = time.monotonic() + budget.SECONDS * BOARD_SHARE
         while time.monotonic() < until or not tally.cases:
-            start, rng = time.monotonic(), np.random.default_rng([SEED, tally.cases])
+            start, rng = time.monotonic(), np.random.default_rng([budget.SEED, tally.cases])
             fault = link.disturb(rng, port, client, identity, pixels, (logits, int(np.argmax(logits))), chip)
             tally.add(runner.Outcome(0, "", "", 0, time.monotonic() - start))
-            assert not fault, f"seed {SEED}, case {tally.cases - 1}: {fault}"
+            assert not fault, f"seed {budget.SEED}, case {tally.cases - 1}: {fault}"
         assert not board.faults() and board.close() == 0
     record_property("adversary", str(tally))

@@ -7,7 +7,6 @@ import pytest
 
 from . import mutators, runner
 from .states import TRAIN
-from .world import World
 
 RECORD = "d/build-icebreaker/build.json"
 PLACES = {
@@ -29,11 +28,6 @@ PLACES = {
     "simulate": ("simulate d --images 1", "d/sim_build"),
     "data": ("evaluate --model {tiny} --data cifar10 --data-dir data --images 1", "data/cifar-10-python.tar.gz"),
 }
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    return World(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture(scope="module")

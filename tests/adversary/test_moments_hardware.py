@@ -1,0 +1,10 @@
+"""Ctrl-C and kill -9 at random moments of the verbs that generate, simulate, build and teach."""
+
+import pytest
+
+from . import moments
+
+
+@pytest.mark.parametrize("name", moments.HARDWARE)
+def test_stopped_at_random_moments(name, world, pace, tmp_path, record_property):
+    moments.try_verb(name, world, pace, tmp_path, record_property)
