@@ -15,7 +15,6 @@ from tests import strategies
 from tests.rtl import whole
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
-FAST = ("-CFLAGS", "-O0")
 CASES = {
     # Tables and some weights in SPRAM, loaded by the stream.
     "spram": (topology(8, 3, conv(16), POOL, GAP, dense(32, name=LATENT)), whole.target(
@@ -25,6 +24,11 @@ CASES = {
         8, 2, conv(16), POOL, GAP, dense(32, name=LATENT), dense(16, name="hidden"), (op.Concat, {"inputs": (LATENT, "hidden")}),
         (op.Duplicate, {"times": 2})), whole.target(), LearnConfig(
             5, 7, counter_bits=5, temperature=8, thinning=1, replays=3, pick="class", weighted=True, prototype=2, confidence=1)),
+    # Lists of reads: a stride, a shuffle, narrow groups, a hidden layer; tables in SPRAM.
+    "lists": (topology(
+        8, 3, conv(24, stride=2), (op.Shuffle, {"groups": 3}), conv(20, groups=4), GAP, dense(32, name=LATENT), dense(16, name="hidden"),
+        (op.Concat, {"inputs": (LATENT, "hidden")})), whole.target(
+            "ice40-spram", weights=("stream",), ring_words=64, bank_words=700, encoder_bits=2), LearnConfig(6, 10, temperature=5)),
 }
 
 
@@ -44,7 +48,8 @@ def requests(source, count, known, limit):
 def test_every_bit_of_a_sequence(name, tmp_path):
     shape, part, config = CASES[name]
     network = strategies.on_engine(strategies.fill(shape, 5))
-    design = whole.Design(network, part, (4, 16, 4), tmp_path, strategies.images(1, 3, 8), learn=(Head.of(shape), config), options=FAST)
+    design = whole.Design(network, part, (4, 16, 4), tmp_path, strategies.images(1, 3, 8), learn=(Head.of(shape), config))
+    assert design.plan.config.lists == (name == "lists")
     design.check_cycles()
     shown = summary(read(design.folder))
     assert shown["layers"][-1]["layer"] == "logits" and shown["layers"][-1]["cycles"] == design.known["layers"][-1]["cycles"]

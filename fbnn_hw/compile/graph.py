@@ -102,11 +102,12 @@ class Graph:
     sums: list[Sum] = field(default_factory=list)
     quarters: bool = False  # the image is stored as four images, of the even and odd rows and columns
     packed: bool = False  # the image, of one bit a pixel, is stored as a vector
+    classifier: Layer | None = None  # the logits, where a learner makes them and no sum
 
 
 class _Builder:
-    def __init__(self, topology: Topology, lanes: int, gathered: Collection[str] = ()):
-        self.topology, self.gathered = topology, gathered
+    def __init__(self, topology: Topology, lanes: int, gathered: Collection[str] = (), learns: bool = False):
+        self.topology, self.gathered, self.learns = topology, gathered, learns
         # Of each stored bit of a byte: its channel for colour 0, the same channel's distance to the next colour, i where it counts 2^i.
         self.code, channel = [], 0
         for word in byte_words(lanes):
@@ -240,6 +241,10 @@ class _Builder:
 
     def _dense(self, op):
         view = self._view(op)
+        if op.logits and self.learns:
+            parts = tuple(dict.fromkeys(self.graph.tensors[number].name for number in view.bits[:, 0]))
+            self.graph.classifier = Layer("logits", op.name, (op,), self.shapes[op.name], parts)
+            return
         if op.logits:
             view = self._whole(op, view)
         depth, size = view.shape[0] // op.groups, self.shapes[op.name][0] // op.groups
@@ -301,12 +306,13 @@ def _own(number, channels):
     return bits
 
 
-def build(topology: Topology, lanes: int, gathered: Collection[str] = ()) -> Graph:
+def build(topology: Topology, lanes: int, gathered: Collection[str] = (), learns: bool = False) -> Graph:
     """The sums of a legal topology, for words of so many lanes.  Raises InputError where it is not legal.
 
     gathered: names of ops, of concat, slice and shuffle of maps, whose bits are copied to a tensor of their own.
+    learns: the logits are left to a learner.
     """
-    return _Builder(topology, lanes, gathered).build()
+    return _Builder(topology, lanes, gathered, learns).build()
 
 
 def scattered(graph: Graph) -> tuple[str, ...]:

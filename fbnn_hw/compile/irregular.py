@@ -84,24 +84,25 @@ class Plan:
                    for layer, tiles in zip(self.graph.sums, self.tiles))
 
 
-def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | None = None) -> Plan:
+def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | None = None, learns: bool = False) -> Plan:
     """The plan with the fewest reads whose features fit into `room` words of a bank, or that with the fewest words.
 
     Where convolutions read scattered bits, a graph that copies them first is tried too, in the first of WAYS.
+    learns: what the logits read stays, its words side by side, for a learner.
     """
-    return _plan(topology, pixels, lanes, outputs, room, WAYS)
+    return _plan(topology, pixels, lanes, outputs, room, WAYS, learns)
 
 
 @lru_cache(maxsize=16)  # each way to have weights asks for it
-def _plan(topology, pixels, lanes, outputs, room, ways):
+def _plan(topology, pixels, lanes, outputs, room, ways, learns):
     columns = pixels // 2
 
     def placed(graph, way):
         return _Arranger(graph, _classes(graph), columns, lanes, outputs, way).plan()
 
-    plans = [placed(graphs.build(topology, lanes), ways[0])]
+    plans = [placed(graphs.build(topology, lanes, (), learns), ways[0])]
     if gathered := graphs.scattered(plans[0].graph):
-        plans.append(placed(graphs.build(topology, lanes, gathered), ways[0]))
+        plans.append(placed(graphs.build(topology, lanes, gathered, learns), ways[0]))
     chosen = _best(plans, room, columns)
     return _best([chosen, *(placed(chosen.graph, way) for way in ways[1:])], room, columns)
 
@@ -274,9 +275,12 @@ class _Arranger:
             life[tensor.name] = begins[number], end
             rows, columns = blocks(tensor.shape[1:], self.columns)
             stored[tensor.name] = Stored(tensor.name, tensor.shape, self.words[number], rows, columns, planar=True)
+        kept = list(graph.classifier.parts) if graph.classifier else []
+        life |= dict.fromkeys(kept, (begins[0], len(graph.sums)))  # the next image comes while a learner is at work on them
         tensors: dict[str, Tensor] = {}
-        used = allot([[name] for name in stored], 0, stored, life, tensors)
-        return tensors, used
+        chains = [[name] for name in stored if name not in kept]  # the image first, which lies at 0
+        used = allot([*chains, *([kept] if kept else [])], 0, stored, life, tensors)
+        return {name: tensors[name] for name in stored}, used
 
 
 def _in_order(keys):

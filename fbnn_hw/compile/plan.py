@@ -239,7 +239,7 @@ def _common_fields(network, target, program, weights):
         pixels=pixels, lanes=program.lanes, outputs=program.outputs,
         **_encoder_fields(topology.ops[0]), size=topology.image_size,
         encoder_bits=target.encoder_bits, classes=len(topology.classes), program=program.steps,
-        accumulator_bits=irregular.accumulator_bits(program.lists, network) if program.lists else _accumulator_bits(network),
+        accumulator_bits=_accumulator_bits(network, program.lists),
         technology=target.technology, popcount=target.popcount, weights=weights,
         latent_base=latent.base if is_vector else 0, latent_words=len(latent.lanes) if is_vector else 0, map_pixels=mask,
         logits_odd=bool(logits.fan_in(*topology.input_shapes(logits)) % 2), frames=program.frames, frame_stride=program.stride,
@@ -323,7 +323,8 @@ def learning_plan(program: schedule.Program, target: Target, head: Any, config: 
 
     one = learner(1)
     for name in program.layers[-1].parts:
-        if any(-1 in word for word in program.tensors[name].lanes):
+        places = [lane for word in program.tensors[name].lanes for lane in word]
+        if places != list(range(len(places))):
             raise FitError(f"layer {name}: its channels or its groups do not fill words of {lanes} lanes, expected multiples with --learn; "
                            "use fewer --lanes")
     if target.bank_words is None:
@@ -344,13 +345,21 @@ def learning_plan(program: schedule.Program, target: Target, head: Any, config: 
     return learner(min(max(1, free // 2 // one.slot_rows), MAX_SLOTS))
 
 
-def _accumulator_bits(network):
-    """Bits of a signed accumulator that holds -(fan_in + |threshold| + 1) / 2 .. fan_in, over all layers."""
+def _accumulator_bits(network, lists):
+    """Bits of an accumulator that holds every sum.  lists: `Program.lists`, whose sums are other ones; a learner's scores are none."""
+    logits = network.topology.ops[-1]
+    if lists and lists.graph.classifier:
+        return max(irregular.accumulator_bits(lists, network), _bits_of_sums(network, [logits]))
+    if lists:
+        return irregular.accumulator_bits(lists, network)
+    return _bits_of_sums(network, [op for op in network.topology.ops if op.kind in ("conv", "dense")])
+
+
+def _bits_of_sums(network, ops):
+    """Bits of a signed accumulator that holds -(fan_in + |threshold| + 1) / 2 .. fan_in, over some layers."""
     topology, shapes = network.topology, network.topology.shapes
     low, high = 1, 1
-    for op in topology.ops:
-        if op.kind not in ("conv", "dense"):
-            continue
+    for op in ops:
         fan_in = op.fan_in(*topology.input_shapes(op, shapes))
         for threshold in network.threshold(op.name):
             start = schedule.offset(fan_in, int(threshold))

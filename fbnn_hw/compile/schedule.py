@@ -107,19 +107,21 @@ def build(network: Network, pixels: int, lanes: int, outputs: int, frames: int =
     try:
         return regular(network.topology, pixels, lanes, outputs, tuple(network.thresholds), frames, learns)
     except FitError as error:
-        if frames > 1 or learns:
-            raise FitError(f"with {'--learn' if learns else '--frames'}, {error}") from None
-        return _with_lists(network, pixels, lanes, outputs, room)
+        if frames > 1:
+            raise FitError(f"with --frames, {error}") from None
+        return _with_lists(network, pixels, lanes, outputs, room, learns)
 
 
-def _with_lists(network, pixels, lanes, outputs, room):
+def _with_lists(network, pixels, lanes, outputs, room, learns):
     """The program of any network, for one frame."""
-    made = irregular.plan(network.topology, pixels, lanes, outputs, room)
+    made = irregular.plan(network.topology, pixels, lanes, outputs, room, learns)
     steps, order = irregular.steps(made, network, pixels)
     steps[0] = replace(steps[0], load=True)
     steps[-1] = replace(steps[-1], result=True)
-    layers = (made.graph.image, *(each.layer for each in made.graph.sums))
-    return Program(tuple(steps), layers, made.tensors, made.used, pixels, lanes, outputs, lists=made, order=tuple(order))
+    layers = [made.graph.image, *(each.layer for each in made.graph.sums)]
+    if made.graph.classifier:
+        layers.append(made.graph.classifier)
+    return Program(tuple(steps), tuple(layers), made.tensors, made.used, pixels, lanes, outputs, lists=made, order=tuple(order))
 
 
 def regular(topology: Topology, pixels: int, lanes: int, outputs: int, thresholds: Collection[str] = (), frames: int = 1,

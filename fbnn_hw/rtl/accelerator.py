@@ -17,7 +17,7 @@ from .learning.learner import Learner
 from .lgap import Lgap
 from .loader import Loader
 from .mover import WeightMover
-from .sequencer import Sequencer, Widths, read_layout
+from .sequencer import EDGE, Sequencer, Widths, read_layout
 from .signals import unnamed
 from .spram import SinglePortMemory
 from .weights import WeightMemory
@@ -174,10 +174,15 @@ class Accelerator(wiring.Component):
             rows = s.learner.rows
             # Its rows go the way of the reads that the sequencer issued two cycles before, to the centre of a window.
             centre = s.stages[FORWARD].read
+            if c.lists:  # a block that is not moved, far from the edges
+                fixed = [getattr(centre, edge).eq(EDGE.const({"inside": 1})) for edge in ("upper", "lower", "left", "right")]
+                fixed += [getattr(centre, name).eq(0) for name in ("y", "x", *["shift"] * bool(c.shift))]
+            else:
+                fixed = [centre.ky.eq(1), centre.kx.eq(1)]
             with m.If(s.turn):
                 m.d.sync += [
                     s.stages[FORWARD].valid.eq(rows.valid & rows.ready & rows.payload.forward), centre.first.eq(rows.payload.first),
-                    centre.last.eq(0), centre.ky.eq(1), centre.kx.eq(1)]
+                    centre.last.eq(0), *fixed]
 
     def _weights(self, m, s):
         """The weight word that goes with a read, from a memory or from the mover's ring."""
