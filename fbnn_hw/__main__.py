@@ -5,11 +5,18 @@ import signal
 
 
 def command():
-    """Run the command line.  Ctrl-C while it is imported ends it as Ctrl-C during its work does: one line, exit code 130."""
-    signal.signal(signal.SIGINT, _interrupted)
+    """Run the command line.  Ctrl-C while it is imported ends it as Ctrl-C during its work does: one line, exit code 130.
+
+    So do `kill` and a terminal that is closed: what it has started, such as a compiler, would go on without it.
+    """
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    heard = [number for number in numbers if number == signal.SIGINT or signal.getsignal(number) == signal.SIG_DFL]  # nohup ignores one
+    for number in heard:
+        signal.signal(number, _interrupted)
     from .cli import command as run
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in heard:
+        signal.signal(number, signal.default_int_handler)
     run()
 
 

@@ -115,7 +115,9 @@ def command():
         complete(verbs(), parser)
     try:
         code = main()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), signal.SIG_IGN)
     except KeyboardInterrupt:  # between two instructions of `main` that handle it
         code = 130
     if code == 130:  # Python would end by the signal, not by the code, where Ctrl-C came inside an exec of a text, as of a data class

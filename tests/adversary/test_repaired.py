@@ -1,5 +1,8 @@
 """Cases that once did not hold, at their smallest."""
 
+import signal
+import uuid
+
 import numpy as np
 import pytest
 import torch
@@ -8,13 +11,7 @@ from fbnn_hw.board import Board
 from fbnn_hw.cli import main
 from fbnn_hw.errors import InputError
 from fbnn_hw.host.client import Client
-from tests.adversary import link, states
-from tests.adversary.world import World
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    return World(tmp_path_factory.mktemp("world"))
+from tests.adversary import link, moments, states
 
 
 class Forgetful(link.Liar):
@@ -58,3 +55,9 @@ def test_a_state_whose_best_epoch_is_of_another_network(world, capsys):
     capsys.readouterr()
     assert main([*words, "--resume"]) == 3
     assert capsys.readouterr().err == (f"fbnn-hw train: {path}: state of another model, expected one with the layers of 0.5mb\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_a_verb_ends_the_compiler_too(number, world, pace, tmp_path):
+    words, mark = ["simulate", str(world.plain.folder), "--images", "1"], uuid.uuid4().hex
+    moments.check(moments.stop(words, tmp_path, mark, 1.5 * pace, number), words, tmp_path, mark)
