@@ -55,10 +55,10 @@ RECIPE = "--images 4 --batch 2 --epochs 3 --schedule cosine --patience 0 --threa
 HARDWARE = {
     "generate": Verb("generate --model {tiny} --target ice40", 4),
     "simulate": Verb("simulate {plain} --images 4", 6),
-    "netlist": Verb("simulate {few} --images 1 --netlist", 12),
+    "netlist": Verb("simulate {few} --images 1 --netlist", 6, ends=budget.LONG),
     "build": Verb("build {plain} --board icebreaker", 10, ends=False),
     "place": Verb("build {few} --board icebreaker --seeds 2", 10, ends=False, after="build-icebreaker/netlist.key"),
-    "classify": Verb("classify --data fixture --images 6 --board virtual --design {wide}", 9),
+    "classify": Verb("classify --data fixture --images 6 --board virtual --design {wide}", 9, ends=budget.LONG),
     "learn": Verb("learn --board virtual --design {learner} --label new {image} --passes 3 --review none", 9),
     "lesson": Verb("learn --board virtual --design {ready} --label new {image} --passes 3 --review none", 6, compiles=False),
 }

@@ -1,6 +1,6 @@
 """Hostile input of every kind, drawn from a seed for as long as the budget lasts; docs/reliability.md says what is promised.
 
-    pytest -m adversary                         half a minute
+    pytest -m adversary                         a quarter of a minute
     FBNN_ADVERSARY=long pytest -m adversary     an hour, from another seed; a number stands for so many seconds
     FBNN_ADVERSARY_SEED=7 FBNN_ADVERSARY_ONLY=pictures:12 pytest -m adversary     one case again
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from . import mutators, runner
+from . import budget, mutators, runner
 from .states import TRAIN
 
 RECORD = "d/build-icebreaker/build.json"
@@ -40,7 +40,8 @@ def forge():
 @pytest.mark.parametrize("name", PLACES)
 def test_a_file_that_is_none(name, world, forge, tmp_path):
     words, place = PLACES[name]
-    for number, obstacle in enumerate((*mutators.OBSTACLES, mutators.deep)):
+    obstacles = (*mutators.OBSTACLES, mutators.deep)
+    for number, obstacle in enumerate(obstacles if name != "simulate" or budget.LONG else obstacles[:3]):  # it compiles behind each
         folder = tmp_path / str(number)
         (folder / place).parent.mkdir(parents=True)
         if "d/" in place or " d " in f"{words} ":
