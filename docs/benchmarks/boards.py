@@ -250,7 +250,7 @@ def tables():
 def placed(builds):
     """Lines of the table of builds."""
     head = ("", "network", "board", "frames a pass", "cycles a pass", "MHz", "MHz reached, from each seed", "frames/s",
-            "frames/s at the end of the line", "logic cells", "block RAMs", "MOP/s per logic cell")
+            "frames/s for a host at the line", "logic cells", "block RAMs", "MOP/s per logic cell")
     lines = ["", "### Placed and routed", "", f"| {' | '.join(head)} |".replace("|  |", "| |"), "|---" * len(head) + "|"]
     for number, record in enumerate(builds, start=1):
         own, rate = figures(record), record.get("end_to_end_frames_per_second")
@@ -263,8 +263,9 @@ def placed(builds):
             f"{'-' if rate is None else f'{rate:.1f}'} | {own['used']:,} of {own['available']:,} | {own['rams']} | {own['density']:.1f} |")
     if not builds:
         lines.append("| | none yet | | | | | | | | | | |")
-    return [*lines, "", "Cycles are the compiler's, which a simulation gives exactly; the rest is nextpnr's report, after place and route.",
-            "frames/s are those at the MHz of the build; of several seeds the fastest was kept. Two operations a MAC.", ""]
+    return [*lines, "", "The compiler computes the cycles, and a simulation takes exactly as many. The rest is nextpnr's",
+            "report, after place and route. frames/s are those at the column MHz, the clock of the build. Of",
+            "several seeds the fastest is kept. A MAC is two operations (OP).", ""]
 
 
 def learned(builds):
@@ -272,12 +273,13 @@ def learned(builds):
     taught = [(number, record) for number, record in enumerate(builds, start=1) if "learning" in record]
     if not taught:
         return []
-    lines = ["| | classes, exemplars | cycles a new sample and its replays | samples/s | of an inference |", "|---|---|---|---|---|"]
+    lines = ["| | most classes, exemplars | cycles of a new sample with its replays | samples/s | these cycles / cycles of a frame |", "|---|---|---|---|---|"]
     for number, record in taught:
         own = record["learning"]
         lines.append(f"| ({number}) | {own['max_classes']}, {own['exemplars']} | {own['learn_cycles']:,} | "
                      f"{figures(record)['mhz'] * 1e6 / own['learn_cycles']:,.0f} | {own['learn_cycles'] / record['cycles']:.2f} |")
-    return [*lines, "", "All presentations move counters, the buffer is full, the draws are as many as on average (estimated).", ""]
+    return [*lines, "", "Estimated for a full buffer, where every presentation moves counters and a draw takes as long as on",
+            "average.", ""]
 
 
 def netlists():

@@ -60,7 +60,7 @@ class Lgap(wiring.Component):
 
     Resources
     ---------
-    iCE40, 4 pixels, 16 lanes: 197 LUT4 with weight words of 128 bits, 138 with 64; 66 FF.  Choosing one bit of n costs 0.88 n.
+    iCE40, 4 pixels, 16 lanes: 199 LUT4 with weight words of 128 bits, 140 with 64; 66 FF.  Choosing one bit of n costs 0.88 n.
 
     Raises
     ------

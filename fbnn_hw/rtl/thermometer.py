@@ -51,7 +51,7 @@ class ThermometerEncoder(wiring.Component):
 
     Resources
     ---------
-    iCE40, "tycc" of 16 levels, 16 lanes, by bits_per_cycle: 133, 219, 375, 587 LUT4 for 12, 8, 6, 5 clocks a pixel; 80 FF.  By
+    iCE40, "tycc" of 16 levels, 16 lanes, by bits_per_cycle: 134, 228, 350, 561 LUT4 for 12, 8, 6, 5 clocks a pixel; 80 FF.  By
     multipliers: 91 LUT4, 84 FF and 3 SB_MAC16 for 4 clocks a pixel (`python docs/benchmarks/area.py thermometer-0`).
 
     Raises
