@@ -273,7 +273,8 @@ def learned(builds):
     taught = [(number, record) for number, record in enumerate(builds, start=1) if "learning" in record]
     if not taught:
         return []
-    lines = ["| | most classes, exemplars | cycles of a new sample with its replays | samples/s | these cycles / cycles of a frame |", "|---|---|---|---|---|"]
+    lines = ["| | most classes, exemplars | cycles of a new sample with its replays | samples/s | these cycles / cycles of a frame |",
+             "|---|---|---|---|---|"]
     for number, record in taught:
         own = record["learning"]
         lines.append(f"| ({number}) | {own['max_classes']}, {own['exemplars']} | {own['learn_cycles']:,} | "
