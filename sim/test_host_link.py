@@ -44,7 +44,7 @@ def run_learning(tmp_path_factory):
 def board(tmp_path_factory, frames, learns=False):
     folder = tmp_path_factory.mktemp("link")
     (folder / "board.v").write_text(convert(LinkBoard(CLOCKS, frames, learns), "board"))
-    program = virtual.verilate([folder / "board.v"], folder / "build")
+    program = virtual.verilate([folder / "board.v"], folder / "build", level="-O1")  # it runs for long
 
     def send(texts):
         script = bytearray()
