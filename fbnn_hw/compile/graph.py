@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..ir.network import Network, Topology
+from ..ir.network import LATENT, Network, Topology
 from ..ir.ops import BYTE, Op
 from .config import byte_words
 from .lower import Layer
@@ -138,6 +138,8 @@ class _Builder:
                 getattr(self, f"_{op.kind}")(op)
             if op.name in self.gathered:
                 self.views[op.name] = self._copy(f"{op.name}.copy", op, self.views[op.name])
+            if self.learns and op.name == LATENT and op.name in self.views and self.graph.tensors[-1].name != LATENT:
+                self.views[op.name] = self._copy(LATENT, op, self.views[op.name])
         for layer in (each.layer for each in self.graph.sums):
             if layer.kind != "copy":
                 layer.macs = sum(op.macs(*self.topology.input_shapes(op, self.shapes)) for op in layer.ops)

@@ -63,9 +63,8 @@ def plan(network: Network, target: Target, pixels: int | None = None, lanes: int
     """
     if frames > 1 and learn:
         raise UsageError(f"--frames {frames}: a design that learns takes one image after the other; expected 1 with --learn")
-    if learn and network.topology[LATENT].kind not in ("dense", "conv", "maxpool"):
-        raise FitError(f"layer {LATENT}: is a {network.topology[LATENT].kind}, whose bits do not lie in memory as a vector; use a dense "
-                       "layer for --learn")
+    if learn and (shape := network.topology.shapes[LATENT])[1:] != (1, 1):
+        raise FitError(f"layer {LATENT}: is a map of {shape[1]}x{shape[2]}, expected a vector for --learn")
     shapes = _shapes(target, (pixels, lanes, outputs))
     for weights in target.weights:
         if weights == "stream":
@@ -314,8 +313,6 @@ def learning_plan(program: schedule.Program, target: Target, head: Any, config: 
     if config.max_classes < shipped:
         raise UsageError(f"--max-classes {config.max_classes}: the model knows {shipped} classes, expected at least as many")
     latent = program.tensors[LATENT]
-    if (latent.rows, latent.columns) != (1, 1):
-        raise FitError(f"layer {LATENT}: is a map, expected a vector for --learn")
 
     def learner(slots, max_classes=config.max_classes):
         return LearnPlan.of(head, replace(config, slots=slots, max_classes=max_classes), pixels, lanes, shipped, latent.base, program.used,

@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import bits
 from ..errors import FitError
-from ..ir.network import Network, Topology
+from ..ir.network import LATENT, Network, Topology
 from . import irregular
 from .config import Step
 from .layout import Tensor, channel_array, place
@@ -102,8 +102,11 @@ def build(network: Network, pixels: int, lanes: int, outputs: int, frames: int =
     learns: the program ends before the logits, which a learner makes.
     room: words of a bank.
 
-    A network that the loops over taps and words cannot read gets lists of reads (`irregular`).
+    A network that the loops over taps and words cannot read gets lists of reads (`irregular`), and so does one whose latent they
+    leave nowhere for a learner to read.
     """
+    if learns and network.topology[LATENT].kind not in ("dense", "conv", "maxpool"):
+        return _with_lists(network, pixels, lanes, outputs, room, learns)
     try:
         return regular(network.topology, pixels, lanes, outputs, tuple(network.thresholds), frames, learns)
     except FitError as error:
