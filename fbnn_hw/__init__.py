@@ -2,15 +2,20 @@
 
     network = fbnn_hw.load("0.5mb.pt")
     design = fbnn_hw.generate(network, target="ice40", learn=True, max_classes=16)
-    design.simulate(images).equal
+    design.simulate(images).equal                   # images: uint8 RGB (N, 3, S, S)
     with fbnn_hw.Board.virtual(design) as board:
         board.classify(images)
         board.learn(images, "cat")
         board.snapshot("state")
 
-A network of one's own: layers of `fbnn_hw.nn` in a torch module, which `fbnn_hw.export(module, images, "mine.pt")` makes a checkpoint of.
+For a network of your own, use the layers of `fbnn_hw.nn` in a torch module, train it, and call
+`fbnn_hw.export(module, images, "mine.pt")`, which writes its checkpoint.
 
-Importing the package loads neither torch nor amaranth nor numpy; each name does so when it is first used.
+Images are arrays of uint8, (N, 3, S, S): N images, RGB, S pixels a side.  What is wrong with an
+input raises an error of `fbnn_hw.errors` with a message of one line.
+
+Importing the package loads neither torch nor amaranth nor numpy.  Each name loads what it needs
+when it is first used.
 """
 
 import importlib

@@ -30,10 +30,19 @@ VIRTUAL_WAIT_S = 300
 
 @dataclass(frozen=True)
 class Classification:
-    """Answers of a board.
+    """Answers of a board to N images.
 
-    logits: int32 (images, classes known).  classes: class numbers, a list; None where no class is known.  names: those of `classes`.
-    latents: uint8 bits (images, latent), or None where they were not asked for.  cycles: clocks of each pass, loading and logits excluded.
+    Attributes
+    ----------
+    logits : int32 array (N, classes known)
+    classes : list of int
+        Class number of each image; None where the board knows no class.
+    names : list of str
+        Their names; None where the board knows no class.
+    latents : uint8 array (N, bits of the latent), or None
+        Bits, 0 and 1; None where they were not asked for.
+    cycles : list of int
+        Clocks of each pass, from the last byte of its last image to its first logit.
     """
 
     logits: np.ndarray
@@ -44,13 +53,26 @@ class Classification:
 
 
 class Board:
-    """An open board; `virtual` and `open` make one, as context managers.
+    """An open board.  The context managers `virtual` and `open` make one.
 
-    client: `host.client.Client`.  identity: what the board says it is.  design: its `Design`, or None where that is not known.
-    simulated: whether it is the virtual one.  A virtual board forgets all when it ends.  The state that the last one was taught is kept in
-    the folder of the design, and the next one starts with it.
+    A board on a desk forgets what it learned when its power goes, a virtual board when it ends.  The
+    state after each lesson is kept in the folder of the design.  A virtual board starts with it.
 
-    Every method raises InputError, in one line, where the board does not answer or does not fit the design.
+    Attributes
+    ----------
+    client : host.client.Client
+        The requests to the board.
+    identity : protocol.Identity
+        What the board says it is.
+    design : Design or None
+        The design that it holds; None where that is not known.
+    simulated : bool
+        Whether it is a virtual board.
+
+    Raises
+    ------
+    InputError
+        Every method raises it where the board does not answer, or does not fit the design.
     """
 
     def __init__(self, client: Client, design: Design | None, simulated: bool) -> None:
@@ -66,10 +88,23 @@ class Board:
     @classmethod
     @contextmanager
     def virtual(cls, design: Design | str | Path, *, learns=True, note=None):
-        """Compile and start the simulated board of a design.
+        """Compile and start the virtual board of a design; a context manager that yields a `Board`.
 
-        learns False: the board will only classify, so less of its kept state is restored.  note: called with lines for the user.
-        Raises ToolError where a tool is missing, InputError where another program runs this design's virtual board.
+        Parameters
+        ----------
+        design : Design, str or Path
+            The design, or its folder.
+        learns : bool
+            False: the board will only classify, so that less of its kept state is restored.
+        note : callable, optional
+            Called with lines for the user.
+
+        Raises
+        ------
+        ToolError
+            A tool is missing or fails.
+        InputError
+            Another program runs the virtual board of this design.
         """
         from .emit import virtual
 
@@ -84,10 +119,24 @@ class Board:
     @classmethod
     @contextmanager
     def open(cls, port: str, design: Design | str | Path | None = None, *, baud: int | None = None, note=None):
-        """Open the board at a serial port.
+        """Open the board at a serial port; a context manager that yields a `Board`.
 
-        design: the design that the board holds; None: the youngest one in rtl_out, if the board holds that.  baud: bits a second;
-        None: those at which the board answers, see `design.link_speeds`.
+        Parameters
+        ----------
+        port : str
+            For example "/dev/ttyUSB1".
+        design : Design, str or Path, optional
+            The design that the board holds; by default the youngest one in rtl_out, if the board
+            holds it.
+        baud : int, optional
+            Bits a second; by default the speed of `design.link_speeds` at which the board answers.
+        note : callable, optional
+            Called with lines for the user.
+
+        Raises
+        ------
+        InputError
+            The port cannot be opened, nothing answers, or the board holds another design.
         """
         if design is not None and not isinstance(design, Design):
             design = Design(design)
@@ -115,7 +164,7 @@ class Board:
 
     @property
     def names(self) -> list[str]:
-        """Names of the classes known; `class N` where there is none."""
+        """Names of the classes that the board knows; a class without a name is `class N`."""
         count = self.client.learned()[0] if self.identity.max_classes else self.identity.classes
         if self._names is None:
             kept = self.kept()
@@ -125,7 +174,26 @@ class Board:
         return self._names
 
     def classify(self, images, latent=False, progress=silent) -> Classification:
-        """Classify images, uint8 RGB (N, 3, S, S)."""
+        """Classify images on the board.
+
+        Parameters
+        ----------
+        images : uint8 array (N, 3, S, S)
+            RGB, S pixels a side as the design has them.
+        latent : bool
+            Read the latents, too.
+        progress : callable
+            Makes a progress bar, as tqdm does.
+
+        Returns
+        -------
+        Classification
+
+        Raises
+        ------
+        InputError
+            The images have another shape or type, or the board sends what it cannot mean.
+        """
         if latent and self.design is None:
             raise InputError("--latent: the order of its bits stands in the design's folder, "
                              f"configuration {self.identity.config.hex()}; name it with --design")
@@ -148,11 +216,14 @@ class Board:
                               [None if n is None else names[n] for n in classes], self._latents(results) if latent else None, cycles)
 
     def answer(self, image) -> int | None:
-        """Class number of one image, uint8 RGB (3, S, S); None where no class is known."""
+        """Class number of one image, uint8 RGB (3, S, S); None where the board knows no class."""
         return self.client.classify(pixels(np.asarray(image)[None]))[0].index
 
     def learn_shown(self, index: int, label: str, latent) -> None:
-        """Learn the image classified last as class `index`, called `label` if it is new; the twin learns its latent, uint8 bits."""
+        """Learn the image that was classified last as class `index`.
+
+        label: name of the class if it is new.  latent: the latent of the image, uint8 bits, which the twin learns.
+        """
         names, twin = self.names, self.twin
         if index == len(names):  # before it is learned: an interrupt may come between
             self._names = [*names, label]
@@ -173,7 +244,7 @@ class Board:
 
     @property
     def chip(self) -> ChipState:
-        """The state of the learner; InputError unless the design is the board's, its weights too."""
+        """Access to the state of the learner.  Raises InputError where the design or its weights are not those of the board."""
         if not self.learns:
             raise InputError(f"{self.client.name}: this design does not learn; expected one made with fbnn-hw generate --learn")
         design = self.held_design()
@@ -182,7 +253,7 @@ class Board:
         return ChipState(plan, design.learner(), self.client.peek, self.client.poke)
 
     def held_design(self) -> Design:
-        """The design; InputError unless the board holds it, its weights too."""
+        """The design.  Raises InputError where the board holds another one, or other weights."""
         if self.design is None or self.design.model_mark != self.identity.model.hex():
             raise InputError(f"{self.client.name}: holds configuration {self.identity.config.hex()} with weights "
                              f"{self.identity.model.hex()}; name the folder of that design with --design")
@@ -190,7 +261,7 @@ class Board:
 
     @property
     def twin(self):
-        """The reference `Learner` with the board's state; lessons change both alike, so that the state need not be read again."""
+        """The reference `Learner` in the board's state.  Lessons change both alike, so the state is read only once."""
         if self._twin is None:
             chip, twin = self.chip, self.design.learner()
             if not chip.same(twin.state):
@@ -200,20 +271,42 @@ class Board:
         return self._twin
 
     def learn(self, images, label: str, **options):
-        """Teach a class, known or new, from images, uint8 RGB (N, 3, S, S); see `lesson.teach`.  Returns `lesson.Lesson`."""
+        """Teach the board a class.
+
+        Parameters
+        ----------
+        images : uint8 array (N, 3, S, S)
+            RGB pictures of the class.
+        label : str
+            Name of the class, known or new.
+        options
+            `passes` and `progress` of `lesson.teach`.
+
+        Returns
+        -------
+        lesson.Lesson
+            How many images were right before and after, and the effect on the other classes.
+
+        Raises
+        ------
+        InputError
+            The board is frozen, does not learn, or has no room for a class.
+        UsageError
+            The label is no legal name.
+        """
         from .lesson import teach
 
         return teach(self, images, label, **options)
 
     def snapshot(self, path: str | Path) -> None:
-        """Write what the board knows, names included, read from the board."""
+        """Read what the board was taught, and write it to a file together with the names of the classes."""
         self._write(path, self.chip.snapshot())
 
     def _write(self, path, snapshot):
         files.write(path, Taught(tuple(self.names), snapshot).pack())
 
     def restore(self, path: str | Path) -> None:
-        """Make the board know what a file of `snapshot` holds; InputError, before anything changes, where it holds none of this design."""
+        """Restore what a file of `snapshot` holds.  Raises InputError, before anything changes, where the file is not of this design."""
         self._take_up(Taught.read(path), path)
 
     def _take_up(self, taught, where):
@@ -225,7 +318,7 @@ class Board:
         self.keep()
 
     def reset(self) -> None:
-        """Put the board back to the classes of the design."""
+        """Put the board back into its shipped state.  What it was taught is lost."""
         self.client.reset()
         self._twin, self._names = None, self.names[:self.client.learned()[0]]
         self.keep()
@@ -238,7 +331,7 @@ class Board:
         self._changed = True
 
     def freeze(self, frozen: bool = True) -> None:
-        """Make the board refuse to learn, or let it learn again."""
+        """Make the board refuse to learn; with False, let it learn again."""
         self.client.freeze(frozen)
         if self._twin:
             self._twin.freeze(frozen)
@@ -293,7 +386,10 @@ class Board:
         return self.file
 
     def undo(self) -> Path:
-        """Take the last lesson back; a second call takes it up again.  Returns the file that the state was taken from."""
+        """Take the last lesson back; a second call restores it.
+
+        Returns the Path of the file that the state came from.  Raises InputError where there is no lesson to take back.
+        """
         if not self.design or not self.before.exists():
             raise InputError(f"{self.client.name}: no lesson to take back; expected one before, with this design")
         taught, now = Taught.read(self.before), Taught(tuple(self.names), self._state())

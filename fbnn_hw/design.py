@@ -36,12 +36,25 @@ AGAIN = "expected what `fbnn-hw generate` wrote; generate the folder again"
 
 
 class Design:
-    """One generated design, all of whose files have the hashes of its manifest.
+    """A generated folder, opened.  Each of its files has the hash that the manifest states.
 
-    folder: Path.  manifest, estimate, layout: contents of manifest.json, estimate.json, layout.json.
-    config: `compile.config.AcceleratorConfig`.  network: `ir.network.Network`, with its weights.
+    Parameters
+    ----------
+    folder : str or Path
+        What `generate` wrote.
 
-    Raises InputError where a file is missing, damaged or of another kind.
+    Attributes
+    ----------
+    folder : Path
+    manifest, estimate, layout : dict
+        Contents of manifest.json, estimate.json and layout.json.
+    config : compile.config.AcceleratorConfig
+        What the hardware is built from.
+
+    Raises
+    ------
+    InputError
+        A file is missing, damaged or of another kind.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -56,7 +69,7 @@ class Design:
         self.layout: dict = self._values("layout.json", lambda values: _layout_fault(values, self.config))
 
     def check(self) -> None:
-        """Compare every file with its hash in the manifest; InputError names the first that differs."""
+        """Compare every file with its hash in the manifest.  Raises InputError at the first that differs."""
         for name, digest in self.manifest["files"].items():
             data = self.read(name)
             if sha256(data).hexdigest() != digest:
@@ -64,38 +77,39 @@ class Design:
                                  "generate the folder again")
 
     def read(self, name: str) -> bytes:
-        """The bytes of one of its files."""
+        """The bytes of one of its files.  Raises InputError where it is missing or too large."""
         if not (self.folder / name).exists():
             raise InputError(f"{self.folder / name}: not found, expected because manifest.json names it; generate the folder again")
         return files.read(self.folder / name, MOST_BYTES, "the file that `fbnn-hw generate` wrote")
 
     @cached_property
     def network(self):
+        """Its `ir.network.Network`, with the weights.  Raises InputError where network.json is damaged."""
         path = self.folder / "network.json"
         return ir_file.loads(self.read(path.name).decode(errors="replace"), path)
 
     @property
     def target(self):
-        """`targets.Target`."""
+        """Its `targets.Target`: the part, and what the planner knows of it."""
         return TARGETS[self.estimate["target"]]
 
     @property
     def config_id(self) -> str:
-        """8 hexadecimal digits of the hardware: what a board that holds it answers."""
+        """The configuration id, 8 hexadecimal digits: it names the hardware, not the weights.  A board answers with it."""
         return self.manifest["config_id"]
 
     @property
     def model_mark(self) -> str:
-        """8 hexadecimal digits of the weights: what a board that holds them answers."""
+        """The model mark, 8 hexadecimal digits: it names the network with its weights.  A board answers with it."""
         return self.manifest["ir_sha256"][:8]
 
     @property
     def classes(self) -> list[str]:
-        """Names of the classes that it knows after reset."""
+        """Names of the classes that the hardware knows after reset, in the order of the logits."""
         return self.manifest["classes"]
 
     def learner(self):
-        """The reference `Learner`, as shipped; UsageError for a design that does not learn."""
+        """A new reference `Learner` in the state after reset.  Raises UsageError where the design does not learn."""
         from .emit.output import learner_of
 
         if self.config.learning is None:
@@ -103,10 +117,41 @@ class Design:
         return learner_of(self.network, self.config)
 
     def simulate(self, images=None, *, stall=False, latent=False, netlist=False, waves=False, progress=silent, note=None):
-        """Run Verilator and compare every layer of every image with the reference; see `emit.simulation.simulate`.
+        """Run the Verilog in Verilator and compare every layer of every image with the reference.
 
-        images: uint8 RGB (N, 3, S, S); None: the first two that ship.
-        Returns `emit.simulation.Simulation`.
+        Parameters
+        ----------
+        images : uint8 array (N, 3, S, S), optional
+            RGB; by default the first two images that ship.
+        stall : bool
+            Pause every stream at random.
+        latent : bool
+            Read the latent out and compare it, too.
+        netlist : bool
+            Simulate the netlist after synthesis instead, of which logits and classes are compared.
+        waves : bool or str
+            Record a waveform of the first image; with the name of a layer or of an operation, of
+            that layer alone.  The simulation then ends after the layer.
+        progress : callable
+            Makes a progress bar, as tqdm does.
+        note : callable, optional
+            Called with lines for the user.
+
+        Returns
+        -------
+        emit.simulation.Simulation
+            `equal` says whether all bits, and all cycles that must, were as expected.
+
+        Raises
+        ------
+        InputError
+            The images have another shape or type, or another program simulates this design.
+        UsageError
+            The options do not fit the design.
+        ToolError
+            A compiler is missing or fails.
+        MismatchError
+            The simulation does not end.
         """
         from .data.datasets import test_images
         from .emit import simulation
@@ -115,9 +160,31 @@ class Design:
         return simulation.simulate(self, images, stall=stall, latent=latent, netlist=netlist, waves=waves, progress=progress, note=note)
 
     def energy(self, images=None, *, clock_hz=None, baud=None, rates=(1.0, 10.0), progress=silent, note=None) -> dict:
-        """Energy of a frame and of a lesson, estimated from a simulation of the netlist; see `emit.energy.estimate`.
+        """Estimate the energy of a frame and of a lesson, from a simulation of the netlist.
 
-        images: uint8 RGB (N, 3, S, S); None: the first two that ship.
+        Parameters
+        ----------
+        images : uint8 array (N, 3, S, S), optional
+            RGB; by default the first two images that ship.
+        clock_hz : float, optional
+            Clock of the design in Hz; by default that of its target.
+        baud : int, optional
+            Bits a second on the line; by default the speed that estimate.json states.
+        rates : sequence of float
+            Frames a second for which the mean power is estimated.
+        progress, note
+            As of `simulate`.
+
+        Returns
+        -------
+        dict
+            The object that `fbnn-hw energy --json` prints, in mJ and mW, with low, typical and
+            high bounds.
+
+        Raises
+        ------
+        InputError, UsageError, ToolError, MismatchError
+            As `simulate`; UsageError also for another part than an iCE40UP5K.
         """
         from .data.datasets import test_images
         from .emit import energy
@@ -229,7 +296,7 @@ def _place(place, lanes, frames):
 
 
 def newest(root: str | Path = OUT) -> Path:
-    """The youngest generated folder under `root`; EXAMPLE where there is no other."""
+    """Path of the youngest generated folder under `root`, EXAMPLE only where there is no other.  Raises InputError where there is none."""
     manifests = sorted(Path(root).glob("[!.]*/manifest.json"), key=lambda path: (path.parent.name != EXAMPLE, path.stat().st_mtime))
     if not manifests:
         raise InputError(f"{root}: no generated design; run fbnn-hw generate --model 0.5mb.pt --target ice40, or name its folder")
@@ -266,16 +333,50 @@ def _built_baud(path):
 
 def generate(network, target, *, out=OUT, learn=False, max_classes=None, exemplars=None, counter_bits=None, pixels=None, lanes=None,
              outputs=None, frames=1, wrapper=None, duty_cycle=False, progress=silent) -> Design:
-    """Write the accelerator of a `Network` for a target (a name or a `targets.Target`) into a folder under `out`.
+    """Write the accelerator of a network into a folder, and open it.
 
-    learn: the chip goes on learning.  True or "replay": it knows the model's classes, with room for max_classes (None: 6 more),
-    `exemplars` samples for replay (None: the most that leave frames as fast, or nearly) and counters of counter_bits (None: 8).
-    "prototypes": it knows no class and keeps no samples; a class is the signs of the sums of its latents, with room for max_classes
-    (None: as many as the model has and 6) and counters of counter_bits (None: 4).
-    pixels, lanes, outputs: the size of the array (None: the fastest that fits).  frames: images of a pass.
-    wrapper: "axi-stream" for a module of that kind around the accelerator.
-    duty_cycle: between frames its clock stands still, with flash and feature memory at rest (an iCE40UP5K alone).
-    Raises UsageError, FitError where the target cannot hold it, InputError where `out` cannot be written.
+    Parameters
+    ----------
+    network : ir.network.Network
+        What `load` returns.
+    target : str or targets.Target
+        A name such as "ice40", "ecp5" or "generic".
+    out : str or Path
+        The folder of the design is made in this folder.
+    learn : bool or str
+        True or "replay": the chip learns with replay, from the classes of the network on.
+        "prototypes": the chip begins with no class, and keeps for each class the signs of the sums
+        of its latents, without exemplars.
+    max_classes : int, optional
+        Room for classes; by default 6 more than the network has.
+    exemplars : int, optional
+        Slots of the replay buffer; by default the most that leave frames as fast, or nearly.
+    counter_bits : int, optional
+        Width of the learner's counters; by default 8, with prototypes 4.
+    pixels, lanes, outputs : int, optional
+        Size of the array; by default the fastest that fits.
+    frames : int
+        Images of a pass.
+    wrapper : str, optional
+        "axi-stream" adds a module with AXI4-Stream ports around the accelerator.
+    duty_cycle : bool
+        Between frames the clock stops, and flash and banks rest (iCE40UP5K alone).
+    progress : callable
+        Makes a progress bar, as tqdm does.
+
+    Returns
+    -------
+    Design
+        Equal arguments give the same folder with the same bytes.
+
+    Raises
+    ------
+    UsageError
+        The arguments do not fit each other or the target.
+    FitError
+        The target cannot hold the network.
+    InputError
+        The folder cannot be written.
     """
     return Design(write(network, plan(network, target, learn=learn, max_classes=max_classes, exemplars=exemplars,
                                       counter_bits=counter_bits, pixels=pixels, lanes=lanes, outputs=outputs, frames=frames,
@@ -285,7 +386,13 @@ def generate(network, target, *, out=OUT, learn=False, max_classes=None, exempla
 
 def plan(network, target, *, learn=False, max_classes=None, exemplars=None, counter_bits=None, pixels=None, lanes=None, outputs=None,
          frames=1, duty_cycle=False):
-    """The `compile.plan.Plan` of `generate`, without any file."""
+    """Plan a design and write nothing; parameters and errors as of `generate`.
+
+    Returns
+    -------
+    compile.plan.Plan
+        The configuration, the program and the estimate.
+    """
     from .compile.plan import plan as compile_plan
     from .ir.network import LATENT
     from .reference.learning import Head, LearnConfig
@@ -319,7 +426,7 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
 
 
 def write(network, planned, target, out=OUT, progress=silent, wrapper=None) -> Path:
-    """Write the folder of a plan under `out`; returns its path.  wrapper: as `generate` has it."""
+    """Write the folder of a plan under `out`.  Returns its Path; parameters and errors as of `generate`."""
     from .data.datasets import test_images
     from .emit import output
     from .targets import target as find_target

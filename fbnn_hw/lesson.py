@@ -19,7 +19,10 @@ ENOUGH, MOST = 0.8, 5
 
 @dataclass(frozen=True)
 class Effect:
-    """The effect of a lesson on a class, on its exemplars stored before: how many, and how many were right before and after."""
+    """The effect of a lesson on another class, measured on the exemplars that were stored before the lesson.
+
+    exemplars: how many there were.  right_before, right_after: how many of them were right before and after the lesson.
+    """
 
     exemplars: int
     right_before: int
@@ -30,9 +33,20 @@ class Effect:
 class Lesson:
     """The result of a lesson.
 
-    label: name of the class.  index: its number.  new: whether it was not known before.  images, passes: how many.
-    right_before: images that were right when first shown.  right_after: images that were right after the last pass.
-    effects: {class: `Effect`} of the classes that had exemplars before.
+    Attributes
+    ----------
+    label : str
+        Name of the class that was taught.
+    index : int
+        Its number.
+    new : bool
+        Whether the board did not know it before.
+    images, passes : int
+        Images of the lesson, and how often all of them were shown.
+    right_before, right_after : int
+        Images that were right when first shown, and after the last lesson pass.
+    effects : dict
+        {name: `Effect`} of the classes that had exemplars before.
     """
 
     label: str
@@ -46,7 +60,7 @@ class Lesson:
 
 
 def check_label(label: str) -> None:
-    """UsageError unless `label` can be the name of a class."""
+    """Raises UsageError where `label` cannot be the name of a class."""
     if label != label.strip() or not label.isprintable() or not label:
         raise UsageError(f"--label {label!r}: expected a name of printable characters that begins and ends with none that is blank")
     if len(label) > LONGEST_NAME:
@@ -54,7 +68,7 @@ def check_label(label: str) -> None:
 
 
 def class_number(board, label: str) -> int:
-    """Number of the class `label`, known or the next new one; InputError where there is no room for it."""
+    """Number of the class `label`, known or the next new one.  Raises InputError where there is no room for a new one."""
     check_label(label)
     names, most = board.names, board.identity.max_classes
     number = names.index(label) if label in names else len(names)
@@ -65,12 +79,34 @@ def class_number(board, label: str) -> int:
 
 
 def teach(board, images, label: str, passes: int | None = None, progress=silent) -> Lesson:
-    """Teach a board the class `label` from images, uint8 RGB (N, 3, S, S).
+    """Teach a board a class.
 
-    passes: times that the images are shown; None: until `ENOUGH` of them are right, at most `MOST`; once to a learner of prototypes,
-    whose sums would only grow.
-    What the board knew before is kept in `board.before`, for `board.undo`; what it knows afterwards in `board.file`.
-    Raises InputError where the board is frozen or has no room; after an interrupt the board's twin holds what was learned until then.
+    What the board knew before is kept in the file `board.before`, for `board.undo`; what it knows
+    afterwards, in `board.file`.  After an interrupt the board's twin holds what was learned so far.
+
+    Parameters
+    ----------
+    board : board.Board
+    images : uint8 array (N, 3, S, S)
+        RGB pictures of the class.
+    label : str
+        Name of the class, known or new.
+    passes : int, optional
+        Times that all images are shown.  By default until the share `ENOUGH` of them is right, at
+        most `MOST` times; to a learner of prototypes once, since more would only add the same sums.
+    progress : callable
+        Makes a progress bar, as tqdm does.
+
+    Returns
+    -------
+    Lesson
+
+    Raises
+    ------
+    InputError
+        The board is frozen, does not learn or has no room for a class.
+    UsageError
+        The label is no legal name.
     """
     images, index, twin = np.asarray(images), class_number(board, label), board.twin
     if twin.frozen:

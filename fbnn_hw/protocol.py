@@ -1,13 +1,15 @@
-"""The protocol between a host and a board: messages, requests and replies.  It is defined in this module alone, for host, hardware and
-simulation.
+"""The protocol between a host and a board: messages, requests and replies.
 
-A message is SYNC, opcode, sequence, payload length (2 bytes), payload, CRC (2 bytes); all numbers have their low byte first.  The CRC
-is CRC-16/MCRF4XX over all but SYNC.  The host sends a request and waits; the board answers each request with one message: the
-request's opcode + REPLY, or ERROR with one byte of `Fault`, and the sequence that the request had.  docs/link.md describes the
-protocol for other implementers.
+This module alone defines it, for host, hardware and simulation.  docs/link.md describes it for other implementers.
 
-Each request takes a new sequence.  A request that is repeated because its reply was lost keeps its sequence.  A request that changes a
-learner and has the sequence of the last good request is answered again and not carried out again.
+A message is SYNC, opcode, sequence, payload length (2 bytes), payload, CRC (2 bytes).  Numbers have
+their low byte first.  The CRC is CRC-16/MCRF4XX over all but SYNC.  The host sends a request and
+waits.  The board answers each request with one message, which has the sequence of the request.  Its
+opcode is that of the request + REPLY, or ERROR with one byte of `Fault` as payload.
+
+Each request takes a new sequence.  A request that is repeated because its reply was lost keeps its
+sequence.  A request that changes a learner and has the sequence of the last good request is
+answered again and not carried out again.
 """
 
 from array import array
@@ -42,14 +44,23 @@ WORD_BYTES = (2, 4, 8, 16, 32, 64, 128)
 
 
 class Opcode(IntEnum):
-    """Requests.  CLASSIFY carries an image and may be sent with LOGITS or LATENT or both added.  IDENTIFY and STATUS carry nothing.
+    """The requests.
 
-    The others are for designs that learn and carry `operand`, POKE also words.  LEARN and STORE: number is the label, the sample is the
-    image classified last.  REHEARSE: count replays.  FREEZE: count 1 or 0.  RESET: to the shipped state.  PEEK, POKE: added to a
-    learner's `Space`; number is an address; count words, word i at address number xor i.
+    IDENTIFY, STATUS: no payload.
+    CLASSIFY: an image; LOGITS, LATENT or both may be added to the opcode.
 
-    In a pass of several images, the reply to the last image holds all results, in the form that this request asks for.  The replies to
-    the images before are empty.  IDENTIFY, and every fault inside a CLASSIFY, gives up a pass that is not complete.
+    The others are for designs that learn.  Their payload is `operand`, number and count:
+
+    LEARN, STORE: number is the label; the sample is the image classified last.
+    REHEARSE: count replays.
+    FREEZE: count 1 or 0.
+    RESET: to the shipped state.
+    PEEK, POKE: a `Space` is added to the opcode; count words, word i at address number xor i.  The
+    words of POKE follow its operand.
+
+    In a pass of several images, the reply to the last image holds all results, in the form that this
+    request asks for.  The replies to the images before it are empty.  IDENTIFY, and every fault
+    inside a CLASSIFY, gives up a pass that is not complete.
     """
 
     IDENTIFY = 0x01
@@ -312,11 +323,28 @@ class Configuration(Protocol):
 
 @dataclass(frozen=True)
 class Identity:
-    """Reply to IDENTIFY.
+    """The reply to IDENTIFY.
 
-    config: 4 bytes that name the configuration.  classes: as shipped.  size: pixels a side of an image.  latent_bytes: 0 if the design
-    has no latent.  frames: images of a pass.  max_classes: that a learner has room for, 0 without one.  word_bytes: of a word of a
-    learner's memory, 0 without one.  model: 4 bytes that name the weights, zeros until they have been read from the flash.
+    Attributes
+    ----------
+    version : int
+        Of the protocol.
+    config : bytes
+        The configuration id, 4 bytes.
+    classes : int
+        Classes in the shipped state.
+    size : int
+        Pixels a side of an image.
+    latent_bytes : int
+        0 if the design has no latent.
+    frames : int
+        Images of a pass.
+    max_classes : int
+        Classes that the learner has room for; 0 without a learner.
+    word_bytes : int
+        Bytes of a word of the learner's memory; 0 without a learner.
+    model : bytes
+        The model mark, 4 bytes; zeros until it has been read from the flash.
     """
 
     version: int
@@ -334,7 +362,7 @@ class Identity:
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
-        """InputError if the length or the version is another, or a field has a value that no board has."""
+        """Read a payload.  Raises InputError where the length or the version is wrong, or a field has a value that no board has."""
         if not data or data[0] != VERSION:
             raise InputError(f"the board speaks version {data[0] if data else 'nothing'} of the protocol, expected {VERSION}; "
                              "use the fbnn-hw that built its bitstream")
@@ -359,9 +387,9 @@ class Identity:
                 raise InputError(f"the board's identity is damaged or a lie: {name}: {value}, expected {expected}")
 
     def compare(self, config: Configuration, where: str = "the board") -> None:
-        """InputError, naming the first field that differs, unless a board of this configuration answers with this identity.
+        """Compare with the identity of a board of this configuration.  The model mark is not compared, since it names the weights.
 
-        The model is not compared; it is the weights', not the configuration's.
+        Raises InputError, which names the first field that differs.  where: the board, in that message.
         """
         learning = config.learning
         word_bits = max(16, config.lanes) if learning else 0
@@ -398,11 +426,21 @@ class Identity:
 
 @dataclass(frozen=True)
 class Status:
-    """Reply to STATUS.
+    """The reply to STATUS.
 
-    ready: the weights are loaded.  wrong_flash: the flash holds another configuration's image or none.  frames, errors: images answered
-    and faults since power-up, modulo 2^16.  cycles: of the last image, from its last byte to the first logit, or until the next image
-    of the pass is taken, in clocks.  frozen: the learner is.
+    Attributes
+    ----------
+    ready : bool
+        The weights are loaded.
+    wrong_flash : bool
+        The flash holds no image of this configuration.
+    frames, errors : int
+        Images answered, and faults, since power-up, modulo 2^16.
+    cycles : int
+        Clocks of the last image, from its last byte to the first logit, or until the board waits for
+        the next image of the pass.
+    frozen : bool
+        The learner is frozen.
     """
 
     ready: bool
@@ -419,7 +457,7 @@ class Status:
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
-        """InputError if the length is another, or a flag is set that there is not."""
+        """Read a payload.  Raises InputError where its length is wrong, or where an unknown flag is set."""
         if len(data) != STATUS_BYTES:
             raise InputError(f"the board's status has {len(data)} bytes, expected {STATUS_BYTES}")
         if data[0] > 7:
@@ -459,8 +497,14 @@ def end_to_end_rate(cycles: int, load_cycles: int, clock_hz: float, baud: float,
 class Result:
     """The result of CLASSIFY for one image.
 
-    index: the class; None where none is known.  logits: of each class, or None.  latent: words of the feature memory as bytes, or
-    None; layout.json's latent_bits says which bit is which channel.
+    Attributes
+    ----------
+    index : int or None
+        The class; None where the board knows no class.
+    logits : tuple of int, or None
+        One for each class known; None where they were not asked for.
+    latent : bytes or None
+        The latent's words in memory; channel c is bit `latent_bits[c]`, a list in layout.json.
     """
 
     index: int | None
@@ -470,10 +514,11 @@ class Result:
     @classmethod
     def unpack(cls, data: bytes, flags: int, classes: int | None, latent_bytes: int, frames: int = 1,
                most: int = 0xFFFF) -> list[Self]:
-        """The results of a pass, from the reply to its last image.
+        """Read the results of a pass from the reply to its last image.
 
-        classes: None where a learner may know any number, at most `most`.  InputError if the length is another, a class does not exist,
-        or a class is not where its logits are largest, the first of several.
+        flags: LOGITS and LATENT, as asked for.  classes: how many there are; None where a learner may
+        know any number up to `most`.  Raises InputError where the length is wrong, a class does not
+        exist, or a class is not the first one with the largest logit.
         """
         if classes is None:
             classes = max(0, len(data) - 2 - latent_bytes * bool(flags & LATENT)) // 2 if flags & LOGITS else most

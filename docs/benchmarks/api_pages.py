@@ -32,7 +32,7 @@ def write(folder):
             setattr(module, name, getattr(module, name))
     shown = {name.split(".")[1] for name in modules() if "." in name}
     fbnn_hw.__all__ = [*fbnn_hw.__all__, *sorted(shown - set(fbnn_hw.__all__))]
-    pdoc.render.configure(show_source=False, footer_text=f"fbnn-hw {fbnn_hw.__version__}")
+    pdoc.render.configure(docformat="numpy", show_source=False, footer_text=f"fbnn-hw {fbnn_hw.__version__}")
     pdoc.pdoc("fbnn_hw", f"!{LEFT_OUT}$", output_directory=Path(folder))
 
 

@@ -28,7 +28,24 @@ def resolve(name, flag="--model"):
 
 
 def load(name, flag="--model"):
-    """The `ir.network.Network` of a checkpoint: a path, or the name of a shipped one.  Raises InputError; runs nothing in the file."""
+    """Read a checkpoint.  Nothing in the file is run.
+
+    Parameters
+    ----------
+    name : str or Path
+        A file, or the name of a shipped checkpoint, with or without `.pt`.
+    flag : str
+        What an error calls `name`.
+
+    Returns
+    -------
+    ir.network.Network
+
+    Raises
+    ------
+    InputError
+        There is no such file, or the file is no checkpoint.
+    """
     from ..ir.checkpoint import read
 
     return read(resolve(name, flag))

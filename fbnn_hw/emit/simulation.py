@@ -25,13 +25,30 @@ SOURCES = ("testbench.v", "accelerator.v", "parameters.vh", "SB_SPRAM256KA.v")
 class Simulation:
     """The result of a simulation.
 
-    images: how many.  logits: int (images, classes).  classes: list of class numbers.  class_names: list of their names.
-    layers_compared: names of what was compared with the reference, the logits last.
-    differences: a text each, empty where all bits are equal.
-    cycles_first, cycles: of each run's first pass, and of each later pass.  exact: whether these must equal the estimate.
-    cells: {cell: count} of a netlist.  build_seconds, simulation_seconds: wall clock.  waves: path of the waveform, or None.
-    waves_view: path of its save file for GTKWave, or None.  window: {"layer": name, "cycles": [first, last]} of a waveform of one layer,
-    after which the simulation ended: no logits, no classes, no cycles of passes; None otherwise.
+    Attributes
+    ----------
+    images : int
+        How many were simulated.
+    logits : int array (images, classes)
+    classes, class_names : list
+        Class of each image, as number and name.
+    layers_compared : list of str
+        Layers that were compared with the reference; the last one is "logits".
+    differences : list of str
+        One line for each difference; empty where all bits are equal.
+    cycles_first, cycles : list of int
+        Cycles of each run's first pass, and of each later pass.
+    exact : bool
+        Whether these cycles must equal the estimate: no stream stalled.
+    cells : dict
+        {cell: count} of a netlist.
+    build_seconds, simulation_seconds : float
+        Wall clock.
+    waves, waves_view : Path or None
+        The waveform and its save file for GTKWave.
+    window : dict or None
+        {"layer": name, "cycles": [first, last]} of a waveform of one layer.  The simulation ended
+        after that layer: there are no logits, classes or cycles of passes.
     """
 
     images: int
@@ -57,12 +74,9 @@ class Simulation:
 
 
 def simulate(design, images, *, stall=False, latent=False, netlist=False, waves=False, progress=silent, note=None):
-    """Simulate a `Design` on images, uint8 RGB (N, 3, S, S) -> `Simulation`.
+    """Simulate a `Design` on images, uint8 RGB (N, 3, S, S).  Returns a `Simulation`.
 
-    stall: random pauses on every stream.  latent: the latent is read out and compared too.  netlist: the netlist after synthesis, of
-    which logits and classes are compared.  waves: a waveform of the first image is written; a layer's or operation's name: of that layer
-    alone, and the simulation ends after it.  note: called with a line for the user.
-    Raises UsageError, InputError, ToolError; MismatchError where the simulation does not end.
+    `Design.simulate` describes the parameters and the errors.
     """
     images = np.asarray(images)
     size = design.config.size

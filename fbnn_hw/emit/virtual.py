@@ -27,17 +27,21 @@ START_SECONDS = 60
 
 
 def alone(folder):
-    """The lock of a folder's virtual board; InputError where another program has it."""
+    """A context manager that holds the lock of a folder's virtual board.  Raises InputError where another program has it."""
     return files.locked(Path(folder) / ".virtual.lock", f"{folder}: its virtual board is at work for another program; wait for that one")
 
 
 def clocks_of(config):
-    """Clocks of a bit on the serial line of a configuration's virtual board."""
+    """Clocks of a bit on the line of the virtual board of an `AcceleratorConfig`."""
     return SLEEPING_CLOCKS if config.sleeps else CLOCKS
 
 
 def flash_image(folder):
-    """The bytes for the board's flash, from a generated folder: configuration's mark, model's mark, weights."""
+    """The bytes for a board's flash: configuration's mark, model mark, weights.
+
+    folder: what `generate` wrote.  Raises InputError where a file is missing, or where the design
+    has its weights in the FPGA.
+    """
     folder = Path(folder)
     config = AcceleratorConfig.from_json(_read(folder / "config.json").decode())
     if config.weights != "stream":
@@ -53,11 +57,32 @@ def _read(path):
 
 
 def verilate(sources, build_dir, include=(), level=None, note=None, *, options=()):
-    """Compile the module `board` of Verilog sources with board.cpp -> the program; an earlier build is kept while nothing changes.
+    """Compile the module `board` with board.cpp.  An earlier build is used while nothing changes.
 
-    level: the C++ compiler's (None: `simulator.optimise`).  note: called with a line before it compiles.
-    options: more ones for Verilator.
-    Raises ToolError if a tool is missing or fails.
+    Parameters
+    ----------
+    sources : list of Path
+        Verilog files.
+    build_dir : Path
+        The folder of the build.
+    include : list of Path
+        Folders of *.vh files.
+    level : str, optional
+        Level of the C++ compiler; by default `simulator.optimise`.
+    note : callable, optional
+        Called with a line before it compiles.
+    options : tuple of str
+        Further options of Verilator.
+
+    Returns
+    -------
+    Path
+        The program.
+
+    Raises
+    ------
+    ToolError
+        A tool is missing or fails.
     """
     build_dir, level = Path(build_dir).absolute(), level or simulator.optimise()
     build_dir.mkdir(parents=True, exist_ok=True)
@@ -96,9 +121,10 @@ def _sources():
 
 
 def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits=20):
-    """The Verilog of the module `board` of a generated folder, as a list of files; those that are not in it are written to build_dir.
+    """The Verilog files of the module `board` of a generated folder, as a list of Path.
 
-    clocks: of a bit on the line.  image: bytes in the flash instead of the design's own.
+    Files that the folder lacks are written to `build_dir`.  clocks: of a bit on the line.  image:
+    bytes in the flash instead of the design's own.  Raises InputError where a file is missing.
     """
     config = AcceleratorConfig.from_json(_read(folder / "config.json").decode())
     chip = chip or FlashChip()
@@ -127,11 +153,34 @@ def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits
 
 
 class VirtualBoard:
-    """A running virtual board; a context manager.
+    """The virtual board of a folder; a context manager that runs it behind a pseudo-terminal.
 
-    folder: what `generate` wrote.  port: path of its serial port, once it runs.  Builds in folder/sim_build_board.
-    image: bytes in the flash instead of the design's own.  note: as `verilate` has it.
-    Raises InputError or ToolError.
+    Parameters
+    ----------
+    folder : str or Path
+        What `generate` wrote.
+    image : bytes, optional
+        Contents of the flash instead of the design's own.
+    chip : rtl.qspi_flash.FlashChip, optional
+        The flash; by default a Winbond W25Q.
+    build_dir : Path, optional
+        The folder of the build; by default folder/sim_build_board.
+    timeout_bits : int
+        A pause of 2^timeout_bits clocks inside a message is a fault.
+    note : callable, optional
+        Called with a line before it compiles.
+
+    Attributes
+    ----------
+    port : str or None
+        Path of the serial port while it runs.
+
+    Raises
+    ------
+    InputError
+        A file of the folder is missing.
+    ToolError
+        A tool is missing or fails, or the board does not start.
     """
 
     def __init__(self, folder, image=None, chip=None, build_dir=None, timeout_bits=20, note=None):
@@ -185,12 +234,12 @@ class VirtualBoard:
                             f"{self.build_dir / 'board.log'}; give the command again") from error
 
     def faults(self):
-        """The first complaint of the flash model, a line, or ""."""
+        """The first complaint of the flash model as one line, or ""."""
         self.log.flush()
         return next((line for line in (self.build_dir / "board.log").read_text().splitlines() if line.startswith("flash:")), "")
 
     def close(self):
-        """End it; returns its exit code: 0, or 4 if the flash was used wrongly."""
+        """End the board.  Returns its exit code: 0, 4 if the flash was used wrongly, or None where it did not run."""
         if self._process is None:
             return None
         process, self._process = self._process, None

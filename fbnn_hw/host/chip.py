@@ -72,10 +72,18 @@ def _bits(words: Iterable[int], lanes: int) -> np.ndarray:
 
 
 class ChipState:
-    """The memory of a learner on a chip.  The learner must rest while its memory is read or written.
+    """Reads and writes the memory of a learner on a chip.  The learner must rest meanwhile.
 
-    plan: `LearnPlan`.  learner: the reference with the same head, configuration and shipped weights.
-    peek(space, address, count) -> list of integers.  poke(space, address, words).
+    Parameters
+    ----------
+    plan : compile.learn_plan.LearnPlan
+        Where everything lies in memory.
+    learner : reference.learning.Learner
+        The reference with the same classifier, configuration and shipped weights.
+    peek : callable
+        peek(space, address, count) returns a list of integers, as `client.Client.peek`.
+    poke : callable
+        poke(space, address, words), as `client.Client.poke`.
     """
 
     def __init__(self, plan: Plan, learner: Learner, peek: Callable[[int, int, int], list[int]],

@@ -24,7 +24,10 @@ LONGEST_IDENTITY = 0xFF
 
 
 def aligned(first: int, count: int, most: int) -> Iterator[tuple[int, int]]:
-    """Pieces (first, count) of a range of addresses in which first xor i is first + i, for all i below count; `most` of them at most."""
+    """Split the addresses first .. first + count - 1 into pieces (first, count) of at most `most` addresses.
+
+    In each piece, first xor i is first + i for all i below its count, as PEEK and POKE need it.
+    """
     end, most = first + count, 1 << most.bit_length() - 1
     while first < end:
         count = min(first & -first or most, most, end - first)
@@ -33,7 +36,7 @@ def aligned(first: int, count: int, most: int) -> Iterator[tuple[int, int]]:
 
 
 class Transport(Protocol):
-    """The line that a `Client` uses.  Each method ends within its time or soon after, and lets KeyboardInterrupt through."""
+    """The line that a `Client` uses.  Each method ends within its timeout or soon after, and lets KeyboardInterrupt pass."""
 
     def write(self, data: bytes, timeout: float) -> None:
         """Send all of `data`; InputError if it is not taken within `timeout` seconds."""
@@ -42,18 +45,33 @@ class Transport(Protocol):
         """At least one byte, or b"" after `timeout` seconds."""
 
     def discard(self) -> None:
-        """Forget what has come in."""
+        """Drop all bytes that have come in."""
 
 
 class Client:
-    """Requests over a transport, repeated when one is lost.
+    """Sends requests to a board, and repeats those whose reply is lost.
 
-    wait_s: how long a reply may take.  ready_s: how long the board may load its weights.  retries: how often a request is repeated.
-    Every method raises InputError, in one line, if the board does not answer `retries` + 1 times, or answers nonsense.
+    KeyboardInterrupt, or any other exception, may come while a request has no reply yet; `unsettled`
+    is then True.  The board has carried that request out, will do so, or has not heard it: never
+    half.  It hears nothing while it works, so the next request first settles the link (`settle`),
+    within `wait_s`.  `within` bounds both.
 
-    An interrupt.  KeyboardInterrupt, or any other exception, may leave a request whose reply has not come; `unsettled` is then true.
-    The board has carried that request out, or will, or has not heard it: never half.  While it is at work it hears nothing, so the next
-    request first brings the link back, see `settle`, within `wait_s`.  `within` bounds both.
+    Parameters
+    ----------
+    transport : Transport
+        The line, such as `host.transport.Serial`.
+    wait_s : float
+        Seconds that a reply may take.
+    ready_s : float
+        Seconds that the board may take to load its weights.
+    retries : int
+        How often a request is repeated.
+
+    Raises
+    ------
+    InputError
+        Every method raises it where the board does not answer `retries` + 1 times, refuses the
+        request, or answers what no board can send.
     """
 
     def __init__(self, transport: Transport, wait_s: float = WAIT_S, ready_s: float = READY_S, retries: int = RETRIES):
@@ -70,12 +88,15 @@ class Client:
 
     @property
     def unsettled(self) -> bool:
-        """Whether the reply to a request may still come."""
+        """Whether the reply to an interrupted request may still come."""
         return self._unanswered is not None
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """The requests of the block end within `seconds` together, or raise InputError; where that happens, `unsettled` is true."""
+        """Bound the time of all requests in the block together.
+
+        The request that is not done after `seconds` raises InputError, and `unsettled` is then True.
+        """
         before = self._deadline
         self._deadline = min(before, time.monotonic() + seconds)
         try:
@@ -91,10 +112,11 @@ class Client:
         return min(seconds, left)
 
     def settle(self, timeout: float) -> None:
-        """Bring the link back after a request that was interrupted, so that the board hears the next one.
+        """Bring the link back after an interrupted request, so that the board hears the next one.
 
-        The board is listened to until it answers that request; now and then it is asked to identify itself, which also gives up a
-        pass that lacks images.  Nothing is done where no reply is missing.  InputError if no reply comes within `timeout` seconds.
+        The client listens until the board answers that request.  Now and then it sends IDENTIFY, which
+        also gives up a pass that lacks images.  Where no reply is missing, nothing is sent.  Raises
+        InputError where no reply comes within `timeout` seconds.
         """
         if self._unanswered is None:
             return
@@ -125,19 +147,22 @@ class Client:
     # Any board.
 
     def identify(self) -> protocol.Identity:
-        """The board's `protocol.Identity`."""
+        """Ask the board for its `protocol.Identity`."""
         self.identity = protocol.Identity.unpack(self._ask((Opcode.IDENTIFY, b""), limit=LONGEST_IDENTITY)[0])
         return self.identity
 
     def status(self) -> protocol.Status:
-        """The board's `protocol.Status`."""
+        """Ask the board for its `protocol.Status`."""
         status = protocol.Status.unpack(self._ask((Opcode.STATUS, b""))[0])
         if status.frozen and self.identity and not self.identity.max_classes:
             raise InputError(f"{self.name}: says that its learner is frozen, but its design does not learn")
         return status
 
     def wait_ready(self) -> protocol.Status:
-        """Wait until the weights are loaded; InputError where the flash holds none of this design, or after `ready_s`."""
+        """Wait until the weights are loaded; returns the `protocol.Status` that says so.
+
+        Raises InputError where the flash holds no weights of this design, or after `ready_s` seconds.
+        """
         until = time.monotonic() + self.ready_s
         while not (status := self.status()).ready:
             if status.wrong_flash:
@@ -149,9 +174,20 @@ class Client:
         return status
 
     def classify(self, images: Sequence[bytes], logits: bool = True, latent: bool = False) -> list[protocol.Result]:
-        """[`protocol.Result`] of the images of a pass, at most `identity.frames`, each the bytes of RGB pixels in raster order.
+        """Classify the images of one pass.  If a request fails, the whole pass is sent again.
 
-        A pass that lacks images is filled up with its last one.  If a request fails, the whole pass is sent again.
+        Parameters
+        ----------
+        images : sequence of bytes
+            1 to `identity.frames` images, each 3 S S bytes: R, G, B of each pixel, row by row.  A pass
+            that lacks images is filled up with the last one.
+        logits, latent : bool
+            What the results hold beside the class.
+
+        Returns
+        -------
+        list of protocol.Result
+            One for each image of the pass, those that filled it up included.
         """
         identity = self.identity or self.identify()
         for image in images:
@@ -172,20 +208,20 @@ class Client:
     # A learner.
 
     def learn(self, label: int) -> None:
-        """Learn the image classified last as class `label`: one known or the next new one."""
+        """Learn the image classified last as class `label`: the number of a known class, or of the next new one."""
         self._learner(Opcode.LEARN, label)
 
     def store(self, label: int) -> None:
-        """Keep the image classified last as an exemplar of a class known, without learning it."""
+        """Keep the image classified last as an exemplar of the known class `label`, without learning it."""
         self._learner(Opcode.STORE, label)
 
     def rehearse(self, count: int) -> None:
-        """`count` replays."""
+        """Replay `count` exemplars that the learner draws."""
         for done in range(0, count, REHEARSE):
             self._learner(Opcode.REHEARSE, count=min(REHEARSE, count - done))
 
     def freeze(self, frozen: bool = True) -> None:
-        """While frozen, the learner refuses `learn`, `store` and `rehearse`."""
+        """Make the learner refuse `learn`, `store` and `rehearse`; with False, let it learn again."""
         self._learner(Opcode.FREEZE, count=int(frozen))
 
     def reset(self) -> None:
@@ -194,7 +230,7 @@ class Client:
         self.wait_ready()
 
     def learned(self) -> tuple[int, int, bool]:
-        """(classes known, exemplars, whether it is frozen)."""
+        """Ask the learner for (classes known, exemplars, whether it is frozen)."""
         most = self._learns().max_classes
         classes, exemplars, frozen = self.peek(protocol.Space.SCALARS, 0, 3)
         if classes > most or exemplars > protocol.MOST_EXEMPLARS or frozen > 1:
@@ -203,7 +239,11 @@ class Client:
         return classes, exemplars, bool(frozen)
 
     def peek(self, space: int, address: int, count: int) -> list[int]:
-        """List of words of a learner's memory.  A register is read whole, lowest bit first, or it is not as before."""
+        """Read `count` words of a learner's memory.
+
+        space: a `protocol.Space`.  address: of the first word.  A shift register must be read whole,
+        lowest bit first; else it stays turned.
+        """
         size = self._learns().word_bytes
         words: list[int] = []
         for first, part in aligned(address, count, PEEK_WORDS):
@@ -214,7 +254,7 @@ class Client:
         return words
 
     def poke(self, space: int, address: int, words: Sequence[int]) -> None:
-        """Write words of a learner's memory."""
+        """Write words, integers of `identity.word_bytes` bytes, to a learner's memory from `address` on.  space: a `protocol.Space`."""
         identity = self._learns()
         for first, count in aligned(address, len(words), identity.poke_words):
             part = words[first - address:first - address + count]

@@ -43,25 +43,31 @@ def named(names: Sequence[str], count: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Taught:
-    """The names and the state that a board was taught.
+    """What a board was taught: the names of its classes, and the state of its learner.
 
-    names: names of the classes known, from class 0 on.  There may be fewer names than classes; a bare snapshot has none.
-    snapshot: bytes, see `reference.learning.snapshot`.
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the classes known, from class 0 on.  There may be fewer names than classes; a bare
+        snapshot has none.
+    snapshot : bytes
+        The state, in the format of `reference.learning.snapshot`.
     """
 
     names: tuple[str, ...]
     snapshot: bytes
 
     def pack(self) -> bytes:
-        """The file's content; InputError for names that could not be read again."""
+        """The content of the file, bytes.  Raises InputError for names that could not be read again."""
         _verify(self.names, "names of classes")
         return HEAD + json.dumps(self.names).encode() + b"\n" + self.snapshot
 
     @classmethod
     def unpack(cls, data: bytes, where: str | Path = "file") -> Self:
-        """From the file's content, or from a bare snapshot.  InputError for anything else.
+        """Read the content of a file, or a bare snapshot.  Raises InputError for anything else.
 
-        The snapshot itself is checked where a learner takes it up, and by `state`.
+        The snapshot itself is checked by `state`, and when a learner restores it.  where: the file, in
+        messages.
         """
         if data.startswith(MAGIC):
             return cls((), data)

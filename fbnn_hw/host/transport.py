@@ -27,10 +27,20 @@ SPEEDS = "expected one such as 115200, 1000000 or 3000000"
 
 @dataclass(frozen=True)
 class Port:
-    """A serial port of this computer.
+    """A serial port of this computer.  What is not known is "".
 
-    path: name to open it by.  usb: "vendor:product" in hexadecimal, such as 0403:6010, or "".  serial_number: of the USB device, or "".
-    product: what the device calls itself, or "".  location: USB place of the device, the same for all ports of one device, or "".
+    Attributes
+    ----------
+    path : str
+        The name to open it by.
+    usb : str
+        "vendor:product" in hexadecimal, such as 0403:6010.
+    serial_number : str
+        Of the USB device.
+    product : str
+        What the device calls itself.
+    location : str
+        Place of the device on the USB, the same for all ports of one device.
     """
 
     path: str
@@ -45,7 +55,7 @@ class Port:
 
 
 def ports() -> list[Port]:
-    """The serial ports of this computer, in the order of their names, numbers by their value."""
+    """The serial ports of this computer, a list of `Port` sorted by name (ttyUSB2 before ttyUSB10)."""
     listed = []
     for port in list_ports.comports():
         usb = f"{port.vid:04x}:{port.pid:04x}" if port.vid is not None and port.pid is not None else ""

@@ -1,4 +1,4 @@
-"""Networks in torch: the layers that a user writes into a module of one's own (`layers`), and the trainable twin of a topology.
+"""Networks in torch: layers for a module of your own (`layers`), and the trainable twin of a network (`network`).
 
 torch is loaded when a layer is first used.
 """

@@ -1,8 +1,12 @@
-"""Binary layers for a `torch.nn.Module` of one's own, which `fbnn_hw.export` turns into a checkpoint (docs/networks.md).
+"""Binary layers for a `torch.nn.Module` of your own.  `fbnn_hw.export` writes its checkpoint; docs/networks.md explains both.
 
-Maps between layers hold +1 and -1.  Convolutions and dense layers have float weights, of which they use the signs, and give
-u = dot / sqrt(fan-in); `Sign` ends them, with a torch batch norm, pooling, or any rising or falling function of single values before it.
-Gradients pass a sign where its argument is in -limit..limit (clipped straight-through estimator).
+A network begins with an encoder (`Thermometer`, `Binarize` or `Bits8`), which takes uint8 images.
+The maps between layers hold +1 and -1.  A convolution or dense layer has float weights and uses
+their signs; it gives u = dot / sqrt(fan-in).  A `Sign` follows it.  Between the two may stand a
+torch batch norm, a pooling, or any rising or falling function of single values.
+
+The gradient passes a sign where its argument is in -limit..limit (clipped straight-through
+estimator).
 """
 
 import math
@@ -18,7 +22,7 @@ from .encode import encode
 
 
 class _Encoder(nn.Module):
-    """uint8 RGB (N, 3, S, S), or grey (N, 1, S, S) -> float32 (N, C, S, S)."""
+    """Images, uint8 RGB (N, 3, S, S) or grey (N, 1, S, S) -> maps, float32 (N, channels, S, S)."""
 
     def op(self, name, size):
         """The op of the checkpoint for images of `size` pixels a side."""
@@ -29,7 +33,17 @@ class _Encoder(nn.Module):
 
 
 class Thermometer(_Encoder):
-    """Thermometer code: +1 and -1 in 4 `levels` channels with encoder "tycc", 3 `levels` with "trgb", `levels` with "grey"."""
+    """Encoder: the thermometer code of each byte, in channels of +1 and -1.
+
+    Images uint8 (N, 3 or 1, S, S) -> float32 (N, channels, S, S).
+
+    Parameters
+    ----------
+    encoder : str
+        "tycc" (luma and chroma), 4 `levels` channels; "trgb", 3 `levels`; "grey", `levels`.
+    levels : int
+        2, 4, 8, 16, 32 or 64 with "tycc", 2 to 128 with the others.
+    """
 
     def __init__(self, encoder="tycc", levels=16):
         super().__init__()
@@ -40,12 +54,15 @@ class Thermometer(_Encoder):
 
     @property
     def channels(self):
-        """Channels that it gives."""
+        """Channels of its output."""
         return sum(ops.planes(self.encoder, self.levels))
 
 
 class Binarize(_Encoder):
-    """One channel: +1 where the grey value of the pixel is at least `threshold`, 1 to 255."""
+    """Encoder: one channel, +1 where the grey value of the pixel is at least `threshold` (1 to 255), else -1.
+
+    Images uint8 (N, 3 or 1, S, S) -> float32 (N, 1, S, S).
+    """
 
     channels = 1
 
@@ -58,7 +75,15 @@ class Binarize(_Encoder):
 
 
 class Bits8(_Encoder):
-    """Three channels of 8 bits: the odd integers 2 table[p] - 255 of the bytes p; without a table 2 p - 255."""
+    """Encoder: three channels of bytes, not of +1 and -1.  A byte p becomes the odd integer 2 table[p] - 255.
+
+    Images uint8 (N, 3 or 1, S, S) -> float32 (N, 3, S, S).
+
+    Parameters
+    ----------
+    table : sequence of 256 integers, optional
+        0 to 255; by default table[p] = p.
+    """
 
     channels = 3
 
@@ -71,7 +96,7 @@ class Bits8(_Encoder):
 
 
 class _Weighted(nn.Module):
-    """A layer whose weights are the signs of `weight`, a parameter of that shape."""
+    """A layer whose weights are the signs of its parameter `weight`."""
 
     def __init__(self, shape):
         super().__init__()
@@ -80,15 +105,29 @@ class _Weighted(nn.Module):
         self.scale = 1 / math.sqrt(math.prod(shape[1:]))
 
     def signs(self):
-        """The weights in {-1, +1}, with the gradient of the straight-through estimator."""
+        """The weights, +1 and -1 in the shape of `weight`, with the gradient of the straight-through estimator."""
         return binarize.weight(self.weight)
 
 
 class BinaryConv2d(_Weighted):
-    """Convolution with weights +1 and -1: u = dot / sqrt(fan-in), no bias.
+    """Convolution with weights +1 and -1 and no bias: u = dot / sqrt(fan-in).
 
-    kernel: 1, 3 or 5, or the size of the map without padding.  padding: "same", kernel // 2 pixels of pad_value on each side, or 0.
-    pad_value: -1; of a layer that reads `Bits8` -255.
+    (N, inputs, H, W) -> float (N, outputs, H', W').
+
+    Parameters
+    ----------
+    inputs, outputs : int
+        Channels.
+    kernel : int
+        1, 3 or 5; without padding also the size of the map.
+    stride : int
+        1 or 2.
+    padding : "same" or 0
+        "same": kernel // 2 pixels of `pad_value` on each side.
+    groups : int
+        As of `torch.nn.Conv2d`.
+    pad_value : int
+        -1; -255 in a layer that reads `Bits8`.
     """
 
     def __init__(self, inputs, outputs, kernel=3, stride=1, padding="same", groups=1, pad_value=bits.PADDING):
@@ -107,7 +146,10 @@ class BinaryConv2d(_Weighted):
 
 
 class BinaryLinear(_Weighted):
-    """Dense layer with weights +1 and -1: u = dot / sqrt(fan-in), no bias.  groups: as of a convolution."""
+    """Dense layer with weights +1 and -1 and no bias: u = dot / sqrt(fan-in).
+
+    (N, inputs) -> float (N, outputs).  groups: as of `BinaryConv2d`.
+    """
 
     def __init__(self, inputs, outputs, groups=1):
         super().__init__((outputs, inputs // groups))
@@ -118,7 +160,10 @@ class BinaryLinear(_Weighted):
 
 
 class LearnedPool2d(_Weighted):
-    """Global pooling (N, C, S, S) -> (N, C, 1, 1) with a weight +1 or -1 for each channel and pixel: u = dot / S."""
+    """Global pooling with a weight +1 or -1 for each channel and pixel: u = dot / size.
+
+    (N, channels, size, size) -> float (N, channels, 1, 1).
+    """
 
     def __init__(self, channels, size):
         super().__init__((channels, 1, size, size))
@@ -128,7 +173,7 @@ class LearnedPool2d(_Weighted):
 
 
 class Sign(nn.Module):
-    """+1 where x >= 0, else -1; its gradient passes where |x| <= limit."""
+    """+1 where x >= 0, else -1, in any shape.  The gradient passes where |x| <= limit."""
 
     def __init__(self, limit=1.0):
         super().__init__()

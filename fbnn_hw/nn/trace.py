@@ -1,7 +1,8 @@
-"""`export`: a torch module of one's own -> checkpoint.
+"""`export`: a user's torch module -> checkpoint.
 
-torch.fx records what the module does with a picture; `_Reader` hands each step to `foreign.fold.Builder`.  Functions of single values are
-not looked at: the module's own layers are run on dot products, in their type, and the threshold is where they change sign.
+torch.fx records what the module does with a picture, and `_Reader` hands each step to
+`foreign.fold.Builder`.  A function of single values is not analysed: the module's own layers run on
+all dot products, in their type, and the threshold is where the result changes sign.
 """
 
 import operator
@@ -45,11 +46,34 @@ class _Tracer(fx.Tracer):
 
 
 def export(module, example, path, classes=None, name=None):
-    """Write the checkpoint of `module` to `path`; returns what became of its layers (`foreign.imported.Imported`) and prints a summary.
+    """Write the checkpoint of a torch module, and print a summary.
 
-    example: uint8 images (N, 3, S, S), or grey (N, 1, S, S), as the module takes them.  classes: names; name: of the model, by default
-    that of the file.  The module is read as in evaluation.  Its logits are the checkpoint's integers times one positive number, on every
-    image; that is checked on the example.  Raises InputError, with the line of source, for what +1 and -1 cannot express.
+    The module is read as in evaluation.  On every image its logits are the checkpoint's integers
+    times one positive number, plus a constant; this is checked on the example.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Made of the layers of `fbnn_hw.nn` and of those that docs/networks.md lists.
+    example : uint8 tensor (N, 3, S, S), or grey (N, 1, S, S)
+        Images as the module takes them.
+    path : str or Path
+        The file to write.
+    classes : list of str, optional
+        Names of the classes, one for each logit.
+    name : str, optional
+        Name of the model; by default that of the file.
+
+    Returns
+    -------
+    foreign.imported.Imported
+        The network, the scale of its logits, and notes about its layers.
+
+    Raises
+    ------
+    InputError
+        The module does what +1 and -1 cannot express (the message names the line of source), the
+        example has another shape or type, or the module and its checkpoint differ on it.
     """
     path = Path(path)
     if kind := files.kind_if_not_file(path):

@@ -14,12 +14,35 @@ LOSS_NAMES = ("cce", "focal", "sh")
 
 @dataclass(frozen=True)
 class CilConfig:
-    """strategy: replay keeps a buffer of buffer_mb megabits; naive keeps nothing; cumulative keeps all; -reset starts each task from
-    random weights; offline sees all tasks at once; others, and module:Class, are learners of their own (`learner`).  replay: "native"
-    trains the whole network on images, "latent" the classifier alone on latents.  setting: see `scenarios`.  loss, balanced, nu: see
-    `nn.losses`.  aware: logits of the sample's own task alone take part, in training and test (task-incremental).  curves: all metrics
-    after each epoch too.  images: training images of each class, 0 for all.  class_order: seed of another order of the classes after the
-    pre-training's, None for the scenario's.  recipe: of each retraining."""
+    """The configuration of a class-incremental run.  Each field is a flag of `fbnn-hw cil`.
+
+    Attributes
+    ----------
+    scenario : str
+        Name of a `scenarios.Scenario`.
+    strategy : str
+        "replay" keeps a buffer, "naive" keeps nothing, "cumulative" keeps all samples, "offline"
+        sees all tasks at once.  With "-reset" each task starts from random weights.  Others, and
+        module:Class, are learners of their own (`learner`).
+    replay : str
+        "native" trains the whole network on images, "latent" the classifier alone on latents.
+    buffer_mb : float
+        Size of the buffer, megabits.
+    setting : str
+        "rpt" or "fpt", see `scenarios`.
+    loss, balanced, nu
+        See `nn.losses`.
+    aware : bool
+        Only the logits of the sample's own task take part, in training and test (task-incremental).
+    curves : bool
+        Compute all metrics after each epoch, too.
+    images : int
+        Training images of each class; 0: all.
+    class_order : int or None
+        Seed of another order of the classes after the pre-training; None keeps the scenario's.
+    recipe : TrainConfig
+        Of each retraining.
+    """
 
     scenario: str
     strategy: str = "replay"

@@ -39,7 +39,11 @@ def _one_of(default, text, *choices):
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """The recipe of a run.  A field is a flag of the command line: `help` says what it is, `legal` and `expected` which values it takes."""
+    """The recipe of a training run.  Each field is a flag of `fbnn-hw train`.
+
+    The metadata of a field holds its `help`, its `legal` values as a function, and `expected`, the
+    same in words.
+    """
 
     epochs: int = _count(100, "at most this many passes over the training set")
     batch: int = _count(64, "images in a step")
@@ -74,7 +78,7 @@ class TrainConfig:
     warp: float = _share(0.0, "augmentation turns, scales and shears images by a matrix whose entries are off by up to X")
 
     def verify(self):
-        """Raises UsageError at the first flag whose value is not legal."""
+        """Raise UsageError at the first flag whose value is not legal or does not fit the others."""
         for option in fields(self):
             value = getattr(self, option.name)
             if "legal" in option.metadata and not option.metadata["legal"](value):
@@ -92,12 +96,12 @@ class TrainConfig:
             raise UsageError(f"--warmup {self.warmup}: expected --schedule cosine with it")
 
     def verify_split(self, count, held):
-        """Raises UsageError where `held` of `count` training images are too few for what the recipe decides by them."""
+        """Raise UsageError where the recipe needs a validation split and `held` of `count` training images leave none."""
         if not held and (self.schedule == "plateau" or self.patience):
             raise UsageError(f"--validation {self.validation:g}: leaves none of {count} training images for validation, which plateau and "
                              f"--patience need; use more images, or --schedule cosine --patience 0")
 
 
 def flag(name):
-    """The flag of a field: --float-epochs of float_epochs."""
+    """The flag of a field: --float-epochs for float_epochs."""
     return f"--{name.replace('_', '-')}"

@@ -7,10 +7,10 @@ import torch
 
 
 def scheduler(optimizer, config, steps):
-    """The rate's scheduler for epochs of `steps` steps.
+    """The scheduler of the learning rate, a `torch.optim.lr_scheduler`, for epochs of `steps` steps.
 
-    Cosine falls to 0 step by step, after a rise in the epochs of the warm-up.  Plateau halves the rate after more than 5 epochs without a
-    lower loss.
+    "cosine": the rate rises during the epochs of the warm-up, then falls to 0 step by step.
+    "plateau": it halves after more than 5 epochs without a lower validation loss.
     """
     rates, warm = torch.optim.lr_scheduler, config.warmup * steps
     if config.schedule == "plateau":
@@ -51,14 +51,19 @@ class Course:
             self.scheduler.step()
 
     def keep(self, model, score):
-        """Keep the weights of `model` where they are the best so far, as those of the epoch under way.  score: higher is better, or None
-        without validation."""
+        """Keep a copy of the weights of `model` if this epoch is the best so far.
+
+        score: higher is better; None without validation, which makes each epoch the best so far.
+        """
         if score is None or score > self.best_score:
             self.best_score, self.best_epoch = -math.inf if score is None else score, self.epoch + 1
             self.best = {k: v.detach().cpu().clone() for k, v in model.state_dict().items()}
 
     def end_epoch(self, began, loss):
-        """The record of an epoch that began at `began` by the monotonic clock and has validation loss `loss` or None."""
+        """End an epoch; returns its record, a dict of number, rate and seconds.
+
+        began: its start by `time.monotonic`.  loss: on the validation split, or None without one.
+        """
         if self.config.schedule == "plateau" and loss is not None:
             self.scheduler.step(loss)
         self.epoch += 1
@@ -70,7 +75,7 @@ class Course:
                 "best_epoch": self.best_epoch, "best_score": self.best_score, "best": self.best}
 
     def restore(self, state):
-        """Raises KeyError, ValueError or another error of damaged values."""
+        """Take up what `state` returned.  Damaged values raise KeyError, ValueError, TypeError or another error."""
         self.optimizer.load_state_dict(state["optimizer"])
         self.scheduler.load_state_dict(state["scheduler"])
         for key in ("epoch", "best_epoch", "best_score", "best"):

@@ -38,9 +38,31 @@ def held_back(labels, share, generator):
 
 
 class Incremental:
-    """One run.  train, test: `Images` of the scenario's data set.  origin: `start.Start`.
+    """One class-incremental run.  `run` learns the remaining tasks and returns `result()`.
 
-    `run` learns the remaining tasks and returns `result()`.  state_path: where the run can be taken up after each epoch.
+    Parameters
+    ----------
+    config : CilConfig
+        Scenario, strategy, buffer and recipe.
+    train, test : Images
+        The data set of the scenario.
+    origin : start.Start
+        The pre-trained network.
+    state_path : str or Path, optional
+        The file from which the run can be resumed after each epoch.
+    cache : Path, optional
+        A folder that keeps latents for later runs.
+    report : callable, optional
+        Called with each record, a dict.
+    progress : callable, optional
+        Makes a progress bar, as tqdm does.
+    device : str
+        Of torch.
+
+    Raises
+    ------
+    UsageError, InputError
+        The configuration, the data and the network do not fit each other.
     """
 
     def __init__(self, config, train, test, origin, state_path=None, cache=None, report=None, progress=None, device="cpu"):

@@ -20,10 +20,23 @@ BUILT_IN = {
 class Problem:
     """The problem of a run, which a learner gets before the first task.
 
-    classes: how many arrive in all, numbered in the order of their arrival.  tasks: tuples of these numbers.  latent: bits of a sample.
-    buffer_bits: memory for exemplars and whatever is kept beside each of them, labels uncounted; 0 where --buffer-mb is not given.
-    recipe: epochs, rate and so on, as the flags say.  balanced: weigh classes by inverse frequency.
-    network(): a new `FBNN` whose layers after the latent are those that replay would train, from the same start.
+    Attributes
+    ----------
+    classes : int
+        Classes that arrive in all tasks, numbered in the order of their arrival.
+    tasks : tuple of tuple of int
+        The class numbers of each task.
+    latent : int
+        Bits of a sample.
+    buffer_bits : int
+        Memory for exemplars and all that is kept beside each, labels excluded; 0 without --buffer-mb.
+    recipe : TrainConfig
+        Epochs, rate and so on, as the flags say.
+    balanced : bool
+        Weigh classes by inverse frequency.
+    network : callable
+        network() returns a new `FBNN`.  Its layers after the latent are those that replay would
+        train, from the same start.
     """
 
     classes: int
@@ -36,9 +49,10 @@ class Problem:
 
 
 class Learner:
-    """Learns latents, uint8 bits (N, latent), task after task.  A class of one's own overrides `learn`, `scores` and `memory_bits`.
+    """Learns latents, uint8 bits (N, latent), task after task.
 
-    needs_buffer: whether --buffer-mb must be given.
+    A strategy of your own derives from it and overrides `learn`, `scores` and `memory_bits`.
+    `needs_buffer` says whether --buffer-mb must be given.
     """
 
     needs_buffer = False
@@ -47,28 +61,32 @@ class Learner:
         self.problem = problem
 
     def learn(self, latents: np.ndarray, labels: np.ndarray) -> None:
-        """Learn a task's samples, which are not seen again; labels int64 (N,)."""
+        """Learn the samples of one task, uint8 bits (N, latent), with labels, int64 (N,).  They do not come again."""
         raise NotImplementedError
 
     def scores(self, latents: np.ndarray) -> np.ndarray:
-        """Scores (N, classes seen or more); the highest is the answer, the lowest class where several are."""
+        """Scores of latents, uint8 bits (N, latent): an array (N, C), where C is at least the number of classes seen.
+
+        The class with the highest score is the answer, the lowest class where several are equal.
+        """
         raise NotImplementedError
 
     @property
     def memory_bits(self) -> int:
-        """Bits of everything that is kept from a task to the next."""
+        """Bits of all that is kept from one task to the next."""
         raise NotImplementedError
 
     def state(self) -> dict | None:
-        """Plain values, arrays and tensors that `restore` takes; None: an interrupted run learns its past tasks again."""
+        """What `restore` takes: a dict of plain values, arrays and tensors.  None: a resumed run learns its past tasks again."""
         return None
 
     def restore(self, state: dict) -> None:
+        """Take up what `state` returned."""
         raise NotImplementedError
 
 
 def is_learner(strategy):
-    """Whether the value of --strategy names a `Learner`, known here or elsewhere."""
+    """Whether the value of --strategy names a `Learner`: a built-in one, or module:NAME."""
     return strategy in BUILT_IN or ":" in strategy
 
 

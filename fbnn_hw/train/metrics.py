@@ -1,19 +1,24 @@
-"""Accuracies a and dispersions d of subsets of the classes (paper, section `metrics`, table `metrics`).  No torch here."""
+"""Accuracy a and dispersion d of subsets of the classes (paper, section `metrics`, table `metrics`).  No torch here."""
 
 import numpy as np
 
 
 def confusion(labels, predicted, classes):
-    """int64 (classes, classes): row the true class, column the found one."""
+    """The confusion matrix, int64 (classes, classes): rows are true classes, columns predicted ones.
+
+    labels, predicted: int arrays (N,).
+    """
     matrix = np.zeros((classes, classes), np.int64)
     np.add.at(matrix, (labels, predicted), 1)
     return matrix
 
 
 def score(matrix, classes):
-    """{"a": accuracy, "d": dispersion} on the samples of `classes`; None where there are none.
+    """Accuracy and dispersion on the samples of some classes.
 
-    Dispersion is the standard deviation of the recalls over the classes that have samples.
+    matrix: of `confusion`.  classes: their numbers.  Returns {"a": accuracy 0 to 1, "d": dispersion},
+    both None where there are no samples.  The dispersion is the standard deviation of the recalls of
+    those classes that have samples.
     """
     rows = matrix[list(classes)] if len(classes) else matrix[:0]
     count = rows.sum(1)
@@ -25,8 +30,14 @@ def score(matrix, classes):
 
 
 def subsets(tasks, t, pretrained=()):
-    """{subscript: classes} at task t.  tasks: tuples of class numbers as the network counts them; pretrained: those of a
-    pre-training whose classes stay.  old is the first task, new the current one, seen all up to it, buffer the past ones."""
+    """The subsets of the classes that are scored after task t, {name: class numbers}.
+
+    tasks: tuples of class numbers as the network counts them.  pretrained: classes of a pre-training
+    that stay.
+
+    "old": the first task.  "new": task t.  "seen": all up to task t.  "buffer": all before task t.
+    "PT": `pretrained`.  "final": as "seen", after the last task.
+    """
     past = [c for task in tasks[:t] for c in task]
     subsets = {"old": tasks[0], "new": tasks[t], "seen": (*past, *tasks[t]), "buffer": tuple(past)}
     if pretrained:
@@ -37,18 +48,23 @@ def subsets(tasks, t, pretrained=()):
 
 
 def evaluate(matrix, tasks, t, pretrained=()):
-    """{subscript: {"a", "d"}} of a confusion matrix over the classes seen at task t."""
+    """The `score` of each of the `subsets`, {name: {"a", "d"}}, from the confusion matrix after task t."""
     return {name: score(matrix, classes) for name, classes in subsets(tasks, t, pretrained).items()}
 
 
 def sequence(matrices, tasks):
-    """The usual measures of a whole sequence, from the confusion matrices after each task, over the classes seen by then:
+    """The usual measures of a whole sequence of tasks, a dict.
 
-    task_matrix: row t, column j the accuracy on task j after task t, j <= t.
-    average_incremental: mean over the tasks of the accuracy on all classes seen (iCaRL).
-    forgetting: mean over the tasks but the last of the highest accuracy before the last task less the one after it (Chaudhry et al. 2018).
-    backward_transfer: mean over them of the last accuracy less the one right after the task (Lopez-Paz and Ranzato 2017).
-    Where a task has no test samples, or there is one task, values are None.
+    matrices: the confusion matrix after each task, over the classes seen by then.
+
+    task_matrix: row t, column j <= t is the accuracy on task j after task t.
+    average_incremental: the mean over the tasks of the accuracy on all classes seen (iCaRL).
+    forgetting: for each task but the last, its highest accuracy before the last task, minus its
+    accuracy after the last task; the mean (Chaudhry et al. 2018).
+    backward_transfer: for each task but the last, its accuracy after the last task, minus its
+    accuracy right after it was learned; the mean (Lopez-Paz and Ranzato 2017).
+
+    A value is None where a task has no test samples, or where there is one task.
     """
     rows = [[score(np.asarray(matrix), task)["a"] for task in tasks[:t + 1]] for t, matrix in enumerate(matrices)]
     seen = [score(np.asarray(matrix), [c for task in tasks[:t + 1] for c in task])["a"] for t, matrix in enumerate(matrices)]
@@ -60,7 +76,10 @@ def sequence(matrices, tasks):
 
 
 def mean_and_deviation(values):
-    """(mean, sample standard deviation or None for fewer than two) over runs; (None, None) where there is no value."""
+    """(mean, sample standard deviation) of the values that are not None.
+
+    The deviation is None below two values; both are None where there is no value.
+    """
     values = [v for v in values if v is not None]
     if not values:
         return None, None

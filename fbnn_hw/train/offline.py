@@ -26,7 +26,10 @@ STATE_VERSION = 1
 
 
 def split(count, share, seed):
-    """Indices (train, validation) of `count` samples, drawn by `seed` alone."""
+    """Split the indices of `count` samples into (training, validation), int64 tensors; the draw depends on `seed` alone.
+
+    share: of the validation split, 0 to 1.
+    """
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
     held = round(count * share)
     return order[held:], order[:held]
@@ -34,14 +37,21 @@ def split(count, share, seed):
 
 @torch.no_grad()
 def predict(model, images, batch=500, progress=lambda iterable, **kw: iterable):
-    """Integer logits (N, classes) of uint8 images (N, 3, S, S), on the model's device."""
+    """Classify images on the model's device, `batch` at a time.
+
+    images: uint8 tensor (N, 3, S, S).  Returns the integer logits, a tensor (N, classes) on the CPU.
+    """
     device = next(model.parameters()).device
     parts = [model.logits(images[i:i + batch].to(device)).cpu() for i in progress(range(0, len(images), batch))]
     return torch.cat(parts) if parts else torch.empty(0, len(model.topology.classes))
 
 
 def evaluate(model, images, labels, batch=500, progress=lambda iterable, **kw: iterable):
-    """(accuracy, mean cross-entropy), or None twice without images; ties go to the lowest class."""
+    """Measure a model on images, uint8 tensor (N, 3, S, S), with labels, int64 tensor (N,).
+
+    Returns (accuracy 0 to 1, mean cross-entropy), or (None, None) where N is 0.  Of several classes
+    with the largest logit, the lowest counts.
+    """
     if not len(labels):
         return None, None
     logits = predict(model, images, batch, progress)
@@ -53,11 +63,44 @@ class Interrupted(Exception):
 
 
 class Trainer(Course):
-    """One run over (images uint8 (N, 3, S, S), labels int64 (N,)).
+    """One training run.  `run` trains to the end, or raises Interrupted.
 
-    `run` trains to the end or raises Interrupted.  `best` holds the weights of the best validation epoch, or the last
-    ones where there is no validation split.  teacher: `teacher.Teacher`, whose share of the loss is `config.distil`, or None.
-    init: SHA-256 of the file whose proxies the model has, or None; with the teacher's it makes sure that a run is resumed with the same.
+    Parameters
+    ----------
+    model : nn.network.FBNN
+        The network to train.
+    images : uint8 tensor (N, 3, S, S)
+        RGB.
+    labels : int64 tensor (N,)
+        Class numbers.
+    config : TrainConfig
+        The recipe.
+    state_path : str or Path, optional
+        The file that the state of the run is written to.
+    report : callable, optional
+        Called with the record of each epoch, a dict.
+    progress : callable, optional
+        Makes a progress bar, as tqdm does.
+    teacher : teacher.Teacher, optional
+        Its share of the loss is `config.distil`.
+    init : str, optional
+        SHA-256 of the file that the proxies came from.  A run is resumed only with the same one and
+        with the same teacher.
+
+    Attributes
+    ----------
+    best : dict
+        State dict of the epoch with the best validation accuracy; of the last epoch where there is
+        no validation split.
+    history : list of dict
+        The records of the epochs.
+
+    Raises
+    ------
+    UsageError
+        The recipe has an illegal value, or does not fit the number of images.
+    InputError
+        There are too few images.
     """
 
     def __init__(self, model, images, labels, config, state_path=None, report=None, progress=None, teacher=None, init=None):
@@ -102,8 +145,11 @@ class Trainer(Course):
             checkpoint.store(self.state_path, self.state())
 
     def resume(self):
-        """Take up the state in `state_path`.  More epochs than before are fine with a plateau schedule; any other change
-        of the configuration is an error, for the result would be of neither run."""
+        """Take up the state in `state_path`.
+
+        With a plateau schedule the recipe may have more epochs than before.  Any other change raises
+        an error, because the result would belong to neither run.
+        """
         state = checkpoint.state(self.state_path, STATE_FORMAT, STATE_VERSION)
         with checkpoint.taking_up(self.state_path):
             self._take_up(state)

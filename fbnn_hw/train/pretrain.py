@@ -126,18 +126,42 @@ class Pretrainer(Trainer):
 
 
 def device(name):
-    """torch device of --device auto, cpu or cuda."""
+    """The `torch.device` of --device auto, cpu or cuda.  Raises UsageError for cuda where torch finds no GPU."""
     if name == "cuda" and not torch.cuda.is_available():
         raise UsageError("--device cuda: torch finds no GPU here, expected one; use --device cpu")
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 def make(name, classes, size, config, encoder="tycc", init=None, activations="binary", latent=None):
-    """The model to pre-train: a named FBNN or a floating baseline.
+    """The model to pre-train: a named FBNN, or a floating-point baseline.
 
-    init: a `start.Start`, which goes on; or the path of the checkpoint of an earlier stage with batch norm, whose state lies beside it.
-    Then its batch norm goes on with `config.norm` "bn", and scales take its place with "scales".
-    activations: "float" for the first stage of the paper's three, see `nn.network.FBNN.binary`.  latent: its bits, the model's if None.
+    Parameters
+    ----------
+    name : str
+        A model of `fbnn-hw train --model`, or a baseline.
+    classes : sequence of str
+        Names of the classes.
+    size : int
+        Pixels a side of an image.
+    config : TrainConfig
+        The recipe.
+    encoder : str
+        As of `nn.layers.Thermometer`.
+    init : start.Start or Path, optional
+        The weights to begin with: a `Start`, or the checkpoint of an earlier stage with batch norm,
+        whose state lies beside it.  With `config.norm` "bn" that batch norm is kept; with "scales",
+        scales take its place.
+    activations : str
+        "binary", or "float" for the first of the paper's three stages (`nn.network.FBNN.binary`).
+    latent : int, optional
+        Bits of the latent; by default those of the model.
+
+    Raises
+    ------
+    UsageError
+        The options do not fit the model.
+    InputError
+        The state beside `init` is missing or of another network.
     """
     torch.manual_seed(config.seed)
     norm = config.norm

@@ -32,10 +32,10 @@ def surroundings(device="cpu"):
 
 
 def describe(trainer, meta=None, test=None):
-    """The training record, plain values alone.
+    """The training record, a dict of plain values.
 
-    meta: what the trainer cannot know: `command`, `data` and so on; its keys come first and win.
-    test: (correct, images, dispersion) of the best epoch on images that took no part in the training.
+    meta: what the trainer cannot know, such as `command` and `data`; its keys come first and win.
+    test: what `test_score` returned, or None.
     """
     last = trainer.history[-1] if trainer.history else None
     record = {
@@ -52,17 +52,21 @@ def describe(trainer, meta=None, test=None):
 
 
 def network(trainer, meta=None, test=None):
-    """`Network` of the best epoch so far, with `describe`'s record; the trainer goes on as if nothing had been asked.
+    """The `ir.network.Network` of the best epoch so far, with the record of `describe`.
 
-    Works between epochs and on a trainer that has just resumed, so that a state alone gives a checkpoint.
+    The trainer is not changed.  It may be between epochs, or have just resumed; so a training state
+    alone gives a checkpoint.
     """
     with best(trainer) as model:
         return export(model, describe(trainer, meta, test))
 
 
 def test_score(trainer, images, labels, progress=lambda iterable, **kw: iterable):
-    """(correct, images, dispersion over the classes) of the best epoch; images uint8 tensor (N, 3, S, S), labels int64 (N,).
-    Ties go to the lowest class."""
+    """Test the best epoch on images, uint8 tensor (N, 3, S, S), with labels, int64 tensor (N,).
+
+    Returns (images that are right, N, dispersion over the classes).  Of several classes with the
+    largest logit, the lowest counts.
+    """
     with best(trainer) as model:
         logits = predict(model, images, progress=progress)
     matrix = metrics.confusion(labels.numpy(), logits.argmax(1).numpy(), logits.shape[1])

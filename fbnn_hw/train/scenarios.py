@@ -16,8 +16,23 @@ SETTINGS = ("rpt", "fpt")
 
 @dataclass(frozen=True)
 class Scenario:
-    """data, pretrain_data: names in the table of data sets.  base: classes of `data` that the pre-training takes, the first of the
-    order (0 where it uses another data set, then all of that one's).  order: "listed", or "random", drawn by the seed."""
+    """Which classes come when.
+
+    Attributes
+    ----------
+    name : str
+    data, pretrain_data : str
+        Names of data sets: that of the tasks, and that of the pre-training.
+    base : int
+        Classes of `data` that the pre-training takes, the first ones of the order.  0: the
+        pre-training takes all classes of another data set.
+    tasks, per_task : int
+        Tasks, and classes of each.
+    order : str
+        "listed", or "random", drawn by the seed.
+    unlabeled : bool
+        Whether the pre-training has unlabeled images, too.
+    """
 
     name: str
     data: str
@@ -37,9 +52,9 @@ class Scenario:
         return SETTINGS if self.base else ("fpt",)
 
     def class_order(self, seed, again=None):
-        """Numbers of the classes in the order they arrive, those of the pre-training first.
+        """Class numbers in the order of their arrival, a tuple; those of the pre-training come first.
 
-        again: seed of another order of those that come after the pre-training's, None for the scenario's.
+        again: seed of another order of the classes after the pre-training; None keeps the scenario's.
         """
         order = range(self.classes) if self.order == "listed" else np.random.default_rng(seed).permutation(self.classes)
         if again is not None:
@@ -47,8 +62,11 @@ class Scenario:
         return tuple(int(i) for i in order)
 
     def split(self, seed, setting, again=None):
-        """Tuples of class numbers, one a task; with "rpt" the pre-training's classes come first, as a task already learned.
-        again: see `class_order`."""
+        """The tasks, a list of tuples of class numbers.
+
+        With setting "rpt" the classes of the pre-training come first, as a task already learned.
+        again: as of `class_order`.  Raises UsageError where the scenario has no such setting.
+        """
         if setting not in self.settings:
             raise UsageError(f"--setting {setting}: {self.name} has no classes of its own in the pre-training, expected fpt")
         order = self.class_order(seed, again)
@@ -67,8 +85,11 @@ SCENARIOS = {s.name: s for s in (
 
 
 def get(name):
-    """The `Scenario` of a value of --scenario: a name of the table, or module:NAME of a `Scenario` elsewhere, which then has this name in
-    the table.  Raises UsageError where there is none."""
+    """The `Scenario` of a value of --scenario.
+
+    name: one of SCENARIOS, or module:NAME of a `Scenario` elsewhere, which is then added to
+    SCENARIOS.  Raises UsageError where there is none.
+    """
     if ":" in name and name not in SCENARIOS:
         scenario = outside.load(name, "--scenario")
         if not isinstance(scenario, Scenario):

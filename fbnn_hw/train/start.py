@@ -17,9 +17,24 @@ from .offline import STATE_FORMAT
 
 @dataclass(frozen=True)
 class Start:
-    """proxies: {layer name: float tensor}, empty for a random start.  training: the record of the checkpoint.  sha256: of the file.
-    thresholds: {op name: integer array}, as in `ir.network.Network`.  best: the state dict of a network with batch norm, whose bits and
-    thresholds are these, or None."""
+    """What a run begins with.
+
+    Attributes
+    ----------
+    topology : ir.network.Topology
+    proxies : dict
+        {layer name: float tensor}; empty for a random start.
+    training : dict
+        The training record of the checkpoint.
+    source : str
+        Where it comes from, in words.
+    sha256 : str
+        Hash of the file, or "".
+    thresholds : dict
+        {op name: integer array}, as in `ir.network.Network`.
+    best : dict or None
+        State dict of a network with batch norm that has these bits and thresholds.
+    """
 
     topology: Topology
     proxies: dict
@@ -40,8 +55,11 @@ class Start:
 
 
 def read(path):
-    """`Start` of a checkpoint.  The proxies are its bits times a constant, unless a training state of the same bits lies beside it
-    (same name, .state): then they are that state's best ones, with their batch norm.
+    """The `Start` of a checkpoint.
+
+    A training state of the same name and the same bits may lie beside it (.state).  Then the proxies
+    are the best ones of that state, with their batch norm.  Else they are the bits times a constant.
+    Raises InputError where the file is no checkpoint, or has no latent.
     """
     path = Path(path)
     network = checkpoint.read(path)
