@@ -88,7 +88,17 @@ def test_the_index_names_every_page_and_program():
             assert path.name in ("README.md", "__init__.py") or path.name in index, path.relative_to(ROOT)
 
 
+def anchors(page):
+    """Anchors of a page's headings, as forges make them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()).replace(" ", "-") for heading in headings}
+
+
 def test_links_lead_somewhere():
-    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "sim").glob("*.md")):
-        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            assert "://" in link or (page.parent / link).exists(), f"{page.relative_to(ROOT)}: {link}"
+    pages = (ROOT / "README.md", *(path for folder in ("docs", "sim", "boards", "rtl_out") for path in (ROOT / folder).rglob("*.md")))
+    for page in pages:
+        for link, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", page.read_text(encoding="utf-8")):
+            target = page.parent / link if link else page
+            assert "://" in link or target.exists(), f"{page.relative_to(ROOT)}: {link}"
+            if anchor and target.suffix == ".md":
+                assert anchor in anchors(target), f"{page.relative_to(ROOT)}: {link}#{anchor}"

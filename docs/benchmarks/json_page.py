@@ -18,8 +18,17 @@ EVERYWHERE = ("json_version", "error", "exit_code")
 
 
 def read(name):
-    """The schema of a verb, or the one that they share."""
-    return json.loads((SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8"))
+    """The schema of a verb, or the one that they share; where it refers to a key of its own, that key's schema stands there."""
+    schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8"))
+    return _filled(schema, schema.get("properties", {}))
+
+
+def _filled(value, keys):
+    if isinstance(value, dict):
+        if (place := str(value.get("$ref", ""))).startswith("#/properties/"):
+            value = keys[place.rsplit("/", 1)[1]] | {name: text for name, text in value.items() if name != "$ref"}
+        return {name: _filled(part, keys) for name, part in value.items()}
+    return [_filled(part, keys) for part in value] if isinstance(value, list) else value
 
 
 def shared(schema):
