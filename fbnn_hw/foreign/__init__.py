@@ -6,7 +6,7 @@ No torch: PyTorch modules are traced by `fbnn_hw.nn.trace`, which shares `fold` 
 from pathlib import Path
 
 from ..errors import InputError
-from ..ir import checkpoint
+from ..ir import checkpoint, strangers
 from .imported import Imported
 
 
@@ -31,4 +31,4 @@ def read(path: str | Path, classes: tuple[str, ...] | None = None, low: float = 
 
 def _onnx_inside(path):
     with open(path, "rb") as file:
-        return checkpoint.is_onnx(file.read(16))
+        return strangers.is_onnx(file.read(16))

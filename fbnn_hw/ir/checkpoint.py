@@ -20,22 +20,22 @@ import numpy as np
 from ..errors import InputError, show
 from . import plain
 from .network import Network
+from .strangers import EXPORT, STATE, by_beginning, by_entries, by_folder, listed
 
 FORMAT = "fbnn-hw checkpoint"
 MAX_BYTES = 2 ** 26
 """Largest file read: twice the packed weights of the largest legal network."""
 
+HEAD_BYTES = 600
+"""What is read of a larger file, to say what it is."""
+
 MAX_ENTRIES = 10_000
 MAX_OPERATIONS = 500_000
 """Limits of the zip archive and of its pickle, far above what the largest legal network needs."""
 
-ONNX_START = b"\x08"
-"""How an ONNX file begins: its first field is the version, a small number."""
+BESIDE_STATES = ("argparse", "collections", "numpy", "pathlib", "torch")
+"""Packages whose values trainings put beside a state_dict."""
 
-EXPORT = "fbnn_hw.export(module, example, FILE) in Python makes a checkpoint of a module"
-"""Which door is that of a file of PyTorch (docs/networks.md)."""
-
-LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
 STORAGES = {"ByteStorage": "u1", "CharStorage": "i1", "ShortStorage": "<i2", "IntStorage": "<i4", "LongStorage": "<i8", "BoolStorage": "?",
             "HalfStorage": "<f2", "FloatStorage": "<f4", "DoubleStorage": "<f8", "BFloat16Storage": None}
 
@@ -57,38 +57,36 @@ def read(path: str | Path) -> Network:
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            if size > MAX_BYTES:
-                raise InputError(f"{path}: {size} bytes, expected at most {MAX_BYTES} in a checkpoint")
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(MAX_BYTES + 1 if size <= MAX_BYTES else HEAD_BYTES)
     except FileNotFoundError:
         raise InputError(f"{path}: not found, expected a checkpoint") from None
     except IsADirectoryError:
-        raise InputError(f"{path}: is a directory, expected a checkpoint file") from None
+        raise InputError(f"{path}: {by_folder(Path(path)) or 'is a directory, expected a checkpoint file'}") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}), expected a checkpoint") from None
+    if size > MAX_BYTES:
+        raise InputError(f"{path}: {by_beginning(data) or _too_large(data, size)}")
     try:
         content = _content(data)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     if names := _state_dict(content):
-        raise InputError(f"{path}: is a state_dict with {', '.join(map(show, names[:2]))}{', ...' * (len(names) > 2)}, expected a "
-                         f"checkpoint; {EXPORT} that has loaded it")
+        raise InputError(f"{path}: is a state_dict with {listed(names)}, expected a checkpoint; {STATE}")
     return replace(from_plain(content, path), source=Path(path))
 
 
-def is_onnx(data: bytes) -> bool:
-    """Whether `data`, the beginning of a file, is that of an ONNX model."""
-    return len(data) > 2 and data[:1] == ONNX_START and 3 <= data[1] < 32
+def _too_large(data, size):
+    """What is said of a file of `size` bytes that begins with `data`.  PyTorch's archives begin with NAME/data, whatever they hold."""
+    door = f"; if it is a model of PyTorch, {EXPORT}" if data.startswith(b"PK") and b"/data" in data else ""
+    return f"{size} bytes, expected at most {MAX_BYTES} in a checkpoint{door}"
 
 
 def _content(data):
     if not data:
         raise InputError("file is empty, expected a checkpoint")
-    if is_onnx(data):
-        raise InputError("is an ONNX file, expected a checkpoint; fbnn-hw import FILE --out mine.pt makes one of it")
-    if data.startswith(LEGACY):
-        raise InputError("written by torch before 1.6 or in its legacy format, expected the zip format of torch.save")
-    if not data.startswith(b"PK\x03\x04"):
+    if stranger := by_beginning(data):
+        raise InputError(stranger)
+    if not data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         raise InputError(f"begins with {show(data[:4])}, expected a zip archive written by torch.save")
     if data.count(b"PK\x01\x02") > MAX_ENTRIES:  # zipfile would make an object of each
         raise InputError(f"more than {MAX_ENTRIES} entries in the zip archive, expected a few for each layer")
@@ -102,8 +100,8 @@ def _content(data):
 
 def _unzip(data):
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        if any(name.endswith("/constants.pkl") for name in archive.namelist()):
-            raise InputError(f"is TorchScript, expected a checkpoint; {EXPORT}")
+        if stranger := by_entries(archive.namelist()):
+            raise InputError(stranger)
         entries = {}
         for info in archive.infolist():
             if info.filename in entries:
@@ -128,10 +126,12 @@ def _unzip(data):
 
 
 def _door(name):
-    """What a message adds where a pickle imports a class of PyTorch's modules, or one that is no part of Python: a module saved whole."""
+    """What a message adds where a pickle imports a class of PyTorch's modules, or one that is no part of Python: a module saved whole.
+    What trainings keep beside a state_dict has names too."""
     room = name.split(".")[0]
-    whole = name.startswith("torch.nn.") or room not in {*sys.stdlib_module_names, "__builtin__", "numpy", "torch"}
-    return f"; if it is a module saved whole, {EXPORT}" if whole else ""
+    if name.startswith("torch.nn.") or room not in {*sys.stdlib_module_names, "__builtin__", "numpy", "torch"}:
+        return f"; if it is a module saved whole, {EXPORT}"
+    return f"; if it has a state_dict, {STATE}" if room in BESIDE_STATES else ""
 
 
 def _state_dict(content):
@@ -261,7 +261,8 @@ class _Machine:
             raise ValueError
         dtype = STORAGES[name.text.removeprefix("torch.")]
         if dtype is None:
-            raise InputError(f"{show('data/' + key)}: found a tensor of {name.text}, expected uint8 or int32")
+            raise InputError(f"{show('data/' + key)}: found a tensor of {name.text}, expected uint8 or int32; if it is of a "
+                             f"state_dict, {STATE}")
         dtype = np.dtype(dtype)
         if key not in self.storages:
             self.storages[key] = self.load_storage(key)

@@ -1,6 +1,8 @@
 """Checkpoints: round trips, every kind of bad file with its whole message, and damage at random."""
 
+import argparse
 import collections
+import gzip
 import io
 import os
 import pickle
@@ -215,8 +217,8 @@ def test_file_that_is_too_large(path):
     (b"", "file is empty, expected a checkpoint"),
     (b"hello", "begins with b'hell', expected a zip archive written by torch.save"),
     (saved({"a": 1}, _use_new_zipfile_serialization=False),
-     "written by torch before 1.6 or in its legacy format, expected the zip format of torch.save"),
-    (pickle.dumps({"a": 1}), "begins with b'\\x80\\x04\\x95\\n', expected a zip archive written by torch.save"),
+     f"is a file of torch.save in the format before torch 1.6, {EXPORT}"),
+    (pickle.dumps({"a": 1}), f"is a pickle of Python, which nothing here runs, {EXPORT}"),
     (saved({"a": 1})[:300], "damaged zip archive (File is not a zip file), expected one written by torch.save"),
     (saved([1]), "found a list, expected a dict with format, version, name, architecture, classes, weights"),
     (saved(torch.zeros(3)), "found a tensor, expected a dict with format, version, name, architecture, classes, weights"),
@@ -231,13 +233,74 @@ def test_file_that_is_too_large(path):
     (saved({"format": "fbnn-hw training state", "model": torch.nn.Linear(2, 2).state_dict()}),
      "format is 'fbnn-hw training state', expected 'fbnn-hw checkpoint'"),
     (saved({"w": torch.nn.Parameter(torch.zeros(2))}),
-     "data.pkl names 'torch._utils._rebuild_parameter'" + ALONE),
-    (saved({"w": torch.zeros(2, dtype=torch.bfloat16)}), "'data/0': found a tensor of torch.BFloat16Storage, expected uint8 or int32"),
-    (saved({"w": np.zeros(2)}), "data.pkl names 'numpy._core.multiarray._reconstruct'" + ALONE),
+     f"data.pkl names 'torch._utils._rebuild_parameter'{ALONE}; if it has a state_dict, {DOOR} that has loaded it"),
+    (saved({"w": torch.zeros(2, dtype=torch.bfloat16)}),
+     f"'data/0': found a tensor of torch.BFloat16Storage, expected uint8 or int32; if it is of a state_dict, {DOOR} that has loaded it"),
+    (saved({"w": np.zeros(2)}),
+     f"data.pkl names 'numpy._core.multiarray._reconstruct'{ALONE}; if it has a state_dict, {DOOR} that has loaded it"),
+    (saved({"model": torch.nn.Linear(2, 2).state_dict(), "args": argparse.Namespace(lr=1)}),
+     f"data.pkl names 'argparse.Namespace'{ALONE}; if it has a state_dict, {DOOR} that has loaded it"),
     (saved({1, 2}), "data.pkl names '__builtin__.set'" + ALONE),
 ])
 def test_other_files(path, data, message):
     assert refused(path, data) == message
+
+
+def zipped(*names, **options):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", **options) as archive:
+        for name in names:
+            archive.writestr(name, b"x" * 100)
+    return buffer.getvalue()
+
+
+def exported(module, *inputs):
+    buffer = io.BytesIO()
+    torch.export.save(torch.export.export(module, inputs), buffer)
+    return buffer.getvalue()
+
+
+OTHER = ("expected a checkpoint; fbnn-hw import takes an ONNX file of the network, and fbnn-hw help checkpoint says how to write a "
+         "checkpoint")
+UNPACK = "expected a checkpoint; unpack it, and name what it holds"
+SAFETENSORS = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+
+
+@pytest.mark.parametrize("data, message", [
+    (len(SAFETENSORS).to_bytes(8, "little") + SAFETENSORS + bytes(4),
+     f"is a safetensors file, weights without their network, {EXPORT} that has loaded it"),
+    (b"\x89HDF\r\n\x1a\n" + bytes(100), f"is an HDF5 file, as Keras writes it, {OTHER}"),
+    (zipped("metadata.json", "config.json", "model.weights.h5"), f"is a model of Keras, {OTHER}"),
+    (b"\x1c\0\0\0TFL3" + bytes(9), f"is a TensorFlow Lite file, {OTHER}"),
+    (zipped("a.npy"), f"holds numpy arrays, 'a.npy', {OTHER}"),
+    (zipped("cat/1.jpg", "cat/2.jpg", "cat/3.jpg", compression=zipfile.ZIP_DEFLATED),
+     f"is a zip archive of 'cat/1.jpg', 'cat/2.jpg', ..., which torch.save did not write, {UNPACK}"),
+    (zipped(), f"is an empty zip archive, {UNPACK}"),
+    (exported(torch.nn.Linear(2, 2), torch.zeros(1, 2)), f"is a program of torch.export, {EXPORT}"),
+    (gzip.compress(b"abc"), f"is compressed by gzip, {UNPACK}"),
+    (bytes(257) + b"ustar" + bytes(300), f"is a tar archive, {UNPACK}"),
+    (b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\n",
+     "is the pointer of a file in Git LFS, expected a checkpoint; git lfs pull fetches the file itself"),
+    (b"<!DOCTYPE html>", "is a web page or XML, expected a checkpoint; download the file itself"),
+    (b"\x80", "begins with b'\\x80', expected a zip archive written by torch.save")])
+def test_files_of_other_programs_are_named_with_their_door(path, data, message):
+    assert refused(path, data) == message
+
+
+def test_large_files_of_other_programs_too(path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "MAX_BYTES", 1000)
+    for data in (saved(torch.nn.Linear(20, 20)), saved(torch.nn.Linear(20, 20).state_dict()), scripted(torch.nn.Linear(2, 99))):
+        assert refused(path, data) == (f"{len(data)} bytes, expected at most 1000 in a checkpoint; if it is a model of PyTorch, {DOOR}")
+    assert refused(path, b"\x08\x07\x12\x07pytorch" + bytes(2000)).startswith("is an ONNX file")
+
+
+@pytest.mark.parametrize("file, message", [
+    ("0-0-weights.bin", "is a folder of FINN's parameters, expected a checkpoint; fbnn-hw import FOLDER --out mine.pt makes one of it"),
+    ("saved_model.pb", f"is a SavedModel of TensorFlow, {OTHER}"), ("other", "is a directory, expected a checkpoint file")])
+def test_folders(path, file, message):
+    path.mkdir()
+    (path / file).touch()
+    assert refused(path) == message
 
 
 class Code:
