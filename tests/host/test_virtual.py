@@ -53,6 +53,24 @@ def test_flash_image(generated):
     assert image[:8].hex() == manifest["config_id"] + manifest["ir_sha256"][:8] and image[8:] == (folder / "weights.bin").read_bytes()
 
 
+def test_behind_a_socket_where_there_are_no_pseudo_terminals(generated, monkeypatch):
+    """Windows' way, but for the program: one client after the other."""
+    folder, network = generated
+    images = datasets.load("fixture").first(2).images
+    board = virtual.VirtualBoard(folder)
+    monkeypatch.setattr(virtual.sys, "platform", "win32")
+    monkeypatch.setattr(virtual.subprocess, "CREATE_NEW_PROCESS_GROUP", 0, raising=False)
+    with board:
+        assert board.port.startswith("socket://127.0.0.1:")
+        for image in images:
+            with Serial(board.port) as port:
+                client = Client(port, wait_s=WAIT_S, ready_s=WAIT_S)
+                client.wait_ready()
+                logits = client.classify([np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes()])[0].logits
+                assert list(logits) == inference.logits(network, image[None])[0].tolist()
+        assert board.close() == 0
+
+
 def test_classify_on_the_board(generated, capsys):
     folder, network = generated
     images = datasets.load("fixture").first(IMAGES).images

@@ -1,22 +1,34 @@
 // Runs the module `board` (clk, rst, rx, tx, ready, active, errors) behind a serial line.
 //
 //   board CLOCKS PERIOD_PS                a pseudo-terminal: prints its name, serves it until standard input is closed
+//   board CLOCKS PERIOD_PS socket         a TCP port of this machine, for systems without pseudo-terminals: prints socket://ADDRESS:PORT
 //   board CLOCKS PERIOD_PS SCRIPT LIMIT   the bytes of a file instead
 //
 // CLOCKS: cycles of a bit.  A script is records of 4 bytes: cycles before the byte (2, low first), the byte, flags (1: without stop
 // bit; 2: nothing is sent, the board must come to rest; 6: and be ready).  For each rest, a line of the bytes that the board sent.  Exit 3 if
 // it does not rest within LIMIT cycles, 4 if the flash was used wrongly.
+#ifdef _WIN32
+#include <winsock2.h>
+#else
+#include <arpa/inet.h>
+#include <csignal>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <termios.h>
+#include <unistd.h>
+#endif
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
-#include <fcntl.h>
 #include <memory>
-#include <poll.h>
 #include <stdlib.h>
 #include <string>
-#include <termios.h>
-#include <unistd.h>
+#include <thread>
 #include <vector>
 
 #include "Vtop.h"
@@ -139,7 +151,27 @@ static int run_script(Board &board, const char *path, uint64_t limit) {
     return board.top->errors ? 4 : 0;
 }
 
-static int serve(Board &board) {
+// Nothing comes and nothing is at work, so that the board may wait for a byte.
+static bool idles(const Board &board) { return board.rests() && (board.top->ready || board.cycle - board.quiet_since > 20000000); }
+
+// Whether it is time to look for bytes, which takes as long as some hundred cycles.
+static bool listens(const Board &board) { return board.input.empty() || (board.cycle & 0xFFFF) < 4096; }
+
+#ifdef _WIN32
+double sc_time_stamp() { return 0; }  // of Verilator's runtime, elsewhere a weak symbol; the time is the context's
+using Socket = SOCKET;
+static void hang_up(Socket socket) { closesocket(socket); }
+static int serve_terminal(Board &) {
+    fprintf(stderr, "board: this system has no pseudo-terminals\n");
+    return 2;
+}
+#else
+using Socket = int;
+static const Socket INVALID_SOCKET = -1;
+static void hang_up(Socket socket) { close(socket); }
+static int WSAPoll(pollfd *files, nfds_t count, int timeout) { return poll(files, count, timeout); }
+
+static int serve_terminal(Board &board) {
     int master = posix_openpt(O_RDWR | O_NOCTTY);
     if (master < 0 || grantpt(master) || unlockpt(master)) {
         perror("pseudo-terminal");
@@ -156,10 +188,9 @@ static int serve(Board &board) {
     fflush(stdout);
     uint8_t buffer[4096];
     for (;;) {
-        bool idle = board.rests() && (board.top->ready || board.cycle - board.quiet_since > 20000000);
         pollfd files[2] = {{0, POLLIN, 0}, {master, POLLIN, 0}};
-        if (board.input.empty() || (board.cycle & 0xFFFF) < 4096) {
-            if (poll(files, 2, idle ? -1 : 0) > 0) {
+        if (listens(board)) {
+            if (poll(files, 2, idles(board) ? -1 : 0) > 0) {
                 if (files[0].revents && read(0, buffer, sizeof buffer) <= 0) return board.top->errors ? 4 : 0;
                 if (board.input.empty() && files[1].revents & POLLIN) {
                     ssize_t count = read(master, buffer, sizeof buffer);
@@ -178,8 +209,71 @@ static int serve(Board &board) {
     }
 }
 
+#endif
+
+static std::atomic<bool> ended{false};
+
+static int serve_socket(Board &board) {
+#ifdef _WIN32
+    WSADATA data;
+    WSAStartup(MAKEWORD(2, 2), &data);
+#else
+    signal(SIGPIPE, SIG_IGN);
+#endif
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+#ifdef _WIN32
+    int length = sizeof address;
+#else
+    socklen_t length = sizeof address;
+#endif
+    Socket listener = socket(AF_INET, SOCK_STREAM, 0), client = INVALID_SOCKET;
+    if (listener == INVALID_SOCKET || bind(listener, (sockaddr *)&address, length) || listen(listener, 1)
+        || getsockname(listener, (sockaddr *)&address, &length)) {
+        fprintf(stderr, "board: this machine gives it no TCP port\n");
+        return 2;
+    }
+    printf("socket://127.0.0.1:%u\n", unsigned(ntohs(address.sin_port)));
+    fflush(stdout);
+    std::thread([] {  // Windows cannot wait for standard input and a socket together
+        while (getchar() != EOF) {}
+        ended = true;
+    }).detach();
+    char buffer[4096];
+    while (!ended) {
+        pollfd file{};
+        file.fd = client == INVALID_SOCKET ? listener : client;
+        file.events = POLLIN;
+        if (listens(board) && WSAPoll(&file, 1, idles(board) ? 20 : 0) > 0) {
+            if (client == INVALID_SOCKET) {
+                client = accept(listener, nullptr, nullptr);
+                int yes = 1;
+                setsockopt(client, IPPROTO_TCP, TCP_NODELAY, (const char *)&yes, sizeof yes);
+            } else if (board.input.empty()) {
+                int count = recv(client, buffer, sizeof buffer, 0);
+                for (int i = 0; i < count; i++) board.input.push_back({0, uint8_t(buffer[i]), 0});
+                if (count <= 0) {
+                    hang_up(client);
+                    client = INVALID_SOCKET;
+                }
+            }
+        }
+        for (int i = 0; i < 4096; i++) board.step();
+        size_t done = 0;
+        while (client != INVALID_SOCKET && done < board.output.size()) {
+            int count = send(client, (const char *)board.output.data() + done, int(board.output.size() - done), 0);
+            if (count <= 0) break;
+            done += count;
+        }
+        board.output.clear();
+    }
+    return board.top->errors ? 4 : 0;
+}
+
 int main(int argc, char **argv) {
-    if (argc != 3 && argc != 5) return 2;
+    if (argc < 3 || argc > 5) return 2;
     Board board(atoi(argv[1]), strtoull(argv[2], nullptr, 10), argc, argv);
-    return argc == 5 ? run_script(board, argv[3], strtoull(argv[4], nullptr, 10)) : serve(board);
+    if (argc == 5) return run_script(board, argv[3], strtoull(argv[4], nullptr, 10));
+    return argc == 4 ? serve_socket(board) : serve_terminal(board);
 }
