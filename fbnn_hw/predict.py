@@ -11,9 +11,29 @@ BATCH = 100
 
 
 def integer_logits(network, images, backend="reference", latent=False, progress=silent):
-    """(int32 logits (N, classes), bits of the latent uint8 (N, bits) or None) of images, uint8 RGB (N, 3, S, S).
+    """Classify images in integers.
 
-    backend: "torch" or "reference".  Raises InputError where a latent is asked of a network that has none.
+    Parameters
+    ----------
+    network : ir.network.Network
+    images : uint8 array (N, 3, S, S)
+        RGB.
+    backend : str
+        "torch" or "reference"; both give the same.
+    latent : bool
+        Return the latents, too.
+    progress : callable
+        Makes a progress bar, as tqdm does.
+
+    Returns
+    -------
+    tuple
+        Logits, int32 (N, classes), and latents, uint8 bits (N, bits), or None.
+
+    Raises
+    ------
+    InputError
+        A latent is asked of a network that has none.
     """
     if latent and LATENT not in network.topology:
         raise InputError(f"model {network.topology.name}: has no layer named {LATENT}, expected one with --latent")

@@ -23,10 +23,20 @@ def modules():
     return sorted(name for name in ("fbnn_hw", *names) if not re.fullmatch(LEFT_OUT, name))
 
 
+def with_members(numpy):
+    """pdoc's reader of docstrings, which also knows the heading Members: ports, written as attributes are."""
+    def read(text):
+        attributes = re.sub(r"^Members\n-+$", "Attributes\n----------", text, flags=re.MULTILINE)
+        return numpy(text) if attributes == text else numpy(attributes).replace("###### Attributes", "###### Members")
+
+    return read
+
+
 def write(folder):
     """The pages of all modules, below `folder`."""
     import pdoc
 
+    pdoc.docstrings.numpy = with_members(pdoc.docstrings.numpy)
     for module in map(importlib.import_module, modules()):
         for name in getattr(module, "__all__", ()):  # what a package looks up when it is first used
             setattr(module, name, getattr(module, name))

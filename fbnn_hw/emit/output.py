@@ -177,7 +177,7 @@ def expected_layers(network, images, names, classes=None):
 
 
 def folder_name(network, target, config):
-    """<model>-<classes>c-<target>-<id>; the id names weights and hardware."""
+    """`<model>-<classes>c-<target>-<id>`; the id names weights and hardware."""
     digest = sha256((ir_file.dumps(network) + config.to_json()).encode()).hexdigest()[:8]
     return f"{network.topology.name}-{config.classes}c-{target.name}-{digest}"
 

@@ -22,17 +22,34 @@ SLAB_BYTES = 2 ** 22
 
 
 def layers(network: Network, images: np.ndarray) -> dict[str, np.ndarray]:
-    """Every layer's output: {op name: uint8 bits (N, C, H, W)} in execution order, the last one int32 logits (N, classes).
-    The outputs named by `Topology.byte_maps` are uint8 bytes.
+    """Compute the output of every layer.
 
-    images: uint8 RGB (N, 3, S, S).  Raises InputError where they have another shape or type.
+    Parameters
+    ----------
+    network : Network
+    images : uint8 array (N, 3, S, S)
+        RGB.
+
+    Returns
+    -------
+    dict
+        {op name: output} in execution order.  An output is uint8 bits (N, C, H, W); those that
+        `Topology.byte_maps` names are uint8 bytes; the last one is int32 logits (N, classes).
+
+    Raises
+    ------
+    InputError
+        The images have another shape or type.
     """
     _check(network, images)
     return _layers(network, images)
 
 
 def logits(network: Network, images: np.ndarray, progress: Callable[[range], Iterable[int]] | None = None) -> np.ndarray:
-    """Logits int32 (N, classes) of uint8 RGB images (N, 3, S, S).  progress: wraps the range over batches, as tqdm does."""
+    """Compute the logits, int32 (N, classes), of images, uint8 RGB (N, 3, S, S).
+
+    progress: wraps the range over the batches, as tqdm does.  Raises InputError where the images have another shape or type.
+    """
     _check(network, images)
     starts = range(0, len(images), BATCH)
     out = np.zeros((len(images), len(network.topology.classes)), np.int32)
@@ -43,7 +60,7 @@ def logits(network: Network, images: np.ndarray, progress: Callable[[range], Ite
 
 
 def classify(logits: np.ndarray) -> np.ndarray:
-    """Class of each row, int64 (N,); ties go to the lowest."""
+    """Class of each row of logits, (N, classes) -> int64 (N,): the largest logit, the lowest class where several are equal."""
     return np.argmax(logits, 1).astype(np.int64)
 
 
@@ -93,10 +110,19 @@ def _layers(network, images):
 
 
 def convolution(x: np.ndarray, weights: np.ndarray, stride: int, groups: int, frame: int, top: int = 1) -> np.ndarray:
-    """Dot products (N, O, H', W'), float32 and exact, of x (N, C, H, W) and bits weights (O, C / groups, k, k).
+    """Dot products of a convolution, float32 (N, O, H', W'); they are exact.
 
-    x holds bits, or bytes where `top` is `BYTE`: a value u stands for 2 u - top.  The map is framed by `frame` pixels of
-    `bits.PADDING` * top.
+    Parameters
+    ----------
+    x : uint8 array (N, C, H, W)
+        Bits, or bytes where `top` is `BYTE`.  A value u stands for 2 u - top.
+    weights : uint8 array (O, C / groups, k, k)
+        Bits.
+    stride, groups : int
+    frame : int
+        Pixels on each side of the map, which stand for `bits.PADDING` * top.
+    top : int
+        1 for bits, `BYTE` for bytes.
     """
     n, c, h, w = x.shape
     outputs, depth, k, _ = weights.shape

@@ -18,7 +18,7 @@ class SinglePortMemory(wiring.Component):
 
     "ice40-spram" makes it of SB_SPRAM256KA blocks, 16 bits wide and 16384 deep, side by side and one behind the other; their
     contents after power-up are unknown.  "generic" is an `amaranth.lib.memory` that starts as 0, in a module whose name ends
-    in memory_<depth>x<width>_<granularity>, for an ASIC flow to replace: its two ports have the same address and are never both on.
+    in `memory_<depth>x<width>_<granularity>`, for an ASIC flow to replace: its two ports have the same address and are never both on.
     "wrapper" is the module fbnn_bank of memories.v, with parameters, which Amaranth's own simulator cannot run.
 
     Twin: a list of integers (sim/checks.py).

@@ -17,10 +17,20 @@ PRESENTED_BITS = 8
 
 @dataclass(frozen=True)
 class Head:
-    """The classifier after a latent of `latent` bits.
+    """The shape of the classifier after a latent.  Copies of a bit lie next to each other, as `duplicate` puts them.
 
-    hidden: neurons of the DenseSkip layer (0: none), each of which reads hidden_copies copies of the latent / groups bits of its group.
-    Output rows read `copies` copies of each bit of (latent, hidden).  Copies lie next to each other, as `duplicate` puts them.
+    Attributes
+    ----------
+    latent : int
+        Bits of the latent.
+    copies : int
+        Copies of each bit of (latent, hidden) that an output row reads.
+    hidden : int
+        Neurons of the hidden layer beside the latent; 0: none.
+    groups : int
+        Groups of the hidden layer; each reads latent / groups bits.
+    hidden_copies : int
+        Copies of each bit that a hidden neuron reads.
     """
 
     latent: int
@@ -39,14 +49,14 @@ class Head:
 
     @classmethod
     def of_latent(cls, topology):
-        """The head of classes that read the latent alone; raises InputError where there is no latent."""
+        """The head whose output rows read the latent alone.  Raises InputError where the topology has no latent."""
         if LATENT not in topology:
             raise InputError(f"model {topology.name}: has no layer named {LATENT}, expected a feature extractor that ends in one")
         return cls(topology.shapes[LATENT][0])
 
     @classmethod
     def of(cls, topology):
-        """The head of a topology; raises InputError where it is none of these."""
+        """The head of a topology.  Raises InputError where its classifier is not one that learns on the chip."""
         latent, last = cls.of_latent(topology).latent, topology.ops[-1]
         copies, source = _undo(topology, last.inputs[0])
         if source.name == LATENT and last.groups == 1:
@@ -71,16 +81,39 @@ def _undo(topology, name):
 class LearnConfig:
     """The options of a learner.
 
-    max_classes: classes that there are rows for.  slots: slots of the replay buffer.
-    counter_bits: B, bits of a counter of the output layer.  hidden_counter_bits: the same of the hidden layer; 0: it does not learn.
-    temperature: 1 / alpha of the drawn softmax.  margin: lead that the rule `margin` asks for.
-
-    thinning, hidden_thinning: m; a counter moves with probability 2^-m.  gate: a hidden row learns where |dot| <= gate.
-    confidence: counters of shipped weights start at `confidence` or -1 - confidence.  replays: r, replays for each new sample.
-    pick: a replay takes a random slot, a random slot of a random class, or one of the class presented least.
-    weighted: accept an update with probability (least presented + 1) / (presented + 1).
-    prototype: number of first presentations of a new class that add the input to its row, independent of the scores.
-    rule: see `rules`; with "prototypes" replays, thinning, prototype and hidden_counter_bits are 0 and slots is 1.
+    Attributes
+    ----------
+    max_classes : int
+        Classes that there are rows for.
+    slots : int
+        Slots of the replay buffer.
+    counter_bits, hidden_counter_bits : int
+        B: bits of a counter of the output layer, and of the hidden layer.  0: the hidden layer does
+        not learn.
+    rule : str
+        One of RULES, see `rules`.  With "prototypes", replays, thinning, prototype and
+        hidden_counter_bits are 0 and slots is 1.
+    temperature : int
+        1 / alpha of the softmax that the rule "gumbel" draws from.
+    margin : int
+        Lead that the rule "margin" asks for.
+    thinning, hidden_thinning : int
+        m: a counter moves with probability 2^-m.
+    gate : int
+        A hidden row learns where |dot| <= gate.
+    confidence : int
+        Counters of shipped weights start at `confidence` or -1 - confidence.
+    replays : int
+        r: replays after each new sample.
+    pick : str
+        One of PICKS: a replay takes a random slot, a random slot of a random class, or one of the
+        class presented least.
+    weighted : bool
+        Accept an update with probability (least presented + 1) / (presented + 1).
+    prototype : int
+        First presentations of a new class that add the input to its row, whatever the scores.
+    seed : int
+        Of the registers.
     """
 
     max_classes: int
@@ -101,7 +134,7 @@ class LearnConfig:
     seed: int = 1
 
     def verify(self):
-        """Raises UsageError naming the first value that is not legal."""
+        """Raise UsageError at the first value that is not legal."""
         for name, low, high in (("max_classes", 1, 1024), ("slots", 1, MAX_SLOTS), ("counter_bits", 1, 8), ("hidden_counter_bits", 0, 8),
                                 ("temperature", 1, 4096), ("margin", 0, 2 ** 20), ("thinning", 0, 8), ("hidden_thinning", 0, 8),
                                 ("gate", 0, 2 ** 20), ("confidence", 0, 127), ("replays", 0, 255), ("prototype", 0, 255),

@@ -37,13 +37,37 @@ def _spread(copies):
 
 
 class Learner:
-    """head: `Head`.  config: `LearnConfig`.
+    """The reference learner: what a learning chip does, bit for bit.
 
-    hidden: uint8 bits (hidden neurons, hidden fan-in), the shipped weights of the hidden layer, where the head has one.
-    output: uint8 bits (shipped classes, fan-in), the shipped rows, or None: it starts with no class.
+    A label is a class number.  The classes known are 0 .. known - 1; the label `known` starts a new
+    one.
 
-    A label is a class number; the classes known are 0 .. known - 1, and the label `known` starts a new one.
-    presentations, updates, flips: how many there were; no part of the hardware's state.
+    Parameters
+    ----------
+    head : Head
+        The shape of the classifier.
+    config : LearnConfig
+        The options of the learner.
+    hidden : uint8 array (hidden neurons, hidden fan-in), optional
+        Bits: the shipped weights of the hidden layer, where the head has one.
+    output : uint8 array (shipped classes, fan-in), optional
+        Bits: the shipped rows; by default the learner starts with no class.
+
+    Attributes
+    ----------
+    known : int
+        Number of the classes known.
+    frozen : bool
+        Whether `learn`, `store` and `rehearse` change nothing.
+    presentations, updates, flips : int
+        How many there were since reset.  They are no part of the hardware's state.
+
+    Raises
+    ------
+    UsageError
+        The configuration is not legal, or does not fit the head.
+    InputError
+        The shipped weights have another shape.
     """
 
     def __init__(self, head: Head, config: LearnConfig, hidden: np.ndarray | None = None, output: np.ndarray | None = None):
@@ -73,8 +97,12 @@ class Learner:
 
     @classmethod
     def of(cls, network: "Network", config: LearnConfig, keep_classes: bool = True) -> Self:
-        """A learner that starts from a network's classifier; keep_classes False: from its hidden layer alone.  With the rule
-        `prototypes` it learns the latent and starts with no class."""
+        """A learner that starts from the classifier of a network.
+
+        keep_classes: False starts with its hidden layer alone and no class.  With the rule
+        `prototypes` the learner reads the latent and starts with no class.  Raises InputError where
+        the classifier is not one that learns on the chip.
+        """
         if config.rule == PROTOTYPES:
             return cls(Head.of_latent(network.topology), config)
         head = Head.of(network.topology)
@@ -91,7 +119,7 @@ class Learner:
     # state
 
     def reset(self) -> None:
-        """Power-up state: shipped weights, empty buffer, registers at their seeds."""
+        """Return to the state after power-up: shipped weights, empty buffer, registers at their seeds."""
         config = self.config
         output, hidden = self._shipped
         self.known, self.frozen = len(output), False
@@ -140,13 +168,13 @@ class Learner:
         return self._noise.state, self._mask.state, self._pick.state
 
     def freeze(self, frozen: bool = True) -> None:
-        """While frozen, `learn`, `rehearse` and `store` change nothing."""
+        """Make `learn`, `rehearse` and `store` change nothing; with False, let them work again."""
         self.frozen = frozen
 
     # inference
 
     def sample_bits(self, latents: np.ndarray) -> np.ndarray:
-        """v = (x, z) of latents, uint8 bits (N, latent) -> (N, latent + hidden)."""
+        """The bits that the output rows read: latents, uint8 bits (N, latent) -> uint8 bits (N, latent + hidden)."""
         latents = np.asarray(latents, np.uint8)
         if not self.head.hidden:
             return latents
@@ -156,7 +184,7 @@ class Learner:
         return np.concatenate([latents, *((a @ w.T >= 0).astype(np.uint8) for a, w in zip(parts, rows))], 1)
 
     def logits(self, latents: np.ndarray) -> np.ndarray:
-        """int32 (N, known) of latents, uint8 bits (N, latent)."""
+        """Logits of the classes known: latents, uint8 bits (N, latent) -> int32 (N, known)."""
         x = bits.from_bits(self.sample_bits(latents), np.float32)
         return (x.repeat(self.head.copies, 1) @ self._signs(self._output[:self.known], self.head.fan_in).T).astype(np.int32)
 
@@ -166,16 +194,19 @@ class Learner:
         return bits.from_bits(bits.from_integers([row[-1] for row in rows], count), np.float32)
 
     def classify(self, latents: np.ndarray) -> np.ndarray:
-        """Class of each row, int64 (N,); ties go to the lowest."""
+        """Classify latents, uint8 bits (N, latent) -> int64 (N,).  Of several largest logits, the lowest class wins."""
         return self.logits(latents).argmax(1)
 
     # learning
 
     def learn(self, latents: np.ndarray, labels: Sequence[int] | np.ndarray,
               progress: Callable[[list], Iterable] | None = None) -> None:
-        """Learn samples one after the other: start a class if the label is `known`, present the sample, replay, store the sample.
+        """Learn samples one after the other.
 
-        latents: uint8 bits (N, latent).  labels: class numbers (N,).  Raises UsageError for a label above `known` or without a row.
+        For each: start a class if the label is `known`, present the sample, replay, store the sample.
+
+        latents: uint8 bits (N, latent).  labels: class numbers (N,).  Raises UsageError for a label above `known` or without a row,
+        InputError where the latents have another shape or type.
         """
         samples = list(zip(*self._checked(latents, labels)))
         for x, label in progress(samples) if progress else samples:
