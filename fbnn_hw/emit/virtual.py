@@ -160,7 +160,7 @@ def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits
 
 
 class VirtualBoard:
-    """The virtual board of a folder; a context manager that runs it behind a pseudo-terminal.
+    """The virtual board of a folder; a context manager that runs it behind a pseudo-terminal or a TCP port.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ class VirtualBoard:
     Attributes
     ----------
     port : str or None
-        Path of the serial port while it runs.
+        What `host.transport.Serial` opens while it runs: the path of a pseudo-terminal, or socket://HOST:PORT.
 
     Raises
     ------
