@@ -25,8 +25,9 @@ import tour  # noqa: E402
 
 @pytest.fixture(autouse=True, scope="module")
 def fast():
-    """The board gives up soon."""
+    """The board gives up soon, and is compiled with optimisation: it runs for long."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FBNN_OPTIMISE", "-O1")
         patch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, None))
         yield
 
