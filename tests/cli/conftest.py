@@ -3,7 +3,7 @@ from hashlib import sha256
 
 import pytest
 
-from fbnn_hw.cli import main, verbs
+from fbnn_hw.cli import _common, main, verbs
 from fbnn_hw.nn import checkpoint
 from tests import schemas, strategies
 
@@ -34,8 +34,10 @@ def answer(cli):
 
 
 @pytest.fixture
-def refused(cli):
-    """Runs a command line that must fail: (exit code, the one line on stderr)."""
+def refused(cli, monkeypatch):
+    """Runs a command line that must fail: (exit code, the one line on stderr).  A slow machine gets no progress bar."""
+    monkeypatch.setattr(_common, "PROGRESS_DELAY_S", 1e9)
+
     def run(*argv):
         code, out, err = cli(*argv)
         assert code and not out and err.count("\n") == 1 and "Traceback" not in err, (code, out, err)
