@@ -1,5 +1,7 @@
-"""Writing a checkpoint (docs/checkpoint.md), whose reading needs no torch: `fbnn_hw.ir.checkpoint.read`.  Writing and reading the state of
-a run."""
+"""Writes checkpoints (docs/checkpoint.md), and writes and reads training states.
+
+`fbnn_hw.ir.checkpoint.read` reads checkpoints, without torch.
+"""
 
 import io
 from contextlib import contextmanager
@@ -31,8 +33,10 @@ def store(path, values):
 
 
 def state(path, kind, version):
-    """The state of a run that `store` wrote: a dict whose "format" is `kind`, of that version; runs no code of the file.
-    Raises InputError."""
+    """Read the state of a run that `store` wrote, a dict.  No code in the file runs.
+
+    Raises InputError where the file is missing or damaged, or where its "format" is not `kind` or its version another.
+    """
     try:
         state = torch.load(path, weights_only=True, map_location="cpu")
     except FileNotFoundError:
@@ -46,7 +50,7 @@ def state(path, kind, version):
 
 @contextmanager
 def taking_up(path):
-    """A block that takes up what `state` read from `path`: InputError for the errors that damaged values raise."""
+    """A context manager around the use of what `state` read from `path`.  Errors of damaged values become an InputError."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 
 
 def inverse_frequency(counts):
-    """w_i = C * (1 / f_i) / sum_j (1 / f_j), float32 (C,), from the number of samples of each class, all at least 1.
+    """Weights of C classes, float32 (C,): w_i = C * (1 / f_i) / sum_j (1 / f_j).  They sum to C.
 
-    The factor N of f_i = n_i / N cancels.  The weights sum to C.
+    counts: samples n_i of each class, all at least 1.  The factor N of f_i = n_i / N cancels.
     """
     inverse = 1 / torch.as_tensor(counts, dtype=torch.float64)
     return (len(inverse) * inverse / inverse.sum()).float()
@@ -23,20 +23,20 @@ def _of_label(log_p, labels, weights):
 
 
 def cross_entropy(logits, labels, weights=None):
-    """Eq. `cce`: divided by B, not by the sum of the weights as torch's own does."""
+    """Cross-entropy, eq. `cce`.  It is divided by B, where torch's own divides by the sum of the weights."""
     picked, w = _of_label(F.log_softmax(logits, 1), labels, weights)
     return -(w * picked).mean()
 
 
 def focal(logits, labels, weights=None, nu=2.0):
-    """Eq. `focal`."""
+    """Focal loss with exponent `nu`, eq. `focal`."""
     picked, w = _of_label(F.log_softmax(logits, 1), labels, weights)
     missed = (1 - picked.exp()).clamp_min(1e-12)  # no 0, whose power below 1 has no derivative
     return -(w * missed ** nu * picked).mean()
 
 
 def squared_hinge(logits, labels, weights=None):
-    """Eq. `sh`: the weight is that of the term's class c, not of the sample's."""
+    """Squared hinge loss, eq. `sh`.  The weight of a term is that of the term's class c, not that of the sample's class."""
     target = F.one_hot(labels, logits.shape[1]) * 2.0 - 1
     present = logits.isfinite()
     terms = (1 - logits.where(present, -1.0) * target).clamp_min(0) ** 2 * present
@@ -53,7 +53,7 @@ LOSSES = {"cce": cross_entropy, "focal": focal, "sh": squared_hinge}
 
 
 def barlow_twins(a, b, offdiagonal=1e-5, eps=1e-5):
-    """Eq. `bt_loss` of two projections (B, P): correlation over the batch of features standardised over the batch."""
+    """Barlow Twins loss of two projections, float (B, P), eq. `bt_loss`.  The features are standardised and correlated over the batch."""
     a, b = ((x - x.mean(0)) / (x.var(0, unbiased=False) + eps).sqrt() for x in (a, b))
     correlation = a.T @ b / len(a)
     diagonal = correlation.diagonal()

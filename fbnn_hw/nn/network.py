@@ -112,15 +112,34 @@ class Pool(_Signed):
 
 
 class FBNN(nn.Module):
-    """Fully-binary network of a `Topology`.
+    """The trainable fully-binary network of a `Topology`.
 
-    K, limit: scale constant and width of the estimator.  c: constant of alpha = 1 / sqrt(c * fan_in * classes), smaller by `BYTE_SPREAD`
-    where the logits are sums of bytes.
-    norm: "scales", or "bn" for a batch norm in their place, see `norm.Norm`, in the layers of `NORMED`; export makes thresholds of it.
-    `dtype`: of the maps between convolutions and their gradients, float32 or bfloat16; the bits, logits and proxies are those of float32,
-    the gradients are rounded.  In training with batch norm the statistics are those of rounded sums, whole near the edge.
-    `binary`: False in the first stage of a multi-stage training, which has clamp(u, -1, 1) for sign(u); for norm "bn" alone.
-    forward(images): uint8 RGB (N, 3, S, S) -> float logits * alpha (N, classes).  `logits` gives the integers.
+    forward(images): uint8 RGB (N, 3, S, S) -> float (N, classes), the logits times alpha.  `logits`
+    gives the integers.
+
+    Parameters
+    ----------
+    topology : ir.network.Topology
+    K : float
+        Constant of the scale K / sqrt(fan-in).
+    c : float
+        Constant of alpha = 1 / sqrt(c * fan_in * classes), which is smaller by `BYTE_SPREAD` where
+        the logits are sums of bytes.
+    limit : float
+        Width of the straight-through estimator.
+    norm : str
+        "scales", or "bn" for a batch norm (`norm.Norm`) in the layers of `NORMED`.  `export` makes
+        integer thresholds of the batch norm.
+
+    Attributes
+    ----------
+    dtype : torch.dtype
+        Of the maps between convolutions and of their gradients, float32 or bfloat16.  The bits, the
+        logits and the proxies are those of float32; the gradients are rounded.  In training with
+        batch norm the statistics are those of rounded sums, whole near the edge.
+    binary : bool
+        False in the first stage of a multi-stage training, which has clamp(u, -1, 1) in place of
+        sign(u); with norm "bn" alone.
     """
 
     def __init__(self, topology, K=1.0, c=5.0, limit=1.0, norm="scales"):
@@ -255,9 +274,10 @@ class FBNN(nn.Module):
 
 
 def export(model, training=None):
-    """Trained FBNN -> `Network` of bits.  The proxies' signs are taken in `fbnn_hw.bits` alone.
+    """The bits and thresholds of a trained `FBNN`, as an `ir.network.Network`.
 
-    Raises InputError where a proxy is NaN or infinite, for its sign would mean nothing.
+    training: the training record, a dict of plain values.  Raises InputError where a proxy is NaN or
+    infinite, because its sign would mean nothing.
     """
     for kind, parts in (("proxy", {name: layer.proxy for name, layer in model.layers.items()}),
                         ("threshold", {name: norm.mean + norm.offset for name, norm in model.norms().items()})):
@@ -274,7 +294,10 @@ def export(model, training=None):
 
 
 def load(network, **options):
-    """`Network` -> FBNN whose proxies are the bits times a small constant, so that it can be trained further."""
+    """An `FBNN` with the bits of an `ir.network.Network`.
+
+    Its proxies are the bits times a small constant, so that it can be trained further.  options: as of `FBNN`.
+    """
     model = FBNN(network.topology, **options)
     with torch.no_grad():
         for name, layer in model.layers.items():
