@@ -35,7 +35,8 @@ def verbs():
 def load(verb):
     """The module of a verb; raises UsageError naming the nearest one."""
     if verb not in verbs():
-        raise UsageError(f"{verb}: no such command, expected one of {', '.join(verbs())}{nearest(verb, verbs())}")
+        raise UsageError(f"{verb}: no such command, expected one of {', '.join(verbs())}"
+                         f"{nearest(verb, (*verbs(), 'help', '--help', '--version'))}")
     return importlib.import_module(f"{__name__}.{verb.replace('-', '_')}")
 
 

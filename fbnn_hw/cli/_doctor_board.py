@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from .doctor import PLATFORMS, WSL, Check, Missing, everywhere, output, package, pip, tool
+from .doctor import PLATFORMS, Check, Missing, everywhere, output, package, pip, tool
 
 DEVICES = Path("/sys/bus/usb/devices")
 NODES = Path("/dev/bus/usb")
@@ -48,8 +48,8 @@ def _programmer(board):
             if library := programmer.LIBRARY.search(f"{lack}:"):
                 raise Missing(f"{word} does not start without the library {library[1]}; {programmer.LIBRARIES}") from None
             raise
-    ways = {platform: programmer.remedy(board, platform) for platform in PLATFORMS if platform != "windows"}
-    return Check(f"programmer for {board.title}", "flash", probe, ways | {"windows": WSL + ways["debian"]})
+    ways = {platform: programmer.remedy(board, platform) for platform in PLATFORMS}
+    return Check(f"programmer for {board.title}", "flash", probe, ways)
 
 
 def _usb(board):

@@ -26,6 +26,7 @@ def arguments(parser):
 def run(args, out):
     from ..fpga import programmer
     from ..targets.boards import board as find_board
+    from .doctor import this_platform
 
     board = find_board(args.board)
     folder = _common.design(args, out)
@@ -45,8 +46,9 @@ def run(args, out):
     texts = [shlex.join(line) for line in lines]
     out.text(*texts)
     if not args.dry_run:
-        programmer.program(board, lines)
-        out.text(f"next: fbnn-hw classify IMAGE --port {board.console}")
+        programmer.program(board, lines, this_platform())
+        port = "auto" if board.console.startswith("/dev/") else f"DEVICE, of {board.console}"
+        out.text(f"next: fbnn-hw classify IMAGE --resize --port {port}")
     out.result({"board": board.name, "commands": texts, "done": not args.dry_run})
 
 

