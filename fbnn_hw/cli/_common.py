@@ -248,6 +248,20 @@ def add_data(parser, required=False):
                         "(default: $FBNN_DATA, then a folder in the user's cache)")
 
 
+def add_page(parser, what, **kwargs):
+    """--board: the name of a board, or a page of one's own.  what: how its help begins."""
+    from ..targets.boards import names
+
+    action = parser.add_argument("--board", metavar="NAME", help=f"{what}{', '.join(names())}, or a page NAME.toml of your own", **kwargs)
+
+    def offered(prefix, **_):
+        from ._completion import files_and
+
+        return files_and(names)(prefix)
+
+    action.completer = offered
+
+
 def add_fit(parser, size=False):
     """The flags that make pictures fit.  size: whether one says how large they are to be, as nothing else does."""
     parser.add_argument("--resize", action="store_true", help="make any picture fit: centre square, scaled, as RGB")

@@ -15,10 +15,9 @@ EXAMPLES = (
 
 
 def arguments(parser):
-    from ..targets.boards import names
 
     _common.add_design(parser, "what `fbnn-hw generate` wrote")
-    parser.add_argument("--board", required=True, metavar="NAME", help=f"the board: {', '.join(names())}, or a page NAME.toml of your own")
+    _common.add_page(parser, "the board: ", required=True)
     parser.add_argument("--clock", type=_common.positive, metavar="MHZ", help="clock of the design (default: that of the target)")
     parser.add_argument("--baud", type=_common.count, metavar="N",
                         help="speed of the link (default: the highest that the board's USB chip and the clock have)")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ..emit import simulator
 from ..errors import ToolError
+from . import _common
 from ._common import one_line
 
 GROUP = "check"
@@ -278,10 +279,7 @@ def examine(checks, progress=lambda iterable, **kw: iterable):
 
 
 def arguments(parser):
-    from ..targets.boards import names
-
-    parser.add_argument("--board", metavar="NAME",
-                        help=f"also what this board takes: {', '.join(names())}, or a page NAME.toml of your own")
+    _common.add_page(parser, "also what this board takes: ")
 
 
 def run(args, out):

@@ -16,10 +16,8 @@ EXAMPLES = (
 
 
 def arguments(parser):
-    from ..targets.boards import names
-
     _common.add_design(parser, "what `fbnn-hw generate` wrote and `fbnn-hw build` built")
-    parser.add_argument("--board", required=True, metavar="NAME", help=f"the board: {', '.join(names())}, or a page NAME.toml of your own")
+    _common.add_page(parser, "the board: ", required=True)
     parser.add_argument("--dry-run", action="store_true", help="print the commands and do nothing")
 
 

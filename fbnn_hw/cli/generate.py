@@ -15,7 +15,8 @@ def arguments(parser):
     from ..targets import TARGETS
 
     _common.add_model(parser)
-    parser.add_argument("--target", required=True, metavar="NAME", help=f"what it is for: {', '.join(TARGETS)}")
+    target = parser.add_argument("--target", required=True, metavar="NAME", help=f"what it is for: {', '.join(TARGETS)}")
+    target.completer = lambda **_: TARGETS
     parser.add_argument("--pixels", type=_common.count, metavar="Q",
                         help="pixels worked on at once: 4, 8 or 16 (default: the compiler's choice)")
     parser.add_argument("--lanes", type=_common.count, metavar="L", help="input channels a cycle: 16, 32, 64 or 128")

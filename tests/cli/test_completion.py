@@ -48,6 +48,14 @@ def test_flags_and_their_values(offered):
     assert {"--resize", "--model", "--top"} <= offered("fbnn-hw classify --")
     assert offered("fbnn-hw evaluate --backend ") == {"torch", "reference"}
     assert offered("fbnn-hw train --model 0.5") >= {"0.5mb"}
+    assert offered("fbnn-hw generate --target ecp5") == {"ecp5", "ecp5-45f", "ecp5-25f"}
+
+
+@pytest.mark.parametrize("verb", ["build", "doctor", "flash"])
+def test_boards_and_pages(offered, tmp_path, monkeypatch, verb):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "icarus.toml").touch()
+    assert offered(f"fbnn-hw {verb} --board ic") == {"icarus.toml", "ice40hx8k-b-evn", "icebreaker", "icesugar", "icesugar-pro"}
 
 
 def test_shipped_checkpoints_and_files(offered, tmp_path, monkeypatch):

@@ -34,6 +34,9 @@
 #include "Vtop.h"
 #include "verilated.h"
 
+// Verilator's runtime calls it where a context's time is 0; linkers of Windows and macOS want it to be there.
+double sc_time_stamp() { return 0; }
+
 struct Item { unsigned gap; uint8_t byte; uint8_t flags; };
 
 struct Board {
@@ -158,7 +161,6 @@ static bool idles(const Board &board) { return board.rests() && (board.top->read
 static bool listens(const Board &board) { return board.input.empty() || (board.cycle & 0xFFFF) < 4096; }
 
 #ifdef _WIN32
-double sc_time_stamp() { return 0; }  // of Verilator's runtime, elsewhere a weak symbol; the time is the context's
 using Socket = SOCKET;
 static void hang_up(Socket socket) { closesocket(socket); }
 static int serve_terminal(Board &) {
