@@ -15,7 +15,6 @@ EXAMPLES = (
 
 
 def arguments(parser):
-
     _common.add_design(parser, "what `fbnn-hw generate` wrote")
     _common.add_page(parser, "the board: ", required=True)
     parser.add_argument("--clock", type=_common.positive, metavar="MHZ", help="clock of the design (default: that of the target)")
