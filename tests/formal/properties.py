@@ -42,9 +42,9 @@ def constant(m, clock, width, name):
     return value
 
 
-def popcount(width, style):
-    """The count is the number of equal bits, for all words."""
-    dut = XnorPopcount(width, 0, style)
+def popcount(width):
+    """The count is the number of equal bits, for all words; the style whose adders the synthesis tool chooses."""
+    dut = XnorPopcount(width, 0, "sum")
     m, _ = around(dut)
     total = Const(0, 1)
     for a, b in zip(dut.act, dut.weight):
@@ -166,7 +166,7 @@ def transmitter(clocks=2):
     return Property(m, [data, dut.bytes.valid], 22 * clocks)
 
 
-def registers(seed, depth=10):
+def registers(seed, depth=4):
     """From any state, after a restart, each register gives the bits of its definition, whatever is selected, shifted and loaded."""
     dut = Registers(seed)
     m, clock = around(dut)
@@ -182,6 +182,19 @@ def registers(seed, depth=10):
         outputs.append(state[0])
     m.d.comb += Assert((clock == 0) | (dut.select == 3) | (dut.bit == Array(outputs)[dut.select]))
     return Property(m, [dut.select, dut.shift, dut.load, dut.data], depth, ANY)
+
+
+def law(index):
+    """From any state: a register that shifts on gives bit n + width = bit n xor bit n + tap, and what was loaded after `width` shifts."""
+    dut, taps = Registers(1), (NOISE, MASK, PICK)[index]
+    m, clock = around(dut)
+    load = constant(m, clock, 1, "load")
+    given, put = Signal(taps.width), Signal(taps.width)  # the last ones, the newest lowest
+    m.d.comb += [dut.select.eq(index), dut.shift.eq(1), dut.load.eq(load)]
+    m.d.sync += [given.eq(Cat(dut.bit, given)), put.eq(Cat(dut.data, put))]
+    expected = Mux(load, put[-1], given[-1] ^ given[-1 - taps.tap])
+    m.d.comb += Assert((clock < taps.width) | (dut.bit == expected))
+    return Property(m, [load, dut.data], taps.width + 2, ANY)
 
 
 def sample(words, lanes, copies):
@@ -262,8 +275,7 @@ def scan(kind, classes=3, count_bits=2):
 
 
 PROPERTIES = {
-    **{f"popcount_{width}": partial(popcount, width, "lut4") for width in range(1, 17)},
-    **{f"popcount_sum_{width}": partial(popcount, width, "sum") for width in (1, 8, 9)},
+    **{f"popcount_sum_{width}": partial(popcount, width) for width in (1, 8, 9)},
     "encoder_trgb": partial(encoder, 5, 16, 8),
     "encoder_trgb_multiplied": partial(encoder, 5, 16, 0),
     "stable_encoder": partial(stable_encoder, "trgb", 5, 16, 8),
@@ -274,8 +286,12 @@ PROPERTIES = {
     "receiver": receiver,
     "transmitter": transmitter,
     "registers": partial(registers, 1),
+    "law_0": partial(law, 0),
     "sample": partial(sample, 3, 4, 1),
     "sample_copies": partial(sample, 2, 4, 2),
     "bank": partial(bank, "generic"),
     **{f"classes_{kind.name.lower()}": partial(scan, kind) for kind in (Scan.FULLEST, Scan.LEAST, Scan.ADD, Scan.REMOVE)},
 }
+
+LONG = {"law_1": partial(law, 1), "law_2": partial(law, 2)}
+"""Those that take longer, behind FBNN_FORMAL=long."""
