@@ -42,15 +42,15 @@ class Constant:
 
 
 TINYVISION = "github.com/tinyvision-ai-inc/ice40_power: currents of an iCE40UP5K-SG48 at 1.219 V"
-W25Q = "Winbond W25Q128JV, DC electrical characteristics"
+W25Q = "Winbond W25Q128JV"
 
 CORE_V, IO_V = 1.2, 3.3
 """Supplies of the iCEBreaker."""
 
 CONSTANTS = (
     Constant("static", Bounds(75e-6 * CORE_V, 92.1e-6 * CORE_V + 12.8e-6 * IO_V, 184e-6 * CORE_V + 13e-6 * IO_V), "W",
-             "measured by others", "low: 75 uA, Lattice FPGA-DS-02008, static supply current; typical: 92.1 uA with a clock that "
-             f"stands still and 12.8 uA of the other supplies, {TINYVISION}; high: twice that of the core, for a warmer part, assumed"),
+             "measured by others", "low: 75 uA, assumed; typical: 92.1 uA with a clock that stands "
+             f"still and 12.8 uA of the other supplies, {TINYVISION}; high: twice that of the core, for a warmer part, assumed"),
     Constant("clock", Bounds(44.0e-12, 52.1e-12, 53.0e-12), "J a cycle", "measured by others",
              f"{TINYVISION}: 36.1 uA/MHz from the PLL's rows of 16 and 48 MHz, 42.8 from those of the oscillator, 43.5 from an "
              "external clock"),
@@ -67,12 +67,11 @@ CONSTANTS = (
     Constant("block", Bounds(0.7e-12, 2e-12, 6e-12), "J an access", "assumed", "a 512 byte SRAM with a word of 16 bits, 40 nm"),
     Constant("pin", Bounds(0.5 * 5e-12 * IO_V ** 2, 0.5 * 10e-12 * IO_V ** 2, 0.5 * 20e-12 * IO_V ** 2), "J an edge", "assumed",
              "5, 10 and 20 pF of pin, wire and pin at 3.3 V; W25Q128JV: at most 6 pF in, 8 pF out"),
-    Constant("flash_standby", Bounds(10e-6 * IO_V, 10e-6 * IO_V, 60e-6 * IO_V), "W", "datasheet",
-             f"{W25Q}: typical and maximum, not selected"),
+    Constant("flash_standby", Bounds(10e-6 * IO_V, 10e-6 * IO_V, 60e-6 * IO_V), "W", "assumed",
+             "10 uA typically, 60 uA at most, not selected"),
     Constant("flash_asleep", Bounds(1e-6 * IO_V, 1e-6 * IO_V, 20e-6 * IO_V), "W", "datasheet",
-             f"{W25Q}: typical and maximum, deep power-down"),
-    Constant("flash_read", Bounds(4e-3 * IO_V, 8e-3 * IO_V, 15e-3 * IO_V), "W", "datasheet",
-             f"{W25Q}: high is the maximum at 50 MHz; low: what the family's features promise of an active part; between them assumed"),
+             f"{W25Q}, features: 1 uA in power-down; high: 20 uA, assumed"),
+    Constant("flash_read", Bounds(4e-3 * IO_V, 8e-3 * IO_V, 15e-3 * IO_V), "W", "assumed", "4, 8 and 15 mA of a part of 3 V at 50 MHz"),
 )
 """The table of docs/energy.md."""
 BY_NAME = {constant.name: constant.bounds for constant in CONSTANTS}

@@ -84,7 +84,7 @@ def test_accesses_of_a_memory(snapshot):
     assert not +counts.banks and not +counts.multiplies and counts.pins == dict(zip(activity.PINS, (1, 2, 3, 4)))
 
 
-@pytest.mark.skipif("FBNN_ENERGY" not in os.environ, reason="synthesises and compiles a whole board, minutes; FBNN_ENERGY=1 does")
+@pytest.mark.skipif("FBNN_ENERGY" not in os.environ, reason="synthesises and compiles a whole board, a minute or two; FBNN_ENERGY=1 does")
 def test_a_whole_board(tmp_path):
     """The smallest design that learns: answers of the netlist are those of the reference, and each part is at work when it should be."""
     from fbnn_hw import design
@@ -94,7 +94,8 @@ def test_a_whole_board(tmp_path):
     written = design.generate(network, "ice40", out=tmp_path, learn=True, exemplars=4, max_classes=3)
     found = activity.measure(written, datasets.load("fixture").images[:2, :, ::4, ::4])
     compute = written.estimate["cycles"] - written.estimate["load_cycles"]
-    assert compute < found.compute.cycles < compute + 500 and found.lesson.cycles > 500
+    # The first frame waits for weights, and each until the link has sent its logits.
+    assert compute < found.compute.cycles < written.estimate["first_cycles"] and found.lesson.cycles > 500
     assert found.compute.toggles["accelerator.array"] > 10 * found.line.toggles["accelerator.array"]
     assert found.lesson.toggles["accelerator.learner"] > found.compute.toggles["accelerator.learner"] / 10 > 0
     assert found.start.pins["flash_clocks"] > 2 * len(written.read("weights.bin")) and not found.compute.pins["flash_clocks"]

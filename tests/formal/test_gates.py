@@ -45,7 +45,7 @@ def channels_of(encoder, levels, threshold):
         if encoder == "binarize":
             yield encode.ycc(image)[0, 0, :, 0] >= threshold
             return
-        for plane, size in zip(encode.levels(image, encoder, levels)[0, :, :, 0], planes(encoder, levels)):
+        for plane, size in zip(encode.levels(image, encoder, levels)[0, :, :, 0].astype(np.uint8), planes(encoder, levels)):
             yield from (plane >= k for k in range(size))
     return channels
 
