@@ -1,5 +1,7 @@
 """Popcounts of every width are sums, and encoders with sums of colours are their definition for every pixel there is."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -51,7 +53,8 @@ def channels_of(encoder, levels, threshold):
 
 
 @pytest.mark.parametrize("encoder, levels, lanes, bits, threshold", [
-    ("tycc", 16, 16, 0, 0), ("tycc", 4, 16, 8, 0), ("grey", 5, 16, 0, 0), ("binarize", 1, 16, 8, 100)])
+    ("tycc", 16, 16, 0, 0), *([("tycc", 4, 16, 8, 0)] if os.environ.get("FBNN_FORMAL") == "long" else []), ("grey", 5, 16, 0, 0),
+    ("binarize", 1, 16, 8, 100)])
 def test_every_pixel(encoder, levels, lanes, bits, threshold, tmp_path):
     gates.every_pixel(ThermometerEncoder(encoder, levels, lanes, bits, threshold), channels_of(encoder, levels, threshold), tmp_path)
 
