@@ -2,7 +2,17 @@
 
 import os
 
+import pytest
+
 os.environ.setdefault("FBNN_OPTIMISE", "-O0")
+
+
+def pytest_collection_modifyitems(items):
+    """Slow tests wait for FBNN_SLOW=1; each has a quicker one beside it."""
+    if not os.environ.get("FBNN_SLOW"):
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(pytest.mark.skip(reason="slow; FBNN_SLOW=1 runs it"))
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -18,6 +18,7 @@ def test_grid():
     assert points[1][1] == {"lr": "1e-3", "seed": "1"}
 
 
+@pytest.mark.slow
 def test_runs_and_table(cli, tmp_path):
     flags = ("sweep", tmp_path / "runs", "--over", "strategy", "naive", "cumulative", "--over", "seed", "0", "1")
     lines = cli(*flags, "--dry-run", *BASE)[1].splitlines()

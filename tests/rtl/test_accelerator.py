@@ -87,7 +87,8 @@ def part_of(case, network):
     return whole.target(weights=("stream",), ring_words=ring, bank_words=program.used + case.spare, **case.part)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.slow if name in ("narrow", "resident") else ()) for name in CASES])
 def test_bits_and_cycles(name, tmp_path):
     case = CASES[name]
     network = strategies.on_engine(strategies.fill(case.topology, len(name), case.thresholds))

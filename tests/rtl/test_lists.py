@@ -42,7 +42,8 @@ NETWORKS = {
 }
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.slow if name in ("grey", "packed") else ()) for name in NETWORKS])
 def test_bits_and_cycles(name, tmp_path):
     net, shape = NETWORKS[name], (8, 16, 8) if name == "grey" else (4, 16, 4)
     part = replace(TARGETS["ecp5-25f"], weights=("stream",), blocks=22) if name == "residual" else whole.target(encoder_bits=0)
