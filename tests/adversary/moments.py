@@ -32,8 +32,8 @@ LEFT_S = 60
 LONGEST_S = 120
 """A command that does not answer is killed then."""
 END_S = 600
-EARLY_S = 3
-"""The short run's moments come in these first seconds of an idle machine."""
+EARLY_S = 1.5
+"""The short run's moments come in these first seconds."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ def signals_of(name, rng):
 def try_verb(name, world, pace, folder, record):
     """Stop one verb at its moments.  record: pytest's `record_property`."""
     verb, rng, mark = (HARDWARE | TRAINING)[name], np.random.default_rng([budget.SEED, *name.encode()]), uuid.uuid4().hex
-    argv, told, span = command(verb, world, folder), [], (verb.seconds if budget.LONG else min(verb.seconds, EARLY_S)) * pace
+    argv, told, span = command(verb, world, folder), [], verb.seconds * pace if budget.LONG else EARLY_S
     signals = signals_of(name, rng)
     kills = signals.count(signal.SIGKILL)
     after = Path(argv[1]) / verb.after if verb.after else None
@@ -208,7 +208,7 @@ def try_verb(name, world, pace, folder, record):
         stopped = stop(words, folder, mark, moment, signals[-1], rng.random() < 0.5, after)
         if stopped.code == 0 or not stopped.sent:  # it had done its work: the next ones come sooner
             assert stopped.code == 0 and (not stopped.sent or stopped.seconds < ANSWER_S), stopped
-            span = span if stopped.sent else stopped.seconds
+            span = 0.7 * (moment if stopped.sent else stopped.seconds)
             forget(verb, argv, folder)
         elif signals.pop() == signal.SIGINT:
             check(stopped, words, folder, mark)
