@@ -50,7 +50,7 @@ def test_a_file_that_is_none(name, world, forge, tmp_path):
                     (folder / "d").mkdir(exist_ok=True)
                     os.link(file, folder / "d" / file.name)
         if name == "init":
-            os.link(world.tiny, folder / "i.pt")
+            os.link(world.training / "t.pt", folder / "i.pt")
         (folder / place).unlink(missing_ok=True)
         obstacle(folder / place)
         case = runner.Case(words.format(tiny=world.tiny).split(), folder, may_write=True, path="")

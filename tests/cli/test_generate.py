@@ -113,20 +113,29 @@ def test_refuses_in_one_line(cli, tmp_path, flags, code, text):
     assert not (tmp_path / "none").exists()
 
 
-@pytest.mark.parametrize("latent", [[(op.Gap, {"name": LATENT})], [
+LYING_NOWHERE = pytest.mark.parametrize("latent", [[(op.Gap, {"name": LATENT})], [
     GAP, (op.Depthwise, {"name": "b", "inputs": ("maxpool1",)}), (op.Concat, {"name": LATENT, "inputs": ("gap", "b")})]])
-def test_a_latent_that_lies_nowhere_by_itself(cli, tmp_path, latent):
-    """It is not handed out, which is said; for a learner it is stored."""
-    network = strategies.fill(topology(8, 2, conv(16), POOL, *latent), 5)
-    checkpoint.save(tmp_path / "small.pt", network)
-    design = ("generate", "--model", tmp_path / "small.pt", "--target", "ice40", "--out")
-    assert cli(*design, tmp_path / "learns", "--learn", "--max-classes", 3)[0] == 0
-    (folder,) = (tmp_path / "learns").iterdir()
-    assert cli("simulate", folder, "--images", "2")[0] == 0
-    assert cli(*design, tmp_path / "not")[0] == 0
-    (folder,) = (tmp_path / "not").iterdir()
-    code, out, err = cli("simulate", folder, "--latent")
+
+
+def lying_nowhere(cli, tmp_path, latent, *flags):
+    """The folder of a network whose latent is a view of other maps."""
+    checkpoint.save(tmp_path / "small.pt", strategies.fill(topology(8, 2, conv(16), POOL, *latent), 5))
+    assert cli("generate", "--model", tmp_path / "small.pt", "--target", "ice40", "--out", tmp_path / "out", *flags)[0] == 0
+    (folder,) = (tmp_path / "out").iterdir()
+    return folder
+
+
+@LYING_NOWHERE
+def test_a_latent_that_lies_nowhere_is_not_handed_out(cli, tmp_path, latent):
+    code, out, err = cli("simulate", lying_nowhere(cli, tmp_path, latent), "--latent")
     assert code == 2 and "has no layer named latent whose bits lie in memory as a vector" in err and not out
+
+
+@LYING_NOWHERE
+@pytest.mark.slow
+def test_a_latent_that_lies_nowhere_is_stored_for_a_learner(cli, tmp_path, latent):
+    """sim/test_learning_frames.py has one without its folder."""
+    assert cli("simulate", lying_nowhere(cli, tmp_path, latent, "--learn", "--max-classes", 3), "--images", "2")[0] == 0
 
 
 def test_a_design_that_learns_says_what_its_exemplars_cost(cli, tmp_path):

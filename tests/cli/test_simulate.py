@@ -15,7 +15,9 @@ import pytest
 
 from fbnn_hw.cli import main
 from fbnn_hw.compile import timing
+from fbnn_hw.design import generate
 from fbnn_hw.emit import simulator
+from tests import strategies
 
 EARLIER = Path(__file__).parents[1] / "fixtures" / "design-0.1.0.zip"
 
@@ -134,11 +136,12 @@ def test_netlists_of_parts_without_models(design, refused):
         2, "fbnn-hw simulate: --netlist: yosys has no complete cell models for --target generic, expected a design for ice40 or ecp5")
 
 
-def test_waves(design, answer, refused, monkeypatch):
+def test_waves(design, answer, refused, tmp_path, monkeypatch):
     from fbnn_hw.emit import simulation
 
-    found = answer("simulate", design, "--images", "1", "--waves")
-    assert (design / found["waves"]).stat().st_size > 10_000 and (design / found["waves_view"]).name == "dump.gtkw"
+    small = generate(strategies.smallest(), "ice40", outputs=4, out=tmp_path).folder
+    found = answer("simulate", small, "--images", "1", "--waves")
+    assert (small / found["waves"]).stat().st_size > 10_000 and (small / found["waves_view"]).name == "dump.gtkw"
     monkeypatch.setattr(simulation, "VCD_CYCLES", 100)
     monkeypatch.setattr(simulator, "wave_format", lambda: ("vcd", ""))
     assert refused("simulate", design, "--waves")[1].endswith(
