@@ -31,7 +31,8 @@ WALL_S = 120
 FILE_MB = 64
 ERRORS = {2, 3, 4, 5, 6}
 """Exit codes of the classes of `fbnn_hw.errors`.  1 is an internal error, or memory that ran out."""
-PRELOAD = ("torch", "PIL.Image", "fbnn_hw.cli._common", "fbnn_hw.data.datasets", "fbnn_hw.board", "fbnn_hw.nn.checkpoint", "onnx", "torch._dynamo")
+PRELOAD = (
+    "torch", "PIL.Image", "fbnn_hw.cli._common", "fbnn_hw.data.datasets", "fbnn_hw.board", "fbnn_hw.nn.checkpoint", "onnx", "torch._dynamo")
 
 
 @dataclass
