@@ -378,11 +378,8 @@ PROPERTIES = {
     "array_shift": partial(array, 1, 4, 1, 6, False, 1),
     "lgap": partial(lgap, 2, 2, 8, 4, 2),
     "window_address_4": partial(window_address, 4),
-    "window_address_8": partial(window_address, 8),
     "window_align_4": partial(window_align, 4),
-    "window_align_8": partial(window_align, 8),
     "listed_address_4": partial(listed_address, 4),
-    "listed_address_8": partial(listed_address, 8),
     "listed_align_4": partial(listed_align, 4),
     "loader": partial(loader, 20),
     "drain": partial(drain, conv(2, 1, 11, 4, 8, 3), 10),
@@ -390,10 +387,14 @@ PROPERTIES = {
     "drain_pooled": partial(drain, conv(2, 2, 5, 4, 8, 2, pool=True), 12),
     "mover_stream": partial(mover, [(3, 0)], 16),
     "mover_mixed": partial(mover, [(3, 8)], 20, pauses=False),
-    "sequencer": partial(sequencer, [step(columns=2, rows=1, taps=9, tiles=1, tile_words=9)], 42),
+    "sequencer": partial(sequencer, [step(columns=1, rows=1, taps=9, tiles=1, tile_words=9)], 31),
 }
 
 LONG = {
+    "sequencer_wide": partial(sequencer, [step(columns=2, rows=1, taps=9, tiles=1, tile_words=9)], 42),
+    "listed_address_8": partial(listed_address, 8),
+    "window_align_8": partial(window_align, 8),
+    "window_address_8": partial(window_address, 8),
     "mover_stream_long": partial(mover, [(3, 0)], 22),
     "mover_mixed_long": partial(mover, [(3, 8)], 22),
     "sequencer_logits": partial(sequencer, [step(columns=2, rows=1, taps=9, tiles=1, tile_words=9),

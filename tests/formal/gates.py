@@ -8,19 +8,16 @@ a + b - 2 a b.  With x x = x a polynomial in the inputs is one function and no o
 """
 
 import json
-import subprocess
-import sys
 from collections import defaultdict
 
 import numpy as np
-from amaranth.back import rtlil
 
-from fbnn_hw.fpga.toolchain import YOSYS
+from tests.formal.prove import yosys
 
 SCRIPT = """read_rtlil top.il
 hierarchy -top top
 proc
-flatten
+flatten -noscopeinfo
 memory -nordff
 opt
 alumacc
@@ -32,7 +29,7 @@ simplemap
 opt_clean
 write_json top.json
 """
-CHUNK = 1 << 20
+CHUNK = 1 << 19
 """Pixels at a time."""
 
 
@@ -78,9 +75,8 @@ class Netlist:
     """A component in gates, whose registers are at their initial values at first."""
 
     def __init__(self, dut, ports, folder):
-        (folder / "top.il").write_text(rtlil.convert(dut, name="top", ports=ports, emit_src=False))
-        (folder / "gates.ys").write_text(SCRIPT)
-        subprocess.run([sys.executable, "-c", YOSYS, "gates.ys"], cwd=folder, check=True, capture_output=True, timeout=120)
+        code, words = yosys(SCRIPT, dut, ports, folder)
+        assert code == 0, words[-3000:]
         module = json.loads((folder / "top.json").read_text())["modules"]["top"]
         self.ports = {name: port["bits"] for name, port in module["ports"].items()}
         self.start = {}

@@ -8,13 +8,42 @@ whenever such a run of clocks comes.  A component without registers has depth 1:
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from functools import cache
 
 from amaranth.back import rtlil
 
-from fbnn_hw.fpga.toolchain import YOSYS
-
 LIMIT = 600
 """Seconds."""
+SERVER = f"""
+import os, signal, sys
+from pyosys import libyosys
+for folder in sys.stdin:
+    child = os.fork()
+    if not child:
+        signal.alarm({LIMIT})
+        os.chdir(folder.rstrip())
+        said = os.open("yosys.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(said, 1)
+        os.dup2(said, 2)
+        libyosys.run_pass("script run.ys", libyosys.Design())
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+"""A yosys that was loaded once, whose copies run the scripts: to load it takes longer than most proofs."""
+
+
+@cache
+def server():
+    return subprocess.Popen([sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def yosys(script, module, ports, folder):
+    """Run a script on a component, `top.il`, in a folder.  Returns (exit code, what yosys said)."""
+    (folder / "top.il").write_text(rtlil.convert(module, name="top", ports=ports, emit_src=False))
+    (folder / "run.ys").write_text(script)
+    print(folder, file=server().stdin, flush=True)
+    code = int(server().stdout.readline())
+    return code, (folder / "yosys.log").read_text()
 
 
 @dataclass
@@ -41,12 +70,8 @@ class Refuted(Exception):
 
 def prove(prop, folder):
     """Prove a Property in a folder; raises Refuted, with the end of yosys' words, which show the run."""
-    text = rtlil.convert(prop.module, name="top", ports=prop.inputs, emit_src=False)
-    (folder / "top.il").write_text(text)
-    (folder / "prove.ys").write_text(prop.script)
-    done = subprocess.run([sys.executable, "-c", YOSYS, "prove.ys"], cwd=folder, capture_output=True, text=True, timeout=LIMIT)
-    words = done.stdout + done.stderr
-    if done.returncode == 0 and f"Reached maximum number of time steps -> proved base case for {prop.depth} steps: SUCCESS!" in words:
+    code, words = yosys(prop.script, prop.module, prop.inputs, folder)
+    if code == 0 and f"Reached maximum number of time steps -> proved base case for {prop.depth} steps: SUCCESS!" in words:
         return
     if "model found" in words and "ERROR: Called with -verify and proof did fail!" in words:
         raise Refuted(words[-3000:])
