@@ -26,7 +26,7 @@ FIELD = 1 << 16
 """Values that a field of a step can hold: addresses, counts."""
 
 LATE_BIT = 13
-"""Of the second word of a transfer for late rows."""
+"""Number of the bit that marks a transfer for late rows, in its second word."""
 
 MOST_STEPS = (1 << 8) - 1
 """The largest `Transfer.after`."""
@@ -113,10 +113,12 @@ class Step:
 
 
 def read_word(address: int, y: int, x: int, row: int = 0, column: int = 0, shift: bool = False, slot: int = 0) -> int:
-    """A read of a list as an integer.
+    """Pack a read of a list into an integer.
 
-    address: from the block to the word that pixel 0 of a block moved by `row` and `column` blocks has, modulo 2^16.  y, x: pixels that
-    the block is moved besides.  row, column: -1 to 2.  shift: the accumulator is shifted first.  slot: of a spread step, below.
+    address: distance in words, modulo 2^16, from the block at work to the word of pixel 0 of the
+    moved block.  row, column: blocks by which the block is moved, -1 to 2.  y, x: pixels by which it
+    is moved besides.  shift: the accumulator is shifted before the read.  slot: tile slot that a
+    spread step reads.
     """
     word, at = 0, 0
     for value, width in zip((address % FIELD, y, x, row + 1, column + 1, int(shift), slot), READ_FIELDS.values()):
@@ -133,13 +135,16 @@ def read_field(word: int, name: str) -> int:
 
 
 def byte_planes(lanes: int) -> int:
-    """Bits of each byte that a word has."""
+    """Number of bits of each colour's byte that one word holds."""
     return max(n for n in range(1, 9) if 3 * (2 ** n - 1) <= lanes)
 
 
 def byte_words(lanes: int) -> tuple[tuple[int, ...], ...]:
-    """The words of a pixel of bytes: for each the bits of a colour that it has, bit i 2^(i - lowest) times.  Its lanes are those of
-    red, green, blue."""
+    """Return for each word of a pixel the bits of one colour's byte that it holds.
+
+    A bit i stands 2^(i - lowest) times, where lowest is the least bit of the word.  The lanes of a
+    word are those of red, then green, then blue.
+    """
     planes = byte_planes(lanes)
     return tuple(tuple(bit for bit in range(min(8, low + planes) - 1, low - 1, -1) for _ in range(1 << bit - low))
                  for low in range(0, 8, planes))
@@ -147,10 +152,11 @@ def byte_words(lanes: int) -> tuple[tuple[int, ...], ...]:
 
 @dataclass(frozen=True)
 class Transfer:
-    """`words` weight words for the array.  `resident` in 16 of them are read from the feature banks' rows, the rest from
-    the weight stream, evenly mixed.
+    """`words` weight words for the array, from two sources.
 
-    after > 0: words of the stream for the late rows instead, which take them once so many steps of a pass have begun.
+    Of 16 words, `resident` come from the rows of the feature banks and the others from the weight
+    stream, evenly mixed.  A transfer with after > 0 fills late rows: its words go from the stream
+    into these rows, once `after` steps of a pass have begun.
     """
 
     words: int
@@ -165,8 +171,11 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Sources:
-    """Where the words of a fetch come from: `words` in all, `resident` from rows that are loaded once, `late` from late rows, the others
-    straight from the stream."""
+    """The sources of the words of a fetch.
+
+    words: all of them.  resident: those in rows that are loaded once.  late: those in late rows.
+    The other words come straight from the stream.
+    """
 
     words: int
     resident: int
@@ -259,7 +268,7 @@ class AcceleratorConfig:
 
     @property
     def shift(self) -> int:
-        """Places by which accumulators are shifted between the words of a byte; 0: no network of bytes."""
+        """Places by which accumulators are shifted between two words of a pixel's bytes; 0 where the network reads no bytes."""
         return byte_planes(self.lanes) if self.encoder == "bits8" else 0
 
     @property
@@ -287,7 +296,7 @@ class AcceleratorConfig:
 
     @property
     def pieces(self) -> tuple[timing.Piece, ...]:
-        """The words of a pixel that the encoder gives, one a cycle."""
+        """The words that the encoder gives for a pixel, one a cycle."""
         if self.encoder == "bits8":
             return tuple((0, 0, 0, 3 * len(word), True) for word in byte_words(self.lanes))
         return timing.encoder_pieces(self.planes, self.lanes)
@@ -299,7 +308,7 @@ class AcceleratorConfig:
 
     @property
     def feature_end(self) -> int:
-        """Words of a bank from address 0 on in which all features lie."""
+        """End of the features: they all lie in the words below it."""
         bounds = [self.feature_words, self.resident_base or self.feature_words]
         return min(bounds + ([self.learning.learn_base] if self.learning else []))
 
@@ -320,7 +329,7 @@ class AcceleratorConfig:
 
     @property
     def shipped_base(self) -> int:
-        """First word of the shipped weights in the memory of weights, for a learner that boots from "words"."""
+        """Address of the first shipped weight in the weight memory; a learner that boots from "words" reads them from there."""
         return sum(step.tiles * step.tile_words for step in self.program)
 
     @property
@@ -359,9 +368,11 @@ class AcceleratorConfig:
         return result
 
     def transfer_words(self) -> list[int]:
-        """Transfers as 16-bit words in pairs: low 16 bits of the count minus one, then its high bits and the share.
+        """Return the transfers as pairs of 16-bit words.
 
-        For late rows: the count minus one, then the steps, the share 16 and bit LATE_BIT.
+        A pair holds the low 16 bits of the number of words minus one, then its high bits and the share.
+        The pair of a transfer for late rows holds the number minus one, then the steps, the share 16 and
+        the bit LATE_BIT.
         """
         words = []
         for t in self.transfers:
@@ -410,7 +421,7 @@ class AcceleratorConfig:
 
 
 def _until(transfers: Iterator[Transfer], words: int) -> Iterator[Transfer]:
-    """The next transfers, of so many words."""
+    """Yield the next transfers, up to `words` words in all."""
     while words > 0:
         transfer = next(transfers)
         words -= transfer.words
@@ -418,7 +429,7 @@ def _until(transfers: Iterator[Transfer], words: int) -> Iterator[Transfer]:
 
 
 def _chosen(part: Any) -> dict[str, Any]:
-    """{field: value} of a dataclass, without the fields that have their default."""
+    """{field: value} of a dataclass, for the fields whose value is not the default."""
     values = {f.name: (getattr(part, f.name), f.default) for f in fields(part) if f.init}
     return {name: value for name, (value, default) in values.items() if default is MISSING or value != default}
 

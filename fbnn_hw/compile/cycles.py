@@ -12,9 +12,9 @@ from .config import AcceleratorConfig
 
 NEVER = 1 << 62
 LOGITS = "logits"
-"""Label of what a learner does in a frame."""
+"""Label of the work that a learner does in a frame: the logits."""
 BYTE_CYCLES = 2
-"""A 4-bit flash gives a byte in two cycles."""
+"""Cycles between two bytes of a flash with 4 data lines."""
 
 BOUNDS = {
     "compute": "the array is at work in most cycles",
@@ -58,7 +58,7 @@ class Frame:
 
 
 class _NoMover:
-    """Stands for the mover where all weights are at hand."""
+    """Takes the mover's place in a design whose weights all lie in memory: every word is at hand, nothing moves."""
 
     booted = 0
 
@@ -99,11 +99,11 @@ class Mover:
         self._load(self.booted if config.boot_rows else 0)
 
     def _take(self, now):
-        """The packed row is taken in cycle `now`."""
+        """Take the packed row in cycle `now`, and note when the next row of the stream is whole."""
         self.full = now + 1 + (self.row_bytes - 1) * BYTE_CYCLES + 1
 
     def _load(self, address):
-        """A new transfer; `address`: cycle of the state ADDRESS."""
+        """Begin the next transfer.  address: cycle of the state ADDRESS."""
         transfers = self.config.transfers
         if self.transfer == len(transfers):
             self.transfer = 0
@@ -116,9 +116,10 @@ class Mover:
         self.ready = address + 3 + (self.after > 0)
 
     def next(self, now):
-        """(cycle of the next move, `now` or later, unless the port is taken; whether the move uses the port).
+        """Return (cycle, uses_port) of the next move.
 
-        The cycle is NEVER while the mover waits for space, or for a step.
+        cycle: `now` or later, where the port is free then; NEVER while the mover waits for space in
+        the ring, or for a step to begin.  uses_port: whether the move reads or writes the banks.
         """
         if self.after:
             if self.after > len(self.opened):
@@ -138,7 +139,7 @@ class Mover:
         return when + resident, resident
 
     def _move(self, now, resident):
-        """Move a row in cycle `now`, through the port if `resident`, else from the stream to the ring."""
+        """Move a row in cycle `now`: a resident one from the banks to the ring, else one of the stream."""
         if self.row == 0 and not self.after:
             while self.frees and self.frees[0][0] <= now - resident:
                 self.reserved -= self.frees.pop(0)[1]
@@ -161,7 +162,7 @@ class Mover:
                 self._load(now + 1 - resident)
 
     def run(self, until, blocked):
-        """Act in all cycles < until.  blocked(cycle): the first cycle from `cycle` on in which the port is free."""
+        """Make all moves of the cycles before `until`.  blocked(cycle): the first cycle from `cycle` on in which the port is free."""
         while True:
             when, resident = self.next(0)
             if resident and when < until:
@@ -219,7 +220,7 @@ class Run:
         return frames
 
     def one_pass(self, now):
-        """(`Frame` of the pass that begins in cycle `now`, cycle in which the next one begins)."""
+        """Return (`Frame` of the pass that begins in cycle `now`, cycle in which the next pass begins)."""
         config = self.config
         frame, begin = Frame(), now
         self.mover.opened.clear()
@@ -243,7 +244,7 @@ class Run:
         return frame, now
 
     def image_loaded(self, now):
-        """The cycle in which an image whose LOAD is entered in cycle `now` is in the banks."""
+        """Return the cycle in which an image is in the banks.  now: cycle in which the state LOAD of that image is entered."""
         self.mover.run(now, lambda cycle: cycle)
         booted = max(now, self.mover.booted)
         if self.config.learning:
@@ -260,7 +261,7 @@ class Run:
         return cycle
 
     def step(self, step, layer, now):
-        """One step that begins (ADDRESS) in cycle `now`; returns the cycle in which the next one begins."""
+        """Run a step whose state ADDRESS is in cycle `now`; return the cycle in which the next step begins."""
         self.pending = []
         fetch = timing.FETCH + self.config.step_words
         tile_at = now + fetch
@@ -275,7 +276,7 @@ class Run:
         return tile_at
 
     def tile_begins(self, step, layer, tile_at):
-        """The cycle of a tile's first read, where the tile before ended in cycle `tile_at`."""
+        """Return the cycle of a tile's first read.  tile_at: cycle in which the tile before it ended."""
         mover = self.mover
         mover.run(tile_at, self.free)
         ready = mover.level_time(step.tile_words, tile_at, self.free) if self.streams else tile_at
@@ -292,7 +293,7 @@ class Run:
         return cycle
 
     def tile_reads(self, step, layer, cycle):
-        """All reads of a tile from `cycle` on; returns the cycle after the last one."""
+        """Make all reads of a tile from `cycle` on; return the cycle after the last one."""
         reads, blocks = step.words * step.repeat * step.taps, step.rows * step.columns
         drains = step.kind == "conv" and not step.logits
         layer.reads += reads * blocks
@@ -315,7 +316,10 @@ class Run:
         return cycle
 
     def block_reads(self, layer, left, cycle):
-        """`left` reads of a block from `cycle` on, which give way to drains and to resident rows; returns the cycle after the last."""
+        """Make `left` reads of a block from `cycle` on; return the cycle after the last one.
+
+        A drain or a move of a resident row takes the port first; the read then waits for a cycle.
+        """
         while left:
             self.pending = [drain for drain in self.pending if drain >= cycle]
             hold = self.pending[0] if self.pending else NEVER
@@ -335,7 +339,10 @@ class Run:
         return cycle
 
     def tile_ends(self, step, layer, cycle, last):
-        """The cycle in which the next tile begins, after a tile whose reads end in `cycle`.  last: of the step."""
+        """Return the cycle in which the next tile begins.
+
+        cycle: the one after the tile's last read.  last: the tile is the last one of its step.
+        """
         if not (last or step.logits or step.kind == "lgap"):
             return cycle
         flush = timing.flush(self.config.lanes)

@@ -15,8 +15,10 @@ from .config import byte_words
 from .lower import Layer
 
 TENSOR, CHANNEL, DOWN, RIGHT, POWER = range(5)
-"""Columns of terms: number of the stored tensor, its channel, pixels down and to the right of the output's pixel, and i where the bit
-counts 2^i."""
+"""Columns of `Group.terms`: number of the stored tensor, channel, offset in pixels downwards and to the right, power.
+
+The offset counts from the output's pixel.  A bit with power i counts 2^i.
+"""
 
 
 @dataclass
@@ -41,8 +43,9 @@ class Stored:
 class Sum:
     """The bits of one stored tensor.
 
-    The engine computes a map of `computed` pixels and keeps all of its bits ("all"), the OR of each 2 x 2 ("or") or the first of each
-    2 x 2 ("first").  `spread`: each output adds up bits that no other one does.
+    The engine computes a map of `computed` pixels.  `keep` names the bits that it stores: all of them
+    ("all"), the OR of each 2 x 2 ("or"), or the first of each 2 x 2 ("first").  With `spread`, no two
+    outputs read the same bit.
     """
 
     layer: Layer
@@ -57,7 +60,7 @@ class Sum:
 
     @property
     def op(self) -> Op:
-        """The op whose weights and thresholds it has."""
+        """The op whose weights and thresholds the sum uses."""
         return self.layer.ops[0]
 
     @property
@@ -70,8 +73,12 @@ class Sum:
         return self._all_weights(network, group)[:, group.source]
 
     def thresholds(self, network: Network, group: Group) -> np.ndarray:
-        """int64 (outputs,): an output is 1 iff its terms sum to at least that, with each weight whose pixel is always outside taken
-        into account.  The logits have the number to be added instead, negated."""
+        """Thresholds of a group's outputs, int64 (outputs,).
+
+        An output is 1 iff its terms sum to at least its threshold.  A weight whose pixel always lies
+        outside the map is not among the terms; the threshold includes it.  For the logits the value is the
+        number to be added, negated.
+        """
         constant = -(2 * self._all_weights(network, group)[:, group.outside].astype(np.int64) - 1).sum(1) * self.scale
         own = 0
         if self.number >= 0 and self.layer.kind in ("conv", "dense", "gap", "depthwise"):
@@ -190,7 +197,11 @@ class _Builder:
             self.views[name] = View(_own(number, shape[0]), shape)
 
     def _group(self, view, outputs, elements, offsets, computed, sources):
-        """A `Group` of outputs that read `elements` (indices into the view) with these offsets (T, 2) and weights' places."""
+        """Make the `Group` of some outputs.
+
+        elements: indices into the view, one a term.  offsets (T, 2): pixels of each term.  sources: places
+        of the weights.  A term that lies outside the map for every output goes to `Group.outside`.
+        """
         height, width = view.shape[1:]
         inside = np.ones(len(elements), bool)
         for axis, (size, pixels) in enumerate(zip((height, width), computed)):
@@ -257,7 +268,11 @@ class _Builder:
         self._store(kind, [op], self.shapes[op.name], groups, (1, 1), computed=(1, 1), scale=BYTE if view.bytes else 1)
 
     def _whole(self, op, view):
-        """The view of the logits, of whole tensors: a copy where they would read a part of one, or a bit twice and another once."""
+        """Return the view that the logits read, which consists of whole tensors.
+
+        The bits are copied to a tensor of their own where the logits read a part of a tensor, or some of
+        its bits more often than others.
+        """
         if view.bytes:
             return view
         uses: dict[int, np.ndarray] = {}
@@ -285,7 +300,7 @@ class _Builder:
         self._store("pool", [op], shape, groups, view.shape[1:], computed=computed, keep="or", spread=True, ones=True)
 
     def _pixels(self, op, kind):
-        """Sums over a map, channel by channel."""
+        """Make a sum over all pixels of a map, for each channel."""
         view = self._view(op)
         place = np.indices(view.shape[1:]).transpose(1, 2, 0).reshape(-1, 2)
         groups = []
@@ -309,15 +324,15 @@ def _own(number, channels):
 
 
 def build(topology: Topology, lanes: int, gathered: Collection[str] = (), learns: bool = False) -> Graph:
-    """The sums of a legal topology, for words of so many lanes.  Raises InputError where it is not legal.
+    """The sums of a legal topology, for words of `lanes` lanes.  Raises InputError where it is not legal.
 
-    gathered: names of ops, of concat, slice and shuffle of maps, whose bits are copied to a tensor of their own.
-    learns: the logits are left to a learner.
+    gathered: names of ops whose output is copied to a tensor of its own; each is a concat, slice or
+    shuffle of maps.  learns: a learner computes the logits, so they are no sum.
     """
     return _Builder(topology, lanes, gathered, learns).build()
 
 
 def scattered(graph: Graph) -> tuple[str, ...]:
-    """Names of the ops whose bits a convolution reads from so many tensors that copying them first may take fewer reads."""
+    """Names of ops whose output is worth copying before a convolution reads it: its bits come from many tensors."""
     return tuple(dict.fromkeys(layer.op.inputs[0] for layer in graph.sums if layer.layer.kind == "conv"
                                and len(layer.layer.parts) > 2 and getattr(layer.op, "kernel", 1) > 1))

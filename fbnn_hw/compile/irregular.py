@@ -28,17 +28,19 @@ SLOTS = 1 << READ_FIELDS["slot"]
 """Slots of a word that a read of a spread step can name."""
 
 WAYS = "apart", "together", "compact"
-"""Arrangements of channels in words.
+"""Ways to arrange the channels of a tensor in words.
 
-apart: a word has channels that the same layers read.  together: so has one of half a word or more.  compact: no lane is left out.
+apart: the channels of a word are read by the same layers.  together: a set of channels with the
+same readers has words of its own only if it fills half a word.  compact: every lane has a channel.
 """
 
 
 @dataclass(frozen=True)
 class Reads:
-    """The reads of a tile, one after the other.
+    """The reads of a tile, in their order.
 
-    keys: int (K, 5): tensor, word, pixels down, pixels right, power.  times: int (K,): reads of each.  doubled: wanted lanes count twice.
+    keys: int (K, 5): tensor, word, pixels down, pixels right, power.  times: int (K,): how often each
+    word is read.  doubled: each word is read twice as often, and lanes that the tile does not want cancel.
     """
 
     keys: np.ndarray
@@ -85,10 +87,11 @@ class Plan:
 
 
 def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | None = None, learns: bool = False) -> Plan:
-    """The plan with the fewest reads whose features fit into `room` words of a bank, or that with the fewest words.
+    """Return the plan with the fewest reads of those that fit; where none fits, the one with the fewest words.
 
-    Where convolutions read scattered bits, a graph that copies them first is tried too, in the first of WAYS.
-    learns: what the logits read stays, its words side by side, for a learner.
+    A plan fits if its features take at most `room` words of a bank.  Where convolutions read scattered
+    bits, a graph that copies these bits first is tried too, with the first of WAYS.  learns: what the
+    logits read stays in the banks, its words side by side, for a learner.
     """
     return _plan(topology, pixels, lanes, outputs, room, WAYS, learns)
 
@@ -131,7 +134,7 @@ class _Arranger:
         return Plan(self.graph, tuple(self.words), tuple(tiles), tensors, used, self.lanes, self.outputs, tuple(self.find))
 
     def _keep(self, words):
-        """Note the words of the next tensor."""
+        """Append the words of the next tensor, and where each of its channels lies."""
         self.words.append(words)
         array = np.array(words).reshape(-1, self.lanes)
         find = np.zeros((int(array.max()) + 1, 2), np.int64)
@@ -141,7 +144,7 @@ class _Arranger:
         self.live.append(array >= 0)
 
     def _image_words(self):
-        """The encoder fills words of a pixel in order; bytes have words as `byte_words` says."""
+        """Words of the encoded image.  The encoder fills the words of a pixel in order, those of bytes as `byte_words` lays them out."""
         stored, channels = self.graph.tensors[0].shape[0], self.graph.image.shape[0]
         if self.graph.image.ops[0].kind == "bits8":
             sizes = [3 * len(word) for word in byte_words(self.lanes)] * (4 if self.graph.quarters else 1)
@@ -153,7 +156,7 @@ class _Arranger:
     # Tiles.
 
     def _tiles(self, layer):
-        """Tiles of a sum; its tensor's words are noted."""
+        """Return the tiles of a sum, and append the words of its tensor."""
         if layer.spread and (chunks := self._lane_by_lane(layer)):
             tiles = [(tuple((group, np.array([0])) for group in groups), 0) for groups, _ in chunks]
             return self._packed(layer, tiles, [self._spread_reads(groups) for groups, _ in chunks], [slot for _, slot in chunks])
@@ -170,8 +173,10 @@ class _Arranger:
         return self._packed(layer, *min(tried, key=lambda chunks_and_lists: sum(reads.count for reads in chunks_and_lists[1])))
 
     def _lane_by_lane(self, layer):
-        """[(groups, slot)]: the outputs of a spread step's tiles, each a run of the lanes of a slot from its first one on; [] where the
-        outputs are not such runs."""
+        """Return [(groups, slot)], the tiles of a spread step, or [] where the sum cannot be one.
+
+        The outputs of such a tile read the lanes of one tile slot: output p reads lane p.
+        """
         if self.lanes // self.outputs > SLOTS:
             return []
         places: dict[tuple[int, int, int], dict[int, Group]] = {}
@@ -188,7 +193,10 @@ class _Arranger:
         return [([run[p] for p in range(len(run))], slot) for (_, _, slot), run in places.items()]
 
     def _chunks(self, layer, merged):
-        """[(((group, its chosen outputs), ..), class)]: what becomes a tile, at most P outputs."""
+        """Cut a sum into tiles of at most P outputs: [(((group, its chosen outputs), ..), class)].
+
+        merged: a tile may have outputs of several groups.
+        """
         classes = self.classes[layer.number] if layer.number >= 0 else None
         channels = np.concatenate([group.outputs for group in layer.groups])
         owner = np.concatenate([np.full(len(group.outputs), i) for i, group in enumerate(layer.groups)])
@@ -211,7 +219,7 @@ class _Arranger:
         return chunks
 
     def _packed(self, layer, chunks, lists, source_slots=None):
-        """Tiles in words: a class begins with a word."""
+        """Place tiles side by side in words; each class of channels begins a new word."""
         slots = self.lanes // self.outputs
         tiles, words, before = [], [], None
         slot = slots
@@ -230,12 +238,15 @@ class _Arranger:
         return tuple(tiles)
 
     def _spread_reads(self, groups):
-        """Two reads of each word."""
+        """`Reads` of a tile of a spread step: each word is read twice."""
         keys = _in_order(np.concatenate([_located(self.find, group)[0] for group in groups]))
         return Reads(keys, np.full(len(keys), 2), True)
 
     def _reads(self, layer, groups, known):
-        """What a tile of these groups reads.  known: {the groups' ids: Reads} of the sum so far, for tiles of one group read alike."""
+        """`Reads` of a tile with outputs of these groups.
+
+        known: {ids of the groups: Reads}, extended here.  Tiles of the same groups share their reads.
+        """
         name = tuple(map(id, groups))
         if name in known:
             return known[name]
@@ -256,7 +267,7 @@ class _Arranger:
     # Places.
 
     def _places(self):
-        """({name: Tensor}, words of a bank): the words of a tensor are used again after the last sum that reads it."""
+        """Return ({name: Tensor}, words of a bank).  After the last sum that reads a tensor, its words are free for others."""
         graph = self.graph
         ends = [0] * len(graph.tensors)
         for number, layer in enumerate(graph.sums):
@@ -284,13 +295,13 @@ class _Arranger:
 
 
 def _in_order(keys):
-    """Different keys, in the order in which a list has them: high powers first."""
+    """Return the different keys in the order of a list: by power, highest first, then by tensor, pixel and word."""
     keys = np.unique(keys, axis=0)
     return keys[np.lexsort((keys[:, 1], keys[:, 3], keys[:, 2], keys[:, 0], -keys[:, 4]))]
 
 
 def _located(find, group):
-    """(keys (T, 5), lanes (T,)) of the terms of a group.  find: of each tensor (channels, 2): word, lane."""
+    """Return where the terms of a group lie: (keys (T, 5), lanes (T,)).  find: for each tensor (channels, 2): word, lane."""
     terms = group.terms
     place = np.zeros((len(terms), 2), np.int64)
     for number in np.unique(terms[:, TENSOR]):
@@ -300,7 +311,7 @@ def _located(find, group):
 
 
 def _classes(graph):
-    """For each tensor int (channels,): channels of a class are read by the same groups."""
+    """Number the classes of channels of each tensor, int (channels,): all channels of a class have the same readers."""
     marks: list[list[list]] = [[[] for _ in range(stored.shape[0])] for stored in graph.tensors]
     for layer in graph.sums:
         if layer.spread:
@@ -359,8 +370,11 @@ def _list(placed, layer, tile, columns):
 
 
 def _runs(tiles, lists, placed):
-    """(first, last + 1, whether all have one list) of tiles that are one step: they follow one another in the words, have lists of the
-    same length, and all but the last one are whole."""
+    """Yield (first, last + 1, alike) of the tiles that make one step.
+
+    The tiles of a step follow one another in the words, their lists have the same length, and all but
+    the last tile have P outputs.  alike: all of them have the same list.
+    """
     slots = placed.lanes // placed.outputs
     first = 0
     while first < len(tiles):
@@ -380,7 +394,7 @@ def _runs(tiles, lists, placed):
 
 
 def _place_lists(lists, alike, order, known):
-    """Address of the lists in the table, which is extended where it does not have them."""
+    """Return the address of these lists in the table `order`.  The table is extended where it lacks them."""
     wanted = tuple(lists[0]) if alike else tuple(word for one in lists for word in one)
     if wanted not in known:
         known[wanted] = len(order)
@@ -407,7 +421,7 @@ def _step(placed, layer, tiles, first_list, start, alike, bias, pixels):
 
 
 def _words_of(layer, tile, lanes):
-    """Weight words of a tile, but for its start values."""
+    """Number of a tile's weight words, without the bias word."""
     if tile.source_slot < 0:
         return tile.reads.count
     return 0 if layer.ones else -(-tile.reads.count // (2 * lanes))
@@ -417,7 +431,7 @@ def _words_of(layer, tile, lanes):
 
 
 def _largest(layer, network):
-    """The largest magnitude of a layer's thresholds, weights whose pixel is always outside counted at their worst."""
+    """Bound on the magnitude of a layer's thresholds, with all weights whose pixel is always outside counted as if they added up."""
     own = 0
     if layer.number >= 0 and layer.op.name in network.thresholds:
         own = int(np.abs(network.thresholds[layer.op.name]).max())
@@ -425,7 +439,7 @@ def _largest(layer, network):
 
 
 def _dead(placed, tile):
-    """Lanes without a channel in all reads of a tile: {power: count}, highest power first."""
+    """Count the padding lanes in all reads of a tile: {power: count}, highest power first."""
     counts: dict[int, int] = {}
     if tile.source_slot >= 0:  # they cancel
         return {0: 0}
@@ -439,12 +453,16 @@ def _fan_in(group):
 
 
 def _reached(threshold, fan_in, doubled):
-    """The accumulator is 0 at this sum: a threshold, or the next number of the sum's parity where a unit of it is half a sum."""
+    """Return the sum at which the accumulator must be 0.
+
+    With doubled reads that is the threshold.  Otherwise a unit of the accumulator is half a sum, so a
+    threshold of the other parity is raised by one.
+    """
     return threshold if doubled else threshold + (threshold - fan_in) % 2
 
 
 def _needs_bias(placed, layer, tiles, network):
-    """Whether thresholds are beyond what lanes without a channel can do."""
+    """Whether a layer needs bias words, because its padding lanes cannot shift the sums far enough."""
     most = _largest(layer, network)
     for tile in tiles:
         total = sum(count << power for power, count in _dead(placed, tile).items())
@@ -469,7 +487,11 @@ def accumulator_bits(placed: Plan, network: Network) -> int:
 
 
 def _matches(dead, want):
-    """(matching lanes of each power, start value): numbers of at most `dead` with sum(matches << power) + (start << highest) = want."""
+    """Split `want` into matches of padding lanes and a start value of the accumulator.
+
+    Returns (matches of each power, start): sum(matches << power) + (start << highest power) = want, and
+    no number of matches exceeds that of `dead`.
+    """
     matches, highest, total = [], max(dead), sum(count << power for power, count in dead.items())
     start = -(-(want - total) >> highest) if want > total else min(0, want >> highest)
     want -= start << highest
@@ -497,14 +519,14 @@ def weight_words(network: Network, placed: Plan, biased: Iterable[str]) -> dict[
 
 
 class _Weights:
-    """Of a group: weights (outputs, terms), thresholds (outputs,), keys and lanes of its terms."""
+    """Weights of a group: values (outputs, terms), thresholds (outputs,), keys and lanes of the terms."""
 
     def __init__(self, network, placed, layer, group):
         self.values, self.thresholds = layer.weights(network, group), layer.thresholds(network, group)
         self.keys, self.lanes = _located(placed.find, group)
 
     def places(self, reads):
-        """Which of the keys of `reads` each term has."""
+        """Return for each term of the group the index of its key among those of `reads`."""
         index = {key: i for i, key in enumerate(map(tuple, reads.keys.tolist()))}
         return np.array([index[key] for key in map(tuple, self.keys.tolist())], np.int64)
 
@@ -540,7 +562,7 @@ def _tile_words(placed, layer, tile, bias, groups):
 
 
 def _with_starts(words, begin, bias):
-    """The words of a tile behind that of its start values."""
+    """Put the bias word, which holds the start values, before a tile's words."""
     if not bias:
         assert not begin.any()
         return words
@@ -548,7 +570,7 @@ def _with_starts(words, begin, bias):
 
 
 def _spread_words(placed, layer, tile, bias, groups):
-    """The same of a spread step."""
+    """Weight words of a tile of a spread step, uint8 (words, outputs, lanes)."""
     words = np.zeros((_words_of(layer, tile, placed.lanes), placed.outputs, placed.lanes), np.uint8)
     begin = np.zeros(placed.outputs, np.int64)
     for output, (group, _) in enumerate(tile.parts):
@@ -561,7 +583,7 @@ def _spread_words(placed, layer, tile, bias, groups):
 
 
 def _occurrence(values):
-    """How many equal values stand before each."""
+    """Return for each value how many equal ones precede it."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     new = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(values) else np.zeros(0, bool)

@@ -1,7 +1,8 @@
-"""Late rows: rows of the banks that maps need no more in a pass hold weights of later layers, which the stream brings while it would wait.
+"""Late rows: weights of later layers take the place of maps that a pass needs no more.
 
-The ring holds what comes next.  Once it is full, the stream goes on to the late rows, behind the last map from the top of the features
-down.  The resident rows are used before them, so all rows are read from the last one down.
+The stream fills the ring first, since the ring holds the words that the array uses next.  Once the
+ring is full, the stream fills late rows, from the highest row of the features downwards.  Resident
+rows are used before late rows, and all rows are read from the last one down.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,17 +18,21 @@ from .schedule import Program
 Residents = Callable[[int], tuple[tuple[Transfer, ...], int]]
 
 GRID = 16
-"""Words of a layer between two places where its transfer may be cut: so many that the mixture of sources stays the same."""
+"""A transfer may be cut at every 16th word: the pieces then mix their two sources as the whole does."""
 
 MOST_TRANSFERS = 120
-"""So that they fit into a block RAM of 4 kbit."""
+"""Transfers of a design, so that their list fits into a block RAM of 4 kbit."""
 
 MOST_TRIES = 3
-"""Numbers of late rows that are tried."""
+"""Numbers of late rows that `improved` tries for each end."""
 
 
 def needed(program: Program) -> list[int]:
-    """For each word of the features the number of the last step that needs it, -1 for none; for one that stays the number of steps."""
+    """For each word of the features, the number of the last step that needs it.
+
+    The number is -1 for a word that no step needs, and the number of steps for a word that stays until
+    the next frame.
+    """
     last = {step.layer: number for number, step in enumerate(program.steps)}
     last_of = [-1]  # of all layers up to a layer
     for layer in program.layers:
@@ -52,7 +57,7 @@ class _Late:
 
 
 class _Filler(cycles.Mover):
-    """A mover that brings late words whenever the ring has no room, in the first pass."""
+    """A mover that chooses in the first pass when the words of late rows come: whenever the ring has no room."""
 
     def __init__(self, config, late):
         self.late, self.first = late, config.resident_rows // config.rows_per_word
@@ -69,7 +74,7 @@ class _Filler(cycles.Mover):
         return super().next(now)
 
     def _choose(self, now):
-        """Whether the next word is a late one."""
+        """Choose whether the next word of the stream goes to a late row."""
         number, late = len(self.places), self.late
         self.after = 0
         if number == len(late.after) or self.place >= self.total or self.place < late.low[number]:
@@ -96,8 +101,12 @@ class _Filler(cycles.Mover):
 
 
 def _late_words(config, need, end):
-    """`_Late` of a configuration whose transfers name more words of rows than are resident, or None where a row is needed for longer
-    than until its word is used.  need: see `needed`.  end: the row behind the late ones."""
+    """Return the late words of a configuration, or None where they cannot be placed.
+
+    The transfers of the configuration name more words of rows than are resident; the surplus are the
+    late words.  They cannot be placed where a map needs a row until after the word's use.
+    need: see `needed`.  end: the row behind the late rows.
+    """
     ends, total = [0], 0
     for step in config.program:
         total += step.tiles * step.tile_words
@@ -123,7 +132,7 @@ def _late_words(config, need, end):
 
 
 def _grid(transfers):
-    """Places among the words for the array where a transfer begins or may be cut."""
+    """Places, counted in words for the array, where a transfer begins or may be cut."""
     places: list[int] = []
     start = 0
     for transfer in transfers:
@@ -133,7 +142,7 @@ def _grid(transfers):
 
 
 def _cut(transfers, late, places):
-    """Transfers with those of the late words between them."""
+    """Return all transfers: those for the array, cut where transfers for late rows come between.  places: of the late words."""
     grid, step = _grid(transfers), 1
     while True:
         chosen = grid[::step]
@@ -153,7 +162,7 @@ def _cut(transfers, late, places):
 
 
 def _joined(transfers, cuts):
-    """The transfers, with cuts[place] = [(steps, late words), ..] between their words."""
+    """Yield the transfers for the array with those for late rows between them.  cuts: {place: [(steps, late words), ..]}."""
     start = 0
     for transfer in transfers:
         inside = [place for place in sorted(cuts) if start <= place < start + transfer.words]
@@ -166,7 +175,11 @@ def _joined(transfers, cuts):
 
 
 def _filled(config, program, need, end):
-    """(cycles of a pass as the filler makes it, configuration, late words, those of them for which the ring was full), or None."""
+    """Fill late rows up to the row `end`, by a simulation of the mover.
+
+    Returns None where it cannot be done, else (cycles of a pass with this filler, configuration, late
+    words, those of them that came while the ring was full).
+    """
     late = _late_words(config, need, end)
     if not late or not late.after:
         return None
@@ -181,10 +194,10 @@ def _filled(config, program, need, end):
 
 def improved(config: AcceleratorConfig, program: Program, residents: Residents, passes: list[cycles.Frame]
              ) -> tuple[AcceleratorConfig, list[cycles.Frame]]:
-    """The configuration with late rows and its passes where they save cycles, else those that were passed in.
+    """Return (configuration, passes) with late rows where these save cycles, else the arguments.
 
-    residents: the transfers for so many rows of the banks.  The most rows that can be filled in time are tried, then as many as
-    are filled while the stream would else wait.
+    residents(rows): the transfers for that many rows of the banks.  The largest number of rows that can
+    be filled in time is tried first, then as many rows as were filled while the ring was full.
     """
     if config.weights != "stream" or config.learning or not sum(layer.wait for layer in passes[-1].layers.values()):
         return config, passes
@@ -206,7 +219,11 @@ def improved(config: AcceleratorConfig, program: Program, residents: Residents, 
 
 
 def _ends(need):
-    """Rows behind which no late row lies, to try: the end of the features, and that of the most rows that are free earlier."""
+    """Rows to try as the end of the late rows.
+
+    The end of the features is one.  Where one run of rows that are free earlier takes a quarter of the
+    features, its end is tried too.
+    """
     last, best, start = need[-1], (0, 0), None
     for row, step in enumerate([*need, last]):
         if step < last:
@@ -217,7 +234,10 @@ def _ends(need):
 
 
 def _sizes(need, steps):
-    """Numbers of late rows to try, ascending: the rows from the top down that no step needs after one of the steps."""
+    """Numbers of late rows to try, ascending.
+
+    For each step, the number is that of the rows at the top which no later step needs.
+    """
     sizes, latest = {}, -1
     for rows, step in enumerate(reversed(need), start=1):
         latest = max(latest, step)

@@ -73,7 +73,7 @@ class Stored:
         return len(self.lanes) * self.rows * self.columns
 
     def at(self, base: int, until: int) -> Tensor:
-        """The tensor in its place, where it stays until a layer has read it."""
+        """The tensor at address `base`, which it keeps until layer `until` has read it."""
         pitch, stride = (1, self.rows * self.columns) if self.planar else (len(self.lanes), 1)
         return Tensor(self.name, self.shape, self.lanes, base, pitch, self.rows, self.columns, stride, until)
 
@@ -85,7 +85,7 @@ def blocks(size: tuple[int, int], columns: int) -> tuple[int, int]:
 
 
 def _spans(channels: int, cuts: Iterable[int], lanes: int) -> list[Span]:
-    """Runs of channels that begin with a word.  A cut that falls between two words anyway makes no new run."""
+    """Runs of channels that begin with a word.  A cut between two full words makes no run of its own."""
     edges = [0]
     for cut in sorted(cuts):
         if (cut - edges[-1]) % lanes:
@@ -94,7 +94,7 @@ def _spans(channels: int, cuts: Iterable[int], lanes: int) -> list[Span]:
 
 
 def words_of(spans: Iterable[Span], lanes: int) -> tuple[tuple[int, ...], ...]:
-    """`Tensor.lanes` of some spans."""
+    """Cut spans into words: for each word the channel of each lane, -1 for a padding lane."""
     words = []
     for first, last in spans:
         for start in range(first, last, lanes):
@@ -104,10 +104,10 @@ def words_of(spans: Iterable[Span], lanes: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _cut(by_name, layers, lanes, outputs):
-    """Collect the channels where words must begin.
+    """Collect the channels where words must begin, in `cuts` of each layer.
 
-    A word begins where a group of a reader does, and where a layer's own group does if its first tile would else begin inside the
-    place of a tile.
+    A word begins where a reader's group begins.  It also begins with a group of the layer itself, where
+    the group's first tile would else begin inside a tile slot.
     """
     for layer in reversed(layers):
         if layer.groups > 1 and layer.kind in ("conv", "dense"):
@@ -123,7 +123,7 @@ def _cut(by_name, layers, lanes, outputs):
 
 
 def _cut_own_groups(layer, lanes, outputs):
-    """Cuts of a layer's own tensor where a group's first tile would begin inside the place of a tile."""
+    """Add the cuts of a layer's own tensor: at groups whose first tile would else begin inside a tile slot."""
     size = layer.channels // layer.groups
     for edge in range(size, layer.channels, size):
         first = max(f for f, _ in _spans(layer.channels, layer.cuts, lanes) if f <= edge)
@@ -132,7 +132,10 @@ def _cut_own_groups(layer, lanes, outputs):
 
 
 def _cut_parts(by_name, layer):
-    """Cuts of the tensors that a layer reads, where its groups begin.  Raises FitError where a group ends between two copies."""
+    """Add the cuts of the tensors that a layer reads: where its groups begin.
+
+    Raises FitError where a group ends between two copies of a channel.
+    """
     total = sum(by_name[owner(part)].channels for part in layer.parts)
     size, rest = divmod(total * layer.repeat // layer.groups, layer.repeat)
     if rest:
@@ -223,8 +226,9 @@ def place(topology: Topology, pixels: int, lanes: int, outputs: int, frames: int
 
 
 def allot(chains: Iterable[list[str]], floor: int, stored: dict[str, Stored], life: dict[str, Any], tensors: dict[str, Tensor]) -> int:
-    """Add the tensors of some chains to `tensors`, from address `floor` on; returns the end of the words that they use.
+    """Place the tensors of some chains from address `floor` on; return the end of the words that they use.
 
+    The tensors of a chain lie side by side.  They are added to `tensors`.
     life: {name: (number of the layer that writes it, number of the last layer that reads it)}, see `_lives`.
     """
     live: list[tuple[int, int, int]] = []  # (first address, last + 1, layer after which it is free)
@@ -260,7 +264,10 @@ def _lives(layers, chains):
 
 
 def _adjacent(names, readers, titles):
-    """The names in chains, so that each reader's parts follow one another.  titles: {tensor: name of its op} where they differ."""
+    """Join tensors to chains: the parts that a reader takes lie side by side, in its order.
+
+    titles: {tensor: name of its op} where they differ.  Raises FitError where two readers want other orders.
+    """
     chains = [[n] for n in names]
     for layer in readers:
         for left, right in zip(layer.parts, layer.parts[1:]):

@@ -85,7 +85,7 @@ class LearnPlan:
 
     @property
     def fan_in_words(self) -> int:
-        """Words of a class's weights: its fan-in / L."""
+        """Words that hold the weights of a class: its fan-in / L."""
         return self.words * self.copies
 
     @property
@@ -100,22 +100,22 @@ class LearnPlan:
 
     @property
     def per_word(self) -> int:
-        """Counters of a word of a bank, which are moved at once."""
+        """Counters that lie in one word of a bank; they move at once."""
         return self.lanes // self.stored_bits
 
     @property
     def chunks(self) -> int:
-        """Rows of counters of one word of a class."""
+        """Rows of counters behind one weight word of a class."""
         return self.stored_bits // self.pixels
 
     @property
     def groups(self) -> int:
-        """Rows that hold one word of the mirror of all classes."""
+        """Rows of the mirror for one weight word of every class."""
         return -(-self.max_classes // self.pixels)
 
     @property
     def block_rows(self) -> int:
-        """Rows of mirror and counters for one word of all classes."""
+        """Rows of mirror and counters for one weight word of every class."""
         return self.groups + self.chunks * self.max_classes
 
     @property
@@ -135,12 +135,12 @@ class LearnPlan:
 
     @property
     def slot_bits(self) -> int:
-        """Bits of a draw of a slot."""
+        """Random bits that a draw of a slot takes."""
         return max(1, (self.slots - 1).bit_length())
 
     @property
     def class_bits(self) -> int:
-        """Bits of a class, and of a draw of one."""
+        """Bits of a class number; a draw of a class takes as many random bits."""
         return max(1, (self.max_classes - 1).bit_length())
 
     def mirror_row(self, label: int, i: int) -> tuple[int, int]:
@@ -175,22 +175,25 @@ class LearnPlan:
 
     @property
     def drawn_late(self) -> int:
-        """Bits of the mask for a word of counters that are drawn while it is read, in READ_LATENCY clocks; none where one takes several."""
+        """Mask bits of a word of counters that are drawn in the READ_LATENCY clocks in which the word is read.
+
+        0 where a mask bit takes several random bits.
+        """
         return min(READ_LATENCY, self.per_word) if self.thinning <= 1 else 0
 
     @property
     def row_cycles(self) -> int:
-        """Clocks to move a class's counters by one sample.
+        """Clocks to move the counters of a class by one sample.
 
-        A word takes two clocks, because reads and writes overlap.  With a mask it takes three, and the clocks in which the mask's
-        bits are drawn.
+        A word takes two clocks, because reads and writes overlap.  With thinning it takes three, and the
+        clocks in which the rest of its mask is drawn.
         """
         word = 1 + READ_LATENCY + self.thinning * self.per_word - self.drawn_late if self.thinning else 2
         return self.fan_in_words * (self.stored_bits * word + 1) + 1
 
     @property
     def start_cycles(self) -> int:
-        """Clocks to set a class's counters to start values that are not drawn."""
+        """Clocks to set the counters of a class to start values that need no random bits."""
         return self.fan_in_words * (self.stored_bits * (2 + READ_LATENCY) + 1) + 1
 
     def forward_cycles(self, classes: int, noisy: bool = True) -> int:
@@ -203,7 +206,7 @@ class LearnPlan:
 
     @property
     def new_class_cycles(self) -> int:
-        """Clocks that the first sample of a class adds: a pass over the classes, and counters at starts that are drawn."""
+        """Clocks that the first sample of a class adds: a scan of the classes, and random start values of the counters."""
         return self.pass_cycles + self.start_cycles + self.fan_in_words * self.stored_bits * (self.per_word - self.drawn_late)
 
     def learn_cycles(self, classes: int, replays: int, moved: int, draws: int, full: bool, new: bool = False) -> int:
