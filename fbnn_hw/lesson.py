@@ -1,4 +1,4 @@
-"""A lesson: a board is taught a class, and what that did to the classes that it knew before is measured."""
+"""A lesson: a board is taught a class, and the effect on the classes before is measured."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ from .reference.learning.config import PROTOTYPES
 REVIEW = 10
 """Images of each class of the model that are stored for replay before the first lesson."""
 ENOUGH, MOST = 0.8, 5
-"""Share of the images of a lesson that must be right, and passes over them at most until then."""
+"""A lesson ends when this share of its images is right, or after this many lesson passes."""
 
 
 @dataclass(frozen=True)
@@ -132,12 +132,12 @@ def teach(board, images, label: str, passes: int | None = None, progress=silent)
 
 
 def _answers(twin, latents):
-    """Class of each latent, int64 (N,)."""
+    """Classify latents with the twin, int64 (N,)."""
     return twin.classify(latents) if len(latents) else np.zeros(0, np.int64)
 
 
 def _show(board, lesson, images, features, bar):
-    """One pass over the images: each is classified and learned; then all are classified again."""
+    """Make one lesson pass: classify and learn each image, then classify all of them again."""
     for image, latent in zip(images, features):
         lesson.right_before += board.answer(image) == lesson.index and not lesson.passes
         board.learn_shown(lesson.index, lesson.label, latent)
@@ -150,10 +150,11 @@ def _show(board, lesson, images, features, bar):
 
 
 def review(board, source: str | None = None, data_dir=None, progress=silent) -> int:
-    """Store exemplars of the model's classes in an empty replay buffer; returns how many of each, 0 where nothing was stored.
+    """Store exemplars of the model's classes in an empty replay buffer.
 
-    Without them the first lesson would make the board forget these classes.  source: name of a data set; None: the images that ship.
-    Raises InputError where a data set that was named does not have these classes at this size.
+    Without them the first lesson would make the board forget these classes.  source: name of a data
+    set; None: the images that ship.  Returns the number of exemplars of each class, 0 where nothing was
+    stored.  Raises InputError where a data set that was named lacks these classes at this size.
     """
     if board.client.learned()[1]:
         return 0
@@ -168,9 +169,9 @@ def review(board, source: str | None = None, data_dir=None, progress=silent) -> 
 
 
 def review_exemplars(design, source: str | None = None, data_dir=None, progress=silent):
-    """(labels, latents) of `REVIEW` images of each of a design's classes, int (N,) and uint8 bits (N, latent); None where there are none.
+    """Return (labels, latents) of `REVIEW` images of each class of a design, or None where there are none.
 
-    Raises as `review`.
+    labels: int (N,).  latents: uint8 bits (N, latent).  Raises as `review`.
     """
     from .data import datasets
 

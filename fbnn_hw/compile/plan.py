@@ -43,7 +43,7 @@ class Plan:
 
     @property
     def exemplar_cycles(self) -> int:
-        """Cycles that the exemplars of a learning design add to a frame: weights that would be on the chip are fetched."""
+        """Cycles that a frame loses to exemplars: they lie where weights would be on the chip, so these weights are streamed."""
         if self.frame_with_one_exemplar is None:
             raise ValueError("the design does not learn")
         return max(0, self.frame.total - self.frame_with_one_exemplar.total)
@@ -393,10 +393,11 @@ def _check_words(program, target, weights):
 
 
 def _residents(program, free_words):
-    """(transfers, rows of the banks): which weights stay on the chip.
+    """Choose the weights that stay on the chip; return (transfers, rows of the banks).
 
-    free_words: rows of the banks that may hold weights.  Convolutions get them first, last convolution first, as many as each needs
-    to run at the speed of the array beside the stream.  The other layers get what is left, largest layer first.
+    free_words: rows of the banks that may hold weights.  Convolutions are served first, the last one
+    before the others; each gets as many rows as it needs to run at the speed of the array beside the
+    stream.  The other layers share the rest, the largest one first.
     """
     per_word = program.outputs // program.pixels
     word_cycles = program.outputs * program.lanes // 8 * cycles.BYTE_CYCLES

@@ -63,12 +63,15 @@ class Program:
 
 
 def offset(fan_in: int, threshold: int = 0) -> int:
-    """The start value with which a neuron's matches sum to 0 or more iff 2 * matches - fan_in >= threshold."""
+    """Return the start value for which a neuron's matches sum to 0 or more exactly where its dot product reaches `threshold`."""
     return -((fan_in + threshold + 1) // 2)
 
 
 def _reads(tensors, layer, group):
-    """(address of the first word that one group reads, int array (words, lanes) of its channels, -1 for none)."""
+    """Return (address, channels) of the words that one group reads.
+
+    address: of the first word.  channels: int array (words, lanes), -1 for a padding lane.
+    """
     total = sum(tensors[p].shape[0] for p in layer.parts)
     size = total // layer.groups
     first, last = group * size, (group + 1) * size
@@ -87,7 +90,10 @@ def _reads(tensors, layer, group):
 
 
 def _intervals(layer):
-    """Output channels of each step: [(group, first, last + 1)], cut at the layer's own groups and where words begin."""
+    """Return the output channels of each step: [(group, first, last + 1)].
+
+    A step ends where a group of the layer ends, and where a word must begin.
+    """
     size = layer.channels // layer.groups
     edges = sorted({0, layer.channels, *range(size, layer.channels, size), *layer.word_starts})
     return [(a // size, a, b) for a, b in zip(edges, edges[1:])]
@@ -252,8 +258,10 @@ def weight_words(network: Network, program: Program) -> dict[str, np.ndarray]:
 
 
 def _layer_words(network, layer, program):
-    """Words of a convolution, a dense layer or the logits, (words, outputs * lanes): step by step, tile by tile, a tile's start
-    values first where it has thresholds."""
+    """Weight words of a convolution, a dense layer or the logits, uint8 bits (words, outputs * lanes).
+
+    The order is that of steps, then tiles.  A tile with thresholds begins with its bias word.
+    """
     topology, op = network.topology, layer.ops[0]
     weights = network.weights[op.name]
     weights = weights.reshape(*weights.shape[:2], -1)
@@ -279,9 +287,9 @@ def _layer_words(network, layer, program):
 
 
 def _padding(index, taps):
-    """Weights of lanes without a channel (index < 0), (words, repeat, lanes, taps).
+    """Weights of the padding lanes (index < 0), (words, repeat, lanes, taps); half of them match.
 
-    Such a lane holds 0, and half of these weights match it.  A read adds matches - lanes / 2, so a neuron's reads add up to
+    A padding lane holds 0.  A read adds matches - lanes / 2, so the reads of a neuron add up to
     offset(fan_in) + its matches.
     """
     empty = np.repeat((index < 0)[..., None], taps, -1)
@@ -289,7 +297,7 @@ def _padding(index, taps):
 
 
 def _pool_words(weights, layer, program):
-    """Words of the learned pooling: for each word of channels the blocks of the map, pixel by pixel."""
+    """Weight words of the learned pooling: for each word of channels, the blocks of the map, pixel by pixel."""
     source = program.tensors[layer.parts[0]]
     channels, height, width = weights.shape
     columns, lanes = program.pixels // 2, program.lanes

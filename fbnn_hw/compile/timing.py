@@ -53,7 +53,7 @@ def bias(lanes: int) -> int:
 
 
 FETCH = 2
-"""Cycles to set up the counters of a step, beside one for each of its words."""
+"""Cycles to set up the counters of a step, on top of one for each of its words."""
 
 END = 3
 """Cycles to find the end of the program."""
@@ -65,20 +65,20 @@ TILE = 1
 """Cycles to begin a tile whose weights are at hand."""
 
 LEVEL = 1
-"""Cycles that a weight stream adds to the beginning of a tile: its level is read a cycle before it counts."""
+"""Cycles that a weight stream adds to the beginning of a tile, because its level is read a cycle before it is compared."""
 
 OPEN = 2
-"""Cycles from the first tile of a step to the first row of the stream that may go to rows which the steps before needed."""
+"""Cycles from a step's first tile until late rows may be written that only the steps before it needed."""
 
 CLASSIFY = 4
-"""Cycles that scores take beside the learner's own."""
+"""Cycles of the state machine around the learner's own cycles for the scores."""
 
 POOL_WRITE = 2
 """Cycles to write the two words of one tile of global pooling."""
 
 
 def encoder_pieces(planes: Sequence[int], lanes: int) -> tuple[Piece, ...]:
-    """The pieces of words that the thermometer encoder gives for a pixel, one a cycle.
+    """Return the pieces that the thermometer encoder gives for a pixel, one a cycle.  A piece is what one plane gives to one word.
 
     planes: levels of each plane.  The level of lane 0 may be negative.
     """
@@ -97,19 +97,23 @@ def encoder_pieces(planes: Sequence[int], lanes: int) -> tuple[Piece, ...]:
 def encoder_cycles(pieces: int, bits_per_cycle: int) -> int:
     """Cycles of the encoder for a pixel of so many pieces.
 
-    With bits_per_cycle bits of each byte, the encoder makes the sum, then the words, while the next three bytes come in.  With 0, which
-    means whole bytes by multipliers, it takes three bytes and a start value while the words of the pixel before leave.
+    With `bits_per_cycle` bits of each byte a cycle, the encoder first sums up the pixel.  Its words then
+    leave while the next three bytes come in.  With 0, multipliers take whole bytes: three bytes and a
+    start value come in while the words of the pixel before leave.
     """
     return 8 // bits_per_cycle + max(3, pieces) if bits_per_cycle else max(4, pieces)
 
 
 def encoder_latency(pieces: int, bits_per_cycle: int) -> int:
-    """Cycles from the one that takes a pixel's first byte to the one that takes its last word, inclusive."""
+    """Cycles of one pixel, from the cycle of its first byte to the cycle of its last word, both counted."""
     return (3 + 8 // bits_per_cycle if bits_per_cycle else 5) + pieces
 
 
 def load_cycles(pixels: int, pieces: Sequence[Piece], bits_per_cycle: int) -> tuple[int, int]:
-    """(right after reset, later): cycles from the first one of LOAD to START.  Later, the encoder stands ready with a word."""
+    """Return (right after reset, later): the cycles from the first one of the state LOAD to the state START.
+
+    Later, the first word of the image waits in the encoder.
+    """
     each = encoder_cycles(len(pieces), bits_per_cycle)
     left = len(pieces) - next(i for i, piece in enumerate(pieces) if piece[-1])
     # The bytes of the second pixel are there, and with multipliers its sum.

@@ -16,23 +16,35 @@ from . import netlist, virtual
 
 TARGET = "ice40"
 OUTPUTS = {"SB_LUT4": "O", "SB_MAC16": "O", "SB_RAM40_4K": "RDATA", "SB_SPRAM256KA": "DATAOUT"}
-"""Cells whose outputs toggle in the routing, beside flip-flops; carries stay inside a row of cells."""
+"""{cell: its output} for cells, beside flip-flops, whose outputs toggle in the routing.  Carries do not use it."""
 QUIET, REFILL = 2000, 60_000
-"""Cycles without a byte before each request: those of a board that waits, and those in which it fetches weights for the next frame."""
+"""Cycles without a byte before each request.
+
+QUIET: for a board that waits.  REFILL: for one that also fetches weights for the next frame.
+"""
 LESSONS = 4
-"""Times that a design that learns learns the last image: the first ones have nothing to replay."""
+"""How often a design that learns learns the last image.  The first lessons have few exemplars to replay."""
 OWN = "TOP.board.top"
-"""Path of what goes into the FPGA, in the simulation."""
+"""Path in the simulation of the module that the FPGA holds."""
 PINS = ("flash_edges", "flash_clocks", "flash_selected", "line_edges")
 
 
 @dataclass
 class Counts:
-    """What happened in some cycles.
+    """Events that were counted over some cycles.
 
-    cycles: how many.  toggles: Counter {part: bits of outputs that changed}.  blocks, banks, multiplies: Counters {part: accesses of block
-    RAMs, of SPRAMs, inputs of multipliers that changed}.  pins: Counter of PINS: edges on the flash's lines, clocks of the flash,
-    cycles in which it was selected, edges on the serial line.
+    Attributes
+    ----------
+    cycles : float
+    toggles : Counter
+        {part: bits of outputs that changed}.
+    blocks, banks : Counter
+        {part: accesses of block RAMs}, {part: accesses of SPRAMs}.
+    multiplies : Counter
+        {part: cycles in which an input of a multiplier changed}.
+    pins : Counter
+        PINS: edges on the flash's lines, clocks of the flash, cycles in which it was selected, edges on
+        the serial line.
     """
 
     cycles: float = 0
@@ -43,7 +55,7 @@ class Counts:
     pins: Counter = field(default_factory=Counter)
 
     def add(self, other, factor=1.0):
-        """Add another's counts, times a factor; returns itself."""
+        """Add other counts, times a factor; return this object."""
         self.cycles += factor * other.cycles
         for name in ("toggles", "blocks", "banks", "multiplies", "pins"):
             counter = getattr(self, name)
@@ -54,12 +66,28 @@ class Counts:
 
 @dataclass
 class Activity:
-    """What a design did on its virtual board.
+    """Events of a design on its virtual board.
 
-    images: how many.  start: from reset until it takes images.  waiting: one cycle of a board that waits.  line: an image's bytes and
-    the answer.  compute: a frame, from the end of its image to its result.  lesson: a sample learned, its request
-    and answer included, or None.
-    line_bytes, lesson_bytes: that went over the line.  clocks: of a bit on it.  flip_flops: {part: how many}.
+    Attributes
+    ----------
+    images : int
+        Images that were classified.
+    start : Counts
+        From reset until the board takes images.
+    waiting : Counts
+        One cycle in which the board waits.
+    line : Counts
+        The bytes of one image and of its answer.
+    compute : Counts
+        One frame, from the end of its image to its result.
+    lesson : Counts or None
+        One sample learned, with request and answer.
+    line_bytes, lesson_bytes : int
+        Bytes on the line for an image, for a lesson.
+    clocks : int
+        Clocks of a bit on the line.
+    flip_flops : Counter
+        {part: flip-flops}.
     """
 
     images: int
@@ -125,7 +153,10 @@ def _requests(design, images):
 # The netlist, with counters in each module.
 
 def _netlist(sources, build):
-    """(path of the netlist of board_top with counters, {part: flip-flops}); an earlier one is kept while the Verilog stays."""
+    """Synthesise board_top with counters; return (path of the netlist, {part: flip-flops}).
+
+    An earlier netlist is used while the Verilog is the same.
+    """
     verilog = [path for path in sources if path.name in ("board_top.v", "accelerator.v")]
     names = " ".join(path.name for path in verilog)
     for path in verilog:
@@ -155,7 +186,7 @@ def count(build, netlist_json, tools):
 
 
 def _own(modules):
-    """The modules that are no models of cells."""
+    """{name: module} without the models of cells."""
     return {name: module for name, module in modules.items() if not {"blackbox", "whitebox"} & set(module["attributes"])}
 
 
@@ -172,7 +203,10 @@ def _flip_flops(modules, name, path):
 
 
 def part_of(path):
-    """The part of a design that an instance belongs to: the path's first name, or the first two inside the accelerator."""
+    """Name the part of a design that an instance belongs to.
+
+    It is the first name of the path, or the first two names inside the accelerator.
+    """
     names = path.removeprefix(OWN).strip(".").removeprefix("core").strip(".").split(".")
     if names[0] != "accelerator":
         return names[0] or "top"
@@ -180,7 +214,7 @@ def part_of(path):
 
 
 def with_wires(netlist_json):
-    """yosys' JSON with vectors activity_* in each module of its own: what `with_counters` counts."""
+    """Add the vectors activity_* to each module of yosys' JSON, except models of cells.  `with_counters` counts their bits."""
     for module in _own(netlist_json["modules"]).values():
         vectors = {name: [] for name in VECTORS}
         for cell in module["cells"].values():
@@ -196,7 +230,7 @@ VECTORS = ("outputs", "reads", "read_clocks", "writes", "write_clocks", "selects
 
 
 def _vectors(kind, connections):
-    """What a cell has for the vectors: (name, bits)."""
+    """Yield (name of a vector, bits) for what a cell adds to the vectors."""
     if kind in OUTPUTS or kind.startswith("SB_DFF"):
         yield "outputs", [bit for bit in connections[OUTPUTS.get(kind, "Q")] if not isinstance(bit, str)]
     if kind == "SB_RAM40_4K":
@@ -222,7 +256,7 @@ endmodule
 
 
 def with_counters(verilog):
-    """A netlist whose modules count, and print the counts whenever board.activity_phase changes."""
+    """Add counters to each module of a netlist.  They print their counts whenever board.activity_phase changes."""
     modules = verilog.split("\nendmodule\n")
     return "".join(text + _counter(text) for text in modules[:-1]) + modules[-1]
 
@@ -249,9 +283,10 @@ def _counter(text):
 # The run, and what it says.
 
 def _run(program, build, requests, clocks, quiet):
-    """(replies, snapshots) of a board that gets the requests one after the other.
+    """Run the board on requests, one after the other; return (replies, snapshots).
 
-    quiet: cycles without a byte before each.  snapshots: [(phase that ends, Counts since the start)].
+    quiet: cycles without a byte before each request.
+    snapshots: [(phase that ends, Counts since the start)].
     """
     script = bytearray()
     for request in (b"", *requests, protocol.encode(protocol.Opcode.STATUS, sequence=0x7F)):
@@ -270,7 +305,7 @@ def _run(program, build, requests, clocks, quiet):
 
 
 def _snapshots(lines):
-    """[(phase that ends, Counts since the start)] of the lines that the simulation printed."""
+    """Read [(phase that ends, Counts since the start)] from the lines that the simulation printed."""
     snapshots, at = [], {}
     for _, cycle, path, *values in lines:
         cycle = int(cycle)
@@ -317,7 +352,7 @@ def _activity(design, images, requests, replies, snapshots, flip_flops):
 
 
 def _check(design, images, replies):
-    """MismatchError where an answer is not the reference's."""
+    """Raise MismatchError where an answer differs from the reference."""
     expected = inference.logits(design.network, images)
     decoder = protocol.Decoder()
     for number, (reply, logits) in enumerate(zip(replies, expected)):

@@ -1,4 +1,4 @@
-"""Energy of a frame and of a lesson, estimated: what was counted in a simulation, times what the part draws for it."""
+"""Energy of a frame and of a lesson, estimated: the events of a simulation, times the energy of each event."""
 
 from .. import protocol
 from ..progress import silent
@@ -9,7 +9,7 @@ from . import activity as activities
 
 KIND = "estimated: counted in a simulation of the netlist, times constants with bounds; nothing was measured on a board"
 FRAMES = 10
-"""Pictures of a lesson that `lesson` stands for."""
+"""Pictures of the lesson in the report."""
 NOTHING = Bounds(0, 0, 0)
 PEER = {"name": "TinBiNN", "part": "iCE40UP5K", "mw": 5.0, "source": "arXiv 1903.06630, its title"}
 
@@ -41,18 +41,18 @@ def estimate(design, images, *, clock_hz=None, baud=None, rates=(1.0, 10.0), act
 
 
 def milli(bounds):
-    """{"low", "typical", "high"} of J or W as mJ or mW."""
+    """Convert Bounds in J or W to {"low", "typical", "high"} in mJ or mW."""
     return (bounds * 1e3).values()
 
 
 def stretched(counted, counts, size, clock_hz, baud):
-    """Counts of `size` bytes on the simulated line -> those of a line of `baud`: what is more is waiting."""
+    """Convert counts of `size` bytes on the simulated line to counts on a line of `baud`; the cycles that are added are waiting."""
     more = protocol.BITS_A_BYTE * size * (max(clock_hz / baud, counted.clocks) - counted.clocks)
     return activities.Counts().add(counts).add(counted.waiting, more)
 
 
 def energies(counted, counts, clock_hz):
-    """{part: Bounds in J} of what was counted; static power is not in it."""
+    """{part: Bounds in J} of counted events, without static power."""
     use = BY_NAME
     parts = {"clock": use["clock"] * counts.cycles + use["flip_flop"] * (counts.cycles * sum(counted.flip_flops.values()))}
     for part, toggles in sorted(counts.toggles.items()):
@@ -68,7 +68,7 @@ def energies(counted, counts, clock_hz):
 
 
 def always_on(flash):
-    """{what: Bounds in W} of what draws whatever the design does."""
+    """{part: Bounds in W} of the parts that draw the same power all the time.  flash: whether the design reads one."""
     parts = {"FPGA": BY_NAME["static"], "PLL": BY_NAME["pll"]}
     if flash:
         parts["flash, standby"] = BY_NAME["flash_standby"]
@@ -76,21 +76,22 @@ def always_on(flash):
 
 
 def _stretch(counted, counts, clock_hz):
-    """What a number of cycles costs, as the JSON has it: energy of each part and in all."""
+    """The object of the JSON for some cycles: time, energy of each part, energy in all."""
     parts = energies(counted, counts, clock_hz)
     return {"cycles": round(counts.cycles), "seconds": counts.cycles / clock_hz,
             "parts_mj": {name: milli(energy) for name, energy in parts.items()}, "total_mj": milli(Bounds.total(list(parts.values())))}
 
 
 def bounds_of(values):
-    """`Bounds` in J or W of what `milli` gave."""
+    """Inverse of `milli`: `Bounds` in J or W."""
     return Bounds(values["low"], values["typical"], values["high"]) * 1e-3
 
 
 def _sleep(waiting, clock_hz, baud):
-    """(Bounds in W of a board that sleeps, Bounds in J of falling asleep and waking up), beyond what a frame takes.
+    """Return (Bounds in W of a board that sleeps, Bounds in J that falling asleep and waking up take beside a frame).
 
-    Low where the clock stops at its source; typical and high where PLL and the net in front of the gate go on, as they do in `DutyCycle`.
+    The low bound assumes that the clock stops at its source.  In the typical and the high one, PLL and
+    the net in front of the gate go on, as in `DutyCycle`.
     """
     use = BY_NAME
     source = use["clock"] * clock_hz + use["pll"]
@@ -100,7 +101,7 @@ def _sleep(waiting, clock_hz, baud):
 
 
 def _rate(rate, frame, waiting, always, sleep):
-    """Average power at a number of frames/s; `possible` is false where a frame takes longer."""
+    """Mean power at a number of frames/s.  `possible` is false where a frame takes longer than its share of a second."""
     share = min(1.0, rate * frame["seconds"])
     own = bounds_of(frame["total_mj"]) * rate
     constant = Bounds.total(list(always.values()))
@@ -113,7 +114,7 @@ def _rate(rate, frame, waiting, always, sleep):
 
 
 def _lesson(design, counted, frame, clock_hz, baud):
-    """{"lesson": a sample learned, and a lesson of FRAMES pictures}, or {} where the design does not learn."""
+    """{"lesson": one sample learned, and a lesson of FRAMES pictures}; {} where the design does not learn."""
     if counted.lesson is None:
         return {}
     from .output import learn_cycles

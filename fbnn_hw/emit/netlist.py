@@ -9,10 +9,12 @@ from ..targets import target as find_target
 
 BENCH = Path(__file__).parent / "bench"
 CELLS = {"ice40": ("ice40", ()), "ecp5": ("ecp5", (BENCH / "DP16KD.v",))}
-"""By family: yosys' folder of cell models, and what it has no model of."""
+"""{family: (yosys' folder of cell models, models of the cells that yosys lacks)}."""
 OPTIONS = ("-DNO_ICE40_DEFAULT_ASSIGNMENTS", "--x-assign", "unique", "--x-initial", "unique")
-"""For Verilator.  What the models leave undefined, such as the contents of an SPRAM after power-up and its output after a write, is random,
-with ARGUMENTS at run time."""
+"""Options of Verilator that make undefined values random, with ARGUMENTS at run time.
+
+Such values are the contents of an SPRAM after power-up, and its output after a write.
+"""
 ARGUMENTS = ("+verilator+rand+reset+2", "+verilator+seed+1")
 
 

@@ -26,7 +26,10 @@ from . import integration, weights
 
 BENCH = Path(__file__).parent / "bench"
 KEPT = "learned-*.snapshot", "build-*"
-"""Files that stay when a folder is written again: what a board of the design was taught, and builds, which record their inputs."""
+"""Patterns of files that stay when a folder is written again.
+
+They hold what a board of the design was taught, and builds, which record their inputs.
+"""
 MAX_IMAGES = 64
 """Images that one run of the test bench can hold."""
 
@@ -38,7 +41,7 @@ def learner_of(network, config):
 
 
 def split_memory(plan):
-    """{what: rows of the banks} of a design that learns."""
+    """{use: rows of the banks} of a design that learns."""
     learning, config = plan.config.learning, plan.config
     mirror = learning.fan_in_words * learning.groups
     taken = {"feature maps": plan.program.used, "classifier": mirror, "counters": learning.class_rows - mirror,
@@ -94,7 +97,7 @@ def estimate(plan, target):
 
 
 def _sources(plan):
-    """{layer: `Sources` of its weights in a pass's first fetch} where weights are streamed."""
+    """{layer: `Sources` of its weights}, for its first fetch in a pass, where weights are streamed."""
     if not plan.config.transfers:
         return {}
     fetched = plan.program.fetched()

@@ -15,9 +15,9 @@ from .bench import bench
 
 IMAGES_A_RUN = 8
 SLOW_CYCLES = 20_000
-"""A netlist that runs for less is compiled without optimisation, which takes longer than what it saves."""
+"""Cycles.  A netlist that runs for fewer is compiled without optimisation, because optimisation would take longer than it saves."""
 VCD_CYCLES = 50_000
-"""More than this, and a waveform is written as FST or not at all."""
+"""Cycles of a waveform.  A longer one is written as FST or not at all."""
 SOURCES = ("testbench.v", "accelerator.v", "parameters.vh", "SB_SPRAM256KA.v")
 
 

@@ -22,14 +22,14 @@ from . import simulator, weights
 BOARD = Path(__file__).parent / "board"
 CLOCK_HZ = 48_000_000
 CLOCKS = 4
-"""Clocks of a bit on the serial line: the fewest that the link allows, to save simulated cycles."""
+"""Clocks of a bit on the serial line: the least that the link allows, which saves simulated cycles."""
 SLEEPING_CLOCKS = 10
-"""The same of a design that sleeps between frames and wakes up in a start bit."""
+"""Clocks of a bit for a design that sleeps between frames, since it wakes up during a start bit."""
 OFFSET = 1 << 20
 """Address of the flash image.  Bitstreams lie below it."""
 START_SECONDS = 60
 PORTS = ("/dev/", "socket://")
-"""How the line begins in which the board names its port."""
+"""Beginnings of the line in which the board names its port."""
 
 
 def alone(folder):

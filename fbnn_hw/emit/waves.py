@@ -7,7 +7,7 @@ from ..errors import InputError, UsageError
 
 STREAMS = ("pixels", "weights", "logits", "result", "latent")
 FIRST = "+waves-first="
-"""What a testbench.v that can record a window reads; those of version 0.1.0 do not."""
+"""Argument that testbench.v reads where it can record a window; folders of version 0.1.0 cannot."""
 
 # Flags of a line in GTKWave's save files.
 BIT, HEXADECIMAL, DECIMAL, SIGNED, TRANSLATED, OPEN, CLOSE = 0x28, 0x22, 0x24, 0x420, 0x2024, 0x800200, 0x1000200

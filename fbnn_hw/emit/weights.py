@@ -7,8 +7,10 @@ from ..compile.config import residents_of
 
 
 def split(network, program, config, tables=()):
-    """(boot rows, frame words) of a streamed model, as bytes: what is loaded once after reset, and what every pass takes.
-    tables: the rows of a learner's classes, integers."""
+    """Return (boot image, frame image) of a streamed network, as bytes.
+
+    tables: rows of a learner's classes, integers; they begin the boot image.
+    """
     by_layer = schedule.weight_words(network, program)
     words = np.concatenate([by_layer[layer.name] for layer in program.fetched()])
     sources = np.concatenate([residents_of(transfer) for transfer in config.transfers if not transfer.after])
@@ -27,8 +29,10 @@ def split(network, program, config, tables=()):
 
 
 def memory(network, program, shipped=None):
-    """All weight words as a text for $readmemh, one word a line, highest digit first.  shipped: bits of the weights that a learner
-    starts with, behind all others."""
+    """All weight words as a text for $readmemh, one word a line, highest digit first.
+
+    shipped: bits of the weights that a learner starts with; they follow all others.
+    """
     words = np.concatenate(list(schedule.weight_words(network, program).values()))
     if shipped is not None:
         words = np.concatenate([words, np.pad(shipped.reshape(-1), (0, -shipped.size % words.shape[1])).reshape(-1, words.shape[1])])

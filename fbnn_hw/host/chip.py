@@ -106,13 +106,16 @@ class ChipState:
         return rows
 
     def _counters(self, stored: np.ndarray) -> np.ndarray:
-        """int64 (...) of stored bits, uint8 (..., stored_bits), lowest first: the lowest counter_bits of them, in two's complement."""
+        """Convert bits in memory, uint8 (..., stored_bits), lowest first, to counters, int64 (...).
+
+        The lowest counter_bits of them are the counter, in two's complement.
+        """
         width = self.plan.counter_bits
         values = (stored[..., :width].astype(np.int64) << np.arange(width)).sum(-1)
         return values - (values >> width - 1 << width)
 
     def read_counters(self, label: int) -> np.ndarray:
-        """int64 (fan_in,) of a class."""
+        """Read the counters of a class, int64 (fan_in,)."""
         p = self.plan
         parts = []
         for i in range(p.fan_in_words):
@@ -122,13 +125,13 @@ class ChipState:
         return np.concatenate(parts)
 
     def read_mirror(self, label: int) -> np.ndarray:
-        """Weight bits (fan_in,) of a class, as the forward pass reads them."""
+        """Read the mirror of a class: weight bits (fan_in,).  The forward pass reads the same words."""
         p = self.plan
         places = [p.mirror_row(label, i) for i in range(p.fan_in_words)]
         return np.concatenate([_bits(self.peek(Space.BANKS, row * p.pixels + bank, 1), p.lanes) for row, bank in places])
 
     def read_slot(self, slot: int) -> np.ndarray:
-        """Bits of an exemplar: latent, then hidden."""
+        """Read the bits of an exemplar: latent, then hidden."""
         p = self.plan
         words: list[int] = []
         for first in range(0, p.words, p.pixels):
@@ -136,25 +139,25 @@ class ChipState:
         return _bits(words, p.lanes)
 
     def _counter_rows(self, classes: int) -> np.ndarray:
-        """Row numbers (fan-in words, chunks, classes)."""
+        """Rows of the counters of the first classes, int (fan-in words, chunks, classes)."""
         p = self.plan
         word, chunk, label = np.ogrid[:p.fan_in_words, :p.chunks, :classes]
         return p.counter_row(label, word, chunk)
 
     def _slot_rows(self, used: int) -> np.ndarray:
-        """Row numbers (rows of an exemplar, used)."""
+        """Rows of the first `used` exemplars, int (rows of an exemplar, used)."""
         p = self.plan
         number, slot = np.ogrid[:p.slot_rows, :used]
         return p.slots_base + number * p.slots + slot
 
     def _runs(self, rows: Sequence[int] | np.ndarray) -> list[tuple[int, int]]:
-        """[(first, last)] that cover all of `rows`, numbers inside one table."""
+        """Return runs of rows of one table, [(first, last)], that cover all of `rows`."""
         rows = np.unique(rows)
         ends = np.flatnonzero(np.diff(rows) > GAP_ROWS)
         return list(zip(rows[[0, *ends + 1]].tolist(), rows[[*ends, -1]].tolist())) if len(rows) else []
 
     def _read_rows(self, rows: np.ndarray) -> np.ndarray:
-        """Words of rows as bytes, uint8 (*rows.shape, Q, lanes / 8)."""
+        """Read rows as bytes, uint8 (*rows.shape, Q, lanes / 8)."""
         p, size = self.plan, self.plan.lanes // 8
         content = np.zeros((rows.max(initial=-1) + 1, p.pixels, size), np.uint8)
         for first, last in self._runs(rows):
@@ -196,7 +199,7 @@ class ChipState:
         return classes, used, bool(frozen), registers, [n & 255 for n in others], [n >> 8 for n in others]
 
     def same(self, state: State) -> bool:
-        """Whether the chip still has this `State`, judged by `_marks`: every lesson and every reset changes them."""
+        """Whether the chip still has this `State`.  `_marks` decides, since every lesson and every reset changes them."""
         return self._marks() == (
             state.known, len(state.labels), state.frozen, tuple(state.registers), list(state.presented), list(state.left))
 
@@ -252,7 +255,7 @@ class ChipState:
         self.poke(Space.SCALARS, 1, [len(labels)])
 
     def _write_rows(self, rows: Mapping[int, Mapping[int, int]]) -> None:
-        """{row: {bank: word}} of one table; what is not named in them, or lies between them, becomes 0."""
+        """Write rows of one table, {row: {bank: word}}.  Words that it does not name, and rows between two of its rows, become 0."""
         for first, last in self._runs(list(rows)):
             named = (rows.get(row, {}) for row in range(first, last + 1))
             words = [banks.get(bank, 0) for banks in named for bank in range(self.plan.pixels)]

@@ -1,4 +1,4 @@
-"""The speed of a board's line, where nobody says it."""
+"""The speed of a board's line, found by trial where nobody states it."""
 
 import os
 import time
@@ -9,9 +9,12 @@ from ..protocol import Opcode
 from . import transport
 
 WAIT_S = 0.4
-"""Seconds for an answer at one speed; longer than a link that hears nonsense keeps silent (`HostLink`, timeout_bits)."""
+"""Seconds to wait for an answer at one speed.
+
+That is longer than a link keeps silent after bytes of another speed (`HostLink`, timeout_bits).
+"""
 ATTEMPTS = 2
-"""Requests at one speed.  The first may come while the link still hears the nonsense of another speed."""
+"""Requests at one speed.  The link may still discard bytes of another speed when the first request comes."""
 
 
 def answered(path: str, speeds: Sequence[int], opened: Callable[..., transport.Serial] = transport.Serial) -> int:
@@ -30,7 +33,7 @@ def answered(path: str, speeds: Sequence[int], opened: Callable[..., transport.S
 
 
 def _answers(line: transport.Serial, sequence: int) -> bool:
-    """Whether a message of the protocol comes back from a request for the board's identity, whatever it says."""
+    """Whether a message of the protocol, of any content, answers a request for the board's identity."""
     line.discard()
     line.write(protocol.encode(Opcode.IDENTIFY, sequence=sequence), WAIT_S)
     decoder, until = protocol.Decoder(protocol.LONGEST_PAYLOAD), time.monotonic() + WAIT_S

@@ -17,7 +17,7 @@ MOST_NAMES = 1024
 LONGEST_NAME = 100
 """Most characters of a name."""
 LONGEST_LINE = 1 << 21
-"""Bytes of the first line: more than the names can take, escaped."""
+"""Most bytes of the first line: more than escaped names can take."""
 MAX_BYTES = 1 << 26
 """Most bytes of a file."""
 EXPECTED = "expected what fbnn-hw learn --snapshot wrote"
@@ -31,7 +31,7 @@ def name_fault(name: object) -> str | None:
 
 
 def named(names: Sequence[str], count: int) -> list[str]:
-    """Names of `count` classes: those of `names`, then `class N`, or another one where that is taken."""
+    """Names of `count` classes: `names` first, then `class N`, with a ' added where that name exists."""
     result = list(names[:count])
     for number in range(len(result), count):
         name = f"class {number}"

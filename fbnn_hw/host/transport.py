@@ -17,11 +17,11 @@ from ..errors import InputError
 from ..protocol import DEFAULT_BAUD
 
 SLICE_S = 0.1
-"""Longest single wait inside pyserial.  On Windows Ctrl-C is noticed between two of them."""
+"""Longest single wait inside pyserial, in seconds.  On Windows, Ctrl-C takes effect between two waits."""
 DISCARD_S = 0.2
 READ_BYTES = 1 << 16
 NETWORK = "socket://"
-"""How the name of a port begins that is a TCP connection, as pyserial has them."""
+"""Beginning of the name of a port that is a TCP connection, as in pyserial."""
 LISTED = 8
 """Most ports that a message names."""
 SPEEDS = "expected one such as 115200, 1000000 or 3000000"
@@ -169,7 +169,7 @@ class Serial:
 
 
 def _reason(error: Exception) -> str:
-    """The system's words in an error of pyserial, which is often a text around another error."""
+    """The reason that an error of pyserial gives, often a text around another error."""
     text = " ".join(str(error).split())
     if quoted := re.search(r"\(\d+, '([^']+)'", text):
         return quoted[1].rstrip(".")
@@ -177,7 +177,7 @@ def _reason(error: Exception) -> str:
 
 
 def _remedy(error: Exception) -> str:
-    """Why a port cannot be opened, and the way out.  On Windows the number of the error stands in its text alone."""
+    """Say why a port cannot be opened, and the way out.  On Windows the error's number stands only in its text."""
     number, text = getattr(error, "errno", None), str(error)
     if NETWORK in text:
         return f"no connection ({_reason(error)}), expected {NETWORK}HOST:PORT where a board answers"

@@ -30,11 +30,11 @@ def score_bits(config):
 
 
 FORWARD = timing.READ + 1 - ACT_LATENCY + 1
-"""Stage of the pipeline in the cycle after a row of the learner was accepted."""
+"""Stage of the read pipeline that a row of the learner enters, one cycle after its acceptance."""
 
 LEARNER_PORTS = {"command": "command", "refused": "refused", "known": "class_count", "used": "used", "frozen": "frozen",
                  "host": "host", "found": "host_reply"}
-"""{port of accelerator.v: member of the `Learner` behind it}.  Folders that exist fix the names of the ports."""
+"""{port of accelerator.v: member of the `Learner` behind it}.  The names of the ports are those of existing folders."""
 
 
 class Accelerator(wiring.Component):
@@ -138,10 +138,10 @@ class Accelerator(wiring.Component):
         return s
 
     def _banks(self, m, s):
-        """The banks and their port: one request a cycle.
+        """The banks and their one port, which takes one request a cycle.
 
-        Reads come through the tap offsets, one cycle after they are issued.  Writes come at once, so a reader issues nothing in the
-        cycle before (`reserve`).
+        A read passes the tap offsets and reaches the port one cycle after it is issued.  A write reaches it
+        at once, so the sequencer issues no read in the cycle before a write (`reserve`).
         """
         c, w = self.config, Widths(self.config)
         s.port = Signal(data.StructLayout({
@@ -158,7 +158,7 @@ class Accelerator(wiring.Component):
         s.row = Cat(*s.banks)
 
     def _pipeline(self, m, s):
-        """The pipeline of a read: flags travel with it."""
+        """The stages of a read: its flags move one stage a cycle, beside its data."""
         c = self.config
         issue = Signal(data.StructLayout({"valid": 1, "read": read_layout(c)}))
         m.d.comb += [issue.valid.eq(s.sequencer.valid), issue.read.eq(s.sequencer.read)]
@@ -185,7 +185,7 @@ class Accelerator(wiring.Component):
                     centre.last.eq(0), *fixed]
 
     def _weights(self, m, s):
-        """The weight word that goes with a read, from a memory or from the mover's ring."""
+        """The weight word of each read, from a memory or from the mover's ring."""
         c = self.config
         s.weights = Signal(c.word_bits, reset_less=timing.wide(c.lanes))  # at the array
         read = s.stages[timing.READ - 1].read
@@ -220,7 +220,11 @@ class Accelerator(wiring.Component):
                 m.d.sync += s.weights[:c.lanes].eq(s.learner.act)
 
     def _spread(self, s, word):
-        """Weights of a spread step: output p has that of its pair in lane p of the slot, all other lanes have 0, then 1."""
+        """The weight word of a spread step.
+
+        Output p has the weight of its pair in lane p of the slot.  All other lanes have 0 in the first read
+        of a pair and 1 in the second, so they cancel.
+        """
         c, read = self.config, s.stages[timing.READ].read
         spread = []
         for p in range(c.outputs):
@@ -281,7 +285,7 @@ class Accelerator(wiring.Component):
         m.d.comb += drain.strobe.eq(s.drains)
 
     def _learner_results(self, m, s):
-        """Logits and class from the learner, and what it shows outside."""
+        """Connect the learner's logits and class to the outputs, and its state to the ports."""
         c, learner, bits = self.config, s.learner, self.config.accumulator_bits
         stride = bits * c.outputs  # from one pixel's accumulator of output 0 to the next one's
         m.d.comb += [
@@ -291,7 +295,7 @@ class Accelerator(wiring.Component):
             *(getattr(self, port).eq(getattr(learner, name)) for port, name in LEARNER_PORTS.items() if port not in ("command", "host"))]
 
     def _scores(self, m, s):
-        """The logits of a tile of the last layer, one by one, and the largest."""
+        """Send the logits of a tile of the last layer, one by one, and find the largest."""
         c, bits = self.config, self.config.accumulator_bits
         sequencer = s.sequencer
         m.submodules.argmax = argmax = Argmax(score_bits(c), c.classes)
@@ -341,12 +345,12 @@ class Accelerator(wiring.Component):
         m.d.comb += self.busy.eq(~fsm.ongoing("LOAD"))
 
     def _ask_latent(self, m):
-        """Send the latent before the result, where it is wanted."""
+        """After the last logit, send the latent where it is wanted, then the result."""
         with m.If(self.want_latent & (self.config.latent_words > 0)):
             m.next = "ASK"
 
     def _run(self, m, s):
-        """An image, then the program."""
+        """States that load an image, then run the program."""
         c, sequencer = self.config, s.sequencer
         with m.State("LOAD"):
             m.d.sync += [s.loading.eq(s.booted & ~s.teaching), s.closed.eq(s.booted)]
@@ -370,7 +374,7 @@ class Accelerator(wiring.Component):
                         m.next = "ASK"
 
     def _classify(self, m, s):
-        """The learner's scores."""
+        """States in which the learner scores the latent."""
         with m.State("CLASSIFY"):
             m.d.comb += [s.learner.command.valid.eq(s.turn), s.learner.command.payload.command.eq(Command.CLASSIFY)]
             with m.If(s.turn & s.learner.command.ready):
@@ -381,7 +385,7 @@ class Accelerator(wiring.Component):
                 self._ask_latent(m)
 
     def _stop(self, m, s):
-        """Between the images of a pass."""
+        """The state at a stop of the program, between the images of a pass."""
         with m.State("STOP"):
             m.d.sync += s.closed.eq(1)
             m.next = "LOAD"
@@ -391,7 +395,7 @@ class Accelerator(wiring.Component):
                 self._ask_latent(m)
 
     def _latent(self, m, s):
-        """The words of the latent, one at a time."""
+        """States that read the latent from the banks and send it, word by word."""
         with m.State("ASK"):
             m.d.sync += s.wait.eq(s.wait + 1)
             m.d.comb += s.reading.eq(1)
@@ -419,7 +423,7 @@ class Accelerator(wiring.Component):
                         m.next = "START"
 
     def _learner_turn(self, m, s):
-        """The learner's turn is when nothing of the engine, of the loader or of the mover is on its way to the port."""
+        """Give the learner its turn: it gets the port and the array while engine, loader and mover have no request under way."""
         fsm, learner = s.fsm, s.learner
         was_ready = Signal()
         own = fsm.ongoing("CLASSIFY") | fsm.ongoing("SCORES")
@@ -436,7 +440,11 @@ class Accelerator(wiring.Component):
             m.d.comb += [learner.command.valid.eq(self.command.valid), learner.command.payload.eq(self.command.payload)]
 
     def _port(self, m, s):
-        """Who has the banks' port.  All but the reads of the sequencer use one address for all banks; an idle writer offers 0."""
+        """Choose whose request the banks' port takes.
+
+        Reads of the sequencer have an address for each bank, all other requests one for all banks.  A writer
+        without a request offers 0, so that writers are joined by OR.
+        """
         c, w = self.config, Widths(self.config)
         sequencer, drain, loader, address, memory = s.sequencer, s.drain, s.loader, s.address, s.memory
         if c.weights == "stream":

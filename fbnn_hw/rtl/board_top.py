@@ -13,7 +13,7 @@ from .sequencer import Widths
 
 
 def weight_bytes(config):
-    """(boot bytes, frame bytes) of the weight stream; (0, 0) if there is none."""
+    """(boot bytes, frame bytes) of the weight stream; (0, 0) where the design has none."""
     if config.weights != "stream":
         return 0, 0
     streamed = sum(t.streamed for t in config.transfers)

@@ -147,7 +147,7 @@ class Drain(wiring.Component):
             m.d.comb += self.address.eq(learned_place)
 
     def _pooled(self, bits):
-        """What is kept of each 2 x 2 pixels, where a step keeps one of four: their OR, or the first."""
+        """What a step stores of each 2 x 2 pixels where it keeps one of four: their OR, or the first one."""
         c, columns = self.config, self.config.columns
         squares = [[bits[2 * x], bits[2 * x + 1], bits[columns + 2 * x], bits[columns + 2 * x + 1]] for x in range(columns // 2)]
         pooled = [a | b | c | d for a, b, c, d in squares]

@@ -255,13 +255,17 @@ class HostLink(wiring.Component):
     # Logic beside the states.
 
     def _check_sum(self, m, s):
-        """One check sum for both directions.  While its own low byte is sent, it shifts itself out."""
+        """The check sum of both directions.
+
+        While its own low byte is sent, each bit on the line equals the register's lowest bit.  So the register only shifts, and its
+        high byte follows.
+        """
         bit = Mux(s.sending, s.tx.bit, s.rx.bit)
         with m.If(Mux(s.sending, s.tx.bit_strobe, s.rx.bit_strobe)):
             m.d.sync += s.crc.eq(Cat(s.crc[1:], 0) ^ Mux(s.crc[0] ^ bit, protocol.CRC_POLYNOMIAL, 0))
 
     def _timers(self, m, s):
-        """Cycles since the last byte, and since the image was complete."""
+        """Count the cycles since the last byte, and since the image was complete."""
         m.d.comb += [s.tx.bytes.payload.eq(s.byte), s.tx.bytes.valid.eq(s.send)]
         s.sent = s.send & s.tx.bytes.ready
         m.d.sync += [s.timer.eq(s.timer + 1), s.quiet.eq(s.timer[self.timeout_bits]), s.late.eq(s.timer[self.result_bits])]
@@ -291,7 +295,7 @@ class HostLink(wiring.Component):
         m.d.sync += s.repeated.eq(s.remembered & (s.sequence == s.last_sequence))
 
     def _learner_ports(self, m, s):
-        """Operand and words of a request to the learner, and the learner's inputs."""
+        """Connect a learner: the operand and the words of a request become its inputs."""
         command, host = self.command, self.host
         word_bytes = self.identity.word_bytes
         s.word_bits = (word_bytes - 1).bit_length()
@@ -329,7 +333,7 @@ class HostLink(wiring.Component):
             m.next = "FLUSH"
 
     def _refuse(self, m, s, reason):
-        """End a request that is not carried out, and so is not remembered."""
+        """End a request that is not carried out.  It is not remembered, so a repetition is carried out."""
         m.d.sync += s.remembered.eq(0)
         self._fail(m, s, reason)
 
@@ -547,7 +551,7 @@ class HostLink(wiring.Component):
                             m.next = "PEEK"
 
     def _length(self, s):
-        """The statement that sets `length`, the bytes of the reply's payload."""
+        """Return the statement that sets `length`, the number of bytes in the reply's payload."""
         s.length = Signal(16)
         lengths = [self.frames * protocol.classify_bytes(flags, self.classes, self.latent_bytes) for flags in range(4)]
         classified = Array(Const(n, 16) for n in lengths)[s.opcode[:2]]
@@ -604,7 +608,7 @@ class HostLink(wiring.Component):
             self._give_up(m, s)
 
     def _pass_on(self, m, s, state, source, wanted, value, following, nothing=False):
-        """A state that sends the words of a stream as bytes, or drops them, up to the last word; nothing: there are none."""
+        """A state that takes the words of a stream up to the last one, and sends their bytes or drops them."""
         count = len(value) // 8
         with m.State(state):
             m.d.comb += [s.send.eq(s.result_waiting & wanted & ~s.result_ack),
@@ -620,7 +624,10 @@ class HostLink(wiring.Component):
             self._give_up(m, s)
 
     def _give_up(self, m, s):
-        """Drop a reply whose result stays away: it is too late for an error, and the host sees the reply end early."""
+        """End a reply whose result does not come.
+
+        Its head has been sent, so no error message can take its place; the host sees that the reply ends early.
+        """
         with m.If(s.late):
             m.d.comb += self.abort.eq(1)
             m.d.sync += s.failed.eq(1)

@@ -133,7 +133,7 @@ class Lgap(wiring.Component):
         return m
 
     def _eighths(self, m):
-        """Inputs of words an eighth as long: of each eight lanes the one that the low bits of `lane` name, a clock later."""
+        """Choose one of each eight lanes by the low bits of `lane`; the words that leave, a clock later, are an eighth as long."""
         def shorter(words):
             return Cat(words[i:i + 8].bit_select(self.lane[:3], 1) for i in range(0, len(words), 8))
 

@@ -91,7 +91,7 @@ class Loader(wiring.Component):
         return m
 
     def _planes(self, m, words):
-        """Places where the words of a pixel lie in planes, in images of any size; with quarters the image is four of half the size."""
+        """Place the words of a pixel in planes, for images of any size.  With quarters the image is stored as four of half the size."""
         c, w = self.config, Widths(self.config)
         side = c.size // 2 if c.quarters else c.size
         across = -(-side // c.columns)
@@ -123,7 +123,7 @@ class Loader(wiring.Component):
             m.d.sync += [y.eq(0), line.eq(0), offset.eq(0)]
 
     def _vector(self, m, words):
-        """Pixels of one bit, in raster order, as the lanes of a vector."""
+        """Collect pixels of one bit, in raster order, as the lanes of a vector."""
         c, w = self.config, Widths(self.config)
         pixel, lane, place = Signal(range(c.size ** 2)), Signal(range(c.lanes)), Signal(w.address)
         held, value = Signal(c.lanes), Signal(c.lanes)

@@ -89,7 +89,7 @@ class WeightMover(wiring.Component):
         return m
 
     def _pack(self, m, s):
-        """Bytes become rows."""
+        """Collect bytes of the stream into a row."""
         c = self.config
         row_bytes = c.row_bits // 8
         s.packed = Signal(c.row_bits)
@@ -106,10 +106,10 @@ class WeightMover(wiring.Component):
             m.d.sync += s.full.eq(0)
 
     def _ring(self, m, s):
-        """The ring, and how many of its words are there or promised."""
+        """The ring, with the number of words in it and of those that were requested and will come."""
         c, w, rows = self.config, Widths(self.config), self.config.rows_per_word
-        # The ring, one memory a row of its words, so that each row is written as it comes.
-        # A word is never read while it is written, so synthesis need not care what would come then.
+        # Each row of a word has a memory of its own, so that a row is written as soon as it comes.
+        # No word is read while it is written, so synthesis may leave open what such a read would give.
         attributes = {"ram_style": "block", "no_rw_check": 1}
         s.ring = []
         for r in range(rows):
@@ -133,10 +133,10 @@ class WeightMover(wiring.Component):
 
         s.reserved = Signal(range(c.weight_words + 1))
         s.reserve = Signal()
-        # The last words given back are still being read: their places are free only when that is over.
+        # Words that are given back may still be read for some cycles, so their places become free later.
         s.late = Signal(timing.READ)
         m.d.sync += s.late.eq(Cat(self.pop, s.late))
-        # `pop` comes late: both outcomes are ready before.
+        # `pop` is a late signal, so both outcomes are computed before it.
         m.d.sync += [self.level.eq(Mux(self.pop, self.level + s.landed - self.pop_words, self.level + s.landed)),
                      s.reserved.eq(Mux(s.late[-1], s.reserved + s.reserve - self.pop_words, s.reserved + s.reserve))]
 
@@ -150,7 +150,7 @@ class WeightMover(wiring.Component):
         m.d.comb += s.arrives.eq(s.flying[-1])
 
     def _transfers(self, m, s):
-        """The plan of transfers, and the row that is next."""
+        """The list of transfers, and the address of the next row."""
         c, w, rows = self.config, Widths(self.config), self.config.rows_per_word
         s.words = c.transfer_words()
         m.submodules.plan = plan = Memory(shape=16, depth=len(s.words), init=s.words, attrs={"ram_style": "block"})
@@ -182,14 +182,17 @@ class WeightMover(wiring.Component):
         s.last_row = s.row == rows - 1
 
     def _first_row(self):
-        """The row that is read first in a pass, and written first after reset."""
+        """The row that is the first one read in a pass; after reset it is also the first one written."""
         c = self.config
         if not c.late_rows:
             return c.boot_base
         return c.resident_base + c.resident_rows - 1 if c.resident_rows else c.late_end - 1
 
     def _late(self, m, s, writes):
-        """Rows are read from the last one down, and written so: the resident ones once, the late ones in each pass."""
+        """With late rows the address counts down.
+
+        Resident rows are written once, late rows in each pass, both in the order in which they are read.
+        """
         c = self.config
         s.last_booted = s.place == c.resident_base
         following, after = s.resident - 1, s.place - 1
@@ -209,7 +212,7 @@ class WeightMover(wiring.Component):
         m.d.comb += [self.write.eq(written), s.taken.eq(s.stored)]
 
     def _boot(self, m, s):
-        """The first rows of the stream go to the banks."""
+        """States that write the first rows of the stream to the banks."""
         c = self.config
         if c.boot_rows:
             with m.State("BOOT"):
@@ -221,7 +224,7 @@ class WeightMover(wiring.Component):
             m.d.comb += self.booted.eq(1)
 
     def _fetch(self, m, s):
-        """The next transfer is read from the plan."""
+        """States that read the next transfer from the list."""
         with m.State("ADDRESS"):
             with m.If(s.pc == len(s.words)):
                 m.d.sync += s.pc.eq(0)
@@ -244,7 +247,7 @@ class WeightMover(wiring.Component):
             m.next = "MOVE"
 
     def _move(self, m, s):
-        """The words of a transfer, from the stream or from a resident row."""
+        """The state that moves the words of a transfer, each from the stream or from a resident row."""
         late = self.config.late_rows > 0
         s.fits = (s.row != 0) | s.space
         fits = Mux(s.storing, s.full & s.open & ~self.request, s.fits) if late else s.fits

@@ -143,7 +143,7 @@ class FlashReader(wiring.Component):
         s.lasts = Array(Const(len(row) - 1, 5) for row in script)
 
     def _bytes(self, m, s):
-        """Bytes on their way or waiting: at most DEPTH."""
+        """The bytes that are requested or wait in a queue: at most DEPTH."""
         width, per_byte = self.chip.width, 8 // self.chip.width
         s.spare = Signal(range(self.DEPTH + 1), init=self.DEPTH)
         s.phase = Signal(range(per_byte))
@@ -171,7 +171,7 @@ class FlashReader(wiring.Component):
         m.d.comb += [self.data.valid.eq(s.level != 0), self.data.payload.eq(Array(s.fifo)[(s.level - 1)[:2]])]
 
     def _commands(self, m, s):
-        """Waits and commands."""
+        """States for waits and commands."""
         chip = self.chip
         with m.State("WAIT"):
             # Longer than any chip needs between commands.
@@ -190,7 +190,7 @@ class FlashReader(wiring.Component):
                 m.next = "WAIT"
 
     def _read(self, m, s):
-        """The bytes, over and over."""
+        """The read: all bytes, then those behind `first` again without end."""
         per_byte = 8 // self.chip.width
         with m.State("READ"):
             start = (s.phase == 0) & (s.spare != 0)
@@ -224,7 +224,7 @@ class FlashReader(wiring.Component):
             m.d.comb += self.first_done.eq(1)
 
     def _sleep(self, m, s, fsm):
-        """Deep power-down, and the way back into the read."""
+        """Send the flash into deep power-down, wake it, and go on with the read."""
         s.head = unnamed(32)  # command and address of the read that goes on
         waited = unnamed(self.wait_bits + 1)
         s.resuming = fsm.ongoing("POWER_DOWN") | fsm.ongoing("RELEASE") | fsm.ongoing("RESUME")
@@ -233,7 +233,7 @@ class FlashReader(wiring.Component):
         m.d.comb += place.eq(self.offset + s.position[:24])
 
         def send(state, bits, following):
-            """Send the upper bits of `head`, then clocks until there were `bits`."""
+            """Send the upper bits of `head`, then clock pulses until `bits` bits have passed."""
             with m.State(state):
                 m.d.comb += self.pulse.eq(1)
                 m.d.sync += [s.bit.eq(s.bit + 1), s.head.eq(s.head << 1), waited.eq(0)]

@@ -41,11 +41,11 @@ class Widths:
 
 
 EDGE = data.StructLayout({"inside": 1, "last": 1})
-"""A row or column of blocks is one of the map; it is the map's last one."""
+"""Where a row or column of blocks lies.  inside: in the map.  last: it is the last one of the map."""
 
 
 def step_layout(config):
-    """The step at work, as fields."""
+    """The fields of the current step."""
     w = Widths(config)
     lists = {"rewind": 1, "first_pixel": 1, "odd_height": 1, "order": w.order, "plane": w.address, "source_rows": w.source_rows,
              "source_columns": w.source_columns, "valid_columns": w.column, "spread": 1, "ones": 1}
@@ -57,14 +57,27 @@ def step_layout(config):
 
 
 def read_layout(config):
-    """One read of the feature banks and the weight word that goes with it.
+    """One read of the feature banks, and the weight word that goes with it.
 
-    address: the block's own word; ky, kx: the tap, 1 the centre; edges: the block lies at the top, bottom, left, right of
-    the map.  word, lane: counters, for global pooling.  first, last: of a block's reads; row_end, tile_end: at `last`.
+    | field                     | meaning                                                          |
+    |---------------------------|------------------------------------------------------------------|
+    | address                   | word of the block                                                |
+    | ky, kx                    | the tap; 1 is the centre                                         |
+    | top, bottom, left, right  | the block touches this edge of the map                           |
+    | weight                    | address of the weight word                                       |
+    | word, lane                | counters, for global pooling                                     |
+    | first, last               | the first, the last read of a block                              |
+    | row_end, tile_end         | with `last`: the block ends a row of blocks, a tile              |
 
-    With lists of reads, address is the word of pixel 0 of the moved block but for y and x, the pixels that the block is moved besides.
-    upper, lower, left, right: the row or column of blocks that it lies in, and the next one, as `EDGE`.  slot, second, pair: of a
-    spread step, whether it is the second read of a pair, and the pair's number modulo L.
+    With lists of reads, some fields differ:
+
+    | field                     | meaning                                                          |
+    |---------------------------|------------------------------------------------------------------|
+    | address                   | word of pixel 0 of the moved block, without the move by y and x  |
+    | y, x                      | pixels by which the block is moved besides                       |
+    | upper, left               | `EDGE` of the row and column of blocks in which it lies          |
+    | lower, right              | `EDGE` of the next row and column                                |
+    | slot, second, pair        | of a spread step: slot, second read of a pair, pair modulo L     |
     """
     w = Widths(config)
     if config.lists:
@@ -78,8 +91,11 @@ def read_layout(config):
 
 
 def frame_of_a_tile(config, step):
-    """For a shared step: (counter of the frame at work, whether the same tile of another frame follows, words back from the last
-    frame's map to the first one's)."""
+    """Return (member, more, back) for a step that may be shared.
+
+    member: counter of the current frame.  more: the same tile of another frame follows.  back: words
+    from the last frame's map back to the first one's.
+    """
     member = Signal(range(config.frames))
     if config.frames == 1:
         return member, Const(0, 1), 0
@@ -181,7 +197,7 @@ class Sequencer(wiring.Component):
         s.pause = Signal(range(s.bias + 1))
 
     def _lists(self, m, s):
-        """The table of reads, and the place in it.  What is on offer is the word of the read that may be issued."""
+        """The table of reads, and the place in it.  The table offers the read that may be issued in this cycle."""
         config = self.config
         m.submodules.order = order = Memory(shape=config.read_bits, depth=len(config.order), init=config.order,
                                             attrs={"ram_style": "block"})
@@ -195,9 +211,8 @@ class Sequencer(wiring.Component):
         m.d.sync += s.list.eq(s.list_next)
 
     def _ends(self, m, s):
-        """Registers tell a cycle before whether a counter stands at its end, so that `hold` alone decides late."""
+        """Registers that know a cycle before whether a counter is at its end, so that `hold` is the only late signal."""
         step, read = self.step, self.read
-        # Whether a counter stands at its end is known a cycle before: registers, so that `hold` alone decides late.
         s.ends = {}
         for name, counter, limit in (("repeat", s.repeat, step.repeat), ("word", s.word, step.words), ("column", s.column, step.columns),
                                      ("row", s.row, step.rows)):
@@ -226,7 +241,7 @@ class Sequencer(wiring.Component):
             read.row_end.eq(s.column_last), read.tile_end.eq(s.map_last)]
 
     def _listed_read(self, m, s):
-        """A read of a list, moved to the block at work."""
+        """Move a read of a list to the current block."""
         step, read, entry = self.step, self.read, s.entry
         m.d.comb += [
             s.block_last.eq(s.word_last), s.map_last.eq(s.column_last & s.row_last),
@@ -245,7 +260,7 @@ class Sequencer(wiring.Component):
                 far.inside.eq((place >= 0) & (place <= last)), far.last.eq(place == last)]
 
     def _tile(self, m, s):
-        """What a tile needs beside its reads."""
+        """The counters of a tile beside those of its reads."""
         config, step = self.config, self.step
         # A tile of a shared step goes through the maps of all frames.
         s.member, s.more, s.back = frame_of_a_tile(config, step)
@@ -263,7 +278,7 @@ class Sequencer(wiring.Component):
         m.d.comb += [self.valid.eq(s.reading), s.tile_done.eq(s.reading & s.block_last & s.map_last), self.pop.eq(s.tile_done & ~s.more)]
 
     def _advance(self, m, s):
-        """A read advances the loops; the last one of a tile ends it."""
+        """After each read, move the loops on; the last read of a tile ends it."""
         config, step = self.config, self.step
         if config.lists:
             self._advance_list(m, s)
@@ -280,7 +295,7 @@ class Sequencer(wiring.Component):
                 m.d.sync += s.member.eq(Mux(s.more, s.member + 1, 0))
 
     def _advance_list(self, m, s):
-        """The list again for each block; after a tile's last block the next list, or the same."""
+        """Repeat the list for each block.  After a tile's last block, take the next list or the same one."""
         step = self.step
         # A weight word of a spread step has the weights of L pairs of reads.
         pair = s.word[:Widths(self.config).lane + 1]
@@ -303,7 +318,7 @@ class Sequencer(wiring.Component):
             m.d.sync += s.list_start.eq(s.list + 1)
 
     def _advance_loops(self, m, s):
-        """Taps, words of a tap, uses of a word."""
+        """The inner loops: taps, words of a tap, uses of a word."""
         step = self.step
         with m.If(s.reading):
             m.d.sync += [s.first.eq(s.block_last), s.weight.eq(s.weight + Mux(step.lgap, s.used_up, 1)), s.repeat.eq(s.repeat + 1),
@@ -326,7 +341,7 @@ class Sequencer(wiring.Component):
                                 m.d.sync += s.row.eq(0)
 
     def _step_fields(self, m, s):
-        """A one runs along `arrived` while the words of a step come in."""
+        """The fields of a step as its words come in; a one that moves along `arrived` marks the current word."""
         config, step = self.config, self.step
         # A one runs along `arrived` while the words of a step come in.
         s.arrived = Signal(config.step_words)
@@ -350,7 +365,7 @@ class Sequencer(wiring.Component):
                 m.d.sync += step[name].eq(s.fetch.data)
 
     def _fetch(self, m, s):
-        """A step is read from the program."""
+        """States that read a step from the program."""
         config, step = self.config, self.step
         with m.State("IDLE"):
             with m.If(self.start):
@@ -390,7 +405,7 @@ class Sequencer(wiring.Component):
                 m.next = "BIAS"
 
     def _begin(self, m, s):
-        """A tile begins: with its weights at hand, and its bias word."""
+        """States that begin a tile: they wait for its weights, then read its bias word."""
         config, step, read = self.config, self.step, self.read
         with m.State("TILE"):
             m.d.sync += [
@@ -420,7 +435,7 @@ class Sequencer(wiring.Component):
                     m.next = "RUN"
 
     def _end(self, m, s):
-        """A tile runs, then its results leave."""
+        """States that run a tile, then wait until its results have left."""
         step = self.step
         with m.State("RUN"):
             with m.If(s.tile_done):
@@ -442,7 +457,7 @@ class Sequencer(wiring.Component):
                     m.next = "ADDRESS"
 
     def _score_states(self, m, s):
-        """Logits, and words of global pooling."""
+        """States that send logits, and words of global pooling."""
         step = self.step
         if self.scores:
             with m.State("SCORES"):

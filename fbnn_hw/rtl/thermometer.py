@@ -135,7 +135,7 @@ class ThermometerEncoder(wiring.Component):
         return m
 
     def _grey(self, m, piece, level):
-        """The bits of a piece: each is 1 from some Y on."""
+        """The bits of a piece from the grey level Y: each bit is 1 from a level of its own on."""
         count = self.levels
         least = [self.threshold] if self.encoder == "binarize" else [-(-256 * k // count) for k in range(count)]
         bits = Signal(self.lanes)
@@ -146,7 +146,10 @@ class ThermometerEncoder(wiring.Component):
         return bits
 
     def _serial(self, m, summed, done):
-        """The levels, by distributed arithmetic: a pixel's bytes, then its sum, while the words of the pixel before are gone."""
+        """Compute the levels by distributed arithmetic: a pixel's bytes come in, then it is summed up.
+
+        The sum begins when the words of the pixel before have left.
+        """
         digits = 8 // self.bits_per_cycle
         colours = [Signal(8, name=name) for name in ("red", "green", "blue")]
         count = unnamed(range(4))
@@ -164,7 +167,7 @@ class ThermometerEncoder(wiring.Component):
         return self._sums(m, colours, digit, adding, done)
 
     def _multiplied(self, m, summed, done):
-        """The levels, a byte a clock, behind a register, while the words of the pixel before leave."""
+        """Compute the levels by multipliers, one byte a clock, while the words of the pixel before leave."""
         count = unnamed(range(4))
         added = Signal(range(4))
         byte = unnamed(8)
@@ -209,7 +212,7 @@ class ThermometerEncoder(wiring.Component):
             for row, rounding, offset, size in zip(YCC, ROUNDING, OFFSET, self.ranges)]
 
     def _sums(self, m, colours, digit, adding, clear):
-        """Registers that hold the three levels once `adding` was 1 for all digits; `clear` makes them 0."""
+        """Registers that hold the three levels after `adding` was 1 for every digit.  `clear` sets them to 0."""
         digits = 8 // self.bits_per_cycle
         levels = []
         for plane, (row, constant, shift) in enumerate(self._rows()):

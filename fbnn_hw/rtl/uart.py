@@ -9,9 +9,9 @@ from ..errors import UsageError
 from .signals import unnamed
 
 TOLERANCE = 0.02
-"""Largest error of the speed; receiver and sender together may differ by half a bit in ten."""
+"""Largest relative error of the speed.  Receiver and sender together may differ by half a bit in ten."""
 SMALLEST, LARGEST = 4, 1 << 17
-"""Clocks of a bit.  With more, a byte could last as long as the pause that ends a message (HostLink, timeout_bits)."""
+"""Limits of the clocks of a bit.  A longer bit would make a byte as long as the pause that ends a message (HostLink, timeout_bits)."""
 
 
 def divider(clock_hz, baud):

@@ -163,7 +163,7 @@ class Learner(ReplayBuffer, wiring.Component):
         return s
 
     def _signals(self, s):
-        """Adds the Signals to the namespace, and names for parts of them."""
+        """Add the Signals to the namespace, and names for parts of them."""
         p = self.plan
         label = range(max(2, p.max_classes))
 
@@ -239,7 +239,7 @@ class Learner(ReplayBuffer, wiring.Component):
     # Logic beside the states.
 
     def _draws(self, m, s):
-        """The register of drawn bits."""
+        """The register that collects drawn bits."""
         m.d.comb += s.pushed.eq(s.registers.bit)
         with m.If(s.push):
             m.d.sync += s.draw.eq(Cat(s.draw[1:], s.pushed))
@@ -247,7 +247,7 @@ class Learner(ReplayBuffer, wiring.Component):
             m.d.sync += s.draw.eq(1 << s.longest)
 
     def _row_port(self, m, s):
-        """Address and masks of a row, and flags that follow an accepted row."""
+        """Address and masks of the current row, and the flags that follow an accepted row."""
         read_latency, _, score_latency = self.latency
         rows = self.rows
         m.d.comb += [
@@ -273,7 +273,7 @@ class Learner(ReplayBuffer, wiring.Component):
             m.d.sync += [s.loop.eq(s.table), s.index.eq(0), s.part.eq(0), s.block.eq(bases[s.table])]
 
     def _operands(self, m, s):
-        """Words of the sample, labels, and the counters that are moved."""
+        """The words of the sample, the labels, and the counters that move."""
         p = self.plan
         _, act_latency, _ = self.latency
         sample, update = s.sample, s.update
@@ -295,7 +295,7 @@ class Learner(ReplayBuffer, wiring.Component):
             update.negative.eq(s.rival_turn), update.start.eq(s.starting), update.shipped.eq(s.shipping), update.keep.eq(keep)]
 
     def _scores(self, m, s):
-        """The score at hand and what leaves."""
+        """The current score, and the outputs for scores."""
         p = self.plan
         if self.noisy:
             m.submodules.noise = s.noise = NoiseTable(p.temperature)
@@ -308,7 +308,7 @@ class Learner(ReplayBuffer, wiring.Component):
         m.d.comb += [self.logits.payload.value.eq(s.score << 1), self.logits.payload.last.eq(s.place_last), self.best.eq(s.rival)]
 
     def _class_table(self, m, s):
-        """Inputs of the class table."""
+        """The inputs of the class table."""
         classes, host = s.classes, self.host.payload
         m.d.comb += [
             classes.scan.eq(s.scan), classes.label.eq(s.label), classes.class_count.eq(self.class_count),
@@ -328,7 +328,7 @@ class Learner(ReplayBuffer, wiring.Component):
         m.d.comb += [s.registers.select.eq(register), s.registers.shift.eq(1), s.push.eq(1)]
 
     def _take_mask(self, m, s):
-        """Draw a bit of `kept`: the next bit of the mask, or 1 where `thinning` bits in a row are 1."""
+        """Draw a bit of `kept`: a mask bit, which is 1 where `thinning` random bits in a row are 1."""
         p = self.plan
         if not p.thinning:
             self._take(m, s, MASK_REGISTER)
@@ -340,7 +340,7 @@ class Learner(ReplayBuffer, wiring.Component):
             m.d.sync += [s.thin.eq(0), s.all_ones.eq(1)]
 
     def _visit(self, m, s, state, scan, then):
-        """A state that scans the class table, then does `then`."""
+        """Make a state that scans the class table, then calls `then`."""
         with m.State(state):
             m.d.comb += [s.visiting.eq(1), s.scan.eq(scan)]
             with m.If(s.classes.done):
@@ -367,14 +367,14 @@ class Learner(ReplayBuffer, wiring.Component):
         m.next = "READ"
 
     def _end_presentation(self, m, s):
-        """Go on with the next replay, then a store."""
+        """End a presentation: the next replay follows, or a store after the last one."""
         m.d.sync += s.command.eq(Command.REHEARSE)
         m.next = "NEXT"
 
     # Chapters of the state machine.
 
     def _rest(self, m, s):
-        """CLEAR after reset; REST takes commands and accesses."""
+        """The state CLEAR after reset, and the state REST, which takes commands and accesses."""
         p, request = self.plan, self.command.payload
         learns, unknown = request.command == Command.LEARN, request.label == self.class_count
         legal = (request.label < self.class_count) | learns & unknown & (request.label < p.max_classes)
@@ -414,7 +414,7 @@ class Learner(ReplayBuffer, wiring.Component):
                 m.next = "HOST"
 
     def _load(self, m, s):
-        """A sample's words come into the sample memory, one row each."""
+        """States that read a sample's words into the sample memory, one row each."""
         rows, sample = self.rows, s.sample
         with m.State("LOAD"):
             m.d.comb += [rows.valid.eq(1), s.reads.eq(1), s.offset.eq(Mux(s.loop == Table.SLOTS, s.slot, 0))]
@@ -440,14 +440,14 @@ class Learner(ReplayBuffer, wiring.Component):
                 self._begin_score(m, s)
 
     def _new_class(self, m, s):
-        """A new class begins with counters at their start values."""
+        """States that set the counters of a new class to their start values."""
         def created():
             m.d.sync += [self.class_count.eq(self.class_count + 1), s.starting.eq(1)]
             self._begin_move(m, s)
         self._visit(m, s, "NEW", Scan.NEW, created)
 
     def _score(self, m, s):
-        """Scores, Q classes at a time; each gets its noise and is compared."""
+        """States that score Q classes at a time, add noise to each score, and compare."""
         p, rows = self.plan, self.rows
         with m.State("FORWARD"):
             m.d.comb += [
@@ -492,7 +492,7 @@ class Learner(ReplayBuffer, wiring.Component):
                     m.next = "FORWARD"
 
     def _choose(self, m, s):
-        """Whether counters move after the scores; with weights, by a draw."""
+        """The state after the scores, which decides whether counters move; with `weighted`, by a draw."""
         p, classes = self.plan, s.classes
 
         def presented():
@@ -530,7 +530,10 @@ class Learner(ReplayBuffer, wiring.Component):
                 m.d.sync += share.eq((share + Mux(s.registers.bit, classes.presented + 1, 0)) >> 1)
 
     def _move_counters(self, m, s):
-        """Counters move, a word of one bank at a time, two reads before two writes.  A word whose write has to wait is read again."""
+        """States that move the counters of a class, one word of one bank at a time.
+
+        Without a mask, two reads precede two writes.  A word whose write had to wait is read again.
+        """
         p, rows, update = self.plan, self.rows, s.update
         counters = s.offset.eq(s.chunk * p.max_classes + s.row)
         # The last bits of the mask are drawn while the word is read.
@@ -579,7 +582,7 @@ class Learner(ReplayBuffer, wiring.Component):
         self._row_done(m, s)
 
     def _row_done(self, m, s):
-        """Which row moves next: the next shipped one, the rival's, or none."""
+        """Choose the row that moves next: the next shipped one, the rival's, or none."""
         with m.State("ROW_DONE"):
             with m.If(s.shipping):
                 m.d.sync += s.label.eq(s.label + 1)
@@ -600,7 +603,7 @@ class Learner(ReplayBuffer, wiring.Component):
                 self._begin_move(m, s)
 
     def _host(self, m, s):
-        """An access of the host."""
+        """States that carry out an access of the host."""
         host, rows = self.host.payload, self.rows
         with m.State("HOST"):
             m.d.sync += [
@@ -630,7 +633,7 @@ class Learner(ReplayBuffer, wiring.Component):
             m.next = "REST"
 
     def _host_look(self, m, s):
-        """Read or write what is not in the banks."""
+        """Carry out an access to what lies outside the banks."""
         host, classes, registers = self.host.payload, s.classes, s.registers
         scalars = Array([self.class_count, self.used, self.frozen, 0])[host.address[:2]]
         m.d.comb += [
@@ -658,7 +661,7 @@ class Learner(ReplayBuffer, wiring.Component):
 
 
 def _later(m, signal, clocks, name):
-    """The signal, `clocks` clocks later."""
+    """Delay a signal by so many clocks."""
     for t in range(clocks):
         register = Signal(name=f"{name}{t}")
         m.d.sync += register.eq(signal)

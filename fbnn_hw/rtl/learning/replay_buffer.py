@@ -1,7 +1,9 @@
-"""The replay buffer: the chapters of the learner that store exemplars, draw them for replay and let go of the fullest class's.
+"""The replay buffer: the chapters of the learner that store exemplars and draw them for replay.
 
-An exemplar is a sample with its label.  Its words lie in the rows of the feature banks, from `LearnPlan.slots_base` on, word w of slot n
-in bank w mod Q of row slots_base + (w div Q) * slots + n; its label lies in a memory of its own.  `Learner.used` slots are taken.
+An exemplar is a sample with its label.  Its words lie in the rows of the feature banks, from
+`LearnPlan.slots_base` on: word w of slot n in bank w mod Q of row slots_base + (w div Q) * slots + n.
+Its label lies in a memory of its own.  `Learner.used` slots hold an exemplar.  When all do, a new
+exemplar takes the place of one of the fullest class.
 Twin: `fbnn_hw.reference.learning.buffer.ReplayBuffer`.
 """
 

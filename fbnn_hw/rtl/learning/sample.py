@@ -1,4 +1,4 @@
-"""The sample at hand: the bits v = (x, z) that a learner presents."""
+"""The current sample: the bits v = (x, z) that a learner presents."""
 
 from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
