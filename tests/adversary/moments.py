@@ -63,6 +63,8 @@ HARDWARE = {
     "place": Verb("build {few} --board icebreaker --seeds 2", 10, ends=False, after="build-icebreaker/netlist.key"),
     "classify": Verb("classify --data fixture --images 6 --board virtual --design {wide}", 9),
     "learn": Verb("learn --board virtual --design {learner} --label new {image} --passes 3 --review none", 9),
+    "selftest": Verb("selftest --board virtual --design {ready} --out report", 8, compiles=False),
+    "energy": Verb("energy {few} --images 1", 60, ends=False),
     "lesson": Verb("learn --board virtual --design {ready} --label new {image} --passes 3 --review none", 6, compiles=False),
 }
 TRAINING = {
