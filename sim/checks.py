@@ -60,16 +60,46 @@ async def memory(cycle, depth, width, granularity, seed=1, accesses=600, kept=Tr
             expected = model[place]
 
 
-async def thermometer(cycle, encoder, levels, lanes, bits_per_cycle, pixels=40, idle=0.0, wait=0.0, seed=1):
-    """Pixels with every extreme of a colour and random ones; the words, and the clocks when nobody stalls."""
-    source = random.Random(seed)
+def pixels_of(source, count):
+    """Pixels (R, G, B) with every extreme of a colour, then random ones."""
     corners = [c for c in product((0, 255), repeat=3)] + [(128, 127, 255), (3, 3, 3)]
-    image = (corners + [tuple(source.randrange(256) for _ in range(3)) for _ in range(pixels)])[:max(pixels, len(corners))]
+    return (corners + [tuple(source.randrange(256) for _ in range(3)) for _ in range(count)])[:max(count, len(corners))]
+
+
+async def thermometer(cycle, encoder, levels, lanes, bits_per_cycle, pixels=40, idle=0.0, wait=0.0, seed=1):
+    """The words of pixels, and the clocks when nobody stalls."""
+    source = random.Random(seed)
+    image = pixels_of(source, pixels)
     channels = encode.encode(np.array(image, np.uint8).T.reshape(1, 3, 1, -1), encoder, levels)[0, :, 0].T
     count = -(-channels.shape[1] // lanes)
     expected = [sum(int(b) << i for i, b in enumerate(row[w * lanes:(w + 1) * lanes])) for row in channels for w in range(count)]
+    clocks = await encoded(cycle, source, image, expected, f"thermometer {encoder} {levels}", idle, wait)
+    if not idle and not wait:
+        assert clocks == ThermometerEncoder(encoder, levels, lanes, bits_per_cycle).cycles(len(image))
+
+
+async def bit_planes(cycle, lanes, table, pixels=40, idle=0.0, wait=0.0, seed=1):
+    """The words of pixels: 2^p - 1 lanes of each colour hold p bits of its byte, the highest first, a bit of value 2^i in 2^i lanes."""
+    source = random.Random(seed)
+    image = pixels_of(source, pixels)
+    planes = max(p for p in range(1, 9) if 3 * (2 ** p - 1) <= lanes)
+    expected = []
+    for pixel in image:
+        values = [table[byte] if table else byte for byte in pixel]
+        for low in range(0, 8, planes):
+            here = range(min(8, low + planes) - 1, low - 1, -1)
+            bits = [value >> bit & 1 for value in values for bit in here for _ in range(2 ** (bit - low))]
+            expected.append(sum(b << i for i, b in enumerate(bits)))
+    clocks = await encoded(cycle, source, image, expected, f"bit planes of {lanes} lanes", idle, wait)
+    if not idle and not wait:
+        words = len(expected) // len(image)
+        assert (len(image) - 1) * max(4, words) < clocks <= len(image) * max(4, words) + 8
+
+
+async def encoded(cycle, source, image, expected, subject, idle, wait):
+    """The words of the pixels `image` are those expected, none comes too much, a word stays until taken -> clocks from first to last."""
     data = [value for pixel in image for value in pixel]
-    found, sent, time, first = [], 0, 0, None
+    found, sent, time, first, count = [], 0, 0, None, len(expected) // len(image)
     offered = ready = False
     held = None
     while len(found) < len(expected):
@@ -78,11 +108,11 @@ async def thermometer(cycle, encoder, levels, lanes, bits_per_cycle, pixels=40, 
         outputs = await cycle({
             "pixels__payload": data[sent] if offered else source.randrange(256), "pixels__valid": int(offered), "words__ready": int(ready)})
         if held is not None:
-            assert (outputs["words__valid"], outputs["words__payload"]) == (1, held), "thermometer: a word that was not taken changed"
+            assert (outputs["words__valid"], outputs["words__payload"]) == (1, held), f"{subject}: a word that was not taken changed"
         held = outputs["words__payload"] if outputs["words__valid"] and not ready else None
         if outputs["words__valid"] and ready:
             assert outputs["words__payload"] == expected[len(found)], (
-                f"thermometer {encoder} {levels}: pixel {len(found) // count}, word {len(found) % count} is "
+                f"{subject}: pixel {len(found) // count}, word {len(found) % count} is "
                 f"{outputs['words__payload']:#x}, expected {expected[len(found)]:#x}")
             found.append(outputs["words__payload"])
             last = time
@@ -90,12 +120,11 @@ async def thermometer(cycle, encoder, levels, lanes, bits_per_cycle, pixels=40, 
             first = time if first is None else first
             sent, offered = sent + 1, False
         time += 1
-        assert time < 400 * len(expected) + 1000, "thermometer: no more words"
+        assert time < 400 * len(expected) + 1000, f"{subject}: no more words"
     assert sent == len(data)
-    if not idle and not wait:
-        assert last - first + 1 == ThermometerEncoder(encoder, levels, lanes, bits_per_cycle).cycles(len(image))
     for _ in range(20):
-        assert not (await cycle({"pixels__valid": 0, "words__ready": 1}))["words__valid"], "thermometer: a word too many"
+        assert not (await cycle({"pixels__valid": 0, "words__ready": 1}))["words__valid"], f"{subject}: a word too many"
+    return last - first + 1
 
 
 async def lgap(cycle, pixels, lanes, weight_bits, size, presentations, latency=3, idle=0.0, seed=1):

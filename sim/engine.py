@@ -6,7 +6,7 @@ from fbnn_hw.rtl.drain import Drain
 from fbnn_hw.rtl.loader import Loader
 from fbnn_hw.rtl.mover import WeightMover
 from fbnn_hw.rtl.sequencer import Sequencer
-from fbnn_hw.rtl.window import WindowAddress, WindowAlign
+from fbnn_hw.rtl.window import ListedAddress, ListedAlign, WindowAddress, WindowAlign
 from sim import engine_checks as checks
 
 
@@ -121,6 +121,8 @@ for _pixels in (4, 8, 16):
     _config = config(_pixels, 4)
     ENGINE[f"window_address_{_pixels}"] = WindowAddress(_config), checks.window_address, (_config,), [{}]
     ENGINE[f"window_align_{_pixels}"] = WindowAlign(_config), checks.window_align, (_config,), [{}]
+    ENGINE[f"listed_address_{_pixels}"] = ListedAddress(_config), checks.listed_address, (_config,), [{}]
+    ENGINE[f"listed_align_{_pixels}"] = ListedAlign(_config), checks.listed_align, (_config,), [{}]
 for _shape in ((4, 8, 4), (8, 16, 4), (4, 4, 4)):
     _config = drains(*_shape)
     ENGINE["drain_{}x{}x{}".format(*_shape)] = Drain(_config), checks.drain, (_config,), [{}, {"idle": 0.4}]

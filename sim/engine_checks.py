@@ -173,6 +173,65 @@ async def window_align(cycle, config, seed=1):
         expected, about = after, case
 
 
+def _moved_blocks(config, source, count=400):
+    """Blocks that are moved by pixels, on and beside maps of any size: (height, width, by, bx, y, x)."""
+    columns = config.columns
+    for _ in range(count):
+        height, width = source.randint(1, 7), source.randint(1, 3 * columns)
+        yield (height, width, source.randint(-1, -(-height // 2)), source.randint(-1, -(-width // columns)), source.randrange(2),
+               source.randrange(columns))
+
+
+def _pixels_of_moved(config, case):
+    """(place in the block, y, x, whether it is on the map) of each pixel of a moved block."""
+    height, width, by, bx, y, x = case
+    for place in range(config.pixels):
+        dy, dx = divmod(place, config.columns)
+        py, px = 2 * by + y + dy, config.columns * bx + x + dx
+        yield place, py, px, 0 <= py < height and 0 <= px < width
+
+
+async def listed_address(cycle, config, seed=1):
+    """The bank of every pixel of a moved block gets the pixel's address; one block a clock."""
+    source = random.Random(seed)
+    columns, width = config.columns, Widths(config).address
+    expected, about = {}, None
+    for case in [*_moved_blocks(config, source), None]:
+        inputs, after = {}, {}
+        if case:
+            _, across, by, bx, y, x = case
+            row = -(-across // columns)
+            base = source.randrange(1 << width)
+            inputs = {"address": (base + by * row + bx) % (1 << width), "y": y, "x": x, "row": row}
+            for _, py, px, inside in _pixels_of_moved(config, case):
+                if inside:
+                    after[py % 2 * columns + px % columns] = (base + py // 2 * row + px // columns) % (1 << width)
+        found = split((await cycle(inputs))["banks"], config.pixels, width)
+        for bank, address in expected.items():
+            assert found[bank] == address, f"list Q={config.pixels}, {about}: bank {bank} at {found[bank]}, expected {address}"
+        expected, about = after, case
+
+
+async def listed_align(cycle, config, seed=1):
+    """The pixels of moved blocks from maps of any size in their banks; what lies outside is 0, whatever the banks give."""
+    source = random.Random(seed)
+    columns, lanes = config.columns, config.lanes
+    expected = about = None
+    for case in [*_moved_blocks(config, source), None]:
+        inputs, after = {}, None
+        if case:
+            height, width, by, bx, y, x = case
+            rows, across = -(-height // 2), -(-width // columns)
+            data = [source.getrandbits(lanes) for _ in range(config.pixels)]
+            after = [data[py % 2 * columns + px % columns] if inside else 0 for _, py, px, inside in _pixels_of_moved(config, case)]
+            edges = {"upper": (by, rows), "lower": (by + 1, rows), "left": (bx, across), "right": (bx + 1, across)}
+            inputs = {"data": join(data, lanes), "y": y, "x": x, "odd_height": height % 2, "valid_columns": (width - 1) % columns,
+                      **{name: int(0 <= place < count) | (place == count - 1) << 1 for name, (place, count) in edges.items()}}
+        found = split((await cycle(inputs))["pixels"], config.pixels, lanes)
+        assert expected is None or found == expected, f"list Q={config.pixels}, {about}: pixels {found}, expected {expected}"
+        expected, about = after, case
+
+
 def _map_of(config, step, source):
     """Random results of a step -> (bits {(channel, y, x)} of the unpooled map, words {(bank, address): (bits, mask)} it must leave)."""
     columns, lanes, outputs = config.columns, config.lanes, config.outputs

@@ -1,6 +1,7 @@
 """The leaf components simulated with Verilator: name -> (component, check of checks.py, its arguments, its options in each run)."""
 
 from fbnn_hw.rtl.argmax import Argmax
+from fbnn_hw.rtl.bitplanes import BitPlanes
 from fbnn_hw.rtl.lgap import Lgap
 from fbnn_hw.rtl.popcount import XnorPopcount
 from fbnn_hw.rtl.spram import SinglePortMemory
@@ -19,6 +20,8 @@ for _encoder, _levels, _lanes, _bits in (("tycc", 16, 16, 1), ("tycc", 4, 32, 4)
     LEAVES[f"thermometer_{_encoder}_{_lanes}"] = (
         ThermometerEncoder(_encoder, _levels, _lanes, _bits), checks.thermometer, (_encoder, _levels, _lanes, _bits),
         [{}, {"idle": 0.5, "wait": 0.5}, {"wait": 0.9}])
+for _lanes, _table in ((3, ()), (16, tuple(min(p + (p >> 7), 255) for p in range(256))), (64, tuple(p * 7 % 256 for p in range(256)))):
+    LEAVES[f"bit_planes_{_lanes}"] = (BitPlanes(_lanes, _table), checks.bit_planes, (_lanes, _table), [{}, {"idle": 0.5, "wait": 0.5}])
 for _shape in ((4, 16, 128, 16, 4), (4, 8, 96, 36, 9)):
     LEAVES[f"lgap_{_shape[0]}x{_shape[1]}"] = (Lgap(*_shape[:4]), checks.lgap, _shape, [{}, {"idle": 0.3}])
 LEAVES["argmax"] = (Argmax(13, 37), checks.argmax, (13, 37), [{}, {"idle": 0.3}])
