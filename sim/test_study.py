@@ -42,8 +42,13 @@ def test_a_name_that_is_none(capsys):
     assert "--component: expected without DIR" in capsys.readouterr().err
 
 
-def test_outside_of_a_checkout(capsys, monkeypatch, tmp_path):
+def test_installed_outside_of_the_checkout(capsys, monkeypatch, tmp_path):
+    """`pip install .` puts the program where no sim/ is; in the checkout it finds the benches nevertheless."""
     monkeypatch.setattr(simulate, "__file__", str(tmp_path / "fbnn_hw" / "cli" / "simulate.py"))
+    monkeypatch.chdir(Path(__file__).parent)
+    assert main(["simulate", "--component", "popcont"]) == 2
+    assert "did you mean popcount_5?" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
     assert main(["simulate", "--component", "popcount"]) == 2
-    assert capsys.readouterr().err == (
-        "fbnn-hw simulate: --component popcount: needs a checkout of the project, whose sim/ has the benches\n")
+    assert capsys.readouterr().err == ("fbnn-hw simulate: --component popcount: needs a checkout of the project, whose sim/ has the "
+                                       "benches; run it in that folder\n")

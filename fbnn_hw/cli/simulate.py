@@ -30,7 +30,7 @@ def arguments(parser):
                         help="write a waveform of the first image's LAYER, a name of generate's table or an operation, and end after it; "
                         "without LAYER of the whole image (slow)")
     parser.add_argument("--component", metavar="NAME", help="instead of a design, a component such as popcount under its check in sim/, "
-                        "with a waveform; needs a checkout")
+                        "with a waveform; in a checkout of the project")
 
 
 def run(args, out):
@@ -54,13 +54,22 @@ def run(args, out):
     out.result(values)
 
 
+def _benches():
+    """The folder sim/ of the checkout that this program, or the working folder, is in; None without one."""
+    for folder in (Path(__file__).parents[2], Path.cwd(), *Path.cwd().parents):
+        if (folder / "sim" / "study.py").is_file() and (folder / "fbnn_hw" / "__init__.py").is_file():
+            return folder / "sim"
+    return None
+
+
 def _component(args, out):
     """Run the cocotb bench of one component."""
     if args.folder or args.stall or args.latent or args.netlist or args.waves or args.resize:
         raise UsageError("--component: expected without DIR, --resize, --stall, --latent, --netlist and --waves")
-    package = Path(__file__).parents[2] / "sim"
-    if not (package / "study.py").is_file():
-        raise UsageError(f"--component {args.component[:60]}: needs a checkout of the project, whose sim/ has the benches")
+    package = _benches()
+    if package is None:
+        raise UsageError(f"--component {args.component[:60]}: needs a checkout of the project, whose sim/ has the benches; "
+                         "run it in that folder")
     if "sim" not in sys.modules:
         spec = importlib.util.spec_from_file_location("sim", package / "__init__.py", submodule_search_locations=[str(package)])
         sys.modules["sim"] = importlib.util.module_from_spec(spec)
