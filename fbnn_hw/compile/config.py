@@ -283,9 +283,9 @@ class AcceleratorConfig:
         for word in self.order[step.order:step.order + lists * step.words]:
             address, row, column = read_field(word, "address"), read_field(word, "row") - 1, read_field(word, "column") - 1
             if step.vector:
-                places.add((address, 1))
+                places.add((address + step.source, 1))
             else:
-                first = (address - row * step.row_stride - column) % FIELD
+                first = (address + step.source - row * step.row_stride - column) % FIELD
                 places.add((first, step.source_rows * step.source_columns))
         return places
 

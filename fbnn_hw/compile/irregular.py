@@ -10,7 +10,7 @@ have their weight twice, the others +1 as often as -1.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 
@@ -22,7 +22,7 @@ from ..ir.network import LATENT, Network, Topology
 from . import graph as graphs
 from .config import FIELD, READ_FIELDS, Step, byte_words, read_word
 from .graph import CHANNEL, DOWN, POWER, RIGHT, TENSOR, Graph, Group
-from .layout import Stored, Tensor, allot, blocks, words_of
+from .layout import Stored, Tensor, allot, blocks, first_shared, words_of
 
 SLOTS = 1 << READ_FIELDS["slot"]
 """Slots of a word that a read of a spread step can name."""
@@ -79,6 +79,10 @@ class Plan:
     lanes: int
     outputs: int
     find: tuple[np.ndarray, ...]  # of each tensor int (channels, 2): word and lane of its channels
+    frames: int = 1  # images of a pass
+    stride: int = 0  # address distance between two frames' copies of a tensor
+    shared: range = range(0)  # numbers of the sums that work on all frames of a pass at once
+    copied: frozenset[int] = frozenset()  # numbers of the tensors of which each frame has a copy
 
     def cost(self, columns: int) -> int:
         """Reads of a frame."""
@@ -86,22 +90,24 @@ class Plan:
                    for layer, tiles in zip(self.graph.sums, self.tiles))
 
 
-def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | None = None, learns: bool = False) -> Plan:
+def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | None = None, learns: bool = False,
+         frames: int = 1) -> Plan:
     """Return the plan with the fewest reads of those that fit; where none fits, the one with the fewest words.
 
     A plan fits if its features take at most `room` words of a bank.  Where convolutions read scattered
     bits, a graph that copies these bits first is tried too, with the first of WAYS.  learns: what the
-    logits read stays in the banks, its words side by side, for a learner.
+    logits read stays in the banks, its words side by side, for a learner.  frames: images of a pass, see `schedule.build`; more
+    than one without a learner.  Raises FitError.
     """
-    return _plan(topology, pixels, lanes, outputs, room, WAYS, learns)
+    return _plan(topology, pixels, lanes, outputs, room, WAYS, learns, frames)
 
 
 @lru_cache(maxsize=16)  # each way to have weights asks for it
-def _plan(topology, pixels, lanes, outputs, room, ways, learns):
+def _plan(topology, pixels, lanes, outputs, room, ways, learns, frames):
     columns = pixels // 2
 
     def placed(graph, way):
-        return _Arranger(graph, _classes(graph), columns, lanes, outputs, way).plan()
+        return _Arranger(topology.name, graph, _classes(graph), columns, lanes, outputs, way, frames).plan()
 
     plans = [placed(graphs.build(topology, lanes, (), learns), ways[0])]
     if gathered := graphs.scattered(plans[0].graph):
@@ -121,8 +127,9 @@ def _best(plans, room, columns):
 class _Arranger:
     """One way to arrange the channels of all tensors."""
 
-    def __init__(self, graph: Graph, classes: list[np.ndarray], columns: int, lanes: int, outputs: int, way: str):
-        self.graph, self.classes, self.columns, self.lanes, self.outputs, self.way = graph, classes, columns, lanes, outputs, way
+    def __init__(self, name: str, graph: Graph, classes: list[np.ndarray], columns: int, lanes: int, outputs: int, way: str, frames: int):
+        self.name, self.graph, self.classes, self.columns, self.lanes, self.outputs = name, graph, classes, columns, lanes, outputs
+        self.way, self.frames = way, frames
         self.words: list[tuple[tuple[int, ...], ...]] = []
         self.find: list[np.ndarray] = []  # of each tensor (channels, 2): word, lane
         self.live: list[np.ndarray] = []  # of each tensor (words, lanes): whether a lane has a channel
@@ -130,8 +137,11 @@ class _Arranger:
     def plan(self) -> Plan:
         self._keep(self._image_words())
         tiles = [self._tiles(layer) for layer in self.graph.sums]
-        tensors, used = self._places()
-        return Plan(self.graph, tuple(self.words), tuple(tiles), tensors, used, self.lanes, self.outputs, tuple(self.find))
+        shared = self._shared() if self.frames > 1 else range(0)
+        copied = self._copied(shared)
+        tensors, used, stride = self._places(copied)
+        return Plan(self.graph, tuple(self.words), tuple(tiles), tensors, used, self.lanes, self.outputs, tuple(self.find),
+                    self.frames, stride, shared, copied)
 
     def _keep(self, words):
         """Append the words of the next tensor, and where each of its channels lies."""
@@ -266,14 +276,33 @@ class _Arranger:
 
     # Places.
 
-    def _places(self):
-        """Return ({name: Tensor}, words of a bank).  After the last sum that reads a tensor, its words are free for others."""
+    def _shared(self):
+        """Numbers of the sums that work on all frames of a pass at once."""
+        shapes = [tensor.shape for tensor in self.graph.tensors]
+        readers = []
+        for layer in self.graph.sums:
+            read = _tensors_of(layer)
+            readers.append((0 in read, max((shapes[tensor][1] * shapes[tensor][2] for tensor in read), default=0)))
+        return range(first_shared(self.name, readers), len(readers) - 1)
+
+    def _copied(self, shared):
+        """Numbers of the tensors of which each frame has a copy: what sums from the first shared one on read or write."""
+        if not shared:
+            return frozenset()
+        after = self.graph.sums[shared[0]:]
+        copied = {tensor for layer in after for tensor in _tensors_of(layer)} | {layer.number for layer in after if layer.number >= 0}
+        return frozenset(copied | {number for number, tensor in enumerate(self.graph.tensors) if tensor.name == LATENT})
+
+    def _places(self, copied):
+        """Return ({name: Tensor}, words of a bank, words of a frame's copies).
+
+        After the last sum that reads a tensor, its words are free for others.  The tensors `copied` lie behind the others.
+        """
         graph = self.graph
         ends = [0] * len(graph.tensors)
         for number, layer in enumerate(graph.sums):
-            for group in layer.groups:
-                for tensor in np.unique(group.terms[:, TENSOR]):
-                    ends[tensor] = max(ends[tensor], number)
+            for tensor in _tensors_of(layer):
+                ends[tensor] = max(ends[tensor], number)
             if layer.number >= 0:
                 ends[layer.number] = max(ends[layer.number], number)
         begins = [-1] * len(ends)
@@ -289,9 +318,16 @@ class _Arranger:
         kept = list(graph.classifier.parts) if graph.classifier else []
         life |= dict.fromkeys(kept, (begins[0], len(graph.sums)))  # the next image comes while a learner is at work on them
         tensors: dict[str, Tensor] = {}
-        chains = [[name] for name in stored if name not in kept]  # the image first, which lies at 0
+        behind = {graph.tensors[number].name for number in copied}
+        chains = [[name] for name in stored if name not in kept and name not in behind]  # the image first, which lies at 0
         used = allot([*chains, *([kept] if kept else [])], 0, stored, life, tensors)
-        return {name: tensors[name] for name in stored}, used
+        stride = allot([[name] for name in stored if name in behind], used, stored, life, tensors) - used
+        return {name: tensors[name] for name in stored}, used + self.frames * stride, stride
+
+
+def _tensors_of(layer):
+    """Numbers of the tensors that a sum reads."""
+    return {int(tensor) for group in layer.groups for tensor in np.unique(group.terms[:, TENSOR])}
 
 
 def _in_order(keys):
@@ -333,33 +369,61 @@ def _classes(graph):
 
 
 def steps(placed: Plan, network: Network, pixels: int) -> tuple[list[Step], list[int]]:
-    """(steps of a frame, table of the lists of reads)."""
+    """(steps of a pass, table of the lists of reads).
+
+    The sums before those that are shared run one frame after the other, and so do those after them.
+    """
     order: list[int] = []
     known: dict[tuple[int, ...], int] = {}
+    biases = [_needs_bias(placed, layer, tiles, network) for layer, tiles in zip(placed.graph.sums, placed.tiles)]
+
+    def of(numbers, frame):
+        """Steps of some sums for a frame."""
+        made = []
+        for number in numbers:
+            layer, tiles = placed.graph.sums[number], placed.tiles[number]
+            # Where all that a sum reads has copies, the list is that of the first frame, and the step begins further on.
+            source = frame * placed.stride if _tensors_of(layer) <= placed.copied else 0
+            kinds = {(id(tile.reads), tile.source_slot): tile for tile in tiles}
+            by_kind = {kind: _list(placed, layer, tile, pixels // 2, frame, source) for kind, tile in kinds.items()}
+            lists = [by_kind[id(tile.reads), tile.source_slot] for tile in tiles]
+            for first, last, alike in _runs(tiles, lists, placed):
+                start = _place_lists(lists[first:last], alike, order, known)
+                made.append(_step(placed, layer, tiles[first:last], lists[first], start, alike, biases[number], pixels, frame, source))
+        return made
+
+    shared = placed.shared or range(len(placed.graph.sums), len(placed.graph.sums))
     result = []
-    for layer, tiles in zip(placed.graph.sums, placed.tiles):
-        bias = _needs_bias(placed, layer, tiles, network)
-        kinds = {(id(tile.reads), tile.source_slot): tile for tile in tiles}
-        by_kind = {kind: _list(placed, layer, tile, pixels // 2) for kind, tile in kinds.items()}
-        lists = [by_kind[id(tile.reads), tile.source_slot] for tile in tiles]
-        for first, last, alike in _runs(tiles, lists, placed):
-            start = _place_lists(lists[first:last], alike, order, known)
-            result.append(_step(placed, layer, tiles[first:last], lists[first], start, alike, bias, pixels))
+    for frame in range(placed.frames):
+        result += _marked(of(range(shared.start), frame), 0, "load")
+    result += [replace(step, shared=True) for step in of(shared, 0)]
+    for frame in range(placed.frames):
+        result += _marked(of(range(shared.stop, len(placed.graph.sums)), frame), -1, "result")
+    if placed.frames == 1:
+        _marked(result, -1, "result")
     if len(order) > FIELD:
-        raise FitError(f"model {network.topology.name}: lists of {len(order):,} reads are more than {FIELD:,}; use more --lanes or fewer "
-                       "groups")
+        ways = "fewer --frames, " * (placed.frames > 1) + "more --lanes or fewer groups"
+        raise FitError(f"model {network.topology.name}: lists of {len(order):,} reads are more than {FIELD:,}; use {ways}")
     return result, order
 
 
-def _list(placed, layer, tile, columns):
-    """The reads of a tile as words of the table."""
+def _marked(made, place, flag):
+    """The steps `made`, in which the one at `place` loads an image first, or a result leaves after it."""
+    if made:
+        made[place] = replace(made[place], **{flag: True})
+    return made
+
+
+def _list(placed, layer, tile, columns, frame, source):
+    """The reads of a tile as words of the table, for a frame and a step that begins at `source`."""
     tensors = list(placed.tensors.values())
     words, before = [], None
     for (tensor, word, down, right, power), times in zip(tile.reads.keys.tolist(), tile.reads.times.tolist()):
         place = tensors[tensor]
         row, y = divmod(down, 2)
         column, x = divmod(right, columns)
-        address = place.base + word * place.word_stride + row * place.columns + column
+        base = place.base + frame * placed.stride * (tensor in placed.copied) - source
+        address = base + word * place.word_stride + row * place.columns + column
         if layer.vector:
             row = column = 0
         for _ in range(times):
@@ -402,17 +466,19 @@ def _place_lists(lists, alike, order, known):
     return known[wanted]
 
 
-def _step(placed, layer, tiles, first_list, start, alike, bias, pixels):
+def _step(placed, layer, tiles, first_list, start, alike, bias, pixels, frame, source):
     columns = pixels // 2
     rows, across = blocks(layer.computed, columns)
     high, wide = (2, columns) if layer.vector else layer.source  # pixel 0 of a vector reads nothing outside a map
     source_rows, source_columns = blocks((high, wide), columns)
     target = placed.tensors.get(layer.layer.name) if layer.number >= 0 else None
     stride = target.word_stride if target else 0
+    moved = frame * placed.stride * (layer.number in placed.copied)
     return Step(
-        kind="conv", layer=layer.layer.label, source=0, word_stride=0, block_stride=1, row_stride=source_columns, words=len(first_list),
-        repeat=1, taps=1, rows=rows, columns=across, target=target.base + tiles[0].word * stride if target else 0,
-        target_block_stride=1, target_row_stride=0, tiles=len(tiles), slot=tiles[0].slot, valid=tiles[-1].outputs,
+        kind="conv", layer=layer.layer.label, source=source, word_stride=0, block_stride=1, row_stride=source_columns,
+        words=len(first_list), repeat=1, taps=1, rows=rows, columns=across,
+        target=target.base + moved + tiles[0].word * stride if target else 0, target_block_stride=1,
+        target_row_stride=0, tiles=len(tiles), slot=tiles[0].slot, valid=tiles[-1].outputs,
         tile_words=_words_of(layer, tiles[0], placed.lanes) + bias, pool=layer.keep != "all", vector=layer.vector,
         logits=layer.number < 0, bias=bias,
         order=start, rewind=alike, plane=stride, source_rows=source_rows, source_columns=source_columns,

@@ -1,6 +1,6 @@
 """Network -> addresses: the lane and word of each channel, and the first word of each tensor."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,8 @@ from ..errors import FitError
 from ..ir.network import LATENT, Topology
 from .lower import Layer, lower, owner
 
+SHARED_PIXELS = 64
+"""Maps of more pixels than this keep the array busy for longer than their weights take to come."""
 Span = tuple[int, int]
 """(first channel, last channel + 1) of a run that begins with a word."""
 
@@ -223,6 +225,20 @@ def place(topology: Topology, pixels: int, lanes: int, outputs: int, frames: int
     used = allot([chain for chain in chains if chain not in per_frame], 0, stored, life, tensors)
     stride = allot(per_frame, used, stored, life, tensors) - used
     return Layout(layers, tensors, used + frames * stride, stride)
+
+
+def first_shared(model: str, readers: Sequence[tuple[bool, int]]) -> int:
+    """Return the number of the first layer that works on all frames of a pass at once; all after it do, but for the last one.
+
+    readers: for each layer whether it reads the image, which every frame has at the same place, and the pixels of the map that it
+    reads.  Raises FitError.
+    """
+    first = 1 + max(number for number, (image, _) in enumerate(readers) if image)
+    for number in range(first, len(readers) - 1):
+        if readers[number][1] <= SHARED_PIXELS:
+            return number
+    raise FitError(f"model {model}: no layer behind the first reads a map of {SHARED_PIXELS} pixels or fewer, so frames have "
+                   "nothing to share; use 1 frame a pass")
 
 
 def allot(chains: Iterable[list[str]], floor: int, stored: dict[str, Stored], life: dict[str, Any], tensors: dict[str, Tensor]) -> int:

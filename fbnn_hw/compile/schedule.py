@@ -10,11 +10,8 @@ from ..errors import FitError
 from ..ir.network import LATENT, Network, Topology
 from . import irregular
 from .config import Step
-from .layout import Tensor, channel_array, place
+from .layout import Tensor, channel_array, first_shared, place
 from .lower import Layer, lower, owner
-
-SHARED_PIXELS = 64
-"""Maps of more pixels than this keep the array busy for longer than their weights take to come."""
 
 
 @dataclass(frozen=True)
@@ -112,25 +109,21 @@ def build(network: Network, pixels: int, lanes: int, outputs: int, frames: int =
     leave nowhere for a learner to read.
     """
     if learns and network.topology[LATENT].kind not in ("dense", "conv", "maxpool"):
-        return _with_lists(network, pixels, lanes, outputs, room, learns)
+        return _with_lists(network, pixels, lanes, outputs, frames, room, learns)
     try:
         return regular(network.topology, pixels, lanes, outputs, tuple(network.thresholds), frames, learns)
-    except FitError as error:
-        if frames > 1:
-            raise FitError(f"with --frames, {error}") from None
-        return _with_lists(network, pixels, lanes, outputs, room, learns)
+    except FitError:
+        return _with_lists(network, pixels, lanes, outputs, frames, room, learns)
 
 
-def _with_lists(network, pixels, lanes, outputs, room, learns):
-    """The program of any network, for one frame."""
-    made = irregular.plan(network.topology, pixels, lanes, outputs, room, learns)
+def _with_lists(network, pixels, lanes, outputs, frames, room, learns):
+    """The program of any network."""
+    made = irregular.plan(network.topology, pixels, lanes, outputs, room, learns, frames)
     steps, order = irregular.steps(made, network, pixels)
-    steps[0] = replace(steps[0], load=True)
-    steps[-1] = replace(steps[-1], result=True)
     layers = [made.graph.image, *(each.layer for each in made.graph.sums)]
     if made.graph.classifier:
         layers.append(made.graph.classifier)
-    return Program(tuple(steps), tuple(layers), made.tensors, made.used, pixels, lanes, outputs, lists=made, order=tuple(order))
+    return Program(tuple(steps), tuple(layers), made.tensors, made.used, pixels, lanes, outputs, frames, made.stride, made, tuple(order))
 
 
 def regular(topology: Topology, pixels: int, lanes: int, outputs: int, thresholds: Collection[str] = (), frames: int = 1,
@@ -175,12 +168,8 @@ def _shared(topology, layers):
 
     A layer that reads the image is none of them, since every image is loaded to the same place.
     """
-    first = 1 + max(number for number, layer in enumerate(layers) if layers[0].name in layer.parts)
-    for number in range(first, len(layers) - 1):
-        if _pixels(layers, layers[number]) <= SHARED_PIXELS:
-            return tuple(layer.name for layer in layers[number:-1])
-    raise FitError(f"model {topology.name}: no layer behind the first reads a map of {SHARED_PIXELS} pixels or fewer, so frames have "
-                   "nothing to share; use 1 frame a pass")
+    readers = [(layers[0].name in layer.parts, _pixels(layers, layer)) for layer in layers[1:]]
+    return tuple(layer.name for layer in layers[1 + first_shared(topology.name, readers):-1])
 
 
 def _pixels(layers, layer):

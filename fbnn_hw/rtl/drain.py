@@ -93,7 +93,8 @@ class Drain(wiring.Component):
         last_slot = slot == slots - 1
         member, more, back = frame_of_a_tile(c, step)
         # The words of a block lie side by side, or a plane apart where there are lists of reads.
-        following_word = step.plane & last_slot.replicate(w.address) if c.lists else Mux(more, c.frame_stride, last_slot - back)
+        word = step.plane & last_slot.replicate(w.address) if c.lists else last_slot
+        following_word = word if c.lists and c.frames == 1 else Mux(more, c.frame_stride, word - back)
         m.d.comb += [following.eq(place + step.target_advance), next_origin.eq(origin + following_word)]
         with m.If(strobe):
             m.d.sync += odd_column.eq(~odd_column)

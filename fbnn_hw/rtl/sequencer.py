@@ -314,7 +314,8 @@ class Sequencer(wiring.Component):
                                  s.block.eq(s.line + step.row)]
                     with m.If(s.row_last):
                         m.d.sync += s.row.eq(0)
-        with m.If(s.tile_done & ~step.rewind):
+        again = step.rewind | s.more if self.config.frames > 1 else step.rewind
+        with m.If(s.tile_done & ~again):
             m.d.sync += s.list_start.eq(s.list + 1)
 
     def _advance_loops(self, m, s):
@@ -396,7 +397,6 @@ class Sequencer(wiring.Component):
 
     def _begin_tile(self, m, s):
         """Start to read, after the bias word where there is one."""
-        config, step = self.config, self.step
         config, step = self.config, self.step
         m.d.sync += s.running.eq(~step.bias if config.thresholds else 1)
         m.next = "RUN"

@@ -249,7 +249,8 @@ class Machine:
         for number, read in enumerate(reads):
             address, down, right = read & 0xffff, read >> 16 & 1, read >> 17 & 7
             rows, columns, shift = (read >> 20 & 3) - 1, (read >> 22 & 3) - 1, read >> 24 & 1
-            base = address - 0x10000 * (address >> 15) - rows * step["row_stride"] - columns  # of the block that is not moved
+            address += step["source"] - 0x10000 * (address >> 15)
+            base = address - rows * step["row_stride"] - columns  # of the block that is not moved
             at_y, at_x = y + 2 * rows + down, x + across * columns + right
             inside = (at_y >= 0) & (at_y < valid_height) & (at_x >= 0) & (at_x < valid_width)
             bank = at_y % 2 * across + at_x % across

@@ -115,9 +115,6 @@ def test_what_the_loops_cannot_read_gets_lists_of_reads(name):
     with pytest.raises(FitError) as error:
         schedule.regular(net.topology, config.pixels, config.lanes, config.outputs)
     assert str(error.value) == text
-    with pytest.raises(FitError) as error:
-        schedule.build(net, config.pixels, config.lanes, config.outputs, frames=2)
-    assert str(error.value).startswith("with --frames, ")
 
 
 @pytest.mark.parametrize("layer, text", [
