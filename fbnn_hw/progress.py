@@ -16,5 +16,5 @@ class _Silent:
 
 
 def silent(iterable=None, **options):
-    """Stands for tqdm: the iterable itself, or a bar that shows nothing where there is none."""
+    """Takes the place of tqdm: returns the iterable itself, or a bar that shows nothing where there is none."""
     return _Silent() if iterable is None else iterable

@@ -1,4 +1,4 @@
-"""What `classify` and `learn` share: the flags that name a board, and the board that they name."""
+"""Code that `classify` and `learn` share: the flags that name a board, and the board that they open."""
 
 from contextlib import contextmanager
 from pathlib import Path

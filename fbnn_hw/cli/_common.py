@@ -12,7 +12,7 @@ from .. import files
 from ..errors import UsageError, nearest
 
 JSON_VERSION = 1
-"""Of the objects that --json prints, the key json_version: what may change under it is in docs/json.md."""
+"""The key json_version of the objects that --json prints; docs/json.md says what may change under it."""
 PROGRESS_DELAY_S = 2
 
 
@@ -23,8 +23,11 @@ class Parser(argparse.ArgumentParser):
         super().__init__(formatter_class=_Help, allow_abbrev=False, **kwargs)
 
     def parse_args(self, args=None, namespace=None):
-        """As argparse, but an unknown flag is refused first, with the nearest one, and so is an empty value where the default is none,
-        which a shell makes of an unset variable."""
+        """Parse as argparse does, after two checks.
+
+        An unknown flag is refused with the nearest one.  An empty value is refused where the default is None,
+        since a shell makes one of an unset variable.
+        """
         words = list(sys.argv[1:] if args is None else args)
         for word in words[:words.index("--") if "--" in words else None]:
             flag = word.split("=")[0]
@@ -57,10 +60,10 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 
 class Output:
-    """Where a verb's words go.
+    """The output of a verb.
 
-    json: `result` prints one JSON object on stdout and `text` prints nothing; otherwise `text` prints and `result` does not.
-    kept: what an interrupt leaves behind; a verb sets it when that changes.
+    With `json`, `result` prints one JSON object on stdout and `text` prints nothing; otherwise `text`
+    prints and `result` does not.  kept: what an interrupt leaves; a verb sets it when that changes.
     """
 
     def __init__(self, program="fbnn-hw", json=False, verbose=False):
@@ -107,7 +110,7 @@ class Output:
 
 
 class _Lines:
-    """A file for tqdm where there is no terminal: each state of the bar is a line, and nothing is wiped."""
+    """A file for tqdm where there is no terminal: each state of the bar is printed as a line."""
 
     def __init__(self, file):
         self.file = file
@@ -125,7 +128,7 @@ def one_line(text):
 
 
 def plain(value):
-    """The value as JSON knows it."""
+    """Turn a value into types that JSON has."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -163,7 +166,7 @@ def natural(text):
 
 
 def seed(text):
-    """A whole number that numpy's and torch's generators take, times 1000 too."""
+    """A seed: a whole number that the generators of numpy and torch take, also when multiplied by 1000."""
     return _number(text, int, lambda v: 0 <= v < 2 ** 32, "a whole number from 0, below 2^32")
 
 

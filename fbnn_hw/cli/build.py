@@ -144,7 +144,7 @@ def _build(args, out, inputs, where, numbers, estimate):
 
 
 def _speed(record, estimate, config):
-    """What the record has of the speed, at the clock wanted, or at the one reached where that is lower: of the array, and end to end."""
+    """Return the speed for the record, of the array and end to end: at the wanted clock, or at the one reached where that is lower."""
     from .. import protocol
 
     clock_hz = _quoted_mhz(record) * 1e6
@@ -158,7 +158,7 @@ def _speed(record, estimate, config):
 
 
 def _quoted_mhz(record):
-    """The clock that frames/s are of: the wanted one, or the one reached where that is lower."""
+    """Return the clock at which frames/s are stated: the wanted one, or the one reached where that is lower."""
     clock = record["clock_hz"] / 1e6
     return min(clock, record.get("fmax_mhz") or clock)
 

@@ -1,6 +1,7 @@
-"""`fbnn-hw doctor`: what this machine has and lacks, and how to get it.
+"""`fbnn-hw doctor`: what this machine has, what it lacks, and how to get it.
 
-`CHECKS` is the table; a check is a probe that returns what it found or raises `Missing`.  Add an entry to add a check.
+`CHECKS` is the table.  A check is a probe that returns what it found or raises `Missing`.  To add a
+check, add an entry.
 """
 
 import importlib
@@ -33,12 +34,16 @@ WSL = "wsl --install -d Debian, then in it: "
 
 
 class Missing(Exception):
-    """What a probe found instead of what is needed, in a few words."""
+    """Raised by a probe: what it found in place of what is needed, in a few words."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """name; what needs it; probe() -> text or raises Missing; fix: {platform: command}; needed: its lack makes exit code 5."""
+    """One entry of the table.
+
+    name: of what is looked for.  used_for: what needs it.  probe(): returns a text or raises `Missing`.
+    fix: {platform: command}.  needed: without it the exit code is 5.
+    """
 
     name: str
     used_for: str
@@ -89,7 +94,10 @@ def package(distribution, module=None):
 
 
 def requirement(distribution):
-    """What this package asks of `distribution`, such as "torch<2.14,>=2.6"; the name alone where fbnn-hw is not installed."""
+    """Return the requirement that this package states for `distribution`, such as "torch<2.14,>=2.6".
+
+    Where fbnn-hw is not installed, it is the name alone.
+    """
     try:
         wanted = importlib.metadata.requires("fbnn-hw") or ()
     except importlib.metadata.PackageNotFoundError:

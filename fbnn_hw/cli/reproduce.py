@@ -185,9 +185,9 @@ ANY = dict(fe="fe.pt", model="3mb", folder=".", seed=0)
 
 
 def matches(row, result, seed=None, flags="", origin=None):
-    """Whether a result belongs to the run of a row.  The recipe may differ; --images must be those of `flags`.
+    """Whether a result belongs to the run of a row.  The recipe may differ; --images must be as in `flags`.
 
-    seed: must be the result's, unless None.  origin: SHA-256 that its first checkpoint must have, unless None.
+    seed: of the result, unless None.  origin: SHA-256 of its first checkpoint, unless None.
     """
     if result["kind"] != row.verb:
         return False
@@ -243,8 +243,11 @@ HEX = re.compile("sha256:([0-9a-f]{8,64})")
 
 
 def digest(args):
-    """SHA-256 of --init, or how it begins; None without one.  A shipped name in --init becomes its path.  Raises InputError where there is
-    no such file, for then the results of any other one would count."""
+    """Return the SHA-256 of --init, or its first digits; None without --init.
+
+    A name of a shipped file in --init becomes its path.  Raises InputError where there is no such file,
+    because the results of any other file would then count.
+    """
     if not args.init:
         return None
     if match := HEX.fullmatch(args.init):

@@ -89,7 +89,7 @@ def _images(size, count):
 
 
 def inference_checks(board, design, images, progress):
-    """Logits and cycles of the images."""
+    """Compare logits and cycles of the images."""
     from ..reference import inference
 
     answers = board.classify(images, progress=progress)
@@ -106,7 +106,7 @@ def inference_checks(board, design, images, progress):
 
 
 def lesson_checks(board, design, images):
-    """A lesson, and its snapshot taken, forgotten and given back."""
+    """Teach a lesson; take its snapshot, erase it and restore it."""
     from ..ir.network import LATENT
     from ..reference import inference
 
@@ -133,7 +133,7 @@ def lesson_checks(board, design, images):
 
 
 def link_check(board):
-    """A damaged request is not carried out, and the next one is answered; until then no request was sent twice."""
+    """Check that a damaged request is not carried out, that the next one is answered, and that none was sent twice before."""
     repeated, before = board.client.repeated, board.client.status()
     damaged = bytearray(protocol.encode(protocol.Opcode.IDENTIFY, sequence=(board.client.sequence + 1) & 0xFF))
     damaged[-1] ^= 0xFF

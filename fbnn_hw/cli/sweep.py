@@ -94,7 +94,7 @@ def run(args, out):
 
 
 JOBS = ".jobs.json"
-"""In the folder of the results: which job has which run."""
+"""File in the folder of the results that says which job has which run."""
 
 
 def verify_submit(args):

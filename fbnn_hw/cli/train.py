@@ -101,8 +101,11 @@ def paths(args):
 
 
 def state_beside(args, out, *others):
-    """Path of the state of a run that writes the files `out` and `others`, whose lock is held from now on; raises UsageError where a file
-    is in the way or cannot be written, InputError where the run is under way."""
+    """Return the path of the state of a run that writes the files `out` and `others`, and hold its lock from now on.
+
+    Raises UsageError where a file is in the way or cannot be written, InputError where another process
+    works on the run.
+    """
     state = Path(args.state) if args.state else out.with_suffix(".state")
     if args.resume and args.restart:
         raise UsageError("--resume and --restart: expected one of them")
@@ -211,7 +214,7 @@ def again(args):
 
 
 def trained(trainer, args, out):
-    """Train to the end, from the state if --resume; False where the user stopped it, who has then been told how to go on."""
+    """Train to the end, from the state with --resume; return False where the user stopped it and was told how to go on."""
     from ..train.offline import Interrupted
 
     def where():

@@ -1,5 +1,7 @@
-"""Augmentation of RGB bytes, batched on the device of the images: `augment` (paper, section `eval_methodo`), `warp` and `strong` (section
-`pt`)."""
+"""Augmentation of RGB bytes, batched on the device of the images.
+
+`augment` is that of the paper's section `eval_methodo`, `strong` that of its section `pt`; `warp` is ours.
+"""
 
 import math
 
@@ -8,8 +10,11 @@ import torch.nn.functional as F
 
 
 def augment(images, generator, shift=4, contrast=0.2, mirrored=None):
-    """uint8 (N, C, H, W) -> the same, each image on its own: mirrored or not, moved by up to `shift` pixels (the border is
-    repeated), contrast scaled by 1 - contrast .. 1 + contrast around its mean.  mirrored: bool (N,), drawn if None."""
+    """Mirror, shift and change the contrast of each image on its own, uint8 (N, C, H, W) -> the same.
+
+    shift: most pixels by which an image moves, the border repeated.  contrast: it is scaled by
+    1 - contrast .. 1 + contrast around the image's mean.  mirrored: bool (N,), drawn if None.
+    """
     n, channels, height, width = images.shape
     device = images.device
 
@@ -30,8 +35,11 @@ def augment(images, generator, shift=4, contrast=0.2, mirrored=None):
 
 
 def warp(images, generator, most):
-    """uint8 (N, C, H, W) -> the same, each image through a linear map of its own around its centre, the identity with each of its four
-    entries moved by up to `most`: it turns, scales and shears.  The border is repeated."""
+    """Turn, scale and shear each image on its own, uint8 (N, C, H, W) -> the same.
+
+    The linear map around the centre is the identity, with each of its four entries moved by up to `most`.
+    The border is repeated.
+    """
     theta = torch.zeros(len(images), 2, 3, device=images.device)
     moved = (2 * torch.rand(len(images), 2, 2, generator=generator, device=generator.device) - 1) * most
     theta[:, :, :2] = torch.eye(2, device=images.device) + moved.to(images.device)
@@ -44,10 +52,11 @@ YCC = ((0.299, 0.587, 0.114), (-0.169, -0.331, 0.5), (0.5, -0.419, -0.081))
 
 
 def strong(images, generator, crop=0.3, color=0.4, hue=0.1, grey=0.2):
-    """uint8 RGB (N, 3, H, W) -> the same: T_p and T_c of the paper for the self-supervised term.
+    """Transform images for the self-supervised term, uint8 RGB (N, 3, H, W) -> the same: T_p and T_c of the paper.
 
-    Each image on its own: a crop of `crop` to 1 of the area, stretched to the whole; mirrored or not; brightness, contrast and saturation
-    scaled by 1 - color .. 1 + color; hue turned by up to `hue` of a circle; grey with probability `grey`.
+    Each image on its own is cropped to `crop` to 1 of its area and stretched to the whole; it is mirrored
+    or not; brightness, contrast and saturation are scaled by 1 - color .. 1 + color; the hue is turned by
+    up to `hue` of a circle; it becomes grey with probability `grey`.
     """
     n, device = len(images), images.device
 

@@ -72,8 +72,11 @@ class Images:
 
 @dataclass(frozen=True)
 class Archive:
-    """An official download.  md5: of the archive as published.  folder: what it unpacks to; files: names inside, without which it is
-    not taken for the data set."""
+    """An official download.
+
+    md5: of the archive as published.  folder: what it unpacks to.  files: names inside the folder; a folder
+    without them is not taken for the data set.
+    """
 
     url: str
     md5: str
@@ -87,9 +90,12 @@ class Archive:
 
 @dataclass(frozen=True)
 class Dataset:
-    """size: pixels of a side.  classes: how many.  archive: None if it ships with the package.  read(data set, source, split) -> Images.
-    overlap: both splits are the same images, so accuracy on "test" after training on "train" means nothing.
-    Without an archive `read` gets the folders to look into."""
+    """A data set.
+
+    size: pixels a side.  classes: number of classes.  archive: None where it ships with the package, or
+    where `read` gets the folders to look into.  read(data set, source, split): returns `Images`.  overlap:
+    both splits are the same images, so accuracy on "test" after training on "train" says nothing.
+    """
 
     name: str
     size: int

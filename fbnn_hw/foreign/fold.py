@@ -1,16 +1,20 @@
-"""Layers of real numbers that hold bits inside -> ops of bits, weights and integer thresholds.
+"""Layers of real numbers with binary values inside become ops of bits, weights and integer thresholds.
 
-A reader of another program's network calls `Builder` once for each of its layers and hands on the values that it gives:
+A reader of another program's network calls `Builder` once for each of its layers, in order.  It passes
+on the values that `Builder` returns:
 
     Image   the picture: a table of the real values that each byte has in each channel
     Bits    a map of an op; a bit b stands for gain * (2 b - 1) + offset, a byte u for gain * (2 u - 255) + offset, per channel
     Sum     dot products that are no op yet, and the functions that came after them
 
-A step function (sign, a quantiser of one bit) turns a `Sum` into an op: the functions are monotone, so that the least dot product which
-they and the step take to the upper value is found by bisection, on the functions themselves.  Where they fall, the weights flip; where
-they fall after a pooling, the map is stored inverted, with a negative gain, and the weights of its readers flip.
+A step function (a sign, a quantiser of one bit) turns a `Sum` into an op.  The functions before it are
+monotone, so bisection on the functions themselves finds the threshold: the least dot product that
+they and the step take to the upper value.  Where the functions fall, the weights are inverted.  Where
+they fall after a pooling, the map is stored inverted, with a negative gain, and the weights of its
+readers are inverted.
 
-Whatever is not exact is an InputError that begins with `where`, the place in the source, and ends with the nearest thing that works.
+What is not exact raises an InputError.  It begins with `where`, the place in the source, and ends with
+the nearest thing that works.
 """
 
 import re
@@ -32,12 +36,16 @@ Function = Callable[[np.ndarray], np.ndarray]
 CLOSE = 1e-6
 """Relative difference up to which two real numbers of a file count as equal."""
 MANY = 2 ** 18
-"""Values on which a function is looked at."""
+"""Points at which a function is evaluated."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """table: float64 (256, channels), the value of each byte; size: pixels a side; vector: whether the map is flat."""
+    """The picture.
+
+    table: float64 (256, channels), the value of each byte.  size: pixels a side.  vector: whether the
+    source has flattened it.
+    """
 
     table: np.ndarray
     size: int
@@ -50,9 +58,12 @@ class Image:
 
 @dataclass(frozen=True)
 class Bits:
-    """name: of the op; shape: (channels, height, width); gain, offset: float64 (channels,); top: 1, or 255 where they are bytes.
-    copies: of each channel of the source, the values of which add up.  pad: pixels of the real value pad_value that the source puts around
-    the map before its reader."""
+    """A map of an op.
+
+    name: of the op.  shape: (channels, height, width).  gain, offset: float64 (channels,).  top: 1, or 255
+    for bytes.  copies: copies of each channel in the source, whose values add up.  pad: pixels of the real
+    value pad_value that the source puts around the map for its reader.
+    """
 
     name: str
     shape: tuple
@@ -67,9 +78,13 @@ class Bits:
 
 @dataclass(frozen=True)
 class Sum:
-    """op: as it will be; source: the map that it reads; weights: its bits, or None for a sum over the map.  bias: real (channels,).
-    Value: the functions in turn of gain * direction * dot + bias, the largest of each 2 x 2 block for each name in pools, as a vector
-    where flat says so.  last: the place of the last function."""
+    """Dot products that are no op yet.
+
+    op: the op that it will become.  source: the map that it reads.  weights: its bits, or None for a sum
+    over the map.  bias: real (channels,).  functions: applied in turn to gain * direction * dot + bias.
+    pools: names of the poolings, each the largest of 2 x 2.  flat: whether the source has flattened the
+    result.  last: the place of the last function in the source.
+    """
 
     op: Any
     source: Bits
@@ -110,8 +125,10 @@ Value = Image | Bits | Sum
 
 @dataclass
 class Builder:
-    """Ops so far (layers), their weights and thresholds, and what became of what.  rounds: whether the source rounds its sums, so that a
-    note says where that may change a bit."""
+    """The ops so far, in `layers`, with their weights and thresholds, and what became of each part of the source.
+
+    rounds: whether the source rounds its sums; a note then says where that may change a bit.
+    """
 
     rounds: bool = False
     layers: list = field(default_factory=list)
@@ -123,7 +140,7 @@ class Builder:
     inputs: dict = field(default_factory=dict)
 
     def name(self, hint: str) -> str:
-        """A name for an op that no other has, made of `hint`."""
+        """Return an unused name for an op, made of `hint`."""
         base = re.sub(r"\W", "_", hint, flags=re.ASCII)[:56].strip("_") or "layer"
         base = base if not base[0].isdigit() else f"layer{base}"
         name, number = base, 2
@@ -179,7 +196,7 @@ class Builder:
         return self.inputs[key]
 
     def _read(self, x: Value, where: str) -> Bits:
-        """`x` as a map that a layer at `where` can read."""
+        """Return `x` as a map that a layer can read.  where: the place of that layer in the source."""
         if isinstance(x, Image):
             read = self._bytes(x, where)
             return self.flatten(read, where) if x.vector else read
@@ -191,7 +208,11 @@ class Builder:
 
     def convolution(self, x: Any, weight: np.ndarray, bias: np.ndarray | None, where: str, hint: str, stride: int = 1, padding: int = 0,
                     groups: int = 1, pad_value: float = 0.0) -> Sum:
-        """weight: real (out, in / groups, k, k), each output's of one magnitude.  padding: pixels of pad_value on each side."""
+        """A convolution.
+
+        weight: real (out, in / groups, k, k); the weights of an output have one magnitude.  padding: pixels of
+        pad_value on each side.
+        """
         x = self._read(x, where)
         weight = np.tile(weight, (1, x.copies, 1, 1))
         if x.pad:
@@ -219,7 +240,7 @@ class Builder:
         return self._sum(op, x, weight, bias, where)
 
     def dense(self, x: Value, weight: np.ndarray, bias: np.ndarray | None, where: str, hint: str, groups: int = 1) -> Sum:
-        """weight: real (out, in / groups), each output's of one magnitude."""
+        """A dense layer.  weight: real (out, in / groups); the weights of an output have one magnitude."""
         if isinstance(x, Sum) and x.op.kind == "gap" and groups == 1:
             x, weight, bias = self._spread(x, weight, bias, where)
         source = self._read(x, where)
@@ -229,7 +250,7 @@ class Builder:
         return replace(self._sum(ops.Dense(self.name(hint), (source.name,), len(weight), groups), source, weight, bias, where), vector=True)
 
     def _spread(self, x, weight, bias, where):
-        """A dense layer of means over a map as one of the map itself: (its bits flat, weights, bias)."""
+        """Turn a dense layer of means over a map into one of the map itself: (its bits flat, weights, bias)."""
         dots = x.dots()
         values = x.value(dots.astype(np.float64))
         offset, gain = x.value(np.zeros((1, x.shape[0])))[0], (values[-1] - values[0]) / 2 / x.largest
@@ -240,7 +261,7 @@ class Builder:
         return self.flatten(x.source, where), np.repeat(weight * factor, count, 1), (0 if bias is None else bias) + weight @ rest
 
     def _sum(self, op, x, weight, bias, where):
-        """The `Sum` of `op` with real weights, shape as its weights'."""
+        """Make the `Sum` of `op` with real weights in the shape of the op's weights."""
         shape, own, groups = op.output_shape(x.shape), op.weight_shape(x.shape), getattr(op, "groups", x.shape[0])
         if weight.shape != own:
             raise InputError(f"{where}: weights of {'x'.join(map(str, weight.shape))}, expected {'x'.join(map(str, own))}")
@@ -275,7 +296,7 @@ class Builder:
         return [(g * count // groups, (g + 1) * count // groups) for g in range(groups)]
 
     def _padded(self, x, value, where):
-        """`x`, or a map with the same values whose frame has the real `value`."""
+        """Return `x`, or a map of the same values with padding of the real `value`."""
         frame, value = x.offset - x.top * x.gain, value / x.copies
         if np.allclose(frame, value, rtol=0, atol=CLOSE * np.abs(x.gain).max() * x.top):
             return x
@@ -289,7 +310,7 @@ class Builder:
                          "convolution with padding=0; fbnn_hw.nn.BinaryConv2d does so), or none")
 
     def upright(self, x: Bits) -> Bits:
-        """`x` without inverted channels: where there are some, after a layer that turns them."""
+        """Return `x` without inverted channels; where it has some, a layer is added that inverts them back."""
         if x.top > 1 or not (x.gain < 0).any():
             return x
         channels = x.shape[0]
@@ -452,7 +473,7 @@ class Builder:
 
     @staticmethod
     def _rising(x):
-        """`x` with the weights of falling channels flipped; of a sum over the map, the direction alone."""
+        """Return `x` with the weights of falling channels inverted; of a sum over a map, only the direction changes."""
         falls = x.falls()
         if x.weights is None or not falls.any():
             return x
@@ -461,7 +482,10 @@ class Builder:
 
     @staticmethod
     def _first(x, stored):
-        """The least dot product of each channel for which stored(dot), bool, holds; largest + 1 where there is none: int64 (channels,)."""
+        """Return the least dot product of each channel for which stored(dot) is true, int64 (channels,).
+
+        It is largest + 1 where there is none.
+        """
         low = np.full(x.shape[0], -x.largest, np.int64)
         high = np.full(x.shape[0], x.largest + 1, np.int64)
         while (open_ := low < high).any():
@@ -482,7 +506,7 @@ class Builder:
 
     @staticmethod
     def _no_zero(x, limit, zero, where):
-        """Raises InputError where a dot product near the limits (channels,) gives what `zero` knows."""
+        """Raise InputError where a dot product near the limits (channels,) gives the third value of a sign, that of 0."""
         for step in range(-2, 3):
             dot = limit + step
             reached = zero(x.value(dot[None].astype(np.float64)))[0] & (np.abs(dot) <= x.largest) & ((dot - x.largest) % 2 == 0)
@@ -493,7 +517,7 @@ class Builder:
                                  "sign that is +1 at 0, as fbnn_hw.nn.Sign and BipolarQuant")
 
     def _near(self, x, limit, stored, where):
-        """Notes the channels with a threshold on a sum that the source rounds, as it does sums of weights that are no power of two."""
+        """Note the channels whose threshold lies on a sum that the source rounds: a sum with weights that are no power of two."""
         exact = np.isin(np.frexp(x.gain)[0], (0.5, 0.0))
         even = (limit - x.largest) % 2 == 0  # whether the limit itself is a sum, or the number below it
         edge = np.where(even, limit, limit - 1).astype(np.float64)
@@ -504,7 +528,7 @@ class Builder:
                               "may give the other bit")
 
     def _names(self, x):
-        """(op, names of its pools) of a sum, new ones where it is an op already, since two quantisers read it."""
+        """Return (op, names of its poolings) of a sum.  They are new where two quantisers read the sum."""
         if all(op.name != x.op.name for op in self.layers):
             return x.op, x.pools
         return replace(x.op, name=self.name(x.op.name)), tuple(self.name(pool) for pool in x.pools)
@@ -592,5 +616,8 @@ class Builder:
 
 
 def classes_alone(imported: Imported) -> Imported:
-    """`imported` where what the source gives is the class, or what keeps the order of the logits."""
+    """Mark `imported` as equal in its classes alone.
+
+    That is the case where the source gives the class, or a function that keeps the order of the logits.
+    """
     return replace(imported, exact=CLASSES, scale=None, shift=None)

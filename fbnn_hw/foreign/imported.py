@@ -10,7 +10,7 @@ LOGITS, CLASSES = "logits", "classes"
 
 @dataclass(frozen=True)
 class Part:
-    """source: a layer or node of the other program.  layers: names of the layers that it became, or went into.  note: a remark, or ""."""
+    """A layer or node of the other program, `source`, with the names of the layers that it became or went into, and a remark or ""."""
 
     source: str
     layers: tuple[str, ...]

@@ -95,10 +95,10 @@ SINGLE: dict[str, Callable[..., Any]] = {
     "Quant": _quant, "IntQuant": _quant, "BipolarQuant": lambda node, v, scale: np.where(bipolar(node, v), scale, -scale),
     "Sign": lambda node, v: np.sign(v), "Pow": lambda node, a, b: np.power(a, b), "Sqrt": lambda node, v: np.sqrt(v),
     "Abs": lambda node, v: np.abs(v)}
-"""By the name of the node.  The functions get the node and its inputs as arrays that broadcast."""
+"""{name of a node: function}; it gets the node and its inputs as arrays that broadcast."""
 
 RISING = ("Add", "Sub", "Mul", "Div", "Neg", "Relu", "Clip", "Tanh", "Sigmoid", "HardSigmoid", "LeakyRelu", "Quant", "IntQuant")
-"""Those of `SINGLE` that rise or fall in each argument."""
+"""Names in `SINGLE` of functions that rise or fall in each argument."""
 
 
 def _reshape(node, v, shape):
@@ -144,4 +144,4 @@ CONSTANT: dict[str, Callable[..., Any]] = {
     "Unsqueeze": lambda node, v, *rest: np.expand_dims(v, tuple(axes(node, (v, *rest)) or ())),
     "Concat": lambda node, *vs: np.concatenate([np.atleast_1d(v) for v in vs], node.attributes.get("axis", 0)),
     "Gather": _gather, "Slice": _slice}
-"""By the name of the node, as `SINGLE`; none gives more values than it gets."""
+"""{name of a node: function}, as `SINGLE`; no result has more values than the inputs."""

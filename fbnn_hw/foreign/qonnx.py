@@ -1,8 +1,8 @@
-"""QONNX files, as Brevitas exports them: nodes in their order -> `fold.Builder`, which makes bits and thresholds of them.
+"""QONNX files, as Brevitas exports them.  `fold.Builder` makes bits and thresholds of their nodes, in order.
 
-Functions of single values are the ones of `onnx_values`, in float64; the threshold is where the quantiser after them changes its mind.  The
-network that wrote the file rounds sums to float32, so that the two may differ where a sum lies within a rounding of a threshold: a note
-says where a threshold lies on a sum.
+Functions of single values are those of `onnx_values`, in float64.  The threshold is where the quantiser
+after them changes its result.  The program that wrote the file rounds sums to float32.  So the two may
+differ where a sum lies within a rounding of a threshold; a note says where a threshold lies on a sum.
 """
 
 import re
@@ -30,8 +30,11 @@ MAX_VALUES = 2 ** 24
 
 @dataclass(frozen=True)
 class _Map:
-    """A value of the graph that depends on the image.  last: whether the file has its channels last.  order: of a vector whose file order
-    is another one: element i of the file's is element order[i].  groups: where it is a map split in two for a shuffle."""
+    """A value of the graph that depends on the image.
+
+    last: whether the file has its channels last.  order: of a vector in another order than the file's:
+    element i of the file is element order[i].  groups: of a map that is split in two for a shuffle.
+    """
 
     value: fold.Value
     last: bool = False
@@ -99,7 +102,7 @@ class _Reader:
         return self.values[name]
 
     def _checked(self, node):
-        """`_run`; InputError where an attribute or a constant is of another type or shape than the node has."""
+        """`_run`; raises InputError where an attribute or a constant has another type or shape than the node takes."""
         try:
             self._run(node)
         except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
@@ -205,7 +208,7 @@ class _Reader:
 
     @staticmethod
     def _by_channel(x, function, where, flat=False):
-        """A function of the file's arrays as one of (K, channels).  flat: it takes (K, channels) as it is, in the file's order."""
+        """Turn a function of the file's arrays into one of (K, channels).  flat: it takes (K, channels) already, in the file's order."""
         channels = x.value.shape[0]
         order = x.order if x.order is not None and len(x.order) == channels else np.arange(channels)
 

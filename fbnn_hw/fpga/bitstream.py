@@ -1,4 +1,4 @@
-"""From a design and a board to a bitstream: all that it depends on, the run of the tools, and what is kept of it."""
+"""From a design and a board to a bitstream: the inputs of a build, the run of its tools, and its record."""
 
 import shutil
 import time
@@ -17,10 +17,10 @@ SYNTHESIS = 0.25
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that a build depends on but the seeds.
+    """All inputs of a build except the seeds.
 
-    board: targets.boards.Board.  flow, tools: as fpga.toolchain has them.  settings: dict, which a record repeats.
-    files: {name: text}, what the tools read.
+    board: targets.boards.Board.  flow, tools: as in fpga.toolchain.  settings: dict, which a record
+    repeats.  files: {name: text} that the tools read.
     """
 
     board: object
@@ -61,7 +61,7 @@ def recipe(config, board, tools, clock, baud, model, verilog, weights):
 
 
 def stored(where, key):
-    """The record in the folder `where` of an earlier build with that key (`Recipe.key_of`), if its files are there."""
+    """Return the record of an earlier build with that key (`Recipe.key_of`) in the folder `where`, or None."""
     record = json_object(where / RECORD)
     if record is None or record.get("key") != key:
         return None
@@ -70,7 +70,7 @@ def stored(where, key):
 
 
 def beside(where, key):
-    """The same of a neighbouring design that differs in its weights alone; copies what was built there into `where`."""
+    """Find the build of a neighbouring design that differs in its weights alone, and copy it to `where`."""
     for other in sorted(where.absolute().parents[1].glob(f"*/{where.name}")):
         if record := stored(other, key):
             where.mkdir(exist_ok=True)
@@ -82,7 +82,10 @@ def beside(where, key):
 
 
 def finished(inputs, where, numbers):
-    """Those of the seeds `numbers` that an earlier build of the same inputs, perhaps interrupted, has placed and routed: {seed: result}."""
+    """Return {seed: result} of those seeds `numbers` that an earlier build of the same inputs has placed and routed.
+
+    That build may have been interrupted.
+    """
     placed = toolchain.placed_file(inputs.board.target)
     results = {seed: seeds.finished(where, seed, inputs.key, placed) for seed in numbers} if inputs.flow.nextpnr else {}
     return {seed: result for seed, result in results.items() if result}
@@ -119,7 +122,10 @@ def build(inputs, where, numbers, again=False, tell=lambda share, phase: None):
 
 
 def _prepare(inputs, where, again):
-    """The folder with the files that the tools read.  The record goes first and comes last: what an interrupt leaves is no build."""
+    """Write the files that the tools read.
+
+    The record is removed first and written last, so what an interrupt leaves is no build.
+    """
     where.mkdir(exist_ok=True)
     for name in (RECORD, inputs.flow.bitstream, "flash.bin", programmer.BOTH, seeds.PLACEMENT):
         (where / name).unlink(missing_ok=True)
@@ -132,7 +138,7 @@ def _prepare(inputs, where, again):
 
 
 def _synthesise(inputs, where, tell):
-    """{cell: count} of the netlist in `where`; one that an interrupt has left is taken."""
+    """Return {cell: count} of the netlist in `where`; a whole netlist of an interrupted build is used."""
     kept = where / "netlist.key"
     if kept.is_file() and kept.read_text() == inputs.key and (where / "netlist.json").is_file():
         return toolchain.cells(where)

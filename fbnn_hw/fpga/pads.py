@@ -1,4 +1,4 @@
-"""From a board's pins to `rtl.board_top.BoardTop`: oscillator, PLL, reset and the cells at the pins, for one family each."""
+"""The top module of a bitstream: oscillator, PLL, reset and the cells at the pins, around `rtl.board_top.BoardTop`."""
 
 from dataclasses import replace
 
@@ -15,16 +15,16 @@ from ..targets.platforms import CONFIGURATION_CLOCK
 from .plls import TOLERANCE
 
 FLASH_LATENCY = 2
-"""Cycles from FlashReader.pulse to its data: a register at the pin on the way out, one on the way in."""
+"""Cycles from FlashReader.pulse to its data.  A register at the pin takes one on the way out and one on the way in."""
 PINS = ("clock", "rx", "tx", "ready", "fault")
 SETTLE_BITS = 10
-"""Cycles of reset, 2^n, after the PLL has locked; the iCE40's block RAM cannot be read in the first microseconds."""
+"""The reset lasts 2^n cycles after the PLL has locked, since the iCE40's block RAM cannot be read in the first microseconds."""
 
 
 class Pads(Elaboratable):
     """The top module of a bitstream.
 
-    ports: {name: IOPort}, to be placed by `constraints`.  clock: a plls.Pll.
+    ports: {name: IOPort}; `constraints` places them.  clock: a plls.Pll.
     """
 
     def __init__(self, config, board, clock, baud, model):
@@ -113,7 +113,7 @@ class Pads(Elaboratable):
                 o_D_IN_0=core.flash_input[i], i_INPUT_CLK=ClockSignal(), **clock)
 
     def _others(self, m, sync, locked, outputs):
-        """Pins and PLL; a flash reader on ECP5."""
+        """The pins and the PLL of the other families, with a flash reader on ECP5."""
         into, out = {"ecp5": ("IB", "OB")}.get(self.family, ("IBUF", "OBUF"))
         oscillator = Signal()
         m.submodules.pad_clock = Instance(into, i_I=self.ports["clock"], o_O=oscillator)
@@ -140,7 +140,10 @@ class Pads(Elaboratable):
             self._ecp5_flash(m)
 
     def _ecp5_flash(self, m):
-        """The flash that the FPGA was configured from: its clock is no pin, it leaves through USRMCLK; the other pins are free now."""
+        """The pins of the flash that configured the FPGA.
+
+        Its clock leaves through USRMCLK; the other pins are free after configuration.
+        """
         core, ports = self.core, self.ports
         m.submodules.flash_clock = clock = FlashClock()
         m.d.comb += clock.pulse.eq(core.flash_pulse)
@@ -157,9 +160,10 @@ class Pads(Elaboratable):
 
 
 class FlashClock(Elaboratable):
-    """The flash's clock from registers of both edges: high in the second half of the cycle after one in which `pulse` was 1.
+    """The flash's clock, made by registers of both edges.
 
-    Only one of the two changes at an edge, so their exclusive or has no glitch.
+    It is high in the second half of a cycle if `pulse` was 1 in the cycle before.  Only one of the two
+    registers changes at an edge, so their exclusive or has no glitch.
     """
 
     def __init__(self):
@@ -177,13 +181,16 @@ class FlashClock(Elaboratable):
 
 
 def _ecp5_register(kind, clear, source, target):
-    """A register at a pin; what leaves is 1 after configuration, so nothing is selected or driven.  Ref: Lattice FPGA-TN-02032 (ECP5
-    High-Speed I/O), single data rate registers."""
+    """A register at a pin of an ECP5.
+
+    An output is 1 after configuration, so nothing is selected or driven.
+    Ref: Lattice FPGA-TN-02032 (ECP5 High-Speed I/O), single data rate registers.
+    """
     return Instance(kind, i_D=source, o_Q=target, i_SCLK=ClockSignal(), i_SP=Const(1), **{f"i_{clear}": Const(0)})
 
 
 def _ice40_pad(port, kind, **connections):
-    """Ref: Lattice TN1253 (iCE40 I/O), PIN_TYPE: output mode in the high four bits, input mode in the low two."""
+    """PIN_TYPE of an iCE40 pin: output mode in the high four bits, input mode in the low two.  Ref: Lattice TN1253 (iCE40 I/O)."""
     return Instance("SB_IO", p_PIN_TYPE=Const(kind, 6), io_PACKAGE_PIN=port, **connections)
 
 

@@ -21,9 +21,10 @@ def component(cell):
 
 
 def read(path):
-    """{"columns", "rows": of the tiles used, "components": {name: [[column, row, cells], ...]}} of a JSON that nextpnr wrote.
+    """Read the JSON of a placement that nextpnr wrote.
 
-    Read line by line: the file of a large design has hundreds of megabytes.
+    Returns {"columns", "rows": of the tiles used, "components": {name: [[column, row, cells], ...]}}.
+    The file is read line by line, since that of a large design has hundreds of megabytes.
     """
     tiles_of, cell = {}, ""
     with open(path, errors="replace") as lines:

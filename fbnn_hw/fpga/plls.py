@@ -1,4 +1,4 @@
-"""Clocks: the PLL setting of each family that comes nearest to a wanted frequency."""
+"""PLLs: the setting of each family that comes nearest to a wanted frequency."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,10 @@ from ..errors import UsageError
 TOLERANCE = 0.05
 GOWIN = {
     "gowin-gw1nr9": ("GW1NR-9C", 3e6, 400e6, 400e6, 1200e6), "gowin": ("GW2AR-18C", 3e6, 500e6, 500e6, 1250e6)}
-"""By target: name for the primitive, phase detector and VCO from and to.  Ref: Gowin DS117 (C6/I5) and DS226 (C8/I7), PLL switching."""
+"""{target: (name of the part in the primitive, limits of phase detector and VCO)}.
+
+Ref: Gowin DS117 (C6/I5) and DS226 (C8/I7), PLL switching.
+"""
 
 
 @dataclass(frozen=True)

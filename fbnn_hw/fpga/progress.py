@@ -1,16 +1,19 @@
-"""How far yosys and nextpnr are, from their own lines."""
+"""The progress of yosys and nextpnr, read from their output."""
 
 import re
 
 HEADING = re.compile(r"(\d+)\.(\d+)\. Executing ")
 PASSES = 60
-"""The largest heading of yosys' synth_ice40; other families have about as many."""
+"""Number in the last heading that yosys' synth_ice40 prints; other families have about as many."""
 ITERATION = re.compile(r"at iteration #(\d+)(, type|:)")
 ARCS = re.compile(r"Routing (\d+) arcs")
 ROUTER1 = re.compile(r"Info:\s+\d+ \|[^|]*\|[^|]*\|\s*(\d+)\|")
 ROUTER2 = re.compile(r"iter=\d+ wires=\d+ overused=(\d+)")
 PLACED, REFINED, ROUTED = 0.2, 0.3, 0.98
-"""Shares of the time after the analytic placement, its refinement and the routing.  Measured: 0.5mb that learns on the UP5K, 105 s."""
+"""Shares of the time that have passed after the analytic placement, after its refinement and after the routing.
+
+Measured: 0.5mb that learns on the UP5K, 105 s.
+"""
 
 
 class SynthesisProgress:

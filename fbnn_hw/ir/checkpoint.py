@@ -76,7 +76,7 @@ def read(path: str | Path) -> Network:
 
 
 def _too_large(data, size):
-    """What is said of a file of `size` bytes that begins with `data`.  PyTorch's archives begin with NAME/data, whatever they hold."""
+    """Describe a file of `size` bytes that begins with `data` and is too large.  Archives of PyTorch begin with NAME/data."""
     door = f"; if it is a model of PyTorch, {EXPORT}" if data.startswith(b"PK") and b"/data" in data else ""
     return f"{size} bytes, expected at most {MAX_BYTES} in a checkpoint{door}"
 
@@ -126,8 +126,11 @@ def _unzip(data):
 
 
 def _door(name):
-    """What a message adds where a pickle imports a class of PyTorch's modules, or one that is no part of Python: a module saved whole.
-    What trainings keep beside a state_dict has names too."""
+    """Return the way out for a file whose pickle imports `name`, as the end of a message; "" where the name tells nothing.
+
+    A class of PyTorch's modules, or of a package that is not known, means a module saved whole.  Some packages mean a state_dict with
+    other values beside it.
+    """
     room = name.split(".")[0]
     if name.startswith("torch.nn.") or room not in {*sys.stdlib_module_names, "__builtin__", "numpy", "torch"}:
         return f"; if it is a module saved whole, {EXPORT}"

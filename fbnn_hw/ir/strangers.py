@@ -1,4 +1,4 @@
-"""What a file is that is no checkpoint, and which door is its (docs/networks.md).  Nothing in it is run or unpacked."""
+"""Files that are no checkpoint: what each is, and which command takes it (docs/networks.md).  Nothing in it is run or unpacked."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -43,7 +43,7 @@ def words(what: str, door: str) -> str:
 
 
 def by_beginning(data: bytes) -> str:
-    """What a file is and its door, by its first 600 bytes; "" where they tell nothing, and for a zip archive."""
+    """Say what a file is and which command takes it, by its first 600 bytes; "" where they do not tell, and for a zip archive."""
     if is_onnx(data):
         return words("is an ONNX file", IMPORT.format("FILE"))
     for start, what, door in BEGINNINGS:
@@ -61,7 +61,7 @@ def by_beginning(data: bytes) -> str:
 
 
 def by_entries(names: Iterable[str]) -> str:
-    """What a zip archive is and its door, by the names of its entries; "" where torch.save wrote it."""
+    """Say what a zip archive is and which command takes it, by the names of its entries; "" where torch.save wrote it."""
     names = list(names)
     for name in names:
         if name.split("/")[-1] in TORCH_ENTRIES:
@@ -76,7 +76,7 @@ def by_entries(names: Iterable[str]) -> str:
 
 
 def by_folder(path: Path) -> str:
-    """What a folder is and its door; "" where nothing tells."""
+    """Say what a folder is and which command takes it; "" where nothing tells."""
     if (path / "0-0-weights.bin").is_file():
         return words("is a folder of FINN's parameters", IMPORT.format("FOLDER"))
     if (path / "saved_model.pb").is_file():

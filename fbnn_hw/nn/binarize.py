@@ -97,7 +97,10 @@ class _NormSign(torch.autograd.Function):
 
 
 def _framed(y, pad, fill):
-    """A map like y that fill(out=map) writes, in a frame of `pad` pixels of -1, channels last; without a frame laid out as y."""
+    """Make a map like y, which fill(out=map) writes, with `pad` pixels of -1 on each side.
+
+    The map lies channels last.  Without padding it lies in memory as y does.
+    """
     if not pad:
         out = torch.empty_like(y)
         fill(out=out)
@@ -128,15 +131,18 @@ def product(x, weight, scale, bias=None, stride=1, groups=1):
 
 
 def sign(y, scale=1.0, limit=1.0, pad=0):
-    """clamp(y, -1, 1) of odd integers y = 2 * dot + 1, framed by `pad` pixels of -1; its gradient passes where
-    |scale * dot| <= limit, both ends included (paper, eq. `clip_id`)."""
+    """clamp(y, -1, 1) of odd integers y = 2 * dot + 1, with `pad` pixels of -1 on each side.
+
+    The gradient passes where |scale * dot| <= limit, both ends included (paper, eq. `clip_id`).
+    """
     return _Sign.apply(y, reach(scale, limit), pad)
 
 
 def norm_sign(y, offset, limit=1.0, pad=0, binary=True):
-    """(sign(u), mean, 1 / sigma) of u = (y - mean) / sigma + offset, mean and sigma those of y (N, C, H, W) over the batch and the map.
+    """Return (sign(u), mean, 1 / sigma) of u = (y - mean) / sigma + offset.
 
-    sign(u) is framed by `pad` pixels of -1, its gradient passes where |u| < limit; clamp(u, -1, 1) takes its place if not `binary`.
+    mean and sigma are those of y (N, C, H, W) over the batch and the map.  sign(u) has `pad` pixels of -1 on
+    each side, and its gradient passes where |u| < limit.  Without `binary`, clamp(u, -1, 1) takes its place.
     offset, mean and 1 / sigma: (C,) float32.
     """
     return _NormSign.apply(y, offset, limit, pad, binary)

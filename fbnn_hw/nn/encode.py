@@ -25,8 +25,10 @@ def levels(images, op):
 
 
 def first_map(levels, op, pad=0, dtype=torch.float32):
-    """Levels (N, P, H, W) for the input `op` -> its output of `dtype` (N, C, H + 2 pad, W + 2 pad): {-1, +1}, or -255..255 of `Bits8`,
-    -1 or -255 in the frame of `pad` pixels around it."""
+    """Return the output of the input `op` for its levels (N, P, H, W), of `dtype` (N, C, H + 2 pad, W + 2 pad).
+
+    The values are {-1, +1}, or -255..255 of `Bits8`.  The `pad` pixels on each side are -1 or -255.
+    """
     if op.kind == "thermometer":
         return thermometer(levels, op, pad, dtype)
     top = BYTE if op.kind == "bits8" else 1
@@ -35,8 +37,10 @@ def first_map(levels, op, pad=0, dtype=torch.float32):
 
 
 def thermometer(levels, op, pad=0, dtype=torch.float32):
-    """`first_map` of a thermometer: channel k of a plane is +1 iff level >= k, so channel 0 of a plane is +1 in the image and -1 in the
-    frame.  Channels last in memory."""
+    """`first_map` of a thermometer, channels last in memory.
+
+    Channel k of a plane is +1 iff level >= k.  So channel 0 of a plane is +1 in the image and -1 around it.
+    """
     rows = F.pad(levels, (pad,) * 4, value=-1) + 1  # row 0 of a table is all -1: outside the image
     parts = []
     for plane, size in enumerate(op.planes):

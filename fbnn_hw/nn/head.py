@@ -1,6 +1,7 @@
-"""The classifier after the latent as matrix products: the integers and gradients of `FBNN.classify_latent`, some ten times faster on a CPU.
+"""The classifier after the latent as matrix products.
 
-The copies that `duplicate` makes are never stored: a dense layer that reads them adds up their weights instead.
+Its integers and gradients are those of `FBNN.classify_latent`, some ten times faster on a CPU.  The
+copies that `duplicate` makes are never stored: a dense layer that reads them adds up their weights.
 """
 
 import torch
@@ -11,7 +12,10 @@ from . import binarize
 
 
 class _Weight(torch.autograd.Function):
-    """sign(proxy) (outputs, inputs), each `times` neighbours added up; the gradient passes where |proxy| <= 1, as in `binarize.weight`."""
+    """sign(proxy), (outputs, inputs), with each `times` neighbours added up.
+
+    The gradient passes where |proxy| <= 1, as in `binarize.weight`.
+    """
 
     @staticmethod
     def forward(ctx, proxy, times):

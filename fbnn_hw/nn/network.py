@@ -23,12 +23,14 @@ BYTE_SPREAD = math.sqrt((BYTE + 1) ** 2 / 3 - 1 / 3)
 """Standard deviation of 2 u - 255 for evenly distributed bytes u; that of bits is 1."""
 
 NORMED = ("conv", "dense")
-"""Kinds of the layers that may have batch norm: those whose thresholds have hardware.  Layers after the latent have none, for they may go
-on learning without it."""
+"""Kinds of layers that may have batch norm: those whose thresholds have hardware.
+
+Layers after the latent have none, because they may go on learning without it.
+"""
 
 
 class _Signed(nn.Module):
-    """A part that ends in a sign, by its `scale` or by its batch norm `norm`.  `bias` is 1 - 2 * threshold."""
+    """A part that ends in a sign, after its `scale` or its batch norm `norm`.  `bias` is 1 - 2 * threshold."""
 
     def _end(self, channels, norm=False):
         self.norm = Norm(channels) if norm else None
@@ -36,7 +38,7 @@ class _Signed(nn.Module):
 
     @property
     def factor(self):
-        """u of the gradient over the dot product; batch norm takes the true derivative of y = 2 * dot + bias."""
+        """Factor from the gradient of u to that of the dot product; batch norm takes the true derivative of y = 2 * dot + bias."""
         return self.scale if self.norm is None else 2.0
 
     def threshold(self):
@@ -45,7 +47,7 @@ class _Signed(nn.Module):
 
     @torch.no_grad()
     def refresh(self, dtype=torch.float32):
-        """Bring `bias` in line with the norm; in training as a number of `dtype`, for there it is but a point near the edge."""
+        """Compute `bias` from the norm.  In training it is rounded to `dtype`, since it is then only a point near the threshold."""
         if self.norm is not None:
             bias = 1 - 2 * self.threshold()
             self.bias.copy_(bias.to(dtype) if self.training else bias)
@@ -222,9 +224,11 @@ class FBNN(nn.Module):
 
     @torch.no_grad()
     def draw_ties(self, generator=None):
-        """Decide what a dot product of 0 becomes until the next call: +1 or -1, drawn for each channel, or +1 without a generator.
+        """Set the result of a dot product of 0 until the next call.
 
-        The logits do not change.  The estimator's window moves by one step of the dot product.  For networks without thresholds alone.
+        With a generator it is +1 or -1, drawn for each channel; without one it is +1.  The logits do not
+        change.  The estimator's window moves by one step of the dot product.  Only for networks without
+        thresholds.
         """
         for layer in (*self.layers.values(), *self.pools.values()):
             if not getattr(layer, "logits", False):
@@ -237,7 +241,10 @@ class FBNN(nn.Module):
 
     @torch.no_grad()
     def estimate(self, batches):
-        """Make the running statistics the averages over `batches`, an iterable of uint8 images (N, 3, S, S), at the weights of now."""
+        """Set the running statistics to the averages over `batches`, with the weights as they are.
+
+        batches: an iterable of uint8 images (N, 3, S, S).
+        """
         training = self.training
         self.train()
         for norm in self.norms().values():

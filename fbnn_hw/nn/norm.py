@@ -28,8 +28,10 @@ class Norm(nn.Module):
 
     @torch.no_grad()
     def threshold(self, largest):
-        """The least dot product in -largest..largest with u >= 0 by the running statistics, float32 integers (channels,); largest + 1
-        where there is none."""
+        """Return the least dot product in -largest..largest with u >= 0, by the running statistics.
+
+        float32 integers (channels,); largest + 1 where there is none.
+        """
         if self.target is not None and not self.steps:
             return self.target
         edge = self.mean.double() - self.offset.double() * self.variance.double().sqrt()

@@ -105,7 +105,7 @@ def export(module, example, path, classes=None, name=None):
 
 
 def _unwrapped(module):
-    """The module that a user wrote, without what runs it on several devices or compiles it; InputError where it is none."""
+    """Return the user's module without wrappers that run it on several devices or compile it.  Raises InputError where it is no module."""
     while isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)) or hasattr(module, "_orig_mod"):
         module = module._orig_mod if hasattr(module, "_orig_mod") else module.module
     if isinstance(module, torch.jit.ScriptModule):
@@ -165,7 +165,7 @@ class _Reader:
             self.values[node] = self._checked(node, _where(node, self.module))
 
     def _checked(self, node, where):
-        """`_value`; InputError where a call has its operands in other places than those that are looked at."""
+        """`_value`; raises InputError where a call passes operands in other places than those that are read."""
         try:
             return self._value(node, where)
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
@@ -275,7 +275,7 @@ class _Reader:
         return x
 
     def _end(self, x, dim, where):
-        """A function of the logits of each image that leaves the largest where it is."""
+        """Take a function of the logits of an image, such as softmax, that keeps the largest one in its place."""
         if dim not in (1, -1):
             raise InputError(f"{where}: goes along dimension {dim}, expected 1, the logits of each image")
         self.ended = True
@@ -345,7 +345,7 @@ class _Reader:
                          "a function of single values before a sign (fbnn-hw help networks.md has the list)")
 
     def _single(self, node, args, kwargs, where):
-        """A function of single values, the other operands being constants."""
+        """Take a function of single values whose other operands are constants."""
         operands = [value for value in args if isinstance(value, (fold.Image, fold.Bits, fold.Sum))]
         if len(operands) > 1 or kwargs and len(_maps(kwargs.values())):
             verb = VERBS.get(getattr(node.target, "__name__", node.target), "adds")
@@ -470,7 +470,7 @@ def _pair(value):
 
 
 def _short(hint):
-    """The last part of a module's path, with the one before it where it is a number."""
+    """Return the last part of a module's path; where that is a number, also the part before it."""
     parts = hint.split(".")
     return parts[-1] if not parts[-1].isdigit() else "_".join(parts[-2:])
 

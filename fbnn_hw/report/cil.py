@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 3.4, 3.0
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 KINDS = {"latent": COLOURS[0], "native": COLOURS[1]}
 GAP = 0.065
-"""Least distance of two names at the ends of lines, as a share of the axis."""
+"""Least distance between two names at the ends of lines, as a share of the axis."""
 HINT = "solid: test; dashed: training"
 
 
@@ -81,7 +81,7 @@ def _deviation(values):
 
 
 def _apart(heights):
-    """Ascending heights moved as little as needed so that neighbours are GAP apart."""
+    """Move ascending heights as little as needed until neighbours are GAP apart."""
     moved = list(heights)
     for _ in range(200):
         close = [i for i, (a, b) in enumerate(pairwise(moved)) if b - a < GAP - 1e-9]
@@ -121,8 +121,11 @@ def _is(result, **choices):
 
 
 def curves(results):
-    """Accuracy on each task's test set, epoch after epoch, and on the training set; one panel a strategy, the lowest seed of each (needs
-    runs with --curves), the pre-training's first where its history is there."""
+    """Accuracy on each task's test set and on the training set, epoch after epoch.
+
+    There is a panel for each strategy, of its run with the lowest seed.  The runs need --curves.  The
+    pre-training's epochs come first where its history is there.
+    """
     first = [r for r in results if r["kind"] == "pretrain" and r.get("history")][:1]
     runs = {}
     for r in sorted((r for r in results if r["kind"] == "cil"), key=lambda r: r["seed"]):
@@ -151,7 +154,7 @@ def curves(results):
 
 
 def memory(results):
-    """a_seen, a_new and a_buffer against the buffer's size, native and latent; the ends of the axis are naive and cumulative."""
+    """a_seen, a_new and a_buffer over the size of the buffer, for native and latent replay.  The axis ends at naive and cumulative."""
     results = [r for r in results if r["kind"] == "cil"]
     sizes = sorted({_buffer(r) for r in results if _is(r, strategy="replay")}) or [1.0]
     ends = {"naive": sizes[0] / 2.5, "cumulative": sizes[-1] * 2.5}
@@ -176,7 +179,10 @@ def memory(results):
 
 
 def losses(results):
-    """a_old, a_new and a_final against the buffer's size, by loss; weighted solid, not weighted dashed; a row a kind of replay."""
+    """a_old, a_new and a_final over the size of the buffer, a line for each loss.
+
+    Weighted losses are solid, others dashed.  Each kind of replay has a row.
+    """
     results = [r for r in results if r["kind"] == "cil"]
     kinds = [kind for kind in KINDS if any(_is(r, replay=kind) for r in results)] or ["latent"]
     figure, axes = _figure(len(kinds), 3)
@@ -221,9 +227,9 @@ def tasks(results):
 
 
 def sizes(results, published=()):
-    """Offline accuracy against the model's size: binary, floating-point with as many bits, with as many weights.
+    """Offline accuracy over the model's size: binary, float with as many bits, float with as many weights.
 
-    results: of pre-trainings, each with `megabits`.  published: (name, test accuracy) of others, drawn as lines.
+    results: of pre-trainings, each with `megabits`.  published: (name, test accuracy) of other work, drawn as lines.
     """
     figure, axes = _figure(1, 1)
     panel = _Panel(axes[0][0], "offline, all classes at once", "size, Mb")

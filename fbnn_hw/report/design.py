@@ -80,7 +80,7 @@ def memories(facts):
 
 
 def lifetimes(facts):
-    """(rows, places) of figures.maps: for each map of each frame of a pass, from which to which row it stays in the banks."""
+    """Return (rows, places) for figures.maps: the rows between which each map of each frame of a pass stays in the banks."""
     config, layout = facts["config"], facts["layout"]
     if config.frames != sum(step.load for step in config.program):
         raise ValueError(f"{config.frames} frames and {sum(step.load for step in config.program)} images")
@@ -104,8 +104,11 @@ def lifetimes(facts):
 
 
 def _timeline(config, estimate):
-    """The events of a pass, a row each: (names of the rows, the row that loads each frame, the row of each step,
-    [(row, first word, words)] of all that is read)."""
+    """Return the events of a pass, one in a row.
+
+    A tuple: names of the rows, the row that loads each frame, the row of each step, and [(row, first
+    word, words)] of all reads.
+    """
     names = dict.fromkeys(step.layer for step in config.program)
     labels = dict(zip(names, (layer["layer"] for layer in estimate["layers"])))
     rows, starts, ends, reads = [], [], [], []
@@ -128,7 +131,7 @@ def _timeline(config, estimate):
 
 
 def _runs(config):
-    """(frame, or None for all of them; steps) of the program: each time a layer is worked on."""
+    """Return the runs of the program, one for each time a layer is worked on: (frame, or None for all of them; steps)."""
     runs, frame, before = [], -1, None
     for step in config.program:
         frame += step.load

@@ -1,6 +1,7 @@
-"""Figures of a design's report as SVG for a page: colours are the page's CSS variables, so that they follow light and dark.
+"""Figures of a design's report as SVG for a page.
 
-Each function takes plain numbers and names and returns the text of an <svg> element.
+Their colours are the page's CSS variables, so that they follow light and dark.  Each function takes
+plain numbers and names, and returns the text of an <svg> element.
 """
 
 import math
@@ -14,7 +15,7 @@ ROW = 26
 
 
 class _Figure(Canvas):
-    """A canvas that knows where its texts stand.  The styles are classes of the page's style sheet."""
+    """A canvas that records where its texts are.  Its styles are classes of the page's style sheet."""
 
     def __init__(self, title):
         super().__init__(role="img", aria_label=title)
@@ -28,7 +29,7 @@ class _Figure(Canvas):
         self.text(x, y, text, size, anchor, class_=style)
 
     def label_where_free(self, places, text, style=None, size=12):
-        """Write `text` at the first of `places` (x, y, anchor) where nothing stands; return whether there was one."""
+        """Write `text` at the first of `places` (x, y, anchor) that is free; return whether there was one."""
         for x, y, anchor in places:
             box = _text_box(x, y, text, anchor, size)
             if box[0] >= 2 and box[2] <= WIDTH - 2 and not any(_meet(box, other) for other in self.boxes):

@@ -104,7 +104,7 @@ def _roofline(facts):
 
 
 def _reading(config, step):
-    """How a step reads, in a word."""
+    """The source of a step's reads, in a word."""
     if config.lists:
         return "list"
     return "pooling" if step.kind == "lgap" else "3x3" if step.taps == 9 else "1x1"

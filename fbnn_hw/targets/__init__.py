@@ -83,7 +83,10 @@ class Target:
         return self.lut4 + self.lists_lut4 * bool(config.order) if self.lut4 else None
 
     def _block_shapes(self) -> Iterator[tuple[int, int, int, int]]:
-        """(words, bits, blocks, cost) of each block that yosys can make a memory of: one in each of its shapes, or two as one."""
+        """Return (words, bits, blocks, cost) of each block that yosys can make a memory of.
+
+        It is one block RAM in each of its shapes, or two block RAMs as one.
+        """
         assert self.block_bits and self.block_width
         cost = 64 if self.block_bits == 4096 else 128
         pairs = self.family == "xilinx7"
@@ -100,9 +103,9 @@ class Target:
         return self._stack(words, bits, groups)[0]
 
     def _stack(self, words: int, bits: int, groups: int = 0) -> tuple[int, int]:
-        """(block RAMs, how many lie above one another).
+        """Return (block RAMs, how many lie above one another) of a memory.
 
-        Their number follows from yosys' choice, which weighs blocks against the multiplexers that many shallow ones need.
+        yosys chooses their number: it weighs blocks against the multiplexers that many shallow ones need.
         Ref: yosys, passes/memory/memory_libmap.cc, handle_geom.
         """
         assert self.block_bits
@@ -121,7 +124,7 @@ class Target:
         return self._stack(words, config.lanes, config.lanes // config.outputs)
 
     def stacked_bits(self, config: Configuration) -> int:
-        """Bits that multiplexers choose from: those of the banks and of the weight memory, for each row of block RAMs above the first."""
+        """Bits among which multiplexers choose: for each row of block RAMs above the first, those of the banks and of the weight memory."""
         if self.blocks is None:
             return 0
         bits = 0
@@ -132,7 +135,7 @@ class Target:
         return bits
 
     def bank_words_beside(self, config: Configuration) -> int:
-        """Words that a bank can have beside the other memories of a configuration, at least 0."""
+        """Words that a bank can have beside the other memories of a configuration; 0 where they leave no room."""
         assert self.blocks is not None
         counts = self.blocks_of(config)
         blocks = (self.blocks - sum(counts.values()) + counts["features"]) // config.pixels

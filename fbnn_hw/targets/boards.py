@@ -1,6 +1,7 @@
-"""Boards: what a generated design is connected to.
+"""Boards, for which a design is built.
 
-A board's platform class (`platforms`) says what is on it; its page in boards/*.toml names the class and has what that lacks.
+A board's platform class (`platforms`) describes it.  Its page in boards/*.toml names the class and adds
+what that lacks.
 """
 
 import re
@@ -17,13 +18,13 @@ from .bridges import BRIDGES
 FOLDER = next((path for up in (1, 2) if (path := Path(__file__).parents[up] / "boards").is_dir()), Path("boards"))
 """fbnn_hw/boards in an installed package, boards/ at the top of a checkout."""
 LARGEST = 100_000
-"""Bytes of a page."""
+"""Most bytes of a page."""
 PAGE = {"title": str, "platform": str, "usb": str, "console": str, "flash": dict}
-"""Keys that a page has."""
+"""Keys that a page must have."""
 MAY = {"ready": list, "fault": list, "low": bool, "link": dict, "package": str, "program": dict, "bridge": str}
 """Keys that it may have."""
 FLASH = "bytes", "offset"
-"""Numbers that its flash has."""
+"""Numbers that the flash of a page must have."""
 NOUNS = {str: "text", list: "[resource, number]", bool: "true or false", dict: "a table"}
 
 
@@ -31,12 +32,13 @@ NOUNS = {str: "text", list: "[resource, number]", bool: "true or false", dict: "
 class Board:
     """One board.
 
-    pins: {"clock", "rx", "tx" (from the FPGA's side) and, where it has such LEDs, "ready", "fault": pin}.  low: those of the LEDs that
-    0 lights.
-    flash: {"bytes", "lines", "offset" of the flash image, "select", "clock": pin, or "USRMCLK" where it is none, "io": pins in the order
-    IO0, IO1 ...}, and "quad_enable", if not Winbond's, as FlashChip has it.
-    program: {"bitstream": command} and, where weights can be streamed, "weights".  A programmer that writes one file from the address
-    "start" on has "both" instead.  Words in braces are replaced.  "also": such a table for another program.
+    pins: {"clock", "rx", "tx": pin}, from the FPGA's side, and "ready" and "fault" where it has such LEDs.
+    low: the LEDs that a 0 lights.
+    flash: {"bytes", "lines", "offset": of the flash image, "select", "clock": pin, "io": pins in the order
+    IO0, IO1 ...}; "clock" is "USRMCLK" where it is no pin.  "quad_enable" as in FlashChip, if not Winbond's.
+    program: {"bitstream": command} and, where weights can be streamed, "weights".  A programmer that takes
+    one file has "both", and "start" for its address.  Words in braces are replaced.  "also": such a table
+    for another program.
     """
 
     name: str
@@ -74,7 +76,7 @@ def boards() -> dict[str, Board]:
 
 
 def baud_of(target: str, clock_hz: float) -> int:
-    """The highest default speed of the boards with a part; of a part that no board has, that of an FT2232H."""
+    """Return the highest default speed of the boards with a part; where no board has it, that of an FT2232H."""
     speeds = [board.baud(clock_hz) for board in boards().values() if board.target == target]
     return max(speeds, default=BRIDGES["FT2232H"].best(clock_hz))
 
@@ -90,10 +92,7 @@ def board(name: str) -> Board:
 
 
 def read(path: Path) -> Board:
-    """The board that a page describes, together with the platform class that it names.  That class is code, and is run.
-
-    Raises UsageError.
-    """
+    """Read a board's page and the platform class that it names.  The class is code, and it runs.  Raises UsageError."""
     from . import platforms  # Amaranth; names of boards are told without it
 
     page = _page(path)

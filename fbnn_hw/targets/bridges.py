@@ -1,23 +1,24 @@
-"""What stands between a board's serial line and USB, and the speeds that it has."""
+"""The chips between a board's serial line and USB, and the speeds that they have."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 FASTEST = 3_000_000
-"""Bits a second that a board has by default at most.  Links at higher speeds have not been tried."""
+"""Highest default speed, bits a second.  Links at higher speeds have not been tried."""
 TOLERANCE = 0.015
 """Largest error of a default speed."""
 FEWEST = 4
-"""Clocks of a bit, at least; of rtl.uart."""
+"""Least clocks of a bit, those of rtl.uart."""
 COMMON = (1_000_000, 921_600, 460_800, 230_400, 115_200)
 """Bits a second that any such chip has."""
 
 
 @dataclass(frozen=True)
 class Bridge:
-    """A chip.
+    """A chip between a serial line and USB.
 
-    base: bits a second at its smallest divisor, which has steps of an eighth from 2 on; 0 where no more than `COMMON` are known.
+    base: bits a second at its smallest divisor, which has steps of an eighth from 2 on; 0 where only the
+    speeds of `COMMON` are known.
 
     Ref: FTDI AN232B-05, Configuring FT232R, FT2232 and FT232B Baud Rates; AN_120, Aliasing VCP Baud Rates, section 4.4 for the FT2232H.
     """

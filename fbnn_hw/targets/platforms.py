@@ -14,7 +14,7 @@ from ..errors import UsageError, show
 from . import TARGETS
 
 CONFIGURATION_CLOCK = "USRMCLK"
-"""Stands for the pin of a flash's clock that no design can have: an ECP5 drives it by this primitive."""
+"""Takes the place of the pin of a flash's clock where an ECP5 drives the clock by this primitive."""
 FLASHES = {"spi_flash_4x": 4, "spi_flash_2x": 2, "spi_flash": 4}
 """Resources that a flash may have, in the order in which they are tried, and the data lines of each."""
 SINGLE = ("copi", "cipo", "wp", "hold")
@@ -35,7 +35,10 @@ def load(name: str, where: str) -> Any:
 
 
 class Facts:
-    """The facts of a platform, an instance; each raises UsageError, beginning with `where`, on what is missing."""
+    """The facts of a platform, which is an instance of its class.
+
+    Each raises UsageError, beginning with `where`, for what is missing.
+    """
 
     def __init__(self, platform: Any, where: str):
         self.platform, self.where = platform, where
@@ -133,7 +136,7 @@ class Facts:
 
 
 class _Products:
-    """Stands for Amaranth's build products: whatever file is asked for is called {bitstream}."""
+    """Takes the place of Amaranth's build products: every file is called {bitstream}."""
 
     @contextmanager
     def extract(self, *names: str) -> Any:

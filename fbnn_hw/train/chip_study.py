@@ -29,10 +29,12 @@ def summarise(runs):
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """data_dir: where the data set lies.  samples: training samples of each class, None: all.  head: "dense", "dense2" or "skip".
+    """Options of a study.
 
-    validate: test on the last fifth of the training images of each class, which nobody learns then.  rehearse: replays after each task.
-    epochs, lr: of Adam, for each task.  progress: wraps iterables as tqdm does.  detail: called with a line on each task.
+    data_dir: folder of the data set.  samples: training samples of each class, None for all.  head:
+    "dense", "dense2" or "skip".  validate: test on the last fifth of the training images of each class,
+    which no learner then sees.  rehearse: replays after each task.  epochs, lr: of Adam, for each task.
+    progress: wraps iterables as tqdm does.  detail: called with a line on each task.
     """
 
     data_dir: str | None = None
@@ -81,7 +83,7 @@ class Study:
         self.hidden = origin.proxies["hidden"] if head.hidden else None
 
     def streams(self, seed):
-        """[(latents, labels) of a task] as they arrive, labels counted in this order; sets `order`, `tasks` and `test` to match."""
+        """Set `order`, `tasks` and `test`; return the tasks in their order, [(latents, labels)].  Labels count in that order."""
         self.order = order = self.scenario.class_order(seed)
         sizes = [len(task) for task in self.scenario.split(seed, "rpt")]
         ends = np.cumsum(sizes)

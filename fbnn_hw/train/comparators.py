@@ -16,7 +16,7 @@ LOGIT_BITS = 16
 
 
 class NearestClassMean(Learner):
-    """The class whose mean is nearest (NCM), from a sum of 16 bits for each class and latent bit; no exemplars."""
+    """Nearest class mean (NCM): it keeps a sum of 16 bits for each class and latent bit, and no exemplars."""
 
     def __init__(self, problem):
         super().__init__(problem)
@@ -57,10 +57,10 @@ class StreamingDiscriminant(NearestClassMean):
 
 
 class Icarl(Learner):
-    """iCaRL's classifier (Rebuffi et al. 2017) on a frozen extractor: the nearest mean of the exemplars that herding chose.
+    """The classifier of iCaRL (Rebuffi et al. 2017) on a frozen extractor: the nearest mean of exemplars that herding chose.
 
-    Exemplars of a class stay in the order of their choice, and a smaller share keeps the first of them.  Its distillation is for the
-    extractor, which does not move here.
+    The exemplars of a class stay in the order in which they were chosen.  When its share shrinks, the
+    first ones are kept.  iCaRL's distillation trains the extractor, so it is left out.
     """
 
     needs_buffer = True
@@ -100,8 +100,10 @@ class Icarl(Learner):
 
 
 def herded(samples, count):
-    """The first `count` samples, uint8 bits (N, latent), in the order in which herding takes them: each brings the mean of those taken
-    nearest to the mean of all."""
+    """Choose `count` samples by herding, uint8 bits (N, latent), in the order of their choice.
+
+    Each sample brings the mean of those chosen nearest to the mean of all.
+    """
     x = bits.from_bits(samples, np.float32)
     mean, total, left = x.mean(0), np.zeros(x.shape[1], np.float32), np.ones(len(x), bool)
     towards, order = x @ mean, []
@@ -115,10 +117,12 @@ def herded(samples, count):
 
 
 class DarkReplay(Learner):
-    """DER++ (Buzzega et al. 2020): a reservoir of exemplars with the logits they had; each step adds alpha times the squared distance to
-    the logits of a batch of exemplars and beta times the cross-entropy of another.  alpha = beta = 0.5, not tuned.
+    """DER++ (Buzzega et al. 2020): a reservoir of exemplars, each with the logits that it had.
 
-    An exemplar takes the bits of its latent and LOGIT_BITS for each class.  The binary classifier and its training are those of replay.
+    Two terms join the loss of each step: alpha times the squared distance to the stored logits of a batch
+    of exemplars, and beta times the cross-entropy of another batch.  alpha = beta = 0.5, not tuned.
+    An exemplar takes the bits of its latent and LOGIT_BITS for each class.  The binary classifier and its
+    training are those of replay.
     """
 
     needs_buffer = True
@@ -170,7 +174,7 @@ class DarkReplay(Learner):
         return logits[:, :self.seen] / math.sqrt(self.recipe.c * self.fan_in * self.seen)
 
     def _past(self):
-        """The two terms on exemplars; logits of classes that were unknown when an exemplar was stored take no part."""
+        """Return the two terms on exemplars.  Classes that were unknown when an exemplar was stored take no part."""
         first, second = (torch.randint(len(self.y), (self.recipe.batch,), generator=self.generator) for _ in range(2))
         scale = 1 / math.sqrt(self.recipe.c * self.fan_in * self.seen)
         mask = torch.arange(self.logits.shape[1])[None] < self.known[first][:, None]
@@ -179,7 +183,7 @@ class DarkReplay(Learner):
         return self.alpha * distance + self.beta * losses.cross_entropy(self._scaled(self._logits(self.x[second])), self.y[second], None)
 
     def _offer(self, x, y, logits):
-        """Reservoir sampling: each sample of the stream stays with the same chance."""
+        """Offer samples to the reservoir: every sample of the stream stays with the same probability."""
         for i in range(len(y)):
             place = self.offered
             if self.offered >= self.slots:

@@ -1,4 +1,4 @@
-"""The course of one training: optimizer, rate, the epochs done and the best of them.  Offline and incremental training share it."""
+"""One training's course: the optimizer, its rate, the epochs done and the best one.  Offline and incremental training use it."""
 
 import math
 import time
@@ -22,8 +22,8 @@ def scheduler(optimizer, config, steps):
 class Course:
     """One training of `parameters` by the recipe `config`, in epochs of `steps` steps.
 
-    epoch: whole epochs done.  best: the state dict of the epoch with the highest score, `best_score` and `best_epoch`; the last one where
-    there is no validation.
+    epoch: whole epochs done.  best, best_score, best_epoch: state dict, score and number of the epoch with
+    the highest score; those of the last epoch where there is no validation.
     """
 
     def __init__(self, parameters, config, steps):

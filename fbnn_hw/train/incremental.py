@@ -29,7 +29,7 @@ STATE_VERSION = 1
 
 
 def held_back(labels, share, generator):
-    """Boolean mask of round(share * n_c) samples of each class c, but never all of them, drawn by a numpy generator."""
+    """Choose round(share * n_c) of the n_c samples of each class, but never all; return a boolean mask."""
     mask = np.zeros(len(labels), bool)
     for c in np.unique(labels):
         index = generator.permutation(np.flatnonzero(labels == c))
@@ -123,7 +123,7 @@ class Incremental:
                              f"{scenario.data} has {size}x{size}; expected a model of that size")
 
     def _fresh(self, seed=None):
-        """The network a run starts with; `seed` given: another random draw of what is random (the -reset strategies)."""
+        """Make the network that a run starts with.  seed: of another random draw, for the -reset strategies."""
         options = dict(K=self.recipe.K, c=self.recipe.c, limit=self.recipe.limit)
         origin = self.origin
         if seed is not None and self.config.replay == "native":
@@ -133,7 +133,7 @@ class Incremental:
         return model
 
     def _arrange(self, images, arriving):
-        """(samples, labels as the network counts) of the classes that arrive, class after class."""
+        """Return (samples, labels) of the classes that arrive, class after class, with labels as the network counts them."""
         images_of_class = [images.images[images.labels == c] for c in arriving]
         for c, chosen in zip(arriving, images_of_class):
             if not len(chosen):
@@ -147,7 +147,7 @@ class Incremental:
         return max(c for task in self.tasks[:t + 1] for c in task) + 1
 
     def _data(self, t):
-        """(samples, labels, held samples, held labels) of the retraining of task t."""
+        """Return the data of the retraining of task t: (samples, labels, held-back samples, held-back labels)."""
         tasks = self.tasks[:t + 1] if self.config.strategy.startswith("cumulative") else [self.tasks[t]]
         of = np.isin(self.train_labels, [c for task in tasks for c in task])
         chosen, held = of & ~self.held, of & self.held
@@ -168,7 +168,7 @@ class Incremental:
     # logits and losses
 
     def _masked(self, logits, labels, seen):
-        """Logits of the seen classes (of each sample's own task, if aware), the others gone."""
+        """Return the logits of the classes seen; with `aware`, those outside of each sample's own task are -inf."""
         logits = logits[:, :seen]
         if not self.config.aware:
             return logits
@@ -218,7 +218,7 @@ class Incremental:
         return self.result()
 
     def _teach(self):
-        """Task `self.task` for a learner of its own, without the samples that others hold back for validation."""
+        """Teach `self.task` to a strategy that is a `Learner`, without the samples that are held back for validation."""
         t, began = self.task, time.monotonic()
         of = np.isin(self.train_labels, self.tasks[t]) & ~self.held
         self.learner.learn(self.train_samples[of].numpy(), self.train_labels[of])
@@ -280,7 +280,7 @@ class Incremental:
         return {"train_loss": total / len(labels), "train_accuracy": correct / len(labels)}
 
     def _held(self, samples, labels, weights, seen):
-        """Loss and accuracy on what is held back; None where nothing is."""
+        """Return loss and accuracy on the held-back samples; None where none are held back."""
         if not len(labels):
             return {"validation_loss": None, "validation_accuracy": None}
         logits = self._predict(samples, labels, seen)
@@ -322,7 +322,7 @@ class Incremental:
                 "memory_bits": self._memory_bits(), "history": self.history}
 
     def _memory_bits(self):
-        """Bits of samples and statistics that are kept from task to task, weights not counted; None where all samples are kept."""
+        """Bits of the samples and statistics that are kept between tasks, without weights; None where all samples are kept."""
         if self.learner is not None:
             return int(self.learner.memory_bits)
         if self.memory is not None:
@@ -349,7 +349,7 @@ class Incremental:
         checkpoint.store(self.state_path, state)
 
     def resume(self):
-        """Take up `state_path`: the run goes on from its last whole epoch with the very numbers of one never interrupted."""
+        """Take up `state_path`: the run goes on after its last whole epoch, with the numbers of a run without the interrupt."""
         state = checkpoint.state(self.state_path, STATE_FORMAT, STATE_VERSION)
         if state.get("data", self.data) != self.data:  # the first states of version 1 lack it
             raise UsageError(f"{self.state_path}: was started on other images or labels; resume with the same data")

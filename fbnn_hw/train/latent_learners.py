@@ -1,7 +1,7 @@
-"""The learners that on-chip learning is compared with, on the same latents (N, latent), uint8 bits: float STE-Adam with a replay buffer,
-nearest class mean, streaming LDA.
+"""The learners beside which on-chip learning stands: float STE-Adam with a replay buffer, nearest class mean, streaming LDA.
 
-Each has `learn(latents, labels)` for a task, `classify(latents)` and `memory_bits`, everything it must keep between samples.
+All learn the same latents, uint8 bits (N, latent).  Each has `learn(latents, labels)` for a task,
+`classify(latents)`, and `memory_bits` for everything that it keeps between samples.
 """
 
 import math
@@ -19,11 +19,11 @@ from .memorizer import BitCode, Memorizer
 
 FLOAT_BITS = 32
 ADAM_BITS = 3 * FLOAT_BITS
-"""A proxy and its two moments."""
+"""Bits that training keeps for a weight: a proxy and its two moments."""
 
 
 def dense_head(topology, copies):
-    """The topology with one dense layer after the latent, which is duplicated if copies is more than 1."""
+    """The topology with one dense layer after the latent.  copies: how often the layer reads each bit."""
     names = [o.name for o in topology.ops]
     kept, last = topology.ops[:names.index(LATENT) + 1], topology.ops[-1]
     if copies == 1:
@@ -33,10 +33,12 @@ def dense_head(topology, copies):
 
 
 class AdamReplay:
-    """Binary weights trained by Adam through their float proxies (straight-through estimator), all seen classes weighted by their
-    inverse frequency, the new task's samples and the buffer's together.
+    """Binary weights that Adam trains through their float proxies, by a straight-through estimator.
 
-    proxies: {layer: float tensor} to start from, random where missing.  capacity_bits: of the `Memorizer`, labels uncounted.
+    The new task's samples and those of the buffer are trained together.  All classes seen are weighted by
+    their inverse frequency.
+    proxies: {layer: float tensor} at the start; a layer that is missing starts at random.
+    capacity_bits: of the `Memorizer`, labels not counted.
     """
 
     def __init__(self, topology, proxies, capacity_bits, seed, epochs=10, batch=64, lr=1e-3, c=1.0):
@@ -118,8 +120,11 @@ class NearestMean:
 
 
 class StreamingLda(NearestMean):
-    """Linear discriminant analysis with one covariance, updated sample by sample (Hayes and Kanan 2020); here its value is computed from
-    the sums over a task.  Keeps half of a symmetric float matrix besides the means."""
+    """Linear discriminant analysis with one covariance, updated sample by sample (Hayes and Kanan 2020).
+
+    The value is computed here from the sums over a task.  It keeps half of a symmetric float matrix, and
+    the means.
+    """
 
     def __init__(self, latent, classes, shrinkage=1e-2):
         super().__init__(latent, classes)

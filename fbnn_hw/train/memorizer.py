@@ -1,11 +1,11 @@
-"""The memorizer: a buffer of exemplars of a fixed number of bits, packed as counted.  No torch here.
+"""The memorizer: a buffer of exemplars with a fixed number of bits.  No torch here.
 
-Two rules (paper, section `bg`, balanced reservoir): it is always full, and every class has the same share.  At a new task the shares
-shrink; which exemplars leave and which samples enter is random.  A class that has fewer samples than its share leaves the rest to
-the others.
+A sample is (3, S, S) levels of a thermometer code, or a latent of bits.  It is packed into as many bits
+as are counted.  The buffer follows two rules (paper, section `bg`, balanced reservoir): it is always
+full, and every class has the same share.  At a new task the shares shrink.  Which exemplars leave and
+which samples enter is random.  A class with fewer samples than its share leaves the rest to others.
 
-A sample is (3, S, S) levels of a thermometer code, or a latent of bits.  Labels are not in the capacity, as in the paper; the ledger
-states them.
+Labels are not in the capacity, as in the paper; the ledger states their bits.
 """
 
 import math
@@ -20,7 +20,10 @@ MEGABIT = 10 ** 6
 
 @dataclass(frozen=True)
 class LevelCode:
-    """Levels (planes, S, S) with plane p in 0..planes[p] - 1, each pixel packed: TYCC 5 + 4 + 4 = 13 bits, TRGB 3 * 7 = 21."""
+    """Code of levels (planes, S, S), where plane p has planes[p] levels.
+
+    A pixel takes 5 + 4 + 4 = 13 bits with TYCC, 3 * 7 = 21 with TRGB.
+    """
 
     planes: tuple
     size: int
@@ -55,7 +58,7 @@ class LevelCode:
 
 @dataclass(frozen=True)
 class BitCode:
-    """A latent of `bits` bits, samples uint8 {0, 1} (N, bits)."""
+    """Code of a latent of `bits` bits; samples are uint8 {0, 1} (N, bits)."""
 
     bits: int
 
@@ -71,9 +74,10 @@ class BitCode:
 
 
 def shares(available, slots):
-    """Slots of each class: as equal as `available` (samples at hand, of each class) allows, all of `slots` used if they can be.
+    """Return the slots of each class, as equal as the samples allow; all `slots` are used if they can be.
 
-    Where equal shares leave a remainder, the first classes get one more: `water-filling`, largest shares differ by one at most.
+    available: samples of each class.  Where equal shares leave a remainder, the first classes get one slot
+    more, so the largest shares differ by one at most.
     """
     available = np.asarray(available, np.int64)
     shares = np.zeros_like(available)

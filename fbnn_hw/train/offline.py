@@ -59,7 +59,7 @@ def evaluate(model, images, labels, batch=500, progress=lambda iterable, **kw: i
 
 
 class Interrupted(Exception):
-    """Raised at a step boundary after Ctrl-C or SIGTERM, once the state is safe."""
+    """Raised between two steps after Ctrl-C or SIGTERM, when the state has been saved."""
 
 
 class Trainer(Course):
@@ -225,16 +225,17 @@ class Trainer(Course):
         self.report(record)
 
     def _watched(self, iterable):
-        """The items of `iterable`, until the user stops the run."""
+        """Yield the items of `iterable` until the user stops the run."""
         for item in iterable:
             if self._stop:
                 raise Interrupted(self.state_path)
             yield item
 
     def _judge(self):
-        """(validation accuracy, loss) of the network that this epoch gives, None without validation; keep it where it is the best.
+        """Validate the network of this epoch; return (accuracy, loss), None without validation.  Keep it if it is the best.
 
-        It has the averaged proxies and the statistics estimated again, where the recipe asks for them.  The training goes on without them.
+        Where the recipe asks for them, this network has the averaged proxies and newly estimated statistics.
+        Training goes on with the others.
         """
         model, now = self.model, {k: v.clone() for k, v in self.model.state_dict().items()}
         try:
@@ -290,7 +291,7 @@ class Trainer(Course):
         return [*(p.detach() for p in self.model.parameters()), *(b for b in self.model.buffers() if b.is_floating_point())]
 
     def _follow(self):
-        """Move the averages towards the model; the first ones forget sooner."""
+        """Move the averages towards the model.  The first ones forget sooner."""
         if self.average:
             steps = self.epoch * self.steps + self.step
             torch._foreach_lerp_(self.average, self._averaged(), 1 - min(self.config.ema, (1 + steps) / (10 + steps)))

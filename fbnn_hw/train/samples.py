@@ -1,4 +1,4 @@
-"""The learner's samples, levels of images (native) or cached latents, in the form that the memorizer stores."""
+"""The samples of a learner, in the form that the memorizer stores: levels of images (native), or cached latents."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ from .memorizer import BitCode, LevelCode
 
 
 class Native:
-    """Samples are uint8 levels (N, planes, S, S); the whole network trains, on augmented levels."""
+    """Samples are uint8 levels (N, planes, S, S).  The whole network trains, on augmented levels."""
 
     batch = 250
 
@@ -46,7 +46,7 @@ class Native:
 
 
 class Latents:
-    """Samples are uint8 bits (N, latent); the feature extractor is frozen and the classifier trains."""
+    """Samples are uint8 bits (N, latent).  The classifier trains, and the feature extractor is frozen."""
 
     batch = 5000
 
@@ -72,7 +72,7 @@ class Latents:
         return latents
 
     def _kept(self, path, count):
-        """The packed latents of a file of the cache; None where there is none, or it is damaged and has to be made again."""
+        """Read packed latents from a file of the cache; None where it is missing or damaged."""
         try:
             packed = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError):

@@ -79,8 +79,10 @@ def read(path):
 
 
 def _best(path, network):
-    """The model's state dict at the best epoch of the training state `path`; None where the file is missing, is something else, or has
-    other bits or thresholds than `network`."""
+    """Return the model's state dict at the best epoch of the training state `path`.
+
+    None where the file is missing, is something else, or has other bits or thresholds than `network`.
+    """
     if not path.is_file():
         return None
     try:
@@ -111,10 +113,11 @@ def classifier(topology):
 
 
 def further(start, topology, seed, options):
-    """FBNN of `topology` that goes on from `start`; raises InputError where layers or classes differ.
+    """Make an FBNN of `topology` that goes on from `start`.  Raises InputError where layers or classes differ.
 
-    With options["norm"] "bn" its batch norm goes on; where it has none, the first batch makes offsets of its thresholds.  With "scales",
-    scales take the place of its batch norm, see `nn.staged`; thresholds without one are refused, for nothing would train them.
+    With options["norm"] "bn" the batch norm of `start` goes on; where it has none, the first batch turns
+    its thresholds into offsets.  With "scales", scales take the place of its batch norm (`nn.staged`).
+    Thresholds without batch norm are then refused, because nothing would train them.
     """
     if (start.topology.ops, start.topology.classes) != (topology.ops, topology.classes):
         raise InputError(f"--init {start.source}: not {topology.name} with the {len(topology.classes)} classes "
@@ -133,10 +136,10 @@ def further(start, topology, seed, options):
 
 
 def make(start, classes, retained, seed, options):
-    """FBNN for `classes` with the weights of `start`.
+    """Make an FBNN for `classes` with the weights of `start`.
 
-    retained: keep the classifier, its first rows being those of the pre-training's classes (RPT); otherwise it is random (FPT).
-    The thresholds of the feature extractor stay as they are.
+    retained: keep the classifier, whose first rows are those of the pre-training's classes (RPT); else it
+    is random (FPT).  The thresholds of the feature extractor stay as they are.
     """
     topology = with_classes(start.topology, classes)
     torch.manual_seed(seed)

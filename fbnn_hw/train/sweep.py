@@ -20,7 +20,10 @@ PROGRAM = (sys.executable, "-m", "fbnn_hw.cli")
 
 
 def grid(over):
-    """[(name, {flag: value})] of every combination; over: [(flag, values)] with values as typed, the last flag running fastest."""
+    """Return [(name, {flag: value})] for every combination.
+
+    over: [(flag, values)] with values as typed; the last flag varies fastest.
+    """
     flags = [flag for flag, _ in over]
     for values in itertools.product(*(values for _, values in over)):
         name = "-".join(f"{flag}{value}" for flag, value in zip(flags, values)).replace(":", ".")  # a file name of Windows too
@@ -95,8 +98,11 @@ def resumed(argv):
 
 
 class Run:
-    """A command line as a job, which goes on from its state whenever it is started again: after a time limit, where submitit calls
-    `checkpoint` before the end, and after preemption, `scontrol requeue` or the death of its node, where Slurm starts the same job anew."""
+    """A command line as a job.  Whenever it is started again, it goes on from its state.
+
+    After a time limit submitit calls `checkpoint` and queues the job again.  After preemption, `scontrol
+    requeue` or the death of its node, Slurm starts the same job again.
+    """
 
     def __init__(self, argv, program=PROGRAM):
         self.argv, self.program, self.process = argv, program, None
@@ -120,13 +126,16 @@ class Run:
 
 
 def _ignore_warnings():
-    """Slurm's warning goes to all processes of a job; it is for submitit, and would end the run without its state."""
+    """Ignore Slurm's warning signal, which goes to all processes of a job.
+
+    It is for submitit; it would end the run without its state.
+    """
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
 
 
 RESTARTS = 1000
-"""Times that a run may meet its time limit."""
+"""How often a run may meet its time limit."""
 
 
 def submit(commands, folder, options=None, cluster=None, program=PROGRAM):
