@@ -83,7 +83,7 @@ class Board:
         self._match()
         self._names: list[str] | None = None
         self._twin = None
-        self._changed = False  # since it was last kept
+        self._changed = False  # since the state was last kept
 
     @classmethod
     @contextmanager
@@ -225,7 +225,7 @@ class Board:
         label: name of the class if it is new.  latent: the latent of the image, uint8 bits, which the twin learns.
         """
         names, twin = self.names, self.twin
-        if index == len(names):  # before it is learned: an interrupt may come between
+        if index == len(names):  # before the class is learned, since an interrupt may come between
             self._names = [*names, label]
         self._changed = True
         self.client.learn(index)
@@ -235,7 +235,7 @@ class Board:
         where = self.design.layout["latent_bits"]
         return np.array([bits.unpack(np.frombuffer(result.latent, np.uint8), 8 * len(result.latent))[where] for result in results])
 
-    # What it was taught.
+    # What the board was taught.
 
     @property
     def learns(self) -> bool:

@@ -413,7 +413,7 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
         network = network.extractor(LATENT)
     elif learn:
         width = counter_bits or 8
-        # Lessons are short: shipped weights must outlast the first samples of a new class, and its row must find its feet.  Measured in
+        # Lessons are short.  Shipped weights must outlast the first samples of a new class, and a new row needs a quick start.  Measured in
         # docs/on-chip-learning.md.
         learner = Head.of(network.topology), LearnConfig(
             max_classes or len(network.topology.classes) + 6, exemplars or 0, width, confidence=min(32, (1 << width - 1) - 1), prototype=16)

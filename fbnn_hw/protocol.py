@@ -78,7 +78,7 @@ class Opcode(IntEnum):
 class Command(IntEnum):
     """A command of a learner."""
 
-    CLASSIFY = 0  # score the sample at hand
+    CLASSIFY = 0  # score the current sample
     LEARN = 1  # learn(x, label)
     STORE = 2  # store(x, label)
     REHEARSE = 3  # `count` replays
@@ -117,7 +117,7 @@ class Fault(IntEnum):
     LENGTH = 3  # not the length that the request has
     TIMEOUT = 4  # the message ended early
     LINE = 5  # a byte without stop bit: noise, or another speed
-    BUSY = 6  # an image came faster than it was taken: the weights are not loaded
+    BUSY = 6  # an image came faster than it was taken, because the weights are not loaded
     RESULT = 7  # no result in time, or a learner that does not come to rest
     LABEL = 8  # no class known and not the next new one, or no row for it
     FROZEN = 9  # the learner is frozen
@@ -206,7 +206,7 @@ class Decoder:
     def __init__(self, limit: int = LONGEST_PAYLOAD):
         self.limit = min(limit, LONGEST_PAYLOAD)
         self._bytes = bytearray()
-        # The CRC register, from 0, in front of each of `_bytes` and behind them: two of these give the CRC of what lies between.
+        # The CRC register, from 0, before each of `_bytes` and behind the last.  Two of them give the CRC of the bytes between.
         self._registers = array("H", [0])
         # Numbers of bytes count from the first one ever fed; `_bytes` begins with number `_base`.
         self._base = self._searched = 0

@@ -14,17 +14,17 @@ class Costs:
     """LUTs per unit."""
 
     product: float  # XNOR and popcount of two bits
-    accumulator: float  # a bit of an accumulator, its sign and its way to the drain
+    accumulator: float  # a bit of an accumulator, with its sign and its path to the drain
     row: float  # a bit of a row of the banks: alignment, drain, port
     stacked: float  # a bit of a memory, for each row of block RAMs that lies above another
-    pooling: int  # learned global pooling, and the longer way of everything around it, in networks that have it
-    control: int  # what hardly depends on the shape: sequencer, encoder, argmax
+    pooling: int  # learned global pooling, and the longer paths around it, in networks that have it
+    control: int  # parts that hardly depend on the shape: sequencer, encoder, argmax
     start: float = 0  # with thresholds: a bit of an accumulator that chooses between its sum and a start value
     bias: int = 0  # with thresholds: the state that reads a tile's start values
     mover: int = 300  # of the weight stream
     late: int = 66  # with late rows: a second address, and the wait for a step
     learner: int = 890
-    lists: int = 80  # with lists of reads: the way of a read from its entry to the banks, and their masks
+    lists: int = 80  # with lists of reads: the path of a read from its entry to the banks, and the masks
     shift: float = 1.05  # with bytes: a bit of an accumulator that is shifted or not
     spread: float = 1.1  # with spread steps: a bit of a weight word
 

@@ -90,7 +90,7 @@ class Step:
     odd_height: bool = False  # the last row of these blocks has one row of pixels
     valid_columns: int = 1  # columns of pixels in the last column of these blocks
     first_pixel: bool = False  # pool: the first of four pixels is kept, not their OR
-    spread: bool = False  # output p sees one lane of a word, p of the read's slot, in two reads in which all other lanes cancel
+    spread: bool = False  # output p reads lane p of the slot, in two reads in which all other lanes cancel
     ones: bool = False  # spread: all weights are +1, and there are no weight words
     load: bool = False  # an image is loaded first
     result: bool = False  # a result leaves afterwards
@@ -202,7 +202,7 @@ class AcceleratorConfig:
     encoder: str
     levels: int
     size: int
-    encoder_bits: int  # bits of a colour byte multiplied a cycle; 0: a byte, by multipliers
+    encoder_bits: int  # bits of a colour's byte that the encoder takes a cycle; 0: a whole byte, by multipliers
     classes: int
     program: tuple[Step, ...]
     accumulator_bits: int
@@ -215,10 +215,10 @@ class AcceleratorConfig:
     resident_base: int = 0  # first resident row, behind all features; 0: there are none
     resident_rows: int = 0  # rows of pixels * lanes bits, loaded once after reset
     late_base: int = 0  # first row that the stream fills anew in each pass
-    late_rows: int = 0  # how many; resident rows, then these, are then used from the last one down
+    late_rows: int = 0  # number of late rows; resident rows are used before them, all from the last one down
     latent_base: int = 0
     latent_words: int = 0
-    map_pixels: int = 0  # pixels of a block that exist in the map that is pooled globally (a mask)
+    map_pixels: int = 0  # mask of the pixels of a block that the globally pooled map has
     logits_odd: bool = False  # fan-in of the logits is odd
     frames: int = 1  # images of one pass through the program
     frame_stride: int = 0  # words from a map of a frame to that of the next one in the same pass
@@ -228,7 +228,7 @@ class AcceleratorConfig:
     threshold: int = 0  # of the grey image, with encoder "binarize"
     table: tuple[int, ...] = ()  # of the bytes, with encoder "bits8"; none: the bytes as they are
     sleeps: bool = False  # between frames: clock stopped, flash in deep power-down, banks in standby
-    learning: LearnPlan | None = None  # the program then ends with the latent, or the layer beside it, and a learner classifies
+    learning: LearnPlan | None = None  # a learner classifies; the program ends with the latent, or the layer beside it
     text: str = field(default="", init=False, repr=False, compare=False)  # config.json as it was read; not part of the hardware
 
     @property

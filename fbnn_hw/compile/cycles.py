@@ -88,9 +88,9 @@ class Mover:
         self.depth = config.weight_words
         self.reserved, self.level = 0, 0
         self.frees: list[tuple[int, int]] = []  # (cycle from which the words can be reserved again, words)
-        self.lands: list[int] = []  # cycles from which words count as being in the ring
+        self.lands: list[int] = []  # for each word, the cycle from which it counts as being in the ring
         self.row = self.phase = self.transfer = self.after = 0
-        self.opened: list[int] = []  # for each step of the pass the cycle from which late rows may follow it
+        self.opened: list[int] = []  # for each step of the pass, the cycle from which rows that it frees may be written
         self.flying = -1  # cycle of the last request
         self.full = self.row_bytes * BYTE_CYCLES - BYTE_CYCLES + 1  # first row of the stream, its first byte taken in cycle 0
         for _ in range(config.boot_rows):
@@ -126,7 +126,7 @@ class Mover:
                 return NEVER, True
             return max(now, 1 + max(self.ready, self.full, self.opened[self.after - 1])), True
         resident = self.phase + self.share >= 16
-        when = max(now - resident, self.ready)  # a resident row is decided on a cycle before
+        when = max(now - resident, self.ready)  # a resident row is requested a cycle before it moves
         if self.row == 0:
             while self.frees and self.frees[0][0] <= when:
                 self.reserved -= self.frees.pop(0)[1]
@@ -250,7 +250,7 @@ class Run:
         if self.config.learning:
             booted = max(booted, self.config.learning.boot_cycles)
         start = booted + self.load[booted > 0]
-        # While pixels come in, resident rows wait, and one cycle more.
+        # Resident rows wait while pixels come in, and one cycle longer.
         self.mover.run(start + 1, lambda cycle: max(cycle, start + 1))
         return start
 
@@ -306,7 +306,7 @@ class Run:
                 self.pending.append(cycle - 1 + timing.drained(self.config.lanes) - 1)
             blocks -= 1
             coming = [drain - cycle for drain in self.pending if drain >= cycle]
-            if still and coming == before:  # the mover stands still until the tile's end, so the blocks after are as this one
+            if still and coming == before:  # the mover stands still until the tile's end, so all later blocks equal this one
                 layer.drain += blocks * (layer.drain - drained)
                 cycle += blocks * (cycle - begin)
                 self.pending = [cycle + drain for drain in coming]
@@ -334,7 +334,7 @@ class Run:
                 layer.drain += 1
             elif uses_port:
                 layer.move += 1
-            else:  # a row of the stream came in beside a read
+            else:  # a row of the stream moved beside a read
                 left -= 1
         return cycle
 

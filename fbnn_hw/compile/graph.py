@@ -52,7 +52,7 @@ class Sum:
     number: int  # of its tensor; -1 for the logits
     groups: list[Group]
     computed: tuple[int, int]
-    source: tuple[int, int]  # pixels of the maps that it reads; beyond them everything is -1
+    source: tuple[int, int]  # size of the maps that it reads; pixels outside are -1
     keep: str = "all"
     spread: bool = False
     ones: bool = False  # all weights are +1
@@ -109,13 +109,13 @@ class Graph:
     sums: list[Sum] = field(default_factory=list)
     quarters: bool = False  # the image is stored as four images, of the even and odd rows and columns
     packed: bool = False  # the image, of one bit a pixel, is stored as a vector
-    classifier: Layer | None = None  # the logits, where a learner makes them and no sum
+    classifier: Layer | None = None  # the logits, where a learner computes them
 
 
 class _Builder:
     def __init__(self, topology: Topology, lanes: int, gathered: Collection[str] = (), learns: bool = False):
         self.topology, self.gathered, self.learns = topology, gathered, learns
-        # Of each stored bit of a byte: its channel for colour 0, the same channel's distance to the next colour, i where it counts 2^i.
+        # For each stored bit of a byte: its channel for colour 0, the distance to its channel for the next colour, its power.
         self.code, channel = [], 0
         for word in byte_words(lanes):
             self.code += [(channel + place, len(word), word[-1]) for place in range(len(word))]
@@ -123,7 +123,7 @@ class _Builder:
         self.shapes = topology.verify()
         self.readers = {op.name: [reader for reader in topology.ops if op.name in reader.inputs] for op in topology.ops}
         self.views: dict[str, View] = {}
-        self.covered: set[str] = set()  # poolings that a convolution takes along
+        self.covered: set[str] = set()  # poolings that are part of a convolution's layer
 
     def build(self) -> Graph:
         first = self.topology.ops[0]

@@ -60,7 +60,7 @@ class Tile:
     reads: Reads
     word: int  # of the tensor
     slot: int
-    source_slot: int = -1  # the outputs are those of a spread step, each of the same lane of this slot; -1: they are not
+    source_slot: int = -1  # of a spread step: output p reads lane p of this slot; -1: another step
 
     @property
     def outputs(self) -> int:
@@ -102,7 +102,7 @@ def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | 
     return _plan(topology, pixels, lanes, outputs, room, WAYS, learns, frames)
 
 
-@lru_cache(maxsize=16)  # each way to have weights asks for it
+@lru_cache(maxsize=16)  # every way to keep the weights asks for the same plan
 def _plan(topology, pixels, lanes, outputs, room, ways, learns, frames):
     columns = pixels // 2
 
@@ -270,7 +270,7 @@ class _Arranger:
         times = use.max((0, 2))
         doubled = bool((live & ((times[None, :, None] - use) % 2 == 1)).any())
         if doubled and layer.number < 0:
-            raise FitError(f"layer {layer.op.name}: the logits read a part of a word")  # `graph` sees to it that they do not
+            raise FitError(f"layer {layer.op.name}: the logits read a part of a word")  # `graph` copies such bits first
         known[name] = Reads(every, times * (1 + doubled), doubled)
         return known[name]
 
@@ -316,7 +316,7 @@ class _Arranger:
             rows, columns = blocks(tensor.shape[1:], self.columns)
             stored[tensor.name] = Stored(tensor.name, tensor.shape, self.words[number], rows, columns, planar=True)
         kept = list(graph.classifier.parts) if graph.classifier else []
-        life |= dict.fromkeys(kept, (begins[0], len(graph.sums)))  # the next image comes while a learner is at work on them
+        life |= dict.fromkeys(kept, (begins[0], len(graph.sums)))  # the next image arrives while a learner still reads them
         tensors: dict[str, Tensor] = {}
         behind = {graph.tensors[number].name for number in copied}
         chains = [[name] for name in stored if name not in kept and name not in behind]  # the image first, which lies at 0
@@ -353,7 +353,7 @@ def _classes(graph):
         if layer.spread:
             continue
         for number, group in enumerate(layer.groups):
-            if layer.layer.kind == "copy":  # it reads all of them alike
+            if layer.layer.kind == "copy":  # a copy reads all of them alike
                 number = 0
             used, count = np.unique(group.terms[:, [TENSOR, CHANNEL]], axis=0, return_counts=True)
             for (tensor, channel), times in zip(used.tolist(), count.tolist()):
@@ -469,7 +469,7 @@ def _place_lists(lists, alike, order, known):
 def _step(placed, layer, tiles, first_list, start, alike, bias, pixels, frame, source):
     columns = pixels // 2
     rows, across = blocks(layer.computed, columns)
-    high, wide = (2, columns) if layer.vector else layer.source  # pixel 0 of a vector reads nothing outside a map
+    high, wide = (2, columns) if layer.vector else layer.source  # a vector has one pixel, so no read lies outside the map
     source_rows, source_columns = blocks((high, wide), columns)
     target = placed.tensors.get(layer.layer.name) if layer.number >= 0 else None
     stride = target.word_stride if target else 0
@@ -493,7 +493,7 @@ def _words_of(layer, tile, lanes):
     return 0 if layer.ones else -(-tile.reads.count // (2 * lanes))
 
 
-# Thresholds.  A lane without a channel holds 0; the number of such lanes that match sets where an accumulator begins.
+# Thresholds.  A padding lane holds 0; the number of padding lanes that match sets the start of an accumulator.
 
 
 def _largest(layer, network):
@@ -507,7 +507,7 @@ def _largest(layer, network):
 def _dead(placed, tile):
     """Count the padding lanes in all reads of a tile: {power: count}, highest power first."""
     counts: dict[int, int] = {}
-    if tile.source_slot >= 0:  # they cancel
+    if tile.source_slot >= 0:  # its padding lanes cancel
         return {0: 0}
     for (tensor, word, _, _, power), times in zip(tile.reads.keys.tolist(), tile.reads.times.tolist()):
         counts[power] = counts.get(power, 0) + times * placed.words[tensor][word].count(-1)

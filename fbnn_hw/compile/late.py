@@ -34,7 +34,7 @@ def needed(program: Program) -> list[int]:
     the next frame.
     """
     last = {step.layer: number for number, step in enumerate(program.steps)}
-    last_of = [-1]  # of all layers up to a layer
+    last_of = [-1]  # for each layer, the last step of all layers up to it
     for layer in program.layers:
         last_of.append(max(last_of[-1], last.get(layer.label, -1)))
     words = [-1] * program.used
@@ -52,8 +52,8 @@ class _Late:
     """Late words, in the order of their use."""
 
     after: list[int]  # steps that must have begun
-    low: list[int]  # words for the array that come before each, at least
-    high: list[int]  # at most: its own place among them
+    low: list[int]  # least number of words for the array that come before each
+    high: list[int]  # largest such number: its own place among them
 
 
 class _Filler(cycles.Mover):
@@ -61,10 +61,10 @@ class _Filler(cycles.Mover):
 
     def __init__(self, config, late):
         self.late, self.first = late, config.resident_rows // config.rows_per_word
-        self.place = self.mixed = 0  # words for the array that were moved; those of rows among them
-        self.places: list[int] = []  # for each late word the words before it
+        self.place = self.mixed = 0  # words for the array that were moved; words from rows among them
+        self.places: list[int] = []  # for each late word, the number of words before it
         self.idle = 0  # late words that came while the ring was full
-        self.wanted = False  # the next word for the array is a late one that is not there
+        self.wanted = False  # the next word for the array is a late one that has not come yet
         self.total = sum(transfer.words for transfer in config.transfers)
         super().__init__(config)
 
@@ -87,7 +87,7 @@ class _Filler(cycles.Mover):
 
     def _move(self, now, resident):
         after, phase, share = self.after, self.phase, self.share
-        self.left += after > 0 and self.row == self.rows - 1  # it is none of the transfer's words
+        self.left += after > 0 and self.row == self.rows - 1  # a late word is none of the transfer's words
         super()._move(now, resident)
         if self.row:
             return

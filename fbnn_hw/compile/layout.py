@@ -55,7 +55,7 @@ class Layout:
     layers: list[Layer]
     tensors: dict[str, Tensor]  # of a pass's first frame
     used: int  # words of a bank that hold features
-    stride: int  # words from a tensor that every frame has to the same tensor of the next frame
+    stride: int  # address distance between two frames' copies of a tensor
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _cut(by_name, layers, lanes, outputs):
         elif layer.parts:
             _cut_parts(by_name, layer)
     for layer in layers:
-        if layer.kind == "lgap":  # it writes a word for each that it reads
+        if layer.kind == "lgap":  # global pooling writes a word for each that it reads
             layer.cuts = by_name[layer.parts[0]].cuts
 
 
@@ -171,7 +171,7 @@ def _check_blocks(layers, by_name, columns):
         return
     op, height, width, end = untiled[0]
     size = layers[0].shape[1]
-    multiple = max(columns * (size // height) for _, height, _, _ in untiled)  # a map is smaller than the image by a whole factor
+    multiple = max(columns * (size // height) for _, height, _, _ in untiled)  # the image is a whole multiple of each map
     way = f"an image size that is a multiple of {multiple}"
     way = f"fewer --pixels or {way}" if columns > 2 else f"{way}, or fewer poolings"
     raise FitError(f"layer {op.name}: blocks of 2x{columns} pixels do not tile its {height}x{width} {end}; use {way}")

@@ -41,12 +41,12 @@ class LearnPlan:
     pixels: int  # Q
     lanes: int  # L
     words: int  # of an exemplar: (latent bits + hidden bits) / L
-    copies: int  # of each bit at the output layer
+    copies: int  # copies of each bit that the output layer reads
     max_classes: int
     shipped: int  # classes after reset
     slots: int
     counter_bits: int
-    latent_base: int  # first word of the sample at hand, in bank 0
+    latent_base: int  # first word of the current sample, in bank 0
     learn_base: int
     slots_base: int
     boot: str  # "rows": the stream brings the shipped tables; "words": the learner writes them from a memory of the shipped weights

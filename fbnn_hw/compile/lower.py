@@ -22,19 +22,19 @@ class Layer:
 
     kind: str  # "input", "conv", "lgap", "dense", "logits"; with lists of reads also "gap", "depthwise", "pool", "copy"
     name: str  # of the stored tensor: that of the last op covered; lgap stores `name`.gap and `name`.depthwise
-    ops: tuple[Op, ...]  # that it covers, in order
+    ops: tuple[Op, ...]  # the ops that it covers, in order
     shape: tuple[int, int, int]
-    parts: tuple[str, ...] = ()  # stored tensors that it reads, one after the other
+    parts: tuple[str, ...] = ()  # the stored tensors that it reads, one after the other
     repeat: int = 1  # uses of every channel
     groups: int = 1
     pool: bool = False
     taps: int = 1
     cuts: set[int] = field(default_factory=set)  # channels where a word must begin, for its own groups or a reader's
-    word_starts: list[int] = field(default_factory=list)  # channels that follow an unfilled word
+    word_starts: list[int] = field(default_factory=list)  # channels behind a word with padding lanes
     macs: int = 0
     gap: str = ""  # lgap: name of the op
     depthwise: str = ""
-    title: str = ""  # label of a layer that is no op's
+    title: str = ""  # label of a layer without an op of its own
 
     @property
     def channels(self) -> int:
@@ -122,7 +122,7 @@ class _Lowering:
         self.store(Layer("conv", covered[-1].name, covered, shape, parts, repeat, op.groups, bool(pool), op.kernel ** 2))
 
     def maxpool(self, op):
-        if op.name not in self.views:  # else the convolution before it took it along
+        if op.name not in self.views:  # else it is part of the convolution's layer
             _refuse(op, "maxpool has no hardware")
 
     def global_pooling(self, op):

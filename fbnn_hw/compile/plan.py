@@ -112,7 +112,7 @@ def _fastest(network, target, shapes, frames, learn):
     best = best_shape = error = rejected = None
     few = learn and (learn[0], replace(learn[1], slots=ENOUGH_EXEMPLARS * learn[1].max_classes))
     for shape in shapes:
-        if best and network.topology.macs() * frames > best.frame.total * math.prod(shape):  # not even if it never waits
+        if best and network.topology.macs() * frames > best.frame.total * math.prod(shape):  # too slow even without any wait
             continue
         try:
             try:
@@ -158,7 +158,7 @@ def _with_learning_cost(network, target, shape, learn, choice):
     def plan_with(slots):
         config, program = configure(network, target, shape, 1, (learn[0], replace(learn[1], slots=slots)), weights)
         target.check(config)
-        if config.transfers not in frames:  # they alone decide how long a frame takes
+        if config.transfers not in frames:  # the transfers alone decide how long a frame takes
             passes = cycles.frames(config)
             frames[config.transfers] = passes[0], passes[-1]
         return Plan(config, program, *frames[config.transfers])
@@ -276,7 +276,7 @@ def _with_stream(common, topology, target, program, learn):
     common = common | {"weight_words": target.ring_words}
     part = target
     if target.bank_words is None:
-        largest = None  # the learner of as many exemplars as the part has bits for
+        largest = None  # a learner with as many exemplars as the part has room for
         if learn:
             head, wanted = learn
             slots = min(MAX_SLOTS, target.blocks * target.block_bits // head.latent)
@@ -375,7 +375,7 @@ def _check_words(program, target, weights):
         image = program.layers[0]
         side = int(image.shape[1] * math.sqrt(limit / program.used)) // 16 * 16
         ways = [f"images of {side}x{side}"] * (side > 0)
-        if sizes[image.name] < limit:  # it does not shrink with the network
+        if sizes[image.name] < limit:  # the image does not shrink with the network
             ways.insert(0, f"a network of {(limit - sizes[image.name]) / (program.used - sizes[image.name]):.2f} times this width")
         if program.frames > 1:
             ways.insert(0, "fewer --frames")
@@ -404,7 +404,7 @@ def _residents(program, free_words):
     order = program.fetched()
     names = list(dict.fromkeys(layer.name for layer in order))
     words = {layer.name: program.layer_words(layer) for layer in order}
-    copies = {name: [layer.name for layer in order].count(name) for name in names}  # of rows that are fetched once a frame
+    copies = {name: [layer.name for layer in order].count(name) for name in names}  # how often each layer's weights are fetched
     free = free_words // per_word
     share = dict.fromkeys(names, 0)
 

@@ -27,7 +27,7 @@ class Program:
     outputs: int
     frames: int = 1  # images of a pass
     stride: int = 0  # address distance between two frames' copies of a map
-    lists: irregular.Plan | None = None  # what the lists of reads are made of, where steps have them
+    lists: irregular.Plan | None = None  # the plan behind the lists of reads, where steps have them
     order: tuple[int, ...] = ()  # the lists
 
     def base(self, name: str, frame: int) -> int:

@@ -280,7 +280,7 @@ def _counter(text):
     return COUNTER.format(lasts="\n  ".join(lasts), counts="\n    ".join(counts))
 
 
-# The run, and what it says.
+# The run, and its output.
 
 def _run(program, build, requests, clocks, quiet):
     """Run the board on requests, one after the other; return (replies, snapshots).

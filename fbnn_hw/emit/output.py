@@ -135,7 +135,7 @@ def layout(plan):
         else:
             places = [(layer.name, program.tensors[layer.name])]
         if layer.kind == "input" and (config.quarters or config.packed or config.encoder == "bits8"):
-            continue  # its bits do not lie as those of a map
+            continue  # its bits lie in another order than those of a map
         for name, tensor in places:
             layers[name] = {"steps": done[layer.label], "shape": list(tensor.shape), "base": [program.base(tensor.name, f) for f in frames],
                             "pitch": tensor.pitch, "columns": tensor.columns, "lanes": [list(w) for w in tensor.lanes]}
@@ -274,7 +274,7 @@ def _replace(folder, files):
         shutil.rmtree(partial, ignore_errors=True)
         raise
     finally:
-        shutil.rmtree(old, ignore_errors=True)  # last: it takes long, and what a board learned is in it
+        shutil.rmtree(old, ignore_errors=True)  # last, since it takes long and holds what a board learned
 
 
 def _json(values):

@@ -201,7 +201,7 @@ class VirtualBoard:
     def __enter__(self):
         self.log = open(self.build_dir / "board.log", "w")
         arguments = [str(self.clocks), str(round(1e12 / CLOCK_HZ)), *(["socket"] if sys.platform == "win32" else [])]
-        # Ctrl-C is for who talks to it: what it learned until then is still to be read.
+        # Ctrl-C is for the program that talks to the board, which still reads what the board has learned.
         alone = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP} if sys.platform == "win32" else {"start_new_session": True}
         self._process = subprocess.Popen([str(self.program), *arguments], cwd=self.build_dir, stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, stderr=self.log, text=True, **alone)
@@ -231,7 +231,7 @@ class VirtualBoard:
 
     def __exit__(self, kind, error, trace):
         process = self._process
-        if isinstance(error, InputError) and process:  # a line that broke: because its other end is no more?
+        if isinstance(error, InputError) and process:  # the line broke: say so if the board has ended
             try:
                 process.wait(0.5)
             except subprocess.TimeoutExpired:

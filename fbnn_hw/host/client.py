@@ -292,7 +292,7 @@ class Client:
         reason = ""
         for attempt in range(self.retries + 1):
             self.repeated += attempt > 0
-            if attempt and len(requests) > 1:  # what the board has of the pass is given up
+            if attempt and len(requests) > 1:  # the board gives up the images that it has of the pass
                 self.identify()
                 self.wait_ready()
             replies: list[bytes] = []
@@ -301,13 +301,13 @@ class Client:
                 if not isinstance(reply, bytes):
                     break
                 replies.append(reply)
-            self._unanswered = None  # not before: a pass that lacks images is as good as a request without reply
+            self._unanswered = None  # only now, since a pass that lacks images is like a request without a reply
             if len(replies) == len(requests):
                 return replies
             reason = reply.meaning if isinstance(reply, Fault) else str(reply)
             if isinstance(reply, Fault) and not reply.repeat:
                 raise InputError(f"{self.name}: {reason}")
-            if reply == Fault.BUSY and opcode not in (Opcode.IDENTIFY, Opcode.STATUS):  # which wait for nothing
+            if reply == Fault.BUSY and opcode not in (Opcode.IDENTIFY, Opcode.STATUS):  # these two wait for nothing
                 self.wait_ready()
         raise InputError(f"{self.name}: {reason}, {self.retries + 1} times")
 

@@ -117,7 +117,7 @@ class Serial:
         if baud < 1:
             raise InputError(f"--baud {baud}: no such speed, {SPEEDS}")
         try:
-            # pyserial sets the port anew whenever a timeout changes, so the one for reading never does.
+            # pyserial configures the port again whenever a timeout changes, so the one for reading stays the same.
             opened = serial.serial_for_url if self.path.startswith(NETWORK) else serial.Serial
             self._port = opened(self.path, baud, timeout=SLICE_S, write_timeout=1, exclusive=True)
         except (ValueError, OverflowError):

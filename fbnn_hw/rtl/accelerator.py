@@ -168,13 +168,13 @@ class Accelerator(wiring.Component):
             m.d.sync += stage.eq(s.stages[-1])
             s.stages.append(stage)
         s.ready = unnamed()  # the learner may have the port and the array two cycles later
-        s.turn = Signal()  # the learner has them
+        s.turn = Signal()  # the learner has the port and the array
         if c.learning:
             m.submodules.learner = s.learner = self.learner
             rows = s.learner.rows
-            # Its rows go the way of the reads that the sequencer issued two cycles before, to the centre of a window.
+            # The learner's rows enter the pipeline where reads are that the sequencer issued two cycles before, as the centre of a window.
             centre = s.stages[FORWARD].read
-            if c.lists:  # a block that is not moved, far from the edges
+            if c.lists:  # as a block that is not moved and touches no edge
                 fixed = [getattr(centre, edge).eq(EDGE.const({"inside": 1})) for edge in ("upper", "lower", "left", "right")]
                 fixed += [getattr(centre, name).eq(0) for name in ("y", "x", *["shift"] * bool(c.shift))]
             else:
@@ -195,7 +195,7 @@ class Accelerator(wiring.Component):
             weight_word = memory.data
             if c.learning:
                 word = s.learner.boot_address
-                part = Signal(range(c.outputs))  # of the weight word
+                part = Signal(range(c.outputs))  # L lanes of the weight word
                 m.d.sync += part.eq(word)
                 with m.If(s.turn):
                     m.d.comb += memory.address.eq(c.shipped_base + (word >> len(part)))
@@ -251,7 +251,7 @@ class Accelerator(wiring.Component):
             bias = Signal(data.ArrayLayout(signed(c.accumulator_bits), c.outputs))
             with m.If(operands.read.bias):
                 m.d.sync += [bias[p].eq(s.weights.word_select(p, c.lanes)) for p in range(c.outputs)]
-            with m.If(s.sequencer.begin | s.turn):  # the step may have none
+            with m.If(s.sequencer.begin | s.turn):  # a step may have no bias words
                 m.d.sync += bias.eq(0)
             m.d.comb += array.start.eq(bias)
 
@@ -300,7 +300,7 @@ class Accelerator(wiring.Component):
         sequencer = s.sequencer
         m.submodules.argmax = argmax = Argmax(score_bits(c), c.classes)
         value = s.array.accumulators[:c.pixels * c.outputs * bits].word_select(sequencer.score_index, bits)
-        count = Signal(range(c.classes + 1))  # logits taken
+        count = Signal(range(c.classes + 1))  # number of logits that have been taken
         last = count == c.classes - 1
         m.d.comb += [
             self.logits.valid.eq(sequencer.score_valid), sequencer.score_ready.eq(self.logits.ready),
@@ -322,11 +322,11 @@ class Accelerator(wiring.Component):
         s.was_reading = Signal()
         s.closed = Signal()  # the port is closed to resident rows: from the end of the program until an image is loaded
         s.was_loading = Signal()
-        s.teaching = Signal()  # the learner is at work between two frames, or is asked for
+        s.teaching = Signal()  # the learner works between two frames, or a host asks for it
         m.d.sync += [s.was_reading.eq(s.reading), s.was_loading.eq(s.loading)]
         m.d.comb += s.loader.enable.eq(s.loading)
         s.word = Signal(range(c.latent_words + 1))  # of the latent
-        s.wait = Signal(range(timing.READ + 2))  # cycles until it is there
+        s.wait = Signal(range(timing.READ + 2))  # cycles until that word can be read
         m.d.comb += [self.latent.payload.word.eq(s.banks[0]), self.latent.payload.last.eq(s.word == c.latent_words - 1)]
         with m.If(s.sequencer.begin):
             m.d.sync += self.step.eq(self.step + 1)
@@ -454,7 +454,7 @@ class Accelerator(wiring.Component):
         m.d.comb += [*(getattr(address, name).eq(sequencer.read[name]) for name in names), address.row.eq(s.step.row)]
         if not c.lists:
             m.d.comb += address.advance.eq(s.step.advance)
-        common = unnamed(w.row)  # the one address
+        common = unnamed(w.row)  # the address of all banks
         use_common = unnamed()
         moving = unnamed()  # the mover has the port
         reserved = unnamed()  # the drain writes words of global pooling

@@ -140,7 +140,7 @@ class MacArray(wiring.Component):
                 accumulator = Signal(signed(bits), name=f"accumulator_{q}_{p}", reset_less=wide)
                 m.d.comb += [popcount.act.eq(act[q][p]), popcount.weight.eq(weights[p][q])]
                 counts, begins, *moved = copy(flags, "flags", q, p) if wide else flags
-                # count - L / 2: one bit turned round, and the sign.
+                # count - L / 2: one bit inverted, and the sign.
                 count = popcount.count
                 addend = Cat(count[:top - 1], ~count[top - 1], ~(count[top] | count[top - 1])).as_signed()
                 before = accumulator

@@ -214,7 +214,7 @@ class AxiStreamWrapper(wiring.Component):
             value = words.payload.word.as_signed() if name == "logits" else words.payload.word
             self._sink(m, f"m_axis_{name}", words, value, words.payload.last)
         result = self._outgoing(ports, "result", range(max(2, c.result_classes)))
-        # The images of a pass are all in before its first result leaves.
+        # All images of a pass have come before its first result leaves.
         m.d.comb += packets.answered.eq(result.valid & result.ready)
         self._sink(m, "m_axis_result", result, result.payload, 1, packets.wrong)
 
@@ -234,7 +234,7 @@ class AxiStreamWrapper(wiring.Component):
         access = self._source(m, "s_axis_host", 8 * sum(HOST_BYTES) + word)
         inner = stream.Signature(layout).create()
         word_read, reply = Signal(word), stream.Signature(word).create()
-        # An access is begun where its reply has room, so that the reply, which is there for a clock, is not lost.
+        # The reply stands for one clock, so an access begins only where its reply has room.
         m.d.comb += [
             inner.payload.write.eq(access.payload[7]), inner.payload.space.eq(access.payload[:3]),
             inner.payload.address.eq(access.payload[8:32]), inner.payload.data.eq(access.payload[32:]),

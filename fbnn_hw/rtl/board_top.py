@@ -121,7 +121,7 @@ class BoardTop(wiring.Component):
         self.mark = protocol.config_mark(config.id)
         if result_bits is None:
             longest = 4 * cycles.frames(config, 1)[0].total
-            if plan := config.learning:  # 255 replays of a class with one exemplar
+            if plan := config.learning:  # bound: 255 replays of a class with one exemplar
                 longest = max(longest, 2 * plan.learn_cycles(plan.max_classes, 255, 256, 255 << plan.slot_bits, True))
             result_bits = max(timeout_bits, min(CYCLES_BITS, longest.bit_length()))
         streams = config.weights == "stream"
@@ -149,11 +149,11 @@ class BoardTop(wiring.Component):
         large = self.config.technology == "wrapper"
         abort = Signal(init=large)
         m.d.sync += abort.eq(link.abort)
-        # A reset that comes from one register reaches thousands of others in time.
+        # One register drives the reset, so that it reaches thousands of others in time.
         ports = {"i_clk": ClockSignal(), "i_rst": abort if large else ResetSignal() | abort, "i_want_latent": link.want_latent}
         latent, result = link.latent, link.result
         if large:
-            # Block RAM answers late in a clock, SPRAM does not: its words wait in a register for the link to pick their bytes.
+            # Block RAM answers late in a clock, so its words wait in a register until the link picks their bytes.  SPRAM answers early.
             latent = stream.Signature(link.latent.payload.shape()).create()
             m.d.comb += latent.ready.eq(~link.latent.valid)
             with m.If(latent.ready):

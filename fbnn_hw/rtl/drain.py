@@ -67,7 +67,7 @@ class Drain(wiring.Component):
         slot = unnamed(w.slots)
         tile = unnamed(w.tiles)
 
-        # Bits, and a register behind them.
+        # The bits, and a register behind them.
         bits = [~self.signs.word_select(q, c.outputs) for q in range(c.pixels)]
         pooled = self._pooled(bits)
         real = (1 << c.outputs) - 1
@@ -84,7 +84,7 @@ class Drain(wiring.Component):
 
         pooled_tile = self.pool_write[1] | self.pool_write[0] & ~step.depthwise
 
-        # Place.  `origin`: first word of the tile; `line`: of the row of blocks; `place`: of the block.
+        # Places.  `origin`: first word of the tile.  `line`: first word of the row of blocks.  `place`: word of the block.
         origin = unnamed(w.address)
         line = unnamed(w.address)
         place = Signal(w.address)
@@ -131,7 +131,7 @@ class Drain(wiring.Component):
             row, column = divmod(q, c.columns)
             taken = (odd_row == row) & (odd_column == (column >= c.columns // 2))
             write = strobe & Mux(step.vector, q == 0, ~step.pool | taken)
-            # Slots before the tile's are not written, so they need no 0.
+            # Slots before that of the tile are not written, so they need no 0.
             word = Cat(value & (slot == s).replicate(c.outputs) if s and self.partial_words else value for s in range(self.slots))
             if q == 0:
                 word = word | self.average & self.pool_write[0].replicate(c.lanes) | self.learned & self.pool_write[1].replicate(c.lanes)
@@ -142,7 +142,7 @@ class Drain(wiring.Component):
             self.data.eq(Cat(*placed)), self.address.eq(place),
             self.mask.eq(Cat(slot <= s if self.partial_words else slot == s for s in range(self.slots))
                          | self.pool_write.any().replicate(self.slots))]
-        learned_place = Signal(w.address)  # the place stands still before it is used
+        learned_place = Signal(w.address)  # a register is early enough: the place stands still before it is used
         m.d.sync += learned_place.eq(place + step.target_row)
         with m.If(self.pool_write[1] & step.gap):
             m.d.comb += self.address.eq(learned_place)

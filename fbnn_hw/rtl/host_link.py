@@ -190,7 +190,7 @@ class HostLink(wiring.Component):
 
     def _signals(self):
         s = SimpleNamespace()
-        # The byte that came.  Registers tell what it means a cycle after it came; it stands still for long.
+        # The received byte.  Registers hold its meaning a cycle after it has come; the next byte is many cycles away.
         s.strobe = unnamed()  # a byte has come
         s.broken = unnamed()  # a byte without stop bit has come
         s.sync = unnamed()  # it is SYNC
@@ -209,7 +209,7 @@ class HostLink(wiring.Component):
         s.access = s.learning & s.opcode[4]  # PEEK, POKE
         s.poke = s.access & s.opcode[3]
         s.last_sequence = unnamed(8)  # sequence of the last good request
-        s.remembered = unnamed()  # there was one, and it was carried out
+        s.remembered = unnamed()  # that request was carried out
         s.repeated = unnamed()  # this request repeats it
 
         # Counters of STATUS, and places.
@@ -217,23 +217,23 @@ class HostLink(wiring.Component):
         s.errors = unnamed(16)
         s.failed = Signal()  # strobes with a fault
         s.cycles = Signal(CYCLES_BITS)
-        s.index = Signal(range(max(256 * self.identity.word_bytes, 32, self.image_bytes)))  # of the byte in its field
+        s.index = Signal(range(max(256 * self.identity.word_bytes, 32, self.image_bytes)))  # place of the byte in its field
         s.image_whole = Signal()  # `index` is the image's last byte
 
         # The line.
         s.crc = unnamed(16)
         s.sending = Signal()  # the check sum is that of the reply
-        s.send = unnamed()  # `byte` is to be sent
+        s.send = unnamed()  # `byte` is offered to the transmitter
         s.byte = unnamed(8)
 
         # Time.
         s.timer = unnamed(self.result_bits + 1)  # cycles since the last byte, or since the image was complete
-        s.keep = Signal()  # bytes that come do not restart the timer
+        s.keep = Signal()  # received bytes do not restart the timer
         s.quiet = unnamed()  # the line has been quiet for the time-out
         s.late = unnamed()  # no result has come in time
 
         # The pass.
-        s.member = unnamed(range(self.frames))  # image of the pass at work, then the image whose result is sent
+        s.member = unnamed(range(self.frames))  # number of the image in its pass, then of the image whose result is sent
         s.begun = Signal()  # the accelerator has begun with the image
         s.more = s.member != self.frames - 1
         s.partial = Signal()  # the request was not the last image of its pass
@@ -246,7 +246,7 @@ class HostLink(wiring.Component):
         s.result_waiting = unnamed()
         s.result_ack = unnamed()
 
-        # Of a learner.
+        # With a learner.
         s.image_started = unnamed()  # an image has begun, and its result has not left
         s.image_received = unnamed()  # its last byte was taken
         s.sample = unnamed()  # its result has left: it is the sample
@@ -302,7 +302,7 @@ class HostLink(wiring.Component):
         depth_bits = (protocol.LONGEST_POKE // word_bytes).bit_length()
         s.number = unnamed(len(host.payload.address))  # address or label
         s.count = unnamed(8)  # words or replays
-        s.illegal_count = unnamed()  # the byte that came is no count of words
+        s.illegal_count = unnamed()  # the received byte is no legal number of words
         s.too_large = unnamed()  # the number is no label
         s.place = s.index[s.word_bits:]  # number of the word in its request
         s.all_words = unnamed()  # `place` is behind the last word

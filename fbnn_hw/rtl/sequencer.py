@@ -147,7 +147,7 @@ class Sequencer(wiring.Component):
 
     def __init__(self, config):
         self.config = config
-        self.scores = any(step.logits for step in config.program)  # else a learner makes the logits
+        self.scores = any(step.logits for step in config.program)  # else a learner computes the logits
         w = Widths(config)
         super().__init__({
             "start": In(1), "begin": Out(1), "done": Out(1), "stop": Out(3, init=REWIND), "hold": In(1),
@@ -254,7 +254,7 @@ class Sequencer(wiring.Component):
         for counter, moved, last, near, far in (
                 (s.row, entry.row, step.source_rows, read.upper, read.lower),
                 (s.column, entry.column, step.source_columns, read.left, read.right)):
-            place = Signal(signed(max(len(counter), len(last)) + 3))  # of the block of pixel 0, and one
+            place = Signal(signed(max(len(counter), len(last)) + 3))  # row or column of the block of pixel 0, plus one
             m.d.comb += [
                 place.eq(counter + moved), near.inside.eq((place > 0) & (place <= last + 1)), near.last.eq(place == last + 1),
                 far.inside.eq((place >= 0) & (place <= last)), far.last.eq(place == last)]
@@ -376,7 +376,7 @@ class Sequencer(wiring.Component):
             m.d.comb += s.fetching.eq(1)
             m.next = "FETCH"
         with m.State("FETCH"):
-            with m.If(~s.arrived[-1]):  # with the last word `pc` already is at the next step
+            with m.If(~s.arrived[-1]):  # with the last word, `pc` is already at the next step
                 m.d.sync += s.pc.eq(s.pc + 1)
             with m.Else():
                 m.next = "SETUP"
@@ -427,7 +427,7 @@ class Sequencer(wiring.Component):
                     self._begin_tile(m, s)
         if config.thresholds:
             with m.State("BIAS"):
-                # The tile before may still accumulate with its own bias: let it finish, then read.
+                # The tile before may still accumulate from its own start values, so the bias word is read after it.
                 m.d.sync += s.pause.eq(s.pause + 1)
                 m.d.comb += read.bias.eq(s.pause == s.flush)
                 with m.If(s.pause == s.bias - 1):

@@ -71,7 +71,7 @@ class ThermometerEncoder(wiring.Component):
             raise UsageError(f"thermometer: bits_per_cycle is {bits_per_cycle!r}, expected 0, 1, 2, 4 or 8")
         self.encoder, self.levels, self.lanes, self.bits_per_cycle = encoder, levels, lanes, bits_per_cycle
         self.planes = (1,) if encoder == "binarize" else planes(encoder, levels)
-        # What a sum counts: levels, or the byte Y, from which the grey levels are compared.
+        # The unit of a sum: levels, or the byte Y, with which grey levels are compared.
         self.ranges = self.planes if encoder in ("tycc", "trgb") else (256,)
         self.threshold = threshold
         super().__init__({"pixels": In(stream.Signature(8)), "words": Out(stream.Signature(lanes))})
@@ -92,7 +92,7 @@ class ThermometerEncoder(wiring.Component):
         m = Module()
         pieces = self.pieces
         piece = Signal(range(len(pieces)))
-        # levels are there; the last of their words is taken
+        # the levels are computed; the last of their words is taken
         summed = unnamed()
         done = Signal()
         totals = (self._serial if self.bits_per_cycle else self._multiplied)(m, summed, done)
@@ -173,7 +173,7 @@ class ThermometerEncoder(wiring.Component):
         byte = unnamed(8)
         adding = unnamed()
         passed = Signal()
-        m.d.comb += passed.eq((added == 3) & (~summed | done))  # the sums move on
+        m.d.comb += passed.eq((added == 3) & (~summed | done))  # the sums go to the words
         m.d.comb += self.pixels.ready.eq((count != 3) | passed)
         taken = self.pixels.valid & self.pixels.ready
         m.d.sync += [adding.eq(taken), byte.eq(self.pixels.payload)]

@@ -118,7 +118,7 @@ class WindowAlign(wiring.Component):
                     outside = outside | self.left & (self.kx == 0)
                 if dx == columns - 1:
                     outside = outside | self.right & (self.kx == 2)
-                # With two columns left and right are the same bank: one multiplexer.
+                # With two columns, left and right are the same bank, so one multiplexer is enough.
                 side = left if columns == 2 else Mux(self.kx[1], right, left)
                 value = Mux(self.kx[0], middle, side) & (~outside).replicate(lanes)
                 m.d.sync += self.pixels.word_select(dy * columns + dx, lanes).eq(value)
@@ -216,7 +216,7 @@ class ListedAlign(wiring.Component):
         words = [self.data.word_select(i, lanes) for i in range(2 * columns)]
         rows = [[Mux(self.y, words[(1 - dy) * columns + c], words[dy * columns + c]) for c in range(columns)] for dy in range(2)]
         upper, lower, left, right = self.upper, self.lower, self.left, self.right
-        upper_whole = ~(upper.last & self.odd_height)  # it has a second row of pixels
+        upper_whole = ~(upper.last & self.odd_height)  # the row of blocks has a second row of pixels
         row_inside = [upper.inside & (~self.y | upper_whole), Mux(self.y, lower.inside, upper.inside & upper_whole)]
         for dx in range(columns):
             place = Signal(range(2 * columns), name=f"place{dx}")

@@ -103,7 +103,7 @@ class Learner(ReplayBuffer, wiring.Component):
         self.latency = read_latency, act_latency, score_latency
         self.bank_bits = (plan.pixels - 1).bit_length()
         self.mirror = plan.chunks * plan.max_classes  # row of a block where the mirror begins
-        self.adds = plan.rule == "prototypes"  # a sample moves its class's row, and that is all
+        self.adds = plan.rule == "prototypes"  # a sample moves the row of its class and nothing else
         self.noisy = plan.rule != "margin" and not self.adds
         label = range(max(2, plan.max_classes))
         members = {
@@ -168,15 +168,15 @@ class Learner(ReplayBuffer, wiring.Component):
         label = range(max(2, p.max_classes))
 
         # The command.
-        s.request_label = Signal(label)  # the label it came with
-        s.label = Signal(label)  # the class of the sample at work: the command's or a replay's
+        s.request_label = Signal(label)  # the label of the command
+        s.label = Signal(label)  # the class of the current sample: that of the command or of a replay
         s.rival = Signal(label)  # the class with the largest score
         s.command = Signal(3)  # a Command; LEARN becomes REHEARSE, then STORE
         s.learning = Signal()  # LEARN: a store follows the replays
         s.new = Signal()  # the label is that of a new class
         s.count = Signal(8)  # replays left
 
-        # Random bits come in at the top and push a mark down that tells how many they are.
+        # Random bits enter at the top.  They push a mark down, whose place tells how many have come.
         s.longest = max(NOISE_BITS, p.slot_bits, p.class_bits, p.per_word)
         s.draw = Signal(s.longest + 1)
         s.word8, s.word_slot, s.word_class, s.kept = (s.draw[-n:] for n in (NOISE_BITS, p.slot_bits, p.class_bits, p.per_word))
@@ -184,7 +184,7 @@ class Learner(ReplayBuffer, wiring.Component):
         s.redraw = unnamed()  # begin a new draw
         s.pushed = unnamed()  # the bit that comes in
         if p.thinning:
-            s.thin = unnamed(range(p.thinning))  # bits behind the next bit of the mask
+            s.thin = unnamed(range(p.thinning))  # random bits drawn so far for the next mask bit
             s.all_ones = unnamed(init=1)  # all of them are 1
 
         # A row's address: a block's first row and a place in it.
@@ -203,7 +203,7 @@ class Learner(ReplayBuffer, wiring.Component):
         s.appends = Signal()  # a store goes into a free slot
         s.slot = Mux(s.appends, self.used, s.word_slot)
         s.reads = unnamed()  # the row's data is wanted
-        s.last = Signal()  # the row is the last of a forward run
+        s.last = Signal()  # the row is the last one of a forward pass
 
         # Loops over the words of a table.
         s.begin = unnamed()  # begin a loop over `table`
@@ -214,7 +214,7 @@ class Learner(ReplayBuffer, wiring.Component):
         # Counters.
         s.starting = Signal()  # a new row, or with `shipping` a shipped one
         s.shipping = Signal()  # a row of shipped weights
-        s.zeroed = Signal()  # a new row's counters have been written as 0; they are stepped next
+        s.zeroed = Signal()  # a new row's counters have been written as 0; their start values come next
 
         # Scores.
         s.place = Signal(range(p.max_classes + 1))  # the class whose score is compared
@@ -255,7 +255,7 @@ class Learner(ReplayBuffer, wiring.Component):
             rows.payload.write.eq(s.writes << Mux(s.mirrors, s.row[:self.bank_bits], s.bank))]
         accepted = rows.valid & rows.ready
         s.arriving = _later(m, accepted & s.reads, read_latency - 1, "arriving")  # data comes in the next clock
-        s.arrived = _later(m, s.arriving, 1, "arrived")  # data is there
+        s.arrived = _later(m, s.arriving, 1, "arrived")  # data stands at `read`
         s.scored = _later(m, accepted & rows.payload.forward & s.last, score_latency - 1, "scored")  # scores are whole
 
     def _loops(self, m, s):
@@ -379,7 +379,7 @@ class Learner(ReplayBuffer, wiring.Component):
         learns, unknown = request.command == Command.LEARN, request.label == self.class_count
         legal = (request.label < self.class_count) | learns & unknown & (request.label < p.max_classes)
         if self.adds:
-            legal &= learns  # there is nothing to store
+            legal &= learns  # a learner of prototypes stores nothing
 
         def cleared():
             m.next = "REST"
