@@ -65,7 +65,7 @@ def test_figures(tmp_path, monkeypatch):
     text = "\n".join(boards.tables())
     assert "| (1) | `3mb` | icebreaker | 2 | 1,000,000 | 40 | 41.0, not routed | 80.0 | 20.0 | 4,000 of 5,280 | 11 of 30 | 16.0 |" in text
     assert "    (1) fbnn-hw generate && fbnn-hw build --board icebreaker --clock 40 --seeds 2\n" in text
-    assert "| 45 | 80 | 80.0, aim reached (1) |" in text and "one frame a pass | 40 | 60 | not placed and routed yet |" in text
+    assert "| 55 | 65 | 80.0, aim reached (1) |" in text and "one frame a pass | 50 | 60 | not placed and routed yet |" in text
     assert "| x | 2 | yes | 5 | 7 SB_LUT4 | 1, 2 |" in text
     boards.keep("a.json", RECORD | {"superseded": True})
     assert "| (1) | `3mb` of an earlier version | icebreaker |" in "\n".join(boards.tables())
@@ -161,7 +161,7 @@ def test_a_default_clock_has_a_margin(learns):
     default = part.learn_hz if learns else part.clock_hz
     builds = [record for record in boards.records().values() if record["part"] == part.part and ("learning" in record) == learns
               and record["clock_mhz"] * 1e6 == default and not record.get("superseded")]
-    assert {record["network"] for record in builds} == {"0.5mb", "3mb"}
+    assert {record["network"] for record in builds} >= {"0.5mb", "3mb"}
     for record in builds:
         reached = [known["fmax_mhz"] for known in record["seeds"]]
         assert len(reached) >= 3 and default <= 0.95e6 * min(reached), record["command"]
