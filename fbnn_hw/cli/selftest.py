@@ -2,6 +2,7 @@
 
 import json
 import platform
+import time
 from pathlib import Path
 
 import numpy as np
@@ -70,11 +71,12 @@ def checks(board, design, count, progress):
     """What was tried, each {check, expected, found, passed}.  What the board was taught is given back at the end."""
     images = _images(design.config.size, count)
     if not board.learns:
-        return [*inference_checks(board, design, images, progress), link_check(board)]
+        return [*inference_checks(board, design, images, progress), link_check(board), time_out_check(board)]
     before = board.chip.snapshot()
     try:
         board.client.reset()
-        return [*inference_checks(board, design, images, progress), *lesson_checks(board, design, images), link_check(board)]
+        return [*inference_checks(board, design, images, progress), *lesson_checks(board, design, images), link_check(board),
+                time_out_check(board)]
     finally:
         board.chip.restore(before, board.client.name)
 
@@ -145,3 +147,21 @@ def link_check(board):
     return entry("link", "no request repeated, no fault; an answer after a damaged request",
                  f"{repeated} repeated, {before.errors} faults, {'an answer' if answered else 'no answer'}",
                  answered and not repeated and not before.errors)
+
+
+def time_out_check(board):
+    """A request that stops before its end is given up after the time-out, says the board, and the next one is answered."""
+    client, decoder = board.client, protocol.Decoder()
+    found, answered = "no answer", False
+    try:
+        client.identify()  # what came of the request before has been heard
+        client.transport.write(protocol.encode(protocol.Opcode.IDENTIFY, sequence=(client.sequence + 1) & 0xFF)[:3], client.wait_s)
+        until = time.monotonic() + client.wait_s
+        while found == "no answer" and (left := until - time.monotonic()) > 0:
+            for opcode, _, payload in decoder.feed(client.transport.read(left)):
+                found = "the time-out" if (opcode, payload) == (protocol.ERROR, bytes([protocol.Fault.TIMEOUT])) else "another message"
+        answered = client.identify().config == board.identity.config
+    except FbnnError:
+        pass
+    return entry("time-out", "the time-out of a request that stops; then an answer", f"{found}, {'an answer' if answered else 'no answer'}",
+                 found == "the time-out" and answered)

@@ -26,13 +26,18 @@ class FakeBoard:
 
     learns = simulated = False
 
-    def __init__(self, wrong=None, cycles=880, errors=0, repeated=0, dead=False):
+    def __init__(self, wrong=None, cycles=880, errors=0, repeated=0, dead=False, stopped=(protocol.ERROR, bytes([protocol.Fault.TIMEOUT]))):
         self.wrong, self.cycles, self.dead = wrong, cycles, dead
+        self.stopped = stopped  # the message that it sends where a request has stopped
         self.identity = SimpleNamespace(config=b"abcd", model=b"efgh")
         self.sent = []
         self.client = SimpleNamespace(
-            name="<board>", sequence=3, wait_s=1, repeated=repeated, identify=self.identify, status=lambda: SimpleNamespace(errors=errors),
-            transport=SimpleNamespace(write=lambda data, timeout: self.sent.append(data)))
+            name="<board>", sequence=3, wait_s=0.02, repeated=repeated, identify=self.identify,
+            status=lambda: SimpleNamespace(errors=errors),
+            transport=SimpleNamespace(write=lambda data, timeout: self.sent.append(data), read=self.read))
+
+    def read(self, timeout):
+        return protocol.encode(*self.stopped) if self.stopped and len(self.sent[-1]) < 7 else b""
 
     def identify(self):
         if self.dead:
@@ -62,7 +67,8 @@ def board(monkeypatch):
 
 @pytest.mark.parametrize("spoilt, failed", [
     ({}, []), ({"wrong": 2}, ["logits"]), ({"cycles": 1001}, ["cycles"]), ({"cycles": 700}, ["cycles"]), ({"errors": 1}, ["link"]),
-    ({"repeated": 1}, ["link"]), ({"dead": True}, ["link"]), ({"wrong": 0, "dead": True}, ["logits", "link"])])
+    ({"repeated": 1}, ["link"]), ({"dead": True}, ["link", "time-out"]), ({"wrong": 0, "dead": True}, ["logits", "link", "time-out"]),
+    ({"stopped": None}, ["time-out"]), ({"stopped": (protocol.ERROR, bytes([protocol.Fault.CRC]))}, ["time-out"])])
 def test_what_a_board_does_wrong_is_named(board, tmp_path, capsys, spoilt, failed):
     from fbnn_hw.cli import main
 
@@ -78,8 +84,8 @@ def test_what_a_board_does_wrong_is_named(board, tmp_path, capsys, spoilt, faile
     assert ("failed " + ", ".join(failed) if failed else "") in captured.err
     if "wrong" in spoilt:
         assert f"the first is image {spoilt['wrong']}" in captured.out
-    (damaged,) = fake.sent
-    assert not list(protocol.Decoder(64).feed(damaged)), "a request that the board must not understand"
+    for sent in fake.sent:
+        assert not list(protocol.Decoder(64).feed(sent)), "a request that the board must not understand"
 
 
 def test_images_are_those_that_ship():

@@ -385,12 +385,12 @@ PROPERTIES = {
     "drain": partial(drain, conv(2, 1, 11, 4, 8, 3), 10),
     "drain_slot": partial(drain, conv(2, 2, 4, 4, 8, 7, slot=1), 8),
     "drain_pooled": partial(drain, conv(2, 2, 5, 4, 8, 2, pool=True), 12),
-    "mover_stream": partial(mover, [(3, 0)], 16),
     "mover_mixed": partial(mover, [(3, 8)], 20, pauses=False),
     "sequencer": partial(sequencer, [step(columns=1, rows=1, taps=9, tiles=1, tile_words=9)], 31),
 }
 
 LONG = {
+    "mover_stream": partial(mover, [(3, 0)], 16),
     "sequencer_wide": partial(sequencer, [step(columns=2, rows=1, taps=9, tiles=1, tile_words=9)], 42),
     "listed_address_8": partial(listed_address, 8),
     "window_align_8": partial(window_align, 8),

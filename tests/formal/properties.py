@@ -284,7 +284,6 @@ PROPERTIES = {
     "receiver": partial(receiver, 2),
     "transmitter": partial(transmitter, 1),
     "registers": partial(registers, 1),
-    "law_0": partial(law, 0),
     "sample": partial(sample, 3, 4, 1),
     "sample_copies": partial(sample, 2, 4, 2),
     "bank": partial(bank, "generic"),
@@ -295,6 +294,7 @@ LONG = {
     "receiver_4": partial(receiver, 4),
     "transmitter_2": partial(transmitter, 2),
     "classes_remove": partial(scan, Scan.REMOVE),
+    "law_0": partial(law, 0),
     "law_1": partial(law, 1),
     "law_2": partial(law, 2),
 }

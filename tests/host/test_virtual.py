@@ -97,7 +97,7 @@ def test_selftest_on_the_board(generated, tmp_path, capsys):
     text = capsys.readouterr()
     assert code == 0, text.err
     answer = schemas.check("selftest", text.out)
-    assert answer["simulated"] and [check["check"] for check in answer["checks"]] == ["logits", "cycles", "link"]
+    assert answer["simulated"] and [check["check"] for check in answer["checks"]] == ["logits", "cycles", "link", "time-out"]
     assert json.loads((tmp_path / "found.json").read_text())["passed"] and "simulated" in (tmp_path / "found.html").read_text()
 
 
