@@ -274,7 +274,6 @@ def scan(kind, classes=3, count_bits=2):
 
 PROPERTIES = {
     **{f"popcount_sum_{width}": partial(popcount, width) for width in (1, 8, 9)},
-    "encoder_trgb": partial(encoder, 3, 4, 8),
     "encoder_trgb_multiplied": partial(encoder, 3, 4, 0),
     "stable_encoder": partial(stable_encoder, "trgb", 5, 16, 8),
     "stable_encoder_multiplied": partial(stable_encoder, "tycc", 2, 8, 0),
@@ -291,6 +290,7 @@ PROPERTIES = {
 }
 
 LONG = {
+    "encoder_trgb": partial(encoder, 3, 4, 8),
     "receiver_4": partial(receiver, 4),
     "transmitter_2": partial(transmitter, 2),
     "classes_remove": partial(scan, Scan.REMOVE),

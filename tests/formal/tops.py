@@ -1,11 +1,12 @@
 """What is proven of what lies around others: link, learner, board, wrapper.  PROPERTIES, as `properties` has them."""
 
-from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal
+from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal, Value
 
 from fbnn_hw import protocol
 from fbnn_hw.compile.learn_plan import LearnPlan
 from fbnn_hw.protocol import Command, Opcode
 from fbnn_hw.reference.learning import Head, LearnConfig
+from fbnn_hw.rtl.accelerator import Accelerator
 from fbnn_hw.rtl.axi_stream import AxiStreamWrapper
 from fbnn_hw.rtl.board_top import BoardTop
 from fbnn_hw.rtl.host_link import HostLink
@@ -28,9 +29,9 @@ def link_silence():
             m.d.comb += receiving.eq(1)
 
     receiving = Signal(name="receiving")
-    dut = Watched(**LINK | {"timeout_bits": 3})
+    dut = Watched(**LINK | {"timeout_bits": 2})
     m, clock = around(dut)
-    quiet = BYTE + (1 << 3) + 4
+    quiet = BYTE + (1 << 2) + 4
     m.d.comb += [dut.rx.eq(1), Assert((clock < quiet) | ~receiving)]
     return Property(m, [dut.pixels.ready, dut.ready, dut.busy], quiet + 2, ANY)
 
@@ -53,11 +54,23 @@ def link_request():
     return Property(m, [dut.pixels.ready, dut.ready, dut.busy], end + 18, ANY)
 
 
+def stays(m, offers):
+    """What streams offer stays until it is taken.  offers: (valid, ready, payload) of each."""
+    for number, (valid, ready, payload) in enumerate(offers):
+        offered, before = Signal(name=f"offered{number}"), Signal(len(payload), name=f"payload{number}")
+        m.d.sync += [offered.eq(valid & ~ready), before.eq(payload)]
+        m.d.comb += Assert(~offered | valid & (payload == before))
+
+
+def a_learner():
+    settings = LearnConfig(max_classes=2, slots=2, counter_bits=2, temperature=4)
+    return Learner(LearnPlan.of(Head(32), settings, 4, 16, 1, 0, 8), 8)
+
+
 def learner_command():
     """A resting learner refuses what its label or its being frozen forbids, goes on resting then, and freezes as it is told; any state,
     all commands."""
-    settings = LearnConfig(max_classes=2, slots=2, counter_bits=2, temperature=4)
-    dut = Learner(LearnPlan.of(Head(32), settings, 4, 16, 1, 0, 8), 8)
+    dut = a_learner()
     m, clock = around(dut)
     request, learned = dut.command.payload, dut.class_count
     learns = request.command == Command.LEARN
@@ -75,6 +88,27 @@ def learner_command():
         m.d.comb += [Assert(dut.refused == was_refused), Assert(~was_refused | ~dut.busy), Assert(dut.frozen == frozen),
                      Assert(dut.class_count == before["class_count"]), Assert(dut.used == before["used"])]
     return Property(m, [request.as_value(), dut.command.valid, dut.host.valid], 2, ANY)
+
+
+def learner_logits():
+    """A logit of the learner stays until it is taken, while the array's sums stay; any state."""
+    dut = a_learner()
+    m, _ = around(dut)
+    logits, scores, offered = dut.logits, Signal.like(dut.scores), Signal()
+    m.d.sync += [scores.eq(dut.scores), offered.eq(logits.valid & ~logits.ready)]
+    m.d.comb += Assume(~offered | (scores == dut.scores))
+    stays(m, [(logits.valid, logits.ready, logits.payload.as_value())])
+    return Property(m, [dut.command.payload.as_value(), dut.command.valid, dut.host.payload.as_value(), dut.host.valid, dut.rows.ready,
+                        dut.read, dut.scores, logits.ready], 2, ANY)
+
+
+def accelerator_result():
+    """The class of an image stays until it is taken, whatever comes meanwhile; any state, any weights."""
+    dut = Accelerator(config(latent_words=2))
+    m, _ = around(dut)
+    stays(m, [(dut.result.valid, dut.result.ready, Value.cast(dut.result.payload))])
+    return Property(m, [dut.pixels.valid, dut.pixels.payload, dut.logits.ready, dut.result.ready, dut.latent.ready, dut.want_latent],
+                    2, ANY)
 
 
 def opened(dut):
@@ -125,10 +159,7 @@ def wrapper_stable():
     for name in ("m_axis_logits", "m_axis_result", "m_axis_latent"):
         flags = [getattr(dut, f"{name}_{flag}") for flag in ("tlast", "tuser") if hasattr(dut, f"{name}_{flag}")]
         offers.append((getattr(dut, f"{name}_tvalid"), getattr(dut, f"{name}_tready"), Cat(getattr(dut, f"{name}_tdata"), *flags)))
-    for number, (valid, ready, payload) in enumerate(offers):
-        offered, before = Signal(name=f"offered{number}"), Signal(len(payload), name=f"payload{number}")
-        m.d.sync += [offered.eq(valid & ~ready), before.eq(payload)]
-        m.d.comb += Assert(~offered | valid & (payload == before))
+    stays(m, offers)
     outputs = [ports[f"o_{name}__{part}"] for name in ("latent", "logits", "result") for part in ("payload", "valid")]
     inputs = [getattr(dut, f"s_axis_image_{part}") for part in ("tdata", "tvalid", "tlast")]
     return Property(m, [reset, dut.aclk, *inputs, *(ready for _, ready, _ in offers), *outputs], 2, ANY)
@@ -141,4 +172,4 @@ PROPERTIES = {
     "wrapper_stable": wrapper_stable,
 }
 
-LONG = {"link_request": link_request}
+LONG = {"link_request": link_request, "learner_logits": learner_logits, "accelerator_result": accelerator_result}
