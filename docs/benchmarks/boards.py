@@ -43,7 +43,6 @@ GOALS = (
     ("0.5mb that learns, UP5K, frames/s", "UP5K", "0.5mb", "learning", 200, 240),
     ("fast, UP5K, frames/s", "UP5K", "fast", "latency", 230, 300),
     ("tiny, UP5K, frames/s", "UP5K", "tiny", "latency", 520, 700),
-    ("CNV-W1A1, UP5K, frames/s", "UP5K", "cnv", "latency", 120, 250),
     ("3mb, ECP5-85F, frames/s", "LFE5U-85F", "3mb", "latency", 1600, 3000),
     ("ECP5, MOP/s per LUT4", "LFE5U", "", "density", 33, 40))
 """What, part, network, figure, must, aim."""
