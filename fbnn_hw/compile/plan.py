@@ -138,8 +138,9 @@ def _plan_shape(network, target, shape, frames, learn, weights):
     need = lut4(config, target)
     limit = target.lut4_of(config)
     if limit and need > limit:
-        raise FitError(f"--outputs {shape[2]}: the engine needs about {need:,} LUT4, {target.part} gives {limit:,} to "
-                       "it; use fewer --outputs")
+        prototypes = limit < target.lut4 and need <= limit + target.replay_lut4
+        way = "fewer --outputs" if shape[2] > shape[0] else "--learn prototypes" if prototypes else "a larger part"
+        raise FitError(f"--outputs {shape[2]}: the engine needs about {need:,} LUT4, {target.part} gives {limit:,} to it; use {way}")
     passes = cycles.frames(config)
     if weights == "stream":
         better, shorter = late.improved(config, program, partial(_residents, program), passes)

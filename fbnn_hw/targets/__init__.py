@@ -67,6 +67,7 @@ class Target:
     popcount: str = "lut4"  # "lut4": for LUTs of four inputs; "sum"
     learn_hz: int | None = None  # clock of a design that learns, if slower
     lists_lut4: int = 0  # LUTs more for a design with lists of reads, which has fewer flip-flops in cells of their own
+    replay_lut4: int = 0  # LUTs less for a design that learns by replay, which has more of those
 
     @property
     def family(self) -> str:
@@ -80,7 +81,8 @@ class Target:
 
     def lut4_of(self, config: Configuration) -> int | None:
         """LUTs that an accelerator may have; None: no limit."""
-        return self.lut4 + self.lists_lut4 * bool(config.order) if self.lut4 else None
+        replay = bool(config.learning) and config.learning.rule != "prototypes"
+        return self.lut4 + self.lists_lut4 * bool(config.order) - self.replay_lut4 * replay if self.lut4 else None
 
     def _block_shapes(self) -> Iterator[tuple[int, int, int, int]]:
         """Return (words, bits, blocks, cost) of each block that yosys can make a memory of.
@@ -194,27 +196,27 @@ SMALL = LARGE[4:]
 FLASH_ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000}
 
 # LUTs: about 85 % of the part; on the iCE40, where a flip-flop beside no LUT takes a cell of its own, 5280 / 1.22 less 700 for link and
-# flash reader (3261 that learn became 5146 cells, 3131 that do not 4595, 3734 with lists of reads 5256); clock_hz and learn_hz are at
-# most 0.95 of what the worst of three seeds reached with 0.5mb and 3mb: docs/benchmarks.md.
-# On ECP5, 8 x 64 x 16 reached 59.7 MHz with one seed, 8 x 64 x 32 was not tried.  Clocks of other families are goals, not routed.
+# flash reader (3261 that learn by replay became 5146 cells, 3439 5483, 3131 that do not learn 4595, 3734 with lists of reads 5256);
+# clock_hz and learn_hz are at most 0.95 of what the worst of three seeds reached with 0.5mb and 3mb: docs/benchmarks.md.
+# On ECP5 that is 3mb at 8 x 64 x 16; 8 x 64 x 32 was not tried.  Clocks of other families are goals, not routed.
 TARGETS = {t.name: t for t in (
     Target(
         "ice40", "iCE40UP5K-SG48", "Lattice FPGA-DS-02008, iCE40 UltraPlus Family: 5280 LUTs, 30 EBR of 4 kbit, 4 SPRAM of 256 kbit",
         33_000_000, 3650, 4, 16384, 16, 30, 4096, 16, "ice40-spram", ("stream",), ((4, 16, 16), (4, 16, 8), (4, 16, 4)),
-        ring_words=512, encoder_bits=0, learn_hz=23_250_000, lists_lut4=90),
+        ring_words=512, encoder_bits=0, learn_hz=23_250_000, lists_lut4=90, replay_lut4=300),
     Target(
         "ice40-hx8k", "iCE40HX8K-CT256", "Lattice FPGA-DS-02029, iCE40 LP/HX Family: 7680 LUTs, 32 EBR of 4 kbit",
         60_000_000, 6800, None, None, None, 32, 4096, 16, "wrapper", ("memory",), SMALL, encoder_bits=2),
     Target(
         "ecp5", "LFE5U-85F", "Lattice FPGA-DS-02012, ECP5 Family: 84k LUTs, 208 EBR of 18 kbit, up to 36 bits wide",
-        50_000_000, 71_000, None, None, None, 208, 18432, 36, "wrapper", ("memory", "stream"), (*LARGE[1:4], (16, 16, 16), *LARGE[4:]),
+        42_000_000, 71_000, None, None, None, 208, 18432, 36, "wrapper", ("memory", "stream"), (*LARGE[1:4], (16, 16, 16), *LARGE[4:]),
         **FLASH_ECP5),
     Target(
         "ecp5-45f", "LFE5U-45F", "Lattice FPGA-DS-02012, ECP5 Family: 44k LUTs, 108 EBR of 18 kbit, up to 36 bits wide",
-        50_000_000, 37_000, None, None, None, 108, 18432, 36, "wrapper", ("memory", "stream"), LARGE[1:], **FLASH_ECP5),
+        42_000_000, 37_000, None, None, None, 108, 18432, 36, "wrapper", ("memory", "stream"), LARGE[1:], **FLASH_ECP5),
     Target(
         "ecp5-25f", "LFE5U-25F", "Lattice FPGA-DS-02012, ECP5 Family: 24k LUTs, 56 EBR of 18 kbit, up to 36 bits wide",
-        50_000_000, 20_000, None, None, None, 56, 18432, 36, "wrapper", ("memory", "stream"), MIDDLE, **FLASH_ECP5),
+        42_000_000, 20_000, None, None, None, 56, 18432, 36, "wrapper", ("memory", "stream"), MIDDLE, **FLASH_ECP5),
     Target(
         "gowin", "GW2AR-LV18QN88C8/I7", "Gowin DS226, GW2AR series: 20,736 LUT4, 46 BSRAM of 18 kbit, up to 36 bits wide",
         60_000_000, 17_600, None, None, None, 46, 18432, 36, "wrapper", ("memory",), MIDDLE),

@@ -191,7 +191,8 @@ def test_weights_from_the_flash_of_an_ecp5(tools, answer, refused, monkeypatch, 
     where = folder / f"build-{name}"
     image = (where / "flash.bin").read_bytes()
     assert made["weights"] == "flash.bin" and image[8:] == (folder / "weights.bin").read_bytes()
-    assert made["frames_per_second"] == pytest.approx(made["clock_hz"] / made["cycles"]) and 48e6 < made["clock_hz"] < 52e6
+    assert made["frames_per_second"] == pytest.approx(made["clock_hz"] / made["cycles"])
+    assert made["clock_hz"] == pytest.approx(one.part.clock_hz, rel=0.04)
     assert answer("flash", folder, "--board", name, "--dry-run")["commands"] == [c.format(where=where) for c in commands]
     if len(commands) == 1:
         assert (where / "both.bin").read_bytes() == b"seed-1/placed.txt".ljust(0x400000 - 0x80000, b"\xff") + image

@@ -28,14 +28,14 @@ def with_thresholds(network):
 
 
 @pytest.mark.parametrize("name, model, shape, weights, luts", [
-    ("ice40", "3mb", (4, 16, 8), "stream", 3186), ("ice40", "smallest", (4, 16, 4), "stream", 1637),
+    ("ice40", "3mb", (4, 16, 8), "stream", 3256), ("ice40", "smallest", (4, 16, 4), "stream", 1637),
     ("ice40", "vgg", (4, 16, 8), "stream", 3045),
     ("ice40-hx8k", "smallest", (4, 16, 4), "memory", 1497), ("ice40-hx8k", "smallest", (4, 16, 8), "memory", 2185),
-    ("ice40-hx8k", "vgg", (4, 16, 4), "memory", 2435), ("ecp5-45f", "3mb", (8, 32, 16), "stream", 17650),
+    ("ice40-hx8k", "vgg", (4, 16, 4), "memory", 2435), ("ecp5-45f", "3mb", (8, 32, 16), "stream", 17731),
     ("ecp5-25f", "0.5mb", (4, 16, 8), "memory", 4724), ("ecp5-25f", "vgg", (4, 32, 8), "memory", 5424),
     ("gowin", "0.5mb", (4, 16, 4), "memory", 4249), ("gowin", "0.5mb", (4, 16, 8), "memory", 5556),
     ("gowin", "vgg", (4, 16, 8), "memory", 4483),
-    ("xilinx7", "0.5mb", (4, 32, 16), "memory", 7852), ("xilinx7", "vgg", (4, 16, 8), "memory", 2864)])
+    ("xilinx7", "0.5mb", (4, 32, 16), "memory", 7670), ("xilinx7", "vgg", (4, 16, 8), "memory", 2864)])
 def test_the_estimate_is_near_what_synthesis_needed(name, model, shape, weights, luts):
     """luts: yosys, as in docs/benchmarks/synthesis.py."""
     config = configure(named(model), TARGETS[name], shape, 1, None, weights)[0]

@@ -56,6 +56,22 @@ def test_an_early_sum_that_reads_copied_and_other_maps_has_a_list_for_each_frame
     assert [len(set(found)) // (len(found) // 3) for found in orders] == [1, 1, 3]
 
 
+def test_the_example_of_the_page():
+    """The list and the weights in the table of docs/architecture.md, section "Lists of reads": every other lane cancels."""
+    layers = [
+        op.Thermometer("input", (), "tycc", 8, 4), op.Conv("a", ("input",), 16), op.Conv("b", ("input",), 16),
+        op.Concat("both", ("a", "b")), op.Shuffle("mixed", ("both",)), op.Conv("c", ("mixed",), 16, 1, 1, 4),
+        op.Gap("gap", ("c",)), op.Dense("logits", ("gap",), 2, 1, True)]
+    network = strategies.fill(Topology("net", tuple(layers), ("a", "b")), 0)
+    placed = irregular.plan(network.topology, 4, 16, 8)
+    reads = placed.tiles[2][0].reads
+    assert [placed.graph.tensors[key[0]].name for key in reads.keys.repeat(reads.times, 0)] == ["a", "a", "b", "b"]
+    words = irregular.weight_words(network, placed, ())["c"].reshape(-1, 8, 16)[:4, 0]
+    own = network.weights["c"].reshape(16, 4, 2)[0].T  # those of a0 to a3, those of b0 to b3
+    for read, weights in enumerate(words):
+        assert (weights[:4] == own[read // 2]).all() and (weights[4:] == read % 2).all()
+
+
 @pytest.mark.parametrize("name", LISTED)
 def test_networks_that_the_loops_cannot_read(name):
     network, target, _ = LISTED[name]

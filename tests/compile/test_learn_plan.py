@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fbnn_hw import design
 from fbnn_hw.compile import cycles
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.learn_plan import LearnPlan
@@ -19,6 +20,7 @@ from fbnn_hw.protocol import Space
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
 from fbnn_hw.targets import TARGETS
 from tests import strategies
+from tests.compile.test_area import with_thresholds
 
 HEAD = Head(64, 2, 16, 2)
 
@@ -188,7 +190,15 @@ def test_the_shape_that_a_learner_leaves_no_luts_for(network):
     learn = Head.of(network.topology), LearnConfig(16, 300)
     planned = plan_accelerator(network, ICE40, learn=learn)
     assert planned.config.outputs == 4 and planned.rejected_shape[0] == (4, 16, 8)
-    assert planned.rejected_shape[1].startswith("the engine needs about ") and "gives 3,650 to it" in planned.rejected_shape[1]
+    assert planned.rejected_shape[1].startswith("the engine needs about ") and "gives 3,350 to it" in planned.rejected_shape[1]
+
+
+def test_thresholds_leave_no_room_for_replay_but_for_prototypes(network, tmp_path):
+    """On a UP5K; place and route of the refused design wanted 5,483 of 5,280 cells, that of prototypes has 23.25 MHz."""
+    network = with_thresholds(network)
+    with pytest.raises(FitError, match="gives 3,350 to it; use --learn prototypes$"):
+        design.generate(network, "ice40", out=tmp_path, learn=True)
+    assert design.generate(network, "ice40", out=tmp_path, learn="prototypes").config.thresholds
 
 
 def test_the_classifier_stays_out_of_the_stream(network):

@@ -90,7 +90,7 @@ def test_no_speed_is_tried_where_there_is_one_or_no_usb_device(usb):
 def test_speeds_of_a_design(tmp_path):
     """The youngest build first, then the defaults of boards with its part; a damaged record counts for nothing."""
     one = design.generate(strategies.smallest(), "ice40", out=tmp_path)
-    assert design.link_speeds(one) == [3_000_000, 1_000_000] and set(design.link_speeds()) >= {1_000_000, 2_000_000, 3_000_000}
+    assert design.link_speeds(one) == [3_000_000, 1_000_000] and set(design.link_speeds()) >= {1_000_000, 3_000_000}
     for age, (board, record) in enumerate((("a", {"baud": 115_200}), ("b", {"baud": 2_500_000}), ("c", {"baud": "x"}), ("d", []))):
         path = one.folder / f"build-{board}" / "build.json"
         path.parent.mkdir()

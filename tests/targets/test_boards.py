@@ -166,7 +166,7 @@ def test_default_speeds():
     assert board("ulx3s-85f").baud(50e6) == 2_000_000 and board("ulx3s-85f").baud(48e6) == 3_000_000
     assert board("icesugar").baud(33e6) == 1_000_000 and board("icesugar").baud(3e6) == 230_400
     assert boards_module.baud_of("ice40", 33e6) == 3_000_000 and boards_module.baud_of("generic", 100e6) == 3_000_000
-    assert boards_module.baud_of("ecp5", 50e6) == 2_000_000 and boards_module.baud_of("ecp5-25f", 50e6) == 1_000_000
+    assert boards_module.baud_of("ecp5", 42e6) == 3_000_000 and boards_module.baud_of("ecp5-25f", 42e6) == 1_000_000
 
 
 @pytest.mark.parametrize("chip", BRIDGES)

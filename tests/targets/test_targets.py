@@ -60,7 +60,7 @@ def test_weights_that_do_not_fit_on_an_ecp5_come_from_the_flash(model, name, wei
     part = target(name)
     planned = plan(network(model), part)
     config = planned.config
-    assert config.weights == weights and part.clock_of(config) == 50e6
+    assert config.weights == weights and part.clock_of(config) == 42e6
     used = sum(part.blocks_of(config).values())
     assert used <= part.blocks
     if weights == "stream":  # what is free holds weights, and the flash hardly ever waits for the array
