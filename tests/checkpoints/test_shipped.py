@@ -13,7 +13,7 @@ from fbnn_hw.train.offline import predict
 
 LOGITS = {
     "0.5mb-fe4-combined.pt": "bfecdac800b73ac7f7ae770236a4e3c6eead28c115cc1f606776a4f3e5f3032b",
-    "0.5mb-fe4.pt": "1412ef52cf126ed7c9639f65357f7a819c022cbe91cfe63f92f98480c410119e",
+    "0.5mb-fe4.pt": "3a9c01ae746e1a6d7f539d5965b4658a4c51bb09ea3cc643da76e836682477d3",
     "0.5mb.pt": "e790027ca07d998759b86c361157a68e78051759bc5274db2c8d3e6e858eb344",
     "1mb.pt": "cf743f9541baabf9d1977656536dc2f019caf8dde0116f6745a1a535e9ba180b",
     "3mb-fe4-combined.pt": "13638e114f663ab81d11e01d463f3be485e883d918ddf3c413af15f4a6855e12",
