@@ -1,5 +1,6 @@
 """The package as a program uses it: load, generate, simulate, a virtual board that classifies, learns and is restored; the tour."""
 
+import importlib
 import shutil
 import subprocess
 import sys
@@ -147,3 +148,24 @@ def test_errors_are_the_package_s(design):
 def test_the_package_is_a_program():
     run = subprocess.run([sys.executable, "-m", "fbnn_hw", "--version"], cwd=ROOT, capture_output=True, text=True)
     assert (run.returncode, run.stdout, run.stderr) == (0, f"fbnn-hw {fbnn_hw.__version__}\n", "")
+
+
+@pytest.mark.parametrize("package", ["compile", "ir", "reference", "reference.learning", "rtl"])
+def test_the_program_in_a_package_s_docstring(package):
+    network = fbnn_hw.load("tiny.pt")
+    latents = np.repeat(np.random.default_rng(0).integers(0, 2, (2, 64), np.uint8), 5, 0)
+    names = {"fbnn_hw": fbnn_hw, "network": network, "images": strategies.images(0, 1, 32), "latents": latents,
+             "labels": [0] * 5 + [1] * 5}
+    text = importlib.import_module(f"fbnn_hw.{package}").__doc__
+    exec("\n".join(line.removeprefix("    ") for line in text.splitlines() if line.startswith("    ")), names)
+    match package:
+        case "compile":
+            assert names["cycles"] == 63_409
+        case "ir":
+            assert names["shapes"]["logits"] == (10, 1, 1) and names["logits"].logits and names["weights"].max() == 1
+        case "reference":
+            assert names["logits"].shape == (1, 10)
+        case "reference.learning":
+            assert names["classes"].tolist() == names["labels"] and names["state"][:7] == b"FBNNLRN"
+        case "rtl":
+            assert names["count"] == 2 and "module popcount(" in names["verilog"]

@@ -1,0 +1,1 @@
+"""Training in torch: one network (`offline`), pre-training and class-incremental learning (`pretrain`, `incremental`), sweeps."""

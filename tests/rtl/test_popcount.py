@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Module, Signal
@@ -54,3 +56,10 @@ def test_refuses(arguments, message):
     with pytest.raises(UsageError) as error:
         XnorPopcount(*arguments)
     assert str(error.value) == message
+
+
+def test_the_program_of_the_page_writes_one_component(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "rtl.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    exec(page.split("```python\n")[1].split("```")[0], {})
+    assert capsys.readouterr().out == "2\n" and "module popcount(" in Path("popcount.v").read_text()

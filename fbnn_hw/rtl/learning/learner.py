@@ -7,7 +7,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...protocol import Command, Space
+from ...reference.learning.rules import gumbel_table
 from ..signals import unnamed
+from . import noise
 from .classes import ClassTable, Scan
 from .lfsr import Registers
 from .noise import NoiseTable
@@ -234,7 +236,7 @@ class Learner(ReplayBuffer, wiring.Component):
     def _sum_bits(self):
         """Width of a score with its noise."""
         bits = self.score_bits + 1
-        return max(bits, NoiseTable(self.plan.temperature).width) + 1 if self.noisy else bits
+        return max(bits, noise.width(gumbel_table(self.plan.temperature))) + 1 if self.noisy else bits
 
     # Logic beside the states.
 

@@ -8,6 +8,11 @@ from amaranth.lib.wiring import In, Out
 from ...reference.learning.rules import gumbel_table
 
 
+def width(table):
+    """Bits of a signed value of `table`."""
+    return max(max(table).bit_length(), (-min(table) - 1).bit_length()) + 1
+
+
 class NoiseTable(wiring.Component):
     """value = round(temperature * -ln(-ln((index + 1/2) / 256))), a read-only block RAM.
 
@@ -34,8 +39,7 @@ class NoiseTable(wiring.Component):
 
     def __init__(self, temperature):
         self.table = gumbel_table(temperature)
-        self.width = max(max(self.table).bit_length(), (-min(self.table) - 1).bit_length()) + 1
-        super().__init__({"index": In(8), "value": Out(signed(self.width))})
+        super().__init__({"index": In(8), "value": Out(signed(width(self.table)))})
 
     def elaborate(self, platform):
         m = Module()
