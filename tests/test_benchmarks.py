@@ -1,6 +1,7 @@
 """docs/benchmarks.md is what its records say."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -165,6 +166,35 @@ def test_a_default_clock_has_a_margin(learns):
     for record in builds:
         reached = [known["fmax_mhz"] for known in record["seeds"]]
         assert len(reached) >= 3 and default <= 0.95e6 * min(reached), record["command"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["rtl.md", "link.md"])
+def test_the_sizes_of_components_are_those_of_their_command(page):
+    """A row names a design of area.py; in link.md the rows are in the order of the command above them."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    rows = re.findall(r"^\|.*\| `([\w-]+)`(, ECP5)? \| ([\d,]+).*\| (\d+)?", text, re.MULTILINE)
+    if page == "link.md":
+        names = re.search(r"area\.py ((?:host-link|flash).*)", text)[1].split()
+        sizes = re.findall(r"^\| .* \| (\d+) \| (\d+) \|$", text.split("\n## Size")[1], re.MULTILINE)
+        rows = [(name, "", *size) for name, size in zip(names, sizes, strict=True)]
+    assert len(rows) >= 4
+    for name, family, lut4, _ in rows:
+        command = [sys.executable, "docs/benchmarks/area.py", *(["--family", "ecp5"] if family else []), name]
+        size = json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
+        assert size["lut4"] == int(lut4.replace(",", "")), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_fits_a_part_is_what_the_planner_says(target):
+    """The table of docs/boards.md, section "What fits"."""
+    import fits
+
+    page = (ROOT / "docs" / "boards.md").read_text(encoding="utf-8").split("## What fits")[1]
+    cells = re.search(rf"^\| `{target}`, ([\d.]+) \| (.*) \|$", page, re.MULTILINE)
+    assert float(cells[1]) == TARGETS[target].clock_hz / 1e6
+    assert cells[2].split(" | ") == [fits.fit(model, TARGETS[target])[0] for model in ("0.5mb", "1mb", "3mb")]
 
 
 def test_the_marks_do_not_count(tmp_path):

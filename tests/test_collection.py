@@ -3,7 +3,10 @@
 import subprocess
 import sys
 from collections import Counter
+from fnmatch import fnmatch
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 
@@ -19,9 +22,18 @@ def collected(*arguments):
     return {**dict.fromkeys(skipped, 0), **files}
 
 
+FILES = {path.relative_to(ROOT) for folder in ("tests", "sim") for path in (ROOT / folder).rglob("test_*.py")}
+
+
+def test_no_folder_of_tests_has_a_name_that_pytest_skips(pytestconfig):
+    skipped = pytestconfig.getini("norecursedirs")
+    assert pytestconfig.getini("testpaths") == ["tests", "sim"] and "build" in skipped
+    assert not [path for path in FILES for part in path.parts[:-1] for pattern in skipped if fnmatch(part, pattern)]
+
+
+@pytest.mark.slow
 def test_every_file_of_tests_is_collected_once():
-    files = {path.relative_to(ROOT).as_posix() for folder in ("tests", "sim") for path in (ROOT / folder).rglob("test_*.py")}
-    assert set(collected()) == files
+    assert set(collected()) == {path.as_posix() for path in FILES}
 
 
 def test_the_simulations_are_collected_on_their_own():

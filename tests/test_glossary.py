@@ -52,3 +52,23 @@ def test_a_figure_of_frames_is_called_as_the_glossary_says():
         table = (ROOT / page).read_text(encoding="utf-8").split(heading)[1].split("\n\n")[0]
         rows = [line for line in table.splitlines()[2:] if line.startswith("|")]
         assert rows and not [row for row in rows if not re.search(kinds, row) and not re.search("the same|from these", row)]
+
+
+WITHOUT = {  # settings, limits and figures of datasheets
+    "What it is", "Models and targets", "Sleep between frames", "Faults", "Flash image", "Speed"}
+
+
+def test_a_section_with_figures_of_hardware_says_what_they_are():
+    """Estimated, simulated, placed and routed, measured, or of another's publication."""
+    kinds = re.compile("|".join(row[0] for row in SECTIONS[-1]) + "|routed|published")
+    figure = re.compile(r"\d ?(LUT4|LUTs|FF|MHz|frames/s|images/s|logic cells|cycles|mJ|mW)\b")
+    lacking = []
+    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/results").glob("*.md")):
+        if path.name in ("changelog.md", "glossary.md", "json.md"):
+            continue
+        page = re.sub(r"```.*?```|^ {4}.*?$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        for section in page.split("\n## "):
+            heading = section.splitlines()[0]
+            if figure.search(section) and not kinds.search(section) and heading not in WITHOUT:
+                lacking.append(f"{path.name}: {heading}")
+    assert not lacking

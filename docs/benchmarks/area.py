@@ -8,6 +8,7 @@
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -145,8 +146,13 @@ def main():
     parser.add_argument("--family", choices=SYNTHESIS, default="ice40")
     parser.add_argument("design", nargs="*", help=" ".join(DESIGNS))
     arguments = parser.parse_args()
-    for name in arguments.design or parser.exit(message=" ".join(DESIGNS) + "\n"):
-        print(json.dumps({"design": name, "family": arguments.family, **measure(DESIGNS[name](), arguments.family)}), flush=True)
+    names = arguments.design or parser.exit(message=" ".join(DESIGNS) + "\n")
+    if len(names) > 1:  # a process for each: yosys goes on numbering cells from one design to the next, and LUTs depend on the numbers
+        for name in names:
+            subprocess.run([sys.executable, __file__, "--family", arguments.family, name], check=True)
+        return
+    [name] = names
+    print(json.dumps({"design": name, "family": arguments.family, **measure(DESIGNS[name](), arguments.family)}), flush=True)
 
 
 if __name__ == "__main__":

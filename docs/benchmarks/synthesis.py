@@ -9,6 +9,8 @@ RAMB36 is two blocks.
 import argparse
 import contextlib
 import json
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -39,18 +41,23 @@ GOWIN_BLOCKS = ("SP", "SPX9", "DPB", "DPX9B", "SDPB", "SDPX9B", "pROM", "pROMX9"
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="+", type=Path)
-    for folder in parser.parse_args().folder:
-        start = time.monotonic()
-        estimate = json.loads((folder / "estimate.json").read_text())
-        cells = measure(folder, estimate["target"])
-        config = AcceleratorConfig.from_json((folder / "config.json").read_text())
-        blocks = BLOCKS | dict.fromkeys(GOWIN_BLOCKS, 1)
-        print(json.dumps({
-            "folder": folder.name, "luts": sum(LUTS.get(cell, 0) * n for cell, n in cells.items()), "luts_estimated": estimate["lut4"],
-            "blocks": sum(blocks.get(cell, 0) * n for cell, n in cells.items()),
-            "blocks_estimated": sum(TARGETS[estimate["target"]].blocks_of(config).values()),
-            "cells": {cell: n for cell, n in cells.items() if not cell.startswith("$")},
-            "seconds": round(time.monotonic() - start, 1)}), flush=True)
+    folders = parser.parse_args().folder
+    if len(folders) > 1:  # a process for each: see area.py
+        for folder in folders:
+            subprocess.run([sys.executable, __file__, folder], check=True)
+        return
+    [folder] = folders
+    start = time.monotonic()
+    estimate = json.loads((folder / "estimate.json").read_text())
+    cells = measure(folder, estimate["target"])
+    config = AcceleratorConfig.from_json((folder / "config.json").read_text())
+    blocks = BLOCKS | dict.fromkeys(GOWIN_BLOCKS, 1)
+    print(json.dumps({
+        "folder": folder.name, "luts": sum(LUTS.get(cell, 0) * n for cell, n in cells.items()), "luts_estimated": estimate["lut4"],
+        "blocks": sum(blocks.get(cell, 0) * n for cell, n in cells.items()),
+        "blocks_estimated": sum(TARGETS[estimate["target"]].blocks_of(config).values()),
+        "cells": {cell: n for cell, n in cells.items() if not cell.startswith("$")},
+        "seconds": round(time.monotonic() - start, 1)}), flush=True)
 
 
 if __name__ == "__main__":

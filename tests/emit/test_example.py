@@ -11,6 +11,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fbnn_hw import design
@@ -26,6 +27,18 @@ def write(network, root):
     return design.generate(network, out=root, **SHAPE).folder
 
 
+def content(path):
+    """What a file says: of golden.npz its arrays, since versions of Python write other archives of the same arrays."""
+    if path.name == "golden.npz":
+        with np.load(path) as arrays:
+            return {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()}
+    if path.name == "manifest.json":
+        manifest = json.loads(path.read_text())
+        del manifest["files"]["golden.npz"]
+        return json.dumps(manifest)
+    return path.read_bytes()
+
+
 def test_it_is_what_generate_writes(tmp_path):
     tools = json.loads((EXAMPLE / "manifest.json").read_text())["tools"]
     if tools != {name: version(name) for name in tools}:
@@ -33,7 +46,7 @@ def test_it_is_what_generate_writes(tmp_path):
     made = write(ir_file.loads((EXAMPLE / "network.json").read_text(), "network.json"), tmp_path)
     names = {path.name for path in EXAMPLE.iterdir() if path.is_file()}
     assert names == {path.name for path in made.iterdir()}
-    different = [name for name in sorted(names) if (EXAMPLE / name).read_bytes() != (made / name).read_bytes()]
+    different = [name for name in sorted(names) if content(EXAMPLE / name) != content(made / name)]
     assert not different, f"{', '.join(different)}: python -m tests.emit.test_example writes them anew"
 
 

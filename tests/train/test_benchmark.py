@@ -3,6 +3,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 FOLDER = Path(__file__).parents[2] / "docs" / "benchmarks"
 
 
@@ -16,6 +18,7 @@ def test_the_plain_network_is_the_same():
     assert found["same_logits"] and set(found["images_per_second"]) == {"ours", "plain", "float"} and found["ours_over_plain"] > 0
 
 
+@pytest.mark.slow
 def test_train_step_prints_shares():
     found = printed("train_step.py")
     assert set(found["shares"]) == {"convolution", "encode", "augment", "optimizer"}
