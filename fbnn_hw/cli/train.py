@@ -23,7 +23,7 @@ EXAMPLES = (
     ("fbnn-hw train --model 0.5mb --data pictures/ --resize --epochs 30 --out mine.pt",
      "on pictures of your own, pictures/cat/1.jpg, pictures/dog/1.jpg; with pictures/train/cat and pictures/test/cat also the accuracy"),
 )
-TEACHING = ("distil", "temperature")
+TEACHING = ("distil", "temperature", "teacher_views")
 """Fields of the recipe that mean nothing without a teacher."""
 NORMING = ("statistics",)
 """Fields of the recipe that mean nothing without batch norm."""

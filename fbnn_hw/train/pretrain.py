@@ -109,7 +109,7 @@ class Pretrainer(Trainer):
         logits, latent = self._forward(weak)
         loss = self._cross_entropy(logits, labels)
         if self.teacher:
-            loss = self._with_teacher(loss, logits, weak)
+            loss = self._with_teacher(loss, logits, weak, index)
         loss, free = self.objective.alpha * loss, images
         if self.unlabeled is not None:
             chosen = torch.randint(len(self.unlabeled), (len(index),), generator=self.generator)
