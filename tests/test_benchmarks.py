@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs" / "benchmarks"))
 
+import accuracy  # noqa: E402
 import finn  # noqa: E402
 
 import boards  # noqa: E402
@@ -27,6 +28,10 @@ RECORD = {
 def test_the_page_is_up_to_date():
     command = [sys.executable, "docs/benchmarks/boards.py", "--check"]
     assert subprocess.run(command, cwd=ROOT).returncode == 0, "run python docs/benchmarks/boards.py"
+
+
+def test_the_picture_of_accuracies_is_up_to_date():
+    assert accuracy.PICTURE.read_text(encoding="utf-8") == accuracy.picture(), "run python docs/benchmarks/accuracy.py"
 
 
 def test_the_table_beside_finn_is_up_to_date(tmp_path):
