@@ -96,6 +96,8 @@ class Trainer(Course):
         no validation split.
     history : list of dict
         The records of the epochs.
+    ends_binary : bool or None
+        False for the paper's first stage, whose activations stay float; None for a model that is float.
 
     Raises
     ------
@@ -132,7 +134,7 @@ class Trainer(Course):
         self.step, self.order = 0, None
         # loss, images and right ones of the epoch so far; kept on the device, so that no step waits for it
         self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)
-        self.history, self._stop, self._ends_binary = [], False, getattr(model, "binary", False)
+        self.history, self._stop, self.ends_binary = [], False, getattr(model, "binary", None)
 
     def state(self):
         return {"format": STATE_FORMAT, "version": STATE_VERSION, "config": asdict(self.config), "data": self.data,
@@ -211,7 +213,8 @@ class Trainer(Course):
         start = time.monotonic()
         if self.order is None:
             self.order = torch.randperm(len(self.labels), generator=self.generator)
-        self.model.binary = self.epoch >= self.config.float_epochs and self._ends_binary
+        if self.ends_binary is not None:
+            self.model.binary = self.epoch >= self.config.float_epochs and self.ends_binary
         self.model.train()
         name = f"epoch {self.epoch + 1}/{self.config.epochs}"
         for step in self._watched(self.progress(range(self.step, self.steps), desc=name, initial=self.step, total=self.steps)):
