@@ -8,8 +8,10 @@ import torch
 from fbnn_hw import checkpoints
 from fbnn_hw.data import datasets
 from fbnn_hw.ir import checkpoint
+from fbnn_hw.ir.models import build
 from fbnn_hw.nn.network import load
 from fbnn_hw.train.offline import predict
+from fbnn_hw.train.teacher import Teacher
 
 LOGITS = {
     "0.5mb-fe4-combined.pt": "bfecdac800b73ac7f7ae770236a4e3c6eead28c115cc1f606776a4f3e5f3032b",
@@ -37,3 +39,13 @@ def test_record_and_logits(name):
     images = torch.from_numpy(datasets.load("fixture").images)
     logits = predict(load(network).eval(), images, 100).to(torch.int32).numpy().astype("<i4")
     assert hashlib.sha256(logits.tobytes()).hexdigest() == LOGITS[name]
+
+
+@pytest.mark.parametrize("name, most", [("airbench", 16)])
+def test_the_teacher_that_ships(name, most):
+    """It gets all but `most` of the 300 images right; float arithmetic of other processors may move an image or two."""
+    data = datasets.load("fixture")
+    teacher = Teacher(checkpoints.resolve(name, "--teacher", ".state"), build("tiny", data.classes))
+    right = teacher.logits(torch.from_numpy(data.images)).argmax(1) == torch.from_numpy(data.labels)
+    assert len(right) == 300 and (~right).sum() <= most + 2
+    assert teacher.description["name"] == name and checkpoints.shipped(".state") == [f"{name}.state"]
