@@ -113,7 +113,7 @@ class Step:
 
 
 def read_word(address: int, y: int, x: int, row: int = 0, column: int = 0, shift: bool = False, slot: int = 0) -> int:
-    """Pack a read of a list into an integer.
+    """Pack a read of a list into an integer, the address in its lowest bits.
 
     address: distance in words, modulo 2^16, from the block at work to the word of pixel 0 of the
     moved block.  row, column: blocks by which the block is moved, -1 to 2.  y, x: pixels by which it
@@ -126,6 +126,11 @@ def read_word(address: int, y: int, x: int, row: int = 0, column: int = 0, shift
         word |= value << at
         at += width
     return word
+
+
+def moved_read(word: int, distance: int) -> int:
+    """The read `word` with its address `distance` words further on."""
+    return word - word % FIELD + (word + distance) % FIELD
 
 
 def read_field(word: int, name: str) -> int:
@@ -283,7 +288,7 @@ class AcceleratorConfig:
         for word in self.order[step.order:step.order + lists * step.words]:
             address, row, column = read_field(word, "address"), read_field(word, "row") - 1, read_field(word, "column") - 1
             if step.vector:
-                places.add((address + step.source, 1))
+                places.add(((address + step.source) % FIELD, 1))
             else:
                 first = (address + step.source - row * step.row_stride - column) % FIELD
                 places.add((first, step.source_rows * step.source_columns))

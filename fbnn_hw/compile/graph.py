@@ -236,7 +236,7 @@ class _Builder:
         readers = self.readers[op.name]
         if quarters:
             source = (source[0] // 2, source[1] // 2)
-        elif op.stride == 2:
+        elif op.stride == 2 and shape[1:] != (1, 1):
             keep, computed = "first", (2 * shape[1], 2 * shape[2])
         elif len(readers) == 1 and readers[0].kind == "maxpool":
             ops.append(readers[0])

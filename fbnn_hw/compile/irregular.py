@@ -20,12 +20,13 @@ from .. import bits
 from ..errors import FitError
 from ..ir.network import LATENT, Network, Topology
 from . import graph as graphs
-from .config import FIELD, READ_FIELDS, Step, byte_words, read_word
+from .config import FIELD, LIST_STEP_WORDS, READ_FIELDS, Step, byte_words, moved_read, read_word
 from .graph import CHANNEL, DOWN, POWER, RIGHT, TENSOR, Graph, Group
 from .layout import Stored, Tensor, allot, blocks, first_shared, words_of
 
 SLOTS = 1 << READ_FIELDS["slot"]
 """Slots of a word that a read of a spread step can name."""
+READ_BITS = sum(READ_FIELDS.values())
 
 WAYS = "apart", "together", "compact"
 """Ways to arrange the channels of a tensor in words.
@@ -95,7 +96,9 @@ def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | 
     """Return the plan with the fewest reads of those that fit; where none fits, the one with the fewest words.
 
     A plan fits if its features take at most `room` words of a bank.  Where convolutions read scattered
-    bits, a graph that copies these bits first is tried too, with the first of WAYS.  learns: what the
+    bits, a graph that copies these bits first is tried too, with the first of WAYS.  Maps that are summed
+    over their pixels are copied first where their channels lie apart, for such a sum would need a weight
+    word for each pixel.  learns: what the
     logits read stays in the banks, its words side by side, for a learner.  frames: images of a pass, see `schedule.build`; more
     than one without a learner.  Raises FitError.
     """
@@ -110,10 +113,19 @@ def _plan(topology, pixels, lanes, outputs, room, ways, learns, frames):
         return _Arranger(topology.name, graph, _classes(graph), columns, lanes, outputs, way, frames).plan()
 
     plans = [placed(graphs.build(topology, lanes, (), learns), ways[0])]
+    if summed := _summed_apart(plans[0]):
+        copied = placed(graphs.build(topology, lanes, summed, learns), ways[0])
+        plans = [copied] if room is None or copied.used <= room else plans
     if gathered := graphs.scattered(plans[0].graph):
-        plans.append(placed(graphs.build(topology, lanes, gathered, learns), ways[0]))
+        plans.append(placed(graphs.build(topology, lanes, {*gathered, *summed}, learns), ways[0]))
     chosen = _best(plans, room, columns)
     return _best([chosen, *(placed(chosen.graph, way) for way in ways[1:])], room, columns)
+
+
+def _summed_apart(placed):
+    """Names of views that are summed over several pixels, whose channels lie so that no spread step can read them."""
+    return tuple(dict.fromkeys(layer.op.inputs[0] for layer, tiles in zip(placed.graph.sums, placed.tiles)
+                               if layer.layer.kind in ("gap", "depthwise") and tiles[0].source_slot < 0 and tiles[0].reads.count > 2))
 
 
 def _best(plans, room, columns):
@@ -382,14 +394,13 @@ def steps(placed: Plan, network: Network, pixels: int) -> tuple[list[Step], list
         made = []
         for number in numbers:
             layer, tiles = placed.graph.sums[number], placed.tiles[number]
-            # Where all that a sum reads has copies, the list is that of the first frame, and the step begins further on.
-            source = frame * placed.stride if _tensors_of(layer) <= placed.copied else 0
             kinds = {(id(tile.reads), tile.source_slot): tile for tile in tiles}
-            by_kind = {kind: _list(placed, layer, tile, pixels // 2, frame, source) for kind, tile in kinds.items()}
+            by_kind = {kind: _list(placed, layer, tile, pixels // 2, frame) for kind, tile in kinds.items()}
             lists = [by_kind[id(tile.reads), tile.source_slot] for tile in tiles]
-            for first, last, alike in _runs(tiles, lists, placed):
-                start = _place_lists(lists[first:last], alike, order, known)
-                made.append(_step(placed, layer, tiles[first:last], lists[first], start, alike, biases[number], pixels, frame, source))
+            for first, last, alike in _steps_of(tiles, lists, placed, known):
+                source, start = lists[first].origin, _place_lists(_joined(lists[first:last], alike), order, known)
+                made.append(_step(placed, layer, tiles[first:last], len(lists[first].reads), start, alike, biases[number], pixels, frame,
+                                  source))
         return made
 
     shared = placed.shared or range(len(placed.graph.sums), len(placed.graph.sums))
@@ -414,23 +425,59 @@ def _marked(made, place, flag):
     return made
 
 
-def _list(placed, layer, tile, columns, frame, source):
-    """The reads of a tile as words of the table, for a frame and a step that begins at `source`."""
+@dataclass(frozen=True)
+class ReadList:
+    """The reads of a tile as words of the table, with addresses from `origin` on: the word of its first read."""
+
+    origin: int
+    reads: tuple[int, ...]
+
+
+def _list(placed, layer, tile, columns, frame):
+    """The `ReadList` of a tile for a frame."""
     tensors = list(placed.tensors.values())
-    words, before = [], None
+    origin, words, before = 0, [], None
     for (tensor, word, down, right, power), times in zip(tile.reads.keys.tolist(), tile.reads.times.tolist()):
         place = tensors[tensor]
         row, y = divmod(down, 2)
         column, x = divmod(right, columns)
-        base = place.base + frame * placed.stride * (tensor in placed.copied) - source
-        address = base + word * place.word_stride + row * place.columns + column
+        address = place.base + frame * placed.stride * (tensor in placed.copied) + word * place.word_stride
+        origin = address if before is None else origin
+        address += row * place.columns + column - origin
         if layer.vector:
             row = column = 0
         for _ in range(times):
             shift = before is not None and power != before
             words.append(read_word(address, y, x, row, column, shift, max(0, tile.source_slot)))
             before = power
-    return words
+    return ReadList(origin, tuple(words))
+
+
+def _steps_of(tiles, lists, placed, known):
+    """Yield (first, last + 1, alike) of the tiles that make one step, see `_runs`.
+
+    Tiles whose lists differ are a step each where the table grows less so: steps that begin at different words can have one list.
+    A step costs the bits of the program, a read those of the table.
+    """
+    runs = list(_runs(tiles, lists, placed))
+    mixed = [lists[first:last] for first, last, alike in runs if not alike]
+    together = {_joined(run, False) for run in mixed} - known.keys()
+    single = {one.reads for run in mixed for one in run} - known.keys()
+    steps = sum(len(run) - 1 for run in mixed) * LIST_STEP_WORDS * 16
+    split = steps + sum(map(len, single)) * READ_BITS < sum(map(len, together)) * READ_BITS
+    for first, last, alike in runs:
+        if alike or not split:
+            yield first, last, alike
+        else:
+            yield from ((number, number + 1, True) for number in range(first, last))
+
+
+def _joined(lists, alike):
+    """The reads of a step, with addresses from the origin of its first list on."""
+    first = lists[0]
+    if alike:
+        return first.reads
+    return tuple(moved_read(word, one.origin - first.origin) for one in lists for word in one.reads)
 
 
 def _runs(tiles, lists, placed):
@@ -446,7 +493,7 @@ def _runs(tiles, lists, placed):
         while last < len(tiles):
             before, tile = tiles[last - 1], tiles[last]
             follows = tile.word * slots + tile.slot == before.word * slots + before.slot + 1
-            if not follows or before.outputs != placed.outputs or len(lists[last]) != len(lists[first]):
+            if not follows or before.outputs != placed.outputs or len(lists[last].reads) != len(lists[first].reads):
                 break
             same = lists[last] == lists[last - 1]
             if last - first > 1 and same != alike:
@@ -457,16 +504,15 @@ def _runs(tiles, lists, placed):
         first = last
 
 
-def _place_lists(lists, alike, order, known):
-    """Return the address of these lists in the table `order`.  The table is extended where it lacks them."""
-    wanted = tuple(lists[0]) if alike else tuple(word for one in lists for word in one)
-    if wanted not in known:
-        known[wanted] = len(order)
-        order.extend(wanted)
-    return known[wanted]
+def _place_lists(reads, order, known):
+    """Return the address of `reads` in the table `order`.  The table is extended where it lacks them."""
+    if reads not in known:
+        known[reads] = len(order)
+        order.extend(reads)
+    return known[reads]
 
 
-def _step(placed, layer, tiles, first_list, start, alike, bias, pixels, frame, source):
+def _step(placed, layer, tiles, count, start, alike, bias, pixels, frame, source):
     columns = pixels // 2
     rows, across = blocks(layer.computed, columns)
     high, wide = (2, columns) if layer.vector else layer.source  # a vector has one pixel, so no read lies outside the map
@@ -476,7 +522,7 @@ def _step(placed, layer, tiles, first_list, start, alike, bias, pixels, frame, s
     moved = frame * placed.stride * (layer.number in placed.copied)
     return Step(
         kind="conv", layer=layer.layer.label, source=source, word_stride=0, block_stride=1, row_stride=source_columns,
-        words=len(first_list), repeat=1, taps=1, rows=rows, columns=across,
+        words=count, repeat=1, taps=1, rows=rows, columns=across,
         target=target.base + moved + tiles[0].word * stride if target else 0, target_block_stride=1,
         target_row_stride=0, tiles=len(tiles), slot=tiles[0].slot, valid=tiles[-1].outputs,
         tile_words=_words_of(layer, tiles[0], placed.lanes) + bias, pool=layer.keep != "all", vector=layer.vector,

@@ -72,6 +72,24 @@ def test_the_example_of_the_page():
         assert (weights[:4] == own[read // 2]).all() and (weights[4:] == read % 2).all()
 
 
+def test_a_stride_over_a_flattened_map():
+    """An independent generator's: the one pixel of such a layer reads a whole map, farther than a block may be moved."""
+    layers = [op.Thermometer("input", (), "grey", 10, 9), op.Flatten("flat", ("input",)), op.Conv("conv", ("flat",), 20, 1, 2, 20),
+              op.Dense("logits", ("conv",), 3, 1, True)]
+    run(strategies.fill(Topology("net", tuple(layers), ("a", "b", "c")), 0), GENERIC, (4, 16, 4), 0)
+
+
+@pytest.mark.parametrize("kind", [op.Gap, op.Depthwise])
+def test_tiles_that_read_alike_from_other_words_share_a_list(kind):
+    """Ten tiles of four channels; a list for each of the four slots of a word, and a step for each tile."""
+    layers = [op.Thermometer("input", (), "tycc", 8, 4), op.Conv("conv", ("input",), 40, 3, 1, 2), kind("sums", ("conv",)),
+              op.Dense("logits", ("sums",), 3, 1, True)]
+    planned = run(strategies.fill(Topology("net", tuple(layers), ("a", "b", "c")), 0), GENERIC, (4, 16, 4), 0)
+    steps = [step for step in planned.config.program if step.layer.startswith("sums")]
+    assert len(steps) == 10 and len({step.order for step in steps}) == 4 and len({step.source for step in steps}) == 3
+    assert all(step.words == 2 * 8 * 8 for step in steps)
+
+
 @pytest.mark.parametrize("name", LISTED)
 def test_networks_that_the_loops_cannot_read(name):
     network, target, _ = LISTED[name]
