@@ -80,7 +80,7 @@ class Step:
     logits: bool = False
     gap: bool = False  # lgap: write the average word
     depthwise: bool = False  # lgap: write the learned word
-    bias: bool = False  # the first weight word of a tile holds its accumulators' start values
+    bias: bool = False  # a tile's weight words begin with those of its accumulators' start values (`starts.words`)
     shared: bool = False
     order: int = 0  # place of the first list of reads (this field and all below: of a design with lists)
     rewind: bool = False  # all tiles have one list; else the next tile's list follows
@@ -227,6 +227,7 @@ class AcceleratorConfig:
     packed: bool = False  # the image, of one bit a pixel, is stored as a vector
     threshold: int = 0  # of the grey image, with encoder "binarize"
     table: tuple[int, ...] = ()  # of the bytes, with encoder "bits8"; none: the bytes as they are
+    start_reads: bool = False  # with thresholds: all steps of the array have bias words, and each block begins with a start read
     sleeps: bool = False  # between frames: clock stopped, flash in deep power-down, banks in standby
     learning: LearnPlan | None = None  # a learner classifies; the program ends with the latent, or the layer beside it
     text: str = field(default="", init=False, repr=False, compare=False)  # config.json as it was read; not part of the hardware
@@ -341,6 +342,10 @@ class AcceleratorConfig:
     def thresholds(self) -> bool:
         """Whether accumulators begin with start values."""
         return any(step.bias for step in self.program)
+
+    def block_reads(self, step: Step) -> int:
+        """Reads of a block."""
+        return step.words * step.repeat * step.taps + (self.start_reads and step.bias)
 
     def program_words(self) -> list[int]:
         """The program as 16-bit words: steps, and a stop wherever something else happens."""

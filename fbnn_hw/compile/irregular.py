@@ -16,10 +16,10 @@ from itertools import groupby
 
 import numpy as np
 
-from .. import bits
 from ..errors import FitError
 from ..ir.network import LATENT, Network, Topology
 from . import graph as graphs
+from . import starts
 from .config import FIELD, READ_FIELDS, Step, byte_words, read_word
 from .graph import CHANNEL, DOWN, POWER, RIGHT, TENSOR, Graph, Group
 from .layout import Stored, Tensor, allot, blocks, first_shared, words_of
@@ -368,14 +368,16 @@ def _classes(graph):
 # Steps.
 
 
-def steps(placed: Plan, network: Network, pixels: int) -> tuple[list[Step], list[int]]:
+def steps(placed: Plan, network: Network, pixels: int, start_reads: bool = False) -> tuple[list[Step], list[int]]:
     """(steps of a pass, table of the lists of reads).
 
     The sums before those that are shared run one frame after the other, and so do those after them.
+    start_reads: if a layer needs bias words, all layers have them, and blocks begin with start reads.
     """
     order: list[int] = []
     known: dict[tuple[int, ...], int] = {}
     biases = [_needs_bias(placed, layer, tiles, network) for layer, tiles in zip(placed.graph.sums, placed.tiles)]
+    heads = [starts.count(start_reads) * (any(biases) if start_reads else bias) for bias in biases]
 
     def of(numbers, frame):
         """Steps of some sums for a frame."""
@@ -388,8 +390,8 @@ def steps(placed: Plan, network: Network, pixels: int) -> tuple[list[Step], list
             by_kind = {kind: _list(placed, layer, tile, pixels // 2, frame, source) for kind, tile in kinds.items()}
             lists = [by_kind[id(tile.reads), tile.source_slot] for tile in tiles]
             for first, last, alike in _runs(tiles, lists, placed):
-                start = _place_lists(lists[first:last], alike, order, known)
-                made.append(_step(placed, layer, tiles[first:last], lists[first], start, alike, biases[number], pixels, frame, source))
+                place = _place_lists(lists[first:last], alike, order, known)
+                made.append(_step(placed, layer, tiles[first:last], lists[first], place, alike, heads[number], pixels, frame, source))
         return made
 
     shared = placed.shared or range(len(placed.graph.sums), len(placed.graph.sums))
@@ -466,7 +468,7 @@ def _place_lists(lists, alike, order, known):
     return known[wanted]
 
 
-def _step(placed, layer, tiles, first_list, start, alike, bias, pixels, frame, source):
+def _step(placed, layer, tiles, first_list, order, alike, head, pixels, frame, source):
     columns = pixels // 2
     rows, across = blocks(layer.computed, columns)
     high, wide = (2, columns) if layer.vector else layer.source  # a vector has one pixel, so no read lies outside the map
@@ -479,15 +481,15 @@ def _step(placed, layer, tiles, first_list, start, alike, bias, pixels, frame, s
         words=len(first_list), repeat=1, taps=1, rows=rows, columns=across,
         target=target.base + moved + tiles[0].word * stride if target else 0, target_block_stride=1,
         target_row_stride=0, tiles=len(tiles), slot=tiles[0].slot, valid=tiles[-1].outputs,
-        tile_words=_words_of(layer, tiles[0], placed.lanes) + bias, pool=layer.keep != "all", vector=layer.vector,
-        logits=layer.number < 0, bias=bias,
-        order=start, rewind=alike, plane=stride, source_rows=source_rows, source_columns=source_columns,
+        tile_words=_words_of(layer, tiles[0], placed.lanes) + head, pool=layer.keep != "all", vector=layer.vector,
+        logits=layer.number < 0, bias=head > 0,
+        order=order, rewind=alike, plane=stride, source_rows=source_rows, source_columns=source_columns,
         odd_height=bool(high % 2), valid_columns=wide - (source_columns - 1) * columns, first_pixel=layer.keep == "first",
         spread=tiles[0].source_slot >= 0, ones=tiles[0].source_slot >= 0 and layer.ones)
 
 
 def _words_of(layer, tile, lanes):
-    """Number of a tile's weight words, without the bias word."""
+    """Number of a tile's weight words, without those of its start values."""
     if tile.source_slot < 0:
         return tile.reads.count
     return 0 if layer.ones else -(-tile.reads.count // (2 * lanes))
@@ -559,27 +561,37 @@ def _matches(dead, want):
     no number of matches exceeds that of `dead`.
     """
     matches, highest, total = [], max(dead), sum(count << power for power, count in dead.items())
-    start = -(-(want - total) >> highest) if want > total else min(0, want >> highest)
-    want -= start << highest
+    begin = -(-(want - total) >> highest) if want > total else min(0, want >> highest)
+    want -= begin << highest
     for power in dead:
         lower = sum(count << p for p, count in dead.items() if p < power)
         matches.append(max(0, min(dead[power], -(-(want - lower) // (1 << power)))))
         want -= matches[-1] << power
     assert not want
-    return matches, start
+    return matches, begin
 
 
 # Weights.
 
 
-def weight_words(network: Network, placed: Plan, biased: Iterable[str]) -> dict[str, np.ndarray]:
-    """{layer name: uint8 array (words, outputs * lanes) of bits}, in the order of use.  biased: labels of layers with bias words."""
+def weight_words(network: Network, placed: Plan, biased: Iterable[str], start_reads: bool = False) -> dict[str, np.ndarray]:
+    """{layer name: uint8 array (words, outputs * lanes) of bits}, in the order of use.
+
+    biased: labels of layers with bias words.  start_reads: their blocks begin with start reads.
+    """
     biased = set(biased)
     result = {}
     for layer, tiles in zip(placed.graph.sums, placed.tiles):
         make = _spread_words if tiles[0].source_slot >= 0 else _tile_words
         groups = {id(group): _Weights(network, placed, layer, group) for group in layer.groups}
-        parts = [make(placed, layer, tile, layer.layer.label in biased, groups) for tile in tiles]
+        parts = []
+        for tile in tiles:
+            words, begin = make(placed, layer, tile, groups, start_reads)
+            if layer.layer.label in biased:
+                words = np.concatenate([starts.words(begin, placed.lanes, start_reads), words])
+            else:
+                assert not begin.any()
+            parts.append(words)
         result[layer.layer.name] = np.concatenate(parts).reshape(-1, placed.outputs * placed.lanes)
     return result
 
@@ -597,8 +609,8 @@ class _Weights:
         return np.array([index[key] for key in map(tuple, self.keys.tolist())], np.int64)
 
 
-def _tile_words(placed, layer, tile, bias, groups):
-    """uint8 (words, outputs, lanes) of a tile."""
+def _tile_words(placed, layer, tile, groups, start_reads):
+    """(uint8 (words, outputs, lanes), start values (outputs,)) of a tile."""
     reads, lanes = tile.reads, placed.lanes
     starts = np.concatenate([[0], np.cumsum(reads.times)]).astype(np.int64)
     count, scale = int(starts[-1]), 1 + reads.doubled
@@ -610,6 +622,7 @@ def _tile_words(placed, layer, tile, bias, groups):
     powers = reads.keys[:, 4].repeat(reads.times)
     dead = _dead(placed, tile)
     total = sum(count << power for power, count in dead.items())
+    below = int((lanes // 2 << powers).sum()) * start_reads  # with start reads a read adds its matches, else matches - L / 2
     places = [np.nonzero(empty & (powers == power)[:, None]) for power in dead]
     begin, first = np.zeros(placed.outputs, np.int64), 0
     for group, chosen in tile.parts:
@@ -620,32 +633,26 @@ def _tile_words(placed, layer, tile, bias, groups):
         for again in range(scale):
             words[(rows + again)[None, :], outputs[:, None], own.lanes[None, :]] = own.values[chosen]
         for output, threshold in zip(outputs, own.thresholds[chosen].tolist()):
-            matches, begin[output] = _matches(dead, (total - scale * _reached(threshold, fan_in, reads.doubled)) // 2)
+            want = (total - scale * _reached(threshold, fan_in, reads.doubled)) // 2 - below
+            matches, begin[output] = _matches(dead, want)
             for (row, lane), number in zip(places, matches):
                 words[row, output, lane] = np.arange(len(row)) >= number
         first += len(chosen)
-    return _with_starts(words, begin, bias)
+    return words, begin
 
 
-def _with_starts(words, begin, bias):
-    """Put the bias word, which holds the start values, before a tile's words."""
-    if not bias:
-        assert not begin.any()
-        return words
-    return np.concatenate([bits.twos_complement(begin, words.shape[2])[None], words])
-
-
-def _spread_words(placed, layer, tile, bias, groups):
-    """Weight words of a tile of a spread step, uint8 (words, outputs, lanes)."""
-    words = np.zeros((_words_of(layer, tile, placed.lanes), placed.outputs, placed.lanes), np.uint8)
+def _spread_words(placed, layer, tile, groups, start_reads):
+    """Those of a tile of a spread step, like `_tile_words`."""
+    lanes = placed.lanes
+    words = np.zeros((_words_of(layer, tile, lanes), placed.outputs, lanes), np.uint8)
     begin = np.zeros(placed.outputs, np.int64)
     for output, (group, _) in enumerate(tile.parts):
         own = groups[id(group)]
-        begin[output] = -own.thresholds[0]
+        begin[output] = -own.thresholds[0] - tile.reads.count * lanes // 2 * start_reads
         if not layer.ones:
             at = own.places(tile.reads)
-            words[at // placed.lanes, output, at % placed.lanes] = own.values[0]
-    return _with_starts(words, begin, bias)
+            words[at // lanes, output, at % lanes] = own.values[0]
+    return words, begin
 
 
 def _occurrence(values):

@@ -129,7 +129,7 @@ class Accelerator(wiring.Component):
         m.submodules.address = s.address = ListedAddress(c) if c.lists else WindowAddress(c)
         m.submodules.align = s.align = ListedAlign(c) if c.lists else WindowAlign(c)
         m.submodules.array = s.array = MacArray(
-            c.pixels, c.lanes, c.outputs, c.accumulator_bits, c.thresholds, c.popcount, c.shift)
+            c.pixels, c.lanes, c.outputs, c.accumulator_bits, c.thresholds, c.popcount, c.shift, c.start_reads)
         m.submodules.drain = s.drain = Drain(c)
         if not c.lists:
             m.submodules.lgap = s.lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size(), split=timing.wide(c.lanes))
@@ -179,6 +179,8 @@ class Accelerator(wiring.Component):
                 fixed += [getattr(centre, name).eq(0) for name in ("y", "x", *["shift"] * bool(c.shift))]
             else:
                 fixed = [centre.ky.eq(1), centre.kx.eq(1)]
+            if c.start_reads:
+                fixed.append(centre.blank.eq(0))
             with m.If(s.turn):
                 m.d.sync += [
                     s.stages[FORWARD].valid.eq(rows.valid & rows.ready & rows.payload.forward), centre.first.eq(rows.payload.first),
@@ -231,13 +233,15 @@ class Accelerator(wiring.Component):
             own = s.step.ones | word.word_select(p, c.lanes).bit_select(read.pair, 1)
             spread += [Mux(read.slot == lane // c.outputs, own, read.second) if lane % c.outputs == p else read.second
                        for lane in range(c.lanes)]
-        return Mux(s.step.spread & ~read.bias, Cat(*spread), word)
+        whole = read.bias | read.blank if c.start_reads else read.bias
+        return Mux(s.step.spread & ~whole, Cat(*spread), word)
 
     def _products(self, m, s):
         """Pixels times weights."""
         c, align, array = self.config, s.align, s.array
         aligned = s.stages[timing.READ]
         names = ("y", "x", "upper", "lower", "left", "right") if c.lists else ("ky", "kx", "top", "bottom", "left", "right")
+        names += ("blank",) * c.start_reads
         m.d.comb += [align.data.eq(s.row), *(getattr(align, name).eq(aligned.read[name]) for name in names)]
         if c.lists:
             m.d.comb += [align.odd_height.eq(s.step.odd_height), align.valid_columns.eq(s.step.valid_columns)]
@@ -247,13 +251,27 @@ class Accelerator(wiring.Component):
             array.first.eq(operands.read.first)]
         if c.shift:
             m.d.comb += array.shifted.eq(operands.read.shift)
-        if c.thresholds:
+        if c.start_reads:
+            self._upper_starts(m, s, operands)
+        elif c.thresholds:
             bias = Signal(data.ArrayLayout(signed(c.accumulator_bits), c.outputs))
             with m.If(operands.read.bias):
                 m.d.sync += [bias[p].eq(s.weights.word_select(p, c.lanes)) for p in range(c.outputs)]
             with m.If(s.sequencer.begin | s.turn):  # a step may have no bias words
                 m.d.sync += bias.eq(0)
             m.d.comb += array.start.eq(bias)
+
+    def _upper_starts(self, m, s, operands):
+        """With start reads: the start values of a tile but for the bits below L, which its start word gives."""
+        c = self.config
+        low = c.lanes.bit_length() - 1
+        upper = Signal(data.ArrayLayout(c.accumulator_bits - low, c.outputs))
+        with m.If(operands.read.bias):
+            m.d.sync += [upper[p].eq(s.weights.word_select(p, c.lanes)[low:]) for p in range(c.outputs)]
+        if c.learning:  # its sums are those of matches - L / 2, and it has no start reads
+            with m.If(s.turn):
+                m.d.sync += upper[0].eq(-c.learning.fan_in_words // 2)
+        m.d.comb += s.array.start.eq(Cat(Cat(Const(0, low), upper[p]) for p in range(c.outputs)))
 
     def _pooling(self, m, s):
         """Global pooling: the same operands, one lane at a time."""
