@@ -559,8 +559,7 @@ def events(config, frames, weight=0):
                                 "left": column == 0, "right": column == step.columns - 1, "word": word, "lane": column,
                                 "weight": (weight + (word // config.rows_per_word if lgap else number)) % (1 << w.weight),
                                 "first": i == 0, "last": last, "row_end": column == step.columns - 1,
-                                "tile_end": (row, column) == (step.rows - 1, step.columns - 1), "bias": 0,
-                                **({"blank": int(start_read and i == 0)} if config.start_reads else {})}))
+                                "tile_end": (row, column) == (step.rows - 1, step.columns - 1), "bias": 0}))
                             number += 1
                 if member == members(config, step)[-1]:
                     found.append(("pop", step.tile_words))

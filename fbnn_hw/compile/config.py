@@ -343,6 +343,14 @@ class AcceleratorConfig:
         """Whether accumulators begin with start values."""
         return any(step.bias for step in self.program)
 
+    @property
+    def start_bits(self) -> int:
+        """Bits of the block RAM for a tile's start values, but for those below L; 0: they are in registers.
+
+        A design with streamed weights has block RAM to spare, and registers beside no LUT take cells.
+        """
+        return self.outputs * (self.accumulator_bits - self.lanes.bit_length() + 1) if self.start_reads and self.weights == "stream" else 0
+
     def block_reads(self, step: Step) -> int:
         """Reads of a block."""
         return step.words * step.repeat * step.taps + (self.start_reads and step.bias)

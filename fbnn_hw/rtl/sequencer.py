@@ -70,7 +70,7 @@ def read_layout(config):
     | first, last               | the first, the last read of a block                              |
     | row_end, tile_end         | with `last`: the block ends a row of blocks, a tile              |
 
-    With start reads there is one more: blank, a start read.  With lists of reads, some fields differ:
+    With lists of reads, some fields differ:
 
     | field                     | meaning                                                          |
     |---------------------------|------------------------------------------------------------------|
@@ -81,15 +81,14 @@ def read_layout(config):
     | slot, second, pair        | of a spread step: slot, second read of a pair, pair modulo L     |
     """
     w = Widths(config)
-    blank = {"blank": 1} if config.start_reads else {}
     if config.lists:
         return data.StructLayout({
             "address": w.address, "y": 1, "x": w.column, "upper": EDGE, "lower": EDGE, "left": EDGE, "right": EDGE, "weight": w.weight,
-            "first": 1, "last": 1, "row_end": 1, "tile_end": 1, "bias": 1, **blank, **({"shift": 1} if config.shift else {}),
+            "first": 1, "last": 1, "row_end": 1, "tile_end": 1, "bias": 1, **({"shift": 1} if config.shift else {}),
             **({"slot": w.slots, "second": 1, "pair": w.lane} if config.spreads else {})})
     return data.StructLayout({
         "address": w.address, "ky": 2, "kx": 2, "top": 1, "bottom": 1, "left": 1, "right": 1, "weight": w.weight,
-        "word": w.words, "lane": w.columns, "first": 1, "last": 1, "row_end": 1, "tile_end": 1, "bias": 1, **blank})
+        "word": w.words, "lane": w.columns, "first": 1, "last": 1, "row_end": 1, "tile_end": 1, "bias": 1})
 
 
 def frame_of_a_tile(config, step):
@@ -233,7 +232,7 @@ class Sequencer(wiring.Component):
         s.map_last = Signal()
         if self.config.start_reads:
             s.blank = unnamed()
-            m.d.comb += [s.blank.eq(s.first & step.bias), read.blank.eq(s.blank)]
+            m.d.comb += s.blank.eq(s.first & step.bias)
         if self.config.lists:
             self._listed_read(m, s)
             return

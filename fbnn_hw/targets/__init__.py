@@ -39,6 +39,8 @@ class Configuration(Protocol):
     def order(self) -> Sequence[int]: ...
     @property
     def read_bits(self) -> int: ...
+    @property
+    def start_bits(self) -> int: ...
     def program_words(self) -> Sequence[int]: ...
     def transfer_words(self) -> Sequence[int]: ...
 
@@ -153,6 +155,8 @@ class Target:
         counts = {"program": self.block_count(len(config.program_words()), 16)}
         if config.order:
             counts["lists of reads"] = self.block_count(len(config.order), config.read_bits)
+        if config.start_bits:
+            counts["start values"] = self.block_count(2, config.start_bits)
         if self.banks is None:
             counts["features"] = config.pixels * self._bank(config, config.feature_words)[0]
         if config.weights == "memory":
