@@ -81,13 +81,14 @@ def test_a_stride_over_a_flattened_map():
 
 @pytest.mark.parametrize("kind", [op.Gap, op.Depthwise])
 def test_tiles_that_read_alike_from_other_words_share_a_list(kind):
-    """Ten tiles of four channels; a list for each of the four slots of a word, and a step for each tile."""
+    """Ten tiles of four channels, one list of the 64 pixels, and a step for each tile."""
     layers = [op.Thermometer("input", (), "tycc", 8, 4), op.Conv("conv", ("input",), 40, 3, 1, 2), kind("sums", ("conv",)),
               op.Dense("logits", ("sums",), 3, 1, True)]
     planned = run(strategies.fill(Topology("net", tuple(layers), ("a", "b", "c")), 0), GENERIC, (4, 16, 4), 0)
     steps = [step for step in planned.config.program if step.layer.startswith("sums")]
-    assert len(steps) == 10 and len({step.order for step in steps}) == 4 and len({step.source for step in steps}) == 3
-    assert all(step.words == 2 * 8 * 8 for step in steps)
+    assert len(steps) == 10 and len({step.order for step in steps}) == 1
+    assert len({step.source for step in steps}) == 3 and {step.source_slot for step in steps} == {0, 1, 2, 3}
+    assert all((step.words, step.listed) == (128, 64) for step in steps)
 
 
 @pytest.mark.parametrize("name", LISTED)
