@@ -369,9 +369,9 @@ def _classes(graph):
 
 
 def steps(placed: Plan, network: Network, pixels: int) -> tuple[list[Step], list[int]]:
-    """(steps of a pass, table of the lists of reads).
+    """Return (steps of a pass, table of the lists of reads).
 
-    The sums before those that are shared run one frame after the other, and so do those after them.
+    The sums before and behind the shared ones run one frame after the other.
     """
     order: list[int] = []
     known: dict[tuple[int, ...], int] = {}
