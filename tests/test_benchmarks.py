@@ -262,8 +262,8 @@ def test_fast_and_tiny_are_as_fast_as_their_limits():
 def test_the_table_of_ablations(tmp_path, capsys, monkeypatch):
     import ablations
 
-    for name, seed, accuracy, finished in (("none", 0, 0.5, True), ("none", 1, 0.6, True), ("ema", 0, 0.7, True), ("ema", 1, 0.9, False)):
-        record = {"finished": finished, "test_accuracy": 0.5, "validation_accuracy": accuracy, "train_accuracy": 0.25,
+    for name, seed, reached, finished in (("none", 0, 0.5, True), ("none", 1, 0.6, True), ("ema", 0, 0.7, True), ("ema", 1, 0.9, False)):
+        record = {"finished": finished, "test_accuracy": 0.5, "validation_accuracy": reached, "train_accuracy": 0.25,
                   "seconds": 24, "epochs": 12}
         (tmp_path / f"{name}-s{seed}.result.json").write_text(json.dumps({"training": record}))
     monkeypatch.setattr(sys, "argv", ["ablations.py", str(tmp_path), "--table"])

@@ -145,7 +145,7 @@ def moved_read(word: int, distance: int, slots: int = 0) -> int:
 
 
 def read_field(word: int, name: str) -> int:
-    """A field of a read as `read_word` stores it."""
+    """Return the field `name` of a read that `read_word` packed."""
     low = sum(list(READ_FIELDS.values())[:list(READ_FIELDS).index(name)])
     return word >> low & (1 << READ_FIELDS[name]) - 1
 
@@ -156,10 +156,11 @@ def byte_planes(lanes: int) -> int:
 
 
 def byte_words(lanes: int) -> tuple[tuple[int, ...], ...]:
-    """Return for each word of a pixel the bits of one colour's byte that it holds.
+    """Return for each word of a pixel the bits of one colour's byte that its lanes hold.
 
-    A bit i stands 2^(i - lowest) times, where lowest is the least bit of the word.  The lanes of a
-    word are those of red, then green, then blue.
+    A bit stands in several lanes, so that a read counts it by its value: the lowest bit of the word
+    once, the next one twice, the next one four times.  Red has the first lanes of the word, then come
+    green and blue.
     """
     planes = byte_planes(lanes)
     return tuple(tuple(bit for bit in range(min(8, low + planes) - 1, low - 1, -1) for _ in range(1 << bit - low))
@@ -290,7 +291,7 @@ class AcceleratorConfig:
 
     @property
     def spreads(self) -> bool:
-        """Whether steps are spread."""
+        """Whether some steps are spread, see `Step.spread`."""
         return any(step.spread for step in self.program)
 
     @property
@@ -335,7 +336,7 @@ class AcceleratorConfig:
 
     @property
     def feature_end(self) -> int:
-        """End of the features: they all lie in the words below it."""
+        """First word of a bank behind the feature maps."""
         bounds = [self.feature_words, self.resident_base or self.feature_words]
         return min(bounds + ([self.learning.learn_base] if self.learning else []))
 
@@ -366,7 +367,7 @@ class AcceleratorConfig:
 
     @property
     def thresholds(self) -> bool:
-        """Whether accumulators begin with start values."""
+        """Whether a tile may begin with a bias word, which holds start values of its accumulators."""
         return any(step.bias for step in self.program)
 
     @property

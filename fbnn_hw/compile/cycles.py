@@ -40,7 +40,10 @@ class LayerCycles:
         return self.reads + self.drain + self.move + self.wait + self.other
 
     def bound(self, kind: str) -> str:
-        """The bound of a layer of this `lower.Layer.kind`, a key of BOUNDS: where most of its cycles go."""
+        """Return the resource that most cycles of the layer go to, a key of BOUNDS.
+
+        kind: the layer's `lower.Layer.kind`.
+        """
         spent = {"reads": self.reads, "drain": self.drain, "move": self.move, "wait": self.wait, "other": self.other}
         most = max(spent, key=spent.__getitem__)
         if most == "reads":

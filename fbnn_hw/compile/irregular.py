@@ -377,10 +377,10 @@ def _classes(graph):
 
 
 def steps(placed: Plan, network: Network, pixels: int, start_reads: bool = False) -> tuple[list[Step], list[int]]:
-    """(steps of a pass, table of the lists of reads).
+    """Return (steps of a pass, table of the lists of reads).
 
-    The sums before those that are shared run one frame after the other, and so do those after them.
-    start_reads: if a layer needs bias words, all layers have them, and blocks begin with start reads.
+    The sums before and behind the shared ones run one frame after the other.  start_reads: if a layer
+    needs bias words, all layers have them, and blocks begin with start reads.
     """
     order: list[int] = []
     known: dict[tuple[int, ...], int] = {}

@@ -51,15 +51,17 @@ class Plan:
 
 def plan(network: Network, target: Target, pixels: int | None = None, lanes: int | None = None, outputs: int | None = None,
          frames: int = 1, learn: Learn | None = None) -> Plan:
-    """Choose the dimensions of the engine that are None, and lay everything out.
+    """Choose the sizes of the engine that are None, and lay everything out.
 
-    frames: images of a pass.  learn: (Head, LearnConfig) of a chip that goes on learning; with slots 0 `_choose_exemplars` sets
-    their number.
+    frames: images of a pass.  learn: (Head, LearnConfig) of a chip that learns; with slots 0,
+    `_choose_exemplars` sets their number.
 
-    The first way to have weights that the target names and that fits is taken.  With all weights on the chip, that is the first
-    shape of the target's list whose LUT estimate is within the part's budget and whose memories fit; with weights as a stream, it is
-    the one of these shapes with the fewest cycles.
-    Raises FitError with layer, need, limit and what would fit; UsageError for an illegal shape.
+    A target lists its ways to hold weights, and the first one that fits is taken.  With all weights
+    on the chip the first shape of the target's list is taken whose LUT estimate is within the part's
+    budget and whose memories fit.  With weights as a stream the fastest of these shapes is taken.
+
+    Raises FitError with the layer, what it needs, the limit, and what would fit; UsageError for an
+    illegal shape.
     """
     if frames > 1 and learn:
         raise UsageError(f"--frames {frames}: a design that learns takes one image after the other; expected 1 with --learn")

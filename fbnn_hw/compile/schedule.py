@@ -32,7 +32,7 @@ class Program:
     start_reads: bool = False  # see `AcceleratorConfig.start_reads`
 
     def base(self, name: str, frame: int) -> int:
-        """Address of a tensor of one of the frames of a pass."""
+        """Address of a tensor; frame: number of the frame in its pass."""
         base = self.tensors[name].base
         return base + frame * self.stride * (base >= self.used - self.frames * self.stride)
 
@@ -99,16 +99,15 @@ def _intervals(layer):
 
 def build(network: Network, pixels: int, lanes: int, outputs: int, frames: int = 1, learns: bool = False,
           room: int | None = None, start_reads: bool = False) -> Program:
-    """Program of a network on an engine of that shape.  Raises FitError.
+    """Return the program of a network on an engine of that shape.  Raises FitError.
 
-    frames: images of a pass.  The program runs the early layers one image after the other.  From the first
-    layer whose map is small (`_shared`) it runs each tile for all images.  The logits follow, image after image.
-    learns: the program ends before the logits, which a learner makes.
-    room: words of a bank.
-    start_reads: where there are bias words, blocks begin with start reads.
+    frames: images of a pass.  The program runs the early layers one image after the other.  From the
+    first layer whose map is small (`_shared`) it runs each tile for all images.  The logits follow,
+    image after image.  learns: the program ends before the logits, which a learner computes.  room:
+    words of a bank.  start_reads: where there are bias words, blocks begin with start reads.
 
-    A network that the loops over taps and words cannot read gets lists of reads (`irregular`), and so does one whose latent they
-    leave nowhere for a learner to read.
+    Two kinds of networks get lists of reads (`irregular`): those that the loops over taps and words
+    cannot read, and those that learn and whose latent the loops do not store.
     """
     if learns and network.topology[LATENT].kind not in ("dense", "conv", "maxpool"):
         return _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_reads)

@@ -30,7 +30,10 @@ def single(node: Node, *values: np.ndarray) -> np.ndarray:
 
 
 def constant(node: Node, *values: np.ndarray) -> np.ndarray:
-    """The result of a node of `CONSTANT` or `SINGLE`, all of whose inputs are constants.  Raises InputError where it has none."""
+    """The result of a node of `CONSTANT` or `SINGLE` whose inputs are all constants.
+
+    Raises InputError where it cannot be computed.
+    """
     try:
         if node.op in SINGLE:
             if math.prod(np.broadcast_shapes(*(v.shape for v in values))) > MAX_ELEMENTS:
@@ -50,7 +53,7 @@ def axes(node: Node, values: tuple[np.ndarray, ...], place: int = 1) -> list[int
 
 
 def bipolar(node: Node, v: np.ndarray) -> np.ndarray:
-    """Whether BipolarQuant takes real values to +scale."""
+    """Whether BipolarQuant gives +scale for each of the real values, else -scale."""
     return v >= 0
 
 

@@ -31,11 +31,11 @@ class Recipe:
 
     @property
     def key(self):
-        """Equal inputs have equal keys."""
+        """Key of the inputs, a hash."""
         return toolchain.key(self.settings, self.files)
 
     def key_of(self, numbers):
-        """The same of the inputs and the seeds `numbers`."""
+        """Key of the inputs and the seeds `numbers`, a hash."""
         return toolchain.key({"recipe": self.key, "seeds": list(numbers)}, {})
 
     def commands(self, seed):

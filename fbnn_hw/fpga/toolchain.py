@@ -256,7 +256,7 @@ def commands(target, package, clock_mhz, seed):
 
 
 def synthesise(script, folder, tools, said=None):
-    """netlist.json and cells.json in `folder` by a script of yosys; returns {cell: count}."""
+    """Run a script of yosys, which writes netlist.json and cells.json into `folder`; return {cell: count}."""
     (folder / "synthesis.ys").write_text(script)
     if tools.native:
         command = [_program("yosys", ""), "-s", "synthesis.ys"]
@@ -267,7 +267,7 @@ def synthesise(script, folder, tools, said=None):
 
 
 def cells(folder):
-    """{cell: count} of a synthesis in `folder`."""
+    """Return {cell: count} of the synthesis in `folder`."""
     try:
         return json.loads((folder / "cells.json").read_text())["design"]["num_cells_by_type"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -275,7 +275,7 @@ def cells(folder):
 
 
 def pack(flow, options, folder, tools, said=None):
-    """The bitstream's file from the placed design."""
+    """Make the bitstream's file from the placed design."""
     _run([tools.packer(flow), *options], folder, "pack.log", "packing", said)
     if not (folder / flow.bitstream).is_file():
         raise ToolError(f"packing: wrote no {flow.bitstream}; see {folder / 'pack.log'}")

@@ -14,9 +14,10 @@ SHARE = 4
 
 
 class Copy(wiring.Component):
-    """A register of its own, without reset, that synthesis must not merge with equal ones.
+    """A register without reset that synthesis does not merge with equal ones.
 
-    `build.toolchain` keeps these modules apart.  Merged registers would drive long wires to all popcounts.
+    `fpga.toolchain` keeps these modules apart.  A merged register would drive long wires to all
+    popcounts.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ def logit_bits(config):
 
 
 class RegisterSlice(wiring.Component):
-    """A stream between registers: no path leads through it, neither with the data nor against it.
+    """A stream with registers at both ends: no combinational path leads from an input to an output.
 
     Parameters
     ----------
@@ -59,8 +59,8 @@ class RegisterSlice(wiring.Component):
 class ImagePackets(wiring.Component):
     """Packets of bytes -> images, each of exactly `length` bytes.
 
-    A packet that is too short is filled up with zeros, of one that is too long the rest is dropped.  So a source that loses or doubles
-    bytes spoils one image, and the next packet is the next image.
+    Zeros fill up a packet that is too short.  Of a packet that is too long the rest is dropped.  So a
+    source that loses or doubles bytes spoils one image, and the next packet is the next image.
 
     Parameters
     ----------
@@ -75,9 +75,10 @@ class ImagePackets(wiring.Component):
         A packet ends with `last`.
     pixels : Out(stream of 8 bits)
         The images.
-    wrong : Out(1), answered : In(1)
-        The packet of the oldest image that has not been answered had another length; its answer is taken.  No image ends in the clock
-        of an answer.
+    wrong : Out(1)
+        The oldest image without an answer came in a packet of another length.
+    answered : In(1)
+        Strobes when the answer to that image is taken, never in the clock in which an image ends.
 
     Timing
     ------

@@ -103,9 +103,12 @@ class BoardTop(wiring.Component):
         LEDs.
     flash_pulse, flash_select_n, flash_output, flash_enable : Out, flash_input : In
         With weights == "stream": pins of `FlashReader`.
-    sleep : In(1), idle : Out(1), asleep : Out(1)
-        With config.sleeps: `idle` says that nobody is at work; while `sleep` is 1 the banks are in standby and the flash goes into
-        deep power-down, where it is when `asleep` is 1.
+    idle : Out(1)
+        With config.sleeps: nothing is at work.
+    sleep : In(1)
+        With config.sleeps: 1 puts the banks into standby and sends the flash into deep power-down.
+    asleep : Out(1)
+        With config.sleeps: the flash is in deep power-down.
 
     Timing
     ------

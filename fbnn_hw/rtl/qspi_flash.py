@@ -22,10 +22,12 @@ VOLATILE_QE = ((0x50,), (0x31, 0x02))
 class FlashChip:
     """The properties of a flash and its wires that the reader needs.
 
-    width: data lines read.  dummy: clocks between address and data.  quad_enable: commands that let IO2 and IO3 carry data; none where
-    the chip is delivered so, or was set so when it was written.  wait_s: longest of the waits for power-up, reset (tRST)
-    and release from power-down (tRES1).  deselect_s: shortest pause between two commands (tSHSL).  The defaults hold for
-    Winbond W25Q (tRST 30 us, tRES1 3 us, tSHSL 50 ns), with a margin for others.
+    width: data lines that are read.  dummy: clocks between address and data.  quad_enable: commands
+    that make IO2 and IO3 carry data; none where the chip comes so from its maker, or keeps it for good.
+    wait_s: longest of the waits for power-up, reset (tRST) and release from power-down (tRES1).
+    deselect_s: shortest pause between two commands (tSHSL).
+
+    The defaults hold for Winbond's W25Q (tRST 30 us, tRES1 3 us, tSHSL 50 ns), with a margin for others.
     """
 
     width: int = 4

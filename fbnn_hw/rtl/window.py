@@ -132,9 +132,12 @@ class WindowAlign(wiring.Component):
 class ListedAddress(wiring.Component):
     """Addresses of the Q banks for a block that is moved by any number of pixels.
 
-    Pixel (dy, dx) of a block at an even row and a first column, moved by y in 0..1 and x in 0..Q/2-1, lies in bank
-    ((dy + y) % 2, (dx + x) % (Q/2)), in the next row of blocks if dy + y > 1 and in the next column if dx + x > Q/2 - 1.  So
-    bank row 0 is one row of blocks further if y = 1, and bank column c one column if c < x.
+    The block begins at an even row and at the first column of a block.  It is moved by y in 0..1 and x
+    in 0..Q/2-1.  Its pixel (dy, dx) then lies
+
+    - in bank ((dy + y) % 2, (dx + x) % (Q/2)),
+    - in the next row of blocks if dy + y > 1, so bank row 0 is one row of blocks further if y = 1,
+    - in the next column if dx + x > Q/2 - 1, so bank column c is one column further if c < x.
 
     Parameters
     ----------
@@ -144,9 +147,9 @@ class ListedAddress(wiring.Component):
     Members
     -------
     address : In
-        Word of pixel (0, 0) but for y and x.
+        Word of pixel (0, 0) without the move by y and x.
     y : In(1), x : In
-        Pixels that the block is moved besides.
+        Pixels by which the block is moved.
     row : In
         Words from a block to the one below.
     banks : Out

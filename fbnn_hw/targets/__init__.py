@@ -74,11 +74,11 @@ class Target:
 
     @property
     def family(self) -> str:
-        """Name of the parts whose LUTs, carry chains and memories it shares."""
+        """Name of the family: its parts have the same kind of LUTs, carry chains and memories."""
         return self.name.split("-")[0]
 
     def clock_of(self, config: Configuration) -> int:
-        """Hz that frames/s of a design are quoted at where no other clock is asked for."""
+        """Clock in Hz by which frames/s of a design are stated where no other clock is asked for."""
         hz = (config.learning and self.learn_hz) or self.clock_hz
         return min(hz, self.flash_hz or hz) if config.weights == "stream" else hz
 
@@ -129,7 +129,11 @@ class Target:
         return self._stack(words, config.lanes, config.lanes // config.outputs)
 
     def stacked_bits(self, config: Configuration) -> int:
-        """Bits among which multiplexers choose: for each row of block RAMs above the first, those of the banks and of the weight memory."""
+        """Bits that multiplexers choose among because block RAMs are stacked.
+
+        A memory that is deeper than a block RAM has several rows of them.  Each row above the first counts
+        with the memory's width, for the banks and for the weight memory.
+        """
         if self.blocks is None:
             return 0
         bits = 0

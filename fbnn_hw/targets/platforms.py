@@ -49,7 +49,7 @@ class Facts:
 
     @property
     def device(self) -> str:
-        """The part, without package where the platform says them apart."""
+        """Name of the part; without its package where the platform has a field for each."""
         return getattr(self.platform, "part", None) or self.platform.device
 
     def target(self) -> str:

@@ -64,8 +64,8 @@ class TrainConfig:
                         "up", "random")
     distil: float = _choice(0.5, "share of the teacher in the loss", lambda v: 0 < v <= 1, "a share above 0, at most 1")
     temperature: float = _positive(4.0, "of the teacher's softened probabilities")
-    teacher_views: str = _one_of("augmented", "what the teacher answers: every augmented image, or each image and its mirror image once, at "
-                                 "the start, so that no step waits for the teacher", "augmented", "mirrored")
+    teacher_views: str = _one_of("augmented", "what the teacher answers: every augmented image, or each image and its mirror image once, "
+                                 "at the start, so that no step waits for the teacher", "augmented", "mirrored")
     precision: str = _one_of("float32", "of activations and gradients; bfloat16 gives the same bits forward and is faster where the "
                              "processor has it", "float32", "bfloat16")
     norm: str = _one_of("scales", "bn: batch norm before each sign, folded into integer thresholds in the checkpoint", "scales", "bn")

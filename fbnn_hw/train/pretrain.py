@@ -82,7 +82,8 @@ class Pretrainer(Trainer):
         return "float" if self.ends_binary is False else "binary"
 
     def _take_up(self, state):
-        stage = self._activations() if self.ends_binary is None else state.get("activations", self._activations())  # the first states lack it
+        # The first states lack "activations".
+        stage = self._activations() if self.ends_binary is None else state.get("activations", self._activations())
         if stage != self._activations():
             raise UsageError(f"{self.state_path}: was started with --activations {state['activations']}; resume with the same flags")
         if state["objective"] != {key: getattr(self.objective, key) for key in state["objective"]}:

@@ -65,7 +65,8 @@ def test_resume_is_bit_identical(tmp_path, objective, unlabeled):
 def test_what_is_float_at_the_start_or_throughout_is_resumed(tmp_path, name, config):
     def run(**options):
         model = pretrain.make(name, TRAIN.classes, 16, config)
-        return pretrain.Pretrainer(model, IMAGES[:64], LABELS[:64], config, pretrain.Objective(), state_path=tmp_path / "s.state", **options)
+        return pretrain.Pretrainer(model, IMAGES[:64], LABELS[:64], config, pretrain.Objective(), state_path=tmp_path / "s.state",
+                                   **options)
 
     with pytest.raises(Interrupted):
         run(progress=StopAt(2)).run()

@@ -194,7 +194,8 @@ def test_the_teacher_may_answer_once(tmp_path, taught, mirror):
     config = replace(CONFIG, mirror=mirror, shift=0, contrast=0.0)
     runs = {}
     for views in ("augmented", "mirrored"):
-        run = runs[views] = student(tmp_path / f"{views}.state", replace(config, teacher_views=views), teacher=Teacher(taught, student().model.topology))
+        run = runs[views] = student(tmp_path / f"{views}.state", replace(config, teacher_views=views),
+                                    teacher=Teacher(taught, student().model.topology))
         seen, ask = [], run.teacher.logits
         run.teacher.logits = lambda images, seen=seen, ask=ask: seen.append(len(images)) or ask(images)
         run.run()
@@ -280,10 +281,11 @@ def test_ties():
     (dict(shift=-1), "--shift -1: expected 0 to 512"), (dict(contrast=1.5), "--contrast 1.5: expected a number from 0 to 1"),
     (dict(ties="down"), "--ties down: expected up or random"), (dict(distil=2.0), "--distil 2.0: expected a share above 0, at most 1"),
     (dict(temperature=0.0), "--temperature 0.0: expected a positive number"),
-    (dict(teacher_views="mirrored"), "--teacher-views mirrored: keeps the answers to each image and its mirror image, found --mirror random; "
-                                     "expected --mirror alternating or none, and no --warp"),
-    (dict(teacher_views="mirrored", mirror="none", warp=0.25), "--teacher-views mirrored: keeps the answers to each image and its mirror "
-                                                               "image, found --warp 0.25; expected --mirror alternating or none, and no --warp"),
+    (dict(teacher_views="mirrored"), "--teacher-views mirrored: keeps the answers to each image and its mirror image, found --mirror "
+                                     "random; expected --mirror alternating or none, and no --warp"),
+    (dict(teacher_views="mirrored", mirror="none", warp=0.25),
+     "--teacher-views mirrored: keeps the answers to each image and its mirror image, found --warp 0.25; expected --mirror alternating or "
+     "none, and no --warp"),
     (dict(K=1e-320), "--K 1e-320: expected a number from 1e-6 to 1,000,000"),
     (dict(c=1e300), "--c 1e+300: expected a number from 1e-6 to 1,000,000"),
     (dict(limit=float("nan")), "--limit nan: expected a number from 1e-6 to 1,000,000"),
