@@ -8,6 +8,7 @@ from .ir.network import LATENT
 from .progress import silent
 
 BATCH = 100
+"""Most images at a time."""
 
 
 def integer_logits(network, images, backend="reference", latent=False, progress=silent):
@@ -37,7 +38,10 @@ def integer_logits(network, images, backend="reference", latent=False, progress=
     """
     if latent and LATENT not in network.topology:
         raise InputError(f"model {network.topology.name}: has no layer named {LATENT}, expected one with --latent")
-    batches = [images[i:i + BATCH] for i in range(0, len(images), BATCH)]
+    from .reference.inference import batch_size
+
+    batch = batch_size(network.topology, BATCH)
+    batches = [images[i:i + batch] for i in range(0, len(images), batch)]
     outputs = _by_torch if backend == "torch" else _by_reference
     parts = list(outputs(network, progress(batches, desc=backend), latent))
     return (np.concatenate([logits for logits, _ in parts]).astype(np.int32),

@@ -11,7 +11,6 @@ import numpy as np
 from . import protocol
 from .data.datasets import test_images
 from .errors import FbnnError, UsageError
-from .ir.network import LATENT
 from .progress import silent
 from .reference import inference
 
@@ -116,7 +115,7 @@ def lesson_checks(board, design, images):
     pictures, index = images[:LESSON_IMAGES], min(twin.known, board.identity.max_classes - 1)
     results = []
     for picture in pictures:
-        latent = inference.layers(design.network, picture[None])[LATENT].reshape(1, -1)
+        latent = inference.latents(design.network, picture[None])
         board.answer(picture)
         board.client.learn(index)
         twin.learn(latent, [index])

@@ -100,8 +100,9 @@ class Output:
         from tqdm import tqdm
 
         tty = sys.stderr.isatty()
-        return tqdm(iterable, desc=desc and printable(desc), total=total, initial=initial, delay=PROGRESS_DELAY_S, leave=False, dynamic_ncols=tty,
-                    ascii=not tty, mininterval=0.2 if tty else 10, file=sys.stderr if tty else _Lines(sys.stderr), **kwargs)
+        return tqdm(iterable, desc=desc and printable(desc), total=total, initial=initial, delay=PROGRESS_DELAY_S, leave=False,
+                    dynamic_ncols=tty, ascii=not tty, mininterval=0.2 if tty else 10,
+                    file=sys.stderr if tty else _Lines(sys.stderr), **kwargs)
 
     def quiet_warnings(self):
         """Python warnings are for developers: shown with -v alone."""
@@ -128,7 +129,7 @@ def one_line(text):
 
 
 def printable(text):
-    """A text whose control characters, as a name of a stranger's file may have them to move a terminal's cursor, are written as escapes."""
+    """A text with its control characters written as escapes: a name of a stranger's file may have such that move a terminal's cursor."""
     text = str(text)
     if text.isprintable():
         return text

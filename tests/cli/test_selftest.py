@@ -147,7 +147,7 @@ class Twin:
     ((), []), (("learn",), ["lesson"]), (("restore",), ["lesson", "state"]), (("reset",), ["state", "lesson"]),
     (("snapshot",), ["state", "lesson"])])
 def test_a_board_that_stops_answering_is_reported_to_the_end(mute, failed, monkeypatch):
-    monkeypatch.setattr(selftest.inference, "layers", lambda network, images: {"latent": np.zeros((1, 8), np.uint8)})
+    monkeypatch.setattr(selftest.inference, "latents", lambda network, images: np.zeros((1, 8), np.uint8))
     design, board = SimpleNamespace(**vars(DESIGN), learner=Twin), Forgetful(mute)
     board.state = b"taught"
     checks = selftest.checks(board, design, 3)
