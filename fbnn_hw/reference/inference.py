@@ -6,6 +6,7 @@ Dot products of +-1 are computed as float32 matrix products.  That is exact: eve
 
 import math
 from collections.abc import Callable, Iterable
+from itertools import product
 
 import numpy as np
 
@@ -26,6 +27,9 @@ MOST_VALUES = 2 ** 25
 
 SLAB_BYTES = 2 ** 22
 """Bytes of the matrix of input windows that is made at a time; it should stay in a cache."""
+
+MATRIX_VALUES = 2 ** 24
+"""Weights that are floats at a time."""
 
 
 def layers(network: Network, images: np.ndarray) -> dict[str, np.ndarray]:
@@ -166,17 +170,19 @@ def convolution(x: np.ndarray, weights: np.ndarray, stride: int, groups: int, fr
     inner *= 2
     inner -= top
     windows = np.lib.stride_tricks.sliding_window_view(framed, (k, k), (1, 2))[:, ::stride, ::stride].transpose(0, 1, 2, 4, 5, 3)
-    matrices = bits.from_bits(weights, np.float32).transpose(2, 3, 1, 0).reshape(k * k * depth, groups, -1)
+    matrices = weights.transpose(2, 3, 1, 0).reshape(k * k * depth, groups, -1)
     rows, columns = windows.shape[1:3]
     out = np.empty((n, rows, columns, outputs), np.float32)
     row_bytes = 4 * columns * k * k * depth
     band = max(1, min(rows, SLAB_BYTES // row_bytes))
     step = max(1, SLAB_BYTES // (row_bytes * rows))
-    for g in range(groups):
-        channels = slice(g * outputs // groups, (g + 1) * outputs // groups)
+    size = outputs // groups
+    block = max(1, MATRIX_VALUES // (k * k * depth))
+    for g, first in product(range(groups), range(0, size, block)):
+        matrix = bits.from_bits(matrices[:, g, first:first + block], np.float32)
+        channels = slice(g * size + first, g * size + min(first + block, size))
         for i in range(0, n, step):
             for r in range(0, rows, band):
                 window = windows[i:i + step, r:r + band, ..., g * depth:(g + 1) * depth].reshape(-1, k * k * depth)
-                dots = window @ matrices[:, g]
-                out[i:i + step, r:r + band, :, channels] = dots.reshape(-1, min(band, rows - r), columns, outputs // groups)
+                out[i:i + step, r:r + band, :, channels] = (window @ matrix).reshape(-1, min(band, rows - r), columns, matrix.shape[1])
     return out.transpose(0, 3, 1, 2)

@@ -192,11 +192,12 @@ def test_extreme_chrominance_over_all_colours():
 
 
 def test_wide_images_are_worked_on_in_bands(monkeypatch):
-    """A convolution whose windows of one image exceed a slab gives the bits of one that has them all at once."""
+    """A convolution whose windows of one image, or whose weights, are too many at a time gives the bits of one that has them all."""
     network = strategies.vgg_network(3, width=1 / 32)
     images = strategies.images(5, 3)
     whole = inference.layers(network, images)
     monkeypatch.setattr(inference, "SLAB_BYTES", 5000)
+    monkeypatch.setattr(inference, "MATRIX_VALUES", 100)
     assert all(np.array_equal(output, whole[name]) for name, output in inference.layers(network, images).items())
 
 
