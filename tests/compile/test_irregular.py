@@ -173,3 +173,13 @@ def test_every_map_is_read_by_a_later_layer():
                    if words & set(range(first, first + count))}
         labels = {layer.label for layer in program.layers if name in layer.parts}
         assert labels <= readers, name
+
+
+def test_a_view_that_names_too_many_bits_is_refused():
+    """Twelve concatenations of a map with itself, 15 kB of a checkpoint, took more than 2 GB and did not end."""
+    layers = [op.Thermometer("input", (), "trgb", 32, 4)]
+    for number in range(12):
+        layers.append(op.Concat(f"double{number}", (layers[-1].name,) * 2))
+    layers += [op.Gap("gap", (layers[-1].name,)), op.Dense("logits", ("gap",), 2, logits=True)]
+    with pytest.raises(FitError, match="^layer gap: sums 50,331,648 bits in lists of reads, expected at most 2,097,152$"):
+        irregular.plan(Topology("wide", tuple(layers), ("a", "b")), 4, 16, 4)
