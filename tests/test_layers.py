@@ -119,6 +119,11 @@ def test_the_package_itself_is_light():
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
 
 
+def test_parts_that_the_documentation_names_come_with_the_package():
+    program = "import fbnn_hw; fbnn_hw.errors.InputError, fbnn_hw.foreign.read"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
+
+
 @pytest.mark.parametrize("module", ["board", "cli", "cli._common", "ir.models", "ir.checkpoint", "ir.file", "reference.inference",
                                     "checkpoints"])
 def test_importing_these_does_not_load_torch(module):

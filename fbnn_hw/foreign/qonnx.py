@@ -84,7 +84,8 @@ class _Reader:
         """The input: a square image of one or three colours, channels first or last, or flat."""
         words = "x".join("?" if n is None else str(n) for n in shape)
         sizes = shape[1:]
-        last = len(sizes) == 3 and sizes[2] in (1, 3) and sizes[0] == sizes[1]
+        first = len(sizes) == 3 and sizes[0] in (1, 3) and sizes[1] == sizes[2]
+        last = len(sizes) == 3 and sizes[2] in (1, 3) and sizes[0] == sizes[1] and not first
         if len(sizes) == 1 and (sizes[0] or 0) > 0:
             sizes = next(((c, size, size) for c in (1, 3) for size in [round((sizes[0] / c) ** 0.5)] if c * size * size == sizes[0]), sizes)
         elif last:
@@ -307,8 +308,9 @@ class _Reader:
         if set(dilations) != {1} or len(set(strides)) != 1 or len(set(pads)) != 1:
             raise InputError(f"{where}: dilations {dilations}, strides {strides}, pads {pads}, expected none, equal ones, equal ones")
         groups = get("group", 1)
-        self._first(where, 0 < groups <= len(weight) and len(weight) % groups == 0 and x.value.shape[0] == weight.shape[1] * groups,
-                    f"{x.value.shape[0]} channels and weights of {'x'.join(map(str, weight.shape))} in {groups} groups",
+        channels = x.value.shape[0] // getattr(x.value, "copies", 1)
+        self._first(where, 0 < groups <= len(weight) and len(weight) % groups == 0 and channels == weight.shape[1] * groups,
+                    f"{channels} channels and weights of {'x'.join(map(str, weight.shape))} in {groups} groups",
                     "weights for all channels")
         return self._made(where, self.builder.convolution(x.value, weight, bias, where, self._hint("conv"), strides[0], pads[0], groups))
 
