@@ -134,8 +134,26 @@ def _fastest(network, target, shapes, frames, learn):
 
 
 def _plan_shape(network, target, shape, frames, learn, weights):
-    """`Plan` for one shape; FitError also if the part has too few block RAMs or LUTs."""
-    config, program = configure(network, target, shape, frames, learn, weights)
+    """`Plan` for one shape; FitError also if the part has too few block RAMs or LUTs.
+
+    Where there are start values, that is the fastest one of the ways to them that the target names.
+    """
+    choices, error = [], None
+    for way in target.starts:
+        try:
+            choices.append(_plan_starts(network, target, shape, frames, learn, weights, way == "read"))
+            if not choices[-1].config.thresholds:
+                break
+        except FitError as failure:
+            error = error or failure
+    if not choices:
+        raise error
+    return min(choices, key=lambda choice: choice.frame.total)
+
+
+def _plan_starts(network, target, shape, frames, learn, weights, start_reads):
+    """`Plan` for one shape and one way to start values."""
+    config, program = configure(network, target, shape, frames, learn, weights, start_reads)
     target.check(config)
     need = lut4(config, target)
     limit = target.lut4_of(config)
@@ -157,16 +175,17 @@ def _with_learning_cost(network, target, shape, learn, choice):
     Where no number of exemplars is asked for and weights are streamed, it has as many as `_choose_exemplars` finds.
     """
     weights, frames = choice.config.weights, {choice.config.transfers: (choice.first, choice.frame)}
+    start_reads = choice.config.start_reads
 
     def plan_with(slots):
-        config, program = configure(network, target, shape, 1, (learn[0], replace(learn[1], slots=slots)), weights)
+        config, program = configure(network, target, shape, 1, (learn[0], replace(learn[1], slots=slots)), weights, start_reads)
         target.check(config)
         if config.transfers not in frames:  # the transfers alone decide how long a frame takes
             passes = cycles.frames(config)
             frames[config.transfers] = passes[0], passes[-1]
         return Plan(config, program, *frames[config.transfers])
 
-    config, program = configure(network, target, shape, 1, None, weights)
+    config, program = configure(network, target, shape, 1, None, weights, start_reads)
     without = cycles.frames(config)[-1]
     if weights == "stream" and not learn[1].slots:
         logits = next(layer.label for layer in program.layers if layer.kind == "logits")
@@ -214,13 +233,14 @@ def _choose_exemplars(plan_with: Callable[[int], Any], without: cycles.Frame, lo
 
 
 def configure(network: Network, target: Target, shape: Shape, frames: int, learn: Learn | None,
-              weights: str) -> tuple[AcceleratorConfig, schedule.Program]:
+              weights: str, start_reads: bool = False) -> tuple[AcceleratorConfig, schedule.Program]:
     """The configuration for one shape of the engine and one way to have weights, and its program.
 
-    weights: "memory" or "stream".  Raises FitError if a memory is too small.
+    weights: "memory" or "stream".  start_reads: where there are thresholds, and a learner's sums allow it, blocks begin with start
+    reads.  Raises FitError if a memory is too small.
     """
     program = schedule.build(network, *shape, frames, bool(learn), min(FIELD, target.bank_words or FIELD),
-                             target.start_reads and (not learn or _whole_starts(network, shape[1])))
+                             start_reads and (not learn or _whole_starts(network, shape[1])))
     _check_words(program, target, weights)
     common = _common_fields(network, target, program, weights)
     with_weights = _with_memory if weights == "memory" else _with_stream

@@ -273,9 +273,11 @@ class Accelerator(wiring.Component):
         # A learner's sums are those of matches - L / 2, and it has no start reads.
         learners = -(c.learning.fan_in_words // 2) % (1 << width) if c.learning else 0
         if c.start_bits:
-            m.submodules.starts = memory = Memory(shape=c.start_bits, depth=2, init=[0, learners], attrs={"ram_style": "block"})
+            attributes = {"ram_style": "block", "no_rw_check": 1}  # what is read while it is written is not used
+            m.submodules.starts = memory = Memory(shape=c.start_bits, depth=2, init=[0, learners], attrs=attributes)
             write, read = memory.write_port(), memory.read_port()
-            m.d.comb += [write.en.eq(operands.read.bias), write.data.eq(given), read.addr.eq(s.turn)]
+            # The bias word comes without `valid`, so it is written to row 0.  With a constant there yosys would make registers of the memory.
+            m.d.comb += [write.en.eq(operands.read.bias), write.addr.eq(operands.valid), write.data.eq(given), read.addr.eq(s.turn)]
             upper = read.data
         else:
             upper = Signal(len(given))

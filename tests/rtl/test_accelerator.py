@@ -52,7 +52,7 @@ CASES = {
                    part={"technology": "ice40-spram", "encoder_bits": 4}),
     # Late layers for three frames at once, with thresholds by start reads, partly filled words and a mixed ring.
     "frames": Case(strategies.vgg_network(2, width=3 / 32, size=16, latent=40, hidden=12).topology, (4, 16, 4), thresholds=0.5, spare=150,
-                   ring=2, part={"technology": "ice40-spram", "encoder_bits": 2, "start_reads": True}, frames=3),
+                   ring=2, part={"technology": "ice40-spram", "encoder_bits": 2, "starts": ("read",)}, frames=3),
     # Block RAM for the ring, and what is left of it for some weights beside the features; some in the place of maps that were read.
     "blocks": Case(strategies.vgg_network(3, width=1 / 4, size=16, latent=40, hidden=12).topology, (4, 16, 4), blocks=12),
     # Nothing resident, thresholds, triples, odd fan-in, kernel 1, learned pooling alone, no latent, groups that do not fill words.

@@ -46,7 +46,9 @@ NETWORKS = {
     pytest.param(name, marks=pytest.mark.slow if name in ("grey", "packed") else ()) for name in NETWORKS])
 def test_bits_and_cycles(name, tmp_path):
     net, shape = NETWORKS[name], (8, 16, 8) if name == "grey" else (4, 16, 4)
-    part = replace(TARGETS["ecp5-25f"], weights=("stream",), blocks=22) if name == "residual" else whole.target(encoder_bits=0, start_reads=name in ("bytes", "pools"))
+    part = whole.target(encoder_bits=0, starts=("read",) if name in ("bytes", "pools") else ("word",))
+    if name == "residual":
+        part = replace(TARGETS["ecp5-25f"], weights=("stream",), blocks=22)
     frames = 1
     if name == "pools":
         part, frames = replace(part, weights=("stream",), bank_words=4096, ring_words=64), 2
