@@ -306,6 +306,7 @@ async def drain(cycle, config, idle=0.0, seed=1):
     for number, step in enumerate([*config.program, *config.program]):
         expected = dict(banks)
         await clock({"begin": 1, "step": pack_step(config, step)})
+        await clock({})
         if step.kind == "lgap":
             for tile, member in product(range(step.tiles), members(config, step)):
                 average, learned = source.getrandbits(lanes), source.getrandbits(lanes)

@@ -196,6 +196,8 @@ class Sequencer(wiring.Component):
         s.tile = Signal(w.tiles)
         s.flush, s.bias = timing.flush(config.lanes), timing.bias(config.lanes)
         s.pause = Signal(range(s.bias + 1))
+        s.flushed = unnamed()  # `pause`, which goes on in each cycle of FLUSH, is at its end there
+        m.d.sync += s.flushed.eq(s.pause == s.flush - 2)
 
     def _lists(self, m, s):
         """The table of reads, and the place in it.  The table offers the read that may be issued in this cycle."""
@@ -471,7 +473,7 @@ class Sequencer(wiring.Component):
             m.d.sync += s.pause.eq(s.pause + 1)
             with m.If(s.pause == s.flush - 3):
                 m.d.sync += self.reserve.eq(step.lgap)
-            with m.If(s.pause == s.flush - 1):
+            with m.If(s.flushed):
                 m.d.sync += self.reserve.eq(0)
                 with m.If(step.logits):
                     m.next = "SCORES" if self.scores else "ADDRESS"

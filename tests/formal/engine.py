@@ -281,8 +281,8 @@ def loader(depth):
 
 
 def drain(one, depth):
-    """Each block's bits are written where they belong, a clock later, and zeros into the slots behind them; from any state, after `begin`,
-    whenever blocks come."""
+    """Each block's bits are written where they belong, a clock later, and zeros into the slots behind them; from any state, from the second
+    clock after `begin` on, whenever blocks come."""
     cfg = config(program=[one], feature_words=60)
     dut = Drain(cfg)
     m, clock = around(dut)
@@ -294,7 +294,7 @@ def drain(one, depth):
     values = step_fields(cfg, one)
     packed = sum(value << step_layout(cfg)[name].offset for name, value in values.items())
     m.d.comb += [dut.step.as_value().eq(packed), dut.begin.eq(clock == 0), dut.row_end.eq(ends[number]), dut.tile_end.eq(last[number]),
-                 Assume(~dut.strobe | (clock > 0) & ~ended & (number < len(blocks)))]
+                 Assume(~dut.strobe | (clock > 1) & ~ended & (number < len(blocks)))]
     m.d.sync += [struck.eq(dut.strobe), signs.eq(dut.signs), ended.eq(dut.strobe & dut.tile_end)]
     with m.If(dut.strobe):
         m.d.sync += number.eq(number + 1)
@@ -393,9 +393,9 @@ PROPERTIES = {
     "listed_align_4": partial(listed_align, 4),
     "listed_align_blank": partial(listed_align, 4, start_reads=True),
     "loader": partial(loader, 20),
-    "drain": partial(drain, conv(2, 1, 11, 4, 8, 3), 10),
-    "drain_slot": partial(drain, conv(2, 2, 4, 4, 8, 7, slot=1), 8),
-    "drain_pooled": partial(drain, conv(2, 2, 5, 4, 8, 2, pool=True), 12),
+    "drain": partial(drain, conv(2, 1, 11, 4, 8, 3), 11),
+    "drain_slot": partial(drain, conv(2, 2, 4, 4, 8, 7, slot=1), 9),
+    "drain_pooled": partial(drain, conv(2, 2, 5, 4, 8, 2, pool=True), 13),
     "mover_mixed": partial(mover, [(3, 8)], 20, pauses=False),
     "sequencer": partial(sequencer, [step(columns=1, rows=1, taps=9, tiles=1, tile_words=9)], 31),
     "sequencer_start_reads": partial(sequencer, [step(columns=2, tiles=2, tile_words=3, bias=True)], 33, start_reads=True),
