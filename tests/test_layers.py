@@ -33,6 +33,7 @@ ALLOWED = {
     "fpga": {"errors", "files", "targets", "rtl"},
     "emit": IR | {"files", "progress", "compile", "targets", "rtl", "fpga", "reference", "report", "host", "checkpoints", "__init__"},
     "design": IR | {"files", "progress", "compile", "targets", "reference", "emit", "data"},
+    "selftest": IR | {"progress", "reference", "data"},
     "lesson": IR | {"progress", "host", "reference", "data"},
     "board": IR | {"files", "progress", "design", "lesson", "host", "emit", "reference"},
     "studio": BASE | {"lesson", "data", "host"},
@@ -42,7 +43,7 @@ ALLOWED = {
     "train": IR | {"files", "progress", "nn", "data", "reference"},
     "predict": IR | {"progress", "reference", "nn"},
     "cli": IR | {"files", "progress", "checkpoints", "foreign", "reference", "compile", "targets", "rtl", "fpga", "emit", "host", "report",
-                 "nn", "data", "train", "design", "board", "lesson", "studio", "predict", "__init__"},
+                 "nn", "data", "train", "design", "board", "lesson", "studio", "predict", "selftest", "__init__"},
 }
 TORCH = {"nn", "train"}
 TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/_common.py", "predict.py"}
@@ -115,6 +116,11 @@ def test_torch_stays_where_training_is(path):
 
 def test_the_package_itself_is_light():
     program = "import sys, fbnn_hw; sys.exit(bool({'torch', 'numpy', 'amaranth'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
+
+
+def test_parts_that_the_documentation_names_come_with_the_package():
+    program = "import fbnn_hw; fbnn_hw.errors.InputError, fbnn_hw.foreign.read"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image
 
 import fbnn_hw
+from fbnn_hw.data import folder as folders
 from fbnn_hw.emit import output, virtual
 from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.host.taught import Taught
@@ -72,9 +73,14 @@ def test_the_example_of_a_network_of_ones_own_runs(tmp_path, monkeypatch, capsys
     program = page.split("```python\n")[1].split("```")[0]
     for name, image in zip(("a/1", "a/2", "b/1", "b/2"), strategies.images(1, 4, 40)):
         (tmp_path / "pictures" / name[0]).mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image.transpose(1, 2, 0)).save(tmp_path / "pictures" / f"{name}.png")
+        held = Image.fromarray(image.transpose(1, 2, 0))
+        held.getexif()[ExifTags.Base.Orientation] = 6  # as a telephone writes it
+        held.save(tmp_path / "pictures" / f"{name}.png", exif=held.getexif())
+    (tmp_path / "pictures" / "a" / ".DS_Store").write_bytes(b"left by a file manager")
     monkeypatch.chdir(tmp_path)
-    exec(program.replace("range(30)", "range(3)"), {})
+    names = {}
+    exec(program.replace("range(30)", "range(3)"), names)
+    assert (names["images"].numpy() == folders.load("pictures", "train", 32, resize=True).images).all()  # as `classify --resize` sees them
     assert fbnn_hw.load("mine.pt").topology.classes == ("a", "b") and len(program.splitlines()) <= 36
     assert Path(capsys.readouterr().out.splitlines()[-1]).stat().st_size > 1e5
 

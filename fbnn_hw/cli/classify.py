@@ -50,8 +50,8 @@ def gather(args, out, size, taker):
     parts, origins = [], []
     if args.files.count(image_files.STANDARD_INPUT) > 1:
         raise UsageError("found - twice, expected standard input once")
-    for given in args.files:
-        for name, label in folder.pictures(given) if Path(given).is_dir() else [(given, None)]:
+    for path in args.files:
+        for name, label in folder.pictures(path) if Path(path).is_dir() else [(path, None)]:
             parts.append(image_files.read(name, size, **_common.fit(args)))
             origins += [(str(name), i, label) for i in range(len(parts[-1]))]
     return np.concatenate(parts), origins

@@ -289,7 +289,7 @@ class Run:
         cycle = ready + begin
         mover.run(cycle, self.free)
         if step.bias:
-            bias = timing.bias(self.config.lanes)
+            bias = (timing.start if self.config.start_reads else timing.bias)(self.config.lanes)
             layer.other += bias
             cycle += bias
             mover.run(cycle, self.free)
@@ -297,7 +297,7 @@ class Run:
 
     def tile_reads(self, step, layer, cycle):
         """Make all reads of a tile from `cycle` on; return the cycle after the last one."""
-        reads, blocks = step.words * step.repeat * step.taps, step.rows * step.columns
+        reads, blocks = self.config.block_reads(step), step.rows * step.columns
         drains = step.kind == "conv" and not step.logits
         layer.reads += reads * blocks
         before = None

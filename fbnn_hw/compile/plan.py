@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import FitError, UsageError
 from ..ir.network import LATENT, Network
 from ..targets import Target
-from . import cycles, irregular, late, schedule
+from . import cycles, irregular, late, schedule, starts
 from .area import lut4
 from .config import FIELD, AcceleratorConfig, Transfer, check_shape
 from .learn_plan import MAX_SLOTS, Learn, LearnPlan
@@ -219,11 +219,18 @@ def configure(network: Network, target: Target, shape: Shape, frames: int, learn
 
     weights: "memory" or "stream".  Raises FitError if a memory is too small.
     """
-    program = schedule.build(network, *shape, frames, bool(learn), min(FIELD, target.bank_words or FIELD))
+    program = schedule.build(network, *shape, frames, bool(learn), min(FIELD, target.bank_words or FIELD),
+                             target.start_reads and (not learn or _whole_starts(network, shape[1])))
     _check_words(program, target, weights)
     common = _common_fields(network, target, program, weights)
     with_weights = _with_memory if weights == "memory" else _with_stream
     return with_weights(common, network.topology, target, program, learn), program
+
+
+def _whole_starts(network, lanes):
+    """Whether a learner's sums, each of matches alone, begin at a multiple of 2 L: they have no start read."""
+    logits = network.topology.ops[-1]
+    return logits.fan_in(*network.topology.input_shapes(logits)) % (4 * lanes) == 0
 
 
 def _common_fields(network, target, program, weights):
@@ -241,12 +248,12 @@ def _common_fields(network, target, program, weights):
         pixels=pixels, lanes=program.lanes, outputs=program.outputs,
         **_encoder_fields(topology.ops[0]), size=topology.image_size,
         encoder_bits=target.encoder_bits, classes=len(topology.classes), program=program.steps,
-        accumulator_bits=_accumulator_bits(network, program.lists),
+        accumulator_bits=max(_accumulator_bits(network, program.lists), starts.least_bits(program.lanes) * program.start_reads),
         technology=target.technology, popcount=target.popcount, weights=weights,
         latent_base=latent.base if is_vector else 0, latent_words=len(latent.lanes) if is_vector else 0, map_pixels=mask,
         logits_odd=bool(logits.fan_in(*topology.input_shapes(logits)) % 2), frames=program.frames, frame_stride=program.stride,
         order=program.order, quarters=bool(program.lists and program.lists.graph.quarters),
-        packed=bool(program.lists and program.lists.graph.packed))
+        packed=bool(program.lists and program.lists.graph.packed), start_reads=program.start_reads)
 
 
 def _encoder_fields(op):

@@ -60,6 +60,15 @@ def bias(lanes: int) -> int:
     return flush(lanes) + READ + 2
 
 
+def start(lanes: int) -> int:
+    """Cycles that a bias word adds to the beginning of a tile whose blocks begin with start reads.
+
+    The array takes the upper bits of the start values as a block begins.  They stand there two cycles after the bias word, by when the
+    last block of the tile before must have begun.
+    """
+    return 1 + max(0, array(lanes) - 4)
+
+
 FETCH = 2
 """Cycles to set up the counters of a step, on top of one for each of its words."""
 

@@ -18,7 +18,8 @@ the nearest thing that works.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -123,6 +124,15 @@ class Sum:
 Value = Image | Bits | Sum
 
 
+@contextmanager
+def _at(where: str) -> Iterator[None]:
+    """What an op refuses, with its place in the source."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
 @dataclass
 class Builder:
     """The ops so far, in `layers`, with their weights and thresholds, and what became of each part of the source.
@@ -154,9 +164,13 @@ class Builder:
 
     # The input
 
-    def encoded(self, op: ops.Input) -> Bits:
+    def encoded(self, op: ops.Input, where: str) -> Bits:
         """The map of an input op, bits or bytes as they are."""
-        shape = op.output_shape()
+        with _at(where):
+            shape = op.output_shape()
+        if any(isinstance(layer, ops.Input) for layer in self.layers):
+            raise InputError(f"{where}: reads the picture in a second way, expected one encoder, or one scale of the bytes, for all "
+                             "layers")
         self._emit(op)
         return Bits(op.name, shape, np.ones(shape[0]), np.zeros(shape[0]), ops.BYTE if op.kind == "bits8" else 1)
 
@@ -189,7 +203,7 @@ class Builder:
                               "they are equal")
         copies = 3 // channels
         op = ops.Bits8(self.name("input"), (), image.size, tuple(int(u) for u in table[:, 0]))
-        self._emit(op)
+        self.encoded(op, where)
         gain = np.full(3, step[0] / 2 / copies)
         self.inputs[key] = Bits(op.name, (3, image.size, image.size), gain, np.repeat(low + step * ops.BYTE / 2, copies) / copies, ops.BYTE,
                                 copies=copies)
@@ -234,6 +248,8 @@ class Builder:
             raise InputError(f"{where}: {padding} pixels of padding around a kernel of {size}x{size}, expected 0 or {size // 2}")
         if stride not in (1, 2):
             raise InputError(f"{where}: stride {stride}, expected 1 or 2")
+        if x.top > 1 and groups > 1:
+            raise InputError(f"{where}: {groups} groups of channels that are bytes, expected one, or fbnn_hw.nn.Thermometer before it")
         if padding:
             x = self._padded(x, pad_value, where)
         op = ops.Conv(self.name(hint), (x.name,), len(weight), size, stride, groups, "same" if padding or size == 1 else 0)
@@ -262,7 +278,8 @@ class Builder:
 
     def _sum(self, op, x, weight, bias, where):
         """Make the `Sum` of `op` with real weights in the shape of the op's weights."""
-        shape, own, groups = op.output_shape(x.shape), op.weight_shape(x.shape), getattr(op, "groups", x.shape[0])
+        with _at(where):
+            shape, own, groups = op.output_shape(x.shape), op.weight_shape(x.shape), getattr(op, "groups", x.shape[0])
         if weight.shape != own:
             raise InputError(f"{where}: weights of {'x'.join(map(str, weight.shape))}, expected {'x'.join(map(str, own))}")
         for low, high in self._slices(x.shape[0], groups):
@@ -393,6 +410,8 @@ class Builder:
         if x.top > 1 or x.pad:
             raise InputError(f"{where}: reorders the channels of pixels or of a padded map, expected a map of bits")
         op = replace(op, name=self.name(op.name), inputs=(x.name,))
+        with _at(where):
+            shape = op.output_shape(x.shape)
         order = np.arange(x.shape[0])
         if isinstance(op, ops.Slice):
             order = order[op.start:op.stop]
@@ -400,7 +419,6 @@ class Builder:
             order = order.reshape(op.groups, -1).T.reshape(-1)
         elif isinstance(op, ops.Duplicate):
             order = order.repeat(op.times)
-        shape = op.output_shape(x.shape)
         self._emit(op)
         return replace(x, name=op.name, shape=shape, gain=x.gain[order], offset=x.offset[order])
 
@@ -551,7 +569,7 @@ class Builder:
             raise InputError(f"{where}: the bit of a pixel is not 0 for dark and 1 for light ones, expected a threshold of 1 to 255")
         op = ops.Binarize(self.name("input"), (), x.size, limit)
         self.part(where, (op.name,), f"+1 from grey {limit} on")
-        y = replace(self.encoded(op), gain=np.full(1, (high - low) / 2), offset=np.full(1, (high + low) / 2))
+        y = replace(self.encoded(op, where), gain=np.full(1, (high - low) / 2), offset=np.full(1, (high + low) / 2))
         return self.flatten(y, where) if x.vector else y
 
     # The end
@@ -570,11 +588,21 @@ class Builder:
         self.names.discard("logits")
         self.parts = [replace(part, layers=("logits",)) if part.layers == (last.op.name,) else part for part in self.parts]
         self._emit(replace(last.op, name="logits", logits=True), weights)
-        network = Network(Topology(name, tuple(self.layers), classes), self.weights, self.thresholds, record)
-        network.verify()
+        network = self._network(name, classes, record)
         emitted = {op.name for op in self.layers}  # a sum that nothing reads is in no network
         parts = tuple(replace(part, layers=tuple(name for name in part.layers if name in emitted)) for part in self.parts)
         return Imported(network, kind, parts, LOGITS, abs(scale), shift, tuple(self.notes))
+
+    def _network(self, name, classes, record):
+        """Raises InputError, which names the part of the source, where the layers together make no network."""
+        try:
+            network = Network(Topology(name, tuple(self.layers), classes), self.weights, self.thresholds, record)
+            network.verify()
+        except InputError as error:
+            layer = re.match(r"layer (\w+): ", str(error))
+            place = next((f"{part.source}: " for part in self.parts if layer and layer[1] in part.layers), "")
+            raise InputError(f"{place}{error}") from None
+        return network
 
     def _as_dense(self, x: Sum, where: str) -> Sum:
         if x.op.kind == "conv":

@@ -84,7 +84,8 @@ class _Reader:
         """The input: a square image of one or three colours, channels first or last, or flat."""
         words = "x".join("?" if n is None else str(n) for n in shape)
         sizes = shape[1:]
-        last = len(sizes) == 3 and sizes[2] in (1, 3) and sizes[0] == sizes[1]
+        first = len(sizes) == 3 and sizes[0] in (1, 3) and sizes[1] == sizes[2]
+        last = len(sizes) == 3 and sizes[2] in (1, 3) and sizes[0] == sizes[1] and not first
         if len(sizes) == 1 and (sizes[0] or 0) > 0:
             sizes = next(((c, size, size) for c in (1, 3) for size in [round((sizes[0] / c) ** 0.5)] if c * size * size == sizes[0]), sizes)
         elif last:
@@ -214,14 +215,14 @@ class _Reader:
 
         def on_numbers(values):
             if flat or x.value.vector:
-                given = values[:, order]
+                inputs = values[:, order]
             else:
-                given = values[:, None, None, :] if x.last else values[:, :, None, None]
+                inputs = values[:, None, None, :] if x.last else values[:, :, None, None]
             try:
                 with np.errstate(all="ignore"):
-                    y = np.asarray(function(given))
-                    if y.shape != given.shape:
-                        y = np.broadcast_to(y, given.shape) if y.ndim == given.ndim and y.size <= given.size else y.reshape(given.shape)
+                    y = np.asarray(function(inputs))
+                    if y.shape != inputs.shape:
+                        y = np.broadcast_to(y, inputs.shape) if y.ndim == inputs.ndim and y.size <= inputs.size else y.reshape(inputs.shape)
             except (ValueError, TypeError, IndexError):
                 raise InputError(f"{where}: is no function of each value alone, with constants for each channel; expected one") from None
             back = np.empty((len(values), channels), y.dtype)
@@ -290,9 +291,9 @@ class _Reader:
         return np.asarray(values[0], np.float64), bias
 
     @staticmethod
-    def _first(where, condition, found, expected):
+    def _first(where, condition, fault, expected):
         if not condition:
-            raise InputError(f"{where}: {found}, expected {expected}")
+            raise InputError(f"{where}: {fault}, expected {expected}")
 
     def _conv(self, node, x, values, where):
         weight, bias = self._weights(values, where, 4)
@@ -307,8 +308,9 @@ class _Reader:
         if set(dilations) != {1} or len(set(strides)) != 1 or len(set(pads)) != 1:
             raise InputError(f"{where}: dilations {dilations}, strides {strides}, pads {pads}, expected none, equal ones, equal ones")
         groups = get("group", 1)
-        self._first(where, 0 < groups <= len(weight) and len(weight) % groups == 0 and x.value.shape[0] == weight.shape[1] * groups,
-                    f"{x.value.shape[0]} channels and weights of {'x'.join(map(str, weight.shape))} in {groups} groups",
+        channels = x.value.shape[0] // getattr(x.value, "copies", 1)
+        self._first(where, 0 < groups <= len(weight) and len(weight) % groups == 0 and channels == weight.shape[1] * groups,
+                    f"{channels} channels and weights of {'x'.join(map(str, weight.shape))} in {groups} groups",
                     "weights for all channels")
         return self._made(where, self.builder.convolution(x.value, weight, bias, where, self._hint("conv"), strides[0], pads[0], groups))
 
@@ -331,8 +333,8 @@ class _Reader:
         self._first(where, weight.shape[1] == count and (bias is None or bias.size == len(weight)),
                     f"weights of {'x'.join(map(str, weight.shape))} for {count} values", "one for each")
         if x.order is not None:
-            given, weight = weight, np.empty_like(weight)
-            weight[:, x.order] = given
+            stored, weight = weight, np.empty_like(weight)
+            weight[:, x.order] = stored
         return self._made(where, self.builder.dense(x.value, weight, bias, where, self._hint("dense")))
 
     # Layers without weights
@@ -391,9 +393,9 @@ class _Reader:
         sizes = [int(size) for size in np.asarray(values[0]).reshape(-1)]
         if not node.attributes.get("allowzero"):
             sizes = [(1, *own)[i] if size == 0 and i <= len(own) else size for i, size in enumerate(sizes)]
-        known = int(np.prod([size for size in sizes[1:] if size > 0], dtype=object))
-        if sizes.count(-1) == 1 and -1 in sizes[1:] and known and count % known == 0:
-            sizes[sizes.index(-1)] = count // known
+        product = int(np.prod([size for size in sizes[1:] if size > 0], dtype=object))
+        if sizes.count(-1) == 1 and -1 in sizes[1:] and product and count % product == 0:
+            sizes[sizes.index(-1)] = count // product
         wanted = tuple(sizes[1:])
         whole = int(np.prod(wanted, dtype=object)) == count and sizes[0] in (-1, 1, self.graph.shape[0])
         if whole and wanted == (count,) and not x.groups:
@@ -423,16 +425,16 @@ class _Reader:
     def _squeeze(self, node, x, values, where):
         self._first(where, x.value.shape[1:] == (1, 1) and not x.groups, f"squeezes a map of {'x'.join(map(str, x.value.shape))}",
                     "a map of one pixel")
-        given = onnx_values.axes(node, (node, *values))
+        axes = onnx_values.axes(node, (node, *values))
         channel = 3 if x.last else 1
-        legal = given is None or {axis % 4 for axis in given} == {1, 2, 3} - {channel}
-        self._first(where, legal and not x.value.vector, f"squeezes axes {given}", "rows and columns")
+        legal = axes is None or {axis % 4 for axis in axes} == {1, 2, 3} - {channel}
+        self._first(where, legal and not x.value.vector, f"squeezes axes {axes}", "rows and columns")
         return _Map(replace(x.value, vector=True))
 
     def _unsqueeze(self, node, x, values, where):
-        given = onnx_values.axes(node, (node, *values)) or []
-        self._first(where, x.value.vector and x.order is None and {axis % 4 for axis in given} == {2, 3} and x.value.shape[1:] == (1, 1),
-                    f"adds axes {given}", "rows and columns of a vector")
+        axes = onnx_values.axes(node, (node, *values)) or []
+        self._first(where, x.value.vector and x.order is None and {axis % 4 for axis in axes} == {2, 3} and x.value.shape[1:] == (1, 1),
+                    f"adds axes {axes}", "rows and columns of a vector")
         return _Map(replace(x.value, vector=False))
 
     def _concat(self, node, args, where):
@@ -477,9 +479,11 @@ class _Reader:
 
     def _split(self, node, x, values, where):
         count, channels = len(node.outputs), x.value.shape[0]
-        given = node.attributes.get("split", values[0] if values else None)
+        lengths = node.attributes.get("split", values[0] if values else None)
         size = -(-channels // count)
-        sizes = [min(size, channels - i * size) for i in range(count)] if given is None else [int(n) for n in np.asarray(given).reshape(-1)]
+        sizes = [min(size, channels - i * size) for i in range(count)]
+        if lengths is not None:
+            sizes = [int(n) for n in np.asarray(lengths).reshape(-1)]
         legal = len(sizes) == count and sum(sizes) == channels and min(sizes) > 0 and node.attributes.get("axis", 0) in (1, -3)
         self._first(where, legal and not x.last and x.order is None, f"splits into {sizes}", "runs of channels, axis 1")
         ends = np.cumsum(sizes)

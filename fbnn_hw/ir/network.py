@@ -111,6 +111,12 @@ class Topology:
         """Pixels a side of an image."""
         return self.ops[0].size  # type: ignore[attr-defined]
 
+    def largest_map(self) -> tuple[str, int]:
+        """(name, values of an image) of the op that gives the largest map."""
+        shapes = self.shapes
+        name = max(shapes, key=lambda op_name: math.prod(shapes[op_name]))
+        return name, math.prod(shapes[name])
+
     def byte_maps(self) -> set[str]:
         """Return the names of the ops whose outputs are bytes, where u stands for 2 u - 255.
 

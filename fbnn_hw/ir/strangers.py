@@ -35,7 +35,12 @@ TORCH_ENTRIES = {"constants.pkl": ("is TorchScript", EXPORT), "archive_format": 
 
 def is_onnx(data: bytes) -> bool:
     """Whether `data`, the beginning of a file, is that of an ONNX model: its first field is the version, a small number."""
-    return len(data) > 2 and data[:1] == b"\x08" and 3 <= data[1] < 32
+    return len(data) > 2 and data[:1] == b"\x08" and 3 <= data[1] < 32 and not _is_safetensors(data)
+
+
+def _is_safetensors(data):
+    """Whether `data`, the beginning of a file, is the length of a JSON text and its first characters."""
+    return data[8:10] == b'{"' and int.from_bytes(data[:8], "little") < 1 << 27
 
 
 def words(what: str, door: str) -> str:
@@ -46,13 +51,13 @@ def by_beginning(data: bytes) -> str:
     """Say what a file is and which command takes it, by its first 600 bytes; "" where they do not tell, and for a zip archive."""
     if is_onnx(data):
         return words("is an ONNX file", IMPORT.format("FILE"))
+    if _is_safetensors(data):  # before the others: its first byte is that of a length
+        return words("is a safetensors file, weights without their network", STATE)
     for start, what, door in BEGINNINGS:
         if data.startswith(start):
             return words(what, door)
     if data[4:8] == b"TFL3":
         return words("is a TensorFlow Lite file", OTHER)
-    if data[8:10] == b'{"' and int.from_bytes(data[:8], "little") < 1 << 27:
-        return words("is a safetensors file, weights without their network", STATE)
     if data[257:262] == b"ustar":
         return words("is a tar archive", UNPACK)
     if len(data) > 1 and data[0] == 0x80 and 2 <= data[1] <= 5:

@@ -24,13 +24,15 @@ from .network import load
 
 IDENTITIES = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.AlphaDropout)
 MONOTONE = (nn.BatchNorm1d, nn.BatchNorm2d, nn.Hardtanh, nn.ReLU, nn.ReLU6, nn.Tanh, nn.Sigmoid, nn.LeakyReLU, nn.Hardsigmoid, nn.Softplus,
-            nn.Softsign, nn.ELU)
+            nn.Softsign, nn.ELU, nn.SELU, nn.CELU, nn.LogSigmoid, nn.PReLU)
 ENDS = (nn.Softmax, nn.LogSoftmax)
 KEPT_TYPES = ("float", "double", "half", "bfloat16", "to", "type", "contiguous", "detach", "clone", "type_as", "cpu", "cuda")
 MONOTONE_FUNCTIONS = {
     operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div", operator.neg: "neg", torch.add: "add",
     torch.sub: "sub", torch.mul: "mul", torch.div: "div", torch.neg: "neg", torch.clamp: "clamp", torch.relu: "relu", F.relu: "relu",
-    F.hardtanh: "hardtanh", torch.tanh: "tanh", torch.sigmoid: "sigmoid", F.relu6: "relu6", F.leaky_relu: "leaky_relu"}
+    F.hardtanh: "hardtanh", torch.tanh: "tanh", torch.sigmoid: "sigmoid", F.relu6: "relu6", F.leaky_relu: "leaky_relu",
+    F.hardsigmoid: "hardsigmoid", F.softplus: "softplus", F.softsign: "softsign", F.elu: "elu", F.selu: "selu", F.celu: "celu",
+    F.logsigmoid: "logsigmoid", F.prelu: "prelu"}
 COMPARISONS = ("ge", "gt", "le", "lt", "where", "heaviside", "greater", "greater_equal")
 VERBS = {"mul": "multiplies", "sub": "subtracts", "div": "divides", "truediv": "divides", "__mul__": "multiplies"}
 MONOTONE_METHODS = ("add", "sub", "mul", "div", "neg", "clamp", "relu", "tanh", "sigmoid", "__add__", "__mul__")
@@ -187,11 +189,10 @@ class _Reader:
             return self._module(self.module.get_submodule(node.target), args[0], where, node.target)
         return self._function(node, args, kwargs, where)
 
-    @staticmethod
-    def _constant(node, args, kwargs):
+    def _constant(self, node, args, kwargs):
         if node.op == "call_method":
             return getattr(args[0], node.target)(*args[1:], **kwargs)
-        return node.target(*args, **kwargs)
+        return (self.module.get_submodule(node.target) if node.op == "call_module" else node.target)(*args, **kwargs)
 
     # Modules
 
@@ -201,14 +202,14 @@ class _Reader:
             case layers._Encoder():
                 if not isinstance(x, fold.Image) or (x.table != np.arange(256.0)[:, None]).any():
                     raise InputError(f"{where}: encodes what is no image as it came, expected it as the first layer")
-                return self._named(where, build.encoded(m.op(build.name(_short(hint)), self.shape[2])))
+                return self._named(where, build.encoded(m.op(build.name(_short(hint)), self.shape[2]), where))
             case layers.Sign():
                 return self._sign(x, where)
             case layers.BinaryConv2d() | layers.LearnedPool2d():
                 fields = (m.stride, m.frame, m.groups, m.pad_value) if isinstance(m, layers.BinaryConv2d) else (1, 0, len(m.weight), 0.0)
-                return self._weighted(m, build.convolution(x, _signs(m), None, where, _short(hint), *fields), where)
+                return self._weighted(m, build.convolution(x, _signs(m, where), None, where, _short(hint), *fields), where)
             case layers.BinaryLinear():
-                return self._weighted(m, build.dense(self._vector(x, where), _signs(m), None, where, _short(hint), m.groups), where)
+                return self._weighted(m, build.dense(self._vector(x, where), _signs(m, where), None, where, _short(hint), m.groups), where)
             case nn.Conv2d():
                 return self._named(where, self._float_convolution(m, x, where, hint))
             case nn.Linear():
@@ -340,6 +341,8 @@ class _Reader:
         if name in COMPARISONS:
             raise InputError(f"{where}: {name} compares values, which a layer does by its sign alone; expected fbnn_hw.nn.Sign() in the "
                              "place of a sign of one's own")
+        if name.endswith("_") and name.strip("_") in MONOTONE_METHODS:
+            raise InputError(f"{where}: {name} changes a value in its place, which other layers may read too; expected {name.strip('_')}")
         raise InputError(f"{where}: {name} has no counterpart among +1 and -1; expected the layers of fbnn_hw.nn, batch norm, 2x2 max "
                          "pooling, "
                          "a function of single values before a sign (fbnn-hw help networks.md has the list)")
@@ -365,14 +368,14 @@ class _Reader:
 
         def on_numbers(values):
             shape = (len(values), channels) if x.vector else (len(values), channels, 1, 1)
-            given = torch.from_numpy(np.ascontiguousarray(values)).to(dtype).reshape(shape)
+            inputs = torch.from_numpy(np.ascontiguousarray(values)).to(dtype).reshape(shape)
             try:
-                y = function(given)
+                y = function(inputs)
             except (RuntimeError, ValueError) as error:
                 raise InputError(f"{where}: cannot be run on single values ({_first_line(error)}), expected a function of each "
                                  "value "
                                  "alone") from None
-            if y.shape != given.shape:
+            if y.shape != inputs.shape:
                 raise InputError(f"{where}: gives {tuple(y.shape[1:])} for a value of each channel, expected a function of each value "
                                  "alone")
             return y.double().reshape(len(values), channels).numpy()
@@ -459,9 +462,9 @@ def _array(tensor):
     return None if tensor is None else tensor.detach().cpu().double().numpy()
 
 
-def _signs(m):
+def _signs(m, where):
     if not m.weight.isfinite().all():
-        raise InputError(f"a weight of a {type(m).__name__} is NaN or infinite, expected finite numbers; the training diverged")
+        raise InputError(f"{where}: a weight is NaN or infinite, expected finite numbers; the training diverged")
     return _array(m.signs())
 
 
@@ -499,8 +502,8 @@ def _line(frames):
     last = max((i for i, (file, _) in enumerate(frames) if file == __file__), default=-1)
     for file, line in reversed(frames[last + 1:]):
         if not file.startswith((own, theirs)) and not file.startswith("<eval"):
-            here = os.path.relpath(file)
-            return f"{here if not here.startswith('..') else Path(file).name}:{line}"
+            relative = os.path.relpath(file)
+            return f"{relative if not relative.startswith('..') else Path(file).name}:{line}"
     return ""
 
 

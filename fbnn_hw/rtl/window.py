@@ -82,6 +82,8 @@ class WindowAlign(wiring.Component):
         Words in the order of the banks.
     ky, kx : In(2), top, bottom, left, right : In(1)
         The tap, and the edges of the map that the block touches.
+    blank : In(1)
+        With config.start_reads: all pixels read as -1.
     pixels : Out(Q * L)
         Words in the order of the pixels.
 
@@ -98,7 +100,7 @@ class WindowAlign(wiring.Component):
         self.config = config
         bits = config.row_bits
         super().__init__({"data": In(bits), "ky": In(2), "kx": In(2), "top": In(1), "bottom": In(1), "left": In(1), "right": In(1),
-                          "pixels": Out(bits)})
+                          **({"blank": In(1)} if config.start_reads else {}), "pixels": Out(bits)})
 
     def elaborate(self, platform):
         m = Module()
@@ -109,6 +111,8 @@ class WindowAlign(wiring.Component):
             for c in range(columns):
                 moved.append(Mux(self.ky[0], words[dy * columns + c], words[(1 - dy) * columns + c]))
         outside_row = [self.top & (self.ky == 0), self.bottom & (self.ky == 2)]
+        if self.config.start_reads:
+            outside_row = [row | self.blank for row in outside_row]
         for dy in range(2):
             for dx in range(columns):
                 row = moved[dy * columns:(dy + 1) * columns]
@@ -195,6 +199,8 @@ class ListedAlign(wiring.Component):
         Rows and columns of blocks that the moved block touches.
     odd_height : In(1), valid_columns : In
         The last row of blocks has one row of pixels; columns of pixels in the last column of blocks, less one.
+    blank : In(1)
+        With config.start_reads: all pixels read as -1.
     pixels : Out(Q * L)
         Words in the order of the pixels.
 
@@ -211,7 +217,8 @@ class ListedAlign(wiring.Component):
         self.config = config
         bits, column = config.row_bits, Widths(config).column
         super().__init__({"data": In(bits), "y": In(1), "x": In(column), "upper": In(EDGE), "lower": In(EDGE), "left": In(EDGE),
-                          "right": In(EDGE), "odd_height": In(1), "valid_columns": In(column), "pixels": Out(bits)})
+                          "right": In(EDGE), "odd_height": In(1), "valid_columns": In(column),
+                          **({"blank": In(1)} if config.start_reads else {}), "pixels": Out(bits)})
 
     def elaborate(self, platform):
         m = Module()
@@ -221,6 +228,8 @@ class ListedAlign(wiring.Component):
         upper, lower, left, right = self.upper, self.lower, self.left, self.right
         upper_whole = ~(upper.last & self.odd_height)  # the row of blocks has a second row of pixels
         row_inside = [upper.inside & (~self.y | upper_whole), Mux(self.y, lower.inside, upper.inside & upper_whole)]
+        if self.config.start_reads:
+            row_inside = [row & ~self.blank for row in row_inside]
         for dx in range(columns):
             place = Signal(range(2 * columns), name=f"place{dx}")
             m.d.comb += place.eq(self.x + dx)

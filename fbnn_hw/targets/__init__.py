@@ -39,6 +39,8 @@ class Configuration(Protocol):
     def order(self) -> Sequence[int]: ...
     @property
     def read_bits(self) -> int: ...
+    @property
+    def start_bits(self) -> int: ...
     def program_words(self) -> Sequence[int]: ...
     def transfer_words(self) -> Sequence[int]: ...
 
@@ -66,6 +68,7 @@ class Target:
     flash_hz: int | None = None  # fastest clock of a design with a stream, which is that of the flash too
     popcount: str = "lut4"  # "lut4": for LUTs of four inputs; "sum"
     learn_hz: int | None = None  # clock of a design that learns, if slower
+    start_reads: bool = False  # start values by start reads (compile.starts), where a choice of start value takes LUTs of its own
     lists_lut4: int = 0  # LUTs more for a design with lists of reads, which has fewer flip-flops in cells of their own
     replay_lut4: int = 0  # LUTs less for a design that learns by replay, which has more of those
 
@@ -156,6 +159,8 @@ class Target:
         counts = {"program": self.block_count(len(config.program_words()), 16)}
         if config.order:
             counts["lists of reads"] = self.block_count(len(config.order), config.read_bits)
+        if config.start_bits:
+            counts["start values"] = self.block_count(2, config.start_bits)
         if self.banks is None:
             counts["features"] = config.pixels * self._bank(config, config.feature_words)[0]
         if config.weights == "memory":
@@ -207,10 +212,10 @@ TARGETS = {t.name: t for t in (
     Target(
         "ice40", "iCE40UP5K-SG48", "Lattice FPGA-DS-02008, iCE40 UltraPlus Family: 5280 LUTs, 30 EBR of 4 kbit, 4 SPRAM of 256 kbit",
         33_000_000, 3650, 4, 16384, 16, 30, 4096, 16, "ice40-spram", ("stream",), ((4, 16, 16), (4, 16, 8), (4, 16, 4)),
-        ring_words=512, encoder_bits=0, learn_hz=23_250_000, lists_lut4=90, replay_lut4=300),
+        ring_words=512, encoder_bits=0, start_reads=True, learn_hz=23_250_000, lists_lut4=90, replay_lut4=300),
     Target(
         "ice40-hx8k", "iCE40HX8K-CT256", "Lattice FPGA-DS-02029, iCE40 LP/HX Family: 7680 LUTs, 32 EBR of 4 kbit",
-        60_000_000, 6800, None, None, None, 32, 4096, 16, "wrapper", ("memory",), SMALL, encoder_bits=2),
+        60_000_000, 6800, None, None, None, 32, 4096, 16, "wrapper", ("memory",), SMALL, encoder_bits=2, start_reads=True),
     Target(
         "ecp5", "LFE5U-85F", "Lattice FPGA-DS-02012, ECP5 Family: 84k LUTs, 208 EBR of 18 kbit, up to 36 bits wide",
         42_000_000, 71_000, None, None, None, 208, 18432, 36, "wrapper", ("memory", "stream"), (*LARGE[1:4], (16, 16, 16), *LARGE[4:]),

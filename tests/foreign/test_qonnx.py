@@ -159,6 +159,18 @@ def test_orders_of_channels(nets, tmp_path):
     assert imported.network.topology.classes == ("a", "b", "c") and "latent" in imported.network.topology
 
 
+def test_a_grey_picture_with_a_frame_of_its_own(nets, tmp_path):
+    """Grey stands three times in the map of bytes; a Pad before the first convolution reads that map."""
+    last, constants = end("b", 4 * 64)
+    nodes = [("Pad", ["x", "frame", "zero"], "p", {}), ("Conv", ["p", "w"], "a", {}),
+             ("BatchNormalization", ["a", "g", "h", "m", "v"], "n", {}), ("BipolarQuant", ["n", "s"], "b", {}), *last]
+    constants |= {"frame": np.array([0, 0, 1, 1, 0, 0, 1, 1]), "zero": 0.0, "w": signs(4, 1, 3, 3), "g": signs(4), "h": RNG.normal(0, 1, 4),
+                  "m": RNG.normal(0, 2, 4), "v": RNG.uniform(1, 2, 4), "s": [1.0]}
+    path = model(tmp_path / "n.onnx", nodes, constants, (1, 1, 8, 8))
+    pixels = np.random.default_rng(4).integers(0, 256, (COUNT, 1, 8, 8)).astype(np.uint8)
+    same(read(path), pixels, nets.executed(path, pixels))
+
+
 def test_standard_onnx_alone(tmp_path):
     """Sign and batch norm, against ONNX's own evaluator; a softmax at the end leaves the class."""
     from onnx.reference import ReferenceEvaluator
@@ -268,6 +280,12 @@ def test_zero_padding_of_bits_is_named(tmp_path):
     nodes, constants = two_steps(("BipolarQuant", ["a2", "s"], "b", {}), {"s": [1.0], "w1": signs(4, 4, 3, 3)},
                                  [("BipolarQuant", ["a0", "s"], "a1", {}), ("Conv", ["a1", "w1"], "a2", {"pads": [1, 1, 1, 1]})])
     assert refusal(model(tmp_path / "n.onnx", nodes, constants)).startswith("Conv a2: pads with 0 a map of bits that are -1 to 1")
+
+
+def test_groups_of_bytes_are_named(tmp_path):
+    nodes, constants = two_steps(("BipolarQuant", ["a0", "s"], "b", {}), {"s": [1.0]})
+    nodes[0], constants["w"] = ("Conv", ["x", "w"], "a0", {"group": 3}), signs(6, 1, 3, 3)
+    assert refusal(model(tmp_path / "n.onnx", nodes, constants)).startswith("Conv a0: 3 groups of channels that are bytes, expected one")
 
 
 def test_weights_in_another_file(tmp_path):

@@ -264,11 +264,13 @@ OTHER = ("expected a checkpoint; fbnn-hw import takes an ONNX file of the networ
          "checkpoint")
 UNPACK = "expected a checkpoint; unpack it, and name what it holds"
 SAFETENSORS = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+HEADS = (64, ord("<"), 0x308)
+"""Bytes of a header; those of the last two begin as a web page and as ONNX."""
 
 
 @pytest.mark.parametrize("data, message", [
-    (len(SAFETENSORS).to_bytes(8, "little") + SAFETENSORS + bytes(4),
-     f"is a safetensors file, weights without their network, {EXPORT} that has loaded it"),
+    *((size.to_bytes(8, "little") + SAFETENSORS.ljust(size) + bytes(4),
+       f"is a safetensors file, weights without their network, {EXPORT} that has loaded it") for size in HEADS),
     (b"\x89HDF\r\n\x1a\n" + bytes(100), f"is an HDF5 file, as Keras writes it, {OTHER}"),
     (zipped("metadata.json", "config.json", "model.weights.h5"), f"is a model of Keras, {OTHER}"),
     (b"\x1c\0\0\0TFL3" + bytes(9), f"is a TensorFlow Lite file, {OTHER}"),

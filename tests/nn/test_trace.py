@@ -138,6 +138,29 @@ def test_a_threshold_is_where_the_module_changes_its_sign(tmp_path):
     exported(small(norm, binary.Sign(), inputs=64), tmp_path, count=40)
 
 
+class Called(nn.Module):
+    """A function as a layer."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+RISING = (F.elu, F.selu, F.celu, F.softplus, F.softsign, F.logsigmoid, F.hardsigmoid, F.relu6, torch.tanh)
+
+
+@pytest.mark.parametrize("layer", [nn.PReLU(4), nn.SELU(), nn.CELU(), nn.LogSigmoid(), *map(Called, RISING)],
+                         ids=lambda layer: getattr(layer, "function", type(layer)).__name__)
+def test_a_rising_function_before_a_sign_is_part_of_the_threshold(layer, tmp_path):
+    torch.manual_seed(0)
+    norms = [unsettled(nn.BatchNorm2d(4), seed) for seed in (1, 2)]
+    norms[1].weight.data += 0.1  # one gain was 0
+    exported(small(norms[0], layer, norms[1], binary.Sign()), tmp_path)
+
+
 def test_images_scaled_by_the_module(tmp_path):
     class Scaled(nn.Module):
         def __init__(self):
@@ -206,6 +229,8 @@ class Refused(nn.Module):
         self.norm, self.gelu, self.affine = nn.BatchNorm1d(3), nn.GELU(), nn.Linear(4 * SIZE ** 2, 3)
         self.affine.weight.data.sign_()
         self.norm.weight.data = torch.tensor([1.0, 2.0, 3.0])
+        self.odd, self.second, self.diverged = binary.BinaryConv2d(6, 6, groups=3), binary.Binarize(), binary.BinaryConv2d(4, 4)
+        self.diverged.weight.data.fill_(torch.nan)
         self.few, self.fewer = binary.BinaryLinear(4, 4), binary.BinaryLinear(4, 3)
 
     def forward(self, images):
@@ -245,6 +270,14 @@ class Refused(nn.Module):
             x = F.pad(x, (1, 1, 1, 1), mode="reflect")  # line: reflected
         elif self.kind == "by name":
             x = self.sign(torch.relu(input=self.other(x)))  # line: by name
+        elif self.kind == "in its place":
+            x = self.sign(self.other(x).add_(0.5))  # line: in its place
+        elif self.kind == "groups":
+            x = self.sign(self.odd(x))  # line: groups
+        elif self.kind == "second encoder":
+            x = torch.cat([x, self.second(images)], 1)[:, :4]  # line: second encoder
+        elif self.kind == "diverged":
+            x = self.sign(self.diverged(x))  # line: diverged
         elif self.kind == "no words":
             raise NotImplementedError  # line: no words
         elif self.kind == "bent":
@@ -281,6 +314,10 @@ class Refused(nn.Module):
     ("adaptive", "adaptive_max_pool2d has no counterpart", "2x2 max pooling"),
     ("reflected", "pad: pads by mode 'reflect'", "expected 'constant'"),
     ("by name", "relu: cannot be read (IndexError: ", "expected the map as the first operand"),
+    ("in its place", "add_: add_ changes a value in its place", "expected add"),
+    ("groups", "odd (BinaryConv2d): layer odd: groups is 3", "expected a divisor of 4 inputs and 6 outputs"),
+    ("second encoder", "second (Binarize): reads the picture in a second way", "expected one encoder"),
+    ("diverged", "diverged (BinaryConv2d): a weight is NaN or infinite", "expected finite numbers"),
     ("no words", "cannot be traced by torch.fx (NotImplementedError)", "expected a forward without branches on values"),
     ("bent", "tanh: is not linear and gives real numbers to", "expected a sign between them"),
     ("bias", "affine (Linear): the logits have a bias for each class", "bias=False"),
@@ -350,7 +387,7 @@ def test_what_was_trained_goes_on_training(tmp_path):
     module[2].eval()  # whose statistics stay as they are
     fbnn_hw.export(module, torch.from_numpy(strategies.images(0, 2, SIZE)), tmp_path / "m.pt")
     assert [child.training for child in module.modules()] == [child is not module[2] for child in module.modules()]
-    with pytest.raises(InputError, match="a weight of a BinaryConv2d is NaN or infinite"):
+    with pytest.raises(InputError, match=r"1 \(BinaryConv2d\): a weight is NaN or infinite"):
         module[1].weight.data[0] = torch.nan
         fbnn_hw.export(module, torch.from_numpy(strategies.images(0, 2, SIZE)), tmp_path / "m.pt")
     with pytest.raises(InputError, match="is a directory, expected a file name"):

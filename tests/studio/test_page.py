@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -62,6 +63,19 @@ def taught_file(page):
     return bytes(page.evaluate("Array.from(studio.board.file())"))
 
 
+def focus(page):
+    """What has the keyboard: its id, or its label, or what it is."""
+    return page.evaluate("(({id, ariaLabel, dataset, tagName}) => id || ariaLabel || dataset.key || tagName)(document.activeElement)")
+
+
+def drop(page, selector, path):
+    """Let a file or folder fall upon an element, as a hand with a mouse does."""
+    browser, box = page.context.new_cdp_session(page), page.locator(selector).bounding_box()
+    for step in ("dragEnter", "dragOver", "drop"):
+        browser.send("Input.dispatchDragEvent", {
+            "type": step, "x": box["x"] + 40, "y": box["y"] + 30, "data": {"items": [], "files": [str(path)], "dragOperationsMask": 1}})
+
+
 def teach_mug(page, name="mug"):
     """Teach the ten pictures that the page brings along; returns them, uint8 (10, 3, S, S)."""
     page.fill("#name", name)
@@ -106,6 +120,8 @@ def test_a_lesson_of_the_page_is_that_of_the_reference(context, board, small):
     images = teach_mug(page)
     learner = small.learner()
     lesson_of_the_reference(learner, small.network, lesson.review_exemplars(small), images, 10)
+    rows = [row.inner_text().split() for row in page.locator("#outcome tr:has(td)").all()]
+    assert [row[0] for row in rows] == list(small.classes) and {row[2] for row in rows} == {"of"}  # every class, changed or not
     after = taught_file(page)
     assert after == Taught((*small.classes, "mug"), learner.snapshot()).pack()
     assert board.snapshot() == learner.snapshot()
@@ -160,12 +176,51 @@ def test_bad_input_is_a_sentence(context, board):
             ("#open", {"name": "x.snapshot", "mimeType": "a/b", "buffer": b"FBNN"}, "damaged or another one")):
         page.set_input_files(name, files)
         until(page, "document.getElementById(\'trouble-text\').textContent.includes(" + json.dumps(words) + ")")
+    picture = str(pages.PICTURES / "mug" / "01.jpg")
+    for count in (1, 2):  # the same file twice
+        page.set_input_files("#lesson-files", picture)
+        until(page, f"studio.tray.length === {count}")
+    assert page.locator("#name-help").text_content() == "Type a name for the class, such as mug."
+    page.fill("#name", "mug")
+    page.click("#freeze")
+    until(page, "studio.board.frozen && !studio.board.busy")
+    assert page.locator("#name-help").text_content().startswith("The chip is frozen") and page.locator("#teach-now").is_disabled()
+    page.set_input_files("#lesson-files", [picture] * 100)
+    until(page, "document.getElementById('trouble-text').textContent.startsWith('Only 58 of the pictures were taken')")
+    page.click("#camera")
+    until(page, "!document.getElementById('video').hidden")
+    page.evaluate("void document.getElementById('video').srcObject.getTracks()[0].dispatchEvent(new Event('ended'))")
+    until(page, "document.getElementById('trouble-text').textContent.startsWith('The camera went away')")
     page.fill("#name", " mug")
     assert page.locator("#name-help").text_content().startswith("The name begins or ends with a blank")
     page.evaluate("void (navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException('x', 'NotAllowedError')))")
     page.click("#camera")
     until(page, "document.getElementById('trouble-text').textContent.includes('The camera was refused')")
     assert not page.errors
+
+
+def test_the_keyboard_goes_on_where_it_was(context, board):
+    """After a lesson at what it gave, after a picture that was taken out at the next, after a question at what it was about."""
+    page = opened(context, board.address)
+    answered(page)
+    rested(page)
+    teach_mug(page)
+    rested(page)
+    assert focus(page) == "outcome"
+    page.click("#lesson-example")
+    until(page, "studio.tray.length === 10")
+    page.locator(".thumb button").first.focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("studio.tray.length") == 9 and focus(page) == "Take picture 2 out"
+    page.get_by_label("Forget the stored pictures of mug").focus()
+    page.keyboard.press("Enter")
+    until(page, "document.getElementById('sure').open")
+    assert focus(page) == "sure-no"
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    until(page, "!studio.board.state.labels.includes(10)")
+    rested(page)
+    assert focus(page) == "card of mug" and not page.errors
 
 
 def test_the_bundle_has_every_module_once():
@@ -202,8 +257,8 @@ def test_the_file_is_what_its_command_writes(design):
 
 
 @pytest.mark.skipif(not FILE.exists(), reason="no docs/teach.html")
-def test_the_file_teaches_by_its_gates(context, design):
-    """From a double click to a recognised mug, network off; the same snapshot as the reference, byte for byte."""
+def test_the_file_teaches_by_its_gates(context, design, tmp_path):
+    """From a double click to a recognised mug, network off; the same snapshot as the reference, byte for byte; a folder is dropped."""
     context.set_offline(True)
     page = opened(context, FILE.as_uri())
     answered(page)
@@ -217,6 +272,10 @@ def test_the_file_teaches_by_its_gates(context, design):
     page.click("#undo")
     until(page, "studio.board.known === 10")
     rested(page)
+    shutil.copytree(pages.PICTURES / "mug", tmp_path / "things" / "mug")
+    (tmp_path / "things" / "notes.txt").write_text("no picture")
+    drop(page, "#teach", tmp_path / "things")
+    until(page, "studio.tray.length === 10 && document.getElementById('trouble-text').textContent.includes('notes.txt is no picture')")
     assert not page.errors
 
 

@@ -2,7 +2,7 @@
 
 import {Board} from "./board.mjs";
 import {scores, weightsOf} from "./chip.mjs";
-import {by, count, download, make} from "./dom.mjs";
+import {by, count, download, make, renew} from "./dom.mjs";
 import {showCounters, showCycles, showLatent, showMaps, showMemory} from "./inside.mjs";
 import {LATENT, LOGITS, LinkError, Opcode, encode} from "./link.mjs";
 import {Camera, MOST_FILES, cut, decodeAll, decodeUrl, dropped, paint} from "./pictures.mjs";
@@ -18,7 +18,11 @@ const COLLECT_MS = 150, MOST_TRAY = 60, SPEED_MS = 2000, INSIDE_MS = 1500, TOUR 
     + "Save what it knows to a file."]];
 
 const facts = unpackFacts(JSON.parse(by("facts").textContent));
-const camera = new Camera(by("video"));
+const camera = new Camera(by("video"), () => {
+  complain(new LinkError("The camera went away; plug it in and turn it on again, or drop pictures here instead."));
+  view = null;
+  draw();
+});
 const board = new Board(facts, () => draw(), keeper());
 const tray = [];  // {image, element} of the pictures collected
 let view = null;  // {image} of the picture in view; fresh: nobody has asked about it yet
@@ -72,12 +76,16 @@ function complain(error) {
 const calm = () => { by("trouble").hidden = true; };
 
 // Run what a button asks for; what goes wrong is said on the page.
+// A button that was disabled meanwhile gets the focus back, so that the keyboard goes on where it was.
 const doing = (work) => async (...given) => {
+  const pressed = document.activeElement;
   try {
     return await work(...given);
   } catch (error) {
     complain(error);
     return null;
+  } finally {
+    if (document.activeElement === document.body) (pressed.disabled ? by("outcome") : pressed).focus({preventScroll: true});
   }
 };
 
@@ -140,13 +148,15 @@ const connect = doing(async () => {
 
 async function firstExample() {
   const example = facts.examples.find((one) => one.kind === "ask");
-  if (example) show(await decodeUrl(example.data, facts.size));
+  if (example) show(await decodeUrl(example.data, facts.size), example.data);
 }
 
-function show(image) {
+// Take a picture into view.  source: the file or the data URL that it is of.
+function show(image, source) {
   camera.stop();
   view = {image, fresh: true};
-  paint(by("still"), image, facts.size);
+  URL.revokeObjectURL(by("still").src);
+  by("still").src = typeof source === "string" ? source : URL.createObjectURL(source);
   draw();
   look();
 }
@@ -173,6 +183,7 @@ async function look() {
       times.push({at: performance.now(), ms: performance.now() - begun});
       times = times.filter(({at}) => at > performance.now() - SPEED_MS);
       drawTold();
+      if (!camera.on) say(`The chip says ${by("verdict").textContent}.`);
       document.documentElement.dataset.first ??= String(Math.round(performance.now()));  // ms from opening to the first answer
       if (camera.on) await new Promise((done) => requestAnimationFrame(done));
     }
@@ -205,14 +216,13 @@ function draw() {
     + `${count(facts.macs, "yes-or-no product")} a picture`;
   by("class-count").textContent = `${known} of ${facts.plan.max_classes}${board.frozen ? ", frozen" : ""}`;
   by("known").replaceChildren(...names.map((name) => make("option", {value: name})));
-  by("camera").textContent = camera.on ? "Camera off" : "Camera on";
-  by("camera").setAttribute("aria-pressed", String(camera.on));
+  by("camera").textContent = camera.on ? "Turn the camera off" : "Turn the camera on";
+  by("camera").classList.toggle("strong", !camera.on);
   by("video").hidden = !camera.on;
   by("still").hidden = camera.on || !view;
   by("stage-empty").hidden = camera.on || Boolean(view);
   by("undo").disabled = !board.past.length || Boolean(busy) || !client;
   by("freeze").textContent = board.frozen ? "Thaw" : "Freeze";
-  by("freeze").setAttribute("aria-pressed", String(board.frozen));
   for (const id of ["save", "freeze", "rehearse", "reset"]) by(id).disabled = !board.state || Boolean(busy) || !client;
   by("hold").disabled = !(camera.on || view);
   drawLesson();
@@ -240,11 +250,13 @@ function drawTold() {
 
 function drawLesson() {
   const name = by("name").value, fault = name ? nameFault(name) : "", index = board.names.indexOf(name);
-  by("name-help").textContent = fault || (!name ? "A new name makes a new class."
+  by("name-help").textContent = fault || (board.frozen ? "The chip is frozen and learns nothing; press Thaw below."
+    : !name ? tray.length ? "Type a name for the class, such as mug." : "A new name makes a new class."
     : index >= 0 ? "It knows this class; the lesson goes on with it."
       : board.room > 0 ? `A new class; there is room for ${board.room}.`
         : "There is no room for a new class; teach one that it knows, or reset.");
-  by("tray-count").textContent = tray.length ? `${count(tray.length, "picture")}; click one to take it out.`
+  by("name-help").classList.toggle("asks", Boolean(tray.length) && (!name || Boolean(fault) || board.frozen));
+  by("tray-count").textContent = tray.length ? `${count(tray.length, "picture")}; press one to take it out.`
     : "No pictures yet; ten will do.";
   const ready = tray.length && name && !fault && (index >= 0 || board.room > 0) && board.client && !board.busy && !board.frozen;
   by("teach-now").disabled = !ready;
@@ -259,24 +271,26 @@ function drawRehearsal({done, now, exemplars}) {
 }
 
 function drawCards() {
-  by("cards").replaceChildren(...board.names.slice(0, board.known).map((name, label) => {
-    const stored = board.state?.labels.filter((one) => one === label).length ?? 0, faces = board.thumbnails.get(name) ?? [];
-    return make("li", {class: label >= facts.plan.shipped || faces.length ? "taught" : null},
+  renew(by("cards"), ...board.names.slice(0, board.known).map((name, label) => {
+    const stored = board.state?.labels.filter((one) => one === label).length ?? 0, taught = board.thumbnails.get(name) ?? [];
+    const shipped = label < facts.plan.shipped ? facts.examples.filter((one) => one.kind === "ask" && one.name === name) : [];
+    const faces = taught.map((image) => {
+      const canvas = make("canvas", {role: "img", "aria-label": `taught as ${name}`});
+      paint(canvas, image, facts.size);
+      return canvas;
+    }).concat(taught.length ? [] : shipped.map(({data}) => make("img", {src: data, alt: `an example of ${name}`})));
+    return make("li", {class: label >= facts.plan.shipped || taught.length ? "taught" : null, tabindex: -1, "data-key": `card of ${name}`},
       make("strong", {}, name),
-      faces.length ? make("div", {class: "faces"}, ...faces.map((image) => {
-        const canvas = make("canvas", {role: "img", "aria-label": `taught as ${name}`});
-        paint(canvas, image, facts.size);
-        return canvas;
-      })) : null,
+      faces.length ? make("div", {class: "faces"}, ...faces) : null,
       make("span", {class: "quiet small"},
-        label < facts.plan.shipped ? `ships with it; ${stored} stored` : `${count(stored, "picture")} stored`),
+        label < facts.plan.shipped ? `shipped; ${stored} stored` : `${count(stored, "picture")} stored`),
       stored ? forgetButton(name, label, stored) : null);
   }));
 }
 
 function forgetButton(name, label, stored) {
   return make("button", {
-    type: "button", class: "plain", "aria-label": `Forget the stored pictures of ${name}`, disabled: Boolean(board.busy),
+    type: "button", class: "plain", "data-key": name, "aria-label": `Forget the stored pictures of ${name}`, disabled: Boolean(board.busy),
     onclick: doing(async () => {
       if (await sure(`Forget the ${stored} stored pictures of ${name}? Undo brings them back.`)) await board.forget(label);
     })}, "Forget pictures");
@@ -306,16 +320,20 @@ function drawInside() {
 }
 
 function drawOutcome(lesson) {
-  const changed = lesson.effects.filter((one) => one.before !== one.after);
   const sum = (key) => lesson.effects.reduce((total, one) => total + one[key], 0), stored = sum("exemplars");
   const pictures = `${lesson.rightAfter} of ${count(lesson.images, "picture")}`, seconds = (lesson.ms / 1000).toFixed(1);
   by("outcome").replaceChildren(
     make("p", {}, make("strong", {}, lesson.fresh ? `It has learned ${lesson.label}.` : `It knows more of ${lesson.label}.`),
       ` ${pictures} right after ${count(lesson.passes, "look")}, in ${seconds} s.`),
     stored ? make("p", {}, `Of ${stored} pictures stored before, ${sum("before")} were right before and ${sum("after")} after.`) : "",
-    changed.length ? make("table", {}, make("tr", {}, ...["class", "before", "after"].map((text) => make("th", {scope: "col"}, text))),
-      ...changed.map((one) => make("tr", {}, make("th", {scope: "row"}, one.name), make("td", {}, `${one.before} of ${one.exemplars}`),
-        make("td", {class: one.after > one.before ? "up" : "down"}, String(one.after))))) : "");
+    stored ? make("table", {}, make("tr", {}, ...["class", "before", "after"].map((text) => make("th", {scope: "col"}, text))),
+      ...lesson.effects.map(drawEffect)) : "");
+}
+
+function drawEffect({name, exemplars, before, after}) {
+  const turn = Math.sign(after - before) + 1;
+  return make("tr", {class: ["down", "same", "up"][turn]}, make("th", {scope: "row"}, name),
+    make("td", {}, `${before} of ${exemplars}`), make("td", {}, `${["\u2193", "", "\u2191"][turn]} ${after}`.trim()));
 }
 
 // ---- Collecting and teaching
@@ -326,8 +344,10 @@ function collect(image) {
   paint(canvas, image, facts.size);
   one.element = make("div", {class: "thumb", role: "listitem"}, canvas, make("button", {
     type: "button", "aria-label": `Take picture ${tray.length + 1} out`, onclick: () => {
-      tray.splice(tray.indexOf(one), 1);
+      const at = tray.indexOf(one);
+      tray.splice(at, 1);
       one.element.remove();
+      (tray[Math.min(at, tray.length - 1)]?.element.querySelector("button") ?? by("hold")).focus();
       drawLesson();
     }}, "×"));
   tray.push(one);
@@ -370,12 +390,19 @@ const teach = doing(async () => {
   look();
 });
 
+// use(image, file) for the pictures of files.  A choice of files is emptied, so that the same ones can be chosen again.
 const takeFiles = async (files, use) => {
   calm();
-  const {images, message} = await decodeAll(files, facts.size);
-  for (const image of images) use(image);
+  const {images, sources, message} = await decodeAll(files, facts.size, use === collect ? MOST_TRAY - tray.length : MOST_FILES);
+  images.forEach((image, n) => use(image, sources[n]));
   if (message) throw new LinkError(message);
 };
+
+const chosen = (use) => doing(({target}) => {
+  const files = [...target.files].slice(0, MOST_FILES + 1);
+  target.value = "";
+  return takeFiles(files, use);
+});
 
 // ---- Buttons
 
@@ -392,8 +419,8 @@ function wire() {
     draw();
     look();
   });
-  by("files").onchange = doing(({target}) => takeFiles([...target.files].slice(0, MOST_FILES + 1), show));
-  by("lesson-files").onchange = doing(({target}) => takeFiles([...target.files].slice(0, MOST_FILES + 1), collect));
+  by("files").onchange = chosen(show);
+  by("lesson-files").onchange = chosen(collect);
   by("name").oninput = drawLesson;
   by("hold").onpointerdown = hold;
   for (const end of ["pointerup", "pointercancel", "blur"]) window.addEventListener(end, release);
@@ -471,7 +498,7 @@ function wireTour() {
 async function drawExamples() {
   by("examples").replaceChildren(...facts.examples.filter(({kind}) => kind === "ask").map(({name, data}) => make("button", {
     type: "button", "aria-label": `Show a picture of a ${name}`, title: name,
-    onclick: doing(async () => show(await decodeUrl(data, facts.size)))},
+    onclick: doing(async () => show(await decodeUrl(data, facts.size), data))},
   make("img", {src: data, alt: ""}))));
   const lesson = facts.examples.filter(({kind}) => kind === "teach");
   by("lesson-example").hidden = !lesson.length;

@@ -14,6 +14,15 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+// Other children of an element.  What had the focus in it, by its data-key, has it afterwards, or its card where it cannot.
+export function renew(element, ...children) {
+  const key = element.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+  element.replaceChildren(...children);
+  if (key === undefined) return;
+  const again = [...element.querySelectorAll("[data-key]")].find((one) => one.dataset.key === key);
+  (again?.disabled ? again.closest("[tabindex]") : again)?.focus({preventScroll: true});
+}
+
 export const count = (number, noun, plural = `${noun}s`) => `${number.toLocaleString("en")} ${number === 1 ? noun : plural}`;
 
 // Offer bytes as a file to keep.

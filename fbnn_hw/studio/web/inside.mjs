@@ -1,6 +1,6 @@
 // What lies inside the chip: the latent, a layer's maps, where the cycles go, the counters of a lesson, and what fills the memory.
 
-import {count, make} from "./dom.mjs";
+import {count, make, renew} from "./dom.mjs";
 
 const CELL = 3, MAPS = 64;
 
@@ -63,10 +63,10 @@ export function showMaps(canvas, name, facts, steps) {
 // A strip as wide as the cycles of each layer; a click chooses one.  chosen(layer name).
 export function showCycles(element, facts, layer, chosen) {
   const total = facts.layer_cycles.reduce((sum, one) => sum + one.cycles, 0);
-  element.replaceChildren(...facts.layer_cycles.map((one) => {
+  renew(element, ...facts.layer_cycles.map((one) => {
     const name = one.layer.split("+").findLast((part) => facts.layers[part]) ?? null;
     return make("button", {
-      type: "button", style: `flex-grow:${Math.max(one.cycles / total, 0.02)}`, class: "layer", "aria-pressed": String(name === layer),
+      type: "button", style: `flex-grow:${Math.max(one.cycles / total, 0.02)}`, class: "layer", "data-key": one.layer, "aria-pressed": String(name === layer),
       disabled: name === null, title: `${one.layer}: ${count(one.cycles, "cycle")}, ${count(one.macs, "product")}`,
       onclick: () => chosen(name)}, make("span", {}, one.layer));
   }));

@@ -7,7 +7,8 @@ const MOST_BYTES = 30 << 20, CAMERA_PIXELS = 480;
 
 // RGB bytes, row by row, of the square in the middle of something that a canvas can draw.
 export function cut(source, width, height, size) {
-  const canvas = new OffscreenCanvas(size, size), pen = canvas.getContext("2d", {willReadFrequently: true});
+  const canvas = new OffscreenCanvas(size, size);
+  const pen = canvas.getContext("2d", {willReadFrequently: true, alpha: false});  // what is clear lies over black
   const side = Math.min(width, height);
   pen.imageSmoothingQuality = "high";
   pen.drawImage(source, (width - side) / 2, (height - side) / 2, side, side, 0, 0, size, size);
@@ -46,33 +47,52 @@ export function decodeUrl(url, size) {
   return decode(new Blob([bytes], {type: head.slice(5).split(";")[0]}), "the example", size);
 }
 
-// Files of a drop, those in folders too, at most one more than MOST_FILES.
+// Files of a drop, those in folders too, at most one more than MOST_FILES.  Chromium reads the folders of a page that was opened from a
+// file by handles alone, other browsers by entries.
 export async function dropped(transfer) {
-  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean), files = [];
-  if (!entries.length) return [...transfer.files].slice(0, MOST_FILES + 1);
-  const walk = async (entry) => {
-    if (files.length > MOST_FILES) return;
-    if (entry.isFile) {
-      files.push(await new Promise((done, failed) => entry.file(done, failed)));
-    } else {
-      const reader = entry.createReader();
-      for (;;) {
-        const some = await new Promise((done, failed) => reader.readEntries(done, failed));
-        if (!some.length || files.length > MOST_FILES) break;
-        for (const one of some) await walk(one);
-      }
-    }
-  };
-  for (const entry of entries) await walk(entry);
+  const items = [...transfer.items].filter(({kind}) => kind === "file"), files = [];
+  const known = items.map((item) => ({  // all at once: after the first wait the drop is over
+    handle: item.getAsFileSystemHandle?.(), entry: item.webkitGetAsEntry?.(), file: item.getAsFile()}));
+  for (const {handle, entry, file} of known) {
+    const found = await handle?.catch(() => null);
+    if (found?.kind === "directory") await walkHandle(found, files);
+    else if (!found && entry?.isDirectory) await walkEntry(entry, files);
+    else if (file && files.length <= MOST_FILES) files.push(file);
+  }
   return files;
 }
 
-// {images, message}: pictures of files, and a sentence where some were left out.
-export async function decodeAll(files, size) {
-  const images = [], bad = [];
+async function walkHandle(folder, files) {
+  for await (const one of folder.values()) {
+    if (files.length > MOST_FILES) return;
+    if (one.kind === "directory") await walkHandle(one, files);
+    else files.push(await one.getFile());
+  }
+}
+
+async function walkEntry(folder, files) {
+  const reader = folder.createReader(), called = (work) => new Promise(work).catch(() => {
+    throw new LinkError(`The folder ${folder.name} cannot be read from here; choose its pictures by the button instead.`);
+  });
+  while (files.length <= MOST_FILES) {
+    const some = await called((done, failed) => reader.readEntries(done, failed));
+    if (!some.length) return;
+    for (const one of some) {
+      if (files.length > MOST_FILES) return;
+      if (one.isDirectory) await walkEntry(one, files);
+      else files.push(await called((done, failed) => one.file(done, failed)));
+    }
+  }
+}
+
+// {images, sources, message}: at most `most` pictures of files, the files that they are of, and a sentence where some were left out.
+export async function decodeAll(files, size, most = MOST_FILES) {
+  const images = [], sources = [], bad = [];
   for (const file of files.slice(0, MOST_FILES)) {
+    if (images.length === most) break;
     try {
       images.push(await decode(file, file.name, size));
+      sources.push(file);
     } catch (error) {
       bad.push(error.message);
     }
@@ -80,13 +100,19 @@ export async function decodeAll(files, size) {
   const parts = [];
   if (bad.length === 1) parts.push(bad[0]);
   if (bad.length > 1) parts.push(`${bad.length} of the files are no pictures that this browser can read; use PNG or JPEG.`);
-  if (files.length > MOST_FILES) parts.push(`Only the first ${MOST_FILES} files were taken; drop the others afterwards.`);
-  return {images, message: parts.join(" ")};
+  if (images.length + bad.length < Math.min(files.length, MOST_FILES)) {
+    parts.push(`Only ${images.length} of the pictures were taken; teach those that are here, then add the others.`);
+  } else if (files.length > MOST_FILES) parts.push(`Only the first ${MOST_FILES} files were taken; drop the others afterwards.`);
+  return {images, sources, message: parts.join(" ")};
 }
 
 // A camera, behind a video element.
 export class Camera {
-  constructor(video) { this.video = video; }
+  // onended(): the camera went away by itself.
+  constructor(video, onended = () => {}) {
+    this.video = video;
+    this.onended = onended;
+  }
 
   get on() { return Boolean(this.stream); }
 
@@ -105,6 +131,12 @@ export class Camera {
         throw new LinkError("Another program has the camera; close that one, or drop pictures here instead.");
       }
       throw new LinkError("No camera was found; plug one in, or drop pictures here instead.");
+    }
+    for (const track of this.stream.getTracks()) {
+      track.onended = () => {
+        this.stop();
+        this.onended();
+      };
     }
     this.video.srcObject = this.stream;
     await this.video.play();
