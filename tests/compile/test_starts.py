@@ -8,7 +8,6 @@ import pytest
 from fbnn_hw import bits
 from fbnn_hw.compile import starts
 from fbnn_hw.compile.plan import plan
-from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.compile.test_machine import GENERIC, run, stream
 from tests.rtl.test_lists import NETWORKS

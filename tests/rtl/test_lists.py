@@ -24,7 +24,8 @@ NETWORKS = {
     "bytes": network(
         1, op.Bits8("input", (), 9, tuple(min(p + (p >> 7), 255) for p in range(256))), op.Conv("first", ("input",), 12, 5, padding=0),
         op.Conv("half", ("first",), 10, 3, 2), op.Flatten("flat", ("half",)), op.Dense("logits", ("flat",), 3, 1, True)),
-    # Start reads, two frames a pass: a threshold on grey, a pooled pooling, two maps pooled globally, thresholds on both, a part of a vector twice.
+    # Start reads, two frames a pass: a threshold on grey, a pooled pooling, two maps pooled globally, thresholds on both, a part of a
+    # vector twice.
     "pools": network(
         1, op.Binarize("input", (), 10, 100), op.Conv("first", ("input",), 20),
         op.MaxPool("half", ("first",)), op.MaxPool("less", ("half",)),
@@ -46,7 +47,9 @@ NETWORKS = {
     pytest.param(name, marks=pytest.mark.slow if name in ("grey", "packed") else ()) for name in NETWORKS])
 def test_bits_and_cycles(name, tmp_path):
     net, shape = NETWORKS[name], (8, 16, 8) if name == "grey" else (4, 16, 4)
-    part = replace(TARGETS["ecp5-25f"], weights=("stream",), blocks=22) if name == "residual" else whole.target(encoder_bits=0, start_reads=name in ("bytes", "pools"))
+    part = whole.target(encoder_bits=0, start_reads=name in ("bytes", "pools"))
+    if name == "residual":
+        part = replace(TARGETS["ecp5-25f"], weights=("stream",), blocks=22)
     frames = 1
     if name == "pools":
         part, frames = replace(part, weights=("stream",), bank_words=4096, ring_words=64), 2
