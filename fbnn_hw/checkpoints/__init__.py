@@ -14,8 +14,11 @@ def shipped(suffix=".pt"):
 
 
 def resolve(name, flag="--model", suffix=".pt"):
-    """`name`, the value of `flag`, as a path if such a file exists, else the shipped file of that name, with or without its suffix,
-    saying so on stderr.  Raises InputError listing the shipped ones."""
+    """Return the path that `name` stands for: a file, else the shipped file of that name, with or without its suffix.
+
+    A line on stderr says that a shipped file is taken.  flag: the flag whose value `name` is.  Raises
+    InputError with the list of the shipped files.
+    """
     path, kind = Path(name), "checkpoint" if suffix == ".pt" else "teacher"
     if path.exists():
         return path

@@ -81,7 +81,7 @@ def in_software(args, out):
 
 
 def on_board(args, out):
-    """The same from a board."""
+    """(origins, class names, logits, latents, JSON's head) from a board."""
     for flag, value in (("--model", args.model), ("--threads", args.threads)):
         if value:
             raise UsageError(f"{flag}: has no meaning on a board; leave it out")

@@ -113,9 +113,9 @@ class Step:
                  | self.gap << 5 | self.depthwise << 6 | self.bias << 7 | (self.repeat - 1) << 8 | self.shared << 11)
         if lists:
             flags |= self.spread << 8 | self.ones << 9 | self.rewind << 12 | self.first_pixel << 13 | self.odd_height << 14
-        words = [flags | 1 << 15, self.source, self.source_slot if self.spread else self.word_stride, self.block_stride, self.row_stride, self.words - 1, self.columns - 1,
-                 self.rows - 1, self.target, self.target_block_stride, self.target_row_stride, self.tiles - 1, self.slot, self.valid,
-                 self.tile_words]
+        words = [flags | 1 << 15, self.source, self.source_slot if self.spread else self.word_stride, self.block_stride, self.row_stride,
+                 self.words - 1, self.columns - 1, self.rows - 1, self.target, self.target_block_stride, self.target_row_stride,
+                 self.tiles - 1, self.slot, self.valid, self.tile_words]
         if lists:
             words += [self.order, self.plane, self.source_rows - 1, self.source_columns - 1, self.valid_columns - 1]
         assert len(words) == (LIST_STEP_WORDS if lists else STEP_WORDS) and all(0 <= w < 1 << 16 for w in words), self

@@ -92,11 +92,12 @@ def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | 
     """Return the plan with the fewest reads of those that fit; where none fits, the one with the fewest words.
 
     A plan fits if its features take at most `room` words of a bank.  Where convolutions read scattered
-    bits, a graph that copies these bits first is tried too, with the first of WAYS.  Maps that are summed
-    over their pixels are copied first where their channels lie apart, for such a sum would need a weight
-    word for each pixel.  learns: what the
-    logits read stays in the banks, its words side by side, for a learner.  frames: images of a pass, see `schedule.build`; more
-    than one without a learner.  Raises FitError.
+    bits, a graph that copies these bits first is tried too, with the first of WAYS.  Maps that are
+    summed over their pixels are copied first where their channels lie apart, because such a sum would
+    need a weight word for each pixel.
+
+    learns: what the logits read stays in the banks for a learner, its words side by side.  frames:
+    images of a pass, see `schedule.build`; 1 with a learner.  Raises FitError.
     """
     return _plan(topology, pixels, lanes, outputs, room, WAYS, learns, frames)
 

@@ -248,7 +248,7 @@ DATASETS = {d.name: d for d in (
 
 
 def folders(data_dir=None):
-    """Folders to look in, in order; a download goes into the first."""
+    """Folders to look in, in order.  A download goes into the first."""
     places = (data_dir, os.environ.get("FBNN_DATA"), cache_folder())
     return [Path(folder).expanduser() for folder in places if folder]
 

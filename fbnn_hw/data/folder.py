@@ -24,9 +24,9 @@ def has_splits(folder):
 
 
 def pictures(folder):
-    """(file, class name or None) of every picture: of a folder's own, or of each of its subfolders, in the order of their names.
+    """Return (file, class name or None) of every picture: of the folder's own, or of each of its subfolders.
 
-    Raises InputError, naming it, for what is no picture.
+    The order is that of the names.  Raises InputError for a file that is no picture, naming it.
     """
     folder = Path(folder)
     if not (entries := _entries(folder)):

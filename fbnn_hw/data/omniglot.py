@@ -76,8 +76,11 @@ def picture(data, size, where):
 
 
 def one_shot(path, size):
-    """The published test of 20 runs: [(training uint8 (20, size, size), test likewise, int64 (20,): the training picture of each test
-    one)].  path: all_runs.zip."""
+    """Return the 20 runs of the published one-shot test: [(training, test, answers)].
+
+    training, test: uint8 (20, size, size).  answers: int64 (20,), the training picture of each test
+    picture.  path: all_runs.zip.
+    """
     runs = []
     with zips.opened(path, f"{RUNS} from {URL}") as archive:
         for run in range(1, 21):

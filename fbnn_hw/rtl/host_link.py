@@ -310,7 +310,7 @@ class HostLink(wiring.Component):
             m.d.sync += [s.timer.eq(0), s.quiet.eq(0), s.late.eq(0)]
 
     def _byte_flags(self, m, s):
-        """What the byte that came means."""
+        """Set the flags that say what the received byte means."""
         requests = *protocol.REQUESTS, *(protocol.LEARNING_REQUESTS * self.learns)
         m.d.sync += s.begun.eq((s.begun | self.busy) & self.active)
         m.d.comb += [self.pixels.payload.eq(s.pixel), self.pixels.valid.eq(s.held)]
