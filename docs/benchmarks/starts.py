@@ -2,6 +2,7 @@
 
     python docs/benchmarks/starts.py tiny.pt fast.pt 0.5mb-fe4.pt 3mb.pt
     python docs/benchmarks/starts.py --synthesise tiny.pt
+    python docs/benchmarks/starts.py --save 3mb-random.pt 3mb.pt
 
 A network without thresholds gets random ones, spread like trained ones; its first row is the network as it is.
 """
@@ -34,14 +35,21 @@ def with_thresholds(network):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--synthesise", action="store_true", help="synthesise the accelerators, minutes each")
+    parser.add_argument("--save", metavar="OUT.pt", help="write one network with its thresholds, and do nothing else")
     parser.add_argument("network", nargs="+", metavar="FILE.pt")
     arguments = parser.parse_args()
+    if arguments.save and len(arguments.network) > 1:
+        parser.error(f"--save {arguments.save}: {len(arguments.network)} networks, expected one")
     if len(arguments.network) > 1:  # a process for each: see area.py
         for name in arguments.network:
             subprocess.run([sys.executable, __file__, *["--synthesise"] * arguments.synthesise, name], check=True)
         return
     [name] = arguments.network
     network, part = load(name), replace(target("ice40"), lut4=None)
+    if arguments.save:
+        from fbnn_hw.nn import checkpoint
+        checkpoint.save(arguments.save, network if network.thresholds else with_thresholds(network))
+        return
     rows = [(way, network) for way in ("word", "read")]
     if not network.thresholds:
         rows = [("none", network), *((way, with_thresholds(network)) for way, _ in rows)]

@@ -21,7 +21,7 @@ class Costs:
     control: int  # parts that hardly depend on the shape: sequencer, encoder, argmax
     start: float = 0  # with thresholds: a bit of an accumulator that chooses between its sum and a start value
     bias: int = 0  # with thresholds: the state that reads a tile's start values
-    head: int = 20  # with start reads: their state, and pixels that all are -1
+    head: int = 75  # with start reads: the state that reads a bias word, and pixels that all are -1
     mover: int = 300  # of the weight stream
     late: int = 66  # with late rows: a second address, and the wait for a step
     learner: int = 890

@@ -147,6 +147,7 @@ def _plan_shape(network, target, shape, frames, learn, weights):
         except FitError as failure:
             error = error or failure
     if not choices:
+        assert error
         raise error
     return min(choices, key=lambda choice: choice.frame.total)
 

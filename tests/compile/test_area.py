@@ -52,6 +52,14 @@ def test_thresholds_cost_what_synthesis_needed_for_them(name, model, shape, weig
     assert difference == pytest.approx(luts - without, rel=0.15)
 
 
+def test_start_reads_cost_what_synthesis_needed_for_them():
+    """3,256 and 3,335: yosys, as in docs/benchmarks/synthesis.py, of 3mb and of the same with thresholds by start reads."""
+    target = TARGETS["ice40"]
+    plain, begun = (plan(net, target, 4, 16, 8).config for net in (network("3mb"), with_thresholds(network("3mb"))))
+    assert begun.start_reads and area.lut4(begun, target) == pytest.approx(3335, rel=0.02)
+    assert area.lut4(begun, target) - area.lut4(plain, target) == pytest.approx(3335 - 3256, rel=0.15)
+
+
 @pytest.mark.parametrize("name, model, shape, luts", [
     ("ecp5-25f", "vgg", (4, 16, 8), 3716), ("ecp5-25f", "vgg", (4, 32, 8), 5441), ("ecp5-25f", "0.5mb", (4, 32, 16), 10128)])
 def test_thresholds_cost_next_to_nothing_on_ecp5(name, model, shape, luts):

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fbnn_hw import design
 from fbnn_hw.compile import cycles
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.learn_plan import LearnPlan
