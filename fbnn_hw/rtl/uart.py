@@ -147,7 +147,8 @@ class UartTransmitter(wiring.Component):
             m.d.sync += [wait.eq(wait - 1), waiting.eq(wait != 1)]
         with m.Elif(count != 0):
             # The stop bit ends when the line may carry the next start bit.
-            m.d.sync += [wait.eq(self.clocks - 1), waiting.eq(self.clocks > 1), count.eq(count - 1), self.line.eq(shift[0]), shift.eq(Cat(shift[1:], 0))]
+            m.d.sync += [wait.eq(self.clocks - 1), waiting.eq(self.clocks > 1), count.eq(count - 1), self.line.eq(shift[0]),
+                         shift.eq(Cat(shift[1:], 0))]
             m.d.comb += self.bit_strobe.eq(count != 1)
             with m.If(count == 1):
                 m.d.sync += self.line.eq(1)
