@@ -52,7 +52,7 @@ class LayerCycles:
 
 
 @dataclass
-class Frame:
+class PassCycles:
     """One pass, of one frame or more."""
 
     load: int = 0  # cycles from LOAD to START, of all its images
@@ -200,7 +200,7 @@ class Mover:
             self.frees.append((now + timing.READ + 1, words))
 
 
-def frames(config: AcceleratorConfig, count: int = 3) -> list[Frame]:
+def passes(config: AcceleratorConfig, count: int = 3) -> list[PassCycles]:
     """Cycles of `count` passes, one after the other from reset."""
     return Run(config).passes(count)
 
@@ -223,9 +223,9 @@ class Run:
         return frames
 
     def one_pass(self, now):
-        """Return (`Frame` of the pass that begins in cycle `now`, cycle in which the next pass begins)."""
+        """Return (`PassCycles` of the pass that begins in cycle `now`, cycle in which the next pass begins)."""
         config = self.config
-        frame, begin = Frame(), now
+        frame, begin = PassCycles(), now
         self.mover.opened.clear()
         for step, following in zip(config.program, (*config.program[1:], None)):
             if step.load:

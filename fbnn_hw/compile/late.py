@@ -192,8 +192,8 @@ def _filled(config, program, need, end):
     return frame.total, filled, len(late.after), filler.idle
 
 
-def improved(config: AcceleratorConfig, program: Program, residents: Residents, passes: list[cycles.Frame]
-             ) -> tuple[AcceleratorConfig, list[cycles.Frame]]:
+def improved(config: AcceleratorConfig, program: Program, residents: Residents, passes: list[cycles.PassCycles]
+             ) -> tuple[AcceleratorConfig, list[cycles.PassCycles]]:
     """Return (configuration, passes) with late rows where these save cycles, else the arguments.
 
     residents(rows): the transfers for that many rows of the banks.  The largest number of rows that can
@@ -214,7 +214,7 @@ def improved(config: AcceleratorConfig, program: Program, residents: Residents, 
     if not found:
         return config, passes
     best = min(found, key=lambda each: each[0])[1]
-    late = cycles.frames(best)
+    late = cycles.passes(best)
     return (best, late) if late[-1].total < passes[-1].total else (config, passes)
 
 

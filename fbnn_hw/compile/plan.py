@@ -35,11 +35,11 @@ class Plan:
 
     config: AcceleratorConfig
     program: schedule.Program
-    first: cycles.Frame  # the first frame after reset
-    frame: cycles.Frame  # every later frame
+    first: cycles.PassCycles  # the first frame after reset
+    frame: cycles.PassCycles  # every later frame
     rejected_shape: tuple[Shape, str] | None = None  # the last faster shape that was tried, and why it does not fit
-    frame_without_learning: cycles.Frame | None = None  # a later frame of the same design if it did not learn
-    frame_with_one_exemplar: cycles.Frame | None = None  # a later frame of the same design if its learner had one exemplar
+    frame_without_learning: cycles.PassCycles | None = None  # a later frame of the same design if it did not learn
+    frame_with_one_exemplar: cycles.PassCycles | None = None  # a later frame of the same design if its learner had one exemplar
 
     @property
     def exemplar_cycles(self) -> int:
@@ -162,7 +162,7 @@ def _plan_starts(network, target, shape, frames, learn, weights, start_reads):
         prototypes = limit < target.lut4 and need <= limit + target.replay_lut4
         way = "fewer --outputs" if shape[2] > shape[0] else "--learn prototypes" if prototypes else "a larger part"
         raise FitError(f"--outputs {shape[2]}: the engine needs about {need:,} LUT4, {target.part} gives {limit:,} to it; use {way}")
-    passes = cycles.frames(config)
+    passes = cycles.passes(config)
     if weights == "stream":
         better, shorter = late.improved(config, program, partial(_residents, program), passes)
         if not limit or lut4(better, target) <= limit:
@@ -182,19 +182,19 @@ def _with_learning_cost(network, target, shape, learn, choice):
         config, program = configure(network, target, shape, 1, (learn[0], replace(learn[1], slots=slots)), weights, start_reads)
         target.check(config)
         if config.transfers not in frames:  # the transfers alone decide how long a frame takes
-            passes = cycles.frames(config)
+            passes = cycles.passes(config)
             frames[config.transfers] = passes[0], passes[-1]
         return Plan(config, program, *frames[config.transfers])
 
     config, program = configure(network, target, shape, 1, None, weights, start_reads)
-    without = cycles.frames(config)[-1]
+    without = cycles.passes(config)[-1]
     if weights == "stream" and not learn[1].slots:
         logits = next(layer.label for layer in program.layers if layer.kind == "logits")
         choice = _choose_exemplars(plan_with, without, logits, ENOUGH_EXEMPLARS * learn[1].max_classes)
     return replace(choice, frame_without_learning=without, frame_with_one_exemplar=plan_with(1).frame)
 
 
-def _choose_exemplars(plan_with: Callable[[int], Any], without: cycles.Frame, logits: str, enough: int) -> Any:
+def _choose_exemplars(plan_with: Callable[[int], Any], without: cycles.PassCycles, logits: str, enough: int) -> Any:
     """Return the plan with as many exemplars as are worth their time.
 
     plan_with(slots): the plan with that many exemplars, or FitError; with slots 0, half of the free rows hold exemplars.

@@ -18,7 +18,7 @@ LONGEST_NAME = 20
 def diagram(config, frame, used):
     """Return the diagram of an accelerator as SVG text.
 
-    config: compile.config.AcceleratorConfig.  frame: compile.cycles.Frame of any pass but the first.  used: words of a bank that
+    config: compile.config.AcceleratorConfig.  frame: compile.cycles.PassCycles of any pass but the first.  used: words of a bank that
     feature maps take.
     """
     canvas = _Diagram()

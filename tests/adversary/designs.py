@@ -14,7 +14,8 @@ from .runner import Case
 FILES = ("manifest.json", "config.json", "layout.json", "estimate.json", "network.json")
 VERBS = (("report", "d"), ("simulate", "d"), ("simulate", "d", "--netlist"), ("flash", "d", "--board", "icebreaker", "--dry-run"),
          ("classify", "--design", "d", "--board", "virtual", "--data", "fixture"), ("report", "d", "--json"),
-         ("learn", "--design", "d", "--board", "virtual", "--freeze"), ("learn", "--design", "d", "--board", "virtual", "--undo"))
+         ("learn", "--design", "d", "--board", "virtual", "--freeze"), ("learn", "--design", "d", "--board", "virtual", "--undo"),
+         ("selftest", "--design", "d", "--board", "virtual", "--images", "1"), ("simulate", "d", "--waves", "conv1"))
 RECORD = {"board": "icebreaker", "target": "ice40", "clock_mhz": 12.0, "achieved_mhz": 20.0, "seed": 1, "passes": True}
 
 

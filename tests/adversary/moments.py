@@ -22,6 +22,7 @@ from PIL import Image
 from tests import strategies
 
 from . import budget
+from .runner import waited
 
 REPOSITORY = Path(__file__).parents[2]
 ANSWER_S = 2.0
@@ -124,22 +125,14 @@ def stop(argv, folder, mark, moment, number=signal.SIGINT, group=False, after=No
         return Stop(process.returncode, False, time.monotonic() - begun, 0, (folder / "err.txt").read_text())
     except subprocess.TimeoutExpired:
         pass
-    sent, before, waited = time.monotonic(), _waited(process.pid), 0.0
+    sent, before, ready = time.monotonic(), waited(process.pid), 0.0
     (os.killpg if group else os.kill)(process.pid, number)
     while process.poll() is None:
         if time.monotonic() > sent + LONGEST_S:
             os.killpg(process.pid, signal.SIGKILL)
-        waited = max(waited, _waited(process.pid) - before)
+        ready = max(ready, waited(process.pid) - before)
         time.sleep(0.01)
-    return Stop(process.returncode, True, time.monotonic() - sent - waited, waited, (folder / "err.txt").read_text())
-
-
-def _waited(pid):
-    """Seconds in which the main thread of a process was ready and waited for a core, since it began."""
-    try:
-        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
-    except (OSError, IndexError):
-        return 0.0
+    return Stop(process.returncode, True, time.monotonic() - sent - ready, ready, (folder / "err.txt").read_text())
 
 
 def left(mark, seconds=0.5):

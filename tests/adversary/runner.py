@@ -133,16 +133,24 @@ def serve():
 
 
 def _wait(child):
-    """(exit code, resources) of a child, which is killed with its group after WALL_S."""
+    """(exit code, resources) of a child, which is killed with its group after WALL_S, those not counted in which it waited for a core."""
     until = time.monotonic() + WALL_S
     while True:
         process, status, usage = os.wait4(child, os.WNOHANG)
         if process:
             return os.waitstatus_to_exitcode(status), usage
-        if time.monotonic() > until:
+        if time.monotonic() > until and time.monotonic() > until + waited(child):
             until = float("inf")
             os.killpg(child, signal.SIGKILL)
         time.sleep(0.002)
+
+
+def waited(pid):
+    """Seconds in which the main thread of a process was ready and waited for a core, since it began."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
 
 
 def _child(argv, folder, path, out, err):
@@ -211,6 +219,8 @@ def judge(case, outcome, before):
         return f"exit code {outcome.code}"
     if "Traceback" in outcome.err or "internal error" in outcome.err:
         return "a traceback or an internal error"
+    if "MemoryError" in outcome.err or "out of memory" in outcome.err:
+        return f"more than {MEMORY_MB} MB, which the kernel refused"
     notes = [line for line in lines[:-1] if line.startswith("fbnn-hw ")]
     if outcome.code and (len(lines) != 1 + len(notes) or len(notes) > 2):
         return f"{len(lines)} lines on stderr, expected one, and two notes before it at most"

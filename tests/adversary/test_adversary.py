@@ -22,11 +22,11 @@ from fbnn_hw.ir.network import LATENT
 from fbnn_hw.reference import inference
 from tests import strategies
 
-from . import budget, checkpoints, designs, foreign, link, pictures, runner, states
+from . import budget, checkpoints, datasets, designs, foreign, link, networks, pictures, runner, states
 
 pytestmark = pytest.mark.adversary
 ONLY = os.environ.get("FBNN_ADVERSARY_ONLY", "").partition(":")
-SHARES = {checkpoints: 0.15, pictures: 0.1, designs: 0.25, states: 0.2, link: 0.1, foreign: 0.1}
+SHARES = {checkpoints: 0.13, networks: 0.1, pictures: 0.07, designs: 0.2, states: 0.15, link: 0.1, foreign: 0.07, datasets: 0.08}
 BOARD_SHARE = 0.1
 
 

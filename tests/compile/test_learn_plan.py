@@ -178,10 +178,10 @@ def test_how_many_exemplars(enough, most, cost, chosen):
         if slots > most:
             raise FitError("")
         slots = slots or most // 2
-        frame = cycles.Frame(0, 50_000 + cost(slots) + 7, {cycles.LOGITS: cycles.LayerCycles(other=7)})
+        frame = cycles.PassCycles(0, 50_000 + cost(slots) + 7, {cycles.LOGITS: cycles.LayerCycles(other=7)})
         return SimpleNamespace(frame=frame, config=SimpleNamespace(learning=SimpleNamespace(slots=slots)))
 
-    plain = cycles.Frame(0, 50_000 + 3, {"last": cycles.LayerCycles(reads=3)})
+    plain = cycles.PassCycles(0, 50_000 + 3, {"last": cycles.LayerCycles(reads=3)})
     assert _choose_exemplars(plan_with, plain, "last", enough).config.learning.slots == chosen
 
 
