@@ -214,6 +214,8 @@ def test_what_is_asked_of_the_board_does_not_wait_for_pictures(context, board):
     rested(page)
     page.click("#camera")
     until(page, "!document.getElementById('video').hidden")
+    page.evaluate("document.getElementById('verdict').textContent = '–'")
+    answered(page)
     page.evaluate("""() => {
       const {board} = studio, classify = board.classify.bind(board);
       window.amid = 0;

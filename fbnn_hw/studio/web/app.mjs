@@ -423,6 +423,7 @@ function wire() {
       view = {image: null};
       try {
         await camera.start();
+        told = null;  // its first picture is answered at once
       } catch (error) {
         view = before;
         throw error;
