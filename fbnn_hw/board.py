@@ -372,9 +372,10 @@ class Board:
         self._write(self.before, self.twin.snapshot())
 
     def keep_interrupted(self) -> Path | None:
-        """Write what it was taught until a request was interrupted; None where there is nothing new.
+        """Write what the board was taught before a request was interrupted; None where there is nothing new.
 
-        A board on a desk is asked for `KEEP_S`.  A simulated one is too slow for that and ends: its twin says what it knew.
+        A board on a desk is asked for its state within `KEEP_S` seconds.  A simulated board is too slow for
+        that and ends; its state comes from the twin.
         """
         if self._twin is None or not self._changed:
             return None

@@ -50,8 +50,9 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
 def locked(path: str | Path, message: str) -> Iterator[None]:
     """Hold the file `path` during the block, so that no other program does; it is made with its folder.
 
-    A process that is started during the block with `close_fds=False` holds the file too, until it ends: it may outlive this one.
-    Raises InputError(message) where another program holds it, InputError where it cannot be made.
+    A process that is started during the block with `close_fds=False` holds the file too, until it ends,
+    even if this program ends before.  Raises InputError(message) where another program holds the file,
+    InputError where it cannot be made.
     """
     try:
         import fcntl
@@ -78,7 +79,7 @@ def locked(path: str | Path, message: str) -> Iterator[None]:
 
 @contextmanager
 def sole(path: str | Path, message: str) -> Iterator[None]:
-    """As `locked`, but the file is deleted after the block.  Windows has no such lock and goes without one."""
+    """As `locked`, but the lock file is deleted after the block.  On Windows there is no such lock."""
     try:
         import fcntl
     except ImportError:

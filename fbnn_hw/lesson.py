@@ -6,7 +6,6 @@ import numpy as np
 
 from .errors import InputError, UsageError
 from .host.taught import LONGEST_NAME
-from .ir.network import LATENT
 from .progress import silent
 from .reference import inference
 from .reference.learning.config import PROTOTYPES
@@ -118,7 +117,7 @@ def teach(board, images, label: str, passes: int | None = None, progress=silent)
     labels, latents = np.array(twin.buffer.labels[:twin.buffer.used], int), twin.buffer.latents
     before = _answers(twin, latents)
     board.write_before()
-    features = inference.layers(board.design.network, images)[LATENT].reshape(len(images), -1)
+    features = inference.latents(board.design.network, images)
     with progress(desc="images on the board") as bar:
         while lesson.passes < (passes or MOST) and (passes or lesson.right_after < ENOUGH * lesson.images):
             _show(board, lesson, images, features, bar)
@@ -187,4 +186,4 @@ def review_exemplars(design, source: str | None = None, data_dir=None, progress=
                              f"{design.config.size} x {design.config.size} of {', '.join(classes)}")
         return None
     images = images.select(classes).thinned(count)
-    return images.labels, inference.layers(design.network, images.images)[LATENT].reshape(len(images.labels), -1)
+    return images.labels, inference.latents(design.network, images.images)

@@ -1,4 +1,4 @@
-"""Integer logits of a network, by torch or by the integer reference; both give the same."""
+"""Integer logits of a network, by torch or by the integer reference, which give the same; and how well they name a data set's images."""
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from .ir.network import LATENT
 from .progress import silent
 
 BATCH = 100
+"""Most images at a time."""
 
 
 def integer_logits(network, images, backend="reference", latent=False, progress=silent):
@@ -37,7 +38,10 @@ def integer_logits(network, images, backend="reference", latent=False, progress=
     """
     if latent and LATENT not in network.topology:
         raise InputError(f"model {network.topology.name}: has no layer named {LATENT}, expected one with --latent")
-    batches = [images[i:i + BATCH] for i in range(0, len(images), BATCH)]
+    from .reference.inference import batch_size
+
+    batch = batch_size(network.topology, BATCH)
+    batches = [images[i:i + batch] for i in range(0, len(images), batch)]
     outputs = _by_torch if backend == "torch" else _by_reference
     parts = list(outputs(network, progress(batches, desc=backend), latent))
     return (np.concatenate([logits for logits, _ in parts]).astype(np.int32),
@@ -69,3 +73,37 @@ def _by_torch(network, batches, latent):
                 if latent and op.name == LATENT:
                     features = bits.to_bits(output.flatten(1).numpy())
             yield output.flatten(1).numpy(), features
+
+
+def match_classes(images, network, where):
+    """`images` with the labels of the network's classes: by name where any name is known, else by number; and a note or None."""
+    classes = network.topology.classes
+    shared = [name for name in classes if name in images.classes]
+    if shared:
+        if len(shared) == len(classes) == len(images.classes):
+            return images.select(classes), None
+        number = {images.classes.index(name): classes.index(name) for name in shared}
+        kept = np.isin(images.labels, list(number))
+        labels = np.array([number[label] for label in images.labels[kept]], np.int64)
+        return (type(images)(images.images[kept], labels, classes, images.source),
+                f"{int(kept.sum())} of {len(kept)} images are of the {len(shared)} classes that the model and the data set share")
+    if len(classes) == len(images.classes):
+        return type(images)(images.images, images.labels, classes, images.source), "the class names differ, so classes are taken by number"
+    raise InputError(f"{where}: has the {len(classes)} classes {', '.join(classes[:3])}..., none of them in the data set's "
+                     f"{', '.join(images.classes[:3])}...; expected a model trained on this data set")
+
+
+def scores(labels, answers, classes):
+    """(correct, recall of each class or None where it has no image, dispersion = standard deviation of the recalls)."""
+    recalls = [float((answers[labels == i] == i).mean()) if (labels == i).any() else None for i in range(len(classes))]
+    return int((answers == labels).sum()), recalls, float(np.std([r for r in recalls if r is not None]))
+
+
+def reproduction(training, data, correct, count):
+    """The accuracy that the file states, and whether this run reproduces it; None where it states none, or one of other images."""
+    stated, images, stated_data = (training.get(key) for key in ("test_accuracy", "test_images", "data"))
+    if not isinstance(stated, float | int) or not 0 <= stated <= 1 or type(images) is not int:
+        return {"stated_accuracy": None, "stated_images": None, "stated_data": None, "reproduces": None}
+    same = stated_data == data and images == count
+    return {"stated_accuracy": stated, "stated_images": images, "stated_data": stated_data,
+            "reproduces": round(stated * images) == correct if same else None}

@@ -140,7 +140,7 @@ class Fault(IntEnum):
 
     @property
     def damaged(self) -> bool:
-        """Whether the message did not come as it was sent; its sequence may be damaged, too."""
+        """Whether the message arrived damaged; its sequence may be damaged, too."""
         return self < Fault.BUSY
 
 
@@ -194,11 +194,11 @@ def encode(opcode: int, payload: bytes = b"", sequence: int = 0) -> bytes:
 
 
 class Decoder:
-    """Bytes in, messages out; what belongs to no message is skipped.
+    """Makes messages of bytes, and skips what belongs to no message.
 
-    A message is reported as soon as its last byte has come, whatever came before it.  A message that lies inside another one is
-    reported only if it is fed before the end of that one is.  Time grows with the bytes fed, whatever they are; memory
-    with `limit` and the longest piece fed.
+    A message is reported as soon as its last byte has come, whatever came before it.  A message inside
+    another one is reported only if its end is fed before the end of that one.  Time grows linearly with
+    the bytes fed, memory with `limit` and the longest piece fed.
 
     limit: longest payload of a message, bytes.
     """
@@ -485,9 +485,10 @@ def end_to_end_rate(cycles: int, load_cycles: int, clock_hz: float, baud: float,
                     flags: int = LOGITS, latent_bytes: int = 0) -> float:
     """frames/s that a host at the end of the line can see.
 
-    A host sends an image, waits for the answer and sends the next one, so the bits on the line and the cycles add up.  The accelerator
-    takes an image while it arrives: of the `cycles` of a pass, `load_cycles` pass meanwhile.  clock_hz: of the accelerator; baud: bits
-    a second.  The host's own time, such as that of a USB adapter, is not in it.
+    A host sends an image, waits for the answer and sends the next one.  So the time on the line and the
+    cycles add up, except `load_cycles` of the `cycles` of a pass, in which the image arrives.
+    clock_hz: of the accelerator.  baud: bits a second.  The host's own time, such as that of a USB
+    adapter, is not in it.
     """
     line_seconds = BITS_A_BYTE * sum(pass_bytes(size, classes, frames, flags, latent_bytes)) / baud
     return frames / (line_seconds + (cycles - load_cycles) / clock_hz)

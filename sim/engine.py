@@ -1,5 +1,7 @@
 """The engine's parts, for both simulators: name -> (component, check of engine_checks.py, its arguments, its options in each run)."""
 
+from dataclasses import replace
+
 from fbnn_hw.compile.config import AcceleratorConfig, Step, Transfer
 from fbnn_hw.rtl.array import MacArray
 from fbnn_hw.rtl.drain import Drain
@@ -95,10 +97,14 @@ BIASED = [
     step(columns=2, rows=1, words=1, taps=9, bias=True, tiles=2, tile_words=10),
     step(vector=True, tiles=3, words=1, bias=True, tile_words=2),
     step(vector=True, logits=True, words=2, tiles=1, valid=3, bias=True, tile_words=3), step(words=2, tile_words=2)]
+BEGUN = [replace(each, bias=True, tile_words=each.words * each.taps + 2) for each in BIASED] + [
+    step("lgap", source=8, words=1, columns=8, tile_words=1, depthwise=True, block_stride=0, row_stride=0)]
 PROGRAMS = {
     "memory": config(program=[*PROGRAM[1:3], *PROGRAM[5:]], weight_words=128),
     "stream": config(program=PROGRAM, outputs=8, weights="stream", weight_words=32),
     "biased": config(program=BIASED, weights="stream", weight_words=16),
+    "start_reads": config(program=BEGUN, weights="stream", weight_words=16, start_reads=True),
+    "start_reads_wide": config(4, 64, 4, BEGUN, weight_words=40, start_reads=True),
     "one": config(program=[step()]),
     "frames": config(outputs=8, weights="stream", weight_words=32, frames=3, frame_stride=11, program=[
         step(columns=3, words=2, taps=9, tile_words=18, load=True), step(columns=2, tile_words=1, tiles=2, source=40, load=True),
@@ -117,6 +123,12 @@ ENGINE = {}
 for _shape in ((2, 4, 2, 8, True), (1, 2, 3, 6, True), (2, 8, 2, 7, False), (1, 16, 3, 8, False), (2, 64, 5, 11, True),
                (5, 64, 1, 11, False)):
     ENGINE["array_{}x{}x{}".format(*_shape)] = MacArray(*_shape), checks.array, _shape, [{}, {"idle": 0.4}]
+for _shape in ((2, 16, 2, 8), (1, 4, 3, 4), (2, 64, 2, 8)):
+    ENGINE["array_start_reads_{}x{}x{}".format(*_shape)] = (
+        MacArray(*_shape, True, start_reads=True), checks.array, (*_shape, True, True), [{}, {"idle": 0.4}])
+_config = config(4, 4, start_reads=True)
+ENGINE["window_align_blank"] = WindowAlign(_config), checks.window_align, (_config,), [{}]
+ENGINE["listed_align_blank"] = ListedAlign(_config), checks.listed_align, (_config,), [{}]
 for _pixels in (4, 8, 16):
     _config = config(_pixels, 4)
     ENGINE[f"window_address_{_pixels}"] = WindowAddress(_config), checks.window_address, (_config,), [{}]

@@ -56,11 +56,15 @@ async def reset(cycle, inputs):
     await cycle({"rst": 0})
 
 
-async def array(cycle, pixels, lanes, outputs, bits, biased, blocks=30, idle=0.0, seed=1):
-    """Blocks of random length, and start where there is one; the accumulators are compared in every clock, and after a reset."""
+async def array(cycle, pixels, lanes, outputs, bits, biased, start_reads=False, blocks=30, idle=0.0, seed=1):
+    """Blocks of random length, and start where there is one; the accumulators are compared in every clock, and after a reset.
+
+    start_reads: the first read of a block gives the bits of the start value below `lanes`; a read adds its matches.
+    """
     source = random.Random(seed)
     ones = (1 << lanes) - 1
     delay = timing.array(lanes)
+    below = 0 if start_reads else lanes // 2
 
     def noise():
         return {"valid": 0, "first": source.getrandbits(1), "pixels": source.getrandbits(pixels * lanes),
@@ -69,9 +73,13 @@ async def array(cycle, pixels, lanes, outputs, bits, biased, blocks=30, idle=0.0
     inputs, expected = [], {}
     for number in range(blocks):
         reads = source.randint(1, 5)
-        low, high = -(1 << bits - 1) + reads * lanes // 2, (1 << bits - 1) - 1 - reads * lanes // 2
+        low, high = -(1 << bits - 1) + reads * below, (1 << bits - 1) - 1 - reads * below
         starts = [source.choice([low, -1, 0, high, source.randint(low, high)]) if biased else 0 for _ in range(outputs)]
-        sums = [start for _ in range(pixels) for start in starts]
+        if start_reads:
+            reads += 1
+            # The low log2(lanes) bits of a start do not count.
+            starts = [start // lanes * lanes + source.getrandbits(lanes.bit_length() - 1) for start in starts]
+        sums = [start // lanes * lanes if start_reads else start for _ in range(pixels) for start in starts]
         for read in range(reads):
             while source.random() < idle:
                 inputs.append(noise())
@@ -80,10 +88,13 @@ async def array(cycle, pixels, lanes, outputs, bits, biased, blocks=30, idle=0.0
                 here["pixels"], here["weights"] = source.choice([(0, 0), (ones, ones), (ones, 0), (0, ones)])
                 here["pixels"] *= sum(1 << q * lanes for q in range(pixels))
                 here["weights"] *= sum(1 << p * lanes for p in range(outputs))
+            if start_reads and read == 0:
+                here["pixels"] = 0
+                here["weights"] = join([source.choice([1, ones, source.randint(1, ones)]) for _ in range(outputs)], lanes)
             inputs.append(here)
             for q, pixel in enumerate(split(here["pixels"], pixels, lanes)):
                 for p, weight in enumerate(split(here["weights"], outputs, lanes)):
-                    sums[q * outputs + p] += lanes - lanes // 2 - (pixel ^ weight).bit_count()
+                    sums[q * outputs + p] += lanes - below - (pixel ^ weight).bit_count()
             expected[len(inputs) - 1 + delay] = join([s % (1 << bits) for s in sums], bits), number
             if read == 0:
                 starts_at = len(inputs) + delay - 2, join([s % (1 << bits) for s in starts], bits)
@@ -147,7 +158,7 @@ async def window_address(cycle, config, seed=1):
 
 async def window_align(cycle, config, seed=1):
     """Pixels of every block under every tap, from an image in its banks; what lies outside is 0, whatever the banks give."""
-    source = random.Random(seed)
+    source, blanks = random.Random(seed), random.Random(seed + 1)
     columns, lanes = config.columns, config.lanes
     cases = _blocks_of_taps(config, SHAPES)
     source.shuffle(cases)
@@ -168,9 +179,17 @@ async def window_align(cycle, config, seed=1):
                         data[y % 2 * columns + x % columns] = image[y][x]
             inputs = {"data": join(data, lanes), "ky": ky, "kx": kx, "top": int(by == 0), "bottom": int(by == rows - 1),
                       "left": int(bx == 0), "right": int(bx == blocks - 1)}
+            if config.start_reads:
+                after = _blanked(inputs, after, blanks)
         found = split((await cycle(inputs))["pixels"], config.pixels, lanes)
         assert expected is None or found == expected, f"window Q={config.pixels}, {about}: pixels {found}, expected {expected}"
         expected, about = after, case
+
+
+def _blanked(inputs, pixels, source):
+    """Return the pixels, or -1 for all of them; `blank` among the inputs says which."""
+    inputs["blank"] = int(source.random() < 0.2)
+    return [0] * len(pixels) if inputs["blank"] else pixels
 
 
 def _moved_blocks(config, source, count=400):
@@ -214,7 +233,7 @@ async def listed_address(cycle, config, seed=1):
 
 async def listed_align(cycle, config, seed=1):
     """The pixels of moved blocks from maps of any size in their banks; what lies outside is 0, whatever the banks give."""
-    source = random.Random(seed)
+    source, blanks = random.Random(seed), random.Random(seed + 1)
     columns, lanes = config.columns, config.lanes
     expected = about = None
     for case in [*_moved_blocks(config, source), None]:
@@ -227,6 +246,8 @@ async def listed_align(cycle, config, seed=1):
             edges = {"upper": (by, rows), "lower": (by + 1, rows), "left": (bx, across), "right": (bx + 1, across)}
             inputs = {"data": join(data, lanes), "y": y, "x": x, "odd_height": height % 2, "valid_columns": (width - 1) % columns,
                       **{name: int(0 <= place < count) | (place == count - 1) << 1 for name, (place, count) in edges.items()}}
+            if config.start_reads:
+                after = _blanked(inputs, after, blanks)
         found = split((await cycle(inputs))["pixels"], config.pixels, lanes)
         assert expected is None or found == expected, f"list Q={config.pixels}, {about}: pixels {found}, expected {expected}"
         expected, about = after, case
@@ -286,6 +307,7 @@ async def drain(cycle, config, idle=0.0, seed=1):
     for number, step in enumerate([*config.program, *config.program]):
         expected = dict(banks)
         await clock({"begin": 1, "step": pack_step(config, step)})
+        await clock({})
         if step.kind == "lgap":
             for tile, member in product(range(step.tiles), members(config, step)):
                 average, learned = source.getrandbits(lanes), source.getrandbits(lanes)
@@ -526,6 +548,9 @@ def events(config, frames, weight=0):
                         number = step.bias
                         taps = [(ky, kx) for ky in range(3) for kx in range(3)] if step.taps == 9 else [(1, 1)]
                         reads = [(ky, kx, word) for ky, kx in taps for word in range(step.words) for _ in range(step.repeat)]
+                        start_read = config.start_reads and step.bias
+                        if start_read:  # at the place of the first read
+                            reads.insert(0, reads[0])
                         for i, (ky, kx, word) in enumerate(reads):
                             last = i == len(reads) - 1
                             address = (step.source + tile * lgap + (row * step.columns + column) * step.block_stride
@@ -567,10 +592,10 @@ def sequencer_cycles(config):
     """Cycles from ADDRESS to each stop of the program when nothing is held."""
     found, total = [], timing.END
     begin = timing.TILE + timing.LEVEL * (config.weights == "stream")
-    flush, bias = timing.flush(config.lanes), timing.bias(config.lanes)
+    flush, bias = timing.flush(config.lanes), (timing.start if config.start_reads else timing.bias)(config.lanes)
     for step, following in zip(config.program, (*config.program[1:], None)):
         tiles = step.tiles * len(members(config, step))
-        reads = step.words * step.repeat * step.taps * step.rows * step.columns
+        reads = (step.words * step.repeat * step.taps + (config.start_reads and step.bias)) * step.rows * step.columns
         flushes = tiles if step.logits or step.kind == "lgap" else 1
         scores = (step.tiles - 1) * config.outputs + step.valid if step.logits else 0
         pools = timing.POOL_WRITE * tiles if step.kind == "lgap" else 0

@@ -1,6 +1,7 @@
 """Class-incremental sequences through whole accelerators that learn: images in, classes and logits out, bit for bit the reference's."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,13 +17,15 @@ from tests.rtl import whole
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
 CASES = {
-    # Tables and some weights in SPRAM, loaded by the stream.
-    "spram": (topology(8, 3, conv(16), POOL, GAP, dense(32, name=LATENT)), whole.target(
-        "ice40-spram", weights=("stream",), ring_words=64, bank_words=700, encoder_bits=2), LearnConfig(6, 10, temperature=5)),
-    # Tables that the learner writes from the memory of weights; a hidden layer, copies, every option of the rule that is not usual.
+    # Tables and some weights in SPRAM, loaded by the stream; start reads.
+    "spram": (topology(8, 3, conv(16), POOL, GAP, dense(64, name=LATENT)), whole.target(
+        "ice40-spram", weights=("stream",), ring_words=64, bank_words=900, encoder_bits=2, starts=("read",)),
+        LearnConfig(6, 10, temperature=5)),
+    # Tables that the learner writes from the memory of weights; a hidden layer, copies, every option of the rule that is not usual;
+    # thresholds, and a fan-in of the classes for which there are no start reads.
     "memory": (topology(
         8, 2, conv(16), POOL, GAP, dense(32, name=LATENT), dense(16, name="hidden"), (op.Concat, {"inputs": (LATENT, "hidden")}),
-        (op.Duplicate, {"times": 2})), whole.target(), LearnConfig(
+        (op.Duplicate, {"times": 2})), whole.target(starts=("read",)), LearnConfig(
             5, 7, counter_bits=5, temperature=8, thinning=1, replays=3, pick="class", weighted=True, prototype=2, confidence=1)),
     # Lists of reads: a stride, a shuffle, narrow groups, a hidden layer; tables in SPRAM.
     "lists": (topology(
@@ -47,9 +50,11 @@ def requests(source, count, known, limit):
 @pytest.mark.parametrize("name", CASES)
 def test_every_bit_of_a_sequence(name, tmp_path):
     shape, part, config = CASES[name]
-    network = strategies.on_engine(strategies.fill(shape, 5))
+    network = strategies.on_engine(strategies.fill(shape, 5, thresholds=name != "lists"))
+    network = replace(network, thresholds={layer: values for layer, values in network.thresholds.items() if layer != "hidden"})
     design = whole.Design(network, part, (4, 16, 4), tmp_path, strategies.images(1, 3, 8), learn=(Head.of(shape), config))
-    assert design.plan.config.lists == (name == "lists")
+    planned = design.plan.config
+    assert planned.lists == (name == "lists") and planned.thresholds == (name != "lists") and planned.start_reads == (name == "spram")
     design.check_cycles()
     shown = summary(read(design.folder))
     assert shown["layers"][-1]["layer"] == "logits" and shown["layers"][-1]["cycles"] == design.known["layers"][-1]["cycles"]

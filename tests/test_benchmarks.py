@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs" / "benchmarks"))
 
+import accuracy  # noqa: E402
 import finn  # noqa: E402
 
 import boards  # noqa: E402
@@ -27,6 +28,10 @@ RECORD = {
 def test_the_page_is_up_to_date():
     command = [sys.executable, "docs/benchmarks/boards.py", "--check"]
     assert subprocess.run(command, cwd=ROOT).returncode == 0, "run python docs/benchmarks/boards.py"
+
+
+def test_the_picture_of_accuracies_is_up_to_date():
+    assert accuracy.PICTURE.read_text(encoding="utf-8") == accuracy.picture(), "run python docs/benchmarks/accuracy.py"
 
 
 def test_the_table_beside_finn_is_up_to_date(tmp_path):
@@ -257,8 +262,8 @@ def test_fast_and_tiny_are_as_fast_as_their_limits():
 def test_the_table_of_ablations(tmp_path, capsys, monkeypatch):
     import ablations
 
-    for name, seed, accuracy, finished in (("none", 0, 0.5, True), ("none", 1, 0.6, True), ("ema", 0, 0.7, True), ("ema", 1, 0.9, False)):
-        record = {"finished": finished, "test_accuracy": 0.5, "validation_accuracy": accuracy, "train_accuracy": 0.25,
+    for name, seed, reached, finished in (("none", 0, 0.5, True), ("none", 1, 0.6, True), ("ema", 0, 0.7, True), ("ema", 1, 0.9, False)):
+        record = {"finished": finished, "test_accuracy": 0.5, "validation_accuracy": reached, "train_accuracy": 0.25,
                   "seconds": 24, "epochs": 12}
         (tmp_path / f"{name}-s{seed}.result.json").write_text(json.dumps({"training": record}))
     monkeypatch.setattr(sys, "argv", ["ablations.py", str(tmp_path), "--table"])

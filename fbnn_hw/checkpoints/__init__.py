@@ -1,4 +1,4 @@
-"""The checkpoints that ship with the package: the *.pt files of this folder."""
+"""The checkpoints that ship with the package, the *.pt files of this folder, and a float network that teaches, airbench.state."""
 
 import sys
 from pathlib import Path
@@ -8,23 +8,26 @@ from ..errors import InputError, nearest
 FOLDER = Path(__file__).parent
 
 
-def shipped():
-    """File names of the shipped checkpoints, sorted."""
-    return sorted(path.name for path in FOLDER.glob("*.pt"))
+def shipped(suffix=".pt"):
+    """File names of the shipped checkpoints, or with ".state" of the shipped teachers, sorted."""
+    return sorted(path.name for path in FOLDER.glob(f"*{suffix}"))
 
 
-def resolve(name, flag="--model"):
-    """`name`, the value of `flag`, as a path if such a file exists, else the shipped checkpoint of that name, with or without .pt,
-    saying so on stderr.  Raises InputError listing the shipped ones."""
-    path = Path(name)
+def resolve(name, flag="--model", suffix=".pt"):
+    """Return the path that `name` stands for: a file, else the shipped file of that name, with or without its suffix.
+
+    A line on stderr says that a shipped file is taken.  flag: the flag whose value `name` is.  Raises
+    InputError with the list of the shipped files.
+    """
+    path, kind = Path(name), "checkpoint" if suffix == ".pt" else "teacher"
     if path.exists():
         return path
-    for candidate in (str(name), f"{name}.pt"):
-        if candidate in shipped():
-            print(f"fbnn-hw: no file {name} here, using the shipped checkpoint {candidate}", file=sys.stderr)
+    for candidate in (str(name), f"{name}{suffix}"):
+        if candidate in shipped(suffix):
+            print(f"fbnn-hw: no file {name} here, using the shipped {kind} {candidate}", file=sys.stderr)
             return FOLDER / candidate
-    raise InputError(f"{flag} {name}: no such file, and no shipped checkpoint of that name; shipped are {', '.join(shipped()) or 'none'}"
-                     f"{nearest(name, shipped())}")
+    raise InputError(f"{flag} {name}: no such file, and no shipped {kind} of that name; shipped are {', '.join(shipped(suffix)) or 'none'}"
+                     f"{nearest(name, shipped(suffix))}")
 
 
 def load(name, flag="--model"):

@@ -65,11 +65,11 @@ def lessons(args, size):
 
     from ..data import folder, images
 
-    found = {}
-    for given in args.files:
-        for name, label in folder.pictures(given) if Path(given).is_dir() else [(given, None)]:
+    pictures = {}
+    for path in args.files:
+        for name, label in folder.pictures(path) if Path(path).is_dir() else [(path, None)]:
             if bool(label) == (args.label is not None):
-                raise UsageError(f"{given}: has a subfolder for each class, expected no --label with it" if label
+                raise UsageError(f"{path}: has a subfolder for each class, expected no --label with it" if label
                                  else f"{name}: lies in no folder of a class, expected --label with it")
-            found.setdefault(label or args.label, []).append(images.read(name, size, **_common.fit(args)))
-    return [(label, np.concatenate(parts)) for label, parts in found.items()]
+            pictures.setdefault(label or args.label, []).append(images.read(name, size, **_common.fit(args)))
+    return [(label, np.concatenate(parts)) for label, parts in pictures.items()]

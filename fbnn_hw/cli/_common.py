@@ -74,7 +74,7 @@ class Output:
         """Lines for a person, on stdout."""
         if not self.json:
             for line in lines:
-                print(line)
+                print(printable(line))
 
     def result(self, values):
         """The JSON object, its version first: plain values, numpy scalars and arrays, paths; NaN becomes null."""
@@ -83,7 +83,7 @@ class Output:
 
     def note(self, message):
         """One line on stderr."""
-        print(f"{self.program}: {one_line(message)}", file=sys.stderr, flush=True)
+        print(printable(f"{self.program}: {one_line(message)}"), file=sys.stderr, flush=True)
 
     def detail(self, message):
         """One line on stderr with -v alone."""
@@ -100,8 +100,9 @@ class Output:
         from tqdm import tqdm
 
         tty = sys.stderr.isatty()
-        return tqdm(iterable, desc=desc, total=total, initial=initial, delay=PROGRESS_DELAY_S, leave=False, dynamic_ncols=tty,
-                    ascii=not tty, mininterval=0.2 if tty else 10, file=sys.stderr if tty else _Lines(sys.stderr), **kwargs)
+        return tqdm(iterable, desc=desc and printable(desc), total=total, initial=initial, delay=PROGRESS_DELAY_S, leave=False,
+                    dynamic_ncols=tty, ascii=not tty, mininterval=0.2 if tty else 10,
+                    file=sys.stderr if tty else _Lines(sys.stderr), **kwargs)
 
     def quiet_warnings(self):
         """Python warnings are for developers: shown with -v alone."""
@@ -125,6 +126,14 @@ class _Lines:
 
 def one_line(text):
     return " ".join(str(text).split("\n")).strip()
+
+
+def printable(text):
+    """A text with its control characters written as escapes: a name of a stranger's file may have such that move a terminal's cursor."""
+    text = str(text)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def plain(value):

@@ -50,8 +50,8 @@ def gather(args, out, size, taker):
     parts, origins = [], []
     if args.files.count(image_files.STANDARD_INPUT) > 1:
         raise UsageError("found - twice, expected standard input once")
-    for given in args.files:
-        for name, label in folder.pictures(given) if Path(given).is_dir() else [(given, None)]:
+    for path in args.files:
+        for name, label in folder.pictures(path) if Path(path).is_dir() else [(path, None)]:
             parts.append(image_files.read(name, size, **_common.fit(args)))
             origins += [(str(name), i, label) for i in range(len(parts[-1]))]
     return np.concatenate(parts), origins
@@ -81,7 +81,7 @@ def in_software(args, out):
 
 
 def on_board(args, out):
-    """The same from a board."""
+    """(origins, class names, logits, latents, JSON's head) from a board."""
     for flag, value in (("--model", args.model), ("--threads", args.threads)):
         if value:
             raise UsageError(f"{flag}: has no meaning on a board; leave it out")

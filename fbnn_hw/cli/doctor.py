@@ -187,7 +187,7 @@ def or_ziglang(fix):
 
 
 def lz4():
-    """Of the compiler, which Verilator's recorder needs for small files."""
+    """Look for the header of lz4, which Verilator's recorder needs to write small waveforms."""
     try:
         done = subprocess.run(["g++", "-E", "-x", "c++", "-"], input="#include <lz4.h>\n", capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):

@@ -3,8 +3,7 @@
 import importlib
 import time
 
-import numpy as np
-
+from .. import predict
 from ..errors import InputError
 from . import _common
 
@@ -25,30 +24,6 @@ def arguments(parser):
     _common.add_threads(parser)
 
 
-def match_classes(images, network, where):
-    """`images` with the labels of the network's classes: by name where any name is known, else by number; and a note or None."""
-    classes = network.topology.classes
-    shared = [name for name in classes if name in images.classes]
-    if shared:
-        if len(shared) == len(classes) == len(images.classes):
-            return images.select(classes), None
-        number = {images.classes.index(name): classes.index(name) for name in shared}
-        kept = np.isin(images.labels, list(number))
-        labels = np.array([number[label] for label in images.labels[kept]], np.int64)
-        return (type(images)(images.images[kept], labels, classes, images.source),
-                f"{int(kept.sum())} of {len(kept)} images are of the {len(shared)} classes that the model and the data set share")
-    if len(classes) == len(images.classes):
-        return type(images)(images.images, images.labels, classes, images.source), "the class names differ, so classes are taken by number"
-    raise InputError(f"{where}: has the {len(classes)} classes {', '.join(classes[:3])}..., none of them in the data set's "
-                     f"{', '.join(images.classes[:3])}...; expected a model trained on this data set")
-
-
-def scores(labels, answers, classes):
-    """(correct, recall of each class or None where it has no image, dispersion = standard deviation of the recalls)."""
-    recalls = [float((answers[labels == i] == i).mean()) if (labels == i).any() else None for i in range(len(classes))]
-    return int((answers == labels).sum()), recalls, float(np.std([r for r in recalls if r is not None]))
-
-
 def run(args, out):
     path, network = _common.checkpoint(args.model)
     size = network.topology.image_size
@@ -56,26 +31,25 @@ def run(args, out):
     if images.images.shape[-1] != size:
         raise InputError(f"{path}: takes images of {size}x{size}, {args.data} has {images.images.shape[-1]}x{images.images.shape[-1]}; "
                          f"expected a model trained on this data set")
-    images, note = match_classes(images, network, path)
+    images, note = predict.match_classes(images, network, path)
     if note:
         out.note(note)
     images = images.first(args.images)
     _common.set_threads(args)
 
-    from ..predict import integer_logits
     from ..reference import inference
 
     if args.backend == "torch":
         importlib.import_module("torch")  # before the clock starts
     start = time.monotonic()
-    logits, _ = integer_logits(network, images.images, args.backend, progress=out.progress)
+    logits, _ = predict.integer_logits(network, images.images, args.backend, progress=out.progress)
     seconds = time.monotonic() - start
-    correct, recalls, dispersion = scores(images.labels, inference.classify(logits), images.classes)
+    correct, recalls, dispersion = predict.scores(images.labels, inference.classify(logits), images.classes)
     count = len(images.labels)
     result = {
         "model": path, "name": network.topology.name, "data": args.data, "backend": args.backend, "images": count, "correct": correct,
         "accuracy": correct / count, "recall": dict(zip(images.classes, recalls)), "dispersion": dispersion,
-        "images_per_second": round(count / seconds, 1), **reproduction(network.training, args.data, correct, count)}
+        "images_per_second": round(count / seconds, 1), **predict.reproduction(network.training, args.data, correct, count)}
     rows = [(name, "no image" if r is None else f"{r:.2%}") for name, r in zip(images.classes, recalls)]
     out.text(*_common.table(rows, ("class", "recall")),
              "", f"accuracy   {correct / count:.2%} ({correct} of {count} images)",
@@ -85,13 +59,3 @@ def run(args, out):
         verdict = {True: "reproduced", False: "NOT reproduced", None: "not compared, for these are other images"}[result["reproduces"]]
         out.text(f"stated     {result['stated_accuracy']:.2%} on {result['stated_images']} images of {result['stated_data']}: {verdict}")
     out.result(result)
-
-
-def reproduction(training, data, correct, count):
-    """The accuracy that the file states, and whether this run reproduces it; None where it states none, or one of other images."""
-    stated, images, stated_data = (training.get(key) for key in ("test_accuracy", "test_images", "data"))
-    if not isinstance(stated, float | int) or not 0 <= stated <= 1 or type(images) is not int:
-        return {"stated_accuracy": None, "stated_images": None, "stated_data": None, "reproduces": None}
-    same = stated_data == data and images == count
-    return {"stated_accuracy": stated, "stated_images": images, "stated_data": stated_data,
-            "reproduces": round(stated * images) == correct if same else None}

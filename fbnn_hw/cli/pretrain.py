@@ -134,7 +134,7 @@ def run(args, out):
     objective = pretrain.Objective(args.alpha, args.beta, args.gamma, args.features)
     origin = pretrain.origin(args.init) if args.init else None
     model = pretrain.make(args.model, train.classes, size, config, args.encoder, origin, args.activations, args.latent)
-    teacher = Teacher(args.teacher, model.topology, device, config.precision) if args.teacher else None
+    teacher = Teacher(resolve(args.teacher, "--teacher", ".state"), model.topology, device, config.precision) if args.teacher else None
     if args.model == AIRBENCH:
         model.whiten(pretrain.tensors(train.first(WHITENING_IMAGES), size)[0])
     floating = args.model in FLOATS or args.activations == "float"

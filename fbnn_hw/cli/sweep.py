@@ -215,9 +215,9 @@ def handed_over(args, commands):
     options = {**({"slurm_partition": args.partition} if args.partition else {}), **({"timeout_min": args.time} if args.time else {}),
                **sweep.options(args.submit_options)}
     jobs = sweep.submit(commands, args.logs or folder / "logs", options, args.submit)
-    known = files.json_object(folder / JOBS) or {}
-    known.update({str(sweep.result_path(argv)): job.job_id for argv, job in zip(commands, jobs)})
-    files.write(folder / JOBS, json.dumps(known, indent=1).encode())
+    jobs_of_results = files.json_object(folder / JOBS) or {}
+    jobs_of_results.update({str(sweep.result_path(argv)): job.job_id for argv, job in zip(commands, jobs)})
+    files.write(folder / JOBS, json.dumps(jobs_of_results, indent=1).encode())
     return jobs
 
 

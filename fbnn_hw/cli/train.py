@@ -23,7 +23,7 @@ EXAMPLES = (
     ("fbnn-hw train --model 0.5mb --data pictures/ --resize --epochs 30 --out mine.pt",
      "on pictures of your own, pictures/cat/1.jpg, pictures/dog/1.jpg; with pictures/train/cat and pictures/test/cat also the accuracy"),
 )
-TEACHING = ("distil", "temperature")
+TEACHING = ("distil", "temperature", "teacher_views")
 """Fields of the recipe that mean nothing without a teacher."""
 NORMING = ("statistics",)
 """Fields of the recipe that mean nothing without batch norm."""
@@ -63,8 +63,8 @@ def _value(option):
 
 
 def add_teacher(parser):
-    parser.add_argument("--teacher", metavar="FILE.state", help="training state of a network whose logits are learned too, such as one of "
-                        "fbnn-hw pretrain --model fpnn_p-0.5mb --all-classes")
+    parser.add_argument("--teacher", metavar="FILE.state", help="training state of a network whose logits are learned too: airbench.state, "
+                        "which ships and knows CIFAR-10, or one of fbnn-hw pretrain --model airbench --all-classes")
 
 
 def add_images(parser):
@@ -174,7 +174,7 @@ def run(args, out):
     else:
         model = FBNN(topology, **options)
     model.to(device)
-    teacher = Teacher(args.teacher, topology, device, config.precision) if args.teacher else None
+    teacher = Teacher(resolve(args.teacher, "--teacher", ".state"), topology, device, config.precision) if args.teacher else None
     if teacher:
         meta["teacher"] = teacher.description
 

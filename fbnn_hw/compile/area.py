@@ -21,6 +21,7 @@ class Costs:
     control: int  # parts that hardly depend on the shape: sequencer, encoder, argmax
     start: float = 0  # with thresholds: a bit of an accumulator that chooses between its sum and a start value
     bias: int = 0  # with thresholds: the state that reads a tile's start values
+    head: int = 20  # with start reads: their state, and pixels that all are -1
     mover: int = 300  # of the weight stream
     late: int = 66  # with late rows: a second address, and the wait for a step
     learner: int = 890
@@ -47,7 +48,10 @@ def lut4(config: AcceleratorConfig, target: Target) -> int:
     accumulator_bits = q * p * config.accumulator_bits
     luts = cost.product * q * l * p + cost.accumulator * accumulator_bits + cost.row * q * l + cost.control
     luts += cost.stacked * target.stacked_bits(config) + cost.pooling * any(step.kind == "lgap" for step in config.program)
-    luts += (cost.start * accumulator_bits + cost.bias) * config.thresholds
+    if config.start_reads:
+        luts += cost.head
+    else:
+        luts += (cost.start * accumulator_bits + cost.bias) * config.thresholds
     luts += cost.lists * config.lists + cost.shift * accumulator_bits * (config.shift > 0) + cost.spread * config.word_bits * config.spreads
     luts += cost.late * (config.late_rows > 0)
     return round(luts + cost.mover * (config.weights == "stream") + cost.learner * (config.learning is not None))

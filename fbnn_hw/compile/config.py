@@ -32,6 +32,9 @@ MOST_STEPS = (1 << 8) - 1
 """The largest `Transfer.after`."""
 
 READ_FIELDS = {"address": 16, "y": 1, "x": 3, "row": 2, "column": 2, "shift": 1, "slot": 3}
+READ_BITS = sum(READ_FIELDS.values())
+SLOTS = 1 << READ_FIELDS["slot"]
+"""Slots of a word that a read of a spread step can name."""
 """Bits of the fields of a read in a list, lowest first (`read_word`)."""
 
 REWIND, RESULT, LOAD = 1, 2, 4
@@ -80,7 +83,7 @@ class Step:
     logits: bool = False
     gap: bool = False  # lgap: write the average word
     depthwise: bool = False  # lgap: write the learned word
-    bias: bool = False  # the first weight word of a tile holds its accumulators' start values
+    bias: bool = False  # a tile's weight words begin with those of its accumulators' start values (`starts.words`)
     shared: bool = False
     order: int = 0  # place of the first list of reads (this field and all below: of a design with lists)
     rewind: bool = False  # all tiles have one list; else the next tile's list follows
@@ -90,12 +93,19 @@ class Step:
     odd_height: bool = False  # the last row of these blocks has one row of pixels
     valid_columns: int = 1  # columns of pixels in the last column of these blocks
     first_pixel: bool = False  # pool: the first of four pixels is kept, not their OR
-    spread: bool = False  # output p reads lane p of the slot, in two reads in which all other lanes cancel
+    spread: bool = False  # output p reads lane p of a slot, in two reads in which all other lanes cancel
+    source_slot: int = 0  # spread: the slot that the first tile reads; those of the list's reads count from it on
+    paired: bool = False  # spread: a read of the list is made twice; else the list has both
     ones: bool = False  # spread: all weights are +1, and there are no weight words
     load: bool = False  # an image is loaded first
     result: bool = False  # a result leaves afterwards
 
     # A spread step has the weights of L pairs of reads in a weight word: lane j of output p is for pair j.
+
+    @property
+    def listed(self) -> int:
+        """Reads in the list of a tile."""
+        return self.words // 2 if self.paired else self.words
 
     def encode(self, lists: bool = False) -> list[int]:
         """STEP_WORDS 16-bit words, or LIST_STEP_WORDS in a design with lists of reads.  Counts are stored minus one."""
@@ -103,9 +113,9 @@ class Step:
                  | self.gap << 5 | self.depthwise << 6 | self.bias << 7 | (self.repeat - 1) << 8 | self.shared << 11)
         if lists:
             flags |= self.spread << 8 | self.ones << 9 | self.rewind << 12 | self.first_pixel << 13 | self.odd_height << 14
-        words = [flags | 1 << 15, self.source, self.word_stride, self.block_stride, self.row_stride, self.words - 1, self.columns - 1,
-                 self.rows - 1, self.target, self.target_block_stride, self.target_row_stride, self.tiles - 1, self.slot, self.valid,
-                 self.tile_words]
+        words = [flags | 1 << 15, self.source, self.source_slot if self.spread else self.word_stride, self.block_stride, self.row_stride,
+                 self.words - 1, self.columns - 1, self.rows - 1, self.target, self.target_block_stride, self.target_row_stride,
+                 self.tiles - 1, self.slot, self.valid, self.tile_words]
         if lists:
             words += [self.order, self.plane, self.source_rows - 1, self.source_columns - 1, self.valid_columns - 1]
         assert len(words) == (LIST_STEP_WORDS if lists else STEP_WORDS) and all(0 <= w < 1 << 16 for w in words), self
@@ -113,12 +123,12 @@ class Step:
 
 
 def read_word(address: int, y: int, x: int, row: int = 0, column: int = 0, shift: bool = False, slot: int = 0) -> int:
-    """Pack a read of a list into an integer.
+    """Pack a read of a list into an integer, the address in its lowest bits.
 
     address: distance in words, modulo 2^16, from the block at work to the word of pixel 0 of the
     moved block.  row, column: blocks by which the block is moved, -1 to 2.  y, x: pixels by which it
     is moved besides.  shift: the accumulator is shifted before the read.  slot: tile slot that a
-    spread step reads.
+    spread step reads, counted from its `source_slot` on.
     """
     word, at = 0, 0
     for value, width in zip((address % FIELD, y, x, row + 1, column + 1, int(shift), slot), READ_FIELDS.values()):
@@ -128,8 +138,14 @@ def read_word(address: int, y: int, x: int, row: int = 0, column: int = 0, shift
     return word
 
 
+def moved_read(word: int, distance: int, slots: int = 0) -> int:
+    """The read `word` with its address `distance` words and its slot `slots` further on."""
+    slot = read_field(word, "slot")
+    return word - word % FIELD + (word + distance) % FIELD + (((slot + slots) % SLOTS - slot) << READ_BITS - READ_FIELDS["slot"])
+
+
 def read_field(word: int, name: str) -> int:
-    """A field of a read as `read_word` stores it."""
+    """Return the field `name` of a read that `read_word` packed."""
     low = sum(list(READ_FIELDS.values())[:list(READ_FIELDS).index(name)])
     return word >> low & (1 << READ_FIELDS[name]) - 1
 
@@ -140,10 +156,11 @@ def byte_planes(lanes: int) -> int:
 
 
 def byte_words(lanes: int) -> tuple[tuple[int, ...], ...]:
-    """Return for each word of a pixel the bits of one colour's byte that it holds.
+    """Return for each word of a pixel the bits of one colour's byte that its lanes hold.
 
-    A bit i stands 2^(i - lowest) times, where lowest is the least bit of the word.  The lanes of a
-    word are those of red, then green, then blue.
+    A bit stands in several lanes, so that a read counts it by its value: the lowest bit of the word
+    once, the next one twice, the next one four times.  Red has the first lanes of the word, then come
+    green and blue.
     """
     planes = byte_planes(lanes)
     return tuple(tuple(bit for bit in range(min(8, low + planes) - 1, low - 1, -1) for _ in range(1 << bit - low))
@@ -227,6 +244,7 @@ class AcceleratorConfig:
     packed: bool = False  # the image, of one bit a pixel, is stored as a vector
     threshold: int = 0  # of the grey image, with encoder "binarize"
     table: tuple[int, ...] = ()  # of the bytes, with encoder "bits8"; none: the bytes as they are
+    start_reads: bool = False  # with thresholds: all steps of the array have bias words, and each block begins with a start read
     sleeps: bool = False  # between frames: clock stopped, flash in deep power-down, banks in standby
     learning: LearnPlan | None = None  # a learner classifies; the program ends with the latent, or the layer beside it
     text: str = field(default="", init=False, repr=False, compare=False)  # config.json as it was read; not part of the hardware
@@ -259,7 +277,7 @@ class AcceleratorConfig:
     @property
     def read_bits(self) -> int:
         """Bits of a read in a list."""
-        return sum(READ_FIELDS.values())
+        return READ_BITS
 
     @property
     def step_words(self) -> int:
@@ -273,17 +291,27 @@ class AcceleratorConfig:
 
     @property
     def spreads(self) -> bool:
-        """Whether steps are spread."""
+        """Whether some steps are spread, see `Step.spread`."""
         return any(step.spread for step in self.program)
+
+    @property
+    def paired(self) -> bool:
+        """Whether a spread step makes each read of its list twice."""
+        return any(step.paired for step in self.program)
+
+    @property
+    def moved_slots(self) -> bool:
+        """Whether the slots of a list count from the step's own on."""
+        return any(step.source_slot for step in self.program)
 
     def listed_words(self, step: Step) -> set[tuple[int, int]]:
         """{(first word, words)} of a bank that the lists of a step read."""
         lists = 1 if step.rewind else step.tiles
         places = set()
-        for word in self.order[step.order:step.order + lists * step.words]:
+        for word in self.order[step.order:step.order + lists * step.listed]:
             address, row, column = read_field(word, "address"), read_field(word, "row") - 1, read_field(word, "column") - 1
             if step.vector:
-                places.add((address + step.source, 1))
+                places.add(((address + step.source) % FIELD, 1))
             else:
                 first = (address + step.source - row * step.row_stride - column) % FIELD
                 places.add((first, step.source_rows * step.source_columns))
@@ -308,7 +336,7 @@ class AcceleratorConfig:
 
     @property
     def feature_end(self) -> int:
-        """End of the features: they all lie in the words below it."""
+        """First word of a bank behind the feature maps."""
         bounds = [self.feature_words, self.resident_base or self.feature_words]
         return min(bounds + ([self.learning.learn_base] if self.learning else []))
 
@@ -339,8 +367,20 @@ class AcceleratorConfig:
 
     @property
     def thresholds(self) -> bool:
-        """Whether accumulators begin with start values."""
+        """Whether a tile may begin with a bias word, which holds start values of its accumulators."""
         return any(step.bias for step in self.program)
+
+    @property
+    def start_bits(self) -> int:
+        """Bits of the block RAM for a tile's start values, but for those below L; 0: they are in registers.
+
+        A design with streamed weights has block RAM to spare, and registers beside no LUT take cells.
+        """
+        return self.outputs * (self.accumulator_bits - self.lanes.bit_length() + 1) if self.start_reads and self.weights == "stream" else 0
+
+    def block_reads(self, step: Step) -> int:
+        """Reads of a block."""
+        return step.words * step.repeat * step.taps + (self.start_reads and step.bias)
 
     def program_words(self) -> list[int]:
         """The program as 16-bit words: steps, and a stop wherever something else happens."""

@@ -40,7 +40,10 @@ class LayerCycles:
         return self.reads + self.drain + self.move + self.wait + self.other
 
     def bound(self, kind: str) -> str:
-        """The bound of a layer of this `lower.Layer.kind`, a key of BOUNDS: where most of its cycles go."""
+        """Return the resource that most cycles of the layer go to, a key of BOUNDS.
+
+        kind: the layer's `lower.Layer.kind`.
+        """
         spent = {"reads": self.reads, "drain": self.drain, "move": self.move, "wait": self.wait, "other": self.other}
         most = max(spent, key=spent.__getitem__)
         if most == "reads":
@@ -286,7 +289,7 @@ class Run:
         cycle = ready + begin
         mover.run(cycle, self.free)
         if step.bias:
-            bias = timing.bias(self.config.lanes)
+            bias = (timing.start if self.config.start_reads else timing.bias)(self.config.lanes)
             layer.other += bias
             cycle += bias
             mover.run(cycle, self.free)
@@ -294,7 +297,7 @@ class Run:
 
     def tile_reads(self, step, layer, cycle):
         """Make all reads of a tile from `cycle` on; return the cycle after the last one."""
-        reads, blocks = step.words * step.repeat * step.taps, step.rows * step.columns
+        reads, blocks = self.config.block_reads(step), step.rows * step.columns
         drains = step.kind == "conv" and not step.logits
         layer.reads += reads * blocks
         before = None

@@ -4,15 +4,20 @@ Every op that computes becomes a `Sum`.  An op that only names bits anew (concat
 list of the stored bits that its output consists of.
 """
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..errors import FitError
 from ..ir.network import LATENT, Network, Topology
 from ..ir.ops import BYTE, Op
 from .config import byte_words
 from .lower import Layer
+
+MOST_TERMS = 2 ** 21
+"""Bits that the sums of one layer may name one by one."""
 
 TENSOR, CHANNEL, DOWN, RIGHT, POWER = range(5)
 """Columns of `Group.terms`: number of the stored tensor, channel, offset in pixels downwards and to the right, power.
@@ -236,7 +241,7 @@ class _Builder:
         readers = self.readers[op.name]
         if quarters:
             source = (source[0] // 2, source[1] // 2)
-        elif op.stride == 2:
+        elif op.stride == 2 and shape[1:] != (1, 1):
             keep, computed = "first", (2 * shape[1], 2 * shape[2])
         elif len(readers) == 1 and readers[0].kind == "maxpool":
             ops.append(readers[0])
@@ -302,6 +307,8 @@ class _Builder:
     def _pixels(self, op, kind):
         """Make a sum over all pixels of a map, for each channel."""
         view = self._view(op)
+        if (terms := math.prod(view.shape)) > MOST_TERMS:
+            raise FitError(f"layer {op.name}: sums {terms:,} bits in lists of reads, expected at most {MOST_TERMS:,}")
         place = np.indices(view.shape[1:]).transpose(1, 2, 0).reshape(-1, 2)
         groups = []
         for c in range(view.shape[0]):
@@ -324,7 +331,8 @@ def _own(number, channels):
 
 
 def build(topology: Topology, lanes: int, gathered: Collection[str] = (), learns: bool = False) -> Graph:
-    """The sums of a legal topology, for words of `lanes` lanes.  Raises InputError where it is not legal.
+    """The sums of a legal topology, for words of `lanes` lanes.  Raises InputError where it is not legal, FitError
+    where it names too many bits.
 
     gathered: names of ops whose output is copied to a tensor of its own; each is a concat, slice or
     shuffle of maps.  learns: a learner computes the logits, so they are no sum.

@@ -16,16 +16,13 @@ from itertools import groupby
 
 import numpy as np
 
-from .. import bits
 from ..errors import FitError
 from ..ir.network import LATENT, Network, Topology
 from . import graph as graphs
-from .config import FIELD, READ_FIELDS, Step, byte_words, read_word
+from . import starts
+from .config import FIELD, LIST_STEP_WORDS, READ_BITS, SLOTS, Step, byte_words, moved_read, read_word
 from .graph import CHANNEL, DOWN, POWER, RIGHT, TENSOR, Graph, Group
 from .layout import Stored, Tensor, allot, blocks, first_shared, words_of
-
-SLOTS = 1 << READ_FIELDS["slot"]
-"""Slots of a word that a read of a spread step can name."""
 
 WAYS = "apart", "together", "compact"
 """Ways to arrange the channels of a tensor in words.
@@ -95,9 +92,12 @@ def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | 
     """Return the plan with the fewest reads of those that fit; where none fits, the one with the fewest words.
 
     A plan fits if its features take at most `room` words of a bank.  Where convolutions read scattered
-    bits, a graph that copies these bits first is tried too, with the first of WAYS.  learns: what the
-    logits read stays in the banks, its words side by side, for a learner.  frames: images of a pass, see `schedule.build`; more
-    than one without a learner.  Raises FitError.
+    bits, a graph that copies these bits first is tried too, with the first of WAYS.  Maps that are
+    summed over their pixels are copied first where their channels lie apart, because such a sum would
+    need a weight word for each pixel.
+
+    learns: what the logits read stays in the banks for a learner, its words side by side.  frames:
+    images of a pass, see `schedule.build`; 1 with a learner.  Raises FitError.
     """
     return _plan(topology, pixels, lanes, outputs, room, WAYS, learns, frames)
 
@@ -110,10 +110,19 @@ def _plan(topology, pixels, lanes, outputs, room, ways, learns, frames):
         return _Arranger(topology.name, graph, _classes(graph), columns, lanes, outputs, way, frames).plan()
 
     plans = [placed(graphs.build(topology, lanes, (), learns), ways[0])]
+    if summed := _summed_apart(plans[0]):
+        copied = placed(graphs.build(topology, lanes, summed, learns), ways[0])
+        plans = [copied] if room is None or copied.used <= room else plans
     if gathered := graphs.scattered(plans[0].graph):
-        plans.append(placed(graphs.build(topology, lanes, gathered, learns), ways[0]))
+        plans.append(placed(graphs.build(topology, lanes, {*gathered, *summed}, learns), ways[0]))
     chosen = _best(plans, room, columns)
     return _best([chosen, *(placed(chosen.graph, way) for way in ways[1:])], room, columns)
+
+
+def _summed_apart(placed):
+    """Names of views that are summed over several pixels, whose channels lie so that no spread step can read them."""
+    return tuple(dict.fromkeys(layer.op.inputs[0] for layer, tiles in zip(placed.graph.sums, placed.tiles)
+                               if layer.layer.kind in ("gap", "depthwise") and tiles[0].source_slot < 0 and tiles[0].reads.count > 2))
 
 
 def _best(plans, room, columns):
@@ -368,28 +377,28 @@ def _classes(graph):
 # Steps.
 
 
-def steps(placed: Plan, network: Network, pixels: int) -> tuple[list[Step], list[int]]:
-    """(steps of a pass, table of the lists of reads).
+def steps(placed: Plan, network: Network, pixels: int, start_reads: bool = False) -> tuple[list[Step], list[int]]:
+    """Return (steps of a pass, table of the lists of reads).
 
-    The sums before those that are shared run one frame after the other, and so do those after them.
+    The sums before and behind the shared ones run one frame after the other.  start_reads: if a layer
+    needs bias words, all layers have them, and blocks begin with start reads.
     """
     order: list[int] = []
     known: dict[tuple[int, ...], int] = {}
     biases = [_needs_bias(placed, layer, tiles, network) for layer, tiles in zip(placed.graph.sums, placed.tiles)]
+    heads = [starts.count(start_reads) * (any(biases) if start_reads else bias) for bias in biases]
 
     def of(numbers, frame):
         """Steps of some sums for a frame."""
         made = []
         for number in numbers:
             layer, tiles = placed.graph.sums[number], placed.tiles[number]
-            # Where all that a sum reads has copies, the list is that of the first frame, and the step begins further on.
-            source = frame * placed.stride if _tensors_of(layer) <= placed.copied else 0
             kinds = {(id(tile.reads), tile.source_slot): tile for tile in tiles}
-            by_kind = {kind: _list(placed, layer, tile, pixels // 2, frame, source) for kind, tile in kinds.items()}
+            by_kind = {kind: _list(placed, layer, tile, pixels // 2, frame) for kind, tile in kinds.items()}
             lists = [by_kind[id(tile.reads), tile.source_slot] for tile in tiles]
-            for first, last, alike in _runs(tiles, lists, placed):
-                start = _place_lists(lists[first:last], alike, order, known)
-                made.append(_step(placed, layer, tiles[first:last], lists[first], start, alike, biases[number], pixels, frame, source))
+            for first, last, alike in _steps_of(tiles, lists, placed, known):
+                place = _place_lists(_joined(lists[first:last], alike), order, known)
+                made.append(_step(placed, layer, tiles[first:last], lists[first], place, alike, heads[number], pixels, frame))
         return made
 
     shared = placed.shared or range(len(placed.graph.sums), len(placed.graph.sums))
@@ -414,23 +423,64 @@ def _marked(made, place, flag):
     return made
 
 
-def _list(placed, layer, tile, columns, frame, source):
-    """The reads of a tile as words of the table, for a frame and a step that begins at `source`."""
+@dataclass(frozen=True)
+class ReadList:
+    """The reads of a tile as words of the table.
+
+    Their addresses count from `origin` on, the word of the first read, and their slots from `slot` on.
+    A tile of a spread step has one read of two in it.
+    """
+
+    origin: int
+    slot: int
+    reads: tuple[int, ...]
+
+
+def _list(placed, layer, tile, columns, frame):
+    """The `ReadList` of a tile for a frame."""
     tensors = list(placed.tensors.values())
-    words, before = [], None
+    origin, words, before = 0, [], None
     for (tensor, word, down, right, power), times in zip(tile.reads.keys.tolist(), tile.reads.times.tolist()):
         place = tensors[tensor]
         row, y = divmod(down, 2)
         column, x = divmod(right, columns)
-        base = place.base + frame * placed.stride * (tensor in placed.copied) - source
-        address = base + word * place.word_stride + row * place.columns + column
+        address = place.base + frame * placed.stride * (tensor in placed.copied) + word * place.word_stride
+        origin = address if before is None else origin
+        address += row * place.columns + column - origin
         if layer.vector:
             row = column = 0
-        for _ in range(times):
+        for _ in range(times if tile.source_slot < 0 else times // 2):
             shift = before is not None and power != before
-            words.append(read_word(address, y, x, row, column, shift, max(0, tile.source_slot)))
+            words.append(read_word(address, y, x, row, column, shift))
             before = power
-    return words
+    return ReadList(origin, max(0, tile.source_slot), tuple(words))
+
+
+def _steps_of(tiles, lists, placed, known):
+    """Yield (first, last + 1, alike) of the tiles that make one step, see `_runs`.
+
+    Tiles whose lists differ are a step each where the table grows less so: steps that begin at different words can have one list.
+    A step costs the bits of the program, a read those of the table.
+    """
+    runs = list(_runs(tiles, lists, placed))
+    mixed = [lists[first:last] for first, last, alike in runs if not alike]
+    together = {_joined(run, False) for run in mixed} - known.keys()
+    single = {one.reads for run in mixed for one in run} - known.keys()
+    steps = sum(len(run) - 1 for run in mixed) * LIST_STEP_WORDS * 16
+    split = steps + sum(map(len, single)) * READ_BITS < sum(map(len, together)) * READ_BITS
+    for first, last, alike in runs:
+        if alike or not split:
+            yield first, last, alike
+        else:
+            yield from ((number, number + 1, True) for number in range(first, last))
+
+
+def _joined(lists, alike):
+    """The reads of a step, with addresses and slots from those of its first list on."""
+    first = lists[0]
+    if alike:
+        return first.reads
+    return tuple(moved_read(word, one.origin - first.origin, one.slot - first.slot) for one in lists for word in one.reads)
 
 
 def _runs(tiles, lists, placed):
@@ -446,7 +496,7 @@ def _runs(tiles, lists, placed):
         while last < len(tiles):
             before, tile = tiles[last - 1], tiles[last]
             follows = tile.word * slots + tile.slot == before.word * slots + before.slot + 1
-            if not follows or before.outputs != placed.outputs or len(lists[last]) != len(lists[first]):
+            if not follows or before.outputs != placed.outputs or len(lists[last].reads) != len(lists[first].reads):
                 break
             same = lists[last] == lists[last - 1]
             if last - first > 1 and same != alike:
@@ -457,16 +507,15 @@ def _runs(tiles, lists, placed):
         first = last
 
 
-def _place_lists(lists, alike, order, known):
-    """Return the address of these lists in the table `order`.  The table is extended where it lacks them."""
-    wanted = tuple(lists[0]) if alike else tuple(word for one in lists for word in one)
-    if wanted not in known:
-        known[wanted] = len(order)
-        order.extend(wanted)
-    return known[wanted]
+def _place_lists(reads, order, known):
+    """Return the address of `reads` in the table `order`.  The table is extended where it lacks them."""
+    if reads not in known:
+        known[reads] = len(order)
+        order.extend(reads)
+    return known[reads]
 
 
-def _step(placed, layer, tiles, first_list, start, alike, bias, pixels, frame, source):
+def _step(placed, layer, tiles, first_list, order, alike, head, pixels, frame):
     columns = pixels // 2
     rows, across = blocks(layer.computed, columns)
     high, wide = (2, columns) if layer.vector else layer.source  # a vector has one pixel, so no read lies outside the map
@@ -474,20 +523,21 @@ def _step(placed, layer, tiles, first_list, start, alike, bias, pixels, frame, s
     target = placed.tensors.get(layer.layer.name) if layer.number >= 0 else None
     stride = target.word_stride if target else 0
     moved = frame * placed.stride * (layer.number in placed.copied)
+    spread = tiles[0].source_slot >= 0
     return Step(
-        kind="conv", layer=layer.layer.label, source=source, word_stride=0, block_stride=1, row_stride=source_columns,
-        words=len(first_list), repeat=1, taps=1, rows=rows, columns=across,
+        kind="conv", layer=layer.layer.label, source=first_list.origin, word_stride=0, block_stride=1, row_stride=source_columns,
+        words=tiles[0].reads.count, repeat=1, taps=1, rows=rows, columns=across,
         target=target.base + moved + tiles[0].word * stride if target else 0, target_block_stride=1,
         target_row_stride=0, tiles=len(tiles), slot=tiles[0].slot, valid=tiles[-1].outputs,
-        tile_words=_words_of(layer, tiles[0], placed.lanes) + bias, pool=layer.keep != "all", vector=layer.vector,
-        logits=layer.number < 0, bias=bias,
-        order=start, rewind=alike, plane=stride, source_rows=source_rows, source_columns=source_columns,
+        tile_words=_words_of(layer, tiles[0], placed.lanes) + head, pool=layer.keep != "all", vector=layer.vector,
+        logits=layer.number < 0, bias=head > 0,
+        order=order, rewind=alike, plane=stride, source_rows=source_rows, source_columns=source_columns,
         odd_height=bool(high % 2), valid_columns=wide - (source_columns - 1) * columns, first_pixel=layer.keep == "first",
-        spread=tiles[0].source_slot >= 0, ones=tiles[0].source_slot >= 0 and layer.ones)
+        spread=spread, ones=spread and layer.ones, source_slot=first_list.slot, paired=spread)
 
 
 def _words_of(layer, tile, lanes):
-    """Number of a tile's weight words, without the bias word."""
+    """Number of a tile's weight words, without those of its start values."""
     if tile.source_slot < 0:
         return tile.reads.count
     return 0 if layer.ones else -(-tile.reads.count // (2 * lanes))
@@ -559,27 +609,37 @@ def _matches(dead, want):
     no number of matches exceeds that of `dead`.
     """
     matches, highest, total = [], max(dead), sum(count << power for power, count in dead.items())
-    start = -(-(want - total) >> highest) if want > total else min(0, want >> highest)
-    want -= start << highest
+    begin = -(-(want - total) >> highest) if want > total else min(0, want >> highest)
+    want -= begin << highest
     for power in dead:
         lower = sum(count << p for p, count in dead.items() if p < power)
         matches.append(max(0, min(dead[power], -(-(want - lower) // (1 << power)))))
         want -= matches[-1] << power
     assert not want
-    return matches, start
+    return matches, begin
 
 
 # Weights.
 
 
-def weight_words(network: Network, placed: Plan, biased: Iterable[str]) -> dict[str, np.ndarray]:
-    """{layer name: uint8 array (words, outputs * lanes) of bits}, in the order of use.  biased: labels of layers with bias words."""
+def weight_words(network: Network, placed: Plan, biased: Iterable[str], start_reads: bool = False) -> dict[str, np.ndarray]:
+    """{layer name: uint8 array (words, outputs * lanes) of bits}, in the order of use.
+
+    biased: labels of layers with bias words.  start_reads: their blocks begin with start reads.
+    """
     biased = set(biased)
     result = {}
     for layer, tiles in zip(placed.graph.sums, placed.tiles):
         make = _spread_words if tiles[0].source_slot >= 0 else _tile_words
         groups = {id(group): _Weights(network, placed, layer, group) for group in layer.groups}
-        parts = [make(placed, layer, tile, layer.layer.label in biased, groups) for tile in tiles]
+        parts = []
+        for tile in tiles:
+            words, begin = make(placed, layer, tile, groups, start_reads)
+            if layer.layer.label in biased:
+                words = np.concatenate([starts.words(begin, placed.lanes, start_reads), words])
+            else:
+                assert not begin.any()
+            parts.append(words)
         result[layer.layer.name] = np.concatenate(parts).reshape(-1, placed.outputs * placed.lanes)
     return result
 
@@ -597,8 +657,8 @@ class _Weights:
         return np.array([index[key] for key in map(tuple, self.keys.tolist())], np.int64)
 
 
-def _tile_words(placed, layer, tile, bias, groups):
-    """uint8 (words, outputs, lanes) of a tile."""
+def _tile_words(placed, layer, tile, groups, start_reads):
+    """(uint8 (words, outputs, lanes), start values (outputs,)) of a tile."""
     reads, lanes = tile.reads, placed.lanes
     starts = np.concatenate([[0], np.cumsum(reads.times)]).astype(np.int64)
     count, scale = int(starts[-1]), 1 + reads.doubled
@@ -610,6 +670,7 @@ def _tile_words(placed, layer, tile, bias, groups):
     powers = reads.keys[:, 4].repeat(reads.times)
     dead = _dead(placed, tile)
     total = sum(count << power for power, count in dead.items())
+    below = int((lanes // 2 << powers).sum()) * start_reads  # with start reads a read adds its matches, else matches - L / 2
     places = [np.nonzero(empty & (powers == power)[:, None]) for power in dead]
     begin, first = np.zeros(placed.outputs, np.int64), 0
     for group, chosen in tile.parts:
@@ -620,32 +681,26 @@ def _tile_words(placed, layer, tile, bias, groups):
         for again in range(scale):
             words[(rows + again)[None, :], outputs[:, None], own.lanes[None, :]] = own.values[chosen]
         for output, threshold in zip(outputs, own.thresholds[chosen].tolist()):
-            matches, begin[output] = _matches(dead, (total - scale * _reached(threshold, fan_in, reads.doubled)) // 2)
+            want = (total - scale * _reached(threshold, fan_in, reads.doubled)) // 2 - below
+            matches, begin[output] = _matches(dead, want)
             for (row, lane), number in zip(places, matches):
                 words[row, output, lane] = np.arange(len(row)) >= number
         first += len(chosen)
-    return _with_starts(words, begin, bias)
+    return words, begin
 
 
-def _with_starts(words, begin, bias):
-    """Put the bias word, which holds the start values, before a tile's words."""
-    if not bias:
-        assert not begin.any()
-        return words
-    return np.concatenate([bits.twos_complement(begin, words.shape[2])[None], words])
-
-
-def _spread_words(placed, layer, tile, bias, groups):
-    """Weight words of a tile of a spread step, uint8 (words, outputs, lanes)."""
-    words = np.zeros((_words_of(layer, tile, placed.lanes), placed.outputs, placed.lanes), np.uint8)
+def _spread_words(placed, layer, tile, groups, start_reads):
+    """Those of a tile of a spread step, like `_tile_words`."""
+    lanes = placed.lanes
+    words = np.zeros((_words_of(layer, tile, lanes), placed.outputs, lanes), np.uint8)
     begin = np.zeros(placed.outputs, np.int64)
     for output, (group, _) in enumerate(tile.parts):
         own = groups[id(group)]
-        begin[output] = -own.thresholds[0]
+        begin[output] = -own.thresholds[0] - tile.reads.count * lanes // 2 * start_reads
         if not layer.ones:
             at = own.places(tile.reads)
-            words[at // placed.lanes, output, at % placed.lanes] = own.values[0]
-    return _with_starts(words, begin, bias)
+            words[at // lanes, output, at % lanes] = own.values[0]
+    return words, begin
 
 
 def _occurrence(values):

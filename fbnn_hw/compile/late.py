@@ -28,10 +28,10 @@ MOST_TRIES = 3
 
 
 def needed(program: Program) -> list[int]:
-    """For each word of the features, the number of the last step that needs it.
+    """Return for each word of the features the number of the last step that needs it.
 
-    The number is -1 for a word that no step needs, and the number of steps for a word that stays until
-    the next frame.
+    The number is -1 for a word that no step needs.  It is the number of steps for a word that stays
+    until the next frame.
     """
     last = {step.layer: number for number, step in enumerate(program.steps)}
     last_of = [-1]  # for each layer, the last step of all layers up to it

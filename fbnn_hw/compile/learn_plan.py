@@ -210,11 +210,14 @@ class LearnPlan:
         return self.pass_cycles + self.start_cycles + self.fan_in_words * self.stored_bits * (self.per_word - self.drawn_late)
 
     def learn_cycles(self, classes: int, replays: int, moved: int, draws: int, full: bool, new: bool = False) -> int:
-        """Clocks of learn(x, label) with rule `gumbel` or `flip` and pick `least`; with `prototypes`, of which `new` alone counts.
+        """Clocks of learn(x, label), for the rules `gumbel` and `flip` with pick `least`, and `prototypes`.
 
-        classes: the classes at its end.  replays: how many samples were replayed.  moved: presentations after which counters moved.
-        draws: words drawn by replays and the eviction.  full: the buffer is full, so an exemplar goes.  new: the label is a new class.
-        A halving of the counts of presentations adds `pass_cycles` - 2.
+        classes: number of classes after the sample.  replays: samples that were replayed.  moved:
+        presentations that moved counters.  draws: words that replays and the eviction drew.  full: the
+        buffer is full, so an exemplar leaves.  new: the label is a new class.  With `prototypes` only
+        `new` has an effect.
+
+        When the counts of presentations are halved, `pass_cycles` - 2 clocks are added.
         """
         if self.rule == "prototypes":
             return new * self.new_class_cycles + self.load_cycles + self.pass_cycles + self.row_cycles + 1

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import FitError, UsageError
 from ..ir.network import LATENT, Network
 from ..targets import Target
-from . import cycles, irregular, late, schedule
+from . import cycles, irregular, late, schedule, starts
 from .area import lut4
 from .config import FIELD, AcceleratorConfig, Transfer, check_shape
 from .learn_plan import MAX_SLOTS, Learn, LearnPlan
@@ -51,15 +51,17 @@ class Plan:
 
 def plan(network: Network, target: Target, pixels: int | None = None, lanes: int | None = None, outputs: int | None = None,
          frames: int = 1, learn: Learn | None = None) -> Plan:
-    """Choose the dimensions of the engine that are None, and lay everything out.
+    """Choose the sizes of the engine that are None, and lay everything out.
 
-    frames: images of a pass.  learn: (Head, LearnConfig) of a chip that goes on learning; with slots 0 `_choose_exemplars` sets
-    their number.
+    frames: images of a pass.  learn: (Head, LearnConfig) of a chip that learns; with slots 0,
+    `_choose_exemplars` sets their number.
 
-    The first way to have weights that the target names and that fits is taken.  With all weights on the chip, that is the first
-    shape of the target's list whose LUT estimate is within the part's budget and whose memories fit; with weights as a stream, it is
-    the one of these shapes with the fewest cycles.
-    Raises FitError with layer, need, limit and what would fit; UsageError for an illegal shape.
+    A target lists its ways to hold weights, and the first one that fits is taken.  With all weights
+    on the chip the first shape of the target's list is taken whose LUT estimate is within the part's
+    budget and whose memories fit.  With weights as a stream the fastest of these shapes is taken.
+
+    Raises FitError with the layer, what it needs, the limit, and what would fit; UsageError for an
+    illegal shape.
     """
     if frames > 1 and learn:
         raise UsageError(f"--frames {frames}: a design that learns takes one image after the other; expected 1 with --learn")
@@ -132,8 +134,26 @@ def _fastest(network, target, shapes, frames, learn):
 
 
 def _plan_shape(network, target, shape, frames, learn, weights):
-    """`Plan` for one shape; FitError also if the part has too few block RAMs or LUTs."""
-    config, program = configure(network, target, shape, frames, learn, weights)
+    """`Plan` for one shape; FitError also if the part has too few block RAMs or LUTs.
+
+    Where there are start values, that is the fastest one of the ways to them that the target names.
+    """
+    choices, error = [], None
+    for way in target.starts:
+        try:
+            choices.append(_plan_starts(network, target, shape, frames, learn, weights, way == "read"))
+            if not choices[-1].config.thresholds:
+                break
+        except FitError as failure:
+            error = error or failure
+    if not choices:
+        raise error
+    return min(choices, key=lambda choice: choice.frame.total)
+
+
+def _plan_starts(network, target, shape, frames, learn, weights, start_reads):
+    """`Plan` for one shape and one way to start values."""
+    config, program = configure(network, target, shape, frames, learn, weights, start_reads)
     target.check(config)
     need = lut4(config, target)
     limit = target.lut4_of(config)
@@ -155,16 +175,17 @@ def _with_learning_cost(network, target, shape, learn, choice):
     Where no number of exemplars is asked for and weights are streamed, it has as many as `_choose_exemplars` finds.
     """
     weights, frames = choice.config.weights, {choice.config.transfers: (choice.first, choice.frame)}
+    start_reads = choice.config.start_reads
 
     def plan_with(slots):
-        config, program = configure(network, target, shape, 1, (learn[0], replace(learn[1], slots=slots)), weights)
+        config, program = configure(network, target, shape, 1, (learn[0], replace(learn[1], slots=slots)), weights, start_reads)
         target.check(config)
         if config.transfers not in frames:  # the transfers alone decide how long a frame takes
             passes = cycles.frames(config)
             frames[config.transfers] = passes[0], passes[-1]
         return Plan(config, program, *frames[config.transfers])
 
-    config, program = configure(network, target, shape, 1, None, weights)
+    config, program = configure(network, target, shape, 1, None, weights, start_reads)
     without = cycles.frames(config)[-1]
     if weights == "stream" and not learn[1].slots:
         logits = next(layer.label for layer in program.layers if layer.kind == "logits")
@@ -212,16 +233,24 @@ def _choose_exemplars(plan_with: Callable[[int], Any], without: cycles.Frame, lo
 
 
 def configure(network: Network, target: Target, shape: Shape, frames: int, learn: Learn | None,
-              weights: str) -> tuple[AcceleratorConfig, schedule.Program]:
+              weights: str, start_reads: bool = False) -> tuple[AcceleratorConfig, schedule.Program]:
     """The configuration for one shape of the engine and one way to have weights, and its program.
 
-    weights: "memory" or "stream".  Raises FitError if a memory is too small.
+    weights: "memory" or "stream".  start_reads: where there are thresholds, and a learner's sums allow it, blocks begin with start
+    reads.  Raises FitError if a memory is too small.
     """
-    program = schedule.build(network, *shape, frames, bool(learn), min(FIELD, target.bank_words or FIELD))
+    program = schedule.build(network, *shape, frames, bool(learn), min(FIELD, target.bank_words or FIELD),
+                             start_reads and (not learn or _whole_starts(network, shape[1])))
     _check_words(program, target, weights)
     common = _common_fields(network, target, program, weights)
     with_weights = _with_memory if weights == "memory" else _with_stream
     return with_weights(common, network.topology, target, program, learn), program
+
+
+def _whole_starts(network, lanes):
+    """Whether a learner's sums, each of matches alone, begin at a multiple of 2 L: they have no start read."""
+    logits = network.topology.ops[-1]
+    return logits.fan_in(*network.topology.input_shapes(logits)) % (4 * lanes) == 0
 
 
 def _common_fields(network, target, program, weights):
@@ -239,12 +268,12 @@ def _common_fields(network, target, program, weights):
         pixels=pixels, lanes=program.lanes, outputs=program.outputs,
         **_encoder_fields(topology.ops[0]), size=topology.image_size,
         encoder_bits=target.encoder_bits, classes=len(topology.classes), program=program.steps,
-        accumulator_bits=_accumulator_bits(network, program.lists),
+        accumulator_bits=max(_accumulator_bits(network, program.lists), starts.least_bits(program.lanes) * program.start_reads),
         technology=target.technology, popcount=target.popcount, weights=weights,
         latent_base=latent.base if is_vector else 0, latent_words=len(latent.lanes) if is_vector else 0, map_pixels=mask,
         logits_odd=bool(logits.fan_in(*topology.input_shapes(logits)) % 2), frames=program.frames, frame_stride=program.stride,
         order=program.order, quarters=bool(program.lists and program.lists.graph.quarters),
-        packed=bool(program.lists and program.lists.graph.packed))
+        packed=bool(program.lists and program.lists.graph.packed), start_reads=program.start_reads)
 
 
 def _encoder_fields(op):

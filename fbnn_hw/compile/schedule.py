@@ -8,7 +8,7 @@ import numpy as np
 from .. import bits
 from ..errors import FitError
 from ..ir.network import LATENT, Network, Topology
-from . import irregular
+from . import irregular, starts
 from .config import Step
 from .layout import Tensor, channel_array, first_shared, place
 from .lower import Layer, lower, owner
@@ -29,9 +29,10 @@ class Program:
     stride: int = 0  # address distance between two frames' copies of a map
     lists: irregular.Plan | None = None  # the plan behind the lists of reads, where steps have them
     order: tuple[int, ...] = ()  # the lists
+    start_reads: bool = False  # see `AcceleratorConfig.start_reads`
 
     def base(self, name: str, frame: int) -> int:
-        """Address of a tensor of one of the frames of a pass."""
+        """Address of a tensor; frame: number of the frame in its pass."""
         base = self.tensors[name].base
         return base + frame * self.stride * (base >= self.used - self.frames * self.stride)
 
@@ -97,41 +98,43 @@ def _intervals(layer):
 
 
 def build(network: Network, pixels: int, lanes: int, outputs: int, frames: int = 1, learns: bool = False,
-          room: int | None = None) -> Program:
-    """Program of a network on an engine of that shape.  Raises FitError.
+          room: int | None = None, start_reads: bool = False) -> Program:
+    """Return the program of a network on an engine of that shape.  Raises FitError.
 
-    frames: images of a pass.  The program runs the early layers one image after the other.  From the first
-    layer whose map is small (`_shared`) it runs each tile for all images.  The logits follow, image after image.
-    learns: the program ends before the logits, which a learner makes.
-    room: words of a bank.
+    frames: images of a pass.  The program runs the early layers one image after the other.  From the
+    first layer whose map is small (`_shared`) it runs each tile for all images.  The logits follow,
+    image after image.  learns: the program ends before the logits, which a learner computes.  room:
+    words of a bank.  start_reads: where there are bias words, blocks begin with start reads.
 
-    A network that the loops over taps and words cannot read gets lists of reads (`irregular`), and so does one whose latent they
-    leave nowhere for a learner to read.
+    Two kinds of networks get lists of reads (`irregular`): those that the loops over taps and words
+    cannot read, and those that learn and whose latent the loops do not store.
     """
     if learns and network.topology[LATENT].kind not in ("dense", "conv", "maxpool"):
-        return _with_lists(network, pixels, lanes, outputs, frames, room, learns)
+        return _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_reads)
     try:
-        return regular(network.topology, pixels, lanes, outputs, tuple(network.thresholds), frames, learns)
+        return regular(network.topology, pixels, lanes, outputs, tuple(network.thresholds), frames, learns, start_reads)
     except FitError:
-        return _with_lists(network, pixels, lanes, outputs, frames, room, learns)
+        return _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_reads)
 
 
-def _with_lists(network, pixels, lanes, outputs, frames, room, learns):
+def _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_reads):
     """The program of any network."""
     made = irregular.plan(network.topology, pixels, lanes, outputs, room, learns, frames)
-    steps, order = irregular.steps(made, network, pixels)
+    steps, order = irregular.steps(made, network, pixels, start_reads)
     layers = [made.graph.image, *(each.layer for each in made.graph.sums)]
     if made.graph.classifier:
         layers.append(made.graph.classifier)
-    return Program(tuple(steps), tuple(layers), made.tensors, made.used, pixels, lanes, outputs, frames, made.stride, made, tuple(order))
+    return Program(tuple(steps), tuple(layers), made.tensors, made.used, pixels, lanes, outputs, frames, made.stride, made, tuple(order),
+                   start_reads and any(step.bias for step in steps))
 
 
 def regular(topology: Topology, pixels: int, lanes: int, outputs: int, thresholds: Collection[str] = (), frames: int = 1,
-            learns: bool = False) -> Program:
+            learns: bool = False, start_reads: bool = False) -> Program:
     """Program without lists of reads.  thresholds: names of the ops that have them.  Raises FitError."""
+    start_reads = start_reads and bool(thresholds)
     shared = _shared(topology, lower(topology)) if frames > 1 else ()
     layout = place(topology, pixels, lanes, outputs, frames, shared, learns)
-    steps = _steps(layout, pixels, lanes, outputs, thresholds)
+    steps = _steps(layout, pixels, lanes, outputs, thresholds, start_reads)
     if learns:
         steps = [step for step in steps if not step.logits]
     if frames == 1:
@@ -139,7 +142,8 @@ def regular(topology: Topology, pixels: int, lanes: int, outputs: int, threshold
     else:
         labels = {layer.label for layer in layout.layers if layer.name in shared}
         steps = _pass_steps(steps, labels, frames, layout.used - frames * layout.stride, layout.stride)
-    return Program(tuple(steps), tuple(layout.layers), layout.tensors, layout.used, pixels, lanes, outputs, frames, layout.stride)
+    return Program(tuple(steps), tuple(layout.layers), layout.tensors, layout.used, pixels, lanes, outputs, frames, layout.stride,
+                   start_reads=start_reads)
 
 
 def _pass_steps(steps, labels, frames, floor, stride):
@@ -178,19 +182,20 @@ def _pixels(layers, layer):
     return source.shape[1] * source.shape[2]
 
 
-def _steps(layout, pixels, lanes, outputs, thresholds):
+def _steps(layout, pixels, lanes, outputs, thresholds, start_reads):
     """Steps of one frame."""
     steps = []
     for layer in layout.layers:
         if layer.kind == "lgap":
             steps.append(_pool_step(layer, layout.tensors, pixels, lanes, outputs, thresholds))
         elif layer.kind != "input":
-            steps += _layer_steps(layer, layout.tensors, outputs, layer.ops[0].name in thresholds)
+            head = starts.count(start_reads) if start_reads or layer.ops[0].name in thresholds else 0
+            steps += _layer_steps(layer, layout.tensors, outputs, head)
     return steps
 
 
-def _layer_steps(layer, tensors, outputs, bias):
-    """Steps of a convolution, a dense layer or the logits, one for each interval of output channels.  bias: it has thresholds."""
+def _layer_steps(layer, tensors, outputs, head):
+    """Steps of a convolution, a dense layer or the logits, one for each interval of output channels.  head: words of start values."""
     source = tensors[layer.parts[0]]
     target = None if layer.kind == "logits" else tensors[layer.name]
     layer.word_starts = [] if target is None else [
@@ -200,7 +205,7 @@ def _layer_steps(layer, tensors, outputs, bias):
         repeat=layer.repeat, taps=layer.taps, rows=source.rows, columns=source.columns,
         target_block_stride=0 if target is None else target.pitch,
         target_row_stride=0 if target is None else target.pitch * target.columns,
-        pool=layer.pool, vector=layer.kind in ("dense", "logits"), logits=layer.kind == "logits", bias=bias)
+        pool=layer.pool, vector=layer.kind in ("dense", "logits"), logits=layer.kind == "logits", bias=head > 0)
     steps = []
     for group, first, last in _intervals(layer):
         base, channels = _reads(tensors, layer, group)
@@ -210,7 +215,7 @@ def _layer_steps(layer, tensors, outputs, bias):
         steps.append(Step(
             **common, source=base, words=len(channels), target=0 if target is None else target.base + word, tiles=tiles,
             slot=lane // outputs, valid=last - first - (tiles - 1) * outputs,
-            tile_words=layer.taps * len(channels) * layer.repeat + bias))
+            tile_words=layer.taps * len(channels) * layer.repeat + head))
     return steps
 
 
@@ -233,7 +238,8 @@ def _pool_step(layer, tensors, pixels, lanes, outputs, thresholds):
 def weight_words(network: Network, program: Program) -> dict[str, np.ndarray]:
     """{layer name: uint8 array (words, outputs * lanes) of bits}, in the order of use."""
     if program.lists:
-        return irregular.weight_words(network, program.lists, {step.layer for step in program.steps if step.bias})
+        biased = {step.layer for step in program.steps if step.bias}
+        return irregular.weight_words(network, program.lists, biased, program.start_reads)
     words = {}
     for layer in program.layers:
         if layer.kind == "input" or not program.layer_steps(layer):
@@ -249,7 +255,7 @@ def weight_words(network: Network, program: Program) -> dict[str, np.ndarray]:
 def _layer_words(network, layer, program):
     """Weight words of a convolution, a dense layer or the logits, uint8 bits (words, outputs * lanes).
 
-    The order is that of steps, then tiles.  A tile with thresholds begins with its bias word.
+    The order is that of steps, then tiles.  A tile with thresholds begins with its start values.
     """
     topology, op = network.topology, layer.ops[0]
     weights = network.weights[op.name]
@@ -263,14 +269,17 @@ def _layer_words(network, layer, program):
         index = np.where(channels[:, None, :] >= 0, index, -1)
         chosen = weights[first:last][:, index]  # (outputs, words, repeat, lanes, taps)
         chosen = np.where(index[..., None] >= 0, chosen, _padding(index, chosen.shape[-1])).transpose(0, 4, 1, 2, 3)
-        flat = np.zeros((step.tiles * program.outputs, step.tile_words - step.bias, program.lanes), np.uint8)
+        reads = step.tile_words - starts.count(program.start_reads) * step.bias
+        flat = np.zeros((step.tiles * program.outputs, reads, program.lanes), np.uint8)
         flat[:last - first] = chosen.reshape(last - first, -1, program.lanes)
         words = flat.reshape(step.tiles, program.outputs, -1, program.lanes).transpose(0, 2, 1, 3)
         if step.bias:
-            starts = np.zeros(step.tiles * program.outputs, np.int64)
-            starts[:last - first] = [offset(fan_in, t) - offset(fan_in) for t in thresholds[first:last]]
-            bias = bits.twos_complement(starts, program.lanes)
-            words = np.concatenate([bias.reshape(step.tiles, 1, program.outputs, program.lanes), words], 1)
+            begin = np.zeros(step.tiles * program.outputs, np.int64)
+            begin[:last - first] = [offset(fan_in, t) - offset(fan_in) for t in thresholds[first:last]]
+            if program.start_reads:
+                begin -= reads * program.lanes // 2
+            head = starts.words(begin.reshape(step.tiles, -1), program.lanes, program.start_reads)
+            words = np.concatenate([head, words], 1)
         parts.append(words.reshape(-1, program.outputs * program.lanes))
     return np.concatenate(parts)
 

@@ -1,8 +1,13 @@
-"""Cycle counts of the hardware, each said once.  The RTL builds its delays from them, and the estimate adds them up.
+"""Cycle counts of the hardware, each said once.  RTL builds its delays from them, the estimate adds them up.
 
-A read is issued in cycle t by the sequencer.  t + 1: tap offsets are added to the row address; t + 2: the address stands at
-the banks; t + 3: data is aligned with the pixels of the block; then XNOR, popcount and accumulation, `array` cycles, so that
-`accumulated` cycles after t the accumulator is complete; a cycle later, after the last read of a block, its bits are sent to the port.
+The sequencer issues a read in cycle t:
+
+    t + 1                the tap's offsets are added to the row address
+    t + 2                the address stands at the banks
+    t + 3                the data is put into the order of the block's pixels
+    then `array` cycles  XNOR, popcount, accumulation
+    t + `accumulated`    the accumulators are complete
+    t + `drained`        after the last read of a block its bits go to the port
 """
 
 from collections.abc import Sequence
@@ -15,12 +20,15 @@ READ = 3
 
 
 def wide(lanes: int) -> bool:
-    """Whether an array is likely to have ten thousand LUTs or more, so that wires between two of its registers are long."""
+    """Whether an array is so large, some ten thousand LUTs, that the wires across it are long."""
     return lanes >= 64
 
 
 def popcount_registers(lanes: int) -> int:
-    """Registers in a row of a popcount; in a wide array the first stands behind its leaves."""
+    """Registers that a word passes in a popcount.
+
+    In a wide array the first one stands behind the leaves of column 0.
+    """
     return 5 if wide(lanes) else 2
 
 
@@ -50,6 +58,15 @@ def flush(lanes: int) -> int:
 def bias(lanes: int) -> int:
     """Cycles that a bias word adds to the beginning of a tile."""
     return flush(lanes) + READ + 2
+
+
+def start(lanes: int) -> int:
+    """Cycles that a bias word adds to the beginning of a tile whose blocks begin with start reads.
+
+    The array takes the upper bits of the start values as a block begins.  They stand there two cycles after the bias word, by when the
+    last block of the tile before must have begun.
+    """
+    return 1 + max(0, array(lanes) - 4)
 
 
 FETCH = 2

@@ -18,6 +18,8 @@ FOLDER, ZIP, NPZ, PATHS = "core50_128x128", "core50_128x128.zip", "core50_imgs.n
 URL = "http://bias.csr.unibo.it/maltoni/download/core50/"
 PATHS_URL = "https://vlomonaco.github.io/core50/data/"
 MOST_PATHS_BYTES = 2 ** 26
+MOST_PICTURES = 2 ** 18
+"""More than the 164,866 that there are."""
 
 
 def classes(count):
@@ -71,6 +73,8 @@ def _read_npz(path, sessions, size, count):
     if not beside.is_file():
         raise InputError(f"{beside}: not found, expected beside {NPZ}; get it from {PATHS_URL}")
     names = pickles.texts(files.read(beside, MOST_PATHS_BYTES, f"{PATHS} from {PATHS_URL}"), beside)
+    if len(names) > MOST_PICTURES:
+        raise InputError(f"{beside}: {len(names):,} names, expected at most {MOST_PICTURES:,}; get it from {PATHS_URL}")
     with zips.opened(path, f"an array x; get it from {URL}") as archive:
         with archive.open("x.npy") as file:
             shape, _, dtype = npy_header(file)  # before memory is asked for
@@ -95,6 +99,8 @@ def _read_zip(path, sessions, size, count):
 def _read_png(where, names, read_bytes, sessions, size, count):
     from PIL import Image, UnidentifiedImageError
 
+    if len(names) > MOST_PICTURES:
+        raise InputError(f"{where}: {len(names):,} pictures, expected at most {MOST_PICTURES:,}")
     chosen = list(_chosen(names, where, sessions, count))
     images = np.empty((len(chosen), 3, size, size), np.uint8)
     for row, (index, _) in enumerate(chosen):

@@ -75,13 +75,14 @@ class Archive:
     """An official download.
 
     md5: of the archive as published.  folder: what it unpacks to.  files: names inside the folder; a folder
-    without them is not taken for the data set.
+    without them is not taken for the data set.  unpacked: more bytes than the official one unpacks to.
     """
 
     url: str
     md5: str
     folder: str
     files: tuple
+    unpacked: int
 
     @property
     def name(self):
@@ -110,8 +111,8 @@ class Dataset:
 class Source:
     """Members of an unpacked folder or of a tar archive, as bytes."""
 
-    def __init__(self, path, folder):
-        self.path, self.folder = Path(path), folder
+    def __init__(self, path, archive):
+        self.path, self.archive = Path(path), archive
 
     def members(self, names):
         """{name: bytes}, in one reading; raises InputError for a missing or damaged one."""
@@ -126,11 +127,16 @@ class Source:
         return members
 
     def _from_folder(self, names):
-        return {name: (self.path / name).read_bytes() for name in names if (self.path / name).is_file()}
+        files = {name: self.path / name for name in names if (self.path / name).is_file()}
+        for name, path in files.items():
+            if path.stat().st_size > self.archive.unpacked:
+                raise ValueError(f"{name} has more than {self.archive.unpacked:,} bytes")
+        return {name: path.read_bytes() for name, path in files.items()}
 
     def _from_archive(self, names):
-        contents, wanted = {}, {f"{self.folder}/{name}": name for name in names}
-        with gzip.open(self.path) as stream:
+        contents, wanted = {}, {f"{self.archive.folder}/{name}": name for name in names}
+        with gzip.open(self.path) as file:
+            stream = _Bounded(file, self.archive.unpacked)
             with tarfile.open(fileobj=stream, mode="r:") as archive:
                 for member in archive:
                     name = wanted.get(os.path.normpath(member.name))
@@ -139,6 +145,25 @@ class Source:
             while stream.read(BLOCK_BYTES):  # to the end, where the checksum is
                 pass
         return contents
+
+
+class _Bounded:
+    """A file for tarfile; ValueError before more than its first `most` bytes are read, of a member or of a header."""
+
+    def __init__(self, file, most):
+        self.file, self.most, self.tell = file, most, file.tell
+
+    def read(self, size):
+        self._check(self.tell() + size)
+        return self.file.read(size)
+
+    def seek(self, place):
+        self._check(place)
+        return self.file.seek(place)
+
+    def _check(self, end):
+        if end > self.most + BLOCK_BYTES:  # the last block may be shorter than asked for
+            raise ValueError(f"it unpacks to more than {self.most:,} bytes")
 
 
 def _read_cifar(dataset, source, split):
@@ -202,17 +227,17 @@ DATASETS = {d.name: d for d in (
     Dataset("cifar10", 32, 10, Archive(
         # Ref: https://www.cs.toronto.edu/~kriz/cifar.html
         "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a",
-        "cifar-10-batches-py", ("batches.meta", "test_batch")), _read_cifar,
+        "cifar-10-batches-py", ("batches.meta", "test_batch"), 2 ** 28), _read_cifar,
         options=dict(train=tuple(f"data_batch_{i}" for i in range(1, 6)), test=("test_batch",), meta="batches.meta",
                      labels="labels", class_names="label_names")),
     Dataset("cifar100", 32, 100, Archive(
         "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85",
-        "cifar-100-python", ("meta", "test")), _read_cifar,
+        "cifar-100-python", ("meta", "test"), 2 ** 28), _read_cifar,
         options=dict(train=("train",), test=("test",), meta="meta", labels="fine_labels", class_names="fine_label_names")),
     Dataset("fixture", 32, 10, None, _read_fixture, overlap=True),
     Dataset("stl10", 96, 10, Archive(
         "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz", "91f7769df0f17e558f3565bffb0c7dfb",
-        "stl10_binary", ("class_names.txt", "test_X.bin")), _read_stl10, splits=(*SPLITS, "unlabeled")),
+        "stl10_binary", ("class_names.txt", "test_X.bin"), 2 ** 32), _read_stl10, splits=(*SPLITS, "unlabeled")),
     Dataset("core50", 128, 50, None, _read_core50, options=dict(train=(1, 2, 4, 5, 6, 8, 9, 11), test=(3, 7, 10))),
     Dataset("omniglot", 32, 250, None, _read_omniglot, options=dict(
         alphabets=("Balinese", "Korean"), train=range(1, 11), test=range(11, 21))),
@@ -223,7 +248,7 @@ DATASETS = {d.name: d for d in (
 
 
 def folders(data_dir=None):
-    """Folders to look in, in order; a download goes into the first."""
+    """Folders to look in, in order.  A download goes into the first."""
     places = (data_dir, os.environ.get("FBNN_DATA"), cache_folder())
     return [Path(folder).expanduser() for folder in places if folder]
 
@@ -237,10 +262,10 @@ def find(dataset, data_dir=None):
     for place in folders(data_dir):
         for path in (place, place / archive.folder):
             if all((path / name).is_file() for name in archive.files):
-                return Source(path, archive.folder)
+                return Source(path, archive)
         for path in (place, place / archive.name):
             if path.is_file():
-                return Source(path, archive.folder)
+                return Source(path, archive)
     return None
 
 
@@ -259,7 +284,7 @@ def load(name, data_dir=None, split="train", progress=None):
         return dataset.read(dataset, folders(data_dir), split)
     source = find(dataset, data_dir)
     if source is None:
-        source = Source(download(dataset, data_dir, progress), dataset.archive.folder)
+        source = Source(download(dataset, data_dir, progress), dataset.archive)
     return dataset.read(dataset, source, split)
 
 

@@ -24,9 +24,9 @@ def has_splits(folder):
 
 
 def pictures(folder):
-    """(file, class name or None) of every picture: of a folder's own, or of each of its subfolders, in the order of their names.
+    """Return (file, class name or None) of every picture: of the folder's own, or of each of its subfolders.
 
-    Raises InputError, naming it, for what is no picture.
+    The order is that of the names.  Raises InputError for a file that is no picture, naming it.
     """
     folder = Path(folder)
     if not (entries := _entries(folder)):
@@ -44,12 +44,12 @@ def load(folder, split, size, resize=False, crop=False, progress=None):
     progress(iterable, desc=text) -> the same things, with a bar.  Raises InputError as `images.read`, or where it is no such folder.
     """
     folder = Path(folder) / split if has_splits(folder) else Path(folder)
-    found = pictures(folder)
-    if found[0][1] is None:
+    files = pictures(folder)
+    if files[0][1] is None:
         raise InputError(f"{folder}: has pictures and no subfolders, {LAYOUT}")
-    classes = list(dict.fromkeys(name for _, name in found))
+    classes = list(dict.fromkeys(name for _, name in files))
     parts, labels = [], []
-    for file, name in progress(found, desc=folder.name) if progress else found:
+    for file, name in progress(files, desc=folder.name) if progress else files:
         parts.append(images.read(file, size, resize, crop))
         labels += [classes.index(name)] * len(parts[-1])
     return Images(np.concatenate(parts), np.array(labels, np.int64), tuple(classes), str(folder))

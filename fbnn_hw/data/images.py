@@ -1,6 +1,7 @@
 """Image files as the arrays that networks take: uint8 RGB (N, 3, S, S).  PNG, JPEG, WebP, BMP, and .npy of bytes.
 
-A header says how large a file's images are, and that is checked before any pixel is decoded: a file of few bytes may name many pixels.
+A file of few bytes may claim to have many pixels.  So the size in the header is checked before any
+pixel is decoded.
 """
 
 import io
@@ -35,10 +36,11 @@ MAX_BYTES = 1 << 28
 
 
 def read(path, size, resize=False, crop=False):
-    """Images of one file, uint8 RGB (N, 3, size, size); a .npy file may hold several.  path: "-" for standard input.
+    """Read the images of one file, uint8 RGB (N, 3, size, size); a .npy file may hold several.
 
-    resize: make it fit: the centre square, scaled; grey repeated, transparency over black.  crop: likewise, but the centre as it is,
-    not scaled.  Raises InputError naming file, found, expected and the way out.
+    path: "-" for standard input.  resize: take the centre square and scale it; crop: take the pixels in
+    the middle without scaling.  With either, grey is repeated, and transparency lies over black.  Raises
+    InputError with the file, what was found, what was expected, and the way out.
     """
     if str(path) == STANDARD_INPUT:
         return _from_pipe(size, resize, crop)

@@ -31,9 +31,9 @@ def read(places, alphabets, drawings, size, count):
     for place in places:
         for folder in (place, place / "omniglot"):
             for path in (folder / name for name in ARCHIVES):
-                if path.is_file() and (found := _archive(path, alphabets, size, pictures)):
+                if path.is_file() and (more := _archive(path, alphabets, size, pictures)):
                     sources.append(str(path))
-                    pictures.update(found)
+                    pictures.update(more)
         if {name for name, _, _ in pictures} >= set(alphabets):
             break
     missing = [name for name in alphabets if name not in {alphabet for alphabet, _, _ in pictures}]
@@ -54,12 +54,12 @@ def read(places, alphabets, drawings, size, count):
     return grey, np.array(labels, np.int64), names, ", ".join(sources)
 
 
-def _archive(path, alphabets, size, known):
-    """{(alphabet, character, drawing): uint8 (size, size)} of an archive, without those in `known`."""
+def _archive(path, alphabets, size, before):
+    """{(alphabet, character, drawing): uint8 (size, size)} of an archive, without those in `before`."""
     with zips.opened(path, "the published archive") as archive:
         matches = [(name, NAME.search(name)) for name in archive.namelist()]
         keys = {(m[1], int(m[2]), int(m[3])): name for name, m in matches if m and m[1] in alphabets}
-        return {key: picture(zips.member(archive, name), size, f"{path}: {name}") for key, name in keys.items() if key not in known}
+        return {key: picture(zips.member(archive, name), size, f"{path}: {name}") for key, name in keys.items() if key not in before}
 
 
 def picture(data, size, where):
@@ -76,8 +76,11 @@ def picture(data, size, where):
 
 
 def one_shot(path, size):
-    """The published test of 20 runs: [(training uint8 (20, size, size), test likewise, int64 (20,): the training picture of each test
-    one)].  path: all_runs.zip."""
+    """Return the 20 runs of the published one-shot test: [(training, test, answers)].
+
+    training, test: uint8 (20, size, size).  answers: int64 (20,), the training picture of each test
+    picture.  path: all_runs.zip.
+    """
     runs = []
     with zips.opened(path, f"{RUNS} from {URL}") as archive:
         for run in range(1, 21):

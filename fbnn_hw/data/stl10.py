@@ -1,5 +1,7 @@
-"""STL-10 in its binary files (Ref: https://cs.stanford.edu/~acoates/stl10/): uint8, planes R, G, B, each plane column by column;
-labels uint8 1..10."""
+"""STL-10 in its binary files (Ref: https://cs.stanford.edu/~acoates/stl10/).
+
+Images are uint8, planes R, G, B, each plane column by column.  Labels are uint8, 1 to 10.
+"""
 
 import numpy as np
 

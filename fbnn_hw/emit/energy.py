@@ -46,7 +46,10 @@ def milli(bounds):
 
 
 def stretched(counted, counts, size, clock_hz, baud):
-    """Convert counts of `size` bytes on the simulated line to counts on a line of `baud`; the cycles that are added are waiting."""
+    """Convert counts of `size` bytes on the simulated line to counts on a line of `baud`.
+
+    The cycles that the slower line adds count as waiting.
+    """
     more = protocol.BITS_A_BYTE * size * (max(clock_hz / baud, counted.clocks) - counted.clocks)
     return activities.Counts().add(counts).add(counted.waiting, more)
 

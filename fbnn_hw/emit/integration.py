@@ -51,17 +51,17 @@ def _split(name):
     return stream, part if "__" in name else f"t{part}"
 
 
-def instance(found, module="accelerator"):
+def instance(signals, module="accelerator"):
     """instance.v, a template to copy: a wire and a connection for each port."""
     lines = [f"// Template: wires and an instance of {module}.v, to be copied.  The ports: docs/integration.md of fbnn-hw.", ""]
     seen = set()
-    for direction, bits, name in found:
+    for direction, bits, name in signals:
         stream, _ = _split(name)
         if stream not in seen and stream in MEANING:
             lines.append(f"// {stream}: {MEANING[stream]}")
         seen.add(stream)
         lines.append(f"wire {f'[{bits - 1}:0] ' if bits > 1 else ''}{name};  // {direction}")
-    connections = [f"    .{name}({name})" for _, _, name in found]
+    connections = [f"    .{name}({name})" for _, _, name in signals]
     return "\n".join([*lines, "", f"{module} {module}_instance (", ",\n".join(connections), ");", ""])
 
 

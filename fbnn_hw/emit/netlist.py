@@ -29,8 +29,8 @@ def family(target):
 def synthesise(folder, target, build_dir, said=None):
     """Synthesise the accelerator of a generated folder as `build` does, unless that was done before.
 
-    Returns (sources for `simulator.build`, {cell: count}).  The ports are all that is left to see: the bench's dumps of the banks
-    are switched off.  Raises ToolError, UsageError.
+    Returns (sources for `simulator.build`, {cell: count}).  A netlist lacks the inner signals, so the
+    bench's dumps of the banks are switched off.  Raises ToolError, UsageError.
     """
     where, folder = Path(build_dir), Path(folder)
     models, extra = CELLS[family(target)]

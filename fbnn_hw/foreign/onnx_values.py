@@ -30,7 +30,10 @@ def single(node: Node, *values: np.ndarray) -> np.ndarray:
 
 
 def constant(node: Node, *values: np.ndarray) -> np.ndarray:
-    """The result of a node of `CONSTANT` or `SINGLE`, all of whose inputs are constants.  Raises InputError where it has none."""
+    """The result of a node of `CONSTANT` or `SINGLE` whose inputs are all constants.
+
+    Raises InputError where it cannot be computed.
+    """
     try:
         if node.op in SINGLE:
             if math.prod(np.broadcast_shapes(*(v.shape for v in values))) > MAX_ELEMENTS:
@@ -45,12 +48,12 @@ def constant(node: Node, *values: np.ndarray) -> np.ndarray:
 
 def axes(node: Node, values: tuple[np.ndarray, ...], place: int = 1) -> list[int] | None:
     """The axes of a node, an attribute in older files and an input in newer ones; None where it has none."""
-    given = node.attributes.get("axes", values[place] if len(values) > place else None)
-    return None if given is None else [int(axis) for axis in np.asarray(given).reshape(-1)]
+    numbers = node.attributes.get("axes", values[place] if len(values) > place else None)
+    return None if numbers is None else [int(axis) for axis in np.asarray(numbers).reshape(-1)]
 
 
 def bipolar(node: Node, v: np.ndarray) -> np.ndarray:
-    """Whether BipolarQuant takes real values to +scale."""
+    """Whether BipolarQuant gives +scale for each of the real values, else -scale."""
     return v >= 0
 
 
@@ -107,8 +110,8 @@ def _reshape(node, v, shape):
 
 
 def _squeeze(node, v, *rest):
-    given = axes(node, (v, *rest))
-    return np.squeeze(v, None if given is None else tuple(given))
+    numbers = axes(node, (v, *rest))
+    return np.squeeze(v, None if numbers is None else tuple(numbers))
 
 
 def _gather(node, v, index):

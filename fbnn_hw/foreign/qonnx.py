@@ -215,14 +215,14 @@ class _Reader:
 
         def on_numbers(values):
             if flat or x.value.vector:
-                given = values[:, order]
+                inputs = values[:, order]
             else:
-                given = values[:, None, None, :] if x.last else values[:, :, None, None]
+                inputs = values[:, None, None, :] if x.last else values[:, :, None, None]
             try:
                 with np.errstate(all="ignore"):
-                    y = np.asarray(function(given))
-                    if y.shape != given.shape:
-                        y = np.broadcast_to(y, given.shape) if y.ndim == given.ndim and y.size <= given.size else y.reshape(given.shape)
+                    y = np.asarray(function(inputs))
+                    if y.shape != inputs.shape:
+                        y = np.broadcast_to(y, inputs.shape) if y.ndim == inputs.ndim and y.size <= inputs.size else y.reshape(inputs.shape)
             except (ValueError, TypeError, IndexError):
                 raise InputError(f"{where}: is no function of each value alone, with constants for each channel; expected one") from None
             back = np.empty((len(values), channels), y.dtype)
@@ -291,9 +291,9 @@ class _Reader:
         return np.asarray(values[0], np.float64), bias
 
     @staticmethod
-    def _first(where, condition, found, expected):
+    def _first(where, condition, fault, expected):
         if not condition:
-            raise InputError(f"{where}: {found}, expected {expected}")
+            raise InputError(f"{where}: {fault}, expected {expected}")
 
     def _conv(self, node, x, values, where):
         weight, bias = self._weights(values, where, 4)
@@ -333,8 +333,8 @@ class _Reader:
         self._first(where, weight.shape[1] == count and (bias is None or bias.size == len(weight)),
                     f"weights of {'x'.join(map(str, weight.shape))} for {count} values", "one for each")
         if x.order is not None:
-            given, weight = weight, np.empty_like(weight)
-            weight[:, x.order] = given
+            stored, weight = weight, np.empty_like(weight)
+            weight[:, x.order] = stored
         return self._made(where, self.builder.dense(x.value, weight, bias, where, self._hint("dense")))
 
     # Layers without weights
@@ -393,9 +393,9 @@ class _Reader:
         sizes = [int(size) for size in np.asarray(values[0]).reshape(-1)]
         if not node.attributes.get("allowzero"):
             sizes = [(1, *own)[i] if size == 0 and i <= len(own) else size for i, size in enumerate(sizes)]
-        known = int(np.prod([size for size in sizes[1:] if size > 0], dtype=object))
-        if sizes.count(-1) == 1 and -1 in sizes[1:] and known and count % known == 0:
-            sizes[sizes.index(-1)] = count // known
+        product = int(np.prod([size for size in sizes[1:] if size > 0], dtype=object))
+        if sizes.count(-1) == 1 and -1 in sizes[1:] and product and count % product == 0:
+            sizes[sizes.index(-1)] = count // product
         wanted = tuple(sizes[1:])
         whole = int(np.prod(wanted, dtype=object)) == count and sizes[0] in (-1, 1, self.graph.shape[0])
         if whole and wanted == (count,) and not x.groups:
@@ -425,16 +425,16 @@ class _Reader:
     def _squeeze(self, node, x, values, where):
         self._first(where, x.value.shape[1:] == (1, 1) and not x.groups, f"squeezes a map of {'x'.join(map(str, x.value.shape))}",
                     "a map of one pixel")
-        given = onnx_values.axes(node, (node, *values))
+        axes = onnx_values.axes(node, (node, *values))
         channel = 3 if x.last else 1
-        legal = given is None or {axis % 4 for axis in given} == {1, 2, 3} - {channel}
-        self._first(where, legal and not x.value.vector, f"squeezes axes {given}", "rows and columns")
+        legal = axes is None or {axis % 4 for axis in axes} == {1, 2, 3} - {channel}
+        self._first(where, legal and not x.value.vector, f"squeezes axes {axes}", "rows and columns")
         return _Map(replace(x.value, vector=True))
 
     def _unsqueeze(self, node, x, values, where):
-        given = onnx_values.axes(node, (node, *values)) or []
-        self._first(where, x.value.vector and x.order is None and {axis % 4 for axis in given} == {2, 3} and x.value.shape[1:] == (1, 1),
-                    f"adds axes {given}", "rows and columns of a vector")
+        axes = onnx_values.axes(node, (node, *values)) or []
+        self._first(where, x.value.vector and x.order is None and {axis % 4 for axis in axes} == {2, 3} and x.value.shape[1:] == (1, 1),
+                    f"adds axes {axes}", "rows and columns of a vector")
         return _Map(replace(x.value, vector=False))
 
     def _concat(self, node, args, where):
@@ -479,9 +479,11 @@ class _Reader:
 
     def _split(self, node, x, values, where):
         count, channels = len(node.outputs), x.value.shape[0]
-        given = node.attributes.get("split", values[0] if values else None)
+        lengths = node.attributes.get("split", values[0] if values else None)
         size = -(-channels // count)
-        sizes = [min(size, channels - i * size) for i in range(count)] if given is None else [int(n) for n in np.asarray(given).reshape(-1)]
+        sizes = [min(size, channels - i * size) for i in range(count)]
+        if lengths is not None:
+            sizes = [int(n) for n in np.asarray(lengths).reshape(-1)]
         legal = len(sizes) == count and sum(sizes) == channels and min(sizes) > 0 and node.attributes.get("axis", 0) in (1, -3)
         self._first(where, legal and not x.last and x.order is None, f"splits into {sizes}", "runs of channels, axis 1")
         ends = np.cumsum(sizes)

@@ -31,11 +31,11 @@ class Recipe:
 
     @property
     def key(self):
-        """Equal inputs have equal keys."""
+        """Key of the inputs, a hash."""
         return toolchain.key(self.settings, self.files)
 
     def key_of(self, numbers):
-        """The same of the inputs and the seeds `numbers`."""
+        """Key of the inputs and the seeds `numbers`, a hash."""
         return toolchain.key({"recipe": self.key, "seeds": list(numbers)}, {})
 
     def commands(self, seed):
@@ -92,11 +92,12 @@ def finished(inputs, where, numbers):
 
 
 def build(inputs, where, numbers, again=False, tell=lambda share, phase: None):
-    """Run the tools in the folder `where` from the seeds `numbers`; returns the record, which the caller completes and writes.
+    """Run the tools in the folder `where` from the seeds `numbers`; return the record.
 
-    Seeds that are `finished` are not run again, unless `again`.  tell(share, phase) hears what is done, 0 to 1, and what comes.
-    The record has the `settings`, "cells" of the netlist, "seeds" and the result of the best of them; "bitstream" is None
-    where that misses its timing.  Raises ToolError.
+    The caller completes the record and writes it.  It has the `settings`, "cells" of the netlist,
+    "seeds", and the result of the best of them; "bitstream" is None where that misses its timing.
+    Seeds that are `finished` are not run again, unless `again`.  tell(share, phase) is called with the
+    share that is done, 0 to 1, and the phase that comes.  Raises ToolError.
     """
     _prepare(inputs, where, again)
     start = time.monotonic()

@@ -89,9 +89,12 @@ def place(commands, where, clock_mhz, placed, key, most, tell=lambda share, phas
     """Run {seed: command line of nextpnr} in the folder `where`, `most` at a time.
 
     clock_mhz: wanted.  placed: name of the file for the packer.  key: of the inputs, for `finished`.
-    Returns {seed: dict}: what `Result.to_dict` has, "minutes" and `key`; or {"error": text} for a seed that could not be routed.
-    A seed's dict is in its folder as soon as the seed is done, so that an interrupt, which ends all processes, loses no other.
-    tell(share, phase) is called ten times a second.  Raises ToolError if no seed could be routed.
+    tell(share, phase) is called ten times a second.
+
+    Returns {seed: dict}: what `Result.to_dict` has, "minutes" and `key`; or {"error": text} for a seed
+    that could not be routed.  The dict of a seed is written into its folder when the seed is done.  So
+    an interrupt, which ends all processes, loses only the seeds at work.  Raises ToolError if no seed
+    could be routed.
     """
     waiting, running, results = list(commands), [], {}
     try:

@@ -199,7 +199,10 @@ class ChipState:
         return classes, used, bool(frozen), registers, [n & 255 for n in others], [n >> 8 for n in others]
 
     def same(self, state: State) -> bool:
-        """Whether the chip still has this `State`.  `_marks` decides, since every lesson and every reset changes them."""
+        """Whether the chip still has this `State`.
+
+        `_marks` are compared, which every lesson and every reset change.
+        """
         return self._marks() == (
             state.known, len(state.labels), state.frozen, tuple(state.registers), list(state.presented), list(state.left))
 

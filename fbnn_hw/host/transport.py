@@ -138,7 +138,10 @@ class Serial:
             raise self._gone(error) from None
 
     def read(self, timeout: float) -> bytes:
-        """At least one byte, or b"" after `timeout` seconds or `SLICE_S` more; InputError if the port is gone."""
+        """Return at least one byte, or b"" after `timeout` seconds, at most `SLICE_S` later.
+
+        Raises InputError if the port is gone.
+        """
         until, port = time.monotonic() + timeout, self._port
         try:
             first = b""

@@ -53,12 +53,18 @@ def blockwise(name, classes, blocks, encoder="tycc", size=32, latent=1024, hidde
 
 
 def residual(name, classes, encoder="tycc", size=128, latent=1024, hidden=128):
-    """3Mb-Res-BNN for larger images (paper, section `core50bnn`, which leaves widths and groups open): a stem of stride 2, then three
-    stages of C = 128, 256, 512 channels, each a down block and 5, 5, 4 residual blocks, LGAP and the classifier of `vgg`.
+    """Topology of 3Mb-Res-BNN, for larger images (paper, section `core50bnn`).
 
-    Down block: main 1x1, 3x3 of stride 2, 1x1 beside a residual 3x3 of stride 2, 1x1; each gives C / 2.  Residual block: half of the
-    channels through 1x1, 3x3, 1x1, the other half untouched.  Both end in concat and a shuffle of 2; the 3x3 convolutions have 8 groups.
+    A stem of stride 2 is followed by three stages of C = 128, 256 and 512 channels, then by LGAP and
+    the classifier of `vgg`.  The paper leaves widths and groups open; with the ones here it has
     2,955,264 bits with 50 classes.
+
+    - A stage is a down block and 5, 5 or 4 residual blocks.
+    - A down block has two branches, which give C / 2 channels each: 1x1, 3x3 of stride 2, 1x1; and
+      3x3 of stride 2, 1x1.
+    - A residual block sends half of the channels through 1x1, 3x3, 1x1, and leaves the others as they
+      are.
+    - Both kinds of block end in a concat and a shuffle of 2.  The 3x3 convolutions have 8 groups.
     """
     levels = op.TRGB_LEVELS if encoder == "trgb" else op.TYCC_LEVELS
     layers = [op.Thermometer("input", (), encoder, size, levels), op.Conv("stem", ("input",), 64, 3, 2)]

@@ -111,8 +111,17 @@ class Topology:
         """Pixels a side of an image."""
         return self.ops[0].size  # type: ignore[attr-defined]
 
+    def largest_map(self) -> tuple[str, int]:
+        """(name, values of an image) of the op that gives the largest map."""
+        shapes = self.shapes
+        name = max(shapes, key=lambda op_name: math.prod(shapes[op_name]))
+        return name, math.prod(shapes[name])
+
     def byte_maps(self) -> set[str]:
-        """Names of the ops whose outputs are bytes u that stand for 2 u - 255; those of all others are bits."""
+        """Return the names of the ops whose outputs are bytes, where u stands for 2 u - 255.
+
+        The outputs of all other ops are bits.
+        """
         names: set[str] = set()
         for layer in self.ops:
             if layer.kind == "bits8" or (layer.kind == "flatten" and not names.isdisjoint(layer.inputs)):
@@ -193,7 +202,10 @@ class Network:
     source: Path | None = field(default=None, compare=False)
 
     def extractor(self, name: str) -> "Network":
-        """The layers that the bits of layer `name`, a vector, depend on, and a classifier without meaning that reads them alone."""
+        """Return the network up to layer `name`, a vector: the layers that its bits depend on.
+
+        A classifier whose weights are all 0 takes the place of the others, since a network ends in logits.
+        """
         topology = self.topology
         needed, last = {name}, topology.ops[-1]
         assert isinstance(last, op.Dense)  # what `verify` demands

@@ -75,8 +75,10 @@ class Op:
         return f"{later[0].name} {getattr(self, later[0].name)}" if later else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The op as plain values; `from_dict` is the inverse.  Fields of version 2 are left out of an op of version 1 where they have their
-        default."""
+        """Return the op as plain values; `from_dict` is the inverse.
+
+        An op of version 1 lacks those fields of version 2 that have their default.
+        """
         left_out = {f.name for f in fields(self) if f.metadata and getattr(self, f.name) == f.default}
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
         return {"op": self.kind, **{name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}}
@@ -84,7 +86,7 @@ class Op:
 
 @dataclass(frozen=True)
 class Input(Op):
-    """What turns a square image of RGB bytes, `size` pixels a side, into the first map."""
+    """The first op of a network: it makes a map of a square RGB image of `size` pixels a side."""
 
     arity: ClassVar[int] = 0
 

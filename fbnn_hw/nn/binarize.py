@@ -1,13 +1,18 @@
 """Binary arithmetic that can be trained: sign with a clipped straight-through estimator (paper, eqs. `sign`, `clip_id`).
 
-A layer with scale S computes u = S * dot and sends on sign(u); its gradient passes where |u| <= limit.  Forward we never
-form u: the convolution uses weights +-2 and a bias, so it yields y = 2 * (dot - threshold) + 1, an odd integer, and
-sign(dot - threshold) is clamp(y, -1, 1): exact in float32 below 2^24, one pass, sign(0) = +1.  In bfloat16 it is exact too, for sums are
-formed in float32 and rounding an odd integer to 8 bits keeps its sign and what is below 256.  Backward the gradient is that of u:
-`product` multiplies S into the small weight tensor instead of the large activations.
+A layer with scale S computes u = S * dot and sends on sign(u).  Its gradient passes where
+|u| <= limit.
 
-A layer with batch norm has the threshold of its running statistics in y, so that sums near the edge stay whole in bfloat16, and `norm_sign`
-normalises y by the statistics of the batch.
+Forward, u is never formed.  The convolution has weights +-2 and a bias, so it gives the odd integer
+y = 2 * (dot - threshold) + 1, and sign(dot - threshold) is clamp(y, -1, 1).  That takes one pass, is
+exact in float32 below 2^24, and gives sign(0) = +1.  In bfloat16 it is exact too: sums are formed in
+float32, and an odd integer that is rounded to 8 bits keeps its sign, and below 256 its value.
+
+Backward, the gradient is that of u.  `product` multiplies S into the small weight tensor in place
+of the large activations.
+
+With batch norm, y has the threshold of the running statistics subtracted, so that sums near the
+edge stay whole in bfloat16.  `norm_sign` normalises y by the statistics of the batch.
 """
 
 import math

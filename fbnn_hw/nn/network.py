@@ -136,9 +136,9 @@ class FBNN(nn.Module):
     Attributes
     ----------
     dtype : torch.dtype
-        Of the maps between convolutions and of their gradients, float32 or bfloat16.  The bits, the
-        logits and the proxies are those of float32; the gradients are rounded.  In training with
-        batch norm the statistics are those of rounded sums, whole near the edge.
+        Of the maps between convolutions and of their gradients, float32 or bfloat16.  With bfloat16
+        bits, logits and proxies are those of float32, and gradients are rounded.  So are the sums
+        that the statistics of a batch norm come from, except near the threshold.
     binary : bool
         False in the first stage of a multi-stage training, which has clamp(u, -1, 1) in place of
         sign(u); with norm "bn" alone.

@@ -368,14 +368,14 @@ class _Reader:
 
         def on_numbers(values):
             shape = (len(values), channels) if x.vector else (len(values), channels, 1, 1)
-            given = torch.from_numpy(np.ascontiguousarray(values)).to(dtype).reshape(shape)
+            inputs = torch.from_numpy(np.ascontiguousarray(values)).to(dtype).reshape(shape)
             try:
-                y = function(given)
+                y = function(inputs)
             except (RuntimeError, ValueError) as error:
                 raise InputError(f"{where}: cannot be run on single values ({_first_line(error)}), expected a function of each "
                                  "value "
                                  "alone") from None
-            if y.shape != given.shape:
+            if y.shape != inputs.shape:
                 raise InputError(f"{where}: gives {tuple(y.shape[1:])} for a value of each channel, expected a function of each value "
                                  "alone")
             return y.double().reshape(len(values), channels).numpy()
@@ -502,8 +502,8 @@ def _line(frames):
     last = max((i for i, (file, _) in enumerate(frames) if file == __file__), default=-1)
     for file, line in reversed(frames[last + 1:]):
         if not file.startswith((own, theirs)) and not file.startswith("<eval"):
-            here = os.path.relpath(file)
-            return f"{here if not here.startswith('..') else Path(file).name}:{line}"
+            relative = os.path.relpath(file)
+            return f"{relative if not relative.startswith('..') else Path(file).name}:{line}"
     return ""
 
 

@@ -4,21 +4,32 @@ Dot products of +-1 are computed as float32 matrix products.  That is exact: eve
 `Topology.largest_sum` < 2^24, whatever the order of the additions.
 """
 
+import math
 from collections.abc import Callable, Iterable
+from itertools import product
 
 import numpy as np
 
 from .. import bits
 from ..errors import InputError
-from ..ir.network import Network
+from ..ir.network import LATENT, Network, Topology
 from ..ir.ops import BYTE
 from .encode import first_map
 
 BATCH = 16
-"""Images at a time in `logits`."""
+"""Most images at a time in `logits` and `latents`."""
+
+BATCH_VALUES = 2 ** 24
+"""Values of the largest maps of the images that are worked on at a time, as far as one image has no more."""
+
+MOST_VALUES = 2 ** 25
+"""Values of the largest map of an image, which take some 20 bytes each; no target holds a larger one."""
 
 SLAB_BYTES = 2 ** 22
 """Bytes of the matrix of input windows that is made at a time; it should stay in a cache."""
+
+MATRIX_VALUES = 2 ** 24
+"""Weights that are floats at a time."""
 
 
 def layers(network: Network, images: np.ndarray) -> dict[str, np.ndarray]:
@@ -50,13 +61,32 @@ def logits(network: Network, images: np.ndarray, progress: Callable[[range], Ite
 
     progress: wraps the range over the batches, as tqdm does.  Raises InputError where the images have another shape or type.
     """
+    return _outputs(network, images, network.topology.ops[-1].name, np.int32, progress)
+
+
+def latents(network: Network, images: np.ndarray, progress: Callable[[range], Iterable[int]] | None = None) -> np.ndarray:
+    """Compute the latents, uint8 bits (N, bits); otherwise as `logits`."""
+    return _outputs(network, images, LATENT, np.uint8, progress)
+
+
+def _outputs(network, images, name, dtype, progress):
+    """The output of one op as a row for each image."""
     _check(network, images)
-    starts = range(0, len(images), BATCH)
-    out = np.zeros((len(images), len(network.topology.classes)), np.int32)
-    last = network.topology.ops[-1].name
+    batch = batch_size(network.topology, BATCH)
+    starts = range(0, len(images), batch)
+    out = np.zeros((len(images), math.prod(network.topology.shapes[name])), dtype)
     for start in progress(starts) if progress else starts:
-        out[start:start + BATCH] = _layers(network, images[start:start + BATCH])[last]
+        part = images[start:start + batch]
+        out[start:start + batch] = _layers(network, part, name)[name].reshape(len(part), -1)
     return out
+
+
+def batch_size(topology: Topology, most: int) -> int:
+    """Images that are worked on at a time, `most` of them or fewer.  Raises InputError where one image takes too much memory."""
+    name, values = topology.largest_map()
+    if values > MOST_VALUES:
+        raise InputError(f"layer {name}: gives {values:,} values for an image, expected at most {MOST_VALUES:,} to be computed here")
+    return max(1, min(most, BATCH_VALUES // values))
 
 
 def classify(logits: np.ndarray) -> np.ndarray:
@@ -65,15 +95,18 @@ def classify(logits: np.ndarray) -> np.ndarray:
 
 
 def _check(network, images):
+    batch_size(network.topology, 1)
     size = network.topology.image_size
     if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != (3, size, size):
         kind = f"{images.dtype} {images.shape}" if isinstance(images, np.ndarray) else type(images).__name__
         raise InputError(f"images: found {kind}, expected uint8 (N, 3, {size}, {size})")
 
 
-def _layers(network, images):
+def _layers(network, images, wanted=None):
+    """{op name: output}; with `wanted`, that op's output and what is needed no longer is forgotten on the way."""
     values: dict[str, np.ndarray] = {}
     byte_maps = network.topology.byte_maps()
+    last_reader = {name: op.name for op in network.topology.ops for name in op.inputs}
     for op in network.topology.ops:
         inputs = [values[name] for name in op.inputs]
         weights = network.weights.get(op.name)
@@ -106,6 +139,11 @@ def _layers(network, images):
                 n, c, h, w = inputs[0].shape
                 y = inputs[0].reshape(n, op.groups, c // op.groups, h, w).swapaxes(1, 2).reshape(n, c, h, w)
         values[op.name] = y if y.dtype == np.int32 else y.astype(np.uint8, copy=False)
+        if op.name == wanted:
+            break
+        for name in set(op.inputs) if wanted else ():
+            if last_reader[name] == op.name:
+                del values[name]
     return values
 
 
@@ -127,15 +165,24 @@ def convolution(x: np.ndarray, weights: np.ndarray, stride: int, groups: int, fr
     n, c, h, w = x.shape
     outputs, depth, k, _ = weights.shape
     framed = np.full((n, h + 2 * frame, w + 2 * frame, c), bits.PADDING * top, np.float32)  # channels last: windows copy in long runs
-    framed[:, frame:frame + h, frame:frame + w] = x.transpose(0, 2, 3, 1).astype(np.float32) * 2 - top
+    inner = framed[:, frame:frame + h, frame:frame + w]
+    inner[...] = x.transpose(0, 2, 3, 1)
+    inner *= 2
+    inner -= top
     windows = np.lib.stride_tricks.sliding_window_view(framed, (k, k), (1, 2))[:, ::stride, ::stride].transpose(0, 1, 2, 4, 5, 3)
-    matrices = bits.from_bits(weights, np.float32).transpose(2, 3, 1, 0).reshape(k * k * depth, groups, -1)
+    matrices = weights.transpose(2, 3, 1, 0).reshape(k * k * depth, groups, -1)
     rows, columns = windows.shape[1:3]
     out = np.empty((n, rows, columns, outputs), np.float32)
-    step = max(1, SLAB_BYTES // (4 * rows * columns * k * k * depth))
-    for g in range(groups):
-        channels = slice(g * outputs // groups, (g + 1) * outputs // groups)
+    row_bytes = 4 * columns * k * k * depth
+    band = max(1, min(rows, SLAB_BYTES // row_bytes))
+    step = max(1, SLAB_BYTES // (row_bytes * rows))
+    size = outputs // groups
+    block = max(1, MATRIX_VALUES // (k * k * depth))
+    for g, first in product(range(groups), range(0, size, block)):
+        matrix = bits.from_bits(matrices[:, g, first:first + block], np.float32)
+        channels = slice(g * size + first, g * size + min(first + block, size))
         for i in range(0, n, step):
-            window = windows[i:i + step, ..., g * depth:(g + 1) * depth].reshape(-1, k * k * depth)
-            out[i:i + step, ..., channels] = (window @ matrices[:, g]).reshape(-1, rows, columns, outputs // groups)
+            for r in range(0, rows, band):
+                window = windows[i:i + step, r:r + band, ..., g * depth:(g + 1) * depth].reshape(-1, k * k * depth)
+                out[i:i + step, r:r + band, :, channels] = (window @ matrix).reshape(-1, min(band, rows - r), columns, matrix.shape[1])
     return out.transpose(0, 3, 1, 2)

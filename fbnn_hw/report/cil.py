@@ -154,7 +154,10 @@ def curves(results):
 
 
 def memory(results):
-    """a_seen, a_new and a_buffer over the size of the buffer, for native and latent replay.  The axis ends at naive and cumulative."""
+    """a_seen, a_new and a_buffer over the size of the buffer, for native and latent replay.
+
+    Naive stands at the left end of the axis, cumulative at the right end.
+    """
     results = [r for r in results if r["kind"] == "cil"]
     sizes = sorted({_buffer(r) for r in results if _is(r, strategy="replay")}) or [1.0]
     ends = {"naive": sizes[0] / 2.5, "cumulative": sizes[-1] * 2.5}

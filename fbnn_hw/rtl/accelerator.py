@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 from amaranth import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
@@ -129,7 +130,7 @@ class Accelerator(wiring.Component):
         m.submodules.address = s.address = ListedAddress(c) if c.lists else WindowAddress(c)
         m.submodules.align = s.align = ListedAlign(c) if c.lists else WindowAlign(c)
         m.submodules.array = s.array = MacArray(
-            c.pixels, c.lanes, c.outputs, c.accumulator_bits, c.thresholds, c.popcount, c.shift)
+            c.pixels, c.lanes, c.outputs, c.accumulator_bits, c.thresholds, c.popcount, c.shift, c.start_reads)
         m.submodules.drain = s.drain = Drain(c)
         if not c.lists:
             m.submodules.lgap = s.lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size(), split=timing.wide(c.lanes))
@@ -169,6 +170,9 @@ class Accelerator(wiring.Component):
             s.stages.append(stage)
         s.ready = unnamed()  # the learner may have the port and the array two cycles later
         s.turn = Signal()  # the learner has the port and the array
+        if c.start_reads:
+            s.blank = unnamed()  # beside the data of the banks: a start read
+            m.d.comb += s.blank.eq(s.stages[timing.READ].read.first & s.step.bias & ~s.turn)
         if c.learning:
             m.submodules.learner = s.learner = self.learner
             rows = s.learner.rows
@@ -231,7 +235,8 @@ class Accelerator(wiring.Component):
             own = s.step.ones | word.word_select(p, c.lanes).bit_select(read.pair, 1)
             spread += [Mux(read.slot == lane // c.outputs, own, read.second) if lane % c.outputs == p else read.second
                        for lane in range(c.lanes)]
-        return Mux(s.step.spread & ~read.bias, Cat(*spread), word)
+        whole = read.bias | s.blank if c.start_reads else read.bias
+        return Mux(s.step.spread & ~whole, Cat(*spread), word)
 
     def _products(self, m, s):
         """Pixels times weights."""
@@ -239,6 +244,8 @@ class Accelerator(wiring.Component):
         aligned = s.stages[timing.READ]
         names = ("y", "x", "upper", "lower", "left", "right") if c.lists else ("ky", "kx", "top", "bottom", "left", "right")
         m.d.comb += [align.data.eq(s.row), *(getattr(align, name).eq(aligned.read[name]) for name in names)]
+        if c.start_reads:
+            m.d.comb += align.blank.eq(s.blank)
         if c.lists:
             m.d.comb += [align.odd_height.eq(s.step.odd_height), align.valid_columns.eq(s.step.valid_columns)]
         operands = s.stages[timing.READ + 1]
@@ -247,13 +254,38 @@ class Accelerator(wiring.Component):
             array.first.eq(operands.read.first)]
         if c.shift:
             m.d.comb += array.shifted.eq(operands.read.shift)
-        if c.thresholds:
+        if c.start_reads:
+            self._upper_starts(m, s, operands)
+        elif c.thresholds:
             bias = Signal(data.ArrayLayout(signed(c.accumulator_bits), c.outputs))
             with m.If(operands.read.bias):
                 m.d.sync += [bias[p].eq(s.weights.word_select(p, c.lanes)) for p in range(c.outputs)]
             with m.If(s.sequencer.begin | s.turn):  # a step may have no bias words
                 m.d.sync += bias.eq(0)
             m.d.comb += array.start.eq(bias)
+
+    def _upper_starts(self, m, s, operands):
+        """With start reads: the start values of a tile but for the bits below L, which its start word gives."""
+        c = self.config
+        low = c.lanes.bit_length() - 1
+        given = Cat(s.weights.word_select(p, c.lanes)[low:c.accumulator_bits] for p in range(c.outputs))
+        width = c.accumulator_bits - low
+        # A learner's sums are those of matches - L / 2, and it has no start reads.
+        learners = -(c.learning.fan_in_words // 2) % (1 << width) if c.learning else 0
+        if c.start_bits:
+            attributes = {"ram_style": "block", "no_rw_check": 1}  # what is read while it is written is not used
+            m.submodules.starts = memory = Memory(shape=c.start_bits, depth=2, init=[0, learners], attrs=attributes)
+            write, read = memory.write_port(), memory.read_port()
+            # The bias word comes without `valid`, so it is written to row 0.  With a constant there yosys would make registers of the memory.
+            m.d.comb += [write.en.eq(operands.read.bias), write.addr.eq(operands.valid), write.data.eq(given), read.addr.eq(s.turn)]
+            upper = read.data
+        else:
+            upper = Signal(len(given))
+            with m.If(operands.read.bias):
+                m.d.sync += upper.eq(given)
+            with m.If(s.turn):
+                m.d.sync += upper.eq(learners)
+        m.d.comb += s.array.start.eq(Cat(Cat(Const(0, low), upper.word_select(p, width)) for p in range(c.outputs)))
 
     def _pooling(self, m, s):
         """Global pooling: the same operands, one lane at a time."""

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
+from ..compile.starts import least_bits
 from ..errors import UsageError
 from .popcount import XnorPopcount
 
@@ -13,9 +14,10 @@ SHARE = 4
 
 
 class Copy(wiring.Component):
-    """A register of its own, without reset, that synthesis must not merge with equal ones.
+    """A register without reset that synthesis does not merge with equal ones.
 
-    `build.toolchain` keeps these modules apart.  Merged registers would drive long wires to all popcounts.
+    `fpga.toolchain` keeps these modules apart.  A merged register would drive long wires to all
+    popcounts.
 
     Parameters
     ----------
@@ -59,6 +61,9 @@ class MacArray(wiring.Component):
         Q, L, P and the width of an accumulator; L is a power of two.
     starts : bool
         Neurons have start values.
+    start_reads : bool
+        Of a start value the array takes what is a multiple of L.  The rest comes from the first read of a block, which has less
+        than L matches.  A read adds its matches, not matches - L / 2.
     shift : int
         Places by which accumulators can be shifted to the left; 0: they cannot.
     style : str
@@ -86,20 +91,22 @@ class MacArray(wiring.Component):
 
     Resources
     ---------
-    An accumulator takes one LUT a bit, two with `starts`.  A wide array has copies of the operands that
-    its popcounts share.
+    An accumulator takes one LUT a bit; with `starts` alone two, where adders are LUTs with a carry chain.  A wide array
+    has copies of the operands that its popcounts share.
 
     Raises
     ------
     UsageError
-        If L is no power of two.
+        If L is no power of two; if an accumulator with `start_reads` has fewer bits than `least_bits`.
     """
 
-    def __init__(self, pixels, lanes, outputs, accumulator_bits, starts=False, style="lut4", shift=0):
+    def __init__(self, pixels, lanes, outputs, accumulator_bits, starts=False, style="lut4", shift=0, start_reads=False):
         if lanes < 2 or lanes & (lanes - 1):
             raise UsageError(f"array: {lanes} lanes, expected a power of two from 2 on")
+        if start_reads and accumulator_bits < least_bits(lanes):
+            raise UsageError(f"array: accumulators of {accumulator_bits} bits, expected {least_bits(lanes)} or more with start reads")
         self.shape, self.starts, self.style = (pixels, lanes, outputs, accumulator_bits), starts, style
-        self.shift = shift
+        self.shift, self.start_reads = shift, start_reads
         super().__init__({
             "pixels": In(pixels * lanes), "weights": In(outputs * lanes), "valid": In(1), "first": In(1),
             **({"start": In(outputs * accumulator_bits)} if starts else {}), **({"shifted": In(1)} if shift else {}),
@@ -147,7 +154,9 @@ class MacArray(wiring.Component):
                 if moved:
                     before = Mux(moved[0], accumulator << self.shift, accumulator)[:bits].as_signed()
                 with m.If(counts):
-                    if self.starts:
+                    if self.start_reads:
+                        m.d.sync += accumulator.eq(self._begun(begins, self.start.word_select(p, bits), before, count, top))
+                    elif self.starts:
                         start = self.start.word_select(p, bits).as_signed()
                         m.d.sync += accumulator.eq(Mux(begins, start, before) + addend)
                     else:
@@ -155,3 +164,13 @@ class MacArray(wiring.Component):
                 sums.append(accumulator)
         m.d.comb += self.accumulators.eq(Cat(*sums))
         return m
+
+    def _begun(self, begins, start, before, count, top):
+        """The next sum, with start reads.
+
+        Bit `top` of the count is 0 in a start read, so that of the start value takes its place.  Above it the adder has nothing to add,
+        which leaves one input of its LUT for `begins`: then the LUT gives the start value, and what the carry chain makes of it is lost.
+        """
+        low = Cat(count[:top], count[top] | (begins & start[top]))
+        upper = start[top + 1:]
+        return Mux(begins, Cat(low, upper), before + Cat(low, begins.replicate(len(upper))))

@@ -20,7 +20,7 @@ def logit_bits(config):
 
 
 class RegisterSlice(wiring.Component):
-    """A stream between registers: no path leads through it, neither with the data nor against it.
+    """A stream with registers at both ends: no combinational path leads from an input to an output.
 
     Parameters
     ----------
@@ -59,8 +59,8 @@ class RegisterSlice(wiring.Component):
 class ImagePackets(wiring.Component):
     """Packets of bytes -> images, each of exactly `length` bytes.
 
-    A packet that is too short is filled up with zeros, of one that is too long the rest is dropped.  So a source that loses or doubles
-    bytes spoils one image, and the next packet is the next image.
+    Zeros fill up a packet that is too short.  Of a packet that is too long the rest is dropped.  So a
+    source that loses or doubles bytes spoils one image, and the next packet is the next image.
 
     Parameters
     ----------
@@ -75,9 +75,10 @@ class ImagePackets(wiring.Component):
         A packet ends with `last`.
     pixels : Out(stream of 8 bits)
         The images.
-    wrong : Out(1), answered : In(1)
-        The packet of the oldest image that has not been answered had another length; its answer is taken.  No image ends in the clock
-        of an answer.
+    wrong : Out(1)
+        The oldest image without an answer came in a packet of another length.
+    answered : In(1)
+        Strobes when the answer to that image is taken, never in the clock in which an image ends.
 
     Timing
     ------
@@ -137,23 +138,27 @@ class AxiStreamWrapper(wiring.Component):
     aclk, aresetn : In(1)
         The clock; a synchronous reset, active low.
     s_axis_image_tdata/tvalid/tready/tlast
-        Bytes of an image: row by row, red, green, blue of each pixel; tlast with the last one.  See `ImagePackets`.
+        Bytes of an image: row by row, red, green, blue of each pixel; tlast with the last one.  See
+        `ImagePackets`.
     s_axis_weights_tdata/tvalid/tready
         With config.weights == "stream": the bytes that `weights` of the accelerator takes.
     m_axis_logits_tdata/tvalid/tready/tlast
         A signed integer of `logit_bits` a class, a packet an image.
     m_axis_result_tdata/tvalid/tready/tlast/tuser
-        The class of each image, in `CLASS_BITS`; a packet of one word.  tuser: the packet of the image had another length.
+        The class of each image, in `CLASS_BITS`; a packet of one word.  tuser: the packet of the image
+        had another length.
     m_axis_latent_tdata/tvalid/tready/tlast
         Words of the latent, `lanes` bits each, where want_latent was 1; a packet an image.
     want_latent : In(1), busy : Out(1)
         As those of the accelerator.
     s_axis_command_tdata/tvalid/tready
-        With config.learning: 32 bits, command in 7:0, label in 23:8, count in 31:24.  A label that is too large is refused, an unknown
-        command ignored.
-    s_axis_host_tdata/tvalid/tready, m_axis_host_tdata/tvalid/tready
-        With config.learning: an access, space in 2:0, write in 7, address in 31:8, data above; and for each of them, read or write, a
-        word that says that it is done, and for a read has the data.  Of an address the bits count that `Learner.host` has.
+        With config.learning: 32 bits, command in 7:0, label in 23:8, count in 31:24.  A label that is
+        too large is refused, an unknown command ignored.
+    s_axis_host_tdata/tvalid/tready
+        With config.learning: an access, space in 2:0, write in 7, address in 31:8, data above.  Address
+        bits that `Learner.host` lacks are ignored.
+    m_axis_host_tdata/tvalid/tready
+        With config.learning: a word for each access once it is done; that of a read has the data.
     refused, known, used, frozen : Out
         With config.learning: as those of the accelerator.
 

@@ -13,7 +13,8 @@ BYTE_BITS = 8
 class BitPlanes(wiring.Component):
     """The bits of the bytes table[R], table[G], table[B] of a pixel, in words.
 
-    A word has some neighbouring bits of each byte, a bit of twice the value twice (`fbnn_hw.compile.config.byte_words`).
+    A word holds some neighbouring bits of each byte.  A bit of twice the value stands in twice as
+    many lanes (`fbnn_hw.compile.config.byte_words`).
 
     Twin: `fbnn_hw.reference.encode.first_map` of `fbnn_hw.ir.ops.Bits8`.
 
@@ -33,8 +34,8 @@ class BitPlanes(wiring.Component):
 
     Timing
     ------
-    A clock for each word of a pixel, at least four: they leave while the next three bytes are taken.  As `ThermometerEncoder` by
-    multipliers with as many pieces.
+    A clock for each word of a pixel, at least four: the words leave while the next three bytes are
+    taken.  A `ThermometerEncoder` with multipliers and as many pieces takes the same clocks.
 
     Resources
     ---------

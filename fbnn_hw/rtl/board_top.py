@@ -1,6 +1,6 @@
 """The design in the FPGA: the generated accelerator, the host link and the flash reader, down to abstract pins."""
 
-from amaranth import Cat, ClockSignal, Instance, Module, ResetInserter, ResetSignal, Signal
+from amaranth import Array, Cat, ClockDomain, ClockSignal, DomainRenamer, Instance, Module, ResetSignal, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -58,7 +58,13 @@ class FlashImage(wiring.Component):
         marks = protocol.MARK_BYTES + protocol.MODEL_BYTES
         count = Signal(range(marks + 1))
         model = Signal(8 * protocol.MODEL_BYTES)
-        m.d.comb += [self.model.eq(model[:8]), self.good.eq(count == marks)]
+        checks, differs, was_wrong = Signal(), Signal(2), Signal()  # the byte before was one of the mark, its halves were others
+        m.d.comb += [self.model.eq(model[:8]), self.good.eq(count[-1]),  # the marks have a power of two of bytes
+                     self.wrong.eq(was_wrong | checks & differs.any())]
+        expected = Signal(8)
+        m.d.comb += expected.eq(Array(self.mark)[count[:2]])
+        m.d.sync += [was_wrong.eq(self.wrong), checks.eq(self.bytes.valid & ~self.wrong & (count < protocol.MARK_BYTES)),
+                     differs.eq(Cat((self.bytes.payload ^ expected)[half:half + 4].any() for half in (0, 4)))]
         with m.If(self.good):
             wiring.connect(m, wiring.flipped(self.bytes), wiring.flipped(self.weights))
             with m.If(self.next):
@@ -67,12 +73,8 @@ class FlashImage(wiring.Component):
             m.d.comb += self.bytes.ready.eq(~self.wrong)
             with m.If(self.bytes.valid & ~self.wrong):
                 m.d.sync += count.eq(count + 1)
-                with m.Switch(count):
-                    for number, byte in enumerate(self.mark):
-                        with m.Case(number):
-                            m.d.sync += self.wrong.eq(self.bytes.payload != byte)
-                    with m.Default():
-                        m.d.sync += model.eq(Cat(model[8:], self.bytes.payload))
+                with m.If(count >= protocol.MARK_BYTES):
+                    m.d.sync += model.eq(Cat(model[8:], self.bytes.payload))
         return m
 
 
@@ -103,9 +105,12 @@ class BoardTop(wiring.Component):
         LEDs.
     flash_pulse, flash_select_n, flash_output, flash_enable : Out, flash_input : In
         With weights == "stream": pins of `FlashReader`.
-    sleep : In(1), idle : Out(1), asleep : Out(1)
-        With config.sleeps: `idle` says that nobody is at work; while `sleep` is 1 the banks are in standby and the flash goes into
-        deep power-down, where it is when `asleep` is 1.
+    idle : Out(1)
+        With config.sleeps: nothing is at work.
+    sleep : In(1)
+        With config.sleeps: 1 puts the banks into standby and sends the flash into deep power-down.
+    asleep : Out(1)
+        With config.sleeps: the flash is in deep power-down.
 
     Timing
     ------
@@ -147,10 +152,10 @@ class BoardTop(wiring.Component):
         m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx), self.ready.eq(link.ready), self.active.eq(link.active),
                      self.fault.eq(link.fault | link.wrong_flash)]
         large = self.config.technology == "wrapper"
-        abort = Signal(init=large)
-        m.d.sync += abort.eq(link.abort)
         # One register drives the reset, so that it reaches thousands of others in time.
-        ports = {"i_clk": ClockSignal(), "i_rst": abort if large else ResetSignal() | abort, "i_want_latent": link.want_latent}
+        abort = Signal(init=1)
+        m.d.sync += abort.eq(link.abort)
+        ports = {"i_clk": ClockSignal(), "i_rst": abort, "i_want_latent": link.want_latent}
         latent, result = link.latent, link.result
         if large:
             # Block RAM answers late in a clock, so its words wait in a register until the link picks their bytes.  SPRAM answers early.
@@ -180,9 +185,10 @@ class BoardTop(wiring.Component):
         if self.reader is None:
             m.d.comb += link.ready.eq(~link.busy)  # a learner writes its tables first
         else:
-            m.submodules.reader = reader = ResetInserter(abort)(self.reader)
-            m.submodules.image = image = ResetInserter(abort)(FlashImage(self.mark))
-            reader = self.reader
+            m.domains.weights = ClockDomain(local=True)
+            m.d.comb += [ClockSignal("weights").eq(ClockSignal()), ResetSignal("weights").eq(abort)]
+            reader, image = self.reader, FlashImage(self.mark)
+            m.submodules.reader, m.submodules.image = (DomainRenamer("weights")(part) for part in (reader, image))
             wiring.connect(m, reader.data, image.bytes)
             weights = image.weights
             ports |= {"i_weights__payload": weights.payload, "i_weights__valid": weights.valid, "o_weights__ready": weights.ready}

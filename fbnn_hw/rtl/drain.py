@@ -27,7 +27,7 @@ class Drain(wiring.Component):
         A block is finished; it ends a row of blocks, a tile.  At least one cycle separates a tile's end
         from the next strobe.
     begin : In(1)
-        A new step starts; no block is under way.
+        A new step starts; no block is under way, and none is finished in the next cycle.
     step : In(step_layout(config))
     pool_write : In(2), average, learned : In(L)
         1 writes `average`, 2 writes `learned`, in this cycle.
@@ -85,39 +85,41 @@ class Drain(wiring.Component):
         pooled_tile = self.pool_write[1] | self.pool_write[0] & ~step.depthwise
 
         # Places.  `origin`: first word of the tile.  `line`: first word of the row of blocks.  `place`: word of the block.
-        origin = unnamed(w.address)
-        line = unnamed(w.address)
-        place = Signal(w.address)
+        # A step begins by moving to `next_origin`, as a tile does after the one before; so these need no reset.
+        origin = unnamed(w.address, reset_less=True)
+        line = unnamed(w.address, reset_less=True)
+        place = Signal(w.address, reset_less=True)
         following = unnamed(w.address)
-        next_origin = Signal(w.address)
+        next_origin = Signal(w.address, reset_less=True)
+        begun = Signal()
+        moves = unnamed()
         last_slot = slot == slots - 1
         member, more, back = frame_of_a_tile(c, step)
         # The words of a block lie side by side, or a plane apart where there are lists of reads.
         word = step.plane & last_slot.replicate(w.address) if c.lists else last_slot
         following_word = word if c.lists and c.frames == 1 else Mux(more, c.frame_stride, word - back)
-        m.d.comb += [following.eq(place + step.target_advance), next_origin.eq(origin + following_word)]
+        advance = Mux(step.lgap, Mux(more, c.frame_stride, 1 - back), step.target_advance)
+        m.d.comb += [following.eq(place + advance), moves.eq(strobe & tile_end | begun)]
+        m.d.sync += [begun.eq(self.begin), next_origin.eq(Mux(self.begin, step.target, origin + following_word))]
         with m.If(strobe):
             m.d.sync += odd_column.eq(~odd_column)
-            with m.If(~step.pool | odd_column | row_end):
-                m.d.sync += place.eq(following)
             with m.If(row_end):
                 m.d.sync += [odd_column.eq(0), odd_row.eq(~odd_row)]
-                with m.If(odd_row):
-                    m.d.sync += line.eq(following)
-                with m.Elif(step.pool):  # the other half of the row of words
-                    m.d.sync += place.eq(line)
             with m.If(tile_end):
-                m.d.sync += [odd_row.eq(0), origin.eq(next_origin), line.eq(next_origin), place.eq(next_origin)]
+                m.d.sync += odd_row.eq(0)
                 with m.If(~more):
                     m.d.sync += [slot.eq(Mux(last_slot, 0, slot + 1)), tile.eq(tile + 1)]
-        with m.Elif(pooled_tile):
-            m.d.sync += place.eq(place + Mux(more, c.frame_stride, 1 - back))
+        with m.If(moves):
+            m.d.sync += origin.eq(next_origin)
+        with m.If(moves | strobe & row_end & odd_row):
+            m.d.sync += line.eq(Mux(moves, next_origin, following))
+        with m.If(moves | pooled_tile | strobe & (~step.pool | odd_column | row_end)):
+            m.d.sync += place.eq(Mux(moves, next_origin, Mux(row_end & ~odd_row & step.pool, line, following)))  # or the row's other half
         if c.frames > 1:
             with m.If(strobe & tile_end | pooled_tile):
                 m.d.sync += member.eq(Mux(more, member + 1, 0))
         with m.If(self.begin):
-            m.d.sync += [origin.eq(step.target), line.eq(step.target), place.eq(step.target), slot.eq(step.slot), tile.eq(0),
-                         odd_column.eq(0), odd_row.eq(0)]
+            m.d.sync += [slot.eq(step.slot), tile.eq(0), odd_column.eq(0), odd_row.eq(0)]
 
         self._outputs(m, values, strobe, slot, place, odd_row, odd_column)
         return m

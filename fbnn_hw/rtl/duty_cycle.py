@@ -14,14 +14,16 @@ LEAST_CLOCKS = 10
 
 
 class DutyCycle(wiring.Component):
-    """A `BoardTop` with `sleep`, `idle` and `asleep`, and the clock that it gets.
+    """A `BoardTop`, and the clock that it gets: the clock stops while nothing is to be done.
 
-    Awake, the core has the clock.  After QUIET_BITS bits of an idle core and a high line, `sleep` asks it to put banks and flash to
-    rest; when `asleep` says that they are, its clock stops.  The first start bit on `rx` starts the clock and takes `sleep` back, and
-    the core hears the byte that it belongs to.
+    - When the core has been idle and the line high for QUIET_BITS bits, `sleep` asks the core to put
+      banks and flash to rest.
+    - When the core answers with `asleep`, its clock stops.
+    - The first start bit on `rx` starts the clock and ends `sleep`.  The core receives the byte of
+      that start bit.
 
-    Only this component's own registers, some twenty, have the clock that never stops.  The gate is an AND behind a register of the
-    falling edge, so that no pulse is cut.
+    Only this component's own registers, some twenty, have a clock that never stops.  The gate is an
+    AND behind a register of the falling edge, so that no pulse is cut.
 
     Parameters
     ----------
@@ -40,7 +42,7 @@ class DutyCycle(wiring.Component):
 
     Resources
     ---------
-    `python docs/benchmarks/area.py` measures those of other components; this one has some 20 FF and 20 LUT4.
+    Some 20 FF and 20 LUT4.
 
     Raises
     ------

@@ -153,7 +153,6 @@ class HostLink(wiring.Component):
         m.submodules.receiver = s.rx = UartReceiver(self.clocks)
         m.submodules.transmitter = s.tx = UartTransmitter(self.clocks)
         m.d.comb += [s.rx.line.eq(self.rx), self.tx.eq(s.tx.line)]
-        m.d.sync += s.image_whole.eq(s.index == self.image_bytes - 1)
         m.d.comb += [self.want_latent.eq(s.with_latent), self.fault.eq(s.fault != 0)]
         self._check_sum(m, s)
         self._timers(m, s)
@@ -169,19 +168,23 @@ class HostLink(wiring.Component):
             if self.learns:
                 working += ["COMMAND", "SETTLE", "REST", "POKE"]
                 self._execute_learning(m, s)
-            m.d.comb += s.keep.eq(Cat(fsm.ongoing(state) for state in working).any())
+            m.d.sync += s.keep.eq(Cat(fsm.ongoing(state) for state in working).any())
             self._reply(m, s)
             self._reply_status(m, s)
             self._reply_result(m, s)
             with m.State("END"):
-                m.d.comb += [s.send.eq(1), s.byte.eq(s.crc[:8])]
-                with m.If(s.sent):
-                    self._count_to(m, s, 1, "HUNT")
+                m.d.comb += s.offer.eq(1)
+                self._source(m, s, s.crc[:8])
+                self._send_to(m, s, 1, "HUNT")
             if self.learns:
                 self._reply_peek(m, s)
             replying = ["HEAD", "BYTES", "LOGITS", "CLASS", "END", *(["LATENT"] if self.latent_words else ()),
                         *(["PEEK", "PEEK_WORD"] if self.learns else ())]
-            m.d.comb += s.sending.eq(Cat(fsm.ongoing(state) for state in replying).any())
+            m.d.sync += s.sending.eq(Cat(fsm.ongoing(state) for state in replying).any())
+            starts = "HUNT", "OPCODE", "SEQUENCE", "LENGTH_LOW", "LENGTH_HIGH", "SYNC"
+            m.d.sync += s.at_start.eq(Cat(fsm.ongoing(state) for state in starts).any())
+        self._index(m, s)
+        m.d.sync += [s.source.eq(s.next_source), s.byte.eq(Array(s.sources)[s.source])]
         with m.If(self.abort):
             m.d.sync += [s.held.eq(0), s.member.eq(0), s.image_started.eq(0), s.image_received.eq(0), s.sample.eq(0)]
         return m
@@ -190,9 +193,15 @@ class HostLink(wiring.Component):
 
     def _signals(self):
         s = SimpleNamespace()
-        # The received byte.  Registers hold its meaning a cycle after it has come; the next byte is many cycles away.
+        # The received byte.  Registers hold its meaning a cycle after it has come, and another cycle later what it is for the state; the
+        # next byte is many cycles away.
         s.strobe = unnamed()  # a byte has come
         s.broken = unnamed()  # a byte without stop bit has come
+        s.bad = unnamed(init=1)  # the state does not take it
+        s.cause = unnamed(4)  # why not, a Fault
+        s.accept = unnamed()  # the cycle after: a byte is taken
+        s.trouble = unnamed()  # the cycle after: the request ends with a fault
+        s.why = unnamed(4)  # that Fault
         s.sync = unnamed()  # it is SYNC
         s.legal = unnamed()  # it is an opcode
         s.low_wrong = unnamed()  # it is not the low byte of the request's length
@@ -212,19 +221,37 @@ class HostLink(wiring.Component):
         s.remembered = unnamed()  # that request was carried out
         s.repeated = unnamed()  # this request repeats it
 
+        # What makes the owner reset the accelerator: a fault, a result that does not come, an image that begins a pass anew.
+        s.abort = unnamed(3)
+        s.aborts = unnamed(3)  # a cycle later
+
         # Counters of STATUS, and places.
         s.frames = unnamed(16)
         s.errors = unnamed(16)
-        s.failed = Signal()  # strobes with a fault
+        s.failed = Signal()  # strobes with a fault, a cycle before `fault` has it
+        s.reason = unnamed(4)  # with `failed`: the new `fault`
         s.cycles = Signal(CYCLES_BITS)
         s.index = Signal(range(max(256 * self.identity.word_bytes, 32, self.image_bytes)))  # place of the byte in its field
-        s.image_whole = Signal()  # `index` is the image's last byte
+        s.at_start = unnamed()  # `index` was 0 by the state of the cycle before
+        s.step = unnamed()  # `index` goes on, where no byte moves it
+        s.step_word = unnamed()  # `index` goes on by a word
+        s.clear = unnamed()  # `index` goes back to 0
+        s.ends = unnamed()  # `index` is the last place of the state's field
+        s.at_end = unnamed()  # it was a cycle before
 
         # The line.
         s.crc = unnamed(16)
+        s.wrong = unnamed()  # it is not 0
         s.sending = Signal()  # the check sum is that of the reply
+        # A byte that is sent: registers hold what it may be at `index`, another one which of them the state sends, another one the byte.
+        s.offer = unnamed()  # the state has a byte
+        s.offered = unnamed()  # and had it a cycle before
         s.send = unnamed()  # `byte` is offered to the transmitter
         s.byte = unnamed(8)
+        s.source = unnamed(range(8))  # number in `sources`
+        s.next_source = unnamed(range(8))
+        s.sources = [Const(protocol.SYNC, 8)]  # registers
+        s.length = Signal(16)  # of the reply's payload
 
         # Time.
         s.timer = unnamed(self.result_bits + 1)  # cycles since the last byte, or since the image was complete
@@ -254,6 +281,15 @@ class HostLink(wiring.Component):
 
     # Logic beside the states.
 
+    def _index(self, m, s):
+        """Count `index` with each byte that is taken or sent.  Bytes are many cycles apart, so what it is compared with is registered."""
+        addend = [s.step | s.accept | s.sent]
+        if self.learns:
+            addend += [Const(0, s.word_bits - 1), s.step_word]
+        m.d.sync += [s.at_end.eq(s.ends), s.index.eq(s.index + Cat(*addend))]
+        with m.If(s.at_start | s.clear | (s.accept | s.sent) & s.at_end):
+            m.d.sync += s.index.eq(0)
+
     def _check_sum(self, m, s):
         """The check sum of both directions.
 
@@ -268,16 +304,19 @@ class HostLink(wiring.Component):
         """Count the cycles since the last byte, and since the image was complete."""
         m.d.comb += [s.tx.bytes.payload.eq(s.byte), s.tx.bytes.valid.eq(s.send)]
         s.sent = s.send & s.tx.bytes.ready
+        m.d.sync += [s.offered.eq(s.offer & ~s.sent), s.send.eq(s.offered & s.offer & ~s.sent), s.wrong.eq(s.crc != 0)]
         m.d.sync += [s.timer.eq(s.timer + 1), s.quiet.eq(s.timer[self.timeout_bits]), s.late.eq(s.timer[self.result_bits])]
         with m.If(s.sent | (s.strobe | s.broken) & ~s.keep):
             m.d.sync += [s.timer.eq(0), s.quiet.eq(0), s.late.eq(0)]
 
     def _byte_flags(self, m, s):
-        """What the byte that came means."""
+        """Set the flags that say what the received byte means."""
         requests = *protocol.REQUESTS, *(protocol.LEARNING_REQUESTS * self.learns)
         m.d.sync += s.begun.eq((s.begun | self.busy) & self.active)
         m.d.comb += [self.pixels.payload.eq(s.pixel), self.pixels.valid.eq(s.held)]
         m.d.sync += [
+            s.accept.eq(s.strobe & ~s.bad), s.trouble.eq(s.broken | Mux(s.strobe, s.bad, s.quiet)),
+            s.why.eq(Mux(s.broken, Fault.LINE, Mux(s.strobe, s.cause, Fault.TIMEOUT))),
             s.strobe.eq(s.rx.strobe), s.broken.eq(s.rx.error), s.sync.eq(s.rx.byte == protocol.SYNC),
             s.low_wrong.eq(s.rx.byte != Mux(s.classify, self.image_bytes & 0xFF, Mux(s.learning, protocol.OPERAND_BYTES, 0))),
             s.high_wrong.eq(s.rx.byte != Mux(s.classify, self.image_bytes >> 8, 0)),
@@ -291,7 +330,9 @@ class HostLink(wiring.Component):
         outputs = self.logits, self.latent, self.result
         m.d.sync += [s.result_waiting.eq(Cat(port.valid for port in outputs).any() & ~s.result_ack), s.result_ack.eq(0)]
         m.d.comb += [port.ready.eq(s.result_ack) for port in outputs]
-        m.d.sync += [s.failed.eq(0), s.errors.eq(s.errors + s.failed)]
+        m.d.sync += [s.aborts.eq(s.abort), self.abort.eq(s.aborts.any()), s.failed.eq(0), s.reason.eq(0), s.errors.eq(s.errors + s.failed)]
+        with m.If(s.failed):
+            m.d.sync += s.fault.eq(s.reason)
         m.d.sync += s.repeated.eq(s.remembered & (s.sequence == s.last_sequence))
 
     def _learner_ports(self, m, s):
@@ -324,10 +365,10 @@ class HostLink(wiring.Component):
 
     def _fail(self, m, s, reason, abort=0):
         """End the request with a fault."""
-        m.d.sync += [s.fault.eq(reason), s.failed.eq(1)]
+        m.d.sync += [s.reason.eq(reason), s.failed.eq(1)]
         m.next = "QUIET"
         if not self.learns:
-            m.d.comb += self.abort.eq(abort)
+            m.d.comb += s.abort[0].eq(abort)
             return
         with m.If(s.image_started):
             m.next = "FLUSH"
@@ -337,52 +378,59 @@ class HostLink(wiring.Component):
         m.d.sync += s.remembered.eq(0)
         self._fail(m, s, reason)
 
-    def _accept(self, m, s, take, abort=0):
-        """Take a byte, unless it comes too late or damaged."""
-        with m.If(s.broken):
-            self._fail(m, s, Fault.LINE, abort)
-        with m.Elif(s.quiet):
-            self._fail(m, s, Fault.TIMEOUT, abort)
-        with m.Elif(s.strobe):
+    def _accept(self, m, s, take, bad=0, reason=0, abort=0):
+        """Take a byte, unless it comes too late or damaged, or is `bad` for the `reason`."""
+        m.d.comb += [s.bad.eq(bad), s.cause.eq(reason)]
+        with m.If(s.trouble):
+            self._fail(m, s, s.why, abort)
+        with m.Elif(s.accept):
             take(m, s)
 
-    def _count_to(self, m, s, last, following):
-        """Count `index` up to `last`, then go on."""
-        m.d.sync += s.index.eq(s.index + 1)
-        with m.If(s.index == last):
-            m.d.sync += s.index.eq(0)
+    def _source(self, m, s, byte):
+        """The state sends a byte that this one, or the one a cycle before, is."""
+        m.d.comb += s.next_source.eq(len(s.sources))
+        s.sources.append(byte)
+
+    def _send_to(self, m, s, last, following):
+        """Count `index` up to `last` while bytes are sent, then go on."""
+        m.d.comb += s.ends.eq(s.index[:5] == last)
+        with m.If(s.sent & s.at_end):
             m.next = following
 
     # Chapter 1: receive a request.
 
     def _receive(self, m, s):
         with m.State("HUNT"):
-            m.d.sync += [s.crc.eq(protocol.CRC_START), s.index.eq(0)]
-            with m.If(s.strobe & s.sync):
+            m.d.sync += s.crc.eq(protocol.CRC_START)
+            m.d.comb += s.bad.eq(0)
+            with m.If(s.accept & s.sync):
                 m.d.sync += s.fault.eq(0)
                 m.next = "OPCODE"
-        for state, take in (("OPCODE", self._take_opcode), ("SEQUENCE", self._take_sequence), ("LENGTH_LOW", self._take_length_low),
-                            ("LENGTH_HIGH", self._take_length_high)):
+        for state, take, bad, reason in (
+                ("OPCODE", self._take_opcode, ~s.legal, Fault.OPCODE), ("SEQUENCE", self._take_sequence, 0, 0),
+                ("LENGTH_LOW", self._take_length_low, s.low_wrong & ~s.poke, Fault.LENGTH),
+                ("LENGTH_HIGH", self._take_length_high, s.high_wrong, Fault.LENGTH)):
             with m.State(state):
-                self._accept(m, s, take)
+                self._accept(m, s, take, bad, reason)
         with m.State("IMAGE"):
-            self._accept(m, s, self._take_pixel, abort=1)
+            m.d.comb += s.ends.eq(s.index == self.image_bytes - 1)
+            self._accept(m, s, self._take_pixel, s.late_pixel, Fault.BUSY, abort=self.ready)
         if self.learns:
             with m.State("OPERAND"):
-                self._accept(m, s, self._take_operand)
+                m.d.comb += s.ends.eq(s.index[:2] == protocol.OPERAND_BYTES - 1)
+                self._accept(m, s, self._take_operand, s.ends & s.access & s.illegal_count, Fault.LENGTH)
             with m.State("DATA"):
                 self._accept(m, s, self._take_word)
                 with m.If(s.all_words):
-                    m.d.sync += s.index.eq(0)
+                    m.d.comb += s.clear.eq(1)
                     m.next = "CRC"
         with m.State("CRC"):
-            self._accept(m, s, lambda m, s: self._count_to(m, s, 1, "CHECK"), abort=s.classify)
+            m.d.comb += s.ends.eq(s.index[0])
+            self._accept(m, s, self._take_crc, abort=s.classify)
 
     def _take_opcode(self, m, s):
         m.d.sync += s.opcode.eq(s.rx.byte)
         m.next = "SEQUENCE"
-        with m.If(~s.legal):
-            self._fail(m, s, Fault.OPCODE)
 
     def _take_sequence(self, m, s):
         m.d.sync += s.sequence.eq(s.rx.byte)
@@ -390,33 +438,28 @@ class HostLink(wiring.Component):
 
     def _take_length_low(self, m, s):
         m.next = "LENGTH_HIGH"
-        with m.If(s.low_wrong & ~s.poke):
-            self._fail(m, s, Fault.LENGTH)
 
     def _take_length_high(self, m, s):
         m.next = "CRC"
-        with m.If(s.high_wrong):
-            self._fail(m, s, Fault.LENGTH)
-        with m.Elif(s.classify):
+        with m.If(s.classify):
             m.next = "IMAGE"
         if self.learns:
             with m.Elif(s.learning):
                 m.next = "OPERAND"
 
     def _take_pixel(self, m, s):
-        # `index` stands still for many cycles before a byte comes.
-        with m.If(s.late_pixel):
-            self._fail(m, s, Fault.BUSY, self.ready)
-        with m.Else():
-            m.d.sync += [s.pixel.eq(s.rx.byte), s.held.eq(1), s.index.eq(s.index + 1), s.image_started.eq(1),
-                         s.image_received.eq(s.image_whole), s.sample.eq(0)]
-            with m.If(s.image_whole):
-                m.d.sync += s.index.eq(0)
-                m.next = "CRC"
+        m.d.sync += [s.pixel.eq(s.rx.byte), s.held.eq(1), s.image_started.eq(1), s.image_received.eq(s.at_end), s.sample.eq(0)]
+        with m.If(s.at_end):
+            m.next = "CRC"
+
+    def _take_crc(self, m, s):
+        with m.If(s.at_end):
+            m.next = "CHECK"
 
     def _take_operand(self, m, s):
         label_bits = len(self.command.payload.label)
-        self._count_to(m, s, protocol.OPERAND_BYTES - 1, "CRC")
+        with m.If(s.at_end):
+            m.next = "CRC"
         with m.Switch(s.index[:2]):
             for number in range(3):
                 with m.Case(number):
@@ -427,25 +470,22 @@ class HostLink(wiring.Component):
                 m.d.sync += s.count.eq(s.rx.byte)
                 with m.If(s.poke):
                     m.next = "DATA"
-                with m.If(s.access & s.illegal_count):
-                    self._fail(m, s, Fault.LENGTH)
 
     def _take_word(self, m, s):
         m.d.comb += s.buffer_write.en.eq(1 << s.index[:s.word_bits])
-        m.d.sync += s.index.eq(s.index + 1)
 
     # Chapter 2: carry it out.
 
     def _execute(self, m, s):
         with m.State("CHECK"):
             m.next = "WAIT"
-            with m.If(s.crc != 0):
+            with m.If(s.wrong):
                 self._fail(m, s, Fault.CRC, s.classify)
             with m.Else():
                 m.d.sync += [s.last_sequence.eq(s.sequence), s.remembered.eq(1)]
                 with m.If(~s.classify & ~s.status & ~s.learning):
                     m.d.sync += s.remembered.eq(0)
-                    m.d.comb += self.abort.eq(s.member != 0)
+                    m.d.comb += s.abort[2].eq(s.member != 0)
                 if self.learns:
                     with m.If(s.learning):
                         self._dispatch(m, s)
@@ -472,7 +512,7 @@ class HostLink(wiring.Component):
         with m.Elif(s.repeated):
             m.next = "WAIT"
         with m.Elif(resets):
-            m.d.comb += self.abort.eq(1)
+            m.d.comb += s.abort[2].eq(1)
             m.next = "SYNC"
         with m.Elif(~self.ready):
             self._refuse(m, s, Fault.BUSY)
@@ -494,7 +534,10 @@ class HostLink(wiring.Component):
             with m.Elif(s.late):
                 self._refuse(m, s, Fault.RESULT)
         with m.State("SETTLE"):  # until `busy` and `refused` are those of the command
-            self._count_to(m, s, 3, "REST")
+            m.d.comb += s.step.eq(1)
+            with m.If(s.index[:2].all()):
+                m.d.comb += s.clear.eq(1)
+                m.next = "REST"
         with m.State("REST"):
             with m.If(~self.busy):
                 m.next = "SYNC"
@@ -507,52 +550,52 @@ class HostLink(wiring.Component):
             with m.If(s.all_words):
                 m.next = "SYNC"
             with m.Elif(host.ready):
-                m.d.sync += s.index.eq(s.index + self.identity.word_bytes)
+                m.d.comb += s.step_word.eq(1)
             with m.Elif(s.late):
                 self._refuse(m, s, Fault.RESULT)
         with m.State("FLUSH"):  # completes a damaged image and drops its result
             m.d.sync += s.result_ack.eq(s.result_waiting & ~s.result_ack)
+            m.d.comb += s.ends.eq(s.index == self.image_bytes - 1)
             with m.If(~s.image_received & ~s.held):
-                m.d.sync += [s.held.eq(1), s.index.eq(s.index + 1), s.image_received.eq(s.image_whole)]
+                m.d.sync += [s.held.eq(1), s.image_received.eq(s.at_end)]
+                m.d.comb += s.step.eq(1)
             with m.If(s.result_ack & self.result.valid):
                 m.d.sync += s.image_started.eq(0)
                 m.next = "QUIET"
             with m.Elif(s.late):
-                m.d.comb += self.abort.eq(1)
+                m.d.comb += s.abort[1].eq(1)
                 m.next = "QUIET"
 
     # Chapter 3: reply.
 
     def _reply(self, m, s):
         """The head of the reply."""
-        m.d.comb += self._length(s)
+        head = unnamed(8)
+        opcode = Mux(s.fault.any(), protocol.ERROR, Cat(s.opcode, Const(protocol.REPLY >> 6, 2)))
+        m.d.sync += [self._length(s), head.eq(Array([opcode, s.sequence, s.length[:8], s.length[8:]])[s.index[:2]])]
         with m.State("SYNC"):
-            m.d.comb += [s.send.eq(1), s.byte.eq(protocol.SYNC)]
-            m.d.sync += s.index.eq(0)
+            m.d.comb += s.offer.eq(1)
             with m.If(s.sent):
                 m.next = "HEAD"
         with m.State("HEAD"):
-            m.d.comb += [s.send.eq(1), s.byte.eq(Array([
-                Cat(s.opcode, Const(protocol.REPLY >> 6, 2)), s.sequence, s.length[:8], s.length[8:]])[s.index[:2]])]
-            with m.If((s.index == 0) & (s.fault != 0)):
-                m.d.comb += s.byte.eq(protocol.ERROR)
-            with m.If((s.index == 0) & ~s.sent):
+            m.d.comb += s.offer.eq(1)
+            self._source(m, s, head)
+            with m.If((s.index[:2] == 0) & ~s.sent):
                 m.d.sync += s.crc.eq(protocol.CRC_START)  # the bits of SYNC are no part of it
-            with m.If(s.sent):
-                self._count_to(m, s, 3, "BYTES")
-                with m.If((s.index == 3) & s.classify & (s.fault == 0)):
+            self._send_to(m, s, 3, "BYTES")
+            with m.If(s.sent & s.at_end & (s.fault == 0)):
+                with m.If(s.classify):
                     m.next = "LOGITS"
                     with m.If(s.partial):
                         m.next = "END"
                 if self.learns:
-                    with m.If((s.index == 3) & s.learning & (s.fault == 0)):
+                    with m.If(s.learning):
                         m.next = "END"
                         with m.If(s.access & ~s.poke):
                             m.next = "PEEK"
 
     def _length(self, s):
-        """Return the statement that sets `length`, the number of bytes in the reply's payload."""
-        s.length = Signal(16)
+        """Return the statement that sets `length`.  It stands still while a reply is sent."""
         lengths = [self.frames * protocol.classify_bytes(flags, self.classes, self.latent_bytes) for flags in range(4)]
         classified = Array(Const(n, 16) for n in lengths)[s.opcode[:2]]
         fixed_length = Mux(s.status, protocol.STATUS_BYTES, protocol.IDENTITY_BYTES)
@@ -567,15 +610,18 @@ class HostLink(wiring.Component):
         identity = Array(Const(value, 8) for value in self.identity.pack().ljust(32, b"\0"))[s.index[:5]]
         counters = Array([Cat(self.ready, self.wrong_flash, self.frozen if self.learns else Const(0), Const(0, 5)), *(
             counter.word_select(i, 8) for counter in (s.frames, s.errors, s.cycles) for i in range(len(counter) // 8))])[s.index[:3]]
+        counter, constant, info, of_model = unnamed(8), unnamed(8), unnamed(8), unnamed()
+        told = Mux(s.status, counter, constant)
+        if self.model_mark is None:
+            m.d.sync += of_model.eq(~s.status & (s.index[:5] >= protocol.IDENTITY_BYTES - protocol.MODEL_BYTES))
+            told = Mux(of_model, self.model, told)
+        m.d.sync += [counter.eq(counters), constant.eq(identity), info.eq(Mux(s.fault.any(), s.fault, told))]
         with m.State("BYTES"):
-            m.d.comb += [s.send.eq(1), s.byte.eq(Mux(s.status, counters, identity))]
-            if self.model_mark is None:
-                with m.If(~s.status & (s.index[:5] >= protocol.IDENTITY_BYTES - protocol.MODEL_BYTES)):
-                    m.d.comb += [s.byte.eq(self.model), self.model_next.eq(s.sent & (s.fault == 0))]
+            m.d.comb += [s.offer.eq(1), self.model_next.eq(s.sent & of_model & (s.fault == 0))]
+            self._source(m, s, info)
+            self._send_to(m, s, Mux(s.status, protocol.STATUS_BYTES - 1, protocol.IDENTITY_BYTES - 1), "END")
             with m.If(s.fault != 0):
-                m.d.comb += s.byte.eq(s.fault)
-            with m.If(s.sent):
-                self._count_to(m, s, Mux(s.fault != 0, 0, Mux(s.status, protocol.STATUS_BYTES - 1, protocol.IDENTITY_BYTES - 1)), "END")
+                m.d.comb += s.ends.eq(1)
 
     def _reply_result(self, m, s):
         """Logits, latent and class of each image of the pass."""
@@ -596,10 +642,9 @@ class HostLink(wiring.Component):
         if self.latent_words:
             self._pass_on(m, s, "LATENT", self.latent, 1, self.latent.payload.word, after_latent)
         with m.State("CLASS"):
-            m.d.comb += [s.send.eq(s.result_waiting & ~s.result_ack), s.byte.eq(best.word_select(s.index[0], 8))]
-            m.d.sync += s.result_ack.eq(s.sent & (s.index == 1))
-            with m.If(s.sent):
-                self._count_to(m, s, 1, "CLASS")
+            m.d.comb += [s.offer.eq(s.result_waiting & ~s.result_ack), s.ends.eq(s.index[0])]
+            self._source(m, s, best.word_select(s.index[0], 8))
+            m.d.sync += s.result_ack.eq(s.sent & s.at_end)
             with m.If(s.result_ack):
                 m.d.sync += [s.member.eq(Mux(s.more, s.member + 1, 0)), s.image_started.eq(0), s.sample.eq(1)]
                 m.next = "END"
@@ -610,13 +655,14 @@ class HostLink(wiring.Component):
     def _pass_on(self, m, s, state, source, wanted, value, following, nothing=False):
         """A state that takes the words of a stream up to the last one, and sends their bytes or drops them."""
         count = len(value) // 8
+        place = s.index[:(count - 1).bit_length()]
+        byte, last = unnamed(8), unnamed()
+        m.d.sync += [byte.eq(value.word_select(place, 8)), last.eq(source.payload.last)]
         with m.State(state):
-            m.d.comb += [s.send.eq(s.result_waiting & wanted & ~s.result_ack),
-                         s.byte.eq(value.word_select(s.index[:(count - 1).bit_length()], 8))]
-            m.d.sync += s.result_ack.eq(s.result_waiting & ~s.result_ack & (~wanted | s.sent & (s.index == count - 1)))
-            with m.If(s.sent):
-                self._count_to(m, s, count - 1, state)
-            with m.If(s.result_ack & source.payload.last):
+            m.d.comb += [s.offer.eq(s.result_waiting & wanted & ~s.result_ack), s.ends.eq(place == count - 1)]
+            self._source(m, s, byte)
+            m.d.sync += s.result_ack.eq(s.result_waiting & ~s.result_ack & (~wanted | s.sent & s.at_end))
+            with m.If(s.result_ack & last):
                 following()
             if nothing is not False:
                 with m.If(nothing):
@@ -629,7 +675,7 @@ class HostLink(wiring.Component):
         Its head has been sent, so no error message can take its place; the host sees that the reply ends early.
         """
         with m.If(s.late):
-            m.d.comb += self.abort.eq(1)
+            m.d.comb += s.abort[1].eq(1)
             m.d.sync += s.failed.eq(1)
             m.next = "HUNT"
 
@@ -638,7 +684,7 @@ class HostLink(wiring.Component):
         with m.State("PEEK"):
             m.d.sync += s.asking.eq(~s.all_words & ~self.host.ready)
             with m.If(s.all_words):
-                m.d.sync += s.index.eq(0)
+                m.d.comb += s.clear.eq(1)
                 m.next = "END"
             with m.Elif(self.host.ready):
                 m.next = "PEEK_WORD"
@@ -646,8 +692,7 @@ class HostLink(wiring.Component):
                 m.d.sync += s.failed.eq(1)
                 m.next = "HUNT"
         with m.State("PEEK_WORD"):
-            m.d.comb += [s.send.eq(1), s.byte.eq(self.host_reply.word_select(s.index[:s.word_bits], 8))]
-            with m.If(s.sent):
-                m.d.sync += s.index.eq(s.index + 1)
-                with m.If(s.index[:s.word_bits].all()):
-                    m.next = "PEEK"
+            m.d.comb += s.offer.eq(1)
+            self._source(m, s, self.host_reply.word_select(s.index[:s.word_bits], 8))
+            with m.If(s.sent & s.index[:s.word_bits].all()):
+                m.next = "PEEK"

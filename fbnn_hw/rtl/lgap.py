@@ -11,13 +11,16 @@ from .signals import unnamed
 
 
 class Lgap(wiring.Component):
-    """For one channel of a map of `size` pixels, from the bits x_i and the weights w_i:
+    """Global pooling, plain and learned, of one channel of a map of `size` pixels.
+
+    With the bits x_i and the weights w_i of the channel:
 
         gap = [sum_i x_i >= size / 2]                        global average pooling, sign(sum of +-1)
         depthwise = [sum_i (x_i XNOR w_i) >= size / 2]       sign(dot product)
 
-    A presentation brings `pixels` pixels of the map, each with all lanes of a word, of which one counts.  The lanes are presented
-    one after the other, and their bits shifted into `gap` and `depthwise`, which so need no decoder.
+    A presentation brings `pixels` pixels of the map.  Each has all lanes of a word, and one lane counts.
+    The lanes are presented one after the other.  Their bits are shifted into `gap` and `depthwise`, so
+    these need no decoder.
 
     Twins: `fbnn_hw.reference.inference`, ops Gap and Depthwise.
 
@@ -45,27 +48,30 @@ class Lgap(wiring.Component):
     lane : In(range(lanes))
         Lane that counts.
     first, last : In(1)
-        First and last presentation of a lane.  The one may be the other.
+        First and last presentation of a lane.  One presentation may be both.
     mask : In(pixels)
         Pixels that count; all unless connected.
     gap, depthwise : Out(lanes)
-        Bit lanes - 1 is the last lane done, bit lanes - 2 the one before.  So after the lanes 0 .. lanes - 1 bit i is lane i.
+        Bit lanes - 1 is the last lane done, bit lanes - 2 the one before.  So after the lanes
+        0 .. lanes - 1 bit i is lane i.
     done : Out(1)
         Strobes with a new bit.
 
     Timing
     ------
-    One presentation a clock, with or without gaps.  `latency` clocks after the last presentation of a lane its bits stand in the
-    words and `done` is 1: three, four with `split`.
+    One presentation a clock, with or without gaps.  `latency` clocks after the last presentation of a
+    lane its bits stand in the words and `done` is 1: three, four with `split`.
 
     Resources
     ---------
-    iCE40, 4 pixels, 16 lanes: 199 LUT4 with weight words of 128 bits, 140 with 64; 66 FF.  Choosing one bit of n costs 0.88 n.
+    iCE40, 4 pixels, 16 lanes: 199 LUT4 with weight words of 128 bits, 140 with 64; 66 FF.  Choosing one
+    bit of n costs 0.88 n.
 
     Raises
     ------
     UsageError
-        If `weight_bits` is no multiple of pixels * lanes, a size is below 1, or `split` has no eights to choose from.
+        If `weight_bits` is no multiple of pixels * lanes, a size is below 1, or `split` has no eights
+        to choose from.
     """
 
     def __init__(self, pixels, lanes, weight_bits, size, split=False):

@@ -83,9 +83,9 @@ class WeightMover(wiring.Component):
         self._ring(m, s)
         self._transfers(m, s)
         with m.FSM(init="BOOT" if self.config.boot_rows else "ADDRESS"):
+            self._move(m, s)
             self._boot(m, s)
             self._fetch(m, s)
-            self._move(m, s)
         return m
 
     def _pack(self, m, s):
@@ -125,11 +125,12 @@ class WeightMover(wiring.Component):
                 read.addr.eq(self.address_read), write.addr.eq(s.head), write.data.eq(Mux(s.arrives, self.row, s.packed)),
                 write.en.eq((s.arrives | s.from_stream) & (s.landing == r))]
         s.landed = Signal()
+        s.streamed = Signal()  # the last row of a word comes from the stream
         with m.If(s.arrives | s.from_stream):
             m.d.sync += s.landing.eq(s.landing + 1)
             with m.If(s.landing == rows - 1):
                 m.d.sync += [s.landing.eq(0), s.head.eq(s.head + 1)]
-                m.d.comb += s.landed.eq(1)
+        m.d.comb += s.landed.eq(s.arrives & (s.landing == rows - 1) | s.streamed)
 
         s.reserved = Signal(range(c.weight_words + 1))
         s.reserve = Signal()
@@ -146,7 +147,9 @@ class WeightMover(wiring.Component):
             s.storing = Signal()  # a transfer for late rows is at work
             s.stored = self.request & s.storing  # the row in hand is written in the next cycle
             reads = self.request & ~s.storing
-        m.d.sync += [self.request.eq(self.request_next), s.flying.eq(Cat(reads, s.flying))]
+        s.on_its_way = Signal()  # `request`, or any of `flying`
+        m.d.sync += [self.request.eq(self.request_next), s.flying.eq(Cat(reads, s.flying)),
+                     s.on_its_way.eq(Cat(self.request_next, reads, s.flying[:-1]).any())]
         m.d.comb += s.arrives.eq(s.flying[-1])
 
     def _transfers(self, m, s):
@@ -158,6 +161,7 @@ class WeightMover(wiring.Component):
         s.pc = Signal(range(len(s.words) + 1))
         m.d.comb += s.fetch.addr.eq(s.pc)
         s.left = Signal(bits_for(t.words - 1 for t in c.transfers))
+        s.none_left = Signal()  # `left` is 0
         s.share = Signal(5)
         s.row = Signal(bits_for([rows - 1]))
         s.resident = Signal(w.row, init=self._first_row())
@@ -180,6 +184,9 @@ class WeightMover(wiring.Component):
 
         s.moved = self.request_next | s.from_stream
         s.last_row = s.row == rows - 1
+        # `moved` is a late signal, so `left` is compared before it.
+        s.word_moved = s.moved & s.last_row
+        m.d.sync += s.none_left.eq(~s.left[1:].any() & (s.left[0] == s.word_moved))
 
     def _first_row(self):
         """The row that is the first one read in a pass; after reset it is also the first one written."""
@@ -240,7 +247,8 @@ class WeightMover(wiring.Component):
             m.d.sync += [s.share.eq(s.fetch.data[8:]), s.mixed.eq(s.fetch.data[8:13])]
             late = self.config.late_rows > 0
             if len(s.left) > 16:
-                m.d.sync += s.left[16:].eq(s.fetch.data[:8] & ~s.fetch.data[LATE_BIT].replicate(8) if late else s.fetch.data[:8])
+                upper = s.fetch.data[:8] & ~s.fetch.data[LATE_BIT].replicate(8) if late else s.fetch.data[:8]
+                m.d.sync += [s.left[16:].eq(upper), s.none_left.eq((s.left[:16] == 0) & (upper == 0))]
             if late:
                 m.d.sync += [s.storing.eq(s.fetch.data[LATE_BIT]), s.after.eq(s.fetch.data), s.open.eq(0)]
             m.d.sync += s.at_work.eq(1)
@@ -248,19 +256,20 @@ class WeightMover(wiring.Component):
 
     def _move(self, m, s):
         """The state that moves the words of a transfer, each from the stream or from a resident row."""
-        late = self.config.late_rows > 0
+        late, rows = self.config.late_rows > 0, self.config.rows_per_word
         s.fits = (s.row != 0) | s.space
         fits = Mux(s.storing, s.full & s.open & ~self.request, s.fits) if late else s.fits
         m.d.comb += self.request_next.eq(s.at_work & s.is_resident & fits & ~self.blocked)
+        streams = s.at_work & ~s.is_resident & s.full & ~s.on_its_way
+        # No row is on its way, so `row` is `landing`; behind the first row of a word there is room.
+        m.d.comb += [s.from_stream.eq(streams & s.fits), s.streamed.eq(streams & s.last_row & (s.space if rows == 1 else 1))]
+        m.d.comb += s.taken.eq(s.from_stream | s.stored if late else s.from_stream)
+        m.d.comb += s.reserve.eq(s.moved & (s.row == 0) & ~s.storing if late else s.moved & (s.row == 0))
         with m.State("MOVE"):
-            m.d.comb += [
-                s.from_stream.eq(~s.is_resident & s.fits & s.full & ~self.request & ~s.flying.any()),
-                s.taken.eq(s.from_stream | s.stored if late else s.from_stream),
-                s.reserve.eq(s.moved & (s.row == 0) & ~s.storing if late else s.moved & (s.row == 0))]
             with m.If(s.moved):
                 m.d.sync += s.row.eq(s.row + 1)
                 with m.If(s.last_row):
                     m.d.sync += [s.row.eq(0), s.mixed.eq(s.mixed[:4] + s.share), s.left.eq(s.left - 1)]
-                    with m.If(s.left == 0):
+                    with m.If(s.none_left):
                         m.d.sync += s.at_work.eq(0)
                         m.next = "ADDRESS"

@@ -22,10 +22,12 @@ VOLATILE_QE = ((0x50,), (0x31, 0x02))
 class FlashChip:
     """The properties of a flash and its wires that the reader needs.
 
-    width: data lines read.  dummy: clocks between address and data.  quad_enable: commands that let IO2 and IO3 carry data; none where
-    the chip is delivered so, or was set so when it was written.  wait_s: longest of the waits for power-up, reset (tRST)
-    and release from power-down (tRES1).  deselect_s: shortest pause between two commands (tSHSL).  The defaults hold for
-    Winbond W25Q (tRST 30 us, tRES1 3 us, tSHSL 50 ns), with a margin for others.
+    width: data lines that are read.  dummy: clocks between address and data.  quad_enable: commands
+    that make IO2 and IO3 carry data; none where the chip comes so from its maker, or keeps it for good.
+    wait_s: longest of the waits for power-up, reset (tRST) and release from power-down (tRES1).
+    deselect_s: shortest pause between two commands (tSHSL).
+
+    The defaults hold for Winbond's W25Q (tRST 30 us, tRES1 3 us, tSHSL 50 ns), with a margin for others.
     """
 
     width: int = 4
@@ -163,16 +165,20 @@ class FlashReader(wiring.Component):
         with m.If(s.flying[-1][0]):
             m.d.sync += s.shift.eq(Cat(s.lines, s.shift))
         m.d.sync += s.whole.eq(s.flying[-1][1])
-        s.level = Signal(range(self.DEPTH + 1))
+        s.top = Signal(range(2 * self.DEPTH), init=2 * self.DEPTH - 1)  # place of the oldest byte; all ones where none waits
+        s.level = Signal(range(self.DEPTH + 1))  # bytes that wait, for observers
         s.fifo = [Signal(8, name=f"fifo{i}") for i in range(self.DEPTH)]
         with m.If(s.whole):
             m.d.sync += [s.fifo[0].eq(s.shift), *(b.eq(a) for a, b in zip(s.fifo, s.fifo[1:]))]
-        m.d.sync += s.level.eq(s.level + s.whole - s.taken)
-        m.d.comb += [self.data.valid.eq(s.level != 0), self.data.payload.eq(Array(s.fifo)[(s.level - 1)[:2]])]
+        m.d.sync += s.top.eq(s.top + s.whole - s.taken)
+        m.d.comb += [s.level.eq((s.top + 1)[:len(s.top)]),
+                     self.data.valid.eq(~s.top[-1]), self.data.payload.eq(Array(s.fifo)[s.top[:-1]])]
 
     def _commands(self, m, s):
         """States for waits and commands."""
         chip = self.chip
+        last = unnamed()  # `bit`, which goes on in each cycle of SEND, is the last one of the command
+        m.d.sync += last.eq(s.bit == Mux(s.reading, 30 + chip.dummy, s.lasts[s.number] - 1))
         with m.State("WAIT"):
             # Longer than any chip needs between commands.
             m.d.sync += [s.position.eq(s.position + 1), s.bit.eq(0)]
@@ -183,15 +189,18 @@ class FlashReader(wiring.Component):
             m.d.comb += self.pulse.eq(1)
             m.d.sync += s.bit.eq(s.bit + 1)
             with m.If(s.reading):
-                with m.If(s.bit == 31 + chip.dummy):
+                with m.If(last):
                     m.next = "READ"
-            with m.Elif(s.bit == s.lasts[s.number]):
+            with m.Elif(last):
                 m.d.sync += s.number.eq(s.number + 1)
                 m.next = "WAIT"
 
     def _read(self, m, s):
         """The read: all bytes, then those behind `first` again without end."""
         per_byte = 8 // self.chip.width
+        # `position` stands still for two cycles at least.
+        first_last, last = unnamed(), unnamed()  # it is the last one of the first bytes, of all
+        m.d.sync += [first_last.eq(s.position == self.first - 1), last.eq(s.position == self.first + self.again - 1)]
         with m.State("READ"):
             start = (s.phase == 0) & (s.spare != 0)
             if self.sleeps:
@@ -205,9 +214,9 @@ class FlashReader(wiring.Component):
                 with m.If(s.phase == per_byte - 1):
                     m.d.sync += s.position.eq(s.position + 1)
                     if self.first:
-                        with m.If(s.position == self.first - 1):
+                        with m.If(first_last):
                             m.d.sync += self.first_done.eq(1)
-                    with m.If(s.position == self.first + self.again - 1):
+                    with m.If(last):
                         m.d.sync += [s.position.eq(self.first), s.again.eq(1)]
                         m.next = "PAUSE" if self.again else "END"
         with m.State("PAUSE"):

@@ -1,5 +1,6 @@
 """The loops of the engine, run by the program."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 from amaranth import Cat, Const, Module, Mux, Signal, signed
@@ -195,6 +196,8 @@ class Sequencer(wiring.Component):
         s.tile = Signal(w.tiles)
         s.flush, s.bias = timing.flush(config.lanes), timing.bias(config.lanes)
         s.pause = Signal(range(s.bias + 1))
+        s.flushed = unnamed()  # `pause`, which goes on in each cycle of FLUSH, is at its end there
+        m.d.sync += s.flushed.eq(s.pause == s.flush - 2)
 
     def _lists(self, m, s):
         """The table of reads, and the place in it.  The table offers the read that may be issued in this cycle."""
@@ -229,28 +232,40 @@ class Sequencer(wiring.Component):
         s.first_tap = ~step.window  # a single tap is the centre, 1
         s.block_last = unnamed()
         s.map_last = Signal()
+        if self.config.start_reads:
+            s.blank = unnamed()
+            m.d.comb += s.blank.eq(s.first & step.bias)
         if self.config.lists:
             self._listed_read(m, s)
             return
         m.d.comb += [
-            s.block_last.eq(s.repeat_last & s.word_last & s.tap_last),
+            s.block_last.eq(self._of_the_map(s, s.repeat_last & s.word_last & s.tap_last)),
             s.map_last.eq(s.column_last & s.row_last),
             read.address.eq(s.current), read.ky.eq(s.ky), read.kx.eq(s.kx),
             read.top.eq(s.row == 0), read.bottom.eq(s.row_last), read.left.eq(s.column == 0), read.right.eq(s.column_last),
             read.weight.eq(s.weight), read.word.eq(s.word), read.lane.eq(s.column), read.first.eq(s.first), read.last.eq(s.block_last),
             read.row_end.eq(s.column_last), read.tile_end.eq(s.map_last)]
 
+    def _of_the_map(self, s, condition):
+        """The condition, for a read that is no start read."""
+        return condition & ~s.blank if self.config.start_reads else condition
+
+    def _moves_loops(self, m, s):
+        """For `with`: a start read leaves the loops where they are."""
+        return m.If(~s.blank) if self.config.start_reads else nullcontext()
+
     def _listed_read(self, m, s):
         """Move a read of a list to the current block."""
         step, read, entry = self.step, self.read, s.entry
         m.d.comb += [
-            s.block_last.eq(s.word_last), s.map_last.eq(s.column_last & s.row_last),
+            s.block_last.eq(self._of_the_map(s, s.word_last)), s.map_last.eq(s.column_last & s.row_last),
             read.address.eq(s.block + entry.address), read.y.eq(entry.y), read.x.eq(entry.x), read.weight.eq(s.weight),
             read.first.eq(s.first), read.last.eq(s.block_last), read.row_end.eq(s.column_last), read.tile_end.eq(s.map_last)]
         if self.config.shift:
             m.d.comb += read.shift.eq(entry.shift)
         if self.config.spreads:
-            m.d.comb += [read.slot.eq(entry.slot), read.second.eq(s.word[0]), read.pair.eq(s.word[1:])]
+            slot = entry.slot + step.step if self.config.moved_slots else entry.slot  # modulo the slots of a word
+            m.d.comb += [read.slot.eq(slot), read.second.eq(s.word[0]), read.pair.eq(s.word[1:])]
         for counter, moved, last, near, far in (
                 (s.row, entry.row, step.source_rows, read.upper, read.lower),
                 (s.column, entry.column, step.source_columns, read.left, read.right)):
@@ -300,20 +315,23 @@ class Sequencer(wiring.Component):
         # A weight word of a spread step has the weights of L pairs of reads.
         pair = s.word[:Widths(self.config).lane + 1]
         s.read_pair_last = pair.all() if len(pair) > Widths(self.config).lane else Const(0, 1)
+        used_up = ~step.spread | s.read_pair_last
+        if self.config.start_reads:
+            used_up = used_up | s.blank
         with m.If(s.reading):
-            m.d.comb += s.list_next.eq(s.list + 1)
-            used_up = ~step.spread | s.read_pair_last
-            m.d.sync += [s.first.eq(s.block_last), s.weight.eq(s.weight + used_up), s.word.eq(s.word + 1),
-                         s.word_last.eq(s.ends["word"][2])]
-            with m.If(s.word_last):
-                m.d.comb += s.list_next.eq(s.list_start)
-                m.d.sync += [s.word.eq(0), s.weight.eq(s.weight_base + step.bias), s.block.eq(s.block + 1), s.column.eq(s.column + 1),
-                             s.column_last.eq(s.ends["column"][2])]
-                with m.If(s.column_last):
-                    m.d.sync += [s.column.eq(0), s.row.eq(s.row + 1), s.row_last.eq(s.ends["row"][2]), s.line.eq(s.line + step.row),
-                                 s.block.eq(s.line + step.row)]
-                    with m.If(s.row_last):
-                        m.d.sync += s.row.eq(0)
+            m.d.sync += [s.first.eq(s.block_last), s.weight.eq(s.weight + used_up)]
+            with self._moves_loops(m, s):
+                m.d.comb += s.list_next.eq(s.list + (~step.spread | s.word[0] if self.config.paired else 1))
+                m.d.sync += [s.word.eq(s.word + 1), s.word_last.eq(s.ends["word"][2])]
+                with m.If(s.word_last):
+                    m.d.comb += s.list_next.eq(s.list_start)
+                    m.d.sync += [s.word.eq(0), s.weight.eq(s.weight_base + step.bias), s.block.eq(s.block + 1), s.column.eq(s.column + 1),
+                                 s.column_last.eq(s.ends["column"][2])]
+                    with m.If(s.column_last):
+                        m.d.sync += [s.column.eq(0), s.row.eq(s.row + 1), s.row_last.eq(s.ends["row"][2]), s.line.eq(s.line + step.row),
+                                     s.block.eq(s.line + step.row)]
+                        with m.If(s.row_last):
+                            m.d.sync += s.row.eq(0)
         again = step.rewind | s.more if self.config.frames > 1 else step.rewind
         with m.If(s.tile_done & ~again):
             m.d.sync += s.list_start.eq(s.list + 1)
@@ -322,24 +340,26 @@ class Sequencer(wiring.Component):
         """The inner loops: taps, words of a tap, uses of a word."""
         step = self.step
         with m.If(s.reading):
-            m.d.sync += [s.first.eq(s.block_last), s.weight.eq(s.weight + Mux(step.lgap, s.used_up, 1)), s.repeat.eq(s.repeat + 1),
-                         s.repeat_last.eq(s.ends["repeat"][2])]
-            with m.If(s.repeat_last):
-                m.d.sync += [s.repeat.eq(0), s.word.eq(s.word + 1), s.current.eq(s.current + step.step), s.word_last.eq(s.ends["word"][2])]
-                with m.If(s.word_last):
-                    m.d.sync += [s.word.eq(0), s.current.eq(s.block), s.kx.eq(s.kx + 1),
-                                 s.tap_last.eq(Mux(s.tap_last, s.first_tap, (s.kx == 1) & (s.ky == 2)))]
-                    with m.If(s.kx == 2):
-                        m.d.sync += [s.kx.eq(0), s.ky.eq(s.ky + 1)]
-                    with m.If(s.tap_last):
-                        m.d.sync += [
-                            s.kx.eq(s.first_tap), s.ky.eq(s.first_tap), s.weight.eq(s.weight_base + step.bias),
-                            s.block.eq(s.block + step.advance),
-                            s.current.eq(s.block + step.advance), s.column.eq(s.column + 1), s.column_last.eq(s.ends["column"][2])]
-                        with m.If(s.column_last):
-                            m.d.sync += [s.column.eq(0), s.row.eq(s.row + 1), s.row_last.eq(s.ends["row"][2])]
-                            with m.If(s.row_last):
-                                m.d.sync += s.row.eq(0)
+            m.d.sync += [s.first.eq(s.block_last), s.weight.eq(s.weight + Mux(step.lgap, s.used_up, 1))]
+            with self._moves_loops(m, s):
+                m.d.sync += [s.repeat.eq(s.repeat + 1), s.repeat_last.eq(s.ends["repeat"][2])]
+                with m.If(s.repeat_last):
+                    m.d.sync += [s.repeat.eq(0), s.word.eq(s.word + 1), s.current.eq(s.current + step.step),
+                                 s.word_last.eq(s.ends["word"][2])]
+                    with m.If(s.word_last):
+                        m.d.sync += [s.word.eq(0), s.current.eq(s.block), s.kx.eq(s.kx + 1),
+                                     s.tap_last.eq(Mux(s.tap_last, s.first_tap, (s.kx == 1) & (s.ky == 2)))]
+                        with m.If(s.kx == 2):
+                            m.d.sync += [s.kx.eq(0), s.ky.eq(s.ky + 1)]
+                        with m.If(s.tap_last):
+                            m.d.sync += [
+                                s.kx.eq(s.first_tap), s.ky.eq(s.first_tap), s.weight.eq(s.weight_base + step.bias),
+                                s.block.eq(s.block + step.advance),
+                                s.current.eq(s.block + step.advance), s.column.eq(s.column + 1), s.column_last.eq(s.ends["column"][2])]
+                            with m.If(s.column_last):
+                                m.d.sync += [s.column.eq(0), s.row.eq(s.row + 1), s.row_last.eq(s.ends["row"][2])]
+                                with m.If(s.row_last):
+                                    m.d.sync += s.row.eq(0)
 
     def _step_fields(self, m, s):
         """The fields of a step as its words come in; a one that moves along `arrived` marks the current word."""
@@ -406,7 +426,7 @@ class Sequencer(wiring.Component):
 
     def _begin(self, m, s):
         """States that begin a tile: they wait for its weights, then read its bias word."""
-        config, step, read = self.config, self.step, self.read
+        config, step = self.config, self.step
         with m.State("TILE"):
             m.d.sync += [
                 s.block.eq(s.tile_source), s.current.eq(s.tile_source), s.weight.eq(s.weight_base), s.kx.eq(s.first_tap),
@@ -427,12 +447,20 @@ class Sequencer(wiring.Component):
                     self._begin_tile(m, s)
         if config.thresholds:
             with m.State("BIAS"):
-                # The tile before may still accumulate from its own start values, so the bias word is read after it.
-                m.d.sync += s.pause.eq(s.pause + 1)
-                m.d.comb += read.bias.eq(s.pause == s.flush)
-                with m.If(s.pause == s.bias - 1):
-                    m.d.sync += [s.weight.eq(s.weight_base + 1), s.running.eq(1)]
-                    m.next = "RUN"
+                self._bias(m, s)
+
+    def _bias(self, m, s):
+        """The state that reads a bias word.
+
+        The tile before may still accumulate from its own start values, so the word is read after it: after its last read, or, with start
+        reads, after its last block has begun.
+        """
+        wait = timing.start(self.config.lanes) - 1 if self.config.start_reads else s.flush
+        m.d.sync += s.pause.eq(s.pause + 1)
+        m.d.comb += self.read.bias.eq(s.pause == wait)
+        with m.If(s.pause == (wait if self.config.start_reads else s.bias - 1)):
+            m.d.sync += [s.weight.eq(s.weight_base + 1), s.running.eq(1)]
+            m.next = "RUN"
 
     def _end(self, m, s):
         """States that run a tile, then wait until its results have left."""
@@ -446,7 +474,7 @@ class Sequencer(wiring.Component):
             m.d.sync += s.pause.eq(s.pause + 1)
             with m.If(s.pause == s.flush - 3):
                 m.d.sync += self.reserve.eq(step.lgap)
-            with m.If(s.pause == s.flush - 1):
+            with m.If(s.flushed):
                 m.d.sync += self.reserve.eq(0)
                 with m.If(step.logits):
                     m.next = "SCORES" if self.scores else "ADDRESS"

@@ -12,13 +12,17 @@ from .signals import unnamed
 
 
 class ThermometerEncoder(wiring.Component):
-    """Channel k of a plane is 1 iff level >= k, where level = (value * levels_of_plane) >> 8 and value is Y, Cb, Cr or R, G, B.
+    """Channel k of a plane is 1 iff level >= k, where level = (value * levels_of_plane) >> 8.
 
-    All three planes are of the form level = (m . (R, G, B) + constant) >> shift with an integer row m each, taken by
-    distributed arithmetic: with r_k, g_k, b_k the bits k of the bytes, m . (R, G, B) = sum_k 2^k T(r_k, g_k, b_k), and the
-    table T of eight entries costs a LUT a bit.  The sum goes from the highest k to the lowest, in Horner's scheme, with the
-    constant in the last step; everything is modulo 2^width.  The bits of a word are compared with levels one plane at a time:
-    a `piece` is what one plane gives to one word.
+    value is Y, Cb, Cr or R, G, B.  So each level is (m . (R, G, B) + constant) >> shift, with an integer
+    row m for each plane.
+
+    - **The product** is distributed arithmetic.  With r_k, g_k, b_k the bits k of the bytes it is
+      sum_k 2^k T(r_k, g_k, b_k), and the table T of eight entries costs a LUT a bit.  The sum goes from
+      the highest k to the lowest (Horner's scheme), with the constant in the last step, all modulo
+      2^width.
+    - **The bits of a word** are compared with the levels, one plane at a time.  A `piece` is what one
+      plane gives to one word.
 
     Twin: `fbnn_hw.reference.encode.encode`.
 
@@ -30,8 +34,8 @@ class ThermometerEncoder(wiring.Component):
     lanes : int
         Bits of a word.
     bits_per_cycle : 1, 2, 4 or 8
-        Bits of each byte a clock in the sum.  0: a byte a clock, by three multipliers of 8 x 16 bits instead of tables.
-
+        Bits of each byte a clock in the sum.  0: a byte a clock, by three multipliers of 8 x 16 bits
+        instead of tables.
     threshold : int
         With "binarize" the least Y of a 1, see `fbnn_hw.ir.ops.Binarize`.
 
@@ -40,19 +44,25 @@ class ThermometerEncoder(wiring.Component):
     pixels : In(stream.Signature(8))
         R, G, B of a pixel, pixels in raster order.
     words : Out(stream.Signature(lanes))
-        ceil(channels / lanes) words a pixel; channel c is bit c % lanes of word c // lanes, bits beyond the last channel are 0.
+        ceil(channels / lanes) words a pixel; channel c is bit c % lanes of word c // lanes, bits beyond
+        the last channel are 0.
 
     Timing
     ------
-    While bytes are there and words are taken, a pixel takes `cycles_per_pixel` = 8 / bits_per_cycle + max(3, pieces) clocks:
-    the sum, then the words, while the next three bytes are taken.  With multipliers it is max(4, pieces): the words leave while the next
-    pixel is summed up.  `cycles(n)` is the total for n pixels.  `words.valid` and `words.payload` depend on registers alone, and so does
-    `pixels.ready`, with multipliers on `words.ready` too.
+    While bytes are there and words are taken, a pixel takes `cycles_per_pixel` clocks:
+
+    - with tables 8 / bits_per_cycle + max(3, pieces): the sum, then the words, while the next three
+      bytes are taken;
+    - with multipliers max(4, pieces): the words leave while the next pixel is summed up.
+
+    `cycles(n)` is the total for n pixels.  `words.valid` and `words.payload` depend on registers alone,
+    and so does `pixels.ready`; with multipliers it depends on `words.ready` too.
 
     Resources
     ---------
-    iCE40, "tycc" of 16 levels, 16 lanes, by bits_per_cycle: 134, 228, 350, 561 LUT4 for 12, 8, 6, 5 clocks a pixel; 80 FF.  By
-    multipliers: 91 LUT4, 84 FF and 3 SB_MAC16 for 4 clocks a pixel (`python docs/benchmarks/area.py thermometer-0`).
+    iCE40, "tycc" of 16 levels, 16 lanes, by bits_per_cycle: 134, 228, 350, 561 LUT4 for 12, 8, 6, 5
+    clocks a pixel; 80 FF.  By multipliers: 91 LUT4, 84 FF and 3 SB_MAC16 for 4 clocks a pixel
+    (`python docs/benchmarks/area.py thermometer-0`).
 
     Raises
     ------

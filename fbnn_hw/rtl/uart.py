@@ -67,21 +67,21 @@ class UartReceiver(wiring.Component):
         # A one walks down to the carry bit: eight shifts later the byte is whole.
         shift = unnamed(8)
         whole = Signal()
-        sample = Signal()
-        m.d.comb += [self.byte.eq(shift), self.bit.eq(line), sample.eq(wait == 0)]
-        m.d.sync += [wait.eq(wait - 1), self.strobe.eq(0), self.error.eq(0)]
+        sample = Signal()  # `wait` is 0
+        m.d.comb += [self.byte.eq(shift), self.bit.eq(line)]
+        m.d.sync += [wait.eq(wait - 1), sample.eq(wait == 1), self.strobe.eq(0), self.error.eq(0)]
         with m.If(sample):
-            m.d.sync += wait.eq(self.clocks - 1)
+            m.d.sync += [wait.eq(self.clocks - 1), sample.eq(self.clocks == 1)]
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += wait.eq((self.clocks - 1) // 2)
+                m.d.sync += [wait.eq((self.clocks - 1) // 2), sample.eq(self.clocks <= 2)]
                 with m.If(~line):
                     if self.clocks == 1:  # the start bit lasts no second clock to be sampled in
                         m.d.sync += [shift.eq(1 << 7), whole.eq(0)]
                     m.next = "BITS" if self.clocks == 1 else "START"
             with m.State("START"):
-                m.d.sync += [shift.eq(1 << 7), whole.eq(0)]
-                with m.If(sample):
+                with m.If(sample):  # until then the byte before stands there
+                    m.d.sync += [shift.eq(1 << 7), whole.eq(0)]
                     m.next = "BITS"
                     with m.If(line):
                         m.next = "IDLE"
@@ -135,18 +135,19 @@ class UartTransmitter(wiring.Component):
         wait = Signal(range(self.clocks))
         shift = unnamed(8)
         count = Signal(range(10))
-        next_bit = unnamed()
+        waiting = unnamed()  # `wait` is not 0
+        next_bit = ~waiting
         free = Signal()
         taken = self.bytes.valid & free
-        m.d.comb += [next_bit.eq(wait == 0), self.bytes.ready.eq(free), self.bit.eq(shift[0])]
+        m.d.comb += [self.bytes.ready.eq(free), self.bit.eq(shift[0])]
         m.d.sync += free.eq(next_bit & (count == 0) & ~taken)
         with m.If(taken):
-            m.d.sync += [shift.eq(self.bytes.payload), self.line.eq(0), count.eq(9), wait.eq(self.clocks - 1)]
+            m.d.sync += [shift.eq(self.bytes.payload), self.line.eq(0), count.eq(9), wait.eq(self.clocks - 1), waiting.eq(self.clocks > 1)]
         with m.Elif(~next_bit):
-            m.d.sync += wait.eq(wait - 1)
+            m.d.sync += [wait.eq(wait - 1), waiting.eq(wait != 1)]
         with m.Elif(count != 0):
             # The stop bit ends when the line may carry the next start bit.
-            m.d.sync += [wait.eq(self.clocks - 1), count.eq(count - 1), self.line.eq(shift[0]), shift.eq(Cat(shift[1:], 0))]
+            m.d.sync += [wait.eq(self.clocks - 1), waiting.eq(self.clocks > 1), count.eq(count - 1), self.line.eq(shift[0]), shift.eq(Cat(shift[1:], 0))]
             m.d.comb += self.bit_strobe.eq(count != 1)
             with m.If(count == 1):
                 m.d.sync += self.line.eq(1)

@@ -82,6 +82,8 @@ class WindowAlign(wiring.Component):
         Words in the order of the banks.
     ky, kx : In(2), top, bottom, left, right : In(1)
         The tap, and the edges of the map that the block touches.
+    blank : In(1)
+        With config.start_reads: all pixels read as -1.
     pixels : Out(Q * L)
         Words in the order of the pixels.
 
@@ -98,7 +100,7 @@ class WindowAlign(wiring.Component):
         self.config = config
         bits = config.row_bits
         super().__init__({"data": In(bits), "ky": In(2), "kx": In(2), "top": In(1), "bottom": In(1), "left": In(1), "right": In(1),
-                          "pixels": Out(bits)})
+                          **({"blank": In(1)} if config.start_reads else {}), "pixels": Out(bits)})
 
     def elaborate(self, platform):
         m = Module()
@@ -109,6 +111,8 @@ class WindowAlign(wiring.Component):
             for c in range(columns):
                 moved.append(Mux(self.ky[0], words[dy * columns + c], words[(1 - dy) * columns + c]))
         outside_row = [self.top & (self.ky == 0), self.bottom & (self.ky == 2)]
+        if self.config.start_reads:
+            outside_row = [row | self.blank for row in outside_row]
         for dy in range(2):
             for dx in range(columns):
                 row = moved[dy * columns:(dy + 1) * columns]
@@ -128,9 +132,12 @@ class WindowAlign(wiring.Component):
 class ListedAddress(wiring.Component):
     """Addresses of the Q banks for a block that is moved by any number of pixels.
 
-    Pixel (dy, dx) of a block at an even row and a first column, moved by y in 0..1 and x in 0..Q/2-1, lies in bank
-    ((dy + y) % 2, (dx + x) % (Q/2)), in the next row of blocks if dy + y > 1 and in the next column if dx + x > Q/2 - 1.  So
-    bank row 0 is one row of blocks further if y = 1, and bank column c one column if c < x.
+    The block begins at an even row and at the first column of a block.  It is moved by y in 0..1 and x
+    in 0..Q/2-1.  Its pixel (dy, dx) then lies
+
+    - in bank ((dy + y) % 2, (dx + x) % (Q/2)),
+    - in the next row of blocks if dy + y > 1, so bank row 0 is one row of blocks further if y = 1,
+    - in the next column if dx + x > Q/2 - 1, so bank column c is one column further if c < x.
 
     Parameters
     ----------
@@ -140,9 +147,9 @@ class ListedAddress(wiring.Component):
     Members
     -------
     address : In
-        Word of pixel (0, 0) but for y and x.
+        Word of pixel (0, 0) without the move by y and x.
     y : In(1), x : In
-        Pixels that the block is moved besides.
+        Pixels by which the block is moved.
     row : In
         Words from a block to the one below.
     banks : Out
@@ -192,6 +199,8 @@ class ListedAlign(wiring.Component):
         Rows and columns of blocks that the moved block touches.
     odd_height : In(1), valid_columns : In
         The last row of blocks has one row of pixels; columns of pixels in the last column of blocks, less one.
+    blank : In(1)
+        With config.start_reads: all pixels read as -1.
     pixels : Out(Q * L)
         Words in the order of the pixels.
 
@@ -208,7 +217,8 @@ class ListedAlign(wiring.Component):
         self.config = config
         bits, column = config.row_bits, Widths(config).column
         super().__init__({"data": In(bits), "y": In(1), "x": In(column), "upper": In(EDGE), "lower": In(EDGE), "left": In(EDGE),
-                          "right": In(EDGE), "odd_height": In(1), "valid_columns": In(column), "pixels": Out(bits)})
+                          "right": In(EDGE), "odd_height": In(1), "valid_columns": In(column),
+                          **({"blank": In(1)} if config.start_reads else {}), "pixels": Out(bits)})
 
     def elaborate(self, platform):
         m = Module()
@@ -218,6 +228,8 @@ class ListedAlign(wiring.Component):
         upper, lower, left, right = self.upper, self.lower, self.left, self.right
         upper_whole = ~(upper.last & self.odd_height)  # the row of blocks has a second row of pixels
         row_inside = [upper.inside & (~self.y | upper_whole), Mux(self.y, lower.inside, upper.inside & upper_whole)]
+        if self.config.start_reads:
+            row_inside = [row & ~self.blank for row in row_inside]
         for dx in range(columns):
             place = Signal(range(2 * columns), name=f"place{dx}")
             m.d.comb += place.eq(self.x + dx)

@@ -106,9 +106,9 @@ def examples(design) -> list[dict]:
 
     ask = []
     images = load("fixture")
-    known = [name for name in design.classes if name in images.classes]
-    if known and images.images.shape[-1] == design.config.size:
-        chosen = images.select(known).thinned(SHIPPED_EXAMPLES)
+    shared = [name for name in design.classes if name in images.classes]
+    if shared and images.images.shape[-1] == design.config.size:
+        chosen = images.select(shared).thinned(SHIPPED_EXAMPLES)
         ask = [{"name": chosen.classes[label], "kind": "ask", "data": _png(image)} for image, label in zip(chosen.images, chosen.labels)]
     teach = [{"name": "mug", "kind": "teach", "data": _url("jpeg", path.read_bytes())} for path in sorted(PICTURES.glob("mug/*.jpg"))]
     asked = [{"name": "mug", "kind": "ask", "data": _url("jpeg", path.read_bytes())} for path in sorted(PICTURES.glob("mug-*.jpg"))]

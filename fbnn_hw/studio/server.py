@@ -32,8 +32,9 @@ HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Fra
 class Studio:
     """The server of one board.
 
-    page: text of the page.  opened: makes a context manager of a `Transport` to the board, as often as a page takes the line up.
-    port: where it listens.  token: what an address must hold; a random one by default.
+    page: text of the page.  opened: makes a context manager of a `Transport` to the board; it is called
+    whenever a page takes the line.  port: where it listens.  token: what an address must hold; a random
+    one by default.
     """
 
     def __init__(self, page: str, opened: Callable[[], AbstractContextManager[Transport]], port: int, token: str | None = None):

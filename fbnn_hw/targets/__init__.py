@@ -39,6 +39,8 @@ class Configuration(Protocol):
     def order(self) -> Sequence[int]: ...
     @property
     def read_bits(self) -> int: ...
+    @property
+    def start_bits(self) -> int: ...
     def program_words(self) -> Sequence[int]: ...
     def transfer_words(self) -> Sequence[int]: ...
 
@@ -66,16 +68,17 @@ class Target:
     flash_hz: int | None = None  # fastest clock of a design with a stream, which is that of the flash too
     popcount: str = "lut4"  # "lut4": for LUTs of four inputs; "sum"
     learn_hz: int | None = None  # clock of a design that learns, if slower
+    starts: tuple[str, ...] = ("word",)  # ways to start values (compile.starts): "read", where their choice takes LUTs, and "word"
     lists_lut4: int = 0  # LUTs more for a design with lists of reads, which has fewer flip-flops in cells of their own
     replay_lut4: int = 0  # LUTs less for a design that learns by replay, which has more of those
 
     @property
     def family(self) -> str:
-        """Name of the parts whose LUTs, carry chains and memories it shares."""
+        """Name of the family: its parts have the same kind of LUTs, carry chains and memories."""
         return self.name.split("-")[0]
 
     def clock_of(self, config: Configuration) -> int:
-        """Hz that frames/s of a design are quoted at where no other clock is asked for."""
+        """Clock in Hz by which frames/s of a design are stated where no other clock is asked for."""
         hz = (config.learning and self.learn_hz) or self.clock_hz
         return min(hz, self.flash_hz or hz) if config.weights == "stream" else hz
 
@@ -126,7 +129,11 @@ class Target:
         return self._stack(words, config.lanes, config.lanes // config.outputs)
 
     def stacked_bits(self, config: Configuration) -> int:
-        """Bits among which multiplexers choose: for each row of block RAMs above the first, those of the banks and of the weight memory."""
+        """Bits that multiplexers choose among because block RAMs are stacked.
+
+        A memory that is deeper than a block RAM has several rows of them.  Each row above the first counts
+        with the memory's width, for the banks and for the weight memory.
+        """
         if self.blocks is None:
             return 0
         bits = 0
@@ -152,6 +159,8 @@ class Target:
         counts = {"program": self.block_count(len(config.program_words()), 16)}
         if config.order:
             counts["lists of reads"] = self.block_count(len(config.order), config.read_bits)
+        if config.start_bits:
+            counts["start values"] = self.block_count(2, config.start_bits)
         if self.banks is None:
             counts["features"] = config.pixels * self._bank(config, config.feature_words)[0]
         if config.weights == "memory":
@@ -203,10 +212,11 @@ TARGETS = {t.name: t for t in (
     Target(
         "ice40", "iCE40UP5K-SG48", "Lattice FPGA-DS-02008, iCE40 UltraPlus Family: 5280 LUTs, 30 EBR of 4 kbit, 4 SPRAM of 256 kbit",
         33_000_000, 3650, 4, 16384, 16, 30, 4096, 16, "ice40-spram", ("stream",), ((4, 16, 16), (4, 16, 8), (4, 16, 4)),
-        ring_words=512, encoder_bits=0, learn_hz=23_250_000, lists_lut4=90, replay_lut4=300),
+        ring_words=512, encoder_bits=0, starts=("read", "word"), learn_hz=23_250_000, lists_lut4=90, replay_lut4=300),
     Target(
         "ice40-hx8k", "iCE40HX8K-CT256", "Lattice FPGA-DS-02029, iCE40 LP/HX Family: 7680 LUTs, 32 EBR of 4 kbit",
-        60_000_000, 6800, None, None, None, 32, 4096, 16, "wrapper", ("memory",), SMALL, encoder_bits=2),
+        60_000_000, 6800, None, None, None, 32, 4096, 16, "wrapper", ("memory",), SMALL, encoder_bits=2,
+        starts=("read", "word")),
     Target(
         "ecp5", "LFE5U-85F", "Lattice FPGA-DS-02012, ECP5 Family: 84k LUTs, 208 EBR of 18 kbit, up to 36 bits wide",
         42_000_000, 71_000, None, None, None, 208, 18432, 36, "wrapper", ("memory", "stream"), (*LARGE[1:4], (16, 16, 16), *LARGE[4:]),

@@ -34,11 +34,14 @@ class Board:
 
     pins: {"clock", "rx", "tx": pin}, from the FPGA's side, and "ready" and "fault" where it has such LEDs.
     low: the LEDs that a 0 lights.
-    flash: {"bytes", "lines", "offset": of the flash image, "select", "clock": pin, "io": pins in the order
-    IO0, IO1 ...}; "clock" is "USRMCLK" where it is no pin.  "quad_enable" as in FlashChip, if not Winbond's.
-    program: {"bitstream": command} and, where weights can be streamed, "weights".  A programmer that takes
-    one file has "both", and "start" for its address.  Words in braces are replaced.  "also": such a table
-    for another program.
+
+    flash: {"bytes", "lines", "offset": of the flash image, "select", "clock": pin, "io": pins in the
+    order IO0, IO1 ...}.  "clock" is "USRMCLK" where it is no pin.  "quad_enable", if the chip is not
+    Winbond's, is that of `FlashChip`.
+
+    program: {"bitstream": command} and, where weights can be streamed, "weights".  A programmer that
+    takes one file has "both", and "start" for its address.  Words in braces are replaced.  "also" is
+    such a table for another program.
     """
 
     name: str

@@ -25,13 +25,13 @@ def load(name: str, where: str) -> Any:
     """An instance of the platform class "module:class"; raises UsageError that begins with `where`."""
     module, _, attribute = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        platform = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(f"{where}: platform {show(name)} cannot be imported ({show(str(error))}); expected module:class of a class on "
                          "Python's path") from None
-    if not (isinstance(found, type) and issubclass(found, Platform)):
+    if not (isinstance(platform, type) and issubclass(platform, Platform)):
         raise UsageError(f"{where}: platform {show(name)} is no platform class, expected one as those of amaranth-boards")
-    return found()
+    return platform()
 
 
 class Facts:
@@ -49,7 +49,7 @@ class Facts:
 
     @property
     def device(self) -> str:
-        """The part, without package where the platform says them apart."""
+        """Name of the part; without its package where the platform has a field for each."""
         return getattr(self.platform, "part", None) or self.platform.device
 
     def target(self) -> str:
@@ -59,8 +59,8 @@ class Facts:
             part = target.part.lower()
             if target.blocks and (part.startswith(device) or device.startswith(part)):
                 return target.name
-        known = ", ".join(target.part for target in TARGETS.values() if target.blocks)
-        raise self._refuse(f"has the part {self.device}, expected one of {known}")
+        parts = ", ".join(target.part for target in TARGETS.values() if target.blocks)
+        raise self._refuse(f"has the part {self.device}, expected one of {parts}")
 
     def package(self) -> str:
         """The package as nextpnr names it, or Vivado's part; "" where the part names it."""

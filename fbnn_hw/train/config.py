@@ -64,6 +64,8 @@ class TrainConfig:
                         "up", "random")
     distil: float = _choice(0.5, "share of the teacher in the loss", lambda v: 0 < v <= 1, "a share above 0, at most 1")
     temperature: float = _positive(4.0, "of the teacher's softened probabilities")
+    teacher_views: str = _one_of("augmented", "what the teacher answers: every augmented image, or each image and its mirror image once, "
+                                 "at the start, so that no step waits for the teacher", "augmented", "mirrored")
     precision: str = _one_of("float32", "of activations and gradients; bfloat16 gives the same bits forward and is faster where the "
                              "processor has it", "float32", "bfloat16")
     norm: str = _one_of("scales", "bn: batch norm before each sign, folded into integer thresholds in the checkpoint", "scales", "bn")
@@ -92,6 +94,10 @@ class TrainConfig:
         for name in ("float_epochs", "warmup"):
             if getattr(self, name) >= self.epochs:
                 raise UsageError(f"{flag(name)} {getattr(self, name)}: leaves no other epoch, expected fewer than --epochs {self.epochs}")
+        if self.teacher_views == "mirrored" and self.augment and (self.mirror == "random" or self.warp):
+            found = "--mirror random" if self.mirror == "random" else f"--warp {self.warp:g}"
+            raise UsageError(f"--teacher-views mirrored: keeps the answers to each image and its mirror image, found {found}; "
+                             "expected --mirror alternating or none, and no --warp")
         if self.warmup and self.schedule != "cosine":
             raise UsageError(f"--warmup {self.warmup}: expected --schedule cosine with it")
 

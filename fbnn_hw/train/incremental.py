@@ -1,9 +1,14 @@
 """Class-incremental learning: one retraining a task, with or without a memorizer (paper, sections `bg` to `es`).
 
-The protocol, where the paper leaves it open (docs/cil.md gives reasons): each class keeps 10 % of its training samples for validation,
-drawn once by the seed, never stored in the buffer; a retraining also holds back 10 % of the buffer's exemplars of each class.  Learning
-rate and early stopping follow the loss on these, which is the loss that trains.  Adam starts anew with each task.  The network has the
-logits of all classes from the start; those of classes not yet seen take no part, and alpha counts the seen ones.
+Where the paper leaves the protocol open, it is this one (docs/cil.md gives reasons):
+
+- Each class keeps 10 % of its training samples for validation.  They are drawn once by the seed and
+  never stored in the buffer.  A retraining also holds back 10 % of the buffer's exemplars of each
+  class.
+- Learning rate and early stopping follow the loss on these samples, the same loss that trains.
+- Adam starts anew with each task.
+- The network has the logits of all classes from the start.  Those of classes not yet seen take no
+  part, and alpha counts the seen ones.
 """
 
 import math

@@ -122,8 +122,8 @@ class NearestMean:
 class StreamingLda(NearestMean):
     """Linear discriminant analysis with one covariance, updated sample by sample (Hayes and Kanan 2020).
 
-    The value is computed here from the sums over a task.  It keeps half of a symmetric float matrix, and
-    the means.
+    Here the covariance comes from the sums over a task, which gives the same value.  The learner keeps
+    half of a symmetric float matrix, and the means.
     """
 
     def __init__(self, latent, classes, shrinkage=1e-2):

@@ -95,7 +95,11 @@ def shares(available, slots):
 
 
 class Memorizer:
-    """capacity_bits: the buffer size m_b.  code: how a sample is packed.  rng: numpy generator of what enters and leaves."""
+    """A buffer of exemplars that holds `capacity_bits` bits.
+
+    code: a `LevelCode` or `BitCode`, which packs a sample.  seed: of the draws of what enters and
+    leaves.
+    """
 
     def __init__(self, capacity_bits, code, seed=0):
         self.capacity_bits, self.code = int(capacity_bits), code

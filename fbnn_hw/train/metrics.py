@@ -68,9 +68,9 @@ def sequence(matrices, tasks):
     """
     rows = [[score(np.asarray(matrix), task)["a"] for task in tasks[:t + 1]] for t, matrix in enumerate(matrices)]
     seen = [score(np.asarray(matrix), [c for task in tasks[:t + 1] for c in task])["a"] for t, matrix in enumerate(matrices)]
-    last, known = len(rows) - 1, [j for j in range(len(rows) - 1) if rows[-1][j] is not None]
-    forgotten = [max(rows[t][j] for t in range(j, last)) - rows[last][j] for j in known]
-    transferred = [rows[last][j] - rows[j][j] for j in known]
+    last, judged = len(rows) - 1, [j for j in range(len(rows) - 1) if rows[-1][j] is not None]
+    forgotten = [max(rows[t][j] for t in range(j, last)) - rows[last][j] for j in judged]
+    transferred = [rows[last][j] - rows[j][j] for j in judged]
     return {"task_matrix": rows, "average_incremental": mean_and_deviation(seen)[0], "forgetting": mean_and_deviation(forgotten)[0],
             "backward_transfer": mean_and_deviation(transferred)[0]}
 

@@ -23,6 +23,8 @@ from .course import Course, check_records
 
 STATE_FORMAT = "fbnn-hw training state"
 STATE_VERSION = 1
+LOOK = 250
+"""Images that a teacher sees at once before the first step."""
 
 
 def split(count, share, seed):
@@ -94,6 +96,8 @@ class Trainer(Course):
         no validation split.
     history : list of dict
         The records of the epochs.
+    ends_binary : bool or None
+        False for the paper's first stage, whose activations stay float; None for a model that is float.
 
     Raises
     ------
@@ -106,6 +110,7 @@ class Trainer(Course):
     def __init__(self, model, images, labels, config, state_path=None, report=None, progress=None, teacher=None, init=None):
         config.verify()
         self.teacher, self.sources = teacher, {"init": init, "teacher": teacher and teacher.sha256}
+        self.answers = None  # of the teacher, (views, N, classes), kept from the first step on with `teacher_views` "mirrored"
         self.model = model
         model.dtype = getattr(torch, config.precision)
         self.state_path = Path(state_path) if state_path else None
@@ -129,7 +134,7 @@ class Trainer(Course):
         self.step, self.order = 0, None
         # loss, images and right ones of the epoch so far; kept on the device, so that no step waits for it
         self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)
-        self.history, self._stop, self._ends_binary = [], False, getattr(model, "binary", False)
+        self.history, self._stop, self.ends_binary = [], False, getattr(model, "binary", None)
 
     def state(self):
         return {"format": STATE_FORMAT, "version": STATE_VERSION, "config": asdict(self.config), "data": self.data,
@@ -208,7 +213,8 @@ class Trainer(Course):
         start = time.monotonic()
         if self.order is None:
             self.order = torch.randperm(len(self.labels), generator=self.generator)
-        self.model.binary = self.epoch >= self.config.float_epochs and self._ends_binary
+        if self.ends_binary is not None:
+            self.model.binary = self.epoch >= self.config.float_epochs and self.ends_binary
         self.model.train()
         name = f"epoch {self.epoch + 1}/{self.config.epochs}"
         for step in self._watched(self.progress(range(self.step, self.steps), desc=name, initial=self.step, total=self.steps)):
@@ -260,27 +266,44 @@ class Trainer(Course):
         logits = self.model(images)
         loss = self._cross_entropy(logits, labels)
         if self.teacher:
-            loss = self._with_teacher(loss, logits, images)
+            loss = self._with_teacher(loss, logits, images, index)
         self._update(loss, logits, labels)
 
     def _cross_entropy(self, logits, labels):
         return F.cross_entropy(logits, labels, label_smoothing=self.config.smoothing)
 
-    def _with_teacher(self, loss, logits, images):
-        soft = losses.distillation(logits, self.teacher.logits(images), self.config.temperature)
+    def _with_teacher(self, loss, logits, images, index):
+        """The loss with the teacher's share.  images: as the student saw those at `index`."""
+        if self.config.teacher_views == "mirrored":
+            if self.answers is None:
+                self.answers = self._teacher_answers()
+            taught = self.answers[self._mirrored(index).long(), index]
+        else:
+            taught = self.teacher.logits(images)
+        soft = losses.distillation(logits, taught, self.config.temperature)
         return (1 - self.config.distil) * loss + self.config.distil * soft
+
+    def _teacher_answers(self):
+        """The teacher's logits of each image and, where images are mirrored, of its mirror image: (views, N, classes)."""
+        views = [self.images, self.images.flip(3)][:1 + (self.config.augment and self.config.mirror == "alternating")]
+        parts = [part for view in views for part in view.split(LOOK)]
+        answers = [self.teacher.logits(part) for part in self._watched(self.progress(parts, desc="teacher"))]
+        return torch.cat(answers).view(len(views), len(self.images), -1)
 
     def _augmented(self, images, index):
         if not self.config.augment:
             return images
-        mirrored = None
-        if self.config.mirror == "alternating":
-            mirrored = self.turns.to(self.device)[index] ^ bool(self.epoch % 2)
-        elif self.config.mirror == "none":
-            mirrored = torch.zeros(len(images), dtype=torch.bool, device=self.device)
         if self.config.warp:
             images = warp(images, self.generator, self.config.warp)
-        return augment(images, self.generator, self.config.shift, self.config.contrast, mirrored)
+        return augment(images, self.generator, self.config.shift, self.config.contrast, self._mirrored(index))
+
+    def _mirrored(self, index):
+        """Which of the images at `index` are mirrored in this epoch, bool; None where the augmentation draws it."""
+        if self.config.augment and self.config.mirror == "random":
+            return None
+        if self.config.augment and self.config.mirror == "alternating":
+            return self.turns.to(self.device)[index] ^ bool(self.epoch % 2)
+        return torch.zeros(len(index), dtype=torch.bool, device=self.device)
 
     def _draw_ties(self):
         if self.config.ties == "random":

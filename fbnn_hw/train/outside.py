@@ -17,11 +17,11 @@ def load(text, flag):
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found = importlib.import_module(module)
+        library = importlib.import_module(module)
     except ImportError as error:
         raise UsageError(f"{flag} {text}: {error}, expected module:Name of a module that can be imported here") from None
     except ValueError:
         raise UsageError(f"{flag} {text}: expected module:Name, such as mine:Mine") from None
-    if not hasattr(found, name):
-        raise UsageError(f"{flag} {text}: {found.__file__} has no {name or 'name after the colon'}, expected one that it defines")
-    return getattr(found, name)
+    if not hasattr(library, name):
+        raise UsageError(f"{flag} {text}: {library.__file__} has no {name or 'name after the colon'}, expected one that it defines")
+    return getattr(library, name)

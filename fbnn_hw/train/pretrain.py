@@ -79,10 +79,12 @@ class Pretrainer(Trainer):
                 "projector": self.projector and self.projector.state_dict()}
 
     def _activations(self):
-        return "binary" if getattr(self.model, "binary", True) else "float"
+        return "float" if self.ends_binary is False else "binary"
 
     def _take_up(self, state):
-        if state.get("activations", self._activations()) != self._activations():  # the first states lack it
+        # The first states lack "activations".
+        stage = self._activations() if self.ends_binary is None else state.get("activations", self._activations())
+        if stage != self._activations():
             raise UsageError(f"{self.state_path}: was started with --activations {state['activations']}; resume with the same flags")
         if state["objective"] != {key: getattr(self.objective, key) for key in state["objective"]}:
             raise UsageError(f"{self.state_path}: was started with other weights of the terms; resume with the same flags")
@@ -109,7 +111,7 @@ class Pretrainer(Trainer):
         logits, latent = self._forward(weak)
         loss = self._cross_entropy(logits, labels)
         if self.teacher:
-            loss = self._with_teacher(loss, logits, weak)
+            loss = self._with_teacher(loss, logits, weak, index)
         loss, free = self.objective.alpha * loss, images
         if self.unlabeled is not None:
             chosen = torch.randint(len(self.unlabeled), (len(index),), generator=self.generator)

@@ -38,11 +38,11 @@ def finished(path):
 
 
 def local(commands, jobs, threads=None, done=None, program=PROGRAM):
-    """Run argv lists, each without the program's name, at most `jobs` at a time; returns their exit codes in order.
+    """Run argv lists, each without the program's name, at most `jobs` at a time; return their exit codes in order.
 
-    threads: of each process (a share of the cores if None).  done(index, exit code, last line on stderr) is called as each ends;
-    where it returns something true no more are started, and those that never ran have the code None.  Ctrl-C ends all of them;
-    their states stay.
+    threads: of each process; None shares the cores out.  done(index, exit code, last line on stderr) is
+    called when a process ends.  Where it returns something true, no more are started; those that never
+    ran have the code None.  Ctrl-C ends all of them, and their states stay.
     """
     threads = threads or max(1, (os.cpu_count() or 1) // jobs)
     environment = {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))}
@@ -88,7 +88,7 @@ def state_path(argv):
 
 
 def lock(state):
-    """The file that a run holds while it is under way, beside its state."""
+    """Path of the file that a run locks while it is under way, beside its state."""
     return state.with_name(f".{state.name}.lock")
 
 

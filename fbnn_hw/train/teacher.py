@@ -14,8 +14,11 @@ from .pretrain import make
 
 
 class Teacher:
-    """The best epoch of a training state, a float network or an FBNN.  `description`: what the student's record says of it; its accuracy is
-    that in validation, None without one."""
+    """The best epoch of a training state, a float network or an FBNN.
+
+    description: what the student's record says of the teacher; its accuracy is that of validation, or
+    None where the teacher's training had no validation split.
+    """
 
     def __init__(self, path, topology, device="cpu", precision="float32"):
         """topology: of the student; raises InputError where classes or image size differ.  precision: of the teacher's arithmetic, see

@@ -549,8 +549,8 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign \$2  = count == 1'h1;
   \accelerator.address$135  \address$135  (
     .clk(clk),
-    .\port$1694$0 (read[8:0]),
-    .\port$1763$20 (\step$62 [29:20]),
+    .\port$1709$0 (read[8:0]),
+    .\port$1780$20 (\step$62 [29:20]),
     .\port$586$0 (\$72 ),
     .\port$589$0 (\$73 ),
     .\port$592$0 (\$74 ),
@@ -560,11 +560,11 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   \accelerator.align  align (
     .clk(clk),
     .pixels(pixels),
-    .\port$1619$0 (read_data),
-    .\port$1620$0 (\read_data$44 ),
-    .\port$1621$0 (\read_data$45 ),
-    .\port$1622$0 (\read_data$46 ),
-    .\port$1647$6 (stage3[13:6]),
+    .\port$1634$0 (read_data),
+    .\port$1635$0 (\read_data$44 ),
+    .\port$1636$0 (\read_data$45 ),
+    .\port$1637$0 (\read_data$46 ),
+    .\port$1662$6 (stage3[13:6]),
     .rst(rst)
   );
   \accelerator.argmax  argmax (
@@ -626,7 +626,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   \accelerator.bank3  bank3 (
     .address(port[19:15]),
     .clk(clk),
-    .\port$1693$72 (port[91:72]),
+    .\port$1708$72 (port[91:72]),
     .read_data(\read_data$46 ),
     .write_enable(port[23])
   );
@@ -638,25 +638,25 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     .learned(learned),
     .mask(\mask$131 ),
     .pool_write(pool_write),
-    .\port$1558$0 (\$92 ),
-    .\port$1655$26 (stage7[27:26]),
-    .\port$1870$7 (\$76 [7]),
-    .\port$1872$7 (\$77 [7]),
-    .\port$1874$7 (\$78 [7]),
-    .\port$1876$7 (\$79 [7]),
-    .\port$1878$7 (\$80 [7]),
-    .\port$1880$7 (\$81 [7]),
-    .\port$1882$7 (\$82 [7]),
-    .\port$1884$7 (\$83 [7]),
-    .\port$1886$7 (\$84 [7]),
-    .\port$1888$7 (\$85 [7]),
-    .\port$1890$7 (\$86 [7]),
-    .\port$1892$7 (\$87 [7]),
-    .\port$1894$7 (\$88 [7]),
-    .\port$1896$7 (\$89 [7]),
-    .\port$1898$7 (\$90 [7]),
-    .\port$1900$7 (\$91 [7]),
-    .\port$1952$4 (\$93 ),
+    .\port$1573$0 (\$92 ),
+    .\port$1670$26 (stage7[27:26]),
+    .\port$1887$7 (\$76 [7]),
+    .\port$1889$7 (\$77 [7]),
+    .\port$1891$7 (\$78 [7]),
+    .\port$1893$7 (\$79 [7]),
+    .\port$1895$7 (\$80 [7]),
+    .\port$1897$7 (\$81 [7]),
+    .\port$1899$7 (\$82 [7]),
+    .\port$1901$7 (\$83 [7]),
+    .\port$1903$7 (\$84 [7]),
+    .\port$1905$7 (\$85 [7]),
+    .\port$1907$7 (\$86 [7]),
+    .\port$1909$7 (\$87 [7]),
+    .\port$1911$7 (\$88 [7]),
+    .\port$1913$7 (\$89 [7]),
+    .\port$1915$7 (\$90 [7]),
+    .\port$1917$7 (\$91 [7]),
+    .\port$1969$4 (\$93 ),
     .rst(rst),
     .step(\step$62 ),
     .strobe(strobe),
@@ -667,7 +667,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     .clk(clk),
     .depthwise(learned),
     .gap(average),
-    .\port$1649$22 (stage4[25:22]),
+    .\port$1664$22 (stage4[25:22]),
     .rst(rst),
     .\valid$8 (\valid$61 ),
     .weight(weights)
@@ -1339,7 +1339,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign \$38  = \$34 ;
 endmodule
 
-module \accelerator.address$135 (rst, \port$586$0 , \port$589$0 , \port$592$0 , \port$595$0 , \port$1694$0 , \port$1763$20 , clk);
+module \accelerator.address$135 (rst, \port$586$0 , \port$589$0 , \port$592$0 , \port$595$0 , \port$1709$0 , \port$1780$20 , clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$2  = 0;
   wire \$1 ;
   wire \$10 ;
@@ -1372,10 +1372,10 @@ module \accelerator.address$135 (rst, \port$586$0 , \port$589$0 , \port$592$0 , 
   wire clk;
   wire [1:0] kx;
   wire [1:0] ky;
-  input [8:0] \port$1694$0 ;
-  wire [8:0] \port$1694$0 ;
-  input [9:0] \port$1763$20 ;
-  wire [9:0] \port$1763$20 ;
+  input [8:0] \port$1709$0 ;
+  wire [8:0] \port$1709$0 ;
+  input [9:0] \port$1780$20 ;
+  wire [9:0] \port$1780$20 ;
   output [4:0] \port$586$0 ;
   wire [4:0] \port$586$0 ;
   output [4:0] \port$589$0 ;
@@ -1389,12 +1389,12 @@ module \accelerator.address$135 (rst, \port$586$0 , \port$589$0 , \port$592$0 , 
   reg [4:0] row1 = 5'h00;
   input rst;
   wire rst;
-  assign \$1  = \port$1694$0 [6:5] == 2'h2;
-  assign \$2  = \port$1694$0 [4:0] + \port$1763$20 [9:5];
-  assign \$3  = \$1  ? \$2  : { 1'h0, \port$1694$0 [4:0] };
-  assign \$4  = ! \port$1694$0 [6:5];
-  assign \$5  = \port$1694$0 [4:0] - \port$1763$20 [9:5];
-  assign \$6  = \$4  ? \$5  : { 1'h0, \port$1694$0 [4:0] };
+  assign \$1  = \port$1709$0 [6:5] == 2'h2;
+  assign \$2  = \port$1709$0 [4:0] + \port$1780$20 [9:5];
+  assign \$3  = \$1  ? \$2  : { 1'h0, \port$1709$0 [4:0] };
+  assign \$4  = ! \port$1709$0 [6:5];
+  assign \$5  = \port$1709$0 [4:0] - \port$1780$20 [9:5];
+  assign \$6  = \$4  ? \$5  : { 1'h0, \port$1709$0 [4:0] };
   assign \$7  = \$signal  == 2'h2;
   assign \$8  = row0 + advance;
   assign \$9  = \$7  ? \$8  : { 1'h0, row0 };
@@ -1417,14 +1417,14 @@ module \accelerator.address$135 (rst, \port$586$0 , \port$589$0 , \port$592$0 , 
     row1 <= \$22 ;
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$2 ) begin end
-    \$19  = \port$1694$0 [8:7];
+    \$19  = \port$1709$0 [8:7];
     if (rst) begin
       \$19  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$2 ) begin end
-    \$20  = \port$1763$20 [4:0];
+    \$20  = \port$1780$20 [4:0];
     if (rst) begin
       \$20  = 5'h00;
     end
@@ -1443,11 +1443,11 @@ module \accelerator.address$135 (rst, \port$586$0 , \port$589$0 , \port$592$0 , 
       \$22  = 5'h00;
     end
   end
-  assign kx = \port$1694$0 [8:7];
-  assign \advance$5  = \port$1763$20 [4:0];
-  assign ky = \port$1694$0 [6:5];
-  assign address = \port$1694$0 [4:0];
-  assign row = \port$1763$20 [9:5];
+  assign kx = \port$1709$0 [8:7];
+  assign \advance$5  = \port$1780$20 [4:0];
+  assign ky = \port$1709$0 [6:5];
+  assign address = \port$1709$0 [4:0];
+  assign row = \port$1780$20 [9:5];
   assign banks = { \$18 [4:0], \$15 [4:0], \$12 [4:0], \$9 [4:0] };
   assign \port$586$0  = \$9 [4:0];
   assign \port$589$0  = \$12 [4:0];
@@ -1455,7 +1455,7 @@ module \accelerator.address$135 (rst, \port$586$0 , \port$589$0 , \port$592$0 , 
   assign \port$595$0  = \$18 [4:0];
 endmodule
 
-module \accelerator.align (rst, \port$1619$0 , \port$1620$0 , \port$1621$0 , \port$1622$0 , \port$1647$6 , pixels, clk);
+module \accelerator.align (rst, \port$1634$0 , \port$1635$0 , \port$1636$0 , \port$1637$0 , \port$1662$6 , pixels, clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$3  = 0;
   wire [15:0] \$1 ;
   wire \$10 ;
@@ -1867,417 +1867,417 @@ module \accelerator.align (rst, \port$1619$0 , \port$1620$0 , \port$1621$0 , \po
   wire left;
   output [63:0] pixels;
   reg [63:0] pixels = 64'h0000000000000000;
-  input [15:0] \port$1619$0 ;
-  wire [15:0] \port$1619$0 ;
-  input [15:0] \port$1620$0 ;
-  wire [15:0] \port$1620$0 ;
-  input [15:0] \port$1621$0 ;
-  wire [15:0] \port$1621$0 ;
-  input [15:0] \port$1622$0 ;
-  wire [15:0] \port$1622$0 ;
-  input [7:0] \port$1647$6 ;
-  wire [7:0] \port$1647$6 ;
+  input [15:0] \port$1634$0 ;
+  wire [15:0] \port$1634$0 ;
+  input [15:0] \port$1635$0 ;
+  wire [15:0] \port$1635$0 ;
+  input [15:0] \port$1636$0 ;
+  wire [15:0] \port$1636$0 ;
+  input [15:0] \port$1637$0 ;
+  wire [15:0] \port$1637$0 ;
+  input [7:0] \port$1662$6 ;
+  wire [7:0] \port$1662$6 ;
   wire right;
   input rst;
   wire rst;
   wire top;
-  assign \$1  = \port$1647$6 [0] ? \port$1619$0  : \port$1621$0 ;
-  assign \$2  = \port$1647$6 [0] ? \port$1620$0  : \port$1622$0 ;
-  assign \$3  = \port$1647$6 [2] ? \$1  : \$2 ;
-  assign \$4  = ! \port$1647$6 [1:0];
-  assign \$5  = \port$1647$6 [4] & \$4 ;
-  assign \$6  = ! \port$1647$6 [3:2];
-  assign \$7  = \port$1647$6 [6] & \$6 ;
+  assign \$1  = \port$1662$6 [0] ? \port$1634$0  : \port$1636$0 ;
+  assign \$2  = \port$1662$6 [0] ? \port$1635$0  : \port$1637$0 ;
+  assign \$3  = \port$1662$6 [2] ? \$1  : \$2 ;
+  assign \$4  = ! \port$1662$6 [1:0];
+  assign \$5  = \port$1662$6 [4] & \$4 ;
+  assign \$6  = ! \port$1662$6 [3:2];
+  assign \$7  = \port$1662$6 [6] & \$6 ;
   assign \$8  = \$5  | \$7 ;
   assign \$9  = ~ \$8 ;
-  assign \$10  = ! \port$1647$6 [1:0];
-  assign \$11  = \port$1647$6 [4] & \$10 ;
-  assign \$12  = ! \port$1647$6 [3:2];
-  assign \$13  = \port$1647$6 [6] & \$12 ;
+  assign \$10  = ! \port$1662$6 [1:0];
+  assign \$11  = \port$1662$6 [4] & \$10 ;
+  assign \$12  = ! \port$1662$6 [3:2];
+  assign \$13  = \port$1662$6 [6] & \$12 ;
   assign \$14  = \$11  | \$13 ;
   assign \$15  = ~ \$14 ;
-  assign \$16  = ! \port$1647$6 [1:0];
-  assign \$17  = \port$1647$6 [4] & \$16 ;
-  assign \$18  = ! \port$1647$6 [3:2];
-  assign \$19  = \port$1647$6 [6] & \$18 ;
+  assign \$16  = ! \port$1662$6 [1:0];
+  assign \$17  = \port$1662$6 [4] & \$16 ;
+  assign \$18  = ! \port$1662$6 [3:2];
+  assign \$19  = \port$1662$6 [6] & \$18 ;
   assign \$20  = \$17  | \$19 ;
   assign \$21  = ~ \$20 ;
-  assign \$22  = ! \port$1647$6 [1:0];
-  assign \$23  = \port$1647$6 [4] & \$22 ;
-  assign \$24  = ! \port$1647$6 [3:2];
-  assign \$25  = \port$1647$6 [6] & \$24 ;
+  assign \$22  = ! \port$1662$6 [1:0];
+  assign \$23  = \port$1662$6 [4] & \$22 ;
+  assign \$24  = ! \port$1662$6 [3:2];
+  assign \$25  = \port$1662$6 [6] & \$24 ;
   assign \$26  = \$23  | \$25 ;
   assign \$27  = ~ \$26 ;
-  assign \$28  = ! \port$1647$6 [1:0];
-  assign \$29  = \port$1647$6 [4] & \$28 ;
-  assign \$30  = ! \port$1647$6 [3:2];
-  assign \$31  = \port$1647$6 [6] & \$30 ;
+  assign \$28  = ! \port$1662$6 [1:0];
+  assign \$29  = \port$1662$6 [4] & \$28 ;
+  assign \$30  = ! \port$1662$6 [3:2];
+  assign \$31  = \port$1662$6 [6] & \$30 ;
   assign \$32  = \$29  | \$31 ;
   assign \$33  = ~ \$32 ;
-  assign \$34  = ! \port$1647$6 [1:0];
-  assign \$35  = \port$1647$6 [4] & \$34 ;
-  assign \$36  = ! \port$1647$6 [3:2];
-  assign \$37  = \port$1647$6 [6] & \$36 ;
+  assign \$34  = ! \port$1662$6 [1:0];
+  assign \$35  = \port$1662$6 [4] & \$34 ;
+  assign \$36  = ! \port$1662$6 [3:2];
+  assign \$37  = \port$1662$6 [6] & \$36 ;
   assign \$38  = \$35  | \$37 ;
   assign \$39  = ~ \$38 ;
-  assign \$40  = ! \port$1647$6 [1:0];
-  assign \$41  = \port$1647$6 [4] & \$40 ;
-  assign \$42  = ! \port$1647$6 [3:2];
-  assign \$43  = \port$1647$6 [6] & \$42 ;
+  assign \$40  = ! \port$1662$6 [1:0];
+  assign \$41  = \port$1662$6 [4] & \$40 ;
+  assign \$42  = ! \port$1662$6 [3:2];
+  assign \$43  = \port$1662$6 [6] & \$42 ;
   assign \$44  = \$41  | \$43 ;
   assign \$45  = ~ \$44 ;
-  assign \$46  = ! \port$1647$6 [1:0];
-  assign \$47  = \port$1647$6 [4] & \$46 ;
-  assign \$48  = ! \port$1647$6 [3:2];
-  assign \$49  = \port$1647$6 [6] & \$48 ;
+  assign \$46  = ! \port$1662$6 [1:0];
+  assign \$47  = \port$1662$6 [4] & \$46 ;
+  assign \$48  = ! \port$1662$6 [3:2];
+  assign \$49  = \port$1662$6 [6] & \$48 ;
   assign \$50  = \$47  | \$49 ;
   assign \$51  = ~ \$50 ;
-  assign \$52  = ! \port$1647$6 [1:0];
-  assign \$53  = \port$1647$6 [4] & \$52 ;
-  assign \$54  = ! \port$1647$6 [3:2];
-  assign \$55  = \port$1647$6 [6] & \$54 ;
+  assign \$52  = ! \port$1662$6 [1:0];
+  assign \$53  = \port$1662$6 [4] & \$52 ;
+  assign \$54  = ! \port$1662$6 [3:2];
+  assign \$55  = \port$1662$6 [6] & \$54 ;
   assign \$56  = \$53  | \$55 ;
   assign \$57  = ~ \$56 ;
-  assign \$58  = ! \port$1647$6 [1:0];
-  assign \$59  = \port$1647$6 [4] & \$58 ;
-  assign \$60  = ! \port$1647$6 [3:2];
-  assign \$61  = \port$1647$6 [6] & \$60 ;
+  assign \$58  = ! \port$1662$6 [1:0];
+  assign \$59  = \port$1662$6 [4] & \$58 ;
+  assign \$60  = ! \port$1662$6 [3:2];
+  assign \$61  = \port$1662$6 [6] & \$60 ;
   assign \$62  = \$59  | \$61 ;
   assign \$63  = ~ \$62 ;
-  assign \$64  = ! \port$1647$6 [1:0];
-  assign \$65  = \port$1647$6 [4] & \$64 ;
-  assign \$66  = ! \port$1647$6 [3:2];
-  assign \$67  = \port$1647$6 [6] & \$66 ;
+  assign \$64  = ! \port$1662$6 [1:0];
+  assign \$65  = \port$1662$6 [4] & \$64 ;
+  assign \$66  = ! \port$1662$6 [3:2];
+  assign \$67  = \port$1662$6 [6] & \$66 ;
   assign \$68  = \$65  | \$67 ;
   assign \$69  = ~ \$68 ;
-  assign \$70  = ! \port$1647$6 [1:0];
-  assign \$71  = \port$1647$6 [4] & \$70 ;
-  assign \$72  = ! \port$1647$6 [3:2];
-  assign \$73  = \port$1647$6 [6] & \$72 ;
+  assign \$70  = ! \port$1662$6 [1:0];
+  assign \$71  = \port$1662$6 [4] & \$70 ;
+  assign \$72  = ! \port$1662$6 [3:2];
+  assign \$73  = \port$1662$6 [6] & \$72 ;
   assign \$74  = \$71  | \$73 ;
   assign \$75  = ~ \$74 ;
-  assign \$76  = ! \port$1647$6 [1:0];
-  assign \$77  = \port$1647$6 [4] & \$76 ;
-  assign \$78  = ! \port$1647$6 [3:2];
-  assign \$79  = \port$1647$6 [6] & \$78 ;
+  assign \$76  = ! \port$1662$6 [1:0];
+  assign \$77  = \port$1662$6 [4] & \$76 ;
+  assign \$78  = ! \port$1662$6 [3:2];
+  assign \$79  = \port$1662$6 [6] & \$78 ;
   assign \$80  = \$77  | \$79 ;
   assign \$81  = ~ \$80 ;
-  assign \$82  = ! \port$1647$6 [1:0];
-  assign \$83  = \port$1647$6 [4] & \$82 ;
-  assign \$84  = ! \port$1647$6 [3:2];
-  assign \$85  = \port$1647$6 [6] & \$84 ;
+  assign \$82  = ! \port$1662$6 [1:0];
+  assign \$83  = \port$1662$6 [4] & \$82 ;
+  assign \$84  = ! \port$1662$6 [3:2];
+  assign \$85  = \port$1662$6 [6] & \$84 ;
   assign \$86  = \$83  | \$85 ;
   assign \$87  = ~ \$86 ;
-  assign \$88  = ! \port$1647$6 [1:0];
-  assign \$89  = \port$1647$6 [4] & \$88 ;
-  assign \$90  = ! \port$1647$6 [3:2];
-  assign \$91  = \port$1647$6 [6] & \$90 ;
+  assign \$88  = ! \port$1662$6 [1:0];
+  assign \$89  = \port$1662$6 [4] & \$88 ;
+  assign \$90  = ! \port$1662$6 [3:2];
+  assign \$91  = \port$1662$6 [6] & \$90 ;
   assign \$92  = \$89  | \$91 ;
   assign \$93  = ~ \$92 ;
-  assign \$94  = ! \port$1647$6 [1:0];
-  assign \$95  = \port$1647$6 [4] & \$94 ;
-  assign \$96  = ! \port$1647$6 [3:2];
-  assign \$97  = \port$1647$6 [6] & \$96 ;
+  assign \$94  = ! \port$1662$6 [1:0];
+  assign \$95  = \port$1662$6 [4] & \$94 ;
+  assign \$96  = ! \port$1662$6 [3:2];
+  assign \$97  = \port$1662$6 [6] & \$96 ;
   assign \$98  = \$95  | \$97 ;
   assign \$99  = ~ \$98 ;
   assign \$100  = \$3  & { \$99 , \$93 , \$87 , \$81 , \$75 , \$69 , \$63 , \$57 , \$51 , \$45 , \$39 , \$33 , \$27 , \$21 , \$15 , \$9  };
-  assign \$101  = \port$1647$6 [0] ? \port$1620$0  : \port$1622$0 ;
-  assign \$102  = \port$1647$6 [0] ? \port$1619$0  : \port$1621$0 ;
-  assign \$103  = \port$1647$6 [2] ? \$101  : \$102 ;
-  assign \$104  = ! \port$1647$6 [1:0];
-  assign \$105  = \port$1647$6 [4] & \$104 ;
-  assign \$106  = \port$1647$6 [3:2] == 2'h2;
-  assign \$107  = \port$1647$6 [7] & \$106 ;
+  assign \$101  = \port$1662$6 [0] ? \port$1635$0  : \port$1637$0 ;
+  assign \$102  = \port$1662$6 [0] ? \port$1634$0  : \port$1636$0 ;
+  assign \$103  = \port$1662$6 [2] ? \$101  : \$102 ;
+  assign \$104  = ! \port$1662$6 [1:0];
+  assign \$105  = \port$1662$6 [4] & \$104 ;
+  assign \$106  = \port$1662$6 [3:2] == 2'h2;
+  assign \$107  = \port$1662$6 [7] & \$106 ;
   assign \$108  = \$105  | \$107 ;
   assign \$109  = ~ \$108 ;
-  assign \$110  = ! \port$1647$6 [1:0];
-  assign \$111  = \port$1647$6 [4] & \$110 ;
-  assign \$112  = \port$1647$6 [3:2] == 2'h2;
-  assign \$113  = \port$1647$6 [7] & \$112 ;
+  assign \$110  = ! \port$1662$6 [1:0];
+  assign \$111  = \port$1662$6 [4] & \$110 ;
+  assign \$112  = \port$1662$6 [3:2] == 2'h2;
+  assign \$113  = \port$1662$6 [7] & \$112 ;
   assign \$114  = \$111  | \$113 ;
   assign \$115  = ~ \$114 ;
-  assign \$116  = ! \port$1647$6 [1:0];
-  assign \$117  = \port$1647$6 [4] & \$116 ;
-  assign \$118  = \port$1647$6 [3:2] == 2'h2;
-  assign \$119  = \port$1647$6 [7] & \$118 ;
+  assign \$116  = ! \port$1662$6 [1:0];
+  assign \$117  = \port$1662$6 [4] & \$116 ;
+  assign \$118  = \port$1662$6 [3:2] == 2'h2;
+  assign \$119  = \port$1662$6 [7] & \$118 ;
   assign \$120  = \$117  | \$119 ;
   assign \$121  = ~ \$120 ;
-  assign \$122  = ! \port$1647$6 [1:0];
-  assign \$123  = \port$1647$6 [4] & \$122 ;
-  assign \$124  = \port$1647$6 [3:2] == 2'h2;
-  assign \$125  = \port$1647$6 [7] & \$124 ;
+  assign \$122  = ! \port$1662$6 [1:0];
+  assign \$123  = \port$1662$6 [4] & \$122 ;
+  assign \$124  = \port$1662$6 [3:2] == 2'h2;
+  assign \$125  = \port$1662$6 [7] & \$124 ;
   assign \$126  = \$123  | \$125 ;
   assign \$127  = ~ \$126 ;
-  assign \$128  = ! \port$1647$6 [1:0];
-  assign \$129  = \port$1647$6 [4] & \$128 ;
-  assign \$130  = \port$1647$6 [3:2] == 2'h2;
-  assign \$131  = \port$1647$6 [7] & \$130 ;
+  assign \$128  = ! \port$1662$6 [1:0];
+  assign \$129  = \port$1662$6 [4] & \$128 ;
+  assign \$130  = \port$1662$6 [3:2] == 2'h2;
+  assign \$131  = \port$1662$6 [7] & \$130 ;
   assign \$132  = \$129  | \$131 ;
   assign \$133  = ~ \$132 ;
-  assign \$134  = ! \port$1647$6 [1:0];
-  assign \$135  = \port$1647$6 [4] & \$134 ;
-  assign \$136  = \port$1647$6 [3:2] == 2'h2;
-  assign \$137  = \port$1647$6 [7] & \$136 ;
+  assign \$134  = ! \port$1662$6 [1:0];
+  assign \$135  = \port$1662$6 [4] & \$134 ;
+  assign \$136  = \port$1662$6 [3:2] == 2'h2;
+  assign \$137  = \port$1662$6 [7] & \$136 ;
   assign \$138  = \$135  | \$137 ;
   assign \$139  = ~ \$138 ;
-  assign \$140  = ! \port$1647$6 [1:0];
-  assign \$141  = \port$1647$6 [4] & \$140 ;
-  assign \$142  = \port$1647$6 [3:2] == 2'h2;
-  assign \$143  = \port$1647$6 [7] & \$142 ;
+  assign \$140  = ! \port$1662$6 [1:0];
+  assign \$141  = \port$1662$6 [4] & \$140 ;
+  assign \$142  = \port$1662$6 [3:2] == 2'h2;
+  assign \$143  = \port$1662$6 [7] & \$142 ;
   assign \$144  = \$141  | \$143 ;
   assign \$145  = ~ \$144 ;
-  assign \$146  = ! \port$1647$6 [1:0];
-  assign \$147  = \port$1647$6 [4] & \$146 ;
-  assign \$148  = \port$1647$6 [3:2] == 2'h2;
-  assign \$149  = \port$1647$6 [7] & \$148 ;
+  assign \$146  = ! \port$1662$6 [1:0];
+  assign \$147  = \port$1662$6 [4] & \$146 ;
+  assign \$148  = \port$1662$6 [3:2] == 2'h2;
+  assign \$149  = \port$1662$6 [7] & \$148 ;
   assign \$150  = \$147  | \$149 ;
   assign \$151  = ~ \$150 ;
-  assign \$152  = ! \port$1647$6 [1:0];
-  assign \$153  = \port$1647$6 [4] & \$152 ;
-  assign \$154  = \port$1647$6 [3:2] == 2'h2;
-  assign \$155  = \port$1647$6 [7] & \$154 ;
+  assign \$152  = ! \port$1662$6 [1:0];
+  assign \$153  = \port$1662$6 [4] & \$152 ;
+  assign \$154  = \port$1662$6 [3:2] == 2'h2;
+  assign \$155  = \port$1662$6 [7] & \$154 ;
   assign \$156  = \$153  | \$155 ;
   assign \$157  = ~ \$156 ;
-  assign \$158  = ! \port$1647$6 [1:0];
-  assign \$159  = \port$1647$6 [4] & \$158 ;
-  assign \$160  = \port$1647$6 [3:2] == 2'h2;
-  assign \$161  = \port$1647$6 [7] & \$160 ;
+  assign \$158  = ! \port$1662$6 [1:0];
+  assign \$159  = \port$1662$6 [4] & \$158 ;
+  assign \$160  = \port$1662$6 [3:2] == 2'h2;
+  assign \$161  = \port$1662$6 [7] & \$160 ;
   assign \$162  = \$159  | \$161 ;
   assign \$163  = ~ \$162 ;
-  assign \$164  = ! \port$1647$6 [1:0];
-  assign \$165  = \port$1647$6 [4] & \$164 ;
-  assign \$166  = \port$1647$6 [3:2] == 2'h2;
-  assign \$167  = \port$1647$6 [7] & \$166 ;
+  assign \$164  = ! \port$1662$6 [1:0];
+  assign \$165  = \port$1662$6 [4] & \$164 ;
+  assign \$166  = \port$1662$6 [3:2] == 2'h2;
+  assign \$167  = \port$1662$6 [7] & \$166 ;
   assign \$168  = \$165  | \$167 ;
   assign \$169  = ~ \$168 ;
-  assign \$170  = ! \port$1647$6 [1:0];
-  assign \$171  = \port$1647$6 [4] & \$170 ;
-  assign \$172  = \port$1647$6 [3:2] == 2'h2;
-  assign \$173  = \port$1647$6 [7] & \$172 ;
+  assign \$170  = ! \port$1662$6 [1:0];
+  assign \$171  = \port$1662$6 [4] & \$170 ;
+  assign \$172  = \port$1662$6 [3:2] == 2'h2;
+  assign \$173  = \port$1662$6 [7] & \$172 ;
   assign \$174  = \$171  | \$173 ;
   assign \$175  = ~ \$174 ;
-  assign \$176  = ! \port$1647$6 [1:0];
-  assign \$177  = \port$1647$6 [4] & \$176 ;
-  assign \$178  = \port$1647$6 [3:2] == 2'h2;
-  assign \$179  = \port$1647$6 [7] & \$178 ;
+  assign \$176  = ! \port$1662$6 [1:0];
+  assign \$177  = \port$1662$6 [4] & \$176 ;
+  assign \$178  = \port$1662$6 [3:2] == 2'h2;
+  assign \$179  = \port$1662$6 [7] & \$178 ;
   assign \$180  = \$177  | \$179 ;
   assign \$181  = ~ \$180 ;
-  assign \$182  = ! \port$1647$6 [1:0];
-  assign \$183  = \port$1647$6 [4] & \$182 ;
-  assign \$184  = \port$1647$6 [3:2] == 2'h2;
-  assign \$185  = \port$1647$6 [7] & \$184 ;
+  assign \$182  = ! \port$1662$6 [1:0];
+  assign \$183  = \port$1662$6 [4] & \$182 ;
+  assign \$184  = \port$1662$6 [3:2] == 2'h2;
+  assign \$185  = \port$1662$6 [7] & \$184 ;
   assign \$186  = \$183  | \$185 ;
   assign \$187  = ~ \$186 ;
-  assign \$188  = ! \port$1647$6 [1:0];
-  assign \$189  = \port$1647$6 [4] & \$188 ;
-  assign \$190  = \port$1647$6 [3:2] == 2'h2;
-  assign \$191  = \port$1647$6 [7] & \$190 ;
+  assign \$188  = ! \port$1662$6 [1:0];
+  assign \$189  = \port$1662$6 [4] & \$188 ;
+  assign \$190  = \port$1662$6 [3:2] == 2'h2;
+  assign \$191  = \port$1662$6 [7] & \$190 ;
   assign \$192  = \$189  | \$191 ;
   assign \$193  = ~ \$192 ;
-  assign \$194  = ! \port$1647$6 [1:0];
-  assign \$195  = \port$1647$6 [4] & \$194 ;
-  assign \$196  = \port$1647$6 [3:2] == 2'h2;
-  assign \$197  = \port$1647$6 [7] & \$196 ;
+  assign \$194  = ! \port$1662$6 [1:0];
+  assign \$195  = \port$1662$6 [4] & \$194 ;
+  assign \$196  = \port$1662$6 [3:2] == 2'h2;
+  assign \$197  = \port$1662$6 [7] & \$196 ;
   assign \$198  = \$195  | \$197 ;
   assign \$199  = ~ \$198 ;
   assign \$200  = \$103  & { \$199 , \$193 , \$187 , \$181 , \$175 , \$169 , \$163 , \$157 , \$151 , \$145 , \$139 , \$133 , \$127 , \$121 , \$115 , \$109  };
-  assign \$201  = \port$1647$6 [0] ? \port$1621$0  : \port$1619$0 ;
-  assign \$202  = \port$1647$6 [0] ? \port$1622$0  : \port$1620$0 ;
-  assign \$203  = \port$1647$6 [2] ? \$201  : \$202 ;
-  assign \$204  = \port$1647$6 [1:0] == 2'h2;
-  assign \$205  = \port$1647$6 [5] & \$204 ;
-  assign \$206  = ! \port$1647$6 [3:2];
-  assign \$207  = \port$1647$6 [6] & \$206 ;
+  assign \$201  = \port$1662$6 [0] ? \port$1636$0  : \port$1634$0 ;
+  assign \$202  = \port$1662$6 [0] ? \port$1637$0  : \port$1635$0 ;
+  assign \$203  = \port$1662$6 [2] ? \$201  : \$202 ;
+  assign \$204  = \port$1662$6 [1:0] == 2'h2;
+  assign \$205  = \port$1662$6 [5] & \$204 ;
+  assign \$206  = ! \port$1662$6 [3:2];
+  assign \$207  = \port$1662$6 [6] & \$206 ;
   assign \$208  = \$205  | \$207 ;
   assign \$209  = ~ \$208 ;
-  assign \$210  = \port$1647$6 [1:0] == 2'h2;
-  assign \$211  = \port$1647$6 [5] & \$210 ;
-  assign \$212  = ! \port$1647$6 [3:2];
-  assign \$213  = \port$1647$6 [6] & \$212 ;
+  assign \$210  = \port$1662$6 [1:0] == 2'h2;
+  assign \$211  = \port$1662$6 [5] & \$210 ;
+  assign \$212  = ! \port$1662$6 [3:2];
+  assign \$213  = \port$1662$6 [6] & \$212 ;
   assign \$214  = \$211  | \$213 ;
   assign \$215  = ~ \$214 ;
-  assign \$216  = \port$1647$6 [1:0] == 2'h2;
-  assign \$217  = \port$1647$6 [5] & \$216 ;
-  assign \$218  = ! \port$1647$6 [3:2];
-  assign \$219  = \port$1647$6 [6] & \$218 ;
+  assign \$216  = \port$1662$6 [1:0] == 2'h2;
+  assign \$217  = \port$1662$6 [5] & \$216 ;
+  assign \$218  = ! \port$1662$6 [3:2];
+  assign \$219  = \port$1662$6 [6] & \$218 ;
   assign \$220  = \$217  | \$219 ;
   assign \$221  = ~ \$220 ;
-  assign \$222  = \port$1647$6 [1:0] == 2'h2;
-  assign \$223  = \port$1647$6 [5] & \$222 ;
-  assign \$224  = ! \port$1647$6 [3:2];
-  assign \$225  = \port$1647$6 [6] & \$224 ;
+  assign \$222  = \port$1662$6 [1:0] == 2'h2;
+  assign \$223  = \port$1662$6 [5] & \$222 ;
+  assign \$224  = ! \port$1662$6 [3:2];
+  assign \$225  = \port$1662$6 [6] & \$224 ;
   assign \$226  = \$223  | \$225 ;
   assign \$227  = ~ \$226 ;
-  assign \$228  = \port$1647$6 [1:0] == 2'h2;
-  assign \$229  = \port$1647$6 [5] & \$228 ;
-  assign \$230  = ! \port$1647$6 [3:2];
-  assign \$231  = \port$1647$6 [6] & \$230 ;
+  assign \$228  = \port$1662$6 [1:0] == 2'h2;
+  assign \$229  = \port$1662$6 [5] & \$228 ;
+  assign \$230  = ! \port$1662$6 [3:2];
+  assign \$231  = \port$1662$6 [6] & \$230 ;
   assign \$232  = \$229  | \$231 ;
   assign \$233  = ~ \$232 ;
-  assign \$234  = \port$1647$6 [1:0] == 2'h2;
-  assign \$235  = \port$1647$6 [5] & \$234 ;
-  assign \$236  = ! \port$1647$6 [3:2];
-  assign \$237  = \port$1647$6 [6] & \$236 ;
+  assign \$234  = \port$1662$6 [1:0] == 2'h2;
+  assign \$235  = \port$1662$6 [5] & \$234 ;
+  assign \$236  = ! \port$1662$6 [3:2];
+  assign \$237  = \port$1662$6 [6] & \$236 ;
   assign \$238  = \$235  | \$237 ;
   assign \$239  = ~ \$238 ;
-  assign \$240  = \port$1647$6 [1:0] == 2'h2;
-  assign \$241  = \port$1647$6 [5] & \$240 ;
-  assign \$242  = ! \port$1647$6 [3:2];
-  assign \$243  = \port$1647$6 [6] & \$242 ;
+  assign \$240  = \port$1662$6 [1:0] == 2'h2;
+  assign \$241  = \port$1662$6 [5] & \$240 ;
+  assign \$242  = ! \port$1662$6 [3:2];
+  assign \$243  = \port$1662$6 [6] & \$242 ;
   assign \$244  = \$241  | \$243 ;
   assign \$245  = ~ \$244 ;
-  assign \$246  = \port$1647$6 [1:0] == 2'h2;
-  assign \$247  = \port$1647$6 [5] & \$246 ;
-  assign \$248  = ! \port$1647$6 [3:2];
-  assign \$249  = \port$1647$6 [6] & \$248 ;
+  assign \$246  = \port$1662$6 [1:0] == 2'h2;
+  assign \$247  = \port$1662$6 [5] & \$246 ;
+  assign \$248  = ! \port$1662$6 [3:2];
+  assign \$249  = \port$1662$6 [6] & \$248 ;
   assign \$250  = \$247  | \$249 ;
   assign \$251  = ~ \$250 ;
-  assign \$252  = \port$1647$6 [1:0] == 2'h2;
-  assign \$253  = \port$1647$6 [5] & \$252 ;
-  assign \$254  = ! \port$1647$6 [3:2];
-  assign \$255  = \port$1647$6 [6] & \$254 ;
+  assign \$252  = \port$1662$6 [1:0] == 2'h2;
+  assign \$253  = \port$1662$6 [5] & \$252 ;
+  assign \$254  = ! \port$1662$6 [3:2];
+  assign \$255  = \port$1662$6 [6] & \$254 ;
   assign \$256  = \$253  | \$255 ;
   assign \$257  = ~ \$256 ;
-  assign \$258  = \port$1647$6 [1:0] == 2'h2;
-  assign \$259  = \port$1647$6 [5] & \$258 ;
-  assign \$260  = ! \port$1647$6 [3:2];
-  assign \$261  = \port$1647$6 [6] & \$260 ;
+  assign \$258  = \port$1662$6 [1:0] == 2'h2;
+  assign \$259  = \port$1662$6 [5] & \$258 ;
+  assign \$260  = ! \port$1662$6 [3:2];
+  assign \$261  = \port$1662$6 [6] & \$260 ;
   assign \$262  = \$259  | \$261 ;
   assign \$263  = ~ \$262 ;
-  assign \$264  = \port$1647$6 [1:0] == 2'h2;
-  assign \$265  = \port$1647$6 [5] & \$264 ;
-  assign \$266  = ! \port$1647$6 [3:2];
-  assign \$267  = \port$1647$6 [6] & \$266 ;
+  assign \$264  = \port$1662$6 [1:0] == 2'h2;
+  assign \$265  = \port$1662$6 [5] & \$264 ;
+  assign \$266  = ! \port$1662$6 [3:2];
+  assign \$267  = \port$1662$6 [6] & \$266 ;
   assign \$268  = \$265  | \$267 ;
   assign \$269  = ~ \$268 ;
-  assign \$270  = \port$1647$6 [1:0] == 2'h2;
-  assign \$271  = \port$1647$6 [5] & \$270 ;
-  assign \$272  = ! \port$1647$6 [3:2];
-  assign \$273  = \port$1647$6 [6] & \$272 ;
+  assign \$270  = \port$1662$6 [1:0] == 2'h2;
+  assign \$271  = \port$1662$6 [5] & \$270 ;
+  assign \$272  = ! \port$1662$6 [3:2];
+  assign \$273  = \port$1662$6 [6] & \$272 ;
   assign \$274  = \$271  | \$273 ;
   assign \$275  = ~ \$274 ;
-  assign \$276  = \port$1647$6 [1:0] == 2'h2;
-  assign \$277  = \port$1647$6 [5] & \$276 ;
-  assign \$278  = ! \port$1647$6 [3:2];
-  assign \$279  = \port$1647$6 [6] & \$278 ;
+  assign \$276  = \port$1662$6 [1:0] == 2'h2;
+  assign \$277  = \port$1662$6 [5] & \$276 ;
+  assign \$278  = ! \port$1662$6 [3:2];
+  assign \$279  = \port$1662$6 [6] & \$278 ;
   assign \$280  = \$277  | \$279 ;
   assign \$281  = ~ \$280 ;
-  assign \$282  = \port$1647$6 [1:0] == 2'h2;
-  assign \$283  = \port$1647$6 [5] & \$282 ;
-  assign \$284  = ! \port$1647$6 [3:2];
-  assign \$285  = \port$1647$6 [6] & \$284 ;
+  assign \$282  = \port$1662$6 [1:0] == 2'h2;
+  assign \$283  = \port$1662$6 [5] & \$282 ;
+  assign \$284  = ! \port$1662$6 [3:2];
+  assign \$285  = \port$1662$6 [6] & \$284 ;
   assign \$286  = \$283  | \$285 ;
   assign \$287  = ~ \$286 ;
-  assign \$288  = \port$1647$6 [1:0] == 2'h2;
-  assign \$289  = \port$1647$6 [5] & \$288 ;
-  assign \$290  = ! \port$1647$6 [3:2];
-  assign \$291  = \port$1647$6 [6] & \$290 ;
+  assign \$288  = \port$1662$6 [1:0] == 2'h2;
+  assign \$289  = \port$1662$6 [5] & \$288 ;
+  assign \$290  = ! \port$1662$6 [3:2];
+  assign \$291  = \port$1662$6 [6] & \$290 ;
   assign \$292  = \$289  | \$291 ;
   assign \$293  = ~ \$292 ;
-  assign \$294  = \port$1647$6 [1:0] == 2'h2;
-  assign \$295  = \port$1647$6 [5] & \$294 ;
-  assign \$296  = ! \port$1647$6 [3:2];
-  assign \$297  = \port$1647$6 [6] & \$296 ;
+  assign \$294  = \port$1662$6 [1:0] == 2'h2;
+  assign \$295  = \port$1662$6 [5] & \$294 ;
+  assign \$296  = ! \port$1662$6 [3:2];
+  assign \$297  = \port$1662$6 [6] & \$296 ;
   assign \$298  = \$295  | \$297 ;
   assign \$299  = ~ \$298 ;
   assign \$300  = \$203  & { \$299 , \$293 , \$287 , \$281 , \$275 , \$269 , \$263 , \$257 , \$251 , \$245 , \$239 , \$233 , \$227 , \$221 , \$215 , \$209  };
-  assign \$301  = \port$1647$6 [0] ? \port$1622$0  : \port$1620$0 ;
-  assign \$302  = \port$1647$6 [0] ? \port$1621$0  : \port$1619$0 ;
-  assign \$303  = \port$1647$6 [2] ? \$301  : \$302 ;
-  assign \$304  = \port$1647$6 [1:0] == 2'h2;
-  assign \$305  = \port$1647$6 [5] & \$304 ;
-  assign \$306  = \port$1647$6 [3:2] == 2'h2;
-  assign \$307  = \port$1647$6 [7] & \$306 ;
+  assign \$301  = \port$1662$6 [0] ? \port$1637$0  : \port$1635$0 ;
+  assign \$302  = \port$1662$6 [0] ? \port$1636$0  : \port$1634$0 ;
+  assign \$303  = \port$1662$6 [2] ? \$301  : \$302 ;
+  assign \$304  = \port$1662$6 [1:0] == 2'h2;
+  assign \$305  = \port$1662$6 [5] & \$304 ;
+  assign \$306  = \port$1662$6 [3:2] == 2'h2;
+  assign \$307  = \port$1662$6 [7] & \$306 ;
   assign \$308  = \$305  | \$307 ;
   assign \$309  = ~ \$308 ;
-  assign \$310  = \port$1647$6 [1:0] == 2'h2;
-  assign \$311  = \port$1647$6 [5] & \$310 ;
-  assign \$312  = \port$1647$6 [3:2] == 2'h2;
-  assign \$313  = \port$1647$6 [7] & \$312 ;
+  assign \$310  = \port$1662$6 [1:0] == 2'h2;
+  assign \$311  = \port$1662$6 [5] & \$310 ;
+  assign \$312  = \port$1662$6 [3:2] == 2'h2;
+  assign \$313  = \port$1662$6 [7] & \$312 ;
   assign \$314  = \$311  | \$313 ;
   assign \$315  = ~ \$314 ;
-  assign \$316  = \port$1647$6 [1:0] == 2'h2;
-  assign \$317  = \port$1647$6 [5] & \$316 ;
-  assign \$318  = \port$1647$6 [3:2] == 2'h2;
-  assign \$319  = \port$1647$6 [7] & \$318 ;
+  assign \$316  = \port$1662$6 [1:0] == 2'h2;
+  assign \$317  = \port$1662$6 [5] & \$316 ;
+  assign \$318  = \port$1662$6 [3:2] == 2'h2;
+  assign \$319  = \port$1662$6 [7] & \$318 ;
   assign \$320  = \$317  | \$319 ;
   assign \$321  = ~ \$320 ;
-  assign \$322  = \port$1647$6 [1:0] == 2'h2;
-  assign \$323  = \port$1647$6 [5] & \$322 ;
-  assign \$324  = \port$1647$6 [3:2] == 2'h2;
-  assign \$325  = \port$1647$6 [7] & \$324 ;
+  assign \$322  = \port$1662$6 [1:0] == 2'h2;
+  assign \$323  = \port$1662$6 [5] & \$322 ;
+  assign \$324  = \port$1662$6 [3:2] == 2'h2;
+  assign \$325  = \port$1662$6 [7] & \$324 ;
   assign \$326  = \$323  | \$325 ;
   assign \$327  = ~ \$326 ;
-  assign \$328  = \port$1647$6 [1:0] == 2'h2;
-  assign \$329  = \port$1647$6 [5] & \$328 ;
-  assign \$330  = \port$1647$6 [3:2] == 2'h2;
-  assign \$331  = \port$1647$6 [7] & \$330 ;
+  assign \$328  = \port$1662$6 [1:0] == 2'h2;
+  assign \$329  = \port$1662$6 [5] & \$328 ;
+  assign \$330  = \port$1662$6 [3:2] == 2'h2;
+  assign \$331  = \port$1662$6 [7] & \$330 ;
   assign \$332  = \$329  | \$331 ;
   assign \$333  = ~ \$332 ;
-  assign \$334  = \port$1647$6 [1:0] == 2'h2;
-  assign \$335  = \port$1647$6 [5] & \$334 ;
-  assign \$336  = \port$1647$6 [3:2] == 2'h2;
-  assign \$337  = \port$1647$6 [7] & \$336 ;
+  assign \$334  = \port$1662$6 [1:0] == 2'h2;
+  assign \$335  = \port$1662$6 [5] & \$334 ;
+  assign \$336  = \port$1662$6 [3:2] == 2'h2;
+  assign \$337  = \port$1662$6 [7] & \$336 ;
   assign \$338  = \$335  | \$337 ;
   assign \$339  = ~ \$338 ;
-  assign \$340  = \port$1647$6 [1:0] == 2'h2;
-  assign \$341  = \port$1647$6 [5] & \$340 ;
-  assign \$342  = \port$1647$6 [3:2] == 2'h2;
-  assign \$343  = \port$1647$6 [7] & \$342 ;
+  assign \$340  = \port$1662$6 [1:0] == 2'h2;
+  assign \$341  = \port$1662$6 [5] & \$340 ;
+  assign \$342  = \port$1662$6 [3:2] == 2'h2;
+  assign \$343  = \port$1662$6 [7] & \$342 ;
   assign \$344  = \$341  | \$343 ;
   assign \$345  = ~ \$344 ;
-  assign \$346  = \port$1647$6 [1:0] == 2'h2;
-  assign \$347  = \port$1647$6 [5] & \$346 ;
-  assign \$348  = \port$1647$6 [3:2] == 2'h2;
-  assign \$349  = \port$1647$6 [7] & \$348 ;
+  assign \$346  = \port$1662$6 [1:0] == 2'h2;
+  assign \$347  = \port$1662$6 [5] & \$346 ;
+  assign \$348  = \port$1662$6 [3:2] == 2'h2;
+  assign \$349  = \port$1662$6 [7] & \$348 ;
   assign \$350  = \$347  | \$349 ;
   assign \$351  = ~ \$350 ;
-  assign \$352  = \port$1647$6 [1:0] == 2'h2;
-  assign \$353  = \port$1647$6 [5] & \$352 ;
-  assign \$354  = \port$1647$6 [3:2] == 2'h2;
-  assign \$355  = \port$1647$6 [7] & \$354 ;
+  assign \$352  = \port$1662$6 [1:0] == 2'h2;
+  assign \$353  = \port$1662$6 [5] & \$352 ;
+  assign \$354  = \port$1662$6 [3:2] == 2'h2;
+  assign \$355  = \port$1662$6 [7] & \$354 ;
   assign \$356  = \$353  | \$355 ;
   assign \$357  = ~ \$356 ;
-  assign \$358  = \port$1647$6 [1:0] == 2'h2;
-  assign \$359  = \port$1647$6 [5] & \$358 ;
-  assign \$360  = \port$1647$6 [3:2] == 2'h2;
-  assign \$361  = \port$1647$6 [7] & \$360 ;
+  assign \$358  = \port$1662$6 [1:0] == 2'h2;
+  assign \$359  = \port$1662$6 [5] & \$358 ;
+  assign \$360  = \port$1662$6 [3:2] == 2'h2;
+  assign \$361  = \port$1662$6 [7] & \$360 ;
   assign \$362  = \$359  | \$361 ;
   assign \$363  = ~ \$362 ;
-  assign \$364  = \port$1647$6 [1:0] == 2'h2;
-  assign \$365  = \port$1647$6 [5] & \$364 ;
-  assign \$366  = \port$1647$6 [3:2] == 2'h2;
-  assign \$367  = \port$1647$6 [7] & \$366 ;
+  assign \$364  = \port$1662$6 [1:0] == 2'h2;
+  assign \$365  = \port$1662$6 [5] & \$364 ;
+  assign \$366  = \port$1662$6 [3:2] == 2'h2;
+  assign \$367  = \port$1662$6 [7] & \$366 ;
   assign \$368  = \$365  | \$367 ;
   assign \$369  = ~ \$368 ;
-  assign \$370  = \port$1647$6 [1:0] == 2'h2;
-  assign \$371  = \port$1647$6 [5] & \$370 ;
-  assign \$372  = \port$1647$6 [3:2] == 2'h2;
-  assign \$373  = \port$1647$6 [7] & \$372 ;
+  assign \$370  = \port$1662$6 [1:0] == 2'h2;
+  assign \$371  = \port$1662$6 [5] & \$370 ;
+  assign \$372  = \port$1662$6 [3:2] == 2'h2;
+  assign \$373  = \port$1662$6 [7] & \$372 ;
   assign \$374  = \$371  | \$373 ;
   assign \$375  = ~ \$374 ;
-  assign \$376  = \port$1647$6 [1:0] == 2'h2;
-  assign \$377  = \port$1647$6 [5] & \$376 ;
-  assign \$378  = \port$1647$6 [3:2] == 2'h2;
-  assign \$379  = \port$1647$6 [7] & \$378 ;
+  assign \$376  = \port$1662$6 [1:0] == 2'h2;
+  assign \$377  = \port$1662$6 [5] & \$376 ;
+  assign \$378  = \port$1662$6 [3:2] == 2'h2;
+  assign \$379  = \port$1662$6 [7] & \$378 ;
   assign \$380  = \$377  | \$379 ;
   assign \$381  = ~ \$380 ;
-  assign \$382  = \port$1647$6 [1:0] == 2'h2;
-  assign \$383  = \port$1647$6 [5] & \$382 ;
-  assign \$384  = \port$1647$6 [3:2] == 2'h2;
-  assign \$385  = \port$1647$6 [7] & \$384 ;
+  assign \$382  = \port$1662$6 [1:0] == 2'h2;
+  assign \$383  = \port$1662$6 [5] & \$382 ;
+  assign \$384  = \port$1662$6 [3:2] == 2'h2;
+  assign \$385  = \port$1662$6 [7] & \$384 ;
   assign \$386  = \$383  | \$385 ;
   assign \$387  = ~ \$386 ;
-  assign \$388  = \port$1647$6 [1:0] == 2'h2;
-  assign \$389  = \port$1647$6 [5] & \$388 ;
-  assign \$390  = \port$1647$6 [3:2] == 2'h2;
-  assign \$391  = \port$1647$6 [7] & \$390 ;
+  assign \$388  = \port$1662$6 [1:0] == 2'h2;
+  assign \$389  = \port$1662$6 [5] & \$388 ;
+  assign \$390  = \port$1662$6 [3:2] == 2'h2;
+  assign \$391  = \port$1662$6 [7] & \$390 ;
   assign \$392  = \$389  | \$391 ;
   assign \$393  = ~ \$392 ;
-  assign \$394  = \port$1647$6 [1:0] == 2'h2;
-  assign \$395  = \port$1647$6 [5] & \$394 ;
-  assign \$396  = \port$1647$6 [3:2] == 2'h2;
-  assign \$397  = \port$1647$6 [7] & \$396 ;
+  assign \$394  = \port$1662$6 [1:0] == 2'h2;
+  assign \$395  = \port$1662$6 [5] & \$394 ;
+  assign \$396  = \port$1662$6 [3:2] == 2'h2;
+  assign \$397  = \port$1662$6 [7] & \$396 ;
   assign \$398  = \$395  | \$397 ;
   assign \$399  = ~ \$398 ;
   assign \$400  = \$303  & { \$399 , \$393 , \$387 , \$381 , \$375 , \$369 , \$363 , \$357 , \$351 , \$345 , \$339 , \$333 , \$327 , \$321 , \$315 , \$309  };
@@ -2293,13 +2293,13 @@ module \accelerator.align (rst, \port$1619$0 , \port$1620$0 , \port$1621$0 , \po
       \$401  = 64'h0000000000000000;
     end
   end
-  assign kx = \port$1647$6 [3:2];
-  assign ky = \port$1647$6 [1:0];
-  assign data = { \port$1622$0 , \port$1621$0 , \port$1620$0 , \port$1619$0  };
-  assign top = \port$1647$6 [4];
-  assign left = \port$1647$6 [6];
-  assign right = \port$1647$6 [7];
-  assign bottom = \port$1647$6 [5];
+  assign kx = \port$1662$6 [3:2];
+  assign ky = \port$1662$6 [1:0];
+  assign data = { \port$1637$0 , \port$1636$0 , \port$1635$0 , \port$1634$0  };
+  assign top = \port$1662$6 [4];
+  assign left = \port$1662$6 [6];
+  assign right = \port$1662$6 [7];
+  assign bottom = \port$1662$6 [5];
 endmodule
 
 module \accelerator.argmax (rst, valid, score, first, best, clk);
@@ -4214,13 +4214,13 @@ module \accelerator.bank2 (read_data, address, write_enable, write_data, write_m
   );
 endmodule
 
-module \accelerator.bank3 (read_data, address, write_enable, \port$1693$72 , clk);
+module \accelerator.bank3 (read_data, address, write_enable, \port$1708$72 , clk);
   input [4:0] address;
   wire [4:0] address;
   input clk;
   wire clk;
-  input [19:0] \port$1693$72 ;
-  wire [19:0] \port$1693$72 ;
+  input [19:0] \port$1708$72 ;
+  wire [19:0] \port$1708$72 ;
   output [15:0] read_data;
   wire [15:0] read_data;
   wire [15:0] write_data;
@@ -4236,16 +4236,16 @@ module \accelerator.bank3 (read_data, address, write_enable, \port$1693$72 , clk
     .address(address),
     .clk(clk),
     .read_data(read_data),
-    .write_data(\port$1693$72 [15:0]),
+    .write_data(\port$1708$72 [15:0]),
     .write_enable(write_enable),
-    .write_mask(\port$1693$72 [19:16])
+    .write_mask(\port$1708$72 [19:16])
   );
-  assign write_mask = \port$1693$72 [19:16];
-  assign write_data = \port$1693$72 [15:0];
+  assign write_mask = \port$1708$72 [19:16];
+  assign write_data = \port$1708$72 [15:0];
 endmodule
 
-module \accelerator.drain (rst, \port$1558$0 , mask, \port$1655$26 , strobe, \begin , step, pool_write, \port$1870$7 , \port$1872$7 , \port$1874$7 , \port$1876$7 , \port$1878$7 , \port$1880$7 , \port$1882$7 , \port$1884$7 , \port$1886$7 , \port$1888$7 , \port$1890$7 , \port$1892$7 , \port$1894$7 
-, \port$1896$7 , \port$1898$7 , \port$1900$7 , \port$1952$4 , write, address, average, learned, clk);
+module \accelerator.drain (rst, \port$1573$0 , mask, \port$1670$26 , strobe, \begin , step, pool_write, \port$1887$7 , \port$1889$7 , \port$1891$7 , \port$1893$7 , \port$1895$7 , \port$1897$7 , \port$1899$7 , \port$1901$7 , \port$1903$7 , \port$1905$7 , \port$1907$7 , \port$1909$7 , \port$1911$7 
+, \port$1913$7 , \port$1915$7 , \port$1917$7 , \port$1969$4 , write, address, average, learned, clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$6  = 0;
   wire [3:0] \$1 ;
   wire [3:0] \$10 ;
@@ -4254,21 +4254,36 @@ module \accelerator.drain (rst, \port$1558$0 , mask, \port$1655$26 , strobe, \be
   wire \$102 ;
   wire \$103 ;
   wire \$104 ;
-  reg [15:0] \$105 ;
-  reg \$106 ;
-  reg \$107 ;
-  reg \$108 ;
-  reg \$109 ;
+  wire \$105 ;
+  wire [15:0] \$106 ;
+  wire [15:0] \$107 ;
+  wire [15:0] \$108 ;
+  wire [15:0] \$109 ;
   wire [3:0] \$11 ;
-  reg [4:0] \$110 ;
-  reg \$111 ;
-  reg [4:0] \$112 ;
-  reg [4:0] \$113 ;
-  reg [1:0] \$114 ;
-  reg [2:0] \$115 ;
-  reg [4:0] \$116 ;
+  wire \$110 ;
+  wire \$111 ;
+  wire \$112 ;
+  wire \$113 ;
+  wire \$114 ;
+  wire \$115 ;
+  wire \$116 ;
+  wire \$117 ;
+  wire \$118 ;
+  reg [15:0] \$119 ;
   wire [3:0] \$12 ;
+  reg \$120 ;
+  reg \$121 ;
+  reg \$122 ;
+  reg \$123 ;
+  reg \$124 ;
+  reg \$125 ;
+  reg [1:0] \$126 ;
+  reg [2:0] \$127 ;
+  reg [4:0] \$128 ;
+  reg [4:0] \$129 ;
   wire [3:0] \$13 ;
+  reg [4:0] \$130 ;
+  reg [4:0] \$131 ;
   wire [3:0] \$14 ;
   wire [3:0] \$15 ;
   wire [3:0] \$16 ;
@@ -4300,28 +4315,28 @@ module \accelerator.drain (rst, \port$1558$0 , mask, \port$1655$26 , strobe, \be
   wire [3:0] \$4 ;
   wire [3:0] \$40 ;
   wire \$41 ;
-  wire \$42 ;
-  wire \$43 ;
-  wire \$44 ;
-  wire \$45 ;
+  wire [1:0] \$42 ;
+  wire [1:0] \$43 ;
+  wire [6:0] \$44 ;
+  wire [6:0] \$45 ;
   wire \$46 ;
   wire \$47 ;
   wire \$48 ;
   wire \$49 ;
   wire [3:0] \$5 ;
-  wire \$50 ;
+  wire [2:0] \$50 ;
   wire [2:0] \$51 ;
-  wire [2:0] \$52 ;
-  wire [3:0] \$53 ;
+  wire [3:0] \$52 ;
+  wire \$53 ;
   wire \$54 ;
-  wire [5:0] \$55 ;
-  wire [5:0] \$56 ;
-  wire [5:0] \$57 ;
+  wire \$55 ;
+  wire [4:0] \$56 ;
+  wire \$57 ;
   wire \$58 ;
-  wire [1:0] \$59 ;
+  wire \$59 ;
   wire [3:0] \$6 ;
-  wire [1:0] \$60 ;
-  wire [6:0] \$61 ;
+  wire \$60 ;
+  wire \$61 ;
   wire \$62 ;
   wire \$63 ;
   wire \$64 ;
@@ -4329,13 +4344,13 @@ module \accelerator.drain (rst, \port$1558$0 , mask, \port$1655$26 , strobe, \be
   wire \$66 ;
   wire \$67 ;
   wire \$68 ;
-  wire \$69 ;
+  wire [4:0] \$69 ;
   wire [3:0] \$7 ;
-  wire \$70 ;
-  wire \$71 ;
+  wire [4:0] \$70 ;
+  wire [5:0] \$71 ;
   wire \$72 ;
-  wire \$73 ;
-  wire \$74 ;
+  wire [4:0] \$73 ;
+  wire [5:0] \$74 ;
   wire \$75 ;
   wire \$76 ;
   wire \$77 ;
@@ -4355,21 +4370,22 @@ module \accelerator.drain (rst, \port$1558$0 , mask, \port$1655$26 , strobe, \be
   wire [3:0] \$9 ;
   wire \$90 ;
   wire \$91 ;
-  wire [15:0] \$92 ;
-  wire [15:0] \$93 ;
-  wire [15:0] \$94 ;
-  wire [15:0] \$95 ;
+  wire \$92 ;
+  wire \$93 ;
+  wire \$94 ;
+  wire \$95 ;
   wire \$96 ;
   wire \$97 ;
   wire \$98 ;
   wire \$99 ;
   reg \$signal  = 1'h0;
-  reg \$signal$12  = 1'h0;
-  wire [4:0] \$signal$14 ;
-  reg [4:0] \$signal$16  = 5'h00;
-  reg [4:0] \$signal$17  = 5'h00;
-  reg [1:0] \$signal$19  = 2'h0;
-  reg [2:0] \$signal$20  = 3'h0;
+  reg [4:0] \$signal$14  = 5'h00;
+  reg [1:0] \$signal$15  = 2'h0;
+  reg \$signal$16  = 1'h0;
+  reg [2:0] \$signal$18  = 3'h0;
+  wire \$signal$19 ;
+  reg [4:0] \$signal$20  = 5'h00;
+  wire [4:0] \$signal$21 ;
   reg \$signal$5  = 1'h0;
   output [4:0] address;
   reg [4:0] address;
@@ -4377,6 +4393,7 @@ module \accelerator.drain (rst, \port$1558$0 , mask, \port$1655$26 , strobe, \be
   wire [15:0] average;
   input \begin ;
   wire \begin ;
+  reg begun = 1'h0;
   input clk;
   wire clk;
   wire [63:0] data;
@@ -4385,49 +4402,49 @@ module \accelerator.drain (rst, \port$1558$0 , mask, \port$1655$26 , strobe, \be
   reg [4:0] learned_place = 5'h00;
   output [3:0] mask;
   wire [3:0] mask;
-  wire [4:0] next_origin;
+  reg [4:0] next_origin = 5'h00;
   reg odd_row = 1'h0;
   reg [4:0] place = 5'h00;
   input [1:0] pool_write;
   wire [1:0] pool_write;
-  output [15:0] \port$1558$0 ;
-  wire [15:0] \port$1558$0 ;
-  input [1:0] \port$1655$26 ;
-  wire [1:0] \port$1655$26 ;
-  input \port$1870$7 ;
-  wire \port$1870$7 ;
-  input \port$1872$7 ;
-  wire \port$1872$7 ;
-  input \port$1874$7 ;
-  wire \port$1874$7 ;
-  input \port$1876$7 ;
-  wire \port$1876$7 ;
-  input \port$1878$7 ;
-  wire \port$1878$7 ;
-  input \port$1880$7 ;
-  wire \port$1880$7 ;
-  input \port$1882$7 ;
-  wire \port$1882$7 ;
-  input \port$1884$7 ;
-  wire \port$1884$7 ;
-  input \port$1886$7 ;
-  wire \port$1886$7 ;
-  input \port$1888$7 ;
-  wire \port$1888$7 ;
-  input \port$1890$7 ;
-  wire \port$1890$7 ;
-  input \port$1892$7 ;
-  wire \port$1892$7 ;
-  input \port$1894$7 ;
-  wire \port$1894$7 ;
-  input \port$1896$7 ;
-  wire \port$1896$7 ;
-  input \port$1898$7 ;
-  wire \port$1898$7 ;
-  input \port$1900$7 ;
-  wire \port$1900$7 ;
-  output [11:0] \port$1952$4 ;
-  wire [11:0] \port$1952$4 ;
+  output [15:0] \port$1573$0 ;
+  wire [15:0] \port$1573$0 ;
+  input [1:0] \port$1670$26 ;
+  wire [1:0] \port$1670$26 ;
+  input \port$1887$7 ;
+  wire \port$1887$7 ;
+  input \port$1889$7 ;
+  wire \port$1889$7 ;
+  input \port$1891$7 ;
+  wire \port$1891$7 ;
+  input \port$1893$7 ;
+  wire \port$1893$7 ;
+  input \port$1895$7 ;
+  wire \port$1895$7 ;
+  input \port$1897$7 ;
+  wire \port$1897$7 ;
+  input \port$1899$7 ;
+  wire \port$1899$7 ;
+  input \port$1901$7 ;
+  wire \port$1901$7 ;
+  input \port$1903$7 ;
+  wire \port$1903$7 ;
+  input \port$1905$7 ;
+  wire \port$1905$7 ;
+  input \port$1907$7 ;
+  wire \port$1907$7 ;
+  input \port$1909$7 ;
+  wire \port$1909$7 ;
+  input \port$1911$7 ;
+  wire \port$1911$7 ;
+  input \port$1913$7 ;
+  wire \port$1913$7 ;
+  input \port$1915$7 ;
+  wire \port$1915$7 ;
+  input \port$1917$7 ;
+  wire \port$1917$7 ;
+  output [11:0] \port$1969$4 ;
+  wire [11:0] \port$1969$4 ;
   wire row_end;
   input rst;
   wire rst;
@@ -4465,309 +4482,294 @@ module \accelerator.drain (rst, \port$1558$0 , mask, \port$1655$26 , strobe, \be
   reg [15:0] values = 16'h0000;
   output [3:0] write;
   wire [3:0] write;
-  assign \$1  = ~ { \port$1876$7 , \port$1874$7 , \port$1872$7 , \port$1870$7  };
-  assign \$2  = ~ { \port$1884$7 , \port$1882$7 , \port$1880$7 , \port$1878$7  };
+  assign \$1  = ~ { \port$1893$7 , \port$1891$7 , \port$1889$7 , \port$1887$7  };
+  assign \$2  = ~ { \port$1901$7 , \port$1899$7 , \port$1897$7 , \port$1895$7  };
   assign \$3  = \$1  | \$2 ;
-  assign \$4  = ~ { \port$1892$7 , \port$1890$7 , \port$1888$7 , \port$1886$7  };
+  assign \$4  = ~ { \port$1909$7 , \port$1907$7 , \port$1905$7 , \port$1903$7  };
   assign \$5  = \$3  | \$4 ;
-  assign \$6  = ~ { \port$1900$7 , \port$1898$7 , \port$1896$7 , \port$1894$7  };
+  assign \$6  = ~ { \port$1917$7 , \port$1915$7 , \port$1913$7 , \port$1911$7  };
   assign \$7  = \$5  | \$6 ;
-  assign \$8  = ~ { \port$1876$7 , \port$1874$7 , \port$1872$7 , \port$1870$7  };
+  assign \$8  = ~ { \port$1893$7 , \port$1891$7 , \port$1889$7 , \port$1887$7  };
   assign \$9  = step[1] ? \$7  : \$8 ;
-  assign \$11  = ~ { \port$1876$7 , \port$1874$7 , \port$1872$7 , \port$1870$7  };
-  assign \$12  = ~ { \port$1884$7 , \port$1882$7 , \port$1880$7 , \port$1878$7  };
+  assign \$11  = ~ { \port$1893$7 , \port$1891$7 , \port$1889$7 , \port$1887$7  };
+  assign \$12  = ~ { \port$1901$7 , \port$1899$7 , \port$1897$7 , \port$1895$7  };
   assign \$13  = \$11  | \$12 ;
-  assign \$14  = ~ { \port$1892$7 , \port$1890$7 , \port$1888$7 , \port$1886$7  };
+  assign \$14  = ~ { \port$1909$7 , \port$1907$7 , \port$1905$7 , \port$1903$7  };
   assign \$15  = \$13  | \$14 ;
-  assign \$16  = ~ { \port$1900$7 , \port$1898$7 , \port$1896$7 , \port$1894$7  };
+  assign \$16  = ~ { \port$1917$7 , \port$1915$7 , \port$1913$7 , \port$1911$7  };
   assign \$17  = \$15  | \$16 ;
-  assign \$18  = ~ { \port$1884$7 , \port$1882$7 , \port$1880$7 , \port$1878$7  };
+  assign \$18  = ~ { \port$1901$7 , \port$1899$7 , \port$1897$7 , \port$1895$7  };
   assign \$19  = step[1] ? \$17  : \$18 ;
-  assign \$21  = ~ { \port$1876$7 , \port$1874$7 , \port$1872$7 , \port$1870$7  };
-  assign \$22  = ~ { \port$1884$7 , \port$1882$7 , \port$1880$7 , \port$1878$7  };
+  assign \$21  = ~ { \port$1893$7 , \port$1891$7 , \port$1889$7 , \port$1887$7  };
+  assign \$22  = ~ { \port$1901$7 , \port$1899$7 , \port$1897$7 , \port$1895$7  };
   assign \$23  = \$21  | \$22 ;
-  assign \$24  = ~ { \port$1892$7 , \port$1890$7 , \port$1888$7 , \port$1886$7  };
+  assign \$24  = ~ { \port$1909$7 , \port$1907$7 , \port$1905$7 , \port$1903$7  };
   assign \$25  = \$23  | \$24 ;
-  assign \$26  = ~ { \port$1900$7 , \port$1898$7 , \port$1896$7 , \port$1894$7  };
+  assign \$26  = ~ { \port$1917$7 , \port$1915$7 , \port$1913$7 , \port$1911$7  };
   assign \$27  = \$25  | \$26 ;
-  assign \$28  = ~ { \port$1892$7 , \port$1890$7 , \port$1888$7 , \port$1886$7  };
+  assign \$28  = ~ { \port$1909$7 , \port$1907$7 , \port$1905$7 , \port$1903$7  };
   assign \$29  = step[1] ? \$27  : \$28 ;
-  assign \$31  = ~ { \port$1876$7 , \port$1874$7 , \port$1872$7 , \port$1870$7  };
-  assign \$32  = ~ { \port$1884$7 , \port$1882$7 , \port$1880$7 , \port$1878$7  };
+  assign \$31  = ~ { \port$1893$7 , \port$1891$7 , \port$1889$7 , \port$1887$7  };
+  assign \$32  = ~ { \port$1901$7 , \port$1899$7 , \port$1897$7 , \port$1895$7  };
   assign \$33  = \$31  | \$32 ;
-  assign \$34  = ~ { \port$1892$7 , \port$1890$7 , \port$1888$7 , \port$1886$7  };
+  assign \$34  = ~ { \port$1909$7 , \port$1907$7 , \port$1905$7 , \port$1903$7  };
   assign \$35  = \$33  | \$34 ;
-  assign \$36  = ~ { \port$1900$7 , \port$1898$7 , \port$1896$7 , \port$1894$7  };
+  assign \$36  = ~ { \port$1917$7 , \port$1915$7 , \port$1913$7 , \port$1911$7  };
   assign \$37  = \$35  | \$36 ;
-  assign \$38  = ~ { \port$1900$7 , \port$1898$7 , \port$1896$7 , \port$1894$7  };
+  assign \$38  = ~ { \port$1917$7 , \port$1915$7 , \port$1913$7 , \port$1911$7  };
   assign \$39  = step[1] ? \$37  : \$38 ;
-  assign \$41  = ~ step[6];
-  assign \$42  = pool_write[0] & \$41 ;
-  assign \$43  = pool_write[1] | \$42 ;
-  assign \$44  = ~ \$signal$12 ;
-  assign \$45  = ~ step[1];
-  assign \$46  = \$45  | \$signal$12 ;
-  assign \$47  = \$46  | \$signal$5 ;
-  assign \$48  = ~ odd_row;
-  assign \$50  = \$signal$19  == 2'h3;
-  assign \$51  = \$signal$19  + 1'h1;
-  assign \$52  = \$50  ? 3'h0 : \$51 ;
-  assign \$53  = \$signal$20  + 1'h1;
-  assign \$55  = place + 1'h1;
-  assign \$56  = place + step[49:45];
-  assign \$57  = place + step[44:40];
-  assign \$58  = \$signal$19  == 2'h3;
-  assign \$59  = \$58  - 1'h0;
-  assign \$61  = $signed({ 1'h0, \$signal$17  }) + $signed(\$60 );
-  assign \$62  = ~ step[1];
-  assign \$63  = ! odd_row;
-  assign \$64  = ! \$signal$12 ;
-  assign \$65  = \$63  & \$64 ;
-  assign \$66  = \$62  | \$65 ;
-  assign \$67  = step[2] ? 1'h1 : \$66 ;
-  assign \$68  = \$signal  & \$67 ;
-  assign \$69  = | pool_write;
-  assign \$70  = \$68  | \$69 ;
-  assign \$71  = ~ step[1];
-  assign \$72  = ! odd_row;
-  assign \$74  = \$72  & \$73 ;
-  assign \$75  = \$71  | \$74 ;
-  assign \$76  = step[2] ? 1'h0 : \$75 ;
-  assign \$77  = \$signal  & \$76 ;
-  assign \$78  = ~ step[1];
-  assign \$80  = ! \$signal$12 ;
-  assign \$81  = \$79  & \$80 ;
-  assign \$82  = \$78  | \$81 ;
-  assign \$83  = step[2] ? 1'h0 : \$82 ;
-  assign \$84  = \$signal  & \$83 ;
+  assign \$41  = \$signal$15  == 2'h3;
+  assign \$42  = \$41  - 1'h0;
+  assign \$44  = $signed({ 1'h0, \$signal$14  }) + $signed(\$43 );
+  assign \$45  = \begin  ? { 2'h0, step[39:35] } : \$44 ;
+  assign \$46  = ~ \$signal$16 ;
+  assign \$47  = ~ odd_row;
+  assign \$49  = \$signal$15  == 2'h3;
+  assign \$50  = \$signal$15  + 1'h1;
+  assign \$51  = \$49  ? 3'h0 : \$50 ;
+  assign \$52  = \$signal$18  + 1'h1;
+  assign \$53  = \$signal  & \$signal$5 ;
+  assign \$54  = \$53  & odd_row;
+  assign \$55  = \$signal$19  | \$54 ;
+  assign \$56  = \$signal$19  ? next_origin : \$74 [4:0];
+  assign \$57  = ~ step[6];
+  assign \$58  = pool_write[0] & \$57 ;
+  assign \$59  = pool_write[1] | \$58 ;
+  assign \$60  = \$signal$19  | \$59 ;
+  assign \$61  = ~ step[1];
+  assign \$62  = \$61  | \$signal$16 ;
+  assign \$63  = \$62  | \$signal$5 ;
+  assign \$64  = \$signal  & \$63 ;
+  assign \$65  = \$60  | \$64 ;
+  assign \$66  = ~ odd_row;
+  assign \$67  = \$signal$5  & \$66 ;
+  assign \$68  = \$67  & step[1];
+  assign \$69  = \$68  ? \$signal$20  : \$74 [4:0];
+  assign \$70  = \$signal$19  ? next_origin : \$69 ;
+  assign \$71  = place + step[49:45];
+  assign \$73  = step[0] ? 5'h01 : step[44:40];
+  assign \$74  = place + \$73 ;
+  assign \$75  = \$signal  & tile_end;
+  assign \$signal$19  = \$75  | begun;
+  assign \$76  = ~ step[1];
+  assign \$77  = ! odd_row;
+  assign \$78  = ! \$signal$16 ;
+  assign \$79  = \$77  & \$78 ;
+  assign \$80  = \$76  | \$79 ;
+  assign \$81  = step[2] ? 1'h1 : \$80 ;
+  assign \$82  = \$signal  & \$81 ;
+  assign \$83  = | pool_write;
+  assign \$84  = \$82  | \$83 ;
   assign \$85  = ~ step[1];
+  assign \$86  = ! odd_row;
   assign \$88  = \$86  & \$87 ;
   assign \$89  = \$85  | \$88 ;
   assign \$90  = step[2] ? 1'h0 : \$89 ;
   assign \$91  = \$signal  & \$90 ;
-  assign \$92  = average & { pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0] };
-  assign \$93  = { values[3:0], values[3:0], values[3:0], values[3:0] } | \$92 ;
-  assign \$94  = learned & { pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1] };
-  assign \$95  = \$93  | \$94 ;
-  assign \$96  = ! \$signal$19 ;
-  assign \$97  = \$signal$19  == 1'h1;
-  assign \$98  = \$signal$19  == 2'h2;
-  assign \$99  = \$signal$19  == 2'h3;
-  assign \$100  = | pool_write;
-  assign \$101  = | pool_write;
-  assign \$102  = | pool_write;
-  assign \$103  = | pool_write;
-  assign mask = { \$99 , \$98 , \$97 , \$96  } | { \$103 , \$102 , \$101 , \$100  };
-  assign \$104  = pool_write[1] & step[5];
+  assign \$92  = ~ step[1];
+  assign \$94  = ! \$signal$16 ;
+  assign \$95  = \$93  & \$94 ;
+  assign \$96  = \$92  | \$95 ;
+  assign \$97  = step[2] ? 1'h0 : \$96 ;
+  assign \$98  = \$signal  & \$97 ;
+  assign \$99  = ~ step[1];
+  assign \$102  = \$100  & \$101 ;
+  assign \$103  = \$99  | \$102 ;
+  assign \$104  = step[2] ? 1'h0 : \$103 ;
+  assign \$105  = \$signal  & \$104 ;
+  assign \$106  = average & { pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0] };
+  assign \$107  = { values[3:0], values[3:0], values[3:0], values[3:0] } | \$106 ;
+  assign \$108  = learned & { pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1] };
+  assign \$109  = \$107  | \$108 ;
+  assign \$110  = ! \$signal$15 ;
+  assign \$111  = \$signal$15  == 1'h1;
+  assign \$112  = \$signal$15  == 2'h2;
+  assign \$113  = \$signal$15  == 2'h3;
+  assign \$114  = | pool_write;
+  assign \$115  = | pool_write;
+  assign \$116  = | pool_write;
+  assign \$117  = | pool_write;
+  assign mask = { \$113 , \$112 , \$111 , \$110  } | { \$117 , \$116 , \$115 , \$114  };
+  assign \$118  = pool_write[1] & step[5];
   always @(posedge clk)
-    values <= \$105 ;
+    values <= \$119 ;
   always @(posedge clk)
-    \$signal  <= \$106 ;
+    \$signal  <= \$120 ;
   always @(posedge clk)
-    \$signal$5  <= \$107 ;
+    \$signal$5  <= \$121 ;
   always @(posedge clk)
-    tile_end <= \$108 ;
+    tile_end <= \$122 ;
   always @(posedge clk)
-    \$signal$12  <= \$109 ;
+    begun <= \$123 ;
   always @(posedge clk)
-    place <= \$110 ;
+    next_origin <= \$45 [4:0];
   always @(posedge clk)
-    odd_row <= \$111 ;
+    \$signal$16  <= \$124 ;
   always @(posedge clk)
-    \$signal$16  <= \$112 ;
+    odd_row <= \$125 ;
   always @(posedge clk)
-    \$signal$17  <= \$113 ;
+    \$signal$15  <= \$126 ;
   always @(posedge clk)
-    \$signal$19  <= \$114 ;
+    \$signal$18  <= \$127 ;
   always @(posedge clk)
-    \$signal$20  <= \$115 ;
+    \$signal$14  <= \$128 ;
   always @(posedge clk)
-    learned_place <= \$116 ;
+    \$signal$20  <= \$129 ;
+  always @(posedge clk)
+    place <= \$130 ;
+  always @(posedge clk)
+    learned_place <= \$131 ;
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
-    \$105  = 16'h0000;
+    \$119  = 16'h0000;
     if (strobe) begin
-      \$105 [3:0] = \$10 ;
-      \$105 [7:4] = \$20 ;
-      \$105 [11:8] = \$30 ;
-      \$105 [15:12] = \$40 ;
+      \$119 [3:0] = \$10 ;
+      \$119 [7:4] = \$20 ;
+      \$119 [11:8] = \$30 ;
+      \$119 [15:12] = \$40 ;
     end
     if (rst) begin
-      \$105  = 16'h0000;
+      \$119  = 16'h0000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
-    \$106  = strobe;
+    \$120  = strobe;
     if (rst) begin
-      \$106  = 1'h0;
+      \$120  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
-    \$107  = \port$1655$26 [0];
+    \$121  = \port$1670$26 [0];
     if (rst) begin
-      \$107  = 1'h0;
+      \$121  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
-    \$108  = \port$1655$26 [1];
+    \$122  = \port$1670$26 [1];
     if (rst) begin
-      \$108  = 1'h0;
+      \$122  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
-    \$109  = \$signal$12 ;
+    \$123  = \begin ;
+    if (rst) begin
+      \$123  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
+    \$124  = \$signal$16 ;
     if (\$signal ) begin
-      \$109  = \$44 ;
+      \$124  = \$46 ;
       if (\$signal$5 ) begin
-        \$109  = 1'h0;
+        \$124  = 1'h0;
       end
     end
     if (\begin ) begin
-      \$109  = 1'h0;
+      \$124  = 1'h0;
     end
     if (rst) begin
-      \$109  = 1'h0;
+      \$124  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
-    \$110  = place;
-    if (\$signal ) begin
-      if (\$47 ) begin
-        \$110  = \$57 [4:0];
-      end
-      if (\$signal$5 ) begin
-        if (odd_row) begin
-        end else if (step[1]) begin
-          \$110  = \$signal$16 ;
-        end
-      end
-      if (tile_end) begin
-        \$110  = \$61 [4:0];
-      end
-    end else if (\$43 ) begin
-      \$110  = \$55 [4:0];
-    end
-    if (\begin ) begin
-      \$110  = step[39:35];
-    end
-    if (rst) begin
-      \$110  = 5'h00;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
-    \$111  = odd_row;
+    \$125  = odd_row;
     if (\$signal ) begin
       if (\$signal$5 ) begin
-        \$111  = \$48 ;
+        \$125  = \$47 ;
       end
       if (tile_end) begin
-        \$111  = 1'h0;
+        \$125  = 1'h0;
       end
     end
     if (\begin ) begin
-      \$111  = 1'h0;
+      \$125  = 1'h0;
     end
     if (rst) begin
-      \$111  = 1'h0;
+      \$125  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
-    \$112  = \$signal$16 ;
-    if (\$signal ) begin
-      if (\$signal$5 ) begin
-        if (odd_row) begin
-          \$112  = \$57 [4:0];
-        end
-      end
-      if (tile_end) begin
-        \$112  = \$61 [4:0];
-      end
-    end
-    if (\begin ) begin
-      \$112  = step[39:35];
-    end
-    if (rst) begin
-      \$112  = 5'h00;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
-    \$113  = \$signal$17 ;
+    \$126  = \$signal$15 ;
     if (\$signal ) begin
       if (tile_end) begin
-        \$113  = \$61 [4:0];
-      end
-    end
-    if (\begin ) begin
-      \$113  = step[39:35];
-    end
-    if (rst) begin
-      \$113  = 5'h00;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
-    \$114  = \$signal$19 ;
-    if (\$signal ) begin
-      if (tile_end) begin
-        if (\$49 ) begin
-          \$114  = \$52 [1:0];
+        if (\$48 ) begin
+          \$126  = \$51 [1:0];
         end
       end
     end
     if (\begin ) begin
-      \$114  = step[54:53];
+      \$126  = step[54:53];
     end
     if (rst) begin
-      \$114  = 2'h0;
+      \$126  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
-    \$115  = \$signal$20 ;
+    \$127  = \$signal$18 ;
     if (\$signal ) begin
       if (tile_end) begin
-        if (\$49 ) begin
-          \$115  = \$53 [2:0];
+        if (\$48 ) begin
+          \$127  = \$52 [2:0];
         end
       end
     end
     if (\begin ) begin
-      \$115  = 3'h0;
+      \$127  = 3'h0;
     end
     if (rst) begin
-      \$115  = 3'h0;
+      \$127  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
-    \$116  = \$56 [4:0];
+    \$128  = \$signal$14 ;
+    if (\$signal$19 ) begin
+      \$128  = next_origin;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
+    \$129  = \$signal$20 ;
+    if (\$55 ) begin
+      \$129  = \$56 ;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
+    \$130  = place;
+    if (\$65 ) begin
+      \$130  = \$70 ;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
+    \$131  = \$71 [4:0];
     if (rst) begin
-      \$116  = 5'h00;
+      \$131  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
     address = place;
-    if (\$104 ) begin
+    if (\$118 ) begin
       address = learned_place;
     end
   end
-  assign row_end = \port$1655$26 [0];
-  assign \tile_end$8  = \port$1655$26 [1];
-  assign signs = { \port$1900$7 , \port$1898$7 , \port$1896$7 , \port$1894$7 , \port$1892$7 , \port$1890$7 , \port$1888$7 , \port$1886$7 , \port$1884$7 , \port$1882$7 , \port$1880$7 , \port$1878$7 , \port$1876$7 , \port$1874$7 , \port$1872$7 , \port$1870$7  };
-  assign \$signal$14  = \$57 [4:0];
-  assign next_origin = \$61 [4:0];
-  assign data = { values[15:12], values[15:12], values[15:12], values[15:8], values[11:8], values[11:8], values[11:4], values[7:4], values[7:4], values[7:4], \$95  };
-  assign \port$1558$0  = \$95 ;
-  assign \port$1952$4  = values[15:4];
+  assign row_end = \port$1670$26 [0];
+  assign \tile_end$8  = \port$1670$26 [1];
+  assign signs = { \port$1917$7 , \port$1915$7 , \port$1913$7 , \port$1911$7 , \port$1909$7 , \port$1907$7 , \port$1905$7 , \port$1903$7 , \port$1901$7 , \port$1899$7 , \port$1897$7 , \port$1895$7 , \port$1893$7 , \port$1891$7 , \port$1889$7 , \port$1887$7  };
+  assign \$signal$21  = \$74 [4:0];
+  assign data = { values[15:12], values[15:12], values[15:12], values[15:8], values[11:8], values[11:8], values[11:4], values[7:4], values[7:4], values[7:4], \$109  };
+  assign \port$1573$0  = \$109 ;
+  assign \port$1969$4  = values[15:4];
   assign \step.lgap  = step[0];
   assign \step.pool  = step[1];
   assign \step.vector  = step[2];
@@ -4792,24 +4794,24 @@ module \accelerator.drain (rst, \port$1558$0 , mask, \port$1655$26 , strobe, \be
   assign \step.slot  = step[54:53];
   assign \step.valid  = step[57:55];
   assign \step.tile_words  = step[61:58];
-  assign write[3] = \$91 ;
-  assign write[2] = \$84 ;
-  assign write[1] = \$77 ;
-  assign write[0] = \$70 ;
+  assign write[3] = \$105 ;
+  assign write[2] = \$98 ;
+  assign write[1] = \$91 ;
+  assign write[0] = \$84 ;
   assign \$10  = \$9 ;
   assign \$20  = \$19 ;
   assign \$30  = \$29 ;
   assign \$40  = \$39 ;
-  assign \$49  = 1'h1;
-  assign \$54  = 1'h1;
-  assign \$60  = \$59 ;
-  assign \$73  = \$signal$12 ;
-  assign \$79  = odd_row;
-  assign \$86  = odd_row;
-  assign \$87  = \$signal$12 ;
+  assign \$43  = \$42 ;
+  assign \$48  = 1'h1;
+  assign \$72  = 1'h1;
+  assign \$87  = \$signal$16 ;
+  assign \$93  = odd_row;
+  assign \$100  = odd_row;
+  assign \$101  = \$signal$16 ;
 endmodule
 
-module \accelerator.lgap (rst, \valid$8 , \port$1649$22 , weight, act, gap, depthwise, clk);
+module \accelerator.lgap (rst, \valid$8 , \port$1664$22 , weight, act, gap, depthwise, clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$7  = 0;
   wire \$1 ;
   wire [1:0] \$10 ;
@@ -4888,8 +4890,8 @@ module \accelerator.lgap (rst, \valid$8 , \port$1649$22 , weight, act, gap, dept
   wire \last$12 ;
   reg [3:0] mask = 4'h0;
   wire [3:0] \mask$6 ;
-  input [3:0] \port$1649$22 ;
-  wire [3:0] \port$1649$22 ;
+  input [3:0] \port$1664$22 ;
+  wire [3:0] \port$1664$22 ;
   input rst;
   wire rst;
   reg [1:0] valid = 2'h0;
@@ -4917,14 +4919,14 @@ module \accelerator.lgap (rst, \valid$8 , \port$1649$22 , weight, act, gap, dept
     gap <= \$52 ;
   always @(posedge clk)
     depthwise <= \$53 ;
-  assign \$1  = act[15:0] >> { 2'h0, \port$1649$22 [1:0] };
-  assign \$2  = act[31:16] >> { 2'h0, \port$1649$22 [1:0] };
-  assign \$3  = act[47:32] >> { 2'h0, \port$1649$22 [1:0] };
-  assign \$4  = act[63:48] >> { 2'h0, \port$1649$22 [1:0] };
-  assign \$5  = weight[15:0] >> { 2'h0, \port$1649$22 [1:0] };
-  assign \$6  = weight[31:16] >> { 2'h0, \port$1649$22 [1:0] };
-  assign \$7  = weight[47:32] >> { 2'h0, \port$1649$22 [1:0] };
-  assign \$8  = weight[63:48] >> { 2'h0, \port$1649$22 [1:0] };
+  assign \$1  = act[15:0] >> { 2'h0, \port$1664$22 [1:0] };
+  assign \$2  = act[31:16] >> { 2'h0, \port$1664$22 [1:0] };
+  assign \$3  = act[47:32] >> { 2'h0, \port$1664$22 [1:0] };
+  assign \$4  = act[63:48] >> { 2'h0, \port$1664$22 [1:0] };
+  assign \$5  = weight[15:0] >> { 2'h0, \port$1664$22 [1:0] };
+  assign \$6  = weight[31:16] >> { 2'h0, \port$1664$22 [1:0] };
+  assign \$7  = weight[47:32] >> { 2'h0, \port$1664$22 [1:0] };
+  assign \$8  = weight[63:48] >> { 2'h0, \port$1664$22 [1:0] };
   assign \$9  = \$signal  & mask;
   assign \$10  = 1'h0 + \$9 [0];
   assign \$11  = \$signal  & mask;
@@ -4965,14 +4967,14 @@ module \accelerator.lgap (rst, \valid$8 , \port$1649$22 , weight, act, gap, dept
     valid <= \$43 ;
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$7 ) begin end
-    \$44  = { first[0], \port$1649$22 [2] };
+    \$44  = { first[0], \port$1664$22 [2] };
     if (rst) begin
       \$44  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$7 ) begin end
-    \$45  = { last[0], \port$1649$22 [3] };
+    \$45  = { last[0], \port$1664$22 [3] };
     if (rst) begin
       \$45  = 2'h0;
     end
@@ -5075,10 +5077,10 @@ module \accelerator.lgap (rst, \valid$8 , \port$1649$22 , weight, act, gap, dept
       \$43  = 2'h0;
     end
   end
-  assign lane = { 2'h0, \port$1649$22 [1:0] };
+  assign lane = { 2'h0, \port$1664$22 [1:0] };
   assign \mask$6  = 4'hf;
-  assign \first$10  = \port$1649$22 [2];
-  assign \last$12  = \port$1649$22 [3];
+  assign \first$10  = \port$1664$22 [2];
+  assign \last$12  = \port$1664$22 [3];
   assign gap_added = \$39 [1:0];
   assign depthwise_added = \$40 [1:0];
 endmodule
@@ -6226,34 +6228,35 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   wire \$1 ;
   wire \$10 ;
   reg \$100 ;
-  reg [4:0] \$101 ;
-  reg \$102 ;
-  reg [1:0] \$103 ;
-  reg \$104 ;
-  reg [1:0] \$105 ;
-  reg [4:0] \$106 ;
-  reg [1:0] \$107 ;
-  reg \$108 ;
-  reg [1:0] \$109 ;
+  reg \$101 ;
+  reg [4:0] \$102 ;
+  reg \$103 ;
+  reg [1:0] \$104 ;
+  reg \$105 ;
+  reg [1:0] \$106 ;
+  reg [4:0] \$107 ;
+  reg [1:0] \$108 ;
+  reg \$109 ;
   wire \$11 ;
-  reg \$110 ;
+  reg [1:0] \$110 ;
   reg \$111 ;
-  reg [3:0] \$112 ;
-  reg [1:0] \$113 ;
-  reg [4:0] \$114 ;
-  reg [2:0] \$115 ;
-  reg \$116 ;
-  reg [6:0] \$117 ;
-  reg [2:0] \$118 ;
-  reg [14:0] \$119 ;
+  reg \$112 ;
+  reg [3:0] \$113 ;
+  reg [1:0] \$114 ;
+  reg [4:0] \$115 ;
+  reg [2:0] \$116 ;
+  reg \$117 ;
+  reg [6:0] \$118 ;
+  reg [2:0] \$119 ;
   wire \$12 ;
-  reg \$120 ;
+  reg [14:0] \$120 ;
   reg \$121 ;
-  reg [61:0] \$122 ;
-  reg [3:0] \$123 ;
-  reg [5:0] \$124 ;
-  reg \$125 ;
-  reg [1:0] \$126 ;
+  reg \$122 ;
+  reg [61:0] \$123 ;
+  reg [3:0] \$124 ;
+  reg [5:0] \$125 ;
+  reg \$126 ;
+  reg [1:0] \$127 ;
   wire \$13 ;
   wire \$14 ;
   wire \$15 ;
@@ -6273,56 +6276,56 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   wire \$28 ;
   wire \$29 ;
   wire \$3 ;
-  wire [7:0] \$30 ;
-  wire [1:0] \$31 ;
+  wire \$30 ;
+  wire [7:0] \$31 ;
   wire [1:0] \$32 ;
-  wire \$33 ;
+  wire [1:0] \$33 ;
   wire \$34 ;
-  wire [1:0] \$35 ;
-  wire [5:0] \$36 ;
-  wire [1:0] \$37 ;
-  wire \$38 ;
+  wire \$35 ;
+  wire [1:0] \$36 ;
+  wire [5:0] \$37 ;
+  wire [1:0] \$38 ;
   wire \$39 ;
   wire \$4 ;
-  wire [2:0] \$40 ;
-  wire \$41 ;
+  wire \$40 ;
+  wire [2:0] \$41 ;
   wire \$42 ;
   wire \$43 ;
   wire \$44 ;
   wire \$45 ;
   wire \$46 ;
-  wire [2:0] \$47 ;
-  wire \$48 ;
+  wire \$47 ;
+  wire [2:0] \$48 ;
   wire \$49 ;
   wire \$5 ;
-  wire [7:0] \$50 ;
-  wire [5:0] \$51 ;
+  wire \$50 ;
+  wire [7:0] \$51 ;
   wire [5:0] \$52 ;
-  wire [2:0] \$53 ;
+  wire [5:0] \$53 ;
   wire [2:0] \$54 ;
-  wire \$55 ;
+  wire [2:0] \$55 ;
   wire \$56 ;
-  wire [2:0] \$57 ;
+  wire \$57 ;
   wire [2:0] \$58 ;
-  wire \$59 ;
+  wire [2:0] \$59 ;
   wire \$6 ;
   wire \$60 ;
-  wire [1:0] \$61 ;
+  wire \$61 ;
   wire [1:0] \$62 ;
-  wire [6:0] \$63 ;
-  wire [2:0] \$64 ;
-  wire \$65 ;
+  wire [1:0] \$63 ;
+  wire [6:0] \$64 ;
+  wire [2:0] \$65 ;
   wire \$66 ;
   wire \$67 ;
-  wire [7:0] \$68 ;
-  wire [3:0] \$69 ;
+  wire \$68 ;
+  wire [7:0] \$69 ;
   wire \$7 ;
-  wire \$70 ;
+  wire [3:0] \$70 ;
   wire \$71 ;
-  wire [6:0] \$72 ;
-  wire \$73 ;
-  wire [6:0] \$74 ;
-  wire \$75 ;
+  wire \$72 ;
+  wire [6:0] \$73 ;
+  wire \$74 ;
+  wire [6:0] \$75 ;
   wire \$76 ;
   wire \$77 ;
   wire \$78 ;
@@ -6332,8 +6335,8 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   wire \$81 ;
   wire \$82 ;
   wire \$83 ;
-  wire [4:0] \$84 ;
-  wire \$85 ;
+  wire \$84 ;
+  wire [4:0] \$85 ;
   wire \$86 ;
   wire [2:0] \$87 ;
   wire [3:0] \$88 ;
@@ -6346,8 +6349,8 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   reg \$94 ;
   reg \$95 ;
   reg \$96 ;
-  reg [6:0] \$97 ;
-  reg \$98 ;
+  reg \$97 ;
+  reg [6:0] \$98 ;
   reg \$99 ;
   wire \$signal ;
   reg [4:0] \$signal$10  = 5'h00;
@@ -6358,10 +6361,11 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   reg [6:0] \$signal$15  = 7'h00;
   reg \$signal$16  = 1'h0;
   reg \$signal$17  = 1'h0;
-  reg \$signal$38  = 1'h0;
-  reg \$signal$39  = 1'h0;
-  reg [4:0] \$signal$40  = 5'h00;
-  reg \$signal$45  = 1'h0;
+  reg \$signal$34  = 1'h0;
+  reg \$signal$40  = 1'h0;
+  reg \$signal$41  = 1'h0;
+  reg [4:0] \$signal$42  = 5'h00;
+  reg \$signal$46  = 1'h0;
   reg \$signal$5  = 1'h0;
   reg [14:0] arrived = 15'h0000;
   output \begin ;
@@ -6553,137 +6557,139 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   assign \$19  = fsm_state == 3'h7;
   assign \$20  = fsm_state == 4'h8;
   assign \$21  = fsm_state == 4'h9;
-  assign \$22  = ! step[9];
-  assign \$23  = ! step[30];
-  assign \$24  = ! step[32:31];
-  assign \$25  = ! step[34:33];
-  assign \$26  = tile == step[52:50];
-  assign \$27  = ~ hold;
-  assign \$28  = running & \$27 ;
-  assign \$30  = \$signal$15  + 1'h1;
-  assign \$31  = \$signal$39  + 1'h1;
-  assign \$32  = \$signal$39  + 1'h1;
-  assign \$33  = \$32 [0] == step[9];
-  assign \$34  = repeat_last ? repeat_single : \$33 ;
-  assign \$35  = \$signal$16  + 1'h1;
-  assign \$36  = \$signal$10  + step[19:15];
-  assign \$37  = \$signal$16  + 1'h1;
-  assign \$38  = \$37 [0] == step[30];
-  assign \$39  = word_last ? word_single : \$38 ;
-  assign \$40  = \$signal$12  + 1'h1;
-  assign \$41  = ~ step[4];
-  assign \$42  = \$signal$12  == 1'h1;
-  assign \$43  = \$signal$11  == 2'h2;
-  assign \$44  = \$42  & \$43 ;
-  assign \$45  = \$signal$5  ? \$41  : \$44 ;
-  assign \$46  = \$signal$12  == 2'h2;
-  assign \$47  = \$signal$11  + 1'h1;
-  assign \$48  = ~ step[4];
+  assign \$22  = pause == 3'h7;
+  assign \$23  = ! step[9];
+  assign \$24  = ! step[30];
+  assign \$25  = ! step[32:31];
+  assign \$26  = ! step[34:33];
+  assign \$27  = tile == step[52:50];
+  assign \$28  = ~ hold;
+  assign \$29  = running & \$28 ;
+  assign \$31  = \$signal$15  + 1'h1;
+  assign \$32  = \$signal$41  + 1'h1;
+  assign \$33  = \$signal$41  + 1'h1;
+  assign \$34  = \$33 [0] == step[9];
+  assign \$35  = repeat_last ? repeat_single : \$34 ;
+  assign \$36  = \$signal$16  + 1'h1;
+  assign \$37  = \$signal$10  + step[19:15];
+  assign \$38  = \$signal$16  + 1'h1;
+  assign \$39  = \$38 [0] == step[30];
+  assign \$40  = word_last ? word_single : \$39 ;
+  assign \$41  = \$signal$12  + 1'h1;
+  assign \$42  = ~ step[4];
+  assign \$43  = \$signal$12  == 1'h1;
+  assign \$44  = \$signal$11  == 2'h2;
+  assign \$45  = \$43  & \$44 ;
+  assign \$46  = \$signal$5  ? \$42  : \$45 ;
+  assign \$47  = \$signal$12  == 2'h2;
+  assign \$48  = \$signal$11  + 1'h1;
   assign \$49  = ~ step[4];
-  assign \$50  = weight_base + step[7];
-  assign \$51  = \$signal$40  + step[24:20];
-  assign \$52  = \$signal$40  + step[24:20];
-  assign \$53  = \$signal$14  + 1'h1;
+  assign \$50  = ~ step[4];
+  assign \$51  = weight_base + step[7];
+  assign \$52  = \$signal$42  + step[24:20];
+  assign \$53  = \$signal$42  + step[24:20];
   assign \$54  = \$signal$14  + 1'h1;
-  assign \$55  = \$54 [1:0] == step[32:31];
-  assign \$56  = column_last ? column_single : \$55 ;
-  assign \$57  = \$signal$13  + 1'h1;
+  assign \$55  = \$signal$14  + 1'h1;
+  assign \$56  = \$55 [1:0] == step[32:31];
+  assign \$57  = column_last ? column_single : \$56 ;
   assign \$58  = \$signal$13  + 1'h1;
-  assign \$59  = \$58 [1:0] == step[34:33];
-  assign \$60  = row_last ? row_single : \$59 ;
-  assign \$61  = step[0] - 1'h0;
-  assign \$63  = $signed({ 1'h0, tile_source }) + $signed(\$62 );
-  assign \$64  = \$signal$38  ? step[57:55] : 3'h4;
-  assign \$68  = weight_base + step[61:58];
-  assign \$69  = tile + 1'h1;
-  assign \$72  = fetch__addr + 1'h1;
-  assign \$73  = ~ arrived[14];
-  assign \$74  = fetch__addr + 1'h1;
-  assign \$75  = ~ fetch__data[15];
-  assign \$76  = arrived[0] & \$75 ;
-  assign \$77  = ~ step[4];
+  assign \$59  = \$signal$13  + 1'h1;
+  assign \$60  = \$59 [1:0] == step[34:33];
+  assign \$61  = row_last ? row_single : \$60 ;
+  assign \$62  = step[0] - 1'h0;
+  assign \$64  = $signed({ 1'h0, tile_source }) + $signed(\$63 );
+  assign \$65  = \$signal$40  ? step[57:55] : 3'h4;
+  assign \$69  = weight_base + step[61:58];
+  assign \$70  = tile + 1'h1;
+  assign \$73  = fetch__addr + 1'h1;
+  assign \$74  = ~ arrived[14];
+  assign \$75  = fetch__addr + 1'h1;
+  assign \$76  = ~ fetch__data[15];
+  assign \$77  = arrived[0] & \$76 ;
   assign \$78  = ~ step[4];
   assign \$79  = ~ step[4];
-  assign \$82  = \$81  | step[0];
-  assign \$83  = \$82  | step[3];
-  assign \$84  = pause + 1'h1;
-  assign \$85  = pause == 3'h6;
-  assign \$86  = pause == 4'h8;
+  assign \$80  = ~ step[4];
+  assign \$83  = \$82  | step[0];
+  assign \$84  = \$83  | step[3];
+  assign \$85  = pause + 1'h1;
+  assign \$86  = pause == 3'h6;
   assign \$87  = score_index + 1'h1;
   assign \$88  = scores_left - 1'h1;
   assign \$89  = scores_left == 1'h1;
   always @(posedge clk)
-    repeat_single <= \$91 ;
+    \$signal$34  <= \$91 ;
   always @(posedge clk)
-    word_single <= \$92 ;
+    repeat_single <= \$92 ;
   always @(posedge clk)
-    column_single <= \$93 ;
+    word_single <= \$93 ;
   always @(posedge clk)
-    row_single <= \$94 ;
+    column_single <= \$94 ;
   always @(posedge clk)
-    \$signal$38  <= \$95 ;
+    row_single <= \$95 ;
   always @(posedge clk)
-    \$signal$17  <= \$96 ;
+    \$signal$40  <= \$96 ;
   always @(posedge clk)
-    \$signal$15  <= \$97 ;
+    \$signal$17  <= \$97 ;
   always @(posedge clk)
-    \$signal$39  <= \$98 ;
+    \$signal$15  <= \$98 ;
   always @(posedge clk)
-    repeat_last <= \$99 ;
+    \$signal$41  <= \$99 ;
   always @(posedge clk)
-    \$signal$16  <= \$100 ;
+    repeat_last <= \$100 ;
   always @(posedge clk)
-    \$signal$10  <= \$101 ;
+    \$signal$16  <= \$101 ;
   always @(posedge clk)
-    word_last <= \$102 ;
+    \$signal$10  <= \$102 ;
   always @(posedge clk)
-    \$signal$12  <= \$103 ;
+    word_last <= \$103 ;
   always @(posedge clk)
-    \$signal$5  <= \$104 ;
+    \$signal$12  <= \$104 ;
   always @(posedge clk)
-    \$signal$11  <= \$105 ;
+    \$signal$5  <= \$105 ;
   always @(posedge clk)
-    \$signal$40  <= \$106 ;
+    \$signal$11  <= \$106 ;
   always @(posedge clk)
-    \$signal$14  <= \$107 ;
+    \$signal$42  <= \$107 ;
   always @(posedge clk)
-    column_last <= \$108 ;
+    \$signal$14  <= \$108 ;
   always @(posedge clk)
-    \$signal$13  <= \$109 ;
+    column_last <= \$109 ;
   always @(posedge clk)
-    row_last <= \$110 ;
+    \$signal$13  <= \$110 ;
   always @(posedge clk)
-    running <= \$111 ;
+    row_last <= \$111 ;
   always @(posedge clk)
-    pause <= \$112 ;
+    running <= \$112 ;
   always @(posedge clk)
-    score_index <= \$113 ;
+    pause <= \$113 ;
   always @(posedge clk)
-    tile_source <= \$114 ;
+    score_index <= \$114 ;
   always @(posedge clk)
-    scores_left <= \$115 ;
+    tile_source <= \$115 ;
   always @(posedge clk)
-    \$signal$45  <= \$116 ;
+    scores_left <= \$116 ;
   always @(posedge clk)
-    weight_base <= \$117 ;
+    \$signal$46  <= \$117 ;
   always @(posedge clk)
-    tile <= \$118 ;
+    weight_base <= \$118 ;
   always @(posedge clk)
-    arrived <= \$119 ;
+    tile <= \$119 ;
   always @(posedge clk)
-    \begin  <= \$120 ;
+    arrived <= \$120 ;
   always @(posedge clk)
-    done <= \$121 ;
+    \begin  <= \$121 ;
   always @(posedge clk)
-    step <= \$122 ;
+    done <= \$122 ;
   always @(posedge clk)
-    fsm_state <= \$123 ;
+    step <= \$123 ;
   always @(posedge clk)
-    fetch__addr <= \$124 ;
+    fsm_state <= \$124 ;
   always @(posedge clk)
-    reserve <= \$125 ;
+    fetch__addr <= \$125 ;
   always @(posedge clk)
-    pool_write <= \$126 ;
+    reserve <= \$126 ;
+  always @(posedge clk)
+    pool_write <= \$127 ;
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
     fetching = 1'h0;
@@ -6775,35 +6781,42 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$96  = \$signal$17 ;
-    if (\$28 ) begin
-      \$96  = \$signal ;
-    end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          \$96  = 1'h1;
-    endcase
+    \$96  = \$27 ;
     if (rst) begin
       \$96  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$97  = \$signal$15 ;
-    if (\$28 ) begin
-      \$97  = \$30 [6:0];
+    \$97  = \$signal$17 ;
+    if (\$29 ) begin
+      \$97  = \$signal ;
+    end
+    casez (fsm_state)
+      4'h0:
+          /* empty */;
+      4'h1:
+          /* empty */;
+      4'h2:
+          /* empty */;
+      4'h3:
+          /* empty */;
+      4'h4:
+          \$97  = 1'h1;
+    endcase
+    if (rst) begin
+      \$97  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
+    \$98  = \$signal$15 ;
+    if (\$29 ) begin
+      \$98  = \$31 [6:0];
       if (repeat_last) begin
         if (word_last) begin
           if (\$signal$5 ) begin
-            \$97  = \$50 [6:0];
+            \$98  = \$51 [6:0];
           end
         end
       end
@@ -6818,72 +6831,72 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       4'h3:
           /* empty */;
       4'h4:
-          \$97  = weight_base;
+          \$98  = weight_base;
     endcase
     if (rst) begin
-      \$97  = 7'h00;
+      \$98  = 7'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$98  = \$signal$39 ;
-    if (\$28 ) begin
-      \$98  = \$31 [0];
+    \$99  = \$signal$41 ;
+    if (\$29 ) begin
+      \$99  = \$32 [0];
       if (repeat_last) begin
-        \$98  = 1'h0;
+        \$99  = 1'h0;
       end
     end
-    if (rst) begin
-      \$98  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$99  = repeat_last;
-    if (\$28 ) begin
-      \$99  = \$34 ;
-    end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          \$99  = repeat_single;
-    endcase
     if (rst) begin
       \$99  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$100  = \$signal$16 ;
-    if (\$28 ) begin
-      if (repeat_last) begin
-        \$100  = \$35 [0];
-        if (word_last) begin
-          \$100  = 1'h0;
-        end
-      end
+    \$100  = repeat_last;
+    if (\$29 ) begin
+      \$100  = \$35 ;
     end
+    casez (fsm_state)
+      4'h0:
+          /* empty */;
+      4'h1:
+          /* empty */;
+      4'h2:
+          /* empty */;
+      4'h3:
+          /* empty */;
+      4'h4:
+          \$100  = repeat_single;
+    endcase
     if (rst) begin
       \$100  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$101  = \$signal$10 ;
-    if (\$28 ) begin
+    \$101  = \$signal$16 ;
+    if (\$29 ) begin
       if (repeat_last) begin
-        \$101  = \$36 [4:0];
+        \$101  = \$36 [0];
         if (word_last) begin
-          \$101  = \$signal$40 ;
+          \$101  = 1'h0;
+        end
+      end
+    end
+    if (rst) begin
+      \$101  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
+    \$102  = \$signal$10 ;
+    if (\$29 ) begin
+      if (repeat_last) begin
+        \$102  = \$37 [4:0];
+        if (word_last) begin
+          \$102  = \$signal$42 ;
           if (\$signal$5 ) begin
-            \$101  = \$52 [4:0];
+            \$102  = \$53 [4:0];
           end
         end
       end
@@ -6898,18 +6911,18 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       4'h3:
           /* empty */;
       4'h4:
-          \$101  = tile_source;
+          \$102  = tile_source;
     endcase
     if (rst) begin
-      \$101  = 5'h00;
+      \$102  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$102  = word_last;
-    if (\$28 ) begin
+    \$103  = word_last;
+    if (\$29 ) begin
       if (repeat_last) begin
-        \$102  = \$39 ;
+        \$103  = \$40 ;
       end
     end
     casez (fsm_state)
@@ -6922,24 +6935,24 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       4'h3:
           /* empty */;
       4'h4:
-          \$102  = word_single;
+          \$103  = word_single;
     endcase
     if (rst) begin
-      \$102  = 1'h0;
+      \$103  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$103  = \$signal$12 ;
-    if (\$28 ) begin
+    \$104  = \$signal$12 ;
+    if (\$29 ) begin
       if (repeat_last) begin
         if (word_last) begin
-          \$103  = \$40 [1:0];
-          if (\$46 ) begin
-            \$103  = 2'h0;
+          \$104  = \$41 [1:0];
+          if (\$47 ) begin
+            \$104  = 2'h0;
           end
           if (\$signal$5 ) begin
-            \$103  = { 1'h0, \$48  };
+            \$104  = { 1'h0, \$49  };
           end
         end
       end
@@ -6954,19 +6967,19 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       4'h3:
           /* empty */;
       4'h4:
-          \$103  = { 1'h0, \$77  };
+          \$104  = { 1'h0, \$78  };
     endcase
     if (rst) begin
-      \$103  = 2'h0;
+      \$104  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$104  = \$signal$5 ;
-    if (\$28 ) begin
+    \$105  = \$signal$5 ;
+    if (\$29 ) begin
       if (repeat_last) begin
         if (word_last) begin
-          \$104  = \$45 ;
+          \$105  = \$46 ;
         end
       end
     end
@@ -6980,51 +6993,23 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       4'h3:
           /* empty */;
       4'h4:
-          \$104  = \$79 ;
+          \$105  = \$80 ;
     endcase
     if (rst) begin
-      \$104  = 1'h0;
+      \$105  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$105  = \$signal$11 ;
-    if (\$28 ) begin
+    \$106  = \$signal$11 ;
+    if (\$29 ) begin
       if (repeat_last) begin
         if (word_last) begin
-          if (\$46 ) begin
-            \$105  = \$47 [1:0];
+          if (\$47 ) begin
+            \$106  = \$48 [1:0];
           end
           if (\$signal$5 ) begin
-            \$105  = { 1'h0, \$49  };
-          end
-        end
-      end
-    end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          \$105  = { 1'h0, \$78  };
-    endcase
-    if (rst) begin
-      \$105  = 2'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$106  = \$signal$40 ;
-    if (\$28 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          if (\$signal$5 ) begin
-            \$106  = \$51 [4:0];
+            \$106  = { 1'h0, \$50  };
           end
         end
       end
@@ -7039,39 +7024,67 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       4'h3:
           /* empty */;
       4'h4:
-          \$106  = tile_source;
+          \$106  = { 1'h0, \$79  };
     endcase
     if (rst) begin
-      \$106  = 5'h00;
+      \$106  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$107  = \$signal$14 ;
-    if (\$28 ) begin
+    \$107  = \$signal$42 ;
+    if (\$29 ) begin
       if (repeat_last) begin
         if (word_last) begin
           if (\$signal$5 ) begin
-            \$107  = \$53 [1:0];
+            \$107  = \$52 [4:0];
+          end
+        end
+      end
+    end
+    casez (fsm_state)
+      4'h0:
+          /* empty */;
+      4'h1:
+          /* empty */;
+      4'h2:
+          /* empty */;
+      4'h3:
+          /* empty */;
+      4'h4:
+          \$107  = tile_source;
+    endcase
+    if (rst) begin
+      \$107  = 5'h00;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
+    \$108  = \$signal$14 ;
+    if (\$29 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          if (\$signal$5 ) begin
+            \$108  = \$54 [1:0];
             if (column_last) begin
-              \$107  = 2'h0;
+              \$108  = 2'h0;
             end
           end
         end
       end
     end
     if (rst) begin
-      \$107  = 2'h0;
+      \$108  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$108  = column_last;
-    if (\$28 ) begin
+    \$109  = column_last;
+    if (\$29 ) begin
       if (repeat_last) begin
         if (word_last) begin
           if (\$signal$5 ) begin
-            \$108  = \$56 ;
+            \$109  = \$57 ;
           end
         end
       end
@@ -7086,23 +7099,23 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       4'h3:
           /* empty */;
       4'h4:
-          \$108  = column_single;
+          \$109  = column_single;
     endcase
     if (rst) begin
-      \$108  = 1'h0;
+      \$109  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$109  = \$signal$13 ;
-    if (\$28 ) begin
+    \$110  = \$signal$13 ;
+    if (\$29 ) begin
       if (repeat_last) begin
         if (word_last) begin
           if (\$signal$5 ) begin
             if (column_last) begin
-              \$109  = \$57 [1:0];
+              \$110  = \$58 [1:0];
               if (row_last) begin
-                \$109  = 2'h0;
+                \$110  = 2'h0;
               end
             end
           end
@@ -7110,18 +7123,18 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       end
     end
     if (rst) begin
-      \$109  = 2'h0;
+      \$110  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$110  = row_last;
-    if (\$28 ) begin
+    \$111  = row_last;
+    if (\$29 ) begin
       if (repeat_last) begin
         if (word_last) begin
           if (\$signal$5 ) begin
             if (column_last) begin
-              \$110  = \$60 ;
+              \$111  = \$61 ;
             end
           end
         end
@@ -7137,17 +7150,17 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       4'h3:
           /* empty */;
       4'h4:
-          \$110  = row_single;
+          \$111  = row_single;
     endcase
     if (rst) begin
-      \$110  = 1'h0;
+      \$111  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$111  = running;
+    \$112  = running;
     if (tile_done) begin
-      \$111  = 1'h0;
+      \$112  = 1'h0;
     end
     casez (fsm_state)
       4'h0:
@@ -7159,17 +7172,17 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       4'h3:
           /* empty */;
       4'h4:
-          \$111  = 1'h1;
+          \$112  = 1'h1;
     endcase
     if (rst) begin
-      \$111  = 1'h0;
+      \$112  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$112  = pause;
+    \$113  = pause;
     if (tile_done) begin
-      \$112  = 4'h0;
+      \$113  = 4'h0;
     end
     casez (fsm_state)
       4'h0:
@@ -7181,21 +7194,21 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       4'h3:
           /* empty */;
       4'h4:
-          \$112  = 4'h0;
+          \$113  = 4'h0;
       4'h5:
           /* empty */;
       4'h6:
-          \$112  = \$84 [3:0];
+          \$113  = \$85 [3:0];
     endcase
     if (rst) begin
-      \$112  = 4'h0;
+      \$113  = 4'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$113  = score_index;
+    \$114  = score_index;
     if (tile_done) begin
-      \$113  = 2'h0;
+      \$114  = 2'h0;
     end
     casez (fsm_state)
       4'h0:
@@ -7214,18 +7227,18 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
           /* empty */;
       4'h7:
           if (score_ready) begin
-            \$113  = \$87 [1:0];
+            \$114  = \$87 [1:0];
           end
     endcase
     if (rst) begin
-      \$113  = 2'h0;
+      \$114  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$114  = tile_source;
+    \$115  = tile_source;
     if (tile_done) begin
-      \$114  = \$63 [4:0];
+      \$115  = \$64 [4:0];
     end
     casez (fsm_state)
       4'h0:
@@ -7235,17 +7248,17 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       4'h2:
           /* empty */;
       4'h3:
-          \$114  = step[14:10];
+          \$115  = step[14:10];
     endcase
     if (rst) begin
-      \$114  = 5'h00;
+      \$115  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$115  = scores_left;
+    \$116  = scores_left;
     if (tile_done) begin
-      \$115  = \$64 ;
+      \$116  = \$65 ;
     end
     casez (fsm_state)
       4'h0:
@@ -7264,29 +7277,29 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
           /* empty */;
       4'h7:
           if (score_ready) begin
-            \$115  = \$88 [2:0];
+            \$116  = \$88 [2:0];
           end
     endcase
     if (rst) begin
-      \$115  = 3'h0;
+      \$116  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$116  = \$signal$45 ;
+    \$117  = \$signal$46 ;
     if (tile_done) begin
-      \$116  = \$66 ;
+      \$117  = \$67 ;
     end
     if (rst) begin
-      \$116  = 1'h0;
+      \$117  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$117  = weight_base;
+    \$118  = weight_base;
     if (tile_done) begin
-      if (\$67 ) begin
-        \$117  = \$68 [6:0];
+      if (\$68 ) begin
+        \$118  = \$69 [6:0];
       end
     end
     casez (fsm_state)
@@ -7295,20 +7308,20 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       4'h1:
           /* empty */;
       4'h2:
-          if (\$76 ) begin
-            \$117  = 7'h00;
+          if (\$77 ) begin
+            \$118  = 7'h00;
           end
     endcase
     if (rst) begin
-      \$117  = 7'h00;
+      \$118  = 7'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$118  = tile;
+    \$119  = tile;
     if (tile_done) begin
-      if (\$67 ) begin
-        \$118  = \$69 [2:0];
+      if (\$68 ) begin
+        \$119  = \$70 [2:0];
       end
     end
     casez (fsm_state)
@@ -7319,44 +7332,27 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       4'h2:
           /* empty */;
       4'h3:
-          \$118  = 3'h0;
+          \$119  = 3'h0;
     endcase
     if (rst) begin
-      \$118  = 3'h0;
+      \$119  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$119  = { arrived[13:0], fetching };
+    \$120  = { arrived[13:0], fetching };
     casez (fsm_state)
       4'h0:
           /* empty */;
       4'h1:
           /* empty */;
       4'h2:
-          if (\$76 ) begin
-            \$119  = 15'h0000;
+          if (\$77 ) begin
+            \$120  = 15'h0000;
           end
     endcase
     if (rst) begin
-      \$119  = 15'h0000;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$120  = 1'h0;
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          \$120  = 1'h1;
-    endcase
-    if (rst) begin
-      \$120  = 1'h0;
+      \$120  = 15'h0000;
     end
   end
   always @* begin
@@ -7368,9 +7364,9 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       4'h1:
           /* empty */;
       4'h2:
-          if (\$76 ) begin
-            \$121  = 1'h1;
-          end
+          /* empty */;
+      4'h3:
+          \$121  = 1'h1;
     endcase
     if (rst) begin
       \$121  = 1'h0;
@@ -7378,156 +7374,173 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$122  = step;
-    if (arrived[0]) begin
-      \$122 [0] = fetch__data[0];
-      \$122 [1] = fetch__data[1];
-      \$122 [2] = fetch__data[2];
-      \$122 [3] = \$70 ;
-      \$122 [4] = fetch__data[4];
-      \$122 [5] = fetch__data[5];
-      \$122 [6] = fetch__data[6];
-      \$122 [7] = fetch__data[7];
-      \$122 [9] = fetch__data[8];
-      \$122 [8] = \$71 ;
-    end
-    if (arrived[1]) begin
-      \$122 [14:10] = fetch__data[4:0];
-    end
-    if (arrived[2]) begin
-      \$122 [19:15] = fetch__data[4:0];
-    end
-    if (arrived[3]) begin
-      \$122 [24:20] = fetch__data[4:0];
-    end
-    if (arrived[4]) begin
-      \$122 [29:25] = fetch__data[4:0];
-    end
-    if (arrived[5]) begin
-      \$122 [30] = fetch__data[0];
-    end
-    if (arrived[6]) begin
-      \$122 [32:31] = fetch__data[1:0];
-    end
-    if (arrived[7]) begin
-      \$122 [34:33] = fetch__data[1:0];
-    end
-    if (arrived[8]) begin
-      \$122 [39:35] = fetch__data[4:0];
-    end
-    if (arrived[9]) begin
-      \$122 [44:40] = fetch__data[4:0];
-    end
-    if (arrived[10]) begin
-      \$122 [49:45] = fetch__data[4:0];
-    end
-    if (arrived[11]) begin
-      \$122 [52:50] = fetch__data[2:0];
-    end
-    if (arrived[12]) begin
-      \$122 [54:53] = fetch__data[1:0];
-    end
-    if (arrived[13]) begin
-      \$122 [57:55] = fetch__data[2:0];
-    end
-    if (arrived[14]) begin
-      \$122 [61:58] = fetch__data[3:0];
-    end
+    \$122  = 1'h0;
+    casez (fsm_state)
+      4'h0:
+          /* empty */;
+      4'h1:
+          /* empty */;
+      4'h2:
+          if (\$77 ) begin
+            \$122  = 1'h1;
+          end
+    endcase
     if (rst) begin
-      \$122  = 62'h0000000000000000;
+      \$122  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$123  = fsm_state;
+    \$123  = step;
+    if (arrived[0]) begin
+      \$123 [0] = fetch__data[0];
+      \$123 [1] = fetch__data[1];
+      \$123 [2] = fetch__data[2];
+      \$123 [3] = \$71 ;
+      \$123 [4] = fetch__data[4];
+      \$123 [5] = fetch__data[5];
+      \$123 [6] = fetch__data[6];
+      \$123 [7] = fetch__data[7];
+      \$123 [9] = fetch__data[8];
+      \$123 [8] = \$72 ;
+    end
+    if (arrived[1]) begin
+      \$123 [14:10] = fetch__data[4:0];
+    end
+    if (arrived[2]) begin
+      \$123 [19:15] = fetch__data[4:0];
+    end
+    if (arrived[3]) begin
+      \$123 [24:20] = fetch__data[4:0];
+    end
+    if (arrived[4]) begin
+      \$123 [29:25] = fetch__data[4:0];
+    end
+    if (arrived[5]) begin
+      \$123 [30] = fetch__data[0];
+    end
+    if (arrived[6]) begin
+      \$123 [32:31] = fetch__data[1:0];
+    end
+    if (arrived[7]) begin
+      \$123 [34:33] = fetch__data[1:0];
+    end
+    if (arrived[8]) begin
+      \$123 [39:35] = fetch__data[4:0];
+    end
+    if (arrived[9]) begin
+      \$123 [44:40] = fetch__data[4:0];
+    end
+    if (arrived[10]) begin
+      \$123 [49:45] = fetch__data[4:0];
+    end
+    if (arrived[11]) begin
+      \$123 [52:50] = fetch__data[2:0];
+    end
+    if (arrived[12]) begin
+      \$123 [54:53] = fetch__data[1:0];
+    end
+    if (arrived[13]) begin
+      \$123 [57:55] = fetch__data[2:0];
+    end
+    if (arrived[14]) begin
+      \$123 [61:58] = fetch__data[3:0];
+    end
+    if (rst) begin
+      \$123  = 62'h0000000000000000;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
+    \$124  = fsm_state;
     casez (fsm_state)
       4'h0:
           if (start) begin
-            \$123  = 4'h1;
+            \$124  = 4'h1;
           end
       4'h1:
-          \$123  = 4'h2;
+          \$124  = 4'h2;
       4'h2:
         begin
           (* full_case = 32'd1 *)
-          if (\$73 ) begin
+          if (\$74 ) begin
           end else begin
-            \$123  = 4'h3;
+            \$124  = 4'h3;
           end
-          if (\$76 ) begin
-            \$123  = 4'h0;
+          if (\$77 ) begin
+            \$124  = 4'h0;
           end
         end
       4'h3:
-          \$123  = 4'h4;
+          \$124  = 4'h4;
       4'h4:
-          \$123  = 4'h5;
+          \$124  = 4'h5;
       4'h5:
           if (tile_done) begin
-            \$123  = 4'h4;
-            if (\$83 ) begin
-              \$123  = 4'h6;
+            \$124  = 4'h4;
+            if (\$84 ) begin
+              \$124  = 4'h6;
             end
           end
       4'h6:
-          if (\$86 ) begin
+          if (\$signal$34 ) begin
             (* full_case = 32'd1 *)
             if (step[3]) begin
-              \$123  = 4'h7;
+              \$124  = 4'h7;
             end else if (step[0]) begin
-              \$123  = 4'h8;
+              \$124  = 4'h8;
             end else begin
-              \$123  = 4'h1;
+              \$124  = 4'h1;
             end
           end
       4'h7:
           if (score_ready) begin
             if (\$89 ) begin
-              \$123  = 4'h4;
-              if (\$signal$45 ) begin
-                \$123  = 4'h1;
+              \$124  = 4'h4;
+              if (\$signal$46 ) begin
+                \$124  = 4'h1;
               end
             end
           end
       4'h8:
-          \$123  = 4'h9;
+          \$124  = 4'h9;
       4'h9:
         begin
-          \$123  = 4'h4;
-          if (\$signal$45 ) begin
-            \$123  = 4'h1;
+          \$124  = 4'h4;
+          if (\$signal$46 ) begin
+            \$124  = 4'h1;
           end
         end
     endcase
     if (rst) begin
-      \$123  = 4'h0;
+      \$124  = 4'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$124  = fetch__addr;
+    \$125  = fetch__addr;
     casez (fsm_state)
       4'h0:
           /* empty */;
       4'h1:
-          \$124  = \$72 [5:0];
+          \$125  = \$73 [5:0];
       4'h2:
         begin
-          if (\$73 ) begin
-            \$124  = \$74 [5:0];
+          if (\$74 ) begin
+            \$125  = \$75 [5:0];
           end
-          if (\$76 ) begin
-            \$124  = 6'h00;
+          if (\$77 ) begin
+            \$125  = 6'h00;
           end
         end
     endcase
     if (rst) begin
-      \$124  = 6'h00;
+      \$125  = 6'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$125  = reserve;
+    \$126  = reserve;
     casez (fsm_state)
       4'h0:
           /* empty */;
@@ -7543,21 +7556,21 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
           /* empty */;
       4'h6:
         begin
-          if (\$85 ) begin
-            \$125  = step[0];
-          end
           if (\$86 ) begin
-            \$125  = 1'h0;
+            \$126  = step[0];
+          end
+          if (\$signal$34 ) begin
+            \$126  = 1'h0;
           end
         end
     endcase
     if (rst) begin
-      \$125  = 1'h0;
+      \$126  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$126  = pool_write;
+    \$127  = pool_write;
     casez (fsm_state)
       4'h0:
           /* empty */;
@@ -7572,21 +7585,21 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       4'h5:
           /* empty */;
       4'h6:
-          if (\$86 ) begin
+          if (\$signal$34 ) begin
             if (step[3]) begin
             end else if (step[0]) begin
-              \$126  = { 1'h0, step[5] };
+              \$127  = { 1'h0, step[5] };
             end
           end
       4'h7:
           /* empty */;
       4'h8:
-          \$126  = \$90 ;
+          \$127  = \$90 ;
       4'h9:
-          \$126  = 2'h0;
+          \$127  = 2'h0;
     endcase
     if (rst) begin
-      \$126  = 2'h0;
+      \$127  = 2'h0;
     end
   end
   assign pc = fetch__addr;
@@ -7648,15 +7661,15 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   assign read[27] = 1'h0;
   assign \$8  = 1'h1;
   assign pop = tile_done;
-  assign \$29  = 1'h1;
-  assign \$62  = \$61 ;
-  assign \$65  = 1'h1;
-  assign \$66  = \$signal$38 ;
-  assign \$67  = 1'h1;
-  assign \$70  = fetch__data[3];
-  assign \$71  = 1'h0;
-  assign \$80  = 1'h1;
-  assign \$81  = \$signal$38 ;
+  assign \$30  = 1'h1;
+  assign \$63  = \$62 ;
+  assign \$66  = 1'h1;
+  assign \$67  = \$signal$40 ;
+  assign \$68  = 1'h1;
+  assign \$71  = fetch__data[3];
+  assign \$72  = 1'h0;
+  assign \$81  = 1'h1;
+  assign \$82  = \$signal$40 ;
   assign \$90  = { step[6], 1'h0 };
 endmodule
 

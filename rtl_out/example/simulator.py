@@ -86,12 +86,14 @@ class Sim:
     note: str
 
     def run(self, test_module, testcase=None, env=None, directory=None, search=(), arguments=(), whole=True):
-        """Run the cocotb tests of a module -> Results; that a test fails raises nothing.
+        """Run the cocotb tests of a module -> Results; a test that fails raises nothing.
 
-        test_module: module name or names.  testcase: name of a test, or several; all without it.  env: more environment.
-        directory: working directory of the simulation, the build's own by default.  search: folders to look for the module
-        in, before sys.path.  arguments: for the simulation, such as "+spram-random".
-        whole: of a build with waves, that they are recorded from the start; else the Verilog does, by $dumpvars.
+        test_module: module name or names.  testcase: name of a test, or several; None runs all.  env:
+        variables added to the environment.  directory: working directory of the simulation; by default that
+        of the build.  search: folders to look for the module in, before sys.path.  arguments: of the
+        simulation, such as "+spram-random".  whole: of a build with waves, True records from the start;
+        with False the Verilog starts the recording, by $dumpvars.
+
         Raises ToolError if the simulation ends without results.
         """
         directory = Path(directory or self.build_dir).absolute()
@@ -122,10 +124,11 @@ class Sim:
 
 
 def call(command, directory, env, output):
-    """Run a command in a process group of its own, its words to the file `output`; returns its exit code.
+    """Run a command in a process group of its own, with its output in the file `output`; return its exit code.
 
-    An exception, such as that of Ctrl-C, ends the whole group: a compiler started by make would go on alone.  Where this program is
-    killed it does, and goes on holding the lock of the folder.
+    An exception, such as that of Ctrl-C, ends the whole group, since a compiler that make started would
+    go on alone.  If this program is killed outright, the group goes on, and still holds the lock of the
+    folder.
     """
     process = subprocess.Popen(command, cwd=directory, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                                start_new_session=True, close_fds=False)
@@ -141,7 +144,10 @@ def call(command, directory, env, output):
 
 
 def optimise():
-    """The C++ compiler's level: FBNN_OPTIMISE of the environment, or -O1.  What runs for seconds is sooner done with -O0."""
+    """Level of the C++ compiler: FBNN_OPTIMISE of the environment, or -O1.
+
+    -O0 suits simulations that run for seconds, since the optimisation would take longer.
+    """
     return os.environ.get("FBNN_OPTIMISE", "-O1")
 
 

@@ -170,6 +170,25 @@ def test_names_that_stdout_cannot_encode(model, tmp_path):
     assert done.returncode == 0 and "\\u732b" in done.stdout, done.stderr
 
 
+NAMES = ("a\x1b[2Jb", "c\u202ed", "\udcff", "tab\there")
+
+
+def test_names_of_files_do_not_move_the_cursor(cli, model, tmp_path):
+    """Names of a stranger's folders and pictures: on stdout, in an error, in a note."""
+    from PIL import Image
+
+    for name in NAMES:
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        Image.new("RGB", (32, 32)).save(os.fsencode(tmp_path / "pictures" / name / "1.png").decode("utf-8", "surrogateescape"))
+    code, out, err = cli("classify", tmp_path / "pictures", "--model", model[0])
+    assert code == 0 and "a\\x1b[2Jb" in out and "c\\u202ed" in out and "\\udcff" in out and "tab\there" in out
+    code, out, err = cli("evaluate", "--data", tmp_path / "pictures", "--model", model[0])
+    assert code == 3 and "a\\x1b[2Jb" in err
+    for name in NAMES[:3]:
+        code, out, err = cli("inspect", tmp_path / name)
+        assert code == 3 and err.strip().isprintable()
+
+
 def test_closed_pipe():
     program = f"set -o pipefail; {shlex.quote(sys.executable)} -m fbnn_hw.cli --help | true"
     assert b"Traceback" not in subprocess.run(["bash", "-c", program], capture_output=True).stderr

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fbnn_hw import protocol
-from fbnn_hw.cli import _board, selftest
+from fbnn_hw import protocol, selftest
+from fbnn_hw.cli import _board
 from fbnn_hw.data.datasets import test_images as shipped_images
 from fbnn_hw.errors import InputError
 from fbnn_hw.progress import silent
@@ -26,14 +26,15 @@ class FakeBoard:
 
     learns = simulated = False
 
-    def __init__(self, wrong=None, cycles=880, errors=0, repeated=0, dead=False, stopped=(protocol.ERROR, bytes([protocol.Fault.TIMEOUT]))):
-        self.wrong, self.cycles, self.dead = wrong, cycles, dead
+    def __init__(self, wrong=None, cycles=880, errors=0, repeated=0, dead=False, refuses=None,
+                 stopped=(protocol.ERROR, bytes([protocol.Fault.TIMEOUT]))):
+        self.wrong, self.cycles, self.dead, self.refuses = wrong, cycles, dead, refuses
         self.stopped = stopped  # the message that it sends where a request has stopped
         self.identity = SimpleNamespace(config=b"abcd", model=b"efgh")
         self.sent = []
         self.client = SimpleNamespace(
             name="<board>", sequence=3, wait_s=0.02, repeated=repeated, identify=self.identify,
-            status=lambda: SimpleNamespace(errors=errors),
+            status=lambda: self.identify() and SimpleNamespace(errors=errors),
             transport=SimpleNamespace(write=lambda data, timeout: self.sent.append(data), read=self.read))
 
     def read(self, timeout):
@@ -48,6 +49,8 @@ class FakeBoard:
         return DESIGN
 
     def classify(self, images, progress=silent):
+        if self.refuses or self.dead:
+            raise InputError(self.refuses or "no answer")
         logits = inference.logits(NETWORK, images)
         if self.wrong is not None:
             logits[self.wrong, 0] += 2
@@ -67,7 +70,9 @@ def board(monkeypatch):
 
 @pytest.mark.parametrize("spoilt, failed", [
     ({}, []), ({"wrong": 2}, ["logits"]), ({"cycles": 1001}, ["cycles"]), ({"cycles": 700}, ["cycles"]), ({"errors": 1}, ["link"]),
-    ({"repeated": 1}, ["link"]), ({"dead": True}, ["link", "time-out"]), ({"wrong": 0, "dead": True}, ["logits", "link", "time-out"]),
+    ({"repeated": 1}, ["link"]), ({"refuses": "sent class 3 with logits [1, 2]"}, ["logits"]),
+    ({"dead": True}, ["logits", "link", "time-out"]),
+    ({"wrong": 0, "stopped": None}, ["logits", "time-out"]),
     ({"stopped": None}, ["time-out"]), ({"stopped": (protocol.ERROR, bytes([protocol.Fault.CRC]))}, ["time-out"])])
 def test_what_a_board_does_wrong_is_named(board, tmp_path, capsys, spoilt, failed):
     from fbnn_hw.cli import main
@@ -82,10 +87,74 @@ def test_what_a_board_does_wrong_is_named(board, tmp_path, capsys, spoilt, faile
     assert "&lt;board&gt;" in page and "<board>" not in page
     captured = capsys.readouterr()
     assert ("failed " + ", ".join(failed) if failed else "") in captured.err
+    if "refuses" in spoilt:
+        assert spoilt["refuses"] in captured.out and spoilt["refuses"] in page
     if "wrong" in spoilt:
         assert f"the first is image {spoilt['wrong']}" in captured.out
     for sent in fake.sent:
         assert not list(protocol.Decoder(64).feed(sent)), "a request that the board must not understand"
+
+
+class Forgetful(FakeBoard):
+    """A board that learns, but for the requests in `mute`, which it does not answer."""
+
+    learns = True
+
+    def __init__(self, mute=()):
+        super().__init__()
+        self.mute, self.state, self.restored = mute, b"as shipped", []
+        self.identity.max_classes = 4
+        self.chip = SimpleNamespace(snapshot=self.snapshot, restore=self.restore, untaught=lambda: self.state == b"as shipped")
+        self.client.reset = lambda: self.ask("reset")
+        self.client.learn = lambda index: self.ask("learn")
+
+    def ask(self, request):
+        if request in self.mute:
+            raise InputError(f"no answer to {request}")
+        self.state = b"as shipped" if request == "reset" else self.state + b"!"
+
+    def answer(self, image):
+        return 0
+
+    def snapshot(self):
+        if "snapshot" in self.mute:
+            raise InputError("no answer to snapshot")
+        return self.state
+
+    def restore(self, snapshot, where):
+        if "restore" in self.mute:
+            raise InputError("no answer to restore")
+        self.state = snapshot
+        self.restored.append(snapshot)
+
+
+class Twin:
+    """The reference of `Forgetful`."""
+
+    known = 2
+
+    def restore(self, snapshot):
+        self.state = snapshot
+
+    def learn(self, latents, labels):
+        self.state += b"!"
+
+    def snapshot(self):
+        return self.state
+
+
+@pytest.mark.parametrize("mute, failed", [
+    ((), []), (("learn",), ["lesson"]), (("restore",), ["lesson", "state"]), (("reset",), ["state", "lesson"]),
+    (("snapshot",), ["state", "lesson"])])
+def test_a_board_that_stops_answering_is_reported_to_the_end(mute, failed, monkeypatch):
+    monkeypatch.setattr(selftest.inference, "latents", lambda network, images: np.zeros((1, 8), np.uint8))
+    design, board = SimpleNamespace(**vars(DESIGN), learner=Twin), Forgetful(mute)
+    board.state = b"taught"
+    checks = selftest.checks(board, design, 3)
+    assert [check["check"] for check in checks if not check["passed"]] == failed
+    assert {"logits", "cycles", "link", "time-out"} <= {check["check"] for check in checks}
+    assert all(any(request in check["found"] for request in mute) for check in checks if not check["passed"])
+    assert board.restored[-1:] == ([] if {"restore", "snapshot"} & set(mute) else [b"taught"])
 
 
 def test_images_are_those_that_ship():

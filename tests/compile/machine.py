@@ -215,28 +215,45 @@ class Machine:
         start, words = self._start(step, words)
         assert len(words) == seen.shape[2]
         matrix = words.transpose(1, 0, 2).reshape(c.outputs, -1).astype(np.float32) * 2 - 1
-        sums = start + (signs @ matrix.T / 2).astype(np.int64)
-        self._results(step, tile, sums)
+        sums = start + (signs @ matrix.T / 2).astype(np.int64) + len(words) * (c.lanes // 2 - self._below())
+        self._results(step, tile, self._wrapped(sums))
 
     def _start(self, step, words):
         """(start values, weight words)."""
-        bits = self.config.accumulator_bits
+        bits, lanes = self.config.accumulator_bits, self.config.lanes
         start = np.zeros(self.config.outputs, np.int64)
         if step["bias"]:
             low = [int("".join(map(str, lane[bits - 1::-1])), 2) for lane in words[0]]
             start = np.array([v - (1 << bits) if v >> bits - 1 else v for v in low])
             words = words[1:]
+            if self.config.start_reads:
+                matches = lanes - words[0].sum(1, dtype=np.int64)  # of a pixel of -1
+                assert matches.max() < lanes
+                start = start // lanes * lanes + matches
+                words = words[1:]
         return start, words
+
+    def _below(self):
+        """What a read adds less than its matches."""
+        return 0 if self.config.start_reads else self.config.lanes // 2
+
+    def _wrapped(self, sums):
+        """Sums as the accumulators hold them."""
+        half = 1 << self.config.accumulator_bits - 1
+        return (sums + half) % (2 * half) - half if self.config.start_reads else sums
 
     def _listed(self, step, tile, words):
         """A tile by its list of reads."""
         c = self.config
         across = c.pixels // 2
-        begin = step["order"] + (0 if step["rewind"] else tile * step["words"])
+        twice = 2 if step["spread"] and c.paired else 1
+        count = step["words"] // twice
+        begin = step["order"] + (0 if step["rewind"] else tile * count)
         start, words = self._start(step, words)
-        reads = c.order[begin:begin + step["words"]]
+        reads = [read for read in c.order[begin:begin + count] for _ in range(twice)]
         if step["spread"]:
-            words = self._spread_words(step, words, [read >> 25 for read in reads])
+            slots = c.lanes // c.outputs
+            words = self._spread_words(step, words, [((read >> 25) + step["word_stride"]) % slots for read in reads])
         assert len(words) == step["words"]
         height, width = 2 * step["rows"], across * step["columns"]
         if step["vector"]:
@@ -256,10 +273,10 @@ class Machine:
             bank = at_y % 2 * across + at_x % across
             place = np.where(inside, base + at_y // 2 * step["row_stride"] + at_x // across, 0)
             seen = self.banks[bank, place] * inside[..., None].astype(np.int64)
-            matches = (seen[..., None, :] == words[number]).sum(-1) - c.lanes // 2
+            matches = (seen[..., None, :] == words[number]).sum(-1) - self._below()
             sums = (start if not number else sums << shift * byte_planes) + matches
         assert step["vector"] or step["block_stride"] == step["target_block_stride"] == 1
-        self._results(step, tile, sums)
+        self._results(step, tile, self._wrapped(sums))
 
     def _spread_words(self, step, stored, slots):
         """The weights of each read of a spread step."""

@@ -61,9 +61,9 @@ def test_thresholds_cost_next_to_nothing_on_ecp5(name, model, shape, luts):
 
 
 def test_the_budget_counts_thresholds():
-    """A part with just enough LUTs for 3mb has too few for 3mb with thresholds."""
+    """A part with just enough LUTs for 3mb has too few for 3mb with thresholds by bias words."""
     config = configure(network("3mb"), TARGETS["ice40"], (4, 16, 8), 1, None, "stream")[0]
-    part = replace(TARGETS["ice40"], lut4=area.lut4(config, TARGETS["ice40"]))
+    part = replace(TARGETS["ice40"], lut4=area.lut4(config, TARGETS["ice40"]), starts=("word",))
     assert plan(network("3mb"), part, 4, 16, 8).config == config
     with pytest.raises(FitError, match="the engine needs about 3,6.. LUT4"):
         plan(with_thresholds(network("3mb")), part, 4, 16, 8)

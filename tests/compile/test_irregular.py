@@ -72,6 +72,25 @@ def test_the_example_of_the_page():
         assert (weights[:4] == own[read // 2]).all() and (weights[4:] == read % 2).all()
 
 
+def test_a_stride_over_a_flattened_map():
+    """An independent generator's: the one pixel of such a layer reads a whole map, farther than a block may be moved."""
+    layers = [op.Thermometer("input", (), "grey", 10, 9), op.Flatten("flat", ("input",)), op.Conv("conv", ("flat",), 20, 1, 2, 20),
+              op.Dense("logits", ("conv",), 3, 1, True)]
+    run(strategies.fill(Topology("net", tuple(layers), ("a", "b", "c")), 0), GENERIC, (4, 16, 4), 0)
+
+
+@pytest.mark.parametrize("kind", [op.Gap, op.Depthwise])
+def test_tiles_that_read_alike_from_other_words_share_a_list(kind):
+    """Ten tiles of four channels, one list of the 64 pixels, and a step for each tile."""
+    layers = [op.Thermometer("input", (), "tycc", 8, 4), op.Conv("conv", ("input",), 40, 3, 1, 2), kind("sums", ("conv",)),
+              op.Dense("logits", ("sums",), 3, 1, True)]
+    planned = run(strategies.fill(Topology("net", tuple(layers), ("a", "b", "c")), 0), GENERIC, (4, 16, 4), 0)
+    steps = [step for step in planned.config.program if step.layer.startswith("sums")]
+    assert len(steps) == 10 and len({step.order for step in steps}) == 1
+    assert len({step.source for step in steps}) == 3 and {step.source_slot for step in steps} == {0, 1, 2, 3}
+    assert all((step.words, step.listed) == (128, 64) for step in steps)
+
+
 @pytest.mark.parametrize("name", LISTED)
 def test_networks_that_the_loops_cannot_read(name):
     network, target, _ = LISTED[name]
@@ -154,3 +173,13 @@ def test_every_map_is_read_by_a_later_layer():
                    if words & set(range(first, first + count))}
         labels = {layer.label for layer in program.layers if name in layer.parts}
         assert labels <= readers, name
+
+
+def test_a_view_that_names_too_many_bits_is_refused():
+    """Twelve concatenations of a map with itself, 15 kB of a checkpoint, took more than 2 GB and did not end."""
+    layers = [op.Thermometer("input", (), "trgb", 32, 4)]
+    for number in range(12):
+        layers.append(op.Concat(f"double{number}", (layers[-1].name,) * 2))
+    layers += [op.Gap("gap", (layers[-1].name,)), op.Dense("logits", ("gap",), 2, logits=True)]
+    with pytest.raises(FitError, match="^layer gap: sums 50,331,648 bits in lists of reads, expected at most 2,097,152$"):
+        irregular.plan(Topology("wide", tuple(layers), ("a", "b")), 4, 16, 4)

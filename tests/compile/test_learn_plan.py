@@ -1,6 +1,6 @@
 """Where a learner's state lies in the rows of the banks, and what is refused."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -193,12 +193,17 @@ def test_the_shape_that_a_learner_leaves_no_luts_for(network):
     assert planned.rejected_shape[1].startswith("the engine needs about ") and "gives 3,350 to it" in planned.rejected_shape[1]
 
 
-def test_thresholds_leave_no_room_for_replay_but_for_prototypes(network, tmp_path):
-    """On a UP5K; place and route of the refused design wanted 5,483 of 5,280 cells, that of prototypes has 23.25 MHz."""
+def test_start_reads_leave_room_for_replay_and_bias_words_for_prototypes(network):
+    """On a UP5K; place and route of replay with bias words wanted 5,483 of 5,280 cells, that with start reads has 23.25 MHz."""
     network = with_thresholds(network)
+    replay, prototypes = (Head.of(network.topology), LearnConfig(16, 0)), (
+        Head.of_latent(network.topology), LearnConfig(16, 0, rule="prototypes", counter_bits=4))
+    assert plan_accelerator(network, ICE40, learn=replay).config.start_reads
+    words = replace(ICE40, starts=("word",))
     with pytest.raises(FitError, match="gives 3,350 to it; use --learn prototypes$"):
-        design.generate(network, "ice40", out=tmp_path, learn=True)
-    assert design.generate(network, "ice40", out=tmp_path, learn="prototypes").config.thresholds
+        plan_accelerator(network, words, learn=replay)
+    config = plan_accelerator(network, words, learn=prototypes).config
+    assert config.thresholds and not config.start_reads
 
 
 def test_the_classifier_stays_out_of_the_stream(network):

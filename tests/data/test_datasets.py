@@ -1,6 +1,7 @@
 """The official formats, on small files; what is missing or damaged is one line; downloads are whole or not there."""
 
 import functools
+import gzip
 import hashlib
 import http.server
 import io
@@ -130,6 +131,49 @@ def test_cifar100_archive(tmp_path, monkeypatch, dump):
     monkeypatch.setenv("FBNN_DATA", str(archive.parent))
     assert datasets.load("cifar100").images.shape == (5, 3, 32, 32)
     assert datasets.load("cifar100", archive, "test").images.shape == (4, 3, 32, 32)
+
+
+def with_size(path, folder, name, size):
+    """An archive whose first member says that it has `size` bytes, and which has them: zeros."""
+    with gzip.open(path, "wb", 1) as stream, tarfile.open(fileobj=stream, mode="w:") as archive:
+        member = tarfile.TarInfo(f"{folder}/{name}")
+        member.size = size
+        archive.addfile(member, io.BytesIO(bytes(size)))
+
+
+def test_an_archive_whose_header_is_endless(tmp_path, monkeypatch):
+    """One of names in PAX's form, which tarfile reads whole."""
+    member = tarfile.TarInfo("x")
+    member.type, member.size = tarfile.XHDTYPE, 2 ** 40
+    (tmp_path / "cifar-10-python.tar.gz").write_bytes(gzip.compress(member.tobuf(tarfile.GNU_FORMAT) + bytes(2 ** 20)))
+    with pytest.raises(InputError, match="it unpacks to more than 268,435,456 bytes"):
+        datasets.load("cifar10", tmp_path, "test")
+
+
+@pytest.mark.parametrize("name", ["test_batch", "junk"])
+def test_an_archive_that_unpacks_to_more_than_the_official_one(tmp_path, monkeypatch, name):
+    """It took the memory of its largest member, and the time of all of them."""
+    cifar10 = datasets.DATASETS["cifar10"]
+    monkeypatch.setitem(datasets.DATASETS, "cifar10", replace(cifar10, archive=replace(cifar10.archive, unpacked=2 ** 20)))
+    with_size(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", name, 2 ** 22)
+    with pytest.raises(InputError, match="cannot be read .it unpacks to more than 1,048,576 bytes., expected the official archive"):
+        datasets.load("cifar10", tmp_path, "test")
+    write_folder(tmp_path / "d" / "cifar-10-batches-py", cifar10_files(python2))
+    with open(tmp_path / "d" / "cifar-10-batches-py" / "test_batch", "r+b") as file:
+        file.truncate(2 ** 40)
+    with pytest.raises(InputError, match="cannot be read .test_batch has more than 1,048,576 bytes., expected the official archive"):
+        datasets.load("cifar10", tmp_path / "d", "test")
+
+
+def test_bytes_after_the_archive(tmp_path, monkeypatch):
+    cifar10 = datasets.DATASETS["cifar10"]
+    monkeypatch.setitem(datasets.DATASETS, "cifar10", replace(cifar10, archive=replace(cifar10.archive, unpacked=2 ** 18)))
+    archive = tmp_path / "cifar-10-python.tar.gz"
+    write_archive(archive, "cifar-10-batches-py", cifar10_files(python2))
+    with open(archive, "ab") as file:
+        file.write(gzip.compress(bytes(2 ** 20)))
+    with pytest.raises(InputError, match="it unpacks to more than 262,144 bytes"):
+        datasets.load("cifar10", tmp_path, "test")
 
 
 def test_cache_folder(tmp_path):

@@ -41,9 +41,13 @@ def byte_planes(lanes):
     return Property(m, [pixel, dut.pixels.valid, dut.words.ready], 8 + len(words))
 
 
-def array(pixels, lanes, outputs, bits, starts, shift=0, depth=9):
-    """After a block's reads its accumulators are the start, or 0, and matches - L / 2 of each read; from any state, with pauses."""
-    dut = MacArray(pixels, lanes, outputs, bits, starts, shift=shift)
+def array(pixels, lanes, outputs, bits, starts, shift=0, depth=9, start_reads=False):
+    """After a block's reads its accumulators are the start, or 0, and matches - L / 2 of each read; from any state, with pauses.
+
+    With start reads they are a multiple of L and the matches of each read, of which the first has less than L.
+    """
+    dut = MacArray(pixels, lanes, outputs, bits, starts, shift=shift, start_reads=start_reads)
+    below, kept = (0, -lanes) if start_reads else (lanes // 2, -1)
     m, clock = around(dut)
     delay = timing.array(lanes)
     begun = Signal()
@@ -68,9 +72,11 @@ def array(pixels, lanes, outputs, bits, starts, shift=0, depth=9):
                 stages.append(later)
             valid, first, count, shifted = stages[-1]
             total, known = Signal(signed(bits), name=f"sum_{q}_{p}"), Signal(name=f"known_{q}_{p}")
+            if start_reads:
+                m.d.comb += Assume(~(dut.valid & dut.first) | (matches < lanes))
             with m.If(valid):
-                m.d.sync += [total.eq(Mux(first, start.word_select(p, bits).as_signed(), Mux(shifted, total << shift, total))
-                                      + count - lanes // 2), known.eq(known | first)]
+                m.d.sync += [total.eq(Mux(first, (start.word_select(p, bits) & kept).as_signed(), Mux(shifted, total << shift, total))
+                                      + count - below), known.eq(known | first)]
             found = dut.accumulators.word_select(q * outputs + p, bits).as_signed()
             m.d.comb += Assert(~known | (found == total))
     return Property(m, inputs, depth, ANY)
@@ -126,13 +132,13 @@ def window_address(pixels):
     return Property(m, [dut.address, dut.ky, dut.kx, dut.row, dut.advance], 2, ANY)
 
 
-def window_align(pixels):
-    """Pixels of a moved block in order, 0 for those outside the map; for all words, taps and edges."""
-    cfg = config(pixels, 4)
+def window_align(pixels, start_reads=False):
+    """Pixels of a moved block in order, 0 for those outside the map and of start reads; for all words, taps and edges."""
+    cfg = config(pixels, 4, start_reads=start_reads)
     dut = WindowAlign(cfg)
     m, clock = around(dut)
     columns, lanes = cfg.columns, cfg.lanes
-    names = ("data", "ky", "kx", "top", "bottom", "left", "right")
+    names = ("data", "ky", "kx", "top", "bottom", "left", "right", *["blank"] * start_reads)
     before = {}
     for name in names:
         before[name] = Signal.like(getattr(dut, name), name=f"{name}_before")
@@ -145,7 +151,7 @@ def window_align(pixels):
                 for dy in range(2):
                     for dx in range(columns):
                         down, right = dy + y - 1, dx + x - 1
-                        inside = Const(1, 1)
+                        inside = ~before["blank"] if start_reads else Const(1, 1)
                         for beyond, edge in ((down < 0, "top"), (down > 1, "bottom"), (right < 0, "left"), (right >= columns, "right")):
                             inside = inside & ~before[edge] if beyond else inside
                         word = before["data"].word_select(down % 2 * columns + right % columns, lanes)
@@ -220,13 +226,13 @@ def listed_address(pixels):
     return Property(m, [dut.address, dut.y, dut.x, dut.row], 2, ANY)
 
 
-def listed_align(pixels):
-    """Pixels of a moved block in order, 0 for those outside a map of any size; for all words, moves and edges."""
-    cfg = config(pixels, 4)
+def listed_align(pixels, start_reads=False):
+    """Pixels of a moved block in order, 0 for those outside a map of any size and of start reads; for all words, moves and edges."""
+    cfg = config(pixels, 4, start_reads=start_reads)
     dut = ListedAlign(cfg)
     m, clock = around(dut)
     columns, lanes = cfg.columns, cfg.lanes
-    names = ("data", "y", "x", "upper", "lower", "left", "right", "odd_height", "valid_columns")
+    names = ("data", "y", "x", "upper", "lower", "left", "right", "odd_height", "valid_columns", *["blank"] * start_reads)
     signals = {name: getattr(dut, name) if name not in ("upper", "lower", "left", "right") else getattr(dut, name).as_value()
                for name in names}
     before = {name: Signal(len(signal), name=f"{name}_before") for name, signal in signals.items()}
@@ -242,6 +248,8 @@ def listed_align(pixels):
                         inside, last = before[("upper", "lower")[row]]
                         across, end = before[("left", "right")[column]]
                         inside = inside & ~(last & before["odd_height"] & row_of)
+                        if start_reads:
+                            inside = inside & ~before["blank"]
                         across = across & (~end | (column_of <= before["valid_columns"]))
                         word = before["data"].word_select(row_of * columns + column_of, lanes)
                         found = dut.pixels.word_select(dy * columns + dx, lanes)
@@ -273,8 +281,8 @@ def loader(depth):
 
 
 def drain(one, depth):
-    """Each block's bits are written where they belong, a clock later, and zeros into the slots behind them; from any state, after `begin`,
-    whenever blocks come."""
+    """Each block's bits are written where they belong, a clock later, and zeros into the slots behind them; from any state, from the second
+    clock after `begin` on, whenever blocks come."""
     cfg = config(program=[one], feature_words=60)
     dut = Drain(cfg)
     m, clock = around(dut)
@@ -286,7 +294,7 @@ def drain(one, depth):
     values = step_fields(cfg, one)
     packed = sum(value << step_layout(cfg)[name].offset for name, value in values.items())
     m.d.comb += [dut.step.as_value().eq(packed), dut.begin.eq(clock == 0), dut.row_end.eq(ends[number]), dut.tile_end.eq(last[number]),
-                 Assume(~dut.strobe | (clock > 0) & ~ended & (number < len(blocks)))]
+                 Assume(~dut.strobe | (clock > 1) & ~ended & (number < len(blocks)))]
     m.d.sync += [struck.eq(dut.strobe), signs.eq(dut.signs), ended.eq(dut.strobe & dut.tile_end)]
     with m.If(dut.strobe):
         m.d.sync += number.eq(number + 1)
@@ -376,17 +384,21 @@ PROPERTIES = {
     "array": partial(array, 2, 4, 2, 5, False),
     "array_starts": partial(array, 1, 4, 2, 5, True),
     "array_shift": partial(array, 1, 4, 1, 6, False, 1),
+    "array_start_reads": partial(array, 1, 4, 2, 6, True, start_reads=True),
     "lgap": partial(lgap, 2, 2, 8, 4, 2),
     "window_address_4": partial(window_address, 4),
     "window_align_4": partial(window_align, 4),
+    "window_align_blank": partial(window_align, 4, start_reads=True),
     "listed_address_4": partial(listed_address, 4),
     "listed_align_4": partial(listed_align, 4),
+    "listed_align_blank": partial(listed_align, 4, start_reads=True),
     "loader": partial(loader, 20),
-    "drain": partial(drain, conv(2, 1, 11, 4, 8, 3), 10),
-    "drain_slot": partial(drain, conv(2, 2, 4, 4, 8, 7, slot=1), 8),
-    "drain_pooled": partial(drain, conv(2, 2, 5, 4, 8, 2, pool=True), 12),
+    "drain": partial(drain, conv(2, 1, 11, 4, 8, 3), 11),
+    "drain_slot": partial(drain, conv(2, 2, 4, 4, 8, 7, slot=1), 9),
+    "drain_pooled": partial(drain, conv(2, 2, 5, 4, 8, 2, pool=True), 13),
     "mover_mixed": partial(mover, [(3, 8)], 20, pauses=False),
     "sequencer": partial(sequencer, [step(columns=1, rows=1, taps=9, tiles=1, tile_words=9)], 31),
+    "sequencer_start_reads": partial(sequencer, [step(columns=2, tiles=2, tile_words=3, bias=True)], 33, start_reads=True),
 }
 
 LONG = {

@@ -24,14 +24,14 @@ BYTE = 12
 def link_silence():
     """Wherever a message stops, the link waits for no further byte of it once the line has been quiet for the time-out; any state."""
     class Watched(HostLink):
-        def _accept(self, m, s, take, abort=0):
-            super()._accept(m, s, take, abort)
+        def _accept(self, m, s, *args, **options):
+            super()._accept(m, s, *args, **options)
             m.d.comb += receiving.eq(1)
 
     receiving = Signal(name="receiving")
     dut = Watched(**LINK | {"timeout_bits": 2})
     m, clock = around(dut)
-    quiet = BYTE + (1 << 2) + 4
+    quiet = BYTE + (1 << 2) + 5
     m.d.comb += [dut.rx.eq(1), Assert((clock < quiet) | ~receiving)]
     return Property(m, [dut.pixels.ready, dut.ready, dut.busy], quiet + 2, ANY)
 
@@ -41,9 +41,9 @@ def link_request():
     dut = HostLink(**LINK)
     m, clock = around(dut)
     message = protocol.encode(Opcode.IDENTIFY, sequence=0x5A)
-    # Two stop bits: a clock a bit is faster than any board, and the link knows SYNC two clocks after its stop bit.
-    bits = Cat(bit for byte in message for bit in (0, *(byte >> place & 1 for place in range(8)), 1, 1))
-    begin = BYTE + 4  # what a receiver in any state gave has been heard by then
+    # Three stop bits: a clock a bit is faster than any board, and the link knows SYNC three clocks after its stop bit.
+    bits = Cat(bit for byte in message for bit in (0, *(byte >> place & 1 for place in range(8)), 1, 1, 1))
+    begin = BYTE + 5  # what a receiver in any state gave has been heard by then
     end = begin + len(bits)
     answered = Signal()
     m.d.comb += [dut.rx.eq(Mux((clock >= begin) & (clock < end), bits.bit_select((clock - begin)[:7], 1), 1)),

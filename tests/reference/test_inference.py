@@ -8,6 +8,7 @@ from fbnn_hw.errors import InputError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import MAX_CHANNELS, Network, Topology
 from fbnn_hw.nn import network as nn_network
+from fbnn_hw.predict import integer_logits
 from fbnn_hw.reference import encode, inference
 from tests import strategies
 from tests.reference import naive
@@ -188,3 +189,38 @@ def test_extreme_chrominance_over_all_colours():
     """Cb and Cr are monotone in each colour, so the corners bound them all."""
     corners = np.array(np.meshgrid(*[[0, 255]] * 3)).reshape(1, 3, 2, 4).astype(np.uint8)
     assert (encode.ycc(corners).min(), encode.ycc(corners).max()) == (0, 255)
+
+
+def test_wide_images_are_worked_on_in_bands(monkeypatch):
+    """A convolution whose windows of one image, or whose weights, are too many at a time gives the bits of one that has them all."""
+    network = strategies.vgg_network(3, width=1 / 32)
+    images = strategies.images(5, 3)
+    whole = inference.layers(network, images)
+    monkeypatch.setattr(inference, "SLAB_BYTES", 5000)
+    monkeypatch.setattr(inference, "MATRIX_VALUES", 100)
+    assert all(np.array_equal(output, whole[name]) for name, output in inference.layers(network, images).items())
+
+
+def test_only_what_is_needed_is_kept(monkeypatch):
+    """The latents, and the logits, are those of `layers`, in batches as large as the largest map allows."""
+    network = strategies.vgg_network(3, width=1 / 32)
+    images, name = strategies.images(5, 7), network.topology.ops[-1].name
+    monkeypatch.setattr(inference, "BATCH_VALUES", 3 * network.topology.largest_map()[1])
+    whole, seen = inference.layers(network, images), []
+    assert np.array_equal(inference.logits(network, images, lambda starts: seen.extend(starts) or starts), whole[name])
+    assert np.array_equal(inference.latents(network, images), whole["latent"].reshape(7, -1)) and seen == [0, 3, 6]
+
+
+def test_a_network_whose_maps_no_memory_holds():
+    """15 kB of a checkpoint may ask for gigabytes: concatenations double a map and have no weights."""
+    layers = [op.Thermometer("input", (), "trgb", 512, 4)]
+    for number in range(8):
+        layers.append(op.Concat(f"double{number}", (layers[-1].name,) * 2))
+    layers += [op.Gap("gap", (layers[-1].name,)), op.Dense("logits", ("gap",), 2, logits=True)]
+    network = strategies.fill(Topology("wide", tuple(layers), ("a", "b")), 1)
+    images = np.zeros((1, 3, 512, 512), np.uint8)
+    for backend in ("reference", "torch"):
+        with pytest.raises(InputError, match="layer double7: gives 805,306,368 values for an image, expected at most 33,554,432"):
+            integer_logits(network, images, backend)
+    with pytest.raises(InputError, match="layer double7: gives"):
+        inference.layers(network, images)

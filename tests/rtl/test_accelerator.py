@@ -50,9 +50,9 @@ CASES = {
     # The paper's structure, some weights resident, some in the place of maps that were read, a ring that holds one tile; on SPRAM.
     "stream": Case(strategies.vgg_network(1, width=1 / 16, size=16, latent=40, hidden=12).topology, (4, 16, 4), spare=60,
                    part={"technology": "ice40-spram", "encoder_bits": 4}),
-    # Late layers for three frames at once, with thresholds, partly filled words and a mixed ring.
+    # Late layers for three frames at once, with thresholds by start reads, partly filled words and a mixed ring.
     "frames": Case(strategies.vgg_network(2, width=3 / 32, size=16, latent=40, hidden=12).topology, (4, 16, 4), thresholds=0.5, spare=150,
-                   ring=2, part={"technology": "ice40-spram", "encoder_bits": 2}, frames=3),
+                   ring=2, part={"technology": "ice40-spram", "encoder_bits": 2, "starts": ("read",)}, frames=3),
     # Block RAM for the ring, and what is left of it for some weights beside the features; some in the place of maps that were read.
     "blocks": Case(strategies.vgg_network(3, width=1 / 4, size=16, latent=40, hidden=12).topology, (4, 16, 4), blocks=12),
     # Nothing resident, thresholds, triples, odd fan-in, kernel 1, learned pooling alone, no latent, groups that do not fill words.
@@ -95,9 +95,9 @@ def test_bits_and_cycles(name, tmp_path):
     images = strategies.images(3, max(3, 2 * case.frames), case.topology.image_size)
     design = whole.Design(network, part_of(case, network), case.shape, tmp_path, images, case.frames)
     config = design.plan.config
-    assert config.thresholds == (case.thresholds > 0)
+    assert config.thresholds == (case.thresholds > 0) and config.start_reads == (name == "frames")
     shares = {transfer.resident for transfer in config.transfers if not transfer.after}
-    assert (config.late_rows > 0) == (name in ("stream", "blocks"))
+    assert (config.late_rows > 0) == (name in ("stream", "frames", "blocks"))
     if name in ("stream", "frames", "blocks"):
         assert shares - {0, 16}, "some weights must be mixed"
     else:

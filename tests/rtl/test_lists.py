@@ -20,11 +20,12 @@ def network(thresholds, *layers):
 NETWORKS = {
     # Quarters, shuffles, slices, groups of one channel, gap and depthwise; some weights resident.
     "residual": residual(0),
-    # Shifted accumulators, a table, kernels of 5, odd maps, an image of odd size, thresholds, a map flattened into logits.
+    # Start reads, shifted accumulators, a table, kernels of 5, odd maps, an image of odd size, thresholds, a map flattened into logits.
     "bytes": network(
         1, op.Bits8("input", (), 9, tuple(min(p + (p >> 7), 255) for p in range(256))), op.Conv("first", ("input",), 12, 5, padding=0),
         op.Conv("half", ("first",), 10, 3, 2), op.Flatten("flat", ("half",)), op.Dense("logits", ("flat",), 3, 1, True)),
-    # Two frames a pass: a threshold on grey, a pooled pooling, two maps pooled globally, thresholds on both, a part of a vector twice.
+    # Start reads, two frames a pass: a threshold on grey, a pooled pooling, two maps pooled globally, thresholds on both, a part of a
+    # vector twice.
     "pools": network(
         1, op.Binarize("input", (), 10, 100), op.Conv("first", ("input",), 20),
         op.MaxPool("half", ("first",)), op.MaxPool("less", ("half",)),
@@ -46,13 +47,15 @@ NETWORKS = {
     pytest.param(name, marks=pytest.mark.slow if name in ("grey", "packed") else ()) for name in NETWORKS])
 def test_bits_and_cycles(name, tmp_path):
     net, shape = NETWORKS[name], (8, 16, 8) if name == "grey" else (4, 16, 4)
-    part = replace(TARGETS["ecp5-25f"], weights=("stream",), blocks=22) if name == "residual" else whole.target(encoder_bits=0)
+    part = whole.target(encoder_bits=0, starts=("read",) if name in ("bytes", "pools") else ("word",))
+    if name == "residual":
+        part = replace(TARGETS["ecp5-25f"], weights=("stream",), blocks=22)
     frames = 1
     if name == "pools":
         part, frames = replace(part, weights=("stream",), bank_words=4096, ring_words=64), 2
     design = whole.Design(net, part, shape, tmp_path, strategies.images(3, 2 + frames, net.topology.image_size), frames)
     config = design.plan.config
-    assert config.lists
+    assert config.lists and config.start_reads == (name in ("bytes", "pools"))
     assert (config.quarters, config.shift, config.spreads) == (
         name == "residual", 2 * (name == "bytes"), name not in ("bytes", "packed"))
     assert config.packed == (name == "packed")

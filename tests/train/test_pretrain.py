@@ -61,6 +61,21 @@ def test_resume_is_bit_identical(tmp_path, objective, unlabeled):
         trainer(tmp_path / "b", objective, unlabeled=IMAGES if unlabeled is None else None).resume()
 
 
+@pytest.mark.parametrize("name, config", [("airbench", CONFIG), ("fpnn_b-0.5mb", CONFIG), ("0.5mb", replace(NORMED, float_epochs=1))])
+def test_what_is_float_at_the_start_or_throughout_is_resumed(tmp_path, name, config):
+    def run(**options):
+        model = pretrain.make(name, TRAIN.classes, 16, config)
+        return pretrain.Pretrainer(model, IMAGES[:64], LABELS[:64], config, pretrain.Objective(), state_path=tmp_path / "s.state",
+                                   **options)
+
+    with pytest.raises(Interrupted):
+        run(progress=StopAt(2)).run()
+    again = run()
+    again.resume()
+    again.run()
+    assert again.finished
+
+
 def test_a_stage_is_not_resumed_as_another(tmp_path):
     """Both have the same tensors, so that no shape tells them apart."""
     def stage(activations):

@@ -188,6 +188,36 @@ def test_the_teacher_takes_its_share(taught):
     assert not any(p.requires_grad for p in run.teacher.model.parameters()) and not run.teacher.model.training
 
 
+@pytest.mark.parametrize("mirror", ["alternating", "none"])
+def test_the_teacher_may_answer_once(tmp_path, taught, mirror):
+    """Without shifts and contrast the answers that are kept are those of the augmented images, so the run is the same."""
+    config = replace(CONFIG, mirror=mirror, shift=0, contrast=0.0)
+    runs = {}
+    for views in ("augmented", "mirrored"):
+        run = runs[views] = student(tmp_path / f"{views}.state", replace(config, teacher_views=views),
+                                    teacher=Teacher(taught, student().model.topology))
+        seen, ask = [], run.teacher.logits
+        run.teacher.logits = lambda images, seen=seen, ask=ask: seen.append(len(images)) or ask(images)
+        run.run()
+        assert sum(seen) == len(run.labels) * (2 if views == "augmented" or mirror == "alternating" else 1)
+    one, two = (runs[views].history for views in runs)
+    assert [r["train_loss"] for r in one] == pytest.approx([r["train_loss"] for r in two], rel=1e-4)
+    assert one[-1]["validation_accuracy"] == two[-1]["validation_accuracy"]
+
+
+def test_resume_with_kept_answers_is_bit_identical(tmp_path, taught):
+    config = replace(CONFIG, mirror="alternating", shift=2, teacher_views="mirrored")
+    teacher = Teacher(taught, student().model.topology)
+    whole = student(tmp_path / "a.state", config, teacher=teacher)
+    whole.run()
+    with pytest.raises(Interrupted):
+        student(tmp_path / "b.state", config, teacher=teacher, progress=StopAt(whole.steps + 4)).run()
+    again = student(tmp_path / "b.state", config, teacher=teacher)
+    again.resume()
+    again.run()
+    assert same(again.state(), whole.state())
+
+
 def test_an_fbnn_teaches_too(tmp_path):
     model = pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG)
     Trainer(model, IMAGES, LABELS, replace(CONFIG, epochs=1), tmp_path / "t.state").run()
@@ -251,6 +281,11 @@ def test_ties():
     (dict(shift=-1), "--shift -1: expected 0 to 512"), (dict(contrast=1.5), "--contrast 1.5: expected a number from 0 to 1"),
     (dict(ties="down"), "--ties down: expected up or random"), (dict(distil=2.0), "--distil 2.0: expected a share above 0, at most 1"),
     (dict(temperature=0.0), "--temperature 0.0: expected a positive number"),
+    (dict(teacher_views="mirrored"), "--teacher-views mirrored: keeps the answers to each image and its mirror image, found --mirror "
+                                     "random; expected --mirror alternating or none, and no --warp"),
+    (dict(teacher_views="mirrored", mirror="none", warp=0.25),
+     "--teacher-views mirrored: keeps the answers to each image and its mirror image, found --warp 0.25; expected --mirror alternating or "
+     "none, and no --warp"),
     (dict(K=1e-320), "--K 1e-320: expected a number from 1e-6 to 1,000,000"),
     (dict(c=1e300), "--c 1e+300: expected a number from 1e-6 to 1,000,000"),
     (dict(limit=float("nan")), "--limit nan: expected a number from 1e-6 to 1,000,000"),

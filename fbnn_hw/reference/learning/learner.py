@@ -375,12 +375,15 @@ class Learner:
 
     @property
     def design(self) -> int:
-        """Check value of what must be equal for a snapshot to mean the same: the head, the configuration, the shipped weights."""
+        """Check value of the design: of its head, its configuration and its shipped weights.
+
+        A snapshot of a design with another check value is refused.
+        """
         return design_check(self.head, self.config, *self._shipped)
 
     @property
     def old_design(self) -> int:
-        """The same as version 1 of a snapshot has it."""
+        """Check value of the design as a snapshot of version 1 holds it."""
         return old_design_check(self.head, self.config, *self._shipped)
 
     @property

@@ -1,9 +1,13 @@
-"""Which counters of the output layer move after a presentation, and how.
+"""The rules: which counters of the output layer move after a presentation, and how.
 
-A rule has three methods.  `rival(scores, label)` gives the class whose row moves away from the input while the label's row moves
-towards it, or None where nothing is to be learned; scores is a list, noise is added if the rule is `noisy`.  `move(row, towards, moves,
-ones)` moves counters of a row in place, see `counters`.  `held(row, words)`, asked before where `draws` is set, gives the counters that
-are not to move towards zero; words are HELD_BITS random bits for each, uint8 (n,).
+A rule has three methods:
+
+- `rival(scores, label)` returns the class whose row moves away from the input while the label's
+  row moves towards it, or None where nothing is to be learned.  scores is a list; noise has been
+  added to it if the rule is `noisy`.
+- `move(row, towards, moves, ones)` moves counters of a row in place, see `counters`.
+- `held(row, words)` is asked before, where `draws` is set.  It returns the counters that are not to
+  move towards zero.  words are HELD_BITS random bits for each counter, uint8 (n,).
 """
 
 from dataclasses import dataclass
@@ -89,10 +93,12 @@ class Flip(Gumbel):
 
 @dataclass(frozen=True)
 class Metaplastic(Gumbel):
-    """`Gumbel` whose counters are the harder to bring back the farther they are from zero: a move towards zero is made with probability
-    1 - table[k] / 256, k = h, or -1 - h of a negative h.
+    """`Gumbel` with counters that resist: a move towards zero is the rarer, the farther the counter is from zero.
 
-    Laborieux, Ernoult, Hirtzlin and Querlioz 2021 (Nat. Commun. 12, 2549), who multiply such moves of a float by 1 - tanh^2(m |h|).
+    Such a move is made with probability 1 - table[k] / 256, where k is h, or -1 - h for a negative h.
+
+    Laborieux, Ernoult, Hirtzlin and Querlioz 2021 (Nat. Commun. 12, 2549) multiply such a move of a
+    float by 1 - tanh^2(m |h|).
     """
 
     table: tuple
@@ -107,8 +113,10 @@ class Metaplastic(Gumbel):
 
 @lru_cache
 def metaplastic_table(width, slope=2):
-    """Tuple of 2^(B-1) integers for counters of B = `width` bits: round(256 tanh^2(`slope` (k + 1/2) / 2^(B-1))), ties to even; with 40
-    digits.  slope: an integer or a Decimal."""
+    """The 2^(B-1) integers round(256 tanh^2(slope (k + 1/2) / 2^(B-1))), k = 0, 1, ...; ties to even.
+
+    width: B, the bits of a counter.  slope: an integer or a Decimal.  Computed with 40 digits.
+    """
     with localcontext() as context:
         context.prec = 40
         powers = [(slope * Decimal(2 * k + 1) / 2 ** (width - 1)).exp() for k in range(2 ** (width - 1))]

@@ -26,7 +26,7 @@ REGISTERS = (("noise", NOISE), ("mask", MASK), ("pick", PICK))
 
 
 def design_check(head: Head, config: LearnConfig, output: np.ndarray, hidden: np.ndarray) -> int:
-    """CRC-32 of what must be equal for a snapshot to mean the same, in the layout of the documentation.
+    """Check value of a design, a CRC-32; docs/on-chip-learning.md, section "Snapshots", has its bytes.
 
     output, hidden: shipped weights, uint8 bits (rows, fan-in).
     """

@@ -10,10 +10,12 @@ TAPS = (NOISE, MASK, PICK)
 
 
 class Registers(wiring.Component):
-    """Three shift registers; a shift of one gives its bit r[0], moves all bits down and puts r[0] xor r[k] at the top.
+    """Three shift registers for random bits.
 
-    Twin: `fbnn_hw.reference.learning.lfsr.Lfsr`.  One bit a clock: a draw of w bits takes w clocks, which is little beside a forward
-    pass and needs one XOR.
+    A shift gives the bit r[0], moves all bits down, and puts r[0] xor r[k] at the top.  One bit a clock
+    suffices: a draw of w bits takes w clocks, which is little beside a forward pass.
+
+    Twin: `fbnn_hw.reference.learning.lfsr.Lfsr`.
 
     Parameters
     ----------
@@ -23,14 +25,15 @@ class Registers(wiring.Component):
     Members
     -------
     select : In(2)
-        0 noise, 1 mask, 2 pick.
+        The register that shifts: 0 noise, 1 mask, 2 pick.
     restart : In(1)
-        All to their start values, which a power-up or a reset does not do.
+        Loads the start values into all three.  The learner strobes it after power-up and reset, which
+        leave the registers as they are.
     shift : In(1)
         The selected register shifts.
     load, data : In(1)
-        With `load` the shift puts `data` at the top instead: n of them write a register of n bits, lowest bit first.  With data = bit
-        they turn it once round.
+        With `load` a shift puts `data` at the top.  n such shifts write a register of n bits, lowest
+        bit first; with `bit` as `data` they turn it once round.
     bit : Out(1)
         r[0] of the selected register, in the clock of the shift.
 
@@ -40,7 +43,8 @@ class Registers(wiring.Component):
 
     Resources
     ---------
-    8 LUT4, 141 FF on iCE40, where flip-flops that begin at 1 by themselves would cost an inverter each side.
+    8 LUT4, 141 FF on iCE40.  An iCE40's flip-flops power up at 0, so start values from power-up would
+    cost inverters around each 1.
     """
 
     def __init__(self, seed):

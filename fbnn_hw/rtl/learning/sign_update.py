@@ -8,8 +8,14 @@ from amaranth.lib.wiring import In, Out
 class SignUpdate(wiring.Component):
     """h' = min(max(h + move, -2^(B-1)), 2^(B-1) - 1), w' = sign(h'), for all counters of a word at once.
 
-    move_n is +1 or -1 where keep_n is 1, else 0: +1 where the input bit v_n is 1, the other way round with `negative`; -1 with `start`,
-    which from h = 0 makes the counters of a new row, 0 or -1.  With `shipped` they become s or -1 - s, the same but for the bits of s.
+    | input       | move of counter n                                                       |
+    |-------------|-------------------------------------------------------------------------|
+    | keep_n = 0  | 0                                                                       |
+    | keep_n = 1  | +1 where the input bit v_n is 1, else -1                                |
+    | `negative`  | the same with the sign turned round                                     |
+    | `start`     | -1; from h = 0 this makes the counters of a new row, 0 or -1            |
+    | `shipped`   | as `start`; the counters then become s or -1 - s, in place of 0 or -1   |
+
     Rule "flip": a counter that changes sign goes to the end of its new side, unless with `start`.
     Twin: `Learner._move` and `fbnn_hw.reference.learning.rules`.
 
@@ -22,6 +28,7 @@ class SignUpdate(wiring.Component):
     confidence : int
         s of shipped weights.
     flip : bool
+        The rule is "flip".
 
     Members
     -------
