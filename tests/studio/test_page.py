@@ -199,6 +199,68 @@ def test_bad_input_is_a_sentence(context, board):
     assert not page.errors
 
 
+def test_a_board_that_is_busy_for_the_page_before_is_asked_again(context, board):
+    """A page that is opened again in the middle of a picture does not wait as long as a slow board may take: here 40 s."""
+    board.deaf = 1
+    page = opened(context, board.address)
+    until(page, "studio.board.client !== null", 25)
+    answered(page)
+
+
+def test_what_is_asked_of_the_board_does_not_wait_for_pictures(context, board):
+    """With the camera on, no picture goes to the board between the requests that read its state; one shown meanwhile is asked about."""
+    page = opened(context, board.address)
+    answered(page)
+    rested(page)
+    page.click("#camera")
+    until(page, "!document.getElementById('video').hidden")
+    page.evaluate("document.getElementById('verdict').textContent = '–'")
+    answered(page)
+    page.evaluate("""() => {
+      const {board} = studio, classify = board.classify.bind(board);
+      window.amid = 0;
+      board.classify = (image) => {
+        window.amid += Boolean(board.busy);
+        return classify(image);
+      };
+    }""")
+    for _ in range(3):
+        page.evaluate("void studio.board.change('reading', (client) => studio.board.read(client))")
+        rested(page)
+    page.evaluate("void studio.board.change('waiting', () => new Promise((done) => { window.go = done; }))")
+    page.set_input_files("#files", str(pages.PICTURES / "mug" / "01.jpg"))
+    until(page, "document.getElementById('video').hidden")
+    page.evaluate("document.getElementById('verdict').textContent = '–'")
+    page.evaluate("go()")
+    answered(page)
+    assert page.evaluate("amid") == 0 and not page.errors
+
+
+def test_a_camera_that_is_turned_on_before_the_board_answers_stays_on(context, board):
+    page = context.new_page()
+    page.add_init_script("""const play = HTMLMediaElement.prototype.play;
+        const gate = new Promise((done) => { window.go = done; });
+        HTMLMediaElement.prototype.play = async function () {
+          await gate;
+          if (!this.srcObject) throw new DOMException("interrupted", "AbortError");
+          return play.call(this);
+        };""")
+    board.unplugged = True
+    page.goto(board.address)
+    page.click("#tour-end")
+    until(page, "!document.getElementById('trouble').hidden")
+    page.click("#camera")
+    until(page, "document.getElementById('video').srcObject !== null")
+    board.unplugged = False
+    page.click("#trouble-retry")
+    until(page, "studio.board.client !== null")
+    rested(page)
+    page.evaluate("go()")
+    until(page, "!document.getElementById('video').hidden", 20)
+    answered(page)
+    assert page.locator("#trouble").is_hidden()
+
+
 def test_the_keyboard_goes_on_where_it_was(context, board):
     """After a lesson at what it gave, after a picture that was taken out at the next, after a question at what it was about."""
     page = opened(context, board.address)

@@ -73,7 +73,8 @@ function complain(error) {
   by("trouble").hidden = false;
 }
 
-const calm = () => { by("trouble").hidden = true; };
+// Without a board the way to connect again stays.
+const calm = () => { by("trouble").hidden ||= Boolean(board.client); };
 
 // Run what a button asks for; what goes wrong is said on the page.
 // A button that was disabled meanwhile gets the focus back, so that the keyboard goes on where it was.
@@ -148,7 +149,8 @@ const connect = doing(async () => {
 
 async function firstExample() {
   const example = facts.examples.find((one) => one.kind === "ask");
-  if (example) show(await decodeUrl(example.data, facts.size), example.data);
+  const image = example && await decodeUrl(example.data, facts.size);
+  if (image && !view) show(image, example.data);
 }
 
 // Take a picture into view.  source: the file or the data URL that it is of.
@@ -161,22 +163,24 @@ function show(image, source) {
   look();
 }
 
-// Ask the board about the picture in view, again and again while the camera is on.
+// Ask the board about the picture in view, again and again while the camera is on.  After a first answer what else is done for the
+// board comes first: its many short requests would each wait for a picture.
 async function look() {
+  if (view) view.fresh = true;
   if (looking) return;
   looking = true;
   try {
-    for (let first = true; board.client && view && (first || camera.on || view.fresh); first = false) {
-      view.fresh = false;
+    while (board.client && view && (camera.on || view.fresh)) {
       if (camera.on) {
         const image = camera.now(facts.size);
         if (image) view = {image};
       }
       const asked = view;
-      if (!asked.image || board.busy.startsWith("learning")) {
+      if (!asked.image || board.busy && told) {
         await new Promise((done) => setTimeout(done, 60));
         continue;
       }
+      asked.fresh = false;
       paint(by("preview"), asked.image, facts.size);
       const begun = performance.now();
       told = await board.classify(asked.image);
@@ -219,12 +223,12 @@ function draw() {
   by("camera").textContent = camera.on ? "Turn the camera off" : "Turn the camera on";
   by("camera").classList.toggle("strong", !camera.on);
   by("video").hidden = !camera.on;
-  by("still").hidden = camera.on || !view;
-  by("stage-empty").hidden = camera.on || Boolean(view);
+  by("still").hidden = camera.on || !view?.image || !by("still").src;
+  by("stage-empty").hidden = camera.on || Boolean(view?.image);
   by("undo").disabled = !board.past.length || Boolean(busy) || !client;
   by("freeze").textContent = board.frozen ? "Thaw" : "Freeze";
   for (const id of ["save", "freeze", "rehearse", "reset"]) by(id).disabled = !board.state || Boolean(busy) || !client;
-  by("hold").disabled = !(camera.on || view);
+  by("hold").disabled = !(camera.on || view?.image);
   drawLesson();
   drawCards();
   showMemory(by("memory-bar"), by("memory-list"), facts, known, used);
@@ -410,11 +414,20 @@ function wire() {
   by("transport").onchange = connect;
   by("trouble-retry").onclick = connect;
   by("camera").onclick = doing(async () => {
-    if (camera.on) camera.stop();
-    else {
+    if (camera.on) {
+      by("still").src = camera.frame();  // the last picture stays in view
+      camera.stop();
+    } else {
       calm();
-      await camera.start();
+      const before = view;
       view = {image: null};
+      try {
+        await camera.start();
+        told = null;  // its first picture is answered at once
+      } catch (error) {
+        view = before;
+        throw error;
+      }
     }
     draw();
     look();

@@ -4,7 +4,8 @@ import {
   Decoder, FAULTS, LATENT, LOGITS, LONGEST_PAYLOAD, LONGEST_POKE, LinkError, OPERAND_BYTES, Opcode, Space, encode, identity, isAnswer,
   isFault, isReply, operand, result, status} from "./link.mjs";
 
-const RETRIES = 3, WAIT_MS = 2000, READY_MS = 5000, POLL_MS = 50, PEEK_WORDS = 128, REHEARSE_MOST = 64, LONGEST_IDENTITY = 0xFF;
+const RETRIES = 3, WAIT_MS = 2000, IDENTIFY_MS = 5000, READY_MS = 5000, POLL_MS = 50;
+const PEEK_WORDS = 128, REHEARSE_MOST = 64, LONGEST_IDENTITY = 0xFF;
 
 // Pieces [first, count] of a range of addresses in which first xor i is first + i, for all i below count; `most` of them at most.
 export function aligned(first, count, most) {
@@ -30,8 +31,10 @@ export class Client {
 
   get waitMs() { return WAIT_MS * (this.transport.patience ?? 1); }
 
+  // A board that is still busy for the page that was here before hears nothing; a slow one is asked again sooner than it may take.
   async identify() {
-    this.identity = identity(await this.ask(Opcode.IDENTIFY, [], LONGEST_IDENTITY));
+    const waitMs = Math.min(this.waitMs, IDENTIFY_MS), tries = Math.ceil((RETRIES + 1) * this.waitMs / waitMs);
+    this.identity = identity(await this.ask(Opcode.IDENTIFY, [], LONGEST_IDENTITY, {waitMs, tries}));
     return this.identity;
   }
 
@@ -115,34 +118,34 @@ export class Client {
     await this.poke(space, address, bytes);
   }
 
-  ask(opcode, payload = [], limit = null) {
-    const answer = this.last.then(() => this.send(opcode, payload, limit));
+  ask(opcode, payload = [], limit = null, {waitMs = this.waitMs, tries = RETRIES + 1} = {}) {
+    const answer = this.last.then(() => this.send(opcode, payload, limit, waitMs, tries));
     this.last = answer.catch(() => {});
     return answer;
   }
 
-  async send(opcode, payload, limit) {
+  async send(opcode, payload, limit, waitMs, tries) {
     this.sequence = this.sequence + 1 & 0xFF;
     const sequence = this.sequence, name = this.transport.name;
     let reason = "";
-    for (let attempt = 0; attempt <= RETRIES; attempt++) {
+    for (let attempt = 0; attempt < tries; attempt++) {
       this.repeated += attempt > 0;
-      const reply = await this.once(opcode, payload, sequence, limit ?? this.identity?.replyLimit ?? LONGEST_PAYLOAD);
+      const reply = await this.once(opcode, payload, sequence, limit ?? this.identity?.replyLimit ?? LONGEST_PAYLOAD, waitMs);
       if (reply.payload) return reply.payload;
       reason = reply.reason;
       if (reply.fault && !reply.fault.repeat) throw new LinkError(`${name}: ${reason}.`);
       if (reply.fault?.busy) await new Promise((done) => setTimeout(done, POLL_MS));
     }
-    throw new LinkError(`${name}: ${reason}, ${RETRIES + 1} times.`);
+    throw new LinkError(`${name}: ${reason}, ${tries} times.`);
   }
 
   // {payload}, or {reason} and perhaps {fault}
-  async once(opcode, payload, sequence, limit) {
+  async once(opcode, payload, sequence, limit, waitMs) {
     await this.transport.discard();
     await this.transport.write(encode(opcode, payload, sequence));
-    const decoder = new Decoder(limit), until = Date.now() + this.waitMs;
+    const decoder = new Decoder(limit), until = Date.now() + waitMs;
     let heard = false;
-    for (let left = this.waitMs; left > 0; left = until - Date.now()) {
+    for (let left = waitMs; left > 0; left = until - Date.now()) {
       const data = await this.transport.read(left);
       heard ||= data.length > 0;
       for (const message of decoder.feed(data)) {

@@ -66,7 +66,8 @@ export function showCycles(element, facts, layer, chosen) {
   renew(element, ...facts.layer_cycles.map((one) => {
     const name = one.layer.split("+").findLast((part) => facts.layers[part]) ?? null;
     return make("button", {
-      type: "button", style: `flex-grow:${Math.max(one.cycles / total, 0.02)}`, class: "layer", "data-key": one.layer, "aria-pressed": String(name === layer),
+      type: "button", style: `flex-grow:${Math.max(one.cycles / total, 0.02)}`, class: "layer", "data-key": one.layer,
+      "aria-pressed": String(name === layer),
       disabled: name === null, title: `${one.layer}: ${count(one.cycles, "cycle")}, ${count(one.macs, "product")}`,
       onclick: () => chosen(name)}, make("span", {}, one.layer));
   }));

@@ -139,12 +139,22 @@ export class Camera {
       };
     }
     this.video.srcObject = this.stream;
-    await this.video.play();
+    await this.video.play().catch((error) => {
+      if (this.stream) throw error;  // else a picture was shown meanwhile
+    });
   }
 
   stop() {
     this.stream?.getTracks().forEach((track) => track.stop());
     this.stream = this.video.srcObject = null;
+  }
+
+  // A data URL of what it sees now.
+  frame() {
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [this.video.videoWidth, this.video.videoHeight];
+    canvas.getContext("2d").drawImage(this.video, 0, 0);
+    return canvas.toDataURL("image/jpeg");
   }
 
   // RGB bytes of what it sees now, or null before the first picture.
