@@ -239,7 +239,11 @@ class HostLink(wiring.Component):
         s.ends = unnamed()  # `index` is the last place of the state's field
         s.at_end = unnamed()  # it was a cycle before
 
-        # The line.
+        self._line_signals(s)
+        return s
+
+    def _line_signals(self, s):
+        """Signals of the line, of time, and of what stands between line and accelerator."""
         s.crc = unnamed(16)
         s.wrong = unnamed()  # it is not 0
         s.sending = Signal()  # the check sum is that of the reply
@@ -277,7 +281,6 @@ class HostLink(wiring.Component):
         s.image_started = unnamed()  # an image has begun, and its result has not left
         s.image_received = unnamed()  # its last byte was taken
         s.sample = unnamed()  # its result has left: it is the sample
-        return s
 
     # Logic beside the states.
 
