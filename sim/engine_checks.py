@@ -77,7 +77,7 @@ async def array(cycle, pixels, lanes, outputs, bits, biased, start_reads=False, 
         starts = [source.choice([low, -1, 0, high, source.randint(low, high)]) if biased else 0 for _ in range(outputs)]
         if start_reads:
             reads += 1
-            starts = [start // lanes * lanes + source.getrandbits(lanes.bit_length() - 1) for start in starts]  # the bits below do not count
+            starts = [start // lanes * lanes + source.getrandbits(lanes.bit_length() - 1) for start in starts]  # lower bits do not count
         sums = [start // lanes * lanes if start_reads else start for _ in range(pixels) for start in starts]
         for read in range(reads):
             while source.random() < idle:

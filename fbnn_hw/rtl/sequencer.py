@@ -341,7 +341,8 @@ class Sequencer(wiring.Component):
             with self._moves_loops(m, s):
                 m.d.sync += [s.repeat.eq(s.repeat + 1), s.repeat_last.eq(s.ends["repeat"][2])]
                 with m.If(s.repeat_last):
-                    m.d.sync += [s.repeat.eq(0), s.word.eq(s.word + 1), s.current.eq(s.current + step.step), s.word_last.eq(s.ends["word"][2])]
+                    m.d.sync += [s.repeat.eq(0), s.word.eq(s.word + 1), s.current.eq(s.current + step.step),
+                                 s.word_last.eq(s.ends["word"][2])]
                     with m.If(s.word_last):
                         m.d.sync += [s.word.eq(0), s.current.eq(s.block), s.kx.eq(s.kx + 1),
                                      s.tap_last.eq(Mux(s.tap_last, s.first_tap, (s.kx == 1) & (s.ky == 2)))]

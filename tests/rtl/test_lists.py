@@ -24,7 +24,8 @@ NETWORKS = {
     "bytes": network(
         1, op.Bits8("input", (), 9, tuple(min(p + (p >> 7), 255) for p in range(256))), op.Conv("first", ("input",), 12, 5, padding=0),
         op.Conv("half", ("first",), 10, 3, 2), op.Flatten("flat", ("half",)), op.Dense("logits", ("flat",), 3, 1, True)),
-    # Start reads, two frames a pass: a threshold on grey, a pooled pooling, two maps pooled globally, thresholds on both, a part of a vector twice.
+    # Start reads, two frames a pass: a threshold on grey, a pooled pooling, two maps pooled globally, thresholds on both, a part of
+    # a vector twice.
     "pools": network(
         1, op.Binarize("input", (), 10, 100), op.Conv("first", ("input",), 20),
         op.MaxPool("half", ("first",)), op.MaxPool("less", ("half",)),
