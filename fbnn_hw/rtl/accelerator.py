@@ -276,7 +276,7 @@ class Accelerator(wiring.Component):
             attributes = {"ram_style": "block", "no_rw_check": 1}  # what is read while it is written is not used
             m.submodules.starts = memory = Memory(shape=c.start_bits, depth=2, init=[0, learners], attrs=attributes)
             write, read = memory.write_port(), memory.read_port()
-            # The bias word comes without `valid`, so it is written to row 0.  With a constant there yosys would make registers of the memory.
+            # The bias word comes without `valid`, so it is written to row 0.  With a constant there yosys would make registers of it.
             m.d.comb += [write.en.eq(operands.read.bias), write.addr.eq(operands.valid), write.data.eq(given), read.addr.eq(s.turn)]
             upper = read.data
         else:
