@@ -1,7 +1,6 @@
 """Networks that teach: a training state of ours as a frozen network whose logits a student learns to follow."""
 
 import hashlib
-import io
 from dataclasses import asdict
 from pathlib import Path
 
@@ -27,8 +26,7 @@ class Teacher:
         try:
             if not path.is_file():
                 raise FileNotFoundError
-            data = path.read_bytes()
-            state = torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
+            state = torch.load(path, weights_only=True, map_location="cpu")
             if state["format"] != STATE_FORMAT:
                 raise ValueError("another format")
             name, classes, size = (state["architecture"][key] for key in ("name", "classes", "size"))
@@ -36,7 +34,8 @@ class Teacher:
             self.model = make(name, tuple(classes), size, config)
             self.model.load_state_dict(state["best"])
             accuracy = state.get("best_score", state.get("best_accuracy")) if config.validation else None
-            self.sha256 = hashlib.sha256(data).hexdigest()
+            with path.open("rb") as file:
+                self.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             self.description = {"name": name, "validation_accuracy": accuracy, "epochs": state["best_epoch"], "sha256": self.sha256,
                                 "config": asdict(config)}
         except Exception as error:  # a file can be wrong in any way
