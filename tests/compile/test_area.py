@@ -1,6 +1,7 @@
+import sys
 from dataclasses import replace
+from pathlib import Path
 
-import numpy as np
 import pytest
 
 from fbnn_hw.compile import area
@@ -10,21 +11,15 @@ from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.targets.test_targets import network
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "benchmarks"))
+
+from starts import with_thresholds  # noqa: E402
+
 SMALL = {"smallest": strategies.smallest, "vgg": lambda: strategies.vgg_network(1)}
 
 
 def named(model):
     return SMALL[model]() if model in SMALL else network(model)
-
-
-def with_thresholds(network):
-    """The network with a threshold for each channel of its convolutions, spread like trained ones."""
-    topology, source, thresholds = network.topology, np.random.default_rng(5), {}
-    for op in topology.ops:
-        if op.kind == "conv":
-            fan_in = op.fan_in(*topology.input_shapes(op))
-            thresholds[op.name] = np.round(source.normal(0, np.sqrt(fan_in), op.out_channels)).clip(-fan_in, fan_in).astype(np.int32)
-    return replace(network, thresholds=thresholds)
 
 
 @pytest.mark.parametrize("name, model, shape, weights, luts", [
