@@ -411,13 +411,13 @@ class AcceleratorConfig:
         """Return the transfers as pairs of 16-bit words.
 
         A pair holds the low 16 bits of the number of words minus one, then its high bits and the share.
-        The pair of a transfer for late rows holds the number minus one, then the steps, the share 16 and
+        The pair of a transfer for late rows holds the number minus one, then the steps, the share 0 and
         the bit LATE_BIT.
         """
         words = []
         for t in self.transfers:
             count = t.words - 1
-            words += [count & 0xFFFF, count >> 16 | t.resident << 8 | t.after | (t.after > 0) << LATE_BIT]
+            words += [count & 0xFFFF, t.after | 1 << LATE_BIT if t.after else count >> 16 | t.resident << 8]
         return words
 
     def to_dict(self) -> dict[str, Any]:

@@ -102,8 +102,9 @@ class Mover:
         self._load(self.booted if config.boot_rows else 0)
 
     def _take(self, now):
-        """Take the packed row in cycle `now`, and note when the next row of the stream is whole."""
-        self.full = now + 1 + (self.row_bytes - 1) * BYTE_CYCLES + 1
+        """Note when the next row of the stream is whole: its first byte may come in cycle `now`, in which the row before leaves."""
+        first = max(now, self.full - 1 + BYTE_CYCLES)
+        self.full = first + (self.row_bytes - 1) * BYTE_CYCLES + 1
 
     def _load(self, address):
         """Begin the next transfer.  address: cycle of the state ADDRESS."""
@@ -127,9 +128,10 @@ class Mover:
         if self.after:
             if self.after > len(self.opened):
                 return NEVER, True
-            return max(now, 1 + max(self.ready, self.full, self.opened[self.after - 1])), True
+            return max(now, 2 + max(self.ready, self.full, self.opened[self.after - 1])), True
         resident = self.phase + self.share >= 16
-        when = max(now - resident, self.ready)  # a resident row is requested a cycle before it moves
+        # What allows a move is known a cycle before it: a resident row is then requested, for others a register notes it.
+        when = max(now - 1, self.ready)
         if self.row == 0:
             while self.frees and self.frees[0][0] <= when:
                 self.reserved -= self.frees.pop(0)[1]
@@ -138,17 +140,17 @@ class Mover:
                     return NEVER, resident
                 when = self.frees[0][0]
         if not resident:
-            when = max(when, self.full, self.flying + timing.READ + 1)
-        return when + resident, resident
+            when = max(when, self.full - 1, self.flying + timing.READ + 1)
+        return when + 1, resident
 
     def _move(self, now, resident):
         """Move a row in cycle `now`: a resident one from the banks to the ring, else one of the stream."""
         if self.row == 0 and not self.after:
-            while self.frees and self.frees[0][0] <= now - resident:
+            while self.frees and self.frees[0][0] < now:
                 self.reserved -= self.frees.pop(0)[1]
             self.reserved += 1
         if self.after:
-            self._take(now)
+            self._take(now + 1)  # it is written in the next cycle
         elif resident:
             self.flying = now
         else:
@@ -162,7 +164,7 @@ class Mover:
             if not self.after:
                 self.lands.append(now + (timing.READ + 1 if resident else 1))
             if self.left == 0:
-                self._load(now + 1 - resident)
+                self._load(now + (not resident or self.after > 0))
 
     def run(self, until, blocked):
         """Make all moves of the cycles before `until`.  blocked(cycle): the first cycle from `cycle` on in which the port is free."""
@@ -171,7 +173,7 @@ class Mover:
             if resident and when < until:
                 when = blocked(when)
             if when >= until:
-                self.ready = max(self.ready, until - resident)
+                self.ready = max(self.ready, until - 1 - (self.after > 0))
                 return
             self._move(when, resident)
 

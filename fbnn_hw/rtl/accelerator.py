@@ -1,5 +1,7 @@
 """The accelerator: an RGB image goes in, the class, the integer logits and on request the latent come out."""
 
+from functools import reduce
+from operator import or_
 from types import SimpleNamespace
 
 from amaranth import Cat, Const, Module, Mux, Signal, signed
@@ -486,34 +488,30 @@ class Accelerator(wiring.Component):
         m.d.comb += [*(getattr(address, name).eq(sequencer.read[name]) for name in names), address.row.eq(s.step.row)]
         if not c.lists:
             m.d.comb += address.advance.eq(s.step.advance)
-        common = unnamed(w.row)  # the address of all banks
-        use_common = unnamed()
+        use_common = unnamed()  # one address for all banks
+        draining = unnamed()  # the drain has the port
         moving = unnamed()  # the mover has the port
         reserved = unnamed()  # the drain writes words of global pooling
-        m.d.sync += [moving.eq(s.moves), reserved.eq(sequencer.reserve),
+        m.d.sync += [moving.eq(s.moves), reserved.eq(sequencer.reserve), draining.eq(s.drains | reserved),
                      use_common.eq(s.drains | reserved | s.loading | s.reading | s.moves | ~s.booted | s.ready)]
-        m.d.comb += common.eq(drain.address)
-        with m.If(s.was_loading):
-            m.d.comb += common.eq(loader.address)
-        with m.If(s.was_reading):  # a resident row may be on its way in the first cycle
-            m.d.comb += common.eq(s.latent_place + s.word)
+        # A resident row may be on its way when words of the latent begin to be read.
+        addresses = [(drain.address, draining), (loader.address, s.was_loading), (s.latent_place + s.word, s.was_reading)]
         word = loader.word
         everywhere = s.was_loading
         write = drain.write | loader.write
         if c.weights == "stream":
-            with m.If(moving | ~s.booted):
-                m.d.comb += common.eq(memory.address)
+            addresses.append((memory.address, moving | ~s.booted))
             everywhere = everywhere | s.boot_writes
             write = write | s.boot_writes.replicate(c.pixels)
         if c.learning:
             rows = s.learner.rows
             taught = Signal(c.pixels)  # banks that the learner writes
             m.d.comb += taught.eq(rows.payload.write & (rows.valid & rows.ready).replicate(c.pixels))
-            with m.If(s.turn):
-                m.d.comb += common.eq(rows.payload.address)
+            addresses.append((rows.payload.address, s.turn))
             word = word | rows.payload.word & s.turn.replicate(c.lanes)
             everywhere = everywhere | s.turn
             write = write | taught
+        common = reduce(or_, (address[:w.row] & chosen.replicate(w.row) for address, chosen in addresses))
         words = drain.data | word.replicate(c.pixels)
         if c.weights == "stream":
             words = words | memory.write_data & s.boot_writes.replicate(c.row_bits)

@@ -53,9 +53,14 @@ class Argmax(wiring.Component):
         m = Module()
         following = Signal.like(self.best)
         index = Signal.like(self.best)
-        m.d.comb += index.eq(Mux(self.first, 0, following))
+        # A score of unsigned numbers, whose complement is kept: then one carry chain without an inverter says which is larger.
+        sign = 1 << self.width - 1
+        score = Signal(self.width)
+        rest = Signal(self.width)  # the largest number less the best score
+        larger = (score + rest)[-1]
+        m.d.comb += [index.eq(Mux(self.first, 0, following)), score.eq(self.score ^ sign), self.best_score.eq(~rest ^ sign)]
         with m.If(self.valid):
             m.d.sync += following.eq(index + 1)
-            with m.If(self.first | (self.score > self.best_score)):
-                m.d.sync += [self.best.eq(index), self.best_score.eq(self.score)]
+        with m.If(self.valid & (self.first | larger)):
+            m.d.sync += [self.best.eq(index), rest.eq(~score)]
         return m

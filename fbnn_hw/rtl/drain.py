@@ -141,13 +141,13 @@ class Drain(wiring.Component):
             placed.append(word)
             m.d.comb += self.write[q].eq(write)
         m.d.comb += [
-            self.data.eq(Cat(*placed)), self.address.eq(place),
+            self.data.eq(Cat(*placed)),
             self.mask.eq(Cat(slot <= s if self.partial_words else slot == s for s in range(self.slots))
                          | self.pool_write.any().replicate(self.slots))]
         learned_place = Signal(w.address)  # a register is early enough: the place stands still before it is used
-        m.d.sync += learned_place.eq(place + step.target_row)
-        with m.If(self.pool_write[1] & step.gap):
-            m.d.comb += self.address.eq(learned_place)
+        learned = Signal()  # the learned word follows the average
+        m.d.sync += [learned_place.eq(place + step.target_row), learned.eq(self.pool_write[0] & step.depthwise)]
+        m.d.comb += self.address.eq(Mux(learned, learned_place, place))
 
     def _pooled(self, bits):
         """What a step stores of each 2 x 2 pixels where it keeps one of four: their OR, or the first one."""

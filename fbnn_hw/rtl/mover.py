@@ -96,14 +96,15 @@ class WeightMover(wiring.Component):
         s.byte = Signal(range(row_bytes))
         s.full = unnamed()
         s.taken = Signal()
+        s.streams = Signal()  # a row of the stream leaves `packed` in the cycle in which it is whole
         m.d.comb += self.write_data.eq(s.packed)
-        m.d.comb += self.weights.ready.eq(~s.full)
+        m.d.comb += self.weights.ready.eq(~s.full | s.streams | ~self.booted)
         with m.If(self.weights.valid & self.weights.ready):
             m.d.sync += [s.packed.eq(Cat(s.packed[8:], self.weights.payload)), s.byte.eq(s.byte + 1)]
             with m.If(s.byte == row_bytes - 1):
                 m.d.sync += [s.byte.eq(0), s.full.eq(1)]
         with m.If(s.taken):
-            m.d.sync += s.full.eq(0)
+            m.d.sync += s.full.eq(0)  # its next byte is not the last one of a row
 
     def _ring(self, m, s):
         """The ring, with the number of words in it and of those that were requested and will come."""
@@ -137,9 +138,11 @@ class WeightMover(wiring.Component):
         # Words that are given back may still be read for some cycles, so their places become free later.
         s.late = Signal(timing.READ)
         m.d.sync += s.late.eq(Cat(self.pop, s.late))
+        # `reserve` is a late signal too.
+        reserve = self._later(m, s.reserve)
         # `pop` is a late signal, so both outcomes are computed before it.
         m.d.sync += [self.level.eq(Mux(self.pop, self.level + s.landed - self.pop_words, self.level + s.landed)),
-                     s.reserved.eq(Mux(s.late[-1], s.reserved + s.reserve - self.pop_words, s.reserved + s.reserve))]
+                     s.reserved.eq(Mux(s.late[-1], s.reserved + reserve - self.pop_words, s.reserved + reserve))]
 
         s.flying = Signal(timing.READ)
         reads = self.request
@@ -151,6 +154,14 @@ class WeightMover(wiring.Component):
         m.d.sync += [self.request.eq(self.request_next), s.flying.eq(Cat(reads, s.flying)),
                      s.on_its_way.eq(Cat(self.request_next, reads, s.flying[:-1]).any())]
         m.d.comb += s.arrives.eq(s.flying[-1])
+
+    def _later(self, m, strobe):
+        """Return a strobe of each word that moves, a cycle later where words have several rows, so that none moves in that cycle."""
+        if self.config.rows_per_word == 1:
+            return strobe
+        later = Signal()
+        m.d.sync += later.eq(strobe)
+        return later
 
     def _transfers(self, m, s):
         """The list of transfers, and the address of the next row."""
@@ -182,11 +193,13 @@ class WeightMover(wiring.Component):
             with m.If(s.requested | self.write):
                 m.d.sync += s.resident.eq(Mux(s.last_booted, c.resident_base, s.resident + 1))
 
-        s.moved = self.request_next | s.from_stream
+        s.moved = Signal()
         s.last_row = s.row == rows - 1
         # `moved` is a late signal, so `left` is compared before it.
-        s.word_moved = s.moved & s.last_row
-        m.d.sync += s.none_left.eq(~s.left[1:].any() & (s.left[0] == s.word_moved))
+        s.counted = self._later(m, s.moved & s.last_row)
+        m.d.sync += s.none_left.eq(~s.left[1:].any() & (s.left[0] == s.counted))
+        with m.If(s.counted):
+            m.d.sync += s.left.eq(s.left - 1)
 
     def _first_row(self):
         """The row that is the first one read in a pass; after reset it is also the first one written."""
@@ -256,20 +269,25 @@ class WeightMover(wiring.Component):
 
     def _move(self, m, s):
         """The state that moves the words of a transfer, each from the stream or from a resident row."""
-        late, rows = self.config.late_rows > 0, self.config.rows_per_word
+        late = self.config.late_rows > 0
         s.fits = (s.row != 0) | s.space
-        fits = Mux(s.storing, s.full & s.open & ~self.request, s.fits) if late else s.fits
-        m.d.comb += self.request_next.eq(s.at_work & s.is_resident & fits & ~self.blocked)
-        streams = s.at_work & ~s.is_resident & s.full & ~s.on_its_way
-        # No row is on its way, so `row` is `landing`; behind the first row of a word there is room.
-        m.d.comb += [s.from_stream.eq(streams & s.fits), s.streamed.eq(streams & s.last_row & (s.space if rows == 1 else 1))]
-        m.d.comb += s.taken.eq(s.from_stream | s.stored if late else s.from_stream)
+        asks = s.at_work & s.is_resident & s.fits
+        stores = Signal()  # a late row is asked for, as of the cycle before
+        m.d.comb += self.request_next.eq((asks | stores if late else asks) & ~self.blocked)
+        if late:
+            m.d.sync += stores.eq(s.at_work & s.storing & s.full & s.open & ~self.request_next & ~self.request)
+        # A row of the stream may come, as of the cycle before: only a move ends that, and the next row of the stream is cycles away.
+        m.d.sync += s.streams.eq(s.at_work & ~s.is_resident & s.fits & ~s.on_its_way & (~s.storing if late else 1))
+        # No row is on its way, so `row` is `landing`.
+        m.d.comb += [s.from_stream.eq(s.streams & s.full), s.streamed.eq(s.from_stream & s.last_row)]
+        taken = s.from_stream | s.stored if late else s.from_stream
+        m.d.comb += [s.taken.eq(taken), s.moved.eq(asks & ~self.blocked | taken)]
         m.d.comb += s.reserve.eq(s.moved & (s.row == 0) & ~s.storing if late else s.moved & (s.row == 0))
         with m.State("MOVE"):
             with m.If(s.moved):
                 m.d.sync += s.row.eq(s.row + 1)
                 with m.If(s.last_row):
-                    m.d.sync += [s.row.eq(0), s.mixed.eq(s.mixed[:4] + s.share), s.left.eq(s.left - 1)]
+                    m.d.sync += [s.row.eq(0), s.mixed.eq(s.mixed[:4] + s.share)]
                     with m.If(s.none_left):
                         m.d.sync += s.at_work.eq(0)
                         m.next = "ADDRESS"

@@ -170,7 +170,7 @@ class FlashReader(wiring.Component):
         s.fifo = [Signal(8, name=f"fifo{i}") for i in range(self.DEPTH)]
         with m.If(s.whole):
             m.d.sync += [s.fifo[0].eq(s.shift), *(b.eq(a) for a, b in zip(s.fifo, s.fifo[1:]))]
-        m.d.sync += s.top.eq(s.top + s.whole - s.taken)
+        m.d.sync += s.top.eq(Mux(self.data.ready & ~s.top[-1], Mux(s.whole, s.top, s.top - 1), Mux(s.whole, s.top + 1, s.top)))
         m.d.comb += [s.level.eq((s.top + 1)[:len(s.top)]),
                      self.data.valid.eq(~s.top[-1]), self.data.payload.eq(Array(s.fifo)[s.top[:-1]])]
 

@@ -300,14 +300,20 @@ class Sequencer(wiring.Component):
         else:
             self._advance_loops(m, s)
         with m.If(s.tile_done):
-            m.d.sync += [
-                s.running.eq(0), s.pause.eq(0), s.score.eq(0), s.tile_source.eq(s.tile_source + Mux(s.more, config.frame_stride,
-                                                                                                    step.lgap - s.back)),
-                s.scores_left.eq(Mux(s.tile_last, step.valid, config.outputs)), s.finished.eq(s.tile_last & ~s.more)]
-            with m.If(~s.more):
-                m.d.sync += [s.weight_base.eq(s.weight_base + step.tile_words), s.tile.eq(s.tile + 1)]
+            m.d.sync += s.running.eq(0)
             if config.frames > 1:
                 m.d.sync += s.member.eq(Mux(s.more, s.member + 1, 0))
+        # `tile_done` is a late signal.  With a weight stream the state LEVEL leaves a cycle to what the next tile begins with.
+        ended, more = s.tile_done, s.more
+        if config.weights == "stream":
+            ended, more = Signal(), Signal()
+            m.d.sync += [ended.eq(s.tile_done), more.eq(s.more)]
+        with m.If(ended):
+            m.d.sync += [
+                s.tile_source.eq(s.tile_source + Mux(more, config.frame_stride, step.lgap - s.back)),
+                s.scores_left.eq(Mux(s.tile_last, step.valid, config.outputs)), s.finished.eq(s.tile_last & ~more)]
+            with m.If(~more):
+                m.d.sync += [s.weight_base.eq(s.weight_base + step.tile_words), s.tile.eq(s.tile + 1)]
 
     def _advance_list(self, m, s):
         """Repeat the list for each block.  After a tile's last block, take the next list or the same one."""
@@ -427,15 +433,17 @@ class Sequencer(wiring.Component):
     def _begin(self, m, s):
         """States that begin a tile: they wait for its weights, then read its bias word."""
         config, step = self.config, self.step
+        first_block = [s.block.eq(s.tile_source), s.current.eq(s.tile_source), s.weight.eq(s.weight_base)]
+        if config.lists:
+            first_block.append(s.line.eq(s.tile_source))
         with m.State("TILE"):
             m.d.sync += [
-                s.block.eq(s.tile_source), s.current.eq(s.tile_source), s.weight.eq(s.weight_base), s.kx.eq(s.first_tap),
-                s.ky.eq(s.first_tap),
+                s.kx.eq(s.first_tap), s.ky.eq(s.first_tap),
                 s.pause.eq(0), s.first.eq(1), s.tap_last.eq(s.first_tap), *(last.eq(single) for last, single, _ in s.ends.values())]
             if config.lists:
                 m.d.comb += s.list_next.eq(s.list_start)
-                m.d.sync += s.line.eq(s.tile_source)
             if config.weights == "memory":
+                m.d.sync += first_block
                 self._begin_tile(m, s)
             else:
                 m.next = "LEVEL"
@@ -443,6 +451,7 @@ class Sequencer(wiring.Component):
             s.enough = Signal()
             m.d.sync += s.enough.eq(self.level >= step.tile_words)
             with m.State("LEVEL"):
+                m.d.sync += first_block
                 with m.If(s.enough):
                     self._begin_tile(m, s)
         if config.thresholds:
@@ -466,6 +475,7 @@ class Sequencer(wiring.Component):
         """States that run a tile, then wait until its results have left."""
         step = self.step
         with m.State("RUN"):
+            m.d.sync += [s.pause.eq(0), s.score.eq(0)]
             with m.If(s.tile_done):
                 m.next = "TILE"
                 with m.If(s.tile_last & ~s.more | step.lgap | step.logits):

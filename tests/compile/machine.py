@@ -59,7 +59,7 @@ def streamed_words(boot, frame, config):
     for low, high in zip(plan[::2], plan[1::2]):
         phase, share = 0, high >> 8 & 31
         if high >> 13:
-            assert high >> 13 == 1 and share == 16 and high & 255 <= len(config.program)
+            assert high >> 13 == 1 and share == 0 and high & 255 <= len(config.program)
             rows += frame[stream:stream + (low + 1) * size]
             stream += (low + 1) * size
             continue

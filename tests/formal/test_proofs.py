@@ -30,7 +30,7 @@ MUTATIONS = {
     "stable_encoder_multiplied": ("ThermometerEncoder", "passed.eq((added == 3) & (~summed | done))", "passed.eq(added == 3)"),
     "sign_update_4": ("SignUpdate", "& (h[-1] != up) if bits > 1", "& (h[-1] == up) if bits > 1"),
     "sign_update_4_flip": ("SignUpdate", "(~moved[-1]).replicate(bits - 1)", "moved[-1].replicate(bits - 1)"),
-    "argmax": ("Argmax", "(self.score > self.best_score)", "(self.score >= self.best_score)"),
+    "argmax": ("Argmax", "larger = (score + rest)[-1]", "larger = (score + rest + 1)[self.width]"),
     "receiver": ("UartReceiver", "Cat(whole, shift).eq(Cat(shift, line))", "Cat(whole, shift).eq(Cat(shift, ~line))"),
     "transmitter": ("UartTransmitter", "count.eq(9)", "count.eq(8)"),
     "registers": ("Registers", "taps.start(self.seed, index)", "taps.start(self.seed + 1, index)"),
