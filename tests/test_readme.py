@@ -25,7 +25,7 @@ def test_the_table_of_checkpoints_is_up_to_date():
 
 
 def test_the_bits_of_the_models():
-    rows = re.findall(r"^\| `(\w[\w.]*)` \| [\w/]+ \| ([\d,]+) \| ([\d,]+) \| ([\d,.]+) \|$", README, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w[\w.-]*)` \| [\w/]+ \| ([\d,]+) \| ([\d,]+) \| ([\d,.]+) \|$", README, re.MULTILINE)
     assert {row[0] for row in rows} == set(MODELS)
     for name, ten, hundred, mmac in rows:
         assert (ten, hundred) == tuple(f"{build(name, k).weight_bits():,}" for k in (10, 100)), name

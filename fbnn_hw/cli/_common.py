@@ -279,7 +279,8 @@ def add_fit(parser, size=False):
     parser.add_argument("--resize", action="store_true", help="make any picture fit: centre square, scaled, as RGB")
     parser.add_argument("--crop", action="store_true", help="make any picture fit: its centre as it is, not scaled, as RGB")
     if size:
-        parser.add_argument("--size", type=up_to(512), metavar="N", help="of a folder's pictures: pixels a side (default: 32)")
+        parser.add_argument("--size", type=up_to(512), metavar="N",
+                            help="pixels a side of a folder's pictures (default: 32), or with --resize of a data set's")
 
 
 def fit(args):
@@ -342,7 +343,7 @@ def checkpoint(name):
 
 
 def dataset(args, out, split="test", size=None):
-    """The split of --data as `Images`; says with -v where it was found.  size: pixels a side of a folder's pictures."""
+    """The split of --data as `Images`; says with -v where it was found.  size: pixels a side of pictures that are made to fit."""
     from ..data import datasets, folder
 
     fitting = {**fit(args), "size": getattr(args, "size", None)}
@@ -352,9 +353,14 @@ def dataset(args, out, split="test", size=None):
         fitting["size"] = size or fitting["size"] or folder.SIZE
         images = folder.load(args.data, split, progress=out.progress, **fitting)
     else:
-        for flag, value in fitting.items():
-            if value and not getattr(args, "files", None):
-                raise UsageError(f"--{flag}: has no meaning with the data set {args.data}, expected a folder of pictures")
+        size = size or fitting["size"]
+        if not getattr(args, "files", None):
+            if fitting["crop"]:
+                raise UsageError(f"--crop: has no meaning with the data set {args.data}, expected a folder of pictures")
+            if bool(fitting["size"] or size and fitting["resize"]) != fitting["resize"]:
+                raise UsageError(f"--size and --resize: with the data set {args.data} expected both, or none")
         images = datasets.load(args.data, args.data_dir, split, progress=out.progress)
+        if fitting["resize"] and size:
+            images = images.scaled(size)
     out.detail(f"{args.data} {split}: {len(images.labels)} images from {images.source}")
     return images

@@ -56,6 +56,18 @@ class Images:
         kept = np.sort(np.concatenate(kept))
         return Images(self.images[kept], self.labels[kept], self.classes, self.source)
 
+    def scaled(self, size):
+        """The same images, size x size, enlarged or reduced by Pillow's bilinear filter."""
+        if self.images.shape[-1] == size:
+            return self
+        from PIL import Image
+
+        scaled = np.empty((len(self.images), 3, size, size), np.uint8)
+        for image, target in zip(self.images, scaled):
+            picture = Image.fromarray(image.transpose(1, 2, 0)).resize((size, size), Image.Resampling.BILINEAR)
+            target[:] = np.asarray(picture).transpose(2, 0, 1)
+        return Images(scaled, self.labels, self.classes, self.source)
+
     def whole(self):
         """Raises InputError where a class has no image."""
         sizes = np.bincount(self.labels, minlength=len(self.classes))
@@ -289,10 +301,12 @@ def load(name, data_dir=None, split="train", progress=None):
 
 
 def test_images(size, count):
-    """The first `count` shipped test images, uint8 (N, 3, size, size); where they have another size, random ones, always the same."""
-    if size == 32:
-        return load("fixture").images[:count]
-    return np.random.default_rng(0).integers(0, 256, (count, 3, size, size), dtype=np.uint8)
+    """The first `count` shipped test images, uint8 (N, 3, size, size).  They have 32 pixels a side; for smaller networks random ones
+    take their place, always the same, and for larger ones they are enlarged.
+    """
+    if size < 32:
+        return np.random.default_rng(0).integers(0, 256, (count, 3, size, size), dtype=np.uint8)
+    return load("fixture").first(count).scaled(size).images
 
 
 def download(dataset, data_dir=None, progress=None):

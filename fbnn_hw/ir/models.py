@@ -1,8 +1,9 @@
 """The topologies that have names, from the paper and scaled from it.  No torch here: a topology is plain data.
 
 True sizes with 10 classes, in Mbit (10^6 bits): 0.5mb 0.53, 1mb 1.09, 3mb 2.76, 9mb 8.31, 24mb 28.3; res3mb, for 128x128, 2.86
-(the paper's names say 3, 9 and 24; `fbnn-hw inspect` prints the exact number of a file).  fast (1.08) and tiny (0.33) are ours, laid out by
-the planner's cycles on an ice40 UP5K: few channels where maps are large, bits where they are small.
+(the paper's names say 3, 9 and 24; `fbnn-hw inspect` prints the exact number of a file).  fast (1.08), tiny (0.33) and res-small
+(0.73, for 64x64) are ours, laid out by the planner's cycles on an ice40 UP5K: few channels where maps are large, bits where they are
+small.
 """
 
 from itertools import count
@@ -52,29 +53,32 @@ def blockwise(name, classes, blocks, encoder="tycc", size=32, latent=1024, hidde
     return Topology(name, tuple(layers), tuple(classes))
 
 
-def residual(name, classes, encoder="tycc", size=128, latent=1024, hidden=128):
+def residual(name, classes, encoder="tycc", size=128, latent=1024, hidden=128, stem=64, stages=((128, 5), (256, 5), (512, 4)), groups=8):
     """Topology of 3Mb-Res-BNN, for larger images (paper, section `core50bnn`).
 
     A stem of stride 2 is followed by three stages of C = 128, 256 and 512 channels, then by LGAP and
     the classifier of `vgg`.  The paper leaves widths and groups open; with the ones here it has
     2,955,264 bits with 50 classes.
 
+    stem: channels of the stem.  stages: C and the number of residual blocks of each stage.  groups: of
+    the 3x3 convolutions after the stem.
+
     - A stage is a down block and 5, 5 or 4 residual blocks.
     - A down block has two branches, which give C / 2 channels each: 1x1, 3x3 of stride 2, 1x1; and
       3x3 of stride 2, 1x1.
     - A residual block sends half of the channels through 1x1, 3x3, 1x1, and leaves the others as they
       are.
-    - Both kinds of block end in a concat and a shuffle of 2.  The 3x3 convolutions have 8 groups.
+    - Both kinds of block end in a concat and a shuffle of 2.
     """
     levels = op.TRGB_LEVELS if encoder == "trgb" else op.TYCC_LEVELS
-    layers = [op.Thermometer("input", (), encoder, size, levels), op.Conv("stem", ("input",), 64, 3, 2)]
+    layers = [op.Thermometer("input", (), encoder, size, levels), op.Conv("stem", ("input",), stem, 3, 2)]
 
     def add(cls, name, source, *args, **kwargs):
         layers.append(cls(name, source if isinstance(source, tuple) else (source,), *args, **kwargs))
         return name
 
     x = "stem"
-    for stage, (channels, blocks) in enumerate(((128, 5), (256, 5), (512, 4)), start=1):
+    for stage, (channels, blocks) in enumerate(stages, start=1):
         half = channels // 2
         for block in range(blocks + 1):
             at = f"s{stage}b{block}"
@@ -83,10 +87,10 @@ def residual(name, classes, encoder="tycc", size=128, latent=1024, hidden=128):
             if block:
                 main, rest = add(op.Slice, f"{at}_half", x, 0, half), add(op.Slice, f"{at}_rest", x, half, channels)
             y = add(op.Conv, f"{at}_in", main, half, 1)
-            y = add(op.Conv, f"{at}_mid", y, half, 3, stride, 8)
+            y = add(op.Conv, f"{at}_mid", y, half, 3, stride, groups)
             y = add(op.Conv, f"{at}_out", y, half, 1)
             if not block:
-                rest = add(op.Conv, f"{at}_side", x, half, 3, 2, 8)
+                rest = add(op.Conv, f"{at}_side", x, half, 3, 2, groups)
                 rest = add(op.Conv, f"{at}_side_out", rest, half, 1)
             y = add(op.Concat, f"{at}_join", (y, rest))
             x = add(op.Shuffle, f"{at}_shuffle", y, 2)
@@ -109,6 +113,7 @@ MODELS = {
     "9mb": dict(width=2.0),
     "24mb": dict(width=4.0),
     "res3mb": dict(family=residual, size=128),
+    "res-small": dict(family=residual, size=64, stem=32, stages=((64, 1), (128, 1), (256, 1)), groups=2, latent=512, hidden=64),
     "fast": dict(family=blockwise, blocks=(((32, 1),), ((64, 1), (128, 2)), ((256, 2), (512, 4))), latent=512, hidden=32),
     "tiny": dict(family=blockwise, blocks=(((16, 1),), ((64, 1),), ((128, 1), (128, 1))), latent=256, hidden=64),
 }

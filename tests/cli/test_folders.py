@@ -2,10 +2,13 @@
 
 import sys
 
+import numpy as np
 import pytest
 
+from fbnn_hw.data import datasets
 from fbnn_hw.host import transport
 from fbnn_hw.ir import checkpoint
+from fbnn_hw.reference import inference
 from tests.data.test_folder import Pipe, pictures
 
 RECIPE = ("--model", "tiny", "--epochs", 1, "--batch", 4, "--threads", 1, "--resize", "--size", 16)
@@ -73,7 +76,9 @@ def test_refusals(tmp_path, refused, monkeypatch, model):
     for words, line in (
             (("train", "--model", "tiny", "--data", "fixtur"), "--data fixtur: expected one of cifar10, "),
             (("train", "--model", "tiny", "--data", here, "--resize", "--crop"), "found both --resize and --crop, expected one of them"),
-            (("train", "--model", "tiny", "--data", "tiny", "--resize"), "--resize: has no meaning with the data set tiny, expected"),
+            *((("train", "--model", "tiny", "--data", "tiny", *flag), "--size and --resize: with the data set tiny expected both, or none")
+              for flag in (("--resize",), ("--size", 9))),
+            (("train", "--model", "tiny", "--data", "tiny", "--crop"), "--crop: has no meaning with the data set tiny, expected a folder"),
             (("train", "--model", "tiny", "--data", here, "--data-dir", "x"), "--data-dir: has no meaning with a folder of pictures"),
             (("train", "--model", "tiny", "--data", here, "--size", 600), "--size: found '600', expected a whole number from 1 to 512"),
             (("pretrain", "--model", "tiny"), "missing --scenario, or --data FOLDER; see fbnn-hw pretrain --help"),
@@ -88,3 +93,17 @@ def test_refusals(tmp_path, refused, monkeypatch, model):
         3, "fbnn-hw train: none: cannot be read (No such file or directory), expected a folder of pictures")
     code, message = refused("train", "--model", "tiny", "--data", here)
     assert code == 3 and "0.png: found 20x20 pixels, expected 32x32; --resize scales the centre square" in message
+
+
+def test_a_data_set_of_another_size(tmp_path, answer):
+    """`train` and `evaluate` enlarge the same images."""
+    path = tmp_path / "a.pt"
+    recipe = ("--model", "tiny", "--epochs", 1, "--batch", 4, "--threads", 1, "--images", 4, "--validation", 0, "--schedule", "cosine",
+              "--patience", 0)
+    answer("train", "--data", "tiny", *recipe, "--resize", "--size", 20, "--out", path)
+    network, images = checkpoint.read(path), datasets.load("tiny", split="test").scaled(20)
+    assert network.topology.image_size == 20 and images.images.shape[1:] == (3, 20, 20)
+    found = answer("evaluate", "--model", path, "--data", "tiny", "--resize")
+    assert found["correct"] == (inference.classify(inference.logits(network, images.images)) == images.labels).sum()
+    flat = datasets.Images(np.full((1, 3, 2, 2), 7, np.uint8), np.zeros(1, np.int64), ("a",))
+    assert (flat.scaled(5).images == 7).all() and flat.scaled(2) is flat

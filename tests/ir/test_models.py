@@ -32,4 +32,4 @@ def test_any_number_of_classes(classes):
 def test_unknown_model():
     with pytest.raises(UsageError) as error:
         models.build("4mb")
-    assert str(error.value) == "--model 4mb: no such model, expected one of 0.5mb, 1mb, 3mb, 9mb, 24mb, res3mb, fast, tiny"
+    assert str(error.value) == "--model 4mb: no such model, expected one of 0.5mb, 1mb, 3mb, 9mb, 24mb, res3mb, res-small, fast, tiny"
