@@ -162,14 +162,11 @@ def test_a_record_is_of_todays_hardware(path):
 
 @pytest.mark.parametrize("learns", [False, True])
 def test_a_default_clock_has_a_margin(learns):
-    """At most 0.95 of what the worst of three seeds reached, for every design of the table that was built at it.
-
-    A record of an earlier version counts until that design is built at the default clock again.
-    """
+    """At most 0.95 of what the worst of three seeds reached, for every design of the table."""
     part = TARGETS["ice40"]
     default = part.learn_hz if learns else part.clock_hz
     builds = [record for record in boards.records().values() if record["part"] == part.part and ("learning" in record) == learns
-              and record["clock_mhz"] * 1e6 == default]
+              and not record.get("superseded")]
     assert {record["network"] for record in builds} >= {"0.5mb", "3mb"}
     for record in builds:
         reached = [known["fmax_mhz"] for known in record["seeds"]]

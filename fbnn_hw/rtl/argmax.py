@@ -33,7 +33,7 @@ class Argmax(wiring.Component):
 
     Resources
     ---------
-    iCE40, 13 bits, 100 classes: 39 LUT4, 27 FF.
+    iCE40, 13 bits, 100 classes: 41 LUT4, 27 FF.
 
     Raises
     ------
