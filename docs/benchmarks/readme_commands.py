@@ -2,7 +2,7 @@
 
     python docs/benchmarks/readme_commands.py                 makes a virtual environment, in a copy of this checkout
     python docs/benchmarks/readme_commands.py --here          takes the environment of this Python, in which fbnn-hw is installed
-    python docs/benchmarks/readme_commands.py --long          runs also what takes more than a few minutes: builds, tests, an epoch of training
+    python docs/benchmarks/readme_commands.py --long          runs also what takes minutes: builds, tests, an epoch of training
     python docs/benchmarks/readme_commands.py --hours         the same, with all epochs of the training
     python docs/benchmarks/readme_commands.py --list          prints what would be done with each line
     python docs/benchmarks/readme_commands.py --only simulate runs the lines with this word alone, after those that generate
@@ -146,7 +146,7 @@ def reason(command, args):
         return command.why
     if command.kind in ("long", "dry") and not (args.long or args.hours):
         return "takes long, or what a long one makes; run with --long"
-    if args.here and command.text.startswith("pip install -e"):
+    if args.here and command.text.startswith("pip install"):
         return "installed already"
     return "" if args.only in command.text or "fbnn-hw generate" in command.text else "not asked for"
 
@@ -178,8 +178,6 @@ def main():
             if why := reason(command, args):
                 print(f"skip            {command.text}  ({why})", flush=True)
                 continue
-            if args.here:
-                command = Command(command.page, command.text.removeprefix("pip install . && "), command.kind, "")
             failed += report(command if args.hours else command.shorter, place, variables)
     print(f"{failed} failed" if failed else "all well", flush=True)
     return int(failed > 0)

@@ -192,7 +192,7 @@ def check(stop, words, folder, mark):
     where = (f"{shlex.join(words)}: exit code {stop.code} after {stop.seconds:.2f} s and {stop.waited:.2f} s of waiting for a core\n"
              f"{stop.err}")
     lines = stop.err.splitlines()
-    said = f"fbnn-hw {words[0]}: interrupted; ", "fbnn-hw: interrupted; nothing was written"  # the latter while it is imported
+    said = f"fbnn-hw {words[0]}: interrupted", "fbnn-hw: interrupted; nothing was written"  # the latter while it is imported
     assert stop.code == 130 and lines and lines[-1].startswith(said) and "Traceback" not in stop.err, where
     assert stop.seconds < ANSWER_S, where
     assert not (remains := left(mark, 2)), f"{where}\n{remains}"
@@ -262,6 +262,8 @@ def try_verb(name, world, folder, record):
         else:
             killed += 1
             assert not (remains := left(mark, LEFT_S)), remains
+            for path in folder.rglob("*.partial"):  # may stay
+                path.unlink()
     record("adversary", f"{name}: answered after {', '.join(told)} s, killed {killed}; {span:.1f} s long; seed {budget.SEED}")
     if verb.ends and (budget.LONG or verb.state):
         process = start(resumed(verb, argv, folder), folder, mark)

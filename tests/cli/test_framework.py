@@ -11,6 +11,7 @@ import pytest
 
 import fbnn_hw.cli as command
 from fbnn_hw.cli import _common, _pages
+from fbnn_hw.design import newest
 from fbnn_hw.errors import FitError, MismatchError, ToolError
 
 VERBS = command.verbs()
@@ -103,6 +104,26 @@ def test_no_folder_is_the_youngest_design(verb, cli, tmp_path, monkeypatch):
     code, out, err = cli(verb, *flags)
     first, second = err.splitlines()
     assert code == 3 and first == f"fbnn-hw {verb}: no DIR given, using rtl_out/b" and second.startswith(f"fbnn-hw {verb}: rtl_out/b")
+
+
+def test_the_youngest_design_that_learns(tmp_path, refused, monkeypatch):
+    """As after the README's lines: a lesson, then another network's design, then `learn --undo`."""
+    folders = ("first", '{"learning": {}}'), ("lesson", '{"learning": {}}'), ("plain", '{"learning": null}'), ("damaged", "[")
+    for age, (name, config) in enumerate(folders):
+        (tmp_path / "rtl_out" / name).mkdir(parents=True)
+        (tmp_path / "rtl_out" / name / "config.json").write_text(config)
+        (tmp_path / "rtl_out" / name / "manifest.json").touch()
+        os.utime(tmp_path / "rtl_out" / name / "manifest.json", (age, age))
+    assert newest(tmp_path / "rtl_out").name == "damaged" and newest(tmp_path / "rtl_out", learns=True).name == "lesson"
+    monkeypatch.chdir(tmp_path)
+    for verb in (("learn", "--undo", "--board", "virtual"), ("studio", "--page", "page.html")):
+        code, line = refused(*verb)
+        assert code == 3 and line.startswith(f"fbnn-hw {verb[0]}: rtl_out/lesson/manifest.json: ")
+    for name in ("first", "lesson"):
+        (tmp_path / "rtl_out" / name / "config.json").write_text('{"learning": null}')
+    assert refused("learn", "--undo", "--board", "virtual") == (
+        3, "fbnn-hw learn: rtl_out: no design that learns; run fbnn-hw generate --model 0.5mb.pt --target ice40 --learn, or name its "
+        "folder")
 
 
 class Fake:
