@@ -210,6 +210,18 @@ def test_names_of_files_do_not_move_the_cursor(cli, model, tmp_path):
         assert code == 3 and err.strip().isprintable()
 
 
+def test_a_bar_leaves_no_remains_before_a_result(capsys, monkeypatch):
+    """Where stderr is a pipe, each state of a bar is a line, so what is printed afterwards begins a line."""
+    monkeypatch.setattr(_common, "PROGRESS_DELAY_S", 0)
+    out = _common.Output("fbnn-hw verb", json=False, verbose=False)
+    with out.progress(total=2, desc="work") as bar:
+        bar.update()
+        bar.update()
+    out.note("the result")
+    *states, last = capsys.readouterr().err.split("\n")[:-1]
+    assert states and all(state.startswith("work: ") and state.isprintable() for state in states) and last == "fbnn-hw verb: the result"
+
+
 def test_closed_pipe():
     program = f"set -o pipefail; {shlex.quote(sys.executable)} -m fbnn_hw.cli --help | true"
     assert b"Traceback" not in subprocess.run(["bash", "-c", program], capture_output=True).stderr
