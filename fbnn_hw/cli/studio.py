@@ -57,6 +57,7 @@ def _write(path, design, out):
     gates = wasm.build(design, note=out.note)
     text = page.write(design, gates).encode()
     files.write(path, text)
+    out.kept = f"{path} is written"
     out.text(f"{path}  {len(text):,} bytes, of which {len(gates.module):,} bytes of gates before compression; open it in a browser")
     out.result({"design": design.folder, "file": path, "bytes": len(text), "gates_bytes": len(gates.module)})
 

@@ -39,6 +39,7 @@ END_S = 600
 ATTEMPTS = 4
 HEARD = 1 << signal.SIGHUP - 1
 """Of SigCgt in /proc/PID/status: the command has taken the signals over from Python's start."""
+GIVEN = {"out.txt", "err.txt", "image.png", "bin", "iceprog"}
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -78,7 +79,7 @@ HARDWARE = {
     "studio": Verb("studio {ready} --board virtual --http {http}", 3, ends=False, compiles=False, waits=True),
     "page": Verb("studio {learner} --page page.html", 20, early=2),
     "energy": Verb("energy {few} --images 1", 60, early=3, ends=False),
-    "report": Verb("report {plain}", 0.25),
+    "report": Verb("report {plain} --out page.html", 0.25),
     "import": Verb("import {onnx} --out net.pt", 1.8),
     "doctor": Verb("doctor --board icebreaker", 2.2),
 }
@@ -187,14 +188,23 @@ def _marked(mark):
             continue
 
 
-def check(stop, words, folder, mark):
-    """An interrupted command has answered in time, in one line, and left nothing behind that is half done."""
+def names(folder):
+    """What lies in a folder, but for what the tests put there and locks."""
+    return {path.relative_to(folder) for path in folder.rglob("*") if path.name not in GIVEN and path.suffix != ".lock"}
+
+
+def check(stop, words, folder, mark, before=None):
+    """An interrupted command has answered in time, in one line that is true, and left nothing behind that is half done.
+
+    before: `names` of the folder before the command.
+    """
     where = (f"{shlex.join(words)}: exit code {stop.code} after {stop.seconds:.2f} s and {stop.waited:.2f} s of waiting for a core\n"
              f"{stop.err}")
     lines = stop.err.splitlines()
     said = f"fbnn-hw {words[0]}: interrupted", "fbnn-hw: interrupted; nothing was written"  # the latter while it is imported
     assert stop.code == 130 and lines and lines[-1].startswith(said) and "Traceback" not in stop.err, where
     assert stop.seconds < ANSWER_S, where
+    assert before is None or "nothing was written" not in lines[-1] or names(folder) == before, f"{where}\n{names(folder) - before}"
     assert not (remains := left(mark, 2)), f"{where}\n{remains}"
     assert not list(Path(folder).rglob("*.partial")), where
 
@@ -207,7 +217,7 @@ def resumed(verb, argv, folder):
 def forget(verb, argv, folder):
     """Remove what a command that has ended wrote and compiled."""
     for path in folder.iterdir():
-        if path.suffix not in (".txt", ".png") and path.name != "bin":
+        if path.name not in GIVEN:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     for word in argv if verb.compiles else ():
         for path in (path for pattern in ("sim_build*", "build-*") for path in Path(word).glob(pattern) if Path(word).is_dir()):
@@ -245,7 +255,7 @@ def try_verb(name, world, folder, record):
     after = Path(argv[1]) / verb.after if verb.after else None
     for number, part in trials(verb, rng):
         for attempt in range(ATTEMPTS):
-            words = resumed(verb, argv, folder)
+            words, before = resumed(verb, argv, folder), names(folder)
             stopped = stop(words, folder, mark, part * span * 0.9 ** attempt, number, rng.random() < 0.5, after, verb.waits)
             if stopped.sent and stopped.code:
                 break
@@ -257,7 +267,7 @@ def try_verb(name, world, folder, record):
             raise AssertionError(f"{shlex.join(words)}: ended before each of {ATTEMPTS} moments, the last one after {stopped.work:.2f} s")
         fresh = False
         if number == signal.SIGINT:
-            check(stopped, words, folder, mark)
+            check(stopped, words, folder, mark, before)
             told.append(f"{stopped.seconds:.2f} at {stopped.work:.1f}")
         else:
             killed += 1
