@@ -100,8 +100,8 @@ class Stop:
     """What came of a signal.
 
     code: of the command's end.  sent: whether it was still at work.  work: its seconds then.  seconds: from the signal to its end,
-    without `waited`, those in which it wanted to run and the machine had no core for it, which is not the command's fault.  err: its
-    stderr.
+    without `waited`, those in which it, or what it has started and waits for, wanted to run and the machine had no core, which is not
+    the command's fault.  err: its stderr.
     """
 
     code: int
@@ -121,8 +121,8 @@ def start(argv, folder, mark):
                                 stdout=out, stderr=err, start_new_session=True)
 
 
-def worked(pid):
-    """Seconds of processor time of a process and of all that it has started."""
+def family(pid):
+    """{process: ticks of its processor time} of a process and of all that it has started."""
     ticks, started = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -131,10 +131,15 @@ def worked(pid):
             continue
         ticks[int(folder.name)] = sum(map(int, fields[11:15]))
         started.setdefault(int(fields[1]), []).append(int(folder.name))
-    family = [pid]
-    for process in family:
-        family += started.get(process, [])
-    return sum(ticks.get(process, 0) for process in family) / TICKS
+    found = [pid]
+    for process in found:
+        found += started.get(process, [])
+    return {process: ticks.get(process, 0) for process in found}
+
+
+def worked(pid):
+    """Seconds of processor time of a process and of all that it has started."""
+    return sum(family(pid).values()) / TICKS
 
 
 def heard(pid):
@@ -161,14 +166,17 @@ def stop(argv, folder, mark, moment, number=signal.SIGINT, group=False, after=No
         work = time.monotonic() - begun if waits else max(work, worked(process.pid) - before)
     if process.poll() is not None:
         return Stop(process.returncode, False, work, 0, 0, (folder / "err.txt").read_text())
-    sent, before, ready = time.monotonic(), waited(process.pid), 0.0
+    queued = {each: (waited(each), 0.0) for each in family(process.pid)}  # before the signal, and since then
+    sent = time.monotonic()
     (os.killpg if group else os.kill)(process.pid, number)
     while process.poll() is None:
         if time.monotonic() > sent + LONGEST_S:
             os.killpg(process.pid, signal.SIGKILL)
-        ready = max(ready, waited(process.pid) - before)
+        for each, (earlier, _) in queued.items():
+            queued[each] = earlier, max(queued[each][1], waited(each) - earlier)
         time.sleep(0.01)
-    return Stop(process.returncode, True, work, time.monotonic() - sent - ready, ready, (folder / "err.txt").read_text())
+    taken, ready = time.monotonic() - sent, sum(since for _, since in queued.values())
+    return Stop(process.returncode, True, work, max(0, taken - ready), ready, (folder / "err.txt").read_text())
 
 
 def left(mark, seconds=0.5):

@@ -227,6 +227,18 @@ def test_closed_pipe():
     assert b"Traceback" not in subprocess.run(["bash", "-c", program], capture_output=True).stderr
 
 
+def test_an_interrupt_before_the_verb_is_known_has_its_line():
+    """Ctrl-C when everything is imported and the command line is about to be read."""
+    program = ("import os, signal, sys, fbnn_hw.cli as cli\n"
+               "verbs = cli.verbs\n"
+               "cli.verbs = lambda: (os.kill(os.getpid(), signal.SIGINT), verbs())[1]\n"
+               "sys.argv = ['fbnn-hw', 'doctor']\n"
+               "from fbnn_hw.__main__ import command\n"
+               "command()")
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "fbnn-hw: interrupted; nothing was written\n")
+
+
 def test_an_interrupt_inside_an_exec_ends_with_its_code(tmp_path):
     (tmp_path / "program.py").write_text("import sys, fbnn_hw.cli as cli; sys.argv = ['fbnn-hw', 'inspect', 'x.pt']\n"
                                          "cli.run = lambda *_: exec('raise KeyboardInterrupt')\ncli.command()\n")
