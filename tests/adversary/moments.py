@@ -1,7 +1,7 @@
 """Verbs that are interrupted or killed at random moments, and what must hold then; docs/reliability.md says what is promised.
 
 Three interrupts a verb, one in each third of its time, and a kill of those that have a state; with FBNN_ADVERSARY=long twenty and ten.
-In the short run the time of some verbs, mostly those that compile, is cut to its first seconds.
+In the short run the time of some verbs, mostly those that compile, is cut to its first 2 s.
 They come one after the other in the same folder, to the command alone or to its group.  Afterwards the same command must do its work;
 in the short run, only one that has a state.
 
@@ -67,31 +67,31 @@ class Verb:
 RECIPE = "--images 4 --batch 2 --epochs 3 --schedule cosine --patience 0 --threads 1"
 HARDWARE = {
     "generate": Verb("generate --model {tiny} --target ice40", 2.5),
-    "simulate": Verb("simulate {plain} --images 4", 8, early=3),
-    "netlist": Verb("simulate {few} --images 1 --netlist", 19, early=3),
-    "build": Verb("build {plain} --board icebreaker", 10, early=3, ends=False),
-    "place": Verb("build {few} --board icebreaker --seeds 2", 10, early=3, ends=False, after="build-icebreaker/netlist.key"),
+    "simulate": Verb("simulate {plain} --images 4", 8, early=2),
+    "netlist": Verb("simulate {few} --images 1 --netlist", 19, early=2),
+    "build": Verb("build {plain} --board icebreaker", 10, early=2, ends=False),
+    "place": Verb("build {few} --board icebreaker --seeds 2", 10, early=2, ends=False, after="build-icebreaker/netlist.key"),
     "flash": Verb("flash {built} --board icebreaker", 2, waits=True),
-    "classify": Verb("classify --data fixture --images 6 --board virtual --design {wide}", 9, early=3),
-    "learn": Verb("learn --board virtual --design {learner} --label new {image} --passes 3 --review none", 9, early=3),
+    "classify": Verb("classify --data fixture --images 6 --board virtual --design {wide}", 9, early=2),
+    "learn": Verb("learn --board virtual --design {learner} --label new {image} --passes 3 --review none", 9, early=2),
     "lesson": Verb("learn --board virtual --design {ready} --label new {image} --passes 3 --review none", 0.8, compiles=False),
-    "selftest": Verb("selftest --board virtual --design {ready} --out report", 8, early=3, compiles=False),
+    "selftest": Verb("selftest --board virtual --design {ready} --out report", 8, early=2, compiles=False),
     "studio": Verb("studio {ready} --board virtual --http {http}", 3, ends=False, compiles=False, waits=True),
     "page": Verb("studio {learner} --page page.html", 20, early=2),
-    "energy": Verb("energy {few} --images 1", 60, early=3, ends=False),
+    "energy": Verb("energy {few} --images 1", 60, early=2, ends=False),
     "report": Verb("report {plain} --out page.html", 0.25),
-    "import": Verb("import {onnx} --out net.pt", 1.8),
+    "import": Verb("import {onnx} --out net.pt", 1.5),
     "doctor": Verb("doctor --board icebreaker", 2.2),
 }
 TRAINING = {
-    "evaluate": Verb("evaluate --model 0.5mb.pt --data fixture --threads 1", 2.2),
+    "evaluate": Verb("evaluate --model 0.5mb.pt --data fixture --threads 1", 1.9),
     "train": Verb(f"train --model 0.5mb --data tiny {RECIPE} --out t.pt", 4.3, state="t.state"),
-    "pretrain": Verb(f"pretrain --model 0.5mb --scenario tiny-2+2x2 {RECIPE} --out p.pt", 4.3, state="p.state"),
-    "cil": Verb(f"cil --scenario tiny-2+2x2 --model 0.5mb --replay native --buffer-mb 0.1 {RECIPE} --out c.json", 6, state="c.state"),
-    "chip-cil": Verb("chip-cil --scenario tiny-2+2x2 --model {sixteen} --seeds 3 --threads 1", 5, early=3),
-    "sweep": Verb(f"sweep runs --over seed 0 1 --jobs 2 -- train --model 0.5mb --data tiny {RECIPE}", 10, early=3),
+    "pretrain": Verb(f"pretrain --model 0.5mb --scenario tiny-2+2x2 {RECIPE} --out p.pt", 3.4, state="p.state"),
+    "cil": Verb(f"cil --scenario tiny-2+2x2 --model 0.5mb --replay native --buffer-mb 0.1 {RECIPE} --out c.json", 3.6, state="c.state"),
+    "chip-cil": Verb("chip-cil --scenario tiny-2+2x2 --model {sixteen} --seeds 3 --threads 1", 5, early=2),
+    "sweep": Verb(f"sweep runs --over seed 0 1 --jobs 2 -- train --model 0.5mb --data tiny {RECIPE}", 10, early=2),
     "reproduce": Verb("reproduce encoding --scenario tiny-2+2x2 --model 0.5mb --run "
-                      "--flags '--images 4 --batch 2 --epochs 1 --threads 1'", 10, early=3),
+                      "--flags '--images 4 --batch 2 --epochs 1 --threads 1'", 10, early=2),
 }
 
 
