@@ -6,6 +6,7 @@ from . import moments
 
 NEEDS = {"studio": "uvicorn", "page": "ziglang", "import": "onnx"}
 
+
 @pytest.mark.parametrize("name", moments.HARDWARE)
 def test_stopped_at_random_moments(name, world, tmp_path, record_property):
     if name in NEEDS:
