@@ -15,9 +15,11 @@ def command():
         signal.signal(number, _interrupted)
     from .cli import command as run
 
-    for number in heard:
-        signal.signal(number, signal.default_int_handler)
-    run()
+    def ready():
+        for number in heard:
+            signal.signal(number, signal.default_int_handler)
+
+    run(ready)
 
 
 def _interrupted(*_):

@@ -295,12 +295,27 @@ def _place(place, lanes, frames):
             and all(type(channel) is int and channel in channels for word in words for channel in word))
 
 
-def newest(root: str | Path = OUT) -> Path:
-    """Path of the youngest generated folder under `root`, EXAMPLE only where there is no other.  Raises InputError where there is none."""
+def newest(root: str | Path = OUT, learns: bool = False) -> Path:
+    """Path of the youngest generated folder under `root`, EXAMPLE only where there is no other.
+
+    learns: of those that learn.  Raises InputError where there is none.
+    """
     manifests = sorted(Path(root).glob("[!.]*/manifest.json"), key=lambda path: (path.parent.name != EXAMPLE, path.stat().st_mtime))
-    if not manifests:
-        raise InputError(f"{root}: no generated design; run fbnn-hw generate --model 0.5mb.pt --target ice40, or name its folder")
-    return manifests[-1].parent
+    folders = [path.parent for path in reversed(manifests)]
+    if learns and folders and not (folders := list(filter(_learns, folders))):
+        raise InputError(f"{root}: no design that learns; run fbnn-hw generate --model 0.5mb.pt --target ice40 --learn, or name its folder")
+    if not folders:
+        more = " --learn" if learns else ""
+        raise InputError(f"{root}: no generated design; run fbnn-hw generate --model 0.5mb.pt --target ice40{more}, or name its folder")
+    return folders[0]
+
+
+def _learns(folder):
+    """Whether the design in a folder learns, by its configuration; False for one that is damaged."""
+    try:
+        return json.loads(files.read(folder / "config.json", MOST_BYTES, "a configuration"))["learning"] is not None
+    except (InputError, ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 def link_speeds(design: Design | None = None) -> list[int]:

@@ -78,13 +78,18 @@ def parser(verb):
     return flags
 
 
-def main(argv=None):
-    """Run one command line (sys.argv if None); returns the exit code: 0, 130 after Ctrl-C, or that of the error's class."""
+def main(argv=None, ready=None):
+    """Run one command line (sys.argv if None); returns the exit code: 0, 130 after Ctrl-C, or that of the error's class.
+
+    ready: called when Ctrl-C would be answered here.
+    """
     argv = list(sys.argv[1:] if argv is None else argv)
     verb = argv[0] if argv else "--help"
     program = f"{PROGRAM} {verb}" if verb in verbs() else PROGRAM
     out = Output(program, json="--json" in argv, verbose=bool({"-v", "--verbose"} & set(argv)))
     try:
+        if ready:
+            ready()
         if isinstance(sys.stdout, io.TextIOWrapper):  # a class may have any printable name
             sys.stdout.reconfigure(errors="backslashreplace")
         code = run(verb, argv, out)
@@ -108,14 +113,14 @@ def main(argv=None):
         return fail(out, f"internal error, {type(error).__name__}: {error}; run again with -v and report the traceback", 1)
 
 
-def command():
-    """The program: `main`, whose exit code stands even if Ctrl-C comes after its work is done."""
+def command(ready=None):
+    """The program: `main`, whose exit code stands even if Ctrl-C comes after its work is done.  ready: as in `main`."""
     if "_ARGCOMPLETE" in os.environ:
         from ._completion import complete
 
         complete(verbs(), parser)
     try:
-        code = main()
+        code = main(ready=ready)
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), signal.SIG_IGN)

@@ -7,14 +7,15 @@ from ..errors import UsageError
 from . import _common
 
 
-def arguments(parser, title):
-    """The flags that name a board."""
+def arguments(parser, title, learns=False):
+    """The flags that name a board.  learns: it is one that learns."""
     board = parser.add_argument_group(title)
     board.add_argument("--port", metavar="DEVICE", help="serial port of a board, such as /dev/ttyUSB1, COM4 or "
                        "socket://HOST:PORT; auto: that of the one board that is plugged in")
     board.add_argument("--baud", type=_common.count, metavar="N", help="its speed (default: the one at which it answers)")
     board.add_argument("--board", choices=("virtual",), help="virtual: a simulation of the whole board, behind a serial port of its own")
-    board.add_argument("--design", metavar="DIR", help="what `fbnn-hw generate` wrote (default: the youngest folder in rtl_out)")
+    board.add_argument("--design", metavar="DIR", help=f"what `fbnn-hw generate{' --learn' * learns}` wrote (default: "
+                       f"the youngest folder in rtl_out{' that learns' * learns})")
 
 
 def check(args):
@@ -25,13 +26,13 @@ def check(args):
         raise UsageError("--baud: has no meaning on the virtual board")
 
 
-def design(args):
-    """The `Design` of --design; of the virtual board, the youngest one where none is named; else None."""
+def design(args, learns=False):
+    """The `Design` of --design; of the virtual board, the youngest one, or the youngest that learns, where none is named; else None."""
     from ..design import Design, newest
 
     if args.design:
         return Design(args.design)
-    return None if args.port else Design(newest())
+    return None if args.port else Design(newest(learns=learns))
 
 
 def port(args):

@@ -44,7 +44,9 @@ def run(args, out):
     texts = [shlex.join(line) for line in lines]
     out.text(*texts)
     if not args.dry_run:
+        out.kept = f"{board.title}'s flash may hold a part of the design; run the same command again"
         programmer.program(board, lines, this_platform())
+        out.kept = f"{board.title} has the design"
         port = "auto" if board.console.startswith("/dev/") else f"DEVICE, of {board.console}"
         out.text(f"next: fbnn-hw classify IMAGE --resize --port {port}")
     out.result({"board": board.name, "commands": texts, "done": not args.dry_run})

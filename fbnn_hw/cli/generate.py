@@ -75,6 +75,7 @@ def run(args, out):
         network, part, learn=args.learn, max_classes=args.max_classes, exemplars=args.exemplars, counter_bits=args.counter_bits,
         pixels=args.pixels, lanes=args.lanes, outputs=args.outputs, frames=args.frames, duty_cycle=args.duty_cycle)
     written = design.Design(design.write(network, planned, part, args.out, out.progress, args.wrapper))
+    out.kept = f"{written.folder} is written"
     learner = None if args.learn else _learner(network, part, planned.config)
     _show(out, written, part, planned.rejected_shape, chosen=not args.outputs)
     out.text(*_offer(args, learner))

@@ -38,12 +38,12 @@ def arguments(parser):
     parser.add_argument("--restore", metavar="FILE", help="first make it know what such a file holds")
     parser.add_argument("--reset", action="store_true", help="first put it back to the model's classes; what it learned is kept in a file")
     parser.add_argument("--discard", action="store_true", help="with --reset or --restore: keep nothing of what it learned")
-    _board.arguments(parser, "the board")
+    _board.arguments(parser, "the board", learns=True)
 
 
 def run(args, out):
     _check(args)
-    design = _board.design(args)
+    design = _board.design(args, learns=True)
     if design and design.config.learning is None:
         raise InputError(f"{design.folder}: this design does not learn; expected one made with fbnn-hw generate --learn")
     lessons = _board.lessons(args, design.config.size) if args.files and design else None

@@ -34,6 +34,7 @@ def run(args, out):
         text, summary = page.render(facts).encode(), design.summary(facts)
     file = Path(args.out) if args.out else folder / "report.html"
     files.write(file, text)
+    out.kept = f"{file} is written"
     boards = ", ".join(build["title"] for build in facts["builds"]) or "none"
     out.text(f"{file}  {len(text):,} bytes; builds: {boards}")
     out.result({"file": file, **summary})

@@ -46,6 +46,7 @@ def run(args, out):
     json_file, page_file = Path(f"{args.out}.json"), Path(f"{args.out}.html")
     files.write(json_file, (json.dumps(report, indent=1) + "\n").encode())
     files.write(page_file, page.selftest(report).encode())
+    out.kept = f"{json_file} and {page_file} are written"
     for check in report["checks"]:
         out.text(f"{'passed' if check['passed'] else 'FAILED'}  {check['check']}: {check['found']}; expected {check['expected']}")
     out.text(f"written: {json_file}, {page_file}")

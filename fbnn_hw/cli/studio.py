@@ -11,7 +11,7 @@ from . import _board, _common
 GROUP = "learn"
 SUMMARY = "teach a board, or its gates in a browser, on a page: as one HTML file, or served on this machine"
 EXAMPLES = (
-    ("fbnn-hw studio --page teach.html", "one file with the youngest design's gates in it; it needs no Python and no network"),
+    ("fbnn-hw studio --page teach.html", "one file with the gates of the youngest design that learns; it needs no Python and no network"),
     ("fbnn-hw studio --board virtual", "the page on this machine, before the virtual board; before a real one: --port auto"),
 )
 HTTP = 8765
@@ -21,7 +21,7 @@ VIRTUAL_PATIENCE = 150
 
 def arguments(parser):
     parser.add_argument("folder", nargs="?", metavar="DIR",
-                        help="what `fbnn-hw generate --learn` wrote (default: the youngest folder in rtl_out)")
+                        help="what `fbnn-hw generate --learn` wrote (default: the youngest folder in rtl_out that learns)")
     parser.add_argument("--page", metavar="FILE", help="write the page, gates included, into one file")
     board = parser.add_argument_group("the board behind a served page")
     board.add_argument("--port", metavar="DEVICE", help="serial port of a board, such as /dev/ttyUSB1; auto: the one that is plugged in")
@@ -40,7 +40,7 @@ def run(args, out):
         raise UsageError("--baud: has no meaning without --port")
     if not args.http < 1 << 16:
         raise UsageError(f"--http {args.http}: expected a port below 65536")
-    design = Design(args.folder or newest())
+    design = Design(args.folder or newest(learns=True))
     if design.config.learning is None:
         raise InputError(f"{design.folder}: this design does not learn; expected one made with fbnn-hw generate --learn")
     if args.page is not None:
@@ -57,6 +57,7 @@ def _write(path, design, out):
     gates = wasm.build(design, note=out.note)
     text = page.write(design, gates).encode()
     files.write(path, text)
+    out.kept = f"{path} is written"
     out.text(f"{path}  {len(text):,} bytes, of which {len(gates.module):,} bytes of gates before compression; open it in a browser")
     out.result({"design": design.folder, "file": path, "bytes": len(text), "gates_bytes": len(gates.module)})
 

@@ -4,7 +4,11 @@ import pytest
 
 from . import moments
 
+NEEDS = {"studio": "uvicorn", "page": "ziglang", "import": "onnx"}
+
 
 @pytest.mark.parametrize("name", moments.HARDWARE)
-def test_stopped_at_random_moments(name, world, pace, tmp_path, record_property):
-    moments.try_verb(name, world, pace, tmp_path, record_property)
+def test_stopped_at_random_moments(name, world, tmp_path, record_property):
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    moments.try_verb(name, world, tmp_path, record_property)

@@ -6,5 +6,5 @@ from . import moments
 
 
 @pytest.mark.parametrize("name", moments.TRAINING)
-def test_stopped_at_random_moments(name, world, pace, tmp_path, record_property):
-    moments.try_verb(name, world, pace, tmp_path, record_property)
+def test_stopped_at_random_moments(name, world, tmp_path, record_property):
+    moments.try_verb(name, world, tmp_path, record_property)

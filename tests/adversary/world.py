@@ -1,9 +1,11 @@
 """The good input that all cases begin with, made once."""
 
+import os
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from fbnn_hw import design
 from fbnn_hw.cli import main
@@ -13,6 +15,7 @@ from fbnn_hw.nn import checkpoint
 from fbnn_hw.reference import inference
 from tests import strategies
 from tests.foreign import finn_folder
+from tests.fpga import nextpnr
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
 from .states import TRAIN
@@ -82,6 +85,16 @@ class World:
     def few(self):
         """A `Design` that synthesis and place and route are soon done with."""
         return design.generate(strategies.smallest(), "ice40", outputs=4, out=self.root / "few")
+
+    @cached_property
+    def built(self):
+        """A `Design` whose build is there, made by tools that are scripts."""
+        made = design.generate(strategies.smallest(), "ice40", outputs=4, out=self.root / "built")
+        nextpnr.install(self.root / "tools", nextpnr.reached(60))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PATH", str(self.root / "tools"), prepend=os.pathsep)
+            assert main(["build", str(made.folder), "--board", "icebreaker", "--native"]) == 0
+        return made
 
     @property
     def designs(self):

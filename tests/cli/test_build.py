@@ -434,6 +434,19 @@ def test_flash(design, tools, answer, refused, cli, tmp_path, monkeypatch):
     assert "next: fbnn-hw classify IMAGE --resize --port auto" in text
 
 
+def test_an_interrupt_of_the_programmer(design, tools, answer, cli, monkeypatch):
+    """The flash may hold a part of the design: the line does not say that nothing was written."""
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    answer("build", design, "--board", "icebreaker")
+    monkeypatch.setattr(programmer.shutil, "which", lambda name, **_: name)
+    monkeypatch.setattr(programmer.subprocess, "run", interrupted)
+    code, _, err = cli("flash", design, "--board", "icebreaker")
+    assert (code, err) == (
+        130, "fbnn-hw flash: interrupted; iCEBreaker's flash may hold a part of the design; run the same command again\n")
+
+
 def test_the_record_is_json(design, tools, answer):
     answer("build", design, "--board", "icebreaker")
     record = json.loads((design / "build-icebreaker" / "build.json").read_text())

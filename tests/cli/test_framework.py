@@ -11,6 +11,7 @@ import pytest
 
 import fbnn_hw.cli as command
 from fbnn_hw.cli import _common, _pages
+from fbnn_hw.design import newest
 from fbnn_hw.errors import FitError, MismatchError, ToolError
 
 VERBS = command.verbs()
@@ -105,6 +106,26 @@ def test_no_folder_is_the_youngest_design(verb, cli, tmp_path, monkeypatch):
     assert code == 3 and first == f"fbnn-hw {verb}: no DIR given, using rtl_out/b" and second.startswith(f"fbnn-hw {verb}: rtl_out/b")
 
 
+def test_the_youngest_design_that_learns(tmp_path, refused, monkeypatch):
+    """As after the README's lines: a lesson, then another network's design, then `learn --undo`."""
+    folders = ("first", '{"learning": {}}'), ("lesson", '{"learning": {}}'), ("plain", '{"learning": null}'), ("damaged", "[")
+    for age, (name, config) in enumerate(folders):
+        (tmp_path / "rtl_out" / name).mkdir(parents=True)
+        (tmp_path / "rtl_out" / name / "config.json").write_text(config)
+        (tmp_path / "rtl_out" / name / "manifest.json").touch()
+        os.utime(tmp_path / "rtl_out" / name / "manifest.json", (age, age))
+    assert newest(tmp_path / "rtl_out").name == "damaged" and newest(tmp_path / "rtl_out", learns=True).name == "lesson"
+    monkeypatch.chdir(tmp_path)
+    for verb in (("learn", "--undo", "--board", "virtual"), ("studio", "--page", "page.html")):
+        code, line = refused(*verb)
+        assert code == 3 and line.startswith(f"fbnn-hw {verb[0]}: rtl_out/lesson/manifest.json: ")
+    for name in ("first", "lesson"):
+        (tmp_path / "rtl_out" / name / "config.json").write_text('{"learning": null}')
+    assert refused("learn", "--undo", "--board", "virtual") == (
+        3, "fbnn-hw learn: rtl_out: no design that learns; run fbnn-hw generate --model 0.5mb.pt --target ice40 --learn, or name its "
+        "folder")
+
+
 class Fake:
     SUMMARY, EXAMPLES = "", ()
 
@@ -189,9 +210,33 @@ def test_names_of_files_do_not_move_the_cursor(cli, model, tmp_path):
         assert code == 3 and err.strip().isprintable()
 
 
+def test_a_bar_leaves_no_remains_before_a_result(capsys, monkeypatch):
+    """Where stderr is a pipe, each state of a bar is a line, so what is printed afterwards begins a line."""
+    monkeypatch.setattr(_common, "PROGRESS_DELAY_S", 0)
+    out = _common.Output("fbnn-hw verb", json=False, verbose=False)
+    with out.progress(total=2, desc="work") as bar:
+        bar.update()
+        bar.update()
+    out.note("the result")
+    *states, last = capsys.readouterr().err.split("\n")[:-1]
+    assert states and all(state.startswith("work: ") and state.isprintable() for state in states) and last == "fbnn-hw verb: the result"
+
+
 def test_closed_pipe():
     program = f"set -o pipefail; {shlex.quote(sys.executable)} -m fbnn_hw.cli --help | true"
     assert b"Traceback" not in subprocess.run(["bash", "-c", program], capture_output=True).stderr
+
+
+def test_an_interrupt_before_the_verb_is_known_has_its_line():
+    """Ctrl-C when everything is imported and the command line is about to be read."""
+    program = ("import os, signal, sys, fbnn_hw.cli as cli\n"
+               "verbs = cli.verbs\n"
+               "cli.verbs = lambda: (os.kill(os.getpid(), signal.SIGINT), verbs())[1]\n"
+               "sys.argv = ['fbnn-hw', 'doctor']\n"
+               "from fbnn_hw.__main__ import command\n"
+               "command()")
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "fbnn-hw: interrupted; nothing was written\n")
 
 
 def test_an_interrupt_inside_an_exec_ends_with_its_code(tmp_path):

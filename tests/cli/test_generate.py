@@ -65,6 +65,19 @@ def test_an_interrupt_loses_nothing_a_board_learned(step, folders, tmp_path, cli
     assert (folder / "build-icebreaker" / "build.json").read_text() == "{}"
 
 
+def test_an_interrupt_when_the_folder_is_there_says_so(tmp_path, cli, monkeypatch):
+    from fbnn_hw.cli import generate
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(generate, "_learner", interrupted)
+    checkpoint.save(tmp_path / "smallest.pt", strategies.smallest())
+    code, _, err = cli("generate", "--model", tmp_path / "smallest.pt", "--target", "ice40", "--out", tmp_path / "out")
+    (folder,) = (tmp_path / "out").iterdir()
+    assert (code, err.splitlines()[-1]) == (130, f"fbnn-hw generate: interrupted; {folder} is written")
+
+
 def test_a_full_disk(tmp_path, cli, monkeypatch):
     def full(self, data):
         raise OSError(28, "No space left on device")

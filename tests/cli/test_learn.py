@@ -4,6 +4,7 @@ import signal
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from fbnn_hw import files
 from fbnn_hw.compile.config import AcceleratorConfig
@@ -346,6 +347,25 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
     kept.write_bytes(whole)
     assert cli(*generate(folder.parents[1]))[0] == 0
     assert not (folder / "sim_build_board").exists() and Taught.read(kept) == taught
+
+
+def test_inputs_are_refused_before_anything_is_compiled(design, refused, monkeypatch, tmp_path):
+    from fbnn_hw.design import generate
+
+    def compiles(*args, **kwargs):
+        raise AssertionError("the board was compiled")
+    monkeypatch.setattr(virtual.VirtualBoard, "__init__", compiles)
+    photo, board = tmp_path / "photo.png", ("--board", "virtual", "--design")
+    Image.new("RGB", (64, 48)).save(photo)
+    plain = generate(strategies.smallest(), "ice40", outputs=4, out=tmp_path).folder
+    snapshot = tmp_path / "no.snapshot"
+    snapshot.touch()
+    for words, line in (
+            (("--label", "x", photo, *board, design[0]), f"{photo}: found 64x48 pixels, not square, expected 8x8; "),
+            (("--label", "x", photo, "--resize", *board, plain), f"{plain}: this design does not learn; "),
+            (("--restore", snapshot, *board, design[0]), f"{snapshot}: ")):
+        code, found = refused("learn", *words)
+        assert code == 3 and found.startswith(f"fbnn-hw learn: {line}"), found
 
 
 def test_refusals(refused, tmp_path):
