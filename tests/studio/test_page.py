@@ -399,6 +399,7 @@ def answers_of_the_gates(messages, page=FILE):
 def check_answers(design, page):
     """Each request, repeated or refused: the bytes of the reply are those of the reference behind the same protocol."""
     plan, image = design.config.learning, np.random.default_rng(4).integers(0, 256, 3 * design.config.size ** 2, np.uint8).tobytes()
+    counters = -(-plan.learn_base * plan.pixels // 16) * 16  # of some first classes, at an address that begins 16 words in a row
     words = protocol.words_bytes([7, 7], max(16, design.config.lanes) // 8)
     requests = [
         (Opcode.IDENTIFY, b""), (Opcode.LEARN, protocol.operand(10, 0)), *((Opcode.CLASSIFY | flags, image) for flags in range(4)),
@@ -406,7 +407,7 @@ def check_answers(design, page):
         (Opcode.STORE, protocol.operand(11, 0)), (Opcode.LEARN, protocol.operand(1 << 20, 0)), (Opcode.REHEARSE, protocol.operand(0, 3)),
         *((Opcode.PEEK | space, protocol.operand(first, count)) for space, first, count in (
             (Space.LABELS, 0, 2), (Space.COUNTS, 8, 4), (Space.PRESENTED, 8, 4), (Space.SCALARS, 0, 3), (Space.NOISE, 0, 31),
-            (Space.MASK, 0, 63), (Space.PICK, 0, 47), (Space.BANKS, plan.learn_base * plan.pixels, 8 * plan.pixels))),
+            (Space.MASK, 0, 63), (Space.PICK, 0, 47), (Space.BANKS, counters, 16))),
         (Opcode.FREEZE, protocol.operand(0, 1)), (Opcode.LEARN, protocol.operand(10, 0)), (Opcode.FREEZE, protocol.operand(0, 0)),
         (Opcode.POKE | Space.LABELS, protocol.operand(0, 2) + words), (Opcode.PEEK | Space.LABELS, protocol.operand(0, 2)),
         (Opcode.CLASSIFY | protocol.LOGITS, image), (Opcode.RESET, protocol.operand(0, 0)),
