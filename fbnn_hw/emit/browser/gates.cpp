@@ -47,6 +47,13 @@ unsigned last_step;
 Bytes recorded;
 std::vector<int> steps;
 
+// Offer the weight at `place`, if there is one.
+void offer(size_t place) {
+    next_weight = place;
+    top->weight_valid = place < stream.size();
+    if (top->weight_valid) top->weight = stream[place];
+}
+
 void record(int step) {
     steps.push_back(step);
     size_t at = recorded.size(), bank_bytes = size_t(WORDS) * WORD_BYTES;
@@ -68,16 +75,13 @@ void edge() {
     bool taken = false;
     if (STREAMS) {
         settle();
-        taken = top->weight_ready;
+        taken = top->weight_valid && top->weight_ready;
     }
     top->rootp->__Vtrigprevexpr___TOP__clk__0 = 0;
     top->eval();
     context->timeInc(2 * HALF_PS);
     cycle++;
-    if (taken) {
-        if (++next_weight == stream.size()) next_weight = BOOT;
-        top->weight = stream[next_weight];
-    }
+    if (taken) offer(next_weight + 1 < stream.size() ? next_weight + 1 : BOOT);
     if (watching && top->step != last_step && top->step != 0) record(top->step - 1);
     last_step = top->step;
 }
@@ -108,11 +112,9 @@ bool rested() {
 // Put the accelerator into its first state and let it load its weights and tables.
 void reset() {
     top->rst = 1;
-    next_weight = 0;
-    if (STREAMS) top->weight = stream[0];
     for (int i = 0; i < SETTLE; i++) edge();
     top->rst = 0;
-    if (STREAMS) next_weight = 0, top->weight = stream[0];
+    offer(0);
     sample = remembered = false;
     for (int i = 0; i < SETTLE; i++) edge();
     up = rested();
@@ -263,9 +265,8 @@ EXPORT(start) void start() {
     if (STREAMS) {
         FILE *file = fopen("weights.bin", "rb");
         for (int byte; file && (byte = fgetc(file)) != EOF;) stream.push_back(byte);
-        if (stream.size() <= BOOT) return;
+        if (stream.size() < BOOT) return;
     }
-    top->weight_valid = STREAMS;
     top->clk = 1;
     reset();
 }
