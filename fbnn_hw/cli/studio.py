@@ -1,6 +1,9 @@
 """`fbnn-hw studio`: the page on which anyone teaches a board, as one file or served to this machine."""
 
+import os
 import sys
+import threading
+import webbrowser
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,6 +32,7 @@ def arguments(parser):
     board.add_argument("--board", choices=("virtual",), help="virtual: a simulation of the whole board")
     board.add_argument("--http", type=_common.count, default=HTTP, metavar="N",
                        help="port of this machine to serve the page at (default: %(default)s)")
+    board.add_argument("--no-browser", action="store_true", help="do not open the page; a browser opens where output goes to a terminal")
 
 
 def run(args, out):
@@ -38,6 +42,8 @@ def run(args, out):
         raise UsageError("expected one of --page, --port and --board; see fbnn-hw studio --help")
     if args.baud and not args.port:
         raise UsageError("--baud: has no meaning without --port")
+    if args.no_browser and args.page is not None:
+        raise UsageError("--no-browser: has no meaning with --page, which opens nothing")
     if not args.http < 1 << 16:
         raise UsageError(f"--http {args.http}: expected a port below 65536")
     design = Design(args.folder or newest(learns=True))
@@ -73,7 +79,14 @@ def _serve(args, design, out):
         out.text(f"{name}: open {studio.address}", "Ctrl-C ends it")
         out.result({"design": design.folder, "address": studio.address, "port": name})
         sys.stdout.flush()
-        studio.run()
+        studio.run(lambda: None if args.no_browser else _open(studio.address))
+
+
+def _open(address):
+    """Show a page in the browser of a person who sits before this machine, if somebody does."""
+    screen = sys.platform in ("win32", "darwin") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    if screen and sys.stdout.isatty():
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
 @contextmanager

@@ -31,6 +31,9 @@ STANDARD_INPUT = "-"
 """The name of a file that stands for what comes in by a pipe."""
 MAX_PIXELS = 1 << 25
 """Pixels of a picture that is decoded, 8192 x 4096.  The decoder of WebP takes 16 bytes for each, the others fewer."""
+MAX_JPEG_PIXELS = 1 << 26
+"""Pixels of a JPEG in RGB or grey that is scaled anyhow: of more than `MAX_PIXELS`, such as a telephone's 50 million, a quarter is
+decoded."""
 MAX_BYTES = 1 << 28
 """Bytes of a file that is read, and of the images that a .npy file becomes."""
 
@@ -89,7 +92,7 @@ def _picture(path, source, size, resize, crop):
 
     try:
         with warnings.catch_warnings(action="ignore"):  # Pillow warns of large pictures
-            image = _decoded(path, source, size, resize or crop)
+            image = _decoded(path, source, size, resize, crop)
             rgb = _over_black(image) if resize or crop else image.convert("RGB")
             del image
     except InputError:
@@ -103,17 +106,20 @@ def _picture(path, source, size, resize, crop):
     return np.ascontiguousarray(_fit(path, rgb, size, crop)[None])
 
 
-def _decoded(path, source, size, resize):
-    """The picture in `source` as a Pillow image, turned as its EXIF orientation says.  Without `resize` it is one that `_fit` leaves alone.
+def _decoded(path, source, size, resize, crop):
+    """The picture in `source` as a Pillow image, turned as its EXIF orientation says.  Without `resize` and `crop` it is one that `_fit`
+    leaves alone.
 
     The decoder's memory is free when this returns.
     """
     from PIL import Image, ImageOps
 
     with Image.open(source, formats=FORMATS) as file:
-        if not resize:
+        if not (resize or crop):
             _check_mode(path, file)
             _check_size(path, file.height, file.width, size)
+        if resize and not crop and file.mode in ("RGB", "L") and MAX_PIXELS < file.width * file.height <= MAX_JPEG_PIXELS:
+            file.draft(None, (file.width // 2, file.height // 2))  # of other formats it leaves all as it is
         if file.width * file.height > MAX_PIXELS:
             raise Image.DecompressionBombError
         file.load()

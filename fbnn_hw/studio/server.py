@@ -29,6 +29,19 @@ REFUSED, TAKEN, BROKEN = 4403, 4409, 4502
 HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff"}
 
 
+class _Program(uvicorn.Server):
+    """A server that says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], object]):
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+
 class Studio:
     """The server of one board.
 
@@ -56,10 +69,11 @@ class Studio:
         return uvicorn.Config(self.app(), host=ADDRESS, port=self.port, log_level="warning", ws_max_size=MOST_BYTES,
                               timeout_graceful_shutdown=1, lifespan="off")
 
-    def run(self) -> None:
-        """Serve until Ctrl-C.  InputError where the port is not free."""
+    def run(self, ready: Callable[[], object] = lambda: None) -> None:
+        """Serve until Ctrl-C.  ready: called once it listens.  InputError where the port is not free."""
+        self._program = _Program(self.config(), ready)
         try:
-            uvicorn.Server(self.config()).run()
+            self._program.run()
         except SystemExit:  # uvicorn's way to say that it cannot listen
             raise InputError(f"--http {self.port}: another program listens there, expected a free port; name another one") from None
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fbnn_hw.data.images import MAX_BYTES, MAX_PIXELS, read
+from fbnn_hw.data.images import MAX_BYTES, MAX_JPEG_PIXELS, MAX_PIXELS, read
 from fbnn_hw.errors import InputError
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
@@ -157,6 +157,19 @@ def test_a_picture_of_very_many_pixels(tmp_path):
             read(path, 32)
 
 
+def test_a_photo_of_50_megapixels(tmp_path):
+    """As telephones take them; a quarter of it is decoded where it is scaled anyhow."""
+    exif = Image.Exif()
+    exif[0x112] = 6  # the left side is on top for the eye
+    photo = Image.new("L", (8064, 6048), 40)
+    photo.paste(200, (0, 0, 4032, 6048))
+    photo.save(tmp_path / "a.jpg", exif=exif)
+    image = read(tmp_path / "a.jpg", 32, resize=True)[0]
+    assert (abs(image[:, :14].astype(int) - 200) < 8).all() and (abs(image[:, 18:].astype(int) - 40) < 8).all()
+    with pytest.raises(InputError, match="has more than 33,554,432 pixels"):
+        read(tmp_path / "a.jpg", 32, crop=True)
+
+
 @pytest.mark.parametrize("name, kind", [("none.png", "not found"), ("", "is a directory"), ("pipe", "is a pipe"), ("zero", "is a device")])
 def test_what_is_no_file(tmp_path, name, kind):
     os.mkfifo(tmp_path / "pipe")
@@ -296,11 +309,11 @@ def test_memory_of_a_picture_that_is_refused(tmp_path, depth, colour):
 
 @pytest.mark.parametrize("name, mode, options", [
     ("a.png", "RGBA", {}), ("a.png", "I;16", {}), ("a.png", "P", {"transparency": 0}), ("a.webp", "RGBA", {"lossless": True, "method": 0}),
-    ("a.jpg", "CMYK", {"progressive": True, "subsampling": 0})])
+    ("a.jpg", "CMYK", {"progressive": True, "subsampling": 0}), ("b.jpg", "RGB", {"progressive": True, "subsampling": 0})])
 def test_memory_of_the_largest_picture(tmp_path, name, mode, options):
     exif = Image.Exif()
     exif[0x112] = 6
-    Image.new(mode, (8192, MAX_PIXELS // 8192)).save(tmp_path / name, exif=exif, **options)
+    Image.new(mode, (8192, (MAX_JPEG_PIXELS if name == "b.jpg" else MAX_PIXELS) // 8192)).save(tmp_path / name, exif=exif, **options)
     mib, answer = memory(tmp_path / name, "resize")
     assert mib < 600 and answer == "(1, 3, 32, 32)"
 

@@ -53,12 +53,13 @@ def test_flash_image(generated):
     assert image[:8].hex() == manifest["config_id"] + manifest["ir_sha256"][:8] and image[8:] == (folder / "weights.bin").read_bytes()
 
 
-def test_behind_a_socket_where_there_are_no_pseudo_terminals(generated, monkeypatch):
-    """Windows' way, but for the program: one client after the other."""
+@pytest.mark.parametrize("platform", ["win32", "darwin"])
+def test_behind_a_socket_where_pseudo_terminals_do_not_serve(generated, monkeypatch, platform):
+    """The way of Windows and macOS, but for the program: one client after the other."""
     folder, network = generated
     images = datasets.load("fixture").first(2).images
     board = virtual.VirtualBoard(folder)
-    monkeypatch.setattr(virtual.sys, "platform", "win32")
+    monkeypatch.setattr(virtual.sys, "platform", platform)
     monkeypatch.setattr(virtual.subprocess, "CREATE_NEW_PROCESS_GROUP", 0, raising=False)
     with board:
         assert board.port.startswith("socket://127.0.0.1:")

@@ -3,18 +3,23 @@
 import json
 import re
 import shutil
+import socket
+import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fbnn_hw import cli, lesson, protocol
 from fbnn_hw import design as designs
-from fbnn_hw import lesson
 from fbnn_hw.emit.wasm import Gates
 from fbnn_hw.host.taught import Taught
 from fbnn_hw.ir.network import LATENT
+from fbnn_hw.protocol import Fault, Opcode, Space
 from fbnn_hw.reference import inference
 from fbnn_hw.studio import page as pages
 from tests import strategies
@@ -143,6 +148,48 @@ def test_a_lesson_of_the_page_is_that_of_the_reference(context, board, small):
     until(page, "studio.board.known === 10")
     rested(page)
     assert taught_file(page) == before and not page.errors
+
+
+def socket_before(board):
+    """The port of this machine at which a program reaches a `ReferenceBoard`, as it reaches a serial port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        while True:
+            with suppress(OSError), listener.accept()[0] as line:
+                while data := line.recv(1 << 16):
+                    board.write(data, 1)
+                    while answer := board.read(0):
+                        line.sendall(answer)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return f"socket://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_what_the_page_saves_the_command_takes_and_the_page_takes_it_back(context, board, small, tmp_path):
+    """Taught by the page, taken up and taught further by `fbnn-hw learn` on another board, opened by the page: not a byte is lost."""
+    page = opened(context, board.address)
+    answered(page)
+    rested(page)
+    teach_mug(page)
+    rested(page)
+    with page.expect_download() as download:
+        page.click("#save")
+    download.value.save_as(tmp_path / "page.snapshot")
+    other = ReferenceBoard(small)
+    command = ["learn", "--port", socket_before(other), "--baud", "3000000", "--design", str(small.folder)]
+    taken = ["--restore", str(tmp_path / "page.snapshot"), "--discard", "--snapshot", str(tmp_path / "command.snapshot")]
+    assert cli.main([*command, *taken]) == 0
+    assert (tmp_path / "command.snapshot").read_bytes() == (tmp_path / "page.snapshot").read_bytes() == taught_file(page)
+    assert other.snapshot() == board.snapshot()
+    picture = str(pages.PICTURES / "mug" / "01.jpg")
+    assert cli.main([*command, "--label", "key", "--resize", picture, "--snapshot", str(tmp_path / "command.snapshot")]) == 0
+    page.set_input_files("#open", tmp_path / "command.snapshot")
+    until(page, "studio.board.known === 12")
+    rested(page)
+    assert page.evaluate("studio.board.names") == [*small.classes, "mug", "key"]
+    assert taught_file(page) == (tmp_path / "command.snapshot").read_bytes() and board.snapshot() == other.snapshot()
+    assert not page.errors
 
 
 def test_a_board_that_goes_and_comes_back(context, board, small):
@@ -339,6 +386,66 @@ def test_the_file_teaches_by_its_gates(context, design, tmp_path):
     drop(page, "#teach", tmp_path / "things")
     until(page, "studio.tray.length === 10 && document.getElementById('trouble-text').textContent.includes('notes.txt is no picture')")
     assert not page.errors
+
+
+def answers_of_the_gates(messages, page=FILE):
+    """What the gates in a page answer to messages, one after the other."""
+    told = subprocess.run(["node", str(Path(__file__).parent / "check_gates.mjs"), str(page)], text=True, capture_output=True, timeout=120,
+                          input=json.dumps([message.hex() for message in messages]))
+    assert told.returncode == 0, told.stderr
+    return [bytes.fromhex(text) for text in json.loads(told.stdout)]
+
+
+def check_answers(design, page):
+    """Each request, repeated or refused: the bytes of the reply are those of the reference behind the same protocol."""
+    plan, image = design.config.learning, np.random.default_rng(4).integers(0, 256, 3 * design.config.size ** 2, np.uint8).tobytes()
+    counters = -(-plan.learn_base * plan.pixels // 16) * 16  # of some first classes, at an address that begins 16 words in a row
+    words = protocol.words_bytes([7, 7], max(16, design.config.lanes) // 8)
+    requests = [
+        (Opcode.IDENTIFY, b""), (Opcode.LEARN, protocol.operand(10, 0)), *((Opcode.CLASSIFY | flags, image) for flags in range(4)),
+        (Opcode.LEARN, protocol.operand(10, 0)), None, (Opcode.LEARN, protocol.operand(12, 0)), (Opcode.STORE, protocol.operand(3, 0)),
+        (Opcode.STORE, protocol.operand(11, 0)), (Opcode.LEARN, protocol.operand(1 << 20, 0)), (Opcode.REHEARSE, protocol.operand(0, 3)),
+        *((Opcode.PEEK | space, protocol.operand(first, count)) for space, first, count in (
+            (Space.LABELS, 0, 2), (Space.COUNTS, 8, 4), (Space.PRESENTED, 8, 4), (Space.SCALARS, 0, 3), (Space.NOISE, 0, 31),
+            (Space.MASK, 0, 63), (Space.PICK, 0, 47), (Space.BANKS, counters, 16))),
+        (Opcode.FREEZE, protocol.operand(0, 1)), (Opcode.LEARN, protocol.operand(10, 0)), (Opcode.FREEZE, protocol.operand(0, 0)),
+        (Opcode.POKE | Space.LABELS, protocol.operand(0, 2) + words), (Opcode.PEEK | Space.LABELS, protocol.operand(0, 2)),
+        (Opcode.CLASSIFY | protocol.LOGITS, image), (Opcode.RESET, protocol.operand(0, 0)),
+        (Opcode.PEEK | Space.SCALARS, protocol.operand(0, 3)), (Opcode.LEARN, protocol.operand(2, 0))]
+    messages = []
+    for number, request in enumerate(requests):
+        messages.append(protocol.encode(*request, number) if request else messages[-1])
+    board, expected = ReferenceBoard(design), []
+    for message in messages:
+        board.write(message, 1)
+        expected.append(board.read(0))
+    assert answers_of_the_gates(messages, page) == expected
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="no node")
+def test_the_gates_answer_as_a_board_does(design):
+    check_answers(design, FILE)
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="no node")
+def test_the_gates_of_a_design_whose_weights_are_streamed(small, tmp_path):
+    """Compiled by the command: banks in the model of an SPRAM, weights from a file in the place of the flash."""
+    pytest.importorskip("ziglang", reason="pip install 'fbnn-hw[studio]'")
+    assert small.config.weights == "stream"
+    assert cli.main(["studio", str(small.folder), "--page", str(tmp_path / "page.html")]) == 0
+    check_answers(small, tmp_path / "page.html")
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="no node")
+def test_the_gates_refuse_what_is_no_request():
+    good = protocol.encode(Opcode.PEEK, protocol.operand(0, 1), 5)
+    wrong = {
+        Fault.CRC: good[:-1] + bytes([good[-1] ^ 1]), Fault.OPCODE: protocol.encode(0x77, b"", 5), Fault.TIMEOUT: good[:-1],
+        Fault.LENGTH: protocol.encode(Opcode.PEEK, protocol.operand(0, 0), 5)}
+    longer = protocol.encode(Opcode.STATUS, b"x", 5), protocol.encode(Opcode.POKE, protocol.operand(0, 2) + b"x", 5)
+    expected = [protocol.encode(protocol.ERROR, bytes([fault]), 5) for fault in (*wrong, Fault.LENGTH, Fault.LENGTH)]
+    *answers, twice, none = answers_of_the_gates([*wrong.values(), *longer, b"noise" + 2 * protocol.encode(Opcode.IDENTIFY), b""])
+    assert answers == expected and twice[:len(twice) // 2] == twice[len(twice) // 2:] and none == b""
 
 
 def test_a_page_that_begins_with_no_class(context, served, tmp_path):

@@ -1,12 +1,18 @@
 """The server of the page: who may use it, and what it relays."""
 
+import importlib
+import io
 import queue
+import socket
+import threading
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 
 import pytest
 
+from fbnn_hw import cli
 from fbnn_hw.errors import InputError
 
 pytest.importorskip("uvicorn", reason="pip install 'fbnn-hw[studio]'")
@@ -15,6 +21,8 @@ client = pytest.importorskip("websockets.sync.client", reason="pip install 'fbnn
 from websockets.exceptions import ConnectionClosed, InvalidStatus  # noqa: E402
 
 from fbnn_hw.studio import server  # noqa: E402
+
+studio_verb = importlib.import_module("fbnn_hw.cli.studio")
 
 
 class Echo:
@@ -51,6 +59,48 @@ def asked(address, **headers):
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
+
+
+def test_the_browser_is_opened_once_it_listens_and_for_a_person_alone(small, monkeypatch):
+    opened, line = [], contextmanager(lambda *_: iter([(None, "a board", 1)]))
+    with socket.socket() as place:
+        place.bind((server.ADDRESS, 0))
+        port = place.getsockname()[1]
+    monkeypatch.setattr(studio_verb, "_line", line)
+    monkeypatch.setattr(studio_verb.webbrowser, "open", lambda address: opened.append((address, asked(address)[0])))
+    monkeypatch.setenv("DISPLAY", ":0")
+    run = server.Studio.run
+
+    def briefly(studio, ready):
+        """Serve until the page was opened, or a moment."""
+        listens = threading.Event()
+        thread = threading.Thread(target=run, args=(studio, lambda: (ready(), listens.set())))
+        thread.start()
+        assert listens.wait(20)
+        until = time.monotonic() + (20 if opens else 0.3)
+        while not (opens and opened) and time.monotonic() < until:
+            time.sleep(0.02)
+        studio._program.should_exit = True
+        thread.join(20)
+        assert opened == ([(studio.address, 200)] if opens else [])
+        opened.clear()
+
+    monkeypatch.setattr(server.Studio, "run", briefly)
+    for terminal, more, opened_then in ((True, [], True), (True, ["--no-browser"], False), (False, [], False)):
+        opens = opened_then
+        monkeypatch.setattr("sys.stdout", Terminal(terminal))
+        assert cli.main(["studio", str(small.folder), "--board", "virtual", "--http", str(port), *more]) == 0
+
+
+class Terminal(io.StringIO):
+    """A standard output that is a terminal, or not."""
+
+    def __init__(self, terminal):
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self):
+        return self.terminal
 
 
 def line(studio, token=None, origin="http://127.0.0.1:{port}", **options):

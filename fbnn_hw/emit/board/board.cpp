@@ -4,7 +4,7 @@
 //   board CLOCKS PERIOD_PS socket         a TCP port of this machine, for systems without pseudo-terminals: prints socket://ADDRESS:PORT
 //   board CLOCKS PERIOD_PS SCRIPT LIMIT   the bytes of a file instead
 //
-// CLOCKS: cycles of a bit.  A script is records of 4 bytes: cycles before the byte (2, low first), the byte, flags (1: without stop
+// CLOCKS: cycles of a bit; 1 is a line that is in step with the clock, with a pause between bytes.  A script is records of 4 bytes: cycles before the byte (2, low first), the byte, flags (1: without stop
 // bit; 2: nothing is sent, the board must come to rest; 6: and be ready).  For each rest, a line of the bytes that the board sent.  Exit 3 if
 // it does not rest within LIMIT cycles, 4 if the flash was used wrongly.
 #ifdef _WIN32
@@ -20,6 +20,7 @@
 #include <termios.h>
 #include <unistd.h>
 #endif
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -36,6 +37,10 @@
 
 // Verilator's runtime calls it where a context's time is 0; linkers of Windows and macOS want it to be there.
 double sc_time_stamp() { return 0; }
+
+// Cycles between two bytes where a bit has one: the link takes a byte some clocks after its last bit, and only then may another one come.
+constexpr int PAUSE = 4;
+constexpr unsigned REST = 20;  // cycles without a word, at least, after which the board rests
 
 struct Item { unsigned gap; uint8_t byte; uint8_t flags; };
 
@@ -92,7 +97,7 @@ struct Board {
                 waiting_gap = false;
                 bool bad = input.front().flags & 1;
                 frame = unsigned(input.front().byte) << 1 | (bad ? 0 : 1u << 9) | ~0u << 10;
-                bits_left = bad ? 12 : 10;
+                bits_left = (bad ? 12 : 10) + (clocks == 1 ? PAUSE : 0);
                 input.pop_front();
             }
         } else {
@@ -118,7 +123,7 @@ struct Board {
         if (top->active || rx_bit >= 0 || bits_left || waiting_gap || (!input.empty() && !(input.front().flags & 2))) quiet_since = cycle;
     }
 
-    bool rests() const { return cycle - quiet_since > 12 * clocks; }
+    bool rests() const { return cycle - quiet_since > std::max(12 * clocks, REST); }
 };
 
 static int run_script(Board &board, const char *path, uint64_t limit) {
@@ -156,6 +161,13 @@ static int run_script(Board &board, const char *path, uint64_t limit) {
 
 // Nothing comes and nothing is at work, so that the board may wait for a byte.
 static bool idles(const Board &board) { return board.rests() && (board.top->ready || board.cycle - board.quiet_since > 20000000); }
+
+// Some cycles, fewer where the board comes to rest: its answer is waited for.
+static void run(Board &board) {
+    int left = 4096;
+    do board.step();
+    while (--left && !idles(board));
+}
 
 // Whether it is time to look for bytes, which takes as long as some hundred cycles.
 static bool listens(const Board &board) { return board.input.empty() || (board.cycle & 0xFFFF) < 4096; }
@@ -200,7 +212,7 @@ static int serve_terminal(Board &board) {
                 }
             }
         }
-        for (int i = 0; i < 4096; i++) board.step();
+        run(board);
         size_t done = 0;
         while (done < board.output.size()) {
             ssize_t count = write(master, board.output.data() + done, board.output.size() - done);
@@ -261,7 +273,7 @@ static int serve_socket(Board &board) {
                 }
             }
         }
-        for (int i = 0; i < 4096; i++) board.step();
+        run(board);
         size_t done = 0;
         while (client != INVALID_SOCKET && done < board.output.size()) {
             int count = send(client, (const char *)board.output.data() + done, int(board.output.size() - done), 0);

@@ -29,7 +29,7 @@ let view = null;  // {image} of the picture in view; fresh: nobody has asked abo
 let told = null;  // what the board said of it
 let layer = Object.keys(facts.layers).find((name) => facts.layers[name].shape[1] > 1 && name !== "input") ?? null;
 let seen = [];  // what lay in the banks after each step
-let holding = null, looking = false, times = [];
+let holding = null, looking = false, eager = true, times = [];  // eager: the next picture does not wait for what else is done
 
 function bytesOf(text) { return Uint8Array.from(atob(text), (c) => c.charCodeAt(0)); }
 
@@ -163,8 +163,8 @@ function show(image, source) {
   look();
 }
 
-// Ask the board about the picture in view, again and again while the camera is on.  After a first answer what else is done for the
-// board comes first: its many short requests would each wait for a picture.
+// Ask the board about the picture in view, again and again while the camera is on.  After a first answer, and a first one of the camera,
+// what else is done for the board comes first: its many short requests would each wait for a picture.
 async function look() {
   if (view) view.fresh = true;
   if (looking) return;
@@ -173,10 +173,10 @@ async function look() {
     while (board.client && view && (camera.on || view.fresh)) {
       if (camera.on) {
         const image = camera.now(facts.size);
-        if (image) view = {image};
+        if (image) view = {image, live: true};
       }
       const asked = view;
-      if (!asked.image || board.busy && told) {
+      if (!asked.image || board.busy && !eager) {
         await new Promise((done) => setTimeout(done, 60));
         continue;
       }
@@ -184,6 +184,7 @@ async function look() {
       paint(by("preview"), asked.image, facts.size);
       const begun = performance.now();
       told = await board.classify(asked.image);
+      eager = Boolean(camera.on && !asked.live);
       times.push({at: performance.now(), ms: performance.now() - begun});
       times = times.filter(({at}) => at > performance.now() - SPEED_MS);
       drawTold();
@@ -423,7 +424,7 @@ function wire() {
       view = {image: null};
       try {
         await camera.start();
-        told = null;  // its first picture is answered at once
+        eager = true;
       } catch (error) {
         view = before;
         throw error;

@@ -31,8 +31,9 @@ export async function same(client, state, plan) {
 export async function readState(client, facts) {
   const {plan} = facts, {used, ...marks} = await readMarks(client, plan), rowBytes = plan.pixels * plan.lanes / 8;
   const labels = used ? await client.words(Space.LABELS, 0, used) : [];
-  const samples = Array.from({length: used}, () => new Uint8Array(plan.slot_rows * rowBytes));
-  for (let row = 0; row < plan.slot_rows && used; row++) {
+  const latentRows = Math.ceil(plan.latent / 8 / rowBytes);  // the hidden bits behind them follow from the latent
+  const samples = Array.from({length: used}, () => new Uint8Array(latentRows * rowBytes));
+  for (let row = 0; row < latentRows && used; row++) {
     const bytes = await client.peek(Space.BANKS, (plan.slots_base + row * plan.slots) * plan.pixels, used * plan.pixels);
     samples.forEach((sample, slot) => sample.set(bytes.subarray(slot * rowBytes, (slot + 1) * rowBytes), row * rowBytes));
   }

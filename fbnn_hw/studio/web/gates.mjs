@@ -1,8 +1,8 @@
-// The gates of a design, a WebAssembly module of fbnn_hw/emit/browser, and the few calls of WASI that such a module makes.
+// The gates of a design behind the link's messages, a WebAssembly module of fbnn_hw/emit/browser, and the few calls of WASI that such a module makes.
 
 const ERRNO = {SUCCESS: 0, BADF: 8, NOENT: 44, NOSYS: 52};
 const FOLDER = 3, FIRST_FILE = 4;  // file descriptors: the folder that is open from the start, then what path_open opens
-const REGULAR_FILE = 4, CHUNK_CYCLES = 1 << 20;
+const REGULAR_FILE = 4;
 
 // What the module imports from wasi_snapshot_preview1.  files: {name: bytes} of the only folder.  memory(): the module's memory.
 function wasi(files, memory) {
@@ -97,7 +97,6 @@ export class Gates {
     instance.exports.start();
     const gates = new Gates();
     gates.exports = instance.exports;
-    gates.exchange(new Uint8Array(0));  // until the weights are loaded
     if (!gates.exports.ready()) throw new Error("the gates do not load their weights");
     return gates;
   }
@@ -106,9 +105,7 @@ export class Gates {
   exchange(bytes) {
     const {exports} = this, before = exports.cycles();
     new Uint8Array(exports.memory.buffer, exports.inbox(), bytes.length).set(bytes);
-    exports.send(bytes.length);
-    let count = -1;
-    while (count < 0) count = exports.run(CHUNK_CYCLES);
+    const count = exports.exchange(bytes.length);
     return {bytes: new Uint8Array(exports.memory.buffer, exports.outbox(), count).slice(), cycles: exports.cycles() - before};
   }
 
