@@ -29,10 +29,11 @@ ALLOWED = {
     "targets": {"errors"},
     "rtl": IR | {"reference", "compile", "targets"},
     "host": BASE | {"reference"},
-    "report": {"errors", "compile"},
+    "report": {"errors", "ir", "compile"},
     "fpga": {"errors", "files", "targets", "rtl"},
     "emit": IR | {"files", "progress", "compile", "targets", "rtl", "fpga", "reference", "report", "host", "checkpoints", "__init__"},
     "design": IR | {"files", "progress", "compile", "targets", "reference", "emit", "data"},
+    "facts": {"errors", "design", "report", "targets"},
     "selftest": IR | {"progress", "reference", "data"},
     "lesson": IR | {"progress", "host", "reference", "data"},
     "board": IR | {"files", "progress", "design", "lesson", "host", "emit", "reference"},
@@ -43,13 +44,13 @@ ALLOWED = {
     "train": IR | {"files", "progress", "nn", "data", "reference"},
     "predict": IR | {"progress", "reference", "nn"},
     "cli": IR | {"files", "progress", "checkpoints", "foreign", "reference", "compile", "targets", "rtl", "fpga", "emit", "host", "report",
-                 "nn", "data", "train", "design", "board", "lesson", "studio", "predict", "selftest", "__init__"},
+                 "nn", "data", "train", "design", "board", "facts", "lesson", "studio", "predict", "selftest", "__init__"},
 }
 TORCH = {"nn", "train"}
 TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/_common.py", "predict.py"}
 TORCH_FREE = {"nn/__init__.py",  # and what the command line reads before it is known whether torch is there
               *(f"train/{name}.py" for name in ("__init__", "config", "cil_config", "learner", "memorizer", "metrics", "outside",
-                                                "scenarios", "sweep"))}
+                                                "results", "scenarios", "sweep"))}
 
 
 def sources():

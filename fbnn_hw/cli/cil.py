@@ -1,6 +1,5 @@
 """`fbnn-hw cil`: class-incremental learning over a scenario, as one JSON file."""
 
-import json
 import shlex
 from pathlib import Path
 
@@ -156,20 +155,3 @@ def summary(result):
     if sequence["forgetting"] is not None:
         yield (f"over the tasks: average incremental accuracy {sequence['average_incremental']:.2%}, forgetting "
                f"{100 * sequence['forgetting']:.1f} points, backward transfer {100 * sequence['backward_transfer']:.1f} points")
-
-
-def read(path):
-    """A result file as a dict, or None where it is not one of this verb's."""
-    values = files.json_object(path)
-    return values if values and values.get("kind") in ("cil", "pretrain") else None
-
-
-def read_lines(path):
-    """The results in a file of one JSON object a line; lines that are none of this verb's are left out."""
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            values = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(values, dict) and values.get("kind") == "cil":
-            yield values

@@ -170,6 +170,18 @@ class Topology:
         shapes = self.shapes
         return sum(o.macs(*self.input_shapes(o, shapes)) for o in self.ops)
 
+    def table(self) -> list[dict[str, Any]]:
+        """A dict of plain values for each layer, in execution order; None where a layer has no such value."""
+        shapes, rows = self.shapes, []
+        for layer in self.ops:
+            inputs = self.input_shapes(layer, shapes)
+            weights = layer.weight_shape(*inputs)
+            rows.append({
+                "name": layer.name, "kind": layer.kind, "inputs": list(layer.inputs), "shape": list(shapes[layer.name]),
+                "weights": list(weights) if weights else None, "groups": getattr(layer, "groups", None),
+                "weight_bits": math.prod(weights) if weights else 0, "fan_in": layer.fan_in(*inputs), "macs": layer.macs(*inputs)})
+        return rows
+
 
 def _check_reader_of_bytes(layer: op.Op, name: str, shapes: list[Shape]) -> None:
     """Raises InputError where `layer` cannot read its input `name`, which is bytes.  shapes: of all its inputs."""
@@ -247,6 +259,10 @@ class Network:
                 if abs(value) > limit + 1:
                     raise InputError(f"thresholds.{name}: found {value}, expected at most {fan_in} + 1 = {limit + 1} either way")
         return shapes
+
+    def table(self) -> list[dict[str, Any]]:
+        """`Topology.table`, and whether a layer has thresholds."""
+        return [{**row, "thresholds": row["name"] in self.thresholds} for row in self.topology.table()]
 
     def threshold(self, name: str) -> np.ndarray:
         """int64 array (channels,) of the op's thresholds."""

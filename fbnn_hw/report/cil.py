@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from ..errors import ToolError
+from ..ir.models import FLOATING, build
 
 WIDTH, HEIGHT = 3.4, 3.0
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -270,3 +271,21 @@ def save(figure, folder, name):
         figure.savefig(paths[0], dpi=150)
         figure.savefig(paths[1], metadata={"Date": None})
     return paths
+
+
+def draw(exhibit, results, folder):
+    """Draw an exhibit of the paper from its results; returns the files.
+
+    exhibit: `name`; `plot`, a key of PLOTS; `rows`, of which those without a verb are of other work, with `label` and `paper`.
+    """
+    if exhibit.plot == "sizes":
+        results = [{**r, "megabits": _megabits(r["training"]["model"])} for r in results if r["kind"] == "pretrain"]
+        published = [(row.label.split(" (")[0], row.paper["test_accuracy"]) for row in exhibit.rows if not row.verb]
+        return save(sizes(results, published), folder, exhibit.name)
+    return save(PLOTS[exhibit.plot](results), folder, exhibit.name)
+
+
+def _megabits(name):
+    """Size of a model at 100 classes; of a floating-point baseline, 32 bits a weight."""
+    kind, size = FLOATING.get(name, ("", name))
+    return build(size, 100).weight_bits() / 1e6 * (32 if kind == "p" else 1)
