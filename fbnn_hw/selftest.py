@@ -4,8 +4,6 @@
         selftest.checks(board, design)
 """
 
-import time
-
 import numpy as np
 
 from . import protocol
@@ -149,15 +147,13 @@ def link_check(board):
 
 def time_out_check(board):
     """A request that stops before its end is given up after the time-out, says the board, and the next one is answered."""
-    client, decoder = board.client, protocol.Decoder()
-    outcome, answered = "no answer", False
+    client, outcome, answered = board.client, "no answer", False
     try:
         client.identify()  # what came of the request before has been heard
         client.transport.write(protocol.encode(protocol.Opcode.IDENTIFY, sequence=(client.sequence + 1) & 0xFF)[:3], client.wait_s)
-        until = time.monotonic() + client.wait_s
-        while outcome == "no answer" and (left := until - time.monotonic()) > 0:
-            for opcode, _, payload in decoder.feed(client.transport.read(left)):
-                outcome = "the time-out" if (opcode, payload) == (protocol.ERROR, bytes([protocol.Fault.TIMEOUT])) else "another message"
+        for opcode, _, payload in protocol.Decoder().listen(client.transport.read, client.wait_s):
+            outcome = "the time-out" if (opcode, payload) == (protocol.ERROR, bytes([protocol.Fault.TIMEOUT])) else "another message"
+            break
         answered = client.identify().config == board.identity.config
     except FbnnError:
         pass

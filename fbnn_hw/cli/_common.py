@@ -242,6 +242,11 @@ def open_design(args, out):
     return Design(design(args, out))
 
 
+def keep_folder(out, design):
+    """Let the line of an interrupt say that the folder of a design stays."""
+    out.kept = f"{design.folder} is as it was, and what was compiled in it is used again"
+
+
 class DataNames(list):
     """Names of data sets, as choices of a flag that takes folders of pictures too: what is one, or has a slash."""
 

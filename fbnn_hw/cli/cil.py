@@ -9,7 +9,7 @@ from ..train.cil_config import LOSS_NAMES, REPLAYS, STRATEGIES, CilConfig
 from ..train.learner import BUILT_IN
 from ..train.scenarios import SCENARIOS, SETTINGS
 from . import _common
-from .train import TEACHING, add_images, add_recipe, again, recipe, state_beside, write_result
+from .train import TEACHING, add_images, add_recipe, again, recipe, scores, state_beside, write_result
 
 GROUP = "research"
 SUMMARY = "learn classes task after task, with a replay buffer or one of the baselines"
@@ -103,9 +103,7 @@ def run(args, out):
                           out.progress, device)
 
     def report(epoch):
-        held = "" if epoch["validation_accuracy"] is None else f", validation {epoch['validation_accuracy']:.2%}"
-        out.detail(f"task {epoch['task'] + 1}, epoch {epoch['epoch']}: loss {epoch['train_loss']:.4f}, "
-                   f"training {epoch['train_accuracy']:.2%}{held}")
+        out.detail(f"task {epoch['task'] + 1}, epoch {epoch['epoch']}: {scores(epoch)}")
 
     if args.resume:
         learner.resume()

@@ -234,9 +234,13 @@ def trained(trainer, args, out):
 
 def epoch_line(epoch, epochs, note):
     """Return the line that reports a finished epoch."""
-    held = "" if epoch["validation_accuracy"] is None else f", validation {epoch['validation_accuracy']:.2%}"
-    return (f"epoch {epoch['epoch']}/{epochs}: loss {epoch['train_loss']:.4f}, training {epoch['train_accuracy']:.2%}{held}{note}, "
-            f"{epoch['seconds']:.1f} s")
+    return f"epoch {epoch['epoch']}/{epochs}: {scores(epoch)}{note}, {epoch['seconds']:.1f} s"
+
+
+def scores(epoch):
+    """Loss and accuracies of an epoch as text."""
+    validation = "" if epoch["validation_accuracy"] is None else f", validation {epoch['validation_accuracy']:.2%}"
+    return f"loss {epoch['train_loss']:.4f}, training {epoch['train_accuracy']:.2%}{validation}"
 
 
 def summary(training):

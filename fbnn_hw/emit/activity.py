@@ -166,11 +166,11 @@ def _netlist(sources, build):
               "tee -q -o cells.json stat -json\n")
     _, version = netlist._yosys()
     tools, texts = toolchain.Tools(False, {"pyosys": version}), {path.name: path.read_text() for path in verilog}
-    key, kept = toolchain.key([script, version], texts), build / "netlist.sha256"
-    if not (kept.exists() and kept.read_text() == key and (build / "netlist.json").exists()):
-        kept.unlink(missing_ok=True)
+    stamp = files.Stamp(build / "netlist.sha256", toolchain.key([script, version], texts))
+    if not stamp.valid(build / "netlist.json"):
+        stamp.clear()
         toolchain.synthesise(script, build, tools)
-        kept.write_text(key)
+        stamp.write()
     counted = count(build, build / "netlist.json", tools)
     modules = _own(json.loads((build / "netlist.json").read_text())["modules"])
     return counted, _flip_flops(modules, "board_top", OWN)

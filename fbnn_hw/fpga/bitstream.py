@@ -4,7 +4,7 @@ import shutil
 import time
 from dataclasses import dataclass
 
-from ..files import json_object
+from ..files import Stamp, json_object
 from . import pads, programmer, seeds, toolchain, xilinx
 from .progress import SynthesisProgress
 
@@ -140,11 +140,10 @@ def _prepare(inputs, where, again):
 
 def _synthesise(inputs, where, tell):
     """Return {cell: count} of the netlist in `where`; a whole netlist of an interrupted build is used."""
-    kept = where / "netlist.key"
-    if kept.is_file() and kept.read_text() == inputs.key and (where / "netlist.json").is_file():
+    stamp = Stamp(where / "netlist.key", inputs.key)
+    if stamp.valid(where / "netlist.json"):
         return toolchain.cells(where)
-    for name in ("netlist.key", "netlist.json", "cells.json"):
-        (where / name).unlink(missing_ok=True)
+    stamp.clear(where / "netlist.json", where / "cells.json")
     progress = SynthesisProgress()
 
     def said(line):
@@ -152,7 +151,7 @@ def _synthesise(inputs, where, tell):
         tell(progress.share, progress.phase)
 
     cells = toolchain.synthesise(inputs.settings["script"], where, inputs.tools, said)
-    kept.write_text(inputs.key)
+    stamp.write()
     return cells
 
 

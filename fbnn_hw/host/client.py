@@ -137,12 +137,8 @@ class Client:
 
     def _hear(self, decoder: protocol.Decoder, sequences: set[int], seconds: float) -> bool:
         """Whether a reply to one of some requests comes within `seconds`."""
-        until = time.monotonic() + self._left(seconds)
-        while (left := until - time.monotonic()) > 0:
-            for opcode, number, _ in decoder.feed(self.transport.read(left)):
-                if opcode & protocol.REPLY and (number in sequences or opcode == protocol.ERROR):
-                    return True
-        return False
+        return any(opcode & protocol.REPLY and (number in sequences or opcode == protocol.ERROR)
+                   for opcode, number, _ in decoder.listen(self.transport.read, self._left(seconds)))
 
     # Any board.
 
@@ -317,19 +313,22 @@ class Client:
         self.transport.discard()
         self._unanswered = sequence
         self.transport.write(protocol.encode(opcode, payload, sequence), wait_s)
-        decoder, heard = protocol.Decoder(limit), False
-        until = time.monotonic() + self.wait_s
-        while (left := until - time.monotonic()) > 0:
-            data = self.transport.read(self._left(left))
+        heard = False
+
+        def read(seconds):
+            nonlocal heard
+            data = self.transport.read(self._left(seconds))
             heard |= bool(data)
-            for told, number, payload in decoder.feed(data):
-                if (told, number) == (opcode | protocol.REPLY, sequence):
-                    return payload
-                if told == protocol.ERROR and len(payload) == 1:
-                    fault = Fault(payload[0]) if payload[0] in list(Fault) else None
-                    # A request that is repeated for no reason does no harm.
-                    if number == sequence or fault and fault.damaged:
-                        return fault or f"the board reported error {payload[0]}"
+            return data
+
+        for told, number, payload in protocol.Decoder(limit).listen(read, self.wait_s):
+            if (told, number) == (opcode | protocol.REPLY, sequence):
+                return payload
+            if told == protocol.ERROR and len(payload) == 1:
+                fault = Fault(payload[0]) if payload[0] in list(Fault) else None
+                # A request that is repeated for no reason does no harm.
+                if number == sequence or fault and fault.damaged:
+                    return fault or f"the board reported error {payload[0]}"
         if heard:
             return "what came back was no message of the protocol; is the speed right (--baud)"
         return "no answer; is this the board's serial port, and was the bitstream loaded"
