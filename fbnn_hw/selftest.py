@@ -58,11 +58,11 @@ def checks(board, design, count=IMAGES, progress=silent):
     except FbnnError as error:
         results.append(_state_entry(error))
     try:
-        results += _tried("logits", lambda: inference_checks(board, design, images, progress))
+        results += _entries_of("logits", lambda: inference_checks(board, design, images, progress))
         if board.learns:
-            results += _tried("lesson", lambda: lesson_checks(board, design, images))
-        results += _tried("link", lambda: [link_check(board)])
-        results += _tried("time-out", lambda: [time_out_check(board)])
+            results += _entries_of("lesson", lambda: lesson_checks(board, design, images))
+        results += _entries_of("link", lambda: [link_check(board)])
+        results += _entries_of("time-out", lambda: [time_out_check(board)])
     finally:
         if before is not None:
             try:
@@ -76,7 +76,7 @@ def _state_entry(error):
     return entry("state", "what the board was taught is read, erased and restored", error, False)
 
 
-def _tried(name, test):
+def _entries_of(name, test):
     """The entries of a test, or one that says which error ended it."""
     try:
         return test()

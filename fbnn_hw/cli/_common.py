@@ -220,8 +220,8 @@ def _models(prefix, **_):
     return files_and(shipped)(prefix)
 
 
-def add_design(parser, what):
-    parser.add_argument("folder", nargs="?", metavar="DIR", help=f"{what} (default: the youngest folder in rtl_out)")
+def add_design(parser, meaning):
+    parser.add_argument("folder", nargs="?", metavar="DIR", help=f"{meaning} (default: the youngest folder in rtl_out)")
 
 
 def design(args, out):

@@ -176,23 +176,23 @@ def matches(row, result, seed=None, flags="", origin=None):
     """
     if result["kind"] != row.verb:
         return False
-    wanted = parsed(row, flags)
+    expected = parsed(row, flags)
     if row.verb == "cil":
         config = result["config"]
         keys = ("strategy", "replay", "buffer_mb", "setting", "loss", "balanced", "aware")
-        if config.get("images", 0) != (wanted.images or 0) or (
+        if config.get("images", 0) != (expected.images or 0) or (
                 origin and "{fe}" in row.flags and not (result["init"].get("sha256") or "").startswith(origin)):
             return False
         if config.get("class_order") is not None:
             return False
-        special = "{folder}" not in row.flags or Path(wanted.init).stem.rsplit("-s", 1)[0] == result["init"]["source"].rsplit("-s", 1)[0]
-        return special and all(config[k] == getattr(wanted, k) for k in keys) and seed in (None, result["seed"])
+        special = "{folder}" not in row.flags or Path(expected.init).stem.rsplit("-s", 1)[0] == result["init"]["source"].rsplit("-s", 1)[0]
+        return special and all(config[k] == getattr(expected, k) for k in keys) and seed in (None, result["seed"])
     training = result["training"]
-    objective = {k: getattr(wanted, k) for k in ("alpha", "beta", "gamma", "features")}
-    named = "{model}" in row.flags or training["model"] == wanted.model
-    return (named and training.get("images_per_class") == wanted.images and training["objective"] == objective
-            and training["config"]["K"] == wanted.K and training.get("activations", "binary") == wanted.activations
-            and all(training[k] == getattr(wanted, k) for k in ("norm", "encoder", "all_classes")) and seed in (None, training["seed"]))
+    objective = {k: getattr(expected, k) for k in ("alpha", "beta", "gamma", "features")}
+    named = "{model}" in row.flags or training["model"] == expected.model
+    return (named and training.get("images_per_class") == expected.images and training["objective"] == objective
+            and training["config"]["K"] == expected.K and training.get("activations", "binary") == expected.activations
+            and all(training[k] == getattr(expected, k) for k in ("norm", "encoder", "all_classes")) and seed in (None, training["seed"]))
 
 
 def command(args, exhibit, row, seed):

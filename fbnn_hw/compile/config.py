@@ -395,15 +395,15 @@ class AcceleratorConfig:
 
     def sources(self, fetches: Iterable[int]) -> list[Sources]:
         """Where the words of a pass's fetches come from.  fetches: words of each, in order."""
-        left = self.resident_rows // self.rows_per_word
+        resident_left = self.resident_rows // self.rows_per_word
         transfers = iter([transfer for transfer in self.transfers if not transfer.after])
         result = []
         for words in fetches:
             rows = 0
             for transfer in _until(transfers, words):
                 rows += transfer.words * transfer.resident // 16
-            resident = min(rows, left)
-            left -= resident
+            resident = min(rows, resident_left)
+            resident_left -= resident
             result.append(Sources(words, resident, rows - resident))
         return result
 
@@ -430,11 +430,11 @@ class AcceleratorConfig:
         """The text of config.json.  A configuration that was read gives back the text that it was read from."""
         if self.text:
             return self.text
-        values = _chosen(self) | {"program": [_chosen(step) for step in self.program]}
+        values = _without_defaults(self) | {"program": [_without_defaults(step) for step in self.program]}
         if self.transfers:
-            values["transfers"] = [_chosen(transfer) for transfer in self.transfers]
+            values["transfers"] = [_without_defaults(transfer) for transfer in self.transfers]
         if self.learning:
-            values["learning"] = _chosen(self.learning)
+            values["learning"] = _without_defaults(self.learning)
         return json.dumps(values, indent=1, sort_keys=True) + "\n"
 
     @classmethod
@@ -468,7 +468,7 @@ def _until(transfers: Iterator[Transfer], words: int) -> Iterator[Transfer]:
         yield transfer
 
 
-def _chosen(part: Any) -> dict[str, Any]:
+def _without_defaults(part: Any) -> dict[str, Any]:
     """{field: value} of a dataclass, for the fields whose value is not the default."""
     values = {f.name: (getattr(part, f.name), f.default) for f in fields(part) if f.init}
     return {name: value for name, (value, default) in values.items() if default is MISSING or value != default}

@@ -61,7 +61,7 @@ class Tile:
 
     @property
     def outputs(self) -> int:
-        return sum(len(chosen) for _, chosen in self.parts)
+        return sum(len(members) for _, members in self.parts)
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ def _plan(topology, pixels, lanes, outputs, room, ways, learns, frames):
         plans = [copied] if room is None or copied.used <= room else plans
     if gathered := graphs.scattered(plans[0].graph):
         plans.append(placed(graphs.build(topology, lanes, {*gathered, *summed}, learns), ways[0]))
-    chosen = _best(plans, room, columns)
-    return _best([chosen, *(placed(chosen.graph, way) for way in ways[1:])], room, columns)
+    best = _best(plans, room, columns)
+    return _best([best, *(placed(best.graph, way) for way in ways[1:])], room, columns)
 
 
 def _summed_apart(placed):
@@ -184,12 +184,12 @@ class _Arranger:
             choices = [True]
         elif len(layer.groups) > 1 and len(layer.groups[0].outputs) < self.outputs:
             choices = [False, True]
-        tried: list[tuple] = []
-        known: dict[tuple[int, ...], Reads] = {}
+        candidates: list[tuple] = []
+        reads_of_groups: dict[tuple[int, ...], Reads] = {}
         for merged in choices:
             chunks = self._chunks(layer, merged)
-            tried.append((chunks, [self._reads(layer, [group for group, _ in parts], known) for parts, _ in chunks]))
-        return self._packed(layer, *min(tried, key=lambda chunks_and_lists: sum(reads.count for reads in chunks_and_lists[1])))
+            candidates.append((chunks, [self._reads(layer, [group for group, _ in parts], reads_of_groups) for parts, _ in chunks]))
+        return self._packed(layer, *min(candidates, key=lambda chunks_and_lists: sum(reads.count for reads in chunks_and_lists[1])))
 
     def _lane_by_lane(self, layer):
         """Return [(groups, slot)], the tiles of a spread step, or [] where the sum cannot be one.
@@ -247,7 +247,7 @@ class _Arranger:
                 words.append([-1] * self.lanes)
                 slot = 0
             before = label
-            channels = np.concatenate([group.outputs[chosen] for group, chosen in parts])
+            channels = np.concatenate([group.outputs[members] for group, members in parts])
             words[-1][slot * self.outputs:slot * self.outputs + len(channels)] = channels.tolist()
             tiles.append(Tile(parts, reads, len(words) - 1, slot, source_slot))
             slot += 1
@@ -261,14 +261,14 @@ class _Arranger:
         keys = _in_order(np.concatenate([_located(self.find, group)[0] for group in groups]))
         return Reads(keys, np.full(len(keys), 2), True)
 
-    def _reads(self, layer, groups, known):
+    def _reads(self, layer, groups, reads_of_groups):
         """`Reads` of a tile with outputs of these groups.
 
-        known: {ids of the groups: Reads}, extended here.  Tiles of the same groups share their reads.
+        reads_of_groups: {ids of the groups: Reads}, extended here.  Tiles of the same groups share their reads.
         """
         name = tuple(map(id, groups))
-        if name in known:
-            return known[name]
+        if name in reads_of_groups:
+            return reads_of_groups[name]
         located = [np.column_stack(_located(self.find, group)) for group in groups]
         every = _in_order(np.concatenate([places[:, :5] for places in located]))
         index = {key: i for i, key in enumerate(map(tuple, every.tolist()))}
@@ -280,8 +280,8 @@ class _Arranger:
         doubled = bool((live & ((times[None, :, None] - use) % 2 == 1)).any())
         if doubled and layer.number < 0:
             raise FitError(f"layer {layer.op.name}: the logits read a part of a word")  # `graph` copies such bits first
-        known[name] = Reads(every, times * (1 + doubled), doubled)
-        return known[name]
+        reads_of_groups[name] = Reads(every, times * (1 + doubled), doubled)
+        return reads_of_groups[name]
 
     # Places.
 
@@ -350,8 +350,8 @@ def _located(find, group):
     terms = group.terms
     place = np.zeros((len(terms), 2), np.int64)
     for number in np.unique(terms[:, TENSOR]):
-        chosen = terms[:, TENSOR] == number
-        place[chosen] = find[number][terms[chosen, CHANNEL]]
+        in_tensor = terms[:, TENSOR] == number
+        place[in_tensor] = find[number][terms[in_tensor, CHANNEL]]
     return np.column_stack([terms[:, TENSOR], place[:, 0], terms[:, DOWN], terms[:, RIGHT], terms[:, POWER]]), place[:, 1]
 
 
@@ -384,22 +384,22 @@ def steps(placed: Plan, network: Network, pixels: int, start_reads: bool = False
     needs bias words, all layers have them, and blocks begin with start reads.
     """
     order: list[int] = []
-    known: dict[tuple[int, ...], int] = {}
+    addresses: dict[tuple[int, ...], int] = {}
     biases = [_needs_bias(placed, layer, tiles, network) for layer, tiles in zip(placed.graph.sums, placed.tiles)]
     heads = [starts.count(start_reads) * (any(biases) if start_reads else bias) for bias in biases]
 
     def of(numbers, frame):
         """Steps of some sums for a frame."""
-        made = []
+        frame_steps = []
         for number in numbers:
             layer, tiles = placed.graph.sums[number], placed.tiles[number]
             kinds = {(id(tile.reads), tile.source_slot): tile for tile in tiles}
             by_kind = {kind: _list(placed, layer, tile, pixels // 2, frame) for kind, tile in kinds.items()}
             lists = [by_kind[id(tile.reads), tile.source_slot] for tile in tiles]
-            for first, last, alike in _steps_of(tiles, lists, placed, known):
-                place = _place_lists(_joined(lists[first:last], alike), order, known)
-                made.append(_step(placed, layer, tiles[first:last], lists[first], place, alike, heads[number], pixels, frame))
-        return made
+            for first, last, alike in _steps_of(tiles, lists, placed, addresses):
+                place = _place_lists(_joined(lists[first:last], alike), order, addresses)
+                frame_steps.append(_step(placed, layer, tiles[first:last], lists[first], place, alike, heads[number], pixels, frame))
+        return frame_steps
 
     shared = placed.shared or range(len(placed.graph.sums), len(placed.graph.sums))
     result = []
@@ -416,11 +416,11 @@ def steps(placed: Plan, network: Network, pixels: int, start_reads: bool = False
     return result, order
 
 
-def _marked(made, place, flag):
-    """The steps `made`, in which the one at `place` loads an image first, or a result leaves after it."""
-    if made:
-        made[place] = replace(made[place], **{flag: True})
-    return made
+def _marked(steps, place, flag):
+    """The steps, of which the one at `place` loads an image first, or a result leaves after it."""
+    if steps:
+        steps[place] = replace(steps[place], **{flag: True})
+    return steps
 
 
 @dataclass(frozen=True)
@@ -456,7 +456,7 @@ def _list(placed, layer, tile, columns, frame):
     return ReadList(origin, max(0, tile.source_slot), tuple(words))
 
 
-def _steps_of(tiles, lists, placed, known):
+def _steps_of(tiles, lists, placed, addresses):
     """Yield (first, last + 1, alike) of the tiles that make one step, see `_runs`.
 
     Tiles whose lists differ are a step each where the table grows less so: steps that begin at different words can have one list.
@@ -464,8 +464,8 @@ def _steps_of(tiles, lists, placed, known):
     """
     runs = list(_runs(tiles, lists, placed))
     mixed = [lists[first:last] for first, last, alike in runs if not alike]
-    together = {_joined(run, False) for run in mixed} - known.keys()
-    single = {one.reads for run in mixed for one in run} - known.keys()
+    together = {_joined(run, False) for run in mixed} - addresses.keys()
+    single = {tile_list.reads for run in mixed for tile_list in run} - addresses.keys()
     steps = sum(len(run) - 1 for run in mixed) * LIST_STEP_WORDS * 16
     split = steps + sum(map(len, single)) * READ_BITS < sum(map(len, together)) * READ_BITS
     for first, last, alike in runs:
@@ -480,7 +480,7 @@ def _joined(lists, alike):
     first = lists[0]
     if alike:
         return first.reads
-    return tuple(moved_read(word, one.origin - first.origin, one.slot - first.slot) for one in lists for word in one.reads)
+    return tuple(moved_read(word, part.origin - first.origin, part.slot - first.slot) for part in lists for word in part.reads)
 
 
 def _runs(tiles, lists, placed):
@@ -507,12 +507,12 @@ def _runs(tiles, lists, placed):
         first = last
 
 
-def _place_lists(reads, order, known):
+def _place_lists(reads, order, addresses):
     """Return the address of `reads` in the table `order`.  The table is extended where it lacks them."""
-    if reads not in known:
-        known[reads] = len(order)
+    if reads not in addresses:
+        addresses[reads] = len(order)
         order.extend(reads)
-    return known[reads]
+    return addresses[reads]
 
 
 def _step(placed, layer, tiles, first_list, order, alike, head, pixels, frame):

@@ -27,7 +27,7 @@ def family(target):
     return name
 
 
-def synthesise(folder, target, build_dir, said=None):
+def synthesise(folder, target, build_dir, on_line=None):
     """Synthesise the accelerator of a generated folder as `build` does, unless that was done before.
 
     Returns (sources for `simulator.build`, {cell: count}).  A netlist lacks the inner signals, so the
@@ -50,7 +50,7 @@ def synthesise(folder, target, build_dir, said=None):
     stamp = Stamp(where / "netlist.sha256", toolchain.key([script, version], depends))
     if not stamp.valid(where / "netlist.v"):
         stamp.clear()
-        toolchain.synthesise(script, where, toolchain.Tools(False, {"pyosys": version}), said)
+        toolchain.synthesise(script, where, toolchain.Tools(False, {"pyosys": version}), on_line)
         stamp.write()
     cells = share / models / "cells_sim.v"
     if not cells.is_file():

@@ -102,19 +102,19 @@ def build(inputs, where, numbers, again=False, tell=lambda share, phase: None):
     _prepare(inputs, where, again)
     start = time.monotonic()
     results = finished(inputs, where, numbers)
-    left = [seed for seed in numbers if seed not in results]
-    most = seeds.at_once(inputs.flow, len(left))
-    rounds = -(-len(left) // most)
+    missing = [seed for seed in numbers if seed not in results]
+    most = seeds.at_once(inputs.flow, len(missing))
+    rounds = -(-len(missing) // most)
     share = SYNTHESIS / (SYNTHESIS + (1 - SYNTHESIS) * rounds) if inputs.flow.nextpnr else 1
-    cells = _synthesise(inputs, where, lambda done, phase: tell(share * done, phase))
+    cells = _synthesise(inputs, where, lambda part, phase: tell(share * part, phase))
     record = {**inputs.settings, "kind": KINDS[inputs.flow.nextpnr is not None], "cells": cells, "bitstream": inputs.flow.bitstream}
     if inputs.flow.nextpnr:
-        if left:
+        if missing:
             program = inputs.tools.nextpnr(inputs.flow)
             results |= seeds.place(
-                {seed: [program, *inputs.commands(seed)[0]] for seed in left}, where, record["clock_hz"] / 1e6,
+                {seed: [program, *inputs.commands(seed)[0]] for seed in missing}, where, record["clock_hz"] / 1e6,
                 toolchain.placed_file(inputs.board.target), inputs.key, most,
-                lambda done, phase: tell(share + (0.99 - share) * done, phase))
+                lambda part, phase: tell(share + (0.99 - share) * part, phase))
         tell(0.99, "bitstream")
         record |= _best(inputs, where, results)
     for name in ("netlist.json", "netlist.key"):  # large, and told by the others
@@ -146,11 +146,11 @@ def _synthesise(inputs, where, tell):
     stamp.clear(where / "netlist.json", where / "cells.json")
     progress = SynthesisProgress()
 
-    def said(line):
+    def hear(line):
         progress.hear(line)
         tell(progress.share, progress.phase)
 
-    cells = toolchain.synthesise(inputs.settings["script"], where, inputs.tools, said)
+    cells = toolchain.synthesise(inputs.settings["script"], where, inputs.tools, hear)
     stamp.write()
     return cells
 

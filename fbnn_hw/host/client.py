@@ -104,12 +104,12 @@ class Client:
         finally:
             self._deadline = before
 
-    def _left(self, seconds: float) -> float:
+    def _remaining(self, seconds: float) -> float:
         """`seconds`, or less where the time of `within` ends before; InputError where it is over."""
-        left = self._deadline - time.monotonic()
-        if left <= 0:
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0:
             raise InputError(f"{self.name}: no answer in the time that there was")
-        return min(seconds, left)
+        return min(seconds, remaining)
 
     def settle(self, timeout: float) -> None:
         """Bring the link back after an interrupted request, so that the board hears the next one.
@@ -128,7 +128,7 @@ class Client:
                     pause *= 2
                     self.sequence = (self.sequence + 1) & 0xFF
                     sequences.add(self.sequence)
-                    self.transport.write(protocol.encode(Opcode.IDENTIFY, sequence=self.sequence), self._left(self.wait_s))
+                    self.transport.write(protocol.encode(Opcode.IDENTIFY, sequence=self.sequence), self._remaining(self.wait_s))
                 self._unanswered = None
                 self.identify()
                 self.wait_ready()
@@ -138,7 +138,7 @@ class Client:
     def _hear(self, decoder: protocol.Decoder, sequences: set[int], seconds: float) -> bool:
         """Whether a reply to one of some requests comes within `seconds`."""
         return any(opcode & protocol.REPLY and (number in sequences or opcode == protocol.ERROR)
-                   for opcode, number, _ in decoder.listen(self.transport.read, self._left(seconds)))
+                   for opcode, number, _ in decoder.listen(self.transport.read, self._remaining(seconds)))
 
     # Any board.
 
@@ -166,7 +166,7 @@ class Client:
                                  "run fbnn-hw flash with the folder that was built")
             if time.monotonic() > until:
                 raise InputError(f"{self.name}: the board has not loaded its weights after {self.ready_s:g} s; is the flash written?")
-            time.sleep(self._left(POLL_S))
+            time.sleep(self._remaining(POLL_S))
         return status
 
     def classify(self, images: Sequence[bytes], logits: bool = True, latent: bool = False) -> list[protocol.Result]:
@@ -213,8 +213,8 @@ class Client:
 
     def rehearse(self, count: int) -> None:
         """Replay `count` exemplars that the learner draws."""
-        for done in range(0, count, REHEARSE):
-            self._learner(Opcode.REHEARSE, count=min(REHEARSE, count - done))
+        for begun in range(0, count, REHEARSE):
+            self._learner(Opcode.REHEARSE, count=min(REHEARSE, count - begun))
 
     def freeze(self, frozen: bool = True) -> None:
         """Make the learner refuse `learn`, `store` and `rehearse`; with False, let it learn again."""
@@ -309,7 +309,7 @@ class Client:
 
     def _send(self, opcode: int, payload: bytes, sequence: int, limit: int) -> bytes | Fault | str:
         """Payload of the reply to a request, or why there is none: a `Fault` or a text."""
-        wait_s = self._left(self.wait_s)
+        wait_s = self._remaining(self.wait_s)
         self.transport.discard()
         self._unanswered = sequence
         self.transport.write(protocol.encode(opcode, payload, sequence), wait_s)
@@ -317,7 +317,7 @@ class Client:
 
         def read(seconds):
             nonlocal heard
-            data = self.transport.read(self._left(seconds))
+            data = self.transport.read(self._remaining(seconds))
             heard |= bool(data)
             return data
 

@@ -224,11 +224,11 @@ class Network:
         for layer in reversed(topology.ops):
             if layer.name in needed:
                 needed.update(layer.inputs)
-        kept = tuple(layer for layer in topology.ops if layer.name in needed)
+        layers = tuple(layer for layer in topology.ops if layer.name in needed)
         logits = replace(last, inputs=(name,), groups=1)
-        weights = {layer.name: self.weights[layer.name] for layer in kept if layer.name in self.weights}
+        weights = {layer.name: self.weights[layer.name] for layer in layers if layer.name in self.weights}
         weights[last.name] = np.zeros((len(topology.classes), topology.shapes[name][0]), np.uint8)
-        return replace(self, topology=replace(topology, ops=(*kept, logits)), weights=weights,
+        return replace(self, topology=replace(topology, ops=(*layers, logits)), weights=weights,
                        thresholds={key: value for key, value in self.thresholds.items() if key in needed})
 
     def verify(self) -> dict[str, Shape]:

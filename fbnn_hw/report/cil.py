@@ -166,9 +166,9 @@ def memory(results):
     for axis, (name, title) in zip(axes[0], (("seen", "all seen classes"), ("new", "new classes"), ("buffer", "past classes"))):
         panel = _Panel(axis, title, "buffer, Mb")
         for kind, colour in KINDS.items():
-            chosen = [r for r in results if _is(r, replay=kind, strategy="replay")]
+            runs = [r for r in results if _is(r, replay=kind, strategy="replay")]
             for part, dashed in (("_train", True), ("", False)):
-                panel.line(_of(chosen, f"a_{name}{part}", _buffer), colour, None if dashed else kind, dashed)
+                panel.line(_of(runs, f"a_{name}{part}", _buffer), colour, None if dashed else kind, dashed)
                 for strategy, x in ends.items():
                     of = [r for r in results if _is(r, replay=kind, strategy=strategy)]
                     panel.line(_of(of, f"a_{name}{part}", lambda r, x=x: x), colour, None, dashed, marker="D")
@@ -195,8 +195,8 @@ def losses(results):
             panel = _Panel(axis, f"{kind}: {title}", "buffer, Mb")
             for colour, (loss, label) in zip(COLOURS, (("cce", "CCE"), ("focal", "focal"), ("sh", "sq. hinge"))):
                 for balanced in (False, True):
-                    chosen = [r for r in results if _is(r, replay=kind, loss=loss, balanced=balanced) and _buffer(r)]
-                    panel.line(_of(chosen, f"a_{name}", _buffer), colour, label if balanced else None, not balanced)
+                    runs = [r for r in results if _is(r, replay=kind, loss=loss, balanced=balanced) and _buffer(r)]
+                    panel.line(_of(runs, f"a_{name}", _buffer), colour, label if balanced else None, not balanced)
             sizes = sorted({_buffer(r) for r in results if _is(r, replay=kind) and _buffer(r)})
             if sizes:
                 _logarithmic(axis, sizes)
@@ -239,10 +239,10 @@ def sizes(results, published=()):
     panel = _Panel(axes[0][0], "offline, all classes at once", "size, Mb")
     families = (("fbnn", "binary"), ("fpnn_b", "float, as many bits"), ("fpnn_p", "float, as many weights"))
     for colour, (family, label) in zip(COLOURS, families):
-        chosen = [r for r in results if r["training"]["model"][:6] == family or family == "fbnn" and "fpnn" not in r["training"]["model"]]
+        runs = [r for r in results if r["training"]["model"][:6] == family or family == "fbnn" and "fpnn" not in r["training"]["model"]]
         for key, dashed, marker in (("train_accuracy", True, "s"), ("test_accuracy", False, "o")):
             points = {}
-            for r in chosen:
+            for r in runs:
                 if r["training"].get(key) is not None:
                     points.setdefault(r["megabits"], []).append(r["training"][key])
             panel.line(points, colour, None if dashed else label, dashed, marker)

@@ -59,23 +59,23 @@ def local(commands, jobs, threads=None, done=None, program=PROGRAM):
         while waiting or running:
             while waiting and len(running) < jobs:
                 index, argv = waiting.pop()
-                said = tempfile.TemporaryFile()  # not a pipe: hours of progress bars would fill it and stop the process
-                running[index] = said, subprocess.Popen([*program, *map(str, argv)], env=environment, stdout=subprocess.DEVNULL,
-                                                        stderr=said)
+                log = tempfile.TemporaryFile()  # not a pipe: hours of progress bars would fill it and stop the process
+                running[index] = log, subprocess.Popen([*program, *map(str, argv)], env=environment, stdout=subprocess.DEVNULL,
+                                                        stderr=log)
             time.sleep(POLL_S)
-            for index, (said, process) in list(running.items()):
+            for index, (log, process) in list(running.items()):
                 if process.poll() is not None:
                     del running[index]
                     codes[index] = process.returncode
-                    if done and done(index, process.returncode, _last_line(said)):
+                    if done and done(index, process.returncode, _last_line(log)):
                         waiting.clear()
-                    said.close()
+                    log.close()
     finally:
         for _, process in running.values():  # all at once, so that they save their states beside each other
             process.terminate()
-        for said, process in running.values():
+        for log, process in running.values():
             process.wait()
-            said.close()
+            log.close()
     return codes
 
 
