@@ -20,7 +20,7 @@ from ..errors import FitError
 from ..ir.network import LATENT, Network, Topology
 from . import graph as graphs
 from . import starts
-from .config import FIELD, LIST_STEP_WORDS, READ_BITS, SLOTS, Step, byte_words, moved_read, read_word
+from .config import FIELD, LIST_STEP_WORDS, READ_BITS, TILE_SLOTS, Step, byte_words, moved_read, read_word
 from .graph import CHANNEL, DOWN, POWER, RIGHT, TENSOR, Graph, Group
 from .layout import Stored, Tensor, allot, blocks, first_shared, words_of
 
@@ -56,8 +56,8 @@ class Tile:
     parts: tuple[tuple[Group, np.ndarray], ...]  # groups, and which of their outputs
     reads: Reads
     word: int  # of the tensor
-    slot: int
-    source_slot: int = -1  # of a spread step: output p reads lane p of this slot; -1: another step
+    tile_slot: int
+    source_tile_slot: int = -1  # of a spread step: output p reads lane p of this one; -1: another step
 
     @property
     def outputs(self) -> int:
@@ -122,7 +122,7 @@ def _plan(topology, pixels, lanes, outputs, room, ways, learns, frames):
 def _summed_apart(placed):
     """Names of views that are summed over several pixels, whose channels lie so that no spread step can read them."""
     return tuple(dict.fromkeys(layer.op.inputs[0] for layer, tiles in zip(placed.graph.sums, placed.tiles)
-                               if layer.layer.kind in ("gap", "depthwise") and tiles[0].source_slot < 0 and tiles[0].reads.count > 2))
+                               if layer.layer.kind in ("gap", "depthwise") and tiles[0].source_tile_slot < 0 and tiles[0].reads.count > 2))
 
 
 def _best(plans, room, columns):
@@ -178,7 +178,7 @@ class _Arranger:
         """Return the tiles of a sum, and append the words of its tensor."""
         if layer.spread and (chunks := self._lane_by_lane(layer)):
             tiles = [(tuple((group, np.array([0])) for group in groups), 0) for groups, _ in chunks]
-            return self._packed(layer, tiles, [self._spread_reads(groups) for groups, _ in chunks], [slot for _, slot in chunks])
+            return self._packed(layer, tiles, [self._spread_reads(groups) for groups, _ in chunks], [tile_slot for _, tile_slot in chunks])
         choices = [False]
         if layer.spread:
             choices = [True]
@@ -192,11 +192,11 @@ class _Arranger:
         return self._packed(layer, *min(candidates, key=lambda chunks_and_lists: sum(reads.count for reads in chunks_and_lists[1])))
 
     def _lane_by_lane(self, layer):
-        """Return [(groups, slot)], the tiles of a spread step, or [] where the sum cannot be one.
+        """Return [(groups, tile slot)], the tiles of a spread step, or [] where the sum cannot be one.
 
         The outputs of such a tile read the lanes of one tile slot: output p reads lane p.
         """
-        if self.lanes // self.outputs > SLOTS:
+        if self.lanes // self.outputs > TILE_SLOTS:
             return []
         places: dict[tuple[int, int, int], dict[int, Group]] = {}
         for group in layer.groups:
@@ -209,7 +209,7 @@ class _Arranger:
             run[int(lane[0]) % self.outputs] = group
         if any(sorted(run) != list(range(len(run))) for run in places.values()):
             return []
-        return [([run[p] for p in range(len(run))], slot) for (_, _, slot), run in places.items()]
+        return [([run[p] for p in range(len(run))], tile_slot) for (_, _, tile_slot), run in places.items()]
 
     def _chunks(self, layer, merged):
         """Cut a sum into tiles of at most P outputs: [(((group, its chosen outputs), ..), class)].
@@ -237,20 +237,20 @@ class _Arranger:
                 chunks.append((groups, int(label[part[0]])))
         return chunks
 
-    def _packed(self, layer, chunks, lists, source_slots=None):
+    def _packed(self, layer, chunks, lists, source_tile_slots=None):
         """Place tiles side by side in words; each class of channels begins a new word."""
-        slots = self.lanes // self.outputs
+        tile_slots = self.lanes // self.outputs
         tiles, words, before = [], [], None
-        slot = slots
-        for (parts, label), reads, source_slot in zip(chunks, lists, source_slots or [-1] * len(chunks)):
-            if slot == slots or label != before:
+        tile_slot = tile_slots
+        for (parts, label), reads, source_tile_slot in zip(chunks, lists, source_tile_slots or [-1] * len(chunks)):
+            if tile_slot == tile_slots or label != before:
                 words.append([-1] * self.lanes)
-                slot = 0
+                tile_slot = 0
             before = label
             channels = np.concatenate([group.outputs[members] for group, members in parts])
-            words[-1][slot * self.outputs:slot * self.outputs + len(channels)] = channels.tolist()
-            tiles.append(Tile(parts, reads, len(words) - 1, slot, source_slot))
-            slot += 1
+            words[-1][tile_slot * self.outputs:tile_slot * self.outputs + len(channels)] = channels.tolist()
+            tiles.append(Tile(parts, reads, len(words) - 1, tile_slot, source_tile_slot))
+            tile_slot += 1
         if layer.number >= 0:
             assert layer.number == len(self.words)
             self._keep(tuple(tuple(word) for word in words))
@@ -393,9 +393,9 @@ def steps(placed: Plan, network: Network, pixels: int, start_reads: bool = False
         frame_steps = []
         for number in numbers:
             layer, tiles = placed.graph.sums[number], placed.tiles[number]
-            kinds = {(id(tile.reads), tile.source_slot): tile for tile in tiles}
+            kinds = {(id(tile.reads), tile.source_tile_slot): tile for tile in tiles}
             by_kind = {kind: _list(placed, layer, tile, pixels // 2, frame) for kind, tile in kinds.items()}
-            lists = [by_kind[id(tile.reads), tile.source_slot] for tile in tiles]
+            lists = [by_kind[id(tile.reads), tile.source_tile_slot] for tile in tiles]
             for first, last, alike in _steps_of(tiles, lists, placed, addresses):
                 place = _place_lists(_joined(lists[first:last], alike), order, addresses)
                 frame_steps.append(_step(placed, layer, tiles[first:last], lists[first], place, alike, heads[number], pixels, frame))
@@ -427,12 +427,12 @@ def _marked(steps, place, flag):
 class ReadList:
     """The reads of a tile as words of the table.
 
-    Their addresses count from `origin` on, the word of the first read, and their slots from `slot` on.
+    Their addresses count from `origin` on, the word of the first read, and their tile slots from `tile_slot` on.
     A tile of a spread step has one read of two in it.
     """
 
     origin: int
-    slot: int
+    tile_slot: int
     reads: tuple[int, ...]
 
 
@@ -449,11 +449,11 @@ def _list(placed, layer, tile, columns, frame):
         address += row * place.columns + column - origin
         if layer.vector:
             row = column = 0
-        for _ in range(times if tile.source_slot < 0 else times // 2):
+        for _ in range(times if tile.source_tile_slot < 0 else times // 2):
             shift = before is not None and power != before
             words.append(read_word(address, y, x, row, column, shift))
             before = power
-    return ReadList(origin, max(0, tile.source_slot), tuple(words))
+    return ReadList(origin, max(0, tile.source_tile_slot), tuple(words))
 
 
 def _steps_of(tiles, lists, placed, addresses):
@@ -476,11 +476,11 @@ def _steps_of(tiles, lists, placed, addresses):
 
 
 def _joined(lists, alike):
-    """The reads of a step, with addresses and slots from those of its first list on."""
+    """The reads of a step, with addresses and tile slots from those of its first list on."""
     first = lists[0]
     if alike:
         return first.reads
-    return tuple(moved_read(word, part.origin - first.origin, part.slot - first.slot) for part in lists for word in part.reads)
+    return tuple(moved_read(word, part.origin - first.origin, part.tile_slot - first.tile_slot) for part in lists for word in part.reads)
 
 
 def _runs(tiles, lists, placed):
@@ -489,13 +489,13 @@ def _runs(tiles, lists, placed):
     The tiles of a step follow one another in the words, their lists have the same length, and all but
     the last tile have P outputs.  alike: all of them have the same list.
     """
-    slots = placed.lanes // placed.outputs
+    tile_slots = placed.lanes // placed.outputs
     first = 0
     while first < len(tiles):
         last, alike = first + 1, True
         while last < len(tiles):
             before, tile = tiles[last - 1], tiles[last]
-            follows = tile.word * slots + tile.slot == before.word * slots + before.slot + 1
+            follows = tile.word * tile_slots + tile.tile_slot == before.word * tile_slots + before.tile_slot + 1
             if not follows or before.outputs != placed.outputs or len(lists[last].reads) != len(lists[first].reads):
                 break
             same = lists[last] == lists[last - 1]
@@ -523,22 +523,22 @@ def _step(placed, layer, tiles, first_list, order, alike, head, pixels, frame):
     target = placed.tensors.get(layer.layer.name) if layer.number >= 0 else None
     stride = target.word_stride if target else 0
     moved = frame * placed.stride * (layer.number in placed.copied)
-    spread = tiles[0].source_slot >= 0
+    spread = tiles[0].source_tile_slot >= 0
     return Step(
         kind="conv", layer=layer.layer.label, source=first_list.origin, word_stride=0, block_stride=1, row_stride=source_columns,
         words=tiles[0].reads.count, repeat=1, taps=1, rows=rows, columns=across,
         target=target.base + moved + tiles[0].word * stride if target else 0, target_block_stride=1,
-        target_row_stride=0, tiles=len(tiles), slot=tiles[0].slot, valid=tiles[-1].outputs,
+        target_row_stride=0, tiles=len(tiles), tile_slot=tiles[0].tile_slot, valid=tiles[-1].outputs,
         tile_words=_words_of(layer, tiles[0], placed.lanes) + head, pool=layer.keep != "all", vector=layer.vector,
         logits=layer.number < 0, bias=head > 0,
         order=order, rewind=alike, plane=stride, source_rows=source_rows, source_columns=source_columns,
         odd_height=bool(high % 2), valid_columns=wide - (source_columns - 1) * columns, first_pixel=layer.keep == "first",
-        spread=spread, ones=spread and layer.ones, source_slot=first_list.slot, paired=spread)
+        spread=spread, ones=spread and layer.ones, source_tile_slot=first_list.tile_slot, paired=spread)
 
 
 def _words_of(layer, tile, lanes):
     """Number of a tile's weight words, without those of its start values."""
-    if tile.source_slot < 0:
+    if tile.source_tile_slot < 0:
         return tile.reads.count
     return 0 if layer.ones else -(-tile.reads.count // (2 * lanes))
 
@@ -557,7 +557,7 @@ def _largest(layer, network):
 def _dead(placed, tile):
     """Count the padding lanes in all reads of a tile: {power: count}, highest power first."""
     counts: dict[int, int] = {}
-    if tile.source_slot >= 0:  # its padding lanes cancel
+    if tile.source_tile_slot >= 0:  # its padding lanes cancel
         return {0: 0}
     for (tensor, word, _, _, power), times in zip(tile.reads.keys.tolist(), tile.reads.times.tolist()):
         counts[power] = counts.get(power, 0) + times * placed.words[tensor][word].count(-1)
@@ -630,7 +630,7 @@ def weight_words(network: Network, placed: Plan, biased: Iterable[str], start_re
     biased = set(biased)
     result = {}
     for layer, tiles in zip(placed.graph.sums, placed.tiles):
-        make = _spread_words if tiles[0].source_slot >= 0 else _tile_words
+        make = _spread_words if tiles[0].source_tile_slot >= 0 else _tile_words
         groups = {id(group): _Weights(network, placed, layer, group) for group in layer.groups}
         parts = []
         for tile in tiles:

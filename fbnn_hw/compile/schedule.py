@@ -214,7 +214,7 @@ def _layer_steps(layer, tensors, outputs, head):
         tiles = -(-(last - first) // outputs)
         steps.append(Step(
             **common, source=base, words=len(channels), target=0 if target is None else target.base + word, tiles=tiles,
-            slot=lane // outputs, valid=last - first - (tiles - 1) * outputs,
+            tile_slot=lane // outputs, valid=last - first - (tiles - 1) * outputs,
             tile_words=layer.taps * len(channels) * layer.repeat + head))
     return steps
 
@@ -231,7 +231,7 @@ def _pool_step(layer, tensors, pixels, lanes, outputs, thresholds):
         kind="lgap", layer=layer.label, source=source.base, word_stride=source.pitch, block_stride=0, row_stride=0, words=blocks, repeat=1,
         taps=1, rows=1, columns=lanes, target=first.base, target_block_stride=0,
         target_row_stride=(depthwise.base - gap.base) % (1 << 16) if gap and depthwise else 0,
-        tiles=len(source.lanes), slot=0, valid=outputs, tile_words=-(-blocks * pixels // outputs) if depthwise else 0,
+        tiles=len(source.lanes), tile_slot=0, valid=outputs, tile_words=-(-blocks * pixels // outputs) if depthwise else 0,
         gap=gap is not None, depthwise=depthwise is not None)
 
 
