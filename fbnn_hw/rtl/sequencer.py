@@ -306,7 +306,8 @@ class Sequencer(wiring.Component):
         # `tile_done` is a late signal.  With a weight stream the state LEVEL leaves a cycle to what the next tile begins with.
         ended, more = s.tile_done, s.more
         if config.weights == "stream":
-            ended, more = Signal(), Signal()
+            ended = unnamed()  # a cycle late: the tile is done
+            more = Signal()  # a cycle late: the same tile follows for another frame
             m.d.sync += [ended.eq(s.tile_done), more.eq(s.more)]
         with m.If(ended):
             m.d.sync += [
