@@ -97,12 +97,12 @@ class Loader(wiring.Component):
         across = -(-side // c.columns)
         plane = -(-side // 2) * across  # blocks
         x = unnamed(range(c.size))  # column of the pixel that comes
-        y = unnamed(range(c.size))  # its row
+        y = Signal(range(c.size))  # its row
         row, column = (y[1:], x[1:]) if c.quarters else (y, x)
         shift = (c.columns - 1).bit_length()
         line = unnamed(w.address)  # first word of the row of blocks
         offset = unnamed(w.address)  # from there to the plane that is written
-        count = unnamed(bits_for([c.input_words - 1]))  # words of the pixel that have come
+        count = Signal(bits_for([c.input_words - 1]))  # words of the pixel that have come
         taken = unnamed()  # a word comes in
         pixel_done = unnamed()  # the pixel's last
         line_done = unnamed()  # the row's last
