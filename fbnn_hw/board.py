@@ -167,9 +167,9 @@ class Board:
         """Names of the classes that the board knows; a class without a name is `class N`."""
         count = self.client.learned()[0] if self.identity.max_classes else self.identity.classes
         if self._names is None:
-            kept = self.kept()
+            taught = self.taught()
             shipped = list(self.design.classes) if self.design else [str(n) for n in range(self.identity.classes)]
-            self._names = list(kept.names) if kept else shipped
+            self._names = list(taught.names) if taught else shipped
         self._names = named(self._names, count)
         return self._names
 
@@ -265,8 +265,8 @@ class Board:
         if self._twin is None:
             chip, twin = self.chip, self.design.learner()
             if not chip.same(twin.state):
-                kept = self.kept()
-                twin.restore(kept.snapshot if kept and chip.same(kept.state(twin, self.file)) else chip.snapshot())
+                taught = self.taught()
+                twin.restore(taught.snapshot if taught and chip.same(taught.state(twin, self.file)) else chip.snapshot())
             self._twin = twin
         return self._twin
 
@@ -349,10 +349,10 @@ class Board:
         """Path of the file that keeps what it knew before the last lesson."""
         return self.file.with_stem(f"{self.file.stem}-before")
 
-    def kept(self) -> Taught | None:
+    def taught(self) -> Taught | None:
         """The content of `file`, or None."""
-        held = self.design is not None and self.design.model_mark == self.identity.model.hex()
-        return Taught.read(self.file) if held and self.learns and self.file.exists() else None
+        same_model = self.design is not None and self.design.model_mark == self.identity.model.hex()
+        return Taught.read(self.file) if same_model and self.learns and self.file.exists() else None
 
     def keep(self) -> Path:
         """Write what it was taught into the folder of the design; returns the file."""
@@ -400,11 +400,11 @@ class Board:
 
     def _restore_kept(self, learns):
         """Give a board that has just started what the last one was taught."""
-        if kept := self.kept():
+        if taught := self.taught():
             try:
                 chip = self.chip
-                kept.state(chip.learner, self.file)
-                chip.restore(kept.snapshot, self.file, learns)
+                taught.state(chip.learner, self.file)
+                chip.restore(taught.snapshot, self.file, learns)
             except InputError as error:
                 raise InputError(f"{error}; move it away, and the board begins with the classes of the design") from None
 
@@ -413,8 +413,8 @@ class Board:
 
         A board forgets when its power goes.  The next lesson would write over the file.
         """
-        kept = None if self.simulated else self.kept()
-        if not kept or self.chip.same(kept.state(self.held_design().learner(), self.file)):
+        taught = None if self.simulated else self.taught()
+        if not taught or self.chip.same(taught.state(self.held_design().learner(), self.file)):
             return None
         aside = spare(self.file)
         self.file.rename(aside)

@@ -117,6 +117,25 @@ def held(path: str | Path) -> bool:
     return False
 
 
+class Stamp:
+    """A file beside others that says, by a key, what they were made of.  It is written last, so what is half made has none."""
+
+    def __init__(self, path: Path, key: str) -> None:
+        self.path, self.key = path, key
+
+    def valid(self, *products: Path) -> bool:
+        """Whether all of `products` are there and were made of what the key names."""
+        return self.path.is_file() and self.path.read_text() == self.key and all(product.is_file() for product in products)
+
+    def clear(self, *products: Path) -> None:
+        """Delete the stamp, then the files that it stood for."""
+        for path in (self.path, *products):
+            path.unlink(missing_ok=True)
+
+    def write(self) -> None:
+        self.path.write_text(self.key)
+
+
 def write(path: str | Path, data: bytes) -> None:
     """Write bytes as the file `path`, whole or not at all; raises as `replacing`."""
     with replacing(path) as file:

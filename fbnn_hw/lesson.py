@@ -123,9 +123,9 @@ def teach(board, images, label: str, passes: int | None = None, progress=silent)
             _show(board, lesson, images, features, bar)
     after = _answers(twin, latents)
     for number in np.unique(labels).tolist():
-        chosen = labels == number
+        of_class = labels == number
         lesson.effects[names[number]] = Effect(
-            int(chosen.sum()), int((before[chosen] == number).sum()), int((after[chosen] == number).sum()))
+            int(of_class.sum()), int((before[of_class] == number).sum()), int((after[of_class] == number).sum()))
     board.keep()
     return lesson
 

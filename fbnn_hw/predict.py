@@ -83,10 +83,10 @@ def match_classes(images, network, where):
         if len(shared) == len(classes) == len(images.classes):
             return images.select(classes), None
         number = {images.classes.index(name): classes.index(name) for name in shared}
-        kept = np.isin(images.labels, list(number))
-        labels = np.array([number[label] for label in images.labels[kept]], np.int64)
-        return (type(images)(images.images[kept], labels, classes, images.source),
-                f"{int(kept.sum())} of {len(kept)} images are of the {len(shared)} classes that the model and the data set share")
+        shown = np.isin(images.labels, list(number))
+        labels = np.array([number[label] for label in images.labels[shown]], np.int64)
+        return (type(images)(images.images[shown], labels, classes, images.source),
+                f"{int(shown.sum())} of {len(shown)} images are of the {len(shared)} classes that the model and the data set share")
     if len(classes) == len(images.classes):
         return type(images)(images.images, images.labels, classes, images.source), "the class names differ, so classes are taken by number"
     raise InputError(f"{where}: has the {len(classes)} classes {', '.join(classes[:3])}..., none of them in the data set's "

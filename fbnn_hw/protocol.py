@@ -12,8 +12,9 @@ sequence.  A request that changes a learner and has the sequence of the last goo
 answered again and not carried out again.
 """
 
+import time
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, dataclass
 from enum import IntEnum
 from functools import cache
@@ -226,6 +227,12 @@ class Decoder:
             self._reported = start, end
         self._forget()
         return messages
+
+    def listen(self, read: Callable[[float], bytes], seconds: float) -> Iterator[tuple[int, int, bytes]]:
+        """Yield the messages that come within some seconds.  read(seconds): the next bytes, or none where none come."""
+        until = time.monotonic() + seconds
+        while (remaining := until - time.monotonic()) > 0:
+            yield from self.feed(read(remaining))
 
     def _append(self, data: bytes) -> None:
         self._bytes += data

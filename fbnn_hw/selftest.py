@@ -4,8 +4,6 @@
         selftest.checks(board, design)
 """
 
-import time
-
 import numpy as np
 
 from . import protocol
@@ -60,11 +58,11 @@ def checks(board, design, count=IMAGES, progress=silent):
     except FbnnError as error:
         results.append(_state_entry(error))
     try:
-        results += _tried("logits", lambda: inference_checks(board, design, images, progress))
+        results += _entries_of("logits", lambda: inference_checks(board, design, images, progress))
         if board.learns:
-            results += _tried("lesson", lambda: lesson_checks(board, design, images))
-        results += _tried("link", lambda: [link_check(board)])
-        results += _tried("time-out", lambda: [time_out_check(board)])
+            results += _entries_of("lesson", lambda: lesson_checks(board, design, images))
+        results += _entries_of("link", lambda: [link_check(board)])
+        results += _entries_of("time-out", lambda: [time_out_check(board)])
     finally:
         if before is not None:
             try:
@@ -78,7 +76,7 @@ def _state_entry(error):
     return entry("state", "what the board was taught is read, erased and restored", error, False)
 
 
-def _tried(name, test):
+def _entries_of(name, test):
     """The entries of a test, or one that says which error ended it."""
     try:
         return test()
@@ -149,15 +147,13 @@ def link_check(board):
 
 def time_out_check(board):
     """A request that stops before its end is given up after the time-out, says the board, and the next one is answered."""
-    client, decoder = board.client, protocol.Decoder()
-    outcome, answered = "no answer", False
+    client, outcome, answered = board.client, "no answer", False
     try:
         client.identify()  # what came of the request before has been heard
         client.transport.write(protocol.encode(protocol.Opcode.IDENTIFY, sequence=(client.sequence + 1) & 0xFF)[:3], client.wait_s)
-        until = time.monotonic() + client.wait_s
-        while outcome == "no answer" and (left := until - time.monotonic()) > 0:
-            for opcode, _, payload in decoder.feed(client.transport.read(left)):
-                outcome = "the time-out" if (opcode, payload) == (protocol.ERROR, bytes([protocol.Fault.TIMEOUT])) else "another message"
+        for opcode, _, payload in protocol.Decoder().listen(client.transport.read, client.wait_s):
+            outcome = "the time-out" if (opcode, payload) == (protocol.ERROR, bytes([protocol.Fault.TIMEOUT])) else "another message"
+            break
         answered = client.identify().config == board.identity.config
     except FbnnError:
         pass

@@ -15,8 +15,8 @@ from sim import engine_checks as checks
 def step(kind="conv", **changes):
     """A step of one block, one read and one tile, but for `changes`."""
     values = {"layer": kind, "source": 0, "word_stride": 1, "block_stride": 1, "row_stride": 1, "words": 1, "repeat": 1, "taps": 1,
-              "rows": 1, "columns": 1, "target": 0, "target_block_stride": 0, "target_row_stride": 0, "tiles": 1, "slot": 0, "valid": 4,
-              "tile_words": 1}
+              "rows": 1, "columns": 1, "target": 0, "target_block_stride": 0, "target_row_stride": 0, "tiles": 1, "tile_slot": 0,
+              "valid": 4, "tile_words": 1}
     return Step(kind, **{**values, **changes})
 
 
@@ -26,13 +26,13 @@ def config(pixels=4, lanes=8, outputs=4, program=(), **changes):
     return AcceleratorConfig(pixels, lanes, outputs, program=tuple(program) or (step(),), **{**values, **changes})
 
 
-def conv(columns, rows, channels, outputs, lanes, target, slot=0, pool=False, **changes):
-    """A step that writes `channels` channels of a map of rows x columns blocks, from lane slot * outputs of its first word on."""
+def conv(columns, rows, channels, outputs, lanes, target, tile_slot=0, pool=False, **changes):
+    """A step that writes `channels` channels of a map of rows x columns blocks, from lane tile_slot * outputs of its first word on."""
     tiles = -(-channels // outputs)
-    words = -(-(slot * outputs + channels) // lanes)
+    words = -(-(tile_slot * outputs + channels) // lanes)
     across = -(-columns // 2) if pool else columns
     return step(layer="pooled" if pool else "conv", columns=columns, rows=rows, tiles=tiles, valid=channels - (tiles - 1) * outputs,
-                slot=slot, target=target, target_block_stride=words, target_row_stride=words * across, pool=pool, **changes)
+                tile_slot=tile_slot, target=target, target_block_stride=words, target_row_stride=words * across, pool=pool, **changes)
 
 
 def vector(channels, outputs, target, **changes):
@@ -44,10 +44,10 @@ def drains(pixels, lanes, outputs):
     """Maps that fill words, end in a word's middle, begin there, are pooled, are vectors, are pooled globally."""
     c, l, o = pixels // 2, lanes, outputs
     return config(pixels, lanes, outputs, feature_words=60, program=[
-        conv(2, 2, 2 * l, o, l, 3), conv(3, 2, l + 1, o, l, 5), conv(2, 4, 3, o, l, 1), conv(2, 1, l - o, o, l, 7, slot=1),
+        conv(2, 2, 2 * l, o, l, 3), conv(3, 2, l + 1, o, l, 5), conv(2, 4, 3, o, l, 1), conv(2, 1, l - o, o, l, 7, tile_slot=1),
         conv(4, 4, l + o + 1, o, l, 2, pool=True), conv(2, 3, 2 * o - 1, o, l, 9, pool=True), conv(1, 2, o, o, l, 9, pool=True),
         *([conv(1, 1, l, o, l, 11, pool=True)] if c == 2 else []),
-        vector(2 * l + 1, o, 20), vector(o, o, 21, slot=l // o - 1), vector(l, o, 30, slot=l // o - 1),
+        vector(2 * l + 1, o, 20), vector(o, o, 21, tile_slot=l // o - 1), vector(l, o, 30, tile_slot=l // o - 1),
         step("lgap", target=40, tiles=3, target_row_stride=5, gap=True, depthwise=True), step("lgap", target=50, tiles=3, gap=True),
         step("lgap", target=53, tiles=2, depthwise=True)])
 
@@ -55,8 +55,9 @@ def drains(pixels, lanes, outputs):
 def shared_drains():
     """Maps of three frames at once: cut at words' middles, pooled, vectors, pooled globally."""
     return config(feature_words=99, frames=3, frame_stride=29, program=[
-        conv(2, 2, 17, 4, 8, 3, shared=True), conv(2, 1, 4, 4, 8, 7, slot=1, shared=True), conv(4, 4, 13, 4, 8, 2, pool=True, shared=True),
-        vector(17, 4, 20, shared=True), vector(4, 4, 21, slot=1, shared=True), conv(2, 2, 16, 4, 8, 3),
+        conv(2, 2, 17, 4, 8, 3, shared=True), conv(2, 1, 4, 4, 8, 7, tile_slot=1, shared=True),
+        conv(4, 4, 13, 4, 8, 2, pool=True, shared=True),
+        vector(17, 4, 20, shared=True), vector(4, 4, 21, tile_slot=1, shared=True), conv(2, 2, 16, 4, 8, 3),
         step("lgap", target=4, tiles=3, target_row_stride=5, gap=True, depthwise=True, shared=True),
         step("lgap", target=5, tiles=2, depthwise=True, shared=True)])
 
@@ -86,7 +87,7 @@ MOVES = {
 PROGRAM = [
     step(columns=3, rows=2, words=2, taps=9, block_stride=2, row_stride=6, source=3, tiles=2, tile_words=18),
     step(columns=2, rows=2, words=1, taps=9, repeat=2, pool=True, block_stride=1, row_stride=2, source=60, tile_words=18, target=9,
-         target_block_stride=2, target_row_stride=4, slot=1, valid=3),
+         target_block_stride=2, target_row_stride=4, tile_slot=1, valid=3),
     step("lgap", source=8, word_stride=3, words=3, columns=8, tiles=2, tile_words=2, gap=True, depthwise=True, target=7,
          target_row_stride=2, block_stride=0, row_stride=0),
     step("lgap", source=8, words=2, columns=8, tile_words=0, gap=True, block_stride=0, row_stride=0),

@@ -18,7 +18,7 @@ from fbnn_hw.rtl.sequencer import Widths, read_layout, step_layout
 STEP_FLAGS = ("pool", "vector", "logits", "gap", "depthwise", "bias")
 STEP_COUNTS = ("words", "columns", "rows", "tiles", "repeat")
 STEP_NUMBERS = {"source": "source", "step": "word_stride", "advance": "block_stride", "row": "row_stride", "target": "target",
-                "target_advance": "target_block_stride", "target_row": "target_row_stride", "slot": "slot", "valid": "valid",
+                "target_advance": "target_block_stride", "target_row": "target_row_stride", "slot": "tile_slot", "valid": "valid",
                 "tile_words": "tile_words"}
 """Fields of `step_layout`, and what a Step calls them."""
 
@@ -259,13 +259,13 @@ def _map_of(config, step, source):
     channels = (step.tiles - 1) * outputs + step.valid
     height, width = (1, 1) if step.vector else (2 * step.rows, columns * step.columns)
     bits = {(c, y, x): int(source.random() < 0.4) for c in range(channels) for y in range(height) for x in range(width)}
-    last_lane = step.slot * outputs + channels
+    last_lane = step.tile_slot * outputs + channels
     words = {}
     across, down = step.target_block_stride, step.target_row_stride
     for y in range(height // 2 if step.pool else height):
         for x in range(width // 2 if step.pool else width):
-            for lane in range(step.slot * outputs, -(-last_lane // lanes) * lanes):
-                channel = lane - step.slot * outputs
+            for lane in range(step.tile_slot * outputs, -(-last_lane // lanes) * lanes):
+                channel = lane - step.tile_slot * outputs
                 if channel >= channels:
                     bit = 0
                 elif step.pool:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fbnn_hw.cli.report import read
+from fbnn_hw.facts import read
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.protocol import Command

@@ -1,4 +1,4 @@
-"""Locks: what is in their place, and who holds them."""
+"""Locks: what is in their place, and who holds them.  Stamps: what they stand for."""
 
 import os
 import subprocess
@@ -45,3 +45,14 @@ def test_what_is_in_the_place_of_a_lock(kind, tmp_path):
     with pytest.raises(InputError, match=rf"^{path}: (is a device|is a directory|cannot be made \(.*\)), expected .*"):
         with files.locked(path, "held"):
             pass
+
+
+def test_a_stamp_stands_for_whole_files_of_one_key(tmp_path):
+    product, stamp = tmp_path / "netlist.v", files.Stamp(tmp_path / "netlist.sha256", "a")
+    product.write_text("")
+    assert not stamp.valid(product)
+    stamp.write()
+    assert stamp.valid(product) and not stamp.valid(product, tmp_path / "cells.json")
+    assert not files.Stamp(stamp.path, "b").valid(product)
+    stamp.clear(product)
+    assert not list(tmp_path.iterdir())

@@ -29,10 +29,11 @@ ALLOWED = {
     "targets": {"errors"},
     "rtl": IR | {"reference", "compile", "targets"},
     "host": BASE | {"reference"},
-    "report": {"errors", "compile"},
+    "report": {"errors", "ir", "compile"},
     "fpga": {"errors", "files", "targets", "rtl"},
     "emit": IR | {"files", "progress", "compile", "targets", "rtl", "fpga", "reference", "report", "host", "checkpoints", "__init__"},
     "design": IR | {"files", "progress", "compile", "targets", "reference", "emit", "data"},
+    "facts": {"errors", "design", "report", "targets"},
     "selftest": IR | {"progress", "reference", "data"},
     "lesson": IR | {"progress", "host", "reference", "data"},
     "board": IR | {"files", "progress", "design", "lesson", "host", "emit", "reference"},
@@ -43,13 +44,13 @@ ALLOWED = {
     "train": IR | {"files", "progress", "nn", "data", "reference"},
     "predict": IR | {"progress", "reference", "nn"},
     "cli": IR | {"files", "progress", "checkpoints", "foreign", "reference", "compile", "targets", "rtl", "fpga", "emit", "host", "report",
-                 "nn", "data", "train", "design", "board", "lesson", "studio", "predict", "selftest", "__init__"},
+                 "nn", "data", "train", "design", "board", "facts", "lesson", "studio", "predict", "selftest", "__init__"},
 }
 TORCH = {"nn", "train"}
 TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/_common.py", "predict.py"}
 TORCH_FREE = {"nn/__init__.py",  # and what the command line reads before it is known whether torch is there
               *(f"train/{name}.py" for name in ("__init__", "config", "cil_config", "learner", "memorizer", "metrics", "outside",
-                                                "scenarios", "sweep"))}
+                                                "results", "scenarios", "sweep"))}
 
 
 def sources():
@@ -134,3 +135,32 @@ def test_importing_these_does_not_load_torch(module):
 def test_tests_and_simulation_are_not_imported_by_the_package():
     for path in sources():
         assert not {i.split(".")[0] for i in imports(path)} & {"tests", "sim", "boards"}, name(path)
+
+
+@pytest.mark.parametrize("path", sources(), ids=name)
+def test_no_function_is_longer_than_a_screen(path):
+    functions = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.FunctionDef)]
+    assert not [f.name for f in functions if f.end_lineno - f.lineno >= 80]
+
+
+def test_programs_of_the_pages_need_no_command_line():
+    for path in (ROOT / "docs").rglob("*.py"):
+        nodes = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = {f"{getattr(node, 'module', '')}.{alias.name}" for node in nodes for alias in node.names}
+        assert not [each for each in names if "fbnn_hw.cli" in each], path
+
+
+COMPONENTS = [(path, node) for path in sources() if part(path) == "rtl" for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+              if isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith(("Component", "Elaboratable")) for base in node.bases)]
+
+
+@pytest.mark.parametrize("path, component", COMPONENTS, ids=[component.name for _, component in COMPONENTS])
+def test_a_component_says_what_a_user_of_it_asks(path, component):
+    headings = re.findall(r"^(\w+)\n-+$", ast.get_docstring(component), re.MULTILINE)
+    assert {"Parameters", "Members", "Timing", "Resources"} <= set(headings)
+
+
+@pytest.mark.parametrize("path", [path for path in sources() if part(path) == "rtl"], ids=name)
+def test_each_signal_has_a_line(path):
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert not [line for line in lines if len(re.findall(r"\b(?:Signal|unnamed|Signal\.like)\(", line)) > 1]

@@ -220,8 +220,8 @@ def _models(prefix, **_):
     return files_and(shipped)(prefix)
 
 
-def add_design(parser, what):
-    parser.add_argument("folder", nargs="?", metavar="DIR", help=f"{what} (default: the youngest folder in rtl_out)")
+def add_design(parser, meaning):
+    parser.add_argument("folder", nargs="?", metavar="DIR", help=f"{meaning} (default: the youngest folder in rtl_out)")
 
 
 def design(args, out):
@@ -240,6 +240,11 @@ def open_design(args, out):
     from ..design import Design
 
     return Design(design(args, out))
+
+
+def keep_folder(out, design):
+    """Let the line of an interrupt say that the folder of a design stays."""
+    out.kept = f"{design.folder} is as it was, and what was compiled in it is used again"
 
 
 class DataNames(list):

@@ -123,10 +123,11 @@ def _build(args, out, inputs, where, numbers, estimate):
     from ..fpga import bitstream, seeds, toolchain
 
     ready = () if args.rebuild else bitstream.finished(inputs, where, numbers)
-    left = len(numbers) - len(ready) if inputs.flow.nextpnr else 1
-    most = seeds.at_once(inputs.flow, left)
-    minutes = toolchain.expected_minutes(inputs.board.target, estimate["lut4"], "learning" in estimate, -(-left // most))
-    many = [f"{len(numbers)} seeds"] * (len(numbers) > 1) + [f"{most} at a time"] * (left > 1) + [f"{len(ready)} done before"] * bool(ready)
+    missing = len(numbers) - len(ready) if inputs.flow.nextpnr else 1
+    most = seeds.at_once(inputs.flow, missing)
+    minutes = toolchain.expected_minutes(inputs.board.target, estimate["lut4"], "learning" in estimate, -(-missing // most))
+    many = [f"{len(numbers)} seeds"] * (len(numbers) > 1) + [f"{most} at a time"] * (missing > 1)
+    many += [f"{len(ready)} done before"] * bool(ready)
     out.text(f"expected about {minutes} minute{'s' * (minutes > 1)}{'; ' * bool(many)}{', '.join(many)}, in {where}")
     try:
         with out.progress(total=1, desc="synthesis", bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}") as bar:
@@ -136,10 +137,10 @@ def _build(args, out, inputs, where, numbers, estimate):
 
             return bitstream.build(inputs, where, numbers, args.rebuild, tell)
     except KeyboardInterrupt:
-        done = sorted(bitstream.finished(inputs, where, numbers))
-        kept = f"seed{'s' * (len(done) > 1)} {', '.join(map(str, done))} of {len(numbers)} kept in {where}" if done else "no seed was done"
-        way = f"the same command{' without --rebuild' * args.rebuild} goes on with the others" if done else "nothing was kept"
-        out.error(f"interrupted; {kept}; {way}", 130)
+        ended = sorted(bitstream.finished(inputs, where, numbers))
+        seeds_ended = f"seed{'s' * (len(ended) > 1)} {', '.join(map(str, ended))} of {len(numbers)} kept in {where}"
+        way = f"the same command{' without --rebuild' * args.rebuild} goes on with the others" if ended else "nothing was kept"
+        out.error(f"interrupted; {seeds_ended if ended else 'no seed was done'}; {way}", 130)
         return None
 
 
@@ -180,10 +181,10 @@ def _show(out, record):
 
 def _seeds(record):
     """A line on each seed, where there were several."""
-    for one in record["seeds"] if len(record["seeds"]) > 1 else ():
-        kept = ", kept" * (one["seed"] == record["seed"])
-        text = f"{one['fmax_mhz']:.1f} MHz{', missed' * (not one['met'])}" if "fmax_mhz" in one else one["error"]
-        yield f"seed {one['seed']:<4}{text}{kept}"
+    for seed in record["seeds"] if len(record["seeds"]) > 1 else ():
+        mark = ", kept" * (seed["seed"] == record["seed"])
+        text = f"{seed['fmax_mhz']:.1f} MHz{', missed' * (not seed['met'])}" if "fmax_mhz" in seed else seed["error"]
+        yield f"seed {seed['seed']:<4}{text}{mark}"
 
 
 def _text(folder, name):

@@ -58,7 +58,7 @@ def arguments(parser):
     _common.add_threads(parser)
 
 
-def chosen(text):
+def learners_of(text):
     names = [] if text == "none" else text.split(",")
     for name in names:
         if name not in BASELINES:
@@ -67,7 +67,7 @@ def chosen(text):
 
 
 def run(args, out):
-    scenario, against = SCENARIOS[args.scenario], chosen(args.against)
+    scenario, against = SCENARIOS[args.scenario], learners_of(args.against)
     if args.out:
         _common.writable(Path(args.out))
     if not scenario.base:

@@ -1,6 +1,5 @@
 """`fbnn-hw cil`: class-incremental learning over a scenario, as one JSON file."""
 
-import json
 import shlex
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from ..train.cil_config import LOSS_NAMES, REPLAYS, STRATEGIES, CilConfig
 from ..train.learner import BUILT_IN
 from ..train.scenarios import SCENARIOS, SETTINGS
 from . import _common
-from .train import TEACHING, add_images, add_recipe, again, recipe, state_beside, write_result
+from .train import TEACHING, add_images, add_recipe, again, recipe, scores, state_beside, write_result
 
 GROUP = "research"
 SUMMARY = "learn classes task after task, with a replay buffer or one of the baselines"
@@ -104,9 +103,7 @@ def run(args, out):
                           out.progress, device)
 
     def report(epoch):
-        held = "" if epoch["validation_accuracy"] is None else f", validation {epoch['validation_accuracy']:.2%}"
-        out.detail(f"task {epoch['task'] + 1}, epoch {epoch['epoch']}: loss {epoch['train_loss']:.4f}, "
-                   f"training {epoch['train_accuracy']:.2%}{held}")
+        out.detail(f"task {epoch['task'] + 1}, epoch {epoch['epoch']}: {scores(epoch)}")
 
     if args.resume:
         learner.resume()
@@ -156,20 +153,3 @@ def summary(result):
     if sequence["forgetting"] is not None:
         yield (f"over the tasks: average incremental accuracy {sequence['average_incremental']:.2%}, forgetting "
                f"{100 * sequence['forgetting']:.1f} points, backward transfer {100 * sequence['backward_transfer']:.1f} points")
-
-
-def read(path):
-    """A result file as a dict, or None where it is not one of this verb's."""
-    values = files.json_object(path)
-    return values if values and values.get("kind") in ("cil", "pretrain") else None
-
-
-def read_lines(path):
-    """The results in a file of one JSON object a line; lines that are none of this verb's are left out."""
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            values = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(values, dict) and values.get("kind") == "cil":
-            yield values

@@ -85,9 +85,9 @@ def package(distribution, module=None):
             from packaging.requirements import Requirement
         except ImportError:
             return version
-        wanted = Requirement(requirement(distribution)).specifier
-        if not wanted.contains(version, prereleases=True):
-            raise Missing(f"{version}, expected {wanted}")
+        versions = Requirement(requirement(distribution)).specifier
+        if not versions.contains(version, prereleases=True):
+            raise Missing(f"{version}, expected {versions}")
         return version
 
     return probe
@@ -99,20 +99,20 @@ def requirement(distribution):
     Where fbnn-hw is not installed, it is the name alone.
     """
     try:
-        wanted = importlib.metadata.requires("fbnn-hw") or ()
+        requirements = importlib.metadata.requires("fbnn-hw") or ()
     except importlib.metadata.PackageNotFoundError:
-        wanted = ()
-    return next((text.split(";")[0].strip() for text in wanted if re.split(r"[^\w-]", text)[0] == distribution), distribution)
+        requirements = ()
+    return next((text.split(";")[0].strip() for text in requirements if re.split(r"[^\w-]", text)[0] == distribution), distribution)
 
 
 def output(command, *flags):
     """First line that a command prints."""
     try:
-        done = subprocess.run([command, *flags], capture_output=True, text=True, timeout=60)
+        process = subprocess.run([command, *flags], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Missing(f"{command} does not run ({error.__class__.__name__})") from None
-    text = (done.stdout or done.stderr).strip().split("\n")[0]
-    if done.returncode:
+    text = (process.stdout or process.stderr).strip().split("\n")[0]
+    if process.returncode:
         raise Missing(f"{command} fails: {text}")
     return text
 
@@ -189,10 +189,10 @@ def or_ziglang(fix):
 def lz4():
     """Look for the header of lz4, which Verilator's recorder needs to write small waveforms."""
     try:
-        done = subprocess.run(["g++", "-E", "-x", "c++", "-"], input="#include <lz4.h>\n", capture_output=True, text=True, timeout=60)
+        process = subprocess.run(["g++", "-E", "-x", "c++", "-"], input="#include <lz4.h>\n", capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         raise Missing("cannot be looked for without g++") from None
-    if done.returncode:
+    if process.returncode:
         raise Missing("no lz4.h; waves are VCD then, which is large")
     return "lz4.h"
 

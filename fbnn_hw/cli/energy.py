@@ -30,7 +30,7 @@ def run(args, out):
 
     design = _common.open_design(args, out)
     images = test_images(design.config.size, args.images)
-    out.kept = f"{design.folder} is as it was, and what was compiled in it is used again"
+    _common.keep_folder(out, design)
     answer = design.energy(images, clock_hz=args.clock and round(args.clock * 1e6), baud=args.baud, rates=args.rate or (1.0, 10.0),
                            progress=out.progress, note=out.note)
     _show(out, answer)

@@ -77,7 +77,7 @@ def run(args, out):
     written = design.Design(design.write(network, planned, part, args.out, out.progress, args.wrapper))
     out.kept = f"{written.folder} is written"
     learner = None if args.learn else _learner(network, part, planned.config)
-    _show(out, written, part, planned.rejected_shape, chosen=not args.outputs)
+    _show(out, written, part, planned.rejected_shape, automatic=not args.outputs)
     out.text(*_offer(args, learner))
     out.result({"folder": written.folder, "config_id": written.config_id, "pixels": written.config.pixels,
                 "lanes": written.config.lanes, "outputs": written.config.outputs, "estimate": written.estimate,
@@ -92,14 +92,14 @@ def _learner(network, part, config):
     from ..errors import FbnnError
 
     try:
-        other = design.plan(network, part, learn=True)
+        learner = design.plan(network, part, learn=True)
     except FbnnError as error:
         return {"refused": str(error)}
-    learning = other.config.learning
-    shape = [other.config.pixels, other.config.lanes, other.config.outputs]
-    return {"max_classes": learning.max_classes, "exemplars": learning.slots, "shape": shape, "cycles": other.frame.total,
-            "learn_cycles": learn_cycles(other.config), "replays": learning.replays,
-            "lut4": area.lut4(other.config, part) - area.lut4(config, part), "clock_hz": part.clock_of(other.config)}
+    learning = learner.config.learning
+    shape = [learner.config.pixels, learner.config.lanes, learner.config.outputs]
+    return {"max_classes": learning.max_classes, "exemplars": learning.slots, "shape": shape, "cycles": learner.frame.total,
+            "learn_cycles": learn_cycles(learner.config), "replays": learning.replays,
+            "lut4": area.lut4(learner.config, part) - area.lut4(config, part), "clock_hz": part.clock_of(learner.config)}
 
 
 def _offer(args, learner):
@@ -121,14 +121,14 @@ def _sizes(design):
     return {path.name: path.stat().st_size for path in sorted(design.folder.iterdir()) if path.is_file()}
 
 
-def _show(out, design, part, rejected, chosen):
-    """Print a design.  rejected: the faster shape that did not fit, if any.  chosen: whether the compiler picked the shape."""
+def _show(out, design, part, rejected, automatic):
+    """Print a design.  rejected: the faster shape that did not fit, if any.  automatic: whether the compiler picked the shape."""
     config, estimate = design.config, design.estimate
     size = config.pixels * config.lanes * config.outputs
     limit = part.lut4_of(config)
     out.text(f"{design.manifest['model']}, {len(design.classes)} classes, on {part.part}",
              f"engine  {config.pixels} pixels x {config.lanes} lanes x {config.outputs} outputs = {size:,} MAC/cycle"
-             + ", chosen as the fastest that fits" * chosen,
+             + ", chosen as the fastest that fits" * automatic,
              *_rejected(rejected), "")
     out.text(*_common.table(
         [(x["layer"], x["macs"], x["cycles"], f"{x['array_use']:.1%}", x["bound"], x["wait"], x["weight_bits"],

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from ..errors import UsageError
 from . import _common
-from .inspect import layers as layers_of
 
 GROUP = "make"
 SUMMARY = "make a checkpoint of another program's network: a QONNX file, a folder of FINN's parameters"
@@ -38,7 +37,7 @@ def run(args, out):
 
     checkpoint.save(path, imported.network)
     out.kept = f"{path} is written"
-    network, entries = imported.network, {entry["name"]: entry for entry in layers_of(imported.network)}
+    network, entries = imported.network, {entry["name"]: entry for entry in imported.network.table()}
     rows = [{"source": part.source, "layers": list(part.layers), "note": part.note,
              **{key: sum(entries[name][key] for name in part.layers) for key in ("weight_bits", "macs")}} for part in imported.parts]
     lines = [(row["source"], " + ".join(row["layers"]) or "-", row["weight_bits"], row["macs"], row["note"]) for row in rows]

@@ -1,7 +1,5 @@
 """`fbnn-hw inspect`: what is in a checkpoint."""
 
-import math
-
 from ..errors import UsageError
 from . import _common
 
@@ -25,22 +23,6 @@ MOST_LINES = 20
 def arguments(parser):
     parser.add_argument("file", nargs="?", metavar="FILE", help="a checkpoint: a path, or the name of a shipped one such as 3mb.pt")
     parser.add_argument("--model", metavar="NAME.pt", help="the same, as the other commands take it")
-
-
-def layers(network):
-    """One dict for each layer, in execution order."""
-    topology = network.topology
-    shapes = topology.shapes
-    entries = []
-    for op in topology.ops:
-        inputs = topology.input_shapes(op, shapes)
-        weights = op.weight_shape(*inputs)
-        entries.append({
-            "name": op.name, "kind": op.kind, "inputs": list(op.inputs), "shape": list(shapes[op.name]),
-            "weights": list(weights) if weights else None, "groups": getattr(op, "groups", None),
-            "weight_bits": math.prod(weights) if weights else 0,
-            "thresholds": op.name in network.thresholds, "fan_in": op.fan_in(*inputs), "macs": op.macs(*inputs)})
-    return entries
 
 
 def by(shape):
@@ -120,7 +102,7 @@ def run(args, out):
     path, network = _common.checkpoint(name)
     topology = network.topology
     encoder = topology.ops[0]
-    entries = layers(network)
+    entries = network.table()
     out.text(f"{path}: {topology.name}, {path.stat().st_size:,} bytes", "")
     out.text(*_common.table(
         [(x["name"], x["kind"], by(x["shape"]), by(x["weights"]), x["groups"] or "-", number(x["weight_bits"]), number(x["fan_in"]),

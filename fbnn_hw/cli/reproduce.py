@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ..checkpoints import resolve
 from ..errors import InputError, UsageError
-from ..train.metrics import mean_and_deviation
+from ..train import results as recorded
 from ..train.scenarios import SCENARIOS
-from ..train.sweep import result_path
+from ..train.sweep import result_path, under_way
 from . import _common, sweep
 from ._paper import EXHIBITS
 
@@ -63,7 +63,7 @@ def run(args, out):
     scenario = args.scenario or exhibit.scenario
     if scenario != exhibit.scenario:
         out.text(f"{scenario} stands in for {exhibit.scenario}: the paper's values are of another data set")
-    results = read(Path(args.results), scenario)
+    results = recorded.read(Path(args.results), scenario)
     one_extractor(args, exhibit, [r for r in results if any(matches(row, r, None, args.flags, origin) for row in exhibit.rows)])
     todo = [(row, seed) for row in exhibit.rows for seed in args.seeds
             if row.verb and not any(matches(row, r, seed, args.flags, origin) for r in results)]
@@ -78,10 +78,10 @@ def run(args, out):
             out.result({"name": exhibit.name, "error": "a run failed", "exit_code": code})
         if code or args.submit:
             return code
-        results = read(Path(args.results), scenario)
-    compared = [compare(row, [r for r in results if matches(row, r, None, args.flags, origin)]) for row in exhibit.rows]
+        results = recorded.read(Path(args.results), scenario)
+    compared = [recorded.compare(row, [r for r in results if matches(row, r, None, args.flags, origin)]) for row in exhibit.rows]
     metrics = list(dict.fromkeys(m for row in exhibit.rows for m in row.paper))
-    rows = [(c["label"], *(cell(c, m) for m in metrics), len(c["seeds"]) or "-") for c in compared]
+    rows = [(c["label"], *(recorded.beside(c, m) for m in metrics), len(c["seeds"]) or "-") for c in compared]
     out.text(*_common.table(rows, ("run", *(f"{m} paper / ours" for m in metrics), "seeds")))
     if exhibit.note:
         out.text(exhibit.note)
@@ -93,7 +93,12 @@ def run(args, out):
             out.note(f"{c['label']}: {len(c['seeds'])} results share seeds, so they differ in recipe or --init; all are averaged")
     written = []
     if args.plot:
-        written = plot(args, exhibit, [r for r in results if any(matches(row, r, None, args.flags, origin) for row in exhibit.rows)])
+        from ..report import cil as report
+
+        drawn = [r for r in results if any(matches(row, r, None, args.flags, origin) for row in exhibit.rows)]
+        if not drawn:
+            raise InputError(f"{args.results}: no results to plot, expected some of {exhibit.name}; --run makes them")
+        written = report.draw(exhibit, drawn, args.plot)
         out.text(f"written: {', '.join(map(str, written))}")
     out.result({"name": exhibit.name, "scenario": scenario, "rows": compared, "plots": written})
 
@@ -149,29 +154,9 @@ def structure(name):
     from ..ir.models import build
 
     topology = build(name, 50 if name == "res3mb" else 100)
-    shapes = topology.verify()
-    rows = []
-    for o in topology.ops:
-        inputs = topology.input_shapes(o, shapes)
-        bits = 1
-        for size in o.weight_shape(*inputs) or (0,):
-            bits *= size
-        rows.append((o.name, o.kind, "x".join(map(str, shapes[o.name])), bits, o.fan_in(*inputs) or 0))
+    rows = [(layer["name"], layer["kind"], "x".join(map(str, layer["shape"])), layer["weight_bits"], layer["fan_in"] or 0)
+            for layer in topology.table()]
     return [*rows, ("total", "", "", topology.weight_bits(), 0)]
-
-
-def read(folder, scenario):
-    """The finished results in `folder` that are of `scenario`, in the order of their names."""
-    from .cil import read as read_result
-    from .cil import read_lines
-
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file, expected a folder of results")
-    results = [read_result(path) for path in sorted(folder.rglob("*.json"))]
-    for path in sorted(folder.rglob("*.jsonl")):  # one result a line
-        results += read_lines(path)
-    return [r for r in results if r and (r["config"]["scenario"] if r["kind"] == "cil" else r["training"].get("scenario")) == scenario
-            and (r["kind"] == "pretrain" or r["finished"])]
 
 
 def parsed(row, flags=""):
@@ -191,23 +176,23 @@ def matches(row, result, seed=None, flags="", origin=None):
     """
     if result["kind"] != row.verb:
         return False
-    wanted = parsed(row, flags)
+    expected = parsed(row, flags)
     if row.verb == "cil":
         config = result["config"]
         keys = ("strategy", "replay", "buffer_mb", "setting", "loss", "balanced", "aware")
-        if config.get("images", 0) != (wanted.images or 0) or (
+        if config.get("images", 0) != (expected.images or 0) or (
                 origin and "{fe}" in row.flags and not (result["init"].get("sha256") or "").startswith(origin)):
             return False
         if config.get("class_order") is not None:
             return False
-        special = "{folder}" not in row.flags or Path(wanted.init).stem.rsplit("-s", 1)[0] == result["init"]["source"].rsplit("-s", 1)[0]
-        return special and all(config[k] == getattr(wanted, k) for k in keys) and seed in (None, result["seed"])
+        special = "{folder}" not in row.flags or Path(expected.init).stem.rsplit("-s", 1)[0] == result["init"]["source"].rsplit("-s", 1)[0]
+        return special and all(config[k] == getattr(expected, k) for k in keys) and seed in (None, result["seed"])
     training = result["training"]
-    objective = {k: getattr(wanted, k) for k in ("alpha", "beta", "gamma", "features")}
-    named = "{model}" in row.flags or training["model"] == wanted.model
-    return (named and training.get("images_per_class") == wanted.images and training["objective"] == objective
-            and training["config"]["K"] == wanted.K and training.get("activations", "binary") == wanted.activations
-            and all(training[k] == getattr(wanted, k) for k in ("norm", "encoder", "all_classes")) and seed in (None, training["seed"]))
+    objective = {k: getattr(expected, k) for k in ("alpha", "beta", "gamma", "features")}
+    named = "{model}" in row.flags or training["model"] == expected.model
+    return (named and training.get("images_per_class") == expected.images and training["objective"] == objective
+            and training["config"]["K"] == expected.K and training.get("activations", "binary") == expected.activations
+            and all(training[k] == getattr(expected, k) for k in ("norm", "encoder", "all_classes")) and seed in (None, training["seed"]))
 
 
 def command(args, exhibit, row, seed):
@@ -226,7 +211,7 @@ def execute(args, exhibit, todo, out):
     """Run the rows, pre-trainings first; returns an exit code."""
     for verb in ("pretrain", "cil"):
         commands = [command(args, exhibit, row, seed) for row, seed in todo if row.verb == verb]
-        active = sweep.under_way(Path(args.results), commands)
+        active = under_way(Path(args.results), commands)
         for path, state in sorted(active.items()):
             out.note(f"{path}: {state}; left alone")
         commands = [argv for argv in commands if str(result_path(argv)) not in active]
@@ -258,54 +243,3 @@ def digest(args):
     if not path.is_file():
         raise InputError(f"--init {args.init}: is no file, expected a checkpoint")
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def value(result, metric):
-    """A metric of a result, by the name that the paper's rows use."""
-    if result["kind"] == "cil":
-        return result["epochs"] if metric == "epochs" else result["final"].get(metric)
-    return result["training"].get(metric)
-
-
-def compare(row, results):
-    """{"label", "seeds", metric: {"paper", "mean", "deviation"}} of a row."""
-    seeds = [r["seed"] if r["kind"] == "cil" else r["training"]["seed"] for r in results]
-    statistics = {m: mean_and_deviation([value(r, m) for r in results]) for m in row.paper}
-    return {"label": row.label, "seeds": seeds,
-            "metrics": {m: {"paper": row.paper[m], "mean": mean, "deviation": deviation} for m, (mean, deviation) in statistics.items()}}
-
-
-def cell(compared, metric):
-    """"paper / ours" as text, with the deviation over seeds."""
-    values = compared["metrics"].get(metric)
-    if values is None:
-        return "-"
-
-    def text(v):
-        if v is None:
-            return "-"
-        return f"{v:.1f}" if metric == "epochs" else f"{v:.3f}" if metric.startswith("d_") or "dispersion" in metric else f"{v:.2%}"
-
-    spread = "" if values["deviation"] is None else f" +- {text(values['deviation'])}"
-    return f"{text(values['paper'])} / {text(values['mean'])}{spread}"
-
-
-def plot(args, exhibit, results):
-    """Draw the exhibit from its results; returns the files."""
-    from ..report import cil as report
-
-    if not results:
-        raise InputError(f"{args.results}: no results to plot, expected some of {exhibit.name}; --run makes them")
-    if exhibit.plot == "sizes":
-        results = [{**r, "megabits": megabits(r["training"]["model"])} for r in results if r["kind"] == "pretrain"]
-        published = [(row.label.split(" (")[0], row.paper["test_accuracy"]) for row in exhibit.rows if not row.verb]
-        return report.save(report.sizes(results, published), args.plot, exhibit.name)
-    return report.save(report.PLOTS[exhibit.plot](results), args.plot, exhibit.name)
-
-
-def megabits(name):
-    """Size of a model at 100 classes; of a floating-point baseline, 32 bits a weight."""
-    from ..ir.models import FLOATING, build
-
-    kind, size = FLOATING.get(name, ("", name))
-    return build(size, 100).weight_bits() / 1e6 * (32 if kind == "p" else 1)

@@ -35,13 +35,13 @@ def run(args, out):
     _board.check(args)
     design = _board.design(args)
     with _board.opened(args, out, design, learns=True) as board:
-        held = board.held_design()
+        tested = board.held_design()
         report = {
-            "board": "virtual" if board.simulated else board.client.name, "simulated": board.simulated, "design": held.folder.name,
-            "target": held.estimate["target"], "part": held.estimate["part"], "config_id": board.identity.config.hex(),
+            "board": "virtual" if board.simulated else board.client.name, "simulated": board.simulated, "design": tested.folder.name,
+            "target": tested.estimate["target"], "part": tested.estimate["part"], "config_id": board.identity.config.hex(),
             "model_mark": board.identity.model.hex(), "fbnn_hw": __version__, "python": platform.python_version(),
             "system": platform.platform(terse=True), "images": args.images, "measured_mw": args.power,
-            "checks": selftest.checks(board, held, args.images, out.progress)}
+            "checks": selftest.checks(board, tested, args.images, out.progress)}
     report["passed"] = all(check["passed"] for check in report["checks"])
     json_file, page_file = Path(f"{args.out}.json"), Path(f"{args.out}.html")
     files.write(json_file, (json.dumps(report, indent=1) + "\n").encode())

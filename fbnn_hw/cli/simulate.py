@@ -40,7 +40,7 @@ def run(args, out):
 
     design = _common.open_design(args, out)
     images = _images(args, design.config.size)
-    out.kept = f"{design.folder} is as it was, and what was compiled in it is used again"
+    _common.keep_folder(out, design)
     result = design.simulate(images, stall=args.stall, latent=args.latent, netlist=args.netlist, waves=args.waves,
                              progress=out.progress, note=out.note)
     values = {"folder": design.folder, "estimated_cycles": design.estimate["cycles"],

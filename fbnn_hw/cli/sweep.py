@@ -1,10 +1,8 @@
 """`fbnn-hw sweep`: one command line over a grid of flags and seeds, as parallel processes or cluster jobs."""
 
-import json
 import shlex
 from pathlib import Path
 
-from .. import files
 from ..errors import UsageError
 from . import _common
 
@@ -22,9 +20,6 @@ OWN = ("state", "save", "resume", "restart")
 INDIFFERENT = ("out", "resume", "threads", "device", "data_dir", "json", "verbose")
 """Flags that may differ between a result that is there and the run that would make it."""
 VERBS = {"train": ".pt", "pretrain": ".pt", "cil": ".json"}
-METRICS = {"cil": ("a_old", "a_new", "a_final", "d_final", "average_incremental", "forgetting"),
-           "train": ("train_accuracy", "validation_accuracy", "test_accuracy"),
-           "pretrain": ("train_accuracy", "validation_accuracy", "test_accuracy", "test_dispersion")}
 
 
 def arguments(parser):
@@ -71,7 +66,7 @@ def run(args, out):
             check_same(result, argv, run_args)
         else:
             todo.append(argv)
-    active = under_way(Path(args.folder), todo)
+    active = sweep.under_way(Path(args.folder), todo)
     todo = [argv for argv in todo if str(sweep.result_path(argv)) not in active]
     if args.dry_run:
         lines = [shlex.join(["fbnn-hw", *argv]) for argv in todo]
@@ -83,18 +78,15 @@ def run(args, out):
     code = 0 if args.table else execute(args, todo, out)
     if args.submit:
         return code
-    rows = summary(verb, [flag for flag, _ in over], [
+    rows = sweep.summary(verb, [flag for flag, _ in over], [
         (values, sweep.finished(sweep.result_path(argv)), str(sweep.result_path(argv)) in active) for _, values, argv in runs])
     busy = ("under way",) if active else ()
-    cells = [[*row["flags"].values(), row["runs"], *([row["under_way"]] if active else []), *(cell(row[m]) for m in METRICS[verb])]
+    metrics = sweep.METRICS[verb]
+    cells = [[*row["flags"].values(), row["runs"], *([row["under_way"]] if active else []), *(sweep.mean_text(row[m]) for m in metrics)]
              for row in rows]
-    out.text(*_common.table(cells, (*rows[0]["flags"], "runs", *busy, *METRICS[verb])))
+    out.text(*_common.table(cells, (*rows[0]["flags"], "runs", *busy, *metrics)))
     out.result({"rows": rows})
     return code
-
-
-JOBS = ".jobs.json"
-"""File in the folder of the results that says which job has which run."""
 
 
 def verify_submit(args):
@@ -102,21 +94,6 @@ def verify_submit(args):
     for flag in ("partition", "time", "logs", "submit_options"):
         if getattr(args, flag) and not args.submit:
             raise UsageError(f"--{flag.replace('_', '-')}: is for jobs of a cluster, expected --submit slurm with it")
-
-
-def under_way(folder, commands):
-    """{path of the result: what is known of it} of the runs that another process or a job has."""
-    from ..train import sweep
-
-    jobs = files.json_object(folder / JOBS) or {}
-    states, active = sweep.queued(list(map(str, jobs.values()))), {}
-    for argv in commands:
-        path = str(sweep.result_path(argv))
-        if files.held(sweep.lock(sweep.state_path(argv))):
-            active[path] = "running"
-        elif state := states.get(str(jobs.get(path))):
-            active[path] = f"job {jobs[path]} is {state.lower()}"
-    return active
 
 
 def checked(verb, fixed, over):
@@ -181,7 +158,10 @@ def execute(args, commands, out, title="runs"):
     for argv in commands:
         Path(argv[argv.index("--out") + 1]).parent.mkdir(parents=True, exist_ok=True)
     if args.submit:
-        jobs = handed_over(args, commands) if commands else []
+        folder = Path(getattr(args, "folder", None) or args.results)
+        options = {**({"slurm_partition": args.partition} if args.partition else {}), **({"timeout_min": args.time} if args.time else {}),
+                   **sweep.options(args.submit_options)}
+        jobs = sweep.handed_over(commands, folder, args.logs or folder / "logs", options, args.submit) if commands else []
         listed = [{"id": job.job_id, "command": shlex.join(["fbnn-hw", *argv])} for job, argv in zip(jobs, commands)]
         out.text(*(f"job {job['id']}: {job['command']}" for job in listed))
         out.result({"jobs": listed})
@@ -205,43 +185,3 @@ def execute(args, commands, out, title="runs"):
     finally:
         bar.close()
     return next((code for code in codes if code), 0)
-
-
-def handed_over(args, commands):
-    """The jobs of the runs, which `under_way` then knows."""
-    from ..train import sweep
-
-    folder = Path(getattr(args, "folder", None) or args.results)
-    options = {**({"slurm_partition": args.partition} if args.partition else {}), **({"timeout_min": args.time} if args.time else {}),
-               **sweep.options(args.submit_options)}
-    jobs = sweep.submit(commands, args.logs or folder / "logs", options, args.submit)
-    jobs_of_results = files.json_object(folder / JOBS) or {}
-    jobs_of_results.update({str(sweep.result_path(argv)): job.job_id for argv, job in zip(commands, jobs)})
-    files.write(folder / JOBS, json.dumps(jobs_of_results, indent=1).encode())
-    return jobs
-
-
-def summary(verb, flags, results):
-    """[{"flags", "runs", "under_way", metric: {"mean", "deviation"}}] with the seeds of a combination together.
-
-    results: [(values, result or None, whether it is under way)].
-    """
-    from ..train.metrics import mean_and_deviation
-
-    groups = {}
-    for values, result, active in results:
-        groups.setdefault(tuple((flag, values[flag]) for flag in flags if flag != "seed"), []).append((result, active))
-    rows = []
-    for key, group in groups.items():
-        scores = [{**r["final"], **r.get("sequence", {})} if verb == "cil" else r["training"] for r, _ in group if r]
-        pairs = {m: mean_and_deviation([r.get(m) for r in scores]) for m in METRICS[verb]}
-        active = sum(active for _, active in group)
-        means = {m: {"mean": a, "deviation": d} for m, (a, d) in pairs.items()}
-        rows.append({"flags": dict(key), "runs": len(scores), "under_way": active, **means})
-    return rows
-
-
-def cell(pair):
-    if pair["mean"] is None:
-        return "-"
-    return f"{pair['mean']:.4f}" + ("" if pair["deviation"] is None else f" +- {pair['deviation']:.4f}")

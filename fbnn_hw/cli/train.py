@@ -100,8 +100,8 @@ def paths(args):
     return out, state_beside(args, out, result), result
 
 
-def state_beside(args, out, *others):
-    """Return the path of the state of a run that writes the files `out` and `others`, and hold its lock from now on.
+def state_beside(args, out, *more):
+    """Return the path of the state of a run that writes the files `out` and `more`, and hold its lock from now on.
 
     Raises UsageError where a file is in the way or cannot be written, InputError where another process
     works on the run.
@@ -110,7 +110,7 @@ def state_beside(args, out, *others):
     if args.resume and args.restart:
         raise UsageError("--resume and --restart: expected one of them")
     written, read = set(), {flag: realpath(name) for flag in ("init", "teacher") if (name := getattr(args, flag, None))}
-    for path in (out, state, *others):
+    for path in (out, state, *more):
         _common.writable(path)
         for flag, name in read.items():
             if realpath(path) == name:
@@ -234,9 +234,13 @@ def trained(trainer, args, out):
 
 def epoch_line(epoch, epochs, note):
     """Return the line that reports a finished epoch."""
-    held = "" if epoch["validation_accuracy"] is None else f", validation {epoch['validation_accuracy']:.2%}"
-    return (f"epoch {epoch['epoch']}/{epochs}: loss {epoch['train_loss']:.4f}, training {epoch['train_accuracy']:.2%}{held}{note}, "
-            f"{epoch['seconds']:.1f} s")
+    return f"epoch {epoch['epoch']}/{epochs}: {scores(epoch)}{note}, {epoch['seconds']:.1f} s"
+
+
+def scores(epoch):
+    """Loss and accuracies of an epoch as text."""
+    validation = "" if epoch["validation_accuracy"] is None else f", validation {epoch['validation_accuracy']:.2%}"
+    return f"loss {epoch['train_loss']:.4f}, training {epoch['train_accuracy']:.2%}{validation}"
 
 
 def summary(training):

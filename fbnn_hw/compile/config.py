@@ -31,11 +31,13 @@ LATE_BIT = 13
 MOST_STEPS = (1 << 8) - 1
 """The largest `Transfer.after`."""
 
-READ_FIELDS = {"address": 16, "y": 1, "x": 3, "row": 2, "column": 2, "shift": 1, "slot": 3}
-READ_BITS = sum(READ_FIELDS.values())
-SLOTS = 1 << READ_FIELDS["slot"]
-"""Slots of a word that a read of a spread step can name."""
+READ_FIELDS = {"address": 16, "y": 1, "x": 3, "row": 2, "column": 2, "shift": 1, "tile_slot": 3}
 """Bits of the fields of a read in a list, lowest first (`read_word`)."""
+
+READ_BITS = sum(READ_FIELDS.values())
+
+TILE_SLOTS = 1 << READ_FIELDS["tile_slot"]
+"""Tile slots of a word that a read of a spread step can name."""
 
 REWIND, RESULT, LOAD = 1, 2, 4
 """Flags of a stop, the word where a step could begin with bit 15 clear.
@@ -44,8 +46,11 @@ REWIND: the program starts again.  RESULT: a result leaves.  LOAD: the next imag
 """
 
 RENAMED = {"step": "word_stride", "advance": "block_stride", "row": "row_stride", "target_advance": "target_block_stride",
-           "target_row": "target_row_stride"}
-"""Fields of a step as version 0.1.0 wrote them into config.json, and their names now."""
+           "target_row": "target_row_stride", "slot": "tile_slot", "source_slot": "source_tile_slot"}
+"""Fields of a step as config.json has, or in version 0.1.0 had, them, and their names here."""
+
+WRITTEN = {"tile_slot": "slot", "source_tile_slot": "source_slot"}
+"""Fields of a step that config.json still writes by an older name, since the configuration id is made of its bytes."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class Step:
     target_block_stride: int
     target_row_stride: int  # lgap: from the average word to the learned word
     tiles: int
-    slot: int  # first tile's place inside its word, in tiles
+    tile_slot: int  # of the first tile, in its word
     valid: int  # outputs of the last tile that are real
     tile_words: int  # weight words of one tile
     pool: bool = False
@@ -93,8 +98,8 @@ class Step:
     odd_height: bool = False  # the last row of these blocks has one row of pixels
     valid_columns: int = 1  # columns of pixels in the last column of these blocks
     first_pixel: bool = False  # pool: the first of four pixels is kept, not their OR
-    spread: bool = False  # output p reads lane p of a slot, in two reads in which all other lanes cancel
-    source_slot: int = 0  # spread: the slot that the first tile reads; those of the list's reads count from it on
+    spread: bool = False  # output p reads lane p of a tile slot, in two reads in which all other lanes cancel
+    source_tile_slot: int = 0  # spread: the one that the first tile reads; those of the list's reads count from it on
     paired: bool = False  # spread: a read of the list is made twice; else the list has both
     ones: bool = False  # spread: all weights are +1, and there are no weight words
     load: bool = False  # an image is loaded first
@@ -113,35 +118,36 @@ class Step:
                  | self.gap << 5 | self.depthwise << 6 | self.bias << 7 | (self.repeat - 1) << 8 | self.shared << 11)
         if lists:
             flags |= self.spread << 8 | self.ones << 9 | self.rewind << 12 | self.first_pixel << 13 | self.odd_height << 14
-        words = [flags | 1 << 15, self.source, self.source_slot if self.spread else self.word_stride, self.block_stride, self.row_stride,
-                 self.words - 1, self.columns - 1, self.rows - 1, self.target, self.target_block_stride, self.target_row_stride,
-                 self.tiles - 1, self.slot, self.valid, self.tile_words]
+        words = [flags | 1 << 15, self.source, self.source_tile_slot if self.spread else self.word_stride,
+                 self.block_stride, self.row_stride, self.words - 1, self.columns - 1, self.rows - 1,
+                 self.target, self.target_block_stride, self.target_row_stride, self.tiles - 1, self.tile_slot, self.valid, self.tile_words]
         if lists:
             words += [self.order, self.plane, self.source_rows - 1, self.source_columns - 1, self.valid_columns - 1]
         assert len(words) == (LIST_STEP_WORDS if lists else STEP_WORDS) and all(0 <= w < 1 << 16 for w in words), self
         return words
 
 
-def read_word(address: int, y: int, x: int, row: int = 0, column: int = 0, shift: bool = False, slot: int = 0) -> int:
+def read_word(address: int, y: int, x: int, row: int = 0, column: int = 0, shift: bool = False, tile_slot: int = 0) -> int:
     """Pack a read of a list into an integer, the address in its lowest bits.
 
     address: distance in words, modulo 2^16, from the block at work to the word of pixel 0 of the
     moved block.  row, column: blocks by which the block is moved, -1 to 2.  y, x: pixels by which it
-    is moved besides.  shift: the accumulator is shifted before the read.  slot: tile slot that a
-    spread step reads, counted from its `source_slot` on.
+    is moved besides.  shift: the accumulator is shifted before the read.  tile_slot: the one that a
+    spread step reads, counted from its `source_tile_slot` on.
     """
     word, at = 0, 0
-    for value, width in zip((address % FIELD, y, x, row + 1, column + 1, int(shift), slot), READ_FIELDS.values()):
-        assert 0 <= value < 1 << width, (address, y, x, row, column, slot)
+    for value, width in zip((address % FIELD, y, x, row + 1, column + 1, int(shift), tile_slot), READ_FIELDS.values()):
+        assert 0 <= value < 1 << width, (address, y, x, row, column, tile_slot)
         word |= value << at
         at += width
     return word
 
 
-def moved_read(word: int, distance: int, slots: int = 0) -> int:
-    """The read `word` with its address `distance` words and its slot `slots` further on."""
-    slot = read_field(word, "slot")
-    return word - word % FIELD + (word + distance) % FIELD + (((slot + slots) % SLOTS - slot) << READ_BITS - READ_FIELDS["slot"])
+def moved_read(word: int, distance: int, tile_slots: int = 0) -> int:
+    """The read `word` with its address `distance` words and its tile slot `tile_slots` further on."""
+    tile_slot = read_field(word, "tile_slot")
+    moved = (tile_slot + tile_slots) % TILE_SLOTS - tile_slot
+    return word - word % FIELD + (word + distance) % FIELD + (moved << READ_BITS - READ_FIELDS["tile_slot"])
 
 
 def read_field(word: int, name: str) -> int:
@@ -300,9 +306,9 @@ class AcceleratorConfig:
         return any(step.paired for step in self.program)
 
     @property
-    def moved_slots(self) -> bool:
-        """Whether the slots of a list count from the step's own on."""
-        return any(step.source_slot for step in self.program)
+    def moved_tile_slots(self) -> bool:
+        """Whether the tile slots of a list count from the step's own on."""
+        return any(step.source_tile_slot for step in self.program)
 
     def listed_words(self, step: Step) -> set[tuple[int, int]]:
         """{(first word, words)} of a bank that the lists of a step read."""
@@ -395,15 +401,15 @@ class AcceleratorConfig:
 
     def sources(self, fetches: Iterable[int]) -> list[Sources]:
         """Where the words of a pass's fetches come from.  fetches: words of each, in order."""
-        left = self.resident_rows // self.rows_per_word
+        resident_left = self.resident_rows // self.rows_per_word
         transfers = iter([transfer for transfer in self.transfers if not transfer.after])
         result = []
         for words in fetches:
             rows = 0
             for transfer in _until(transfers, words):
                 rows += transfer.words * transfer.resident // 16
-            resident = min(rows, left)
-            left -= resident
+            resident = min(rows, resident_left)
+            resident_left -= resident
             result.append(Sources(words, resident, rows - resident))
         return result
 
@@ -430,11 +436,11 @@ class AcceleratorConfig:
         """The text of config.json.  A configuration that was read gives back the text that it was read from."""
         if self.text:
             return self.text
-        values = _chosen(self) | {"program": [_chosen(step) for step in self.program]}
+        values = _without_defaults(self) | {"program": [_step_values(step) for step in self.program]}
         if self.transfers:
-            values["transfers"] = [_chosen(transfer) for transfer in self.transfers]
+            values["transfers"] = [_without_defaults(transfer) for transfer in self.transfers]
         if self.learning:
-            values["learning"] = _chosen(self.learning)
+            values["learning"] = _without_defaults(self.learning)
         return json.dumps(values, indent=1, sort_keys=True) + "\n"
 
     @classmethod
@@ -468,10 +474,15 @@ def _until(transfers: Iterator[Transfer], words: int) -> Iterator[Transfer]:
         yield transfer
 
 
-def _chosen(part: Any) -> dict[str, Any]:
+def _without_defaults(part: Any) -> dict[str, Any]:
     """{field: value} of a dataclass, for the fields whose value is not the default."""
     values = {f.name: (getattr(part, f.name), f.default) for f in fields(part) if f.init}
     return {name: value for name, (value, default) in values.items() if default is MISSING or value != default}
+
+
+def _step_values(step: Step) -> dict[str, Any]:
+    """A step as config.json has it."""
+    return {WRITTEN.get(name, name): value for name, value in _without_defaults(step).items()}
 
 
 def check_shape(pixels: int, lanes: int, outputs: int) -> None:

@@ -112,7 +112,7 @@ class Mover:
         if self.transfer == len(transfers):
             self.transfer = 0
             address += 1
-        self.left = transfers[self.transfer].words
+        self.words_left = transfers[self.transfer].words
         self.share = transfers[self.transfer].resident
         self.after = transfers[self.transfer].after
         self.transfer += 1
@@ -160,10 +160,10 @@ class Mover:
         if self.row == self.rows:
             self.row = 0
             self.phase = (self.phase + self.share) & 15
-            self.left -= 1
+            self.words_left -= 1
             if not self.after:
                 self.lands.append(now + (timing.READ + 1 if resident else 1))
-            if self.left == 0:
+            if self.words_left == 0:
                 self._load(now + (not resident or self.after > 0))
 
     def run(self, until, blocked):
@@ -320,19 +320,19 @@ class Run:
             before = coming
         return cycle
 
-    def block_reads(self, layer, left, cycle):
-        """Make `left` reads of a block from `cycle` on; return the cycle after the last one.
+    def block_reads(self, layer, count, cycle):
+        """Make `count` reads of a block from `cycle` on; return the cycle after the last one.
 
         A drain or a move of a resident row takes the port first; the read then waits for a cycle.
         """
-        while left:
+        while count:
             self.pending = [drain for drain in self.pending if drain >= cycle]
             hold = self.pending[0] if self.pending else NEVER
             move, uses_port = self.mover.next(cycle)
             event = min(hold, move)
-            if event >= cycle + left:
-                return cycle + left
-            left -= event - cycle
+            if event >= cycle + count:
+                return cycle + count
+            count -= event - cycle
             cycle = event + 1
             self.mover.run(cycle, self.free)
             if hold <= move:
@@ -340,7 +340,7 @@ class Run:
             elif uses_port:
                 layer.move += 1
             else:  # a row of the stream moved beside a read
-                left -= 1
+                count -= 1
         return cycle
 
     def tile_ends(self, step, layer, cycle, last):

@@ -20,7 +20,7 @@ from ..errors import FitError
 from ..ir.network import LATENT, Network, Topology
 from . import graph as graphs
 from . import starts
-from .config import FIELD, LIST_STEP_WORDS, READ_BITS, SLOTS, Step, byte_words, moved_read, read_word
+from .config import FIELD, LIST_STEP_WORDS, READ_BITS, TILE_SLOTS, Step, byte_words, moved_read, read_word
 from .graph import CHANNEL, DOWN, POWER, RIGHT, TENSOR, Graph, Group
 from .layout import Stored, Tensor, allot, blocks, first_shared, words_of
 
@@ -56,12 +56,12 @@ class Tile:
     parts: tuple[tuple[Group, np.ndarray], ...]  # groups, and which of their outputs
     reads: Reads
     word: int  # of the tensor
-    slot: int
-    source_slot: int = -1  # of a spread step: output p reads lane p of this slot; -1: another step
+    tile_slot: int
+    source_tile_slot: int = -1  # of a spread step: output p reads lane p of this one; -1: another step
 
     @property
     def outputs(self) -> int:
-        return sum(len(chosen) for _, chosen in self.parts)
+        return sum(len(members) for _, members in self.parts)
 
 
 @dataclass(frozen=True)
@@ -115,14 +115,14 @@ def _plan(topology, pixels, lanes, outputs, room, ways, learns, frames):
         plans = [copied] if room is None or copied.used <= room else plans
     if gathered := graphs.scattered(plans[0].graph):
         plans.append(placed(graphs.build(topology, lanes, {*gathered, *summed}, learns), ways[0]))
-    chosen = _best(plans, room, columns)
-    return _best([chosen, *(placed(chosen.graph, way) for way in ways[1:])], room, columns)
+    best = _best(plans, room, columns)
+    return _best([best, *(placed(best.graph, way) for way in ways[1:])], room, columns)
 
 
 def _summed_apart(placed):
     """Names of views that are summed over several pixels, whose channels lie so that no spread step can read them."""
     return tuple(dict.fromkeys(layer.op.inputs[0] for layer, tiles in zip(placed.graph.sums, placed.tiles)
-                               if layer.layer.kind in ("gap", "depthwise") and tiles[0].source_slot < 0 and tiles[0].reads.count > 2))
+                               if layer.layer.kind in ("gap", "depthwise") and tiles[0].source_tile_slot < 0 and tiles[0].reads.count > 2))
 
 
 def _best(plans, room, columns):
@@ -178,25 +178,25 @@ class _Arranger:
         """Return the tiles of a sum, and append the words of its tensor."""
         if layer.spread and (chunks := self._lane_by_lane(layer)):
             tiles = [(tuple((group, np.array([0])) for group in groups), 0) for groups, _ in chunks]
-            return self._packed(layer, tiles, [self._spread_reads(groups) for groups, _ in chunks], [slot for _, slot in chunks])
+            return self._packed(layer, tiles, [self._spread_reads(groups) for groups, _ in chunks], [tile_slot for _, tile_slot in chunks])
         choices = [False]
         if layer.spread:
             choices = [True]
         elif len(layer.groups) > 1 and len(layer.groups[0].outputs) < self.outputs:
             choices = [False, True]
-        tried: list[tuple] = []
-        known: dict[tuple[int, ...], Reads] = {}
+        candidates: list[tuple] = []
+        reads_of_groups: dict[tuple[int, ...], Reads] = {}
         for merged in choices:
             chunks = self._chunks(layer, merged)
-            tried.append((chunks, [self._reads(layer, [group for group, _ in parts], known) for parts, _ in chunks]))
-        return self._packed(layer, *min(tried, key=lambda chunks_and_lists: sum(reads.count for reads in chunks_and_lists[1])))
+            candidates.append((chunks, [self._reads(layer, [group for group, _ in parts], reads_of_groups) for parts, _ in chunks]))
+        return self._packed(layer, *min(candidates, key=lambda chunks_and_lists: sum(reads.count for reads in chunks_and_lists[1])))
 
     def _lane_by_lane(self, layer):
-        """Return [(groups, slot)], the tiles of a spread step, or [] where the sum cannot be one.
+        """Return [(groups, tile slot)], the tiles of a spread step, or [] where the sum cannot be one.
 
         The outputs of such a tile read the lanes of one tile slot: output p reads lane p.
         """
-        if self.lanes // self.outputs > SLOTS:
+        if self.lanes // self.outputs > TILE_SLOTS:
             return []
         places: dict[tuple[int, int, int], dict[int, Group]] = {}
         for group in layer.groups:
@@ -209,7 +209,7 @@ class _Arranger:
             run[int(lane[0]) % self.outputs] = group
         if any(sorted(run) != list(range(len(run))) for run in places.values()):
             return []
-        return [([run[p] for p in range(len(run))], slot) for (_, _, slot), run in places.items()]
+        return [([run[p] for p in range(len(run))], tile_slot) for (_, _, tile_slot), run in places.items()]
 
     def _chunks(self, layer, merged):
         """Cut a sum into tiles of at most P outputs: [(((group, its chosen outputs), ..), class)].
@@ -237,20 +237,20 @@ class _Arranger:
                 chunks.append((groups, int(label[part[0]])))
         return chunks
 
-    def _packed(self, layer, chunks, lists, source_slots=None):
+    def _packed(self, layer, chunks, lists, source_tile_slots=None):
         """Place tiles side by side in words; each class of channels begins a new word."""
-        slots = self.lanes // self.outputs
+        tile_slots = self.lanes // self.outputs
         tiles, words, before = [], [], None
-        slot = slots
-        for (parts, label), reads, source_slot in zip(chunks, lists, source_slots or [-1] * len(chunks)):
-            if slot == slots or label != before:
+        tile_slot = tile_slots
+        for (parts, label), reads, source_tile_slot in zip(chunks, lists, source_tile_slots or [-1] * len(chunks)):
+            if tile_slot == tile_slots or label != before:
                 words.append([-1] * self.lanes)
-                slot = 0
+                tile_slot = 0
             before = label
-            channels = np.concatenate([group.outputs[chosen] for group, chosen in parts])
-            words[-1][slot * self.outputs:slot * self.outputs + len(channels)] = channels.tolist()
-            tiles.append(Tile(parts, reads, len(words) - 1, slot, source_slot))
-            slot += 1
+            channels = np.concatenate([group.outputs[members] for group, members in parts])
+            words[-1][tile_slot * self.outputs:tile_slot * self.outputs + len(channels)] = channels.tolist()
+            tiles.append(Tile(parts, reads, len(words) - 1, tile_slot, source_tile_slot))
+            tile_slot += 1
         if layer.number >= 0:
             assert layer.number == len(self.words)
             self._keep(tuple(tuple(word) for word in words))
@@ -261,14 +261,14 @@ class _Arranger:
         keys = _in_order(np.concatenate([_located(self.find, group)[0] for group in groups]))
         return Reads(keys, np.full(len(keys), 2), True)
 
-    def _reads(self, layer, groups, known):
+    def _reads(self, layer, groups, reads_of_groups):
         """`Reads` of a tile with outputs of these groups.
 
-        known: {ids of the groups: Reads}, extended here.  Tiles of the same groups share their reads.
+        reads_of_groups: {ids of the groups: Reads}, extended here.  Tiles of the same groups share their reads.
         """
         name = tuple(map(id, groups))
-        if name in known:
-            return known[name]
+        if name in reads_of_groups:
+            return reads_of_groups[name]
         located = [np.column_stack(_located(self.find, group)) for group in groups]
         every = _in_order(np.concatenate([places[:, :5] for places in located]))
         index = {key: i for i, key in enumerate(map(tuple, every.tolist()))}
@@ -280,8 +280,8 @@ class _Arranger:
         doubled = bool((live & ((times[None, :, None] - use) % 2 == 1)).any())
         if doubled and layer.number < 0:
             raise FitError(f"layer {layer.op.name}: the logits read a part of a word")  # `graph` copies such bits first
-        known[name] = Reads(every, times * (1 + doubled), doubled)
-        return known[name]
+        reads_of_groups[name] = Reads(every, times * (1 + doubled), doubled)
+        return reads_of_groups[name]
 
     # Places.
 
@@ -350,8 +350,8 @@ def _located(find, group):
     terms = group.terms
     place = np.zeros((len(terms), 2), np.int64)
     for number in np.unique(terms[:, TENSOR]):
-        chosen = terms[:, TENSOR] == number
-        place[chosen] = find[number][terms[chosen, CHANNEL]]
+        in_tensor = terms[:, TENSOR] == number
+        place[in_tensor] = find[number][terms[in_tensor, CHANNEL]]
     return np.column_stack([terms[:, TENSOR], place[:, 0], terms[:, DOWN], terms[:, RIGHT], terms[:, POWER]]), place[:, 1]
 
 
@@ -384,22 +384,22 @@ def steps(placed: Plan, network: Network, pixels: int, start_reads: bool = False
     needs bias words, all layers have them, and blocks begin with start reads.
     """
     order: list[int] = []
-    known: dict[tuple[int, ...], int] = {}
+    addresses: dict[tuple[int, ...], int] = {}
     biases = [_needs_bias(placed, layer, tiles, network) for layer, tiles in zip(placed.graph.sums, placed.tiles)]
     heads = [starts.count(start_reads) * (any(biases) if start_reads else bias) for bias in biases]
 
     def of(numbers, frame):
         """Steps of some sums for a frame."""
-        made = []
+        frame_steps = []
         for number in numbers:
             layer, tiles = placed.graph.sums[number], placed.tiles[number]
-            kinds = {(id(tile.reads), tile.source_slot): tile for tile in tiles}
+            kinds = {(id(tile.reads), tile.source_tile_slot): tile for tile in tiles}
             by_kind = {kind: _list(placed, layer, tile, pixels // 2, frame) for kind, tile in kinds.items()}
-            lists = [by_kind[id(tile.reads), tile.source_slot] for tile in tiles]
-            for first, last, alike in _steps_of(tiles, lists, placed, known):
-                place = _place_lists(_joined(lists[first:last], alike), order, known)
-                made.append(_step(placed, layer, tiles[first:last], lists[first], place, alike, heads[number], pixels, frame))
-        return made
+            lists = [by_kind[id(tile.reads), tile.source_tile_slot] for tile in tiles]
+            for first, last, alike in _steps_of(tiles, lists, placed, addresses):
+                place = _place_lists(_joined(lists[first:last], alike), order, addresses)
+                frame_steps.append(_step(placed, layer, tiles[first:last], lists[first], place, alike, heads[number], pixels, frame))
+        return frame_steps
 
     shared = placed.shared or range(len(placed.graph.sums), len(placed.graph.sums))
     result = []
@@ -416,23 +416,23 @@ def steps(placed: Plan, network: Network, pixels: int, start_reads: bool = False
     return result, order
 
 
-def _marked(made, place, flag):
-    """The steps `made`, in which the one at `place` loads an image first, or a result leaves after it."""
-    if made:
-        made[place] = replace(made[place], **{flag: True})
-    return made
+def _marked(steps, place, flag):
+    """The steps, of which the one at `place` loads an image first, or a result leaves after it."""
+    if steps:
+        steps[place] = replace(steps[place], **{flag: True})
+    return steps
 
 
 @dataclass(frozen=True)
 class ReadList:
     """The reads of a tile as words of the table.
 
-    Their addresses count from `origin` on, the word of the first read, and their slots from `slot` on.
+    Their addresses count from `origin` on, the word of the first read, and their tile slots from `tile_slot` on.
     A tile of a spread step has one read of two in it.
     """
 
     origin: int
-    slot: int
+    tile_slot: int
     reads: tuple[int, ...]
 
 
@@ -449,14 +449,14 @@ def _list(placed, layer, tile, columns, frame):
         address += row * place.columns + column - origin
         if layer.vector:
             row = column = 0
-        for _ in range(times if tile.source_slot < 0 else times // 2):
+        for _ in range(times if tile.source_tile_slot < 0 else times // 2):
             shift = before is not None and power != before
             words.append(read_word(address, y, x, row, column, shift))
             before = power
-    return ReadList(origin, max(0, tile.source_slot), tuple(words))
+    return ReadList(origin, max(0, tile.source_tile_slot), tuple(words))
 
 
-def _steps_of(tiles, lists, placed, known):
+def _steps_of(tiles, lists, placed, addresses):
     """Yield (first, last + 1, alike) of the tiles that make one step, see `_runs`.
 
     Tiles whose lists differ are a step each where the table grows less so: steps that begin at different words can have one list.
@@ -464,8 +464,8 @@ def _steps_of(tiles, lists, placed, known):
     """
     runs = list(_runs(tiles, lists, placed))
     mixed = [lists[first:last] for first, last, alike in runs if not alike]
-    together = {_joined(run, False) for run in mixed} - known.keys()
-    single = {one.reads for run in mixed for one in run} - known.keys()
+    together = {_joined(run, False) for run in mixed} - addresses.keys()
+    single = {tile_list.reads for run in mixed for tile_list in run} - addresses.keys()
     steps = sum(len(run) - 1 for run in mixed) * LIST_STEP_WORDS * 16
     split = steps + sum(map(len, single)) * READ_BITS < sum(map(len, together)) * READ_BITS
     for first, last, alike in runs:
@@ -476,11 +476,11 @@ def _steps_of(tiles, lists, placed, known):
 
 
 def _joined(lists, alike):
-    """The reads of a step, with addresses and slots from those of its first list on."""
+    """The reads of a step, with addresses and tile slots from those of its first list on."""
     first = lists[0]
     if alike:
         return first.reads
-    return tuple(moved_read(word, one.origin - first.origin, one.slot - first.slot) for one in lists for word in one.reads)
+    return tuple(moved_read(word, part.origin - first.origin, part.tile_slot - first.tile_slot) for part in lists for word in part.reads)
 
 
 def _runs(tiles, lists, placed):
@@ -489,13 +489,13 @@ def _runs(tiles, lists, placed):
     The tiles of a step follow one another in the words, their lists have the same length, and all but
     the last tile have P outputs.  alike: all of them have the same list.
     """
-    slots = placed.lanes // placed.outputs
+    tile_slots = placed.lanes // placed.outputs
     first = 0
     while first < len(tiles):
         last, alike = first + 1, True
         while last < len(tiles):
             before, tile = tiles[last - 1], tiles[last]
-            follows = tile.word * slots + tile.slot == before.word * slots + before.slot + 1
+            follows = tile.word * tile_slots + tile.tile_slot == before.word * tile_slots + before.tile_slot + 1
             if not follows or before.outputs != placed.outputs or len(lists[last].reads) != len(lists[first].reads):
                 break
             same = lists[last] == lists[last - 1]
@@ -507,12 +507,12 @@ def _runs(tiles, lists, placed):
         first = last
 
 
-def _place_lists(reads, order, known):
+def _place_lists(reads, order, addresses):
     """Return the address of `reads` in the table `order`.  The table is extended where it lacks them."""
-    if reads not in known:
-        known[reads] = len(order)
+    if reads not in addresses:
+        addresses[reads] = len(order)
         order.extend(reads)
-    return known[reads]
+    return addresses[reads]
 
 
 def _step(placed, layer, tiles, first_list, order, alike, head, pixels, frame):
@@ -523,22 +523,22 @@ def _step(placed, layer, tiles, first_list, order, alike, head, pixels, frame):
     target = placed.tensors.get(layer.layer.name) if layer.number >= 0 else None
     stride = target.word_stride if target else 0
     moved = frame * placed.stride * (layer.number in placed.copied)
-    spread = tiles[0].source_slot >= 0
+    spread = tiles[0].source_tile_slot >= 0
     return Step(
         kind="conv", layer=layer.layer.label, source=first_list.origin, word_stride=0, block_stride=1, row_stride=source_columns,
         words=tiles[0].reads.count, repeat=1, taps=1, rows=rows, columns=across,
         target=target.base + moved + tiles[0].word * stride if target else 0, target_block_stride=1,
-        target_row_stride=0, tiles=len(tiles), slot=tiles[0].slot, valid=tiles[-1].outputs,
+        target_row_stride=0, tiles=len(tiles), tile_slot=tiles[0].tile_slot, valid=tiles[-1].outputs,
         tile_words=_words_of(layer, tiles[0], placed.lanes) + head, pool=layer.keep != "all", vector=layer.vector,
         logits=layer.number < 0, bias=head > 0,
         order=order, rewind=alike, plane=stride, source_rows=source_rows, source_columns=source_columns,
         odd_height=bool(high % 2), valid_columns=wide - (source_columns - 1) * columns, first_pixel=layer.keep == "first",
-        spread=spread, ones=spread and layer.ones, source_slot=first_list.slot, paired=spread)
+        spread=spread, ones=spread and layer.ones, source_tile_slot=first_list.tile_slot, paired=spread)
 
 
 def _words_of(layer, tile, lanes):
     """Number of a tile's weight words, without those of its start values."""
-    if tile.source_slot < 0:
+    if tile.source_tile_slot < 0:
         return tile.reads.count
     return 0 if layer.ones else -(-tile.reads.count // (2 * lanes))
 
@@ -557,7 +557,7 @@ def _largest(layer, network):
 def _dead(placed, tile):
     """Count the padding lanes in all reads of a tile: {power: count}, highest power first."""
     counts: dict[int, int] = {}
-    if tile.source_slot >= 0:  # its padding lanes cancel
+    if tile.source_tile_slot >= 0:  # its padding lanes cancel
         return {0: 0}
     for (tensor, word, _, _, power), times in zip(tile.reads.keys.tolist(), tile.reads.times.tolist()):
         counts[power] = counts.get(power, 0) + times * placed.words[tensor][word].count(-1)
@@ -630,7 +630,7 @@ def weight_words(network: Network, placed: Plan, biased: Iterable[str], start_re
     biased = set(biased)
     result = {}
     for layer, tiles in zip(placed.graph.sums, placed.tiles):
-        make = _spread_words if tiles[0].source_slot >= 0 else _tile_words
+        make = _spread_words if tiles[0].source_tile_slot >= 0 else _tile_words
         groups = {id(group): _Weights(network, placed, layer, group) for group in layer.groups}
         parts = []
         for tile in tiles:

@@ -64,7 +64,7 @@ class _Filler(cycles.Mover):
         self.place = self.mixed = 0  # words for the array that were moved; words from rows among them
         self.places: list[int] = []  # for each late word, the number of words before it
         self.idle = 0  # late words that came while the ring was full
-        self.wanted = False  # the next word for the array is a late one that has not come yet
+        self.late_word_due = False  # the next word for the array is a late one that has not come yet
         self.total = sum(transfer.words for transfer in config.transfers)
         super().__init__(config)
 
@@ -79,21 +79,21 @@ class _Filler(cycles.Mover):
         self.after = 0
         if number == len(late.after) or self.place >= self.total or self.place < late.low[number]:
             return
-        self.wanted = self.phase + self.share >= 16 and self.mixed - self.first >= number
+        self.late_word_due = self.phase + self.share >= 16 and self.mixed - self.first >= number
         when = max(now, self.ready, self.full)
         full = self.reserved - sum(words for cycle, words in self.frees if cycle <= when) == self.depth
-        if self.wanted or full and late.after[number] <= len(self.opened) and self.opened[late.after[number] - 1] <= when:
+        if self.late_word_due or full and late.after[number] <= len(self.opened) and self.opened[late.after[number] - 1] <= when:
             self.after = late.after[number]
 
     def _move(self, now, resident):
         after, phase, share = self.after, self.phase, self.share
-        self.left += after > 0 and self.row == self.rows - 1  # a late word is none of the transfer's words
+        self.words_left += after > 0 and self.row == self.rows - 1  # a late word is none of the transfer's words
         super()._move(now, resident)
         if self.row:
             return
         if after:
             self.places.append(self.place)
-            self.idle += not self.wanted
+            self.idle += not self.late_word_due
             self.after, self.phase, self.share = 0, phase, share
         else:
             self.place += 1
@@ -145,10 +145,10 @@ def _cut(transfers, late, places):
     """Return all transfers: those for the array, cut where transfers for late rows come between.  places: of the late words."""
     grid, step = _grid(transfers), 1
     while True:
-        chosen = grid[::step]
+        allowed = grid[::step]
         cuts: dict[int, list[tuple[int, int]]] = {}
         for after, low, high, place in zip(late.after, late.low, late.high, places):
-            at = max(low, chosen[bisect_right(chosen, place) - 1])
+            at = max(low, allowed[bisect_right(allowed, place) - 1])
             at = min(at, grid[bisect_right(grid, high) - 1])
             runs = cuts.setdefault(at, [])
             if runs and runs[-1][0] == after:
@@ -201,19 +201,19 @@ def improved(config: AcceleratorConfig, program: Program, residents: Residents, 
     """
     if config.weights != "stream" or config.learning or not sum(layer.wait for layer in passes[-1].layers.values()):
         return config, passes
-    need, found = needed(program), []
+    need, candidates = needed(program), []
     for end in _ends(need):
         sizes, tries = _sizes(need[:end], len(config.program)), MOST_TRIES
         while sizes and tries:
             filled = _filled(replace(config, transfers=residents(config.resident_rows + sizes.pop())[0]), program, need, end)
             if filled is not None:
-                found.append(filled)
+                candidates.append(filled)
                 _, _, words, useful = filled
                 sizes = [useful * config.rows_per_word] if 0 < useful < words else []
                 tries -= 1
-    if not found:
+    if not candidates:
         return config, passes
-    best = min(found, key=lambda each: each[0])[1]
+    best = min(candidates, key=lambda each: each[0])[1]
     late = cycles.passes(best)
     return (best, late) if late[-1].total < passes[-1].total else (config, passes)
 

@@ -139,8 +139,8 @@ def _cut_parts(by_name, layer):
     Raises FitError where a group ends between two copies of a channel.
     """
     total = sum(by_name[owner(part)].channels for part in layer.parts)
-    size, rest = divmod(total * layer.repeat // layer.groups, layer.repeat)
-    if rest:
+    size, remainder = divmod(total * layer.repeat // layer.groups, layer.repeat)
+    if remainder:
         raise FitError(f"layer {layer.ops[-1].name}: a group ends between the copies of a duplicated channel; "
                        f"choose groups that divide {total}")
     start = 0

@@ -81,11 +81,11 @@ def plan(network: Network, target: Target, pixels: int | None = None, lanes: int
     raise error
 
 
-def _shapes(target, wanted):
-    """The target's shapes with the dimensions that are wanted, or one shape made of them; UsageError for an illegal one."""
-    shapes = [shape for shape in target.shapes if all(w in (None, value) for w, value in zip(wanted, shape))]
+def _shapes(target, dimensions):
+    """The target's shapes with the dimensions that are wanted, None for any, or one shape made of them; UsageError for an illegal one."""
+    shapes = [shape for shape in target.shapes if all(w in (None, value) for w, value in zip(dimensions, shape))]
     if not shapes:
-        shapes = [tuple(value if w is None else w for w, value in zip(wanted, target.shapes[0]))]
+        shapes = [tuple(value if w is None else w for w, value in zip(dimensions, target.shapes[0]))]
     for shape in shapes:
         check_shape(*shape)
         if target.banks and (shape[0], shape[1]) != (target.banks, target.bank_bits):
@@ -293,8 +293,8 @@ def _with_memory(common, topology, target, program, learn):
     weight_words = sum(step.tiles * step.tile_words for step in program.steps)
     if not learn:
         return AcceleratorConfig(**common, feature_words=program.used, weight_words=weight_words)
-    head, wanted = learn
-    learning = learning_plan(program, target, head, wanted, len(topology.classes), "words")
+    head, settings = learn
+    learning = learning_plan(program, target, head, settings, len(topology.classes), "words")
     shipped = -(-learning.shipped * learning.fan_in_words // program.outputs)
     return AcceleratorConfig(
         **common | {"classes": learning.shipped}, feature_words=program.used + learning.rows, learning=learning,
@@ -309,16 +309,16 @@ def _with_stream(common, topology, target, program, learn):
     if target.bank_words is None:
         largest = None  # a learner with as many exemplars as the part has room for
         if learn:
-            head, wanted = learn
+            head, settings = learn
             slots = min(MAX_SLOTS, target.blocks * target.block_bits // head.latent)
-            largest = learning_plan(program, target, head, replace(wanted, slots=slots), classes, "rows")
+            largest = learning_plan(program, target, head, replace(settings, slots=slots), classes, "rows")
         smallest = AcceleratorConfig(**common, feature_words=program.used, transfers=_residents(program, 0)[0], learning=largest)
         target.check(smallest)
         part = replace(target, bank_words=target.bank_words_beside(smallest))
     learning, tables, learned = None, 0, 0
     if learn:
-        head, wanted = learn
-        learning = learning_plan(program, part, head, wanted, classes, "rows")
+        head, settings = learn
+        learning = learning_plan(program, part, head, settings, classes, "rows")
         tables, learned = learning.class_rows, learning.rows
     free = min(FIELD, part.bank_words) - program.used - learned
     transfers, rows = _residents(program, free)

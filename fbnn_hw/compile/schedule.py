@@ -119,13 +119,13 @@ def build(network: Network, pixels: int, lanes: int, outputs: int, frames: int =
 
 def _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_reads):
     """The program of any network."""
-    made = irregular.plan(network.topology, pixels, lanes, outputs, room, learns, frames)
-    steps, order = irregular.steps(made, network, pixels, start_reads)
-    layers = [made.graph.image, *(each.layer for each in made.graph.sums)]
-    if made.graph.classifier:
-        layers.append(made.graph.classifier)
-    return Program(tuple(steps), tuple(layers), made.tensors, made.used, pixels, lanes, outputs, frames, made.stride, made, tuple(order),
-                   start_reads and any(step.bias for step in steps))
+    placed = irregular.plan(network.topology, pixels, lanes, outputs, room, learns, frames)
+    steps, order = irregular.steps(placed, network, pixels, start_reads)
+    layers = [placed.graph.image, *(each.layer for each in placed.graph.sums)]
+    if placed.graph.classifier:
+        layers.append(placed.graph.classifier)
+    return Program(tuple(steps), tuple(layers), placed.tensors, placed.used, pixels, lanes, outputs, frames, placed.stride, placed,
+                   tuple(order), start_reads and any(step.bias for step in steps))
 
 
 def regular(topology: Topology, pixels: int, lanes: int, outputs: int, thresholds: Collection[str] = (), frames: int = 1,
@@ -214,7 +214,7 @@ def _layer_steps(layer, tensors, outputs, head):
         tiles = -(-(last - first) // outputs)
         steps.append(Step(
             **common, source=base, words=len(channels), target=0 if target is None else target.base + word, tiles=tiles,
-            slot=lane // outputs, valid=last - first - (tiles - 1) * outputs,
+            tile_slot=lane // outputs, valid=last - first - (tiles - 1) * outputs,
             tile_words=layer.taps * len(channels) * layer.repeat + head))
     return steps
 
@@ -231,7 +231,7 @@ def _pool_step(layer, tensors, pixels, lanes, outputs, thresholds):
         kind="lgap", layer=layer.label, source=source.base, word_stride=source.pitch, block_stride=0, row_stride=0, words=blocks, repeat=1,
         taps=1, rows=1, columns=lanes, target=first.base, target_block_stride=0,
         target_row_stride=(depthwise.base - gap.base) % (1 << 16) if gap and depthwise else 0,
-        tiles=len(source.lanes), slot=0, valid=outputs, tile_words=-(-blocks * pixels // outputs) if depthwise else 0,
+        tiles=len(source.lanes), tile_slot=0, valid=outputs, tile_words=-(-blocks * pixels // outputs) if depthwise else 0,
         gap=gap is not None, depthwise=depthwise is not None)
 
 
@@ -267,11 +267,11 @@ def _layer_words(network, layer, program):
         _, channels = _reads(program.tensors, layer, group)
         index = channels[:, None, :] * layer.repeat + np.arange(layer.repeat)[:, None]  # (words, repeat, lanes)
         index = np.where(channels[:, None, :] >= 0, index, -1)
-        chosen = weights[first:last][:, index]  # (outputs, words, repeat, lanes, taps)
-        chosen = np.where(index[..., None] >= 0, chosen, _padding(index, chosen.shape[-1])).transpose(0, 4, 1, 2, 3)
+        gathered = weights[first:last][:, index]  # (outputs, words, repeat, lanes, taps)
+        gathered = np.where(index[..., None] >= 0, gathered, _padding(index, gathered.shape[-1])).transpose(0, 4, 1, 2, 3)
         reads = step.tile_words - starts.count(program.start_reads) * step.bias
         flat = np.zeros((step.tiles * program.outputs, reads, program.lanes), np.uint8)
-        flat[:last - first] = chosen.reshape(last - first, -1, program.lanes)
+        flat[:last - first] = gathered.reshape(last - first, -1, program.lanes)
         words = flat.reshape(step.tiles, program.outputs, -1, program.lanes).transpose(0, 2, 1, 3)
         if step.bias:
             begin = np.zeros(step.tiles * program.outputs, np.int64)
@@ -303,9 +303,9 @@ def _pool_words(weights, layer, program):
     padded[:channels, :height, :width] = weights
     padded[channels] = 1  # lanes without a channel
     index = channel_array(source, range(len(source.lanes)))
-    chosen = padded[np.where(index < 0, channels, index)]  # (words, lanes, y, x)
-    chosen = chosen.reshape(*index.shape, source.rows, 2, source.columns, columns).transpose(0, 2, 4, 3, 5, 1)
-    rows = chosen.reshape(len(index), source.rows * source.columns, program.pixels * lanes)
+    blocks = padded[np.where(index < 0, channels, index)]  # (words, lanes, y, x)
+    blocks = blocks.reshape(*index.shape, source.rows, 2, source.columns, columns).transpose(0, 2, 4, 3, 5, 1)
+    rows = blocks.reshape(len(index), source.rows * source.columns, program.pixels * lanes)
     per_word = program.outputs // program.pixels
     fill = -rows.shape[1] % per_word
     rows = np.pad(rows, ((0, 0), (0, fill), (0, 0)))

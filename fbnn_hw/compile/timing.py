@@ -132,7 +132,7 @@ def load_cycles(pixels: int, pieces: Sequence[Piece], bits_per_cycle: int) -> tu
     Later, the first word of the image waits in the encoder.
     """
     each = encoder_cycles(len(pieces), bits_per_cycle)
-    left = len(pieces) - next(i for i, piece in enumerate(pieces) if piece[-1])
+    to_come = len(pieces) - next(i for i, piece in enumerate(pieces) if piece[-1])
     # The encoder already holds the bytes of the second pixel and, with multipliers, its sum.
     second = len(pieces) + (8 // bits_per_cycle if bits_per_cycle else 0)
-    return (pixels - 1) * each + encoder_latency(len(pieces), bits_per_cycle), left + second + (pixels - 2) * each + 1
+    return (pixels - 1) * each + encoder_latency(len(pieces), bits_per_cycle), to_come + second + (pixels - 2) * each + 1

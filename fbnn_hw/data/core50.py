@@ -50,7 +50,7 @@ def read(places, sessions, size, count):
                      f"or {NPZ} from there and {PATHS} from {PATHS_URL}, into {places[0]}")
 
 
-def _chosen(names, where, sessions, count):
+def _of_sessions(names, where, sessions, count):
     """(index, object from 0) of every name in `names` whose session is wanted; raises InputError where a wanted session has none."""
     missing = set(sessions)
     for index, name in enumerate(names):
@@ -82,8 +82,8 @@ def _read_npz(path, sessions, size, count):
             raise InputError(f"{path}: x is {dtype} {shape}, expected uint8 {(len(names), size, size, 3)}, as many as {PATHS} names")
         with archive.open("x.npy") as file:
             images = np.lib.format.read_array(file, allow_pickle=False)
-    chosen = list(_chosen(names, beside, sessions, count))
-    index, labels = (np.array([pair[i] for pair in chosen], np.int64) for i in (0, 1))
+    pairs = list(_of_sessions(names, beside, sessions, count))
+    index, labels = (np.array([pair[i] for pair in pairs], np.int64) for i in (0, 1))
     pictures = np.empty((len(index), 3, size, size), np.uint8)
     for row, number in zip(pictures, index):  # one by one, for all of them at once would take twice the memory
         row[:] = images[number].transpose(2, 0, 1)
@@ -101,9 +101,9 @@ def _read_png(where, names, read_bytes, sessions, size, count):
 
     if len(names) > MOST_PICTURES:
         raise InputError(f"{where}: {len(names):,} pictures, expected at most {MOST_PICTURES:,}")
-    chosen = list(_chosen(names, where, sessions, count))
-    images = np.empty((len(chosen), 3, size, size), np.uint8)
-    for row, (index, _) in enumerate(chosen):
+    pairs = list(_of_sessions(names, where, sessions, count))
+    images = np.empty((len(pairs), 3, size, size), np.uint8)
+    for row, (index, _) in enumerate(pairs):
         try:
             with Image.open(io.BytesIO(read_bytes(names[index])), formats=("PNG",)) as picture:
                 if picture.size != (size, size):  # before they are decoded
@@ -114,4 +114,4 @@ def _read_png(where, names, read_bytes, sessions, size, count):
         except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and its own on damaged files
             reason = "it is no picture" if isinstance(error, UnidentifiedImageError) else zips.reason(error)
             raise InputError(f"{where}/{names[index]}: cannot be read ({reason}), expected a PNG") from None
-    return images, np.array([item for _, item in chosen], np.int64), str(where)
+    return images, np.array([item for _, item in pairs], np.int64), str(where)

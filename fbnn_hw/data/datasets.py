@@ -44,17 +44,17 @@ class Images:
         number = np.full(len(self.classes), -1, np.int64)
         number[[self.classes.index(name) for name in classes]] = np.arange(len(classes))
         labels = number[self.labels]
-        kept = labels >= 0
-        return Images(self.images[kept], labels[kept], tuple(classes), self.source)
+        members = labels >= 0
+        return Images(self.images[members], labels[members], tuple(classes), self.source)
 
     def thinned(self, count):
         """`count` images of each class, spread evenly over those it has, in their order; raises UsageError where a class has fewer."""
         sizes = np.bincount(self.labels, minlength=len(self.classes))
         if sizes.min() < count:
             raise UsageError(f"--images {count}: class {self.classes[sizes.argmin()]} has {sizes.min()}, expected at most that many")
-        kept = [np.flatnonzero(self.labels == c)[np.arange(count) * size // count] for c, size in enumerate(sizes)]
-        kept = np.sort(np.concatenate(kept))
-        return Images(self.images[kept], self.labels[kept], self.classes, self.source)
+        members = [np.flatnonzero(self.labels == c)[np.arange(count) * size // count] for c, size in enumerate(sizes)]
+        members = np.sort(np.concatenate(members))
+        return Images(self.images[members], self.labels[members], self.classes, self.source)
 
     def scaled(self, size):
         """The same images, size x size, enlarged or reduced by Pillow's bilinear filter."""
@@ -146,12 +146,12 @@ class Source:
         return {name: path.read_bytes() for name, path in files.items()}
 
     def _from_archive(self, names):
-        contents, wanted = {}, {f"{self.archive.folder}/{name}": name for name in names}
+        contents, names_of_members = {}, {f"{self.archive.folder}/{name}": name for name in names}
         with gzip.open(self.path) as file:
             stream = _Bounded(file, self.archive.unpacked)
             with tarfile.open(fileobj=stream, mode="r:") as archive:
                 for member in archive:
-                    name = wanted.get(os.path.normpath(member.name))
+                    name = names_of_members.get(os.path.normpath(member.name))
                     if name and member.isfile():
                         contents[name] = archive.extractfile(member).read()
             while stream.read(BLOCK_BYTES):  # to the end, where the checksum is

@@ -166,11 +166,11 @@ def _netlist(sources, build):
               "tee -q -o cells.json stat -json\n")
     _, version = netlist._yosys()
     tools, texts = toolchain.Tools(False, {"pyosys": version}), {path.name: path.read_text() for path in verilog}
-    key, kept = toolchain.key([script, version], texts), build / "netlist.sha256"
-    if not (kept.exists() and kept.read_text() == key and (build / "netlist.json").exists()):
-        kept.unlink(missing_ok=True)
+    stamp = files.Stamp(build / "netlist.sha256", toolchain.key([script, version], texts))
+    if not stamp.valid(build / "netlist.json"):
+        stamp.clear()
         toolchain.synthesise(script, build, tools)
-        kept.write_text(key)
+        stamp.write()
     counted = count(build, build / "netlist.json", tools)
     modules = _own(json.loads((build / "netlist.json").read_text())["modules"])
     return counted, _flip_flops(modules, "board_top", OWN)
@@ -262,20 +262,20 @@ def with_counters(verilog):
 
 
 def _counter(text):
-    held = [name for name in VECTORS if f" activity_{name};" in text]
-    if not held:
+    vectors = [name for name in VECTORS if f" activity_{name};" in text]
+    if not vectors:
         return "\nendmodule\n"
     lasts, counts = [], []
     for name, total in (("outputs", "toggles"), ("operands", "multiplies")):
-        if name in held:
+        if name in vectors:
             lasts.append(f"reg [$bits(activity_{name}) - 1:0] activity_{name}_last;")
             changed = f"activity_{name} ^ activity_{name}_last"
             counts += [f"activity_{name}_last <= activity_{name};",
                        f"activity_{total} <= activity_{total} + " + (f"$countones({changed});" if total == "toggles" else f"|({changed});")]
-    if "reads" in held:
+    if "reads" in vectors:
         counts.append("activity_blocks <= activity_blocks + $countones(activity_reads & activity_read_clocks)"
                       " + $countones(activity_writes & activity_write_clocks);")
-    if "selects" in held:
+    if "selects" in vectors:
         counts.append("activity_banks <= activity_banks + $countones(activity_selects & ~activity_sleeps);")
     return COUNTER.format(lasts="\n  ".join(lasts), counts="\n    ".join(counts))
 
@@ -296,10 +296,11 @@ def _run(program, build, requests, clocks, quiet):
     (build / "script").write_bytes(script)
     limit = 1 << 28
     command = [program, str(clocks), str(round(1e12 / virtual.CLOCK_HZ)), "script", str(limit)]
-    done = subprocess.run(command, cwd=build, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ToolError(f"the counting board ended with exit code {done.returncode}; see {build}: {(done.stderr or done.stdout)[-200:]}")
-    lines = done.stdout.splitlines()
+    process = subprocess.run(command, cwd=build, capture_output=True, text=True, check=False)
+    if process.returncode:
+        text = process.stderr or process.stdout
+        raise ToolError(f"the counting board ended with exit code {process.returncode}; see {build}: {text[-200:]}")
+    lines = process.stdout.splitlines()
     replies = [bytes.fromhex(line) for line in lines if not line.startswith(("activity", "clock"))]
     return replies[1:1 + len(requests)], _snapshots(line.split() for line in lines if line.startswith("activity"))
 
@@ -360,6 +361,6 @@ def _check(design, images, replies):
         if len(messages) != 1:
             raise MismatchError(f"{design.folder}: image {number}: the netlist answered {len(messages)} messages, expected 1")
         payload = messages[0][2]
-        got = np.frombuffer(payload[:2 * len(logits)], "<i2")
-        if not np.array_equal(got, logits):
-            raise MismatchError(f"{design.folder}: image {number}: the netlist's logits are {got.tolist()}, expected {logits.tolist()}")
+        answer = np.frombuffer(payload[:2 * len(logits)], "<i2")
+        if not np.array_equal(answer, logits):
+            raise MismatchError(f"{design.folder}: image {number}: the netlist's logits are {answer.tolist()}, expected {logits.tolist()}")

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from ..errors import ToolError, UsageError
+from ..files import Stamp
 from ..fpga import toolchain
 from ..targets import target as find_target
 
@@ -26,7 +27,7 @@ def family(target):
     return name
 
 
-def synthesise(folder, target, build_dir, said=None):
+def synthesise(folder, target, build_dir, on_line=None):
     """Synthesise the accelerator of a generated folder as `build` does, unless that was done before.
 
     Returns (sources for `simulator.build`, {cell: count}).  A netlist lacks the inner signals, so the
@@ -46,11 +47,11 @@ def synthesise(folder, target, build_dir, said=None):
         (where / name).write_text(text)
     # Weights that are in the FPGA's memory are in the netlist.
     depends = {"accelerator.v": files["accelerator.v"], "weights.hex": files.get("weights.hex", "")}
-    key, kept = toolchain.key([script, version], depends), where / "netlist.sha256"
-    if not (kept.exists() and kept.read_text() == key and (where / "netlist.v").exists()):
-        kept.unlink(missing_ok=True)
-        toolchain.synthesise(script, where, toolchain.Tools(False, {"pyosys": version}), said)
-        kept.write_text(key)
+    stamp = Stamp(where / "netlist.sha256", toolchain.key([script, version], depends))
+    if not stamp.valid(where / "netlist.v"):
+        stamp.clear()
+        toolchain.synthesise(script, where, toolchain.Tools(False, {"pyosys": version}), on_line)
+        stamp.write()
     cells = share / models / "cells_sim.v"
     if not cells.is_file():
         raise ToolError(f"{cells}: not found; python -m pip install --force-reinstall pyosys")

@@ -44,9 +44,9 @@ def split_memory(plan):
     """{use: rows of the banks} of a design that learns."""
     learning, config = plan.config.learning, plan.config
     mirror = learning.fan_in_words * learning.groups
-    taken = {"feature maps": plan.program.used, "classifier": mirror, "counters": learning.class_rows - mirror,
+    rows = {"feature maps": plan.program.used, "classifier": mirror, "counters": learning.class_rows - mirror,
              "resident weights": config.resident_rows, "exemplars": learning.slot_rows * learning.slots}
-    return taken | {"free": config.feature_words - sum(taken.values())}
+    return rows | {"free": config.feature_words - sum(rows.values())}
 
 
 def estimate(plan, target):
@@ -119,13 +119,13 @@ def layout(plan):
     """Where each layer lies in the banks: the content of layout.json."""
     config, program = plan.config, plan.program
     frames = range(config.frames)
-    done, frame = {layer.label: [0] * config.frames for layer in program.layers}, -1  # the steps after which it is there
+    ends, frame = {layer.label: [0] * config.frames for layer in program.layers}, -1  # the steps after which it is there
     for number, step in enumerate(config.program):
         if step.load:
             frame += 1
-            done[program.layers[0].label][frame] = number
+            ends[program.layers[0].label][frame] = number
         for f in frames if step.shared or step.logits else [frame]:
-            done[step.layer][f] = number + 1
+            ends[step.layer][f] = number + 1
     layers = {}
     for layer in program.layers:
         if layer.kind == "lgap":
@@ -137,7 +137,7 @@ def layout(plan):
         if layer.kind == "input" and (config.quarters or config.packed or config.encoder == "bits8"):
             continue  # its bits lie in another order than those of a map
         for name, tensor in places:
-            layers[name] = {"steps": done[layer.label], "shape": list(tensor.shape), "base": [program.base(tensor.name, f) for f in frames],
+            layers[name] = {"steps": ends[layer.label], "shape": list(tensor.shape), "base": [program.base(tensor.name, f) for f in frames],
                             "pitch": tensor.pitch, "columns": tensor.columns, "lanes": [list(w) for w in tensor.lanes]}
             if config.lists:
                 layers[name]["word_stride"] = tensor.word_stride

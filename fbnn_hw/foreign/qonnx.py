@@ -68,7 +68,7 @@ class _Reader:
             if self.ended:
                 raise InputError(f"{node}: follows a {self.ended.op}, expected the end of the network")
             self._checked(node)
-        output = self._known(self.graph.output, "the output")
+        output = self._output_of(self.graph.output, "the output")
         if not isinstance(output, _Map):
             raise InputError("the output does not depend on the image, expected the logits")
         record = {"source": "a QONNX file", **({"producer": self.graph.producer} if self.graph.producer else {})}
@@ -97,7 +97,7 @@ class _Reader:
         bytes_ = np.float32(low + (high - low) / 255 * np.arange(256)).astype(np.float64)
         return _Map(fold.Image(np.repeat(bytes_[:, None], sizes[0], 1), sizes[1], len(shape) == 2), last)
 
-    def _known(self, name, reader):
+    def _output_of(self, name, reader):
         if name not in self.values:
             raise InputError(f"{reader}: reads {name[:60]!r}, which no node before it gives, expected nodes in the order of execution")
         return self.values[name]
@@ -110,7 +110,7 @@ class _Reader:
             raise InputError(f"{node}: cannot be read ({type(error).__name__}: {show(str(error))[1:-1]}), expected a valid node") from None
 
     def _run(self, node):
-        args = [self._known(name, node) if name else None for name in node.inputs]
+        args = [self._output_of(name, node) if name else None for name in node.inputs]
         maps = [value for value in args if isinstance(value, _Map)]
         if not maps:
             if node.op not in onnx_values.CONSTANT and node.op not in onnx_values.SINGLE:
@@ -178,7 +178,7 @@ class _Reader:
         self.counts[kind] = self.counts.get(kind, 0) + 1
         return f"{kind}{self.counts[kind]}"
 
-    def _made(self, where, value, note=""):
+    def _part(self, where, value, note=""):
         self.builder.part(where, (value.op.name if isinstance(value, fold.Sum) else value.name,), note)
         return _Map(value)
 
@@ -312,7 +312,7 @@ class _Reader:
         self._first(where, 0 < groups <= len(weight) and len(weight) % groups == 0 and channels == weight.shape[1] * groups,
                     f"{channels} channels and weights of {'x'.join(map(str, weight.shape))} in {groups} groups",
                     "weights for all channels")
-        return self._made(where, self.builder.convolution(x.value, weight, bias, where, self._hint("conv"), strides[0], pads[0], groups))
+        return self._part(where, self.builder.convolution(x.value, weight, bias, where, self._hint("conv"), strides[0], pads[0], groups))
 
     def _gemm(self, node, x, values, where):
         weight, bias = self._weights(values, where, 2)
@@ -335,7 +335,7 @@ class _Reader:
         if x.order is not None:
             stored, weight = weight, np.empty_like(weight)
             weight[:, x.order] = stored
-        return self._made(where, self.builder.dense(x.value, weight, bias, where, self._hint("dense")))
+        return self._part(where, self.builder.dense(x.value, weight, bias, where, self._hint("dense")))
 
     # Layers without weights
 
@@ -370,7 +370,7 @@ class _Reader:
             legal = True
         if not legal:
             raise InputError(f"{where}: does not pool the whole map, expected one value for each channel")
-        y = self._made(where, self.builder.average(x.value, where, self._hint("gap"), total=node.op == "ReduceSum"))
+        y = self._part(where, self.builder.average(x.value, where, self._hint("gap"), total=node.op == "ReduceSum"))
         return y if get("keepdims", 1) else self._flat(y, where)
 
     def _flat(self, x, where):
@@ -408,7 +408,7 @@ class _Reader:
             return replace(x, groups=wanted[0], turned=False)
         if whole and x.groups and wanted == own:
             y = replace(x, groups=0, turned=False)
-            return y if not x.turned else self._made(where, self.builder.reorder(x.value, ops.Shuffle("shuffle", (), x.groups), where))
+            return y if not x.turned else self._part(where, self.builder.reorder(x.value, ops.Shuffle("shuffle", (), x.groups), where))
         raise InputError(f"{where}: makes {'x'.join(map(str, sizes))} of {'x'.join(map(str, own))}, expected one vector for each image")
 
     def _transpose(self, node, x, values, where):
@@ -445,7 +445,7 @@ class _Reader:
         legal = (node.attributes.get("axis", 1) % rank == (rank - 1 if last else 1)
                  and all((x.last, x.value.vector, x.order is None, x.groups) == (last, rank == 2, True, 0) for x in maps))
         self._first(where, legal, "concatenates along another axis, or maps in different orders", "channels")
-        return replace(self._made(where, self.builder.concat([x.value for x in maps], where, "concat")), last=last)
+        return replace(self._part(where, self.builder.concat([x.value for x in maps], where, "concat")), last=last)
 
     def _pad(self, node, x, values, where):
         self._channels_first(x, where)
@@ -475,7 +475,7 @@ class _Reader:
 
     def _part_of(self, x, start, stop, where):
         self._first(where, start < stop, f"takes channels {start} to {stop}", "at least one")
-        return self._made(where, self.builder.reorder(x.value, ops.Slice("slice", (), start, stop), where))
+        return self._part(where, self.builder.reorder(x.value, ops.Slice("slice", (), start, stop), where))
 
     def _split(self, node, x, values, where):
         count, channels = len(node.outputs), x.value.shape[0]

@@ -4,7 +4,7 @@ import shutil
 import time
 from dataclasses import dataclass
 
-from ..files import json_object
+from ..files import Stamp, json_object
 from . import pads, programmer, seeds, toolchain, xilinx
 from .progress import SynthesisProgress
 
@@ -102,19 +102,19 @@ def build(inputs, where, numbers, again=False, tell=lambda share, phase: None):
     _prepare(inputs, where, again)
     start = time.monotonic()
     results = finished(inputs, where, numbers)
-    left = [seed for seed in numbers if seed not in results]
-    most = seeds.at_once(inputs.flow, len(left))
-    rounds = -(-len(left) // most)
+    missing = [seed for seed in numbers if seed not in results]
+    most = seeds.at_once(inputs.flow, len(missing))
+    rounds = -(-len(missing) // most)
     share = SYNTHESIS / (SYNTHESIS + (1 - SYNTHESIS) * rounds) if inputs.flow.nextpnr else 1
-    cells = _synthesise(inputs, where, lambda done, phase: tell(share * done, phase))
+    cells = _synthesise(inputs, where, lambda part, phase: tell(share * part, phase))
     record = {**inputs.settings, "kind": KINDS[inputs.flow.nextpnr is not None], "cells": cells, "bitstream": inputs.flow.bitstream}
     if inputs.flow.nextpnr:
-        if left:
+        if missing:
             program = inputs.tools.nextpnr(inputs.flow)
             results |= seeds.place(
-                {seed: [program, *inputs.commands(seed)[0]] for seed in left}, where, record["clock_hz"] / 1e6,
+                {seed: [program, *inputs.commands(seed)[0]] for seed in missing}, where, record["clock_hz"] / 1e6,
                 toolchain.placed_file(inputs.board.target), inputs.key, most,
-                lambda done, phase: tell(share + (0.99 - share) * done, phase))
+                lambda part, phase: tell(share + (0.99 - share) * part, phase))
         tell(0.99, "bitstream")
         record |= _best(inputs, where, results)
     for name in ("netlist.json", "netlist.key"):  # large, and told by the others
@@ -140,19 +140,18 @@ def _prepare(inputs, where, again):
 
 def _synthesise(inputs, where, tell):
     """Return {cell: count} of the netlist in `where`; a whole netlist of an interrupted build is used."""
-    kept = where / "netlist.key"
-    if kept.is_file() and kept.read_text() == inputs.key and (where / "netlist.json").is_file():
+    stamp = Stamp(where / "netlist.key", inputs.key)
+    if stamp.valid(where / "netlist.json"):
         return toolchain.cells(where)
-    for name in ("netlist.key", "netlist.json", "cells.json"):
-        (where / name).unlink(missing_ok=True)
+    stamp.clear(where / "netlist.json", where / "cells.json")
     progress = SynthesisProgress()
 
-    def said(line):
+    def hear(line):
         progress.hear(line)
         tell(progress.share, progress.phase)
 
-    cells = toolchain.synthesise(inputs.settings["script"], where, inputs.tools, said)
-    kept.write_text(inputs.key)
+    cells = toolchain.synthesise(inputs.settings["script"], where, inputs.tools, hear)
+    stamp.write()
     return cells
 
 

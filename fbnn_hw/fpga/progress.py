@@ -54,9 +54,9 @@ class PlaceProgress:
         elif "Program finished normally" in line:
             self._reach(1.0, "placed and routed")
 
-    def _routed(self, left, total, unit):
-        done = 1 - min(left, total) / total if total else 1
-        self._reach(REFINED + (ROUTED - REFINED) * done, f"routing, {left:,} {unit} left")
+    def _routed(self, unrouted, total, unit):
+        share = 1 - min(unrouted, total) / total if total else 1
+        self._reach(REFINED + (ROUTED - REFINED) * share, f"routing, {unrouted:,} {unit} left")
 
     def _reach(self, share, phase):
         self.share, self.phase = max(self.share, share), phase

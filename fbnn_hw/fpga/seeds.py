@@ -48,12 +48,12 @@ class Job:
                                                  close_fds=False)
             except OSError as error:
                 raise ToolError(f"place-and-route: {command[0]} does not start ({error.strerror})") from None
-        self._log, self._rest = open(self.folder / LOG, errors="replace"), ""
+        self._log, self._line = open(self.folder / LOG, errors="replace"), ""
 
     def poll(self):
         """Read the tool's new output; return its exit code, or None while it runs."""
         code = self._process.poll()
-        *lines, self._rest = (self._rest + self._log.read()).split("\n")
+        *lines, self._line = (self._line + self._log.read()).split("\n")
         for line in lines:
             self.progress.hear(line)
         return code
@@ -119,10 +119,10 @@ def place(commands, where, clock_mhz, placed, key, most, tell=lambda share, phas
     return results
 
 
-def _phase(running, done, count):
+def _phase(running, ended, count):
     """The state of the seeds in a few words."""
     slowest = min(running, key=lambda job: job.progress.share)
-    return slowest.progress.phase if count == 1 else f"{done} of {count} seeds done, {slowest.progress.phase}"
+    return slowest.progress.phase if count == 1 else f"{ended} of {count} seeds done, {slowest.progress.phase}"
 
 
 def _conclude(job, clock_mhz, placed, key):
@@ -142,8 +142,8 @@ def _conclude(job, clock_mhz, placed, key):
 
 def summary(results):
     """[{"seed", "fmax_mhz", "met", "levels", "minutes"} or {"seed", "error"}] of all seeds, for a record."""
-    kept = ("fmax_mhz", "met", "levels", "minutes", "error")
-    return [{"seed": seed, **{name: result[name] for name in kept if name in result}} for seed, result in sorted(results.items())]
+    names = ("fmax_mhz", "met", "levels", "minutes", "error")
+    return [{"seed": seed, **{name: result[name] for name in names if name in result}} for seed, result in sorted(results.items())]
 
 
 def best(results):

@@ -121,11 +121,11 @@ def _native_version(program, name):
     if name in ("icepack", "gowin_pack"):  # have no such flag
         return "unknown"
     try:
-        done = subprocess.run([program, "--version"], capture_output=True, text=True, errors="replace", timeout=60)
+        process = subprocess.run([program, "--version"], capture_output=True, text=True, errors="replace", timeout=60)
     except (OSError, subprocess.TimeoutExpired):
-        done = None
-    text = done and (done.stdout + done.stderr).strip()
-    if not text or done.returncode:
+        process = None
+    text = process and (process.stdout + process.stderr).strip()
+    if not text or process.returncode:
         raise ToolError(f"{name}: --version failed; reinstall it, or leave --native away")
     return text.splitlines()[0]
 
@@ -193,38 +193,38 @@ def read_report(text, clock_mhz, where="the report"):
     return Result(clock_mhz, fmax[slow], used, available, steps)
 
 
-def failure(what, code, lines, log):
+def failure(subject, code, lines, log):
     """Return a `ToolError` on a tool that ended with the exit code `code`: its first error line, else its last lines.
 
     lines: all of its output.
     """
     if code < 0:
-        return ToolError(f"{what}: ended by signal {-code}, perhaps for want of memory; see {log}")
+        return ToolError(f"{subject}: ended by signal {-code}, perhaps for want of memory; see {log}")
     words = [line.strip() for line in lines if line.strip()]
     first = next((line for line in words if re.match(r"(fatal )?error\b", line, re.I)), "")
     text = re.sub(r"^error: *", "", first or (words[-1] if words else f"exit code {code}"), flags=re.I)
-    return ToolError(f"{what}: {text}; see {log}")
+    return ToolError(f"{subject}: {text}; see {log}")
 
 
-def _run(command, folder, log, what, said=None):
-    """Run a tool with its output in `log`; each line also goes to `said`.  Raises ToolError with the first error line."""
+def _run(command, folder, log, subject, on_line=None):
+    """Run a tool with its output in `log`; each line also goes to `on_line`.  Raises ToolError with the first error line."""
     try:
         process = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             close_fds=False)  # see seeds.Job
     except OSError as error:
-        raise ToolError(f"{what}: {command[0]} does not start ({error.strerror})") from None
+        raise ToolError(f"{subject}: {command[0]} does not start ({error.strerror})") from None
     with process, open(folder / log, "w") as file:
         try:
             for line in process.stdout:
                 file.write(line)
-                if said and line.strip():
-                    said(line.strip())
+                if on_line and line.strip():
+                    on_line(line.strip())
         except BaseException:  # Ctrl-C: leave no tool behind
             process.kill()
             raise
     if process.returncode:
-        raise failure(what, process.returncode, (folder / log).read_text(errors="replace").splitlines(), folder / log)
+        raise failure(subject, process.returncode, (folder / log).read_text(errors="replace").splitlines(), folder / log)
 
 
 def placed_file(target):
@@ -256,14 +256,14 @@ def commands(target, package, clock_mhz, seed):
     return script, place, pack
 
 
-def synthesise(script, folder, tools, said=None):
+def synthesise(script, folder, tools, on_line=None):
     """Run a script of yosys, which writes netlist.json and cells.json into `folder`; return {cell: count}."""
     (folder / "synthesis.ys").write_text(script)
     if tools.native:
         command = [_program("yosys", ""), "-s", "synthesis.ys"]
     else:
         command = [sys.executable, "-c", YOSYS, "synthesis.ys"]
-    _run(command, folder, "synthesis.log", "synthesis", said)
+    _run(command, folder, "synthesis.log", "synthesis", on_line)
     return cells(folder)
 
 
@@ -275,9 +275,9 @@ def cells(folder):
         raise ToolError(f"synthesis: {folder / 'cells.json'} has no cell counts; see {folder / 'synthesis.log'}") from None
 
 
-def pack(flow, options, folder, tools, said=None):
+def pack(flow, options, folder, tools, on_line=None):
     """Make the bitstream's file from the placed design."""
-    _run([tools.packer(flow), *options], folder, "pack.log", "packing", said)
+    _run([tools.packer(flow), *options], folder, "pack.log", "packing", on_line)
     if not (folder / flow.bitstream).is_file():
         raise ToolError(f"packing: wrote no {flow.bitstream}; see {folder / 'pack.log'}")
 

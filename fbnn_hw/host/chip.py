@@ -189,14 +189,14 @@ class ChipState:
         """
         drawn = [self.peek(Space.NOISE + n, 0, taps.width) for n, taps in enumerate(REGISTERS)]
         classes, used, frozen = self.peek(Space.SCALARS, 0, 3)
-        others = self.peek(Space.PRESENTED, 0, self.plan.max_classes)
+        presented = self.peek(Space.PRESENTED, 0, self.plan.max_classes)
         for name, values, most in (("bit of a register", [bit for register in drawn for bit in register], 1),
                                    ("classes known", [classes], self.plan.max_classes), ("exemplars", [used], self.plan.slots),
-                                   ("frozen", [frozen], 1), ("presentations of a class", others, 0xFFFF)):
+                                   ("frozen", [frozen], 1), ("presentations of a class", presented, 0xFFFF)):
             if max(values) > most:
                 raise InputError(f"{CHIP}: {name}: {show(max(values))}, expected at most {most}")
         registers = tuple(sum(bit << i for i, bit in enumerate(register)) for register in drawn)
-        return classes, used, bool(frozen), registers, [n & 255 for n in others], [n >> 8 for n in others]
+        return classes, used, bool(frozen), registers, [n & 255 for n in presented], [n >> 8 for n in presented]
 
     def same(self, state: State) -> bool:
         """Whether the chip still has this `State`.

@@ -104,12 +104,12 @@ class Client:
         finally:
             self._deadline = before
 
-    def _left(self, seconds: float) -> float:
+    def _remaining(self, seconds: float) -> float:
         """`seconds`, or less where the time of `within` ends before; InputError where it is over."""
-        left = self._deadline - time.monotonic()
-        if left <= 0:
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0:
             raise InputError(f"{self.name}: no answer in the time that there was")
-        return min(seconds, left)
+        return min(seconds, remaining)
 
     def settle(self, timeout: float) -> None:
         """Bring the link back after an interrupted request, so that the board hears the next one.
@@ -128,7 +128,7 @@ class Client:
                     pause *= 2
                     self.sequence = (self.sequence + 1) & 0xFF
                     sequences.add(self.sequence)
-                    self.transport.write(protocol.encode(Opcode.IDENTIFY, sequence=self.sequence), self._left(self.wait_s))
+                    self.transport.write(protocol.encode(Opcode.IDENTIFY, sequence=self.sequence), self._remaining(self.wait_s))
                 self._unanswered = None
                 self.identify()
                 self.wait_ready()
@@ -137,12 +137,8 @@ class Client:
 
     def _hear(self, decoder: protocol.Decoder, sequences: set[int], seconds: float) -> bool:
         """Whether a reply to one of some requests comes within `seconds`."""
-        until = time.monotonic() + self._left(seconds)
-        while (left := until - time.monotonic()) > 0:
-            for opcode, number, _ in decoder.feed(self.transport.read(left)):
-                if opcode & protocol.REPLY and (number in sequences or opcode == protocol.ERROR):
-                    return True
-        return False
+        return any(opcode & protocol.REPLY and (number in sequences or opcode == protocol.ERROR)
+                   for opcode, number, _ in decoder.listen(self.transport.read, self._remaining(seconds)))
 
     # Any board.
 
@@ -170,7 +166,7 @@ class Client:
                                  "run fbnn-hw flash with the folder that was built")
             if time.monotonic() > until:
                 raise InputError(f"{self.name}: the board has not loaded its weights after {self.ready_s:g} s; is the flash written?")
-            time.sleep(self._left(POLL_S))
+            time.sleep(self._remaining(POLL_S))
         return status
 
     def classify(self, images: Sequence[bytes], logits: bool = True, latent: bool = False) -> list[protocol.Result]:
@@ -217,8 +213,8 @@ class Client:
 
     def rehearse(self, count: int) -> None:
         """Replay `count` exemplars that the learner draws."""
-        for done in range(0, count, REHEARSE):
-            self._learner(Opcode.REHEARSE, count=min(REHEARSE, count - done))
+        for begun in range(0, count, REHEARSE):
+            self._learner(Opcode.REHEARSE, count=min(REHEARSE, count - begun))
 
     def freeze(self, frozen: bool = True) -> None:
         """Make the learner refuse `learn`, `store` and `rehearse`; with False, let it learn again."""
@@ -313,23 +309,26 @@ class Client:
 
     def _send(self, opcode: int, payload: bytes, sequence: int, limit: int) -> bytes | Fault | str:
         """Payload of the reply to a request, or why there is none: a `Fault` or a text."""
-        wait_s = self._left(self.wait_s)
+        wait_s = self._remaining(self.wait_s)
         self.transport.discard()
         self._unanswered = sequence
         self.transport.write(protocol.encode(opcode, payload, sequence), wait_s)
-        decoder, heard = protocol.Decoder(limit), False
-        until = time.monotonic() + self.wait_s
-        while (left := until - time.monotonic()) > 0:
-            data = self.transport.read(self._left(left))
+        heard = False
+
+        def read(seconds):
+            nonlocal heard
+            data = self.transport.read(self._remaining(seconds))
             heard |= bool(data)
-            for told, number, payload in decoder.feed(data):
-                if (told, number) == (opcode | protocol.REPLY, sequence):
-                    return payload
-                if told == protocol.ERROR and len(payload) == 1:
-                    fault = Fault(payload[0]) if payload[0] in list(Fault) else None
-                    # A request that is repeated for no reason does no harm.
-                    if number == sequence or fault and fault.damaged:
-                        return fault or f"the board reported error {payload[0]}"
+            return data
+
+        for told, number, payload in protocol.Decoder(limit).listen(read, self.wait_s):
+            if (told, number) == (opcode | protocol.REPLY, sequence):
+                return payload
+            if told == protocol.ERROR and len(payload) == 1:
+                fault = Fault(payload[0]) if payload[0] in list(Fault) else None
+                # A request that is repeated for no reason does no harm.
+                if number == sequence or fault and fault.damaged:
+                    return fault or f"the board reported error {payload[0]}"
         if heard:
             return "what came back was no message of the protocol; is the speed right (--baud)"
         return "no answer; is this the board's serial port, and was the bitstream loaded"

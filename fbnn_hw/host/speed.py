@@ -1,7 +1,6 @@
 """The speed of a board's line, found by trial where nobody states it."""
 
 import os
-import time
 from collections.abc import Callable, Sequence
 
 from .. import protocol
@@ -36,8 +35,4 @@ def _answers(line: transport.Serial, sequence: int) -> bool:
     """Whether a message of the protocol, of any content, answers a request for the board's identity."""
     line.discard()
     line.write(protocol.encode(Opcode.IDENTIFY, sequence=sequence), WAIT_S)
-    decoder, until = protocol.Decoder(protocol.LONGEST_PAYLOAD), time.monotonic() + WAIT_S
-    while (left := until - time.monotonic()) > 0:
-        if any(opcode & protocol.REPLY for opcode, _, _ in decoder.feed(line.read(left))):
-            return True
-    return False
+    return any(opcode & protocol.REPLY for opcode, _, _ in protocol.Decoder().listen(line.read, WAIT_S))

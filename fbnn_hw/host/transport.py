@@ -82,19 +82,19 @@ def automatic(usb: Iterable[str], interface: int = -1) -> str:
     usb: "vendor:product" of boards, in hexadecimal.  interface: which of the ports of a board, from 0; -1 is the last one, where an
     FT2232H has its UART.  InputError if no board is there, or several are.
     """
-    wanted = [name.lower() for name in usb]
+    vendor_products = [name.lower() for name in usb]
     present = ports()
     boards: dict[tuple[str, ...], list[Port]] = {}
     for port in present:
-        if port.usb in wanted:
+        if port.usb in vendor_products:
             boards.setdefault(_device(port), []).append(port)
-    chosen = [board[interface] if -len(board) <= interface < len(board) else board[-1] for board in boards.values()]
-    if not chosen:
-        raise InputError(f"--port auto: no port of USB {' or '.join(wanted)}, expected a board that is plugged in; "
+    devices = [board[interface] if -len(board) <= interface < len(board) else board[-1] for board in boards.values()]
+    if not devices:
+        raise InputError(f"--port auto: no port of USB {' or '.join(vendor_products)}, expected a board that is plugged in; "
                          f"the ports are {_listed(present)}")
-    if len(chosen) > 1:
-        raise InputError(f"--port auto: {len(chosen)} boards are plugged in, expected one; name one of {_listed(chosen)}")
-    return chosen[0].path
+    if len(devices) > 1:
+        raise InputError(f"--port auto: {len(devices)} boards are plugged in, expected one; name one of {_listed(devices)}")
+    return devices[0].path
 
 
 def _device(port: Port) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class Serial:
         except serial.SerialTimeoutException:
             raise InputError(f"{self.path}: takes no more bytes; is another program using the port?") from None
         except (serial.SerialException, OSError) as error:
-            raise self._gone(error) from None
+            raise self._disconnected(error) from None
 
     def read(self, timeout: float) -> bytes:
         """Return at least one byte, or b"" after `timeout` seconds, at most `SLICE_S` later.
@@ -149,7 +149,7 @@ class Serial:
                 first = port.read(1)
             return first + port.read(min(port.in_waiting, READ_BYTES))
         except (serial.SerialException, OSError) as error:
-            raise self._gone(error) from None
+            raise self._disconnected(error) from None
 
     def discard(self) -> None:
         """Forget what has come in; a line that never falls silent is left after a while."""
@@ -167,7 +167,7 @@ class Serial:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _gone(self, error: Exception) -> InputError:
+    def _disconnected(self, error: Exception) -> InputError:
         return InputError(f"{self.path}: the connection broke ({_reason(error)}); plug the board in again")
 
 

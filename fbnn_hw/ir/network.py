@@ -170,6 +170,18 @@ class Topology:
         shapes = self.shapes
         return sum(o.macs(*self.input_shapes(o, shapes)) for o in self.ops)
 
+    def table(self) -> list[dict[str, Any]]:
+        """A dict of plain values for each layer, in execution order; None where a layer has no such value."""
+        shapes, rows = self.shapes, []
+        for layer in self.ops:
+            inputs = self.input_shapes(layer, shapes)
+            weights = layer.weight_shape(*inputs)
+            rows.append({
+                "name": layer.name, "kind": layer.kind, "inputs": list(layer.inputs), "shape": list(shapes[layer.name]),
+                "weights": list(weights) if weights else None, "groups": getattr(layer, "groups", None),
+                "weight_bits": math.prod(weights) if weights else 0, "fan_in": layer.fan_in(*inputs), "macs": layer.macs(*inputs)})
+        return rows
+
 
 def _check_reader_of_bytes(layer: op.Op, name: str, shapes: list[Shape]) -> None:
     """Raises InputError where `layer` cannot read its input `name`, which is bytes.  shapes: of all its inputs."""
@@ -212,11 +224,11 @@ class Network:
         for layer in reversed(topology.ops):
             if layer.name in needed:
                 needed.update(layer.inputs)
-        kept = tuple(layer for layer in topology.ops if layer.name in needed)
+        layers = tuple(layer for layer in topology.ops if layer.name in needed)
         logits = replace(last, inputs=(name,), groups=1)
-        weights = {layer.name: self.weights[layer.name] for layer in kept if layer.name in self.weights}
+        weights = {layer.name: self.weights[layer.name] for layer in layers if layer.name in self.weights}
         weights[last.name] = np.zeros((len(topology.classes), topology.shapes[name][0]), np.uint8)
-        return replace(self, topology=replace(topology, ops=(*kept, logits)), weights=weights,
+        return replace(self, topology=replace(topology, ops=(*layers, logits)), weights=weights,
                        thresholds={key: value for key, value in self.thresholds.items() if key in needed})
 
     def verify(self) -> dict[str, Shape]:
@@ -247,6 +259,10 @@ class Network:
                 if abs(value) > limit + 1:
                     raise InputError(f"thresholds.{name}: found {value}, expected at most {fan_in} + 1 = {limit + 1} either way")
         return shapes
+
+    def table(self) -> list[dict[str, Any]]:
+        """`Topology.table`, and whether a layer has thresholds."""
+        return [{**row, "thresholds": row["name"] in self.thresholds} for row in self.topology.table()]
 
     def threshold(self, name: str) -> np.ndarray:
         """int64 array (channels,) of the op's thresholds."""

@@ -201,10 +201,10 @@ class Conv(Op):
                  self.groups, f"a divisor of {channels} inputs and {self.out_channels} outputs")
         _require(self.padding == "same" or (type(self.padding) is int and self.padding == 0), self, "padding", show(self.padding),
                  "'same' or 0")
-        rest = 2 * self.frame - self.kernel
-        _require(min(height, width) + rest >= 0, self, "input size", f"{height}x{width}",
+        padding = 2 * self.frame - self.kernel
+        _require(min(height, width) + padding >= 0, self, "input size", f"{height}x{width}",
                  f"at least {self.kernel}x{self.kernel} without padding")
-        return (self.out_channels, (height + rest) // self.stride + 1, (width + rest) // self.stride + 1)
+        return (self.out_channels, (height + padding) // self.stride + 1, (width + padding) // self.stride + 1)
 
     def beyond_version_1(self, x):
         if self.kernel == 5:

@@ -120,12 +120,12 @@ def plain_tree(value: Any, where: str) -> Any:
     Legal values are None, bool, int (64 bits), finite float, str, list, tuple, dict with str keys, and array.  Raises InputError that
     names the field of any other value, and of one that is nested or repeated without end.
     """
-    left = MAX_VALUES
+    budget = MAX_VALUES
 
     def copy(value, where, depth):
-        nonlocal left
-        left -= 1
-        if left < 0:
+        nonlocal budget
+        budget -= 1
+        if budget < 0:
             raise InputError(f"more than {MAX_VALUES} values, expected a network")
         place = where or "content"
         if depth > MAX_DEPTH:

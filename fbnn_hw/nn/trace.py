@@ -439,8 +439,8 @@ class _Reader:
 
     def _slice(self, x, index, where):
         index = index if isinstance(index, tuple) else (index,)
-        rest = [i for i in (index[0], *index[2:]) if i != slice(None)]
-        if len(index) < 2 or rest or not isinstance(index[1], slice) or index[1].step not in (None, 1):
+        other_axes = [i for i in (index[0], *index[2:]) if i != slice(None)]
+        if len(index) < 2 or other_axes or not isinstance(index[1], slice) or index[1].step not in (None, 1):
             raise InputError(f"{where}: takes some rows or images, expected channels alone, x[:, a:b]")
         start, stop, _ = index[1].indices(x.shape[0])
         return self._named(where, self.builder.reorder(x, ops.Slice("slice", (), start, stop), where))
@@ -489,11 +489,11 @@ FRAME = re.compile(r'File "(.+?)", line (\d+)')
 def _where(node, module):
     """The line of source of a node, and what it calls."""
     if node.op == "call_module":
-        what = f"{node.target} ({type(module.get_submodule(node.target)).__name__})"
+        subject = f"{node.target} ({type(module.get_submodule(node.target)).__name__})"
     else:
-        what = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+        subject = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
     line = _line(FRAME.findall(node.stack_trace or ""))
-    return f"{line}, {what}" if line else what
+    return f"{line}, {subject}" if line else subject
 
 
 def _line(frames):

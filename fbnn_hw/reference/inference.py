@@ -102,8 +102,8 @@ def _check(network, images):
         raise InputError(f"images: found {kind}, expected uint8 (N, 3, {size}, {size})")
 
 
-def _layers(network, images, wanted=None):
-    """{op name: output}; with `wanted`, that op's output and what is needed no longer is forgotten on the way."""
+def _layers(network, images, only=None):
+    """{op name: output}; with `only`, that op's output and what is needed no longer is forgotten on the way."""
     values: dict[str, np.ndarray] = {}
     byte_maps = network.topology.byte_maps()
     last_reader = {name: op.name for op in network.topology.ops for name in op.inputs}
@@ -139,9 +139,9 @@ def _layers(network, images, wanted=None):
                 n, c, h, w = inputs[0].shape
                 y = inputs[0].reshape(n, op.groups, c // op.groups, h, w).swapaxes(1, 2).reshape(n, c, h, w)
         values[op.name] = y if y.dtype == np.int32 else y.astype(np.uint8, copy=False)
-        if op.name == wanted:
+        if op.name == only:
             break
-        for name in set(op.inputs) if wanted else ():
+        for name in set(op.inputs) if only else ():
             if last_reader[name] == op.name:
                 del values[name]
     return values

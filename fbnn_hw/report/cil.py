@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from ..errors import ToolError
+from ..ir.models import FLOATING, build
 
 WIDTH, HEIGHT = 3.4, 3.0
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -165,9 +166,9 @@ def memory(results):
     for axis, (name, title) in zip(axes[0], (("seen", "all seen classes"), ("new", "new classes"), ("buffer", "past classes"))):
         panel = _Panel(axis, title, "buffer, Mb")
         for kind, colour in KINDS.items():
-            chosen = [r for r in results if _is(r, replay=kind, strategy="replay")]
+            runs = [r for r in results if _is(r, replay=kind, strategy="replay")]
             for part, dashed in (("_train", True), ("", False)):
-                panel.line(_of(chosen, f"a_{name}{part}", _buffer), colour, None if dashed else kind, dashed)
+                panel.line(_of(runs, f"a_{name}{part}", _buffer), colour, None if dashed else kind, dashed)
                 for strategy, x in ends.items():
                     of = [r for r in results if _is(r, replay=kind, strategy=strategy)]
                     panel.line(_of(of, f"a_{name}{part}", lambda r, x=x: x), colour, None, dashed, marker="D")
@@ -194,8 +195,8 @@ def losses(results):
             panel = _Panel(axis, f"{kind}: {title}", "buffer, Mb")
             for colour, (loss, label) in zip(COLOURS, (("cce", "CCE"), ("focal", "focal"), ("sh", "sq. hinge"))):
                 for balanced in (False, True):
-                    chosen = [r for r in results if _is(r, replay=kind, loss=loss, balanced=balanced) and _buffer(r)]
-                    panel.line(_of(chosen, f"a_{name}", _buffer), colour, label if balanced else None, not balanced)
+                    runs = [r for r in results if _is(r, replay=kind, loss=loss, balanced=balanced) and _buffer(r)]
+                    panel.line(_of(runs, f"a_{name}", _buffer), colour, label if balanced else None, not balanced)
             sizes = sorted({_buffer(r) for r in results if _is(r, replay=kind) and _buffer(r)})
             if sizes:
                 _logarithmic(axis, sizes)
@@ -238,10 +239,10 @@ def sizes(results, published=()):
     panel = _Panel(axes[0][0], "offline, all classes at once", "size, Mb")
     families = (("fbnn", "binary"), ("fpnn_b", "float, as many bits"), ("fpnn_p", "float, as many weights"))
     for colour, (family, label) in zip(COLOURS, families):
-        chosen = [r for r in results if r["training"]["model"][:6] == family or family == "fbnn" and "fpnn" not in r["training"]["model"]]
+        runs = [r for r in results if r["training"]["model"][:6] == family or family == "fbnn" and "fpnn" not in r["training"]["model"]]
         for key, dashed, marker in (("train_accuracy", True, "s"), ("test_accuracy", False, "o")):
             points = {}
-            for r in chosen:
+            for r in runs:
                 if r["training"].get(key) is not None:
                     points.setdefault(r["megabits"], []).append(r["training"][key])
             panel.line(points, colour, None if dashed else label, dashed, marker)
@@ -270,3 +271,21 @@ def save(figure, folder, name):
         figure.savefig(paths[0], dpi=150)
         figure.savefig(paths[1], metadata={"Date": None})
     return paths
+
+
+def draw(exhibit, results, folder):
+    """Draw an exhibit of the paper from its results; returns the files.
+
+    exhibit: `name`; `plot`, a key of PLOTS; `rows`, of which those without a verb are of other work, with `label` and `paper`.
+    """
+    if exhibit.plot == "sizes":
+        results = [{**r, "megabits": _megabits(r["training"]["model"])} for r in results if r["kind"] == "pretrain"]
+        published = [(row.label.split(" (")[0], row.paper["test_accuracy"]) for row in exhibit.rows if not row.verb]
+        return save(sizes(results, published), folder, exhibit.name)
+    return save(PLOTS[exhibit.plot](results), folder, exhibit.name)
+
+
+def _megabits(name):
+    """Size of a model at 100 classes; of a floating-point baseline, 32 bits a weight."""
+    kind, size = FLOATING.get(name, ("", name))
+    return build(size, 100).weight_bits() / 1e6 * (32 if kind == "p" else 1)

@@ -1,6 +1,6 @@
 """The content of a design's report, as plain values.
 
-`facts` are what the verb `report` reads, a dict:
+`facts` are what `facts.read` returns, a dict:
 
     folder             name of the design's folder
     config             its AcceleratorConfig

@@ -224,10 +224,10 @@ def floorplan(columns, rows, components):
     """
     figure = _Figure("Floorplan: which component has most cells in each tile")
     names = list(components)
-    kept = names[:COLOURS - 1] if len(names) > COLOURS else names
-    best, cells = {}, dict.fromkeys([*kept, "others"], 0)
+    named = names[:COLOURS - 1] if len(names) > COLOURS else names
+    best, cells = {}, dict.fromkeys([*named, "others"], 0)
     for name, tiles in components.items():
-        group = name if name in kept else "others"
+        group = name if name in named else "others"
         for x, y, count in tiles:
             cells[group] += count
             if count > best.get((x, y), (0, ""))[0]:

@@ -118,9 +118,10 @@ class MacArray(wiring.Component):
         valid, first, *shifted = self.valid, self.first, *([self.shifted] if self.shift else [])
         registers, wide = timing.popcount_registers(lanes), timing.wide(lanes)
         for stage in range(timing.array(lanes) - 1 - 2 * wide):
-            later = Signal(name=f"valid{stage}"), Signal(name=f"first{stage}")
-            m.d.sync += [later[0].eq(valid), later[1].eq(first)]
-            valid, first = later
+            later_valid = Signal(name=f"valid{stage}")  # `valid` a stage later
+            later_first = Signal(name=f"first{stage}")  # `first` a stage later
+            m.d.sync += [later_valid.eq(valid), later_first.eq(first)]
+            valid, first = later_valid, later_first
             if shifted:
                 after = Signal(name=f"shifted{stage}")
                 m.d.sync += after.eq(shifted[0])

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from .accelerator import LEARNER_PORTS, score_bits
 from .learning.learner import command_layout, host_layout
 from .sequencer import Widths
+from .signals import unnamed
 
 CLASS_BITS = 16
 """Bits of tdata of the results: a class number."""
@@ -46,7 +47,8 @@ class RegisterSlice(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        held, full = Signal.like(self.i.payload), Signal()  # the word that came in the clock in which the output stalled
+        held = Signal.like(self.i.payload, name="$like")  # the word that came in the clock in which the output stalled
+        full = Signal()  # `held` has a word
         m.d.comb += self.i.ready.eq(~full)
         with m.If(self.o.ready | ~self.o.valid):
             m.d.sync += [self.o.valid.eq(self.i.valid | full), full.eq(0)]
@@ -96,7 +98,10 @@ class ImagePackets(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        count, final, passes, spoiled = Signal(range(self.length)), Signal(), Signal(), Signal()
+        count = unnamed(range(self.length))  # bytes of the image that have passed
+        final = unnamed()  # the next byte is the image's last
+        passes = unnamed()  # a byte of the image passes
+        spoiled = unnamed()  # the packet of this image is too short or too long
         packet, pixels = self.packet, self.pixels
         m.d.comb += [final.eq(count == self.length - 1), passes.eq(pixels.valid & pixels.ready)]
         with m.If(passes):
@@ -117,7 +122,8 @@ class ImagePackets(wiring.Component):
                 m.d.comb += packet.ready.eq(1)
                 with m.If(packet.valid & packet.payload.last):
                     m.next = "PASS"
-        flags, waiting = Signal(self.images), Signal(range(self.images + 1))
+        flags = unnamed(self.images)  # of the images without an answer, the oldest first: whether the packet was spoiled
+        waiting = Signal(range(self.images + 1))  # images without an answer
         m.d.comb += self.wrong.eq(flags[0])
         with m.If(passes & final):
             m.d.sync += [flags.bit_select(waiting, 1).eq(spoiled), waiting.eq(waiting + 1)]

@@ -6,6 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..compile.config import byte_words
+from .signals import unnamed
 
 BYTE_BITS = 8
 
@@ -48,8 +49,13 @@ class BitPlanes(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        taken, adding, passed, busy, done = Signal(), Signal(), Signal(), Signal(), Signal()
-        count, added = Signal(range(4)), Signal(range(4))
+        taken = unnamed()  # a byte comes in
+        adding = unnamed()  # its bits are in `byte`
+        passed = unnamed()  # three bytes go on to `leaving`
+        busy = unnamed()  # `leaving` has words to give
+        done = unnamed()  # its last word goes
+        count = unnamed(range(4))  # bytes of the pixel that have come in
+        added = Signal(range(4))  # bytes of the pixel in `incoming`
         byte = Signal(8)
         if self.table:
             m.submodules.table = table = Memory(shape=8, depth=256, init=self.table, attrs={"ram_style": "block"})
@@ -65,7 +71,8 @@ class BitPlanes(wiring.Component):
             m.d.sync += [count.eq(taken), added.eq(0)]
         with m.Else():
             m.d.sync += [count.eq(count + taken), added.eq(added + adding)]
-        incoming, leaving = Signal(24), Signal(24)  # blue, green, red
+        incoming = unnamed(24)  # the pixel that comes: blue, green, red
+        leaving = unnamed(24)  # the pixel whose words are given
         with m.If(adding):
             m.d.sync += incoming.eq(Cat(byte, incoming))
         with m.If(done | passed):

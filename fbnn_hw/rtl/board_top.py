@@ -10,6 +10,7 @@ from .accelerator import LEARNER_PORTS, score_bits
 from .host_link import CYCLES_BITS, HostLink, learner_ports
 from .qspi_flash import FlashReader
 from .sequencer import Widths
+from .signals import unnamed
 
 
 def weight_bytes(config):
@@ -58,7 +59,9 @@ class FlashImage(wiring.Component):
         marks = protocol.MARK_BYTES + protocol.MODEL_BYTES
         count = Signal(range(marks + 1))
         model = Signal(8 * protocol.MODEL_BYTES)
-        checks, differs, was_wrong = Signal(), Signal(2), Signal()  # the byte before was one of the mark, its halves were others
+        checks = unnamed()  # the byte before was one of the mark
+        differs = unnamed(2)  # which halves of it are not those of the mark
+        was_wrong = Signal()  # an earlier byte was wrong
         m.d.comb += [self.model.eq(model[:8]), self.good.eq(count[-1]),  # the marks have a power of two of bytes
                      self.wrong.eq(was_wrong | checks & differs.any())]
         expected = Signal(8)

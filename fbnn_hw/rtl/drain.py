@@ -12,7 +12,7 @@ class Drain(wiring.Component):
     """Writes the P x Q bits of each finished block, and the words of global pooling.
 
     An output bit is 1 iff its accumulator is >= 0.  Pooling takes the OR of four pixels.  A tile fills
-    slot s of a word.  The slots after s are cleared, so that lanes without a channel end up 0; the slots
+    tile slot s of a word.  Those after s are cleared, so that lanes without a channel end up 0; those
     before s keep their bits.
 
     Parameters
@@ -52,7 +52,7 @@ class Drain(wiring.Component):
         stored = [s for s in c.program if s.kind == "conv" and not s.logits]
         # A network whose channels fill tiles and words needs no masks.
         self.partial_tiles = any(s.valid != c.outputs for s in stored)
-        self.partial_words = any((s.slot + s.tiles) % self.slots for s in stored)
+        self.partial_words = any((s.tile_slot + s.tiles) % self.slots for s in stored)
         super().__init__({
             "signs": In(c.pixels * c.outputs), "strobe": In(1), "row_end": In(1), "tile_end": In(1), "begin": In(1),
             "step": In(step_layout(c)), "pool_write": In(2), "average": In(c.lanes), "learned": In(c.lanes),

@@ -613,7 +613,10 @@ class HostLink(wiring.Component):
         identity = Array(Const(value, 8) for value in self.identity.pack().ljust(32, b"\0"))[s.index[:5]]
         counters = Array([Cat(self.ready, self.wrong_flash, self.frozen if self.learns else Const(0), Const(0, 5)), *(
             counter.word_select(i, 8) for counter in (s.frames, s.errors, s.cycles) for i in range(len(counter) // 8))])[s.index[:3]]
-        counter, constant, info, of_model = unnamed(8), unnamed(8), unnamed(8), unnamed()
+        counter = unnamed(8)  # byte of the status
+        constant = unnamed(8)  # byte of the identity
+        info = unnamed(8)  # byte of the reply
+        of_model = unnamed()  # it is one of the model mark
         told = Mux(s.status, counter, constant)
         if self.model_mark is None:
             m.d.sync += of_model.eq(~s.status & (s.index[:5] >= protocol.IDENTITY_BYTES - protocol.MODEL_BYTES))
@@ -659,7 +662,8 @@ class HostLink(wiring.Component):
         """A state that takes the words of a stream up to the last one, and sends their bytes or drops them."""
         count = len(value) // 8
         place = s.index[:(count - 1).bit_length()]
-        byte, last = unnamed(8), unnamed()
+        byte = unnamed(8)  # of the word that the stream offers
+        last = unnamed()  # the word is the stream's last
         m.d.sync += [byte.eq(value.word_select(place, 8)), last.eq(source.payload.last)]
         with m.State(state):
             m.d.comb += [s.offer.eq(s.result_waiting & wanted & ~s.result_ack), s.ends.eq(place == count - 1)]

@@ -96,11 +96,17 @@ class Loader(wiring.Component):
         side = c.size // 2 if c.quarters else c.size
         across = -(-side // c.columns)
         plane = -(-side // 2) * across  # blocks
-        x, y = Signal(range(c.size)), Signal(range(c.size))
+        x = unnamed(range(c.size))  # column of the pixel that comes
+        y = Signal(range(c.size))  # its row
         row, column = (y[1:], x[1:]) if c.quarters else (y, x)
         shift = (c.columns - 1).bit_length()
-        line, offset, count = Signal(w.address), Signal(w.address), Signal(bits_for([c.input_words - 1]))
-        taken, pixel_done, line_done, image_done = Signal(), Signal(), Signal(), Signal()
+        line = unnamed(w.address)  # first word of the row of blocks
+        offset = unnamed(w.address)  # from there to the plane that is written
+        count = Signal(bits_for([c.input_words - 1]))  # words of the pixel that have come
+        taken = unnamed()  # a word comes in
+        pixel_done = unnamed()  # the pixel's last
+        line_done = unnamed()  # the row's last
+        image_done = unnamed()  # the image's last
         m.d.comb += [
             taken.eq(words.valid & self.enable), pixel_done.eq(taken & (count == c.input_words - 1)),
             line_done.eq(pixel_done & (x == c.size - 1)), image_done.eq(line_done & (y == c.size - 1)), self.done.eq(image_done)]
@@ -125,9 +131,13 @@ class Loader(wiring.Component):
     def _vector(self, m, words):
         """Collect pixels of one bit, in raster order, as the lanes of a vector."""
         c, w = self.config, Widths(self.config)
-        pixel, lane, place = Signal(range(c.size ** 2)), Signal(range(c.lanes)), Signal(w.address)
-        held, value = Signal(c.lanes), Signal(c.lanes)
-        taken, full = Signal(), Signal()
+        pixel = unnamed(range(c.size ** 2))  # number of the pixel that comes
+        lane = unnamed(range(c.lanes))  # its lane
+        place = Signal(w.address)  # the word that it belongs to
+        held = unnamed(c.lanes)  # pixels of the word that have come before
+        value = Signal(c.lanes)  # with the one that comes
+        taken = unnamed()  # a pixel comes in
+        full = Signal()  # it completes the word
         m.d.comb += [
             taken.eq(words.valid & self.enable), value.eq(held | words.payload[0] << lane),
             self.done.eq(taken & (pixel == c.size ** 2 - 1)), full.eq(taken & (lane == c.lanes - 1) | self.done)]

@@ -199,7 +199,8 @@ class FlashReader(wiring.Component):
         """The read: all bytes, then those behind `first` again without end."""
         per_byte = 8 // self.chip.width
         # `position` stands still for two cycles at least.
-        first_last, last = unnamed(), unnamed()  # it is the last one of the first bytes, of all
+        first_last = unnamed()  # it is the last one of the first bytes
+        last = unnamed()  # it is the last one of all
         m.d.sync += [first_last.eq(s.position == self.first - 1), last.eq(s.position == self.first + self.again - 1)]
         with m.State("READ"):
             start = (s.phase == 0) & (s.spare != 0)

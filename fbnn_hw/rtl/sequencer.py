@@ -78,7 +78,7 @@ def read_layout(config):
     | y, x                      | pixels by which the block is moved besides                       |
     | upper, left               | `EDGE` of the row and column of blocks in which it lies          |
     | lower, right              | `EDGE` of the next row and column                                |
-    | slot, second, pair        | of a spread step: slot, second read of a pair, pair modulo L     |
+    | slot, second, pair        | of a spread step: tile slot, second read of a pair, pair mod L   |
     """
     w = Widths(config)
     if config.lists:
@@ -264,7 +264,7 @@ class Sequencer(wiring.Component):
         if self.config.shift:
             m.d.comb += read.shift.eq(entry.shift)
         if self.config.spreads:
-            slot = entry.slot + step.step if self.config.moved_slots else entry.slot  # modulo the slots of a word
+            slot = entry.tile_slot + step.step if self.config.moved_tile_slots else entry.tile_slot  # modulo those of a word
             m.d.comb += [read.slot.eq(slot), read.second.eq(s.word[0]), read.pair.eq(s.word[1:])]
         for counter, moved, last, near, far in (
                 (s.row, entry.row, step.source_rows, read.upper, read.lower),
@@ -306,7 +306,8 @@ class Sequencer(wiring.Component):
         # `tile_done` is a late signal.  With a weight stream the state LEVEL leaves a cycle to what the next tile begins with.
         ended, more = s.tile_done, s.more
         if config.weights == "stream":
-            ended, more = Signal(), Signal()
+            ended = unnamed()  # a cycle late: the tile is done
+            more = Signal()  # a cycle late: the same tile follows for another frame
             m.d.sync += [ended.eq(s.tile_done), more.eq(s.more)]
         with m.If(ended):
             m.d.sync += [

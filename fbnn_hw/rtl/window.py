@@ -173,7 +173,8 @@ class ListedAddress(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         columns, width = self.config.columns, Widths(self.config).address
-        base, down = Signal(width), Signal(width)
+        base = unnamed(width)  # address of the word
+        down = unnamed(width)  # from there to the row of blocks below, where the block is moved down by a pixel
         right = Signal(columns)  # whether the word is a column of blocks further
         m.d.sync += [base.eq(self.address), down.eq(self.row & self.y.replicate(width)), right.eq(Cat(c < self.x for c in range(columns)))]
         banks = [(base + (down if r == 0 else 0) + right[c])[:width] for r in range(2) for c in range(columns)]

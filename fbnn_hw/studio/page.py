@@ -108,8 +108,9 @@ def examples(design) -> list[dict]:
     images = load("fixture")
     shared = [name for name in design.classes if name in images.classes]
     if shared and images.images.shape[-1] == design.config.size:
-        chosen = images.select(shared).thinned(SHIPPED_EXAMPLES)
-        ask = [{"name": chosen.classes[label], "kind": "ask", "data": _png(image)} for image, label in zip(chosen.images, chosen.labels)]
+        examples = images.select(shared).thinned(SHIPPED_EXAMPLES)
+        ask = [{"name": examples.classes[label], "kind": "ask", "data": _png(image)}
+               for image, label in zip(examples.images, examples.labels)]
     teach = [{"name": "mug", "kind": "teach", "data": _url("jpeg", path.read_bytes())} for path in sorted(PICTURES.glob("mug/*.jpg"))]
     asked = [{"name": "mug", "kind": "ask", "data": _url("jpeg", path.read_bytes())} for path in sorted(PICTURES.glob("mug-*.jpg"))]
     return [*teach, *asked, *ask]

@@ -53,7 +53,7 @@ class Studio:
     def __init__(self, page: str, opened: Callable[[], AbstractContextManager[Transport]], port: int, token: str | None = None):
         self.page, self.opened, self.port = page, opened, port
         self.token = token or secrets.token_urlsafe(16)
-        self._taken = False
+        self._in_use = False
 
     @property
     def address(self) -> str:
@@ -93,10 +93,10 @@ class Studio:
             await socket.close(REFUSED)
             return
         await socket.accept()
-        if self._taken:
+        if self._in_use:
             await socket.close(TAKEN, "another page has the board; close that one")
             return
-        self._taken = True
+        self._in_use = True
         try:
             with self.opened() as line:
                 await _both_ways(socket, line)
@@ -104,7 +104,7 @@ class Studio:
             with suppress(RuntimeError, WebSocketDisconnect):  # the page may be gone, too
                 await socket.close(BROKEN, _shortened(str(error)))
         finally:
-            self._taken = False
+            self._in_use = False
 
 
 async def _both_ways(socket: WebSocket, line: Transport) -> None:

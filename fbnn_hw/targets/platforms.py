@@ -44,8 +44,8 @@ class Facts:
         self.platform, self.where = platform, where
         self.ports: dict[tuple[str, int], Any] = {}
 
-    def _refuse(self, what: str) -> UsageError:
-        return UsageError(f"{self.where}: {type(self.platform).__name__} {what}")
+    def _refuse(self, problem: str) -> UsageError:
+        return UsageError(f"{self.where}: {type(self.platform).__name__} {problem}")
 
     @property
     def device(self) -> str:

@@ -101,8 +101,8 @@ class Study:
             index = np.concatenate([index[firsts], np.delete(index, firsts)])
             streams.append((latents[index], labels[index]))
         test, test_labels = self.samples["test"]
-        kept = number[test_labels] >= 0
-        self.test = test[kept], number[test_labels][kept]
+        inside = number[test_labels] >= 0
+        self.test = test[inside], number[test_labels][inside]
         return streams
 
     def run(self, seed, against):
@@ -145,8 +145,8 @@ class Study:
         for t, (latents, labels) in enumerate(streams):
             (teach or learner.learn)(latents, labels)
             seen = self.tasks[t][-1] + 1
-            kept = self.test[1] < seen
-            matrix = metrics.confusion(self.test[1][kept], learner.classify(self.test[0][kept]), seen)
+            inside = self.test[1] < seen
+            matrix = metrics.confusion(self.test[1][inside], learner.classify(self.test[0][inside]), seen)
             records.append(metrics.evaluate(matrix, self.tasks, t, self.tasks[0]))
             self.options.detail(f"{name}, task {t + 1}: {records[-1]['seen']['a']:.2%} of the {seen} classes seen")
         return {"tasks": records, "memory_bits": learner.memory_bits, "cpu_seconds": round(time.process_time() - began, 1)}

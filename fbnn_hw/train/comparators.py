@@ -80,23 +80,23 @@ class Icarl(Learner):
 
     def learn(self, latents, labels):
         fresh = {int(c): latents[labels == c] for c in np.unique(labels)}
-        available = {**{c: len(kept) for c, kept in self.exemplars.items()}, **{c: len(samples) for c, samples in fresh.items()}}
+        available = {**{c: len(stored) for c, stored in self.exemplars.items()}, **{c: len(samples) for c, samples in fresh.items()}}
         classes = sorted(available)
         for c, share in zip(classes, shares([available[c] for c in classes], self.slots)):
             self.exemplars[c] = herded(fresh[c], share) if c in fresh else self.exemplars[c][:share]
 
     def scores(self, latents):
         means = np.zeros((max(self.exemplars) + 1, self.problem.latent))
-        for c, kept in self.exemplars.items():
-            means[c] = bits.from_bits(kept, np.float64).mean(0)
+        for c, stored in self.exemplars.items():
+            means[c] = bits.from_bits(stored, np.float64).mean(0)
         means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
         return bits.from_bits(latents, np.float64) @ means.T  # samples have one length, so the nearest is the most parallel
 
     def state(self):
-        return {str(c): torch.from_numpy(np.ascontiguousarray(kept)) for c, kept in self.exemplars.items()}
+        return {str(c): torch.from_numpy(np.ascontiguousarray(stored)) for c, stored in self.exemplars.items()}
 
     def restore(self, state):
-        self.exemplars = {int(c): kept.numpy() for c, kept in state.items()}
+        self.exemplars = {int(c): stored.numpy() for c, stored in state.items()}
 
 
 def herded(samples, count):
@@ -105,13 +105,13 @@ def herded(samples, count):
     Each sample brings the mean of those chosen nearest to the mean of all.
     """
     x = bits.from_bits(samples, np.float32)
-    mean, total, left = x.mean(0), np.zeros(x.shape[1], np.float32), np.ones(len(x), bool)
+    mean, total, available = x.mean(0), np.zeros(x.shape[1], np.float32), np.ones(len(x), bool)
     towards, order = x @ mean, []
     for k in range(1, min(int(count), len(x)) + 1):
         # |mean - (total + x) / k|^2 without what is the same for all x, since |x| is
-        distance = np.where(left, (x @ total) / k - towards, np.inf)
+        distance = np.where(available, (x @ total) / k - towards, np.inf)
         order.append(int(distance.argmin()))
-        left[order[-1]] = False
+        available[order[-1]] = False
         total += x[order[-1]]
     return samples[order]
 
@@ -193,11 +193,11 @@ class DarkReplay(Learner):
                 continue
             row = x[i:i + 1], y[i:i + 1], logits[i:i + 1], torch.tensor([self.seen])
             for name, value in zip(("x", "y", "logits", "known"), row):
-                kept = getattr(self, name)
-                if place < len(kept):
-                    kept[place] = value[0]
+                rows = getattr(self, name)
+                if place < len(rows):
+                    rows[place] = value[0]
                 else:
-                    setattr(self, name, torch.cat([kept, value]))
+                    setattr(self, name, torch.cat([rows, value]))
 
     @torch.no_grad()
     def scores(self, latents):

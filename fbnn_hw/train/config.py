@@ -95,15 +95,15 @@ class TrainConfig:
             if getattr(self, name) >= self.epochs:
                 raise UsageError(f"{flag(name)} {getattr(self, name)}: leaves no other epoch, expected fewer than --epochs {self.epochs}")
         if self.teacher_views == "mirrored" and self.augment and (self.mirror == "random" or self.warp):
-            found = "--mirror random" if self.mirror == "random" else f"--warp {self.warp:g}"
-            raise UsageError(f"--teacher-views mirrored: keeps the answers to each image and its mirror image, found {found}; "
+            augmentation = "--mirror random" if self.mirror == "random" else f"--warp {self.warp:g}"
+            raise UsageError(f"--teacher-views mirrored: keeps the answers to each image and its mirror image, found {augmentation}; "
                              "expected --mirror alternating or none, and no --warp")
         if self.warmup and self.schedule != "cosine":
             raise UsageError(f"--warmup {self.warmup}: expected --schedule cosine with it")
 
-    def verify_split(self, count, held):
-        """Raise UsageError where the recipe needs a validation split and `held` of `count` training images leave none."""
-        if not held and (self.schedule == "plateau" or self.patience):
+    def verify_split(self, count, validation):
+        """Raise UsageError where the recipe needs a validation split and `validation` of `count` training images leave none."""
+        if not validation and (self.schedule == "plateau" or self.patience):
             raise UsageError(f"--validation {self.validation:g}: leaves none of {count} training images for validation, which plateau and "
                              f"--patience need; use more images, or --schedule cosine --patience 0")
 

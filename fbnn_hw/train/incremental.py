@@ -93,8 +93,8 @@ class Incremental:
         self.test_samples, self.test_labels = self._arrange(test, arriving)
         parts = (self.train_labels, self.test_labels, self.train_samples.numpy(), self.test_samples.numpy())
         self.data = {"images": len(self.train_labels), "crc32": reduce(lambda crc, part: zlib.crc32(part, crc), parts, 0)}
-        self.held = held_back(self.train_labels, self.recipe.validation, np.random.default_rng((self.recipe.seed, 1)))
-        self.recipe.verify_split(len(self.held), self.held.sum())
+        self.held_back = held_back(self.train_labels, self.recipe.validation, np.random.default_rng((self.recipe.seed, 1)))
+        self.recipe.verify_split(len(self.held_back), self.held_back.sum())
         self.memory = None
         if config.strategy == "replay":
             self.memory = Memorizer(round(config.buffer_mb * MEGABIT), self.kind.code, (self.recipe.seed, 2))
@@ -140,11 +140,11 @@ class Incremental:
     def _arrange(self, images, arriving):
         """Return (samples, labels) of the classes that arrive, class after class, with labels as the network counts them."""
         images_of_class = [images.images[images.labels == c] for c in arriving]
-        for c, chosen in zip(arriving, images_of_class):
-            if not len(chosen):
+        for c, pictures in zip(arriving, images_of_class):
+            if not len(pictures):
                 raise InputError(f"{self.config.scenario}: no image of class {images.classes[c]} in {images.source}, expected some")
-        samples = torch.cat([self.kind.form(chosen, self.model, self.progress) for chosen in images_of_class])
-        return samples, np.repeat(np.arange(len(arriving)), [len(chosen) for chosen in images_of_class])
+        samples = torch.cat([self.kind.form(pictures, self.model, self.progress) for pictures in images_of_class])
+        return samples, np.repeat(np.arange(len(arriving)), [len(pictures) for pictures in images_of_class])
 
     # what a task trains on
 
@@ -155,8 +155,8 @@ class Incremental:
         """Return the data of the retraining of task t: (samples, labels, held-back samples, held-back labels)."""
         tasks = self.tasks[:t + 1] if self.config.strategy.startswith("cumulative") else [self.tasks[t]]
         of = np.isin(self.train_labels, [c for task in tasks for c in task])
-        chosen, held = of & ~self.held, of & self.held
-        parts = [[self.train_samples[chosen], self.train_labels[chosen], self.train_samples[held], self.train_labels[held]]]
+        training, validation = of & ~self.held_back, of & self.held_back
+        parts = [[self.train_samples[training], self.train_labels[training], self.train_samples[validation], self.train_labels[validation]]]
         if self.memory is not None and len(self.memory):
             samples, labels = self.memory.samples()
             samples = torch.from_numpy(samples)
@@ -167,7 +167,7 @@ class Incremental:
 
     def _store(self, t):
         if self.memory is not None:
-            of = np.isin(self.train_labels, self.tasks[t]) & ~self.held
+            of = np.isin(self.train_labels, self.tasks[t]) & ~self.held_back
             self.memory.update(self.train_samples[of].numpy(), self.train_labels[of])
 
     # logits and losses
@@ -205,9 +205,9 @@ class Incremental:
     def confusion(self, samples, labels, t):
         """Confusion matrix over the classes seen at task t."""
         seen = self.seen(t)
-        kept = np.asarray(labels) < seen
-        predicted = self._predict(samples[torch.from_numpy(kept)], np.asarray(labels)[kept], seen).argmax(1).numpy()
-        return metrics.confusion(np.asarray(labels)[kept], predicted, seen)
+        within = np.asarray(labels) < seen
+        predicted = self._predict(samples[torch.from_numpy(within)], np.asarray(labels)[within], seen).argmax(1).numpy()
+        return metrics.confusion(np.asarray(labels)[within], predicted, seen)
 
     # the run
 
@@ -225,7 +225,7 @@ class Incremental:
     def _teach(self):
         """Teach `self.task` to a strategy that is a `Learner`, without the samples that are held back for validation."""
         t, began = self.task, time.monotonic()
-        of = np.isin(self.train_labels, self.tasks[t]) & ~self.held
+        of = np.isin(self.train_labels, self.tasks[t]) & ~self.held_back
         self.learner.learn(self.train_samples[of].numpy(), self.train_labels[of])
         self._record(t, 0, time.monotonic() - began, 0)
         self.task = t + 1
@@ -249,7 +249,7 @@ class Incremental:
         while not course.finished:
             began = time.monotonic()
             trained = self._epoch(course, samples, labels, weights, seen)
-            held = self._held(held_samples, held_labels, weights, seen)
+            held = self._validation(held_samples, held_labels, weights, seen)
             course.keep(self.model, None if held["validation_loss"] is None else -held["validation_loss"])
             record = {"task": t, **trained, **held, **course.end_epoch(began, held["validation_loss"])}
             if self.config.curves:
@@ -284,7 +284,7 @@ class Incremental:
             correct += (logits.argmax(1) == target).sum().item()
         return {"train_loss": total / len(labels), "train_accuracy": correct / len(labels)}
 
-    def _held(self, samples, labels, weights, seen):
+    def _validation(self, samples, labels, weights, seen):
         """Return loss and accuracy on the held-back samples; None where none are held back."""
         if not len(labels):
             return {"validation_loss": None, "validation_accuracy": None}
@@ -295,7 +295,8 @@ class Incremental:
     def _scores(self, t, trained=True):
         """{"test": {subset: {"a", "d"}}, "train": the same, "confusion"} at task t.  trained: whether the task has been trained on."""
         matrix = self.confusion(self.test_samples, self.test_labels, t)
-        train = metrics.evaluate(self.confusion(self.train_samples[torch.from_numpy(~self.held)], self.train_labels[~self.held], t),
+        of = ~self.held_back
+        train = metrics.evaluate(self.confusion(self.train_samples[torch.from_numpy(of)], self.train_labels[of], t),
                                  self.tasks, t, self.pretrained)
         if not self.config.strategy.startswith("cumulative") and self.learner is None:  # cumulative has all past samples
             samples, labels = self.memory.samples() if self.memory is not None and trained else ((), ())
@@ -314,13 +315,13 @@ class Incremental:
 
     def result(self):
         """Plain values: the records of the tasks, the ledger, the totals."""
-        done = self.task == len(self.tasks)
+        complete = self.task == len(self.tasks)
         final = {}
-        if done:
+        if complete:
             last = self.records[-1]
             final = {f"{letter}_{name}": last["test"][name][letter] for name in last["test"] for letter in "ad"}
             final.update({f"{letter}_{name}_train": last["train"][name][letter] for name in last["train"] for letter in "ad"})
-        return {"finished": done, "final": final, "epochs": sum(r["epochs"] for r in self.records),
+        return {"finished": complete, "final": final, "epochs": sum(r["epochs"] for r in self.records),
                 "sequence": metrics.sequence([r["confusion"] for r in self.records], self.tasks),
                 "seconds": round(sum(r["seconds"] for r in self.records), 2), "classes": list(self.classes), "tasks": self.records,
                 "ledger": self.memory.ledger(len(self.classes)) if self.memory is not None else None,

@@ -25,11 +25,11 @@ ADAM_BITS = 3 * FLOAT_BITS
 def dense_head(topology, copies):
     """The topology with one dense layer after the latent.  copies: how often the layer reads each bit."""
     names = [o.name for o in topology.ops]
-    kept, last = topology.ops[:names.index(LATENT) + 1], topology.ops[-1]
+    extractor, last = topology.ops[:names.index(LATENT) + 1], topology.ops[-1]
     if copies == 1:
-        return Topology(topology.name, (*kept, replace(last, inputs=(LATENT,))), topology.classes)
+        return Topology(topology.name, (*extractor, replace(last, inputs=(LATENT,))), topology.classes)
     twice = op.Duplicate("latent_twice", (LATENT,), copies)
-    return Topology(topology.name, (*kept, twice, replace(last, inputs=(twice.name,))), topology.classes)
+    return Topology(topology.name, (*extractor, twice, replace(last, inputs=(twice.name,))), topology.classes)
 
 
 class AdamReplay:

@@ -81,16 +81,16 @@ def shares(available, slots):
     """
     available = np.asarray(available, np.int64)
     shares = np.zeros_like(available)
-    left = min(int(slots), int(available.sum()))
-    while left:
+    slots_left = min(int(slots), int(available.sum()))
+    while slots_left:
         hungry = np.flatnonzero(available > shares)
-        each = left // len(hungry)
+        each = slots_left // len(hungry)
         if not each:
-            shares[hungry[:left]] += 1
+            shares[hungry[:slots_left]] += 1
             break
         step = np.minimum(available[hungry] - shares[hungry], each)
         shares[hungry] += step
-        left -= int(step.sum())
+        slots_left -= int(step.sum())
     return shares
 
 
@@ -133,17 +133,17 @@ class Memorizer:
         classes = np.unique(np.concatenate([self.labels, labels]))
         stored = np.array([(self.labels == c).sum() for c in classes], np.int64)
         fresh = np.array([(labels == c).sum() for c in classes], np.int64)
-        kept, taken = [], []
+        staying, entering_places = [], []
         for c, have, new, share in zip(classes, stored, fresh, shares(stored + fresh, self.slots)):
             # of a class in both, each sample has the same chance
             keep = share if not new else have if not have else self.rng.hypergeometric(have, new, share)
             keep = min(int(keep), int(have))
-            kept.append(np.sort(self.rng.permutation(np.flatnonzero(self.labels == c))[:keep]))
-            taken.append(np.sort(self.rng.permutation(np.flatnonzero(labels == c))[:share - keep]))
-        kept, taken = np.concatenate(kept).astype(np.int64), np.concatenate(taken).astype(np.int64)
-        entering = np.packbits(self.code.to_bits(samples[taken]), axis=1, bitorder="little")
-        self.packed = np.concatenate([self.packed[kept], entering])
-        self.labels = np.concatenate([self.labels[kept], labels[taken]])
+            staying.append(np.sort(self.rng.permutation(np.flatnonzero(self.labels == c))[:keep]))
+            entering_places.append(np.sort(self.rng.permutation(np.flatnonzero(labels == c))[:share - keep]))
+        staying, entering_places = np.concatenate(staying).astype(np.int64), np.concatenate(entering_places).astype(np.int64)
+        entering = np.packbits(self.code.to_bits(samples[entering_places]), axis=1, bitorder="little")
+        self.packed = np.concatenate([self.packed[staying], entering])
+        self.labels = np.concatenate([self.labels[staying], labels[entering_places]])
 
     def ledger(self, classes=None):
         """Return the cost of the buffer in bits and samples.  classes: how many share it; those in it if None."""

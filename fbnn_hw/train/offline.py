@@ -33,8 +33,8 @@ def split(count, share, seed):
     share: of the validation split, 0 to 1.
     """
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
-    held = round(count * share)
-    return order[held:], order[:held]
+    validation = round(count * share)
+    return order[validation:], order[:validation]
 
 
 @torch.no_grad()
@@ -181,8 +181,8 @@ class Trainer(Course):
             setattr(self, key, state[key])
         check_records(self.history, "epoch", "train_accuracy", "seconds")
         if self.average:
-            for values, kept in zip(self.average, state["average"], strict=True):
-                values.copy_(kept)
+            for values, saved in zip(self.average, state["average"], strict=True):
+                values.copy_(saved)
 
     def run(self):
         previous = {}

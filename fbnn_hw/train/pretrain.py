@@ -114,16 +114,16 @@ class Pretrainer(Trainer):
             loss = self._with_teacher(loss, logits, weak, index)
         loss, free = self.objective.alpha * loss, images
         if self.unlabeled is not None:
-            chosen = torch.randint(len(self.unlabeled), (len(index),), generator=self.generator)
-            free, index = stretch(self.unlabeled[chosen].to(self.device), images.shape[-1]), chosen % len(self.turns)
+            unlabeled_index = torch.randint(len(self.unlabeled), (len(index),), generator=self.generator)
+            free, index = stretch(self.unlabeled[unlabeled_index].to(self.device), images.shape[-1]), unlabeled_index % len(self.turns)
         if self.objective.gamma:
             if self.unlabeled is not None:
                 latent = self._forward(self._augmented(free, index))[1]
             loss = loss + self.objective.gamma * losses.FEATURES[self.objective.features](latent)
         if self.objective.beta and len(free) > 1:  # a batch of one has no correlation
             views = torch.cat([strong(free, self.generator), strong(free, self.generator)])
-            one, two = self.projector(self._forward(views)[1]).chunk(2)
-            loss = loss + self.objective.beta * losses.barlow_twins(one, two)
+            first, second = self.projector(self._forward(views)[1]).chunk(2)
+            loss = loss + self.objective.beta * losses.barlow_twins(first, second)
         self._update(loss, logits, labels)
 
 

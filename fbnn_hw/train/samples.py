@@ -59,7 +59,7 @@ class Latents:
     def form(self, images, model, progress=None):
         """Latents of RGB images, computed once: `cache` is a folder of earlier ones, or None."""
         path = self.cache and self.cache / f"{self._key(images, model)}.npy"
-        if path and (packed := self._kept(path, len(images))) is not None:
+        if path and (packed := self._cached(path, len(images))) is not None:
             return torch.from_numpy(np.unpackbits(packed, axis=1, count=self.code.bits, bitorder="little"))
         device = next(model.parameters()).device
         starts = range(0, len(images), 250)
@@ -71,7 +71,7 @@ class Latents:
                 np.save(file, np.packbits(latents.numpy(), axis=1, bitorder="little"))
         return latents
 
-    def _kept(self, path, count):
+    def _cached(self, path, count):
         """Read packed latents from a file of the cache; None where it is missing or damaged."""
         try:
             packed = np.load(path, allow_pickle=False)

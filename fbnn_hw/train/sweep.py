@@ -1,6 +1,7 @@
 """Many command lines of fbnn-hw at once: as processes here, or as jobs of submitit (Slurm) elsewhere.  No torch here."""
 
 import itertools
+import json
 import os
 import shutil
 import signal
@@ -13,10 +14,17 @@ from pathlib import Path
 
 from .. import files
 from ..errors import ToolError, UsageError
+from .metrics import mean_and_deviation
 
 POLL_S = 0.2
 TAIL_BYTES = 4096
 PROGRAM = (sys.executable, "-m", "fbnn_hw.cli")
+METRICS = {"cil": ("a_old", "a_new", "a_final", "d_final", "average_incremental", "forgetting"),
+           "train": ("train_accuracy", "validation_accuracy", "test_accuracy"),
+           "pretrain": ("train_accuracy", "validation_accuracy", "test_accuracy", "test_dispersion")}
+"""The metrics of each verb's results that stand in a table of a sweep."""
+JOBS = ".jobs.json"
+"""File in the folder of the results that says which job has which run."""
 
 
 def grid(over):
@@ -51,23 +59,23 @@ def local(commands, jobs, threads=None, done=None, program=PROGRAM):
         while waiting or running:
             while waiting and len(running) < jobs:
                 index, argv = waiting.pop()
-                said = tempfile.TemporaryFile()  # not a pipe: hours of progress bars would fill it and stop the process
-                running[index] = said, subprocess.Popen([*program, *map(str, argv)], env=environment, stdout=subprocess.DEVNULL,
-                                                        stderr=said)
+                log = tempfile.TemporaryFile()  # not a pipe: hours of progress bars would fill it and stop the process
+                running[index] = log, subprocess.Popen([*program, *map(str, argv)], env=environment, stdout=subprocess.DEVNULL,
+                                                        stderr=log)
             time.sleep(POLL_S)
-            for index, (said, process) in list(running.items()):
+            for index, (log, process) in list(running.items()):
                 if process.poll() is not None:
                     del running[index]
                     codes[index] = process.returncode
-                    if done and done(index, process.returncode, _last_line(said)):
+                    if done and done(index, process.returncode, _last_line(log)):
                         waiting.clear()
-                    said.close()
+                    log.close()
     finally:
         for _, process in running.values():  # all at once, so that they save their states beside each other
             process.terminate()
-        for said, process in running.values():
+        for log, process in running.values():
             process.wait()
-            said.close()
+            log.close()
     return codes
 
 
@@ -178,3 +186,50 @@ def options(text):
     if any(len(pair) < 2 for pair in pairs):
         raise UsageError(f"--submit-options {text}: expected K=V, with commas between several, such as timeout_min=600")
     return {key: int(value) if value.isdigit() else value for key, value in pairs}
+
+
+def under_way(folder, commands):
+    """{path of the result: what is known of it} of the runs that another process or a job has."""
+    jobs = files.json_object(folder / JOBS) or {}
+    states, active = queued(list(map(str, jobs.values()))), {}
+    for argv in commands:
+        path = str(result_path(argv))
+        if files.held(lock(state_path(argv))):
+            active[path] = "running"
+        elif state := states.get(str(jobs.get(path))):
+            active[path] = f"job {jobs[path]} is {state.lower()}"
+    return active
+
+
+def handed_over(commands, folder, logs, options, cluster):
+    """The jobs of the runs, of which `under_way` then knows.  folder: of the results.  The others: as `submit` takes them."""
+    jobs = submit(commands, logs, options, cluster)
+    jobs_of_results = files.json_object(folder / JOBS) or {}
+    jobs_of_results.update({str(result_path(argv)): job.job_id for argv, job in zip(commands, jobs)})
+    files.write(folder / JOBS, json.dumps(jobs_of_results, indent=1).encode())
+    return jobs
+
+
+def summary(verb, flags, results):
+    """[{"flags", "runs", "under_way", metric: {"mean", "deviation"}}] with the seeds of a combination together.
+
+    results: [(values, result or None, whether it is under way)].
+    """
+    groups = {}
+    for values, result, active in results:
+        groups.setdefault(tuple((flag, values[flag]) for flag in flags if flag != "seed"), []).append((result, active))
+    rows = []
+    for key, group in groups.items():
+        scores = [{**r["final"], **r.get("sequence", {})} if verb == "cil" else r["training"] for r, _ in group if r]
+        pairs = {m: mean_and_deviation([r.get(m) for r in scores]) for m in METRICS[verb]}
+        active = sum(active for _, active in group)
+        means = {m: {"mean": a, "deviation": d} for m, (a, d) in pairs.items()}
+        rows.append({"flags": dict(key), "runs": len(scores), "under_way": active, **means})
+    return rows
+
+
+def mean_text(pair):
+    """The mean of a metric as text, with its deviation."""
+    if pair["mean"] is None:
+        return "-"
+    return f"{pair['mean']:.4f}" + ("" if pair["deviation"] is None else f" +- {pair['deviation']:.4f}")

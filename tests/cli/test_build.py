@@ -85,8 +85,8 @@ def tools(monkeypatch):
             steps = [{"type": "routing", "from": "here", "to": "there", "delay_ns": 9.0}]
             return toolchain.Result(clock_mhz, mhz, {"ICESTORM_LC": 4000}, {"ICESTORM_LC": 5280}, steps)
 
-    def synthesise(script, folder, tools, said=None):
-        said("words")
+    def synthesise(script, folder, tools, on_line=None):
+        on_line("words")
         return {"SB_LUT4": 3900}
 
     monkeypatch.setattr(programmer, "find", lambda name: name)

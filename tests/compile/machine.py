@@ -7,7 +7,7 @@ import numpy as np
 from fbnn_hw.reference.encode import encode, ycc
 
 FIELDS = ("source", "word_stride", "block_stride", "row_stride", "words", "columns", "rows", "target", "target_block_stride",
-          "target_row_stride", "tiles", "slot", "valid", "tile_words")
+          "target_row_stride", "tiles", "tile_slot", "valid", "tile_words")
 FLAGS = ("lgap", "pool", "vector", "logits", "window", "gap", "depthwise", "bias")
 LISTED_FIELDS = ("order", "plane", "source_rows", "source_columns", "valid_columns")
 LISTED_FLAGS = {"rewind": 12, "first_pixel": 13, "odd_height": 14, "spread": 8, "ones": 9}
@@ -302,7 +302,7 @@ class Machine:
             height, width = result.shape[:2]
             parts = result.reshape(height // 2, 2, width // 2, 2, -1)
             result = parts[:, 0, :, 0] if step.get("first_pixel") else parts.any((1, 3))
-        self._write(step, *divmod(step["slot"] + tile, c.lanes // c.outputs), result)
+        self._write(step, *divmod(step["tile_slot"] + tile, c.lanes // c.outputs), result)
 
     def _write(self, step, word, slot, values):
         """P bits of each pixel into their slot of a word; the slots after it become 0."""

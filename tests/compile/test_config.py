@@ -64,6 +64,16 @@ def config():
     return plan(strategies.vgg_network(1, width=1 / 4, size=16), TARGETS["ice40"]).config
 
 
+def test_tile_slots_keep_their_names_in_the_file(config):
+    """So that a design generated today has the configuration id that it had before they were renamed."""
+    steps = [dataclasses.replace(step, source_tile_slot=number % 2) for number, step in enumerate(config.program)]
+    config = dataclasses.replace(config, program=tuple(steps))
+    written = json.loads(config.to_json())["program"]
+    assert [(step["slot"], step.get("source_slot", 0)) for step in written] == [(step.tile_slot, step.source_tile_slot) for step in steps]
+    assert not {"tile_slot", "source_tile_slot"} & {name for step in written for name in step}
+    assert AcceleratorConfig.from_json(config.to_json()) == config
+
+
 def test_fields_at_their_default_are_left_out_and_filled_in(config):
     values = json.loads(config.to_json())
     assert not {"frames", "frame_stride", "learning", "map_pixels", "text"} & set(values)

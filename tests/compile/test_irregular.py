@@ -87,7 +87,7 @@ def test_tiles_that_read_alike_from_other_words_share_a_list(kind):
     planned = run(strategies.fill(Topology("net", tuple(layers), ("a", "b", "c")), 0), GENERIC, (4, 16, 4), 0)
     steps = [step for step in planned.config.program if step.layer.startswith("sums")]
     assert len(steps) == 10 and len({step.order for step in steps}) == 1
-    assert len({step.source for step in steps}) == 3 and {step.source_slot for step in steps} == {0, 1, 2, 3}
+    assert len({step.source for step in steps}) == 3 and {step.source_tile_slot for step in steps} == {0, 1, 2, 3}
     assert all((step.words, step.listed) == (128, 64) for step in steps)
 
 

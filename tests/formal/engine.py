@@ -301,7 +301,7 @@ def drain(one, depth):
     with m.If((clock > 1) & ~struck):
         m.d.comb += Assert(~dut.write.any() & (dut.data == 0))
     for index, (tile, row, column) in enumerate(blocks):
-        word, lane = divmod((one.slot + tile) * outputs, lanes)
+        word, lane = divmod((one.tile_slot + tile) * outputs, lanes)
         real = one.valid if tile == one.tiles - 1 else outputs
         bits = [[~signs[q * outputs + p] & (p < real) for p in range(outputs)] for q in range(cfg.pixels)]
         if one.pool:
@@ -394,7 +394,7 @@ PROPERTIES = {
     "listed_align_blank": partial(listed_align, 4, start_reads=True),
     "loader": partial(loader, 20),
     "drain": partial(drain, conv(2, 1, 11, 4, 8, 3), 11),
-    "drain_slot": partial(drain, conv(2, 2, 4, 4, 8, 7, slot=1), 9),
+    "drain_slot": partial(drain, conv(2, 2, 4, 4, 8, 7, tile_slot=1), 9),
     "drain_pooled": partial(drain, conv(2, 2, 5, 4, 8, 2, pool=True), 13),
     "mover_mixed": partial(mover, [(3, 8)], 20, pauses=False),
     "sequencer": partial(sequencer, [step(columns=1, rows=1, taps=9, tiles=1, tile_words=9)], 31),

@@ -50,6 +50,16 @@ class StopAt:
                 os.kill(os.getpid(), self.number)
 
 
+def interrupted_and_resumed(make, at):
+    """Interrupt a trainer after `at` batches; the trainer that went on from its state to the end.  make(**options) makes one."""
+    with pytest.raises(Interrupted):
+        make(progress=StopAt(at)).run()
+    again = make()
+    again.resume()
+    again.run()
+    return again
+
+
 @pytest.mark.parametrize("schedule", ["plateau", "cosine"])
 def test_resume_is_bit_identical(tmp_path, schedule):
     config = TrainConfig(**{**CONFIG.__dict__, "schedule": schedule})

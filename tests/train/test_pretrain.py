@@ -14,8 +14,7 @@ from fbnn_hw.nn.network import FBNN
 from fbnn_hw.reference import inference
 from fbnn_hw.train import pretrain, record
 from fbnn_hw.train.config import TrainConfig
-from fbnn_hw.train.offline import Interrupted
-from tests.train.test_offline import StopAt, same
+from tests.train.test_offline import interrupted_and_resumed, same
 
 TRAIN = datasets.load("tiny").select(("pattern0", "pattern1", "pattern2"))
 IMAGES, LABELS = torch.from_numpy(TRAIN.images), torch.from_numpy(TRAIN.labels)
@@ -47,11 +46,7 @@ def test_projector_has_the_papers_layers(monkeypatch):
 def test_resume_is_bit_identical(tmp_path, objective, unlabeled):
     whole = trainer(tmp_path / "a", objective, unlabeled=unlabeled)
     whole.run()
-    with pytest.raises(Interrupted):
-        trainer(tmp_path / "b", objective, unlabeled=unlabeled, progress=StopAt(whole.steps + 2)).run()
-    again = trainer(tmp_path / "b", objective, unlabeled=unlabeled)
-    again.resume()
-    again.run()
+    again = interrupted_and_resumed(lambda **options: trainer(tmp_path / "b", objective, unlabeled=unlabeled, **options), whole.steps + 2)
     assert same(again.state(), whole.state())
     if objective.beta:
         assert any(k.endswith("running_mean") for k in whole.state()["projector"])
@@ -68,12 +63,7 @@ def test_what_is_float_at_the_start_or_throughout_is_resumed(tmp_path, name, con
         return pretrain.Pretrainer(model, IMAGES[:64], LABELS[:64], config, pretrain.Objective(), state_path=tmp_path / "s.state",
                                    **options)
 
-    with pytest.raises(Interrupted):
-        run(progress=StopAt(2)).run()
-    again = run()
-    again.resume()
-    again.run()
-    assert again.finished
+    assert interrupted_and_resumed(run, 2).finished
 
 
 def test_a_stage_is_not_resumed_as_another(tmp_path):

@@ -15,7 +15,7 @@ from fbnn_hw.train import pretrain, record, start
 from fbnn_hw.train.config import TrainConfig
 from fbnn_hw.train.offline import Interrupted, Trainer
 from fbnn_hw.train.teacher import Teacher
-from tests.train.test_offline import StopAt, same
+from tests.train.test_offline import StopAt, interrupted_and_resumed, same
 
 TRAIN = datasets.load("tiny").select(("pattern0", "pattern1", "pattern2"))
 IMAGES, LABELS = torch.from_numpy(TRAIN.images), torch.from_numpy(TRAIN.labels)
@@ -46,11 +46,7 @@ def test_resume_is_bit_identical(tmp_path, taught):
 
     whole = with_teacher("a")
     whole.run()
-    with pytest.raises(Interrupted):
-        with_teacher("b", progress=StopAt(whole.steps + 2)).run()
-    again = with_teacher("b")
-    again.resume()
-    again.run()
+    again = interrupted_and_resumed(lambda **options: with_teacher("b", **options), whole.steps + 2)
     assert same(again.state(), whole.state()) and set(whole.state()["sources"]) == {"init", "teacher"}
     assert not export(whole.model).thresholds, "after a step ties are +1 again"
     for layer in whole.model.layers.values():
@@ -210,11 +206,7 @@ def test_resume_with_kept_answers_is_bit_identical(tmp_path, taught):
     teacher = Teacher(taught, student().model.topology)
     whole = student(tmp_path / "a.state", config, teacher=teacher)
     whole.run()
-    with pytest.raises(Interrupted):
-        student(tmp_path / "b.state", config, teacher=teacher, progress=StopAt(whole.steps + 4)).run()
-    again = student(tmp_path / "b.state", config, teacher=teacher)
-    again.resume()
-    again.run()
+    again = interrupted_and_resumed(lambda **options: student(tmp_path / "b.state", config, teacher=teacher, **options), whole.steps + 4)
     assert same(again.state(), whole.state())
 
 

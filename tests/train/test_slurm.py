@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from fbnn_hw.cli import sweep as verb
 from fbnn_hw.train import sweep
 from tests import slurm
 
@@ -72,8 +71,8 @@ def under_way(argv):
 def test_a_grid_is_one_array_and_runs_in_the_queue_are_left_alone(submitted, tmp_path):
     jobs, argvs = submitted(20, 20, 20)
     assert len({job.job_id.split("_")[0] for job in jobs}) == 1 and [job.job_id.split("_")[1] for job in jobs] == ["0", "1", "2"]
-    (tmp_path / verb.JOBS).write_text(json.dumps({argv[-1]: job.job_id for argv, job in zip(argvs, jobs)}))
-    active = verb.under_way(tmp_path, argvs)
+    (tmp_path / sweep.JOBS).write_text(json.dumps({argv[-1]: job.job_id for argv, job in zip(argvs, jobs)}))
+    active = sweep.under_way(tmp_path, argvs)
     assert set(active) == {argv[-1] for argv in argvs} and all(" is " in state for state in active.values())
     until(lambda: all(Path(argv[-1]).exists() for argv in argvs))
     assert all(begins(argv) == [0] for argv in argvs)

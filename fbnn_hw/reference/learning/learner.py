@@ -306,10 +306,10 @@ class Learner:
         if self._learn_hidden:
             self._update_hidden(label, rival)
         if self.rule.draws:
-            self._move(label, values, self._held(label, values))
-            self._move(rival, values ^ self._ones, self._held(rival, values ^ self._ones))
+            self._move(label, values, self._allowed(label, values))
+            self._move(rival, values ^ self._ones, self._allowed(rival, values ^ self._ones))
         else:
-            towards, away = self._kept(2, self.head.fan_in, self.config.thinning)
+            towards, away = self._thinned(2, self.head.fan_in, self.config.thinning)
             self._move(label, values, towards)
             self._move(rival, values ^ self._ones, away)
 
@@ -342,28 +342,28 @@ class Learner:
                 if towards != away:
                     x = self._hidden_inputs[j // rows]
                     active.append((self._hidden[j], x if towards > away else x ^ self._hidden_ones))
-        for (row, towards), moves in zip(active, self._kept(len(active), head.hidden_fan_in, config.hidden_thinning)):
+        for (row, towards), moves in zip(active, self._thinned(len(active), head.hidden_fan_in, config.hidden_thinning)):
             before = row[-1]
             self.rule.move(row, towards, moves, self._hidden_ones)
             self.flips += (row[-1] ^ before).bit_count()
 
-    def _kept(self, rows, count, m):
+    def _thinned(self, rows, count, m):
         """For each of some rows `count` bits: 1 where all m bits of the element's draw are 1."""
         if m <= 1:
             return [self._mask.integer(count) if m else (1 << count) - 1 for _ in range(rows)]
         drawn = self._mask.bits(rows * count * m)
-        kept = np.ones(rows * count, np.uint8)
+        mask = np.ones(rows * count, np.uint8)
         for j in range(m):
-            kept &= drawn[j::m]
-        return bits.to_integers(kept.reshape(rows, count))
+            mask &= drawn[j::m]
+        return bits.to_integers(mask.reshape(rows, count))
 
-    def _held(self, row, towards):
+    def _allowed(self, row, towards):
         """Moves of a row, without those that thinning or the rule refuses."""
         m, fan_in, planes = self.config.thinning, self.head.fan_in, self._output[row]
         drawn = self._mask.bits(fan_in * (m + HELD_BITS)).reshape(fan_in, m + HELD_BITS)
-        kept = bits.to_integers(drawn[None, :, :m].all(2))[0]
+        mask = bits.to_integers(drawn[None, :, :m].all(2))[0]
         words = np.packbits(drawn[:, m:], axis=1, bitorder="little")[:, 0]
-        return kept & ~(self.rule.held(planes, words) & (towards ^ planes[-1]))
+        return mask & ~(self.rule.held(planes, words) & (towards ^ planes[-1]))
 
     def _move(self, row, towards, moves):
         planes, before = self._output[row], self._weights[row]
