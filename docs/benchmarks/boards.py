@@ -63,14 +63,14 @@ def add(folder, board):
     numbers = [one["seed"] for one in built["seeds"]]
     seeds = f" --seed {numbers[0]}" * (numbers[0] != 1 or len(numbers) == 1) + f" --seeds {len(numbers)}" * (len(numbers) > 1)
     record = {key: built[key] for key in KEPT if key in built} | {
-        "network": manifest["model"], "checkpoint": manifest["checkpoint"], "part": estimate["part"],
+        "network": Path(manifest["checkpoint"]["file"]).stem, "checkpoint": manifest["checkpoint"], "part": estimate["part"],
         "macs": sum(layer["macs"] for layer in estimate["layers"]), "lut4_estimated": estimate["lut4"],
         **({"learning": learning} if learning else {}),
         "command": f"fbnn-hw generate --model {manifest['checkpoint']['file']} --target {estimate['target']} {shape}{passes} && "
                    f"fbnn-hw build --board {board} --clock {built['clock_hz'] / 1e6:g}{_speed(built, board)}{seeds}"
                    f"{' --native' * ('yosys' in built['tools'])}"}
     record |= key(folder, record) | {"structure": structure_of(folder, record)}
-    name = f"{manifest['model']}-{board}-{config['pixels']}x{config['lanes']}x{config['outputs']}-{frames}"
+    name = f"{record['network']}-{board}-{config['pixels']}x{config['lanes']}x{config['outputs']}-{frames}"
     return keep(f"{name}{'-learn' * bool(learning)}-{built['clock_hz'] / 1e6:g}MHz.json", record)
 
 
