@@ -58,7 +58,7 @@ MUTATIONS = {
     "drain_slot": ("Drain", "slot.eq(step.slot), tile.eq(0)", "slot.eq(0), tile.eq(0)"),
     "drain_pooled": ("Drain", "pooled = [a | b | c | d for", "pooled = [a | b | c for"),
     "mover_stream": ("WeightMover", "s.space.eq(~s.reserved[full_bit] if", "s.space.eq(s.pc == s.pc if"),
-    "mover_mixed": ("WeightMover", "s.full & ~s.on_its_way", "s.full"),
+    "mover_mixed": ("WeightMover", "s.fits & ~s.on_its_way", "s.fits"),
     "sequencer_start_reads": ("Sequencer", "condition & ~s.blank if", "condition if"),
     "sequencer": ("Sequencer", "(s.kx == 1) & (s.ky == 2)", "(s.kx == 1) & (s.ky == 1)"),
     "slice_stable": ("RegisterSlice", "self.o.ready | ~self.o.valid)", "self.o.ready | ~self.o.valid | full)"),

@@ -135,7 +135,7 @@ def test_it_relays_bytes_to_one_page_at_a_time(studio):
         first.send(b"still here")
         assert first.recv(20) == b"STILL HERE"
     until = time.monotonic() + 20
-    while studio._taken and time.monotonic() < until:
+    while studio._in_use and time.monotonic() < until:
         time.sleep(0.02)
     with line(studio) as again:
         again.send(b"x")

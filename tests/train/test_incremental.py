@@ -122,9 +122,9 @@ def test_bfloat16_is_for_the_convolutions(origin):
 
 def test_validation_samples_are_never_trained_on_nor_stored(origin):
     run = make(origin, replay="native", buffer_mb=0.05)
-    held = {s.numpy().tobytes() for s in run.train_samples[torch.from_numpy(run.held)]}
-    kept = {s.numpy().tobytes() for s in run.train_samples[torch.from_numpy(~run.held)]} - held
-    assert np.bincount(run.train_labels[run.held]).tolist() == [4] * 4
+    held = {s.numpy().tobytes() for s in run.train_samples[torch.from_numpy(run.held_back)]}
+    kept = {s.numpy().tobytes() for s in run.train_samples[torch.from_numpy(~run.held_back)]} - held
+    assert np.bincount(run.train_labels[run.held_back]).tolist() == [4] * 4
     for t in range(2):
         samples, labels, held_samples, held_labels = run._data(t)
         new = labels >= 2 * t
