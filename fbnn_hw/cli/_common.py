@@ -362,7 +362,7 @@ def dataset(args, out, split="test", size=None):
         if not getattr(args, "files", None):
             if fitting["crop"]:
                 raise UsageError(f"--crop: has no meaning with the data set {args.data}, expected a folder of pictures")
-            if bool(fitting["size"] or size and fitting["resize"]) != fitting["resize"]:
+            if fitting["resize"] and not size or fitting["size"] and not fitting["resize"]:
                 raise UsageError(f"--size and --resize: with the data set {args.data} expected both, or none")
         images = datasets.load(args.data, args.data_dir, split, progress=out.progress)
         if fitting["resize"] and size:

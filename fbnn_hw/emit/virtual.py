@@ -139,6 +139,12 @@ def _sources():
                                           *sorted((package / "compile").glob("*.py")))]
 
 
+def accelerator_sources(folder):
+    """The Verilog of a folder's accelerator, and of the cells that it instantiates."""
+    models = [path for path in (folder / "SB_SPRAM256KA.v",) if path.exists()]
+    return [folder / "accelerator.v", *models]
+
+
 def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits=20):
     """The Verilog files of the module `board` of a generated folder, as a list of Path.
 
@@ -168,8 +174,7 @@ def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits
         _write(top, top_verilog(config, model, **options))
         stamp.write()
     _write(build_dir / "board.vh", "".join(f"`define {name} {value}\n" for name, value in macros.items()))
-    models = [path for path in (folder / "SB_SPRAM256KA.v",) if path.exists()]
-    return [BOARD / "board.v", top, folder / "accelerator.v", *models, *([BOARD / "spi_flash.v"] if "FLASH" in macros else ())]
+    return [BOARD / "board.v", top, *accelerator_sources(folder), *([BOARD / "spi_flash.v"] if "FLASH" in macros else ())]
 
 
 class VirtualBoard:
