@@ -17,9 +17,24 @@ def command():
 
     def ready():
         for number in heard:
-            signal.signal(number, signal.default_int_handler)
+            signal.signal(number, _interrupt)
 
     run(ready)
+
+
+def _interrupt(number, frame):
+    """Raise KeyboardInterrupt, but not inside an import of torch: its C++ aborts the process where an exception comes from Python."""
+    if _imports_torch(frame):
+        _interrupted()
+    signal.default_int_handler(number, frame)
+
+
+def _imports_torch(frame):
+    while frame:
+        if frame.f_code.co_name == "_find_and_load" and frame.f_locals.get("name", "").partition(".")[0] == "torch":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _interrupted(*_):
