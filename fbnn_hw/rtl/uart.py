@@ -67,9 +67,9 @@ class UartReceiver(wiring.Component):
         # A one walks down to the carry bit: eight shifts later the byte is whole.
         shift = unnamed(8)
         whole = Signal()
-        sample = Signal()  # `wait` is 0
+        sample = Signal()  # `wait` is 0; always, where a bit is one clock
         m.d.comb += [self.byte.eq(shift), self.bit.eq(line)]
-        m.d.sync += [wait.eq(wait - 1), sample.eq(wait == 1), self.strobe.eq(0), self.error.eq(0)]
+        m.d.sync += [wait.eq(wait - 1), sample.eq(self.clocks == 1 or wait == 1), self.strobe.eq(0), self.error.eq(0)]
         with m.If(sample):
             m.d.sync += [wait.eq(self.clocks - 1), sample.eq(self.clocks == 1)]
         with m.FSM():
@@ -135,7 +135,7 @@ class UartTransmitter(wiring.Component):
         wait = Signal(range(self.clocks))
         shift = unnamed(8)
         count = Signal(range(10))
-        waiting = unnamed()  # `wait` is not 0
+        waiting = unnamed()  # `wait` is not 0; never, where a bit is one clock
         next_bit = ~waiting
         free = Signal()
         taken = self.bytes.valid & free
@@ -144,7 +144,7 @@ class UartTransmitter(wiring.Component):
         with m.If(taken):
             m.d.sync += [shift.eq(self.bytes.payload), self.line.eq(0), count.eq(9), wait.eq(self.clocks - 1), waiting.eq(self.clocks > 1)]
         with m.Elif(~next_bit):
-            m.d.sync += [wait.eq(wait - 1), waiting.eq(wait != 1)]
+            m.d.sync += [wait.eq(wait - 1), waiting.eq(self.clocks > 1 and wait != 1)]
         with m.Elif(count != 0):
             # The stop bit ends when the line may carry the next start bit.
             m.d.sync += [wait.eq(self.clocks - 1), waiting.eq(self.clocks > 1), count.eq(count - 1), self.line.eq(shift[0]),

@@ -70,7 +70,7 @@ MUTATIONS = {
     "flash_stable": ("FlashReader", "Array(s.fifo)[s.top[:-1]]", "s.fifo[0]"),
     "link_pixels": ("HostLink", "s.late_pixel.eq(s.held | ~self.ready)", "s.late_pixel.eq(~self.ready)"),
     "link_silence": ("HostLink", "Mux(s.strobe, s.bad, s.quiet)", "Mux(s.strobe, s.bad, s.late)"),
-    "link_request": ("HostLink", "s.crc[0] ^ bit, protocol", "s.crc[0] & bit, protocol"),
+    "link_request": ("HostLink", "s.crc[0] ^ bit, protocol", "s.crc[0] | bit, protocol"),
     "learner_logits": ("Learner", "self.logits.payload.last.eq(s.place_last)", "self.logits.payload.last.eq(self.host.valid)"),
     "accelerator_result": ("Accelerator", "self.result.payload.eq(argmax.best)",
                            "self.result.payload.eq(argmax.best ^ self.pixels.valid)"),
