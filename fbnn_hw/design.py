@@ -169,7 +169,7 @@ class Design:
         clock_hz : float, optional
             Clock of the design in Hz; by default that of its target.
         baud : int, optional
-            Bits a second on the line; by default the speed that estimate.json states.
+            Bits a second on the line; by default that of the part's boards at this clock.
         rates : sequence of float
             Frames a second for which the mean power is estimated.
         progress, note
@@ -184,7 +184,8 @@ class Design:
         Raises
         ------
         InputError, UsageError, ToolError, MismatchError
-            As `simulate`; UsageError also for another part than an iCE40UP5K.
+            As `simulate`; UsageError also for another part than an iCE40UP5K, and for a line that no
+            board has at that clock.
         """
         from .data.datasets import test_images
         from .emit import energy

@@ -15,7 +15,8 @@ def arguments(parser):
     _common.add_design(parser, "what `fbnn-hw generate --target ice40` wrote")
     parser.add_argument("--images", type=_common.up_to(99), default=2, metavar="N", help="shipped test images to simulate (default: 2)")
     parser.add_argument("--clock", type=float, metavar="MHZ", help="clock (default: the one that generate quotes)")
-    parser.add_argument("--baud", type=_common.count, metavar="BITS", help="bits/s of the serial line (default: 1000000)")
+    parser.add_argument("--baud", type=_common.count, metavar="BITS",
+                        help="bits/s of the serial line (default: that of the part's boards at this clock)")
     parser.add_argument("--rate", type=float, action="append", metavar="FRAMES",
                         help="frames/s at which the average power is wanted; may be repeated (default: 1 and 10)")
 

@@ -301,7 +301,7 @@ def _run(program, build, requests, clocks, quiet):
         text = process.stderr or process.stdout
         raise ToolError(f"the counting board ended with exit code {process.returncode}; see {build}: {text[-200:]}")
     lines = process.stdout.splitlines()
-    replies = [bytes.fromhex(line) for line in lines if not line.startswith(("activity", "clock"))]
+    replies = [bytes.fromhex(line) for line in lines if not line.startswith("activity")]
     return replies[1:1 + len(requests)], _snapshots(line.split() for line in lines if line.startswith("activity"))
 
 

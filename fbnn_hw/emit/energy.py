@@ -2,8 +2,10 @@
 
 from .. import protocol
 from ..progress import silent
-from ..rtl.duty_cycle import QUIET_BITS
+from ..rtl.duty_cycle import QUIET_BITS, check_wakes
 from ..rtl.qspi_flash import FlashChip
+from ..rtl.uart import divider
+from ..targets.boards import baud_of
 from ..targets.power import BY_NAME, CONSTANTS, Bounds
 from . import activity as activities
 
@@ -17,11 +19,15 @@ PEER = {"name": "TinBiNN", "part": "iCE40UP5K", "mw": 5.0, "source": "arXiv 1903
 def estimate(design, images, *, clock_hz=None, baud=None, rates=(1.0, 10.0), activity=None, progress=silent, note=None):
     """The content of `fbnn-hw energy --json`, a dict, of a `Design` on images, uint8 RGB (N, 3, S, S).
 
-    clock_hz: Hz, baud: bits/s of the line (None: what estimate.json quotes).  rates: frames/s at which the average power is wanted.
-    activity: an `Activity` instead of a simulation.
-    Raises what `activity.measure` raises.
+    clock_hz: Hz (None: what estimate.json quotes).  baud: bits/s of the line (None: the default of the boards at that clock).
+    rates: frames/s at which the average power is wanted.  activity: an `Activity` instead of a simulation.
+    Raises UsageError if no board of that clock has such a line, and what `activity.measure` raises.
     """
-    clock_hz, baud = clock_hz or design.estimate["clock_hz"], baud or design.estimate.get("baud", protocol.DEFAULT_BAUD)
+    clock_hz = clock_hz or design.estimate["clock_hz"]
+    baud = baud or baud_of(design.estimate["target"], clock_hz)
+    clocks = divider(clock_hz, baud)
+    if design.config.sleeps:
+        check_wakes(clocks)
     counted = activity or activities.measure(design, images, progress=progress, note=note)
     line = stretched(counted, counted.line, counted.line_bytes, clock_hz, baud)
     frame = _stretch(counted, activities.Counts().add(line).add(counted.compute), clock_hz)

@@ -51,9 +51,7 @@ class DutyCycle(wiring.Component):
     """
 
     def __init__(self, core, clocks):
-        if clocks < LEAST_CLOCKS:
-            raise UsageError(f"--duty-cycle: a bit on the line takes {clocks} clocks, expected at least {LEAST_CLOCKS} to wake up in; "
-                             "choose a slower --baud or a faster --clock")
+        check_wakes(clocks)
         self.core, self.clocks = core, clocks
         own = ("sleep", "idle", "asleep")
         super().__init__({name: member for name, member in core.signature.members.items() if name not in own})
@@ -102,6 +100,13 @@ class DutyCycle(wiring.Component):
                     m.d.sync += [running.eq(1), sleep.eq(0)]
                     m.next = "AWAKE"
         return m
+
+
+def check_wakes(clocks):
+    """Raise UsageError if a bit of so many clocks is too short to wake up in."""
+    if clocks < LEAST_CLOCKS:
+        raise UsageError(f"--duty-cycle: a bit on the line takes {clocks} clocks, expected at least {LEAST_CLOCKS} to wake up in; "
+                         "choose a slower --baud or a faster --clock")
 
 
 def board(core, clocks):

@@ -18,11 +18,11 @@ def divider(clock_hz, baud):
     """Clocks of a bit.  UsageError if that is not from SMALLEST to LARGEST, or the speed misses `baud` by more than TOLERANCE."""
     clocks = round(clock_hz / baud)
     if clocks < SMALLEST:
-        raise UsageError(f"--baud {baud}: a clock of {clock_hz:g} Hz allows at most {int(clock_hz / SMALLEST)}")
+        raise UsageError(f"--baud {baud}: a clock of {clock_hz / 1e6:g} MHz allows at most {int(clock_hz / SMALLEST)}")
     if clocks > LARGEST:
-        raise UsageError(f"--baud {baud}: a clock of {clock_hz:g} Hz needs at least {-int(-clock_hz // LARGEST)}")
+        raise UsageError(f"--baud {baud}: a clock of {clock_hz / 1e6:g} MHz needs at least {-int(-clock_hz // LARGEST)}")
     if abs(clock_hz / clocks / baud - 1) > TOLERANCE:
-        raise UsageError(f"--baud {baud}: a clock of {clock_hz:g} Hz gives {clock_hz / clocks:.0f}, more than {TOLERANCE:.0%} off; "
+        raise UsageError(f"--baud {baud}: a clock of {clock_hz / 1e6:g} MHz gives {clock_hz / clocks:.0f}, more than {TOLERANCE:.0%} off; "
                          "take another speed")
     return clocks
 

@@ -12,6 +12,7 @@ import pytest
 from fbnn_hw.emit import activity, energy, netlist, virtual
 from fbnn_hw.emit.activity import Activity, Counts
 from fbnn_hw.errors import MismatchError, UsageError
+from fbnn_hw.targets.boards import baud_of
 from fbnn_hw.targets.power import BY_NAME, CONSTANTS, Bounds
 from tests import strategies
 
@@ -84,14 +85,15 @@ def test_accesses_of_a_memory(snapshot):
     assert not +counts.banks and not +counts.multiplies and counts.pins == dict(zip(activity.PINS, (1, 2, 3, 4)))
 
 
-@pytest.mark.skipif("FBNN_ENERGY" not in os.environ, reason="synthesises and compiles a whole board, a minute or two; FBNN_ENERGY=1 does")
-def test_a_whole_board(tmp_path):
+@pytest.mark.parametrize("duty_cycle", [True, pytest.param(False, marks=pytest.mark.skipif(
+    "FBNN_ENERGY" not in os.environ, reason="synthesises and compiles a whole board, a minute or two; FBNN_ENERGY=1 does"))])
+def test_a_whole_board(duty_cycle, tmp_path):
     """The smallest design that learns: answers of the netlist are those of the reference, and each part is at work when it should be."""
     from fbnn_hw import design
     from fbnn_hw.data import datasets
 
     network = strategies.smallest_learner(24)
-    written = design.generate(network, "ice40", out=tmp_path, learn=True, exemplars=4, max_classes=3)
+    written = design.generate(network, "ice40", out=tmp_path, learn=True, exemplars=4, max_classes=3, duty_cycle=duty_cycle)
     found = activity.measure(written, datasets.load("fixture").images[:2, :, ::4, ::4])
     compute = written.estimate["cycles"] - written.estimate["load_cycles"]
     # The first frame waits for weights, and each until the link has sent its logits.
@@ -151,7 +153,7 @@ def test_energy_is_counts_times_constants():
 def test_a_board_that_sleeps():
     """It draws less asleep than waiting; a frame a second is that, the frame and a nap."""
     design = SimpleNamespace(**{**vars(DESIGN), "config": SimpleNamespace(**{**vars(DESIGN.config), "sleeps": True})})
-    report = energy.estimate(design, None, activity=counted(), rates=(1.0,))
+    report = energy.estimate(design, None, activity=counted(), baud=1_000_000, rates=(1.0,))
     value = {name: bounds.typical * 1e3 for name, bounds in BY_NAME.items()}
     asleep = value["static"] + value["pll"] + value["flash_asleep"] + 12e6 * value["clock"]
     assert report["asleep_mw"]["typical"] == pytest.approx(asleep) and asleep < report["waiting_mw"]["typical"]
@@ -160,6 +162,16 @@ def test_a_board_that_sleeps():
                 + report["nap_mj"]["typical"] + asleep * (1 - share))
     assert report["rates"][0]["sleeps_mw"]["typical"] == pytest.approx(expected)
     assert expected < report["rates"][0]["clock_runs_mw"]["typical"] and report["asleep_mw"]["low"] < 0.2
+
+
+def test_the_line_is_one_that_a_board_of_that_clock_has():
+    """16.5 MHz divides into no 3 Mbaud; without --baud the line is that of `build`."""
+    assert energy.estimate(DESIGN, None, activity=counted(), clock_hz=16.5e6)["baud"] == baud_of("ice40", 16.5e6) == 2_742_857
+    with pytest.raises(UsageError, match="--baud 3000000: a clock of 16.5 MHz gives 2750000, more than 2% off; take another speed"):
+        energy.estimate(DESIGN, None, activity=counted(), clock_hz=16.5e6, baud=3_000_000)
+    sleeps = SimpleNamespace(**{**vars(DESIGN), "config": SimpleNamespace(**{**vars(DESIGN.config), "sleeps": True})})
+    with pytest.raises(UsageError, match="--duty-cycle: a bit on the line takes 6 clocks, expected at least 10 to wake up in"):
+        energy.estimate(sleeps, None, activity=counted(), clock_hz=16.5e6)
 
 
 def test_groups_hold_every_part():
@@ -210,7 +222,7 @@ def test_the_json_is_that_of_its_schema():
                                learning=SimpleNamespace(replays=9, slot_bits=4, slots=10, learn_cycles=lambda *_: 5000))
     design = SimpleNamespace(**{**vars(DESIGN), "config": learning})
     for one, lesson in ((DESIGN, None), (design, Counts(100, Counter({"link": 3})))):
-        report = energy.estimate(one, None, activity=counted(lesson=lesson, lesson_bytes=20))
+        report = energy.estimate(one, None, activity=counted(lesson=lesson, lesson_bytes=20), baud=1_000_000)
         assert ("lesson" in schemas.check("energy", json.dumps({"json_version": 1} | report) + "\n")) is (lesson is not None)
 
 

@@ -29,10 +29,12 @@ module board (
 
 `ifdef SLEEPS
     `define CORE top.core
+`ifndef ACTIVITY  // a netlist has no `gate`
     // Each time the clock of the design stops (0) or goes on (1), and when.
     reg [63:0] clock_cycle = 0;
     always @(posedge clk) clock_cycle <= clock_cycle + 1;
     always @(top.gate) $display("clock %0d %0d", top.gate, clock_cycle);
+`endif
 `else
     `define CORE top
 `endif
