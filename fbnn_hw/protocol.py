@@ -33,6 +33,8 @@ REPLY = 0x80
 ERROR = 0xFF
 HEADER_BYTES = 5
 CRC_BYTES = 2
+LOGIT_BITS = 16
+"""Bits of a logit in a reply."""
 CRC_POLYNOMIAL = 0x8408
 """x^16 + x^12 + x^5 + 1, lowest bit first, as a UART sends."""
 CRC_START = 0xFFFF

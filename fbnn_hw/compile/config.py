@@ -243,6 +243,7 @@ class AcceleratorConfig:
     latent_words: int = 0
     map_pixels: int = 0  # mask of the pixels of a block that the globally pooled map has
     logits_odd: bool = False  # fan-in of the logits is odd
+    logit_bits: int = 0  # of a logit; 0: one more than an accumulator has
     frames: int = 1  # images of one pass through the program
     frame_stride: int = 0  # words from a map of a frame to that of the next one in the same pass
     order: tuple[int, ...] = ()  # lists of reads, see `read_word`; none: the loops over taps and words

@@ -596,9 +596,11 @@ def accumulator_bits(placed: Plan, network: Network) -> int:
         largest = _largest(layer, network) + 1
         for tile in tiles:
             reach = max(_fan_in(group) for group, _ in tile.parts) + largest
-            most = max(most, reach if tile.reads.doubled else -(-reach // 2))
-        if most >= FIELD // 2:
-            raise FitError(f"layer {layer.op.name}: its sums need more than 16 bits; use fewer inputs to an output")
+            own = reach if tile.reads.doubled else -(-reach // 2)
+            most = max(most, own)
+            if (own >> max(_dead(placed, tile))) + 1 >= 1 << placed.lanes - 1:
+                raise FitError(f"layer {layer.op.name}: start values of more than {placed.lanes} bits; use fewer inputs to an output, "
+                               "or more --lanes")
     return most.bit_length() + 1
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import FitError, UsageError
 from ..ir.network import LATENT, Network
+from ..protocol import LOGIT_BITS
 from ..targets import Target
 from . import cycles, irregular, late, schedule, starts
 from .area import lut4
@@ -242,7 +243,7 @@ def configure(network: Network, target: Target, shape: Shape, frames: int, learn
     """
     program = schedule.build(network, *shape, frames, bool(learn), min(FIELD, target.bank_words or FIELD),
                              start_reads and (not learn or _whole_starts(network, shape[1])))
-    _check_words(program, target, weights)
+    _check_words(network.topology, program, target, weights)
     common = _common_fields(network, target, program, weights)
     with_weights = _with_memory if weights == "memory" else _with_stream
     return with_weights(common, network.topology, target, program, learn), program
@@ -265,11 +266,13 @@ def _common_fields(network, target, program, weights):
     if pooled is not None and pooled.shape[2] < columns:
         mask = sum(1 << q for q in range(pixels) if q % columns < pooled.shape[2])
     logits = next(op for op in topology.ops if getattr(op, "logits", False))
+    accumulator_bits = max(_accumulator_bits(network, program.lists), starts.least_bits(program.lanes) * program.start_reads)
+    logit_bits = topology.largest_sum(logits).bit_length() + 1
     return dict(
         pixels=pixels, lanes=program.lanes, outputs=program.outputs,
         **_encoder_fields(topology.ops[0]), size=topology.image_size,
         encoder_bits=target.encoder_bits, classes=len(topology.classes), program=program.steps,
-        accumulator_bits=max(_accumulator_bits(network, program.lists), starts.least_bits(program.lanes) * program.start_reads),
+        accumulator_bits=accumulator_bits, logit_bits=logit_bits if LOGIT_BITS <= accumulator_bits >= logit_bits else 0,
         technology=target.technology, popcount=target.popcount, weights=weights,
         latent_base=latent.base if is_vector else 0, latent_words=len(latent.lanes) if is_vector else 0, map_pixels=mask,
         logits_odd=bool(logits.fan_in(*topology.input_shapes(logits)) % 2), frames=program.frames, frame_stride=program.stride,
@@ -397,7 +400,7 @@ def _bits_of_sums(network, ops):
     return max(low.bit_length(), high.bit_length()) + 1
 
 
-def _check_words(program, target, weights):
+def _check_words(topology, program, target, weights):
     limit = min(FIELD, target.bank_words or FIELD)
     if program.used > limit:
         sizes = {name: tensor.size for name, tensor in program.tensors.items()}
@@ -413,10 +416,12 @@ def _check_words(program, target, weights):
         raise FitError(f"layer {layer.ops[-1].name}: its output takes {sizes[name]:,} words of the {program.used:,} that all feature maps "
                        f"need in each bank, at most {limit:,} with {target.name}; what fits: {' or '.join(ways) or 'more --lanes'}")
     for step in program.steps:
-        name = next(layer for layer in program.layers if layer.label == step.layer).ops[0].name
+        op = next(layer for layer in program.layers if layer.label == step.layer).ops[0]
+        name = op.name
         if weights == "stream" and step.tile_words > target.ring_words:
+            fits = op.fan_in(*topology.input_shapes(op)) * target.ring_words // step.tile_words
             raise FitError(f"layer {name}: one tile needs {step.tile_words} weight words, {target.name} has room for {target.ring_words}; "
-                           f"at most {target.ring_words * program.lanes:,} inputs to an output fit")
+                           f"at most {fits:,} inputs to an output fit")
         largest = max(step.words, step.tiles, step.tile_words)
         if largest >= FIELD:
             raise FitError(f"layer {name}: a program field needs the value {largest:,}, at most {FIELD - 1:,}; use more --lanes "

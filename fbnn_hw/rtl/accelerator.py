@@ -29,7 +29,7 @@ from .window import ListedAddress, ListedAlign, WindowAddress, WindowAlign
 
 def score_bits(config):
     """Width of a logit."""
-    return config.accumulator_bits + 1
+    return config.logit_bits or config.accumulator_bits + 1
 
 
 FORWARD = timing.READ + 1 - ACT_LATENCY + 1
@@ -99,7 +99,7 @@ class Accelerator(wiring.Component):
             members["standby"] = In(1)
         if config.learning:
             # Reads of the learner come a register later than its rows: the address stands at the banks, then data, then pixels.
-            self.learner = Learner(config.learning, config.accumulator_bits, act_latency=ACT_LATENCY - 1,
+            self.learner = Learner(config.learning, score_bits(config) - 1, act_latency=ACT_LATENCY - 1,
                                    score_latency=score_latency(config.lanes), address_bits=Widths(config).row)
             members |= {port: self.learner.signature.members[name] for port, name in LEARNER_PORTS.items()}
         super().__init__(members)
@@ -261,7 +261,7 @@ class Accelerator(wiring.Component):
         elif c.thresholds:
             bias = Signal(data.ArrayLayout(signed(c.accumulator_bits), c.outputs))
             with m.If(operands.read.bias):
-                m.d.sync += [bias[p].eq(s.weights.word_select(p, c.lanes)) for p in range(c.outputs)]
+                m.d.sync += [bias[p].eq(s.weights.word_select(p, c.lanes).as_signed()) for p in range(c.outputs)]
             with m.If(s.sequencer.begin | s.turn):  # a step may have no bias words
                 m.d.sync += bias.eq(0)
             m.d.comb += array.start.eq(bias)
@@ -270,8 +270,10 @@ class Accelerator(wiring.Component):
         """With start reads: the start values of a tile but for the bits below L, which its start word gives."""
         c = self.config
         low = c.lanes.bit_length() - 1
-        given = Cat(s.weights.word_select(p, c.lanes)[low:c.accumulator_bits] for p in range(c.outputs))
         width = c.accumulator_bits - low
+        more = max(0, c.accumulator_bits - c.lanes)  # bits that a word does not hold
+        words = [s.weights.word_select(p, c.lanes) for p in range(c.outputs)]
+        given = Cat(Cat(word[low:c.accumulator_bits], word[-1].replicate(more)) for word in words)
         # A learner's sums are those of matches - L / 2, and it has no start reads.
         learners = -(c.learning.fan_in_words // 2) % (1 << width) if c.learning else 0
         if c.start_bits:
@@ -320,8 +322,8 @@ class Accelerator(wiring.Component):
 
     def _learner_results(self, m, s):
         """Connect the learner's logits and class to the outputs, and its state to the ports."""
-        c, learner, bits = self.config, s.learner, self.config.accumulator_bits
-        stride = bits * c.outputs  # from one pixel's accumulator of output 0 to the next one's
+        c, learner, bits = self.config, s.learner, score_bits(self.config) - 1
+        stride = c.accumulator_bits * c.outputs  # from one pixel's accumulator of output 0 to the next one's
         m.d.comb += [
             learner.scores.eq(Cat(s.array.accumulators[q * stride:q * stride + bits] for q in range(c.pixels))), learner.read.eq(s.row),
             self.result.payload.eq(learner.best), self.logits.valid.eq(learner.logits.valid),

@@ -107,9 +107,10 @@ class HostLink(wiring.Component):
 
     def __init__(self, *, classes, size, lanes, latent_words, score_bits, mark, model=None, clocks, frames=1, plan=None,
                  address_bits=14, timeout_bits=21, result_bits=24):
-        if score_bits > 16 or lanes % 8 or len(mark) != protocol.MARK_BYTES or model is not None and len(model) != protocol.MODEL_BYTES:
-            raise UsageError(f"host link: score_bits {score_bits}, lanes {lanes}, mark {mark!r}, model {model!r}: "
-                             "expected at most 16, a multiple of 8, and 4 bytes each")
+        if score_bits > protocol.LOGIT_BITS:
+            raise UsageError(f"host link: logits of {score_bits} bits, expected at most {protocol.LOGIT_BITS}; use fewer inputs to a class")
+        if lanes % 8 or len(mark) != protocol.MARK_BYTES or model is not None and len(model) != protocol.MODEL_BYTES:
+            raise UsageError(f"host link: lanes {lanes}, mark {mark!r}, model {model!r}: expected a multiple of 8, and 4 bytes each")
         if not 3 * size ** 2 < 1 << 16:
             raise UsageError(f"host link: image of {size} pixels a side, expected at most 147, so that a frame holds it")
         if not timeout_bits <= result_bits <= CYCLES_BITS:

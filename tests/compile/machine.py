@@ -220,7 +220,8 @@ class Machine:
 
     def _start(self, step, words):
         """(start values, weight words)."""
-        bits, lanes = self.config.accumulator_bits, self.config.lanes
+        lanes = self.config.lanes
+        bits = min(self.config.accumulator_bits, lanes)  # a wider accumulator repeats the word's last bit
         start = np.zeros(self.config.outputs, np.int64)
         if step["bias"]:
             low = [int("".join(map(str, lane[bits - 1::-1])), 2) for lane in words[0]]

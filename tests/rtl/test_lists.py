@@ -20,10 +20,12 @@ def network(thresholds, *layers):
 NETWORKS = {
     # Quarters, shuffles, slices, groups of one channel, gap and depthwise; some weights resident.
     "residual": residual(0),
-    # Start reads, shifted accumulators, a table, kernels of 5, odd maps, an image of odd size, thresholds, a map flattened into logits.
+    # Start reads, shifted accumulators, some wider than a word, a table, kernels of 5, odd maps, an image of odd size, thresholds, maps
+    # flattened into logits.
     "bytes": network(
         1, op.Bits8("input", (), 9, tuple(min(p + (p >> 7), 255) for p in range(256))), op.Conv("first", ("input",), 12, 5, padding=0),
-        op.Conv("half", ("first",), 10, 3, 2), op.Flatten("flat", ("half",)), op.Dense("logits", ("flat",), 3, 1, True)),
+        op.Conv("half", ("first",), 10, 3, 2), op.Flatten("flat", ("half",)), op.Flatten("pixels", ("input",)),
+        op.Dense("wide", ("pixels",), 6), op.Concat("both", ("flat", "wide")), op.Dense("logits", ("both",), 3, 1, True)),
     # Start reads, two frames a pass: a threshold on grey, a pooled pooling, two maps pooled globally, thresholds on both, a part of a
     # vector twice.
     "pools": network(
@@ -59,6 +61,8 @@ def test_bits_and_cycles(name, tmp_path):
     assert (config.quarters, config.shift, config.spreads) == (
         name == "residual", 2 * (name == "bytes"), name not in ("bytes", "packed"))
     assert config.packed == (name == "packed")
+    if name == "bytes":  # accumulators of more bits than a word, and than a reply's logits
+        assert (config.accumulator_bits, config.logit_bits) == (17, 8)
     found = design.check_cycles()
     stalled = design.run(stall=True, latent=config.latent_words > 0, reset=design.known["first_cycles"] // 2)
     assert sum(stalled.cycles) > sum(found.cycles), "pauses cost time"
