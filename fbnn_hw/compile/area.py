@@ -27,7 +27,9 @@ class Costs:
     learner: int = 890
     lists: int = 80  # with lists of reads: the path of a read from its entry to the banks, and the masks
     shift: float = 1.05  # with bytes: a bit of an accumulator that is shifted or not
-    spread: float = 1.1  # with spread steps: a bit of a weight word
+    thermometer: int = 85  # with lists, where the input is a thermometer, which `pooling` has without lists
+    spreads: int = 300  # with spread steps: the counts of a step's pixels and slots
+    spread: float = 0.55  # and a bit of a weight word
 
 
 # On ECP5 and 7 series the choice of a start value fits into the LUTs of the adder (docs/benchmarks.md).
@@ -52,6 +54,8 @@ def lut4(config: AcceleratorConfig, target: Target) -> int:
         luts += cost.head
     else:
         luts += (cost.start * accumulator_bits + cost.bias) * config.thresholds
-    luts += cost.lists * config.lists + cost.shift * accumulator_bits * (config.shift > 0) + cost.spread * config.word_bits * config.spreads
+    luts += (cost.lists + cost.thermometer * (config.encoder not in ("binarize", "bits8"))) * config.lists
+    luts += cost.shift * accumulator_bits * (config.shift > 0)
+    luts += (cost.spreads + cost.spread * config.word_bits) * config.spreads
     luts += cost.late * (config.late_rows > 0)
     return round(luts + cost.mover * (config.weights == "stream") + cost.learner * (config.learning is not None))

@@ -1,4 +1,5 @@
-"""The shipped files: what they state, and that their logits on all fixture images are still those of the day they were shipped."""
+"""The shipped files: what they state, and that their logits on all fixture images, enlarged for some, are those of the day they were
+shipped."""
 
 import hashlib
 
@@ -20,6 +21,7 @@ LOGITS = {
     "1mb.pt": "cf743f9541baabf9d1977656536dc2f019caf8dde0116f6745a1a535e9ba180b",
     "3mb-fe4-combined.pt": "13638e114f663ab81d11e01d463f3be485e883d918ddf3c413af15f4a6855e12",
     "3mb-fe4.pt": "f3db3cb3fc3e4b1f73e3b6c292b6968a0d9e0724d046d77d218a30ce477ff8d5",
+    "res-small.pt": "373b8a9c08b01e68d52cbb2da52c6438f89ca7fc10ce83c9895e4c899562f0bb",
     "fast.pt": "c78a71c850ccd766b17a2089c1ba079aac855a3ea1d8cc051a13137cc530429d",
     "tiny.pt": "9103792aa2afb9431ffc1e67cb532b95e356c1a606ffb13d0bd22fbba317e4ab",
     "3mb.pt": "29fdd12f50c0f0c3b70ecd7c4f00b5a8828b47e25e130b5efe9d1bbeb5ee28c4",
@@ -36,7 +38,7 @@ def test_record_and_logits(name):
         assert record[key] is not None, key
     correct = record["test_accuracy"] * record["test_images"]
     assert correct == pytest.approx(round(correct), abs=1e-6) and record["test_images"] >= 4000
-    images = torch.from_numpy(datasets.load("fixture").images)
+    images = torch.from_numpy(datasets.test_images(network.topology.image_size, 300))
     logits = predict(load(network).eval(), images, 100).to(torch.int32).numpy().astype("<i4")
     assert hashlib.sha256(logits.tobytes()).hexdigest() == LOGITS[name]
 
