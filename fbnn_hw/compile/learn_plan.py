@@ -166,7 +166,7 @@ class LearnPlan:
     @property
     def pass_cycles(self) -> int:
         """Clocks of a pass over the table of the classes."""
-        return 2 * self.max_classes + 2
+        return 2 * self.max_classes + 3
 
     @property
     def load_cycles(self) -> int:
@@ -186,23 +186,26 @@ class LearnPlan:
         """Clocks to move the counters of a class by one sample.
 
         A word takes two clocks, because reads and writes overlap.  With thinning it takes three, and the
-        clocks in which the rest of its mask is drawn.
+        clocks in which the rest of its mask is drawn.  The last word of each block is written in a clock of
+        its own, as is the mirror.
         """
-        word = 1 + READ_LATENCY + self.thinning * self.per_word - self.drawn_late if self.thinning else 2
-        return self.fan_in_words * (self.stored_bits * word + 1) + 1
+        if not self.thinning:
+            return self.fan_in_words * (1 + 2 * self.stored_bits + 2) + 2
+        word = 1 + READ_LATENCY + self.thinning * self.per_word - self.drawn_late
+        return self.fan_in_words * (self.stored_bits * word + 2) + 2
 
     @property
     def start_cycles(self) -> int:
         """Clocks to set the counters of a class to start values that need no random bits."""
-        return self.fan_in_words * (self.stored_bits * (2 + READ_LATENCY) + 1) + 1
+        return self.fan_in_words * (self.stored_bits * (1 + READ_LATENCY) + 2) + 2
 
     def forward_cycles(self, classes: int, noisy: bool = True) -> int:
         """Clocks for the scores of `classes` classes; noise adds 8 to each."""
-        return -(-classes // self.pixels) * (self.fan_in_words + score_latency(self.lanes) - 1) + classes * (3 + 8 * noisy)
+        return -(-classes // self.pixels) * (self.fan_in_words + score_latency(self.lanes) - 1) + classes * (4 + 8 * noisy)
 
     def classify_cycles(self, classes: int) -> int:
-        """Clocks to load a sample and score `classes` classes without noise."""
-        return self.load_cycles + self.forward_cycles(classes, False)
+        """Clocks to decide on a command, load a sample and score `classes` classes without noise."""
+        return 1 + self.load_cycles + self.forward_cycles(classes, False)
 
     @property
     def new_class_cycles(self) -> int:
@@ -217,12 +220,12 @@ class LearnPlan:
         buffer is full, so an exemplar leaves.  new: the label is a new class.  With `prototypes` only
         `new` has an effect.
 
-        When the counts of presentations are halved, `pass_cycles` - 2 clocks are added.
+        When the counts of presentations are halved, `pass_cycles` - 3 clocks are added.
         """
         if self.rule == "prototypes":
-            return new * self.new_class_cycles + self.load_cycles + self.pass_cycles + self.row_cycles + 1
+            return new * self.new_class_cycles + self.load_cycles + self.pass_cycles + self.row_cycles + 2
         presentations = 1 + replays
-        cycles = new * self.new_class_cycles + presentations * (self.forward_cycles(classes) + self.pass_cycles)
+        cycles = new * (self.new_class_cycles + 1) + presentations * (self.forward_cycles(classes) + self.pass_cycles)
         cycles += moved * 2 * self.row_cycles
-        cycles += (presentations + 1) * self.load_cycles + replays * (1 + self.pass_cycles) + draws * (self.slot_bits + 2)
-        return cycles + 1 + 1 + full * 2 * self.pass_cycles + 2 * self.words + self.pass_cycles
+        cycles += (presentations + 1) * self.load_cycles + replays * (1 + self.pass_cycles) + draws * (self.slot_bits + 3)
+        return cycles + 1 + 2 + full * 2 * self.pass_cycles + 2 * self.words + self.pass_cycles

@@ -412,7 +412,7 @@ class Accelerator(wiring.Component):
     def _classify(self, m, s):
         """States in which the learner scores the latent."""
         with m.State("CLASSIFY"):
-            m.d.comb += [s.learner.command.valid.eq(s.turn), s.learner.command.payload.command.eq(Command.CLASSIFY)]
+            m.d.comb += s.learner.command.valid.eq(s.turn)
             with m.If(s.turn & s.learner.command.ready):
                 m.next = "SCORES"
         with m.State("SCORES"):
@@ -466,14 +466,16 @@ class Accelerator(wiring.Component):
         m.d.comb += s.ready.eq((own | fsm.ongoing("LOAD") & ~s.loading & ~s.was_loading & s.teaching) & s.booted)
         m.d.sync += [was_ready.eq(s.ready), s.turn.eq(s.ready & was_ready)]
         asked = s.turn & fsm.ongoing("LOAD")
+        given, taken = self.command.payload, learner.command.payload
         m.d.comb += [
-            s.teaching.eq(self.command.valid | self.host.valid | learner.busy),
+            taken.command.eq(Mux(fsm.ongoing("CLASSIFY"), Command.CLASSIFY, given.command)), taken.label.eq(given.label),
+            taken.count.eq(given.count), s.teaching.eq(self.command.valid | self.host.valid | learner.busy),
             self.busy.eq(~fsm.ongoing("LOAD") | learner.busy), learner.host.valid.eq(self.host.valid & asked),
             learner.host.payload.eq(self.host.payload), self.host.ready.eq(learner.host.ready),
             self.command.ready.eq(learner.command.ready & asked),
             learner.rows.ready.eq(s.turn)]
         with m.If(asked):
-            m.d.comb += [learner.command.valid.eq(self.command.valid), learner.command.payload.eq(self.command.payload)]
+            m.d.comb += learner.command.valid.eq(self.command.valid)
 
     def _port(self, m, s):
         """Choose whose request the banks' port takes.
@@ -509,8 +511,7 @@ class Accelerator(wiring.Component):
             rows = s.learner.rows
             taught = Signal(c.pixels)  # banks that the learner writes
             m.d.comb += taught.eq(rows.payload.write & (rows.valid & rows.ready).replicate(c.pixels))
-            addresses.append((rows.payload.address, s.turn))
-            word = word | rows.payload.word & s.turn.replicate(c.lanes)
+            word = word | rows.payload.word  # 0 while it rests
             everywhere = everywhere | s.turn
             write = write | taught
         common = reduce(or_, (address[:w.row] & chosen.replicate(w.row) for address, chosen in addresses))
@@ -519,7 +520,11 @@ class Accelerator(wiring.Component):
             words = words | memory.write_data & s.boot_writes.replicate(c.row_bits)
         m.d.sync += s.port.write.eq(write)
         m.d.sync += [s.port.data.eq(words), s.port.mask.eq(drain.mask | everywhere.replicate(len(s.port.mask)))]
-        m.d.sync += [s.port.address[q].eq(Mux(use_common, common, address.banks.word_select(q, w.address))) for q in range(c.pixels)]
+        # The learner's address, which is 0 while it rests, comes last, for it is the latest.
+        late = s.learner.rows.payload.address if c.learning else None
+        for q in range(c.pixels):
+            chosen = Mux(use_common, common, address.banks.word_select(q, w.address))
+            m.d.sync += s.port.address[q].eq(chosen if late is None else chosen | late)
 
     def _pooled_size(self):
         """Pixels of the map that is pooled globally (1 where there is none)."""

@@ -12,6 +12,7 @@ from ..errors import UsageError
 from ..protocol import Fault, Opcode
 from .learning.learner import command_layout, host_layout
 from .signals import unnamed
+from .states import Binary, OneHot
 from .uart import UartReceiver, UartTransmitter
 
 CYCLES_BITS = 24
@@ -161,19 +162,20 @@ class HostLink(wiring.Component):
         self._accelerator_flags(m, s)
         if self.learns:
             self._learner_ports(m, s)
-        with m.FSM(init="HUNT") as fsm:
-            m.d.comb += self.active.eq(~fsm.ongoing("HUNT"))
+        with (OneHot if self.learns else Binary)(m, "HUNT") as s.states:
+            ongoing = s.states.ongoing
+            m.d.comb += self.active.eq(~ongoing("HUNT"))
             self._receive(m, s)
             self._execute(m, s)
             working = ["CRC", "CHECK", "WAIT"]
             if self.learns:
                 working += ["COMMAND", "SETTLE", "REST", "POKE"]
                 self._execute_learning(m, s)
-            m.d.sync += s.keep.eq(Cat(fsm.ongoing(state) for state in working).any())
+            m.d.sync += s.keep.eq(Cat(ongoing(state) for state in working).any())
             self._reply(m, s)
             self._reply_status(m, s)
             self._reply_result(m, s)
-            with m.State("END"):
+            with s.states.state("END"):
                 m.d.comb += s.offer.eq(1)
                 self._source(m, s, s.crc[:8])
                 self._send_to(m, s, 1, "HUNT")
@@ -181,9 +183,9 @@ class HostLink(wiring.Component):
                 self._reply_peek(m, s)
             replying = ["HEAD", "BYTES", "LOGITS", "CLASS", "END", *(["LATENT"] if self.latent_words else ()),
                         *(["PEEK", "PEEK_WORD"] if self.learns else ())]
-            m.d.sync += s.sending.eq(Cat(fsm.ongoing(state) for state in replying).any())
+            m.d.sync += s.sending.eq(Cat(ongoing(state) for state in replying).any())
             starts = "HUNT", "OPCODE", "SEQUENCE", "LENGTH_LOW", "LENGTH_HIGH", "SYNC"
-            m.d.sync += s.at_start.eq(Cat(fsm.ongoing(state) for state in starts).any())
+            m.d.sync += s.at_start.eq(Cat(ongoing(state) for state in starts).any())
         self._index(m, s)
         m.d.sync += [s.source.eq(s.next_source), s.byte.eq(Array(s.sources)[s.source])]
         with m.If(self.abort):
@@ -352,7 +354,7 @@ class HostLink(wiring.Component):
         s.place = s.index[s.word_bits:]  # number of the word in its request
         s.all_words = unnamed()  # `place` is behind the last word
         s.asking = Signal()  # the learner is asked for a word, or given one
-        m.d.sync += s.asking.eq(0)
+        m.d.sync += [s.asking.eq(0), host.payload.address.eq(s.number ^ s.place)]
         buffer = Memory(shape=len(self.host_reply), depth=1 << depth_bits, init=[], attrs={"ram_style": "block"})
         m.submodules.buffer = buffer
         s.buffer_read, s.buffer_write = buffer.read_port(), buffer.write_port(granularity=8)
@@ -362,7 +364,6 @@ class HostLink(wiring.Component):
             s.buffer_write.data.eq(s.rx.byte.replicate(word_bytes)),
             command.payload.command.eq(s.opcode[:3]), command.payload.label.eq(s.number), command.payload.count.eq(s.count),
             host.valid.eq(s.asking), host.payload.write.eq(s.poke), host.payload.space.eq(s.opcode[:3]),
-            host.payload.address.eq(s.number ^ s.place),
             host.payload.data.eq(s.buffer_read.data)]
 
     # What states do in common.
@@ -370,12 +371,12 @@ class HostLink(wiring.Component):
     def _fail(self, m, s, reason, abort=0):
         """End the request with a fault."""
         m.d.sync += [s.reason.eq(reason), s.failed.eq(1)]
-        m.next = "QUIET"
+        s.states.go("QUIET")
         if not self.learns:
             m.d.comb += s.abort[0].eq(abort)
             return
         with m.If(s.image_started):
-            m.next = "FLUSH"
+            s.states.go("FLUSH")
 
     def _refuse(self, m, s, reason):
         """End a request that is not carried out.  It is not remembered, so a repetition is carried out."""
@@ -399,71 +400,71 @@ class HostLink(wiring.Component):
         """Count `index` up to `last` while bytes are sent, then go on."""
         m.d.comb += s.ends.eq(s.index[:5] == last)
         with m.If(s.sent & s.at_end):
-            m.next = following
+            s.states.go(following)
 
     # Chapter 1: receive a request.
 
     def _receive(self, m, s):
-        with m.State("HUNT"):
+        with s.states.state("HUNT"):
             m.d.sync += s.crc.eq(protocol.CRC_START)
             m.d.comb += s.bad.eq(0)
             with m.If(s.accept & s.sync):
                 m.d.sync += s.fault.eq(0)
-                m.next = "OPCODE"
+                s.states.go("OPCODE")
         for state, take, bad, reason in (
                 ("OPCODE", self._take_opcode, ~s.legal, Fault.OPCODE), ("SEQUENCE", self._take_sequence, 0, 0),
                 ("LENGTH_LOW", self._take_length_low, s.low_wrong & ~s.poke, Fault.LENGTH),
                 ("LENGTH_HIGH", self._take_length_high, s.high_wrong, Fault.LENGTH)):
-            with m.State(state):
+            with s.states.state(state):
                 self._accept(m, s, take, bad, reason)
-        with m.State("IMAGE"):
+        with s.states.state("IMAGE"):
             m.d.comb += s.ends.eq(s.index == self.image_bytes - 1)
             self._accept(m, s, self._take_pixel, s.late_pixel, Fault.BUSY, abort=self.ready)
         if self.learns:
-            with m.State("OPERAND"):
+            with s.states.state("OPERAND"):
                 m.d.comb += s.ends.eq(s.index[:2] == protocol.OPERAND_BYTES - 1)
                 self._accept(m, s, self._take_operand, s.ends & s.access & s.illegal_count, Fault.LENGTH)
-            with m.State("DATA"):
+            with s.states.state("DATA"):
                 self._accept(m, s, self._take_word)
                 with m.If(s.all_words):
                     m.d.comb += s.clear.eq(1)
-                    m.next = "CRC"
-        with m.State("CRC"):
+                    s.states.go("CRC")
+        with s.states.state("CRC"):
             m.d.comb += s.ends.eq(s.index[0])
             self._accept(m, s, self._take_crc, abort=s.classify)
 
     def _take_opcode(self, m, s):
         m.d.sync += s.opcode.eq(s.rx.byte)
-        m.next = "SEQUENCE"
+        s.states.go("SEQUENCE")
 
     def _take_sequence(self, m, s):
         m.d.sync += s.sequence.eq(s.rx.byte)
-        m.next = "LENGTH_LOW"
+        s.states.go("LENGTH_LOW")
 
     def _take_length_low(self, m, s):
-        m.next = "LENGTH_HIGH"
+        s.states.go("LENGTH_HIGH")
 
     def _take_length_high(self, m, s):
-        m.next = "CRC"
+        s.states.go("CRC")
         with m.If(s.classify):
-            m.next = "IMAGE"
+            s.states.go("IMAGE")
         if self.learns:
             with m.Elif(s.learning):
-                m.next = "OPERAND"
+                s.states.go("OPERAND")
 
     def _take_pixel(self, m, s):
         m.d.sync += [s.pixel.eq(s.rx.byte), s.held.eq(1), s.image_started.eq(1), s.image_received.eq(s.at_end), s.sample.eq(0)]
         with m.If(s.at_end):
-            m.next = "CRC"
+            s.states.go("CRC")
 
     def _take_crc(self, m, s):
         with m.If(s.at_end):
-            m.next = "CHECK"
+            s.states.go("CHECK")
 
     def _take_operand(self, m, s):
         label_bits = len(self.command.payload.label)
         with m.If(s.at_end):
-            m.next = "CRC"
+            s.states.go("CRC")
         with m.Switch(s.index[:2]):
             for number in range(3):
                 with m.Case(number):
@@ -473,7 +474,7 @@ class HostLink(wiring.Component):
             with m.Case(3):
                 m.d.sync += s.count.eq(s.rx.byte)
                 with m.If(s.poke):
-                    m.next = "DATA"
+                    s.states.go("DATA")
 
     def _take_word(self, m, s):
         m.d.comb += s.buffer_write.en.eq(1 << s.index[:s.word_bits])
@@ -481,8 +482,8 @@ class HostLink(wiring.Component):
     # Chapter 2: carry it out.
 
     def _execute(self, m, s):
-        with m.State("CHECK"):
-            m.next = "WAIT"
+        with s.states.state("CHECK"):
+            s.states.go("WAIT")
             with m.If(s.wrong):
                 self._fail(m, s, Fault.CRC, s.classify)
             with m.Else():
@@ -493,71 +494,71 @@ class HostLink(wiring.Component):
                 if self.learns:
                     with m.If(s.learning):
                         self._dispatch(m, s)
-        with m.State("WAIT"):
+        with s.states.state("WAIT"):
             with m.If(~s.classify | s.result_waiting | s.more & s.begun & ~self.busy):
-                m.next = "SYNC"
+                s.states.go("SYNC")
                 with m.If(s.classify):
                     m.d.sync += [s.cycles.eq(s.timer), s.frames.eq(s.frames + 1), s.partial.eq(s.more),
                                  s.member.eq(Mux(s.more, s.member + 1, 0))]
             with m.Elif(s.late):
                 self._fail(m, s, Fault.RESULT, 1)
-        with m.State("QUIET"):
+        with s.states.state("QUIET"):
             with m.If(s.quiet):
-                m.next = "SYNC"
+                s.states.go("SYNC")
 
     def _dispatch(self, m, s):
         """A good request to the learner."""
         resets = ~s.access & (s.opcode[:3] == Opcode.RESET & 7)
         of_sample = ~s.opcode[2] & (s.opcode[:2] != Opcode.REHEARSE & 3)  # LEARN, STORE
         with m.If(s.access & ~s.poke):
-            m.next = "SYNC"
+            s.states.go("SYNC")
             with m.If(~self.ready):
                 self._refuse(m, s, Fault.BUSY)
         with m.Elif(s.repeated):
-            m.next = "WAIT"
+            s.states.go("WAIT")
         with m.Elif(resets):
             m.d.comb += s.abort[2].eq(1)
-            m.next = "SYNC"
+            s.states.go("SYNC")
         with m.Elif(~self.ready):
             self._refuse(m, s, Fault.BUSY)
         with m.Elif(s.poke):
-            m.next = "POKE"
+            s.states.go("POKE")
         with m.Elif(of_sample & ~s.sample):
             self._refuse(m, s, Fault.SAMPLE)
         with m.Elif(of_sample & s.too_large):
             self._refuse(m, s, Fault.LABEL)
         with m.Else():
-            m.next = "COMMAND"
+            s.states.go("COMMAND")
 
     def _execute_learning(self, m, s):
         command, host = self.command, self.host
-        with m.State("COMMAND"):
+        with s.states.state("COMMAND"):
             m.d.comb += command.valid.eq(1)
             with m.If(command.ready):
-                m.next = "SETTLE"
+                s.states.go("SETTLE")
             with m.Elif(s.late):
                 self._refuse(m, s, Fault.RESULT)
-        with m.State("SETTLE"):  # until `busy` and `refused` are those of the command
+        with s.states.state("SETTLE"):  # until `busy` and `refused` are those of the command
             m.d.comb += s.step.eq(1)
             with m.If(s.index[:2].all()):
                 m.d.comb += s.clear.eq(1)
-                m.next = "REST"
-        with m.State("REST"):
+                s.states.go("REST")
+        with s.states.state("REST"):
             with m.If(~self.busy):
-                m.next = "SYNC"
+                s.states.go("SYNC")
                 with m.If(self.refused):
                     self._refuse(m, s, Mux(self.frozen, Fault.FROZEN, Fault.LABEL))
             with m.Elif(s.late):
                 self._fail(m, s, Fault.RESULT)
-        with m.State("POKE"):
+        with s.states.state("POKE"):
             m.d.sync += s.asking.eq(~s.all_words & ~host.ready)
             with m.If(s.all_words):
-                m.next = "SYNC"
+                s.states.go("SYNC")
             with m.Elif(host.ready):
                 m.d.comb += s.step_word.eq(1)
             with m.Elif(s.late):
                 self._refuse(m, s, Fault.RESULT)
-        with m.State("FLUSH"):  # completes a damaged image and drops its result
+        with s.states.state("FLUSH"):  # completes a damaged image and drops its result
             m.d.sync += s.result_ack.eq(s.result_waiting & ~s.result_ack)
             m.d.comb += s.ends.eq(s.index == self.image_bytes - 1)
             with m.If(~s.image_received & ~s.held):
@@ -565,10 +566,10 @@ class HostLink(wiring.Component):
                 m.d.comb += s.step.eq(1)
             with m.If(s.result_ack & self.result.valid):
                 m.d.sync += s.image_started.eq(0)
-                m.next = "QUIET"
+                s.states.go("QUIET")
             with m.Elif(s.late):
                 m.d.comb += s.abort[1].eq(1)
-                m.next = "QUIET"
+                s.states.go("QUIET")
 
     # Chapter 3: reply.
 
@@ -577,11 +578,11 @@ class HostLink(wiring.Component):
         head = unnamed(8)
         opcode = Mux(s.fault.any(), protocol.ERROR, Cat(s.opcode, Const(protocol.REPLY >> 6, 2)))
         m.d.sync += [self._length(s), head.eq(Array([opcode, s.sequence, s.length[:8], s.length[8:]])[s.index[:2]])]
-        with m.State("SYNC"):
+        with s.states.state("SYNC"):
             m.d.comb += s.offer.eq(1)
             with m.If(s.sent):
-                m.next = "HEAD"
-        with m.State("HEAD"):
+                s.states.go("HEAD")
+        with s.states.state("HEAD"):
             m.d.comb += s.offer.eq(1)
             self._source(m, s, head)
             with m.If((s.index[:2] == 0) & ~s.sent):
@@ -589,14 +590,14 @@ class HostLink(wiring.Component):
             self._send_to(m, s, 3, "BYTES")
             with m.If(s.sent & s.at_end & (s.fault == 0)):
                 with m.If(s.classify):
-                    m.next = "LOGITS"
+                    s.states.go("LOGITS")
                     with m.If(s.partial):
-                        m.next = "END"
+                        s.states.go("END")
                 if self.learns:
                     with m.If(s.learning):
-                        m.next = "END"
+                        s.states.go("END")
                         with m.If(s.access & ~s.poke):
-                            m.next = "PEEK"
+                            s.states.go("PEEK")
 
     def _length(self, s):
         """Return the statement that sets `length`.  It stands still while a reply is sent."""
@@ -623,7 +624,7 @@ class HostLink(wiring.Component):
             m.d.sync += of_model.eq(~s.status & (s.index[:5] >= protocol.IDENTITY_BYTES - protocol.MODEL_BYTES))
             told = Mux(of_model, self.model, told)
         m.d.sync += [counter.eq(counters), constant.eq(identity), info.eq(Mux(s.fault.any(), s.fault, told))]
-        with m.State("BYTES"):
+        with s.states.state("BYTES"):
             m.d.comb += [s.offer.eq(1), self.model_next.eq(s.sent & of_model & (s.fault == 0))]
             self._source(m, s, info)
             self._send_to(m, s, Mux(s.status, protocol.STATUS_BYTES - 1, protocol.IDENTITY_BYTES - 1), "END")
@@ -633,13 +634,13 @@ class HostLink(wiring.Component):
     def _reply_result(self, m, s):
         """Logits, latent and class of each image of the pass."""
         def after_logits():
-            m.next = "CLASS"
+            s.states.go("CLASS")
             if self.latent_words:
                 with m.If(s.with_latent):
-                    m.next = "LATENT"
+                    s.states.go("LATENT")
 
         def after_latent():
-            m.next = "CLASS"
+            s.states.go("CLASS")
 
         score = Signal(signed(16))
         best = Signal(16)
@@ -648,15 +649,15 @@ class HostLink(wiring.Component):
         self._pass_on(m, s, "LOGITS", self.logits, s.with_logits, score.as_unsigned(), after_logits, nothing)
         if self.latent_words:
             self._pass_on(m, s, "LATENT", self.latent, 1, self.latent.payload.word, after_latent)
-        with m.State("CLASS"):
+        with s.states.state("CLASS"):
             m.d.comb += [s.offer.eq(s.result_waiting & ~s.result_ack), s.ends.eq(s.index[0])]
             self._source(m, s, best.word_select(s.index[0], 8))
             m.d.sync += s.result_ack.eq(s.sent & s.at_end)
             with m.If(s.result_ack):
                 m.d.sync += [s.member.eq(Mux(s.more, s.member + 1, 0)), s.image_started.eq(0), s.sample.eq(1)]
-                m.next = "END"
+                s.states.go("END")
                 with m.If(s.more):
-                    m.next = "LOGITS"
+                    s.states.go("LOGITS")
             self._give_up(m, s)
 
     def _pass_on(self, m, s, state, source, wanted, value, following, nothing=False):
@@ -666,7 +667,7 @@ class HostLink(wiring.Component):
         byte = unnamed(8)  # of the word that the stream offers
         last = unnamed()  # the word is the stream's last
         m.d.sync += [byte.eq(value.word_select(place, 8)), last.eq(source.payload.last)]
-        with m.State(state):
+        with s.states.state(state):
             m.d.comb += [s.offer.eq(s.result_waiting & wanted & ~s.result_ack), s.ends.eq(place == count - 1)]
             self._source(m, s, byte)
             m.d.sync += s.result_ack.eq(s.result_waiting & ~s.result_ack & (~wanted | s.sent & s.at_end))
@@ -685,22 +686,22 @@ class HostLink(wiring.Component):
         with m.If(s.late):
             m.d.comb += s.abort[1].eq(1)
             m.d.sync += s.failed.eq(1)
-            m.next = "HUNT"
+            s.states.go("HUNT")
 
     def _reply_peek(self, m, s):
         """Words of the learner's memory."""
-        with m.State("PEEK"):
+        with s.states.state("PEEK"):
             m.d.sync += s.asking.eq(~s.all_words & ~self.host.ready)
             with m.If(s.all_words):
                 m.d.comb += s.clear.eq(1)
-                m.next = "END"
+                s.states.go("END")
             with m.Elif(self.host.ready):
-                m.next = "PEEK_WORD"
+                s.states.go("PEEK_WORD")
             with m.Elif(s.late):
                 m.d.sync += s.failed.eq(1)
-                m.next = "HUNT"
-        with m.State("PEEK_WORD"):
+                s.states.go("HUNT")
+        with s.states.state("PEEK_WORD"):
             m.d.comb += s.offer.eq(1)
             self._source(m, s, self.host_reply.word_select(s.index[:s.word_bits], 8))
             with m.If(s.sent & s.index[:s.word_bits].all()):
-                m.next = "PEEK"
+                s.states.go("PEEK")

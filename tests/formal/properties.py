@@ -174,7 +174,7 @@ def registers(seed, depth=4):
         state = Signal(taps.width, name=f"state{index}")
         with m.If(clock == 0):
             m.d.sync += state.eq(taps.start(seed, index))
-        with m.Elif(dut.shift & (dut.select == index)):
+        with m.Elif(dut.shift[index]):
             top = Mux(dut.load, dut.data, state[0] ^ state[taps.tap])
             m.d.sync += state.eq((state >> 1) | (top << taps.width - 1))
         outputs.append(state[0])
@@ -188,7 +188,7 @@ def law(index):
     m, clock = around(dut)
     load = constant(m, clock, 1, "load")
     given, put = Signal(taps.width), Signal(taps.width)  # the last ones, the newest lowest
-    m.d.comb += [dut.select.eq(index), dut.shift.eq(1), dut.load.eq(load)]
+    m.d.comb += [dut.select.eq(index), dut.shift.eq(1 << index), dut.load.eq(load)]
     m.d.sync += [given.eq(Cat(dut.bit, given)), put.eq(Cat(dut.data, put))]
     expected = Mux(load, put[-1], given[-1] ^ given[-1 - taps.tap])
     m.d.comb += Assert((clock < taps.width) | (dut.bit == expected))

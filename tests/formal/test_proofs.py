@@ -74,7 +74,7 @@ MUTATIONS = {
     "learner_logits": ("Learner", "self.logits.payload.last.eq(s.place_last)", "self.logits.payload.last.eq(self.host.valid)"),
     "accelerator_result": ("Accelerator", "self.result.payload.eq(argmax.best)",
                            "self.result.payload.eq(argmax.best ^ self.pixels.valid)"),
-    "learner_command": ("Learner", "with m.If(self.frozen | ~legal):", "with m.If(~legal):"),
+    "learner_command": ("Learner", "changes & (self.frozen | ~s.rehearses & ~s.legal)", "changes & ~s.rehearses & ~s.legal"),
     "board_latent": ("BoardTop", "link.result.valid.eq(result.valid & ~link.latent.valid)", "link.result.valid.eq(result.valid)"),
     "wrapper_stable": ("AxiStreamWrapper", 'piece.o.ready.eq(getattr(self, f"{name}_tready"))', "piece.o.ready.eq(1)"),
     "noise": ("NoiseTable", "gumbel_table(temperature)", "gumbel_table(temperature + 1)"),

@@ -63,43 +63,50 @@ def stays(m, offers):
 
 
 def a_learner():
+    """(a learner, its Module, the clock); it begins in any state of its machine, but in one."""
+    class Watched(Learner):
+        def _host(self, m, s):  # the last chapter of the machine
+            super()._host(m, s)
+            m.d.comb += one.eq(sum(s.states.bits.values()) == 1)
+
+    one = Signal()
     settings = LearnConfig(max_classes=2, slots=2, counter_bits=2, temperature=4)
-    return Learner(LearnPlan.of(Head(32), settings, 4, 16, 1, 0, 8), 8)
+    dut = Watched(LearnPlan.of(Head(32), settings, 4, 16, 1, 0, 8), 8)
+    m, clock = around(dut)
+    m.d.comb += Assume((clock != 0) | one)
+    return dut, m, clock
 
 
 def learner_command():
     """A resting learner refuses what its label or its being frozen forbids, goes on resting then, and freezes as it is told; any state,
     all commands."""
-    dut = a_learner()
-    m, clock = around(dut)
+    dut, m, clock = a_learner()
     request, learned = dut.command.payload, dut.class_count
     learns = request.command == Command.LEARN
     refused = Mux(learns | (request.command == Command.STORE),
                   dut.frozen | ~((request.label < learned) | learns & (request.label == learned) & (request.label < dut.plan.max_classes)),
                   (request.command == Command.REHEARSE) & dut.frozen)
-    before = {name: Signal.like(getattr(dut, name), name=f"{name}_before") for name in ("class_count", "used", "frozen")}
-    was_refused, freezes = Signal(), Signal()
-    m.d.sync += [signal.eq(getattr(dut, name)) for name, signal in before.items()]
-    m.d.sync += [was_refused.eq(refused), freezes.eq(request.command == Command.FREEZE)]
-    frozen = Signal()
-    m.d.sync += frozen.eq(Mux(request.command == Command.FREEZE, request.count[0], dut.frozen))
+    before = {name: Signal.like(getattr(dut, name), name=f"{name}_before") for name in ("class_count", "used")}
+    was_refused, frozen = Signal(), Signal()
+    with m.If(clock == 0):
+        m.d.sync += [signal.eq(getattr(dut, name)) for name, signal in before.items()]
+        m.d.sync += [was_refused.eq(refused), frozen.eq(Mux(request.command == Command.FREEZE, request.count[0], dut.frozen))]
     m.d.comb += [Assume((clock != 0) | ~dut.busy & dut.command.valid & (learned <= dut.plan.max_classes))]
-    with m.If(clock == 1):
+    with m.If(clock == 2):  # it has been decided on
         m.d.comb += [Assert(dut.refused == was_refused), Assert(~was_refused | ~dut.busy), Assert(dut.frozen == frozen),
                      Assert(dut.class_count == before["class_count"]), Assert(dut.used == before["used"])]
-    return Property(m, [request.as_value(), dut.command.valid, dut.host.valid], 2, ANY)
+    return Property(m, [request.as_value(), dut.command.valid, dut.host.valid], 3, ANY)
 
 
 def learner_logits():
     """A logit of the learner stays until it is taken, while the array's sums stay; any state."""
-    dut = a_learner()
-    m, _ = around(dut)
+    dut, m, clock = a_learner()
     logits, scores, offered = dut.logits, Signal.like(dut.scores), Signal()
     m.d.sync += [scores.eq(dut.scores), offered.eq(logits.valid & ~logits.ready)]
-    m.d.comb += Assume(~offered | (scores == dut.scores))
+    m.d.comb += [Assume(~offered | (scores == dut.scores)), Assume((clock != 0) | ~logits.valid)]
     stays(m, [(logits.valid, logits.ready, logits.payload.as_value())])
     return Property(m, [dut.command.payload.as_value(), dut.command.valid, dut.host.payload.as_value(), dut.host.valid, dut.rows.ready,
-                        dut.read, dut.scores, logits.ready], 2, ANY)
+                        dut.read, dut.scores, logits.ready], 3, ANY)
 
 
 def accelerator_result():

@@ -46,11 +46,11 @@ class ClassTable(wiring.Component):
     Members
     -------
     start : In(1), scan : In(Scan), label : In
-        Begin a scan; `scan` and `label` hold until `done`.
+        Begin a scan; `scan` from the clock after and `label` from `start` hold until `done`.
     class_count : In(range(classes + 1))
         Classes in use.
     done : Out(1)
-        Strobes in the clock after a scan.  best, minimum, starting and presented are then valid, and
+        Strobes after a scan.  best, minimum, starting and presented are then valid, and
         hold until the next scan.
     best : Out(range(classes)), minimum : Out(count_bits or 8, the wider)
     starting : Out(1)
@@ -64,7 +64,7 @@ class ClassTable(wiring.Component):
 
     Timing
     ------
-    A scan takes two clocks a class.  PRESENT takes a second round where it halves all counts.
+    A scan takes two clocks a class, and `done` comes in the second clock after it.  PRESENT takes a second round where it halves all counts.
 
     Resources
     ---------
@@ -95,8 +95,8 @@ class ClassTable(wiring.Component):
         at_label = Signal()
         address = Mux(running, place, self.host_index)
         m.d.comb += [*(port.addr.eq(address) for port in (*read, *write)), self.counts.eq(read[0].data),
-                     self.presented_left.eq(read[1].data),
-                     at_label.eq(place == self.label)]
+                     self.presented_left.eq(read[1].data)]
+        m.d.sync += at_label.eq(place == self.label)  # counts in the second clock of a class
 
         count, presented = read[0].data, read[1].data[:8]
         left = read[1].data[8:]
@@ -124,23 +124,26 @@ class ClassTable(wiring.Component):
         m.d.comb += self.minimum.eq(least[1:])
         full = Signal()  # presented[label] has come to TOP
         last = place == self.classes - 1
-        m.d.sync += self.done.eq(0)
+        # A key that wins counts a clock later, when it is still there, for the comparison takes long.
+        wins, before, ends = Signal(), Signal.like(place), Signal()
+        m.d.sync += [wins.eq(0), before.eq(place), ends.eq(0), self.done.eq(ends)]
+        with m.If(wins):
+            m.d.sync += [self.best.eq(before), least.eq(key)]
         with m.If(self.start):
             m.d.sync += [running.eq(1), place.eq(0), second.eq(0), least.eq(-1), halve.eq(0), full.eq(0)]
         with m.Elif(running):
             m.d.sync += second.eq(~second)
             with m.If(second):
                 m.d.sync += place.eq(place + 1)
-                with m.If(~skip & (key < least)):
-                    m.d.sync += [self.best.eq(place), least.eq(key)]
+                m.d.sync += wins.eq(~skip & (key < least))
                 with m.If(at_label & ~halve & (scan == Scan.PRESENT)):
-                    m.d.sync += [self.presented.eq(more), full.eq(more == TOP), self.starting.eq(left.any() if self.prototype else 0)]
+                    m.d.sync += [self.presented.eq(more), full.eq(presented == TOP - 1), self.starting.eq(left.any() if self.prototype else 0)]
                 with m.Elif(at_label & halve):
                     m.d.sync += self.presented.eq(more >> 1)
                 with m.If(last):
                     m.d.sync += place.eq(0)
-                    with m.If(~halve & (full | at_label & (scan == Scan.PRESENT) & (more == TOP))):
+                    with m.If(~halve & (full | at_label & (scan == Scan.PRESENT) & (presented == TOP - 1))):
                         m.d.sync += halve.eq(1)
                     with m.Else():
-                        m.d.sync += [running.eq(0), self.done.eq(1)]
+                        m.d.sync += [running.eq(0), ends.eq(1)]
         return m

@@ -1,5 +1,7 @@
 """The learner: presents samples, moves counters, keeps exemplars."""
 
+from functools import reduce
+from operator import or_
 from types import SimpleNamespace
 
 from amaranth import Array, Cat, Const, Module, Mux, Signal, signed
@@ -9,11 +11,12 @@ from amaranth.lib.wiring import In, Out
 from ...protocol import Command, Space
 from ...reference.learning.rules import gumbel_table
 from ..signals import unnamed
+from ..states import OneHot
 from . import noise
 from .classes import ClassTable, Scan
 from .lfsr import Registers
 from .noise import NoiseTable
-from .replay_buffer import MASK_REGISTER, NOISE_REGISTER, ReplayBuffer, Table
+from .replay_buffer import MASK_REGISTER, NOISE_REGISTER, PICK_REGISTER, ReplayBuffer, Table
 from .sample import SampleMemory
 from .sign_update import SignUpdate
 
@@ -28,6 +31,10 @@ def host_layout(plan, address_bits):
     """Layout of a host's access.  address_bits: bits of a row's number."""
     address = address_bits + (plan.pixels - 1).bit_length()
     return data.StructLayout({"write": 1, "space": 3, "address": address, "data": max(16, plan.lanes)})
+
+
+BEFORE = {Table.LATENT: ("DECIDE", "NEXT"), Table.SLOTS: ("CHECK_SLOT", "STORE", "REMOVE"), Table.CLASSES: ("LOADED", "RANK", "ROW")}
+"""The states that make ready for a loop over the words of a table, whether it follows or not."""
 
 
 class Learner(ReplayBuffer, wiring.Component):
@@ -104,7 +111,6 @@ class Learner(ReplayBuffer, wiring.Component):
         self.plan, self.score_bits, self.address_bits = plan, score_bits, address_bits
         self.latency = read_latency, act_latency, score_latency
         self.bank_bits = (plan.pixels - 1).bit_length()
-        self.mirror = plan.chunks * plan.max_classes  # row of a block where the mirror begins
         self.adds = plan.rule == "prototypes"  # a sample moves the row of its class and nothing else
         self.noisy = plan.rule != "margin" and not self.adds
         label = range(max(2, plan.max_classes))
@@ -132,14 +138,15 @@ class Learner(ReplayBuffer, wiring.Component):
         m = Module()
         s = self._parts(m)
         self._signals(s)
+        s.states = OneHot(m, "CLEAR")
         self._draws(m, s)
         self._row_port(m, s)
         self._loops(m, s)
         self._operands(m, s)
         self._scores(m, s)
         self._class_table(m, s)
-        with m.FSM(init="CLEAR") as fsm:
-            m.d.comb += [self.busy.eq(~fsm.ongoing("REST")), s.registers.restart.eq(fsm.ongoing("CLEAR"))]
+        with s.states:
+            m.d.comb += [self.busy.eq(~s.states.ongoing("REST")), s.registers.restart.eq(s.states.ongoing("CLEAR"))]
             self._rest(m, s)
             self._load(m, s)
             self._new_class(m, s)
@@ -173,9 +180,13 @@ class Learner(ReplayBuffer, wiring.Component):
         s.request_label = Signal(label)  # the label of the command
         s.label = Signal(label)  # the class of the current sample: that of the command or of a replay
         s.rival = Signal(label)  # the class with the largest score
-        s.command = Signal(3)  # a Command; LEARN becomes REHEARSE, then STORE
-        s.learning = Signal()  # LEARN: a store follows the replays
-        s.new = Signal()  # the label is that of a new class
+        s.classifies = Signal()  # the command is CLASSIFY
+        s.learns = Signal()  # LEARN: a store follows the replays
+        s.stores = Signal()  # STORE, and the store of LEARN
+        s.rehearses = Signal()  # REHEARSE
+        s.freezes = Signal()  # FREEZE
+        s.legal = Signal()  # the command's label is one that LEARN or STORE takes
+        s.new = Signal()  # LEARN has not yet made the new class of its label
         s.count = Signal(8)  # replays left
 
         # Random bits enter at the top.  They push a mark down, whose place tells how many have come.
@@ -191,32 +202,35 @@ class Learner(ReplayBuffer, wiring.Component):
 
         # A row's address: a block's first row and a place in it.
         s.block = unnamed(self.address_bits)  # first row of the block
-        s.offset = Signal(self.address_bits)  # row in the block
         s.index = Signal(range(max(2, p.fan_in_words)))  # number of the word in the loop
         s.part = Signal(range(p.stored_bits))  # of the words that hold the counters of a word of weights
         s.bank, s.chunk = s.part[:self.bank_bits], s.part[self.bank_bits:]
+        s.arrives = Signal.like(s.part)  # the part whose row is read, or was read last
+        s.target = unnamed(p.pixels)  # the bank that is written, one bit each
+        s.values = unnamed(p.per_word)  # what the counters that arrive move by
+        s.moved = unnamed(p.lanes)  # a word of moved counters, to be written
+        s.waits = Signal()  # it has not been written
+        s.moved_chunk = Signal.like(s.chunk)  # its chunk
         s.weights = Signal(p.lanes)  # signs of the counters moved so far, for the mirror
         s.word = self.rows.payload.word
-        s.bank_word = self.read.word_select(s.bank, p.lanes)
+        s.source = unnamed(p.pixels)  # the bank of that part, one bit each; none where counters start at 0
+        s.bank_word = reduce(or_, (self.read.word_select(q, p.lanes) & s.source[q].replicate(p.lanes) for q in range(p.pixels)))
         s.rival_turn = Signal()  # the rival's row moves, not the label's
-        s.row = Mux(s.rival_turn, s.rival, s.label)
+        s.row = Signal(label)  # the class whose row moves
+        s.moves = Signal()  # counters and their mirror are read and written
         s.writes = unnamed()  # the row is written: a word of a bank
-        s.mirrors = Signal()  # the bank is that of the mirror of `row`
         s.appends = Signal()  # a store goes into a free slot
-        s.slot = Mux(s.appends, self.used, s.word_slot)
+        s.slot = Signal(p.slot_bits)  # where an exemplar is read or written
         s.reads = unnamed()  # the row's data is wanted
         s.last = Signal()  # the row is the last one of a forward pass
 
         # Loops over the words of a table.
-        s.begin = unnamed()  # begin a loop over `table`
-        s.table = unnamed(Table)
         s.loop = unnamed(Table)  # the table of the loop at work
         s.advance = unnamed()  # go on to the next word
 
         # Counters.
         s.starting = Signal()  # a new row, or with `shipping` a shipped one
         s.shipping = Signal()  # a row of shipped weights
-        s.zeroed = Signal()  # a new row's counters have been written as 0; their start values come next
 
         # Scores.
         s.place = Signal(range(p.max_classes + 1))  # the class whose score is compared
@@ -226,6 +240,8 @@ class Learner(ReplayBuffer, wiring.Component):
         if p.rule == "margin":
             s.own = Signal(signed(self._sum_bits))  # the score of `label`
         s.fresh = Signal()  # nothing has been compared yet
+        s.place_last = Signal()  # `place` is the last class
+        s.larger = Signal()  # the candidate is larger than the largest one so far
 
         # Scans of the class table.
         s.scan = Signal(Scan, name="table_scan")
@@ -242,7 +258,11 @@ class Learner(ReplayBuffer, wiring.Component):
 
     def _draws(self, m, s):
         """The register that collects drawn bits."""
-        m.d.comb += s.pushed.eq(s.registers.bit)
+        states, registers, host = s.states, s.registers, self.host.payload
+        picks = states.any("DRAW_SLOT", *["DRAW_CLASS"] * (self.plan.pick == "class"))
+        m.d.comb += [s.pushed.eq(registers.bit), registers.select.eq(_one_of(
+            (states.any("READ", "READ_WAIT"), Const(MASK_REGISTER, 2)), (picks, Const(PICK_REGISTER, 2)),
+            (states.ongoing("HOST_LOOK"), host.space - Space.NOISE)))]
         with m.If(s.push):
             m.d.sync += s.draw.eq(Cat(s.draw[1:], s.pushed))
         with m.If(s.redraw):
@@ -251,17 +271,32 @@ class Learner(ReplayBuffer, wiring.Component):
     def _row_port(self, m, s):
         """Address and masks of the current row, and the flags that follow an accepted row."""
         read_latency, _, score_latency = self.latency
-        rows = self.rows
+        p, rows = self.plan, self.rows
+        host = self.host.payload
+        writes, mirrors, forward = s.states.any("READ_WAIT", "AGAIN", "WRITE_LAST"), s.states.ongoing("MIRROR"), s.states.ongoing("FORWARD")
+        m.d.sync += s.row.eq(Mux(s.rival_turn, s.rival, s.label))
+        with m.If(s.states.any(*sum(BEFORE.values(), ()), "REST")):
+            m.d.sync += s.moves.eq(s.states.ongoing("ROW"))
+
+        def row(chunk, label):  # chunk number p.chunks is the mirror
+            return _times_plus(chunk, p.max_classes, label)
+        s.offset = _one_of(
+            (s.moves & ~mirrors, row(Mux(writes, s.moved_chunk, s.chunk), s.row)), (forward, row(Const(p.chunks), s.place[self.bank_bits:])),
+            (mirrors, row(Const(p.chunks), s.row[self.bank_bits:])), (s.states.ongoing("LOAD") & (s.loop == Table.SLOTS), s.slot),
+            (s.states.ongoing("SAVE"), s.slot), (s.states.ongoing("HOST_ROW"), host.address[self.bank_bits:]))
+        m.d.comb += s.word.eq(_one_of(
+            (writes, s.moved), (mirrors, s.weights), (s.states.ongoing("SAVE"), s.sample.word), (s.states.ongoing("HOST_ROW"), host.data)))
+        with m.If(s.states.any("LOAD", "READ", "MOVE")):
+            m.d.sync += [s.arrives.eq(s.part), s.source.eq(Mux(s.starting, 0, 1 << s.bank))]
         m.d.comb += [
-            rows.payload.address.eq(s.block + s.offset), rows.payload.first.eq(s.index == 0),
-            rows.payload.write.eq(s.writes << Mux(s.mirrors, s.row[:self.bank_bits], s.bank))]
+            rows.payload.address.eq(s.block + s.offset[:self.address_bits]), rows.payload.first.eq(s.index == 0),
+            rows.payload.write.eq(s.target & s.writes.replicate(p.pixels))]
         accepted = rows.valid & rows.ready
-        s.arriving = _later(m, accepted & s.reads, read_latency - 1, "arriving")  # data comes in the next clock
-        s.arrived = _later(m, s.arriving, 1, "arrived")  # data stands at `read`
+        s.arrived = _later(m, accepted & s.reads, read_latency, "arrived")  # data stands at `read`
         s.scored = _later(m, accepted & rows.payload.forward & s.last, score_latency - 1, "scored")  # scores are whole
 
     def _loops(self, m, s):
-        """Loops over the words of a table: `begin` starts one over `table`, `advance` goes on to the next word."""
+        """Loops over the words of a table: `advance` goes on to the next word."""
         p = self.plan
         with m.If(s.advance):
             m.d.sync += s.index.eq(s.index + 1)
@@ -269,10 +304,18 @@ class Learner(ReplayBuffer, wiring.Component):
                 m.d.sync += s.part.eq(s.part + 1)
             with m.If((s.loop != Table.SLOTS) | (s.bank == p.pixels - 1)):
                 m.d.sync += s.block.eq(s.block + Array([p.block_rows, p.slots, 1])[s.loop])
-        with m.If(s.begin):
+        with m.If(s.states.any("LOADED", "RANK", "ROW_DONE", "ADD")):  # each loop is left through one of them
             m.d.comb += s.sample.restart.eq(1)
-            bases = Array([p.learn_base, p.slots_base, p.latent_base])
-            m.d.sync += [s.loop.eq(s.table), s.index.eq(0), s.part.eq(0), s.block.eq(bases[s.table])]
+            m.d.sync += [s.index.eq(0), s.part.eq(0)]
+        before = {table: s.states.any(*states) for table, states in BEFORE.items()}
+        with m.If(reduce(or_, before.values())):
+            bases = {Table.LATENT: p.latent_base, Table.SLOTS: p.slots_base, Table.CLASSES: p.learn_base}
+            m.d.sync += [
+                s.loop.eq(Mux(before[Table.LATENT], Table.LATENT, Mux(before[Table.SLOTS], Table.SLOTS, 0))),
+                s.block.eq(reduce(or_, (Const(bases[table], self.address_bits) & chosen.replicate(self.address_bits)
+                                        for table, chosen in before.items())))]
+        with m.If(s.states.ongoing("REST")):
+            m.d.sync += s.block.eq(0)  # the port takes the OR of all addresses
 
     def _operands(self, m, s):
         """The words of the sample, the labels, and the counters that move."""
@@ -283,17 +326,18 @@ class Learner(ReplayBuffer, wiring.Component):
         with m.If(_later(m, self.rows.valid & self.rows.ready & self.rows.payload.forward, act_latency - 1, "forwarded")):
             m.d.comb += sample.advance.eq(1)
         m.d.comb += [
-            self.act.eq(sample.act), sample.data.eq(s.bank_word), s.label_read.addr.eq(s.word_slot), s.label_write.addr.eq(s.slot),
+            self.act.eq(sample.act), sample.data.eq(s.bank_word), s.label_read.addr.eq(Mux(s.states.ongoing("HOST_ADDRESS"), s.slot, s.word_slot)), s.label_write.addr.eq(s.slot),
             s.label_write.data.eq(s.request_label)]
+        m.d.sync += s.values.eq(sample.act.word_select(s.arrives, p.per_word))
         unthinned = 1 if not p.thinning else s.classes.starting if p.prototype else 0
         s.everything = ~s.starting & unthinned  # all counters move, none is drawn
         keep = (s.kept | s.everything.replicate(p.per_word)) ^ s.starting.replicate(p.per_word)
         if p.boot == "words":
             s.boot_place = Signal.like(self.boot_address)  # word of the shipped weights
             m.d.comb += self.boot_address.eq(s.boot_place)
-            keep = Mux(s.shipping, ~self.boot_word.word_select(s.part, p.per_word), keep)
+            keep = Mux(s.shipping, ~self.boot_word.word_select(s.arrives, p.per_word), keep)
         m.d.comb += [
-            update.counters.eq(s.bank_word), update.values.eq(sample.act.word_select(s.part, p.per_word)),
+            update.counters.eq(s.bank_word), update.values.eq(s.values),
             update.negative.eq(s.rival_turn), update.start.eq(s.starting), update.shipped.eq(s.shipping), update.keep.eq(keep)]
 
     def _scores(self, m, s):
@@ -305,18 +349,18 @@ class Learner(ReplayBuffer, wiring.Component):
         m.d.comb += s.score.eq(self.scores.word_select(s.place[:self.bank_bits], self.score_bits))
         s.contends = 1  # whether `place` may be the rival
         if p.rule == "margin":
-            s.contends = (s.command == Command.CLASSIFY) | (s.place != s.label)
-        s.place_last = s.place + 1 == self.class_count
+            s.contends = s.classifies | (s.place != s.label)
+        m.d.sync += [s.place_last.eq(s.place + 1 == self.class_count), s.larger.eq(s.fresh | (s.best - s.candidate)[-1])]
         m.d.comb += [self.logits.payload.value.eq(s.score << 1), self.logits.payload.last.eq(s.place_last), self.best.eq(s.rival)]
 
     def _class_table(self, m, s):
         """The inputs of the class table."""
         classes, host = s.classes, self.host.payload
         m.d.comb += [
-            classes.scan.eq(s.scan), classes.label.eq(s.label), classes.class_count.eq(self.class_count),
+            classes.label.eq(s.label), classes.class_count.eq(self.class_count),
             classes.host_index.eq(host.address), classes.data.eq(host.data)]
         m.d.comb += classes.start.eq(s.visiting & ~s.begun)
-        m.d.sync += s.begun.eq(s.visiting & ~classes.done)
+        m.d.sync += [s.begun.eq(s.visiting & ~classes.done), classes.scan.eq(s.scan)]
         s.first_steps = classes.starting if self.plan.prototype else Const(0)  # a prototype presentation
 
     # What states do in common.
@@ -326,8 +370,8 @@ class Learner(ReplayBuffer, wiring.Component):
         return s.draw[s.longest - bits]
 
     def _take(self, m, s, register):
-        """Draw the next bit of a register."""
-        m.d.comb += [s.registers.select.eq(register), s.registers.shift.eq(1), s.push.eq(1)]
+        """Draw the next bit of the state's register."""
+        m.d.comb += [s.registers.shift[register].eq(1), s.push.eq(1)]
 
     def _take_mask(self, m, s):
         """Draw a bit of `kept`: a mask bit, which is 1 where `thinning` random bits in a row are 1."""
@@ -335,7 +379,7 @@ class Learner(ReplayBuffer, wiring.Component):
         if not p.thinning:
             self._take(m, s, MASK_REGISTER)
             return
-        m.d.comb += [s.registers.select.eq(MASK_REGISTER), s.registers.shift.eq(1), s.pushed.eq(s.all_ones & s.registers.bit)]
+        m.d.comb += [s.registers.shift[MASK_REGISTER].eq(1), s.pushed.eq(s.all_ones & s.registers.bit)]
         m.d.sync += [s.thin.eq(s.thin + 1), s.all_ones.eq(s.pushed)]
         with m.If(s.starting | (s.thin == p.thinning - 1)):
             m.d.comb += s.push.eq(1)
@@ -343,40 +387,28 @@ class Learner(ReplayBuffer, wiring.Component):
 
     def _visit(self, m, s, state, scan, then):
         """Make a state that scans the class table, then calls `then`."""
-        with m.State(state):
+        with s.states.state(state):
             m.d.comb += [s.visiting.eq(1), s.scan.eq(scan)]
             with m.If(s.classes.done):
                 then()
 
-    def _loop_over(self, m, s, table):
-        m.d.comb += [s.begin.eq(1), s.table.eq(table)]
-
-    def _begin_load(self, m, s, table):
-        """Read a sample's words: Table.LATENT from bank 0, Table.SLOTS from `slot`."""
-        self._loop_over(m, s, table)
-        m.next = "LOAD"
-
     def _begin_score(self, m, s):
         """Score the sample for every class."""
         m.d.sync += [s.place.eq(0), s.fresh.eq(1)]
-        self._loop_over(m, s, Table.CLASSES)
-        m.next = "FORWARD"
+        s.states.go("FORWARD")
 
     def _begin_move(self, m, s):
         """Move the counters of `row`."""
-        self._loop_over(m, s, Table.CLASSES)
-        m.d.comb += s.redraw.eq(1)
-        m.next = "READ"
+        s.states.go("ROW")
 
     def _end_presentation(self, m, s):
         """End a presentation: the next replay follows, or a store after the last one."""
-        m.d.sync += s.command.eq(Command.REHEARSE)
-        m.next = "NEXT"
+        s.states.go("NEXT")
 
     # Chapters of the state machine.
 
     def _rest(self, m, s):
-        """The state CLEAR after reset, and the state REST, which takes commands and accesses."""
+        """The state CLEAR after reset, REST, which takes commands and accesses, and DECIDE, which begins a command."""
         p, request = self.plan, self.command.payload
         learns, unknown = request.command == Command.LEARN, request.label == self.class_count
         legal = (request.label < self.class_count) | learns & unknown & (request.label < p.max_classes)
@@ -384,114 +416,113 @@ class Learner(ReplayBuffer, wiring.Component):
             legal &= learns  # a learner of prototypes stores nothing
 
         def cleared():
-            m.next = "REST"
+            s.states.go("REST")
             if p.boot == "words" and p.shipped:
                 m.d.sync += [s.starting.eq(1), s.shipping.eq(1)]
                 self._begin_move(m, s)
         self._visit(m, s, "CLEAR", Scan.CLEAR, cleared)
-        with m.State("REST"):
+        with s.states.state("REST"):
             m.d.comb += [self.command.ready.eq(1), s.redraw.eq(1)]
             m.d.sync += [
-                s.request_label.eq(request.label), s.label.eq(request.label), s.command.eq(request.command), s.learning.eq(learns),
-                s.new.eq(unknown), s.count.eq(Mux(learns, p.replays, request.count)), s.rival_turn.eq(0), s.starting.eq(0),
-                s.shipping.eq(0), s.appends.eq(0)]
+                s.request_label.eq(request.label), s.label.eq(request.label), s.classifies.eq(request.command == Command.CLASSIFY),
+                s.learns.eq(learns), s.stores.eq(request.command == Command.STORE), s.rehearses.eq(request.command == Command.REHEARSE), s.freezes.eq(request.command == Command.FREEZE),
+                s.new.eq(learns & unknown), s.count.eq(Mux(learns, p.replays, request.count)), s.rival_turn.eq(0), s.starting.eq(0),
+                s.shipping.eq(0), s.appends.eq(0), s.legal.eq(legal)]
             with m.If(self.command.valid):
                 m.d.sync += self.refused.eq(0)
-                with m.Switch(request.command):
-                    with m.Case(Command.CLASSIFY):
-                        self._begin_load(m, s, Table.LATENT)
-                    with m.Case(Command.LEARN, Command.STORE):
-                        with m.If(self.frozen | ~legal):
-                            m.d.sync += self.refused.eq(1)
-                        with m.Else():
-                            self._begin_load(m, s, Table.LATENT)
-                    with m.Case(Command.REHEARSE):
-                        with m.If(self.frozen):
-                            m.d.sync += self.refused.eq(1)
-                        with m.Else():
-                            m.next = "NEXT"
-                    with m.Case(Command.FREEZE):
-                        m.d.sync += self.frozen.eq(request.count[0])
+                s.states.go("DECIDE")
             with m.Elif(self.host.valid):
-                m.next = "HOST"
+                s.states.go("HOST")
+        with s.states.state("DECIDE"):
+            changes = s.learns | s.stores | s.rehearses
+            refused = changes & (self.frozen | ~s.rehearses & ~s.legal)
+            m.d.sync += self.refused.eq(refused)
+            s.states.go("REST")
+            with m.If(s.rehearses):
+                with m.If(~self.frozen):
+                    s.states.go("NEXT")
+            with m.Elif(s.classifies | changes & ~refused):
+                s.states.go("LOAD")
+            with m.Elif(s.freezes):
+                m.d.sync += self.frozen.eq(s.count[0])
 
     def _load(self, m, s):
         """States that read a sample's words into the sample memory, one row each."""
         rows, sample = self.rows, s.sample
-        with m.State("LOAD"):
-            m.d.comb += [rows.valid.eq(1), s.reads.eq(1), s.offset.eq(Mux(s.loop == Table.SLOTS, s.slot, 0))]
+        with s.states.state("LOAD"):
+            m.d.comb += [rows.valid.eq(1), s.reads.eq(1)]
             with m.If(rows.ready):
-                m.next = "LOAD_WAIT"
-        with m.State("LOAD_WAIT"):
+                s.states.go("LOAD_WAIT")
+        with s.states.state("LOAD_WAIT"):
             with m.If(s.arrived):
                 m.d.comb += [sample.write.eq(1), sample.advance.eq(1), sample.raw.eq(1), s.advance.eq(1)]
-                m.next = "LOAD"
+                s.states.go("LOAD")
                 with m.If(s.index == self.plan.words - 1):
-                    m.next = "LOADED"
-        with m.State("LOADED"):
-            with m.If(s.command == Command.STORE):
-                m.next = "STORE"
-            with m.Elif((s.command == Command.LEARN) & s.new):
-                m.next = "NEW"
-            with m.Elif((s.command == Command.CLASSIFY) & (self.class_count == 0)):
-                m.next = "REST"
+                    s.states.go("LOADED")
+        with s.states.state("LOADED"):
+            with m.If(s.stores):
+                s.states.go("STORE")
+            with m.Elif(s.new):
+                s.states.go("NEW")
+            with m.Elif(s.classifies & (self.class_count == 0)):
+                s.states.go("REST")
             if self.adds:
-                with m.Elif(s.command != Command.CLASSIFY):
-                    m.next = "PRESENTED"
+                with m.Elif(~s.classifies):
+                    s.states.go("PRESENTED")
             with m.Else():
                 self._begin_score(m, s)
 
     def _new_class(self, m, s):
         """States that set the counters of a new class to their start values."""
         def created():
-            m.d.sync += [self.class_count.eq(self.class_count + 1), s.starting.eq(1)]
+            m.d.sync += [self.class_count.eq(self.class_count + 1), s.starting.eq(1), s.new.eq(0)]
             self._begin_move(m, s)
         self._visit(m, s, "NEW", Scan.NEW, created)
 
     def _score(self, m, s):
         """States that score Q classes at a time, add noise to each score, and compare."""
         p, rows = self.plan, self.rows
-        with m.State("FORWARD"):
+        with s.states.state("FORWARD"):
             m.d.comb += [
-                rows.valid.eq(1), rows.payload.forward.eq(1), s.offset.eq(self.mirror + s.place[self.bank_bits:]), s.redraw.eq(1),
-                s.last.eq(s.index == p.fan_in_words - 1)]
+                rows.valid.eq(1), rows.payload.forward.eq(1), s.redraw.eq(1), s.last.eq(s.index == p.fan_in_words - 1)]
             with m.If(rows.ready):
                 m.d.comb += s.advance.eq(1)
                 with m.If(s.last):
-                    m.next = "SCORES_WAIT"
-        with m.State("SCORES_WAIT"):
+                    s.states.go("SCORES_WAIT")
+        with s.states.state("SCORES_WAIT"):
             with m.If(s.scored):
-                m.next = "DRAW_NOISE"
-        with m.State("DRAW_NOISE"):
+                s.states.go("DRAW_NOISE")
+        with s.states.state("DRAW_NOISE"):
             if self.noisy:
-                with m.If((s.command == Command.CLASSIFY) | self._drawn(s, NOISE_BITS)):
-                    m.next = "ADD_NOISE"
+                with m.If(s.classifies | self._drawn(s, NOISE_BITS)):
+                    s.states.go("ADD_NOISE")
                 with m.Else():
                     self._take(m, s, NOISE_REGISTER)
             else:
-                m.next = "ADD_NOISE"
-        with m.State("ADD_NOISE"):
+                s.states.go("ADD_NOISE")
+        with s.states.state("ADD_NOISE"):
             # CLASSIFY draws nothing, so its noise is the same for all classes.
             m.d.sync += s.candidate.eq((s.score << 1) + (s.noise.value if self.noisy else 0))
-            m.next = "COMPARE"
-        with m.State("COMPARE"):
-            m.d.comb += self.logits.valid.eq(s.command == Command.CLASSIFY)
-            with m.If((s.command != Command.CLASSIFY) | self.logits.ready):
-                m.d.comb += s.redraw.eq(1)
+            s.states.go("COMPARE")
+        with s.states.state("COMPARE"):
+            m.d.comb += s.redraw.eq(1)
+            s.states.go("RANK")
+        with s.states.state("RANK"):
+            m.d.comb += self.logits.valid.eq(s.classifies)
+            with m.If(~s.classifies | self.logits.ready):
                 m.d.sync += s.place.eq(s.place + 1)
-                with m.If(s.contends & (s.fresh | (s.candidate > s.best))):
+                with m.If(s.contends & s.larger):
                     m.d.sync += [s.fresh.eq(0), s.best.eq(s.candidate), s.rival.eq(s.place)]
                 if p.rule == "margin":
                     with m.If(s.place == s.label):
                         m.d.sync += s.own.eq(s.score << 1)
-                m.next = "DRAW_NOISE"
+                s.states.go("DRAW_NOISE")
                 with m.If(s.place_last):
-                    m.next = "PRESENTED"
-                    with m.If(s.command == Command.CLASSIFY):
-                        m.next = "REST"
+                    s.states.go("PRESENTED")
+                    with m.If(s.classifies):
+                        s.states.go("REST")
                 with m.Elif(s.place[:self.bank_bits] == p.pixels - 1):
-                    self._loop_over(m, s, Table.CLASSES)
-                    m.next = "FORWARD"
+                                s.states.go("FORWARD")
 
     def _choose(self, m, s):
         """The state after the scores, which decides whether counters move; with `weighted`, by a draw."""
@@ -510,7 +541,7 @@ class Learner(ReplayBuffer, wiring.Component):
                 self._begin_move(m, s)
                 if p.weighted:
                     with m.If(~s.first_steps):
-                        m.next = "MINIMUM"
+                        s.states.go("MINIMUM")
         self._visit(m, s, "PRESENTED", Scan.PRESENT, presented)
         if not p.weighted:
             return
@@ -518,13 +549,14 @@ class Learner(ReplayBuffer, wiring.Component):
         share = Signal(9)
 
         def minimum():
+            m.d.comb += s.redraw.eq(1)
             m.d.sync += share.eq(0)
-            m.next = "ACCEPT"
+            s.states.go("ACCEPT")
         self._visit(m, s, "MINIMUM", Scan.MINIMUM, minimum)
-        with m.State("ACCEPT"):
+        with s.states.state("ACCEPT"):
             with m.If(self._drawn(s, NOISE_BITS)):
                 m.d.comb += s.redraw.eq(1)
-                m.next = "READ"
+                s.states.go("ROW")
                 with m.If(share > classes.minimum):
                     self._end_presentation(m, s)
             with m.Else():
@@ -534,69 +566,88 @@ class Learner(ReplayBuffer, wiring.Component):
     def _move_counters(self, m, s):
         """States that move the counters of a class, one word of one bank at a time.
 
-        Without a mask, two reads precede two writes.  A word whose write had to wait is read again.
+        A word is written while the data of the next one is on its way.  Without a mask the next one is
+        read while the word before is moved.  A word is read again where the write before it had to wait.
         """
         p, rows, update = self.plan, self.rows, s.update
-        counters = s.offset.eq(s.chunk * p.max_classes + s.row)
         # The last bits of the mask are drawn while the word is read.
         drawing = ~s.everything & ~s.shipping & ~self._drawn(s, p.per_word)
         late = range(p.per_word - p.drawn_late, p.per_word)
-        with m.State("READ"):
-            m.d.comb += counters
-            with m.If(s.starting & ~s.zeroed):
-                m.d.comb += [rows.valid.eq(1), s.writes.eq(1)]
-                m.d.sync += s.zeroed.eq(rows.ready)
-            with m.Else():
-                with m.If(drawing):
-                    self._take_mask(m, s)
-                with m.If(~drawing | Cat(self._drawn(s, bits) for bits in late).any()):
-                    m.d.comb += [rows.valid.eq(1), s.reads.eq(1)]
-                    with m.If(rows.ready):
-                        m.next = "READ_SECOND"
-        with m.State("READ_SECOND"):
+        last = s.arrives == p.stored_bits - 1
+
+        def read():
+            m.d.comb += [rows.valid.eq(1), s.reads.eq(1)]
+            with m.If(rows.ready):
+                m.d.sync += s.part.eq(s.part + 1)
+                s.states.go("READ_WAIT")
+
+        def write():
+            m.d.comb += [rows.valid.eq(s.waits), s.writes.eq(1)]
+            with m.If(rows.ready):
+                m.d.sync += s.waits.eq(0)
+                with m.If(s.waits):
+                    m.d.sync += s.weights.eq(Cat(s.weights, ~s.moved[p.counter_bits - 1::p.stored_bits])[p.per_word:])
+        with s.states.state("ROW"):
+            m.d.comb += s.redraw.eq(1)
+            s.states.go("READ")
+        with s.states.state("READ"):
+            with m.If(drawing):
+                self._take_mask(m, s)
+            with m.If(~drawing | Cat(self._drawn(s, bits) for bits in late).any()):
+                read()
+        with s.states.state("READ_WAIT"):
             if p.drawn_late:
                 with m.If(drawing):
                     self._take_mask(m, s)
-            m.d.comb += [counters, rows.valid.eq(~s.part[0] & s.everything), s.reads.eq(1)]
-            m.next = "UPDATE"
-        with m.State("UPDATE"):
-            with m.If(s.arrived):
-                m.d.comb += [rows.valid.eq(1), counters, s.writes.eq(1), s.word.eq(update.updated)]
-                m.next = "READ"
-                with m.If(rows.ready):
-                    m.d.comb += s.redraw.eq(1)
-                    m.d.sync += [s.weights.eq(Cat(s.weights, update.weights)[p.per_word:]), s.part.eq(s.part + 1), s.zeroed.eq(0)]
-                    with m.If(s.arriving):
-                        m.next = "UPDATE"
-                    with m.Elif(s.part == p.stored_bits - 1):
-                        m.next = "MIRROR"
-        with m.State("MIRROR"):
-            m.d.comb += [
-                rows.valid.eq(1), s.offset.eq(self.mirror + s.row[self.bank_bits:]), s.word.eq(s.weights), s.writes.eq(1),
-                s.mirrors.eq(1)]
+            write()
+            s.states.go("MOVE")
+            with m.If(s.waits & ~rows.ready):
+                s.states.go("AGAIN")
+        with s.states.state("AGAIN"):
+            write()
+            m.d.sync += s.part.eq(s.arrives)
+            with m.If(rows.ready):
+                s.states.go("READ")
+        with s.states.state("MOVE"):
+            m.d.comb += s.redraw.eq(1)
+            m.d.sync += [
+                s.moved.eq(update.updated), s.waits.eq(1), s.moved_chunk.eq(s.arrives[self.bank_bits:]),
+                s.target.eq(1 << s.arrives[:self.bank_bits])]
+            s.states.go("READ")
+            with m.If(last):
+                s.states.go("WRITE_LAST")
+            with m.Elif(s.everything):
+                read()
+        with s.states.state("WRITE_LAST"):
+            write()
+            with m.If(rows.ready):
+                m.d.sync += s.target.eq(1 << s.row[:self.bank_bits])
+                s.states.go("MIRROR")
+        with s.states.state("MIRROR"):
+            m.d.comb += [rows.valid.eq(1), s.writes.eq(1)]
             with m.If(rows.ready):
                 m.d.comb += [s.sample.advance.eq(1), s.advance.eq(1)]
                 if p.boot == "words":
                     m.d.sync += s.boot_place.eq(s.boot_place + s.shipping)
-                m.next = "READ"
+                s.states.go("READ")
                 with m.If(s.index == p.fan_in_words - 1):
-                    m.next = "ROW_DONE"
+                    s.states.go("ROW_DONE")
         self._row_done(m, s)
 
     def _row_done(self, m, s):
         """Choose the row that moves next: the next shipped one, the rival's, or none."""
-        with m.State("ROW_DONE"):
+        with s.states.state("ROW_DONE"):
             with m.If(s.shipping):
                 m.d.sync += s.label.eq(s.label + 1)
-                m.next = "REST"
+                s.states.go("REST")
                 with m.If(s.label != self.plan.shipped - 1):
                     self._begin_move(m, s)
             with m.Elif(s.starting):
                 m.d.sync += s.starting.eq(0)
                 if self.adds:
-                    m.next = "PRESENTED"
+                    s.states.go("PRESENTED")
                 else:
-                    self._begin_score(m, s)
+                    s.states.go("LOADED")
             with m.Elif(Const(1) if self.adds else s.rival_turn | s.first_steps):
                 m.d.sync += s.rival_turn.eq(0)
                 self._end_presentation(m, s)
@@ -607,39 +658,38 @@ class Learner(ReplayBuffer, wiring.Component):
     def _host(self, m, s):
         """States that carry out an access of the host."""
         host, rows = self.host.payload, self.rows
-        with m.State("HOST"):
+        with s.states.state("HOST"):
             m.d.sync += [
-                s.block.eq(0), s.part.eq(host.address[:self.bank_bits]), s.word_slot.eq(host.address), self.host_reply.eq(0)]
-            m.next = "HOST_ADDRESS"
+                s.block.eq(0), s.source.eq(1 << host.address[:self.bank_bits]), s.target.eq(1 << host.address[:self.bank_bits]),
+                s.slot.eq(host.address), self.host_reply.eq(0)]
+            s.states.go("HOST_ADDRESS")
             with m.If(host.space == Space.BANKS):
-                m.next = "HOST_ROW"
-        with m.State("HOST_ADDRESS"):
-            m.next = "HOST_LOOK"
-        with m.State("HOST_LOOK"):
-            m.next = "HOST_DONE"
+                s.states.go("HOST_ROW")
+        with s.states.state("HOST_ADDRESS"):
+            s.states.go("HOST_LOOK")
+        with s.states.state("HOST_LOOK"):
+            s.states.go("HOST_DONE")
             self._host_look(m, s)
-        with m.State("HOST_ROW"):
-            m.d.comb += [
-                rows.valid.eq(1), s.reads.eq(1), s.offset.eq(host.address[self.bank_bits:]), s.word.eq(host.data),
-                s.writes.eq(host.write)]
+        with s.states.state("HOST_ROW"):
+            m.d.comb += [rows.valid.eq(1), s.reads.eq(1), s.writes.eq(host.write)]
             with m.If(rows.ready):
-                m.next = "HOST_WAIT"
+                s.states.go("HOST_WAIT")
                 with m.If(host.write):
-                    m.next = "HOST_DONE"
-        with m.State("HOST_WAIT"):
+                    s.states.go("HOST_DONE")
+        with s.states.state("HOST_WAIT"):
             with m.If(s.arrived):
                 m.d.sync += self.host_reply.eq(s.bank_word)
-                m.next = "HOST_DONE"
-        with m.State("HOST_DONE"):
+                s.states.go("HOST_DONE")
+        with s.states.state("HOST_DONE"):
             m.d.comb += self.host.ready.eq(1)
-            m.next = "REST"
+            s.states.go("REST")
 
     def _host_look(self, m, s):
         """Carry out an access to what lies outside the banks."""
         host, classes, registers = self.host.payload, s.classes, s.registers
         scalars = Array([self.class_count, self.used, self.frozen, 0])[host.address[:2]]
         m.d.comb += [
-            registers.select.eq(host.space - Space.NOISE), registers.load.eq(1),
+            registers.load.eq(1),
             registers.data.eq(Mux(host.write, host.data[0], registers.bit)), s.label_write.data.eq(host.data)]
         with m.Switch(host.space):
             with m.Case(Space.LABELS):
@@ -658,8 +708,21 @@ class Learner(ReplayBuffer, wiring.Component):
                         with m.If(host.address[:2] == number):
                             m.d.sync += scalar.eq(host.data)
             with m.Default():
-                m.d.comb += registers.shift.eq(1)
+                m.d.comb += registers.shift.eq(1 << registers.select)
                 m.d.sync += self.host_reply[0].eq(registers.bit)
+
+
+def _one_of(*choices):
+    """The value that is chosen; 0 if none is.  choices: (whether, value)."""
+    return reduce(or_, (value & chosen.replicate(len(value)) for chosen, value in choices))
+
+
+def _times_plus(value, unit, rest):
+    """value * unit + rest, for a rest below unit; no adder where unit is a power of two."""
+    bits = unit.bit_length() - 1
+    if unit != 1 << bits:
+        return value * unit + rest
+    return Cat((rest | Const(0, max(1, bits)))[:bits], value)
 
 
 def _later(m, signal, clocks, name):

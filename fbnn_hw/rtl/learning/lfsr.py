@@ -25,17 +25,17 @@ class Registers(wiring.Component):
     Members
     -------
     select : In(2)
-        The register that shifts: 0 noise, 1 mask, 2 pick.
+        The register that `bit` is of: 0 noise, 1 mask, 2 pick.
     restart : In(1)
         Loads the start values into all three.  The learner strobes it after power-up and reset, which
         leave the registers as they are.
-    shift : In(1)
-        The selected register shifts.
+    shift : In(3)
+        The registers that shift, one bit each.
     load, data : In(1)
         With `load` a shift puts `data` at the top.  n such shifts write a register of n bits, lowest
         bit first; with `bit` as `data` they turn it once round.
     bit : Out(1)
-        r[0] of the selected register, in the clock of the shift.
+        r[0] of the selected register, before it shifts.
 
     Timing
     ------
@@ -49,14 +49,14 @@ class Registers(wiring.Component):
 
     def __init__(self, seed):
         self.seed = seed
-        super().__init__({"restart": In(1), "select": In(2), "shift": In(1), "load": In(1), "data": In(1), "bit": Out(1)})
+        super().__init__({"restart": In(1), "select": In(2), "shift": In(3), "load": In(1), "data": In(1), "bit": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
         bits = []
         for index, taps in enumerate(TAPS):
             state = Signal(taps.width, reset_less=True, name=("noise", "mask", "pick")[index])
-            with m.If(self.shift & (self.select == index)):
+            with m.If(self.shift[index]):
                 m.d.sync += state.eq(Cat(state[1:], Mux(self.load, self.data, state[0] ^ state[taps.tap])))
             with m.If(self.restart):
                 m.d.sync += state.eq(taps.start(self.seed, index))

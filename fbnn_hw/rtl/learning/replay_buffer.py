@@ -9,10 +9,9 @@ Twin: `fbnn_hw.reference.learning.buffer.ReplayBuffer`.
 
 from enum import IntEnum
 
-from amaranth import Const
+from amaranth import Const, Signal
 from amaranth.lib.memory import Memory
 
-from ...protocol import Command
 from .classes import Scan
 
 NOISE_REGISTER, MASK_REGISTER, PICK_REGISTER = range(3)
@@ -40,80 +39,84 @@ class ReplayBuffer:
     def _replay(self, m, s):
         """The next replay: its class by `pick`, its slot by draws."""
         p, classes = self.plan, s.classes
-        with m.State("NEXT"):
+        with s.states.state("NEXT"):
             m.d.comb += s.redraw.eq(1)
             m.d.sync += s.count.eq(s.count - 1)
             with m.If((s.count == 0) | (self.used == 0)):
-                m.next = "REST"
-                with m.If(Const(0) if self.adds else s.learning):
-                    m.d.sync += [s.command.eq(Command.STORE), s.label.eq(s.request_label)]
-                    self._begin_load(m, s, Table.LATENT)
+                s.states.go("REST")
+                with m.If(Const(0) if self.adds else s.learns):
+                    m.d.sync += [s.stores.eq(1), s.label.eq(s.request_label)]
+                    s.states.go("LOAD")
             with m.Else():
-                m.next = {"least": "LEAST", "class": "DRAW_CLASS", "slot": "DRAW_SLOT"}[p.pick]
+                s.states.go({"least": "LEAST", "class": "DRAW_CLASS", "slot": "DRAW_SLOT"}[p.pick])
         if p.pick == "least":
             self._visit(m, s, "LEAST", Scan.LEAST, lambda: self._class_chosen(m, s))
         if p.pick == "class":
-            with m.State("DRAW_CLASS"):
+            with s.states.state("DRAW_CLASS"):
                 m.d.comb += classes.host_index.eq(s.word_class)
                 with m.If(self._drawn(s, p.class_bits)):
-                    m.next = "CHECK_CLASS"
+                    s.states.go("CHECK_CLASS")
                 with m.Else():
                     self._take(m, s, PICK_REGISTER)
-            with m.State("CHECK_CLASS"):
+            with s.states.state("CHECK_CLASS"):
                 m.d.comb += s.redraw.eq(1)
                 m.d.sync += s.label.eq(s.word_class)
-                m.next = "DRAW_CLASS"
+                s.states.go("DRAW_CLASS")
                 with m.If((s.word_class < self.class_count) & (classes.counts != 0)):
-                    m.next = "DRAW_SLOT"
-        replays = s.command == Command.REHEARSE
-        any_label = replays if p.pick == "slot" else 0
-        with m.State("DRAW_SLOT"):
+                    s.states.go("DRAW_SLOT")
+        any_label = ~s.stores if p.pick == "slot" else 0
+        with s.states.state("DRAW_SLOT"):
             with m.If(self._drawn(s, p.slot_bits)):
-                m.next = "CHECK_SLOT"
+                s.states.go("LOOK_SLOT")
             with m.Else():
                 self._take(m, s, PICK_REGISTER)
-        with m.State("CHECK_SLOT"):
-            with m.If((s.word_slot < self.used) & ((s.label_read.data == s.label) | any_label)):
+        suits = Signal()  # the slot drawn holds an exemplar of the class
+        with s.states.state("LOOK_SLOT"):
+            m.d.sync += s.slot.eq(s.word_slot)
+            m.d.sync += suits.eq((s.word_slot < self.used) & ((s.label_read.data == s.label) | any_label))
+            s.states.go("CHECK_SLOT")
+        with s.states.state("CHECK_SLOT"):
+            m.d.comb += s.redraw.eq(1)
+            with m.If(suits):
                 m.d.sync += s.label.eq(s.label_read.data)
-                m.next = "REMOVE"
-                with m.If(replays):
-                    self._begin_load(m, s, Table.SLOTS)
+                s.states.go("REMOVE")
+                with m.If(~s.stores):
+                    s.states.go("LOAD")
             with m.Else():
-                m.d.comb += s.redraw.eq(1)
-                m.next = "DRAW_SLOT"
+                s.states.go("DRAW_SLOT")
 
     def _class_chosen(self, m, s):
         """Draw a slot of the class that a scan chose."""
         m.d.sync += s.label.eq(s.classes.best)
-        m.next = "DRAW_SLOT"
+        s.states.go("DRAW_SLOT")
 
     def _begin_save(self, m, s):
         """Write the sample to `slot`."""
-        self._loop_over(m, s, Table.SLOTS)
-        m.next = "SAVE_READ"
+        s.states.go("SAVE_READ")
 
     def _store(self, m, s):
         """A store: into a free slot, or in the place of an exemplar of the fullest class."""
         rows, sample = self.rows, s.sample
-        with m.State("STORE"):
+        with s.states.state("STORE"):
             with m.If(self.used == self.plan.slots):
-                m.next = "FULLEST"
+                s.states.go("FULLEST")
             with m.Else():
-                m.d.sync += s.appends.eq(1)
+                m.d.sync += [s.appends.eq(1), s.slot.eq(self.used)]
                 self._begin_save(m, s)
         self._visit(m, s, "FULLEST", Scan.FULLEST, lambda: self._class_chosen(m, s))
         self._visit(m, s, "REMOVE", Scan.REMOVE, lambda: self._begin_save(m, s))
-        with m.State("SAVE_READ"):
-            m.next = "SAVE"
-        with m.State("SAVE"):
-            m.d.comb += [rows.valid.eq(1), s.offset.eq(s.slot), s.word.eq(sample.word), s.writes.eq(1), s.label_write.en.eq(1)]
+        with s.states.state("SAVE_READ"):
+            m.d.sync += s.target.eq(1 << s.bank)
+            s.states.go("SAVE")
+        with s.states.state("SAVE"):
+            m.d.comb += [rows.valid.eq(1), s.writes.eq(1), s.label_write.en.eq(1)]
             with m.If(rows.ready):
                 m.d.comb += [sample.advance.eq(1), sample.raw.eq(1), s.advance.eq(1)]
-                m.next = "SAVE_READ"
+                s.states.go("SAVE_READ")
                 with m.If(s.index == self.plan.words - 1):
                     m.d.sync += [self.used.eq(self.used + s.appends), s.label.eq(s.request_label)]
-                    m.next = "ADD"
+                    s.states.go("ADD")
 
         def added():
-            m.next = "REST"
+            s.states.go("REST")
         self._visit(m, s, "ADD", Scan.ADD, added)

@@ -59,13 +59,13 @@ class SignUpdate(wiring.Component):
         for n in range(self.count):
             h = self.counters.word_select(n, self.stored)[:bits]
             up = Signal(name=f"up{n}")
-            move = Signal(name=f"move{n}")
             moved = Signal(bits, name=f"moved{n}")
             ones = Const((1 << bits - 1) - 1, bits - 1)  # the end: below the sign all bits equal the direction
             at_end = (h[:-1] == Mux(up, ones, 0)) & (h[-1] != up) if bits > 1 else h[-1] != up
             m.d.comb += [
-                up.eq((self.values[n] ^ self.negative) & ~self.start), move.eq(self.keep[n] & ~at_end),
-                moved.eq(h + Cat(move, (move & ~up).replicate(bits - 1)))]
+                up.eq((self.values[n] ^ self.negative) & ~self.start),
+                # The sum does not wait for `at_end`.
+                moved.eq(Mux(at_end, h, h + Cat(self.keep[n], (self.keep[n] & ~up).replicate(bits - 1))))]
             result = moved
             if self.flip and bits > 1:
                 crossed = (h[-1] != moved[-1]) & ~self.start
