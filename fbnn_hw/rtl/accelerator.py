@@ -187,7 +187,7 @@ class Accelerator(wiring.Component):
                 fixed = [centre.ky.eq(1), centre.kx.eq(1)]
             with m.If(s.turn):
                 m.d.sync += [
-                    s.stages[FORWARD].valid.eq(rows.valid & rows.ready & rows.payload.forward), centre.first.eq(rows.payload.first),
+                    s.stages[FORWARD].valid.eq(rows.ready & rows.payload.forward), centre.first.eq(rows.payload.first),
                     centre.last.eq(0), *fixed]
 
     def _weights(self, m, s):

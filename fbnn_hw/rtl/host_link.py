@@ -169,7 +169,7 @@ class HostLink(wiring.Component):
             self._execute(m, s)
             working = ["CRC", "CHECK", "WAIT"]
             if self.learns:
-                working += ["COMMAND", "SETTLE", "REST", "POKE"]
+                working += ["DISPATCH", "COMMAND", "SETTLE", "REST", "POKE"]
                 self._execute_learning(m, s)
             m.d.sync += s.keep.eq(Cat(ongoing(state) for state in working).any())
             self._reply(m, s)
@@ -493,7 +493,7 @@ class HostLink(wiring.Component):
                     m.d.comb += s.abort[2].eq(s.member != 0)
                 if self.learns:
                     with m.If(s.learning):
-                        self._dispatch(m, s)
+                        s.states.go("DISPATCH")
         with s.states.state("WAIT"):
             with m.If(~s.classify | s.result_waiting | s.more & s.begun & ~self.busy):
                 s.states.go("SYNC")
@@ -532,6 +532,8 @@ class HostLink(wiring.Component):
 
     def _execute_learning(self, m, s):
         command, host = self.command, self.host
+        with s.states.state("DISPATCH"):
+            self._dispatch(m, s)
         with s.states.state("COMMAND"):
             m.d.comb += command.valid.eq(1)
             with m.If(command.ready):

@@ -79,7 +79,7 @@ class Learner(ReplayBuffer, wiring.Component):
         LEARN, STORE and REHEARSE are refused.
     rows : Out(stream of address, write, word, forward, first)
         write: Q bits, the banks that `word` is written to; 0 reads.  forward: the array takes the
-        row.  first: the row begins a sum.
+        row, and `valid` is 1.  first: the row begins a sum.
     read : In(Q * L)
         Data of a row, read_latency clocks after its acceptance, in that clock alone.
     act : Out(L)
@@ -217,15 +217,15 @@ class Learner(ReplayBuffer, wiring.Component):
         s.bank_word = reduce(or_, (self.read.word_select(q, p.lanes) & s.source[q].replicate(p.lanes) for q in range(p.pixels)))
         s.rival_turn = Signal()  # the rival's row moves, not the label's
         s.row = Signal(label)  # the class whose row moves
-        s.moves = Signal()  # counters and their mirror are read and written
+        s.moves = Signal()  # the row that is read or written is one of its counters
+        s.of_slot = Signal()  # the loop is over the words of an exemplar
         s.writes = unnamed()  # the row is written: a word of a bank
-        s.appends = Signal()  # a store goes into a free slot
         s.slot = Signal(p.slot_bits)  # where an exemplar is read or written
         s.reads = unnamed()  # the row's data is wanted
         s.last = Signal()  # the row is the last one of a forward pass
 
         # Loops over the words of a table.
-        s.loop = unnamed(Table)  # the table of the loop at work
+        s.of_latent = Signal()  # the loop is over the words of the sample in bank 0
         s.advance = unnamed()  # go on to the next word
 
         # Counters.
@@ -275,35 +275,33 @@ class Learner(ReplayBuffer, wiring.Component):
         host = self.host.payload
         writes, mirrors, forward = s.states.any("READ_WAIT", "AGAIN", "WRITE_LAST"), s.states.ongoing("MIRROR"), s.states.ongoing("FORWARD")
         m.d.sync += s.row.eq(Mux(s.rival_turn, s.rival, s.label))
-        with m.If(s.states.any(*sum(BEFORE.values(), ()), "REST")):
-            m.d.sync += s.moves.eq(s.states.ongoing("ROW"))
 
         def row(chunk, label):  # chunk number p.chunks is the mirror
             return _times_plus(chunk, p.max_classes, label)
         s.offset = _one_of(
-            (s.moves & ~mirrors, row(Mux(writes, s.moved_chunk, s.chunk), s.row)), (forward, row(Const(p.chunks), s.place[self.bank_bits:])),
-            (mirrors, row(Const(p.chunks), s.row[self.bank_bits:])), (s.states.ongoing("LOAD") & (s.loop == Table.SLOTS), s.slot),
-            (s.states.ongoing("SAVE"), s.slot), (s.states.ongoing("HOST_ROW"), host.address[self.bank_bits:]))
+            (s.moves, row(Mux(writes, s.moved_chunk, s.chunk), s.row)), (forward, row(Const(p.chunks), s.place[self.bank_bits:])),
+            (mirrors, row(Const(p.chunks), s.row[self.bank_bits:])), (s.of_slot, s.slot),
+            (s.states.ongoing("HOST_ROW"), host.address[self.bank_bits:]))
         m.d.comb += s.word.eq(_one_of(
             (writes, s.moved), (mirrors, s.weights), (s.states.ongoing("SAVE"), s.sample.word), (s.states.ongoing("HOST_ROW"), host.data)))
         with m.If(s.states.any("LOAD", "READ", "MOVE")):
             m.d.sync += [s.arrives.eq(s.part), s.source.eq(Mux(s.starting, 0, 1 << s.bank))]
         m.d.comb += [
-            rows.payload.address.eq(s.block + s.offset[:self.address_bits]), rows.payload.first.eq(s.index == 0),
+            rows.payload.address.eq(s.block + s.offset[:self.address_bits]), rows.payload.first.eq(s.index == 0), rows.payload.forward.eq(forward),
             rows.payload.write.eq(s.target & s.writes.replicate(p.pixels))]
-        accepted = rows.valid & rows.ready
-        s.arrived = _later(m, accepted & s.reads, read_latency, "arrived")  # data stands at `read`
-        s.scored = _later(m, accepted & rows.payload.forward & s.last, score_latency - 1, "scored")  # scores are whole
+        s.forwards = forward & rows.ready
+        s.arrived = _later(m, rows.valid & rows.ready & s.reads, read_latency, "arrived")  # data stands at `read`
+        s.scored = _later(m, s.forwards & s.last, score_latency - 1, "scored")  # scores are whole
 
     def _loops(self, m, s):
         """Loops over the words of a table: `advance` goes on to the next word."""
         p = self.plan
         with m.If(s.advance):
             m.d.sync += s.index.eq(s.index + 1)
-            with m.If(s.loop == Table.SLOTS):
+            with m.If(s.of_slot):
                 m.d.sync += s.part.eq(s.part + 1)
-            with m.If((s.loop != Table.SLOTS) | (s.bank == p.pixels - 1)):
-                m.d.sync += s.block.eq(s.block + Array([p.block_rows, p.slots, 1])[s.loop])
+            with m.If(~s.of_slot | (s.bank == p.pixels - 1)):
+                m.d.sync += s.block.eq(s.block + Mux(s.of_slot, p.slots, Mux(s.of_latent, 1, p.block_rows)))
         with m.If(s.states.any("LOADED", "RANK", "ROW_DONE", "ADD")):  # each loop is left through one of them
             m.d.comb += s.sample.restart.eq(1)
             m.d.sync += [s.index.eq(0), s.part.eq(0)]
@@ -311,11 +309,11 @@ class Learner(ReplayBuffer, wiring.Component):
         with m.If(reduce(or_, before.values())):
             bases = {Table.LATENT: p.latent_base, Table.SLOTS: p.slots_base, Table.CLASSES: p.learn_base}
             m.d.sync += [
-                s.loop.eq(Mux(before[Table.LATENT], Table.LATENT, Mux(before[Table.SLOTS], Table.SLOTS, 0))),
+                s.moves.eq(s.states.ongoing("ROW")), s.of_slot.eq(before[Table.SLOTS]), s.of_latent.eq(before[Table.LATENT]),
                 s.block.eq(reduce(or_, (Const(bases[table], self.address_bits) & chosen.replicate(self.address_bits)
                                         for table, chosen in before.items())))]
-        with m.If(s.states.ongoing("REST")):
-            m.d.sync += s.block.eq(0)  # the port takes the OR of all addresses
+        with m.If(s.states.ongoing("REST")):  # the port takes the OR of all addresses
+            m.d.sync += [s.block.eq(0), s.moves.eq(0), s.of_slot.eq(0)]
 
     def _operands(self, m, s):
         """The words of the sample, the labels, and the counters that move."""
@@ -323,7 +321,7 @@ class Learner(ReplayBuffer, wiring.Component):
         _, act_latency, _ = self.latency
         sample, update = s.sample, s.update
         # The sample's word is due act_latency clocks after the row that it meets was accepted.
-        with m.If(_later(m, self.rows.valid & self.rows.ready & self.rows.payload.forward, act_latency - 1, "forwarded")):
+        with m.If(_later(m, s.forwards, act_latency - 1, "forwarded")):
             m.d.comb += sample.advance.eq(1)
         m.d.comb += [
             self.act.eq(sample.act), sample.data.eq(s.bank_word), s.label_read.addr.eq(Mux(s.states.ongoing("HOST_ADDRESS"), s.slot, s.word_slot)), s.label_write.addr.eq(s.slot),
@@ -427,7 +425,7 @@ class Learner(ReplayBuffer, wiring.Component):
                 s.request_label.eq(request.label), s.label.eq(request.label), s.classifies.eq(request.command == Command.CLASSIFY),
                 s.learns.eq(learns), s.stores.eq(request.command == Command.STORE), s.rehearses.eq(request.command == Command.REHEARSE), s.freezes.eq(request.command == Command.FREEZE),
                 s.new.eq(learns & unknown), s.count.eq(Mux(learns, p.replays, request.count)), s.rival_turn.eq(0), s.starting.eq(0),
-                s.shipping.eq(0), s.appends.eq(0), s.legal.eq(legal)]
+                s.shipping.eq(0), s.legal.eq(legal)]
             with m.If(self.command.valid):
                 m.d.sync += self.refused.eq(0)
                 s.states.go("DECIDE")
@@ -484,7 +482,7 @@ class Learner(ReplayBuffer, wiring.Component):
         p, rows = self.plan, self.rows
         with s.states.state("FORWARD"):
             m.d.comb += [
-                rows.valid.eq(1), rows.payload.forward.eq(1), s.redraw.eq(1), s.last.eq(s.index == p.fan_in_words - 1)]
+                rows.valid.eq(1), s.redraw.eq(1), s.last.eq(s.index == p.fan_in_words - 1)]
             with m.If(rows.ready):
                 m.d.comb += s.advance.eq(1)
                 with m.If(s.last):
@@ -621,12 +619,13 @@ class Learner(ReplayBuffer, wiring.Component):
         with s.states.state("WRITE_LAST"):
             write()
             with m.If(rows.ready):
-                m.d.sync += s.target.eq(1 << s.row[:self.bank_bits])
+                m.d.sync += [s.target.eq(1 << s.row[:self.bank_bits]), s.moves.eq(0)]
                 s.states.go("MIRROR")
         with s.states.state("MIRROR"):
             m.d.comb += [rows.valid.eq(1), s.writes.eq(1)]
             with m.If(rows.ready):
                 m.d.comb += [s.sample.advance.eq(1), s.advance.eq(1)]
+                m.d.sync += s.moves.eq(1)
                 if p.boot == "words":
                     m.d.sync += s.boot_place.eq(s.boot_place + s.shipping)
                 s.states.go("READ")

@@ -101,12 +101,12 @@ class ReplayBuffer:
             with m.If(self.used == self.plan.slots):
                 s.states.go("FULLEST")
             with m.Else():
-                m.d.sync += [s.appends.eq(1), s.slot.eq(self.used)]
+                m.d.sync += [s.slot.eq(self.used), self.used.eq(self.used + 1)]
                 self._begin_save(m, s)
         self._visit(m, s, "FULLEST", Scan.FULLEST, lambda: self._class_chosen(m, s))
         self._visit(m, s, "REMOVE", Scan.REMOVE, lambda: self._begin_save(m, s))
         with s.states.state("SAVE_READ"):
-            m.d.sync += s.target.eq(1 << s.bank)
+            m.d.sync += [s.target.eq(1 << s.bank), s.label.eq(s.request_label)]
             s.states.go("SAVE")
         with s.states.state("SAVE"):
             m.d.comb += [rows.valid.eq(1), s.writes.eq(1), s.label_write.en.eq(1)]
@@ -114,7 +114,6 @@ class ReplayBuffer:
                 m.d.comb += [sample.advance.eq(1), sample.raw.eq(1), s.advance.eq(1)]
                 s.states.go("SAVE_READ")
                 with m.If(s.index == self.plan.words - 1):
-                    m.d.sync += [self.used.eq(self.used + s.appends), s.label.eq(s.request_label)]
                     s.states.go("ADD")
 
         def added():
