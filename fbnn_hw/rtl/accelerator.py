@@ -150,10 +150,11 @@ class Accelerator(wiring.Component):
         s.port = Signal(data.StructLayout({
             "address": data.ArrayLayout(w.row, c.pixels), "write": c.pixels, "data": c.row_bits, "mask": c.lanes // c.outputs}))
         s.banks = []
+        s.taught_address = Signal(w.row) if c.learning else None  # the learner's, 0 while it rests: it comes late, so it has a register
         for q in range(c.pixels):
             m.submodules[f"bank{q}"] = bank = SinglePortMemory(c.feature_words, c.lanes, c.outputs, c.technology, c.sleeps)
             m.d.comb += [
-                bank.address.eq(s.port.address[q]), bank.write_data.eq(s.port.data.word_select(q, c.lanes)),
+                bank.address.eq(s.port.address[q] | s.taught_address if c.learning else s.port.address[q]), bank.write_data.eq(s.port.data.word_select(q, c.lanes)),
                 bank.write_mask.eq(s.port.mask), bank.write_enable.eq(s.port.write[q])]
             if c.sleeps:
                 m.d.comb += bank.standby.eq(self.standby)
@@ -520,11 +521,9 @@ class Accelerator(wiring.Component):
             words = words | memory.write_data & s.boot_writes.replicate(c.row_bits)
         m.d.sync += s.port.write.eq(write)
         m.d.sync += [s.port.data.eq(words), s.port.mask.eq(drain.mask | everywhere.replicate(len(s.port.mask)))]
-        # The learner's address, which is 0 while it rests, comes last, for it is the latest.
-        late = s.learner.rows.payload.address if c.learning else None
-        for q in range(c.pixels):
-            chosen = Mux(use_common, common, address.banks.word_select(q, w.address))
-            m.d.sync += s.port.address[q].eq(chosen if late is None else chosen | late)
+        m.d.sync += [s.port.address[q].eq(Mux(use_common, common, address.banks.word_select(q, w.address))) for q in range(c.pixels)]
+        if c.learning:
+            m.d.sync += s.taught_address.eq(rows.payload.address)
 
     def _pooled_size(self):
         """Pixels of the map that is pooled globally (1 where there is none)."""

@@ -46,7 +46,7 @@ class ClassTable(wiring.Component):
     Members
     -------
     start : In(1), scan : In(Scan), label : In
-        Begin a scan; `scan` from the clock after and `label` from `start` hold until `done`.
+        Begin a scan, not during one; `scan` from the clock after and `label` from `start` hold until `done`.
     class_count : In(range(classes + 1))
         Classes in use.
     done : Out(1)
@@ -129,13 +129,10 @@ class ClassTable(wiring.Component):
         m.d.sync += [wins.eq(0), before.eq(place), ends.eq(0), self.done.eq(ends)]
         with m.If(wins):
             m.d.sync += [self.best.eq(before), least.eq(key)]
-        with m.If(self.start):
-            m.d.sync += [running.eq(1), place.eq(0), second.eq(0), least.eq(-1), halve.eq(0), full.eq(0)]
-        with m.Elif(running):
+        with m.If(running):
             m.d.sync += second.eq(~second)
             with m.If(second):
-                m.d.sync += place.eq(place + 1)
-                m.d.sync += wins.eq(~skip & (key < least))
+                m.d.sync += [place.eq(place + 1), wins.eq(~skip & (key < least))]
                 with m.If(at_label & ~halve & (scan == Scan.PRESENT)):
                     m.d.sync += [self.presented.eq(more), full.eq(presented == TOP - 1), self.starting.eq(left.any() if self.prototype else 0)]
                 with m.Elif(at_label & halve):
@@ -146,4 +143,6 @@ class ClassTable(wiring.Component):
                         m.d.sync += halve.eq(1)
                     with m.Else():
                         m.d.sync += [running.eq(0), ends.eq(1)]
+        with m.If(self.start):
+            m.d.sync += [running.eq(1), place.eq(0), second.eq(0), least.eq(-1), halve.eq(0), full.eq(0)]
         return m
