@@ -154,7 +154,8 @@ class Accelerator(wiring.Component):
         for q in range(c.pixels):
             m.submodules[f"bank{q}"] = bank = SinglePortMemory(c.feature_words, c.lanes, c.outputs, c.technology, c.sleeps)
             m.d.comb += [
-                bank.address.eq(s.port.address[q] | s.taught_address if c.learning else s.port.address[q]), bank.write_data.eq(s.port.data.word_select(q, c.lanes)),
+                bank.address.eq(s.port.address[q] | s.taught_address if c.learning else s.port.address[q]),
+                bank.write_data.eq(s.port.data.word_select(q, c.lanes)),
                 bank.write_mask.eq(s.port.mask), bank.write_enable.eq(s.port.write[q])]
             if c.sleeps:
                 m.d.comb += bank.standby.eq(self.standby)

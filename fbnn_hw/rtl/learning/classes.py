@@ -46,7 +46,7 @@ class ClassTable(wiring.Component):
     Members
     -------
     start : In(1), scan : In(Scan), label : In
-        Begin a scan, not during one; `scan` from the clock after and `label` from `start` hold until `done`.
+        Begin a scan, not during one; `label` from `start` and `scan` from the clock after hold until `done`.
     class_count : In(range(classes + 1))
         Classes in use.
     done : Out(1)
@@ -64,7 +64,8 @@ class ClassTable(wiring.Component):
 
     Timing
     ------
-    A scan takes two clocks a class, and `done` comes in the second clock after it.  PRESENT takes a second round where it halves all counts.
+    A scan takes two clocks a class, and `done` comes in the second clock after it.  PRESENT takes a second round where
+    it halves all counts.
 
     Resources
     ---------
@@ -134,7 +135,8 @@ class ClassTable(wiring.Component):
             with m.If(second):
                 m.d.sync += [place.eq(place + 1), wins.eq(~skip & (key < least))]
                 with m.If(at_label & ~halve & (scan == Scan.PRESENT)):
-                    m.d.sync += [self.presented.eq(more), full.eq(presented == TOP - 1), self.starting.eq(left.any() if self.prototype else 0)]
+                    m.d.sync += [
+                        self.presented.eq(more), full.eq(presented == TOP - 1), self.starting.eq(left.any() if self.prototype else 0)]
                 with m.Elif(at_label & halve):
                     m.d.sync += self.presented.eq(more >> 1)
                 with m.If(last):

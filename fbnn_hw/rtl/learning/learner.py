@@ -287,8 +287,8 @@ class Learner(ReplayBuffer, wiring.Component):
         with m.If(s.states.any("LOAD", "READ", "MOVE")):
             m.d.sync += [s.arrives.eq(s.part), s.source.eq(Mux(s.starting, 0, 1 << s.bank))]
         m.d.comb += [
-            rows.payload.address.eq(s.block + s.offset[:self.address_bits]), rows.payload.first.eq(s.index == 0), rows.payload.forward.eq(forward),
-            rows.payload.write.eq(s.target & s.writes.replicate(p.pixels))]
+            rows.payload.address.eq(s.block + s.offset[:self.address_bits]), rows.payload.first.eq(s.index == 0),
+            rows.payload.forward.eq(forward), rows.payload.write.eq(s.target & s.writes.replicate(p.pixels))]
         s.forwards = forward & rows.ready
         s.arrived = _later(m, rows.valid & rows.ready & s.reads, read_latency, "arrived")  # data stands at `read`
         s.scored = _later(m, s.forwards & s.last, score_latency - 1, "scored")  # scores are whole
@@ -324,8 +324,8 @@ class Learner(ReplayBuffer, wiring.Component):
         with m.If(_later(m, s.forwards, act_latency - 1, "forwarded")):
             m.d.comb += sample.advance.eq(1)
         m.d.comb += [
-            self.act.eq(sample.act), sample.data.eq(s.bank_word), s.label_read.addr.eq(Mux(s.states.ongoing("HOST_ADDRESS"), s.slot, s.word_slot)), s.label_write.addr.eq(s.slot),
-            s.label_write.data.eq(s.request_label)]
+            self.act.eq(sample.act), sample.data.eq(s.bank_word), s.label_write.addr.eq(s.slot),
+            s.label_read.addr.eq(Mux(s.states.ongoing("HOST_ADDRESS"), s.slot, s.word_slot)), s.label_write.data.eq(s.request_label)]
         m.d.sync += s.values.eq(sample.act.word_select(s.arrives, p.per_word))
         unthinned = 1 if not p.thinning else s.classes.starting if p.prototype else 0
         s.everything = ~s.starting & unthinned  # all counters move, none is drawn
@@ -423,7 +423,8 @@ class Learner(ReplayBuffer, wiring.Component):
             m.d.comb += [self.command.ready.eq(1), s.redraw.eq(1)]
             m.d.sync += [
                 s.request_label.eq(request.label), s.label.eq(request.label), s.classifies.eq(request.command == Command.CLASSIFY),
-                s.learns.eq(learns), s.stores.eq(request.command == Command.STORE), s.rehearses.eq(request.command == Command.REHEARSE), s.freezes.eq(request.command == Command.FREEZE),
+                s.learns.eq(learns), s.stores.eq(request.command == Command.STORE), s.rehearses.eq(request.command == Command.REHEARSE),
+                s.freezes.eq(request.command == Command.FREEZE),
                 s.new.eq(learns & unknown), s.count.eq(Mux(learns, p.replays, request.count)), s.rival_turn.eq(0), s.starting.eq(0),
                 s.shipping.eq(0), s.legal.eq(legal)]
             with m.If(self.command.valid):
