@@ -205,7 +205,7 @@ SMALL = LARGE[4:]
 FLASH_ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000}
 
 # LUTs: about 85 % of the part; on the iCE40, where a flip-flop beside no LUT takes a cell of its own, 5280 / 1.22 less 700 for link and
-# flash reader (3261 that learn by replay became 5146 cells, 3439 5483, 3318 with start reads 5243, 3131 that do not learn 4595,
+# flash reader (3196 that learn by replay became 5132 cells, 3271 with start reads 5172, 3439 of an earlier version 5483, 3131 that do not learn 4595,
 # 3734 with lists of reads 5256);
 # clock_hz and learn_hz are at most 0.95 of what the worst of three seeds reached with 0.5mb and 3mb: docs/benchmarks.md.
 # On ECP5 that is 3mb at 8 x 64 x 16; 8 x 64 x 32 was not tried.  Clocks of other families are goals, not routed.
@@ -213,7 +213,7 @@ TARGETS = {t.name: t for t in (
     Target(
         "ice40", "iCE40UP5K-SG48", "Lattice FPGA-DS-02008, iCE40 UltraPlus Family: 5280 LUTs, 30 EBR of 4 kbit, 4 SPRAM of 256 kbit",
         33_000_000, 3650, 4, 16384, 16, 30, 4096, 16, "ice40-spram", ("stream",), ((4, 16, 16), (4, 16, 8), (4, 16, 4)),
-        ring_words=512, encoder_bits=0, starts=("read", "word"), learn_hz=23_250_000, lists_lut4=90, replay_lut4=300),
+        ring_words=512, encoder_bits=0, starts=("read", "word"), learn_hz=36_000_000, lists_lut4=90, replay_lut4=300),
     Target(
         "ice40-hx8k", "iCE40HX8K-CT256", "Lattice FPGA-DS-02029, iCE40 LP/HX Family: 7680 LUTs, 32 EBR of 4 kbit",
         60_000_000, 6800, None, None, None, 32, 4096, 16, "wrapper", ("memory",), SMALL, encoder_bits=2,

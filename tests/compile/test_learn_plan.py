@@ -193,7 +193,7 @@ def test_the_shape_that_a_learner_leaves_no_luts_for(network):
 
 
 def test_start_reads_leave_room_for_replay_and_bias_words_for_prototypes(network):
-    """On a UP5K; place and route of replay with bias words wanted 5,483 of 5,280 cells, that with start reads has 23.25 MHz."""
+    """On a UP5K; place and route of replay with bias words wanted 5,483 of 5,280 cells, that with start reads fits."""
     network = with_thresholds(network)
     replay, prototypes = (Head.of(network.topology), LearnConfig(16, 0)), (
         Head.of_latent(network.topology), LearnConfig(16, 0, rule="prototypes", counter_bits=4))
