@@ -126,7 +126,9 @@ class ClassTable(wiring.Component):
         full = Signal()  # presented[label] has come to TOP
         last = place == self.classes - 1
         # A key that wins counts a clock later, when it is still there, for the comparison takes long.
-        wins, before, ends = Signal(), Signal.like(place), Signal()
+        wins = unnamed()
+        before = Signal.like(place, name="$like")  # `place` a clock before
+        ends = Signal()  # the scan has ended
         m.d.sync += [wins.eq(0), before.eq(place), ends.eq(0), self.done.eq(ends)]
         with m.If(wins):
             m.d.sync += [self.best.eq(before), least.eq(key)]
