@@ -23,15 +23,20 @@ def command():
 
 
 def _interrupt(number, frame):
-    """Raise KeyboardInterrupt, but not inside an import of torch: its C++ aborts the process where an exception comes from Python."""
-    if _imports_torch(frame):
+    """Raise KeyboardInterrupt, but not inside an import that makes something else of it.
+
+    torch's C++ aborts the process where an exception comes from Python; numpy raises ImportError and advises to install it again.
+    """
+    if _imports(frame):
         _interrupted()
     signal.default_int_handler(number, frame)
 
 
-def _imports_torch(frame):
+def _imports(frame):
+    """Whether numpy, or a part of torch, is being imported."""
     while frame:
-        if frame.f_code.co_name == "_find_and_load" and frame.f_locals.get("name", "").partition(".")[0] == "torch":
+        name = frame.f_locals.get("name", "") if frame.f_code.co_name == "_find_and_load" else ""
+        if name == "numpy" or name.partition(".")[0] == "torch":
             return True
         frame = frame.f_back
     return False

@@ -40,7 +40,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
             yield file
         partial.replace(path)
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}), expected a file name in a folder that can") from None
+        raise InputError(f"{path}: cannot be written ({error.strerror or error}), expected a file name in a folder that can") from None
     finally:
         with suppress(OSError):
             partial.unlink()

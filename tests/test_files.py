@@ -1,13 +1,33 @@
-"""Locks: what is in their place, and who holds them.  Stamps: what they stand for."""
+"""Files on a full disk.  Locks: what is in their place, and who holds them.  Stamps: what they stand for."""
 
 import os
+import resource
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from fbnn_hw import files
 from fbnn_hw.errors import InputError
+
+
+@pytest.mark.parametrize("write, reason", [
+    (lambda file: file.write(bytes(10_000)), "File too large"),
+    (lambda file: np.save(file, np.zeros(10_000, np.uint8)), "10000 requested and [0-9]+ written"),  # its OSError has no number
+])
+def test_a_file_larger_than_the_disk(write, reason, tmp_path):
+    path = tmp_path / "x"
+    path.write_text("earlier")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(InputError, match=rf"^{path}: cannot be written \({reason}\), expected a file name in a folder that can$"):
+            with files.replacing(path) as file:
+                write(file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_text() == "earlier" and list(tmp_path.iterdir()) == [path]
 
 
 def test_a_lock_is_held_by_one_and_by_what_it_started(tmp_path):

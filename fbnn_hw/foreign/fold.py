@@ -38,6 +38,8 @@ CLOSE = 1e-6
 """Relative difference up to which two real numbers of a file count as equal."""
 MANY = 2 ** 18
 """Points at which a function is evaluated."""
+ROUNDED = "lies on a sum, where the source rounds and may give the other bit"
+"""The end of a note about a threshold."""
 
 
 @dataclass(frozen=True)
@@ -535,15 +537,14 @@ class Builder:
                                  "sign that is +1 at 0, as fbnn_hw.nn.Sign and BipolarQuant")
 
     def _near(self, x, limit, stored, where):
-        """Note the channels whose threshold lies on a sum that the source rounds: a sum with weights that are no power of two."""
-        exact = np.isin(np.frexp(x.gain)[0], (0.5, 0.0))
+        """Note the channels whose threshold lies on a sum that the source rounds: one of numbers that are no power of two."""
+        exact = np.isin(np.frexp(x.gain)[0], (0.5, 0.0)) | (x.weights is None and not x.functions)  # the sign of a mean is that of its sum
         even = (limit - x.largest) % 2 == 0  # whether the limit itself is a sum, or the number below it
         edge = np.where(even, limit, limit - 1).astype(np.float64)
         distance = max(1, x.largest) * CLOSE
         near = (stored((edge - distance)[None]) != stored((edge + distance)[None]))[0] & (np.abs(edge) <= x.largest) & ~exact
         if near.any():
-            self.notes.append(f"{where}: the threshold of {int(near.sum())} channels lies on a sum, where the source rounds and "
-                              "may give the other bit")
+            self.notes.append(f"{where}: the threshold of {int(near.sum())} channels {ROUNDED}")
 
     def _names(self, x):
         """Return (op, names of its poolings) of a sum.  They are new where two quantisers read the sum."""

@@ -131,16 +131,18 @@ def _compare(module, example, imported):
     else:
         wrong = (((theirs.double() - imported.shift) / imported.scale - ours).abs() > 0.01).any(1)
     if wrong.any():
-        raise InputError(f"the module and its checkpoint differ on {int(wrong.sum())} of {len(example)} images of the example; expected "
-                         "equal "
-                         "logits: does the module round sums of real numbers, or change with what it was given before?")
+        differ = f"the module and its checkpoint differ on {int(wrong.sum())} of {len(example)} images of the example"
+        if near := next((note for note in imported.notes if note.endswith(fold.ROUNDED)), ""):
+            raise InputError(f"{near}; {differ}; expected a batch norm before the sign, fbnn_hw.nn.Bits8 in place of scaled bytes, or "
+                             "x.sum((2, 3)) in place of a mean")
+        raise InputError(f"{differ}; expected equal logits: does the module change with what it was given before?")
 
 
 class _Reader:
     """Hands the nodes of a traced module to a `Builder`.  shape: of the example."""
 
     def __init__(self, module, shape):
-        self.module, self.shape, self.builder = module, shape, fold.Builder()
+        self.module, self.shape, self.builder = module, shape, fold.Builder(rounds=True)
         self.values, self.ended = {}, False
         self.dtype = next((p.dtype for p in (*module.parameters(), *module.buffers()) if p.dtype.is_floating_point), torch.float32)
 

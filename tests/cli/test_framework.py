@@ -239,13 +239,14 @@ def test_an_interrupt_before_the_verb_is_known_has_its_line():
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "fbnn-hw: interrupted; nothing was written\n")
 
 
-def test_an_interrupt_inside_an_import_of_torch_raises_nothing_there(tmp_path):
-    """torch's C++ calls std::terminate where Python raises under it, so the process must end without an exception."""
-    (tmp_path / "torch").mkdir()
-    (tmp_path / "torch" / "__init__.py").write_text("import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n"
-                                                    "except KeyboardInterrupt:\n    os.abort()\n")
+@pytest.mark.parametrize("package, becomes", [("torch", "os.abort()"), ("numpy", "raise ImportError('install it again')")])
+def test_an_interrupt_inside_an_import_raises_nothing_there(package, becomes, tmp_path):
+    """torch's C++ calls std::terminate where Python raises under it, and numpy makes an ImportError of it: the process must end before."""
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").write_text("import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n"
+                                                    f"except KeyboardInterrupt:\n    {becomes}\n")
     (tmp_path / "program.py").write_text("import sys, fbnn_hw.cli as cli; sys.argv = ['fbnn-hw', 'inspect', 'x.pt']\n"
-                                         "cli.run = lambda *_: __import__('torch')\n"
+                                         f"cli.run = lambda *_: __import__('{package}')\n"
                                          "from fbnn_hw.__main__ import command\ncommand()\n")
     done = subprocess.run([sys.executable, "-m", "program"], cwd=tmp_path, capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])})

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -255,3 +256,26 @@ def _pngs(root, count):
     for number, image in enumerate(images):
         Image.fromarray(image.transpose(1, 2, 0)).save(root / f"{number}.png")
     return [root / f"{number}.png" for number in range(count)]
+
+
+def test_what_lies_compiled_in_a_folder_is_run_and_the_page_says_so(design, cli, tmp_path, monkeypatch):
+    """A stamp is no signature, so docs/reliability.md names what runs the program of a stranger's folder."""
+    page = " ".join((Path(__file__).parents[2] / "docs" / "reliability.md").read_text(encoding="utf-8").split())
+    said = re.search(r"- \*\*A design's folder from a stranger is a program\.\*\* (.*?) - \*\*", page)[1]
+    folder = shutil.copytree(design, tmp_path / "design", ignore=shutil.ignore_patterns("sim_build*"))
+    ran = tmp_path / "ran"
+
+    def compiled_elsewhere(command, build_dir, program, *_):
+        (build_dir / program).write_text(f"#!/bin/sh\necho x >{ran}\nexit 1\n")
+        (build_dir / program).chmod(0o755)
+
+    for words, name in ((("simulate", folder), "`simulate`"), (("classify", "--data", "fixture", "--board", "virtual", "--design", folder),
+                                                              "`--board virtual`")):
+        with monkeypatch.context() as stranger:
+            stranger.setattr(simulator, "compile_model", compiled_elsewhere)
+            cli(*words, "--images", "1")
+        ran.unlink()
+        with monkeypatch.context() as here:
+            here.setattr(simulator, "compile_model", lambda *_: pytest.fail("compiled again"))
+            code, _, _ = cli(*words, "--images", "1")
+        assert code and ran.exists() and name in said

@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
+from fbnn_hw.cli import _common
 from fbnn_hw.data import datasets
 from fbnn_hw.ir import checkpoint
 from fbnn_hw.nn.network import FBNN
@@ -167,17 +169,26 @@ def test_resume_without_a_state(tmp_path, refused):
         3, f"fbnn-hw train: {tmp_path}/m.state: not found, expected the state of an earlier run; start without --resume")
 
 
-def test_a_disk_that_is_full(tmp_path, refused):
-    """The state is larger than a file may be here: one line, and nothing half written."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
-    try:
-        code, line = refused("train", *FLAGS, "--out", tmp_path / "m.pt")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert (code, line) == (3, f"fbnn-hw train: {tmp_path}/m.state: cannot be written (File too large), expected a file name in a folder "
-                            "that can")
-    assert not list(tmp_path.iterdir())
+@pytest.mark.parametrize("words", [
+    "train --model 0.5mb --data tiny --out m.pt",
+    "pretrain --model 0.5mb --scenario tiny-2+2x2 --out m.pt",
+    "cil --model 0.5mb --scenario tiny-2+2x2 --replay native --buffer-mb 0.1 --out m.json"])
+def test_a_disk_that_is_full(words, tmp_path, cli, monkeypatch):
+    """The state is larger than a file may be here: one line, and the files of an earlier run are as they were, or there are none."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_common, "PROGRESS_DELAY_S", 1e9)
+    for earlier in ({}, {name: name.encode() for name in ("m.pt", "m.json", "m.result.json", "m.state")}):
+        for name, data in earlier.items():
+            Path(name).write_bytes(data)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+        try:
+            code, _, err = cli(*words.split(), "--images", 20, "--batch", 9, "--epochs", 1, "--threads", 1, "--restart")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert (code, err) == (3, f"fbnn-hw {words.split()[0]}: m.state: cannot be written (File too large), expected a file name in a "
+                                  "folder that can\n")
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == earlier
 
 
 def test_an_interrupt_after_the_training_says_that_it_is_kept(cli, answer, tmp_path, monkeypatch):

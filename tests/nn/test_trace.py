@@ -176,6 +176,34 @@ def test_images_scaled_by_the_module(tmp_path):
     assert imported.exact == "classes" and imported.network.topology.ops[0].kind == "bits8"
 
 
+class Pooled(nn.Module):
+    """A mean, or a sum, of a map of 9 pixels."""
+
+    def __init__(self, mean):
+        super().__init__()
+        torch.manual_seed(5)
+        self.mean, self.sign, self.body = mean, binary.Sign(), small(binary.Sign(), nn.MaxPool2d(2), nn.MaxPool2d(2), inputs=12)[:-2]
+        self.hidden, self.logits = binary.BinaryLinear(12, 64), binary.BinaryLinear(64, 3)
+
+    def forward(self, images):
+        x = self.body(images)
+        x = x.mean((2, 3)) if self.mean else x.sum((2, 3))
+        return self.logits(self.sign(self.hidden(x)))
+
+
+def test_where_the_module_rounds_is_told_with_its_line(tmp_path):
+    """Means of 9 bits whose sum is 0 come to 1e-8 in float32; sums of bits are exact."""
+    images = torch.from_numpy(strategies.images(4, 64, SIZE))
+    assert not exported(Pooled(False), tmp_path, images).notes
+    with pytest.raises(InputError) as error:
+        fbnn_hw.export(nn.Sequential(Pooled(True)), images, tmp_path / "n.pt")
+    source, first = inspect.getsourcelines(Pooled)
+    line = first + next(i for i, text in enumerate(source) if "return self.logits" in text)
+    assert str(error.value).startswith(f"tests/nn/test_trace.py:{line}, 0.sign (Sign): the threshold of 64 channels lies on a sum, where "
+                                       "the source rounds and may give the other bit; the module and its checkpoint differ on ")
+    assert "x.sum((2, 3)) in place of a mean" in str(error.value) and not (tmp_path / "n.pt").exists()
+
+
 def test_grey_images(tmp_path):
     """One channel becomes three equal ones; zeros around images of 0 to 1 are bytes of 0."""
     torch.manual_seed(2)
