@@ -205,8 +205,8 @@ SMALL = LARGE[4:]
 FLASH_ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000}
 
 # LUTs: about 85 % of the part; on the iCE40, where a flip-flop beside no LUT takes a cell of its own, 5280 / 1.22 less 700 for link and
-# flash reader (3196 that learn by replay became 5132 cells, 3271 with start reads 5172, 3439 of an earlier version 5483, 3131 that do not learn 4595,
-# 3734 with lists of reads 5256);
+# flash reader (3196 that learn by replay became 5132 cells, 3271 with start reads 5172, 3439 of an earlier version 5483, 3131 that do
+# not learn 4595, 3734 with lists of reads 5256);
 # clock_hz and learn_hz are at most 0.95 of what the worst of three seeds reached with 0.5mb and 3mb: docs/benchmarks.md.
 # On ECP5 that is 3mb at 8 x 64 x 16; 8 x 64 x 32 was not tried.  Clocks of other families are goals, not routed.
 TARGETS = {t.name: t for t in (
