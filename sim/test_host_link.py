@@ -332,7 +332,8 @@ def test_counters(run):
 
 @pytest.mark.parametrize("change, message", [
     ({"score_bits": 17},
-     "host link: score_bits 17, lanes 16, mark b'abcd', model None: expected at most 16, a multiple of 8, and 4 bytes each"),
+     "host link: logits of 17 bits, expected at most 16; use fewer inputs to a class"),
+    ({"lanes": 12}, "host link: lanes 12, mark b'abcd', model None: expected a multiple of 8, and 4 bytes each"),
     ({"size": 148}, "host link: image of 148 pixels a side, expected at most 147, so that a frame holds it"),
     ({"result_bits": 8}, "host link: result_bits 8, expected from timeout_bits, 21, to 24")])
 def test_refusals(change, message):
@@ -344,9 +345,9 @@ def test_refusals(change, message):
 
 def test_divider():
     assert uart.divider(12e6, 1_000_000) == 12 and uart.divider(48e6, 115200) == 417
-    for arguments, message in (((12e6, 4_000_000), "--baud 4000000: a clock of 1.2e+07 Hz allows at most 3000000"),
-                               ((36e6, 3), "--baud 3: a clock of 3.6e+07 Hz needs at least 275"),
-                               ((12e6, 2_800_000), "--baud 2800000: a clock of 1.2e+07 Hz gives 3000000, "
+    for arguments, message in (((12e6, 4_000_000), "--baud 4000000: a clock of 12 MHz allows at most 3000000"),
+                               ((36e6, 3), "--baud 3: a clock of 36 MHz needs at least 275"),
+                               ((12e6, 2_800_000), "--baud 2800000: a clock of 12 MHz gives 3000000, "
                                 "more than 2% off; take another speed")):
         with pytest.raises(UsageError) as error:
             uart.divider(*arguments)
