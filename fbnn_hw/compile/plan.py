@@ -417,14 +417,15 @@ def _check_words(topology, program, target, weights):
                        f"need in each bank, at most {limit:,} with {target.name}; what fits: {' or '.join(ways) or 'more --lanes'}")
     for step in program.steps:
         op = next(layer for layer in program.layers if layer.label == step.layer).ops[0]
-        name = op.name
         if weights == "stream" and step.tile_words > target.ring_words:
-            fits = op.fan_in(*topology.input_shapes(op)) * target.ring_words // step.tile_words
-            raise FitError(f"layer {name}: one tile needs {step.tile_words} weight words, {target.name} has room for {target.ring_words}; "
-                           f"at most {fits:,} inputs to an output fit")
+            # A copy or a pooling sums no products.
+            inputs = op.fan_in(*topology.input_shapes(op)) or step.tile_words * program.lanes
+            fits = inputs * target.ring_words // step.tile_words
+            raise FitError(f"layer {op.name}: one tile needs {step.tile_words} weight words, {target.name} has room for "
+                           f"{target.ring_words}; at most {fits:,} inputs to an output fit")
         largest = max(step.words, step.tiles, step.tile_words)
         if largest >= FIELD:
-            raise FitError(f"layer {name}: a program field needs the value {largest:,}, at most {FIELD - 1:,}; use more --lanes "
+            raise FitError(f"layer {op.name}: a program field needs the value {largest:,}, at most {FIELD - 1:,}; use more --lanes "
                            "or a smaller network")
 
 

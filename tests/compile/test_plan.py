@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from fbnn_hw.compile import cycles, layout, schedule, timing
 from fbnn_hw.compile.config import AcceleratorConfig, residents_of
 from fbnn_hw.compile.lower import lower
 from fbnn_hw.compile.lower import owner as owner_of
-from fbnn_hw.compile.plan import plan
+from fbnn_hw.compile.plan import _check_words, plan
 from fbnn_hw.emit import output, weights
 from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.ir import models
@@ -94,6 +95,18 @@ FITS = {
     "sums": (pooled(op.Conv("wide", ("input",), 8192), op.Conv("end", ("wide",), 1), size=4), GENERIC,
              "layer end: 73,728 inputs to an output need sums of more than 16 bits; at most 65,534 fit"),
 }
+
+
+def test_a_copy_whose_tile_is_larger_than_the_ring_is_refused_by_name():
+    """A shuffle has no products, so its fan-in is None."""
+    layers = (op.Thermometer("input", (), "tycc", 8, 4), op.Shuffle("mix", ("input",), 2), op.Gap("gap", ("mix",)),
+              op.Dense("logits", ("gap",), 2, 1, True))
+    net = strategies.fill(Topology("net", layers, ("a", "b")), 0)
+    step = SimpleNamespace(layer="mix.copy", tile_words=600, words=1, tiles=1)
+    layer = SimpleNamespace(label="mix.copy", ops=(net.topology["mix"],))
+    program = SimpleNamespace(used=0, steps=[step], layers=[layer], lanes=16)
+    with pytest.raises(FitError, match="^layer mix: one tile needs 600 weight words, ice40 has room for 512; at most 8,192 inputs"):
+        _check_words(net.topology, program, ICE40, "stream")
 
 
 @pytest.mark.parametrize("name", FITS)
