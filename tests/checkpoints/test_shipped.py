@@ -14,11 +14,11 @@ from fbnn_hw.train.offline import predict
 from fbnn_hw.train.teacher import Teacher
 
 LOGITS = {
-    "0.5mb-fe4-combined.pt": "bfecdac800b73ac7f7ae770236a4e3c6eead28c115cc1f606776a4f3e5f3032b",
+    "0.5mb-fe4-combined.pt": "a88f661539e2c1d46d45aa0aca419a4fa82b5eb08d5af4b94c2664e24ed1a0e8",
     "0.5mb-fe4.pt": "3a9c01ae746e1a6d7f539d5965b4658a4c51bb09ea3cc643da76e836682477d3",
     "0.5mb.pt": "e790027ca07d998759b86c361157a68e78051759bc5274db2c8d3e6e858eb344",
     "1mb.pt": "cf743f9541baabf9d1977656536dc2f019caf8dde0116f6745a1a535e9ba180b",
-    "3mb-fe4-combined.pt": "13638e114f663ab81d11e01d463f3be485e883d918ddf3c413af15f4a6855e12",
+    "3mb-fe4-combined.pt": "42f90b6ca6a5afe038781dc72a7a2c0dddb6d3a9b6ab408ca54d520d4402a578",
     "3mb-fe4.pt": "f3db3cb3fc3e4b1f73e3b6c292b6968a0d9e0724d046d77d218a30ce477ff8d5",
     "res3mb.pt": "86890975f16ba937e292f412eb388a8588a1c0ddce0ac15173c78c8ec3dc4792",
     "res-small.pt": "568149f12e9d919e953ddf13ee64e4404ab59a9f06b18724189f7c8648844ac7",
