@@ -209,7 +209,7 @@ def write(plan, network, target, root, images, wrapper=None):
         "config.json": config.to_json(), "estimate.json": _json(figures), "layout.json": json.dumps(places) + "\n",
         "network.json": ir_file.dumps(network), "diagram.svg": diagram(config, plan.frame, plan.program.used),
         "parameters.vh": parameters(plan, len(boot_image), len(frame_image))}
-    for name in ("testbench.v", "bench.py", "test_accelerator.py", "ci.yml"):
+    for name in ("testbench.v", "bench.py", "bench.cpp", "test_accelerator.py", "ci.yml"):
         files[name] = (BENCH / name).read_text()
     files["simulator.py"] = (BENCH.parent / "simulator.py").read_text()
     images_read = ("weights.hex",) if config.weights == "memory" else ()

@@ -142,7 +142,8 @@ def _build(design, build, images, netlist_wanted, waves, result):
             level = "-O0"
         sources, result.cells = netlist.synthesise(design.folder, target, build)
     options = (*options, *(["-DWAVES"] if waves else []))
-    built = simulator.build(sources, "testbench", build, waves=waves, options=options, level=level)
+    driver = Path(bench.__file__).parent / "bench.cpp"
+    built = simulator.build(sources, "testbench", build, waves=waves, options=options, level=level, driver=driver)
     result.build_seconds = built.build_seconds
     return built, arguments
 

