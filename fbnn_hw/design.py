@@ -334,7 +334,8 @@ def link_speeds(design: Design | None = None) -> list[int]:
     parts = [design.target] if design else TARGETS.values()
     for board in boards().values():
         if board.part in parts:
-            speeds.append(board.baud(design.target.clock_of(design.config) if design else board.part.clock_hz))
+            clock_hz = design.target.clock_of(design.config) if design else board.part.clock_hz
+            speeds.append(board.baud(clock_hz, bool(design and design.config.sleeps)))
     return list(dict.fromkeys([*speeds, DEFAULT_BAUD, COMMON[0]]))
 
 

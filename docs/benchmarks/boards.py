@@ -67,18 +67,18 @@ def add(folder, board):
         "macs": sum(layer["macs"] for layer in estimate["layers"]), "lut4_estimated": estimate["lut4"],
         **({"learning": learning} if learning else {}),
         "command": f"fbnn-hw generate --model {manifest['checkpoint']['file']} --target {estimate['target']} {shape}{passes} && "
-                   f"fbnn-hw build --board {board} --clock {built['clock_hz'] / 1e6:g}{_speed(built, board)}{seeds}"
+                   f"fbnn-hw build --board {board} --clock {built['clock_hz'] / 1e6:g}{_speed(built, board, config.get('sleeps', False))}{seeds}"
                    f"{' --native' * ('yosys' in built['tools'])}"}
     record |= key(folder, record) | {"structure": structure_of(folder, record)}
     name = f"{record['network']}-{board}-{config['pixels']}x{config['lanes']}x{config['outputs']}-{frames}"
     return keep(f"{name}{'-learn' * bool(learning)}-{built['clock_hz'] / 1e6:g}MHz.json", record)
 
 
-def _speed(built, board):
+def _speed(built, board, sleeps):
     """The flag of a link whose speed is not the board's default."""
     from fbnn_hw.targets.boards import board as find
 
-    return f" --baud {built['baud']}" * (built["baud"] != find(board).baud(built["clock_hz"]))
+    return f" --baud {built['baud']}" * (built["baud"] != find(board).baud(built["clock_hz"], sleeps))
 
 
 def fbnn_hw(*words):

@@ -91,7 +91,7 @@ def _inputs(args, board, folder):
             raise InputError(f"{folder}: {len(image):,} bytes of weights from {board.flash['offset']:#x} on, the flash of "
                              f"{board.title} has {board.flash['bytes']:,}; use a smaller network")
     inputs = bitstream.recipe(
-        config, board, toolchain.find(board.target, args.native), clock, args.baud or board.baud(clock.hz),
+        config, board, toolchain.find(board.target, args.native), clock, args.baud or board.baud(clock.hz, config.sleeps),
         protocol.model_mark(_text(folder, "network.json").encode()), _text(folder, "accelerator.v"),
         _text(folder, "weights.hex") if config.weights == "memory" else None)
     return config, inputs, image

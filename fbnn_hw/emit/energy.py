@@ -24,7 +24,7 @@ def estimate(design, images, *, clock_hz=None, baud=None, rates=(1.0, 10.0), act
     Raises UsageError if no board of that clock has such a line, and what `activity.measure` raises.
     """
     clock_hz = clock_hz or design.estimate["clock_hz"]
-    baud = baud or baud_of(design.estimate["target"], clock_hz)
+    baud = baud or baud_of(design.estimate["target"], clock_hz, design.config.sleeps)
     clocks = divider(clock_hz, baud)
     if design.config.sleeps:
         check_wakes(clocks)

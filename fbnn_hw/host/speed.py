@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from .. import protocol
 from ..protocol import Opcode
@@ -19,13 +20,14 @@ ATTEMPTS = 2
 def answered(path: str, speeds: Sequence[int], opened: Callable[..., transport.Serial] = transport.Serial) -> int:
     """The first of `speeds` at which a board answers at the serial port `path`; speeds[0] where none does.
 
-    Speeds are tried at a USB device only: a pseudo-terminal has none.  Raises InputError if the port cannot be opened.
+    Speeds are tried at a USB device only: a pseudo-terminal has none.  One that the port lacks is left out.  Raises InputError if the port
+    cannot be opened.
     """
     devices = {port.path for port in transport.ports() if port.usb}
     if len(speeds) == 1 or not devices & {path, os.path.realpath(path)}:  # /dev/serial/by-id has links
         return speeds[0]
     for speed in speeds:
-        with opened(path, speed) as line:
+        with suppress(transport.SpeedError), opened(path, speed) as line:
             if any(_answers(line, sequence) for sequence in range(ATTEMPTS)):
                 return speed
     return speeds[0]

@@ -105,6 +105,10 @@ def _device(port: Port) -> tuple[str, ...]:
     return port.usb, serial_number, port.location
 
 
+class SpeedError(InputError):
+    """A port has no such speed."""
+
+
 class Serial:
     """A port such as /dev/ttyUSB1, COM4 or socket://HOST:PORT: 8 bits, no parity, one stop bit, no flow control, held by this program
     alone.
@@ -121,7 +125,7 @@ class Serial:
             opened = serial.serial_for_url if self.path.startswith(NETWORK) else serial.Serial
             self._port = opened(self.path, baud, timeout=SLICE_S, write_timeout=1, exclusive=True)
         except (ValueError, OverflowError):
-            raise InputError(f"--baud {baud}: {self.path} has no such speed, {SPEEDS}") from None
+            raise SpeedError(f"--baud {baud}: {self.path} has no such speed, {SPEEDS}") from None
         except (serial.SerialException, OSError) as error:
             raise InputError(f"{self.path}: {_remedy(error)}") from None
 

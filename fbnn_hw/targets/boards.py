@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import UsageError, nearest, show
 from . import TARGETS, Target
-from .bridges import BRIDGES
+from .bridges import BRIDGES, FEWEST, FEWEST_ASLEEP
 
 FOLDER = next((path for up in (1, 2) if (path := Path(__file__).parents[up] / "boards").is_dir()), Path("boards"))
 """fbnn_hw/boards in an installed package, boards/ at the top of a checkout."""
@@ -62,9 +62,9 @@ class Board:
     def part(self) -> Target:
         return TARGETS[self.target]
 
-    def baud(self, clock_hz: float) -> int:
-        """Bits a second of the link where no other speed is asked for.  clock_hz: of the design."""
-        return BRIDGES[self.bridge].best(clock_hz)
+    def baud(self, clock_hz: float, sleeps: bool = False) -> int:
+        """Bits a second of the link where no other speed is asked for.  clock_hz: of the design.  sleeps: whether it does."""
+        return BRIDGES[self.bridge].best(clock_hz, FEWEST_ASLEEP if sleeps else FEWEST)
 
 
 def names() -> list[str]:
@@ -78,10 +78,10 @@ def boards() -> dict[str, Board]:
     return {name: read(FOLDER / f"{name}.toml") for name in names()}
 
 
-def baud_of(target: str, clock_hz: float) -> int:
+def baud_of(target: str, clock_hz: float, sleeps: bool = False) -> int:
     """Return the highest default speed of the boards with a part; where no board has it, that of an FT2232H."""
-    speeds = [board.baud(clock_hz) for board in boards().values() if board.target == target]
-    return max(speeds, default=BRIDGES["FT2232H"].best(clock_hz))
+    speeds = [board.baud(clock_hz, sleeps) for board in boards().values() if board.target == target]
+    return max(speeds, default=BRIDGES["FT2232H"].best(clock_hz, FEWEST_ASLEEP if sleeps else FEWEST))
 
 
 def board(name: str) -> Board:

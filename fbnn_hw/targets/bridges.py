@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-FASTEST = 3_000_000
-"""Highest default speed, bits a second.  Links at higher speeds have not been tried."""
 TOLERANCE = 0.015
 """Largest error of a default speed."""
 FEWEST = 4
 """Least clocks of a bit, those of rtl.uart."""
+FEWEST_ASLEEP = 10
+"""Least clocks of a bit that wakes a design, those of rtl.duty_cycle."""
 COMMON = (1_000_000, 921_600, 460_800, 230_400, 115_200)
 """Bits a second that any such chip has."""
 
@@ -27,18 +27,18 @@ class Bridge:
     base: int = 0
 
     def speeds(self) -> Iterator[int]:
-        """Bits a second, from `FASTEST` down."""
+        """Bits a second, the fastest first."""
         if self.base:
             divisors = [8, 12, *range(16, 8 * self.base // COMMON[0] + 1)]  # in eighths
             speeds = [round(8 * self.base / divisor) for divisor in divisors]
-            yield from (speed for speed in speeds if COMMON[0] < speed <= FASTEST)
+            yield from (speed for speed in speeds if COMMON[0] < speed)
         yield from COMMON
 
-    def best(self, clock_hz: float) -> int:
-        """The highest speed that a design of this clock makes by whole clocks with an error of at most `TOLERANCE`."""
+    def best(self, clock_hz: float, fewest: int = FEWEST) -> int:
+        """The highest speed that a design of this clock makes by whole clocks, `fewest` or more, with an error of at most `TOLERANCE`."""
         for speed in self.speeds():
             clocks = round(clock_hz / speed)
-            if clocks >= FEWEST and abs(clock_hz / clocks / speed - 1) <= TOLERANCE:
+            if clocks >= fewest and abs(clock_hz / clocks / speed - 1) <= TOLERANCE:
                 return speed
         return COMMON[-1]
 

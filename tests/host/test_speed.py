@@ -87,13 +87,23 @@ def test_no_speed_is_tried_where_there_is_one_or_no_usb_device(usb):
     assert line.opened == []
 
 
+def test_a_speed_that_the_port_lacks_is_left_out(usb):
+    def opened(path, baud):
+        if baud > 2_000_000:
+            raise transport.SpeedError("no such speed")
+        return line(path, baud)
+
+    line = Line(1_000_000)
+    assert speed.answered("COM7", SPEEDS, opened) == 1_000_000 and line.opened == SPEEDS[1:]
+
+
 def test_speeds_of_a_design(tmp_path):
     """The youngest build first, then the defaults of boards with its part; a damaged record counts for nothing."""
     one = design.generate(strategies.smallest(), "ice40", out=tmp_path)
-    assert design.link_speeds(one) == [3_000_000, 1_000_000] and set(design.link_speeds()) >= {1_000_000, 3_000_000}
+    assert design.link_speeds(one) == [4_173_913, 1_000_000, 3_000_000] and set(design.link_speeds()) >= {1_000_000, 3_000_000}
     for age, (board, record) in enumerate((("a", {"baud": 115_200}), ("b", {"baud": 2_500_000}), ("c", {"baud": "x"}), ("d", []))):
         path = one.folder / f"build-{board}" / "build.json"
         path.parent.mkdir()
         path.write_text(json.dumps(record))
         os.utime(path, (1e9 - age, 1e9 - age))
-    assert design.link_speeds(one) == [115_200, 2_500_000, 3_000_000, 1_000_000]
+    assert design.link_speeds(one) == [115_200, 2_500_000, 4_173_913, 1_000_000, 3_000_000]
