@@ -450,6 +450,8 @@ class Status:
         the next image of the pass.
     frozen : bool
         The learner is frozen.
+    ahead : bool
+        The board hears the next request while it works on one.
     """
 
     ready: bool
@@ -458,9 +460,10 @@ class Status:
     errors: int
     cycles: int
     frozen: bool = False
+    ahead: bool = False
 
     def pack(self) -> bytes:
-        flags = self.ready | self.wrong_flash << 1 | self.frozen << 2
+        flags = self.ready | self.wrong_flash << 1 | self.frozen << 2 | self.ahead << 3
         numbers = (self.frames, 2), (self.errors, 2), (self.cycles, 3)
         return bytes([flags]) + b"".join(number.to_bytes(size, "little") for number, size in numbers)
 
@@ -469,10 +472,10 @@ class Status:
         """Read a payload.  Raises InputError where its length is wrong, or where an unknown flag is set."""
         if len(data) != STATUS_BYTES:
             raise InputError(f"the board's status has {len(data)} bytes, expected {STATUS_BYTES}")
-        if data[0] > 7:
-            raise InputError(f"the board's status has the flags {data[0]:#x}, expected at most 0x7")
+        if data[0] > 15:
+            raise InputError(f"the board's status has the flags {data[0]:#x}, expected at most 0xf")
         frames, errors, cycles = (int.from_bytes(part, "little") for part in (data[1:3], data[3:5], data[5:8]))
-        return cls(bool(data[0] & 1), bool(data[0] & 2), frames, errors, cycles, bool(data[0] & 4))
+        return cls(bool(data[0] & 1), bool(data[0] & 2), frames, errors, cycles, bool(data[0] & 4), bool(data[0] & 8))
 
 
 def classify_bytes(flags: int, classes: int, latent_bytes: int) -> int:

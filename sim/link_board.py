@@ -28,13 +28,13 @@ ALL = 8 * WORDS_OF_SPACE - 1
 
 
 class LinkBoard(wiring.Component):
-    """clocks: of a bit; frames: of a pass; learns: whether there is a learner."""
+    """clocks: of a bit; frames: of a pass; learns: whether there is a learner; ahead: of the link."""
 
-    def __init__(self, clocks, frames=1, learns=False):
+    def __init__(self, clocks, frames=1, learns=False, ahead=False):
         self.frames = frames
         plan = LearnPlan.of(Head(16), LearnConfig(MAX_CLASSES, SLOTS), 4, 16, CLASSES) if learns else None
         self.link = HostLink(classes=CLASSES, size=SIZE, lanes=LANES, latent_words=WORDS, score_bits=14, mark=MARK, model=MODEL,
-                             clocks=clocks, frames=frames, plan=plan, timeout_bits=TIMEOUT_BITS, result_bits=RESULT_BITS)
+                             clocks=clocks, frames=frames, plan=plan, timeout_bits=TIMEOUT_BITS, result_bits=RESULT_BITS, ahead=ahead)
         super().__init__({"rx": In(1), "tx": Out(1), "ready": Out(1), "active": Out(1), "errors": Out(32)})
 
     def elaborate(self, platform):
@@ -142,8 +142,8 @@ def answer(image, flags, known=CLASSES):
 class Twin:
     """What the link answers to bytes after which the line rests.  A byte is (value, damaged)."""
 
-    def __init__(self, frames=1, learns=False):
-        self.pass_frames, self.learns = frames, learns
+    def __init__(self, frames=1, learns=False, ahead=False):
+        self.pass_frames, self.learns, self.ahead = frames, learns, ahead
         self.frames = self.errors = 0
         self.sequence, self.last = 0, None
         self.waiting = []
@@ -203,7 +203,7 @@ class Twin:
                     return self.error(Fault.LENGTH)
                 extra = 2 * value * poke
             if image and number == 6 and fields[4] == 0xEF:
-                return self.error(Fault.BUSY, True, fields[4:])
+                return self.error(Fault.TIMEOUT if self.ahead else Fault.BUSY, True, fields[4:])
             if number == 5 + length + extra:
                 if protocol.crc(bytes(fields)):
                     return self.error(Fault.CRC, image, fields[4:-2] if image else b"")

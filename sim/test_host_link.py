@@ -13,7 +13,7 @@ from fbnn_hw.protocol import SYNC, Fault, Opcode, encode
 from fbnn_hw.rtl import uart
 from fbnn_hw.rtl.host_link import HostLink
 from fbnn_hw.rtl.verilog import convert
-from sim.link_board import CLASSES, IMAGE, SIZE, WORDS, LinkBoard, Twin, answer
+from sim.link_board import CLASSES, IMAGE, MARK, MODEL, SIZE, WORDS, LinkBoard, Twin, answer
 
 CLOCKS = 4
 FRAMES = int(os.environ.get("FBNN_FUZZ_FRAMES", 10_000))
@@ -41,9 +41,15 @@ def run_learning(tmp_path_factory):
     return board(tmp_path_factory, 1, True)
 
 
-def board(tmp_path_factory, frames, learns=False):
+@pytest.fixture(scope="module")
+def run_ahead(tmp_path_factory):
+    """The same for a link that hears the next request while it works."""
+    return board(tmp_path_factory, 1, ahead=True)
+
+
+def board(tmp_path_factory, frames, learns=False, ahead=False):
     folder = tmp_path_factory.mktemp("link")
-    (folder / "board.v").write_text(convert(LinkBoard(CLOCKS, frames, learns), "board"))
+    (folder / "board.v").write_text(convert(LinkBoard(CLOCKS, frames, learns, ahead), "board"))
     program = virtual.verilate([folder / "board.v"], folder / "build", level="-O1")  # it runs for long
 
     def send(texts):
@@ -206,11 +212,15 @@ def random_text(source, requests=protocol.REQUESTS, sequences=(0, 1, 2, 255)):
 
 def test_fuzz(run):
     """Random frames: every answer is the twin's, nothing hangs, and after whatever came a good frame is answered."""
-    source, twin = random.Random(2026), Twin()
+    fuzz(run, Twin(), FRAMES)
+
+
+def fuzz(run, twin, frames):
+    source = random.Random(2026)
     texts, expected = [], []
     good = image(7)
     after = plain(encode(Opcode.CLASSIFY | 1, good))
-    for _ in range(FRAMES):
+    for _ in range(frames):
         text = random_text(source)
         texts.append(text)
         expected.append(twin.reply([item[:2] for item in text]))
@@ -223,7 +233,43 @@ def test_fuzz(run):
             loose += 1
         else:
             assert found[2 * number] == reply, f"frame {number}: {text}"
-    assert loose < FRAMES * 0.3
+    assert loose < frames * 0.3
+
+
+def test_requests_ahead(run_ahead):
+    """Random requests that come while those before are carried out are answered in their order, also behind one that gets no result."""
+    source, twin = random.Random(8), Twin(ahead=True)
+    texts, expected = [], []
+    for _ in range(FRAMES // 50):
+        requests = [encode(source.choice((Opcode.IDENTIFY, *(Opcode.CLASSIFY | flags for flags in range(4)))), b"", source.randrange(256))
+                    for _ in range(source.randrange(2, 12))]
+        requests = [request if request[1] == Opcode.IDENTIFY else encode(request[1], image(source.random()), request[2])
+                    for request in requests]
+        texts.append(plain(b"".join(requests)))
+        expected.append(b"".join(twin.reply(plain(request)) for request in requests))
+    assert run_ahead(texts) == expected
+    cut, good = encode(Opcode.CLASSIFY | 1, image(3, 0xED)), encode(Opcode.CLASSIFY | 3, image(9))
+    assert run_ahead([plain(cut + good)]) == [encode(0x91, answer(image(3, 0xED), 1))[:7] + encode(0x93, answer(image(9), 3))]
+
+
+def test_a_link_that_hears_ahead_says_so(run, run_ahead):
+    text = [plain(encode(Opcode.STATUS))]
+    assert [protocol.Status.unpack(one(text)[0][5:-2]).ahead for one in (run, run_ahead)] == [False, True]
+
+
+def test_more_than_finds_room(run_ahead):
+    """What is lost becomes a fault behind the requests that were whole; then the link is as before."""
+    good = encode(Opcode.CLASSIFY | 1, image(7))
+    reply = encode(Opcode.IDENTIFY | protocol.REPLY, protocol.Identity(3, MARK, CLASSES, SIZE, 2 * WORDS, 1, 0, 0, MODEL).pack())
+    many, after = run_ahead([plain(300 * encode(Opcode.IDENTIFY)), plain(good)])
+    whole = many[:-8].count(reply)
+    assert 512 // 7 < whole < 300 and many == whole * reply + encode(protocol.ERROR, bytes([Fault.LINE]))
+    assert after == encode(0x91, answer(image(7), 1))
+
+
+def test_fuzz_of_a_link_that_hears_ahead(run_ahead):
+    """Random frames, as in `test_fuzz`; an image too fast does not exist, for its bytes wait."""
+    fuzz(run_ahead, Twin(ahead=True), FRAMES // 5)
 
 
 def test_requests_to_a_learner(run_learning):

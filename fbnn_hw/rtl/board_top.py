@@ -98,6 +98,7 @@ class BoardTop(wiring.Component):
     chip, offset, latency
         As `FlashReader` has them.
     timeout_bits, result_bits : int
+    ahead : bool
         As `HostLink` has them.  result_bits None: from the cycles of a frame and of a lesson.
 
     Members
@@ -124,7 +125,8 @@ class BoardTop(wiring.Component):
     docs/benchmarks.md has the cells of whole designs.
     """
 
-    def __init__(self, config, *, model, clock_hz, clocks, chip=None, offset=0, latency=0, timeout_bits=21, result_bits=None):
+    def __init__(self, config, *, model, clock_hz, clocks, chip=None, offset=0, latency=0, timeout_bits=21, result_bits=None,
+                 ahead=False):
         self.config, self.model = config, model
         self.mark = protocol.config_mark(config.id)
         if result_bits is None:
@@ -136,7 +138,7 @@ class BoardTop(wiring.Component):
         self.link = HostLink(
             classes=config.classes, size=config.size, lanes=config.lanes, latent_words=config.latent_words, score_bits=score_bits(config),
             mark=self.mark, model=None if streams else model, clocks=clocks, frames=config.frames, plan=config.learning,
-            address_bits=Widths(config).row, timeout_bits=timeout_bits, result_bits=result_bits)
+            address_bits=Widths(config).row, timeout_bits=timeout_bits, result_bits=result_bits, ahead=ahead)
         self.reader = None
         members = {"rx": In(1, init=1), "tx": Out(1, init=1), "ready": Out(1), "active": Out(1), "fault": Out(1)}
         if streams:

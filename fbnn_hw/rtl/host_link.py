@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 from .. import protocol
 from ..errors import UsageError
 from ..protocol import Fault, Opcode
+from .ahead import ReadAhead
 from .learning.learner import command_layout, host_layout
 from .signals import unnamed
 from .states import Binary, OneHot
@@ -66,6 +67,8 @@ class HostLink(wiring.Component):
         A pause of 2^timeout_bits clocks ends a message.
     result_bits : int
         The link waits 2^result_bits clocks for a result.
+    ahead : bool
+        The link hears the next request, an image's at the most, while one is carried out and answered.
 
     Members
     -------
@@ -107,7 +110,7 @@ class HostLink(wiring.Component):
     """
 
     def __init__(self, *, classes, size, lanes, latent_words, score_bits, mark, model=None, clocks, frames=1, plan=None,
-                 address_bits=14, timeout_bits=21, result_bits=24):
+                 address_bits=14, timeout_bits=21, result_bits=24, ahead=False):
         if score_bits > protocol.LOGIT_BITS:
             raise UsageError(f"host link: logits of {score_bits} bits, expected at most {protocol.LOGIT_BITS}; use fewer inputs to a class")
         if lanes % 8 or len(mark) != protocol.MARK_BYTES or model is not None and len(model) != protocol.MODEL_BYTES:
@@ -118,7 +121,7 @@ class HostLink(wiring.Component):
             raise UsageError(f"host link: result_bits {result_bits}, expected from timeout_bits, {timeout_bits}, to {CYCLES_BITS}")
         self.classes, self.size, self.lanes, self.latent_words, self.score_bits = classes, size, lanes, latent_words, score_bits
         self.mark, self.model_mark, self.clocks, self.frames, self.plan = mark, model, clocks, frames, plan
-        self.timeout_bits, self.result_bits = timeout_bits, result_bits
+        self.timeout_bits, self.result_bits, self.ahead = timeout_bits, result_bits, ahead
         self.learns = plan is not None
         self.image_bytes = 3 * size ** 2
         super().__init__((learner_ports(plan, address_bits) if plan else {}) | {
@@ -152,9 +155,13 @@ class HostLink(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         s = self._signals()
-        m.submodules.receiver = s.rx = UartReceiver(self.clocks)
+        m.submodules.receiver = s.rx = receiver = UartReceiver(self.clocks)
         m.submodules.transmitter = s.tx = UartTransmitter(self.clocks)
-        m.d.comb += [s.rx.line.eq(self.rx), self.tx.eq(s.tx.line)]
+        m.d.comb += [receiver.line.eq(self.rx), self.tx.eq(s.tx.line)]
+        if self.ahead:
+            m.submodules.ahead = s.rx = ReadAhead(self.image_bytes + protocol.HEADER_BYTES + protocol.CRC_BYTES)
+            m.d.comb += [s.rx.byte_in.eq(receiver.byte), s.rx.strobe_in.eq(receiver.strobe), s.rx.error_in.eq(receiver.error),
+                         s.rx.hold.eq(s.held)]
         m.d.comb += [self.want_latent.eq(s.with_latent), self.fault.eq(s.fault != 0)]
         self._check_sum(m, s)
         self._timers(m, s)
@@ -164,7 +171,7 @@ class HostLink(wiring.Component):
             self._learner_ports(m, s)
         with (OneHot if self.learns else Binary)(m, "HUNT") as s.states:
             ongoing = s.states.ongoing
-            m.d.comb += self.active.eq(~ongoing("HUNT"))
+            m.d.comb += self.active.eq(~ongoing("HUNT") | s.rx.waiting if self.ahead else ~ongoing("HUNT"))
             self._receive(m, s)
             self._execute(m, s)
             working = ["CRC", "CHECK", "WAIT"]
@@ -186,6 +193,10 @@ class HostLink(wiring.Component):
             m.d.sync += s.sending.eq(Cat(ongoing(state) for state in replying).any())
             starts = "HUNT", "OPCODE", "SEQUENCE", "LENGTH_LOW", "LENGTH_HIGH", "SYNC"
             m.d.sync += s.at_start.eq(Cat(ongoing(state) for state in starts).any())
+            if self.ahead:
+                receiving = "HUNT", "OPCODE", "SEQUENCE", "LENGTH_LOW", "LENGTH_HIGH", "IMAGE", "CRC", "QUIET", *(
+                    ["OPERAND", "DATA"] if self.learns else ())
+                m.d.comb += s.rx.take.eq(Cat(ongoing(state) for state in receiving).any())
         self._index(m, s)
         m.d.sync += [s.source.eq(s.next_source), s.byte.eq(Array(s.sources)[s.source])]
         with m.If(self.abort):
@@ -503,7 +514,7 @@ class HostLink(wiring.Component):
             with m.Elif(s.late):
                 self._fail(m, s, Fault.RESULT, 1)
         with s.states.state("QUIET"):
-            with m.If(s.quiet):
+            with m.If(s.quiet & ~s.rx.waiting if self.ahead else s.quiet):
                 s.states.go("SYNC")
 
     def _dispatch(self, m, s):
@@ -615,7 +626,7 @@ class HostLink(wiring.Component):
     def _reply_status(self, m, s):
         """Identity, status or fault."""
         identity = Array(Const(value, 8) for value in self.identity.pack().ljust(32, b"\0"))[s.index[:5]]
-        counters = Array([Cat(self.ready, self.wrong_flash, self.frozen if self.learns else Const(0), Const(0, 5)), *(
+        counters = Array([Cat(self.ready, self.wrong_flash, self.frozen if self.learns else Const(0), Const(int(self.ahead), 5)), *(
             counter.word_select(i, 8) for counter in (s.frames, s.errors, s.cycles) for i in range(len(counter) // 8))])[s.index[:3]]
         counter = unnamed(8)  # byte of the status
         constant = unnamed(8)  # byte of the identity
