@@ -197,19 +197,19 @@ class Board:
         if latent and self.design is None:
             raise InputError("--latent: the order of its bits stands in the design's folder, "
                              f"configuration {self.identity.config.hex()}; name it with --design")
-        images, size, frames = np.asarray(images), self.identity.size, self.identity.frames
+        images, size = np.asarray(images), self.identity.size
         if images.dtype != np.uint8 or images.shape[1:] != (3, size, size):
             raise InputError(f"images: found {images.dtype} {images.shape}, expected uint8 (N, 3, {size}, {size})")
         names, results, cycles = self.names, [], []
         with progress(total=len(images), desc="images on the board") as bar:
-            for start in range(0, len(images), frames):
-                part = pixels(images[start:start + frames])
-                results += self.client.classify(part, latent=latent)[:len(part)]
+            for answer, status in self.client.classify_all(pixels(images), latent=latent):
+                part = answer[:len(images) - len(results)]
+                results += part
                 logits = results[-1].logits or ()
                 if len(logits) != len(names):
                     raise InputError(f"{self.client.name}: gave {len(logits)} logits, expected {len(names)}, "
                                      "one of each class known")
-                cycles.append(self.client.status().cycles)
+                cycles.append(status.cycles)
                 bar.update(len(part))
         classes = [result.index for result in results]
         return Classification(np.array([result.logits for result in results], np.int32), classes,

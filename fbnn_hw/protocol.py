@@ -485,6 +485,8 @@ def classify_bytes(flags: int, classes: int, latent_bytes: int) -> int:
 
 BITS_A_BYTE = 10
 """On the line: a start bit, eight bits, a stop bit."""
+AHEAD_CYCLES = 12
+"""Clocks in which a byte that came ahead is read (rtl.ahead)."""
 
 
 def pass_bytes(size, classes, frames=1, flags=LOGITS, latent_bytes=0):
@@ -494,15 +496,22 @@ def pass_bytes(size, classes, frames=1, flags=LOGITS, latent_bytes=0):
 
 
 def end_to_end_rate(cycles: int, load_cycles: int, clock_hz: float, baud: float, size: int, classes: int, frames: int = 1,
-                    flags: int = LOGITS, latent_bytes: int = 0) -> float:
+                    flags: int = LOGITS, latent_bytes: int = 0, ahead: bool = False) -> float:
     """frames/s that a host at the end of the line can see.
 
     A host sends an image, waits for the answer and sends the next one.  So the time on the line and the
     cycles add up, except `load_cycles` of the `cycles` of a pass, in which the image arrives.
     clock_hz: of the accelerator.  baud: bits a second.  The host's own time, such as that of a USB
     adapter, is not in it.
+
+    ahead: the image comes while the board works on the one before.  Then an answer, the image's way from the board's memory and the
+    cycles add up, or the image's time on the line binds where it is longer.
     """
-    line_seconds = BITS_A_BYTE * sum(pass_bytes(size, classes, frames, flags, latent_bytes)) / baud
+    there, back = pass_bytes(size, classes, frames, flags, latent_bytes)
+    if ahead:
+        work = BITS_A_BYTE * back / baud + (AHEAD_CYCLES * there + cycles - load_cycles) / clock_hz
+        return frames / max(work, BITS_A_BYTE * there / baud)
+    line_seconds = BITS_A_BYTE * (there + back) / baud
     return frames / (line_seconds + (cycles - load_cycles) / clock_hz)
 
 

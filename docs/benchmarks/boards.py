@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 RECORDS = HERE / "boards"
 PAGE = HERE.parent / "benchmarks.md"
 BEGIN, END = "<!-- boards: docs/benchmarks/boards.py -->", "<!-- end -->"
-KEPT = ("kind", "board", "clock_mhz", "baud", "fmax_mhz", "met", "levels", "seed", "seeds", "tools", "used", "available", "cells", "frames",
+KEPT = ("kind", "board", "clock_mhz", "baud", "ahead", "fmax_mhz", "met", "levels", "seed", "seeds", "tools", "used", "available", "cells", "frames",
         "cycles", "frames_per_second", "end_to_end_frames_per_second", "minutes")
 LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4")
 """What nextpnr calls a cell with a LUT4, by family."""
@@ -67,18 +67,19 @@ def add(folder, board):
         "macs": sum(layer["macs"] for layer in estimate["layers"]), "lut4_estimated": estimate["lut4"],
         **({"learning": learning} if learning else {}),
         "command": f"fbnn-hw generate --model {manifest['checkpoint']['file']} --target {estimate['target']} {shape}{passes} && "
-                   f"fbnn-hw build --board {board} --clock {built['clock_hz'] / 1e6:g}{_speed(built, board, config.get('sleeps', False))}{seeds}"
+                   f"fbnn-hw build --board {board} --clock {built['clock_hz'] / 1e6:g}{_link(built, board, config.get('sleeps', False))}{seeds}"
                    f"{' --native' * ('yosys' in built['tools'])}"}
     record |= key(folder, record) | {"structure": structure_of(folder, record)}
     name = f"{record['network']}-{board}-{config['pixels']}x{config['lanes']}x{config['outputs']}-{frames}"
     return keep(f"{name}{'-learn' * bool(learning)}-{built['clock_hz'] / 1e6:g}MHz.json", record)
 
 
-def _speed(built, board, sleeps):
-    """The flag of a link whose speed is not the board's default."""
+def _link(built, board, sleeps):
+    """The flags of a link whose speed is not the board's default, or that hears ahead."""
     from fbnn_hw.targets.boards import board as find
 
-    return f" --baud {built['baud']}" * (built["baud"] != find(board).baud(built["clock_hz"], sleeps))
+    speed = f" --baud {built['baud']}" * (built["baud"] != find(board).baud(built["clock_hz"], sleeps))
+    return speed + " --ahead" * built.get("ahead", False)
 
 
 def fbnn_hw(*words):
@@ -105,7 +106,7 @@ def unmarked(folder, record):
     config, place = AcceleratorConfig.from_json((folder / "config.json").read_text()), board(record["board"])
     with mock.patch.object(protocol, "config_mark", lambda config_id: bytes(protocol.MARK_BYTES)):
         top = pads.Pads(config, place, plls.nearest(place, record["clock_mhz"] * 1e6), record.get("baud", 1_000_000),
-                        bytes(protocol.MODEL_BYTES))
+                        bytes(protocol.MODEL_BYTES), record.get("ahead", False))
         files = {"top.v": pads.to_verilog(top), "accelerator.v": (folder / "accelerator.v").read_text()}
     if config.weights == "memory":
         files["weights.hex"] = (folder / "weights.hex").read_text()

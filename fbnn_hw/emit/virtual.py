@@ -145,11 +145,11 @@ def accelerator_sources(folder):
     return [folder / "accelerator.v", *models]
 
 
-def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits=20):
+def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits=20, ahead=False):
     """The Verilog files of the module `board` of a generated folder, as a list of Path.
 
     Files that the folder lacks are written to `build_dir`.  clocks: of a bit on the line.  image:
-    bytes in the flash instead of the design's own.  Raises InputError where a file is missing.
+    bytes in the flash instead of the design's own.  ahead: as `HostLink` has it.  Raises InputError where a file is missing.
     """
     config = AcceleratorConfig.from_json(_read(folder / "config.json").decode())
     chip = chip or FlashChip()
@@ -165,7 +165,8 @@ def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits
         _write(build_dir / "weights.hex", _read(folder / "weights.hex").decode())
     if config.sleeps:
         macros["SLEEPS"] = 1
-    options = {"clock_hz": CLOCK_HZ, "clocks": clocks, "chip": chip, "offset": OFFSET, "timeout_bits": timeout_bits}
+    options = {"clock_hz": CLOCK_HZ, "clocks": clocks, "chip": chip, "offset": OFFSET, "timeout_bits": timeout_bits,
+               "ahead": ahead}
     top = build_dir / "board_top.v"
     key = simulator._hash([config.to_json(), model.hex(), repr(options), version("amaranth"), *_sources()])
     stamp = files.Stamp(build_dir / "board_top.sha256", key)
@@ -192,6 +193,8 @@ class VirtualBoard:
         The folder of the build; by default folder/sim_build_board.
     timeout_bits : int
         A pause of 2^timeout_bits clocks inside a message is a fault.
+    ahead : bool
+        As `HostLink` has it.
     note : callable, optional
         Called with a line before it compiles.
 
@@ -208,12 +211,12 @@ class VirtualBoard:
         A tool is missing or fails, or the board does not start.
     """
 
-    def __init__(self, folder, image=None, chip=None, build_dir=None, timeout_bits=20, note=None):
+    def __init__(self, folder, image=None, chip=None, build_dir=None, timeout_bits=20, note=None, ahead=False):
         simulator.check_tools("the virtual board")
         self.folder, self.port, self._process = Path(folder), None, None
         self.build_dir = Path(build_dir or self.folder / "sim_build_board").absolute()
         self.clocks = fewest_clocks(AcceleratorConfig.from_json(_read(self.folder / "config.json").decode()))
-        sources = board_sources(self.folder, self.build_dir, self.clocks, image, chip, timeout_bits)
+        sources = board_sources(self.folder, self.build_dir, self.clocks, image, chip, timeout_bits, ahead)
         self.program = verilate(sources, self.build_dir, [self.build_dir], note=note)
 
     def __enter__(self):

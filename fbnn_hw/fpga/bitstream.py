@@ -43,15 +43,16 @@ class Recipe:
         return toolchain.commands(self.board.target, self.board.package, self.settings["clock_hz"] / 1e6, seed)[1:]
 
 
-def recipe(config, board, tools, clock, baud, model, verilog, weights):
+def recipe(config, board, tools, clock, baud, model, verilog, weights, ahead=False):
     """The `Recipe` of a design.
 
     clock: plls.Pll.  baud: of the link.  model: the network's mark, bytes.  verilog: text of accelerator.v; weights: of weights.hex,
-    None where the weights come from a flash and are no part of the bitstream.  Raises UsageError where they do not go together.
+    None where the weights come from a flash and are no part of the bitstream.  ahead: as `HostLink` has it.  Raises UsageError where they do not go together.
     """
-    top = pads.Pads(config, board, clock, baud, model)
+    top = pads.Pads(config, board, clock, baud, model, ahead)
     script = toolchain.commands(board.target, board.package, clock.hz / 1e6, 0)[0]
     settings = {"board": board.name, "clock_hz": clock.hz, "baud": baud, "tools": tools.versions, "pins": top.pins(), "script": script}
+    settings |= {"ahead": True} if ahead else {}
     files = {"top.v": pads.to_verilog(top), "pins.txt": pads.constraints(top), "accelerator.v": verilog}
     if weights is not None:
         files["weights.hex"] = weights

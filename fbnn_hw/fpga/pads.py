@@ -24,10 +24,10 @@ SETTLE_BITS = 10
 class Pads(Elaboratable):
     """The top module of a bitstream.
 
-    ports: {name: IOPort}; `constraints` places them.  clock: a plls.Pll.
+    ports: {name: IOPort}; `constraints` places them.  clock: a plls.Pll.  ahead: as `HostLink` has it.
     """
 
-    def __init__(self, config, board, clock, baud, model):
+    def __init__(self, config, board, clock, baud, model, ahead=False):
         self.board, self.clock, self.family = board, clock, board.part.family
         streams = config.weights == "stream"
         flash_hz = board.part.flash_hz
@@ -41,7 +41,7 @@ class Pads(Elaboratable):
             chip = replace(chip, quad_enable=tuple(map(tuple, board.flash["quad_enable"])))
         clocks = divider(clock.hz, baud)
         self.core = duty_cycle.board(BoardTop(
-            config, model=model, clock_hz=clock.hz, clocks=clocks, chip=chip, offset=board.flash["offset"], latency=FLASH_LATENCY), clocks)
+            config, model=model, clock_hz=clock.hz, clocks=clocks, chip=chip, offset=board.flash["offset"], latency=FLASH_LATENCY, ahead=ahead), clocks)
         names = [name for name in PINS if name in board.pins]
         if streams:
             names += ["flash_select", *["flash_clock"] * (board.flash["clock"] != CONFIGURATION_CLOCK)]

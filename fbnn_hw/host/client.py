@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
@@ -17,6 +18,8 @@ POLL_S = 0.05
 REHEARSE = 64
 """Most replays of one request, since its reply must come within `wait_s`."""
 PEEK_WORDS = 128
+AHEAD = 2
+"""Most images without an answer: the one that a board works on, and the one that finds room meanwhile."""
 LISTEN_S = 0.5
 """Seconds of listening after an interrupt before the board is first asked to identify itself.  Each later wait is twice as long."""
 LONGEST_IDENTITY = 0xFF
@@ -185,6 +188,63 @@ class Client:
         list of protocol.Result
             One for each image of the pass, those that filled it up included.
         """
+        identity, flags, requests = self._pass(images, logits, latent)
+        return self._results(identity, flags, self._ask(*requests)[-1])
+
+    def classify_all(self, images: Sequence[bytes], logits: bool = True,
+                     latent: bool = False) -> Iterator[tuple[list[protocol.Result], protocol.Status]]:
+        """Classify any number of images; yields (results, `protocol.Status`) of each pass, as `classify` and `status` give them.
+
+        A board that hears ahead gets an image while it works on the one before.  Where a reply is lost, the pass is
+        sent again alone, and those behind it after it.
+        """
+        frames = (self.identity or self.identify()).frames
+        passes = [images[start:start + frames] for start in range(0, len(images), frames)]
+        ahead = len(passes) > 1 and self.status().ahead
+        done = 0
+        while done < len(passes):
+            for answer in self._classify_ahead(passes[done:], logits, latent) if ahead else ():
+                done += 1
+                yield answer
+            if done < len(passes):
+                self.repeated += ahead
+                answer = self.classify(passes[done], logits, latent), self.status()
+                done += 1
+                yield answer
+
+    def _classify_ahead(self, passes: Sequence[Sequence[bytes]], logits: bool,
+                        latent: bool) -> Iterator[tuple[list[protocol.Result], protocol.Status]]:
+        """Yield (results, status) of passes until all are done or a reply fails; at most `AHEAD` images are on their way."""
+        upcoming: deque[tuple[int, bytes]] = deque()
+        for images in passes:
+            identity, flags, requests = self._pass(images, logits, latent)
+            upcoming += [*requests, (Opcode.STATUS, b"")]
+        if self.unsettled:
+            self.settle(self.wait_s)
+        self.transport.discard()
+        decoder, heard = protocol.Decoder(self._limit), deque[tuple[int, int, bytes]]()
+        sent: deque[tuple[int, int]] = deque()  # (opcode, sequence) of requests without a reply
+        last = b""
+        while upcoming or sent:
+            while upcoming and (upcoming[0][0] == Opcode.STATUS or sum(opcode != Opcode.STATUS for opcode, _ in sent) < AHEAD):
+                opcode, payload = upcoming.popleft()
+                self._unanswered = self.sequence = (self.sequence + 1) & 0xFF
+                sent.append((opcode, self.sequence))
+                self.transport.write(protocol.encode(opcode, payload, self.sequence), self._remaining(self.wait_s))
+            until = time.monotonic() + self.wait_s
+            while not heard and (seconds := until - time.monotonic()) > 0:
+                heard += decoder.feed(self.transport.read(self._remaining(seconds)))
+            opcode, sequence = sent.popleft()
+            if not heard or heard[0][:2] != (opcode | protocol.REPLY, sequence):
+                return
+            if not sent and not upcoming:
+                self._unanswered = None
+            before, last = last, heard.popleft()[2]
+            if opcode == Opcode.STATUS:
+                yield self._results(identity, flags, before), protocol.Status.unpack(last)
+
+    def _pass(self, images: Sequence[bytes], logits: bool, latent: bool) -> tuple[protocol.Identity, int, list[tuple[int, bytes]]]:
+        """(identity, LOGITS and LATENT as asked for, requests) of a pass."""
         identity = self.identity or self.identify()
         for image in images:
             if len(image) != identity.image_bytes:
@@ -196,9 +256,12 @@ class Client:
             raise InputError(f"{self.name}: this design has no latent")
         flags = protocol.LOGITS * bool(logits) | protocol.LATENT * bool(latent)
         images = [*images, *[images[-1]] * (identity.frames - len(images))]
-        replies = self._ask(*((Opcode.CLASSIFY | flags, bytes(image)) for image in images))
+        return identity, flags, [(Opcode.CLASSIFY | flags, bytes(image)) for image in images]
+
+    @staticmethod
+    def _results(identity: protocol.Identity, flags: int, reply: bytes) -> list[protocol.Result]:
         learns = identity.max_classes > 0
-        return protocol.Result.unpack(replies[-1], flags, None if learns else identity.classes, identity.latent_bytes, identity.frames,
+        return protocol.Result.unpack(reply, flags, None if learns else identity.classes, identity.latent_bytes, identity.frames,
                                       identity.max_classes)
 
     # A learner.

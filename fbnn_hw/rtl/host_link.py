@@ -68,7 +68,7 @@ class HostLink(wiring.Component):
     result_bits : int
         The link waits 2^result_bits clocks for a result.
     ahead : bool
-        The link hears the next request, an image's at the most, while one is carried out and answered.
+        The link hears the next requests, an image's and two short ones, while one is carried out and answered.
 
     Members
     -------
@@ -159,7 +159,7 @@ class HostLink(wiring.Component):
         m.submodules.transmitter = s.tx = UartTransmitter(self.clocks)
         m.d.comb += [receiver.line.eq(self.rx), self.tx.eq(s.tx.line)]
         if self.ahead:
-            m.submodules.ahead = s.rx = ReadAhead(self.image_bytes + protocol.HEADER_BYTES + protocol.CRC_BYTES)
+            m.submodules.ahead = s.rx = ReadAhead(self.image_bytes + 3 * (protocol.HEADER_BYTES + protocol.CRC_BYTES))
             m.d.comb += [s.rx.byte_in.eq(receiver.byte), s.rx.strobe_in.eq(receiver.strobe), s.rx.error_in.eq(receiver.error),
                          s.rx.hold.eq(s.held)]
         m.d.comb += [self.want_latent.eq(s.with_latent), self.fault.eq(s.fault != 0)]

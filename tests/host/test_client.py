@@ -22,7 +22,7 @@ IDENTITY = Identity(version=3, config=b"abcd", classes=3, size=2, latent_bytes=4
 IMAGE = bytes(range(12))
 RESULT = b"".join(n.to_bytes(2, "little", signed=True) for n in (-5, 7, 6))
 ANSWER = encode(CLASSIFY | LOGITS | REPLY, RESULT + b"\1\0")
-LOST = object()
+LOST, AS_EVER = object(), object()
 LATEST = encode(Opcode.STATUS | REPLY, bytes(8))
 ERROR = {fault: encode(protocol.ERROR, bytes([fault])) for fault in Fault}
 
@@ -44,7 +44,8 @@ class Busy:
 
 class Board:
     """Answers requests on a pseudo-terminal.  tricks: for the next requests, bytes to send instead of the answer (a
-    whole message gets the request's sequence); None ends it, `LOST` is an answer that does not arrive, `Busy` one that takes time."""
+    whole message gets the request's sequence); None ends it, `AS_EVER` is the answer, `LOST` is one that does not arrive, `Busy` one
+    that takes time."""
 
     def __init__(self):
         self.master, slave = pty.openpty()
@@ -69,6 +70,8 @@ class Board:
                 self.asked.append(opcode)
                 self.sequences.append(sequence)
                 answer = self.tricks.pop(0) if self.tricks else self.answer(opcode, payload)
+                if answer is AS_EVER:
+                    answer = self.answer(opcode, payload)
                 if answer is LOST:
                     self.answer(opcode, payload)
                     answer = b""
@@ -522,3 +525,32 @@ def test_random_answers_give_a_value_or_one_line(board, client, seed):
             lies += 1
             assert "\n" not in str(error)
     assert lies > 10
+
+
+@pytest.mark.parametrize("frames", [1, 2])
+@pytest.mark.parametrize("trick", [None, LOST, ERROR[Fault.LINE], b"\0" * 40])
+@pytest.mark.parametrize("at", [0, 3])
+def test_images_ahead(board, monkeypatch, frames, trick, at):
+    """Every image is answered once, in its order, whatever becomes of one reply; without trouble two are on their way."""
+    monkeypatch.setattr("fbnn_hw.host.client.LISTEN_S", 0.05)
+    board.frames, board.status = frames, Status(True, False, 0, 0, 77, ahead=True)
+    with Serial(board.port) as line:
+        client = Client(line, wait_s=0.4)
+        client.identify()
+        written = []
+        monkeypatch.setattr(line, "write", lambda data, timeout, write=line.write: (written.append(data), write(data, timeout)))
+        if trick:
+            board.tricks = [AS_EVER] * (at + 1) + [trick]
+        answers = list(client.classify_all([IMAGE] * 5))
+    assert [len(results) for results, _ in answers] == [frames] * -(-5 // frames)
+    assert all(result.logits == (-5, 7, 6) and status.cycles == 77 for results, status in answers for result in results)
+    assert client.repeated == bool(trick)
+    kinds = [data[1] for data in written]
+    if not trick and frames == 1:
+        assert kinds[:4] == [Opcode.STATUS, CLASSIFY | LOGITS, Opcode.STATUS, CLASSIFY | LOGITS] and len(kinds) == 11
+
+
+def test_a_board_that_does_not_hear_ahead_gets_one_image_at_a_time(board):
+    with Serial(board.port) as line:
+        assert len(list(Client(line).classify_all([IMAGE] * 3))) == 3
+    assert board.asked[2:] == [CLASSIFY | LOGITS, Opcode.STATUS] * 3

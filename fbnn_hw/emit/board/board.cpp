@@ -5,8 +5,10 @@
 //   board CLOCKS PERIOD_PS SCRIPT LIMIT   the bytes of a file instead
 //
 // CLOCKS: cycles of a bit; 1 is a line that is in step with the clock, with a pause between bytes.  A script is records of 4 bytes: cycles before the byte (2, low first), the byte, flags (1: without stop
-// bit; 2: nothing is sent, the board must come to rest; 6: and be ready).  For each rest, a line of the bytes that the board sent.  Exit 3 if
-// it does not rest within LIMIT cycles, 4 if the flash was used wrongly.
+// bit; 2: nothing is sent, the board must come to rest; 6: and be ready; 8: nothing is sent until the board has sent as many bytes since
+// the last rest as the record's first two bytes say).  For each rest, a line of the bytes that the board sent; where a script has a flag 8,
+// standard error says the cycles from the start of the first byte to the end of each byte that came back.  Exit 3 if it does not rest
+// within LIMIT cycles, 4 if the flash was used wrongly.
 #ifdef _WIN32
 #include <winsock2.h>
 #else
@@ -52,6 +54,7 @@ struct Board {
     std::deque<Item> input;
     std::vector<uint8_t> output;
     uint64_t cycle = 0, quiet_since = 0;
+    std::vector<uint64_t> times;  // cycles, of the start of the first byte to the board and of the end of each byte from it
     // To the board: level sequence of the byte on the line, 11 bits with what follows a missing stop bit.
     int bits_left = 0, bit_time = 0;
     unsigned frame = 0, gap = 0;
@@ -89,6 +92,9 @@ struct Board {
             }
         } else if (waiting_gap && gap) {
             gap--;
+        } else if (!input.empty() && input.front().flags & 8) {
+            top->rx = 1;
+            if (output.size() >= input.front().gap) input.pop_front();
         } else if (!input.empty() && !(input.front().flags & 2)) {
             if (!waiting_gap && input.front().gap) {
                 gap = input.front().gap;
@@ -99,6 +105,7 @@ struct Board {
                 frame = unsigned(input.front().byte) << 1 | (bad ? 0 : 1u << 9) | ~0u << 10;
                 bits_left = (bad ? 12 : 10) + (clocks == 1 ? PAUSE : 0);
                 input.pop_front();
+                if (times.empty()) times.push_back(cycle);
             }
         } else {
             top->rx = 1;
@@ -115,6 +122,7 @@ struct Board {
             if (rx_bit == 8) {
                 if (!top->tx) fprintf(stderr, "board: sent a byte without stop bit\n");
                 output.push_back(rx_byte);
+                times.push_back(cycle + clocks / 2);
                 rx_bit = -1;
             } else {
                 rx_byte |= unsigned(top->tx) << rx_bit++;
@@ -133,7 +141,11 @@ static int run_script(Board &board, const char *path, uint64_t limit) {
         return 2;
     }
     uint8_t r[4];
-    while (fread(r, 1, 4, file) == 4) board.input.push_back({unsigned(r[0] | r[1] << 8), r[2], r[3]});
+    bool timed = false;
+    while (fread(r, 1, 4, file) == 4) {
+        timed |= (r[3] & 8) != 0;
+        board.input.push_back({unsigned(r[0] | r[1] << 8), r[2], r[3]});
+    }
     fclose(file);
     board.input.push_back({0, 0, 2});
     while (!board.input.empty()) {
@@ -141,7 +153,7 @@ static int run_script(Board &board, const char *path, uint64_t limit) {
         board.quiet_since = board.cycle;
         while (!board.rests() || (board.input.front().flags & 4 && !board.top->ready)) {
             board.step();
-            if (board.input.front().flags & 2) {
+            if (board.input.front().flags & 10) {
                 if (board.cycle - start > limit) {
                     fprintf(stderr, "board: does not come to rest\n");
                     return 3;
@@ -153,7 +165,13 @@ static int run_script(Board &board, const char *path, uint64_t limit) {
         board.input.pop_front();
         for (uint8_t byte : board.output) printf("%02x", byte);
         printf("\n");
+        if (timed && board.times.size() > 1) {
+            fprintf(stderr, "times");
+            for (size_t i = 1; i < board.times.size(); i++) fprintf(stderr, " %llu", (unsigned long long)(board.times[i] - board.times[0]));
+            fprintf(stderr, "\n");
+        }
         board.output.clear();
+        board.times.clear();
     }
     fprintf(stderr, "cycles %llu\n", (unsigned long long)board.cycle);
     return board.top->errors ? 4 : 0;
@@ -220,6 +238,7 @@ static int serve_terminal(Board &board) {
             done += count;
         }
         board.output.erase(board.output.begin(), board.output.begin() + done);
+        board.times.clear();
     }
 }
 
@@ -281,6 +300,7 @@ static int serve_socket(Board &board) {
             done += count;
         }
         board.output.clear();
+        board.times.clear();
     }
     return board.top->errors ? 4 : 0;
 }
