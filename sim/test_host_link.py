@@ -345,11 +345,19 @@ def test_no_result_resets_a_learner(run_learning):
 
 def test_fuzz_of_a_learner(run_learning):
     """Random frames of every kind, repeated or not; after each of them a good image, with the logits of the classes known."""
-    source, twin = random.Random(2027), Twin(learns=True)
+    fuzz_of_a_learner(run_learning, Twin(learns=True), FRAMES // 5)
+
+
+def test_fuzz_of_a_learner_that_hears_ahead(tmp_path_factory):
+    fuzz_of_a_learner(board(tmp_path_factory, 1, True, True), Twin(learns=True, ahead=True), FRAMES // 20)
+
+
+def fuzz_of_a_learner(run_learning, twin, frames):
+    source = random.Random(2027)
     requests = (*protocol.REQUESTS, *protocol.COMMANDS, *protocol.LEARNING_REQUESTS)
     texts, replies = [], []
     good = image(7)
-    for _ in range(FRAMES // 5):
+    for _ in range(frames):
         text = random_text(source, requests)
         for item in [text] * source.choice((1, 1, 1, 2)):
             texts.append(item)

@@ -30,8 +30,8 @@ HERE = Path(__file__).parent
 RECORDS = HERE / "boards"
 PAGE = HERE.parent / "benchmarks.md"
 BEGIN, END = "<!-- boards: docs/benchmarks/boards.py -->", "<!-- end -->"
-KEPT = ("kind", "board", "clock_mhz", "baud", "ahead", "fmax_mhz", "met", "levels", "seed", "seeds", "tools", "used", "available", "cells", "frames",
-        "cycles", "frames_per_second", "end_to_end_frames_per_second", "minutes")
+KEPT = ("kind", "board", "clock_mhz", "baud", "ahead", "fmax_mhz", "met", "levels", "seed", "seeds", "tools", "used", "available", "cells",
+        "frames", "cycles", "frames_per_second", "end_to_end_frames_per_second", "minutes")
 LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4")
 """What nextpnr calls a cell with a LUT4, by family."""
 RAMS = ("ICESTORM_RAM", "DP16KD", "BSRAM")
@@ -60,6 +60,7 @@ def add(folder, board):
     learning = {key: estimate["learning"][key] for key in ("max_classes", "exemplars", "learn_cycles")} if "learning" in estimate else {}
     if learning:
         passes += f" --learn --max-classes {learning['max_classes']} --exemplars {learning['exemplars']}"
+    link = _link(built, board, config.get("sleeps", False))
     numbers = [one["seed"] for one in built["seeds"]]
     seeds = f" --seed {numbers[0]}" * (numbers[0] != 1 or len(numbers) == 1) + f" --seeds {len(numbers)}" * (len(numbers) > 1)
     record = {key: built[key] for key in KEPT if key in built} | {
@@ -67,7 +68,7 @@ def add(folder, board):
         "macs": sum(layer["macs"] for layer in estimate["layers"]), "lut4_estimated": estimate["lut4"],
         **({"learning": learning} if learning else {}),
         "command": f"fbnn-hw generate --model {manifest['checkpoint']['file']} --target {estimate['target']} {shape}{passes} && "
-                   f"fbnn-hw build --board {board} --clock {built['clock_hz'] / 1e6:g}{_link(built, board, config.get('sleeps', False))}{seeds}"
+                   f"fbnn-hw build --board {board} --clock {built['clock_hz'] / 1e6:g}{link}{seeds}"
                    f"{' --native' * ('yosys' in built['tools'])}"}
     record |= key(folder, record) | {"structure": structure_of(folder, record)}
     name = f"{record['network']}-{board}-{config['pixels']}x{config['lanes']}x{config['outputs']}-{frames}"

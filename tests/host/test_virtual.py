@@ -2,7 +2,9 @@
 
 import json
 import os
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +23,9 @@ from fbnn_hw.reference import inference
 from fbnn_hw.rtl.board_top import weight_bytes
 from fbnn_hw.targets import TARGETS
 from tests import schemas, strategies
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "benchmarks"))
+import link_rate  # noqa: E402
 
 IMAGES = 3
 WAIT_S = 120
@@ -70,6 +75,27 @@ def test_behind_a_socket_where_pseudo_terminals_do_not_serve(generated, monkeypa
                 logits = client.classify([np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes()])[0].logits
                 assert list(logits) == inference.logits(network, image[None])[0].tolist()
         assert board.close() == 0
+
+
+def test_a_board_that_hears_ahead(generated, tmp_path):
+    """The host's images ahead, and those of docs/benchmarks/link_rate.py with the cycles between their answers, as estimated."""
+    folder, network = generated
+    images = datasets.load("fixture").first(5).images
+    expected = inference.logits(network, images)
+    data = [np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes() for image in images]
+    board = virtual.VirtualBoard(folder, build_dir=tmp_path / "board", ahead=True)
+    with board, Serial(board.port) as port:
+        client = Client(port, wait_s=WAIT_S, ready_s=WAIT_S)
+        assert client.wait_ready().ahead
+        answers = list(client.classify_all(data))
+        assert board.close() == 0
+    estimate = json.loads((folder / "estimate.json").read_text())
+    assert [list(result.logits) for (result,), _ in answers] == expected.tolist() and client.repeated == 0
+    assert {status.cycles for _, status in answers[1:]} <= set(range(estimate["cycles"]))
+    classes, ends = link_rate.measure(folder, data, board.clocks, True, board.build_dir)
+    assert classes == inference.classify(expected).tolist()
+    rate = protocol.end_to_end_rate(estimate["cycles"], estimate["load_cycles"], 1e6, 1e6, 32, len(expected[0]), ahead=True)
+    assert (ends[-1] - ends[1]) / (len(ends) - 2) == pytest.approx(1e6 / rate, rel=0.02)
 
 
 def test_classify_on_the_board(generated, capsys):

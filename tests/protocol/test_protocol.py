@@ -197,6 +197,8 @@ def test_the_rate_at_the_end_of_the_line():
     """By hand: 3,079 bytes there and 29 back at 1 Mbaud take 31.08 ms, 992,861 cycles at 36 MHz take 27.58 ms."""
     assert protocol.pass_bytes(32, 10) == (3079, 29)
     assert protocol.end_to_end_rate(996_958, 4097, 36e6, 1e6, 32, 10) == pytest.approx(1 / (0.03108 + 992_861 / 36e6))
+    ahead = [protocol.end_to_end_rate(cycles + 4097, 4097, 48e6, 12e6, 32, 10, ahead=True) for cycles in (92_677, 1000)]
+    assert ahead == [pytest.approx(48e6 / (29 * 40 + 3079 * 12 + 92_677)), pytest.approx(48e6 / (3079 * 40))]  # the line binds the second
     both = protocol.LOGITS | protocol.LATENT
     sent = sum(len(encode(Opcode.CLASSIFY, bytes(3 * 4 ** 2), i)) for i in range(3))
     back = sum(len(encode(0x91, payload)) for payload in (b"", b"", bytes(3 * protocol.classify_bytes(both, 5, 8))))
