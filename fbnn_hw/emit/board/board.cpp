@@ -4,11 +4,11 @@
 //   board CLOCKS PERIOD_PS socket         a TCP port of this machine, for systems without pseudo-terminals: prints socket://ADDRESS:PORT
 //   board CLOCKS PERIOD_PS SCRIPT LIMIT   the bytes of a file instead
 //
-// CLOCKS: cycles of a bit; 1 is a line that is in step with the clock, with a pause between bytes.  A script is
-// records of 4 bytes: cycles before the byte (2, low first), the byte, flags (1: without stop bit; 2: nothing is sent, the board must come to rest; 6: and be ready; 8: nothing is sent until the board has sent as many bytes since
-// the last rest as the record's first two bytes say).  For each rest, a line of the bytes that the board sent; where a script has a flag 8,
-// standard error says the cycles from the start of the first byte to the end of each byte that came back.  Exit 3 if it does not rest
-// within LIMIT cycles, 4 if the flash was used wrongly.
+// CLOCKS: cycles of a bit; 1 is a line that is in step with the clock, with a pause between bytes.  A script is records of 4 bytes:
+// cycles before the byte (2, low first), the byte, flags.  Flags: 1: without stop bit; 2: nothing is sent, the board must come to rest; 6:
+// and be ready; 8: nothing is sent until the board has sent as many bytes since the last rest as the first two say.  For each rest, a line
+// of the bytes that the board sent; where a script has a flag 8, standard error says the cycles from the start of the first byte to the end
+// of each byte that came back.  Exit 3 if it does not rest within LIMIT cycles, 4 if the flash was used wrongly.
 #ifdef _WIN32
 #include <winsock2.h>
 #else
