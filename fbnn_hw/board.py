@@ -21,6 +21,7 @@ from .host.client import Client
 from .host.taught import Taught, named
 from .host.transport import Serial
 from .progress import silent
+from .protocol import Result
 
 KEEP_S = 1.5
 """Seconds that an interrupted program still takes to read what a board knows."""
@@ -200,7 +201,8 @@ class Board:
         images, size = np.asarray(images), self.identity.size
         if images.dtype != np.uint8 or images.shape[1:] != (3, size, size):
             raise InputError(f"images: found {images.dtype} {images.shape}, expected uint8 (N, 3, {size}, {size})")
-        names, results, cycles = self.names, [], []
+        names, cycles = self.names, []
+        results: list[Result] = []
         with progress(total=len(images), desc="images on the board") as bar:
             for answer, status in self.client.classify_all(pixels(images), latent=latent):
                 part = answer[:len(images) - len(results)]

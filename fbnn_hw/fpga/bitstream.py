@@ -47,7 +47,8 @@ def recipe(config, board, tools, clock, baud, model, verilog, weights, ahead=Fal
     """The `Recipe` of a design.
 
     clock: plls.Pll.  baud: of the link.  model: the network's mark, bytes.  verilog: text of accelerator.v; weights: of weights.hex,
-    None where the weights come from a flash and are no part of the bitstream.  ahead: as `HostLink` has it.  Raises UsageError where they do not go together.
+    None where the weights come from a flash and are no part of the bitstream.  ahead: as `HostLink` has it.
+    Raises UsageError where they do not go together.
     """
     top = pads.Pads(config, board, clock, baud, model, ahead)
     script = toolchain.commands(board.target, board.package, clock.hz / 1e6, 0)[0]

@@ -41,7 +41,8 @@ class Pads(Elaboratable):
             chip = replace(chip, quad_enable=tuple(map(tuple, board.flash["quad_enable"])))
         clocks = divider(clock.hz, baud)
         self.core = duty_cycle.board(BoardTop(
-            config, model=model, clock_hz=clock.hz, clocks=clocks, chip=chip, offset=board.flash["offset"], latency=FLASH_LATENCY, ahead=ahead), clocks)
+            config, model=model, clock_hz=clock.hz, clocks=clocks, chip=chip, offset=board.flash["offset"], latency=FLASH_LATENCY,
+            ahead=ahead), clocks)
         names = [name for name in PINS if name in board.pins]
         if streams:
             names += ["flash_select", *["flash_clock"] * (board.flash["clock"] != CONFIGURATION_CLOCK)]
