@@ -35,7 +35,7 @@ def _status(data):
     def parse():
         told = protocol.Status.unpack(data)
         return {"ready": told.ready, "wrongFlash": told.wrong_flash, "frames": told.frames, "errors": told.errors, "cycles": told.cycles,
-                "frozen": told.frozen}
+                "frozen": told.frozen, "ahead": told.ahead}
     return {"data": data.hex(), "fields": _fields(parse)}
 
 
@@ -89,7 +89,7 @@ def vectors():
                    for op, payload, number in encoded],
         "decode": decoded,
         "identity": [_identity(data) for data in (good, plain, good[:-1], b"", *changed)],
-        "status": [_status(data) for data in (status, status[:-1], b"\x08" + status[1:], bytes(8))],
+        "status": [_status(data) for data in (status, status[:-1], *(bytes([flags]) + status[1:] for flags in (8, 16)), bytes(8))],
         "result": [_result(*one) for one in results]}
 
 
