@@ -411,7 +411,7 @@ def weight_order(config, resident, streamed):
 async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1):
     """Tiles of the program's sizes are read and popped, frame after frame: the words are those planned, none is lost.
 
-    A row is read at the address that stands a clock after its request, and comes timing.READ clocks after it; a tile's last word is
+    A row is read at the address that stands a clock after its request, and comes `timing.read` clocks after it; a tile's last word is
     addressed two clocks after its pop.
     """
     source = random.Random(seed)
@@ -437,7 +437,7 @@ async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1
             yield from rows
 
     for attempt in range(2):  # the first is broken off by a reset
-        bank, on_the_way, requested = {}, [None] * (timing.READ - 1), 0
+        bank, on_the_way, requested = {}, [None] * (timing.read(config.memory_registers) - 1), 0
         written, begun = 0, [0] * 4  # late rows; steps that had begun in the clocks before
         bytes_left = (row >> 8 * i & 0xFF for row in stream() for i in range(row_bits // 8))
         byte, offered = next(bytes_left, None), False
@@ -466,7 +466,7 @@ async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1
                     tile.pop(0)
                 if not tile:
                     pop, size = 1, todo.pop(0)[1]
-                    tile, kept = None, timing.READ + 1
+                    tile, kept = None, timing.read(config.memory_registers) + 1
             addresses.append(address)
             now = addresses.pop(0)
             found = await cycle({
@@ -592,7 +592,8 @@ def sequencer_cycles(config):
     """Cycles from ADDRESS to each stop of the program when nothing is held."""
     found, total = [], timing.END
     begin = timing.TILE + timing.LEVEL * (config.weights == "stream")
-    flush, bias = timing.flush(config.lanes), (timing.start if config.start_reads else timing.bias)(config.lanes)
+    lanes, registers = config.lanes, config.memory_registers
+    flush, bias = timing.flush(lanes, registers), timing.start(lanes) if config.start_reads else timing.bias(lanes, registers)
     for step, following in zip(config.program, (*config.program[1:], None)):
         tiles = step.tiles * len(members(config, step))
         reads = (step.words * step.repeat * step.taps + (config.start_reads and step.bias)) * step.rows * step.columns
@@ -645,7 +646,7 @@ async def sequencer(cycle, config, frames=2, hold=0.0, wait=0.0, seed=1):
             if found["begin"] or found["pop"]:
                 fresh = True
             if found["valid"] and read["last"] and read["tile_end"]:
-                flush = time + timing.flush(config.lanes)
+                flush = time + timing.flush(config.lanes, config.memory_registers)
             if found["pop"]:
                 seen.append(("pop", found["pop_words"]))
                 level = max(0, level - found["pop_words"])

@@ -251,6 +251,7 @@ class AcceleratorConfig:
     packed: bool = False  # the image, of one bit a pixel, is stored as a vector
     threshold: int = 0  # of the grey image, with encoder "binarize"
     table: tuple[int, ...] = ()  # of the bytes, with encoder "bits8"; none: the bytes as they are
+    memory_registers: int = 0  # that the data of banks and weights passes on its way to the array
     start_reads: bool = False  # with thresholds: all steps of the array have bias words, and each block begins with a start read
     sleeps: bool = False  # between frames: clock stopped, flash in deep power-down, banks in standby
     learning: LearnPlan | None = None  # a learner classifies; the program ends with the latent, or the layer beside it

@@ -87,6 +87,7 @@ class Mover:
     def __init__(self, config: AcceleratorConfig):
         self.config = config
         self.rows = config.rows_per_word
+        self.read = timing.read(config.memory_registers)
         self.row_bytes = config.row_bits // 8
         self.depth = config.weight_words
         self.reserved, self.level = 0, 0
@@ -140,7 +141,7 @@ class Mover:
                     return NEVER, resident
                 when = self.frees[0][0]
         if not resident:
-            when = max(when, self.full - 1, self.flying + timing.READ + 1)
+            when = max(when, self.full - 1, self.flying + self.read + 1)
         return when + 1, resident
 
     def _move(self, now, resident):
@@ -162,7 +163,7 @@ class Mover:
             self.phase = (self.phase + self.share) & 15
             self.words_left -= 1
             if not self.after:
-                self.lands.append(now + (timing.READ + 1 if resident else 1))
+                self.lands.append(now + (self.read + 1 if resident else 1))
             if self.words_left == 0:
                 self._load(now + (not resident or self.after > 0))
 
@@ -199,7 +200,7 @@ class Mover:
             self.level += 1
         self.level -= words
         if words:
-            self.frees.append((now + timing.READ + 1, words))
+            self.frees.append((now + self.read + 1, words))
 
 
 def passes(config: AcceleratorConfig, count: int = 3) -> list[PassCycles]:
@@ -291,7 +292,8 @@ class Run:
         cycle = ready + begin
         mover.run(cycle, self.free)
         if step.bias:
-            bias = (timing.start if self.config.start_reads else timing.bias)(self.config.lanes)
+            lanes = self.config.lanes
+            bias = timing.start(lanes) if self.config.start_reads else timing.bias(lanes, self.config.memory_registers)
             layer.other += bias
             cycle += bias
             mover.run(cycle, self.free)
@@ -308,7 +310,7 @@ class Run:
             cycle = self.block_reads(layer, reads, cycle)
             self.mover.run(cycle, self.free)
             if drains:
-                self.pending.append(cycle - 1 + timing.drained(self.config.lanes) - 1)
+                self.pending.append(cycle - 1 + timing.drained(self.config.lanes, self.config.memory_registers) - 1)
             blocks -= 1
             coming = [drain - cycle for drain in self.pending if drain >= cycle]
             if still and coming == before:  # the mover stands still until the tile's end, so all later blocks equal this one
@@ -350,7 +352,7 @@ class Run:
         """
         if not (last or step.logits or step.kind == "lgap"):
             return cycle
-        flush = timing.flush(self.config.lanes)
+        flush = timing.flush(self.config.lanes, self.config.memory_registers)
         layer.other += flush
         cycle += flush
         if step.logits:

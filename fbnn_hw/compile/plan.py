@@ -11,7 +11,7 @@ from ..errors import FitError, UsageError
 from ..ir.network import LATENT, Network
 from ..protocol import LOGIT_BITS
 from ..targets import Target
-from . import cycles, irregular, late, schedule, starts
+from . import cycles, irregular, late, schedule, starts, timing
 from .area import lut4
 from .config import FIELD, AcceleratorConfig, Transfer, check_shape
 from .learn_plan import MAX_SLOTS, Learn, LearnPlan
@@ -245,6 +245,8 @@ def configure(network: Network, target: Target, shape: Shape, frames: int, learn
                              start_reads and (not learn or _whole_starts(network, shape[1])))
     _check_words(network.topology, program, target, weights)
     common = _common_fields(network, target, program, weights)
+    if timing.wide(program.lanes) and not learn:
+        common["memory_registers"] = target.memory_registers
     with_weights = _with_memory if weights == "memory" else _with_stream
     return with_weights(common, network.topology, target, program, learn), program
 

@@ -4,7 +4,7 @@ The sequencer issues a read in cycle t:
 
     t + 1                the tap's offsets are added to the row address
     t + 2                the address stands at the banks
-    t + 3                the data is put into the order of the block's pixels
+    t + `read`           the data is put into the order of the block's pixels
     then `array` cycles  XNOR, popcount, accumulation
     t + `accumulated`    the accumulators are complete
     t + `drained`        after the last read of a block its bits go to the port
@@ -17,6 +17,11 @@ Piece = tuple[int, int, int, int, bool]
 
 READ = 3
 """Cycles from issue to data at the banks' outputs."""
+
+
+def read(registers: int) -> int:
+    """Cycles from issue to data of the banks, behind so many registers (config.memory_registers)."""
+    return READ + registers
 
 
 def wide(lanes: int) -> bool:
@@ -40,24 +45,24 @@ def array(lanes: int) -> int:
     return wide(lanes) + popcount_registers(lanes) + 1
 
 
-def accumulated(lanes: int) -> int:
-    """Cycles from the last read of a block to its complete accumulators."""
-    return READ + 1 + array(lanes)
+def accumulated(lanes: int, registers: int = 0) -> int:
+    """Cycles from the last read of a block to its complete accumulators.  registers: behind the memories."""
+    return read(registers) + 1 + array(lanes)
 
 
-def drained(lanes: int) -> int:
+def drained(lanes: int, registers: int = 0) -> int:
     """Cycles from the last read of a block to its bits on their way to the port."""
-    return accumulated(lanes) + 1
+    return accumulated(lanes, registers) + 1
 
 
-def flush(lanes: int) -> int:
+def flush(lanes: int, registers: int = 0) -> int:
     """Cycles after the last tile of a step until everything is written."""
-    return accumulated(lanes) + 2
+    return accumulated(lanes, registers) + 2
 
 
-def bias(lanes: int) -> int:
+def bias(lanes: int, registers: int = 0) -> int:
     """Cycles that a bias word adds to the beginning of a tile."""
-    return flush(lanes) + READ + 2
+    return flush(lanes, registers) + read(registers) + 2
 
 
 def start(lanes: int) -> int:

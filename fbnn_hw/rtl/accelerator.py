@@ -127,6 +127,7 @@ class Accelerator(wiring.Component):
     def _parts(self, m):
         """The submodules, as a namespace."""
         c, s = self.config, SimpleNamespace()
+        s.arrival = timing.read(c.memory_registers)  # stage of a read beside the data of banks and weights
         m.submodules.sequencer = s.sequencer = Sequencer(c)
         m.submodules.loader = s.loader = Loader(c)
         m.submodules.address = s.address = ListedAddress(c) if c.lists else WindowAddress(c)
@@ -159,8 +160,19 @@ class Accelerator(wiring.Component):
                 bank.write_mask.eq(s.port.mask), bank.write_enable.eq(s.port.write[q])]
             if c.sleeps:
                 m.d.comb += bank.standby.eq(self.standby)
-            s.banks.append(bank.read_data)
+            s.banks.append(self._arrived(m, bank.read_data, f"bank{q}_data"))
         s.row = Cat(*s.banks)
+
+    def _arrived(self, m, data, name):
+        """Data of a memory, behind config.memory_registers.
+
+        Such a register keeps a block RAM's own delay and the wires to the array in two cycles.
+        """
+        for _ in range(self.config.memory_registers):
+            arrived = Signal(len(data), name=name, reset_less=True)
+            m.d.sync += arrived.eq(data)
+            data = arrived
+        return data
 
     def _pipeline(self, m, s):
         """The stages of a read: its flags move one stage a cycle, beside its data."""
@@ -168,7 +180,7 @@ class Accelerator(wiring.Component):
         issue = Signal(data.StructLayout({"valid": 1, "read": read_layout(c)}))
         m.d.comb += [issue.valid.eq(s.sequencer.valid), issue.read.eq(s.sequencer.read)]
         s.stages = [issue]
-        for t in range(1, timing.accumulated(c.lanes) + 1):
+        for t in range(1, timing.accumulated(c.lanes, c.memory_registers) + 1):
             stage = Signal(issue.shape(), name=f"stage{t}")
             m.d.sync += stage.eq(s.stages[-1])
             s.stages.append(stage)
@@ -176,7 +188,7 @@ class Accelerator(wiring.Component):
         s.turn = Signal()  # the learner has the port and the array
         if c.start_reads:
             s.blank = unnamed()  # beside the data of the banks: a start read
-            m.d.comb += s.blank.eq(s.stages[timing.READ].read.first & s.step.bias & ~s.turn)
+            m.d.comb += s.blank.eq(s.stages[s.arrival].read.first & s.step.bias & ~s.turn)
         if c.learning:
             m.submodules.learner = s.learner = self.learner
             rows = s.learner.rows
@@ -200,7 +212,7 @@ class Accelerator(wiring.Component):
         if c.weights == "memory":
             m.submodules.weights = memory = WeightMemory(c.weight_words, c.word_bits)
             m.d.comb += memory.address.eq(read.weight)
-            weight_word = memory.data
+            weight_word = self._arrived(m, memory.data, "weight_data")
             if c.learning:
                 word = s.learner.boot_address
                 part = Signal(range(c.outputs))  # L lanes of the weight word
@@ -217,7 +229,7 @@ class Accelerator(wiring.Component):
                 memory.pop.eq(s.sequencer.pop), memory.pop_words.eq(s.sequencer.pop_words), s.sequencer.level.eq(memory.level)]
             if c.late_rows:
                 m.d.comb += memory.steps.eq(self.step)
-            weight_word = memory.word
+            weight_word = self._arrived(m, memory.word, "weight_data")
             s.booted, s.moves_next, s.moves, s.boot_writes = memory.booted, memory.request_next, memory.request, memory.write
         s.memory = memory
         if c.spreads:
@@ -233,7 +245,7 @@ class Accelerator(wiring.Component):
         Output p has the weight of its pair in lane p of the slot.  All other lanes have 0 in the first read
         of a pair and 1 in the second, so they cancel.
         """
-        c, read = self.config, s.stages[timing.READ].read
+        c, read = self.config, s.stages[s.arrival].read
         spread = []
         for p in range(c.outputs):
             own = s.step.ones | word.word_select(p, c.lanes).bit_select(read.pair, 1)
@@ -245,14 +257,14 @@ class Accelerator(wiring.Component):
     def _products(self, m, s):
         """Pixels times weights."""
         c, align, array = self.config, s.align, s.array
-        aligned = s.stages[timing.READ]
+        aligned = s.stages[s.arrival]
         names = ("y", "x", "upper", "lower", "left", "right") if c.lists else ("ky", "kx", "top", "bottom", "left", "right")
         m.d.comb += [align.data.eq(s.row), *(getattr(align, name).eq(aligned.read[name]) for name in names)]
         if c.start_reads:
             m.d.comb += align.blank.eq(s.blank)
         if c.lists:
             m.d.comb += [align.odd_height.eq(s.step.odd_height), align.valid_columns.eq(s.step.valid_columns)]
-        operands = s.stages[timing.READ + 1]
+        operands = s.stages[s.arrival + 1]
         m.d.comb += [
             array.pixels.eq(align.pixels), array.weights.eq(s.weights), array.valid.eq(operands.valid),
             array.first.eq(operands.read.first)]
@@ -296,7 +308,7 @@ class Accelerator(wiring.Component):
     def _pooling(self, m, s):
         """Global pooling: the same operands, one lane at a time."""
         c, lgap = self.config, s.lgap
-        operands = s.stages[timing.READ + 1]
+        operands = s.stages[s.arrival + 1]
         mask = c.map_pixels or (1 << c.pixels) - 1
         m.d.comb += [
             lgap.valid.eq(operands.valid & s.step.lgap), lgap.act.eq(s.align.pixels), lgap.weight.eq(s.weights),
@@ -307,7 +319,7 @@ class Accelerator(wiring.Component):
     def _drain(self, m, s):
         """Results of blocks and tiles."""
         c, drain = self.config, s.drain
-        accumulated = timing.accumulated(c.lanes)
+        accumulated = timing.accumulated(c.lanes, c.memory_registers)
         done, bits = s.stages[accumulated], c.accumulator_bits
         m.d.comb += [
             drain.signs.eq(Cat(s.array.accumulators[(i + 1) * bits - 1] for i in range(c.pixels * c.outputs))),
@@ -364,7 +376,7 @@ class Accelerator(wiring.Component):
         m.d.sync += [s.was_reading.eq(s.reading), s.was_loading.eq(s.loading)]
         m.d.comb += s.loader.enable.eq(s.loading)
         s.word = Signal(range(c.latent_words + 1))  # of the latent
-        s.wait = Signal(range(timing.READ + 2))  # cycles until that word can be read
+        s.wait = Signal(range(s.arrival + 2))  # cycles until that word can be read
         m.d.comb += [self.latent.payload.word.eq(s.banks[0]), self.latent.payload.last.eq(s.word == c.latent_words - 1)]
         with m.If(s.sequencer.begin):
             m.d.sync += self.step.eq(self.step + 1)
@@ -437,7 +449,7 @@ class Accelerator(wiring.Component):
         with m.State("ASK"):
             m.d.sync += s.wait.eq(s.wait + 1)
             m.d.comb += s.reading.eq(1)
-            with m.If(s.wait == timing.READ + 1):
+            with m.If(s.wait == s.arrival + 1):
                 m.d.sync += s.wait.eq(0)
                 m.next = "LATENT"
         with m.State("LATENT"):

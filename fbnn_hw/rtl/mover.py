@@ -50,7 +50,7 @@ class WeightMover(wiring.Component):
     level : Out(range(weight_words + 1))
         Words at hand.
     pop : In(1), pop_words : In
-        `pop_words` words are returned; `pop_words` holds for timing.READ cycles.
+        `pop_words` words are returned; `pop_words` holds for `timing.read` cycles.
 
     Timing
     ------
@@ -59,7 +59,7 @@ class WeightMover(wiring.Component):
     | t                | `request_next` is 1                        |
     | t + 1            | `request` is 1: the mover has the port     |
     | t + 2            | `address` holds the row's number           |
-    | t + 1 + READ     | `row` holds the row's bits (`timing.READ`) |
+    | t + 1 + read     | `row` holds the row's bits (`timing.read`) |
 
     Resources
     ---------
@@ -136,7 +136,7 @@ class WeightMover(wiring.Component):
         s.reserved = Signal(range(c.weight_words + 1))
         s.reserve = Signal()
         # Words that are given back may still be read for some cycles, so their places become free later.
-        s.late = Signal(timing.READ)
+        s.late = Signal(timing.read(c.memory_registers))
         m.d.sync += s.late.eq(Cat(self.pop, s.late))
         # `reserve` is a late signal too.
         reserve = self._later(m, s.reserve)
@@ -144,7 +144,7 @@ class WeightMover(wiring.Component):
         m.d.sync += [self.level.eq(Mux(self.pop, self.level + s.landed - self.pop_words, self.level + s.landed)),
                      s.reserved.eq(Mux(s.late[-1], s.reserved + reserve - self.pop_words, s.reserved + reserve))]
 
-        s.flying = Signal(timing.READ)
+        s.flying = Signal(timing.read(c.memory_registers))
         reads = self.request
         if c.late_rows:
             s.storing = Signal()  # a transfer for late rows is at work

@@ -194,7 +194,7 @@ class Sequencer(wiring.Component):
         s.column = unnamed(w.columns)
         s.row = unnamed(w.rows)
         s.tile = Signal(w.tiles)
-        s.flush, s.bias = timing.flush(config.lanes), timing.bias(config.lanes)
+        s.flush, s.bias = (cycles(config.lanes, config.memory_registers) for cycles in (timing.flush, timing.bias))
         s.pause = Signal(range(s.bias + 1))
         s.flushed = unnamed()  # `pause`, which goes on in each cycle of FLUSH, is at its end there
         m.d.sync += s.flushed.eq(s.pause == s.flush - 2)

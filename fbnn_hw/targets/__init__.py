@@ -67,6 +67,7 @@ class Target:
     encoder_bits: int = 8  # bits of a colour byte that the encoder multiplies a cycle; 0: whole bytes, by multipliers of the part
     flash_hz: int | None = None  # fastest clock of a design with a stream, which is that of the flash too
     popcount: str = "lut4"  # "lut4": for LUTs of four inputs; "sum"
+    memory_registers: int = 0  # behind the memories of a wide array (compile.timing), where a block RAM's own delay binds its clock
     learn_hz: int | None = None  # clock of a design that learns, if slower
     starts: tuple[str, ...] = ("word",)  # ways to start values (compile.starts): "read", where their choice takes LUTs, and "word"
     lists_lut4: int = 0  # LUTs more for a design with lists of reads, which has fewer flip-flops in cells of their own
@@ -202,7 +203,7 @@ SMALL = LARGE[4:]
 
 # At 50 MHz the flash's data is back within a cycle: 5 ns for the clock to leave through USRMCLK, 7 ns in the flash (W25Q: tCLQV 6 to
 # 7 ns), 3 ns to come in.  With a ring of 512 words a block RAM is used at its widest.
-FLASH_ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000}
+ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000, "memory_registers": 1}
 
 # LUTs: about 85 % of the part; on the iCE40, where a flip-flop beside no LUT takes a cell of its own, 5280 / 1.22 less 700 for link and
 # flash reader (3196 that learn by replay became 5132 cells, 3271 with start reads 5172, 3439 of an earlier version 5483, 3131 that do
@@ -221,13 +222,13 @@ TARGETS = {t.name: t for t in (
     Target(
         "ecp5", "LFE5U-85F", "Lattice FPGA-DS-02012, ECP5 Family: 84k LUTs, 208 EBR of 18 kbit, up to 36 bits wide",
         42_000_000, 71_000, None, None, None, 208, 18432, 36, "wrapper", ("memory", "stream"), (*LARGE[1:4], (16, 16, 16), *LARGE[4:]),
-        **FLASH_ECP5),
+        **ECP5),
     Target(
         "ecp5-45f", "LFE5U-45F", "Lattice FPGA-DS-02012, ECP5 Family: 44k LUTs, 108 EBR of 18 kbit, up to 36 bits wide",
-        42_000_000, 37_000, None, None, None, 108, 18432, 36, "wrapper", ("memory", "stream"), LARGE[1:], **FLASH_ECP5),
+        42_000_000, 37_000, None, None, None, 108, 18432, 36, "wrapper", ("memory", "stream"), LARGE[1:], **ECP5),
     Target(
         "ecp5-25f", "LFE5U-25F", "Lattice FPGA-DS-02012, ECP5 Family: 24k LUTs, 56 EBR of 18 kbit, up to 36 bits wide",
-        42_000_000, 20_000, None, None, None, 56, 18432, 36, "wrapper", ("memory", "stream"), MIDDLE, **FLASH_ECP5),
+        42_000_000, 20_000, None, None, None, 56, 18432, 36, "wrapper", ("memory", "stream"), MIDDLE, **ECP5),
     Target(
         "gowin", "GW2AR-LV18QN88C8/I7", "Gowin DS226, GW2AR series: 20,736 LUT4, 46 BSRAM of 18 kbit, up to 36 bits wide",
         60_000_000, 17_600, None, None, None, 46, 18432, 36, "wrapper", ("memory",), MIDDLE),

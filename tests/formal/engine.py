@@ -345,7 +345,7 @@ def mover(transfers, depth, ring=2, pauses=True):
     m.d.comb += dut.weights.payload.eq(Cat(*rows).word_select(byte, 8))
     with m.If(dut.weights.valid & dut.weights.ready):
         m.d.sync += byte.eq(Mux(byte == len(rows) * size - 1, len(boot) * size, byte + 1))
-    # The rows of the banks: what was written comes back timing.READ clocks after a request.
+    # The rows of the banks: what was written comes back `timing.read` clocks after a request.
     written, asked = Signal(range(len(boot) + 2)), Signal()
     m.d.sync += asked.eq(dut.request)
     with m.If(dut.write):
@@ -354,8 +354,8 @@ def mover(transfers, depth, ring=2, pauses=True):
         if boot:
             m.d.comb += Assert(dut.write_data == Array(boot)[written])
     m.d.comb += Assert(~dut.booted | (written == len(boot)))
-    found = [Signal(cfg.row_bits, name=f"found{i}") for i in range(timing.READ - 1)]
-    known = [Signal(name=f"known{i}") for i in range(timing.READ - 1)]
+    found = [Signal(cfg.row_bits, name=f"found{i}") for i in range(timing.read(cfg.memory_registers) - 1)]
+    known = [Signal(name=f"known{i}") for i in range(timing.read(cfg.memory_registers) - 1)]
     if boot:
         m.d.sync += [found[0].eq(Array(boot)[(dut.address - cfg.resident_base)[:4]]), known[0].eq(asked)]
         m.d.sync += [b.eq(a) for a, b in (*zip(found, found[1:]), *zip(known, known[1:]))]

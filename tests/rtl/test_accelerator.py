@@ -33,6 +33,9 @@ def dense(channels, **fields):
 
 POOL, GAP, DEPTHWISE = (op.MaxPool, {}), (op.Gap, {"name": "gap"}), (op.Depthwise, {"name": "depthwise"})
 
+WIDE = topology(12, 100, conv(72), conv(36, groups=4), DEPTHWISE, dense(50, name="before"), dense(9, name=LATENT, inputs=("before",)),
+                (op.Concat, {"inputs": (LATENT, "before")}))
+
 
 @dataclass(frozen=True)
 class Case:
@@ -67,10 +70,11 @@ CASES = {
         8, 10, conv(16), POOL, conv(20, groups=2), (op.MaxPool, {"name": "map"}), DEPTHWISE, (op.Gap, {"name": "gap", "inputs": ("map",)}),
         (op.Concat, {"inputs": ("depthwise", "gap")}), dense(19, name=LATENT)), (8, 16, 8)),
     # Words of 64 lanes, partly filled; popcounts of more registers; thresholds; 100 classes; the vector before the latent lies beside it.
-    "wide": Case(topology(
-        12, 100, conv(72), conv(36, groups=4), DEPTHWISE, dense(50, name="before"), dense(9, name=LATENT, inputs=("before",)),
-        (op.Concat, {"inputs": (LATENT, "before")})), (4, 64, 4), thresholds=1,
-        part={"encoder_bits": 8, "popcount": "lut4"}),
+    "wide": Case(WIDE, (4, 64, 4), thresholds=1, part={"encoder_bits": 8, "popcount": "lut4"}),
+    # The same words in memories with a register behind them: all weights in one; from a stream, some resident, without thresholds.
+    "registers": Case(WIDE, (4, 64, 4), thresholds=1, part={"encoder_bits": 8, "popcount": "lut4", "memory_registers": 1}),
+    "registers_stream": Case(topology(8, 10, conv(72), POOL, conv(40), GAP, dense(50, name=LATENT)), (4, 64, 4), spare=40, ring=2,
+                             part={"encoder_bits": 8, "popcount": "lut4", "memory_registers": 1}),
 }
 
 
@@ -88,7 +92,7 @@ def part_of(case, network):
 
 
 @pytest.mark.parametrize("name", [
-    pytest.param(name, marks=pytest.mark.slow if name in ("narrow", "resident") else ()) for name in CASES])
+    pytest.param(name, marks=pytest.mark.slow if name in ("narrow", "resident", "registers_stream") else ()) for name in CASES])
 def test_bits_and_cycles(name, tmp_path):
     case = CASES[name]
     network = strategies.on_engine(strategies.fill(case.topology, len(name), case.thresholds))
@@ -98,12 +102,13 @@ def test_bits_and_cycles(name, tmp_path):
     assert config.thresholds == (case.thresholds > 0) and config.start_reads == (name == "frames")
     shares = {transfer.resident for transfer in config.transfers if not transfer.after}
     assert (config.late_rows > 0) == (name in ("stream", "frames", "blocks"))
-    if name in ("stream", "frames", "blocks"):
+    if name in ("stream", "frames", "blocks", "registers_stream"):
         assert shares - {0, 16}, "some weights must be mixed"
     else:
         assert shares == {"thresholds": {0}, "resident": {16}}.get(name, set())
     assert (config.map_pixels != 0) == (name == "narrow")
-    assert config.logits_odd == (name in ("thresholds", "narrow", "wide"))
+    assert config.logits_odd == (name in ("thresholds", "narrow", "wide", "registers"))
+    assert config.memory_registers == name.startswith("registers")
 
     found = design.check_cycles()
     stalled = design.run(stall=True, latent=config.latent_words > 0, reset=design.known["first_cycles"] // 2)

@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.plan import configure, plan
 from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.ir.models import build
@@ -108,3 +109,13 @@ def test_the_table(part):
     if part.blocks:
         assert any(text in part.datasheet for text in ("FPGA-DS-", "DS226", "DS117", "DS180"))
         assert part.lut4 and part.block_bits in (4096, 18432)
+
+
+@pytest.mark.parametrize("name, lanes, learns, registers", [
+    ("ecp5", 64, False, 1), ("ecp5", 32, False, 0), ("ecp5", 64, True, 0), ("generic", 64, False, 0), ("xilinx7", 64, False, 0)])
+def test_memory_registers(name, lanes, learns, registers):
+    """A wide array on an ECP5 that does not learn has registers behind its memories; config.json of any other design does not say so."""
+    net = network("0.5mb")
+    config = plan(net, target(name), 4, lanes, 16, learn=(Head.of(net.topology), LearnConfig(12, 20)) if learns else None).config
+    assert config.memory_registers == registers and ("memory_registers" in config.to_json()) == bool(registers)
+    assert AcceleratorConfig.from_json(config.to_json()) == config
