@@ -3,7 +3,7 @@
     python docs/benchmarks/cil_tables.py docs/results/cifar10-4+3x2.md
 
 writes anew what stands between `<!-- runs: FILE ... -->` and `<!-- end -->`, the rows in the order of the file's first lines.  After FILE
-come choices that a row must have, such as setting=rpt.  tests/test_results.py holds the pages to it.
+come choices that a row must have, such as setting=rpt; `any` is any value but none.  tests/test_results.py holds the pages to it.
 """
 
 import json
@@ -56,9 +56,14 @@ def rows(runs):
                f"{median(kept):g}, {epochs}" if kept else "")
 
 
+def has(value, wanted):
+    """Whether a choice of a run is the one wanted."""
+    return value is not None if wanted == "any" else str(value) == wanted
+
+
 def table(path, choices=()):
     wanted = dict(choice.split("=") for choice in choices)
-    runs = [r for r in results(path) if all(str(r["config"].get(key)) == value for key, value in wanted.items())]
+    runs = [r for r in results(path) if all(has(r["config"].get(key), value) for key, value in wanted.items())]
     cells = [HEAD, ("---",) * len(HEAD), *rows(runs)]
     return "".join(f"| {' | '.join(row)} |\n" for row in cells)
 
