@@ -388,6 +388,20 @@ class Board:
         files.write(self.file, taught.pack())
         return self.file
 
+    def restore_interrupted(self, snapshot) -> Path | None:
+        """Give a board on a desk back what it was taught, after an interrupt and within `KEEP_S` seconds.
+
+        Returns None, or the Path of a file beside `file` that has it, where there was no time.
+        """
+        try:
+            with self.client.within(KEEP_S):
+                self.chip.restore(snapshot, self.client.name)
+                return None
+        except FbnnError:
+            path = spare(self.file)
+            files.write(path, Taught(tuple(self._names or ()), snapshot).pack())
+            return path
+
     def undo(self) -> Path:
         """Take the last lesson back; a second call restores it.
 

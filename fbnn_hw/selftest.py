@@ -24,10 +24,11 @@ def entry(check, expected, seen, passed):
     return {"check": check, "expected": str(expected), "found": str(seen), "passed": bool(passed)}
 
 
-def checks(board, design, count=IMAGES, progress=silent):
+def checks(board, design, count=IMAGES, progress=silent, kept=None):
     """Test a board against the reference.
 
-    What the board was taught is restored at the end.
+    What the board was taught is restored at the end.  After an interrupt a board on a desk has `board.KEEP_S` seconds for it, and a
+    simulated one ends.
 
     Parameters
     ----------
@@ -38,6 +39,8 @@ def checks(board, design, count=IMAGES, progress=silent):
         Images to classify.
     progress : callable
         Makes a progress bar, as tqdm does.
+    kept : callable, optional
+        Called with the Path of the file that has what the board was taught, where an interrupt left no time to restore it.
 
     Returns
     -------
@@ -63,12 +66,17 @@ def checks(board, design, count=IMAGES, progress=silent):
             results += _entries_of("lesson", lambda: lesson_checks(board, design, images))
         results += _entries_of("link", lambda: [link_check(board)])
         results += _entries_of("time-out", lambda: [time_out_check(board)])
-    finally:
-        if before is not None:
-            try:
-                board.chip.restore(before, board.client.name)
-            except FbnnError as error:
-                results.append(_state_entry(error))
+    except BaseException:
+        if before is not None and not board.simulated:
+            path = board.restore_interrupted(before)
+            if path and kept:
+                kept(path)
+        raise
+    if before is not None:
+        try:
+            board.chip.restore(before, board.client.name)
+        except FbnnError as error:
+            results.append(_state_entry(error))
     return results
 
 

@@ -25,6 +25,10 @@ def arguments(parser):
     _board.arguments(parser, "the board")
 
 
+def _say_kept(out, path):
+    out.kept = f"what the board was taught is in {path}; fbnn-hw learn --restore {path} gives it back"
+
+
 def run(args, out):
     if not (args.port or args.board):
         raise UsageError("missing --port or --board; see fbnn-hw selftest --help")
@@ -41,7 +45,7 @@ def run(args, out):
             "target": tested.estimate["target"], "part": tested.estimate["part"], "config_id": board.identity.config.hex(),
             "model_mark": board.identity.model.hex(), "fbnn_hw": __version__, "python": platform.python_version(),
             "system": platform.platform(terse=True), "images": args.images, "measured_mw": args.power,
-            "checks": selftest.checks(board, tested, args.images, out.progress)}
+            "checks": selftest.checks(board, tested, args.images, out.progress, lambda path: _say_kept(out, path))}
     report["passed"] = all(check["passed"] for check in report["checks"])
     json_file, page_file = Path(f"{args.out}.json"), Path(f"{args.out}.html")
     files.write(json_file, (json.dumps(report, indent=1) + "\n").encode())

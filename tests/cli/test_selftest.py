@@ -1,16 +1,18 @@
 """`fbnn-hw selftest` against boards that err.  A whole virtual board passes it in tests/host/test_virtual.py."""
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from fbnn_hw import protocol, selftest
+from fbnn_hw.board import Board
 from fbnn_hw.cli import _board
 from fbnn_hw.data.datasets import test_images as shipped_images
 from fbnn_hw.errors import InputError
+from fbnn_hw.host.taught import Taught
 from fbnn_hw.progress import silent
 from fbnn_hw.reference import inference
 from tests import strategies
@@ -168,3 +170,29 @@ def test_flags_without_meaning(capsys, flags, text):
     from fbnn_hw.cli import main
 
     assert main(["selftest", *flags]) == 2 and text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("simulated, error, kept", [(True, None, []), (False, None, []), (False, InputError("no answer"), ["1.snapshot"])])
+def test_an_interrupt_leaves_what_a_board_was_taught(simulated, error, kept, tmp_path, monkeypatch):
+    """A board on a desk gets it back within the time of an interrupt, or a file has it; a simulated board ends with it."""
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    def restore(snapshot, where):
+        restored.append(snapshot)
+        if error:
+            raise error
+
+    board, restored, told = object.__new__(Board), [], []
+    board.client = SimpleNamespace(name="<board>", within=lambda seconds: nullcontext(), reset=lambda: None)
+    board.identity, board.simulated, board._names = SimpleNamespace(max_classes=4), simulated, None
+    monkeypatch.setattr(Board, "chip", SimpleNamespace(snapshot=lambda: b"taught", restore=restore))
+    monkeypatch.setattr(Board, "file", tmp_path / "learned-board.snapshot")
+    monkeypatch.setattr(selftest, "inference_checks", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        selftest.checks(board, DESIGN, 1, kept=told.append)
+    assert restored == ([] if simulated else [b"taught"])
+    assert [path.name for path in tmp_path.iterdir()] == [f"learned-board-{name}" for name in kept] and told == list(tmp_path.iterdir())
+    for path in told:
+        assert Taught.read(path).snapshot == b"taught"
