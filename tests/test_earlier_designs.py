@@ -47,7 +47,7 @@ def test_its_snapshot_restores_in_the_reference(design, place, answers):
 
 
 def test_its_board_remembers_and_restores(design, place, answers, monkeypatch):
-    monkeypatch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, None))
+    monkeypatch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, None, False))
     images, said = answers
     with Board.virtual(design) as board:
         def check():

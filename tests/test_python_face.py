@@ -30,7 +30,7 @@ def fast():
     """The board gives up soon, and is compiled with optimisation: it runs for long."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FBNN_OPTIMISE", "-O1")
-        patch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, None))
+        patch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, None, False))
         yield
 
 

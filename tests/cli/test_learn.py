@@ -31,7 +31,7 @@ CLASSES, SLOTS, WAIT_S = 4, 6, 120
 def fast():
     """The board gives up soon."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, None))
+        patch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, None, False))
         patch.setattr(Client.__init__, "__defaults__", (WAIT_S, WAIT_S, 3))
         yield
 
