@@ -60,7 +60,8 @@ class ReadAhead(wiring.Component):
         full = unnamed()
         broken = unnamed()  # an error stands behind the bytes that wait
         clock = Signal(4, init=WAIT)
-        written, done = Signal(), Signal()
+        written = Signal()
+        done = Signal()
         m.d.comb += [
             written.eq(self.strobe_in & ~full & ~broken), done.eq(clock == NEXT), write.en.eq(written), write.data.eq(self.byte_in),
             self.byte.eq(read.data), self.bit.eq(Array(read.data)[clock[:3]]), self.bit_strobe.eq(~clock[3]),
