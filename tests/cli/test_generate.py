@@ -11,7 +11,8 @@ from fbnn_hw.nn import checkpoint
 from tests import strategies
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
-FILES = {"accelerator.core", "accelerator.sdc", "accelerator.v", "bench.cpp", "bench.py", "ci.yml", "config.json", "diagram.svg", "estimate.json",
+FILES = {"accelerator.core", "accelerator.sdc", "accelerator.v", "bench.cpp", "bench.py", "ci.yml",
+         "config.json", "diagram.svg", "estimate.json",
          "golden.npz", "instance.v", "layout.json", "manifest.json", "network.json", "parameters.vh", "simulator.py",
          "test_accelerator.py", "testbench.v", "weights.hex"}
 SMALL = ("--model", "0.5mb.pt", "--target", "generic", "--lanes", "16", "--outputs", "4")
