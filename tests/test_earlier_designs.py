@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fbnn_hw import Board, Design
-from fbnn_hw.emit import virtual
 from fbnn_hw.host.taught import Taught
 from fbnn_hw.reference import inference
+from tests import virtual_boards
 
 MADE = Path(__file__).parent / "fixtures" / "design-0.1.0.zip"
 
@@ -47,7 +47,7 @@ def test_its_snapshot_restores_in_the_reference(design, place, answers):
 
 
 def test_its_board_remembers_and_restores(design, place, answers, monkeypatch):
-    monkeypatch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, None, False))
+    virtual_boards.impatient(monkeypatch)
     images, said = answers
     with Board.virtual(design) as board:
         def check():

@@ -12,11 +12,11 @@ from PIL import ExifTags, Image
 
 import fbnn_hw
 from fbnn_hw.data import folder as folders
-from fbnn_hw.emit import output, virtual
+from fbnn_hw.emit import output
 from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.host.taught import Taught
 from fbnn_hw.reference import inference
-from tests import strategies
+from tests import strategies, virtual_boards
 
 ROOT = Path(__file__).parents[1]
 CLASSES = ["corner", "cross", "ring", "bars", "plus"]
@@ -30,7 +30,7 @@ def fast():
     """The board gives up soon, and is compiled with optimisation: it runs for long."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FBNN_OPTIMISE", "-O1")
-        patch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, None, False))
+        virtual_boards.impatient(patch)
         yield
 
 

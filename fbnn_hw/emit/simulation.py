@@ -132,7 +132,7 @@ def _check_waves(cycles, note):
 def _build(design, build, images, netlist_wanted, waves, result):
     """(`simulator.Sim`, arguments of its runs)."""
     sources = [design.folder / name for name in SOURCES if (design.folder / name).exists()]
-    simulator.check_tools("simulation")  # before minutes of synthesis
+    simulator.check_tools("simulation", simulator.has_library())  # before minutes of synthesis
     options, arguments, level = (), (), None
     if netlist_wanted:
         target = design.estimate["target"]

@@ -19,6 +19,7 @@ from ..compile.config import AcceleratorConfig
 from ..errors import InputError, ToolError
 from ..rtl.qspi_flash import READ_COMMANDS, FlashChip
 from ..rtl.verilog import convert
+from ..targets.bridges import FEWEST_ASLEEP
 from . import simulator, weights
 
 BOARD = Path(__file__).parent / "board"
@@ -29,7 +30,7 @@ IN_STEP = 1
 """Clocks of a bit on a line that is in step with the clock, which a simulated one can be: it saves more of them."""
 IN_STEP_BYTES = 12
 """Clocks that a byte takes there at least.  A design that takes longer for a byte of an image gets `CLOCKS`."""
-SLEEPING_CLOCKS = 10
+SLEEPING_CLOCKS = FEWEST_ASLEEP
 """Clocks of a bit for a design that sleeps between frames, since it wakes up during a start bit."""
 OFFSET = 1 << 20
 """Address of the flash image.  Bitstreams lie below it."""

@@ -5,11 +5,12 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from ..protocol import AHEAD_CYCLES
 from .signals import unnamed
 
 BLOCK = 512
 """Bytes of the smallest block RAM."""
-STROBE, NEXT, WAIT = 8, 9, 11
+STROBE, NEXT, WAIT = 8, 9, AHEAD_CYCLES - 1
 """Values of the counter of clocks, beside the numbers 0 to 7 of a byte's bits."""
 
 

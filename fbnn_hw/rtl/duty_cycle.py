@@ -6,11 +6,10 @@ from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In
 
 from ..errors import UsageError
+from ..targets.bridges import FEWEST_ASLEEP
 
 QUIET_BITS = 16
 """Bits of silence before it sleeps: more than any byte has."""
-LEAST_CLOCKS = 10
-"""Clocks of a bit.  The line is read a few clocks after it has fallen, before the middle of the start bit."""
 
 
 class DutyCycle(wiring.Component):
@@ -30,7 +29,7 @@ class DutyCycle(wiring.Component):
     core : BoardTop
         Of a configuration with `sleeps`.
     clocks : int
-        Clocks of a bit on the serial line, as the core has them, at least LEAST_CLOCKS.
+        Clocks of a bit on the serial line, as the core has them, at least FEWEST_ASLEEP.
 
     Members
     -------
@@ -104,8 +103,8 @@ class DutyCycle(wiring.Component):
 
 def check_wakes(clocks):
     """Raise UsageError if a bit of so many clocks is too short to wake up in."""
-    if clocks < LEAST_CLOCKS:
-        raise UsageError(f"--duty-cycle: a bit on the line takes {clocks} clocks, expected at least {LEAST_CLOCKS} to wake up in; "
+    if clocks < FEWEST_ASLEEP:
+        raise UsageError(f"--duty-cycle: a bit on the line takes {clocks} clocks, expected at least {FEWEST_ASLEEP} to wake up in; "
                          "choose a slower --baud or a faster --clock")
 
 

@@ -8,7 +8,7 @@ TOLERANCE = 0.015
 FEWEST = 4
 """Least clocks of a bit, those of rtl.uart."""
 FEWEST_ASLEEP = 10
-"""Least clocks of a bit that wakes a design, those of rtl.duty_cycle."""
+"""Least clocks of a bit that wakes a design: the line is read a few clocks after it has fallen, before the middle of the start bit."""
 COMMON = (1_000_000, 921_600, 460_800, 230_400, 115_200)
 """Bits a second that any such chip has."""
 

@@ -20,7 +20,7 @@ from fbnn_hw.ir.network import LATENT
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.protocol import Opcode, encode
 from fbnn_hw.reference import inference
-from tests import strategies
+from tests import strategies, virtual_boards
 from tests.data import test_folder as folders
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
@@ -31,7 +31,7 @@ CLASSES, SLOTS, WAIT_S = 4, 6, 120
 def fast():
     """The board gives up soon."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(virtual.VirtualBoard.__init__, "__defaults__", (None, None, None, 12, None, False))
+        virtual_boards.impatient(patch)
         patch.setattr(Client.__init__, "__defaults__", (WAIT_S, WAIT_S, 3))
         yield
 
