@@ -93,7 +93,7 @@ class BoardTop(wiring.Component):
         The 4 bytes of `protocol.model_mark`; ignored where a flash holds them.
     clock_hz : float
         Frequency of sync.
-    clocks : int
+    clocks : int or float
         Clocks of a bit on the serial line (`uart.divider`).
     chip, offset, latency
         As `FlashReader` has them.

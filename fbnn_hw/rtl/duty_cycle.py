@@ -28,7 +28,7 @@ class DutyCycle(wiring.Component):
     ----------
     core : BoardTop
         Of a configuration with `sleeps`.
-    clocks : int
+    clocks : int or float
         Clocks of a bit on the serial line, as the core has them, at least FEWEST_ASLEEP.
 
     Members
@@ -77,13 +77,14 @@ class DutyCycle(wiring.Component):
         m.submodules.idle = FFSynchronizer(core.idle, idle)
         m.submodules.asleep = FFSynchronizer(core.asleep, asleep)
         m.submodules.sleep = FFSynchronizer(sleep, core.sleep, o_domain="run")
-        silence = Signal(range(QUIET_BITS * self.clocks + 1))
+        quiet = int(QUIET_BITS * self.clocks)
+        silence = Signal(range(quiet + 1))
         with m.FSM():
             with m.State("AWAKE"):
                 m.d.sync += silence.eq(silence + 1)
                 with m.If(~idle | ~line):
                     m.d.sync += silence.eq(0)
-                with m.Elif(silence == QUIET_BITS * self.clocks):
+                with m.Elif(silence == quiet):
                     m.d.sync += sleep.eq(1)
                     m.next = "DOZE"
             with m.State("DOZE"):

@@ -54,7 +54,7 @@ class HostLink(wiring.Component):
         The 4 bytes that name the configuration.
     model : bytes or None
         The 4 bytes that name the network.  None: they arrive at the member `model`.
-    clocks : int
+    clocks : int or float
         Clocks of a bit on the line.
     frames : int
         Images of a pass.  Each image but the last gets an empty reply once the accelerator can take

@@ -1,30 +1,48 @@
 """UART: 8 bits, no parity, one stop bit, lowest bit first."""
 
-from amaranth import Cat, Module, Signal
+import math
+
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from ..errors import UsageError
+from ..targets.bridges import EIGHTHS, FEWEST, bit_clocks
 from .signals import unnamed
 
-TOLERANCE = 0.02
-"""Largest relative error of the speed.  Receiver and sender together may differ by half a bit in ten."""
-SMALLEST, LARGEST = 4, 1 << 17
-"""Limits of the clocks of a bit.  A longer bit would make a byte as long as the pause that ends a message (HostLink, timeout_bits)."""
+LARGEST = 1 << 17
+"""Most clocks of a bit.  A longer bit would make a byte as long as the pause that ends a message (HostLink, timeout_bits)."""
 
 
 def divider(clock_hz, baud):
-    """Clocks of a bit.  UsageError if that is not from SMALLEST to LARGEST, or the speed misses `baud` by more than TOLERANCE."""
-    clocks = round(clock_hz / baud)
-    if clocks < SMALLEST:
-        raise UsageError(f"--baud {baud}: a clock of {clock_hz / 1e6:g} MHz allows at most {int(clock_hz / SMALLEST)}")
+    """Clocks of a bit, as `bit_clocks` has them; UsageError if that is not from FEWEST to LARGEST."""
+    clocks = bit_clocks(clock_hz, baud)
+    if clocks < FEWEST:
+        raise UsageError(f"--baud {baud}: a clock of {clock_hz / 1e6:g} MHz allows at most {int(clock_hz / FEWEST)}")
     if clocks > LARGEST:
         raise UsageError(f"--baud {baud}: a clock of {clock_hz / 1e6:g} MHz needs at least {-int(-clock_hz // LARGEST)}")
-    if abs(clock_hz / clocks / baud - 1) > TOLERANCE:
-        raise UsageError(f"--baud {baud}: a clock of {clock_hz / 1e6:g} MHz gives {clock_hz / clocks:.0f}, more than {TOLERANCE:.0%} off; "
-                         "take another speed")
     return clocks
+
+
+class _Bit:
+    """How long bits last: `rest`, the clocks of the next one but its last.  Where `clocks` has eighths, some bits are a clock longer."""
+
+    def __init__(self, clocks):
+        whole, self.eighths = int(clocks), int(EIGHTHS * clocks) % EIGHTHS
+        self.rest, self.most = whole - 1, math.ceil(clocks)
+        if self.eighths:
+            self.phase = unnamed(EIGHTHS.bit_length() - 1)
+            total = self.phase + self.eighths
+            self.rest, self.after = Mux(total[-1], whole, whole - 1), total[:len(self.phase)]
+
+    def starts(self, phase):
+        """Statements of a first bit that began so many eighths of a clock ago."""
+        return [self.phase.eq(phase)] if self.eighths else []
+
+    def passes(self):
+        """Statements of the clock in which a bit takes its `rest`."""
+        return [self.phase.eq(self.after)] if self.eighths else []
 
 
 class UartReceiver(wiring.Component):
@@ -32,8 +50,8 @@ class UartReceiver(wiring.Component):
 
     Parameters
     ----------
-    clocks : int
-        Clocks of a bit; 1 for a line in step with the clock, as simulations have it.
+    clocks : int or float
+        Clocks of a bit, whole or in eighths; 1 for a line in step with the clock, as simulations have it.
 
     Members
     -------
@@ -48,7 +66,7 @@ class UartReceiver(wiring.Component):
 
     Timing
     ------
-    A bit is sampled in its middle.
+    A bit is sampled in its middle, at most a clock beside it.
 
     Resources
     ---------
@@ -63,7 +81,10 @@ class UartReceiver(wiring.Component):
         m = Module()
         line = Signal(init=1)
         m.submodules.synchronizer = FFSynchronizer(self.line, line, init=1)
-        wait = Signal(range(self.clocks))
+        length = _Bit(self.clocks)
+        middle = int(EIGHTHS * self.clocks) // 2  # of the start bit, in eighths
+        first = middle // EIGHTHS - 1 if length.eighths else (self.clocks - 1) // 2
+        wait = Signal(range(length.most))
         # A one walks down to the carry bit: eight shifts later the byte is whole.
         shift = unnamed(8)
         whole = Signal()
@@ -71,10 +92,10 @@ class UartReceiver(wiring.Component):
         m.d.comb += [self.byte.eq(shift), self.bit.eq(line)]
         m.d.sync += [wait.eq(wait - 1), sample.eq(self.clocks == 1 or wait == 1), self.strobe.eq(0), self.error.eq(0)]
         with m.If(sample):
-            m.d.sync += [wait.eq(self.clocks - 1), sample.eq(self.clocks == 1)]
+            m.d.sync += [wait.eq(length.rest), sample.eq(self.clocks == 1), *length.passes()]
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += [wait.eq((self.clocks - 1) // 2), sample.eq(self.clocks <= 2)]
+                m.d.sync += [wait.eq(first), sample.eq(first == 0), *length.starts(middle % EIGHTHS)]
                 with m.If(~line):
                     if self.clocks == 1:  # the start bit lasts no second clock to be sampled in
                         m.d.sync += [shift.eq(1 << 7), whole.eq(0)]
@@ -106,8 +127,8 @@ class UartTransmitter(wiring.Component):
 
     Parameters
     ----------
-    clocks : int
-        Clocks of a bit.
+    clocks : int or float
+        Clocks of a bit, whole or in eighths.
 
     Members
     -------
@@ -132,7 +153,8 @@ class UartTransmitter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        wait = Signal(range(self.clocks))
+        length = _Bit(self.clocks)
+        wait = Signal(range(length.most))
         shift = unnamed(8)
         count = Signal(range(10))
         waiting = unnamed()  # `wait` is not 0; never, where a bit is one clock
@@ -142,13 +164,14 @@ class UartTransmitter(wiring.Component):
         m.d.comb += [self.bytes.ready.eq(free), self.bit.eq(shift[0])]
         m.d.sync += free.eq(next_bit & (count == 0) & ~taken)
         with m.If(taken):
-            m.d.sync += [shift.eq(self.bytes.payload), self.line.eq(0), count.eq(9), wait.eq(self.clocks - 1), waiting.eq(self.clocks > 1)]
+            m.d.sync += [shift.eq(self.bytes.payload), self.line.eq(0), count.eq(9), wait.eq(length.rest), waiting.eq(self.clocks > 1),
+                         *length.passes()]
         with m.Elif(~next_bit):
             m.d.sync += [wait.eq(wait - 1), waiting.eq(self.clocks > 1 and wait != 1)]
         with m.Elif(count != 0):
             # The stop bit ends when the line may carry the next start bit.
-            m.d.sync += [wait.eq(self.clocks - 1), waiting.eq(self.clocks > 1), count.eq(count - 1), self.line.eq(shift[0]),
-                         shift.eq(Cat(shift[1:], 0))]
+            m.d.sync += [wait.eq(length.rest), waiting.eq(self.clocks > 1), count.eq(count - 1), self.line.eq(shift[0]),
+                         shift.eq(Cat(shift[1:], 0)), *length.passes()]
             m.d.comb += self.bit_strobe.eq(count != 1)
             with m.If(count == 1):
                 m.d.sync += self.line.eq(1)

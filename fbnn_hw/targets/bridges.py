@@ -4,13 +4,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 TOLERANCE = 0.015
-"""Largest error of a default speed."""
-FEWEST = 4
-"""Least clocks of a bit, those of rtl.uart."""
+"""Largest error of a default speed, and of a bit of whole clocks where eighths would be nearer."""
+EIGHTHS = 8
+"""A bit takes whole clocks or, where none are near enough, eighths."""
+FEWEST = 3.5
+"""Least clocks of a bit: sampled within a clock of its middle, it then has 0.75 clocks left for the errors of both ends."""
 FEWEST_ASLEEP = 10
 """Least clocks of a bit that wakes a design: the line is read a few clocks after it has fallen, before the middle of the start bit."""
 COMMON = (1_000_000, 921_600, 460_800, 230_400, 115_200)
 """Bits a second that any such chip has."""
+
+
+def bit_clocks(clock_hz: float, baud: float) -> float:
+    """Clocks of a bit that come nearest to a speed: whole with an error of at most `TOLERANCE`, else in eighths.  An int where whole."""
+    whole = round(clock_hz / baud)
+    if whole and abs(clock_hz / whole / baud - 1) <= TOLERANCE:
+        return whole
+    eighths = round(EIGHTHS * clock_hz / baud)
+    return eighths / EIGHTHS if eighths % EIGHTHS else eighths // EIGHTHS
 
 
 @dataclass(frozen=True)
@@ -34,10 +45,10 @@ class Bridge:
             yield from (speed for speed in speeds if COMMON[0] < speed)
         yield from COMMON
 
-    def best(self, clock_hz: float, fewest: int = FEWEST) -> int:
-        """The highest speed that a design of this clock makes by whole clocks, `fewest` or more, with an error of at most `TOLERANCE`."""
+    def best(self, clock_hz: float, fewest: float = FEWEST) -> int:
+        """The highest speed that a design of this clock makes, with `fewest` clocks a bit or more and an error of at most `TOLERANCE`."""
         for speed in self.speeds():
-            clocks = round(clock_hz / speed)
+            clocks = bit_clocks(clock_hz, speed)
             if clocks >= fewest and abs(clock_hz / clocks / speed - 1) <= TOLERANCE:
                 return speed
         return COMMON[-1]

@@ -5,7 +5,7 @@ import random
 import pytest
 from amaranth.sim import Simulator
 
-from fbnn_hw.rtl.uart import TOLERANCE, UartReceiver, UartTransmitter
+from fbnn_hw.rtl.uart import UartReceiver, UartTransmitter
 
 
 def waveform(data, clocks, error, source, jitter=0.0):
@@ -17,7 +17,7 @@ def waveform(data, clocks, error, source, jitter=0.0):
             edges.append((at + place * clocks * (1 + error) + source.random() * jitter, bit))
         at += 10 * clocks * (1 + error) + source.choice([0, 0, 0, 5 * clocks]) * source.random()
     levels, level = [], 1
-    for clock in range(int(at) + 12 * clocks):
+    for clock in range(int(at + 12 * clocks)):
         while edges and edges[0][0] <= clock:
             level = edges.pop(0)[1]
         levels.append(level)
@@ -42,7 +42,12 @@ def received(levels, clocks):
     return bytes(heard), sum(errors)
 
 
-@pytest.mark.parametrize("clocks", range(4, 9))
+TOLERANCE = 0.02
+"""More than half of it is the largest error of a build (targets.bridges); the rest is the sender's."""
+CLOCKS = (3.5, 3.625, 3.75, 3.875, 4, 4.125, 4.5, 5, 5.375, 6, 7, 8, 16.625)
+
+
+@pytest.mark.parametrize("clocks", CLOCKS)
 def test_the_receiver_takes_a_sender_of_another_clock(clocks):
     """All bytes, back to back and with pauses, at the largest error that a build allows, with edges that are late by a fifth of a clock.
 
@@ -61,14 +66,14 @@ def test_a_sender_too_fast_is_not_understood():
     assert received(waveform(data, 4, -0.06, source), 4) != (data, 0)
 
 
-@pytest.mark.parametrize("clocks", range(4, 9))
+@pytest.mark.parametrize("clocks", CLOCKS)
 def test_the_transmitter_s_bits_last_as_long_as_they_should(clocks):
-    """Each edge lies at a whole bit from the first, also where bytes follow each other."""
+    """Each edge lies less than a clock from a whole number of bits after the first, also where bytes follow each other."""
     dut, levels, data = UartTransmitter(clocks), [], [0x00, 0x55, 0xC3]
 
     async def bench(ctx):
         waiting = list(data)
-        for _ in range(10 * clocks * (len(data) + 1)):
+        for _ in range(int(10 * clocks * (len(data) + 1))):
             ctx.set(dut.bytes.valid, bool(waiting))
             ctx.set(dut.bytes.payload, waiting[0] if waiting else 0)
             taken = waiting and ctx.get(dut.bytes.ready)
@@ -80,12 +85,14 @@ def test_the_transmitter_s_bits_last_as_long_as_they_should(clocks):
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()
-    bits, at = [], levels.index(0)
-    for _ in data:
-        frame = levels[at:at + 10 * clocks]
-        assert all(len(set(frame[n:n + clocks])) == 1 for n in range(0, 10 * clocks, clocks))
-        bits.append(frame[::clocks])
-        at += 10 * clocks
-        while at < len(levels) and levels[at]:
-            at += 1
-    assert bits == [[0, *(byte >> n & 1 for n in range(8)), 1] for byte in data]
+    edges = [i for i in range(1, len(levels)) if levels[i] != levels[i - 1]]
+    start = levels.index(0)
+    sent = [bit for byte in data for bit in (0, *(byte >> n & 1 for n in range(8)), 1)]
+    changes = [i for i in range(1, len(sent)) if sent[i] != sent[i - 1]]
+    pauses = [edges[i] - start - changes[i - 1] * clocks for i in range(1, len(edges))]
+    assert levels[start - 1] == 1 and edges[0] == start and len(edges) == 1 + len(changes)
+    assert all(-1 < late < 3 for late in pauses), pauses  # a byte begins up to two clocks after the one before
+    lengths = [b - a for a, b in zip(edges[1:], edges[2:])]
+    bits = [b - a for a, b in zip(changes, changes[1:])]
+    within = [abs(length - n * clocks) < 1 for length, n, first in zip(lengths, bits, changes) if (first + n) % 10]
+    assert all(within) and len(within) > 10

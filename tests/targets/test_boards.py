@@ -12,7 +12,7 @@ from fbnn_hw.fpga import pads, plls, programmer
 from fbnn_hw.rtl.uart import divider
 from fbnn_hw.targets import boards as boards_module
 from fbnn_hw.targets.boards import board, boards, names
-from fbnn_hw.targets.bridges import BRIDGES
+from fbnn_hw.targets.bridges import BRIDGES, bit_clocks
 from tests import strategies
 
 ROOT = Path(__file__).parents[2]
@@ -160,19 +160,24 @@ def test_the_default_clock_suits_pll_and_link(name):
 
 
 def test_default_speeds():
-    """By hand: 48 MHz / 4 is an FT2232H's 12 Mbaud, 36 MHz / 6 half of it; 33 MHz / 8 is 1.2 % from 12 MHz / 2.875, and 33 MHz / 10 0.3 %
-    from 12 MHz / 3.625, for a design that sleeps; 50 MHz / 17 is 2 % from the 3 Mbaud of an FT231X, which has none before 2 Mbaud; what is
-    not known has 1 Mbaud."""
+    """By hand: 48 MHz / 4 is an FT2232H's 12 Mbaud, 46.5 MHz / 3.875 too, 36 MHz / 4.5 and 33 MHz / 4.125 its 8 Mbaud; 33 MHz / 10 is 0.3 %
+    from 12 MHz / 3.625, for a design that sleeps; 50 MHz / 16.625 is 0.25 % from the 3 Mbaud of an FT231X; others have 1 Mbaud."""
     icebreaker = board("icebreaker")
-    assert [icebreaker.baud(hz) for hz in (48e6, 36e6, 33e6)] == [12_000_000, 6_000_000, 4_173_913]
+    assert [icebreaker.baud(hz) for hz in (48e6, 46.5e6, 36e6, 33e6)] == [12_000_000, 12_000_000, 8_000_000, 8_000_000]
     assert icebreaker.baud(33e6, sleeps=True) == boards_module.baud_of("ice40", 33e6, sleeps=True) == 3_310_345
-    assert board("ulx3s-85f").baud(50e6) == 2_000_000 and board("ulx3s-85f").baud(48e6) == 3_000_000
-    assert board("icesugar").baud(33e6) == 1_000_000 and board("icesugar").baud(3e6) == 230_400
-    assert boards_module.baud_of("ice40", 33e6) == 4_173_913 and boards_module.baud_of("generic", 96e6) == 12_000_000
+    assert board("ulx3s-85f").baud(50e6) == board("ulx3s-85f").baud(48e6) == 3_000_000
+    assert board("icesugar").baud(33e6) == 1_000_000 and board("icesugar").baud(3e6) == 460_800
+    assert boards_module.baud_of("ice40", 33e6) == 8_000_000 and boards_module.baud_of("generic", 96e6) == 12_000_000
     assert boards_module.baud_of("ecp5", 42e6) == 3_000_000 and boards_module.baud_of("ecp5-25f", 42e6) == 1_000_000
 
 
-@pytest.mark.parametrize("fewest", [4, 10])
+def test_a_bit_of_whole_clocks_or_eighths():
+    """By hand: whole clocks where they are at most 1.5 % off, else the nearest eighth."""
+    wanted = {(48e6, 12e6): 4, (48.75e6, 8e6): 6.125, (46.5e6, 12e6): 3.875, (33e6, 3e6): 11, (50e6, 3e6): 16.625, (12e6, 115200): 104}
+    assert {clock: bit_clocks(*clock) for clock in wanted} == wanted
+
+
+@pytest.mark.parametrize("fewest", [3.5, 10])
 @pytest.mark.parametrize("chip", BRIDGES)
 @pytest.mark.parametrize("clock_hz", [5e6, 12e6, 20.1e6, 23.25e6, 27e6, 33e6, 39.9e6, 61.3e6, 97.5e6, 133.3e6])
 def test_a_default_speed_is_the_chip_s_and_within_its_error(chip, clock_hz, fewest):
@@ -182,7 +187,7 @@ def test_a_default_speed_is_the_chip_s_and_within_its_error(chip, clock_hz, fewe
     assert baud in speeds and speeds == sorted(speeds, reverse=True) and speeds[0] == (bridge.base or 1_000_000)
     assert abs(clock_hz / divider(clock_hz, baud) / baud - 1) <= 0.015
     for faster in speeds[:speeds.index(baud)]:
-        clocks = round(clock_hz / faster)
+        clocks = bit_clocks(clock_hz, faster)
         assert clocks < fewest or abs(clock_hz / clocks / faster - 1) > 0.015
 
 

@@ -42,14 +42,14 @@ double sc_time_stamp() { return 0; }
 
 // Cycles between two bytes where a bit has one: the link takes a byte some clocks after its last bit, and only then may another one come.
 constexpr int PAUSE = 4;
-constexpr unsigned REST = 20;  // cycles without a word, at least, after which the board rests
+constexpr int REST = 20;  // cycles without a word, at least, after which the board rests
 
 struct Item { unsigned gap; uint8_t byte; uint8_t flags; };
 
 struct Board {
     VerilatedContext context;
     std::unique_ptr<Vtop> top;
-    unsigned clocks;
+    int eighths;  // of a clock, in a bit
     uint64_t half_ps;
     std::deque<Item> input;
     std::vector<uint8_t> output;
@@ -63,7 +63,7 @@ struct Board {
     int rx_bit = -1, rx_time = 0;
     unsigned rx_byte = 0;
 
-    Board(unsigned clocks, uint64_t period_ps, int argc, char **argv) : clocks(clocks), half_ps(period_ps / 2) {
+    Board(double clocks, uint64_t period_ps, int argc, char **argv) : eighths(int(8 * clocks)), half_ps(period_ps / 2) {
         context.commandArgs(argc, argv);
         top.reset(new Vtop(&context));
         top->rx = 1;
@@ -85,8 +85,8 @@ struct Board {
     void step() {
         if (bits_left) {
             top->rx = frame & 1;
-            if (++bit_time == int(clocks)) {
-                bit_time = 0;
+            if ((bit_time += 8) >= eighths) {
+                bit_time -= eighths;
                 frame = frame >> 1 | 1u << 31;
                 bits_left--;
             }
@@ -103,7 +103,7 @@ struct Board {
                 waiting_gap = false;
                 bool bad = input.front().flags & 1;
                 frame = unsigned(input.front().byte) << 1 | (bad ? 0 : 1u << 9) | ~0u << 10;
-                bits_left = (bad ? 12 : 10) + (clocks == 1 ? PAUSE : 0);
+                bits_left = (bad ? 12 : 10) + (eighths == 8 ? PAUSE : 0);
                 input.pop_front();
                 if (times.empty()) times.push_back(cycle);
             }
@@ -114,15 +114,15 @@ struct Board {
         if (rx_bit < 0) {
             if (!top->tx) {
                 rx_bit = 0;
-                rx_time = clocks + clocks / 2;
+                rx_time = eighths * 3 / 2 / 8 * 8;
                 rx_byte = 0;
             }
-        } else if (--rx_time == 0) {
-            rx_time = clocks;
+        } else if ((rx_time -= 8) <= 0) {
+            rx_time += eighths;
             if (rx_bit == 8) {
                 if (!top->tx) fprintf(stderr, "board: sent a byte without stop bit\n");
                 output.push_back(rx_byte);
-                times.push_back(cycle + clocks / 2);
+                times.push_back(cycle + eighths / 16);
                 rx_bit = -1;
             } else {
                 rx_byte |= unsigned(top->tx) << rx_bit++;
@@ -131,7 +131,7 @@ struct Board {
         if (top->active || rx_bit >= 0 || bits_left || waiting_gap || (!input.empty() && !(input.front().flags & 2))) quiet_since = cycle;
     }
 
-    bool rests() const { return cycle - quiet_since > std::max(12 * clocks, REST); }
+    bool rests() const { return cycle - quiet_since > uint64_t(std::max(12 * eighths / 8, REST)); }
 };
 
 static int run_script(Board &board, const char *path, uint64_t limit) {
@@ -307,7 +307,7 @@ static int serve_socket(Board &board) {
 
 int main(int argc, char **argv) {
     if (argc < 3 || argc > 5) return 2;
-    Board board(atoi(argv[1]), strtoull(argv[2], nullptr, 10), argc, argv);
+    Board board(atof(argv[1]), strtoull(argv[2], nullptr, 10), argc, argv);
     if (argc == 5) return run_script(board, argv[3], strtoull(argv[4], nullptr, 10));
     return argc == 4 ? serve_socket(board) : serve_terminal(board);
 }
