@@ -25,6 +25,7 @@ def results(path):
 def flags(config):
     """The flags that tell a row from others."""
     words = [] if config["strategy"] == "replay" else [f"--strategy {config['strategy']}"]
+    words += ["--replay native"] * (config["replay"] == "native")
     words += [f"--buffer-mb {config['buffer_mb']:g}"] * bool(config["buffer_mb"])
     words += [f"--setting {config['setting']}"] * (config["setting"] != "fpt")
     words += [f"--loss {config['loss']}"] * (config["loss"] != "cce")

@@ -1,6 +1,6 @@
-"""Many runs of `fbnn-hw cil` on one extractor's latents in one process, for docs/results: each run's result is a line of a file.
+"""Many runs of `fbnn-hw cil` from one extractor in one process, for docs/results: each run's result is a line of a file.
 
-    python docs/benchmarks/latent_rows.py docs/results/latent/3mb-fe4.jsonl --init 3mb-fe4.pt --rows whole --seeds 10
+    python docs/benchmarks/cil_rows.py docs/results/latent/3mb-fe4.jsonl --init 3mb-fe4.pt --rows whole --seeds 10
 
 Runs that are in the file already are left out; so it goes on after an interrupt.  A run is what the command in its line gives.
 """
@@ -23,6 +23,12 @@ from fbnn_hw.train.incremental import Incremental
 from fbnn_hw.train.record import surroundings
 
 SCENARIO = "cifar10-4+3x2"
+
+
+def buffers(*megabits, **choice):
+    return [dict(buffer_mb=mb, balanced=balanced, **choice) for mb in megabits for balanced in (False, True)]
+
+
 LOSSES = [dict(loss=loss, balanced=balanced) for loss in ("cce", "focal", "sh") for balanced in (False, True)]
 BOUNDS = [dict(strategy=name) for name in ("naive", "naive-reset", "cumulative", "cumulative-reset", "offline")]
 FIELD = [dict(strategy="ncm"), dict(strategy="slda"),
@@ -33,15 +39,20 @@ ROWS = {
               dict(buffer_mb=1.0, balanced=True), dict(buffer_mb=5.0), dict(buffer_mb=1.0), dict(strategy="naive"), *FIELD],
     "few": [*BOUNDS, *FIELD[:2], dict(strategy="icarl", buffer_mb=1.0), dict(strategy="der++", buffer_mb=1.0),
             *(dict(buffer_mb=mb, **choice) for mb in (1.0, 5.0) for choice in LOSSES),
-            *(dict(buffer_mb=mb, balanced=balanced) for mb in (0.1, 0.2, 0.5, 2.0) for balanced in (False, True)),
+            *buffers(0.1, 0.2, 0.5, 2.0),
             *(dict(buffer_mb=1.0, setting="rpt", **choice) for choice in LOSSES),
             *(dict(buffer_mb=5.0, setting="rpt", **choice) for choice in LOSSES)],
     "losses": [dict(buffer_mb=mb, **choice) for mb in (1.0, 5.0) for choice in LOSSES],
+    "memory": buffers(0.1, 0.2, 0.5, 2.0),
+    "native": [dict(strategy=name, replay="native") for name in ("naive", "cumulative")]
+    + buffers(1.0, 2.0, 5.0, 10.0, replay="native") + buffers(1.0, 5.0, replay="native", setting="rpt"),
+    "latent": [dict(strategy=name) for name in ("naive", "cumulative")] + buffers(0.2, 0.5, 1.0, 2.0) + buffers(0.2, 1.0, setting="rpt"),
     "orders": [dict(buffer_mb=5.0, balanced=True, class_order=order) for order in range(10)]
     + [dict(strategy="cumulative", class_order=order) for order in range(10)],
 }
 """Choices of `CilConfig` beside the defaults."""
-FLAGS = {"class_order": "--class-order", "buffer_mb": "--buffer-mb", "strategy": "--strategy", "setting": "--setting", "loss": "--loss"}
+FLAGS = {"class_order": "--class-order", "buffer_mb": "--buffer-mb", "strategy": "--strategy", "setting": "--setting", "loss": "--loss",
+         "replay": "--replay"}
 
 
 def rounded(value):
@@ -59,6 +70,7 @@ def words(args, choice, seed):
               for word in (FLAGS[name], f"{value:g}" if isinstance(value, float) else str(value))]
     images = ["--images", str(args.images)] if args.images else []
     recipe = shlex.split(f"--epochs {args.epochs} --schedule cosine --patience 0 --lr 1e-3 --c {args.c:g} --threads 1")
+    recipe += ["--precision", args.precision] * (args.precision != "float32")
     return ["fbnn-hw", "cil", "--scenario", SCENARIO, "--init", args.init, *of_row, *(["--balanced"] if choice.get("balanced") else []),
             *images, *recipe, "--seed", str(seed)]
 
@@ -72,6 +84,7 @@ def main():
     parser.add_argument("--images", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--c", type=float, default=1.0)
+    parser.add_argument("--precision", default="float32")
     parser.add_argument("--data-dir")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -81,7 +94,7 @@ def main():
         train = train.thinned(args.images)
     origin = start.read(resolve(args.init, "--init"))
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    recipe = dict(epochs=args.epochs, schedule="cosine", patience=0, lr=1e-3, c=args.c)
+    recipe = dict(epochs=args.epochs, schedule="cosine", patience=0, lr=1e-3, c=args.c, precision=args.precision)
     for seed in range(args.seeds):
         for choice in ROWS[args.rows]:
             command = shlex.join(words(args, choice, seed))
