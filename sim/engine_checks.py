@@ -590,7 +590,7 @@ def stops(step, following):
 
 def sequencer_cycles(config):
     """Cycles from ADDRESS to each stop of the program when nothing is held."""
-    found, total = [], timing.END
+    found, total = [], timing.end(config.memory_registers)
     begin = timing.TILE + timing.LEVEL * (config.weights == "stream")
     lanes, registers = config.lanes, config.memory_registers
     flush, bias = timing.flush(lanes, registers), timing.start(lanes) if config.start_reads else timing.bias(lanes, registers)
@@ -600,10 +600,10 @@ def sequencer_cycles(config):
         flushes = tiles if step.logits or step.kind == "lgap" else 1
         scores = (step.tiles - 1) * config.outputs + step.valid if step.logits else 0
         pools = timing.POOL_WRITE * tiles if step.kind == "lgap" else 0
-        total += timing.FETCH + config.step_words + tiles * (begin + bias * step.bias + reads) + flushes * flush + scores + pools
+        total += timing.fetch(config.memory_registers) + config.step_words + tiles * (begin + bias * step.bias + reads) + flushes * flush + scores + pools
         if stops(step, following):
             found.append(total)
-            total = timing.END
+            total = timing.end(config.memory_registers)
     return found
 
 

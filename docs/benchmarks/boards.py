@@ -101,7 +101,7 @@ def unmarked(folder, record):
     """{name: text} for yosys of a generated folder on a record's board, at its clock and speed, with both marks zero."""
     from fbnn_hw import protocol
     from fbnn_hw.compile.config import AcceleratorConfig
-    from fbnn_hw.fpga import pads, plls
+    from fbnn_hw.fpga import blocks, pads, plls
     from fbnn_hw.targets.boards import board
 
     config, place = AcceleratorConfig.from_json((folder / "config.json").read_text()), board(record["board"])
@@ -111,7 +111,7 @@ def unmarked(folder, record):
         files = {"top.v": pads.to_verilog(top), "accelerator.v": (folder / "accelerator.v").read_text()}
     if config.weights == "memory":
         files["weights.hex"] = (folder / "weights.hex").read_text()
-    return files
+    return files | blocks.of_design(config, place.target, files["accelerator.v"], files.get("weights.hex"))
 
 
 def key(folder, record):
@@ -134,10 +134,11 @@ def structure_of(folder, record):
 
     place = board(record["board"])
     native = "yosys" in record["tools"]
-    script = toolchain.commands(place.target, place.package, record["clock_mhz"], 1)[0]
+    files = unmarked(folder, record)
+    script = toolchain.commands(place.target, place.package, record["clock_mhz"], 1, files)[0]
     with tempfile.TemporaryDirectory() as root:
         root = Path(root)
-        for name, text in unmarked(folder, record).items():
+        for name, text in files.items():
             (root / name).write_text(text)
         try:
             tools = toolchain.find(place.target, native)

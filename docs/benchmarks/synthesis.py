@@ -18,16 +18,22 @@ from pathlib import Path
 from area import LUTS, _silence
 
 from fbnn_hw.compile.config import AcceleratorConfig
+from fbnn_hw.fpga import blocks
 from fbnn_hw.fpga.toolchain import FLOWS
 from fbnn_hw.targets import TARGETS
 
 
-def measure(folder, target):
+def measure(folder, target, config):
     """Cells of the module `accelerator` in a generated folder, by type."""
     from pyosys import libyosys as ys
+    image = (folder / "weights.hex").read_text() if config.weights == "memory" else None
+    memories = blocks.of_design(config, target, (folder / "accelerator.v").read_text(), image)
     with tempfile.TemporaryDirectory() as place, contextlib.chdir(folder):  # where weights.hex is
         cells, log, script = (Path(place, name) for name in ("cells.json", "log", "script.ys"))
-        script.write_text(f"read_verilog accelerator.v\n{FLOWS[target].synthesis} -top accelerator\ntee -q -o {cells} stat -json\n")
+        for name, text in memories.items():
+            Path(place, name).write_text(text)
+        reading = "read_verilog accelerator.v\n" + "".join(f"read_verilog -overwrite {place}/{name}\n" for name in memories)
+        script.write_text(f"{reading}{FLOWS[target].synthesis} -top accelerator\ntee -q -o {cells} stat -json\n")
         with _silence():
             ys.run_pass(f"tee -q -o {log} script {script}", ys.Design())
         text = cells.read_text()
@@ -49,8 +55,8 @@ def main():
     [folder] = folders
     start = time.monotonic()
     estimate = json.loads((folder / "estimate.json").read_text())
-    cells = measure(folder, estimate["target"])
     config = AcceleratorConfig.from_json((folder / "config.json").read_text())
+    cells = measure(folder, estimate["target"], config)
     blocks = BLOCKS | dict.fromkeys(GOWIN_BLOCKS, 1)
     print(json.dumps({
         "folder": folder.name, "luts": sum(LUTS.get(cell, 0) * n for cell, n in cells.items()), "luts_estimated": estimate["lut4"],

@@ -236,7 +236,7 @@ class Run:
                 frame.load += start - now
                 now = start + 1  # ADDRESS
             now = self.step(step, frame.layers.setdefault(step.layer, LayerCycles()), now)
-            end = timing.END + timing.STOP * (config.frames > 1)
+            end = timing.end(config.memory_registers) + timing.STOP * (config.frames > 1)
             if step.result and config.learning:
                 scores = frame.layers.setdefault(LOGITS, LayerCycles())
                 scores.other = timing.CLASSIFY + config.learning.classify_cycles(config.classes)
@@ -269,7 +269,7 @@ class Run:
     def step(self, step, layer, now):
         """Run a step whose state ADDRESS is in cycle `now`; return the cycle in which the next step begins."""
         self.pending = []
-        fetch = timing.FETCH + self.config.step_words
+        fetch = timing.fetch(self.config.memory_registers) + self.config.step_words
         tile_at = now + fetch
         self.mover.opened.append(tile_at + timing.OPEN)
         layer.other += fetch

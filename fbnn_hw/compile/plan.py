@@ -245,7 +245,7 @@ def configure(network: Network, target: Target, shape: Shape, frames: int, learn
                              start_reads and (not learn or _whole_starts(network, shape[1])))
     _check_words(network.topology, program, target, weights)
     common = _common_fields(network, target, program, weights)
-    if timing.wide(program.lanes) and not learn:
+    if timing.large(program.lanes) and not learn:
         common["memory_registers"] = target.memory_registers
     with_weights = _with_memory if weights == "memory" else _with_stream
     return with_weights(common, network.topology, target, program, learn), program

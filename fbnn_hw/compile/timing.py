@@ -29,12 +29,17 @@ def wide(lanes: int) -> bool:
     return lanes >= 64
 
 
+def large(lanes: int) -> bool:
+    """Whether one register cannot drive the reset of all registers of data in time, so that they have none."""
+    return lanes >= 32
+
+
 def popcount_registers(lanes: int) -> int:
     """Registers that a word passes in a popcount.
 
-    In a wide array the first one stands behind the leaves of column 0.
+    In a large array the first one stands behind the leaves of column 0.
     """
-    return 5 if wide(lanes) else 2
+    return 5 if wide(lanes) else 2 + large(lanes)
 
 
 def array(lanes: int) -> int:
@@ -74,11 +79,15 @@ def start(lanes: int) -> int:
     return 1 + max(0, array(lanes) - 4)
 
 
-FETCH = 2
-"""Cycles to set up the counters of a step, on top of one for each of its words."""
+def fetch(registers: int) -> int:
+    """Cycles to set up the counters of a step, on top of one for each of its words.  registers: behind the memories."""
+    return 2 + registers
 
-END = 3
-"""Cycles to find the end of the program."""
+
+def end(registers: int) -> int:
+    """Cycles to find the end of the program."""
+    return 3 + registers
+
 
 STOP = 1
 """Cycles that a pass of several frames adds to every stop."""

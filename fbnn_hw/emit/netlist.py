@@ -3,9 +3,10 @@
 import re
 from pathlib import Path
 
+from ..compile.config import AcceleratorConfig
 from ..errors import ToolError, UsageError
 from ..files import Stamp
-from ..fpga import toolchain
+from ..fpga import blocks, toolchain
 from ..targets import target as find_target
 
 BENCH = Path(__file__).parent / "bench"
@@ -36,11 +37,13 @@ def synthesise(folder, target, build_dir, on_line=None):
     where, folder = Path(build_dir), Path(folder)
     models, extra = CELLS[family(target)]
     share, version = _yosys()
-    script = (f"read_verilog accelerator.v\n{toolchain.FLOWS[target].synthesis} -top accelerator\nwrite_verilog -noattr netlist.v\n"
-              "tee -q -o cells.json stat -json\n")
     files = {name: (folder / name).read_text() for name in ("accelerator.v", "testbench.v", "parameters.vh")}
     if (folder / "weights.hex").exists():
         files["weights.hex"] = (folder / "weights.hex").read_text()
+    config = AcceleratorConfig.from_json((folder / "config.json").read_text())
+    files |= blocks.of_design(config, target, files["accelerator.v"], files.get("weights.hex"))
+    script = (f"{toolchain.reading([name for name in ('accelerator.v', blocks.FILE) if name in files])}"
+              f"{toolchain.FLOWS[target].synthesis} -top accelerator\nwrite_verilog -noattr netlist.v\ntee -q -o cells.json stat -json\n")
     files["parameters.vh"] = re.sub(r"(?m)^`define DUMP\(STEPS\).*$", "`define DUMP(STEPS)", files["parameters.vh"])
     where.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from ..files import Stamp, json_object
-from . import pads, programmer, seeds, toolchain, xilinx
+from . import blocks, pads, programmer, seeds, toolchain, xilinx
 from .progress import SynthesisProgress
 
 RECORD = "build.json"
@@ -51,12 +51,13 @@ def recipe(config, board, tools, clock, baud, model, verilog, weights, ahead=Fal
     Raises UsageError where they do not go together.
     """
     top = pads.Pads(config, board, clock, baud, model, ahead)
-    script = toolchain.commands(board.target, board.package, clock.hz / 1e6, 0)[0]
-    settings = {"board": board.name, "clock_hz": clock.hz, "baud": baud, "tools": tools.versions, "pins": top.pins(), "script": script}
-    settings |= {"ahead": True} if ahead else {}
     files = {"top.v": pads.to_verilog(top), "pins.txt": pads.constraints(top), "accelerator.v": verilog}
     if weights is not None:
         files["weights.hex"] = weights
+    files |= blocks.of_design(config, board.target, verilog, weights)
+    script = toolchain.commands(board.target, board.package, clock.hz / 1e6, 0, files)[0]
+    settings = {"board": board.name, "clock_hz": clock.hz, "baud": baud, "tools": tools.versions, "pins": top.pins(), "script": script}
+    settings |= {"ahead": True} if ahead else {}
     if board.target.startswith("xilinx7"):
         files |= {"pins.xdc": files.pop("pins.txt"), "build.tcl": xilinx.script(board.package)}
     return Recipe(board, toolchain.FLOWS[board.target], tools, settings, files)

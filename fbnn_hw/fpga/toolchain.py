@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from ..errors import ToolError
+from . import blocks
 
 YOSYS = "import sys; from pyosys import libyosys as y; y.run_pass('script ' + sys.argv[1], y.Design())"
 """A Python program that runs a script of yosys."""
@@ -44,7 +45,7 @@ def _ecp5(device):
     # -nowidelut: 1476 -> 780 LUT4 at 288 popcount bits.  Copies: see rtl.array.Copy.  router1 does not come to an end with arrays of
     # 8192 MAC/cycle; router2 leaves them a few long wires unless it may rip them up: 58.0 -> 59.7 MHz.
     synthesis = "setattr -mod -set keep_hierarchy 1 *.copy_*; synth_ecp5 -nowidelut -abc9"
-    return Flow(synthesis, "ecp5", (device, "--router", "router2", "--router2-tmg-ripup"), "--lpf", "--textcfg", "ecppack", "bitstream.bit",
+    return Flow(synthesis, "ecp5", (device, "--router", "router2"), "--lpf", "--textcfg", "ecppack", "bitstream.bit",
                 gigabytes=3)
 
 
@@ -237,11 +238,20 @@ def seed_folder(seed):
     return f"seed-{seed}"
 
 
-def commands(target, package, clock_mhz, seed):
-    """The commands of a build, run in its folder: (yosys' script, options of nextpnr, options of the packer)."""
+def reading(names):
+    """yosys' command that reads the Verilog files among `names`; the modules of `blocks.FILE` take the place of others."""
+    own = [name for name in names if name.endswith(".v") and name != blocks.FILE]
+    return f"read_verilog {' '.join(own)}\n" + f"read_verilog -overwrite {blocks.FILE}\n" * (blocks.FILE in names)
+
+
+def commands(target, package, clock_mhz, seed, names=("top.v", "accelerator.v")):
+    """The commands of a build, run in its folder: (yosys' script, options of nextpnr, options of the packer).
+
+    names: of the files of the build.
+    """
     flow, folder = FLOWS[target], seed_folder(seed)
     # nextpnr up to 0.7 does not know the cells $scopeinfo.
-    script = (f"read_verilog top.v accelerator.v\n{flow.synthesis} -top top\ndelete t:$scopeinfo\ntee -q -o cells.json stat -json\n"
+    script = (f"{reading(names)}{flow.synthesis} -top top\ndelete t:$scopeinfo\ntee -q -o cells.json stat -json\n"
               "write_json netlist.json\n")
     if flow.nextpnr is None:
         return script, [], []

@@ -136,7 +136,7 @@ class Accelerator(wiring.Component):
             c.pixels, c.lanes, c.outputs, c.accumulator_bits, c.thresholds, c.popcount, c.shift, c.start_reads)
         m.submodules.drain = s.drain = Drain(c)
         if not c.lists:
-            m.submodules.lgap = s.lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size(), split=timing.wide(c.lanes))
+            m.submodules.lgap = s.lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size(), split=timing.large(c.lanes))
         wiring.connect(m, wiring.flipped(self.pixels), s.loader.pixels)
         s.step = s.sequencer.step
         return s
@@ -153,26 +153,16 @@ class Accelerator(wiring.Component):
         s.banks = []
         s.taught_address = Signal(w.row) if c.learning else None  # the learner's, 0 while it rests: it comes late, so it has a register
         for q in range(c.pixels):
-            m.submodules[f"bank{q}"] = bank = SinglePortMemory(c.feature_words, c.lanes, c.outputs, c.technology, c.sleeps)
+            m.submodules[f"bank{q}"] = bank = SinglePortMemory(
+                c.feature_words, c.lanes, c.outputs, c.technology, c.sleeps, c.memory_registers)
             m.d.comb += [
                 bank.address.eq(s.port.address[q] | s.taught_address if c.learning else s.port.address[q]),
                 bank.write_data.eq(s.port.data.word_select(q, c.lanes)),
                 bank.write_mask.eq(s.port.mask), bank.write_enable.eq(s.port.write[q])]
             if c.sleeps:
                 m.d.comb += bank.standby.eq(self.standby)
-            s.banks.append(self._arrived(m, bank.read_data, f"bank{q}_data"))
+            s.banks.append(bank.read_data)
         s.row = Cat(*s.banks)
-
-    def _arrived(self, m, data, name):
-        """Data of a memory, behind config.memory_registers.
-
-        Such a register keeps a block RAM's own delay and the wires to the array in two cycles.
-        """
-        for _ in range(self.config.memory_registers):
-            arrived = Signal(len(data), name=name, reset_less=True)
-            m.d.sync += arrived.eq(data)
-            data = arrived
-        return data
 
     def _pipeline(self, m, s):
         """The stages of a read: its flags move one stage a cycle, beside its data."""
@@ -207,12 +197,12 @@ class Accelerator(wiring.Component):
     def _weights(self, m, s):
         """The weight word of each read, from a memory or from the mover's ring."""
         c = self.config
-        s.weights = Signal(c.word_bits, reset_less=timing.wide(c.lanes))  # at the array
+        s.weights = Signal(c.word_bits, reset_less=timing.large(c.lanes))  # at the array
         read = s.stages[timing.READ - 1].read
         if c.weights == "memory":
-            m.submodules.weights = memory = WeightMemory(c.weight_words, c.word_bits)
-            m.d.comb += memory.address.eq(read.weight)
-            weight_word = self._arrived(m, memory.data, "weight_data")
+            m.submodules.weights = memory = WeightMemory(c.weight_words, c.word_bits, 2 * c.memory_registers)
+            m.d.comb += memory.address.eq(s.stages[timing.READ - 1 - c.memory_registers].read.weight)
+            weight_word = memory.data
             if c.learning:
                 word = s.learner.boot_address
                 part = Signal(range(c.outputs))  # L lanes of the weight word
@@ -229,7 +219,10 @@ class Accelerator(wiring.Component):
                 memory.pop.eq(s.sequencer.pop), memory.pop_words.eq(s.sequencer.pop_words), s.sequencer.level.eq(memory.level)]
             if c.late_rows:
                 m.d.comb += memory.steps.eq(self.step)
-            weight_word = self._arrived(m, memory.word, "weight_data")
+            weight_word = memory.word
+            if c.memory_registers:
+                weight_word = Signal(c.word_bits, name="weight_data", reset_less=True)
+                m.d.sync += weight_word.eq(memory.word)
             s.booted, s.moves_next, s.moves, s.boot_writes = memory.booted, memory.request_next, memory.request, memory.write
         s.memory = memory
         if c.spreads:
@@ -356,7 +349,7 @@ class Accelerator(wiring.Component):
             self.logits.valid.eq(sequencer.score_valid), sequencer.score_ready.eq(self.logits.ready),
             self.logits.payload.value.eq(Cat(int(c.logits_odd), value).as_signed()), self.logits.payload.last.eq(last),
         ]
-        # The result is read timing.END cycles after the last logit, so there is time for a register.
+        # The result is read timing.end cycles after the last logit, so there is time for a register.
         m.d.sync += [
             argmax.valid.eq(self.logits.valid & self.logits.ready), argmax.score.eq(self.logits.payload.value),
             argmax.first.eq(sequencer.score_first)]

@@ -87,7 +87,7 @@ class MacArray(wiring.Component):
     Timing
     ------
     Complete timing.array(L) cycles after the last read's pixels.  After a reset the accumulators of a
-    wide array (`timing.wide`) keep their values.
+    large array (`timing.large`) keep their values.
 
     Resources
     ---------
@@ -144,8 +144,8 @@ class MacArray(wiring.Component):
         for q in range(pixels):
             flags = copy(Cat(valid, first, *shifted), "flags", q) if wide else Cat(valid, first, *shifted)
             for p in range(outputs):
-                m.submodules[f"popcount_{q}_{p}"] = popcount = XnorPopcount(lanes, registers, self.style, leaves=wide)
-                accumulator = Signal(signed(bits), name=f"accumulator_{q}_{p}", reset_less=wide)
+                m.submodules[f"popcount_{q}_{p}"] = popcount = XnorPopcount(lanes, registers, self.style, leaves=timing.large(lanes))
+                accumulator = Signal(signed(bits), name=f"accumulator_{q}_{p}", reset_less=timing.large(lanes))
                 m.d.comb += [popcount.act.eq(act[q][p]), popcount.weight.eq(weights[p][q])]
                 counts, begins, *moved = copy(flags, "flags", q, p) if wide else flags
                 # count - L / 2: one bit inverted, and the sign.

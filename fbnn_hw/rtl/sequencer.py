@@ -371,11 +371,16 @@ class Sequencer(wiring.Component):
     def _step_fields(self, m, s):
         """The fields of a step as its words come in; a one that moves along `arrived` marks the current word."""
         config, step = self.config, self.step
-        # A one runs along `arrived` while the words of a step come in.
-        s.arrived = Signal(config.step_words)
+        # A one runs along `asked` while the words of a step come in; behind a register they have `arrived` a cycle later.
+        late = config.memory_registers
+        s.asked = Signal(config.step_words + late)
+        s.arrived = s.asked[late:]
         s.fetching = Signal()
-        m.d.sync += [s.arrived.eq(Cat(s.fetching, s.arrived)), self.begin.eq(0), self.done.eq(0)]
+        m.d.sync += [s.asked.eq(Cat(s.fetching, s.asked)), self.begin.eq(0), self.done.eq(0)]
         s.flags = s.fetch.data
+        if late:
+            s.flags = Signal(16, reset_less=True)
+            m.d.sync += s.flags.eq(s.fetch.data)
         with m.If(s.arrived[0]):
             m.d.sync += [
                 step.lgap.eq(s.flags[0]), step.pool.eq(s.flags[1]), step.vector.eq(s.flags[2]), step.logits.eq(s.flags[3] & self.scores),
@@ -390,7 +395,7 @@ class Sequencer(wiring.Component):
             names += "order", "plane", "source_rows", "source_columns", "valid_columns"
         for number, name in enumerate(names, start=1):
             with m.If(s.arrived[number]):
-                m.d.sync += step[name].eq(s.fetch.data)
+                m.d.sync += step[name].eq(s.flags)
 
     def _fetch(self, m, s):
         """States that read a step from the program."""
@@ -404,13 +409,15 @@ class Sequencer(wiring.Component):
             m.next = "FETCH"
         with m.State("FETCH"):
             with m.If(~s.arrived[-1]):  # with the last word, `pc` is already at the next step
-                m.d.sync += s.pc.eq(s.pc + 1)
+                with m.If(~s.asked[config.step_words - 1]) if config.memory_registers else nullcontext():
+                    m.d.sync += s.pc.eq(s.pc + 1)
             with m.Else():
                 m.next = "SETUP"
             with m.If(s.arrived[0] & ~s.flags[15]):
-                m.d.sync += [self.done.eq(1), s.arrived.eq(0)]
+                m.d.sync += [self.done.eq(1), s.asked.eq(0)]
                 if config.frames > 1:
-                    m.d.sync += [self.stop.eq(s.flags), s.pc.eq(Mux(s.flags & REWIND, 0, s.pc))]
+                    following = s.pc - 1 if config.memory_registers else s.pc
+                    m.d.sync += [self.stop.eq(s.flags), s.pc.eq(Mux(s.flags & REWIND, 0, following))]
                 else:
                     m.d.sync += s.pc.eq(0)
                 if config.weights == "memory":

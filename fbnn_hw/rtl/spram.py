@@ -31,6 +31,8 @@ class SinglePortMemory(wiring.Component):
         Bits written by one bit of the mask; divides `width`, and is a multiple of 4 with "ice40-spram".
     technology : str
         "ice40-spram", "generic" or "wrapper".
+    registers : int
+        1: the word passes a register, which a block RAM may have.
     sleeps : bool
         The member `standby` exists; with "ice40-spram" alone.
 
@@ -49,8 +51,8 @@ class SinglePortMemory(wiring.Component):
 
     Timing
     ------
-    The word read in one clock stands at `read_data` in the next.  After a write `read_data` keeps its value in all
-    simulation models; real SPRAM does not promise that, so nobody may look at it then.
+    The word read in one clock stands at `read_data` in the next, or, with a register, in the one after it.  After a write `read_data`
+    keeps its value in all simulation models; real SPRAM does not promise that, so nobody may look at it then.
 
     Resources
     ---------
@@ -62,7 +64,7 @@ class SinglePortMemory(wiring.Component):
         If a parameter is out of range.
     """
 
-    def __init__(self, depth, width, granularity, technology, sleeps=False):
+    def __init__(self, depth, width, granularity, technology, sleeps=False, registers=0):
         if technology not in ("ice40-spram", "generic", "wrapper"):
             raise UsageError(f"memory: technology is {technology!r}, expected 'ice40-spram', 'generic' or 'wrapper'")
         if depth < 2 or width < 1:
@@ -74,6 +76,7 @@ class SinglePortMemory(wiring.Component):
         if sleeps and technology != "ice40-spram":
             raise UsageError(f"memory: technology is {technology!r}, which has no standby, expected 'ice40-spram'")
         self.depth, self.width, self.granularity, self.technology, self.sleeps = depth, width, granularity, technology, sleeps
+        self.registers = registers
         super().__init__({
             "address": In(range(depth)), "write_data": In(width), "write_mask": In(width // granularity),
             "write_enable": In(1), "read_data": Out(width)} | ({"standby": In(1)} if sleeps else {}))
@@ -85,8 +88,8 @@ class SinglePortMemory(wiring.Component):
         m = Module()
         m.submodules.memory = Instance(
             "fbnn_bank", p_WIDTH=self.width, p_DEPTH=self.depth, p_ADDRESS=len(self.address), p_GRANULARITY=self.granularity,
-            i_clk=ClockSignal(), i_address=self.address, i_write_enable=self.write_enable, i_write_mask=self.write_mask,
-            i_write_data=self.write_data, o_read_data=self.read_data)
+            p_REGISTERS=self.registers, i_clk=ClockSignal(), i_address=self.address, i_write_enable=self.write_enable,
+            i_write_mask=self.write_mask, i_write_data=self.write_data, o_read_data=self.read_data)
         return m
 
     def _generic(self):
@@ -94,8 +97,9 @@ class SinglePortMemory(wiring.Component):
         memory = Memory(shape=self.width, depth=self.depth, init=[])
         m.submodules[f"memory_{self.depth}x{self.width}_{self.granularity}"] = memory
         read, write = memory.read_port(), memory.write_port(granularity=self.granularity)
+        m.d["sync" if self.registers else "comb"] += self.read_data.eq(read.data)
         m.d.comb += [
-            read.addr.eq(self.address), read.en.eq(~self.write_enable), self.read_data.eq(read.data),
+            read.addr.eq(self.address), read.en.eq(~self.write_enable),
             write.addr.eq(self.address), write.data.eq(self.write_data),
             write.en.eq(self.write_mask & self.write_enable.replicate(len(self.write_mask)))]
         return m

@@ -19,6 +19,8 @@ class WeightMemory(wiring.Component):
     ----------
     depth, width : int
         Words and their bits.
+    registers : int
+        0 or 2: one before the memory, of which the block RAMs have copies, and one behind it, which they have themselves.
 
     Members
     -------
@@ -26,19 +28,20 @@ class WeightMemory(wiring.Component):
 
     Timing
     ------
-    Latency 1.
+    Latency 1 + `registers`.
 
     Resources
     ---------
     Block RAM of depth * width bits.
     """
 
-    def __init__(self, depth, width):
-        self.depth, self.width = depth, width
+    def __init__(self, depth, width, registers=0):
+        self.depth, self.width, self.registers = depth, width, registers
         super().__init__({"address": In(bits_for([depth - 1])), "data": Out(width)})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.memory = Instance("fbnn_weight_memory", p_WIDTH=self.width, p_DEPTH=self.depth, p_ADDRESS=len(self.address),
-                                       p_IMAGE=IMAGE, i_clk=ClockSignal(), i_address=self.address, o_data=self.data)
+        m.submodules.memory = Instance(
+            "fbnn_weight_memory", p_WIDTH=self.width, p_DEPTH=self.depth, p_ADDRESS=len(self.address), p_IMAGE=IMAGE,
+            p_REGISTERS=self.registers, i_clk=ClockSignal(), i_address=self.address, o_data=self.data)
         return m

@@ -8,6 +8,7 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ..compile import timing
 from .sequencer import EDGE, Widths
 from .signals import unnamed
 
@@ -125,7 +126,12 @@ class WindowAlign(wiring.Component):
                 # With two columns, left and right are the same bank, so one multiplexer is enough.
                 side = left if columns == 2 else Mux(self.kx[1], right, left)
                 value = Mux(self.kx[0], middle, side) & (~outside).replicate(lanes)
-                m.d.sync += self.pixels.word_select(dy * columns + dx, lanes).eq(value)
+                pixel = self.pixels.word_select(dy * columns + dx, lanes)
+                if timing.large(lanes):
+                    register = Signal(lanes, name=f"pixel_{dy}_{dx}", reset_less=True)
+                    m.d.comb += pixel.eq(register)
+                    pixel = register
+                m.d.sync += pixel.eq(value)
         return m
 
 

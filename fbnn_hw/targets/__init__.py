@@ -1,7 +1,8 @@
 """Parts: their LUTs, memories and clocks.  One table; a line per part, its datasheet cited."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from typing import Any, Protocol
 
 from ..errors import FitError, UsageError, nearest
@@ -41,8 +42,20 @@ class Configuration(Protocol):
     def read_bits(self) -> int: ...
     @property
     def start_bits(self) -> int: ...
+    @property
+    def memory_registers(self) -> int: ...
     def program_words(self) -> Sequence[int]: ...
     def transfer_words(self) -> Sequence[int]: ...
+
+
+def used_bits(width: int, granularity: int = 0) -> int:
+    """Bits of a block RAM's word that a memory uses.  granularity: bits that are written apart, which it must not split; 0: none are."""
+    return width if not granularity else (bits if granularity % (bits := width // 9 * 8 or width) == 0 else 0)
+
+
+def blocks_in(rows: Iterable[tuple[int, int]], bits: int, granularity: int = 0) -> int:
+    """Block RAMs of a memory of words of `bits` bits in rows of (words, bits of a block RAM)."""
+    return sum(-(-bits // used_bits(width, granularity)) for _, width in rows)
 
 
 @dataclass(frozen=True)
@@ -67,7 +80,7 @@ class Target:
     encoder_bits: int = 8  # bits of a colour byte that the encoder multiplies a cycle; 0: whole bytes, by multipliers of the part
     flash_hz: int | None = None  # fastest clock of a design with a stream, which is that of the flash too
     popcount: str = "lut4"  # "lut4": for LUTs of four inputs; "sum"
-    memory_registers: int = 0  # behind the memories of a wide array (compile.timing), where a block RAM's own delay binds its clock
+    memory_registers: int = 0  # of the memories of a large array (compile.timing), where a block RAM's own delay binds its clock
     learn_hz: int | None = None  # clock of a design that learns, if slower
     starts: tuple[str, ...] = ("word",)  # ways to start values (compile.starts): "read", where their choice takes LUTs, and "word"
     lists_lut4: int = 0  # LUTs more for a design with lists of reads, which has fewer flip-flops in cells of their own
@@ -125,6 +138,36 @@ class Target:
                 best, cost = (blocks * count, rows), spent
         return best
 
+    def rows_of(self, config: Configuration) -> dict[str, list[tuple[int, int]]]:
+        """{"weights", "bank": (words, bits) of the block RAMs of each row} of the memories that the build makes itself (`fpga.blocks`).
+
+        Rows are counted from address 0 on.  There are as few as there are block RAMs for, since each takes a multiplexer, and of those
+        the fewest block RAMs.  A memory that does not fit in this way is not among them: yosys makes it.
+        """
+        if not config.memory_registers:
+            return {}
+        assert self.blocks is not None
+        counts, found = self._blocks_beside(config), {}
+        weights = self.block_count(config.weight_words, config.word_bits) if config.weights == "memory" else counts["weight ring"]
+        most = (self.blocks - sum(counts.values()) + counts["features"] - weights) // config.pixels
+        if rows := self._rows(config.feature_words, config.lanes, config.outputs, most):
+            found["bank"] = rows
+            counts["features"] = config.pixels * blocks_in(rows, config.lanes, config.outputs)
+        if config.weights == "memory":
+            most = self.blocks - sum(counts.values())
+            if rows := self._rows(config.weight_words, config.word_bits, 0, most):
+                found["weights"] = rows
+        return found
+
+    def _rows(self, words: int, bits: int, granularity: int, most: int) -> list[tuple[int, int]]:
+        shapes = [(depth, width) for depth, width, *_ in self._block_shapes() if width <= 18 and used_bits(width, granularity)]
+        for count in range(1, 1 + -(-words // shapes[-1][0])):
+            fitting = [rows for rows in combinations_with_replacement(shapes, count)
+                       if sum(depth for depth, _ in rows) >= words and blocks_in(rows, bits, granularity) <= most]
+            if fitting:
+                return list(min(fitting, key=lambda rows: blocks_in(rows, bits, granularity)))
+        return []
+
     def _bank(self, config: Configuration, words: int) -> tuple[int, int]:
         """`_stack` of one bank of `words` words for features."""
         return self._stack(words, config.lanes, config.lanes // config.outputs)
@@ -137,24 +180,35 @@ class Target:
         """
         if self.blocks is None:
             return 0
-        bits = 0
+        bits, rows = 0, {name: len(found) for name, found in self.rows_of(config).items()}
         if self.banks is None:
-            bits += config.pixels * config.lanes * (self._bank(config, config.feature_words)[1] - 1)
+            bits += config.pixels * config.lanes * (rows.get("bank", self._bank(config, config.feature_words)[1]) - 1)
         if config.weights == "memory":
-            bits += config.word_bits * (self._stack(config.weight_words, config.word_bits)[1] - 1)
+            bits += config.word_bits * (rows.get("weights", self._stack(config.weight_words, config.word_bits)[1]) - 1)
         return bits
 
     def bank_words_beside(self, config: Configuration) -> int:
         """Words that a bank can have beside the other memories of a configuration; 0 where they leave no room."""
         assert self.blocks is not None
-        counts = self.blocks_of(config)
-        blocks = (self.blocks - sum(counts.values()) + counts["features"]) // config.pixels
+        counts = self._blocks_beside(config)
+        weights = self.block_count(config.weight_words, config.word_bits) if config.weights == "memory" else 0
+        blocks = (self.blocks - weights - sum(counts.values()) + counts["features"]) // config.pixels
         depths = {depth for depth, *_ in self._block_shapes()}
         sizes = {depth * count for depth in depths for count in range(1, 1 + blocks)}
         return max((words for words in sizes if self._bank(config, words)[0] <= blocks), default=0)
 
     def blocks_of(self, config: Configuration) -> dict[str, int]:
         """{memory: block RAMs} of an accelerator; {} where the part has no such limit."""
+        counts, rows = self._blocks_beside(config), self.rows_of(config)
+        if "bank" in rows:
+            counts["features"] = config.pixels * blocks_in(rows["bank"], config.lanes, config.outputs)
+        if counts and config.weights == "memory":
+            yosys = self.block_count(config.weight_words, config.word_bits)
+            counts["weights"] = blocks_in(rows["weights"], config.word_bits) if "weights" in rows else yosys
+        return counts
+
+    def _blocks_beside(self, config: Configuration) -> dict[str, int]:
+        """`blocks_of` without a weight memory, as yosys makes them."""
         if self.blocks is None:
             return {}
         counts = {"program": self.block_count(len(config.program_words()), 16)}
@@ -164,9 +218,7 @@ class Target:
             counts["start values"] = self.block_count(2, config.start_bits)
         if self.banks is None:
             counts["features"] = config.pixels * self._bank(config, config.feature_words)[0]
-        if config.weights == "memory":
-            counts["weights"] = self.block_count(config.weight_words, config.word_bits)
-        else:
+        if config.weights == "stream":
             counts["weight ring"] = config.rows_per_word * self.block_count(config.weight_words, config.row_bits, 1)
             counts["transfers"] = self.block_count(len(config.transfer_words()), 16)
         learning = config.learning

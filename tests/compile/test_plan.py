@@ -303,7 +303,7 @@ def test_estimate_adds_up():
             estimate = output.estimate(planned, target)
             spent = sum(layer["cycles"] for layer in estimate["layers"])
             # START, the end of the program, RESULT are nobody's.
-            assert estimate["cycles"] - estimate["load_cycles"] - spent == timing.END + 2
+            assert estimate["cycles"] - estimate["load_cycles"] - spent == timing.end(0) + 2
             assert sum(layer["macs"] for layer in estimate["layers"]) == net.topology.macs()
             for layer in estimate["layers"]:
                 assert sum(layer[key] for key in ("reads", "drain", "move", "wait", "other")) == layer["cycles"]

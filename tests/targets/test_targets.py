@@ -38,13 +38,22 @@ def test_blocks_of_a_bank(name, words, lanes, outputs, blocks):
 
 
 @pytest.mark.parametrize("model, name, shape, blocks", [
-    ("3mb", "ice40", (4, 16, 8), 19), ("3mb", "ecp5", (8, 64, 16), 188), ("0.5mb", "ecp5-25f", (8, 32, 16), 52),
+    ("3mb", "ice40", (4, 16, 8), 19), ("3mb", "ecp5", (8, 64, 16), 204), ("0.5mb", "ecp5-25f", (8, 32, 16), 52),
     ("0.5mb", "gowin", (4, 32, 8), 45), ("0.5mb", "xilinx7-35t", (4, 64, 16), 66), ("3mb", "generic", (4, 64, 16), 0)])
 def test_the_first_shape_that_fits(model, name, shape, blocks):
     part = target(name)
     config = plan(network(model), part).config
     assert (config.pixels, config.lanes, config.outputs) == shape
     assert sum(part.blocks_of(config).values()) == blocks
+
+
+@pytest.mark.parametrize("shape, rows", [
+    ((4, 32, 16), {"bank": [(2048, 9)], "weights": [(4096, 4), (2048, 9)]}),  # 4 x 4 and 128 + 57 of 208 block RAMs
+    ((8, 64, 16), {"bank": [(1024, 18)], "weights": [(2048, 9), (1024, 18)]}),  # 8 x 4 and 114 + 57; 1,024 bits of 4 would need 256
+    ((4, 16, 8), {})])
+def test_the_rows_of_block_rams_that_a_build_makes(shape, rows):
+    config = plan(network("3mb"), target("ecp5"), *shape).config
+    assert target("ecp5").rows_of(config) == rows
 
 
 def test_what_does_not_fit_says_what_would():
@@ -112,9 +121,10 @@ def test_the_table(part):
 
 
 @pytest.mark.parametrize("name, lanes, learns, registers", [
-    ("ecp5", 64, False, 1), ("ecp5", 32, False, 0), ("ecp5", 64, True, 0), ("generic", 64, False, 0), ("xilinx7", 64, False, 0)])
+    ("ecp5", 64, False, 1), ("ecp5", 32, False, 1), ("ecp5", 16, False, 0), ("ecp5", 64, True, 0), ("generic", 64, False, 0),
+    ("xilinx7", 64, False, 0)])
 def test_memory_registers(name, lanes, learns, registers):
-    """A wide array on an ECP5 that does not learn has registers behind its memories; config.json of any other design does not say so."""
+    """A large array on an ECP5 that does not learn has registers behind its memories; config.json of any other design does not say so."""
     net = network("0.5mb")
     config = plan(net, target(name), 4, lanes, 16, learn=(Head.of(net.topology), LearnConfig(12, 20)) if learns else None).config
     assert config.memory_registers == registers and ("memory_registers" in config.to_json()) == bool(registers)

@@ -2,7 +2,7 @@
 // Ref: Lattice FPGA-TN-02204 (ECP5 memory usage guide); the layout of INITVAL as yosys' lattice/brams_map_16kd.v writes it.
 // 1024 words of 18 bits.  An address counts bits of the data width 1, 2, 4, without every ninth; its low bits are byte enables at 18
 // and 36.  A port of 36 bits is both ports' data lines, DIA below DIB and DOA below DOB, and narrower reads beside it come from DOB.
-// Left out, and reported: output registers, chip selects.
+// Left out, and reported: chip selects.
 module DP16KD (
     input DIA17, DIA16, DIA15, DIA14, DIA13, DIA12, DIA11, DIA10, DIA9, DIA8, DIA7, DIA6, DIA5, DIA4, DIA3, DIA2, DIA1, DIA0,
     input ADA13, ADA12, ADA11, ADA10, ADA9, ADA8, ADA7, ADA6, ADA5, ADA4, ADA3, ADA2, ADA1, ADA0,
@@ -38,8 +38,7 @@ module DP16KD (
     integer i;
     initial begin
         for (i = 0; i < 1024; i = i + 1) memory[i] = contents[i * 20 +: 18];
-        if (REGMODE_A != "NOREG" || REGMODE_B != "NOREG" || CSDECODE_A != "0b000" || CSDECODE_B != "0b000")
-            $fatal(1, "DP16KD: this model has no output registers and no chip selects");
+        if (CSDECODE_A != "0b000" || CSDECODE_B != "0b000") $fatal(1, "DP16KD: this model has no chip selects");
     end
 
     localparam PAIRED = DATA_WIDTH_A == 36 || DATA_WIDTH_B == 36;
@@ -49,11 +48,13 @@ module DP16KD (
     wire [13:0] address_b = {ADB13, ADB12, ADB11, ADB10, ADB9, ADB8, ADB7, ADB6, ADB5, ADB4, ADB3, ADB2, ADB1, ADB0};
     wire [17:0] low = {DIA17, DIA16, DIA15, DIA14, DIA13, DIA12, DIA11, DIA10, DIA9, DIA8, DIA7, DIA6, DIA5, DIA4, DIA3, DIA2, DIA1, DIA0};
     wire [17:0] high = {DIB17, DIB16, DIB15, DIB14, DIB13, DIB12, DIB11, DIB10, DIB9, DIB8, DIB7, DIB6, DIB5, DIB4, DIB3, DIB2, DIB1, DIB0};
-    reg [35:0] data_a = 0, data_b = 0;
+    reg [35:0] data_a = 0, data_b = 0, held_a = 0, held_b = 0;
+    wire [35:0] out_a = REGMODE_A == "OUTREG" ? held_a : data_a;
+    wire [35:0] out_b = REGMODE_B == "OUTREG" ? held_b : data_b;
     assign {DOA17, DOA16, DOA15, DOA14, DOA13, DOA12, DOA11, DOA10, DOA9, DOA8, DOA7, DOA6, DOA5, DOA4, DOA3, DOA2, DOA1, DOA0}
-        = PAIRED ? data_b[17:0] : data_a[17:0];
+        = PAIRED ? out_b[17:0] : out_a[17:0];
     assign {DOB17, DOB16, DOB15, DOB14, DOB13, DOB12, DOB11, DOB10, DOB9, DOB8, DOB7, DOB6, DOB5, DOB4, DOB3, DOB2, DOB1, DOB0}
-        = DATA_WIDTH_B == 36 ? data_b[35:18] : data_b[17:0];
+        = DATA_WIDTH_B == 36 ? out_b[35:18] : out_b[17:0];
 
     // What a port of `width` bits sees at an address.
     function [35:0] read;
@@ -105,12 +106,14 @@ module DP16KD (
         end
         if (CEA && (!WEA || WRITEMODE_A == "READBEFOREWRITE")) data_a <= read(DATA_WIDTH_A, address_a);
         else if (CEA && WRITEMODE_A == "WRITETHROUGH") data_a <= low;
-        if (RSTA) data_a <= 0;
+        if (OCEA) held_a <= data_a;
+        if (RSTA) {data_a, held_a} <= 0;
     end
     always @(posedge clk_b) begin
         if (CEB && WEB) memory[address_b[13:4]] <= merge(DATA_WIDTH_B, address_b, memory[address_b[13:4]], high);
         if (CEB && (!WEB || WRITEMODE_B == "READBEFOREWRITE")) data_b <= read(DATA_WIDTH_B, address_b);
         else if (CEB && WRITEMODE_B == "WRITETHROUGH") data_b <= high;
-        if (RSTB) data_b <= 0;
+        if (OCEB) held_b <= data_b;
+        if (RSTB) {data_b, held_b} <= 0;
     end
 endmodule
