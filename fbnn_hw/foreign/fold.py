@@ -38,6 +38,8 @@ CLOSE = 1e-6
 """Relative difference up to which two real numbers of a file count as equal."""
 MANY = 2 ** 18
 """Points at which a function is evaluated."""
+MAX_FUNCTIONS = 64
+"""Most functions of single values after a layer; each new one is evaluated together with those before it."""
 ROUNDED = "lies on a sum, where the source rounds and may give the other bit"
 """The end of a note about a threshold."""
 
@@ -431,6 +433,9 @@ class Builder:
         if isinstance(x, Image):
             return replace(x, table=self._finite(function(x.table), where))
         if isinstance(x, Sum):
+            if len(x.functions) == MAX_FUNCTIONS:
+                raise InputError(f"{where}: is one of more than {MAX_FUNCTIONS} functions in a row, expected fewer between a layer and its "
+                                 "sign")
             y = replace(x, functions=(*x.functions, function), last=where)
             self._finite(y.value(np.array([[-1.0], [0.0], [1.0]]) * x.largest * np.ones(x.shape[0])), where)
             return y
@@ -438,8 +443,9 @@ class Builder:
             raise InputError(f"{where}: changes pixels after they are read or padded, expected it before")
         low, high = self._finite(function(np.array([[-1.0], [1.0]]) * x.top * x.gain + x.offset), where)
         if x.top > 1:
-            middle = function((x.gain + x.offset)[None])[0]
-            if not np.allclose(middle, (low + high) / 2 + (high - low) / 2 / x.top, atol=CLOSE * np.abs(high - low).max()):
+            steps = np.arange(-x.top, x.top + 1, 2.0)[:, None]
+            values = function(steps * x.gain + x.offset)
+            if not np.allclose(values, (low + high) / 2 + steps * (high - low) / 2 / x.top, rtol=0, atol=CLOSE * np.abs(high - low).max()):
                 raise InputError(f"{where}: is not linear in the bytes of {x.name}, expected a scale")
         if (low == high).any():
             raise InputError(f"{where}: makes one value of +1 and -1 in channel {int((low == high).argmax())}, expected two; drop the "
@@ -620,12 +626,13 @@ class Builder:
     @staticmethod
     def _scale(x):
         """(scale, shift) of logits = scale * dot + shift, equal for all classes."""
-        points = np.array([[-1.0], [0.0], [1.0]]) * x.largest * np.ones(x.shape[0])
-        low, zero, high = x.value(points)
-        scale = (high - low) / 2 / x.largest
-        straight = np.allclose(low + high, 2 * zero, rtol=0, atol=CLOSE * np.abs(high - low).max())
-        if not straight or (scale == 0).any():
-            raise InputError(f"{x.last}: is no scale of the logits, expected the sums of the last layer times one number")
+        dots = x.dots()
+        values = x.value(dots.astype(np.float64))
+        zero, span = x.value(np.zeros((1, x.shape[0])))[0], values[-1] - values[0]
+        scale = span / 2 / x.largest
+        if not np.allclose(values, zero + dots * scale, rtol=0, atol=CLOSE * np.abs(span).max()) or (scale == 0).any():
+            raise InputError(f"{x.last}: is no scale of the logits, expected the sums of the last layer times one number; leave the "
+                             "function out, or end with a softmax")
         if not np.allclose(scale, scale[0], rtol=CLOSE):
             raise InputError(f"{x.last}: the logits have a gain for each class, {scale.min():.4g} to {scale.max():.4g}, expected one for "
                              "all; "

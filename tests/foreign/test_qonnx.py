@@ -252,6 +252,24 @@ def test_an_end_that_does_not_keep_the_class_is_named(tmp_path, op, inputs, attr
     assert f": takes {message}, expected the largest logit of each image, the first of equal ones" in refusal(path)
 
 
+@pytest.mark.parametrize("op, inputs, attributes", [
+    ("Clip", ["low", "high"], {}), ("Tanh", [], {}), ("Sigmoid", [], {}),
+    ("Quant", ["coarse", "z", "bits"], {"signed": 1, "narrow": 1, "rounding_mode": "ROUND"})])
+def test_a_function_at_the_end_that_is_no_scale_is_named(tmp_path, op, inputs, attributes):
+    """Each is the same at the two ends and in the middle as a scale."""
+    nodes, constants = two_steps(("BipolarQuant", ["a0", "one"], "b", {}), {"low": -2.0, "high": 2.0, "coarse": 6 / 7, "z": 0.0,
+                                                                           "bits": 4.0})
+    nodes[-1] = ("MatMul", ["flat", "w_end"], "sums", {})
+    path = model(tmp_path / "n.onnx", [*nodes, (op, ["sums", *inputs], "y", attributes)], constants)
+    assert f"{op} y: is no scale of the logits, expected the sums of the last layer times one number; leave" in refusal(path)
+
+
+def test_functions_without_end(tmp_path):
+    nodes, constants = two_steps(("BipolarQuant", ["a", "one"], "b", {}), {})
+    nodes[1:1] = [("Tanh", [f"a{i}"], f"a{i + 1}" if i < 3000 else "a", {}) for i in range(3001)]
+    assert refusal(model(tmp_path / "n.onnx", nodes, constants)).startswith("Tanh a65: is one of more than 64 functions in a row")
+
+
 def test_numbers_without_end(tmp_path, monkeypatch):
     """In the file, and made by nodes of few numbers."""
     nodes, constants = two_steps(STEP, {"s": [1.0], "row": np.ones((1, 32)), "column": np.ones((32, 1))},

@@ -315,6 +315,8 @@ class Refused(nn.Module):
             return self.affine(x)  # line: bias
         if self.kind == "gain":
             return self.norm(self.out(x))  # line: gain
+        if self.kind == "bent end":
+            return torch.tanh(self.out(x))  # line: bent end
         if self.kind == "bits":
             return self.sign(self.out(x))
         if self.kind == "over the images":
@@ -350,6 +352,7 @@ class Refused(nn.Module):
     ("bent", "tanh: is not linear and gives real numbers to", "expected a sign between them"),
     ("bias", "affine (Linear): the logits have a bias for each class", "bias=False"),
     ("gain", "norm (BatchNorm1d): the logits have a gain for each class", "no batch norm after them"),
+    ("bent end", "tanh: is no scale of the logits", "end with a softmax"),
     ("bits", "the output: the network ends with bits", "a dense layer without a sign"),
     ("over the images", "softmax: goes along dimension 0", "expected 1, the logits of each image"),
     ("two", "the output of the module is no tensor of its layers alone", "expected the logits"),
