@@ -307,6 +307,12 @@ def data_name(args):
     return Path(args.data).resolve().name if is_folder(args) else args.data
 
 
+def splits(args, out):
+    """(training, test) `Images` of --data with one numbering of the classes; test: None where both are the same images."""
+    train = dataset(args, out, "train")
+    return train, None if overlaps(args) else dataset(args, out, "test").by_name(train.classes)
+
+
 def overlaps(args):
     """Whether both splits of --data are the same images."""
     from ..data import datasets, folder

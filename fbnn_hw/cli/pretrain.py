@@ -96,8 +96,7 @@ def labelled(args, out, name, scenario):
     from ..data import datasets
 
     if scenario.name not in SCENARIOS:
-        train = _common.dataset(args, out, "train")
-        test = None if _common.overlaps(args) else _common.dataset(args, out, "test")
+        train, test = _common.splits(args, out)
     else:
         train, test = (datasets.load(name, args.data_dir, split, progress=out.progress) for split in ("train", "test"))
     if scenario.base and not args.all_classes:

@@ -8,7 +8,7 @@ from os.path import realpath
 from pathlib import Path
 
 from .. import files
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from ..ir.models import MODELS
 from ..train import config as recipes
 from ..train import sweep
@@ -144,11 +144,12 @@ def run(args, out):
 
     from ..checkpoints import resolve
 
-    train = _common.dataset(args, out, "train")
-    test = None if _common.overlaps(args) else _common.dataset(args, out, "test")
+    train, test = _common.splits(args, out)
     if args.classes:
         chosen = [name.strip() for name in args.classes.split(",")]
         train, test = train.select(chosen), test and test.select(chosen)
+        if test and not len(test.labels):
+            raise InputError(f"{test.source}: no image of {args.classes}, expected some for the test")
     if args.images:
         train = train.thinned(args.images)
     train.whole()

@@ -47,6 +47,15 @@ class Images:
         members = labels >= 0
         return Images(self.images[members], labels[members], tuple(classes), self.source)
 
+    def by_name(self, classes):
+        """The same images with the numbers of `classes`; raises InputError where an image's class is none of them."""
+        strange = next((name for name in self.classes if name not in classes), None)
+        if strange is not None:
+            raise InputError(f"{self.source}: has the class {strange}, which the training does not have, expected some of "
+                             f"{', '.join(classes[:5])}{', ...' if len(classes) > 5 else ''}")
+        number = np.array([classes.index(name) for name in self.classes], np.int64)
+        return Images(self.images, number[self.labels], tuple(classes), self.source)
+
     def thinned(self, count):
         """`count` images of each class, spread evenly over those it has, in their order; raises UsageError where a class has fewer."""
         sizes = np.bincount(self.labels, minlength=len(self.classes))

@@ -51,6 +51,30 @@ def test_a_folder_without_a_test(tmp_path, cli, answer):
     assert checkpoint.read(tmp_path / "fe.pt").topology.classes == ("a", "b")
 
 
+@pytest.mark.parametrize("verb", ["train", "pretrain"])
+def test_the_classes_of_a_test_go_by_name(tmp_path, answer, refused, verb):
+    """A test that lacks the first class of the training is numbered as it; a class that it alone has is refused before the training."""
+    pictures(tmp_path / "p" / "train", ("cat", "dog", "emu"), 6)
+    pictures(tmp_path / "p" / "test", ("dog", "emu"), 6, seed=0)
+    for name in ("dog", "emu"):
+        for file in (tmp_path / "p" / "train" / name).iterdir():
+            (tmp_path / "p" / "test" / name / file.name).write_bytes(file.read_bytes())
+    training = answer(verb, "--data", tmp_path / "p", *RECIPE, "--out", tmp_path / "m.pt")["training"]
+    result = answer("evaluate", "--model", tmp_path / "m.pt", "--data", tmp_path / "p", "--resize")
+    assert training["test_images"] == 12 and result["correct"] == round(training["test_accuracy"] * 12)
+    pictures(tmp_path / "p" / "test", ("Cat",), 1)
+    code, line = refused(verb, "--data", tmp_path / "p", *RECIPE, "--out", tmp_path / "n.pt")
+    assert code == 3 and f"{tmp_path}/p/test: has the class Cat, which the training does not have, expected some of cat, dog, emu" in line
+    assert not (tmp_path / "n.state").exists()
+
+
+def test_chosen_classes_without_a_test_are_refused(tmp_path, refused):
+    pictures(tmp_path / "p" / "train", ("cat", "dog", "emu"), 2)
+    pictures(tmp_path / "p" / "test", ("emu",), 2)
+    code, line = refused("train", "--data", tmp_path / "p", *RECIPE, "--out", tmp_path / "m.pt", "--classes", "cat,dog")
+    assert code == 3 and "p/test: no image of cat,dog, expected some for the test" in line
+
+
 def test_names_of_the_files_come_from_the_folder(tmp_path, cli, monkeypatch):
     pictures(tmp_path / "p", ("a", "b"), 4)
     monkeypatch.chdir(tmp_path)
