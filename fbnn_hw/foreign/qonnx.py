@@ -348,11 +348,13 @@ class _Reader:
     def _max_pool(self, node, x, values, where):
         self._channels_first(x, where)
         get = node.attributes.get
-        odd = get("ceil_mode") and any(size % 2 for size in x.value.shape[1:])
+        automatic = get("auto_pad", "NOTSET")
+        odd = (get("ceil_mode") or automatic not in ("NOTSET", "VALID", "")) and any(size % 2 for size in x.value.shape[1:])
         window = [list(get(key, default)) for key, default in (("kernel_shape", []), ("strides", [1, 1]), ("pads", [0] * 4),
                                                                ("dilations", [1, 1]))]
         if window != [[2, 2], [2, 2], [0] * 4, [1, 1]] or odd:
-            raise InputError(f"{where}: pools {window[0]} by {window[1]} with pads {window[2]}, expected 2x2 blocks without pads")
+            edge = f", {'ceil_mode' if get('ceil_mode') else f'auto_pad {automatic}'} on a map of odd size" if odd else ""
+            raise InputError(f"{where}: pools {window[0]} by {window[1]} with pads {window[2]}{edge}, expected 2x2 blocks without pads")
         y = self.builder.pool(x.value, where, self._hint("pool"))
         self.builder.part(where, (y.pools[-1] if isinstance(y, fold.Sum) else y.name,))
         return _Map(y)
