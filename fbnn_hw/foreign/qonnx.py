@@ -174,6 +174,11 @@ class _Reader:
             return (channels * height * width,)
         return (height, width, channels) if x.last else (channels, height, width)
 
+    @staticmethod
+    def _channel_axis(x):
+        """The axis of the file's array along which the channels lie."""
+        return 3 if x.last and not x.value.vector else 1
+
     def _hint(self, kind):
         self.counts[kind] = self.counts.get(kind, 0) + 1
         return f"{kind}{self.counts[kind]}"
@@ -195,6 +200,8 @@ class _Reader:
         if node.op == "BatchNormalization":
             if node.attributes.get("training_mode") or place or len(args) < 5:
                 raise InputError(f"{where}: has no constant statistics, expected an export in evaluation mode")
+            self._first(where, self._channel_axis(maps[0]) == 1, "takes rows as channels, for the map has its channels last",
+                        "a map with the channels first")
             function = _batch_norm(node, [np.asarray(value).reshape(-1) for value in args[1:5]], where)
         else:
             def function(v):
@@ -272,6 +279,10 @@ class _Reader:
         if thresholds.ndim != 2 or not thresholds.size or len(thresholds) not in (1, x.value.shape[0]):
             raise InputError(f"{where}: thresholds of {'x'.join(map(str, thresholds.shape))}, expected a row for each of "
                              f"{x.value.shape[0]} channels")
+        layout, axis = str(node.attributes.get("data_layout", "NCHW")), self._channel_axis(x)
+        named = layout.index("C") if "C" in layout else 1
+        self._first(where, len(thresholds) == 1 or named == axis, f"has channels along axis {named} by its data_layout {show(layout)}",
+                    f"axis {axis}, where the map has them")
         scale, bias = (float(node.attributes.get(key, default)) for key, default in (("out_scale", 1.0), ("out_bias", 0.0)))
         levels = thresholds.shape[1]
         if levels > 1:

@@ -159,6 +159,35 @@ def test_orders_of_channels(nets, tmp_path):
     assert imported.network.topology.classes == ("a", "b", "c") and "latent" in imported.network.topology
 
 
+LAST = ("Transpose", ["a0"], "a1", {"perm": [0, 2, 3, 1]})
+FIRST = ("Transpose", ["a2"], "b", {"perm": [0, 3, 1, 2]})
+NORM = {name: RNG.uniform(0.5, 2, 6) for name in ("g", "h", "m", "v")}
+
+
+def laid_out(path, step, middle):
+    """A map of 6 channels, 6 x 6 pixels, in which a wrong axis fits."""
+    nodes, constants = two_steps(step, {"t": RNG.normal(0, 2, (6, 1)), "w": signs(6, 3, 3, 3), "w_more": signs(6 * 36, 6), **NORM}, middle)
+    return model(path, nodes, constants)
+
+
+def test_thresholds_of_channels_that_lie_last(nets, tmp_path):
+    step = ("MultiThreshold", ["a1", "t"], "a2", {"out_dtype": "BIPOLAR", "out_scale": 2.0, "out_bias": -1.0, "data_layout": "NHWC"})
+    path = laid_out(tmp_path / "n.onnx", FIRST, [LAST, step])
+    pixels = np.random.default_rng(4).integers(0, 256, (COUNT, 3, 8, 8)).astype(np.uint8)
+    same(read(path, None, -1.0, 1.0), pixels, nets.executed(path, pixels, (-1.0, 1.0)))
+
+
+@pytest.mark.parametrize("step, middle, message", [
+    (FIRST, [LAST, ("MultiThreshold", ["a1", "t"], "a2", {"out_scale": 2.0, "out_bias": -1.0})],
+     "MultiThreshold a2: has channels along axis 1 by its data_layout 'NCHW', expected axis 3, where the map has them"),
+    (("MultiThreshold", ["a0", "t"], "b", {"out_scale": 2.0, "out_bias": -1.0, "data_layout": "NHWC"}), [],
+     "MultiThreshold b: has channels along axis 3 by its data_layout 'NHWC', expected axis 1, where the map has them"),
+    (FIRST, [LAST, ("BatchNormalization", ["a1", "g", "h", "m", "v"], "n", {}), ("BipolarQuant", ["n", "one"], "a2", {})],
+     "BatchNormalization n: takes rows as channels, for the map has its channels last, expected a map with the channels first")])
+def test_a_node_that_takes_another_axis_as_channels_is_named(tmp_path, step, middle, message):
+    assert refusal(laid_out(tmp_path / "n.onnx", step, middle)) == message
+
+
 def test_a_grey_picture_with_a_frame_of_its_own(nets, tmp_path):
     """Grey stands three times in the map of bytes; a Pad before the first convolution reads that map."""
     last, constants = end("b", 4 * 64)
