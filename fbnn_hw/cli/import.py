@@ -17,8 +17,9 @@ def arguments(parser):
     parser.add_argument("source", metavar="FILE_OR_FOLDER", help="an .onnx file, or a folder with 0-0-weights.bin")
     parser.add_argument("--out", required=True, metavar="FILE.pt", help="the checkpoint to write")
     parser.add_argument("--classes", metavar="A,B,...", help="names of the classes (default: FINN's classes.txt; 0, 1, ... of an .onnx)")
-    parser.add_argument("--range", nargs=2, type=float, default=(0.0, 1.0), metavar=("LOW", "HIGH"),
-                        help="of an .onnx: the values of the bytes 0 and 255 of an image at its input (default: 0 1)")
+    parser.add_argument("--range", nargs=2, type=float, metavar=("LOW", "HIGH"),
+                        help="of an .onnx: the values of the bytes 0 and 255 of an image at its input (default: 0 1; 0 255 of an input of "
+                        "type uint8)")
 
 
 def run(args, out):
@@ -28,8 +29,8 @@ def run(args, out):
     if path.suffix != ".pt":
         raise UsageError(f"--out {path}: expected a name that ends in .pt")
     _common.writable(path)
-    low, high = args.range
-    if not low < high:
+    low, high = args.range or (None, None)
+    if args.range and not low < high:
         raise UsageError(f"--range {low:g} {high:g}: expected a smaller number first")
     imported = read(args.source, tuple(args.classes.split(",")) if args.classes else None, low, high)
 

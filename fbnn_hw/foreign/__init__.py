@@ -10,11 +10,13 @@ from ..ir import checkpoint, strangers
 from .imported import Imported
 
 
-def read(path: str | Path, classes: tuple[str, ...] | None = None, low: float = 0.0, high: float = 1.0) -> Imported:
+def read(path: str | Path, classes: tuple[str, ...] | None = None, low: float | None = None,
+         high: float | None = None) -> Imported:
     """Read the network of `path`: an ONNX file (`qonnx.read`), or a folder of FINN's parameters (`finn.read`).
 
     classes: names of the classes, where the file has none or others are wanted.  low, high: the values that the bytes 0 and 255 of an
-    image have at the network's input; an ONNX file does not say.  Raises InputError, which names a better way for other kinds of files.
+    image have at the network's input; an ONNX file does not say.  None: 0 and 1, or 0 and 255 where the input is of bytes.  Raises
+    InputError, which names a better way for other kinds of files.
     """
     path = Path(path)
     if path.is_dir():

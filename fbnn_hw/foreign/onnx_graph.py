@@ -34,11 +34,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """shape: of the input, None for a size that the file leaves open.  producer: the program that wrote the file, or ""."""
+    """type: of the input's numbers, as onnx calls it, such as FLOAT.  shape: of the input, None for a size that the file leaves open.
+    producer: the program that wrote the file, or ""."""
 
     nodes: tuple[Node, ...]
     constants: dict[str, np.ndarray]
     input: str
+    type: str
     shape: tuple[int | None, ...]
     output: str
     producer: str
@@ -74,12 +76,13 @@ def _graph(model):
         if len(values) != 1:
             names = ", ".join(_printable(value.name) for value in values[:3]) or "none"
             raise InputError(f"{len(values)} {kind} ({names}), expected one")
-    sizes = inputs[0].type.tensor_type.shape.dim
+    tensor = inputs[0].type.tensor_type
+    sizes = tensor.shape.dim
     shape = tuple(size.dim_value if size.HasField("dim_value") else None for size in sizes)
     nodes = tuple(Node(node.name, node.op_type, tuple(node.input), tuple(node.output),
                        {a.name: _attribute(a) for a in node.attribute}) for node in graph.node)
     producer = _printable(f"{model.producer_name} {model.producer_version}".strip())
-    return Graph(nodes, constants, inputs[0].name, shape, graph.output[0].name, producer)
+    return Graph(nodes, constants, inputs[0].name, type_name(tensor.elem_type), shape, graph.output[0].name, producer)
 
 
 def _check_counts(graph):
@@ -123,6 +126,13 @@ def _array(tensor):
         return array.astype(np.float64)
     except (ValueError, TypeError):
         raise InputError(f"the values of {_printable(tensor.name)} are {array.dtype}, expected numbers") from None
+
+
+def type_name(number: Any) -> str:
+    """What onnx calls a type of numbers, such as FLOAT."""
+    import onnx
+
+    return next((name for name, own in onnx.TensorProto.DataType.items() if own == number), str(number))
 
 
 def _printable(text):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, show
-from .onnx_graph import Node
+from .onnx_graph import Node, type_name
 
 MAX_ELEMENTS = 2 ** 25
 """Largest constant that a node may make."""
@@ -20,8 +20,8 @@ ROUNDINGS: dict[str, Callable] = {
     "UP": lambda v: np.sign(v) * np.ceil(np.abs(v)), "DOWN": np.fix, "ROUND_TO_ZERO": np.fix,
     "HALF_UP": lambda v: np.sign(v) * np.floor(np.abs(v) + 0.5), "HALF_DOWN": lambda v: np.sign(v) * np.ceil(np.abs(v) - 0.5)}
 
-FLOATS = (1, 10, 11, 16)
-"""ONNX's numbers of the types that hold real numbers, for `Cast`."""
+FLOATS, HALF = (1, 11), 10
+"""ONNX's numbers of types, for `Cast`: those that hold a float32 without rounding it, and float16."""
 
 
 def single(node: Node, *values: np.ndarray) -> np.ndarray:
@@ -109,6 +109,16 @@ def _reshape(node, v, shape):
     return v.reshape(sizes)
 
 
+def _cast(node, v):
+    to = node.attributes.get("to")
+    if to in FLOATS or to == HALF:
+        return (v.astype(np.float16) if to == HALF else v).astype(np.float64)
+    name = type_name(to)
+    if "INT" not in name and name != "BOOL":
+        raise InputError(f"{node}: casts a constant to {name}, expected FLOAT, FLOAT16 or integers")
+    return v.astype(np.int64)
+
+
 def _squeeze(node, v, *rest):
     numbers = axes(node, (v, *rest))
     return np.squeeze(v, None if numbers is None else tuple(numbers))
@@ -141,7 +151,7 @@ def _value(node):
 
 CONSTANT: dict[str, Callable[..., Any]] = {
     "Constant": _value, "Identity": lambda node, v: v, "Dropout": lambda node, v, *rest: v, "Shape": lambda node, v: np.array(v.shape),
-    "Cast": lambda node, v: v.astype(np.float64) if node.attributes.get("to") in FLOATS else v.astype(np.int64),
+    "Cast": _cast,
     "Reshape": _reshape, "Flatten": lambda node, v: v.reshape(math.prod(v.shape[:node.attributes.get("axis", 1)]), -1),
     "Transpose": lambda node, v: np.transpose(v, node.attributes.get("perm")), "Squeeze": _squeeze,
     "Unsqueeze": lambda node, v, *rest: np.expand_dims(v, tuple(axes(node, (v, *rest)) or ())),

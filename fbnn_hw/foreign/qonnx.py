@@ -21,6 +21,8 @@ from .onnx_graph import Node
 
 ENDS = ("Softmax", "LogSoftmax", "ArgMax", "TopK")
 QUANTISERS = ("BipolarQuant", "Quant", "IntQuant", "Sign", "MultiThreshold")
+REALS, BYTES = ("FLOAT", "DOUBLE", "UNDEFINED"), "UINT8"
+"""Types of the input; UNDEFINED is that of a file that leaves it out."""
 SIZES = (2, 512)
 """Smallest and largest image, pixels a side."""
 
@@ -33,7 +35,8 @@ class _Map:
     """A value of the graph that depends on the image.
 
     last: whether the file has its channels last.  order: of a vector in another order than the file's:
-    element i of the file is element order[i].  groups: of a map that is split in two for a shuffle.
+    element i of the file is element order[i].  groups: of a map that is split in two for a shuffle.  whole:
+    whether its numbers are integers of 8 bits, in which a node wraps and divides without a remainder.
     """
 
     value: fold.Value
@@ -41,11 +44,12 @@ class _Map:
     order: np.ndarray | None = None
     groups: int = 0
     turned: bool = False
+    whole: bool = False
 
 
-def read(path: Path, classes: tuple[str, ...] | None = None, low: float = 0.0, high: float = 1.0) -> Imported:
-    """The network of a file.  low, high: the values of the bytes 0 and 255 at its input.  Raises InputError, which names the node, for
-    what +1 and -1 cannot express."""
+def read(path: Path, classes: tuple[str, ...] | None = None, low: float | None = None, high: float | None = None) -> Imported:
+    """The network of a file.  low, high: the values of the bytes 0 and 255 at its input, None as in `foreign.read`.  Raises InputError,
+    which names the node, for what +1 and -1 cannot express."""
     graph = onnx_graph.read(path)
     try:
         return _Reader(graph, low, high).read(re.sub(r"[^A-Za-z0-9._-]", "-", path.stem)[:64].lstrip("._-") or "imported", classes)
@@ -58,7 +62,8 @@ def read(path: Path, classes: tuple[str, ...] | None = None, low: float = 0.0, h
 class _Reader:
     def __init__(self, graph, low, high):
         self.graph, self.builder = graph, fold.Builder(rounds=True)
-        self.values: dict[str, Any] = {**graph.constants, graph.input: self._image(graph.shape, low, high)}
+        image = replace(self._image(graph.shape, *self._range(low, high)), whole=graph.type == BYTES)
+        self.values: dict[str, Any] = {**graph.constants, graph.input: image}
         self.ended: Node | None = None
         self.counts: dict[str, int] = {}
         self.room = onnx_graph.MAX_VALUES - sum(value.size for value in graph.constants.values())
@@ -78,6 +83,15 @@ class _Reader:
             imported = replace(imported, parts=(Part(f"input {self.graph.input[:60]}", (first,), "reads bytes"), *imported.parts))
         imported = _with_latent(imported)
         return fold.classes_alone(imported) if self.ended else imported
+
+    def _range(self, low, high):
+        """The values of the bytes 0 and 255 at the input."""
+        kind = self.graph.type
+        self._first("the input", kind in (*REALS, BYTES), f"is of type {kind}", "FLOAT or UINT8")
+        if low is None and kind == BYTES:
+            self.builder.notes.append("the input is of type uint8, so its bytes are taken as they are, 0 to 255")
+        top = 255.0 if kind == BYTES else 1.0
+        return 0.0 if low is None else low, top if high is None else high
 
     @staticmethod
     def _image(shape, low, high):
@@ -149,7 +163,11 @@ class _Reader:
             return np.array([self.graph.shape[0] or 1, *self._sizes(maps[0])])
         if node.op == "Dropout" and len(args) > 2 and args[2] is not None and np.any(args[2]):
             raise InputError(f"{where}: drops in evaluation too, expected an export in evaluation mode")
-        if node.op in ("Identity", "Dropout") or node.op == "Cast" and node.attributes.get("to") in onnx_values.FLOATS:
+        if node.op == "Cast":
+            self._first(where, node.attributes.get("to") in onnx_values.FLOATS,
+                        f"casts a map to {onnx_graph.type_name(node.attributes.get('to'))}, which rounds or wraps", "FLOAT")
+            return replace(maps[0], whole=False)
+        if node.op in ("Identity", "Dropout"):
             return maps[0]
         if node.op in ENDS:
             self._end(node, where)
@@ -193,6 +211,7 @@ class _Reader:
         if len(maps) > 1:
             raise InputError(f"{where}: takes real numbers of two layers, a shortcut that +1 and -1 have no room for; expected Concat of "
                              "the two after their quantisers, and a convolution of both")
+        self._first(where, not maps[0].whole, "computes with uint8, which wraps", "a Cast to FLOAT before it")
         place = next(i for i, value in enumerate(args) if value is maps[0])
         if node.op == "Div" and place == 1 or any(value is not None and not np.isfinite(value).all() for value in args
                                                   if not isinstance(value, _Map)):
@@ -394,7 +413,7 @@ class _Reader:
         order = None
         if x.last and height * width > 1 and channels > 1:
             order = np.arange(channels * height * width).reshape(channels, -1).T.reshape(-1)
-        return _Map(self.builder.flatten(x.value, where), order=order)
+        return _Map(self.builder.flatten(x.value, where), order=order, whole=x.whole)
 
     def _flatten(self, node, x, values, where):
         self._first(where, node.attributes.get("axis", 1) == 1 and not x.groups, "flattens from another axis", "one vector for each image")
@@ -416,7 +435,7 @@ class _Reader:
         if whole and wanted == own and not x.groups:
             return x
         if whole and wanted == (count, 1, 1) and x.value.vector and x.order is None:
-            return _Map(replace(x.value, vector=False))
+            return replace(x, value=replace(x.value, vector=False))
         if whole and len(wanted) == 4 and not x.last and not x.value.vector and wanted[2:] == own[1:]:
             return replace(x, groups=wanted[0], turned=False)
         if whole and x.groups and wanted == own:

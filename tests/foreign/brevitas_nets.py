@@ -133,11 +133,13 @@ def exported(module, colours, size, path):
 
 
 def executed(path, pixels, input_range=(0.0, 1.0)):
-    """What qonnx's executor gives for uint8 images, float64 (N, ...)."""
+    """What qonnx's executor gives for uint8 images, float64 (N, ...).  input_range: None for an input that takes the bytes themselves."""
     model = ModelWrapper(str(path)).transform(InferShapes())
     name, shape = model.graph.input[0].name, model.get_tensor_shape(model.graph.input[0].name)
-    low, high = input_range
-    given = np.float32(low + (high - low) / 255 * pixels.astype(np.float64))
+    given = pixels
+    if input_range is not None:
+        low, high = input_range
+        given = np.float32(low + (high - low) / 255 * pixels.astype(np.float64))
     results = []
     for start in range(0, len(given), shape[0]):
         result = execute_onnx(model, {name: given[start:start + shape[0]].reshape(shape)})

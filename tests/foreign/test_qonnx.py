@@ -87,13 +87,13 @@ def signs(*shape):
     return RNG.choice([-1.0, 1.0], shape)
 
 
-def model(path, nodes, constants, shape=(1, 3, 8, 8), output="y"):
-    """Writes an ONNX file.  nodes: (op, inputs, output, attributes)."""
+def model(path, nodes, constants, shape=(1, 3, 8, 8), output="y", kind=TensorProto.FLOAT):
+    """Writes an ONNX file.  nodes: (op, inputs, output, attributes).  kind: type of the input."""
     domain = {"BipolarQuant", "Quant", "IntQuant", "MultiThreshold"}
     made = [helper.make_node(op, inputs, outputs if isinstance(outputs, list) else [outputs],
                              domain="qonnx.custom_op.general" if op in domain else "", **attributes)
             for op, inputs, outputs, attributes in nodes]
-    graph = helper.make_graph(made, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+    graph = helper.make_graph(made, "net", [helper.make_tensor_value_info("x", kind, shape)],
                               [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
                               [constant(name, values) for name, values in constants.items()])
     written = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("qonnx.custom_op.general", 1)])
@@ -217,6 +217,42 @@ def test_standard_onnx_alone(tmp_path):
     imported = read(path)
     assert imported.exact == "classes"
     same(imported, pixels, theirs)
+
+
+CASTS = [("Cast", ["x"], "f", {"to": TensorProto.FLOAT}), ("Div", ["f", "top"], "x1", {})]
+
+
+def of_bytes(path, *before, kind=TensorProto.UINT8):
+    """A network whose input is of type uint8; before: nodes that give x1, which the first layer reads."""
+    nodes, constants = two_steps(("BipolarQuant", ["a", "one"], "b", {}), {"top": 255.0, "c": RNG.normal(0, 1, (1, 4, 1, 1))},
+                                 [("Add", ["a0", "c"], "a", {})])
+    nodes[0] = ("Conv", ["x1", "w"], "a0", {})
+    return model(path, [*before, *nodes], constants, kind=kind)
+
+
+def test_an_input_of_bytes_takes_them_as_they_are(nets, tmp_path):
+    path = of_bytes(tmp_path / "n.onnx", *CASTS)
+    pixels = np.random.default_rng(4).integers(0, 256, (COUNT, 3, 8, 8)).astype(np.uint8)
+    imported = read(path)
+    same(imported, pixels, nets.executed(path, pixels, None))
+    assert imported.notes[0] == "the input is of type uint8, so its bytes are taken as they are, 0 to 255"
+    assert read(path, None, 0.0, 255.0).notes == imported.notes[1:]
+
+
+@pytest.mark.parametrize("before, kind, message", [
+    ([("Mul", ["x", "two"], "x0", {}), ("Cast", ["x0"], "x1", {"to": 1})], TensorProto.UINT8,
+     "Mul x0: computes with uint8, which wraps, expected a Cast to FLOAT before it"),
+    ([("Identity", ["x"], "x1", {})], TensorProto.INT8, "the input: is of type INT8, expected FLOAT or UINT8"),
+    ([("Cast", ["x"], "h", {"to": 10}), ("Cast", ["h"], "x1", {"to": 1})], TensorProto.FLOAT,
+     "Cast h: casts a map to FLOAT16, which rounds or wraps, expected FLOAT"),
+    ([("Cast", ["two"], "h", {"to": 16}), ("Mul", ["x", "h"], "x1", {})], TensorProto.FLOAT,
+     "Cast h: casts a constant to BFLOAT16, expected FLOAT, FLOAT16 or integers")])
+def test_numbers_of_few_bits_are_named(tmp_path, before, kind, message):
+    path = of_bytes(tmp_path / "n.onnx", *before, kind=kind)
+    loaded = onnx.load(path)
+    loaded.graph.initializer.append(constant("two", 2.0))
+    path.write_bytes(loaded.SerializeToString())
+    assert refusal(path) == message
 
 
 def test_a_threshold_on_a_rounded_sum_is_noted(tmp_path):
