@@ -49,12 +49,13 @@ class Image:
     """The picture.
 
     table: float64 (256, channels), the value of each byte.  size: pixels a side.  vector: whether the
-    source has flattened it.
+    source has flattened it.  kind: the type of the values, for a reader that computes in it.
     """
 
     table: np.ndarray
     size: int
     vector: bool = False
+    kind: Any = None
 
     @property
     def shape(self):

@@ -8,6 +8,7 @@ all dot products, in their type, and the threshold is where the result changes s
 import operator
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,12 @@ IDENTITIES = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.AlphaDropo
 MONOTONE = (nn.BatchNorm1d, nn.BatchNorm2d, nn.Hardtanh, nn.ReLU, nn.ReLU6, nn.Tanh, nn.Sigmoid, nn.LeakyReLU, nn.Hardsigmoid, nn.Softplus,
             nn.Softsign, nn.ELU, nn.SELU, nn.CELU, nn.LogSigmoid, nn.PReLU)
 ENDS = (nn.Softmax, nn.LogSoftmax)
-KEPT_TYPES = ("float", "double", "half", "bfloat16", "to", "type", "contiguous", "detach", "clone", "type_as", "cpu", "cuda")
+KEPT = ("contiguous", "detach", "clone", "cpu", "cuda")
+CASTS = {"float": torch.float32, "double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16, "to": None, "type": None,
+         "type_as": None}
+"""{name of a method: the type that it gives, or None where its operands say it}."""
+RANDOM_IMAGES = 8
+"""Fewest images beside the example on which a module and its checkpoint are compared."""
 MONOTONE_FUNCTIONS = {
     operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div", operator.neg: "neg", torch.add: "add",
     torch.sub: "sub", torch.mul: "mul", torch.div: "div", torch.neg: "neg", torch.clamp: "clamp", torch.relu: "relu", F.relu: "relu",
@@ -51,7 +57,7 @@ def export(module, example, path, classes=None, name=None):
     """Write the checkpoint of a torch module, and print a summary.
 
     The module is read as in evaluation.  On every image its logits are the checkpoint's integers
-    times one positive number, plus a constant; this is checked on the example.
+    times one positive number, plus a constant; this is checked on the example and on random images.
 
     Parameters
     ----------
@@ -91,7 +97,7 @@ def export(module, example, path, classes=None, name=None):
     try:
         with torch.no_grad():
             imported = _Reader(module, shape).read(name or re.sub(r"[^A-Za-z0-9._-]", "-", path.stem)[:64], classes)
-            _compare(module, example, imported)
+            imported = _compare(module, example, imported)
     finally:
         for part, mode in training.items():  # one by one: some may be kept in evaluation
             part.training = mode
@@ -118,24 +124,40 @@ def _unwrapped(module):
 
 
 def _compare(module, example, imported):
-    """Raises InputError where the module and the checkpoint differ on an image."""
+    """Compare the module with its checkpoint on the example and on random images; returns `imported` with what there is to note.
+
+    Raises InputError where the two differ, but for random images where the module rounds and a note says so.
+    """
+    wrong = _differences(module, example, imported)
+    differ = f"the module and its checkpoint differ on {wrong} of {len(example)} images of the example"
+    near = next((note for note in imported.notes if note.endswith(fold.ROUNDED)), "")
+    if wrong and near:
+        raise InputError(f"{near}; {differ}; expected a batch norm before the sign, fbnn_hw.nn.Bits8 in place of scaled bytes, or "
+                         "x.sum((2, 3)) in place of a mean")
+    if not wrong:  # an example of one image, or of plain ones, shows little
+        generator, count = torch.Generator().manual_seed(0), -(-RANDOM_IMAGES // len(example))
+        others = [torch.randint(0, 256, example.shape, dtype=torch.uint8, generator=generator).to(example.device) for _ in range(count)]
+        wrong = sum(_differences(module, images, imported) for images in others)
+        differ = f"the module and its checkpoint differ on {wrong} of {count * len(example)} random images"
+        if wrong and near:
+            return replace(imported, notes=(*imported.notes, differ))
+    if wrong:
+        raise InputError(f"{differ}; expected equal logits: does the module change with what it was given before?")
+    return imported
+
+
+def _differences(module, images, imported):
+    """The number of images on which the module and the checkpoint differ."""
     try:
-        theirs = module(example)
+        theirs = module(images)
     except Exception as error:  # whatever a module does with images
         raise InputError(f"{_last_line(error) or type(module).__name__}: the module cannot be run on the example "
                          f"({type(error).__name__}: {_first_line(error)})") from None
-    ours = load(imported.network).logits(example.expand(-1, 3, -1, -1)).double()
+    ours = load(imported.network).logits(images.expand(-1, 3, -1, -1)).double()
     if imported.scale is None:
         theirs = theirs if theirs.ndim == 1 else theirs.argmax(1)
-        wrong = ours.argmax(1) != theirs
-    else:
-        wrong = (((theirs.double() - imported.shift) / imported.scale - ours).abs() > 0.01).any(1)
-    if wrong.any():
-        differ = f"the module and its checkpoint differ on {int(wrong.sum())} of {len(example)} images of the example"
-        if near := next((note for note in imported.notes if note.endswith(fold.ROUNDED)), ""):
-            raise InputError(f"{near}; {differ}; expected a batch norm before the sign, fbnn_hw.nn.Bits8 in place of scaled bytes, or "
-                             "x.sum((2, 3)) in place of a mean")
-        raise InputError(f"{differ}; expected equal logits: does the module change with what it was given before?")
+        return int((ours.argmax(1) != theirs).sum())
+    return int((((theirs.double() - imported.shift) / imported.scale - ours).abs() > 0.01).any(1).sum())
 
 
 class _Reader:
@@ -180,7 +202,7 @@ class _Reader:
         if node.op == "placeholder":
             if any(isinstance(value, fold.Image) for value in self.values.values()):
                 return node.args[0] if node.args else None
-            return fold.Image(np.repeat(np.arange(256.0)[:, None], self.shape[1], 1), self.shape[2])
+            return fold.Image(np.repeat(np.arange(256.0)[:, None], self.shape[1], 1), self.shape[2], kind=torch.uint8)
         if node.op == "get_attr":
             return operator.attrgetter(node.target)(self.module)
         args = fx.node.map_arg(node.args, self.values.__getitem__)
@@ -289,8 +311,10 @@ class _Reader:
     def _function(self, node, args, kwargs, where):
         target, x = node.target, args[0]
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
-        if name in KEPT_TYPES:
+        if name in KEPT:
             return x
+        if name in CASTS:
+            return self._cast(name, x, (*args[1:], *kwargs.values()), where)
         if target is getattr and args[1] == "shape" or name == "size":
             sizes = (self.shape[0], *(x.shape[:1] if x.vector else x.shape))
             return sizes if target is getattr or not (args[1:] or kwargs) else sizes[(*args[1:], *kwargs.values())[0]]
@@ -365,10 +389,30 @@ class _Reader:
 
         return self._apply(operands[0], function, where)
 
+    def _cast(self, name, x, operands, where):
+        """A cast to another type.  The values of a picture are rounded as it rounds them; sums have the one type in which they are read."""
+        dtype = CASTS[name]
+        for operand in operands:
+            if isinstance(operand, torch.dtype):
+                dtype = operand
+            elif isinstance(operand, torch.Tensor):
+                dtype = operand.dtype
+            elif isinstance(operand, (fold.Image, fold.Bits, fold.Sum)):
+                dtype = getattr(operand, "kind", self.dtype)
+            elif isinstance(operand, str) and name == "type":
+                dtype = torch.empty(0).type(operand).dtype
+        if dtype is not None and isinstance(x, fold.Image):
+            return self._apply(x, lambda values: values.to(dtype), where, quiet=True)
+        if dtype not in (None, self.dtype, torch.float32, torch.float64):
+            raise InputError(f"{where}: casts to {str(dtype).removeprefix('torch.')}, which rounds or wraps, expected float32")
+        return x
+
     def _apply(self, x, function, where, quiet=False):
-        channels, dtype = x.shape[0], self.dtype
+        channels, dtype = x.shape[0], x.kind if isinstance(x, fold.Image) else self.dtype
+        kind = dtype
 
         def on_numbers(values):
+            nonlocal kind
             shape = (len(values), channels) if x.vector else (len(values), channels, 1, 1)
             inputs = torch.from_numpy(np.ascontiguousarray(values)).to(dtype).reshape(shape)
             try:
@@ -380,9 +424,11 @@ class _Reader:
             if y.shape != inputs.shape:
                 raise InputError(f"{where}: gives {tuple(y.shape[1:])} for a value of each channel, expected a function of each value "
                                  "alone")
+            kind = y.dtype
             return y.double().reshape(len(values), channels).numpy()
 
         y = self.builder.apply(x, on_numbers, where)
+        y = replace(y, kind=kind) if isinstance(y, fold.Image) else y
         if not quiet:
             self.builder.part(where)
         return y

@@ -176,6 +176,46 @@ def test_images_scaled_by_the_module(tmp_path):
     assert imported.exact == "classes" and imported.network.topology.ops[0].kind == "bits8"
 
 
+def scaling(function):
+    """A network whose first layer reads what `function` makes of the bytes."""
+    torch.manual_seed(0)
+    return nn.Sequential(Called(function), binary.BinaryConv2d(3, 6, padding=0), unsettled(nn.BatchNorm2d(6), 1), binary.Sign(),
+                         nn.Flatten(), binary.BinaryLinear(600, 4))
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: (x * 2).float() / 255 - 1, lambda x: (-x).float() / 255 - 1, lambda x: x.to(torch.int8).float() / 128,
+    lambda x: x.type(torch.int16).neg().float(), lambda x: (x.float() / 255).type_as(torch.zeros(1)) - 0.5,
+    lambda x: (x.bfloat16()).float() / 255], ids=["doubled", "negated", "int8", "int16", "float", "bfloat16"])
+def test_bytes_are_computed_with_in_the_module_s_type(function, tmp_path):
+    images = torch.from_numpy(strategies.images(9, 40, SIZE))
+    exported(scaling(function), tmp_path, images)
+
+
+@pytest.mark.parametrize("function, message", [
+    (lambda x: (x.half() / 255 - 0.449) / 0.226, "the values of a pixel are no multiples of one step"),
+    (lambda x: (x.bfloat16() / 255).float() - 0.5, "the values of a pixel are no multiples of one step")])
+def test_bytes_in_types_that_round_are_refused(function, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        exported(scaling(lambda x: function(x).float()), tmp_path)
+
+
+def test_an_example_of_zeros_proves_something(tmp_path):
+    """A module that shows a trace another thing than it does with bright pixels."""
+    class Late(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = small(binary.Sign())
+
+        def forward(self, images):
+            y = self.body(images)
+            return y if isinstance(y, torch.fx.Proxy) or images.max() < 200 else -y
+
+    with pytest.raises(InputError, match="the module and its checkpoint differ on 8 of 8 random images; expected equal logits"):
+        fbnn_hw.export(Late(), torch.zeros(1, 3, SIZE, SIZE, dtype=torch.uint8), tmp_path / "m.pt")
+    assert not (tmp_path / "m.pt").exists()
+
+
 class Pooled(nn.Module):
     """A mean, or a sum, of a map of 9 pixels."""
 
@@ -273,6 +313,8 @@ class Refused(nn.Module):
             x = F.dropout(x)  # line: dropout
         elif self.kind == "fails":
             x = self.sign(self.other(x.double()))  # line: fails
+        elif self.kind == "sums in half":
+            x = self.sign(self.other(x).to(torch.float16))  # line: sums in half
         elif self.kind == "relu":
             x = self.relu(self.other(x))  # line: relu
             x = self.sign(self.conv(x))
@@ -332,6 +374,7 @@ class Refused(nn.Module):
     ("own sign", "ge: ge compares values", "expected fbnn_hw.nn.Sign() in the place"),
     ("dropout", "dropout: drops in evaluation too", "expected training=self.training"),
     ("fails", "the module cannot be run on the example (RuntimeError: ", "type"),
+    ("sums in half", "to: casts to float16, which rounds or wraps", "expected float32"),
     ("relu", "relu (ReLU): gives real numbers to tests/nn/test_trace.py:", "expected +1 and -1, so a sign must come between them"),
     ("zero padding", "zeros (Conv2d): pads with 0 a map of bits that are -1 to 1", "value=-1)"),
     ("float weights", "real (Conv2d): the weights of output 0 have 36 values", "binarise them, as fbnn_hw.nn.BinaryConv2d"),
