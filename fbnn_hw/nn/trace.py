@@ -169,6 +169,7 @@ class _Reader:
         self.dtype = next((p.dtype for p in (*module.parameters(), *module.buffers()) if p.dtype.is_floating_point), torch.float32)
 
     def read(self, name, classes):
+        _check_unchanged(self.module, type(self.module).__name__)
         try:
             graph = _Tracer().trace(self.module)
         except InputError:
@@ -222,6 +223,7 @@ class _Reader:
 
     def _module(self, m, x, where, hint):
         build = self.builder
+        _check_unchanged(m, where)
         match m:
             case layers._Encoder():
                 if not isinstance(x, fold.Image) or (x.table != np.arange(256.0)[:, None]).any():
@@ -242,6 +244,8 @@ class _Reader:
                 return self._pool(x, where, hint, m.kernel_size, m.stride, m.padding, m.dilation, m.ceil_mode)
             case nn.AdaptiveAvgPool2d() if m.output_size in (1, (1, 1)):
                 return self._named(where, build.average(x, where, _short(hint)))
+            case nn.AvgPool2d() if m.divisor_override is not None:
+                raise InputError(f"{where}: divides by {m.divisor_override} (divisor_override), expected a mean, or x.sum((2, 3))")
             case nn.AvgPool2d() if _pair(m.kernel_size) == x.shape[1:] and not any(_pair(m.padding)):
                 return self._named(where, build.average(x, where, _short(hint)))
             case nn.Flatten() if (m.start_dim, m.end_dim) in ((1, -1), (1, 3)):
@@ -492,6 +496,16 @@ class _Reader:
             raise InputError(f"{where}: takes some rows or images, expected channels alone, x[:, a:b]")
         start, stop, _ = index[1].indices(x.shape[0])
         return self._named(where, self.builder.reorder(x, ops.Slice("slice", (), start, stop), where))
+
+
+def _check_unchanged(m, where):
+    """Raises InputError where a module does more than its class says, which a trace does not show."""
+    if m._forward_hooks or m._forward_pre_hooks:
+        raise InputError(f"{where}: has a forward hook, which may change what it gives, expected none; remove it, or do its work in a "
+                         "forward")
+    if "forward" in vars(m):
+        raise InputError(f"{where}: has a forward of its own beside its class's, expected that of the class; put it into a subclass of "
+                         "nn.Module")
 
 
 def _maps(values):

@@ -456,6 +456,30 @@ def test_functional_calls_shared_layers_and_odd_names(tmp_path):
         fbnn_hw.export(torch.jit.script(nn.Identity()), torch.zeros(1, 3, 8, 8, dtype=torch.uint8), tmp_path / "j.pt")
 
 
+def test_what_a_trace_does_not_show_is_named(tmp_path):
+    """Hooks and a forward of an instance, of a layer and of the module itself."""
+    def refusal(module):
+        with pytest.raises(InputError) as error:
+            fbnn_hw.export(module, torch.from_numpy(strategies.images(0, 2, SIZE)), tmp_path / "m.pt")
+        return str(error.value)
+
+    hooked, prepared, shifted = (small(binary.Sign()) for _ in range(3))
+    handle = hooked[1].register_forward_hook(lambda module, inputs, output: torch.where(output > 1, -output, output))
+    assert refusal(hooked).startswith("1 (BinaryConv2d): has a forward hook, which may change what it gives, expected none; remove it")
+    handle.remove()
+    exported(hooked, tmp_path)
+    prepared.register_forward_pre_hook(lambda module, inputs: (255 - inputs[0],))
+    assert refusal(prepared).startswith("Sequential: has a forward hook")
+    conv = shifted[1]
+    conv.forward = lambda x: -binary.BinaryConv2d.forward(conv, x)
+    assert refusal(shifted).startswith("1 (BinaryConv2d): has a forward of its own beside its class's, expected that of the class; put")
+    del conv.forward
+    shifted.forward = shifted[:2].forward
+    assert refusal(shifted).startswith("Sequential: has a forward of its own")
+    divided = small(binary.Sign(), nn.AvgPool2d(SIZE, divisor_override=3), binary.Sign())
+    assert refusal(divided) == "3 (AvgPool2d): divides by 3 (divisor_override), expected a mean, or x.sum((2, 3))"
+
+
 def test_what_was_trained_goes_on_training(tmp_path):
     module = small(nn.BatchNorm2d(4), binary.Sign()).train()
     module[2].eval()  # whose statistics stay as they are
