@@ -17,16 +17,17 @@ What is not exact raises an InputError.  It begins with `where`, the place in th
 the nearest thing that works.
 """
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from .. import bits
-from ..errors import InputError
+from ..errors import InputError, UsageError, show
 from ..ir import ops
 from ..ir.network import Network, Topology
 from .imported import CLASSES, LOGITS, Imported, Part
@@ -138,6 +139,29 @@ def _at(where: str) -> Iterator[None]:
         raise InputError(f"{where}: {error}") from None
 
 
+def _plain(op: Any) -> Any:
+    """`op` with values of Python's own types, which alone may stand in a file; numpy and torch have integers and text too."""
+    def own(value, noun):
+        if isinstance(value, str | bool | np.bool_):
+            return str(value) if isinstance(value, str) else bool(value)
+        if isinstance(value, tuple | list):
+            return tuple(own(v, f"{noun}[{i}]") for i, v in enumerate(value))
+        try:
+            return operator.index(value)
+        except TypeError:
+            raise InputError(f"layer {op.name}: {noun} is {show(value)}, expected an integer") from None
+
+    return replace(op, **{f.name: own(getattr(op, f.name), f.name) for f in fields(op)})
+
+
+def _class_names(classes: Any) -> tuple[str, ...]:
+    """Names of classes, from any sequence of text or numbers; none where it is None or empty."""
+    values = classes.tolist() if hasattr(classes, "tolist") else () if classes is None else classes
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        raise UsageError(f"classes: found {show(classes)}, expected a list of names")
+    return tuple(str(name) if isinstance(name, str | int | np.integer) else name for name in values)
+
+
 @dataclass
 class Builder:
     """The ops so far, in `layers`, with their weights and thresholds, and what became of each part of the source.
@@ -172,6 +196,7 @@ class Builder:
     def encoded(self, op: ops.Input, where: str) -> Bits:
         """The map of an input op, bits or bytes as they are."""
         with _at(where):
+            op = _plain(op)
             shape = op.output_shape()
         if any(isinstance(layer, ops.Input) for layer in self.layers):
             raise InputError(f"{where}: reads the picture in a second way, expected one encoder, or one scale of the bytes, for all "
@@ -284,6 +309,7 @@ class Builder:
     def _sum(self, op, x, weight, bias, where):
         """Make the `Sum` of `op` with real weights in the shape of the op's weights."""
         with _at(where):
+            op = _plain(op)
             shape, own, groups = op.output_shape(x.shape), op.weight_shape(x.shape), getattr(op, "groups", x.shape[0])
         if weight.shape != own:
             raise InputError(f"{where}: weights of {'x'.join(map(str, weight.shape))}, expected {'x'.join(map(str, own))}")
@@ -416,6 +442,7 @@ class Builder:
             raise InputError(f"{where}: reorders the channels of pixels or of a padded map, expected a map of bits")
         op = replace(op, name=self.name(op.name), inputs=(x.name,))
         with _at(where):
+            op = _plain(op)
             shape = op.output_shape(x.shape)
         order = np.arange(x.shape[0])
         if isinstance(op, ops.Slice):
@@ -590,7 +617,7 @@ class Builder:
         last = self._as_dense(x, where)
         scale, shift = self._scale(last)
         weights = last.weights if scale > 0 else 1 - last.weights
-        classes = classes or tuple(map(str, range(last.shape[0])))
+        classes = _class_names(classes) or tuple(map(str, range(last.shape[0])))
         if len(classes) != last.shape[0]:
             raise InputError(f"{where}: has {last.shape[0]} outputs, expected {len(classes)}, one for each class")
         self.names.discard("logits")

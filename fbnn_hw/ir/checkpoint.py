@@ -66,13 +66,18 @@ def read(path: str | Path) -> Network:
         raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}), expected a checkpoint") from None
     if size > MAX_BYTES:
         raise InputError(f"{path}: {by_beginning(data) or _too_large(data, size)}")
+    return replace(parse(data, path), source=Path(path))
+
+
+def parse(data: bytes, path: str | Path) -> Network:
+    """The content of a checkpoint file -> `Network`; path: its name, for messages."""
     try:
         content = _content(data)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     if names := _state_dict(content):
         raise InputError(f"{path}: is a state_dict with {listed(names)}, expected a checkpoint; {STATE}")
-    return replace(from_plain(content, path), source=Path(path))
+    return from_plain(content, path)
 
 
 def _too_large(data, size):

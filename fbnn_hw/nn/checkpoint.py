@@ -22,14 +22,20 @@ def save(path, network):
     for key in ("weights", "thresholds"):
         if key in values:
             values[key] = {name: torch.from_numpy(array) for name, array in values[key].items()}
-    store(path, values)
+    data = _packed(values)
+    checkpoint.parse(bytes(data), path)  # a value of a foreign type is found here, before an older file is replaced
+    files.write(path, data)
 
 
 def store(path, values):
     """torch.save of `values` to `path`, whole or not at all; raises InputError where the file cannot be written."""
+    files.write(path, _packed(values))
+
+
+def _packed(values):
     buffer = io.BytesIO()  # torch would put a file's name into the archive, and hide the system's error when a write fails
     torch.save(values, buffer)
-    files.write(path, buffer.getbuffer())
+    return buffer.getbuffer()
 
 
 def state(path, kind, version):

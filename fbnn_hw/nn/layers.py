@@ -81,7 +81,7 @@ class Bits8(_Encoder):
 
     Parameters
     ----------
-    table : sequence of 256 integers, optional
+    table : sequence or array of 256 integers, optional
         0 to 255; by default table[p] = p.
     """
 
@@ -89,7 +89,7 @@ class Bits8(_Encoder):
 
     def __init__(self, table=None):
         super().__init__()
-        self.table = tuple(range(256)) if table is None else tuple(table)
+        self.table = tuple(range(256)) if table is None else tuple(table.tolist() if hasattr(table, "tolist") else table)
 
     def op(self, name, size):
         return ops.Bits8(name, (), size, self.table)

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import fx, nn
 
 from .. import files
-from ..errors import InputError
+from ..errors import InputError, UsageError, show
 from ..foreign import fold
 from ..ir import ops
 from . import checkpoint, layers
@@ -83,6 +83,8 @@ def export(module, example, path, classes=None, name=None):
         The module does what +1 and -1 cannot express (the message names the line of source), the
         example has another shape or type, or the module and its checkpoint differ on it.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"path: found {show(path)}, expected a file name")
     path = Path(path)
     if kind := files.kind_if_not_file(path):
         raise InputError(f"{path}: is a {kind}, expected a file name")
@@ -96,7 +98,7 @@ def export(module, example, path, classes=None, name=None):
     module.eval()
     try:
         with torch.no_grad():
-            imported = _Reader(module, shape).read(name or re.sub(r"[^A-Za-z0-9._-]", "-", path.stem)[:64], classes)
+            imported = _Reader(module, shape).read(str(name) if name else re.sub(r"[^A-Za-z0-9._-]", "-", path.stem)[:64], classes)
             imported = _compare(module, example, imported)
     finally:
         for part, mode in training.items():  # one by one: some may be kept in evaluation
@@ -185,7 +187,7 @@ class _Reader:
                 value = self.values.get(node.args[0]) if isinstance(node.args[0], fx.Node) else None
                 if not isinstance(value, (fold.Image, fold.Bits, fold.Sum)):
                     raise InputError("the output of the module is no tensor of its layers alone, expected the logits")
-                imported = self.builder.finish(value, "the output", name, tuple(classes) if classes else None, "PyTorch", record)
+                imported = self.builder.finish(value, "the output", name, classes, "PyTorch", record)
                 return fold.classes_alone(imported) if self.ended else imported
             if self.ended:
                 raise InputError(f"{_where(node, self.module)}: follows a softmax or argmax, expected the end of the module")

@@ -1,6 +1,7 @@
 """`fbnn_hw.export`: random modules of one's own against their checkpoints, and what is refused, with its line."""
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from torch import nn
 
 import fbnn_hw
 from fbnn_hw import nn as binary
-from fbnn_hw.errors import InputError
+from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.ir import checkpoint
+from fbnn_hw.nn import checkpoint as torch_checkpoint
 from fbnn_hw.reference import inference
 from tests import strategies
 
@@ -283,6 +285,43 @@ def test_names(tmp_path, capsys):
     out = capsys.readouterr().out
     assert out == (f"{tmp_path}/m.pt: 4 layers, 1,022 bits, 0.0 MMAC an image\n"
                    f"equal on all 2 images of the example: the module's logits are {7 ** -0.5:.6g} times the integers\n")
+
+
+def test_numbers_and_text_of_numpy_and_torch_become_plain(tmp_path):
+    """They are equal to Python's, but no reader of checkpoints knows them."""
+    class Typed(nn.Module):
+        def __init__(self, encoder, stride):
+            super().__init__()
+            self.input, self.sign = encoder, binary.Sign()
+            self.conv = binary.BinaryConv2d(int(encoder.channels), np.int64(4), np.int64(3), stride, 0)
+            self.logits = binary.BinaryLinear(int(8 * len(range(0, SIZE - 2, int(stride))) ** 2), 3)
+
+        def forward(self, images):
+            x = self.sign(self.conv(self.input(images)))
+            return self.logits(x.repeat_interleave(2, 1).flatten(1))
+
+    tables = (np.arange(256), torch.arange(256), list(np.arange(256)))
+    for encoder in (binary.Thermometer(np.str_("grey"), np.int64(4)), binary.Binarize(np.uint8(99)), *map(binary.Bits8, tables)):
+        imported = exported(Typed(encoder, np.int64(2)), tmp_path, classes=np.array(["a", "b", "c"]), name=np.str_("own"))
+        assert imported.network.topology.classes == ("a", "b", "c")
+    assert exported(Typed(encoder, 1), tmp_path, classes=torch.arange(3)).network.topology.classes == ("0", "1", "2")
+    assert exported(Typed(encoder, 1), tmp_path, classes=list(np.array(["x", "y", "z"]))).network.topology.classes == ("x", "y", "z")
+
+
+def test_what_cannot_be_read_replaces_no_file(tmp_path):
+    path, example = tmp_path / "m.pt", torch.from_numpy(strategies.images(0, 2, SIZE))
+    good = exported(small(binary.Sign()), tmp_path).network
+    before = path.read_bytes()
+    half = nn.Sequential(binary.Binarize(127.5), binary.BinaryConv2d(1, 4), binary.Sign(), nn.Flatten(), binary.BinaryLinear(576, 3))
+    with pytest.raises(InputError, match=r"^0 \(Binarize\): layer layer0: threshold is 127.5, expected an integer$"):
+        fbnn_hw.export(half, example, path)
+    with pytest.raises(InputError, match="names 'numpy._core.multiarray"):
+        torch_checkpoint.save(path, replace(good, topology=replace(good.topology, classes=tuple(np.array(["a", "b", "c"])))))
+    for arguments, message in (((path, 5), "classes: found 5, expected a list of names"), ((path, "abc"), "classes: found 'abc', expected"),
+                               ((None, None), "path: found None, expected a file name")):
+        with pytest.raises(UsageError, match=message):
+            fbnn_hw.export(small(binary.Sign()), example, *arguments)
+    assert path.read_bytes() == before
 
 
 class Refused(nn.Module):
