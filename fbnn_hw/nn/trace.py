@@ -452,7 +452,9 @@ class _Reader:
 
     def _flatten(self, x, name, args, kwargs, where):
         if name == "flatten":
-            legal = (*args, *kwargs.values()) in ((1,), (1, -1), (1, 3))
+            start, end = (kwargs.get(key, args[i] if len(args) > i else default) for i, (key, default) in
+                          enumerate((("start_dim", 0), ("end_dim", -1))))
+            legal = start == 1 and end in (-1, 3)
         elif name == "squeeze":
             legal = x.shape[1:] == (1, 1)
         else:
@@ -481,7 +483,7 @@ class _Reader:
         dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)
         if dim not in (1, -3):
             raise InputError(f"{where}: {name} along dimension {dim}, expected 1, the channels")
-        count = args[0] if args else next(iter(kwargs.values()))
+        count = args[0] if args else next(value for key, value in kwargs.items() if key not in ("dim", "output_size"))
         if name == "repeat_interleave":
             return self._named(where, self.builder.reorder(x, ops.Duplicate("duplicate", (), count), where))
         channels = x.shape[0]

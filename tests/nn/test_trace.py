@@ -287,6 +287,18 @@ def test_names(tmp_path, capsys):
                    f"equal on all 2 images of the example: the module's logits are {7 ** -0.5:.6g} times the integers\n")
 
 
+@pytest.mark.parametrize("function", [
+    lambda x: x.repeat_interleave(dim=1, repeats=2), lambda x: torch.repeat_interleave(x, dim=1, repeats=2),
+    lambda x: x.chunk(dim=1, chunks=2)[1], lambda x: torch.split(x, dim=1, split_size_or_sections=[1, 3])[1],
+    lambda x: x.split(dim=1, split_size=3)[0], lambda x: x.flatten(end_dim=-1, start_dim=1)])
+def test_keywords_in_any_order(function, tmp_path):
+    torch.manual_seed(0)
+    exported(small(binary.Sign(), Called(function)), tmp_path)
+    with pytest.raises(InputError, match=r"flatten\(1\): one vector for each image"):
+        fbnn_hw.export(nn.Sequential(binary.Binarize(), Called(lambda x: x.flatten(end_dim=1))), torch.zeros(1, 3, 8, 8, dtype=torch.uint8),
+                       tmp_path / "n.pt")
+
+
 def test_numbers_and_text_of_numpy_and_torch_become_plain(tmp_path):
     """They are equal to Python's, but no reader of checkpoints knows them."""
     class Typed(nn.Module):
