@@ -44,8 +44,41 @@ VERBS = {"mul": "multiplies", "sub": "subtracts", "div": "divides", "truediv": "
 MONOTONE_METHODS = ("add", "sub", "mul", "div", "neg", "clamp", "relu", "tanh", "sigmoid", "__add__", "__mul__")
 
 
+PARENTS = (layers._Encoder, layers.BinaryConv2d, layers.BinaryLinear, layers.LearnedPool2d, layers.Sign, nn.modules.batchnorm._BatchNorm)
+"""Classes whose forward torch.fx cannot follow, and which a forward of one's own may call as that of its parent."""
+
+
+class _Parent:
+    """The forward of one of `PARENTS`, which that of a subclass calls.  path: of the layer in the module."""
+
+    def __init__(self, layer, forward, path):
+        self.layer, self.forward, self.path = layer, forward, path
+        self.__name__ = f"{path} ({type(layer).__name__})"
+
+    def __call__(self, x):
+        return self.forward(self.layer, x)
+
+
 class _Tracer(fx.Tracer):
     record_stack_traces = True
+
+    def trace(self, root, concrete_args=None):
+        own = {cls: cls.forward for cls in PARENTS}
+        try:
+            for cls, forward in own.items():
+                cls.forward = self._recorded(forward)
+            return super().trace(root, concrete_args)
+        finally:
+            for cls, forward in own.items():
+                cls.forward = forward
+
+    def _recorded(self, forward):
+        def called(layer, *args):
+            if not any(isinstance(value, fx.Proxy) for value in args):
+                return forward(layer, *args)
+            return self.create_proxy("call_function", _Parent(layer, forward, self.path_of_module(layer)), args, {})
+
+        return called
 
     def is_leaf_module(self, m, module_qualified_name):
         """A layer of fbnn_hw.nn, or a class of one's own that computes as one."""
@@ -214,6 +247,8 @@ class _Reader:
             return self._constant(node, args, kwargs)
         if node.op == "call_module":
             return self._module(self.module.get_submodule(node.target), args[0], where, node.target)
+        if isinstance(node.target, _Parent):
+            return self._module(node.target.layer, args[0], where, node.target.path, node.target)
         return self._function(node, args, kwargs, where)
 
     def _constant(self, node, args, kwargs):
@@ -223,9 +258,11 @@ class _Reader:
 
     # Modules
 
-    def _module(self, m, x, where, hint):
+    def _module(self, m, x, where, hint, parent=None):
+        """A layer `m`; parent: its forward, where the call is of that alone."""
         build = self.builder
-        _check_unchanged(m, where)
+        if parent is None:
+            _check_unchanged(m, where)
         match m:
             case layers._Encoder():
                 if not isinstance(x, fold.Image) or (x.table != np.arange(256.0)[:, None]).any():
@@ -261,7 +298,7 @@ class _Reader:
         if isinstance(m, IDENTITIES):
             return x
         if isinstance(m, MONOTONE):
-            return self._apply(x, m, where)
+            return self._apply(x, parent or m, where)
         if isinstance(m, ENDS):
             return self._end(x, m.dim, where)
         raise InputError(f"{where}: {type(m).__name__} has no counterpart among +1 and -1; expected the layers of fbnn_hw.nn, batch "

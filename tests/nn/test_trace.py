@@ -476,6 +476,43 @@ class Alike(binary.BinaryConv2d):
     """A class of one's own that computes as its parent."""
 
 
+class Halved(binary.BinaryConv2d):
+    def forward(self, x):
+        return super().forward(x) * 0.5
+
+
+class Twice(Halved):
+    def forward(self, x):
+        return super().forward(x) * -1.5 + 0.3
+
+
+class Moved(nn.BatchNorm2d):
+    def forward(self, x):
+        return super().forward(x + 0.1) + 0.2
+
+
+class Flipped(binary.Sign):
+    def forward(self, x):
+        return -super().forward(-x)
+
+
+class Tripled(binary.BinaryLinear):
+    def forward(self, x):
+        return super().forward(x) * 3
+
+
+def test_a_forward_that_calls_its_parent_s(tmp_path):
+    """Each is read as its parent and what its own forward does beside it; the classes are afterwards as before."""
+    torch.manual_seed(0)
+    own = {cls: cls.forward for cls in (binary.BinaryConv2d, binary.Sign, nn.BatchNorm2d)}
+    module = nn.Sequential(binary.Thermometer("grey", 4), Halved(4, 6), unsettled(Moved(6), 1), Flipped(), Twice(6, 4, padding=0),
+                           binary.Sign(), nn.Flatten(), Tripled(400, 3))
+    imported = exported(module, tmp_path)
+    assert imported.scale == pytest.approx(3 / 20) and all(cls.forward is forward for cls, forward in own.items())
+    assert [op.name for op in imported.network.topology.ops] == ["layer0", "layer1", "layer4", "layer4_flat", "logits"]
+    assert {part.source: part.layers for part in imported.parts}["4 (Twice)"] == ("layer4",)
+
+
 class Functional(nn.Module):
     """Calls of torch.nn.functional, a layer used twice, names that no layer may have."""
 
