@@ -163,7 +163,8 @@ def _compare(module, example, imported):
 
     Raises InputError where the two differ, but for random images where the module rounds and a note says so.
     """
-    wrong = _differences(module, example, imported)
+    twin = load(imported.network)
+    wrong = _differences(module, twin, example, imported)
     differ = f"the module and its checkpoint differ on {wrong} of {len(example)} images of the example"
     near = next((note for note in imported.notes if note.endswith(fold.ROUNDED)), "")
     if wrong and near:
@@ -172,7 +173,7 @@ def _compare(module, example, imported):
     if not wrong:  # an example of one image, or of plain ones, shows little
         generator, count = torch.Generator().manual_seed(0), -(-RANDOM_IMAGES // len(example))
         others = [torch.randint(0, 256, example.shape, dtype=torch.uint8, generator=generator).to(example.device) for _ in range(count)]
-        wrong = sum(_differences(module, images, imported) for images in others)
+        wrong = sum(_differences(module, twin, images, imported) for images in others)
         differ = f"the module and its checkpoint differ on {wrong} of {count * len(example)} random images"
         if wrong and near:
             return replace(imported, notes=(*imported.notes, differ))
@@ -181,14 +182,14 @@ def _compare(module, example, imported):
     return imported
 
 
-def _differences(module, images, imported):
-    """The number of images on which the module and the checkpoint differ."""
+def _differences(module, twin, images, imported):
+    """The number of images on which the module and the checkpoint, as the network `twin`, differ."""
     try:
         theirs = module(images)
     except Exception as error:  # whatever a module does with images
         raise InputError(f"{_last_line(error) or type(module).__name__}: the module cannot be run on the example "
                          f"({type(error).__name__}: {_first_line(error)})") from None
-    ours = load(imported.network).logits(images.expand(-1, 3, -1, -1)).double()
+    ours = twin.logits(images.expand(-1, 3, -1, -1)).double()
     if imported.scale is None:
         theirs = theirs if theirs.ndim == 1 else theirs.argmax(1)
         return int((ours.argmax(1) != theirs).sum())
