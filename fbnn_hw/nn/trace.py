@@ -114,7 +114,9 @@ def export(module, example, path, classes=None, name=None):
     ------
     InputError
         The module does what +1 and -1 cannot express (the message names the line of source), the
-        example has another shape or type, or the module and its checkpoint differ on it.
+        example has another shape or type, or the module and its checkpoint differ on an image.
+    UsageError
+        The path is no file name, or the classes are no list.
     """
     if not isinstance(path, (str, os.PathLike)):
         raise UsageError(f"path: found {show(path)}, expected a file name")
