@@ -116,8 +116,8 @@ class MacArray(wiring.Component):
         m = Module()
         pixels, lanes, outputs, bits = self.shape
         valid, first, *shifted = self.valid, self.first, *([self.shifted] if self.shift else [])
-        registers, wide = timing.popcount_registers(lanes), timing.wide(lanes)
-        for stage in range(timing.array(lanes) - 1 - 2 * wide):
+        registers, wide, large = timing.popcount_registers(lanes), timing.wide(lanes), timing.large(lanes)
+        for stage in range(timing.array(lanes) - 1 - 2 * large):
             later_valid = Signal(name=f"valid{stage}")  # `valid` a stage later
             later_first = Signal(name=f"first{stage}")  # `first` a stage later
             m.d.sync += [later_valid.eq(valid), later_first.eq(first)]
@@ -142,12 +142,12 @@ class MacArray(wiring.Component):
         top = lanes.bit_length() - 1
         sums = []
         for q in range(pixels):
-            flags = copy(Cat(valid, first, *shifted), "flags", q) if wide else Cat(valid, first, *shifted)
+            flags = copy(Cat(valid, first, *shifted), "flags", q) if large else Cat(valid, first, *shifted)
             for p in range(outputs):
-                m.submodules[f"popcount_{q}_{p}"] = popcount = XnorPopcount(lanes, registers, self.style, leaves=timing.large(lanes))
-                accumulator = Signal(signed(bits), name=f"accumulator_{q}_{p}", reset_less=timing.large(lanes))
+                m.submodules[f"popcount_{q}_{p}"] = popcount = XnorPopcount(lanes, registers, self.style, leaves=large)
+                accumulator = Signal(signed(bits), name=f"accumulator_{q}_{p}", reset_less=large)
                 m.d.comb += [popcount.act.eq(act[q][p]), popcount.weight.eq(weights[p][q])]
-                counts, begins, *moved = copy(flags, "flags", q, p) if wide else flags
+                counts, begins, *moved = copy(flags, "flags", q, p) if large else flags
                 # count - L / 2: one bit inverted, and the sign.
                 count = popcount.count
                 addend = Cat(count[:top - 1], ~count[top - 1], ~(count[top] | count[top - 1])).as_signed()
