@@ -371,9 +371,9 @@ class Sequencer(wiring.Component):
     def _step_fields(self, m, s):
         """The fields of a step as its words come in; a one that moves along `arrived` marks the current word."""
         config, step = self.config, self.step
-        # A one runs along `asked` while the words of a step come in; behind a register they have `arrived` a cycle later.
+        # A one runs along while the words of a step are `asked` for; behind a register they have `arrived` a cycle later.
         late = config.memory_registers
-        s.asked = Signal(config.step_words + late)
+        s.asked = Signal(config.step_words + late, name="asked" if late else "arrived")
         s.arrived = s.asked[late:]
         s.fetching = Signal()
         m.d.sync += [s.asked.eq(Cat(s.fetching, s.asked)), self.begin.eq(0), self.done.eq(0)]
