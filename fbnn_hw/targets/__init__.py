@@ -144,9 +144,8 @@ class Target:
         Rows are counted from address 0 on.  There are as few as there are block RAMs for, since each takes a multiplexer, and of those
         the fewest block RAMs.  A memory that does not fit in this way is not among them: yosys makes it.
         """
-        if not config.memory_registers:
+        if not config.memory_registers or self.blocks is None:
             return {}
-        assert self.blocks is not None
         counts, found = self._blocks_beside(config), {}
         weights = self.block_count(config.weight_words, config.word_bits) if config.weights == "memory" else counts["weight ring"]
         most = (self.blocks - sum(counts.values()) + counts["features"] - weights) // config.pixels

@@ -14,6 +14,7 @@ from fbnn_hw.train.offline import predict
 from fbnn_hw.train.teacher import Teacher
 
 LOGITS = {
+    "3mb-t.pt": "32b439baa4a31f4c7b6395314f7993eb2ecdc6aecbbe79771f97cba432840910",
     "0.5mb-fe4-combined.pt": "a88f661539e2c1d46d45aa0aca419a4fa82b5eb08d5af4b94c2664e24ed1a0e8",
     "0.5mb-fe4.pt": "3a9c01ae746e1a6d7f539d5965b4658a4c51bb09ea3cc643da76e836682477d3",
     "0.5mb.pt": "e790027ca07d998759b86c361157a68e78051759bc5274db2c8d3e6e858eb344",

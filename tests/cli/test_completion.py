@@ -62,4 +62,4 @@ def test_shipped_checkpoints_and_files(offered, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "3my.pt").touch()
     assert offered("fbnn-hw inspect 3m") >= {"3my.pt"}
-    assert offered("fbnn-hw evaluate --model 3m") == {"3mb.pt", "3mb-fe4.pt", "3mb-fe4-combined.pt", "3my.pt"}
+    assert offered("fbnn-hw evaluate --model 3m") == {"3mb.pt", "3mb-t.pt", "3mb-fe4.pt", "3mb-fe4-combined.pt", "3my.pt"}
