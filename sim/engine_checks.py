@@ -600,7 +600,8 @@ def sequencer_cycles(config):
         flushes = tiles if step.logits or step.kind == "lgap" else 1
         scores = (step.tiles - 1) * config.outputs + step.valid if step.logits else 0
         pools = timing.POOL_WRITE * tiles if step.kind == "lgap" else 0
-        total += timing.fetch(config.memory_registers) + config.step_words + tiles * (begin + bias * step.bias + reads) + flushes * flush + scores + pools
+        fetch = timing.fetch(config.memory_registers) + config.step_words
+        total += fetch + tiles * (begin + bias * step.bias + reads) + flushes * flush + scores + pools
         if stops(step, following):
             found.append(total)
             total = timing.end(config.memory_registers)
