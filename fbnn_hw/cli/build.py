@@ -149,12 +149,12 @@ def _build(args, out, inputs, where, numbers, estimate):
 def _speed(record, estimate, config):
     """Return the speed for the record, of the array and end to end: at the wanted clock, or at the one reached where that is lower."""
     from .. import protocol
+    from ..targets.bridges import bit_clocks
 
     clock_hz = _quoted_mhz(record) * 1e6
     cycles, frames, baud = estimate["cycles"], estimate["frames"], record["baud"]
     classes = config.learning.max_classes if config.learning else config.classes
-    # The link sends a bit in whole clocks, so its speed is the nearest that the clock gives.
-    real_baud = record["clock_hz"] / round(record["clock_hz"] / baud)
+    real_baud = record["clock_hz"] / bit_clocks(record["clock_hz"], baud)
     rate = protocol.end_to_end_rate(cycles, estimate["load_cycles"], clock_hz, real_baud, config.size, classes, frames,
                                     ahead=record.get("ahead", False))
     return {"cycles": cycles, "frames": frames, "frames_per_second": clock_hz * frames / cycles, "end_to_end_frames_per_second": rate,

@@ -22,6 +22,7 @@ from ..report.diagram import diagram
 from ..rtl.accelerator import score_bits
 from ..rtl.verilog import to_verilog
 from ..targets.boards import baud_of
+from ..targets.bridges import bit_clocks
 from . import integration, weights
 
 BENCH = Path(__file__).parent / "bench"
@@ -85,7 +86,7 @@ def estimate(plan, target):
         "clock_hz": clock_hz, "frames": config.frames, "cycles": frame.total, "first_cycles": plan.first.total,
         "load_cycles": frame.load, "frames_per_second": clock_hz * config.frames / frame.total,
         "baud": baud, "end_to_end_frames_per_second": protocol.end_to_end_rate(
-            frame.total, frame.load, clock_hz, clock_hz / round(clock_hz / baud), config.size, config.result_classes, config.frames),
+            frame.total, frame.load, clock_hz, clock_hz / bit_clocks(clock_hz, baud), config.size, config.result_classes, config.frames),
         "layers": layers,
         "convolution_array_busy": sum(frame.layers[x.label].reads for x in convolutions) / spent,
         "convolution_array_use": sum(x.macs for x in convolutions) * config.frames / (
