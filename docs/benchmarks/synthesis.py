@@ -19,21 +19,21 @@ from area import LUTS, _silence
 
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.fpga import blocks
-from fbnn_hw.fpga.toolchain import FLOWS
+from fbnn_hw.fpga.toolchain import FLOWS, reading
 from fbnn_hw.targets import TARGETS
 
 
 def measure(folder, target, config):
     """Cells of the module `accelerator` in a generated folder, by type."""
     from pyosys import libyosys as ys
-    image = (folder / "weights.hex").read_text() if config.weights == "memory" else None
-    memories = blocks.of_design(config, target, (folder / "accelerator.v").read_text(), image)
-    with tempfile.TemporaryDirectory() as place, contextlib.chdir(folder):  # where weights.hex is
+    names = ("accelerator.v", "weights.hex") if config.weights == "memory" else ("accelerator.v",)
+    files = {name: (folder / name).read_text() for name in names}
+    files |= blocks.of_design(config, target, files["accelerator.v"], files.get("weights.hex"))
+    with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
         cells, log, script = (Path(place, name) for name in ("cells.json", "log", "script.ys"))
-        for name, text in memories.items():
-            Path(place, name).write_text(text)
-        reading = "read_verilog accelerator.v\n" + "".join(f"read_verilog -overwrite {place}/{name}\n" for name in memories)
-        script.write_text(f"{reading}{FLOWS[target].synthesis} -top accelerator\ntee -q -o {cells} stat -json\n")
+        for name, text in files.items():
+            Path(name).write_text(text)
+        script.write_text(f"{reading(files)}{FLOWS[target].synthesis} -top accelerator\ntee -q -o {cells} stat -json\n")
         with _silence():
             ys.run_pass(f"tee -q -o {log} script {script}", ys.Design())
         text = cells.read_text()

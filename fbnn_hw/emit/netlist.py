@@ -42,7 +42,7 @@ def synthesise(folder, target, build_dir, on_line=None):
         files["weights.hex"] = (folder / "weights.hex").read_text()
     config = AcceleratorConfig.from_json((folder / "config.json").read_text())
     files |= blocks.of_design(config, target, files["accelerator.v"], files.get("weights.hex"))
-    script = (f"{toolchain.reading([name for name in ('accelerator.v', blocks.FILE) if name in files])}"
+    script = (f"{toolchain.reading([name for name in files if name != 'testbench.v'])}"
               f"{toolchain.FLOWS[target].synthesis} -top accelerator\nwrite_verilog -noattr netlist.v\ntee -q -o cells.json stat -json\n")
     files["parameters.vh"] = re.sub(r"(?m)^`define DUMP\(STEPS\).*$", "`define DUMP(STEPS)", files["parameters.vh"])
     where.mkdir(parents=True, exist_ok=True)

@@ -60,7 +60,7 @@ def weight_memory(rows, words, width):
     copies = _COPY.format(name="address", last=bits - 1) + _COPY.format(name="choice", last=last)
     return (f"{copies}module fbnn_weight_memory #(parameter WIDTH = {width}, DEPTH = {len(words)}, ADDRESS = {bits}, IMAGE = \"\", "
             f"REGISTERS = 2) (\n    input wire clk, input wire [ADDRESS - 1:0] address, output wire [WIDTH - 1:0] data\n);\n"
-            f"{''.join(parts)}{_choice(rows, width, bits)}endmodule\n")
+            f"{''.join(parts)}{_choice(rows, width)}endmodule\n")
 
 
 def bank(rows, depth, width, granularity):
@@ -84,37 +84,41 @@ def bank(rows, depth, width, granularity):
             pins = {"WEA": f"write{number} && write_mask[{low // granularity}]", **{f"DIA{i}": value for i, value in enumerate(data)}}
             parts.append(_block(f"row{number}_{low}", each, lines, block, pins, [0] * CELL_WORDS))
         base += words
-    choice = "    assign read_data = row0;\n"
+    asked = ""
     if len(rows) > 1:
-        bounds = [sum(words for words, _ in rows[:number]) for number in range(1, len(rows))]
-        chosen = "row0"
-        for number in range(1, len(rows)):
-            chosen = f"read[{number - 1}] ? row{number} : ({chosen})"
-        later = f"{{{', '.join(f'address >= {bound}' for bound in reversed(bounds))}}}"
-        choice = (f"    reg [{len(rows) - 2}:0] asked, read;\n    always @(posedge clk) begin if (!write_enable) asked <= {later}; "
-                  f"read <= asked; end\n    assign read_data = {chosen};\n")
+        asked = (f"    reg [{len(rows) - 2}:0] asked, read;\n    always @(posedge clk) begin if (!write_enable) asked <= {_later(rows)}; "
+                 "read <= asked; end\n")
+    choice = f"{asked}    assign read_data = {_chosen(rows, 'read')};\n"
     return (f"module fbnn_bank #(parameter WIDTH = {width}, DEPTH = {depth}, ADDRESS = {bits}, GRANULARITY = {granularity}, REGISTERS = 1) "
             f"(\n    input wire clk, input wire [ADDRESS - 1:0] address, input wire write_enable,\n"
             f"    input wire [WIDTH / GRANULARITY - 1:0] write_mask, input wire [WIDTH - 1:0] write_data,\n"
             f"    output wire [WIDTH - 1:0] read_data\n);\n{''.join(parts)}{choice}endmodule\n")
 
 
-def _choice(rows, width, bits):
-    """The row that was read gives the word."""
+def _later(rows):
+    """Expression: for each row but the first, whether the address lies in it or behind it."""
+    bounds = [sum(depth for depth, _ in rows[:number]) for number in range(1, len(rows))]
+    return f"{{{', '.join(f'address >= {bound}' for bound in reversed(bounds))}}}"
+
+
+def _chosen(rows, later, part=""):
+    """Expression: the word, or a part of it, of the last row whose bit of `later` is 1."""
+    chosen = f"row0{part}"
+    for number in range(1, len(rows)):
+        chosen = f"{later}[{number - 1}] ? row{number}{part} : ({chosen})"
+    return chosen
+
+
+def _choice(rows, width):
+    """The word of the row that was read, part by part."""
     if len(rows) == 1:
         return "    assign data = row0;\n"
     last = len(rows) - 2
-    bounds = [sum(depth for depth, _ in rows[:number]) for number in range(1, len(rows))]
-    later = f"{{{', '.join(f'address >= {bound}' for bound in reversed(bounds))}}}"
-    parts = [f"    reg [{last}:0] asked, read;\n    always @(posedge clk) begin asked <= {later}; read <= asked; end\n"]
+    parts = [f"    reg [{last}:0] asked, read;\n    always @(posedge clk) begin asked <= {_later(rows)}; read <= asked; end\n"]
     for part, low in enumerate(range(0, width, SHARE * 8)):
         high = min(width, low + SHARE * 8) - 1
-        parts.append(f"    wire [{last}:0] choice{part};\n    \\fbnn.copy_choice choice{part}_copy (clk, read, choice{part});\n")
-        words = [f"row{number}[{high}:{low}]" for number in range(len(rows))]
-        choice = words[0]
-        for number in range(1, len(rows)):
-            choice = f"choice{part}[{number - 1}] ? {words[number]} : ({choice})"
-        parts.append(f"    assign data[{high}:{low}] = {choice};\n")
+        parts.append(f"    wire [{last}:0] choice{part};\n    \\fbnn.copy_choice choice{part}_copy (clk, read, choice{part});\n"
+                     f"    assign data[{high}:{low}] = {_chosen(rows, f'choice{part}', f'[{high}:{low}]')};\n")
     return "".join(parts)
 
 

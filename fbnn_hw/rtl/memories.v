@@ -1,4 +1,5 @@
-// Memories of the accelerator that an ASIC flow replaces by its own macros: same ports, same latency: one cycle, and one for each of REGISTERS.
+// Memories of the accelerator that an ASIC flow replaces by its own macros: same ports, same latency (one cycle, one more for each of
+// REGISTERS).
 // Block RAM, also where they are small: LUTs would be as many as the contents of a table need, which no plan knows.
 
 module fbnn_weight_memory #(

@@ -76,7 +76,7 @@ class SinglePortMemory(wiring.Component):
         if sleeps and technology != "ice40-spram":
             raise UsageError(f"memory: technology is {technology!r}, which has no standby, expected 'ice40-spram'")
         self.depth, self.width, self.granularity, self.technology, self.sleeps = depth, width, granularity, technology, sleeps
-        self.arrives_late = registers
+        self.registers = registers
         super().__init__({
             "address": In(range(depth)), "write_data": In(width), "write_mask": In(width // granularity),
             "write_enable": In(1), "read_data": Out(width)} | ({"standby": In(1)} if sleeps else {}))
@@ -88,7 +88,7 @@ class SinglePortMemory(wiring.Component):
         m = Module()
         m.submodules.memory = Instance(
             "fbnn_bank", p_WIDTH=self.width, p_DEPTH=self.depth, p_ADDRESS=len(self.address), p_GRANULARITY=self.granularity,
-            p_REGISTERS=self.arrives_late, i_clk=ClockSignal(), i_address=self.address, i_write_enable=self.write_enable,
+            p_REGISTERS=self.registers, i_clk=ClockSignal(), i_address=self.address, i_write_enable=self.write_enable,
             i_write_mask=self.write_mask, i_write_data=self.write_data, o_read_data=self.read_data)
         return m
 
@@ -98,7 +98,7 @@ class SinglePortMemory(wiring.Component):
         m.submodules[f"memory_{self.depth}x{self.width}_{self.granularity}"] = memory
         read, write = memory.read_port(), memory.write_port(granularity=self.granularity)
         word = read.data
-        if self.arrives_late:
+        if self.registers:
             word = Signal(self.width, name="arrived", reset_less=True)
             m.d.sync += word.eq(read.data)
         m.d.comb += [

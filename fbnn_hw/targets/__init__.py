@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations_with_replacement
 from typing import Any, Protocol
 
@@ -50,12 +51,27 @@ class Configuration(Protocol):
 
 def used_bits(width: int, granularity: int = 0) -> int:
     """Bits of a block RAM's word that a memory uses.  granularity: bits that are written apart, which it must not split; 0: none are."""
-    return width if not granularity else (bits if granularity % (bits := width // 9 * 8 or width) == 0 else 0)
+    if not granularity:
+        return width
+    bits = width // 9 * 8 or width  # of 9 bits a byte, 8
+    return bits if granularity % bits == 0 else 0
 
 
 def blocks_in(rows: Iterable[tuple[int, int]], bits: int, granularity: int = 0) -> int:
     """Block RAMs of a memory of words of `bits` bits in rows of (words, bits of a block RAM)."""
     return sum(-(-bits // used_bits(width, granularity)) for _, width in rows)
+
+
+@cache
+def _fewest_rows(shapes: tuple[tuple[int, int], ...], words: int, bits: int, granularity: int, most: int) -> tuple[tuple[int, int], ...]:
+    """The fewest rows of block RAMs of some `shapes`, deepest first, that hold a memory in `most` block RAMs; () if none do."""
+    each = {shape: blocks_in((shape,), bits, granularity) for shape in shapes}
+    for count in range(1, 1 + -(-words // shapes[-1][0])):
+        fitting = {rows: total for rows in combinations_with_replacement(shapes, count)
+                   if (total := sum(each[shape] for shape in rows)) <= most and sum(depth for depth, _ in rows) >= words}
+        if fitting:
+            return min(fitting, key=fitting.__getitem__)
+    return ()
 
 
 @dataclass(frozen=True)
@@ -159,13 +175,11 @@ class Target:
         return found
 
     def _rows(self, words: int, bits: int, granularity: int, most: int) -> list[tuple[int, int]]:
-        shapes = [(depth, width) for depth, width, *_ in self._block_shapes() if width <= 18 and used_bits(width, granularity)]
-        for count in range(1, 1 + -(-words // shapes[-1][0])):
-            fitting = [rows for rows in combinations_with_replacement(shapes, count)
-                       if sum(depth for depth, _ in rows) >= words and blocks_in(rows, bits, granularity) <= most]
-            if fitting:
-                return list(min(fitting, key=lambda rows: blocks_in(rows, bits, granularity)))
-        return []
+        assert self.block_bits
+        if words * bits > most * self.block_bits:
+            return []
+        shapes = ((depth, width) for depth, width, *_ in self._block_shapes() if width <= 18 and used_bits(width, granularity))
+        return list(_fewest_rows(tuple(shapes), words, bits, granularity, most))
 
     def _bank(self, config: Configuration, words: int) -> tuple[int, int]:
         """`_stack` of one bank of `words` words for features."""
