@@ -10,6 +10,9 @@ import numpy as np
 from .. import files
 from ..errors import InputError, show
 
+DOMAINS = ("", "ai.onnx", "qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
+"""Sets of operators whose names say what a node does: ONNX's own, and that of QONNX under the three names it has had."""
+
 MAX_BYTES = 2 ** 27
 MAX_NODES = 10_000
 MAX_VALUES = 2 ** 26
@@ -19,7 +22,8 @@ MAX_LISTED = 2 ** 20
 
 @dataclass(frozen=True)
 class Node:
-    """inputs, outputs: names of values, "" where an optional input is left out.  attributes: numbers, text, lists and arrays."""
+    """op: the operator, with its domain before it where that is none of DOMAINS.  inputs, outputs: names of values, "" where an optional
+    input is left out.  attributes: numbers, text, lists and arrays."""
 
     name: str
     op: str
@@ -79,7 +83,7 @@ def _graph(model):
     tensor = inputs[0].type.tensor_type
     sizes = tensor.shape.dim
     shape = tuple(size.dim_value if size.HasField("dim_value") else None for size in sizes)
-    nodes = tuple(Node(node.name, node.op_type, tuple(node.input), tuple(node.output),
+    nodes = tuple(Node(node.name, _operator(node), tuple(node.input), tuple(node.output),
                        {a.name: _attribute(a) for a in node.attribute}) for node in graph.node)
     producer = _printable(f"{model.producer_name} {model.producer_version}".strip())
     return Graph(nodes, constants, inputs[0].name, type_name(tensor.elem_type), shape, graph.output[0].name, producer)
@@ -96,6 +100,10 @@ def _check_counts(graph):
     for number, most, place in ((count, MAX_VALUES, "in its tensors"), (listed, MAX_LISTED, "in lists of attributes")):
         if number > most:
             raise InputError(f"{show(number)} numbers {place}, expected at most {most}")
+
+
+def _operator(node):
+    return node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"
 
 
 def _attribute(attribute):

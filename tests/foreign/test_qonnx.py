@@ -255,6 +255,18 @@ def test_numbers_of_few_bits_are_named(tmp_path, before, kind, message):
     assert refusal(path) == message
 
 
+@pytest.mark.parametrize("domain", ["qonnx.custom_op.channels_last", "com.example", "com.microsoft"])
+def test_an_operator_of_another_set_is_not_taken_for_its_namesake(tmp_path, domain):
+    nodes, constants = two_steps(("BipolarQuant", ["a0", "one"], "b", {}), {})
+    path = model(tmp_path / "net.onnx", nodes, constants)
+    read(path)
+    written = onnx.load(path)
+    next(node for node in written.graph.node if node.op_type == "Conv").domain = domain
+    onnx.save(written, path)
+    with pytest.raises(InputError, match=rf"{domain}\.Conv.*has no counterpart"):
+        read(path)
+
+
 def test_a_threshold_on_a_rounded_sum_is_noted(tmp_path):
     nodes, constants = two_steps(("BipolarQuant", ["a2", "s"], "b", {}), {"s": [1.0], "w1": signs(4, 4, 1, 1) * 0.1},
                                  [("BipolarQuant", ["a0", "s"], "a1", {}), ("Conv", ["a1", "w1"], "a2", {})])
