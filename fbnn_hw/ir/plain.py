@@ -18,7 +18,8 @@ from .network import MAX_CHANNELS, MAX_LAYERS, Network, Topology
 
 REQUIRED = ("format", "version", "name", "architecture", "classes", "weights")
 OPTIONAL = ("thresholds", "training")
-MAX_DEPTH = 16
+MAX_DEPTH = 100
+"""A training that went on from another one has a record two deeper than that one's."""
 MAX_VALUES = 200_000
 MAX_TEXT = 100_000
 

@@ -10,6 +10,7 @@ from .. import bits
 from ..errors import InputError
 from ..ir import checkpoint
 from ..ir.network import LATENT, Topology
+from ..ir.plain import plain_tree
 from ..nn import staged
 from ..nn.network import FBNN, export
 from .offline import STATE_FORMAT
@@ -45,8 +46,13 @@ class Start:
     best: dict | None = None
 
     def describe(self):
-        """Return what a run that goes on from this start records of it."""
-        return {"source": self.source, "sha256": self.sha256, "training": self.training}
+        """Return what a run that goes on from this start records of it.  Raises InputError where no checkpoint could hold it."""
+        record = {"source": self.source, "sha256": self.sha256, "training": self.training}
+        try:
+            plain_tree({"training": {"init": record}}, "")
+        except InputError as error:
+            raise InputError(f"{self.source}: {error}; a file of the same weights without its training record has room") from None
+        return record
 
     def verify_classifier(self):
         """Raises InputError where layers after the latent, which are to learn, have thresholds."""

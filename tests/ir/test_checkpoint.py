@@ -12,6 +12,7 @@ import subprocess
 import sys
 import warnings
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,20 @@ def content():
     for key in ("weights", "thresholds"):
         values[key] = {name: torch.from_numpy(array) for name, array in values[key].items()}
     return values
+
+
+def stages(count):
+    """A training record of as many stages, each of which went on from the one before."""
+    training = {"epochs": 1, "config": {"lr": 0.001}}
+    for _ in range(count - 1):
+        training = {"epochs": 1, "init": {"source": "x.pt", "training": training}}
+    return training
+
+
+def test_a_training_of_many_stages_is_kept(tmp_path):
+    network = replace(strategies.vgg_network(1, classes=3, latent=9, hidden=4), training=stages(40))
+    writer.save(tmp_path / "x.pt", network)
+    assert checkpoint.read(tmp_path / "x.pt").training == stages(40)
 
 
 def saved(values, **options):
@@ -499,8 +514,8 @@ def laughs():
 
 
 @pytest.mark.parametrize("build, message", [
-    (recursive_list, "training: nested more than 16 deep, expected less"),
-    (recursive_dict, "training: nested more than 16 deep, expected less"),
+    (recursive_list, "training: nested more than 100 deep, expected less"),
+    (recursive_dict, "training: nested more than 100 deep, expected less"),
     (laughs, "more than 200000 values, expected a network")])
 def test_endless_structures(path, build, message):
     assert refused(path, saved({**content(), "training": {"x": build()}})) == message

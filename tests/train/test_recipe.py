@@ -15,6 +15,7 @@ from fbnn_hw.train import pretrain, record, start
 from fbnn_hw.train.config import TrainConfig
 from fbnn_hw.train.offline import Interrupted, Trainer
 from fbnn_hw.train.teacher import Teacher
+from tests.ir.test_checkpoint import stages
 from tests.train.test_offline import StopAt, interrupted_and_resumed, same
 
 TRAIN = datasets.load("tiny").select(("pattern0", "pattern1", "pattern2"))
@@ -319,3 +320,12 @@ def test_warp_and_no_mirror():
     assert (warp(images, torch.Generator().manual_seed(1), 0.3) == moved).all()
     still = student(config=replace(CONFIG, mirror="none", shift=0, contrast=0))
     assert (still._augmented(images, torch.arange(4)) == images).all()
+
+
+def test_a_run_of_more_stages_than_a_checkpoint_holds_is_refused_before_it_begins(tmp_path):
+    topology = vgg("tiny", TRAIN.classes, width=1 / 16, size=16, latent=64, hidden=16)
+    deep = start.Start(topology, {}, stages(52), source="x.pt")
+    with pytest.raises(InputError, match=r"^x\.pt: training: nested more than 100 deep"):
+        deep.describe()
+    shallow = start.Start(topology, {}, stages(40), source="x.pt")
+    checkpoint.save(tmp_path / "x.pt", replace(export(FBNN(topology)), training={"init": shallow.describe()}))
