@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from . import bits, files
-from .design import Design, link_speeds, newest
+from .design import Design, holding, link_speeds
 from .errors import FbnnError, InputError
 from .host import speed
 from .host.chip import ChipState
@@ -127,8 +127,8 @@ class Board:
         port : str
             For example "/dev/ttyUSB1".
         design : Design, str or Path, optional
-            The design that the board holds; by default the youngest one in rtl_out, if the board
-            holds it.
+            The design that the board holds; by default the youngest one in rtl_out with the board's
+            configuration id and, where there is one, with its weights.
         baud : int, optional
             Bits a second; by default the speed of `design.link_speeds` at which the board answers.
         note : callable, optional
@@ -152,9 +152,7 @@ class Board:
         """Look for the design where none was named; refuse one that the board does not hold."""
         config = self.identity.config.hex()
         if self.design is None:
-            with suppress(FbnnError):
-                youngest = Design(newest())
-                self.design = youngest if youngest.config_id == config else None
+            self.design = holding(config, self.identity.model.hex())
         elif self.design.config_id != config:
             raise InputError(f"{self.client.name}: holds configuration {config}, {self.design.folder} is {self.design.config_id}; "
                              "build and flash that folder, or name another with --design")

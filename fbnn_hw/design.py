@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
@@ -301,14 +302,32 @@ def newest(root: str | Path = OUT, learns: bool = False) -> Path:
 
     learns: of those that learn.  Raises InputError where there is none.
     """
-    manifests = sorted(Path(root).glob("[!.]*/manifest.json"), key=lambda path: (path.parent.name != EXAMPLE, path.stat().st_mtime))
-    folders = [path.parent for path in reversed(manifests)]
+    folders = _folders(root)
     if learns and folders and not (folders := list(filter(_learns, folders))):
         raise InputError(f"{root}: no design that learns; run fbnn-hw generate --model 0.5mb.pt --target ice40 --learn, or name its folder")
     if not folders:
         more = " --learn" if learns else ""
         raise InputError(f"{root}: no generated design; run fbnn-hw generate --model 0.5mb.pt --target ice40{more}, or name its folder")
     return folders[0]
+
+
+def holding(config_id: str, model_mark: str, root: str | Path = OUT) -> Design | None:
+    """The design under `root` of a configuration, as a board names it.
+
+    The youngest with the weights of `model_mark`, else the youngest with others; None where there is none.
+    """
+    designs = []
+    for folder in _folders(root):
+        with suppress(InputError):
+            if _manifest(folder / "manifest.json")["config_id"] == config_id:
+                designs.append(Design(folder))
+    return next((design for design in designs if design.model_mark == model_mark), designs[0] if designs else None)
+
+
+def _folders(root):
+    """Folders of the designs under `root`, youngest first, EXAMPLE last."""
+    manifests = sorted(Path(root).glob("[!.]*/manifest.json"), key=lambda path: (path.parent.name != EXAMPLE, path.stat().st_mtime))
+    return [path.parent for path in reversed(manifests)]
 
 
 def _learns(folder):
@@ -320,17 +339,17 @@ def _learns(folder):
 
 
 def link_speeds(design: Design | None = None) -> list[int]:
-    """Bits a second at which a board may talk, the likeliest first: those of the builds in a design's folder, then defaults of boards.
+    """Bits a second at which a board may talk, the likeliest first: those of builds, youngest first, then defaults of boards.
 
-    design: what the board holds; None: not known.
+    design: what the board holds; None: not known, so the builds are those of all designs in OUT.
     """
     from .targets.boards import boards
     from .targets.bridges import COMMON
 
-    speeds: list[int] = []
-    if design is not None:
-        records = sorted(design.folder.glob("build-*/build.json"), key=lambda path: path.stat().st_mtime, reverse=True)
-        speeds += [baud for baud in map(_built_baud, records) if baud]
+    folders = [design.folder] if design else _folders(OUT)
+    records = [record for folder in folders for record in folder.glob("build-*/build.json")]
+    records.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    speeds = [baud for baud in map(_built_baud, records) if baud]
     parts = [design.target] if design else TARGETS.values()
     for board in boards().values():
         if board.part in parts:

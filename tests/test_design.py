@@ -1,13 +1,16 @@
 """A folder's manifest, which is believed before anything else of it."""
 
 import json
+import os
+import shutil
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from fbnn_hw.design import REQUIRED, Design
+from fbnn_hw.design import REQUIRED, Design, generate, holding
 from fbnn_hw.errors import InputError
+from tests import strategies
 
 GOOD = {"files": dict.fromkeys(REQUIRED, "0" * 64), "classes": ["a"], "config_id": "0" * 8, "ir_sha256": "0" * 64}
 
@@ -44,3 +47,25 @@ def test_as_many_classes_as_the_hardware_has(classes, tmp_path):
     with pytest.raises(InputError) as error:
         Design(path.parent)
     assert str(error.value) == (f"{path}: {len(classes)} classes, expected the 2 of config.json; generate the folder again")
+
+
+def test_the_design_that_a_board_holds_is_found_by_its_configuration_id(tmp_path):
+    """A board that learns, flashed some time ago: the youngest design is another one, and one of its folders is damaged."""
+    def made(out, network):
+        return generate(network, "ice40", out=tmp_path / out)
+
+    old, taught = made("a", strategies.smallest_learner(1)), made("b", strategies.smallest_learner(2))
+    other = made("c", strategies.smallest())
+    assert old.config_id == taught.config_id != other.config_id and old.model_mark != taught.model_mark
+    folders = [shutil.copytree(one.folder, tmp_path / "rtl_out" / name) for name, one in
+               (("old", old), ("damaged", old), ("taught", taught), ("other", other))]
+    for age, folder in enumerate(folders):
+        os.utime(folder / "manifest.json", (age, age))
+    (folders[1] / "config.json").write_text("{}")
+
+    def found(model_mark, config_id=old.config_id):
+        design = holding(config_id, model_mark, tmp_path / "rtl_out")
+        return design and design.folder.name
+
+    assert found(old.model_mark) == "old" and found(taught.model_mark) == "taught" and found("00000000") == "taught"
+    assert found(old.model_mark, "00000000") is None

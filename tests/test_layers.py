@@ -37,7 +37,7 @@ ALLOWED = {
     "selftest": IR | {"progress", "reference", "data"},
     "lesson": IR | {"progress", "host", "reference", "data"},
     "board": IR | {"files", "progress", "design", "lesson", "host", "emit", "reference"},
-    "studio": BASE | {"lesson", "data", "host"},
+    "studio": BASE | {"lesson", "data", "host", "design"},
     "foreign": IR | {"files"},
     "nn": IR | {"files", "foreign"},
     "data": {"errors", "files"},

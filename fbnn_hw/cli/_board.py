@@ -15,7 +15,7 @@ def arguments(parser, title, learns=False):
     board.add_argument("--baud", type=_common.count, metavar="N", help="its speed (default: the one at which it answers)")
     board.add_argument("--board", choices=("virtual",), help="virtual: a simulation of the whole board, behind a serial port of its own")
     board.add_argument("--design", metavar="DIR", help=f"what `fbnn-hw generate{' --learn' * learns}` wrote (default: "
-                       f"the youngest folder in rtl_out{' that learns' * learns})")
+                       f"the youngest folder in rtl_out{' that learns' * learns}; with --port, the one that the board holds)")
 
 
 def check(args):

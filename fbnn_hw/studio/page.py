@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ..design import link_speeds
 from ..errors import InputError
 from ..lesson import review_exemplars
-from ..protocol import DEFAULT_BAUD
 
 WEB = Path(__file__).parent / "web"
 PAGE, WORKER = "app.mjs", "gates_worker.mjs"
@@ -71,7 +71,7 @@ def of(design) -> dict:
         "title": title(design),
         "design": design.folder.name,
         "config": config.id, "model": design.model_mark, "classes": list(design.classes), "size": config.size,
-        "clock_hz": estimate["clock_hz"], "bauds": list(dict.fromkeys([estimate["baud"], DEFAULT_BAUD, 1_000_000])),
+        "clock_hz": estimate["clock_hz"], "bauds": [] if generic(design) else link_speeds(design),
         "cycles": estimate["cycles"], "learn_cycles": estimate["learning"]["learn_cycles"],
         "part": estimate["part"], "macs": sum(layer["macs"] for layer in estimate["layers"]),
         "rows": estimate["learning"]["rows"], "row_bits": estimate["learning"]["row_bits"],
@@ -87,7 +87,12 @@ def of(design) -> dict:
 def title(design) -> str:
     """The title of a design on the page: its checkpoint, and its part where there is one."""
     name = (design.manifest["checkpoint"]["file"] or design.manifest["model"]).removesuffix(".pt")
-    return name if design.estimate["target"] == "generic" else f"{name} on {design.estimate['part']}"
+    return name if generic(design) else f"{name} on {design.estimate['part']}"
+
+
+def generic(design) -> bool:
+    """Whether a design is for no part, so that no board can hold it."""
+    return design.estimate["target"] == "generic"
 
 
 def of_learner(learner, plan) -> dict:

@@ -110,7 +110,7 @@ function offers() {
   const list = [];
   if (facts.server) list.push(["server", facts.server.name]);
   if (facts.gates) list.push(["gates", "the chip's gates, in this page"]);
-  if (navigator.serial) list.push(["serial", "a board at a serial port…"]);
+  if (navigator.serial && facts.bauds.length) list.push(["serial", "a board at a serial port…"]);
   by("transport").replaceChildren(...list.map(([value, text]) => make("option", {value}, text)));
   if (!list.length) complain(new LinkError("This browser has neither gates nor a serial port here; open this page in Chromium."));
 }
