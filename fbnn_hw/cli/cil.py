@@ -6,7 +6,7 @@ from pathlib import Path
 from .. import files
 from ..errors import UsageError
 from ..train.cil_config import LOSS_NAMES, REPLAYS, STRATEGIES, CilConfig
-from ..train.learner import BUILT_IN
+from ..train.learner import BUILT_IN, has_network, is_learner
 from ..train.scenarios import SCENARIOS, SETTINGS
 from . import _common
 from .train import TEACHING, add_images, add_recipe, again, recipe, scores, state_beside, write_result
@@ -67,6 +67,8 @@ def paths(args):
         raise UsageError(f"--out {out}: expected a file name that ends in .json")
     if args.save and (Path(args.save).suffix != ".pt" or Path(args.save).is_dir()):
         raise UsageError(f"--save {args.save}: expected a file name that ends in .pt")
+    if args.save and is_learner(args.strategy) and not has_network(args.strategy):
+        raise UsageError(f"--save: --strategy {args.strategy} has no binary network to write, expected none")
     return out, state_beside(args, out, *([Path(args.save)] if args.save else []))
 
 
@@ -117,6 +119,10 @@ def run(args, out):
             left = f"what {state_path} has of an earlier run stays" if state_path.exists() else "nothing is kept"
             out.error(f"interrupted in the first epoch; {left}; start again", 130)
             return 130
+        if not learner.keeps_state():
+            out.error(f"interrupted in task {learner.task + 1}; --strategy {args.strategy} has no state, so nothing is kept; start again",
+                      130)
+            return 130
         out.error(f"interrupted in task {learner.task + 1}; the last whole epoch is in {state_path}; go on with: {again(args)}", 130)
         return 130
     out.kept = f"the training itself is done, its state is in {state_path}; go on with: {again(args)}"
@@ -125,7 +131,8 @@ def run(args, out):
               **surroundings(device), **result}
     write_result(result_path, values)
     if args.save:
-        checkpoint.save(args.save, export(learner.model, {"command": values["command"], "seed": values["seed"], "final": result["final"]}))
+        model = learner.learner.network() if learner.learner else learner.model
+        checkpoint.save(args.save, export(model, {"command": values["command"], "seed": values["seed"], "final": result["final"]}))
     state_path.unlink(missing_ok=True)  # last, so that a run whose files could not be written can be resumed
     out.text(*summary(result), f"written: {', '.join(map(str, (result_path, *([args.save] if args.save else []))))}")
     out.result({**values, "history": None, "result": result_path})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..checkpoints import resolve
 from ..errors import InputError, UsageError
+from ..ir import checkpoint
 from ..train import results as recorded
 from ..train.scenarios import SCENARIOS
 from ..train.sweep import result_path, under_way
@@ -52,7 +53,7 @@ def run(args, out):
     if args.run + args.dry_run + bool(args.submit) > 1:
         raise UsageError("--run, --dry-run and --submit: expected one of them")
     exhibit = EXHIBITS[args.name]
-    origin = digest(args)
+    origin, path = extractor(args)
     refuse(args, exhibit)
     out.text(f"{exhibit.title} ({exhibit.ref})")
     if not exhibit.rows:
@@ -67,6 +68,11 @@ def run(args, out):
     one_extractor(args, exhibit, [r for r in results if any(matches(row, r, None, args.flags, origin) for row in exhibit.rows)])
     todo = [(row, seed) for row in exhibit.rows for seed in args.seeds
             if row.verb and not any(matches(row, r, seed, args.flags, origin) for r in results)]
+    if (args.run or args.dry_run or args.submit) and path and checkpoint.read(path).thresholds:
+        kept = [(row, seed) for row, seed in todo if "--replay native" not in row.flags]
+        if len(kept) < len(todo):
+            out.note(f"{args.init}: has thresholds, which native replay cannot train; {len(todo) - len(kept)} runs are left out")
+        todo = kept
     if args.dry_run:
         lines = [shlex.join(["fbnn-hw", *command(args, exhibit, row, seed)]) for row, seed in todo]
         out.text(*lines)
@@ -227,19 +233,18 @@ def execute(args, exhibit, todo, out):
 HEX = re.compile("sha256:([0-9a-f]{8,64})")
 
 
-def digest(args):
-    """Return the SHA-256 of --init, or its first digits; None without --init.
+def extractor(args):
+    """Return (SHA-256 of --init or its first digits, path of its file); None for what is not there.
 
-    A name of a shipped file in --init becomes its path.  Raises InputError where there is no such file,
-    because the results of any other file would then count.
+    Raises InputError where there is no such file, because the results of any other file would then count.
     """
     if not args.init:
-        return None
+        return None, None
     if match := HEX.fullmatch(args.init):
         if args.run or args.dry_run or args.submit:
             raise UsageError(f"--init {args.init}: runs need the file itself, expected a checkpoint with --run, --dry-run and --submit")
-        return match[1]
+        return match[1], None
     path = resolve(args.init, "--init")
     if not path.is_file():
         raise InputError(f"--init {args.init}: is no file, expected a checkpoint")
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(path.read_bytes()).hexdigest(), path

@@ -214,14 +214,14 @@ def write(plan, network, target, root, images, wrapper=None):
         files[name] = (BENCH / name).read_text()
     files["simulator.py"] = (BENCH.parent / "simulator.py").read_text()
     images_read = ("weights.hex",) if config.weights == "memory" else ()
+    models = ("SB_SPRAM256KA.v",) if config.technology == "ice40-spram" else ()
     around = integration.wrapper(config, figures["clock_hz"]) if wrapper else {}
     verilog = [name for name in around if name.startswith("accelerator") and name.endswith(".v")]
     files |= around | {
         "instance.v": integration.instance(integration.ports(files["accelerator.v"])),
         "accelerator.sdc": integration.constraints(figures["clock_hz"]),
-        "accelerator.core": integration.core(network.topology.name, ("accelerator.v", *verilog, *images_read))}
-    if config.technology == "ice40-spram":
-        files["SB_SPRAM256KA.v"] = (BENCH / "SB_SPRAM256KA.v").read_text()
+        "accelerator.core": integration.core(network.topology.name, ("accelerator.v", *verilog, *images_read), models)}
+    files |= {name: (BENCH / name).read_text() for name in models}
     expected = expected_layers(network, images, places["layers"], config.classes)
     golden = io.BytesIO()
     np.savez_compressed(golden, images=images, **{f"expect_{name}": bits for name, bits in expected.items()})

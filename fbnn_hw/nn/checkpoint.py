@@ -6,6 +6,7 @@
 import io
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 
 from .. import files
@@ -52,6 +53,26 @@ def state(path, kind, version):
     if not isinstance(state, dict) or state.get("format") != kind or state.get("version") != version:
         raise InputError(f"{path}: found another kind of file or version, expected {kind} {version}")
     return state
+
+
+ARRAY = "numpy array"
+"""Key of a dict that stands for an array: a state holds tensors alone, since reading an array would run code."""
+
+
+def arrays_as_tensors(value):
+    """A copy of plain values in which each numpy array is a dict of one tensor, at the key ARRAY."""
+    if isinstance(value, np.ndarray):
+        return {ARRAY: torch.from_numpy(np.array(value))}
+    if isinstance(value, dict):
+        return {key: arrays_as_tensors(inner) for key, inner in value.items()}
+    return type(value)(map(arrays_as_tensors, value)) if type(value) in (list, tuple) else value
+
+
+def tensors_as_arrays(value):
+    """Inverse of `arrays_as_tensors`."""
+    if isinstance(value, dict):
+        return value[ARRAY].numpy() if value.keys() == {ARRAY} else {key: tensors_as_arrays(inner) for key, inner in value.items()}
+    return type(value)(map(tensors_as_arrays, value)) if type(value) in (list, tuple) else value
 
 
 @contextmanager

@@ -95,6 +95,9 @@ class CilConfig:
             raise UsageError(f"--buffer-mb {self.buffer_mb:g}: --strategy {self.strategy} has no buffer, expected none")
         if self.replay != "latent":
             raise UsageError(f"--replay {self.replay}: --strategy {self.strategy} learns latents, expected --replay latent")
+        if self.strategy in learner.BUILT_IN and (self.balanced or self.loss != type(self).loss):
+            flag = "--balanced" if self.balanced else f"--loss {self.loss}"
+            raise UsageError(f"{flag}: has no meaning with --strategy {self.strategy}, expected --strategy replay with it")
         if self.curves:
             raise UsageError(f"--curves: --strategy {self.strategy} has no epochs to show, expected none")
 

@@ -135,10 +135,12 @@ class DarkReplay(Learner):
         after = set(names[names.index("latent") + 1:])
         self.parameters = [p for name, layer in self.model.layers.items() if name in after for p in layer.parameters()]
         self.fan_in = self.model.layers[names[-1]].fan_in
+        self.device = self.parameters[0].device
         self.generator = torch.Generator().manual_seed(self.recipe.seed)
         self.seen = self.offered = 0
-        self.x, self.y = torch.zeros((0, problem.latent), dtype=torch.uint8), torch.zeros(0, dtype=torch.int64)
-        self.logits, self.known = torch.zeros((0, problem.classes)), torch.zeros(0, dtype=torch.int64)
+        self.x = torch.zeros((0, problem.latent), dtype=torch.uint8, device=self.device)
+        self.logits = torch.zeros((0, problem.classes), device=self.device)
+        self.y = self.known = torch.zeros(0, dtype=torch.int64, device=self.device)
 
     @property
     def slots(self):
@@ -149,7 +151,8 @@ class DarkReplay(Learner):
         return self.slots * (self.problem.latent + LOGIT_BITS * self.problem.classes)
 
     def learn(self, latents, labels):
-        x, y, recipe = torch.from_numpy(latents), torch.from_numpy(np.asarray(labels, np.int64)), self.recipe
+        x, y = (torch.from_numpy(array).to(self.device) for array in (latents, np.asarray(labels, np.int64)))
+        recipe = self.recipe
         self.seen = max(self.seen, int(y.max()) + 1)
         steps = math.ceil(len(y) / recipe.batch)
         optimizer = torch.optim.Adam(self.parameters, recipe.lr, fused=True)
@@ -177,7 +180,7 @@ class DarkReplay(Learner):
         """Return the two terms on exemplars.  Classes that were unknown when an exemplar was stored take no part."""
         first, second = (torch.randint(len(self.y), (self.recipe.batch,), generator=self.generator) for _ in range(2))
         scale = 1 / math.sqrt(self.recipe.c * self.fan_in * self.seen)
-        mask = torch.arange(self.logits.shape[1])[None] < self.known[first][:, None]
+        mask = torch.arange(self.logits.shape[1], device=self.device)[None] < self.known[first][:, None]
         difference = (self._logits(self.x[first]) - self.logits[first]) * scale * mask
         distance = (difference ** 2).sum() / mask.sum()
         return self.alpha * distance + self.beta * losses.cross_entropy(self._scaled(self._logits(self.x[second])), self.y[second], None)
@@ -191,7 +194,7 @@ class DarkReplay(Learner):
             self.offered += 1
             if place >= self.slots:
                 continue
-            row = x[i:i + 1], y[i:i + 1], logits[i:i + 1], torch.tensor([self.seen])
+            row = x[i:i + 1], y[i:i + 1], logits[i:i + 1], torch.tensor([self.seen], device=self.device)
             for name, value in zip(("x", "y", "logits", "known"), row):
                 rows = getattr(self, name)
                 if place < len(rows):
@@ -201,7 +204,10 @@ class DarkReplay(Learner):
 
     @torch.no_grad()
     def scores(self, latents):
-        return self._logits(torch.from_numpy(latents))[:, :self.seen].numpy()
+        return self._logits(torch.from_numpy(latents).to(self.device))[:, :self.seen].cpu().numpy()
+
+    def network(self):
+        return self.model
 
     def state(self):
         return {"model": self.model.state_dict(), "rng": self.generator.get_state(), "seen": self.seen, "offered": self.offered,
@@ -210,5 +216,6 @@ class DarkReplay(Learner):
     def restore(self, state):
         self.model.load_state_dict(state["model"])
         self.generator.set_state(state["rng"])
-        for name in ("seen", "offered", "x", "y", "logits", "known"):
-            setattr(self, name, state[name])
+        self.seen, self.offered = state["seen"], state["offered"]
+        for name in ("x", "y", "logits", "known"):
+            setattr(self, name, state[name].to(self.device))

@@ -107,7 +107,7 @@ class Incremental:
     def _problem(self):
         latent, = self.kind.code.shape
         return learner.Problem(len(self.classes), tuple(self.tasks), latent, round(self.config.buffer_mb * MEGABIT), self.recipe,
-                               self.config.balanced, self._fresh)
+                               self.config.balanced, self._fresh, self.config.loss)
 
     def _check_origin(self, scenario, train, tasks):
         where = self.origin.source
@@ -337,17 +337,19 @@ class Incremental:
 
     # interrupt and resume
 
+    def keeps_state(self):
+        """Whether the run writes a state: not that of a learner without one."""
+        return self.state_path is not None and (self.learner is None or self.learner.state() is not None)
+
     def save(self):
         """Write the state whole or not at all."""
-        if not self.state_path:
+        if not self.keeps_state():
             return
         memory = None
         if self.memory is not None:
             memory = self.memory.state()
             memory = {**memory, "packed": torch.from_numpy(memory["packed"]), "labels": torch.from_numpy(memory["labels"])}
-        learned = None
-        if self.learner is not None and (learned := self.learner.state()) is None:
-            return
+        learned = self.learner and checkpoint.arrays_as_tensors(self.learner.state())
         state = {"format": STATE_FORMAT, "version": STATE_VERSION, "config": self.config.to_dict(), "sha256": self.origin.sha256,
                  "data": self.data, "model": self.model.state_dict(), "rng": self.generator.get_state(), "memory": memory,
                  "learner": learned, "task": self.task, "records": self.records, "history": self.history,
@@ -371,7 +373,7 @@ class Incremental:
                 memory = dict(state["memory"])
                 self.memory.restore({**memory, "packed": memory["packed"].numpy(), "labels": memory["labels"].numpy()})
             if self.learner is not None:
-                self.learner.restore(state["learner"])
+                self.learner.restore(checkpoint.tensors_as_arrays(state["learner"]))
             self.task, self.records, self.history = state["task"], state["records"], state["history"]
             check_records(self.history, "task", "seconds")
             check_records(self.records, "epochs", "seconds")

@@ -37,6 +37,8 @@ class Problem:
     network : callable
         network() returns a new `FBNN`.  Its layers after the latent are those that replay would
         train, from the same start.
+    loss : str
+        Name of the loss, as --loss says.
     """
 
     classes: int
@@ -46,6 +48,7 @@ class Problem:
     recipe: TrainConfig
     balanced: bool
     network: Callable
+    loss: str = "cce"
 
 
 class Learner:
@@ -76,6 +79,10 @@ class Learner:
         """Bits of all that is kept from one task to the next."""
         raise NotImplementedError
 
+    def network(self):
+        """The `FBNN` that classifies as `scores` does, for --save.  A learner without one leaves this method alone."""
+        raise NotImplementedError
+
     def state(self) -> dict | None:
         """What `restore` takes: a dict of plain values, arrays and tensors.  None: a resumed run learns its past tasks again."""
         return None
@@ -88,6 +95,11 @@ class Learner:
 def is_learner(strategy):
     """Whether the value of --strategy names a `Learner`: a built-in one, or module:NAME."""
     return strategy in BUILT_IN or ":" in strategy
+
+
+def has_network(strategy):
+    """Whether the learner of a value of --strategy has a network that --save can write."""
+    return get(strategy).network is not Learner.network
 
 
 def get(strategy):

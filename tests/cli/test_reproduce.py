@@ -7,8 +7,10 @@ import pytest
 
 from fbnn_hw.cli._paper import EXHIBITS
 from fbnn_hw.errors import ToolError, UsageError
+from fbnn_hw.nn import checkpoint
 from fbnn_hw.report import cil as report
 from fbnn_hw.train import sweep
+from tests import strategies
 
 
 def result(seed=0, strategy="replay", mb=5.0, a=0.5, **changes):
@@ -112,11 +114,12 @@ def test_paper_numbers_are_those_of_the_source():
 
 def test_commands_of_what_is_missing(answer, results, refused):
     flags = ("reproduce", "table-fpt", "--scenario", "tiny-2+2x2", "--results", results, "--dry-run")
-    (results / "fe.pt").write_bytes(b"")
+    checkpoint.save(results / "fe.pt", strategies.smallest())
+    sha = sha256((results / "fe.pt").read_bytes()).hexdigest()
     for path in results.glob("*.json"):
         values = json.loads(path.read_text())
         if values:
-            path.write_text(json.dumps({**values, "init": {"source": "fe.pt (bits)", "sha256": sha256(b"").hexdigest()}}))
+            path.write_text(json.dumps({**values, "init": {"source": "fe.pt (bits)", "sha256": sha}}))
     result = answer(*flags, "--init", results / "fe.pt", "--flags=--lr 1e-3")["commands"]
     assert len(result) == 10 and result[0].startswith(
         f"fbnn-hw cil --scenario tiny-2+2x2 --init {results / 'fe.pt'} --setting fpt --replay latent")
@@ -129,7 +132,8 @@ def test_commands_of_what_is_missing(answer, results, refused):
 def test_every_run_parses(exhibit, answer, tmp_path):
     from fbnn_hw.cli import parser
 
-    result = answer("reproduce", exhibit.name, "--results", tmp_path, "--init", "0.5mb-fe4.pt", "--dry-run")["commands"]
+    checkpoint.save(tmp_path / "fe.pt", strategies.smallest())
+    result = answer("reproduce", exhibit.name, "--results", tmp_path, "--init", tmp_path / "fe.pt", "--dry-run")["commands"]
     assert len(result) == len([row for row in exhibit.rows if row.verb])
     for line in result:
         _, verb, *flags = line.split()
@@ -137,6 +141,13 @@ def test_every_run_parses(exhibit, answer, tmp_path):
         if verb == "cil":
             from fbnn_hw.cli.cil import config
             config(args)
+
+
+def test_native_replay_of_an_extractor_with_thresholds_is_left_out(cli, tmp_path):
+    code, out, err = cli("reproduce", "figure-memory", "--results", tmp_path, "--init", "0.5mb-fe4.pt", "--dry-run")
+    native = sum("--replay native" in row.flags for row in EXHIBITS["figure-memory"].rows)
+    assert code == 0 and native and "--replay latent" in out and "--replay native" not in out
+    assert f"0.5mb-fe4.pt: has thresholds, which native replay cannot train; {native} runs are left out" in err
 
 
 def test_structures(cli):
@@ -215,7 +226,8 @@ def test_without_submitit(tmp_path, monkeypatch):
 
 
 def test_the_object_of_runs_that_fail_or_are_submitted(cli, tmp_path, monkeypatch):
-    flags = ("reproduce", "table-fpt", "--init", "0.5mb-fe4.pt", "--results", tmp_path, "--json")
+    checkpoint.save(tmp_path / "fe.pt", strategies.smallest())
+    flags = ("reproduce", "table-fpt", "--init", tmp_path / "fe.pt", "--results", tmp_path, "--json")
     monkeypatch.setattr(sweep, "local", lambda commands, jobs, done: [0, 3])
     code, out, _ = cli(*flags, "--run")
     assert code == 3 and json.loads(out) == {"json_version": 1, "name": "table-fpt", "error": "a run failed", "exit_code": 3}

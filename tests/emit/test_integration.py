@@ -44,3 +44,16 @@ def test_the_core_names_files_that_are_there(folder):
     assert core.startswith("CAPI=2:\nname: fbnn-hw:designs:") and {"accelerator.v", "accelerator.sdc"} <= set(files)
     assert all((folder / Path(name)).is_file() for name in files)
     assert ("weights.hex" in files) == ("fbnn_weight_memory" in (folder / "accelerator.v").read_text())
+
+
+def test_lint_of_the_core_has_every_module(folder, tmp_path):
+    """The Verilog of the filesets of `lint`, from another folder, as FuseSoC runs it."""
+    core = (folder / "accelerator.core").read_text()
+    used = re.search(r"^  lint:\n    filesets: \[([\w, ]+)\]", core, re.MULTILINE)[1].split(", ")
+    sets = dict(re.findall(r"^  (\w+):\n    file_type: verilogSource\n    files:\n((?:      - .*\n)+)", core, re.MULTILINE))
+    names = [name for fileset in used for name in re.findall(r"- ([\w.]+\.v)$", sets[fileset], re.MULTILINE)]
+    assert "models" not in re.search(r"^  default:\n    filesets: (.*)", core, re.MULTILINE)[1]
+    executable, root = simulator.verilator()
+    done = subprocess.run([executable, "--lint-only", "-Wno-fatal", "--top-module", "accelerator", *(str(folder / name) for name in names)],
+                          env={"VERILATOR_ROOT": str(root)}, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr

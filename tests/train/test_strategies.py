@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from fbnn_hw.errors import UsageError
+from fbnn_hw.nn import head
 from fbnn_hw.train import comparators, learner, metrics, scenarios
 from fbnn_hw.train.cil_config import CilConfig
 from fbnn_hw.train.config import TrainConfig
@@ -33,6 +35,17 @@ class Last(Learner):
         return np.eye(self.last + 1)[np.full(len(latents), self.last)]
 
     memory_bits = 8
+
+
+class Kept(Last):
+    """Has a state with an array in it."""
+
+    def state(self):
+        return {"last": np.array([self.last]), "more": [{"deep": np.zeros(2, bool)}]}
+
+    def restore(self, state):
+        assert state["more"][0]["deep"].dtype == bool
+        self.last = int(state["last"][0])
 
 
 TWO = Scenario("two", "tiny", "tiny", 2, 4, 1)
@@ -83,6 +96,32 @@ def test_an_interrupted_learner_goes_on(origin, name, tmp_path, monkeypatch):  #
     second = Incremental(config, TRAIN, TEST, origin, tmp_path / "a.state")
     second.resume()
     assert second.task == 1 and plain(second.run()) == plain(whole)
+
+
+def test_an_array_of_a_state_comes_back_as_an_array(origin, mine, tmp_path):  # noqa: F811
+    config = replace(BASE, strategy="fbnn_mine:Kept", setting="rpt")
+    whole = Incremental(config, TRAIN, TEST, origin, tmp_path / "a.state")
+    result = whole.run()
+    second = Incremental(config, TRAIN, TEST, origin, tmp_path / "a.state")
+    second.resume()
+    assert second.learner.last == whole.learner.last and plain(second.run()) == plain(result)
+
+
+@pytest.mark.parametrize("flags", [dict(balanced=True), dict(loss="focal")])
+@pytest.mark.parametrize("name", RULES)
+def test_a_flag_that_a_learner_of_the_field_does_not_obey_is_refused(name, flags):
+    with pytest.raises(UsageError, match="has no meaning with --strategy"):
+        CilConfig("tiny-2+2x2", strategy=name, buffer_mb=RULES[name], **flags).verify()
+
+
+def test_the_network_to_save_is_the_one_that_learned(origin):  # noqa: F811
+    run = make(origin, strategy="der++", buffer_mb=0.01)
+    run.run()
+    network = run.learner.network()
+    samples = run.test_samples.numpy()
+    assert (head.logits(network, torch.from_numpy(samples).float() * 2 - 1).detach().numpy() == run.learner.scores(samples)).all()
+    assert not all((a == b).all() for a, b in zip(network.state_dict().values(), run.model.state_dict().values()))
+    assert [name for name in RULES if learner.has_network(name)] == ["der++"]
 
 
 def test_herding_takes_the_sample_that_brings_the_mean_nearest():
