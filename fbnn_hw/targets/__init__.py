@@ -274,7 +274,7 @@ ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000, "memory_regis
 # flash reader (3196 that learn by replay became 5132 cells, 3271 with start reads 5172, 3439 of an earlier version 5483, 3131 that do
 # not learn 4595, 3734 with lists of reads 5256);
 # clock_hz and learn_hz are at most 0.95 of what the worst of three seeds reached with 0.5mb and 3mb: docs/benchmarks.md.
-# On ECP5 that is 3mb at 8 x 64 x 16; 8 x 64 x 32 was not tried.  Clocks of other families are goals, not routed.
+# On ECP5 each design was routed from one seed; the slowest is res3mb.  Clocks of other families are goals, not routed.
 TARGETS = {t.name: t for t in (
     Target(
         "ice40", "iCE40UP5K-SG48", "Lattice FPGA-DS-02008, iCE40 UltraPlus Family: 5280 LUTs, 30 EBR of 4 kbit, 4 SPRAM of 256 kbit",
