@@ -35,8 +35,9 @@ class _Map:
     """A value of the graph that depends on the image.
 
     last: whether the file has its channels last.  order: of a vector in another order than the file's:
-    element i of the file is element order[i].  groups: of a map that is split in two for a shuffle.  whole:
-    whether its numbers are integers of 8 bits, in which a node wraps and divides without a remainder.
+    element i of the file is element order[i].  groups: of a map whose channels the file has split into two
+    axes for a shuffle, else 0; turned: whether the two are swapped, so that a shuffle is still to be made.
+    whole: whether its numbers are integers of 8 bits, in which a node wraps and divides without a remainder.
     """
 
     value: fold.Value
@@ -45,6 +46,25 @@ class _Map:
     groups: int = 0
     turned: bool = False
     whole: bool = False
+
+    @property
+    def sizes(self):
+        """Sizes of the file's array behind those of the batch."""
+        channels, height, width = self.value.shape
+        if self.value.vector:
+            return (channels * height * width,)
+        if self.groups:
+            split = (self.groups, channels // self.groups)
+            return (*(split[::-1] if self.turned else split), height, width)
+        return (height, width, channels) if self.last else (channels, height, width)
+
+    @property
+    def channels(self):
+        """Which channel of the value each channel of the file is, in the file's order, int (channels,)."""
+        count = self.value.shape[0]
+        if self.turned:
+            return np.arange(count).reshape(self.groups, -1).T.reshape(-1)
+        return self.order if self.order is not None and len(self.order) == count else np.arange(count)
 
 
 def read(path: Path, classes: tuple[str, ...] | None = None, low: float | None = None, high: float | None = None) -> Imported:
@@ -76,6 +96,7 @@ class _Reader:
         output = self._output_of(self.graph.output, "the output")
         if not isinstance(output, _Map):
             raise InputError("the output does not depend on the image, expected the logits")
+        self._whole_channels(output, "the output")
         record = {"source": "a QONNX file", **({"producer": self.graph.producer} if self.graph.producer else {})}
         imported = self.builder.finish(output.value, "the output", name, classes, "QONNX", record)
         first = imported.network.topology.ops[0].name
@@ -160,7 +181,7 @@ class _Reader:
     def _value(self, node, args, maps):
         where = str(node)
         if node.op == "Shape":
-            return np.array([self.graph.shape[0] or 1, *self._sizes(maps[0])])
+            return np.array([self.graph.shape[0] or 1, *maps[0].sizes])
         if node.op == "Dropout" and len(args) > 2 and args[2] is not None and np.any(args[2]):
             raise InputError(f"{where}: drops in evaluation too, expected an export in evaluation mode")
         if node.op == "Cast":
@@ -173,24 +194,38 @@ class _Reader:
             self._end(node, where)
             return [maps[0], maps[0]]
         if node.op in QUANTISERS and isinstance(args[0], _Map) and len(maps) == 1:
+            self._no_wider(node, args, where)
             return self._quantised(node, args, where)
         if node.op in onnx_values.RISING or node.op == "BatchNormalization":
+            self._no_wider(node, args, where)
             return self._single(node, args, maps, where)
         handler = HANDLERS.get(node.op)
         if handler is None:
             raise InputError(f"{where}: {self._unknown(node)}")
+        if node.op not in ("Reshape", "Transpose", "Flatten"):
+            for value in maps:
+                self._whole_channels(value, where)
         if node.op == "Concat":
             return handler(self, node, args, where)
         if len(maps) > 1 or not isinstance(args[0], _Map):
             raise InputError(f"{where}: reads two maps, or weights that are no constants; expected one map first, then constants")
         return handler(self, node, args[0], args[1:], where)
 
+    @classmethod
+    def _whole_channels(cls, x, where):
+        cls._first(where, not x.groups, f"reads {'x'.join(map(str, x.sizes))}, channels that a Reshape split",
+                   "Reshape, Transpose [0, 2, 1, 3, 4], Reshape together, a shuffle of channels")
+
     @staticmethod
-    def _sizes(x):
-        channels, height, width = x.value.shape
-        if x.value.vector:
-            return (channels * height * width,)
-        return (height, width, channels) if x.last else (channels, height, width)
+    def _no_wider(node, args, where):
+        """Raises InputError where a constant makes more images or axes of a map than it has."""
+        if node.op in ("MultiThreshold", "BatchNormalization"):
+            return
+        rank = next(1 + len(value.sizes) for value in args if isinstance(value, _Map))
+        for value in args:
+            if isinstance(value, np.ndarray) and (value.shape[:max(0, value.ndim - rank + 1)].count(1) < value.ndim - rank + 1):
+                raise InputError(f"{where}: has a constant of {'x'.join(map(str, value.shape))} for a map of {rank} axes, which makes more "
+                                 "images of one; expected constants for each channel")
 
     @staticmethod
     def _channel_axis(x):
@@ -236,14 +271,13 @@ class _Reader:
     @staticmethod
     def _by_channel(x, function, where, flat=False):
         """Turn a function of the file's arrays into one of (K, channels).  flat: it takes (K, channels) already, in the file's order."""
-        channels = x.value.shape[0]
-        order = x.order if x.order is not None and len(x.order) == channels else np.arange(channels)
+        channels, order = x.value.shape[0], x.channels
+        sizes = (*x.sizes[:2], 1, 1) if x.groups else (1, 1, channels) if x.last else (channels, 1, 1)
 
         def on_numbers(values):
-            if flat or x.value.vector:
-                inputs = values[:, order]
-            else:
-                inputs = values[:, None, None, :] if x.last else values[:, :, None, None]
+            inputs = values[:, order]
+            if not flat and not x.value.vector:
+                inputs = inputs.reshape(len(values), *sizes)
             try:
                 with np.errstate(all="ignore"):
                     y = np.asarray(function(inputs))
@@ -300,6 +334,8 @@ class _Reader:
                              f"{x.value.shape[0]} channels")
         layout, axis = str(node.attributes.get("data_layout", "NCHW")), self._channel_axis(x)
         named = layout.index("C") if "C" in layout else 1
+        if len(thresholds) > 1:
+            self._whole_channels(x, where)
         self._first(where, len(thresholds) == 1 or named == axis, f"has channels along axis {named} by its data_layout {show(layout)}",
                     f"axis {axis}, where the map has them")
         scale, bias = (float(node.attributes.get(key, default)) for key, default in (("out_scale", 1.0), ("out_bias", 0.0)))
@@ -371,7 +407,7 @@ class _Reader:
 
     @staticmethod
     def _channels_first(x, where):
-        if x.last or x.groups or x.value.vector:
+        if x.last or x.value.vector:
             kind = "a vector" if x.value.vector else "a map with the channels last"
             raise InputError(f"{where}: reads {kind}, expected a map with the channels first (qonnx-to-channels-last undone)")
 
@@ -416,12 +452,17 @@ class _Reader:
         return _Map(self.builder.flatten(x.value, where), order=order, whole=x.whole)
 
     def _flatten(self, node, x, values, where):
-        self._first(where, node.attributes.get("axis", 1) == 1 and not x.groups, "flattens from another axis", "one vector for each image")
-        return self._flat(x, where)
+        self._first(where, node.attributes.get("axis", 1) == 1, "flattens from another axis", "one vector for each image")
+        return self._flat(self._shuffled(x, where), where)
+
+    def _shuffled(self, x, where):
+        """`x` with its channels in one axis, in the file's order."""
+        y = replace(x, groups=0, turned=False)
+        return y if not x.turned else self._part(where, self.builder.reorder(x.value, ops.Shuffle("shuffle", (), x.groups), where))
 
     def _reshape(self, node, x, values, where):
         self._first(where, bool(values) and isinstance(values[0], np.ndarray), "no constant shape", "one")
-        own, count = self._sizes(x), int(np.prod(x.value.shape))
+        own, count = x.sizes, int(np.prod(x.value.shape))
         sizes = [int(size) for size in np.asarray(values[0]).reshape(-1)]
         if not node.attributes.get("allowzero"):
             sizes = [(1, *own)[i] if size == 0 and i <= len(own) else size for i, size in enumerate(sizes)]
@@ -430,17 +471,17 @@ class _Reader:
             sizes[sizes.index(-1)] = count // product
         wanted = tuple(sizes[1:])
         whole = int(np.prod(wanted, dtype=object)) == count and sizes[0] in (-1, 1, self.graph.shape[0])
-        if whole and wanted == (count,) and not x.groups:
-            return self._flat(x, where)
-        if whole and wanted == own and not x.groups:
+        if whole and wanted == own:
             return x
-        if whole and wanted == (count, 1, 1) and x.value.vector and x.order is None:
+        if whole and wanted == (count,):
+            return self._flat(self._shuffled(x, where), where)
+        if whole and wanted == (count, 1, 1) and x.value.vector and x.value.shape[1:] == (1, 1) and x.order is None:
             return replace(x, value=replace(x.value, vector=False))
-        if whole and len(wanted) == 4 and not x.last and not x.value.vector and wanted[2:] == own[1:]:
-            return replace(x, groups=wanted[0], turned=False)
-        if whole and x.groups and wanted == own:
-            y = replace(x, groups=0, turned=False)
-            return y if not x.turned else self._part(where, self.builder.reorder(x.value, ops.Shuffle("shuffle", (), x.groups), where))
+        if whole and not x.last and not x.value.vector and wanted[-2:] == x.value.shape[1:]:
+            if len(wanted) == 3:
+                return self._shuffled(x, where)
+            if len(wanted) == 4:  # a second reshape before the channels are back in one axis makes the shuffle first
+                return replace(self._shuffled(x, where), groups=wanted[0])
         raise InputError(f"{where}: makes {'x'.join(map(str, sizes))} of {'x'.join(map(str, own))}, expected one vector for each image")
 
     def _transpose(self, node, x, values, where):
@@ -455,7 +496,7 @@ class _Reader:
         raise InputError(f"{where}: transposes by {order}, expected channels first to last or back, or the shuffle of channels")
 
     def _squeeze(self, node, x, values, where):
-        self._first(where, x.value.shape[1:] == (1, 1) and not x.groups, f"squeezes a map of {'x'.join(map(str, x.value.shape))}",
+        self._first(where, x.value.shape[1:] == (1, 1), f"squeezes a map of {'x'.join(map(str, x.value.shape))}",
                     "a map of one pixel")
         axes = onnx_values.axes(node, (node, *values))
         channel = 3 if x.last else 1
@@ -475,7 +516,7 @@ class _Reader:
         last = maps[0].last
         rank = 2 if maps[0].value.vector else 4
         legal = (node.attributes.get("axis", 1) % rank == (rank - 1 if last else 1)
-                 and all((x.last, x.value.vector, x.order is None, x.groups) == (last, rank == 2, True, 0) for x in maps))
+                 and all((x.last, x.value.vector, x.order is None) == (last, rank == 2, True) for x in maps))
         self._first(where, legal, "concatenates along another axis, or maps in different orders", "channels")
         return replace(self._part(where, self.builder.concat([x.value for x in maps], where, "concat")), last=last)
 

@@ -202,8 +202,6 @@ def test_a_grey_picture_with_a_frame_of_its_own(nets, tmp_path):
 
 def test_standard_onnx_alone(tmp_path):
     """Sign and batch norm, against ONNX's own evaluator; a softmax at the end leaves the class."""
-    from onnx.reference import ReferenceEvaluator
-
     last, constants = end("b", 64)
     nodes = [("Conv", ["x", "w", "bias"], "a", {}), ("MaxPool", ["a"], "p", {"kernel_shape": [2, 2], "strides": [2, 2]}),
              ("BatchNormalization", ["p", "g", "h", "m", "v"], "n", {}), ("Sign", ["n"], "b", {}),
@@ -212,11 +210,94 @@ def test_standard_onnx_alone(tmp_path):
                   "m": RNG.normal(0, 1, 8), "v": RNG.uniform(0.5, 2, 8), "w_end": signs(72, 3)}
     path = model(tmp_path / "n.onnx", nodes, constants)
     pixels = np.random.default_rng(4).integers(0, 256, (20, 3, 8, 8)).astype(np.uint8)
-    evaluator = ReferenceEvaluator(onnx.load(path))
-    theirs = np.concatenate([evaluator.run(None, {"x": np.float32(image[None] / 255)})[0] for image in pixels])
     imported = read(path)
     assert imported.exact == "classes"
-    same(imported, pixels, theirs)
+    same(imported, pixels, evaluated(path, pixels))
+
+
+def split(*sizes, source, to, made):
+    """A Reshape of a map of 3 x 3 pixels to channels of `sizes`, and its constant."""
+    return ("Reshape", [source, made], to, {}), {made: np.array([1, *sizes, 3, 3])}
+
+
+SWAP = {"perm": [0, 2, 1, 3, 4]}
+CHAINS = {"one": [(2, 4), "turn", (8,)], "another_split_before_the_end": [(2, 4), "turn", (4, 2), (8,)],
+          "the_middle_reshapes_are_one": [(2, 4), "turn", (2, 4), "turn", (8,)], "to_a_vector": [(2, 4), "turn"],
+          "turned_back": [(2, 4), "turn", "turn", (8,)], "split_twice": [(2, 4), (4, 2), "turn", (8,)],
+          "a_size_of_0": [(2, 4), "turn", (0, 0), (8,)], "signs_by_group": [(2, 4), "turn", "signs", (8,)]}
+
+
+def chained(path, steps, rng, channels=8):
+    """A network whose map of bits goes through `steps`: a tuple of sizes of the channels, "turn", or "signs" of each channel."""
+    nodes, constants = [("Conv", ["x", "w"], "a", {}), ("Add", ["a", "c"], "a1", {}), ("Sign", ["a1"], "b", {})], {}
+    source, sizes = "b", (channels,)
+    for number, step in enumerate(steps):
+        to, made = f"b{number}", f"k{number}"
+        if step == "turn":
+            node, sizes = ("Transpose", [source], to, SWAP), sizes[::-1]
+        elif step == "signs":
+            node, constants[made] = ("Mul", [source, made], to, {}), rng.choice([-1.0, 1.0], (1, *sizes, 1, 1))
+        else:
+            node, own = split(*step, source=source, to=to, made=made)
+            sizes, constants = sizes if 0 in step else step, constants | own
+        nodes.append(node)
+        source = to
+    flat = [("Flatten", [source], "flat", {}), ("MatMul", ["flat", "w_end"], "y", {})]
+    constants |= {"w": rng.choice([-1.0, 1.0], (channels, 3, 3, 3)), "w_end": rng.choice([-1.0, 1.0], (9 * channels, 5)),
+                  "c": rng.normal(0, 1, (1, channels, 1, 1))}
+    return model(path, [*nodes, *flat], constants, (1, 3, 5, 5))
+
+
+def evaluated(path, pixels):
+    """What ONNX's own evaluator gives for images with bytes from 0 to 1."""
+    from onnx.reference import ReferenceEvaluator
+
+    evaluator = ReferenceEvaluator(onnx.load(path))
+    return np.concatenate([evaluator.run(None, {"x": np.float32(image[None] / 255)})[0] for image in pixels])
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_shuffles_of_channels(tmp_path, name):
+    rng = np.random.default_rng(8)
+    path = chained(tmp_path / "n.onnx", CHAINS[name], rng)
+    pixels = rng.integers(0, 256, (20, 3, 5, 5)).astype(np.uint8)
+    same(read(path), pixels, evaluated(path, pixels))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_chains_of_shuffles(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    channels, steps, sizes = int(rng.choice([8, 12])), [], 1
+    for _ in range(rng.integers(2, 9)):
+        steps.append(["turn", "signs", "split", "split", "join"][rng.integers(5)])
+        if steps[-1] == "split" or steps[-1] == "turn" and sizes == 1:
+            groups = int(rng.choice([n for n in range(1, channels + 1) if channels % n == 0]))
+            steps[-1:] = [(groups, channels // groups), *["turn"] * (steps[-1] == "turn")]
+            sizes = 2
+        elif steps[-1] == "join":
+            steps[-1], sizes = (channels,), 1
+    path = chained(tmp_path / "n.onnx", steps, rng, channels)
+    pixels = rng.integers(0, 256, (10, 3, 5, 5)).astype(np.uint8)
+    same(read(path), pixels, evaluated(path, pixels))
+
+
+@pytest.mark.parametrize("steps, node, message", [
+    ([(2, 4)], ("Slice", ["b0", "lo", "hi", "axis"], {}), "Slice z: reads 2x4x3x3, channels that a Reshape split, expected Reshape,"),
+    ([(2, 4), "turn"], ("GlobalAveragePool", ["b1"], {}), "GlobalAveragePool z: reads 4x2x3x3, channels that a Reshape split"),
+    ([(2, 4)], ("Mul", ["b0", "two"], {}), "Mul z: has a constant of 2x1x1x1x1 for a map of 5 axes, which makes more images of one"),
+    ([], ("Mul", ["b", "two"], {}), "Mul z: has a constant of 2x1x1x1x1 for a map of 4 axes, which makes more images of one")])
+def test_what_a_split_map_is_not_for_is_named(tmp_path, steps, node, message):
+    path = chained(tmp_path / "n.onnx", steps, np.random.default_rng(8))
+    written = onnx.load(path)
+    nodes = [n for n in written.graph.node if n.op_type not in ("Flatten", "MatMul")]
+    more = [helper.make_node(node[0], node[1], ["z"], **node[2]), helper.make_node("Flatten", ["z"], ["flat"]),
+            helper.make_node("MatMul", ["flat", "w_end"], ["y"])]
+    written.graph.ClearField("node")
+    written.graph.node.extend([*nodes, *more])
+    written.graph.initializer.extend([constant("lo", np.array([0])), constant("hi", np.array([1])), constant("axis", np.array([1])),
+                                      constant("two", np.ones((2, 1, 1, 1, 1)))])
+    path.write_bytes(written.SerializeToString())
+    assert refusal(path).startswith(message)
 
 
 CASTS = [("Cast", ["x"], "f", {"to": TensorProto.FLOAT}), ("Div", ["f", "top"], "x1", {})]
