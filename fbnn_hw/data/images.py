@@ -118,6 +118,8 @@ def _decoded(path, source, size, resize, crop):
         if not (resize or crop):
             _check_mode(path, file)
             _check_size(path, file.height, file.width, size)
+        elif "transparency" in file.info and _deep(file):  # Pillow compares its low bytes with the high bytes of the pixels
+            raise InputError(f"{path}: has a transparent colour of 16 bits, expected one of 8 bits, or an alpha channel; convert it")
         if resize and not crop and file.mode in ("RGB", "L") and MAX_PIXELS < file.width * file.height <= MAX_JPEG_PIXELS:
             file.draft(None, (file.width // 2, file.height // 2))  # of other formats it leaves all as it is
         if file.width * file.height > MAX_PIXELS:
@@ -129,10 +131,15 @@ def _decoded(path, source, size, resize, crop):
 def _check_mode(path, file):
     """Raises InputError unless an opened picture is RGB of 8 bits a colour."""
     clear = "transparency" in file.info
-    deep = file.mode in ("RGB", "RGBA") and any("16" in str(tile[3]) for tile in file.tile)  # Pillow drops low bytes in silence
+    deep = _deep(file)
     if file.mode not in ("RGB", "P") or clear or deep:
         name = MODES.get("RGBA" if clear else file.mode, "colours of 16 bits" if deep else f"mode {file.mode}")
         raise InputError(f"{path}: has {name}, expected RGB; convert it, or let {RESIZE} do so")
+
+
+def _deep(file):
+    """Whether an opened picture has colours of 16 bits, whose low bytes Pillow drops in silence."""
+    return file.mode in ("RGB", "RGBA") and any("16" in str(tile[3]) for tile in file.tile)
 
 
 def _npy(path, file, size, resize, crop):
@@ -199,13 +206,16 @@ def _check_size(path, height, width, size):
 def _over_black(image):
     from PIL import Image
 
+    if image.mode.startswith("I"):  # 16 bits, which convert would clip
+        deep = np.asarray(image)
+        grey = (deep >> 8).clip(0, 255).astype(np.uint8)
+        grey[deep == image.info.get("transparency", -1)] = 0
+        return Image.fromarray(grey).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")
         colours = Image.new("RGB", image.size)
         colours.paste(image, mask=image)
         return colours
-    if image.mode.startswith("I"):  # 16 bits, which convert would clip
-        return Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8)).convert("RGB")
     return image.convert("RGB")
 
 

@@ -34,12 +34,16 @@ def test_palette_png(tmp_path):
     assert (read(tmp_path / "p.png", 32)[0] == flat.transpose(2, 0, 1)).all()
 
 
-def png16(path, colours):
-    """A PNG of 16 bits a colour, which Pillow reads and does not write: colour type 2 is RGB, 6 RGBA."""
+def png16(path, colours, transparent=None, factor=257):
+    """A PNG of 16 bits a colour, which Pillow reads and does not write: colour type 0 is grey, 2 RGB, 6 RGBA.
+
+    transparent: the 16-bit numbers of the colour that is transparent.
+    """
     height, width, channels = colours.shape
-    rows = b"".join(b"\0" + (row.astype(">u2") * 257).tobytes() for row in colours)
-    header = struct.pack(">IIBBBBB", width, height, 16, {3: 2, 4: 6}[channels], 0, 0, 0)
-    chunks = (b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")
+    rows = b"".join(b"\0" + (row * factor).astype(">u2").tobytes() for row in colours.astype(np.uint16))
+    header = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
+    clear = [(b"tRNS", np.array(transparent, ">u2").tobytes())] if transparent is not None else []
+    chunks = (b"IHDR", header), *clear, (b"IDAT", zlib.compress(rows)), (b"IEND", b"")
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks))
     return path
@@ -53,6 +57,27 @@ def test_png_of_16_bits_a_colour(tmp_path):
     assert (read(rgb, 32, resize=True)[0] == CHW).all()
     with pytest.raises(InputError, match="has an alpha channel"):
         read(png16(tmp_path / "b.png", np.dstack([PIXELS, PIXELS[..., :1]])), 32)
+
+
+def test_png_of_16_bits_with_a_transparent_grey(tmp_path):
+    """The high bytes stay, and only the pixels that are that grey in all 16 bits become black."""
+    grey = np.random.default_rng(0).integers(256, 65536, (32, 32, 1))
+    grey[0, 0], grey[0, 1] = 1000, 1001
+    kept = np.repeat((grey >> 8).transpose(2, 0, 1), 3, 0)
+    path = png16(tmp_path / "a.png", grey, factor=1)
+    assert (read(path, 32, resize=True)[0] == kept).all()
+    kept[:, 0, 0] = 0
+    for flag in ("resize", "crop"):
+        assert (read(png16(path, grey, [1000], 1), 32, **{flag: True})[0] == kept).all()
+    with pytest.raises(InputError, match="a.png: has an alpha channel, expected RGB"):
+        read(path, 32)
+
+
+def test_png_of_16_bits_with_a_transparent_colour(tmp_path):
+    path = png16(tmp_path / "a.png", PIXELS, [0x1205, 0x3405, 0x5605])
+    with pytest.raises(InputError) as refused:
+        read(path, 32, resize=True)
+    assert str(refused.value) == f"{path}: has a transparent colour of 16 bits, expected one of 8 bits, or an alpha channel; convert it"
 
 
 def test_orientation_is_the_same_with_and_without_resize(tmp_path):
