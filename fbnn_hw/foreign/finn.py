@@ -28,6 +28,7 @@ OUTPUTS = 64
 """Outputs of the last layer, of which the first ones are the classes'."""
 
 CNV = ("conv", "conv", "pool", "conv", "conv", "pool", "conv", "conv", "dense", "dense", "dense")
+LFC_LAYERS = 4
 CNV_SIZE, LFC_SIZE = 32, 28
 TABLE = tuple(min(p + (p >> 7), 255) for p in range(256))
 """u of byte p, so that 2 u - 255 is 2 q + 1."""
@@ -71,11 +72,11 @@ def read(folder: Path, classes: tuple[str, ...] | None = None) -> Imported:
     bare = [layer.number for layer in layers if layer.thresholds is None]
     if len(layers) == CNV.count("conv") + CNV.count("dense") and bare == [len(layers) - 1]:
         imported = _cnv(folder, layers, names)
-    elif len(layers) >= 2 and not bare:
+    elif len(layers) == LFC_LAYERS and not bare:
         imported = _lfc(folder, layers, names)
     else:
         raise InputError(f"{folder}: {len(layers)} layers, {len(bare)} of them without thresholds, expected CNV-W1A1 (9, the last "
-                         "without) or LFC-W1A1 (4, all with)")
+                         f"without) or LFC-W1A1 ({LFC_LAYERS}, all with); are files missing?")
     network, parts, exact, scale, shift, note = imported
     network.verify()
     return Imported(network, "FINN", parts, exact, scale, shift, (*note, *notes))
@@ -175,8 +176,9 @@ def _lfc(folder, layers, classes):
     network_ops = [ops.Binarize("input", (), LFC_SIZE), ops.Flatten("pixels", ("input",))]
     weights, thresholds, parts = {}, {}, [Part("input", ("input", "pixels"), "+1 from grey 128 on")]
     below, fan_in = "pixels", LFC_SIZE ** 2
-    if (outputs := len(layers[-1].thresholds)) < len(classes):
-        raise InputError(f"{folder}: the last layer has {outputs} outputs, expected one for each of {len(classes)} classes")
+    if (outputs := len(layers[-1].thresholds)) != OUTPUTS:
+        raise InputError(f"{folder}: the last layer has {outputs} outputs, expected {OUTPUTS}, the first ones for the classes; are files "
+                         "missing?")
     for layer in layers:
         last = layer is layers[-1]
         name = "class_bits" if last else f"dense{layer.number + 1}"

@@ -66,7 +66,7 @@ def cnv_answer(layers, image):
     return (layers[8][0] == value).sum(1)
 
 
-def lfc(folder, rng, widths=(64, 32), classes=10):
+def lfc(folder, rng, widths=(64, 32, 32), classes=10):
     """Writes a network of LFC's structure; returns its layers [(weights, thresholds)]."""
     layers, below = [], 784
     for number, outputs in enumerate((*widths, classes)):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fbnn_hw.data import datasets
+from fbnn_hw.errors import InputError
 from fbnn_hw.foreign import finn, read
 from fbnn_hw.reference import inference
 from tests import strategies
@@ -50,6 +51,32 @@ def test_lfc_answers_as_finn_does(tmp_path):
     set_bits = Counter(maps["class_bits"].sum((1, 2, 3)).tolist())
     assert set_bits[0] > 3 and set_bits[1] > 3 and sum(set_bits.values()) - set_bits[0] - set_bits[1] > 3  # none, one, several
     assert imported.exact == "classes" and imported.scale is None
+
+
+@pytest.mark.parametrize("network, last, message", [
+    (finn_folder.lfc, 3, "3 layers, 0 of them without thresholds, expected CNV-W1A1 (9, the last without) or LFC-W1A1 (4, all with); are "
+                         "files missing?"),
+    (finn_folder.cnv, 8, "8 layers, 0 of them without thresholds, expected CNV-W1A1 (9, the last without) or LFC-W1A1 (4, all with); are "
+                         "files missing?")])
+def test_a_folder_without_its_last_layer_is_no_network(tmp_path, network, last, message):
+    network(finn_folder.with_classes(tmp_path), np.random.default_rng(5))
+    for path in tmp_path.glob(f"{last}-*.bin"):
+        path.unlink()
+    assert refusal(tmp_path) == message
+
+
+def test_a_layer_too_many_before_the_missing_last_is_no_network(tmp_path):
+    finn_folder.lfc(finn_folder.with_classes(tmp_path), np.random.default_rng(5), (64, 48, 32, 32))
+    for path in tmp_path.glob("4-*.bin"):
+        path.unlink()
+    assert refusal(tmp_path) == "the last layer has 32 outputs, expected 64, the first ones for the classes; are files missing?"
+
+
+def refusal(folder):
+    with pytest.raises(InputError) as error:
+        read(folder)
+    assert "\n" not in str(error.value) and str(error.value).startswith(f"{folder}: ")
+    return str(error.value).removeprefix(f"{folder}: ")
 
 
 def test_thresholds_beyond_every_sum(tmp_path):
