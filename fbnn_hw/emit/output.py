@@ -192,6 +192,7 @@ def write(plan, network, target, root, images, wrapper=None):
     images: uint8 RGB (N, 3, S, S), what the folder's own test runs on.  wrapper: "axi-stream" or None.
     """
     config = plan.config
+    own = folder_name(network, target, config)
     files = {"accelerator.v": to_verilog(config)}
     boot_image = frame_image = b""
     if config.weights == "stream":
@@ -220,7 +221,7 @@ def write(plan, network, target, root, images, wrapper=None):
     files |= around | {
         "instance.v": integration.instance(integration.ports(files["accelerator.v"])),
         "accelerator.sdc": integration.constraints(figures["clock_hz"]),
-        "accelerator.core": integration.core(network.topology.name, ("accelerator.v", *verilog, *images_read), models)}
+        "accelerator.core": integration.core(own, ("accelerator.v", *verilog, *images_read), models)}
     files |= {name: (BENCH / name).read_text() for name in models}
     expected = expected_layers(network, images, places["layers"], config.classes)
     golden = io.BytesIO()
@@ -239,7 +240,7 @@ def write(plan, network, target, root, images, wrapper=None):
         "files": {name: sha256(data).hexdigest() for name, data in sorted(files.items())}}
     files["manifest.json"] = _json(manifest).encode()
 
-    folder = Path(root) / folder_name(network, target, config)
+    folder = Path(root) / own
     try:
         _replace(folder, files)
     except OSError as error:

@@ -46,6 +46,12 @@ def test_the_core_names_files_that_are_there(folder):
     assert ("weights.hex" in files) == ("fbnn_weight_memory" in (folder / "accelerator.v").read_text())
 
 
+def test_every_folder_has_a_core_of_its_own_name(folder):
+    """FuseSoC takes any of the cores of one name.  Folders differ in the model, the target, and an id of weights and hardware."""
+    named = re.search("^name: fbnn-hw:designs:(.*):[0-9.]+$", (folder / "accelerator.core").read_text(), re.MULTILINE)[1]
+    assert named == re.sub("[.-]", "_", folder.name) and named.startswith("smallest_2c_")
+
+
 def test_lint_of_the_core_has_every_module(folder, tmp_path):
     """The Verilog of the filesets of `lint`, from another folder, as FuseSoC runs it."""
     core = (folder / "accelerator.core").read_text()
