@@ -39,7 +39,7 @@ class Node:
 @dataclass(frozen=True)
 class Graph:
     """type: of the input's numbers, as onnx calls it, such as FLOAT.  shape: of the input, None for a size that the file leaves open.
-    producer: the program that wrote the file, or ""."""
+    producer: the program that wrote the file, or "".  opset: the version of ONNX's operators."""
 
     nodes: tuple[Node, ...]
     constants: dict[str, np.ndarray]
@@ -48,6 +48,7 @@ class Graph:
     shape: tuple[int | None, ...]
     output: str
     producer: str
+    opset: int
 
 
 def read(path: Path) -> Graph:
@@ -85,8 +86,9 @@ def _graph(model):
     shape = tuple(size.dim_value if size.HasField("dim_value") else None for size in sizes)
     nodes = tuple(Node(node.name, _operator(node), tuple(node.input), tuple(node.output),
                        {a.name: _attribute(a) for a in node.attribute}) for node in graph.node)
+    opset = max((own.version for own in model.opset_import if own.domain in ("", "ai.onnx")), default=1)
     producer = _printable(f"{model.producer_name} {model.producer_version}".strip())
-    return Graph(nodes, constants, inputs[0].name, type_name(tensor.elem_type), shape, graph.output[0].name, producer)
+    return Graph(nodes, constants, inputs[0].name, type_name(tensor.elem_type), shape, graph.output[0].name, producer, opset)
 
 
 def _check_counts(graph):

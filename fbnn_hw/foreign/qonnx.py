@@ -169,13 +169,18 @@ class _Reader:
         return (f"{node.op} has no counterpart among +1 and -1; expected Conv, Gemm, MatMul, BatchNormalization, pooling of 2x2, functions "
                 "of single values before BipolarQuant or Quant of one bit (fbnn-hw help networks.md has the list)")
 
-    def _end(self, node, where):
+    def _end(self, node, x, where):
         """Takes the largest logit of each image, or what is as large."""
-        axis = node.attributes.get("axis", 0 if node.op == "ArgMax" else -1)
+        old = self.graph.opset < 13 and node.op in ("Softmax", "LogSoftmax")  # takes all axes from this one on together
+        axis = node.attributes.get("axis", 0 if node.op == "ArgMax" else 1 if old else -1)
+        rank, channels = 1 + len(x.sizes), self._channel_axis(x)
+        along = axis % rank == channels or old and 1 <= axis % rank <= channels
         smallest = node.op == "TopK" and not node.attributes.get("largest", 1)
-        if axis not in (1, -1) or smallest or node.attributes.get("select_last_index", 0):
-            what = "the smallest" if smallest else "the last of equal logits" if axis in (1, -1) else f"along axis {axis}"
-            raise InputError(f"{where}: takes {what}, expected the largest logit of each image, the first of equal ones")
+        if not along or smallest or node.attributes.get("select_last_index", 0):
+            sizes = "x".join(map(str, ("N", *x.sizes)))
+            what = "the smallest" if smallest else "the last of equal logits" if along else f"along axis {axis} of {sizes}"
+            raise InputError(f"{where}: takes {what}, expected the largest logit of each image, the first of equal ones"
+                             + f"; the logits lie along axis {channels}" * (not along))
         self.ended = node
 
     def _value(self, node, args, maps):
@@ -191,7 +196,8 @@ class _Reader:
         if node.op in ("Identity", "Dropout"):
             return maps[0]
         if node.op in ENDS:
-            self._end(node, where)
+            self._whole_channels(maps[0], where)
+            self._end(node, maps[0], where)
             return [maps[0], maps[0]]
         if node.op in QUANTISERS and isinstance(args[0], _Map) and len(maps) == 1:
             self._no_wider(node, args, where)
@@ -475,8 +481,8 @@ class _Reader:
             return x
         if whole and wanted == (count,):
             return self._flat(self._shuffled(x, where), where)
-        if whole and wanted == (count, 1, 1) and x.value.vector and x.value.shape[1:] == (1, 1) and x.order is None:
-            return replace(x, value=replace(x.value, vector=False))
+        if whole and wanted in ((count, 1, 1), (1, 1, count)) and x.value.shape[1:] == (1, 1) and x.order is None:
+            return replace(self._shuffled(x, where), value=replace(x.value, vector=False), last=wanted[0] != count)
         if whole and not x.last and not x.value.vector and wanted[-2:] == x.value.shape[1:]:
             if len(wanted) == 3:
                 return self._shuffled(x, where)
@@ -491,7 +497,11 @@ class _Reader:
             return x
         if x.groups and order == [0, 2, 1, 3, 4]:
             return replace(x, turned=not x.turned)
-        if rank == 4 and (x.value.shape[1:] == (1, 1) or order == ([0, 3, 1, 2] if x.last else [0, 2, 3, 1])) and order[:1] == [0]:
+        if rank == 4 and x.value.shape[1:] == (1, 1) and order[:1] == [0] and sorted(order) == [0, 1, 2, 3]:
+            place = order.index(self._channel_axis(x))  # the other two have one row or column
+            if place != 2:
+                return replace(x, last=place == 3)
+        elif rank == 4 and order == ([0, 3, 1, 2] if x.last else [0, 2, 3, 1]):
             return replace(x, last=not x.last)
         raise InputError(f"{where}: transposes by {order}, expected channels first to last or back, or the shuffle of channels")
 

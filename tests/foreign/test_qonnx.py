@@ -87,7 +87,7 @@ def signs(*shape):
     return RNG.choice([-1.0, 1.0], shape)
 
 
-def model(path, nodes, constants, shape=(1, 3, 8, 8), output="y", kind=TensorProto.FLOAT):
+def model(path, nodes, constants, shape=(1, 3, 8, 8), output="y", kind=TensorProto.FLOAT, opset=17):
     """Writes an ONNX file.  nodes: (op, inputs, output, attributes).  kind: type of the input."""
     domain = {"BipolarQuant", "Quant", "IntQuant", "MultiThreshold"}
     made = [helper.make_node(op, inputs, outputs if isinstance(outputs, list) else [outputs],
@@ -96,7 +96,7 @@ def model(path, nodes, constants, shape=(1, 3, 8, 8), output="y", kind=TensorPro
     graph = helper.make_graph(made, "net", [helper.make_tensor_value_info("x", kind, shape)],
                               [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
                               [constant(name, values) for name, values in constants.items()])
-    written = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("qonnx.custom_op.general", 1)])
+    written = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("qonnx.custom_op.general", 1)])
     written.ir_version = 9
     path.write_bytes(written.SerializeToString())
     return path
@@ -403,7 +403,7 @@ def test_what_has_no_counterpart_is_named(tmp_path, middle, step, more, message)
 
 
 @pytest.mark.parametrize("op, inputs, attributes, message", [
-    ("ArgMax", ["sums"], {}, "along axis 0"), ("Softmax", ["sums"], {"axis": 0}, "along axis 0"),
+    ("ArgMax", ["sums"], {}, "along axis 0 of Nx3"), ("Softmax", ["sums"], {"axis": 0}, "along axis 0 of Nx3"),
     ("ArgMax", ["sums"], {"axis": 1, "select_last_index": 1}, "the last of equal logits"),
     ("TopK", ["sums", "k"], {"largest": 0}, "the smallest")])
 def test_an_end_that_does_not_keep_the_class_is_named(tmp_path, op, inputs, attributes, message):
@@ -411,6 +411,66 @@ def test_an_end_that_does_not_keep_the_class_is_named(tmp_path, op, inputs, attr
     nodes[-1] = ("MatMul", ["flat", "w_end"], "sums", {})
     path = model(tmp_path / "n.onnx", [*nodes, (op, inputs, ["z", "y"] if op == "TopK" else "y", attributes)], constants)
     assert f": takes {message}, expected the largest logit of each image, the first of equal ones" in refusal(path)
+
+
+ENDS = [("Softmax", {}), ("LogSoftmax", {}), ("ArgMax", {}), *((op, {"axis": axis}) for op in ("Softmax", "LogSoftmax", "ArgMax", "TopK")
+                                                                 for axis in (-3, -1, 1, 2, 3))]
+MOVES = [(), ((0, 2, 3, 1),), ((0, 2, 1, 3),), ((0, 1, 3, 2),), ((0, 3, 1, 2), (0, 2, 1, 3)), ((0, 2, 3, 1), (0, 2, 1, 3)),
+         ((0, 3, 2, 1), (0, 3, 2, 1)), ((0, 2, 3, 1), (0, 3, 1, 2))]
+
+
+def of_one_pixel(path, perms, op, attributes, opset=17):
+    """A network with logits (N, 5, 1, 1), transposed by `perms`, and an end."""
+    rng = np.random.default_rng(3)
+    constants = {"w": rng.choice([-1.0, 1.0], (4, 3, 3, 3)), "w_end": rng.choice([-1.0, 1.0], (5, 4, 6, 6)), "k": np.array([1])}
+    constants["c"] = (rng.normal(0, 0.3, 4) - constants["w"].sum((1, 2, 3)) / 2).reshape(1, 4, 1, 1)
+    nodes = [("Conv", ["x", "w"], "a", {}), ("Add", ["a", "c"], "a1", {}), ("Sign", ["a1"], "b", {}), ("Conv", ["b", "w_end"], "t0", {})]
+    nodes += [("Transpose", [f"t{i}"], f"t{i + 1}", {"perm": perm}) for i, perm in enumerate(perms)]
+    last = f"t{len(perms)}"
+    nodes.append((op, [last, "k"], ["z", "y"], attributes) if op == "TopK" else (op, [last], "y", attributes))
+    return model(path, nodes, constants, opset=opset)
+
+
+@pytest.mark.parametrize("perms", MOVES)
+def test_an_end_of_logits_of_one_pixel(tmp_path, perms):
+    """It is taken where the logits lie along its axis, else refused."""
+    pixels = np.random.default_rng(4).integers(0, 256, (12, 3, 8, 8)).astype(np.uint8)
+    for op, attributes in ENDS:
+        path, places = of_one_pixel(tmp_path / "n.onnx", perms, op, attributes), [1]
+        for perm in perms:
+            places.append(perm.index(places[-1]))
+        axis = attributes.get("axis", 0 if op == "ArgMax" else -1) % 4
+        if 2 in places or axis != places[-1]:
+            text = refusal(path)
+            assert "transposes by" in text if 2 in places else f"; the logits lie along axis {places[-1]}" in text
+            continue
+        theirs, imported = evaluated(path, pixels).reshape(12, -1), read(path)
+        classes = theirs[:, 0] if op in ("ArgMax", "TopK") else theirs.argmax(1)
+        found = inference.classify(inference.layers(imported.network, pixels)["logits"])
+        assert imported.exact == "classes" and (found == classes).all() and len({*found}) > 2
+
+
+def test_softmax_before_opset_13_takes_all_axes_from_its_own_on(tmp_path):
+    for op in ("Softmax", "LogSoftmax"):
+        for attributes in ({}, {"axis": 1}):
+            assert read(of_one_pixel(tmp_path / "n.onnx", (), op, attributes, 11)).exact == "classes"
+        assert "along axis -1 of Nx5x1x1" in refusal(of_one_pixel(tmp_path / "n.onnx", (), op, {"axis": -1}, 11))
+        assert "along axis -1 of Nx5x1x1" in refusal(of_one_pixel(tmp_path / "n.onnx", (), op, {}, 13))
+
+
+def test_a_map_of_one_pixel_between_the_orders_of_its_axes(tmp_path):
+    """Constants of each channel find it wherever a Transpose or Reshape puts it."""
+    nodes = [("Conv", ["x", "w"], "a", {}), ("Transpose", ["a"], "a1", {"perm": [0, 2, 3, 1]}), ("Add", ["a1", "c"], "a2", {}),
+             ("Transpose", ["a2"], "a3", {"perm": [0, 2, 1, 3]}), ("Reshape", ["a3", "first"], "a4", {}), ("Sign", ["a4"], "b", {}),
+             ("Conv", ["b", "w1"], "d", {}), ("Reshape", ["d", "last"], "d1", {}), ("Add", ["d1", "c"], "d2", {}),
+             ("Sign", ["d2"], "e", {}), ("Flatten", ["e"], "flat", {}), ("MatMul", ["flat", "w_end"], "y", {})]
+    rng = np.random.default_rng(3)
+    path = model(tmp_path / "n.onnx", nodes, {
+        "w": rng.choice([-1.0, 1.0], (16, 3, 8, 8)), "w1": rng.choice([-1.0, 1.0], (16, 16, 1, 1)),
+        "w_end": rng.choice([-1.0, 1.0], (16, 5)), "c": rng.normal(0, 1, 16), "first": np.array([1, 16, 1, 1]),
+        "last": np.array([1, 1, 1, 16])})
+    pixels = np.random.default_rng(4).integers(0, 256, (20, 3, 8, 8)).astype(np.uint8)
+    same(read(path), pixels, evaluated(path, pixels))
 
 
 @pytest.mark.parametrize("op, inputs, attributes", [
