@@ -5,6 +5,7 @@ torch.fx records what the module does with a picture, and `_Reader` hands each s
 all dot products, in their type, and the threshold is where the result changes sign.
 """
 
+import inspect
 import operator
 import os
 import re
@@ -44,6 +45,12 @@ VERBS = {"mul": "multiplies", "sub": "subtracts", "div": "divides", "truediv": "
 MONOTONE_METHODS = ("add", "sub", "mul", "div", "neg", "clamp", "relu", "tanh", "sigmoid", "__add__", "__mul__")
 
 
+FIRST = ("input", "tensors", "tensor", "other")
+"""Names of the operands that functions of torch take first; "other" comes after "input"."""
+NUMPYS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+"""{a name of numpy's, which torch takes too: its own}."""
+
+
 PARENTS = (layers._Encoder, layers.BinaryConv2d, layers.BinaryLinear, layers.LearnedPool2d, layers.Sign, nn.modules.batchnorm._BatchNorm)
 """Classes whose forward torch.fx cannot follow, and which a forward of one's own may call as that of its parent."""
 
@@ -73,10 +80,11 @@ class _Tracer(fx.Tracer):
                 cls.forward = forward
 
     def _recorded(self, forward):
-        def called(layer, *args):
-            if not any(isinstance(value, fx.Proxy) for value in args):
-                return forward(layer, *args)
-            return self.create_proxy("call_function", _Parent(layer, forward, self.path_of_module(layer)), args, {})
+        def called(layer, *args, **kwargs):
+            values = (*args, *kwargs.values())
+            if not any(isinstance(value, fx.Proxy) for value in values):
+                return forward(layer, *args, **kwargs)
+            return self.create_proxy("call_function", _Parent(layer, forward, self.path_of_module(layer)), values, {})
 
         return called
 
@@ -249,10 +257,18 @@ class _Reader:
         if not any(isinstance(value, (fold.Image, fold.Bits, fold.Sum)) for value in _flat((args, tuple(kwargs.values())))):
             return self._constant(node, args, kwargs)
         if node.op == "call_module":
-            return self._module(self.module.get_submodule(node.target), args[0], where, node.target)
+            return self._module(self.module.get_submodule(node.target), (*args, *kwargs.values())[0], where, node.target)
         if isinstance(node.target, _Parent):
             return self._module(node.target.layer, args[0], where, node.target.path, node.target)
-        return self._function(node, args, kwargs, where)
+        return self._function(node, *self._in_place_of_names(node, args, kwargs), where)
+
+    @staticmethod
+    def _in_place_of_names(node, args, kwargs):
+        """(args, kwargs) of a call with the maps in their places, and the others under torch's own names."""
+        kwargs = {(NUMPYS.get(key, key) if node.op == "call_method" or not inspect.isfunction(node.target) else key): value
+                  for key, value in kwargs.items()}
+        first = [key for key in FIRST if key in kwargs and (key != "other" or args or "input" in kwargs)]
+        return (*args, *(kwargs[key] for key in first)), {key: value for key, value in kwargs.items() if key not in first}
 
     def _constant(self, node, args, kwargs):
         if node.op == "call_method":
@@ -485,7 +501,7 @@ class _Reader:
 
     def _concat(self, args, kwargs, where):
         dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)
-        maps = args[0] if args else kwargs["tensors"]
+        maps = args[0]
         if dim not in (1, -3) or not all(isinstance(x, (fold.Image, fold.Bits, fold.Sum)) for x in maps):
             raise InputError(f"{where}: concatenates along dimension {dim}, expected maps along dimension 1")
         return self._named(where, self.builder.concat(list(maps), where, "concat"))
@@ -498,7 +514,8 @@ class _Reader:
         elif name == "squeeze":
             legal = x.shape[1:] == (1, 1)
         else:
-            sizes = args[0] if args and isinstance(args[0], (tuple, list)) else args
+            named = kwargs.get("shape", kwargs.get("size"))
+            sizes = named if named is not None else args[0] if args and isinstance(args[0], (tuple, list)) else args
             count = int(np.prod(x.shape))
             legal = len(sizes) == 2 and sizes[0] in (-1, self.shape[0]) and sizes[1] in (-1, count) and sizes != (-1, -1)
         if not legal:

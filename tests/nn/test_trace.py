@@ -299,6 +299,44 @@ def test_keywords_in_any_order(function, tmp_path):
                        tmp_path / "n.pt")
 
 
+class Keywords(nn.Module):
+    """A layer or function that is called with its operands by their names."""
+
+    def __init__(self, call):
+        super().__init__()
+        self.call, self.input, self.conv, self.norm = call, binary.Thermometer("grey", 4), binary.BinaryConv2d(4, 4), nn.BatchNorm2d(4)
+        self.sign, self.relu, self.wide = binary.Sign(), nn.ReLU(), binary.BinaryConv2d(8, 4)
+        self.out = binary.BinaryLinear(4 * SIZE ** 2, 3)
+
+    def forward(self, images):
+        x = self.call(self, self.norm(input=self.conv(self.input(images))))
+        return self.out(torch.flatten(input=x, start_dim=1))
+
+
+@pytest.mark.parametrize("call", [
+    lambda m, x: m.sign(x=x), lambda m, x: m.sign(m.relu(input=x)), lambda m, x: m.sign(F.hardtanh(input=x, min_val=-0.5)),
+    lambda m, x: m.sign(torch.add(input=x, other=0.25)), lambda m, x: m.sign(torch.sub(input=0.25, other=x)),
+    lambda m, x: m.sign(torch.mul(other=x, input=torch.tensor(-2.0))), lambda m, x: m.sign(x.add(other=0.25)),
+    lambda m, x: m.sign(torch.add(x, other=0.25, alpha=2)), lambda m, x: m.sign(torch.clamp(input=x, min=-1, max=1)),
+    lambda m, x: m.sign(m.wide(torch.cat(tensors=[m.sign(x), m.sign(x)], dim=1))),
+    lambda m, x: m.sign(m.wide(torch.cat([m.sign(x), m.sign(x)], axis=1))),
+    lambda m, x: torch.cat(torch.split(tensor=m.sign(x), split_size_or_sections=2, dim=1), axis=-3),
+    lambda m, x: torch.cat(tensors=torch.chunk(input=m.sign(x), chunks=2, dim=1), dim=1),
+    lambda m, x: torch.reshape(input=m.sign(x), shape=(x.size(dim=0), -1)), lambda m, x: m.sign(x).reshape(shape=(x.shape[0], -1))])
+def test_operands_by_their_names(call, tmp_path):
+    torch.manual_seed(0)
+    exported(unsettled(Keywords(call), 0), tmp_path)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: F.max_pool2d(input=x, kernel_size=2), lambda x: F.adaptive_avg_pool2d(input=x, output_size=1),
+    lambda x: x.mean(axis=(2, 3), keepdims=True), lambda x: torch.mean(input=x, dim=(2, 3), keepdim=True),
+    lambda x: torch.sum(x, axis=(2, 3), keepdims=True)])
+def test_operands_of_poolings_by_their_names(call, tmp_path):
+    torch.manual_seed(0)
+    exported(small(binary.Sign(), Called(call), binary.Sign()), tmp_path)
+
+
 def test_numbers_and_text_of_numpy_and_torch_become_plain(tmp_path):
     """They are equal to Python's, but no reader of checkpoints knows them."""
     class Typed(nn.Module):
@@ -389,8 +427,8 @@ class Refused(nn.Module):
             x = self.sign(F.adaptive_max_pool2d(self.other(x), 2))  # line: adaptive
         elif self.kind == "reflected":
             x = F.pad(x, (1, 1, 1, 1), mode="reflect")  # line: reflected
-        elif self.kind == "by name":
-            x = self.sign(torch.relu(input=self.other(x)))  # line: by name
+        elif self.kind == "no operand":
+            x = self.sign(self.other(x).add())  # line: no operand
         elif self.kind == "in its place":
             x = self.sign(self.other(x).add_(0.5))  # line: in its place
         elif self.kind == "groups":
@@ -437,7 +475,7 @@ class Refused(nn.Module):
     ("folded", "sub: rises and falls with the sums of channel 0", "a function of single values that only rises or only falls"),
     ("adaptive", "adaptive_max_pool2d has no counterpart", "2x2 max pooling"),
     ("reflected", "pad: pads by mode 'reflect'", "expected 'constant'"),
-    ("by name", "relu: cannot be read (IndexError: ", "expected the map as the first operand"),
+    ("no operand", "add: cannot be read (TypeError: ", "expected the map as the first operand"),
     ("in its place", "add_: add_ changes a value in its place", "expected add"),
     ("groups", "odd (BinaryConv2d): layer odd: groups is 3", "expected a divisor of 4 inputs and 6 outputs"),
     ("second encoder", "second (Binarize): reads the picture in a second way", "expected one encoder"),
