@@ -199,9 +199,9 @@ def _differences(module, twin, images, imported):
     except Exception as error:  # whatever a module does with images
         raise InputError(f"{_last_line(error) or type(module).__name__}: the module cannot be run on the example "
                          f"({type(error).__name__}: {_first_line(error)})") from None
-    ours = twin.logits(images.expand(-1, 3, -1, -1)).double()
+    ours, theirs = twin.logits(images.expand(-1, 3, -1, -1)).double(), theirs.reshape(len(images), -1)  # which may be (N, classes, 1, 1)
     if imported.scale is None:
-        theirs = theirs if theirs.ndim == 1 else theirs.argmax(1)
+        theirs = theirs.argmax(1) if theirs.is_floating_point() else theirs[:, 0]  # argmax gives the class itself
         return int((ours.argmax(1) != theirs).sum())
     return int((((theirs.double() - imported.shift) / imported.scale - ours).abs() > 0.01).any(1).sum())
 
@@ -363,8 +363,9 @@ class _Reader:
 
     def _end(self, x, dim, where):
         """Take a function of the logits of an image, such as softmax, that keeps the largest one in its place."""
-        if dim not in (1, -1):
-            raise InputError(f"{where}: goes along dimension {dim}, expected 1, the logits of each image")
+        if dim not in ((1, -1) if x.vector else (1, -3)):
+            shape = "(N, {})" if x.vector else "(N, {}, {}, {})"
+            raise InputError(f"{where}: goes along dimension {dim} of {shape.format(*x.shape)}, expected 1, the logits of each image")
         self.ended = True
         return x
 

@@ -299,6 +299,30 @@ def test_keywords_in_any_order(function, tmp_path):
                        tmp_path / "n.pt")
 
 
+@pytest.mark.parametrize("end, exact", [
+    (lambda y: y, "logits"), (lambda y: y.argmax(1, keepdim=True), "classes"), (lambda y: y.argmax(1), "classes"),
+    (lambda y: y.softmax(1), "classes"), (lambda y: F.log_softmax(y, dim=-3), "classes"),
+    (lambda y: y.flatten(1).argmax(-1, True), "classes")])
+def test_logits_of_one_pixel(end, exact, tmp_path):
+    """A module that ends with a convolution gives (N, classes, 1, 1)."""
+    torch.manual_seed(0)
+    body = nn.Sequential(binary.Thermometer("grey", 4), binary.BinaryConv2d(4, 8), binary.Sign(), binary.LearnedPool2d(8, SIZE),
+                         binary.Sign(), binary.BinaryConv2d(8, 5, 1))
+    imported = fbnn_hw.export(nn.Sequential(body, Called(end)), torch.from_numpy(strategies.images(0, 12, SIZE)), tmp_path / "m.pt")
+    with torch.no_grad():
+        logits = body(torch.from_numpy(strategies.images(9, 12, SIZE))).flatten(1).numpy()
+    ours = inference.logits(checkpoint.read(tmp_path / "m.pt"), strategies.images(9, 12, SIZE))
+    assert imported.exact == exact and len({*ours.argmax(1)}) > 1
+    assert (ours.argmax(1) == logits.argmax(1)).all()
+
+
+def test_an_end_along_the_columns_of_logits_of_one_pixel_is_named(tmp_path):
+    body = binary.Thermometer("grey", 4), binary.LearnedPool2d(4, SIZE), binary.Sign(), binary.BinaryConv2d(4, 5, 1)
+    for end in (nn.Softmax(-1), Called(lambda y: y.argmax(-1)), Called(lambda y: y.log_softmax(2))):
+        with pytest.raises(InputError, match=r"goes along dimension (-1|2) of \(N, 5, 1, 1\), expected 1, the logits of each image"):
+            fbnn_hw.export(nn.Sequential(*body, end), torch.from_numpy(strategies.images(0, 2, SIZE)), tmp_path / "m.pt")
+
+
 class Keywords(nn.Module):
     """A layer or function that is called with its operands by their names."""
 
