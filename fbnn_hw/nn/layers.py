@@ -22,14 +22,15 @@ from .encode import encode
 
 
 class _Encoder(nn.Module):
-    """Images, uint8 RGB (N, 3, S, S) or grey (N, 1, S, S) -> maps, float32 (N, channels, S, S)."""
+    """Images, uint8 RGB (N, 3, S, S) or grey (N, 1, S, S) -> maps, float32 (N, channels, S, S), contiguous, so that `view` flattens them
+    and what later layers make of them.  A module `.to(memory_format=torch.channels_last)` trains faster on a CPU, and needs `flatten`."""
 
     def op(self, name, size):
         """The op of the checkpoint for images of `size` pixels a side."""
         raise NotImplementedError
 
     def forward(self, images):
-        return encode(images.expand(-1, 3, -1, -1), self.op("input", images.shape[-1]))
+        return encode(images.expand(-1, 3, -1, -1), self.op("input", images.shape[-1])).contiguous()
 
 
 class Thermometer(_Encoder):

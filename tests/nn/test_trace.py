@@ -323,6 +323,26 @@ def test_an_end_along_the_columns_of_logits_of_one_pixel_is_named(tmp_path):
             fbnn_hw.export(nn.Sequential(*body, end), torch.from_numpy(strategies.images(0, 2, SIZE)), tmp_path / "m.pt")
 
 
+@pytest.mark.parametrize("encoder", [binary.Thermometer("tycc", 4), binary.Thermometer("grey", 4), binary.Bits8(), binary.Binarize()])
+def test_view_flattens_what_an_encoder_gives(encoder, tmp_path):
+    """As it does what a convolution, a pooling and a sign make of it, also in training."""
+    class Viewed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.input, self.conv, self.norm = encoder, binary.BinaryConv2d(encoder.channels, 4, padding=0), nn.BatchNorm2d(4)
+            self.sign, self.out = binary.Sign(), binary.BinaryLinear(100, 3)
+
+        def forward(self, images):
+            x = self.sign(F.max_pool2d(self.norm(self.conv(self.input(images))), 2))
+            return self.out(x.view(x.size(0), -1))
+
+    images = torch.from_numpy(strategies.images(0, 2, SIZE))
+    assert encoder(images).is_contiguous()
+    module = Viewed()
+    module(images).sum().backward()
+    exported(module, tmp_path)
+
+
 class Keywords(nn.Module):
     """A layer or function that is called with its operands by their names."""
 
