@@ -666,6 +666,13 @@ class Builder:
                              "all; "
                              "use weights without a scale for each output, and no batch norm after them")
         if not np.allclose(zero, zero[0], rtol=CLOSE, atol=CLOSE * abs(scale[0])):
+            source = x.source
+            half = source.top * np.abs(source.gain)
+            if (np.abs(source.offset) > CLOSE * half).any():
+                low, high = (source.offset - half).min(), (source.offset + half).max()
+                raise InputError(f"{x.last}: the last layer reads values of {low:.4g} to {high:.4g}, which gives each class a bias of its "
+                                 f"own, {zero.min():.4g} to {zero.max():.4g}; expected -1 and +1, or others around 0: a sign "
+                                 "(fbnn_hw.nn.Sign), a BipolarQuant, or a MultiThreshold with out_scale 2 and out_bias -1 before it")
             raise InputError(f"{x.last}: the logits have a bias for each class, {zero.min():.4g} to {zero.max():.4g}, expected none; "
                              "train the "
                              "last layer with bias=False, and without batch norm after it")

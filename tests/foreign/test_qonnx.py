@@ -485,6 +485,22 @@ def test_a_function_at_the_end_that_is_no_scale_is_named(tmp_path, op, inputs, a
     assert f"{op} y: is no scale of the logits, expected the sums of the last layer times one number; leave" in refusal(path)
 
 
+@pytest.mark.parametrize("op, constants, attributes, what", [
+    ("MultiThreshold", ["t"], {}, "0 to 1"),
+    ("Quant", ["half", "z", "bits"], {"signed": 0, "narrow": 0, "rounding_mode": "ROUND"}, "0 to 0.5"),
+    ("MultiThreshold", ["t"], {"out_scale": 2.0, "out_bias": -1.0}, "")])
+def test_bits_of_0_and_1_before_the_last_layer_are_named(tmp_path, op, constants, attributes, what):
+    nodes, own = two_steps(("BipolarQuant", ["a0", "one"], "b", {}), {"half": 0.5, "z": 0.0, "bits": 1.0, "t": np.zeros((6, 1))})
+    nodes[nodes.index(("BipolarQuant", ["d", "one"], "e", {}))] = (op, ["d", *constants], "e", attributes)
+    own["w_end"] = np.array([[1, 1, 1], [1, 1, -1], [1, -1, -1], [1, -1, 1], [1, 1, -1], [1.0, 1, 1]])
+    path = model(tmp_path / "n.onnx", nodes, own)
+    if not what:
+        return read(path)
+    text = refusal(path)
+    assert text.startswith(f"MatMul y: the last layer reads values of {what}, which gives each class a bias of its own, ")
+    assert text.endswith("a BipolarQuant, or a MultiThreshold with out_scale 2 and out_bias -1 before it")
+
+
 def test_functions_without_end(tmp_path):
     nodes, constants = two_steps(("BipolarQuant", ["a", "one"], "b", {}), {})
     nodes[1:1] = [("Tanh", [f"a{i}"], f"a{i + 1}" if i < 3000 else "a", {}) for i in range(3001)]
