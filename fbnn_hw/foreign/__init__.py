@@ -3,11 +3,14 @@
 No torch: PyTorch modules are traced by `fbnn_hw.nn.trace`, which shares `fold` with the readers of this folder.
 """
 
+import re
 from pathlib import Path
 
 from ..errors import InputError
 from ..ir import checkpoint, strangers
 from .imported import Imported
+
+SOURCES = "a QONNX file or a folder of FINN's parameters"
 
 
 def read(path: str | Path, classes: tuple[str, ...] | None = None, low: float | None = None,
@@ -23,14 +26,20 @@ def read(path: str | Path, classes: tuple[str, ...] | None = None, low: float | 
         from . import finn
 
         return finn.read(path, classes)
-    if path.is_file() and (path.suffix.lower() == ".onnx" or _onnx_inside(path)):
+    if path.is_file() and _is_onnx(path):
         from . import qonnx
 
         return qonnx.read(path, classes, low, high)
-    checkpoint.read(path)  # which names another kind of file
-    raise InputError(f"{path}: is a checkpoint already, expected a QONNX file or a folder of FINN's parameters; use it as it is")
+    try:
+        checkpoint.read(path)
+    except InputError as error:  # names another kind of file
+        other = re.sub("expected (a checkpoint|a zip archive)( file| written by torch.save)?", f"expected {SOURCES}", str(error), count=1)
+        raise InputError(other) from None
+    raise InputError(f"{path}: is a checkpoint already, expected {SOURCES}; use it as it is")
 
 
-def _onnx_inside(path):
+def _is_onnx(path):
+    """Whether the file says so itself, or else by its name."""
     with open(path, "rb") as file:
-        return strangers.is_onnx(file.read(16))
+        head = file.read(checkpoint.HEAD_BYTES)
+    return strangers.is_onnx(head) or path.suffix.lower() == ".onnx" and not (head.startswith(b"PK") or strangers.by_beginning(head))

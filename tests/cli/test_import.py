@@ -94,10 +94,10 @@ def test_a_network_with_fewer_outputs_than_classes(refused, tmp_path):
     folder = tmp_path / "folder"
     finn_folder.lfc(finn_folder.with_classes(folder, "0123456789"), np.random.default_rng(5))
     names = ",".join(map(str, range(64)))
-    for path in folder.glob("2-*"):
+    for path in folder.glob("3-*"):
         path.write_bytes(path.read_bytes()[:len(path.read_bytes()) // 4])
     assert refused("import", folder, "--out", tmp_path / "x.pt", "--classes", names) == (
-        3, f"fbnn-hw import: {folder}: the last layer has 16 outputs, expected one for each of 64 classes")
+        3, f"fbnn-hw import: {folder}: the last layer has 16 outputs, expected 64, the first ones for the classes; are files missing?")
 
 
 def test_other_sources_are_named(refused, tmp_path, model):
@@ -106,7 +106,18 @@ def test_other_sources_are_named(refused, tmp_path, model):
     assert refused("import", path, *out) == (3, f"fbnn-hw import: {path}: is a checkpoint already, expected a QONNX file or a folder of "
                                                 "FINN's parameters; use it as it is")
     (tmp_path / "words").write_bytes(b"hello")
-    assert refused("import", tmp_path / "words", *out)[1].startswith(f"fbnn-hw import: {tmp_path}/words: begins with b'hell', expected")
+    kinds = "expected a QONNX file or a folder of FINN's parameters"
+    assert refused("import", tmp_path / "words", *out) == (3, f"fbnn-hw import: {tmp_path}/words: begins with b'hell', {kinds}")
+    assert refused("import", tmp_path / "none.onnx", *out) == (3, f"fbnn-hw import: {tmp_path}/none.onnx: not found, {kinds}")
+    for name in ("renamed.onnx", "RENAMED.ONNX"):
+        (tmp_path / name).write_bytes(path.read_bytes())
+        assert refused("import", tmp_path / name, *out) == (
+            3, f"fbnn-hw import: {tmp_path / name}: is a checkpoint already, {kinds}; use it as it is")
+    (tmp_path / "picture.onnx").write_bytes(b"\x89PNG\r\n\x1a\n")
+    assert refused("import", tmp_path / "picture.onnx", *out) == (
+        3, f"fbnn-hw import: {tmp_path}/picture.onnx: is a picture, {kinds}; fbnn-hw train makes a checkpoint")
+    (tmp_path / "damaged.onnx").write_bytes(b"\xffonnx")
+    assert "is a damaged ONNX file" in refused("import", tmp_path / "damaged.onnx", *out)[1]
     assert refused("import", tmp_path, "--out", tmp_path / "x.onnx") == (
         2, f"fbnn-hw import: --out {tmp_path}/x.onnx: expected a name that ends in .pt")
     assert refused("import", tmp_path, *out, "--range", "1", "0")[1] == "fbnn-hw import: --range 1 0: expected a smaller number first"
