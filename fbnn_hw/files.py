@@ -17,10 +17,10 @@ def cache_folder() -> Path:
 
 
 def kind_if_not_file(path: Path) -> str | None:
-    """Return "directory" or "device" where `path` is one; None for a file, or where nothing has that name."""
+    """Return "directory", "pipe" or "device" where `path` is one; None for a file, or where nothing has that name."""
     if not path.exists() or path.is_file():
         return None
-    return "directory" if path.is_dir() else "device"
+    return "directory" if path.is_dir() else "pipe" if path.is_fifo() else "device"
 
 
 @contextmanager

@@ -69,6 +69,14 @@ def read(folder: Path, classes: tuple[str, ...] | None = None) -> Imported:
     names, notes = (classes, ()) if classes else _class_names(folder)
     if not 1 <= len(names) <= OUTPUTS:
         raise InputError(f"{folder}: {len(names)} classes, expected 1 to {OUTPUTS}")
+    for index, name in enumerate(names):
+        if not name.strip() or not name.isprintable() or len(name) > 100 or names.index(name) != index:
+            fault = "is there twice" if names.index(name) != index else "is no text of 1 to 100 printable characters"
+            raise InputError(f"{folder}: the name of class {index}, {show(name)}, {fault}, expected one of its own"
+                             + " in classes.txt; or give --classes" * (not classes))
+    if (used := _used(layers[-1])) not in (None, len(names)):
+        notes = (*notes, f"{len(names)} classes have names, and {used} of the {OUTPUTS} outputs of the last layer have weights of their "
+                 "own")
     bare = [layer.number for layer in layers if layer.thresholds is None]
     if len(layers) == CNV.count("conv") + CNV.count("dense") and bare == [len(layers) - 1]:
         imported = _cnv(folder, layers, names)
@@ -80,6 +88,12 @@ def read(folder: Path, classes: tuple[str, ...] | None = None) -> Imported:
     network, parts, exact, scale, shift, note = imported
     network.verify()
     return Imported(network, "FINN", parts, exact, scale, shift, (*note, *notes))
+
+
+def _used(layer):
+    """How many outputs of the last layer come before those that fill it up, which have equal weights; None where that does not tell."""
+    different = np.flatnonzero((layer.weights != layer.weights[-1]).any(1))
+    return int(different[-1]) + 1 if len(different) and different[-1] < len(layer.weights) - 2 else None
 
 
 def _layers(folder):
@@ -113,7 +127,7 @@ def _class_names(folder):
     """(names, notes) of classes.txt."""
     data = files.read(folder / "classes.txt", 2 ** 16, "the names of the classes, one a line; or give --classes")
     try:
-        names = [line.strip() for line in data.decode("utf-8").splitlines() if line.strip()]
+        names = [line.strip() for line in data.decode("utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError:
         raise InputError(f"{folder / 'classes.txt'}: is not UTF-8, expected the names of the classes, one a line") from None
     short = tuple(name if len(name) <= 100 else f"{name[:97]}..." for name in names)

@@ -131,7 +131,7 @@ def test_core50_pictures_that_are_none(tmp_path):
         datasets.load("core50", tmp_path)
     (folder / first).unlink()
     os.mkfifo(folder / first)
-    with pytest.raises(InputError, match=rf"{first}: is a device, expected a PNG$"):
+    with pytest.raises(InputError, match=rf"{first}: is a pipe, expected a PNG$"):
         datasets.load("core50", tmp_path)
 
 

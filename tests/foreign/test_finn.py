@@ -72,6 +72,24 @@ def test_a_layer_too_many_before_the_missing_last_is_no_network(tmp_path):
     assert refusal(tmp_path) == "the last layer has 32 outputs, expected 64, the first ones for the classes; are files missing?"
 
 
+def test_names_of_classes(tmp_path):
+    finn_folder.lfc(finn_folder.with_classes(tmp_path, "0123456789"), np.random.default_rng(5))
+    (tmp_path / "classes.txt").write_bytes("\ufeff0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n".encode())
+    imported = read(tmp_path)
+    assert imported.network.topology.classes == tuple("9876543210") and len(imported.notes) == 1
+    way_out = "expected one of its own in classes.txt; or give --classes"
+    finn_folder.with_classes(tmp_path, ["0", "b\x1b", *"23456789"])
+    assert refusal(tmp_path) == rf"the name of class 1, 'b\x1b', is no text of 1 to 100 printable characters, {way_out}"
+    finn_folder.with_classes(tmp_path, "0121456789")
+    assert refusal(tmp_path) == f"the name of class 3, '1', is there twice, {way_out}"
+    finn_folder.with_classes(tmp_path, "abc")
+    assert read(tmp_path).notes[-1] == "3 classes have names, and 10 of the 64 outputs of the last layer have weights of their own"
+    (tmp_path / "classes.txt").unlink()
+    os.mkfifo(tmp_path / "classes.txt")
+    with pytest.raises(InputError, match="classes.txt: is a pipe, expected the names of the classes"):
+        read(tmp_path)
+
+
 def refusal(folder):
     with pytest.raises(InputError) as error:
         read(folder)
