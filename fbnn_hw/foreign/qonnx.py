@@ -371,6 +371,9 @@ class _Reader:
         weight, bias = self._weights(values, where, 4)
         self._channels_first(x, where)
         get = node.attributes.get
+        kernel = "x".join(map(str, weight.shape[2:]))
+        self._first(where, tuple(get("kernel_shape", weight.shape[2:])) == weight.shape[2:],
+                    f"kernel_shape {get('kernel_shape')} and weights of {kernel}", "the same in both")
         strides, dilations = get("strides", [1, 1]), get("dilations", [1, 1])
         pads, automatic = get("pads", [0, 0, 0, 0]), get("auto_pad", "NOTSET")
         if automatic in ("SAME_UPPER", "SAME_LOWER") and weight.shape[2] % 2 and set(strides) == {1}:

@@ -537,6 +537,13 @@ def test_zero_padding_of_bits_is_named(tmp_path):
     assert refusal(model(tmp_path / "n.onnx", nodes, constants)).startswith("Conv a2: pads with 0 a map of bits that are -1 to 1")
 
 
+def test_a_kernel_of_another_size_than_the_weights_is_named(tmp_path):
+    nodes, constants = two_steps(("BipolarQuant", ["a0", "s"], "b", {}), {"s": [1.0]})
+    nodes[0] = ("Conv", ["x", "w"], "a0", {"kernel_shape": [5, 5]})
+    assert refusal(model(tmp_path / "n.onnx", nodes, constants)) == (
+        "Conv a0: kernel_shape [5, 5] and weights of 3x3, expected the same in both")
+
+
 def test_groups_of_bytes_are_named(tmp_path):
     nodes, constants = two_steps(("BipolarQuant", ["a0", "s"], "b", {}), {"s": [1.0]})
     nodes[0], constants["w"] = ("Conv", ["x", "w"], "a0", {"group": 3}), signs(6, 1, 3, 3)
