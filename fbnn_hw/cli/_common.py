@@ -51,7 +51,9 @@ class Parser(argparse.ArgumentParser):
         for prefix, text in (("unrecognized arguments: ", "unknown argument "), ("the following arguments are required: ", "missing ")):
             if message.startswith(prefix):
                 message = text + message[len(prefix):]
-        raise UsageError(f"{message.removeprefix('argument ')}; see {self.prog} --help")
+        word = message.removeprefix("unknown argument ").split(" ")[0]
+        place = f"; ./{word} is the file of that name, as is {word} after --" if word.startswith("-") and os.path.exists(word) else ""
+        raise UsageError(f"{message.removeprefix('argument ')}{place}; see {self.prog} --help")
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):

@@ -114,6 +114,7 @@ def show(args, out, origins, classes, logits, latents, head):
         entries.append(entry)
         where = f"{file}[{number}]" if file == args.data or (n + 1 < len(origins) and origins[n + 1][0] == file) or number else file
         ranks = ", ".join(f"{classes[i]} ({logits[n, i]})" for i in order[n, :args.top])
-        out.text(", ".join([f"{where}: {ranks}", *([f"labelled {label}"] if label is not None else ()),
-                            *([f"latent {entry['latent']}"] if args.latent else ())]))
+        line = ", ".join([f"{where}: {ranks}", *([f"labelled {label}"] if label is not None else ()),
+                          *([f"latent {entry['latent']}"] if args.latent else ())])
+        out.text(line.replace("\n", r"\n"))  # a file's name may have one
     out.result({**head, "classes": classes, "images": entries})

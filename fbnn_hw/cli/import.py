@@ -15,7 +15,7 @@ EXAMPLES = (
 
 def arguments(parser):
     parser.add_argument("source", metavar="FILE_OR_FOLDER", help="an .onnx file, or a folder with 0-0-weights.bin")
-    parser.add_argument("--out", required=True, metavar="FILE.pt", help="the checkpoint to write")
+    parser.add_argument("--out", required=True, metavar="FILE.pt", help="the checkpoint to write, with the folders on the way to it")
     parser.add_argument("--classes", metavar="A,B,...", help="names of the classes (default: FINN's classes.txt; 0, 1, ... of an .onnx)")
     parser.add_argument("--range", nargs=2, type=float, metavar=("LOW", "HIGH"),
                         help="of an .onnx: the values of the bytes 0 and 255 of an image at its input (default: 0 1; 0 255 of an input of "

@@ -76,15 +76,20 @@ def recipe(args):
     return TrainConfig(**{field.name: getattr(args, field.name, field.default) for field in fields(TrainConfig)})
 
 
+class Architectures(list):
+    more = "--init FILE to go on from a checkpoint; fbnn_hw.export makes one of a module of PyTorch"
+
+
 def arguments(parser):
-    parser.add_argument("--model", required=True, choices=list(MODELS), metavar="NAME", help=f"architecture: {', '.join(MODELS)}")
+    parser.add_argument("--model", required=True, choices=Architectures(MODELS), metavar="NAME", help=f"architecture: {', '.join(MODELS)}")
     _common.add_data(parser, required=True)
     _common.add_fit(parser, size=True)
     parser.add_argument("--classes", metavar="A,B,...", help="train on these classes alone, by name, in this order")
     add_images(parser)
     parser.add_argument("--init", metavar="FILE.pt", help="start from this checkpoint; a training state beside it gives the proxies")
     add_teacher(parser)
-    parser.add_argument("--out", metavar="FILE.pt", help="checkpoint to write at each better epoch (default: MODEL-DATA.pt)")
+    parser.add_argument("--out", metavar="FILE.pt", help="checkpoint to write at each better epoch, with the folders on the way to it "
+                        "(default: MODEL-DATA.pt)")
     parser.add_argument("--state", metavar="FILE", help="training state, to go on from (default: beside the checkpoint, .state)")
     parser.add_argument("--resume", action="store_true", help="go on from the state")
     parser.add_argument("--restart", action="store_true", help="start again though there is a state, and replace it")

@@ -96,6 +96,16 @@ def test_resize(answer, refused, model, tmp_path):
     assert len(answer("classify", tmp_path / "a.png", "--model", model[0], "--resize")["images"]) == 1
 
 
+def test_a_file_whose_name_begins_as_a_flag(refused, cli, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Image.new("RGB", (32, 32)).save("-lead.png")
+    assert refused("classify", "-lead.png", "--model", model[0]) == (
+        2, "fbnn-hw classify: unknown argument -lead.png; ./-lead.png is the file of that name, as is -lead.png after --; see fbnn-hw "
+           "classify --help")
+    for words in (("./-lead.png",), ("--", "-lead.png")):
+        assert cli("classify", "--model", model[0], *words)[0] == 0
+
+
 def test_refusals(refused, model, tmp_path):
     path = model[0]
     assert refused("classify", "--model", path) == (2, "fbnn-hw classify: expected image files or --data")

@@ -105,6 +105,8 @@ def test_refusals(tmp_path, refused, monkeypatch, model):
             (("train", "--model", "tiny", "--data", "tiny", "--crop"), "--crop: has no meaning with the data set tiny, expected a folder"),
             (("train", "--model", "tiny", "--data", here, "--data-dir", "x"), "--data-dir: has no meaning with a folder of pictures"),
             (("train", "--model", "tiny", "--data", here, "--size", 600), "--size: found '600', expected a whole number from 1 to 512"),
+            (("train", "--model", "sd.pt", "--data", here), "--model sd.pt: expected one of 0.5mb, 1mb, 3mb, 9mb, 24mb, res3mb, res-small, "
+             "fast, tiny, or --init FILE to go on from a checkpoint; fbnn_hw.export makes one of a module of PyTorch; see fbnn-hw train"),
             (("pretrain", "--model", "tiny"), "missing --scenario, or --data FOLDER; see fbnn-hw pretrain --help"),
             (("pretrain", "--model", "tiny", "--data", "cifar10"), "--data cifar10: expected a folder with"),
             (("pretrain", "--model", "tiny", "--scenario", "tiny-2+2x2", "--size", 9), "--resize, --crop, --size: have no meaning with"),

@@ -191,7 +191,7 @@ def test_names_that_stdout_cannot_encode(model, tmp_path):
     assert done.returncode == 0 and "\\u732b" in done.stdout, done.stderr
 
 
-NAMES = ("a\x1b[2Jb", "c\u202ed", "\udcff", "tab\there")
+NAMES = ("a\x1b[2Jb", "c\u202ed", "\udcff", "tab\there", "two\nlines")
 
 
 def test_names_of_files_do_not_move_the_cursor(cli, model, tmp_path):
@@ -203,6 +203,7 @@ def test_names_of_files_do_not_move_the_cursor(cli, model, tmp_path):
         Image.new("RGB", (32, 32)).save(os.fsencode(tmp_path / "pictures" / name / "1.png").decode("utf-8", "surrogateescape"))
     code, out, err = cli("classify", tmp_path / "pictures", "--model", model[0])
     assert code == 0 and "a\\x1b[2Jb" in out and "c\\u202ed" in out and "\\udcff" in out and "tab\there" in out
+    assert "two\\nlines" in out and len(out.splitlines()) == len(NAMES)
     code, out, err = cli("evaluate", "--data", tmp_path / "pictures", "--model", model[0])
     assert code == 3 and "a\\x1b[2Jb" in err
     for name in NAMES[:3]:
