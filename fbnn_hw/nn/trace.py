@@ -32,6 +32,7 @@ KEPT = ("contiguous", "detach", "clone", "cpu", "cuda")
 CASTS = {"float": torch.float32, "double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16, "to": None, "type": None,
          "type_as": None}
 """{name of a method: the type that it gives, or None where its operands say it}."""
+HALVES = (torch.float16, torch.bfloat16)
 RANDOM_IMAGES = 8
 """Fewest images beside the example on which a module and its checkpoint are compared."""
 MONOTONE_FUNCTIONS = {
@@ -231,11 +232,21 @@ class _Reader:
                 value = self.values.get(node.args[0]) if isinstance(node.args[0], fx.Node) else None
                 if not isinstance(value, (fold.Image, fold.Bits, fold.Sum)):
                     raise InputError("the output of the module is no tensor of its layers alone, expected the logits")
-                imported = self.builder.finish(value, "the output", name, classes, "PyTorch", record)
+                try:
+                    imported = self.builder.finish(value, "the output", name, classes, "PyTorch", record)
+                except InputError as error:
+                    raise self._rounds(error) from None
                 return fold.classes_alone(imported) if self.ended else imported
             if self.ended:
                 raise InputError(f"{_where(node, self.module)}: follows a softmax or argmax, expected the end of the module")
             self.values[node] = self._checked(node, _where(node, self.module))
+
+    def _rounds(self, error):
+        """`error`, or where it tells of logits that the module's type rounds, that as the reason."""
+        if self.dtype not in HALVES or not re.search("is no scale of the logits|the logits have a", str(error)):
+            return error
+        return InputError(f"{type(self.module).__name__}: is of {str(self.dtype).removeprefix('torch.')}, which rounds sums ({error}); "
+                          "expected float32, module.float()")
 
     def _checked(self, node, where):
         """`_value`; raises InputError where a call passes operands in other places than those that are read."""
@@ -257,7 +268,10 @@ class _Reader:
         if not any(isinstance(value, (fold.Image, fold.Bits, fold.Sum)) for value in _flat((args, tuple(kwargs.values())))):
             return self._constant(node, args, kwargs)
         if node.op == "call_module":
-            return self._module(self.module.get_submodule(node.target), (*args, *kwargs.values())[0], where, node.target)
+            layer = self.module.get_submodule(node.target)
+            if isinstance(layer, MONOTONE) and getattr(layer, "inplace", False):
+                self._check_alone(node, where)
+            return self._module(layer, (*args, *kwargs.values())[0], where, node.target)
         if isinstance(node.target, _Parent):
             return self._module(node.target.layer, args[0], where, node.target.path, node.target)
         return self._function(node, *self._in_place_of_names(node, args, kwargs), where)
@@ -436,10 +450,25 @@ class _Reader:
                          "pooling, "
                          "a function of single values before a sign (fbnn-hw help networks.md has the list)")
 
+    def _check_alone(self, node, where):
+        """Raises InputError where a later node reads what `node` changes in its place."""
+        changed = _maps(map(self.values.get, node.all_input_nodes))[0]
+        for other, value in self.values.items():
+            for reader in other.users if value is changed else ():
+                if reader is not node and reader not in self.values:
+                    raise InputError(f"{where}: changes {other.name} in its place (inplace=True), which {_where(reader, self.module)} "
+                                     "reads after it; expected inplace=False")
+
     def _single(self, node, args, kwargs, where):
         """Take a function of single values whose other operands are constants."""
+        if _in_place(node):
+            self._check_alone(node, where)
         operands = [value for value in args if isinstance(value, (fold.Image, fold.Bits, fold.Sum))]
         if len(operands) > 1 or kwargs and len(_maps(kwargs.values())):
+            near = [*_above(node, 3)]
+            if _name(node) in ("add", "sub") and any(_name(n) == "sign" and n.all_input_nodes[0] in near for n in near):
+                raise InputError(f"{where}: adds a sign to the values that it is of, a straight-through sign of one's own; expected "
+                                 "fbnn_hw.nn.Sign() in its place, which has that gradient")
             verb = VERBS.get(getattr(node.target, "__name__", node.target), "adds")
             raise InputError(f"{where}: {verb} real numbers of two layers, a shortcut that +1 and -1 have no room for; expected torch.cat "
                              "of the "
@@ -568,6 +597,25 @@ def _check_unchanged(m, where):
     if "forward" in vars(m):
         raise InputError(f"{where}: has a forward of its own beside its class's, expected that of the class; put it into a subclass of "
                          "nn.Module")
+
+
+def _name(node):
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+
+
+def _above(node, steps):
+    """The nodes that `node` reads, those that these read, and so on, `steps` times, but not what a sign reads."""
+    for other in node.all_input_nodes if steps else ():
+        yield other
+        yield from _above(other, steps - 1) if _name(other) != "sign" else ()
+
+
+def _in_place(node):
+    """Whether a call says inplace=True."""
+    try:
+        return inspect.signature(node.target).bind(*node.args, **node.kwargs).arguments.get("inplace", False) is True
+    except (TypeError, ValueError):  # torch's own functions have no signature, and none takes the word
+        return False
 
 
 def _maps(values):

@@ -626,6 +626,68 @@ def test_functional_calls_shared_layers_and_odd_names(tmp_path):
         fbnn_hw.export(torch.jit.script(nn.Identity()), torch.zeros(1, 3, 8, 8, dtype=torch.uint8), tmp_path / "j.pt")
 
 
+@pytest.mark.parametrize("sign", [
+    lambda x: x + (x.sign() - x).detach(), lambda x: (torch.sign(x) - x).detach() + x,
+    lambda x: x.clamp(-1, 1) + (x.sign() - x.clamp(-1, 1)).detach()])
+def test_a_straight_through_sign_of_one_s_own_is_named(sign, tmp_path):
+    module = unsettled(small(nn.BatchNorm2d(4), Called(sign)), 0)
+    with pytest.raises(InputError, match=r"a straight-through sign of one's own; expected fbnn_hw\.nn\.Sign\(\) in its place"):
+        fbnn_hw.export(module, torch.from_numpy(strategies.images(0, 2, SIZE)), tmp_path / "m.pt")
+
+
+def test_a_shortcut_of_a_sign_is_no_straight_through_sign(tmp_path):
+    conv = binary.BinaryConv2d(4, 4)
+    module = unsettled(small(nn.BatchNorm2d(4), Called(torch.sign), Shortcut(conv), binary.Sign()), 0)
+    with pytest.raises(InputError, match="add: adds real numbers of two layers, a shortcut"):
+        fbnn_hw.export(module, torch.from_numpy(strategies.images(0, 2, SIZE)), tmp_path / "m.pt")
+
+
+class Shortcut(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x) + x
+
+
+@pytest.mark.parametrize("kind", ["half", "bfloat16"])
+def test_a_module_that_rounds_sums_is_named(kind, tmp_path):
+    class Cast(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.input, self.out = binary.Thermometer("tycc", 16), binary.BinaryLinear(64 * SIZE ** 2, 3)
+
+        def forward(self, images):
+            return self.out(getattr(self.input(images), kind)().flatten(1))
+
+    with pytest.raises(InputError) as error:
+        fbnn_hw.export(getattr(Cast(), kind)(), torch.from_numpy(strategies.images(0, 2, SIZE)), tmp_path / "m.pt")
+    name = {"half": "float16"}.get(kind, kind)
+    assert str(error.value).startswith(f"Cast: is of {name}, which rounds sums (")
+    assert str(error.value).endswith("expected float32, module.float()")
+
+
+@pytest.mark.parametrize("change", [lambda x: F.hardtanh(x, inplace=True), lambda x: F.relu(x, True), nn.Hardtanh(inplace=True)])
+def test_a_value_that_is_read_after_it_was_changed_in_its_place_is_named(change, tmp_path):
+    class Alias(nn.Module):
+        def __init__(self, late):
+            super().__init__()
+            self.late, self.input, self.conv, self.norm = late, binary.Thermometer("grey", 4), binary.BinaryConv2d(4, 4), nn.BatchNorm2d(4)
+            self.sign, self.change, self.out = binary.Sign(), change, binary.BinaryLinear(8 * SIZE ** 2, 3)
+
+        def forward(self, images):
+            a = self.norm(self.conv(self.input(images)))
+            b = self.sign(a - 0.5) if not self.late else None
+            c = self.sign(self.change(a))
+            return self.out(torch.cat([c, self.sign(a - 0.5) if self.late else b], 1).flatten(1))  # line: alias
+
+    exported(unsettled(Alias(False), 0), tmp_path)
+    with pytest.raises(InputError, match=r"changes norm in its place \(inplace=True\), which tests/nn/test_trace.py:\d+, sub reads after "
+                                         "it; expected inplace=False"):
+        fbnn_hw.export(unsettled(Alias(True), 0), torch.from_numpy(strategies.images(0, 2, SIZE)), tmp_path / "m.pt")
+
+
 def test_what_a_trace_does_not_show_is_named(tmp_path):
     """Hooks and a forward of an instance, of a layer and of the module itself."""
     def refusal(module):
