@@ -25,7 +25,7 @@ LOGITS = {
     "res-small.pt": "568149f12e9d919e953ddf13ee64e4404ab59a9f06b18724189f7c8648844ac7",
     "fast.pt": "c78a71c850ccd766b17a2089c1ba079aac855a3ea1d8cc051a13137cc530429d",
     "tiny.pt": "9103792aa2afb9431ffc1e67cb532b95e356c1a606ffb13d0bd22fbba317e4ab",
-    "3mb.pt": "29fdd12f50c0f0c3b70ecd7c4f00b5a8828b47e25e130b5efe9d1bbeb5ee28c4",
+    "3mb.pt": "1f7e4d788f20ed6958b55534156c2e1f9592ab2b0b57f40d6b0e93774cbb142c",
     "teach.pt": "a6d8a1e56830e7356142c04a811a4add6b35202cd7a15f46a9a29b7c5579f0d0",
 }
 """SHA-256 of the int32 logits (N, classes), little-endian, C order, of as many fixture images as have the pixels of all 300."""
