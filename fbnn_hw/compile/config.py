@@ -254,8 +254,15 @@ class AcceleratorConfig:
     memory_registers: int = 0  # that the data of banks and weights passes on its way to the array
     start_reads: bool = False  # with thresholds: all steps of the array have bias words, and each block begins with a start read
     sleeps: bool = False  # between frames: clock stopped, flash in deep power-down, banks in standby
+    beat_bits: int = 8  # of a beat of the weight stream: a byte of a flash, a word of an SDRAM
+    burst: int = 1  # beats of the weight stream that can be taken in a row; a pause of a cycle follows
     learning: LearnPlan | None = None  # a learner classifies; the program ends with the latent, or the layer beside it
     text: str = field(default="", init=False, repr=False, compare=False)  # config.json as it was read; not part of the hardware
+
+    @property
+    def sdram(self) -> bool:
+        """Whether the weight stream comes from an SDRAM."""
+        return self.burst > 1
 
     @property
     def columns(self) -> int:

@@ -1,7 +1,8 @@
 """The cycles of a frame.  The schedule is static, so they are computed, and a simulation must give the same.
 
-Pixels are assumed to be always on offer and results to be always taken.  The weight stream comes from a flash of 4 bits a clock:
-two cycles after a byte is taken, the next one is on offer.
+Pixels are assumed to be always on offer and results to be always taken.  A beat of the weight stream is on offer in the cycle after
+the one before it was taken, but for a pause of a cycle after each `config.burst` beats.  From a flash of 4 bits a clock a pause follows
+each byte; `rtl.sdram` keeps the pace of an SDRAM, `BURST` beats.
 """
 
 from dataclasses import dataclass, field
@@ -13,12 +14,13 @@ from .config import AcceleratorConfig
 NEVER = 1 << 62
 LOGITS = "logits"
 """Label of the work that a learner does in a frame: the logits."""
-BYTE_CYCLES = 2
-"""Cycles between two bytes of a flash with 4 data lines."""
+BURST = 8
+"""Beats between two pauses of a weight stream from an SDRAM.  The pauses are its time for refreshes and new rows (`rtl.sdram`)."""
 
 BOUNDS = {
     "compute": "the array is at work in most cycles",
     "flash": "most cycles are spent waiting for weights from the flash",
+    "sdram": "most cycles are spent waiting for weights from the SDRAM",
     "memory": "a dense layer uses each weight for one pixel, so weights leave the memory on the chip as fast as it can give them",
     "pooling": "the pooling unit works on one channel at a time",
     "control": "most cycles go to setting up steps and writing results"}
@@ -39,16 +41,16 @@ class LayerCycles:
     def total(self) -> int:
         return self.reads + self.drain + self.move + self.wait + self.other
 
-    def bound(self, kind: str) -> str:
+    def bound(self, kind: str, stream: str = "flash") -> str:
         """Return the resource that most cycles of the layer go to, a key of BOUNDS.
 
-        kind: the layer's `lower.Layer.kind`.
+        kind: the layer's `lower.Layer.kind`.  stream: where the weight stream comes from, "flash" or "sdram".
         """
         spent = {"reads": self.reads, "drain": self.drain, "move": self.move, "wait": self.wait, "other": self.other}
         most = max(spent, key=spent.__getitem__)
         if most == "reads":
             return {"lgap": "pooling", "dense": "memory", "logits": "memory"}.get(kind, "compute")
-        return {"wait": "flash", "move": "memory"}.get(most, "control")
+        return {"wait": stream, "move": "memory"}.get(most, "control")
 
 
 @dataclass
@@ -58,6 +60,11 @@ class PassCycles:
     load: int = 0  # cycles from LOAD to START, of all its images
     total: int = 0  # cycles from the last result of a pass to that of the next
     layers: dict[str, LayerCycles] = field(default_factory=dict)  # by label
+
+
+def stream_cycles(bits: int, beat_bits: int, burst: int) -> int:
+    """Cycles in which a weight stream brings so many bits, on average and rounded up."""
+    return -(-bits * (burst + 1) // (beat_bits * burst))
 
 
 class _NoMover:
@@ -88,7 +95,7 @@ class Mover:
         self.config = config
         self.rows = config.rows_per_word
         self.read = timing.read(config.memory_registers)
-        self.row_bytes = config.row_bits // 8
+        self.beats = config.row_bits // config.beat_bits  # of a row; two at least, since the mover's registers need a cycle between rows
         self.depth = config.weight_words
         self.reserved, self.level = 0, 0
         self.frees: list[tuple[int, int]] = []  # (cycle from which the words can be reserved again, words)
@@ -96,16 +103,23 @@ class Mover:
         self.row = self.phase = self.transfer = self.after = 0
         self.opened: list[int] = []  # for each step of the pass, the cycle from which rows that it frees may be written
         self.flying = -1  # cycle of the last request
-        self.full = self.row_bytes * BYTE_CYCLES - BYTE_CYCLES + 1  # first row of the stream, its first byte taken in cycle 0
+        self.taken = 0  # beats since the last pause
+        self.full = self._whole(0)  # first row of the stream, its first beat taken in cycle 0
+        self.booted = 0
         for _ in range(config.boot_rows):
+            self.booted = self.full + 1
             self._take(self.full)
-        self.booted = self.full - self.row_bytes * BYTE_CYCLES + 1 if config.boot_rows else 0
         self._load(self.booted if config.boot_rows else 0)
 
     def _take(self, now):
-        """Note when the next row of the stream is whole: its first byte may come in cycle `now`, in which the row before leaves."""
-        first = max(now, self.full - 1 + BYTE_CYCLES)
-        self.full = first + (self.row_bytes - 1) * BYTE_CYCLES + 1
+        """Note when the next row of the stream is whole: its first beat may come in cycle `now`, in which the row before leaves."""
+        self.full = self._whole(max(now, self.full + (self.taken == 0)))
+
+    def _whole(self, first):
+        """Return the cycle in which a row is whole whose first beat is taken in cycle `first`."""
+        pauses = (self.taken + self.beats - 1) // self.config.burst  # between its beats
+        self.taken = (self.taken + self.beats) % self.config.burst
+        return first + self.beats + pauses
 
     def _load(self, address):
         """Begin the next transfer.  address: cycle of the state ADDRESS."""

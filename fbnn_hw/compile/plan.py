@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import FitError, UsageError
 from ..ir.network import LATENT, Network
 from ..protocol import LOGIT_BITS
-from ..targets import Target
+from ..targets import WAYS, Target
 from . import cycles, irregular, late, schedule, starts, timing
 from .area import lut4
 from .config import FIELD, AcceleratorConfig, Transfer, check_shape
@@ -51,15 +51,16 @@ class Plan:
 
 
 def plan(network: Network, target: Target, pixels: int | None = None, lanes: int | None = None, outputs: int | None = None,
-         frames: int = 1, learn: Learn | None = None) -> Plan:
+         frames: int = 1, learn: Learn | None = None, weights: str | None = None) -> Plan:
     """Choose the sizes of the engine that are None, and lay everything out.
 
     frames: images of a pass.  learn: (Head, LearnConfig) of a chip that learns; with slots 0,
-    `_choose_exemplars` sets their number.
+    `_choose_exemplars` sets their number.  weights: the way to hold them, of `targets.WAYS`.
 
-    A target lists its ways to hold weights, and the first one that fits is taken.  With all weights
-    on the chip the first shape of the target's list is taken whose LUT estimate is within the part's
-    budget and whose memories fit.  With weights as a stream the fastest of these shapes is taken.
+    A target lists its ways to hold weights, and the first one that fits is taken, an SDRAM only where
+    it is asked for.  With all weights on the chip the first shape of the target's list is taken whose
+    LUT estimate is within the part's budget and whose memories fit.  With weights as a stream the
+    fastest of these shapes is taken.
 
     Raises FitError with the layer, what it needs, the limit, and what would fit; UsageError for an
     illegal shape.
@@ -69,17 +70,28 @@ def plan(network: Network, target: Target, pixels: int | None = None, lanes: int
     if learn and (shape := network.topology.shapes[LATENT])[1:] != (1, 1):
         raise FitError(f"layer {LATENT}: is a map of {shape[1]}x{shape[2]}, expected a vector for --learn")
     shapes = _shapes(target, (pixels, lanes, outputs))
-    for weights in target.weights:
-        if weights == "stream":
-            choice, error = _fastest(network, target, shapes, frames, learn)
+    ways = _ways(target, weights)
+    for way in ways:
+        if way != "memory":
+            choice, error = _fastest(network, target, shapes, frames, learn, way)
         else:
             choice, error = _first_that_fits(network, target, shapes, learn)
-            if frames > 1 and (choice or "stream" not in target.weights):
+            if frames > 1 and (choice or ways[-1] == way):
                 raise UsageError(f"--frames {frames}: {target.name} has all weights on the chip, nothing is fetched; expected 1")
         if choice:
             return choice
     assert error
     raise error
+
+
+def _ways(target, wanted):
+    """The ways to have weights that are tried, in order.  wanted: one of them, or None.  UsageError where the target lacks it."""
+    if wanted is None:
+        return [way for way in target.weights if way != "sdram"] or target.weights
+    if wanted not in target.weights:
+        names = " or ".join(WAYS[way] for way in target.weights)
+        raise UsageError(f"--weights {WAYS[wanted]}: {target.name} has no way to it, expected {names}")
+    return [wanted]
 
 
 def _shapes(target, dimensions):
@@ -110,8 +122,11 @@ def _first_that_fits(network, target, shapes, learn):
     return None, error
 
 
-def _fastest(network, target, shapes, frames, learn):
-    """(Plan, FitError or None) of the shape with the fewest cycles, with weights as a stream; (None, FitError) where none fits."""
+def _fastest(network, target, shapes, frames, learn, way):
+    """(Plan, FitError or None) of the shape with the fewest cycles, with weights as a stream; (None, FitError) where none fits.
+
+    way: "stream" or "sdram".
+    """
     best = best_shape = error = rejected = None
     few = learn and (learn[0], replace(learn[1], slots=ENOUGH_EXEMPLARS * learn[1].max_classes))
     for shape in shapes:
@@ -119,11 +134,11 @@ def _fastest(network, target, shapes, frames, learn):
             continue
         try:
             try:
-                choice = _plan_shape(network, target, shape, frames, few if learn and not learn[1].slots else learn, "stream")
+                choice = _plan_shape(network, target, shape, frames, few if learn and not learn[1].slots else learn, way)
             except FitError:
                 if not learn or learn[1].slots:
                     raise
-                choice = _plan_shape(network, target, shape, frames, learn, "stream")
+                choice = _plan_shape(network, target, shape, frames, learn, way)
         except FitError as failure:
             error, rejected = failure, rejected if best else (shape, failure.why)
             continue
@@ -164,8 +179,9 @@ def _plan_starts(network, target, shape, frames, learn, weights, start_reads):
         way = "fewer --outputs" if shape[2] > shape[0] else "--learn prototypes" if prototypes else "a larger part"
         raise FitError(f"--outputs {shape[2]}: the engine needs about {need:,} LUT4, {target.part} gives {limit:,} to it; use {way}")
     passes = cycles.passes(config)
-    if weights == "stream":
-        better, shorter = late.improved(config, program, partial(_residents, program), passes)
+    if weights != "memory":
+        word_cycles = cycles.stream_cycles(config.word_bits, config.beat_bits, config.burst)
+        better, shorter = late.improved(config, program, partial(_residents, program, word_cycles), passes)
         if not limit or lut4(better, target) <= limit:
             config, passes = better, shorter
     return Plan(config, program, passes[0], passes[-1])
@@ -176,7 +192,8 @@ def _with_learning_cost(network, target, shape, learn, choice):
 
     Where no number of exemplars is asked for and weights are streamed, it has as many as `_choose_exemplars` finds.
     """
-    weights, frames = choice.config.weights, {choice.config.transfers: (choice.first, choice.frame)}
+    weights = "sdram" if choice.config.sdram else choice.config.weights
+    frames = {choice.config.transfers: (choice.first, choice.frame)}
     start_reads = choice.config.start_reads
 
     def plan_with(slots):
@@ -189,7 +206,7 @@ def _with_learning_cost(network, target, shape, learn, choice):
 
     config, program = configure(network, target, shape, 1, None, weights, start_reads)
     without = cycles.passes(config)[-1]
-    if weights == "stream" and not learn[1].slots:
+    if weights != "memory" and not learn[1].slots:
         logits = next(layer.label for layer in program.layers if layer.kind == "logits")
         choice = _choose_exemplars(plan_with, without, logits, ENOUGH_EXEMPLARS * learn[1].max_classes)
     return replace(choice, frame_without_learning=without, frame_with_one_exemplar=plan_with(1).frame)
@@ -238,13 +255,15 @@ def configure(network: Network, target: Target, shape: Shape, frames: int, learn
               weights: str, start_reads: bool = False) -> tuple[AcceleratorConfig, schedule.Program]:
     """The configuration for one shape of the engine and one way to have weights, and its program.
 
-    weights: "memory" or "stream".  start_reads: where there are thresholds, and a learner's sums allow it, blocks begin with start
+    weights: one of `targets.WAYS`.  start_reads: where there are thresholds, and a learner's sums allow it, blocks begin with start
     reads.  Raises FitError if a memory is too small.
     """
     program = schedule.build(network, *shape, frames, bool(learn), min(FIELD, target.bank_words or FIELD),
                              start_reads and (not learn or _whole_starts(network, shape[1])))
     _check_words(network.topology, program, target, weights)
-    common = _common_fields(network, target, program, weights)
+    common = _common_fields(network, target, program, "memory" if weights == "memory" else "stream")
+    if weights == "sdram":
+        common |= {"beat_bits": target.sdram_lines, "burst": cycles.BURST}
     if timing.large(program.lanes) and not learn:
         common["memory_registers"] = target.memory_registers
     with_weights = _with_memory if weights == "memory" else _with_stream
@@ -310,6 +329,7 @@ def _with_stream(common, topology, target, program, learn):
     """The configuration with streamed weights: features, a learner's tables and resident weights share the banks."""
     classes = len(topology.classes)
     common = common | {"weight_words": target.ring_words}
+    word_cycles = cycles.stream_cycles(program.outputs * program.lanes, common.get("beat_bits", 8), common.get("burst", 1))
     part = target
     if target.bank_words is None:
         largest = None  # a learner with as many exemplars as the part has room for
@@ -317,7 +337,8 @@ def _with_stream(common, topology, target, program, learn):
             head, settings = learn
             slots = min(MAX_SLOTS, target.blocks * target.block_bits // head.latent)
             largest = learning_plan(program, target, head, replace(settings, slots=slots), classes, "rows")
-        smallest = AcceleratorConfig(**common, feature_words=program.used, transfers=_residents(program, 0)[0], learning=largest)
+        smallest = AcceleratorConfig(
+            **common, feature_words=program.used, transfers=_residents(program, word_cycles, 0)[0], learning=largest)
         target.check(smallest)
         part = replace(target, bank_words=target.bank_words_beside(smallest))
     learning, tables, learned = None, 0, 0
@@ -326,7 +347,7 @@ def _with_stream(common, topology, target, program, learn):
         learning = learning_plan(program, part, head, settings, classes, "rows")
         tables, learned = learning.class_rows, learning.rows
     free = min(FIELD, part.bank_words) - program.used - learned
-    transfers, rows = _residents(program, free)
+    transfers, rows = _residents(program, word_cycles, free)
     base = program.used + tables
     if learning:
         learning = replace(learning, slots_base=base + rows)
@@ -419,7 +440,7 @@ def _check_words(topology, program, target, weights):
                        f"need in each bank, at most {limit:,} with {target.name}; what fits: {' or '.join(ways) or 'more --lanes'}")
     for step in program.steps:
         op = next(layer for layer in program.layers if layer.label == step.layer).ops[0]
-        if weights == "stream" and step.tile_words > target.ring_words:
+        if weights != "memory" and step.tile_words > target.ring_words:
             # A copy or a pooling sums no products.
             inputs = op.fan_in(*topology.input_shapes(op)) or step.tile_words * program.lanes
             fits = inputs * target.ring_words // step.tile_words
@@ -431,15 +452,15 @@ def _check_words(topology, program, target, weights):
                            "or a smaller network")
 
 
-def _residents(program, free_words):
+def _residents(program, word_cycles, free_words):
     """Choose the weights that stay on the chip; return (transfers, rows of the banks).
 
-    free_words: rows of the banks that may hold weights.  Convolutions are served first, the last one
-    before the others; each gets as many rows as it needs to run at the speed of the array beside the
-    stream.  The other layers share the rest, the largest one first.
+    word_cycles: in which the stream brings a weight word.  free_words: rows of the banks that may hold
+    weights.  Convolutions are served first, the last one before the others; each gets as many rows as
+    it needs to run at the speed of the array beside the stream.  The other layers share the rest, the
+    largest one first.
     """
     per_word = program.outputs // program.pixels
-    word_cycles = program.outputs * program.lanes // 8 * cycles.BYTE_CYCLES
     order = program.fetched()
     names = list(dict.fromkeys(layer.name for layer in order))
     words = {layer.name: program.layer_words(layer) for layer in order}

@@ -70,7 +70,7 @@ def estimate(plan, target):
             "layer": label, "cycles": spent.total, "reads": spent.reads, "drain": spent.drain, "move": spent.move,
             "wait": spent.wait, "other": spent.other, "macs": macs,
             "array_use": macs / (spent.total * config.pixels * config.lanes * config.outputs),
-            "bound": spent.bound(layer.kind),
+            "bound": spent.bound(layer.kind, "sdram" if config.sdram else "flash"),
             "weight_bits": config.classes * learned.fan_in_words * config.lanes if learned else words * config.word_bits,
             "resident_sixteenths": sources[layer.name].sixteenths if layer.name in sources else 16})
     clock_hz, convolutions = target.clock_of(config), [x for x in plan.program.layers if x.kind == "conv"]
@@ -81,6 +81,8 @@ def estimate(plan, target):
         "row_bits": config.row_bits, "learn_cycles": learn_cycles(config), "plain_cycles": plan.frame_without_learning.total,
         "exemplar_cycles": plan.exemplar_cycles}}
     late = {"late_bits": config.late_rows * config.row_bits} if config.late_rows else {}
+    per_cycle = config.beat_bits * config.burst / (config.burst + 1)
+    late |= {"sdram_bits_per_cycle": per_cycle} if config.sdram else {}
     return learning | late | {
         "kind": "estimated; cycles are exact while no stream stalls", "target": target.name, "part": target.part,
         "clock_hz": clock_hz, "frames": config.frames, "cycles": frame.total, "first_cycles": plan.first.total,
@@ -94,7 +96,7 @@ def estimate(plan, target):
         "feature_words": config.feature_words, "feature_words_used": plan.program.used,
         "feature_bits": config.feature_words * config.row_bits, "resident_bits": config.resident_rows * config.row_bits,
         "weight_memory_bits": config.weight_words * config.word_bits, "lut4": area.lut4(config, target),
-        "flash_bits_per_cycle": 8 / cycles.BYTE_CYCLES if config.weights == "stream" else None}
+        "flash_bits_per_cycle": per_cycle if config.weights == "stream" and not config.sdram else None}
 
 
 def _sources(plan):
@@ -160,7 +162,8 @@ def parameters(plan, boot_bytes, frame_bytes):
         "CLASS_BITS": (max(2, config.result_classes) - 1).bit_length(), "LANES": config.lanes,
         "STEP_BITS": len(config.program).bit_length()}
     if config.weights == "stream":
-        macros |= {"STREAM": 1, "BOOT_BYTES": boot_bytes, "FRAME_BYTES": frame_bytes}
+        macros |= {"STREAM": 1, "BOOT_BYTES": boot_bytes, "FRAME_BYTES": frame_bytes, "BEAT_BYTES": config.beat_bits // 8,
+                   "BURST": config.burst}
     if config.learning:
         macros["LEARN"] = 1
     if config.sleeps:

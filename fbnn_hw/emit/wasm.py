@@ -77,7 +77,7 @@ def wrapper(config):
     input wire [2:0] command, input wire [15:0] label, input wire [7:0] count, input wire command_valid, output wire command_ready,
     output wire refused, output wire frozen, input wire host_write, input wire [2:0] host_space, input wire [23:0] host_address,
     input wire [{word - 1}:0] host_data, input wire host_valid, output wire host_ready, output wire [{word - 1}:0] found,
-    input wire [7:0] weight, input wire weight_valid, output wire weight_ready,
+    input wire [{config.beat_bits - 1}:0] weight, input wire weight_valid, output wire weight_ready,
     input wire [15:0] at, output wire [{config.pixels * config.lanes - 1}:0] seen
 );
     wire signed [{score_bits(config) - 1}:0] value;
@@ -109,7 +109,8 @@ def header(design):
     values = {
         "BANKS": config.pixels, "WORDS": design.estimate["feature_words_used"], "WORD_BYTES": config.lanes // 8,
         "IMAGE_BYTES": 3 * config.size ** 2, "MAX_CLASSES": config.learning.max_classes, "HOST_BYTES": words, "STREAMS": int(streams),
-        "BOOT": weight_bytes(config)[0], "IDENTITY": f"{{{', '.join(map(str, identity.pack()))}}}"}
+        "BOOT": weight_bytes(config)[0], "BEAT": config.beat_bits // 8,
+        "IDENTITY": f"{{{', '.join(map(str, identity.pack()))}}}"}
     return "".join(f"#define {name} {value}\n" for name, value in values.items())
 
 

@@ -55,7 +55,7 @@ class Accelerator(wiring.Component):
     -------
     pixels : In(stream of 8 bits)
         RGB bytes in raster order, taken between two results.
-    weights : In(stream of 8 bits)
+    weights : In(stream of beat_bits bits)
         With config.weights == "stream": the boot image once, then the frame image over and over.
     logits : Out(stream of value, last)
         One signed integer a class, in order, `last` with the final one.
@@ -94,7 +94,7 @@ class Accelerator(wiring.Component):
             "busy": Out(1),
             "step": Out(range(len(config.program) + 1))}
         if config.weights == "stream":
-            members["weights"] = In(stream.Signature(8))
+            members["weights"] = In(stream.Signature(config.beat_bits))
         if config.sleeps:
             members["standby"] = In(1)
         if config.learning:

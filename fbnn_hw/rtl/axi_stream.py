@@ -147,7 +147,7 @@ class AxiStreamWrapper(wiring.Component):
         Bytes of an image: row by row, red, green, blue of each pixel; tlast with the last one.  See
         `ImagePackets`.
     s_axis_weights_tdata/tvalid/tready
-        With config.weights == "stream": the bytes that `weights` of the accelerator takes.
+        With config.weights == "stream": the beats that `weights` of the accelerator takes.
     m_axis_logits_tdata/tvalid/tready/tlast
         A signed integer of `logit_bits` a class, a packet an image.
     m_axis_result_tdata/tvalid/tready/tlast/tuser
@@ -184,7 +184,7 @@ class AxiStreamWrapper(wiring.Component):
         ports |= self._stream("m_axis_result", CLASS_BITS, last=True) | {"m_axis_result_tuser": Out(1)}
         ports |= self._stream("m_axis_latent", config.lanes, last=True)
         if config.weights == "stream":
-            ports |= self._stream("s_axis_weights", 8)
+            ports |= self._stream("s_axis_weights", config.beat_bits)
         if plan := config.learning:
             word = max(16, plan.lanes)
             ports |= self._stream("s_axis_command", 8 * sum(COMMAND_BYTES)) | self._stream("m_axis_host", word)
@@ -206,7 +206,7 @@ class AxiStreamWrapper(wiring.Component):
         ports = {"i_clk": ClockSignal(), "i_rst": ResetSignal(), "i_want_latent": self.want_latent, "o_busy": self.busy}
         self._images(m, ports)
         if self.config.weights == "stream":
-            self._take(m, ports, "weights", self._source(m, "s_axis_weights", 8))
+            self._take(m, ports, "weights", self._source(m, "s_axis_weights", self.config.beat_bits))
         if self.config.learning:
             self._learner(m, ports)
         m.submodules.accelerator = Instance("accelerator", **ports)

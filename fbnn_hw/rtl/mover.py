@@ -16,7 +16,7 @@ from .signals import unnamed
 class WeightMover(wiring.Component):
     """Keeps a ring of weight words filled, in the order of use.
 
-    A word comes from the byte stream or from resident rows of the banks.  A row is pixels * lanes bits.
+    A word comes from the weight stream or from resident rows of the banks.  A row is pixels * lanes bits.
     A word (outputs * lanes bits) is outputs / pixels rows, first row lowest.  After reset the first
     rows of the stream go to a learner's tables and to the resident rows behind them.  Then the
     transfers follow, frame after frame, as far ahead as the ring allows.  Word i of a transfer is
@@ -33,8 +33,8 @@ class WeightMover(wiring.Component):
 
     Members
     -------
-    weights : In(stream of 8 bits)
-        Bytes, lowest first.
+    weights : In(stream of beat_bits bits)
+        Beats, lowest first.
     booted : Out(1)
         The resident rows are loaded.
     blocked : In(1)
@@ -71,8 +71,8 @@ class WeightMover(wiring.Component):
         w = Widths(config)
         late = {"steps": In(range(len(config.program) + 1))} if config.late_rows else {}
         super().__init__({
-            **late, "weights": In(stream.Signature(8)), "booted": Out(1), "blocked": In(1), "request_next": Out(1), "request": Out(1),
-            "write": Out(1), "address": Out(w.row), "write_data": Out(config.row_bits), "row": In(config.row_bits),
+            **late, "weights": In(stream.Signature(config.beat_bits)), "booted": Out(1), "blocked": In(1), "request_next": Out(1),
+            "request": Out(1), "write": Out(1), "address": Out(w.row), "write_data": Out(config.row_bits), "row": In(config.row_bits),
             "address_read": In(w.weight), "word": Out(config.word_bits),
             "level": Out(range(config.weight_words + 1)), "pop": In(1), "pop_words": In(w.tile_words)})
 
@@ -89,22 +89,22 @@ class WeightMover(wiring.Component):
         return m
 
     def _pack(self, m, s):
-        """Collect bytes of the stream into a row."""
+        """Collect beats of the stream into a row."""
         c = self.config
-        row_bytes = c.row_bits // 8
+        row_beats = c.row_bits // c.beat_bits
         s.packed = Signal(c.row_bits)
-        s.byte = Signal(range(row_bytes))
+        s.byte = Signal(range(row_beats))  # the number of a beat
         s.full = unnamed()
         s.taken = Signal()
         s.streams = Signal()  # a row of the stream leaves `packed` in the cycle in which it is whole
         m.d.comb += self.write_data.eq(s.packed)
         m.d.comb += self.weights.ready.eq(~s.full | s.streams | ~self.booted)
         with m.If(self.weights.valid & self.weights.ready):
-            m.d.sync += [s.packed.eq(Cat(s.packed[8:], self.weights.payload)), s.byte.eq(s.byte + 1)]
-            with m.If(s.byte == row_bytes - 1):
+            m.d.sync += [s.packed.eq(Cat(s.packed[c.beat_bits:], self.weights.payload)), s.byte.eq(s.byte + 1)]
+            with m.If(s.byte == row_beats - 1):
                 m.d.sync += [s.byte.eq(0), s.full.eq(1)]
         with m.If(s.taken):
-            m.d.sync += s.full.eq(0)  # its next byte is not the last one of a row
+            m.d.sync += s.full.eq(0)  # its next beat is not the last one of a row
 
     def _ring(self, m, s):
         """The ring, with the number of words in it and of those that were requested and will come."""
@@ -276,7 +276,7 @@ class WeightMover(wiring.Component):
         m.d.comb += self.request_next.eq((asks | stores if late else asks) & ~self.blocked)
         if late:
             m.d.sync += stores.eq(s.at_work & s.storing & s.full & s.open & ~self.request_next & ~self.request)
-        # A row of the stream may come, as of the cycle before: only a move ends that, and the next row of the stream is cycles away.
+        # A row of the stream may come, as of the cycle before: only a move ends that, and the next row has two beats at least.
         m.d.sync += s.streams.eq(s.at_work & ~s.is_resident & s.fits & ~s.on_its_way & (~s.storing if late else 1))
         # No row is on its way, so `row` is `landing`.
         m.d.comb += [s.from_stream.eq(s.streams & s.full), s.streamed.eq(s.from_stream & s.last_row)]

@@ -26,6 +26,8 @@ class Configuration(Protocol):
     @property
     def weights(self) -> str: ...
     @property
+    def sdram(self) -> bool: ...
+    @property
     def weight_words(self) -> int: ...
     @property
     def feature_words(self) -> int: ...
@@ -47,6 +49,10 @@ class Configuration(Protocol):
     def memory_registers(self) -> int: ...
     def program_words(self) -> Sequence[int]: ...
     def transfer_words(self) -> Sequence[int]: ...
+
+
+WAYS = {"memory": "chip", "stream": "flash", "sdram": "sdram"}
+"""Ways to have weights, and what the user calls them: all on the chip, a stream from a flash, a stream from an SDRAM."""
 
 
 def used_bits(width: int, granularity: int = 0) -> int:
@@ -90,11 +96,13 @@ class Target:
     block_bits: int | None
     block_width: int | None  # bits of a block RAM's widest word
     technology: str  # of the banks, see rtl.spram
-    weights: tuple[str, ...]  # ways to have weights, in the order in which they are tried: "memory" on the chip, "stream" from a flash
+    weights: tuple[str, ...]  # ways to have weights (WAYS), in the order in which they are tried; "sdram" where it is asked for
     shapes: tuple[Shape, ...]  # largest first
     ring_words: int = 0  # of the weight ring
     encoder_bits: int = 8  # bits of a colour byte that the encoder multiplies a cycle; 0: whole bytes, by multipliers of the part
     flash_hz: int | None = None  # fastest clock of a design with a stream, which is that of the flash too
+    sdram_lines: int = 0  # data lines of an SDRAM beside the part, or inside its package
+    sdram_hz: int = 0  # clock of a design with its weights in an SDRAM
     popcount: str = "lut4"  # "lut4": for LUTs of four inputs; "sum"
     memory_registers: int = 0  # of the memories of a large array (compile.timing), where a block RAM's own delay binds its clock
     learn_hz: int | None = None  # clock of a design that learns, if slower
@@ -110,6 +118,8 @@ class Target:
     def clock_of(self, config: Configuration) -> int:
         """Clock in Hz by which frames/s of a design are stated where no other clock is asked for."""
         hz = (config.learning and self.learn_hz) or self.clock_hz
+        if config.sdram:
+            return self.sdram_hz or hz
         return min(hz, self.flash_hz or hz) if config.weights == "stream" else hz
 
     def lut4_of(self, config: Configuration) -> int | None:
@@ -268,7 +278,7 @@ SMALL = LARGE[4:]
 
 # At 50 MHz the flash's data is back within a cycle: 5 ns for the clock to leave through USRMCLK, 7 ns in the flash (W25Q: tCLQV 6 to
 # 7 ns), 3 ns to come in.  With a ring of 512 words a block RAM is used at its widest.
-ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000, "memory_registers": 1}
+ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000, "memory_registers": 1, "sdram_lines": 16, "sdram_hz": 80_000_000}
 
 # LUTs: about 85 % of the part; on the iCE40, where a flip-flop beside no LUT takes a cell of its own, 5280 / 1.22 less 700 for link and
 # flash reader (3196 that learn by replay became 5132 cells, 3271 with start reads 5172, 3439 of an earlier version 5483, 3131 that do
@@ -286,17 +296,18 @@ TARGETS = {t.name: t for t in (
         starts=("read", "word")),
     Target(
         "ecp5", "LFE5U-85F", "Lattice FPGA-DS-02012, ECP5 Family: 84k LUTs, 208 EBR of 18 kbit, up to 36 bits wide",
-        42_000_000, 71_000, None, None, None, 208, 18432, 36, "wrapper", ("memory", "stream"), (*LARGE[1:4], (16, 16, 16), *LARGE[4:]),
-        **ECP5),
+        42_000_000, 71_000, None, None, None, 208, 18432, 36, "wrapper", ("memory", "stream", "sdram"),
+        (*LARGE[1:4], (16, 16, 16), *LARGE[4:]), **ECP5),
     Target(
         "ecp5-45f", "LFE5U-45F", "Lattice FPGA-DS-02012, ECP5 Family: 44k LUTs, 108 EBR of 18 kbit, up to 36 bits wide",
-        42_000_000, 37_000, None, None, None, 108, 18432, 36, "wrapper", ("memory", "stream"), LARGE[1:], **ECP5),
+        42_000_000, 37_000, None, None, None, 108, 18432, 36, "wrapper", ("memory", "stream", "sdram"), LARGE[1:], **ECP5),
     Target(
         "ecp5-25f", "LFE5U-25F", "Lattice FPGA-DS-02012, ECP5 Family: 24k LUTs, 56 EBR of 18 kbit, up to 36 bits wide",
-        42_000_000, 20_000, None, None, None, 56, 18432, 36, "wrapper", ("memory", "stream"), MIDDLE, **ECP5),
+        42_000_000, 20_000, None, None, None, 56, 18432, 36, "wrapper", ("memory", "stream", "sdram"), MIDDLE, **ECP5),
     Target(
         "gowin", "GW2AR-LV18QN88C8/I7", "Gowin DS226, GW2AR series: 20,736 LUT4, 46 BSRAM of 18 kbit, up to 36 bits wide",
-        60_000_000, 17_600, None, None, None, 46, 18432, 36, "wrapper", ("memory",), MIDDLE),
+        60_000_000, 17_600, None, None, None, 46, 18432, 36, "wrapper", ("memory", "sdram"), MIDDLE, ring_words=512, sdram_lines=32,
+        sdram_hz=60_000_000),
     Target(
         "gowin-gw1nr9", "GW1NR-LV9QN88PC6/I5", "Gowin DS117, GW1NR series: 8640 LUT4, 26 BSRAM of 18 kbit, up to 36 bits wide",
         40_000_000, 7300, None, None, None, 26, 18432, 36, "wrapper", ("memory",), SMALL, encoder_bits=2),

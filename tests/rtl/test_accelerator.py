@@ -47,6 +47,7 @@ class Case:
     part: dict = field(default_factory=dict)
     frames: int = 1
     blocks: int = 0  # an ECP5 with so many block RAMs, which does not hold all weights
+    lines: int = 0  # of an SDRAM that the weights come from, instead of a flash
 
 
 CASES = {
@@ -58,6 +59,11 @@ CASES = {
                    ring=2, part={"technology": "ice40-spram", "encoder_bits": 2, "starts": ("read",)}, frames=3),
     # Block RAM for the ring, and what is left of it for some weights beside the features; some in the place of maps that were read.
     "blocks": Case(strategies.vgg_network(3, width=1 / 4, size=16, latent=40, hidden=12).topology, (4, 16, 4), blocks=12),
+    # From an SDRAM of 16 lines, mixed and late rows as above; from one of 32 lines, of which two beats are a row of the banks.
+    "sdram": Case(strategies.vgg_network(1, width=1 / 16, size=16, latent=40, hidden=12).topology, (4, 32, 16), spare=60, ring=2,
+                  part={"encoder_bits": 4}, lines=16),
+    "sdram_short": Case(strategies.vgg_network(2, width=3 / 16, size=16, latent=40, hidden=12).topology, (4, 16, 16), thresholds=0.5,
+                        spare=60, part={"encoder_bits": 4, "starts": ("read",)}, lines=32),
     # Nothing resident, thresholds, triples, odd fan-in, kernel 1, learned pooling alone, no latent, groups that do not fill words.
     "thresholds": Case(topology(
         8, 37, conv(12), (op.Duplicate, {"times": 3}), conv(22, groups=2, kernel=1), POOL, DEPTHWISE, dense(27),
@@ -78,17 +84,21 @@ CASES = {
 }
 
 
+LATE = "stream", "frames", "blocks", "sdram"
+
+
 def part_of(case, network):
     """The part the case asks for."""
     if case.blocks:
         return replace(TARGETS["ecp5-25f"], weights=("stream",), blocks=case.blocks)
     if case.spare is None:
         return whole.target(**case.part)
-    large = whole.target(weights=("stream",), ring_words=1 << 12, bank_words=1 << 14)
+    way = {"weights": ("sdram",), "sdram_lines": case.lines} if case.lines else {"weights": ("stream",)}
+    large = whole.target(**way, ring_words=1 << 12, bank_words=1 << 14)
     program = whole.plan(network, large, *case.shape, case.frames).program
     largest = max(step.tile_words for step in program.steps)
     ring = 1 << (largest * case.ring - 1).bit_length()
-    return whole.target(weights=("stream",), ring_words=ring, bank_words=program.used + case.spare, **case.part)
+    return whole.target(**way, ring_words=ring, bank_words=program.used + case.spare, **case.part)
 
 
 @pytest.mark.parametrize("name", [
@@ -99,16 +109,17 @@ def test_bits_and_cycles(name, tmp_path):
     images = strategies.images(3, max(3, 2 * case.frames), case.topology.image_size)
     design = whole.Design(network, part_of(case, network), case.shape, tmp_path, images, case.frames)
     config = design.plan.config
-    assert config.thresholds == (case.thresholds > 0) and config.start_reads == (name == "frames")
+    assert config.thresholds == (case.thresholds > 0) and config.start_reads == (name in ("frames", "sdram_short"))
     shares = {transfer.resident for transfer in config.transfers if not transfer.after}
-    assert (config.late_rows > 0) == (name in ("stream", "frames", "blocks"))
-    if name in ("stream", "frames", "blocks", "registers_stream"):
+    assert (config.late_rows > 0) == (name in LATE)
+    assert (config.beat_bits, config.burst) == ((case.lines, 8) if case.lines else (8, 1))
+    if name in (*LATE, "sdram_short", "registers_stream"):
         assert shares - {0, 16}, "some weights must be mixed"
     else:
         assert shares == {"thresholds": {0}, "resident": {16}}.get(name, set())
     assert (config.map_pixels != 0) == (name == "narrow")
     assert config.logits_odd == (name in ("thresholds", "narrow", "wide", "registers"))
-    assert config.memory_registers == name.startswith("registers")
+    assert config.memory_registers == case.part.get("memory_registers", 0)
 
     found = design.check_cycles()
     stalled = design.run(stall=True, latent=config.latent_words > 0, reset=design.known["first_cycles"] // 2)

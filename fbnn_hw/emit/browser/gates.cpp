@@ -36,7 +36,7 @@ std::unique_ptr<VerilatedContext> context;
 std::unique_ptr<Vtop> top;
 uint64_t cycle;
 Bytes stream;        // with STREAMS: the weights; the first BOOT bytes once, the others over and over
-size_t next_weight;  // its place in them
+size_t next_weight;  // place in them of the next beat, which is BEAT of them
 bool up;             // the weights are loaded
 uint8_t found[HOST_BYTES];  // the word of the learner's memory that was there when the last offer was taken
 unsigned frames, errors, frame_cycles;
@@ -51,7 +51,9 @@ std::vector<int> steps;
 void offer(size_t place) {
     next_weight = place;
     top->weight_valid = place < stream.size();
-    if (top->weight_valid) top->weight = stream[place];
+    uint32_t beat = 0;
+    for (size_t i = 0; i < BEAT && top->weight_valid; i++) beat |= uint32_t(stream[place + i]) << 8 * i;
+    top->weight = beat;
 }
 
 void record(int step) {
@@ -81,7 +83,7 @@ void edge() {
     top->eval();
     context->timeInc(2 * HALF_PS);
     cycle++;
-    if (taken) offer(next_weight + 1 < stream.size() ? next_weight + 1 : BOOT);
+    if (taken) offer(next_weight + BEAT < stream.size() ? next_weight + BEAT : BOOT);
     if (watching && top->step != last_step && top->step != 0) record(top->step - 1);
     last_step = top->step;
 }
