@@ -115,7 +115,7 @@ class Board:
             board._restore_kept(learns)
             yield board
             if (faults := simulation.faults()) and note:
-                note(f"the flash was used against its rules: {faults}")
+                note(f"the {'SDRAM' if faults.startswith('sdram') else 'flash'} was used against its rules: {faults}")
 
     @classmethod
     @contextmanager

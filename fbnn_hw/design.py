@@ -368,7 +368,7 @@ def _built_baud(path):
 
 
 def generate(network, target, *, out=OUT, learn=False, max_classes=None, exemplars=None, counter_bits=None, pixels=None, lanes=None,
-             outputs=None, frames=1, wrapper=None, duty_cycle=False, progress=silent) -> Design:
+             outputs=None, frames=1, wrapper=None, duty_cycle=False, weights=None, progress=silent) -> Design:
     """Write the accelerator of a network into a folder, and open it.
 
     Parameters
@@ -397,6 +397,8 @@ def generate(network, target, *, out=OUT, learn=False, max_classes=None, exempla
         "axi-stream" adds a module with AXI4-Stream ports around the accelerator.
     duty_cycle : bool
         Between frames the clock stops, and flash and banks rest (iCE40UP5K alone).
+    weights : str, optional
+        Where the weights are: "chip", "flash" or "sdram"; by default on the chip where they fit, else in a flash.
     progress : callable
         Makes a progress bar, as tqdm does.
 
@@ -416,12 +418,12 @@ def generate(network, target, *, out=OUT, learn=False, max_classes=None, exempla
     """
     return Design(write(network, plan(network, target, learn=learn, max_classes=max_classes, exemplars=exemplars,
                                       counter_bits=counter_bits, pixels=pixels, lanes=lanes, outputs=outputs, frames=frames,
-                                      duty_cycle=duty_cycle),
+                                      duty_cycle=duty_cycle, weights=weights),
                         target, out, progress, wrapper))
 
 
 def plan(network, target, *, learn=False, max_classes=None, exemplars=None, counter_bits=None, pixels=None, lanes=None, outputs=None,
-         frames=1, duty_cycle=False):
+         frames=1, duty_cycle=False, weights=None):
     """Plan a design and write nothing; parameters and errors as of `generate`.
 
     Returns
@@ -433,9 +435,13 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
     from .ir.network import LATENT
     from .reference.learning import Head, LearnConfig
     from .reference.learning.config import PROTOTYPES
+    from .targets import WAYS
     from .targets import target as find_target
 
     part = find_target(target) if isinstance(target, str) else target
+    names = {name: way for way, name in WAYS.items()}
+    if weights not in (None, *names):
+        raise UsageError(f"--weights {weights}: expected {', '.join(names)}{nearest(str(weights), names)}")
     if not learn and (max_classes or exemplars or counter_bits):
         raise UsageError("--max-classes, --exemplars, --counter-bits: only with --learn")
     if learn not in (False, True, None, *LEARNERS):
@@ -453,7 +459,7 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
         # docs/on-chip-learning.md.
         learner = Head.of(network.topology), LearnConfig(
             max_classes or len(network.topology.classes) + 6, exemplars or 0, width, confidence=min(32, (1 << width - 1) - 1), prototype=16)
-    planned = compile_plan(network, part, pixels, lanes, outputs, frames, learner)
+    planned = compile_plan(network, part, pixels, lanes, outputs, frames, learner, weights and names[weights])
     if not duty_cycle:
         return planned
     if planned.config.technology != "ice40-spram":

@@ -130,8 +130,9 @@ class Case:
 
 
 PINS = {"fill__payload": "fill", "fill__valid": "fill_valid", "fill__ready": "fill_ready", "beats__payload": "data",
-        "beats__valid": "valid", "beats__ready": "taken", "first_done": "first_done", "dry": "dry", "command": "command", "bank": "bank", "address": "address",
-        "mask": "mask", "lines_out": "from_board", "lines_enable": "enable", "lines_in": "lines"}
+        "beats__valid": "valid", "beats__ready": "taken", "first_done": "first_done", "dry": "dry",
+        "command": "command", "bank": "bank", "address": "address", "mask": "mask", "lines_out": "from_board", "lines_enable": "enable",
+        "lines_in": "lines"}
 
 
 class Readers(wiring.Component):
@@ -153,7 +154,7 @@ def parameters(chip, clock_hz, cas, beats, rrd=14e-9):
     """Verilog of the model's parameters.  rrd: from ACTIVE to that of another bank."""
     stretch = BOARD_NS * clock_hz
     times = {"RCD": "rcd", "RP": "rp", "RAS": "ras", "RC": "rc", "RFC": "rfc", "WR": "wr", "REFRESH": "refresh", "POWER": "power_up"}
-    values = {"LINES": chip.lines, "COLUMN_BITS": (chip.columns - 1).bit_length(), "ADDRESS_BITS": max(11, (chip.rows - 1).bit_length()),
+    values = {"LINES": chip.lines, "COLUMN_BITS": chip.column_bits, "ADDRESS_BITS": chip.address_bits,
               "BEATS": beats, "CAS": cas, "REFRESHES": chip.refreshes, "MODE_CLOCKS": chip.mode_clocks, "RRD": f"{rrd * stretch:.9f}",
               **{name: f"{getattr(chip, fields) * stretch:.9f}" for name, fields in times.items()}}
     return ", ".join(f".{name}({value})" for name, value in values.items())

@@ -6,13 +6,14 @@ GROUP = "make"
 SUMMARY = "turn a checkpoint into a Verilog accelerator for a target, with weights and a test"
 EXAMPLES = (
     ("fbnn-hw generate --model 3mb.pt --target ice40", "for an iCE40UP5K, weights from a flash; the compiler picks the size of the array"),
+    ("fbnn-hw generate --model 3mb.pt --target ecp5-25f --weights sdram", "weights from an SDRAM, which the board fills from its flash"),
     ("fbnn-hw generate --model 0.5mb.pt --target generic --lanes 32 --outputs 16", "for memories of any size, with an array of your size"),
 )
 
 
 def arguments(parser):
     from ..design import LEARNERS, WRAPPERS
-    from ..targets import TARGETS
+    from ..targets import TARGETS, WAYS
 
     _common.add_model(parser)
     target = parser.add_argument("--target", required=True, metavar="NAME", help=f"what it is for: {', '.join(TARGETS)}")
@@ -23,6 +24,9 @@ def arguments(parser):
     parser.add_argument("--outputs", type=_common.count, metavar="P", help="output channels a cycle, a power of two from Q to L")
     parser.add_argument("--frames", type=_common.up_to(255), default=1, metavar="B",
                         help="images of a pass: the weights of late layers are fetched once for all of them (default: 1)")
+    parser.add_argument("--weights", choices=WAYS.values(),
+                        help="where the weights are: all on the chip, or in a flash or an SDRAM, from which they come anew for each frame "
+                        "(default: on the chip where they fit, else in a flash)")
     parser.add_argument("--duty-cycle", action="store_true",
                         help="sleep between frames: clock stopped, flash and memory at rest, until a byte comes (ice40)")
     parser.add_argument("--learn", nargs="?", const=LEARNERS[0], choices=LEARNERS,
@@ -45,6 +49,14 @@ def _rejected(rejected):
         return ()
     shape, why = rejected
     return (f"        not {' x '.join(map(str, shape))}: {why}",)
+
+
+def _stream(config):
+    """A line on an SDRAM."""
+    if not config.sdram:
+        return ()
+    return (f"SDRAM   {config.beat_bits} lines, {config.beat_bits * config.burst / (config.burst + 1):.1f} bits of weights a cycle; "
+            "filled from the flash after reset, about four cycles a byte (estimated)",)
 
 
 def _learning(estimate, config):
@@ -73,10 +85,10 @@ def run(args, out):
     _, network = _common.checkpoint(args.model)
     planned = design.plan(
         network, part, learn=args.learn, max_classes=args.max_classes, exemplars=args.exemplars, counter_bits=args.counter_bits,
-        pixels=args.pixels, lanes=args.lanes, outputs=args.outputs, frames=args.frames, duty_cycle=args.duty_cycle)
+        pixels=args.pixels, lanes=args.lanes, outputs=args.outputs, frames=args.frames, duty_cycle=args.duty_cycle, weights=args.weights)
     written = design.Design(design.write(network, planned, part, args.out, out.progress, args.wrapper))
     out.kept = f"{written.folder} is written"
-    learner = None if args.learn else _learner(network, part, planned.config)
+    learner = None if args.learn else _learner(network, part, planned.config, args.weights)
     _show(out, written, part, planned.rejected_shape, automatic=not args.outputs)
     out.text(*_offer(args, learner))
     out.result({"folder": written.folder, "config_id": written.config_id, "pixels": written.config.pixels,
@@ -84,7 +96,7 @@ def run(args, out):
                 "learner": learner, "files": {name: written.folder / name for name in _sizes(written)}})
 
 
-def _learner(network, part, config):
+def _learner(network, part, config, weights):
     """What --learn would give and cost here, as estimated: a dict, or {"refused": why not}."""
     from .. import design
     from ..compile import area
@@ -92,7 +104,7 @@ def _learner(network, part, config):
     from ..errors import FbnnError
 
     try:
-        learner = design.plan(network, part, learn=True)
+        learner = design.plan(network, part, learn=True, weights=weights)
     except FbnnError as error:
         return {"refused": str(error)}
     learning = learner.config.learning
@@ -108,7 +120,8 @@ def _offer(args, learner):
         return ()
     if "refused" in learner:
         return "", f"learn   on the chip, with --learn: not here ({learner['refused']})"
-    command = f"fbnn-hw generate --model {args.model} --target {args.target} --learn"
+    where = f" --weights {args.weights}" if args.weights else ""
+    command = f"fbnn-hw generate --model {args.model} --target {args.target}{where} --learn"
     return ("", f"learn   new classes on the chip: {command}",
             f"        room for {learner['max_classes']} classes, a replay buffer of {learner['exemplars']:,} exemplars; "
             f"{' x '.join(map(str, learner['shape']))}, {learner['lut4']:+,} LUT4 against this design,",
@@ -144,6 +157,7 @@ def _show(out, design, part, rejected, automatic):
         f"memory  {estimate['feature_words_used']:,} of {config.feature_words:,} words in each of {config.pixels} banks for features, "
         f"{estimate['resident_bits']:,} bits of resident weights"
         + (f", {estimate['late_bits']:,} of late ones where early maps were" if "late_bits" in estimate else ""),
-        *_learning(estimate, config), f"LUT4    about {estimate['lut4']:,} (estimated)" + (f" of {limit:,}" if limit else ""), "",
+        *_stream(config), *_learning(estimate, config),
+        f"LUT4    about {estimate['lut4']:,} (estimated)" + (f" of {limit:,}" if limit else ""), "",
         f"{design.folder}:", *(f"  {name}  {size:,} bytes" for name, size in _sizes(design).items()), "",
         f"next: fbnn-hw simulate {design.folder} --images {2 * config.frames}")

@@ -1,4 +1,4 @@
-"""The virtual board: a generated design with link and flash, compiled by Verilator, behind a pseudo-terminal.
+"""The virtual board: a generated design with link, flash and SDRAM, compiled by Verilator, behind a pseudo-terminal.
 
 Windows has none, and those of macOS refuse the speeds of a board; there the board is behind a TCP port of this machine, which pyserial
 opens too.
@@ -18,6 +18,7 @@ from ..compile import timing
 from ..compile.config import AcceleratorConfig
 from ..errors import InputError, ToolError
 from ..rtl.qspi_flash import READ_COMMANDS, FlashChip
+from ..rtl.sdram import CHIPS
 from ..rtl.verilog import convert
 from ..targets.bridges import FEWEST_ASLEEP
 from . import simulator, weights
@@ -34,6 +35,8 @@ SLEEPING_CLOCKS = FEWEST_ASLEEP
 """Clocks of a bit for a design that sleeps between frames, since it wakes up during a start bit."""
 OFFSET = 1 << 20
 """Address of the flash image.  Bitstreams lie below it."""
+HALVED = False
+"""Whether the flash of a design with an SDRAM has half of its clock, as it must on boards with a faster one; filling takes longer then."""
 START_SECONDS = 60
 PORTS = ("/dev/", "socket://")
 """Beginnings of the line in which the board names its port."""
@@ -164,10 +167,13 @@ def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits
         _write(build_dir / "flash.hex", weights.bytes_hex(image))
     else:
         _write(build_dir / "weights.hex", _read(folder / "weights.hex").decode())
-    if config.sleeps:
-        macros["SLEEPS"] = 1
     options = {"clock_hz": CLOCK_HZ, "clocks": clocks, "chip": chip, "offset": OFFSET, "timeout_bits": timeout_bits,
                "ahead": ahead}
+    if config.sleeps:
+        macros["SLEEPS"] = 1
+    if config.sdram:
+        options |= {"sdram": next(one for one in CHIPS.values() if one.lines == config.beat_bits), "halved": HALVED}
+        macros |= sdram_macros(options["sdram"], config)
     top = build_dir / "board_top.v"
     key = simulator._hash([config.to_json(), model.hex(), repr(options), version("amaranth"), *_sources()])
     stamp = files.Stamp(build_dir / "board_top.sha256", key)
@@ -176,7 +182,21 @@ def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits
         _write(top, top_verilog(config, model, **options))
         stamp.write()
     _write(build_dir / "board.vh", "".join(f"`define {name} {value}\n" for name, value in macros.items()))
-    return [BOARD / "board.v", top, *accelerator_sources(folder), *([BOARD / "spi_flash.v"] if "FLASH" in macros else ())]
+    return [BOARD / "board.v", top, *accelerator_sources(folder), *([BOARD / "spi_flash.v"] if "FLASH" in macros else ()),
+            *([BOARD / "sdram.v"] if "SDRAM" in macros else ())]
+
+
+def sdram_macros(chip, config):
+    """{macro of board.v: value} for the model of an SdramChip beside a design of an `AcceleratorConfig`."""
+    from ..rtl.board_top import weight_bytes
+
+    times = {"RCD": chip.rcd, "RP": chip.rp, "RAS": chip.ras, "RC": chip.rc, "RFC": chip.rfc, "WR": chip.wr, "REFRESH": chip.refresh,
+             "POWER": chip.power_up}
+    values = {"LINES": chip.lines, "COLUMN_BITS": chip.column_bits, "ADDRESS_BITS": chip.address_bits,
+              "BEATS": sum(map(chip.rows_of, weight_bytes(config))) * chip.columns, "CAS": chip.cas_latency(CLOCK_HZ),
+              "REFRESHES": chip.refreshes, "MODE_CLOCKS": chip.mode_clocks,
+              **{name: f"{1e9 * seconds:.3f}" for name, seconds in times.items()}}
+    return {"SDRAM": 1} | {f"SDRAM_{name}": value for name, value in values.items()}
 
 
 class VirtualBoard:
@@ -264,12 +284,12 @@ class VirtualBoard:
                             f"{self.build_dir / 'board.log'}; give the command again") from error
 
     def faults(self):
-        """The first complaint of the flash model as one line, or ""."""
+        """The first complaint of the models of flash and SDRAM as one line, or ""."""
         self.log.flush()
-        return next((line for line in (self.build_dir / "board.log").read_text().splitlines() if line.startswith("flash:")), "")
+        return next((line for line in (self.build_dir / "board.log").read_text().splitlines() if line.startswith(("flash:", "sdram:"))), "")
 
     def close(self):
-        """End the board.  Returns its exit code: 0, 4 if the flash was used wrongly, or None where it did not run."""
+        """End the board.  Returns its exit code: 0, 4 if flash or SDRAM were used wrongly, or None where it did not run."""
         if self._process is None:
             return None
         process, self._process = self._process, None

@@ -9,9 +9,11 @@ from ..errors import UsageError
 from ..rtl import duty_cycle
 from ..rtl.board_top import BoardTop
 from ..rtl.qspi_flash import FlashChip
+from ..rtl.sdram import CHIPS
 from ..rtl.uart import divider
 from ..rtl.verilog import convert
 from ..targets.platforms import CONFIGURATION_CLOCK
+from . import plls
 from .plls import TOLERANCE
 
 FLASH_LATENCY = 2
@@ -33,22 +35,40 @@ class Pads(Elaboratable):
         flash_hz = board.part.flash_hz
         if streams and "stream" not in board.part.weights:
             raise UsageError(f"--board {board.name}: has no flash reader, expected a design with its weights on the chip")
-        if streams and flash_hz and clock.hz > flash_hz * (1 + TOLERANCE):
-            raise UsageError(f"--clock {clock.hz / 1e6:g}: the flash of {board.title} has the design's clock, expected at most "
-                             f"{flash_hz / 1e6:g}")
+        sdram = self._sdram(config) if config.sdram else {}
+        halved = bool(sdram and flash_hz and clock.hz > flash_hz)
+        if streams and flash_hz and clock.hz > (1 + halved) * flash_hz * (1 + TOLERANCE):
+            has = "half of the design's" if halved else "the design's"
+            raise UsageError(f"--clock {clock.hz / 1e6:g}: the flash of {board.title} has {has} clock, expected at most "
+                             f"{(1 + halved) * flash_hz / 1e6:g}")
         chip = FlashChip(width=board.flash["lines"])
         if "quad_enable" in board.flash:
             chip = replace(chip, quad_enable=tuple(map(tuple, board.flash["quad_enable"])))
         clocks = divider(clock.hz, baud)
         self.core = duty_cycle.board(BoardTop(
             config, model=model, clock_hz=clock.hz, clocks=clocks, chip=chip, offset=board.flash["offset"], latency=FLASH_LATENCY,
-            ahead=ahead), clocks)
+            ahead=ahead, **({"sdram": sdram["chip"], "sdram_latency": self.sdram_clock[1], "halved": halved} if sdram else {})), clocks)
         names = [name for name in PINS if name in board.pins]
         if streams:
             names += ["flash_select", *["flash_clock"] * (board.flash["clock"] != CONFIGURATION_CLOCK)]
             names += [f"flash_io{i}" for i in range(board.flash["lines"])]
+        self.sdram = {f"sdram_{name}": pin for name, pin in sdram.get("pins", {}).items()}
+        names += self.sdram
         self.ports = {name: IOPort(1, name=name) for name in names}
         self.streams = streams
+
+    def _sdram(self, config):
+        """{"chip": SdramChip, "pins": {name: pin}} of the board's SDRAM; UsageError where the design's is another one."""
+        board = self.board
+        if not board.sdram:
+            raise UsageError(f"--board {board.name}: has no SDRAM that is read, expected a design without --weights sdram")
+        chip = CHIPS.get(board.sdram["chip"])
+        if chip is None:
+            raise UsageError(f"--board {board.name}: sdram.chip is {board.sdram['chip']}, expected {' or '.join(CHIPS)}")
+        if chip.lines != config.beat_bits:
+            raise UsageError(f"--board {board.name}: its SDRAM has {chip.lines} lines, the design reads {config.beat_bits}")
+        self.sdram_clock = plls.sdram(self.clock, chip)
+        return {"chip": chip, "pins": board.sdram["pins"]}
 
     def pins(self):
         """{port: pin}."""
@@ -56,7 +76,7 @@ class Pads(Elaboratable):
         places = {name: pins[name] for name in PINS if name in pins}
         if self.streams:
             places |= {"flash_select": flash["select"], "flash_clock": flash["clock"]}
-            places |= {f"flash_io{i}": pin for i, pin in enumerate(flash["io"])}
+            places |= {f"flash_io{i}": pin for i, pin in enumerate(flash["io"])} | self.sdram
         return {name: pin for name, pin in places.items() if name in self.ports}
 
     def elaborate(self, platform):
@@ -119,6 +139,9 @@ class Pads(Elaboratable):
         oscillator = Signal()
         m.submodules.pad_clock = Instance(into, i_I=self.ports["clock"], o_O=oscillator)
         parameters = {f"p_{k}": v for k, v in self.clock.parameters.items()}
+        if self.sdram:
+            shifted = Signal()
+            parameters |= {f"p_{k}": v for k, v in self.sdram_clock[0].items()} | {"o_CLKOS": shifted}
         if self.family == "ecp5":
             unused = ("RST", "STDBY", "PHASESEL0", "PHASESEL1", "PHASEDIR", "PHASESTEP", "PHASELOADREG", "PLLWAKESYNC", "ENCLKOP")
             m.submodules.pll = Instance(
@@ -139,6 +162,8 @@ class Pads(Elaboratable):
             m.submodules[f"pad_{name}"] = Instance(out, i_I=value, o_O=self.ports[name])
         if self.streams:
             self._ecp5_flash(m)
+        if self.sdram:
+            self._ecp5_sdram(m, shifted)
 
     def _ecp5_flash(self, m):
         """The pins of the flash that configured the FPGA.
@@ -158,6 +183,36 @@ class Pads(Elaboratable):
             m.submodules[f"register_enable{i}"] = _ecp5_register("OFS1P3BX", "PD", ~core.flash_enable[i], floats)
             m.submodules[f"register_in{i}"] = _ecp5_register("IFS1P3DX", "CD", into, core.flash_input[i])
             m.submodules[f"pad_flash_io{i}"] = Instance("BB", i_I=out, i_T=floats, o_O=into, io_B=ports[f"flash_io{i}"])
+
+
+    def _ecp5_sdram(self, m, shifted):
+        """The pins of an SDRAM, each behind a register of its own.
+
+        Its clock, `shifted`, leaves through a register of both edges, which has the delay of the others.  CKE is 1, CS# is 0.
+        """
+        core, ports = self.core, self.ports
+        clock, level = Signal(), Signal()
+        m.submodules.sdram_global = Instance("DCCA", i_CLKI=shifted, i_CE=Const(1), o_CLKO=clock)
+        m.submodules.register_sdram_clk = Instance(
+            "ODDRX1F", i_SCLK=clock, i_RST=Const(0), i_D0=Const(1), i_D1=Const(0), o_Q=level)
+        m.submodules.pad_sdram_clk = Instance("OB", i_I=level, o_O=ports["sdram_clk"])
+        for name, value in (("cke", 1), ("cs", 0)):
+            if f"sdram_{name}" in ports:
+                m.submodules[f"pad_sdram_{name}"] = Instance("OB", i_I=Const(value), o_O=ports[f"sdram_{name}"])
+        values = dict(zip(("we", "cas", "ras"), core.sdram_command))
+        for name, signal in (("ba", core.sdram_bank), ("a", core.sdram_address)):
+            values |= {f"{name}{i}": bit for i, bit in enumerate(signal)}
+        values |= {name[len("sdram_"):]: core.sdram_mask for name in ports if name.startswith("sdram_dqm")}
+        for name, value in values.items():
+            pad = Signal(name=f"sdram_{name}_out")
+            m.submodules[f"register_sdram_{name}"] = _ecp5_register("OFS1P3BX", "PD", value, pad)
+            m.submodules[f"pad_sdram_{name}"] = Instance("OB", i_I=pad, o_O=ports[f"sdram_{name}"])
+        for i in range(len(core.sdram_input)):
+            out, into, floats = (Signal(name=f"sdram_{name}{i}") for name in ("out", "in", "floats"))
+            m.submodules[f"register_sdram_out{i}"] = _ecp5_register("OFS1P3BX", "PD", core.sdram_output[i], out)
+            m.submodules[f"register_sdram_enable{i}"] = _ecp5_register("OFS1P3BX", "PD", ~core.sdram_enable, floats)
+            m.submodules[f"register_sdram_in{i}"] = _ecp5_register("IFS1P3DX", "CD", into, core.sdram_input[i])
+            m.submodules[f"pad_sdram_dq{i}"] = Instance("BB", i_I=out, i_T=floats, o_O=into, io_B=ports[f"sdram_dq{i}"])
 
 
 class FlashClock(Elaboratable):
@@ -207,6 +262,7 @@ def constraints(pads):
         "gowin": 'IO_LOC "{name}" {pin};\nIO_PORT "{name}" IO_TYPE=LVCMOS33;\n',
         "xilinx7": "set_property -dict {{PACKAGE_PIN {pin} IOSTANDARD LVCMOS33}} [get_ports {name}]\n"}[pads.family]
     text = "".join(form.format(name=name, pin=pin) for name, pin in pads.pins().items())
+    text += "".join(f'IOBUF PORT "{name}" SLEWRATE=FAST;\n' for name in pads.sdram)
     if pads.family == "xilinx7":
         text += f"create_clock -period {1e9 / pads.board.clock_hz:g} [get_ports clock]\n"
     return text

@@ -53,6 +53,39 @@ def ecp5(reference_hz, wanted_hz):
                                "CLKOP_ENABLE": "ENABLED", "PLLRST_ENA": "DISABLED"})
 
 
+COMMANDS = 2.0, 1.5
+"""Least ns from the edge at which commands leave to that of an SDRAM's clock, and from there to the next one.
+
+Set-up 1.5 and hold 1.0 ns, as all chips of `rtl.sdram.CHIPS` have them at most, and 0.5 ns between two pins."""
+WAYS = 2.5, 6.3
+"""ns, least and most, of the way of an SDRAM's clock to the chip and of its data back into a register at the pin.
+
+Out of the pad 2 to 3.5 ns, board 0 to 0.5 twice, into the pad 0.5 to 1.5, set-up 0.3; by Lattice FPGA-DS-02012, table 3.22."""
+LEAST_WINDOW = 0.5
+"""ns in which the edge of an SDRAM's clock may lie, at least."""
+
+
+def sdram(pll, chip):
+    """The second output of an EHXPLLL as an SDRAM's clock: (its parameters, latency of `rtl.sdram.SdramReader`).
+
+    pll: Pll of the first output, whose period is T.  The chip's clock rises at some time p after an edge of sync.  Commands, which
+    leave at an edge, need COMMANDS[0] <= p <= T - COMMANDS[1].  Data, which the chip launches at p, is at the register from
+    p + tAC + WAYS[1] to p + T + tOH + WAYS[0], and edge k T has to lie between: of k = 1 and k = 2 the one is taken that leaves p more
+    room, and p is the middle of it.  At 80 MHz (T = 12.5 ns, tAC 6, tOH 2.5) k is 2 and p from 7.5 to 11 ns, at 50 MHz k is 1 and p
+    from 2 to 7.7 ns.  Raises UsageError where no p is left.
+    """
+    period, access, held = 1e9 / pll.hz, 1e9 * chip.access + WAYS[1], 1e9 * chip.hold + WAYS[0]
+    windows = {k: (max(COMMANDS[0], (k - 1) * period - held), min(period - COMMANDS[1], k * period - access)) for k in (1, 2)}
+    latency = max(windows, key=lambda k: windows[k][1] - windows[k][0])
+    low, high = windows[latency]
+    if high - low < LEAST_WINDOW:
+        raise UsageError(f"--clock {pll.hz / 1e6:g}: leaves no time for an SDRAM's commands and data at its pins; take another frequency")
+    divider = pll.parameters["CLKOP_DIV"]
+    eighths = round((low + high) / 2 / period * divider * 8)  # of a period of the VCO
+    return {"CLKOS_ENABLE": "ENABLED", "CLKOS_DIV": divider, "CLKOS_CPHASE": divider - 1 + eighths // 8,
+            "CLKOS_FPHASE": eighths % 8}, latency
+
+
 def gowin(target):
     """rPLL, feedback inside."""
     device, phase_from, phase_to, vco_from, vco_to = GOWIN[target]

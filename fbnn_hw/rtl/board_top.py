@@ -1,6 +1,6 @@
-"""The design in the FPGA: the generated accelerator, the host link and the flash reader, down to abstract pins."""
+"""The design in the FPGA: the generated accelerator, the host link and the readers of flash and SDRAM, down to abstract pins."""
 
-from amaranth import Array, Cat, ClockDomain, ClockSignal, DomainRenamer, Instance, Module, ResetSignal, Signal
+from amaranth import Array, Cat, ClockDomain, ClockSignal, DomainRenamer, EnableInserter, Instance, Module, ResetSignal, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -9,6 +9,7 @@ from ..compile import cycles
 from .accelerator import LEARNER_PORTS, score_bits
 from .host_link import CYCLES_BITS, HostLink, learner_ports
 from .qspi_flash import FlashReader
+from .sdram import SdramReader
 from .sequencer import Widths
 from .signals import unnamed
 
@@ -81,10 +82,16 @@ class FlashImage(wiring.Component):
         return m
 
 
-class BoardTop(wiring.Component):
-    """The module `accelerator` of accelerator.v, the link and, where weights are streamed, the flash reader.
+SDRAM_PINS = {"command": "command", "bank": "bank", "address": "address", "mask": "mask", "output": "lines_out",
+              "enable": "lines_enable", "input": "lines_in", "dry": "dry"}
+"""{port of `BoardTop` without its prefix: member of `SdramReader`}."""
 
-    An aborted image resets the accelerator and the flash reader; the weights are then loaded again.
+
+class BoardTop(wiring.Component):
+    """The module `accelerator` of accelerator.v, the link and, where weights are streamed, the readers of flash and SDRAM.
+
+    An aborted image resets the accelerator and the readers; the weights are then loaded again.  With an
+    SDRAM the flash is read once, into it, and the accelerator takes its weights from there.
 
     Parameters
     ----------
@@ -97,6 +104,12 @@ class BoardTop(wiring.Component):
         Clocks of a bit on the serial line (`uart.divider`).
     chip, offset, latency
         As `FlashReader` has them.
+    sdram : SdramChip
+        With config.sdram: the chip.
+    sdram_latency : int
+        As `SdramReader` has its latency.
+    halved : bool
+        With config.sdram: the flash has half the clock of sync.  `latency` is then even, in cycles of sync.
     timeout_bits, result_bits : int
     ahead : bool
         As `HostLink` has them.  result_bits None: from the cycles of a frame and of a lesson.
@@ -109,6 +122,10 @@ class BoardTop(wiring.Component):
         LEDs.
     flash_pulse, flash_select_n, flash_output, flash_enable : Out, flash_input : In
         With weights == "stream": pins of `FlashReader`.
+    sdram_command, sdram_bank, sdram_address, sdram_mask, sdram_output, sdram_enable : Out, sdram_input : In
+        With config.sdram: pins of `SdramReader`.
+    sdram_dry : Out(1)
+        With config.sdram: its `dry`, for simulations.
     idle : Out(1)
         With config.sleeps: nothing is at work.
     sleep : In(1)
@@ -125,8 +142,8 @@ class BoardTop(wiring.Component):
     docs/benchmarks.md has the cells of whole designs.
     """
 
-    def __init__(self, config, *, model, clock_hz, clocks, chip=None, offset=0, latency=0, timeout_bits=21, result_bits=None,
-                 ahead=False):
+    def __init__(self, config, *, model, clock_hz, clocks, chip=None, offset=0, latency=0, sdram=None, sdram_latency=0, halved=False,
+                 timeout_bits=21, result_bits=None, ahead=False):
         self.config, self.model = config, model
         self.mark = protocol.config_mark(config.id)
         if result_bits is None:
@@ -139,14 +156,22 @@ class BoardTop(wiring.Component):
             classes=config.classes, size=config.size, lanes=config.lanes, latent_words=config.latent_words, score_bits=score_bits(config),
             mark=self.mark, model=None if streams else model, clocks=clocks, frames=config.frames, plan=config.learning,
             address_bits=Widths(config).row, timeout_bits=timeout_bits, result_bits=result_bits, ahead=ahead)
-        self.reader = None
+        self.reader = self.store = None
+        self.halved = halved
         members = {"rx": In(1, init=1), "tx": Out(1, init=1), "ready": Out(1), "active": Out(1), "fault": Out(1)}
         if streams:
             boot, frame = weight_bytes(config)
-            self.reader = FlashReader(chip, clock_hz, offset, protocol.MARK_BYTES + protocol.MODEL_BYTES + boot, frame, latency,
-                                      config.sleeps)
+            marks = protocol.MARK_BYTES + protocol.MODEL_BYTES
+            if config.sdram:
+                self.reader = FlashReader(chip, clock_hz / (1 + halved), offset, marks + boot + frame, 0, latency // (1 + halved))
+                self.store = SdramReader(sdram, clock_hz, boot, frame, sdram_latency)
+            else:
+                self.reader = FlashReader(chip, clock_hz, offset, marks + boot, frame, latency, config.sleeps)
             members |= {"flash_pulse": Out(1), "flash_select_n": Out(1, init=1), "flash_output": Out(4), "flash_enable": Out(4),
                         "flash_input": In(4)}
+        if self.store:
+            pins = {name: self.store.signature.members[member] for name, member in SDRAM_PINS.items()}
+            members |= {f"sdram_{name}": pin for name, pin in pins.items()}
         if config.sleeps:
             members |= {"sleep": In(1), "idle": Out(1), "asleep": Out(1)}
         super().__init__(members)
@@ -193,16 +218,31 @@ class BoardTop(wiring.Component):
             m.domains.weights = ClockDomain(local=True)
             m.d.comb += [ClockSignal("weights").eq(ClockSignal()), ResetSignal("weights").eq(abort)]
             reader, image = self.reader, FlashImage(self.mark)
-            m.submodules.reader, m.submodules.image = (DomainRenamer("weights")(part) for part in (reader, image))
-            wiring.connect(m, reader.data, image.bytes)
-            weights = image.weights
+            turn = Signal()  # a cycle of the flash reader
+            parts = EnableInserter(turn)(reader) if self.halved else reader, image
+            m.submodules.reader, m.submodules.image = (DomainRenamer("weights")(part) for part in parts)
+            pulse, weights, loaded = reader.pulse, image.weights, reader.first_done
+            if self.halved:
+                m.d.weights += turn.eq(~turn)
+                pulse = reader.pulse & turn
+                m.d.comb += [image.bytes.payload.eq(reader.data.payload), image.bytes.valid.eq(reader.data.valid & turn),
+                             reader.data.ready.eq(image.bytes.ready)]
+            else:
+                wiring.connect(m, reader.data, image.bytes)
+            if self.store:
+                m.submodules.store = DomainRenamer("weights")(self.store)
+                wiring.connect(m, image.weights, self.store.fill)
+                weights, loaded = self.store.beats, self.store.first_done
+                for name, member in SDRAM_PINS.items():
+                    inside, outside = getattr(self.store, member), getattr(self, f"sdram_{name}")
+                    m.d.comb += inside.eq(outside) if name == "input" else outside.eq(inside)
             ports |= {"i_weights__payload": weights.payload, "i_weights__valid": weights.valid, "o_weights__ready": weights.ready}
             # Registers, so that no path leads through two of these parts.
             m.d.sync += [
-                image.next.eq(link.model_next), link.ready.eq(image.good & reader.first_done), link.wrong_flash.eq(image.wrong)]
+                image.next.eq(link.model_next), link.ready.eq(image.good & loaded), link.wrong_flash.eq(image.wrong)]
             m.d.comb += [
                 link.model.eq(image.model),
-                self.flash_pulse.eq(reader.pulse), self.flash_select_n.eq(reader.select_n),
+                self.flash_pulse.eq(pulse), self.flash_select_n.eq(reader.select_n),
                 self.flash_output.eq(reader.lines_out), self.flash_enable.eq(reader.lines_enable), reader.lines_in.eq(self.flash_input)]
         busy = Signal()
         if self.config.frames > 1 or self.config.learning:

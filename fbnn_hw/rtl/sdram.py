@@ -52,6 +52,20 @@ class SdramChip:
         """Its size."""
         return self.rows * self.columns * self.banks * self.lines // 8
 
+    @property
+    def column_bits(self) -> int:
+        """Bits of a column's address."""
+        return (self.columns - 1).bit_length()
+
+    @property
+    def address_bits(self) -> int:
+        """Address lines: for a row, and for ALL_BANKS."""
+        return max(ALL_BANKS.bit_length(), (self.rows - 1).bit_length())
+
+    def rows_of(self, count: int) -> int:
+        """Rows that so many bytes take."""
+        return -(-count // (self.columns * self.lines // 8))
+
     def cas_latency(self, clock_hz: float) -> int:
         """CAS latency at a clock.  Raises UsageError where it is too fast for the chip."""
         for highest, latency in self.cas:
@@ -179,8 +193,8 @@ class SdramReader(wiring.Component):
     dry : Out(1)
         The buffer was empty where a beat was due; never 1.  For simulations.
     command : Out(3), bank, address, lines_out : Out, lines_enable : Out(1), lines_in : In
-        Pins, from registers: RAS#, CAS#, WE# (highest first), data and whether it is driven.  CKE is 1
-        and CS# 0.
+        Pins, from registers: RAS#, CAS#, WE# (highest first), data and whether it is driven, which it
+        is as long as a row is open for writing.  CKE is 1 and CS# 0.
     mask : Out(1)
         DQM of all lines: 1 until the chip has its mode.
 
@@ -197,11 +211,9 @@ class SdramReader(wiring.Component):
     - pause - (rcd + 1) - 8/9, which is above 0.  Of 256 Mbit `lost` is 0.048 at 80 MHz and 0.050 at
     25 MHz; a clock where it exceeds 1/9, 7.5 MHz, is refused.
 
-    The chip's clock is the inverse of sync: commands and data leave at an edge of sync, and the chip
-    takes them half a cycle later (set-up and hold 1.5 and 1.0 ns at most).  Its data is taken at the
-    next falling edge but CAS - 1 of sync, a whole cycle after the edge of the chip's clock that launched
-    it: at 80 MHz 12.5 ns, for the clock's way out (3.5 ns of the pad, 0.5 of the board), tAC (6 ns at
-    most), the way back (1.5 ns) and set-up (0.3 ns).  It is held for tOH (2.5 ns) and both ways longer.
+    Commands and data leave at an edge of sync, and the chip's clock rises within the cycle.  Where it
+    does, and the latency that follows, are chosen by what has the pins: `fpga.plls.sdram` has the budget
+    of set-up and hold.
 
     Filling takes as long as `fill` does, a byte in two or four cycles from a flash, after 0.2 ms.
 
@@ -223,15 +235,14 @@ class SdramReader(wiring.Component):
         if first % size or again % size or first + again < size:
             raise UsageError(f"SDRAM: {first} and {again} bytes, expected at least one beat of {size} and no part of one")
         self.first, self.again = first // size, again // size
-        self.first_rows, self.again_rows = (-(-beats // chip.columns) for beats in (self.first, self.again))
+        self.first_rows, self.again_rows = chip.rows_of(first), chip.rows_of(again)
         if self.first_rows + self.again_rows > chip.rows * chip.banks:
             raise UsageError(f"SDRAM: {first + again:,} bytes, expected at most {chip.bytes:,}")
         if t.period < 1 or t.lost > 1 / (BURST + 1):
             raise UsageError(f"SDRAM: a clock of {clock_hz / 1e6:g} MHz leaves refreshes no time; expected a faster one")
-        self.row_bits, self.column_bits = (chip.rows - 1).bit_length(), (chip.columns - 1).bit_length()
         super().__init__({
             "fill": In(stream.Signature(8)), "beats": Out(stream.Signature(chip.lines)), "first_done": Out(1), "dry": Out(1),
-            "command": Out(3, init=NOP), "bank": Out(range(chip.banks)), "address": Out(max(11, self.row_bits)), "mask": Out(1, init=1),
+            "command": Out(3, init=NOP), "bank": Out(range(chip.banks)), "address": Out(chip.address_bits), "mask": Out(1, init=1),
             "lines_out": Out(chip.lines), "lines_enable": Out(1), "lines_in": In(chip.lines)})
 
     def elaborate(self, platform):
@@ -299,16 +310,16 @@ class SdramReader(wiring.Component):
         """The place of the next beat, and what follows behind it."""
         chip, rows = self.chip, self.first_rows + self.again_rows
         s.page = Signal(range(max(2, rows)))  # a row of a bank; the next one is in another bank
-        s.column = Signal(self.column_bits)
+        s.column = Signal(chip.column_bits)
         s.filling = Signal(init=1)
         s.moves = Signal()  # a beat is read or written
         s.turns = Signal()  # it is the last one of its row
         s.last_first = Signal()  # the row is the last one of the first bytes
         s.last = Signal()  # the row is the last one of all
-        end = Signal(self.column_bits)  # last column of the row
+        end = Signal(chip.column_bits)  # last column of the row
         # A row is chosen some cycles before its first beat.
         m.d.sync += s.last.eq(s.page == rows - 1)
-        ends = Const(chip.columns - 1, self.column_bits)
+        ends = Const(chip.columns - 1, chip.column_bits)
         if self.first:
             m.d.sync += s.last_first.eq(s.page == self.first_rows - 1)
             ends = Mux(s.last_first, (self.first - 1) % chip.columns, ends)
@@ -393,8 +404,10 @@ class SdramReader(wiring.Component):
         with m.State("OPEN"):
             m.d.sync += self.address.eq(s.column)
             m.d.comb += [s.moves.eq(s.wanted & ~s.waits & ~s.due), s.asked.eq(s.moves & ~s.filling), s.written.eq(s.moves & s.filling)]
+            # From before the first beat on, so that a late enable of the pins is no matter.
+            m.d.sync += self.lines_enable.eq(s.filling)
             with m.If(s.moves):
-                m.d.sync += [self.command.eq(Mux(s.filling, WRITE, READ)), self.lines_enable.eq(s.filling)]
+                m.d.sync += self.command.eq(Mux(s.filling, WRITE, READ))
             with m.If(s.written & (s.hold < t.wr)):
                 m.d.sync += s.hold.eq(t.wr - 1)
             with m.If(s.due | s.turns):

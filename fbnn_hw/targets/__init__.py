@@ -119,7 +119,7 @@ class Target:
         """Clock in Hz by which frames/s of a design are stated where no other clock is asked for."""
         hz = (config.learning and self.learn_hz) or self.clock_hz
         if config.sdram:
-            return self.sdram_hz or hz
+            return hz if config.learning else self.sdram_hz or hz
         return min(hz, self.flash_hz or hz) if config.weights == "stream" else hz
 
     def lut4_of(self, config: Configuration) -> int | None:

@@ -6,7 +6,7 @@ what that lacks.
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ LARGEST = 100_000
 """Most bytes of a page."""
 PAGE = {"title": str, "platform": str, "usb": str, "console": str, "flash": dict}
 """Keys that a page must have."""
-MAY = {"ready": list, "fault": list, "low": bool, "link": dict, "package": str, "program": dict, "bridge": str}
+MAY = {"ready": list, "fault": list, "low": bool, "link": dict, "package": str, "program": dict, "bridge": str, "sdram": dict}
 """Keys that it may have."""
 FLASH = "bytes", "offset"
 """Numbers that the flash of a page must have."""
@@ -38,6 +38,8 @@ class Board:
     flash: {"bytes", "lines", "offset": of the flash image, "select", "clock": pin, "io": pins in the
     order IO0, IO1 ...}.  "clock" is "USRMCLK" where it is no pin.  "quad_enable", if the chip is not
     Winbond's, is that of `FlashChip`.
+
+    sdram: {"chip": name in `rtl.sdram.CHIPS`, "pins": {name: pin}}, or {} where none is read.
 
     program: {"bitstream": command} and, where weights can be streamed, "weights".  A programmer that
     takes one file has "both", and "start" for its address.  Words in braces are replaced.  "also" is
@@ -57,6 +59,7 @@ class Board:
     low: frozenset[str]
     flash: dict[str, Any]
     program: dict[str, Any]
+    sdram: dict[str, Any] = field(default_factory=dict)
 
     @property
     def part(self) -> Target:
@@ -108,7 +111,8 @@ def read(path: Path) -> Board:
         package=page.get("package") or facts.package(), usb=page["usb"], bridge=page.get("bridge", "other"), console=page["console"],
         pins={"clock": facts.clock(), **link, **{name: pin for name, (pin, _) in leds.items()}},
         low=frozenset(name for name, (_, low) in leds.items() if page.get("low", low)), flash=flash | page["flash"],
-        program=program if "bitstream" in program else {"bitstream": facts.bitstream(), **program})
+        program=program if "bitstream" in program else {"bitstream": facts.bitstream(), **program},
+        sdram=page["sdram"] | {"pins": facts.sdram()} if "sdram" in page else {})
 
 
 def _page(path: Path) -> dict[str, Any]:
@@ -135,6 +139,8 @@ def _page(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: bridge is {show(bridge)}, expected one of {', '.join(BRIDGES)}{nearest(bridge, BRIDGES)}")
     if "link" in page and not _link(page["link"]):
         raise UsageError(f"{path}: link is {show(page['link'])}, expected connector = [name, number], rx and tx, two pins of it")
+    if "sdram" in page and {key: type(value) for key, value in page["sdram"].items()} != {"chip": str}:
+        raise UsageError(f"{path}: sdram is {show(page['sdram'])}, expected chip, a name")
     missing = [key for key in PAGE if key not in page]
     missing += [f"flash.{key}" for key in FLASH if type(page.get("flash", {}).get(key)) is not int]
     if missing:

@@ -119,6 +119,16 @@ class Facts:
         ecp5 = TARGETS[self.target()].family == "ecp5"
         return {"lines": FLASHES[name], "select": _pin(port.cs), "clock": CONFIGURATION_CLOCK if ecp5 else _pin(port.clk), "io": io}
 
+    def sdram(self) -> dict[str, str]:
+        """{"clk", "cke", "cs", "ras", "cas", "we", "ba0", "a0", "dq0", "dqm0" and so on: pin} of the resource sdram."""
+        port, pins = self._port("sdram"), {}
+        for name, part in (("clk", "clk"), ("cke", "clk_en"), ("cs", "cs"), ("ras", "ras"), ("cas", "cas"), ("we", "we")):
+            if hasattr(port, part):
+                pins[name] = _pin(getattr(port, part))
+        for name in ("ba", "a", "dq", "dqm"):
+            pins |= {f"{name}{i}": pin.name for i, pin in enumerate(getattr(port, name).io.metadata)}
+        return pins
+
     def bitstream(self) -> list[str]:
         """The command that the platform programs a bitstream with, {bitstream} for its file.
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from amaranth import Const
@@ -7,6 +9,7 @@ from fbnn_hw.compile.plan import configure, plan
 from fbnn_hw.errors import UsageError
 from fbnn_hw.fpga import pads, plls
 from fbnn_hw.rtl.qspi_flash import VOLATILE_QE
+from fbnn_hw.rtl.sdram import CHIPS
 from fbnn_hw.targets import TARGETS
 from fbnn_hw.targets.boards import board, boards
 from tests import strategies
@@ -90,7 +93,49 @@ def test_the_flash_of_an_ecp5(name):
     assert [text.count(f" {cell} ") for cell in ("USRMCLK", "BB", "OFS1P3BX", "IFS1P3DX")] == [1, 4, 9, 4]
     for i, pin in enumerate(one.flash["io"]):
         assert f'LOCATE COMP "flash_io{i}" SITE "{pin}";' in placed
-    assert top.core.reader.chip.quad_enable == (((0x50,), (0x01, 0x40), (0x50,), (0x31, 0x02)) if name == "ulx3s-85f" else VOLATILE_QE)
+    assert top.core.reader.chip.quad_enable == (((0x50,), (0x01, 0x40), (0x50,), (0x31, 0x02)) if name.startswith("ulx3s") else VOLATILE_QE)
+
+
+@pytest.mark.parametrize("mhz, latency", [(80, 2), (50, 1)])
+@pytest.mark.parametrize("name", [name for name, one in boards().items() if one.sdram])
+def test_the_sdram_of_an_ecp5(name, mhz, latency):
+    """Its pins are those of the class, each of a register; its clock is the PLL's second output, within the budget of `plls.sdram`."""
+    one = board(name)
+    config = configure(strategies.smallest(), one.part, (4, 16, 4), 1, None, "sdram")[0]
+    pll = plls.nearest(one, mhz * 1e6)
+    top = pads.Pads(config, one, pll, 1_000_000, bytes(4))
+    text, placed = pads.to_verilog(top), pads.constraints(top)
+    assert set(top.pins()) == set(top.ports)
+    for port, pin in one.sdram["pins"].items():
+        assert f'LOCATE COMP "sdram_{port}" SITE "{pin}";' in placed and f" sdram_{port};" in text
+    # WE#, CAS#, RAS#, two lines of the bank, 13 of the address, two masks; of each data line out, its enable and in.
+    registers = 9 + 3 + 2 + 13 + 2 + 2 * 16
+    assert [text.count(f" {cell} ") for cell in ("DCCA", "ODDRX1F", "BB", "OFS1P3BX", "IFS1P3DX")] == [1, 1, 20, registers, 20]
+    assert top.core.store.latency == latency and top.core.halved == (mhz > 50)
+    chip, period = CHIPS[one.sdram["chip"]], 1e9 / pll.hz
+    parameters, _ = plls.sdram(pll, chip)
+    steps = parameters["CLKOS_CPHASE"] - pll.parameters["CLKOP_CPHASE"] + parameters["CLKOS_FPHASE"] / 8
+    shift = steps / parameters["CLKOS_DIV"] * period
+    assert 2.0 <= shift <= period - 1.5
+    assert shift + 1e9 * chip.access + 6.3 <= latency * period <= shift + period + 1e9 * chip.hold + 2.5
+
+
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
+@pytest.mark.parametrize("name, change, message", [
+    ("orangecrab-85f", {}, "--board orangecrab-85f: has no SDRAM that is read, expected a design without --weights sdram"),
+    ("ulx3s-85f", {"mhz": 110}, "--clock 110: the flash of ULX3S with LFE5U-85F has half of the design's clock, expected at most 100"),
+    ("ulx3s-85f", {"mhz": 150}, "--clock 150: leaves no time for an SDRAM's commands and data at its pins; take another frequency"),
+    ("ulx3s-85f", {"beat_bits": 32}, "--board ulx3s-85f: its SDRAM has 16 lines, the design reads 32"),
+    ("ulx3s-85f", {"chip": "x"}, "--board ulx3s-85f: sdram.chip is x, expected 256Mbit-16 or 64Mbit-32")])
+def test_an_sdram_that_does_not_fit(name, change, message):
+    one = board(name)
+    config = configure(strategies.smallest(), one.part, (4, 16, 4), 1, None, "sdram")[0]
+    config = replace(config, beat_bits=change.get("beat_bits", 16))
+    if "chip" in change:
+        one = replace(one, sdram=one.sdram | {"chip": change["chip"]})
+    with pytest.raises(UsageError) as error:
+        pads.Pads(config, one, plls.nearest(one, change.get("mhz", 80) * 1e6), 1_000_000, bytes(4))
+    assert str(error.value) == message
 
 
 def test_the_clock_of_an_ecp5_s_flash():

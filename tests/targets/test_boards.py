@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 BITSTREAM_BYTES = {"ice40": 104_090, "ice40-hx8k": 135_100, "ecp5": 1_900_000, "ecp5-25f": 580_000,
                    "gowin-gw1nr9": 450_000, "gowin": 900_000, "xilinx7": 3_825_900}
 NAMES = ["arty-a7-100", "ice40hx8k-b-evn", "icebreaker", "icesugar", "icesugar-pro", "orangecrab-85f", "tangnano20k", "tangnano9k",
-         "ulx3s-85f"]
+         "ulx3s-25f", "ulx3s-85f"]
 PINS = {  # clock, rx, tx, ready, fault; select, clock and data of the flash.  From the schematics that the pages name.
     "arty-a7-100": ("E3 A9 D10 H5 J5", "L13 L16 K17 K18 L14 M14"),
     "ice40hx8k-b-evn": ("J3 B10 B12 C3 B3", "R12 R11 P12 P11"),
@@ -29,12 +29,18 @@ PINS = {  # clock, rx, tx, ready, fault; select, clock and data of the flash.  F
     "orangecrab-85f": ("A9 N17 M18 M3 K4", "U17 USRMCLK U18 T18 R18 N18"),
     "tangnano20k": ("4 70 69 15 16", "60 59 61 62"),
     "tangnano9k": ("52 18 17 10 11", "60 59 61 62"),
+    "ulx3s-25f": ("G2 M1 L4 B2 C2", "R2 USRMCLK W2 V2 Y2 W1"),
     "ulx3s-85f": ("G2 M1 L4 B2 C2", "R2 USRMCLK W2 V2 Y2 W1")}
+SDRAM = {  # clk, cke, cs, ras, cas, we; ba; a; dq; dqm.  ULX3S: doc/constraints/ulx3s_v20.lpf; iCESugar-Pro: schematic v1.3.
+    "icesugar-pro": "R15 L16 A14 B16 G16 A15 G15 B14 H15 B13 B12 J16 J15 R12 K16 R13 T13 K15 A13 R14 T14 "
+                    "F16 E15 F15 D14 E16 C15 D16 B15 R16 P16 P15 N16 N14 M16 M15 L15 C16 T15",
+    **dict.fromkeys(("ulx3s-25f", "ulx3s-85f"), "F19 F20 P20 R20 T19 T20 P19 N20 M20 M19 L20 L19 K20 K19 K18 J20 J19 H20 N19 G20 G19 "
+                    "J16 L18 M18 N18 P18 T18 T17 U20 E19 D20 D19 C20 E18 F18 J18 J17 U19 E20")}
 PARTS = {
     "arty-a7-100": ("xilinx7", "xc7a100tcsg324-1", 100e6), "ice40hx8k-b-evn": ("ice40-hx8k", "ct256", 12e6),
     "icebreaker": ("ice40", "sg48", 12e6), "icesugar": ("ice40", "sg48", 12e6), "icesugar-pro": ("ecp5-25f", "CABGA256", 25e6),
     "orangecrab-85f": ("ecp5", "CSFBGA285", 48e6), "tangnano20k": ("gowin", "", 27e6), "tangnano9k": ("gowin-gw1nr9", "", 27e6),
-    "ulx3s-85f": ("ecp5", "CABGA381", 25e6)}
+    "ulx3s-25f": ("ecp5-25f", "CABGA381", 25e6), "ulx3s-85f": ("ecp5", "CABGA381", 25e6)}
 LOW = {"icebreaker", "icesugar", "icesugar-pro", "orangecrab-85f", "tangnano20k", "tangnano9k"}
 MINE = """title = "Mine"
 platform = "amaranth_boards.icebreaker:ICEBreakerPlatform"
@@ -61,6 +67,7 @@ def test_what_the_platform_class_says(name):
     assert (" ".join(one.pins[port] for port in ("clock", "rx", "tx", "ready", "fault")),
             " ".join([one.flash["select"], one.flash["clock"], *one.flash["io"]])) == PINS[name]
     assert (one.target, one.package, one.clock_hz) == PARTS[name]
+    assert " ".join(one.sdram.get("pins", {}).values()) == SDRAM.get(name, "") and (name in SDRAM) == ("chip" in one.sdram)
     assert one.low == (frozenset(("ready", "fault")) if name in LOW else frozenset())
     assert "{bitstream}" in one.program["bitstream"][-1]
 
@@ -168,7 +175,7 @@ def test_default_speeds():
     assert board("ulx3s-85f").baud(50e6) == board("ulx3s-85f").baud(48e6) == 3_000_000
     assert board("icesugar").baud(33e6) == 1_000_000 and board("icesugar").baud(3e6) == 460_800
     assert boards_module.baud_of("ice40", 33e6) == 8_000_000 and boards_module.baud_of("generic", 96e6) == 12_000_000
-    assert boards_module.baud_of("ecp5", 42e6) == 3_000_000 and boards_module.baud_of("ecp5-25f", 42e6) == 1_000_000
+    assert boards_module.baud_of("ecp5", 42e6) == 3_000_000 and boards_module.baud_of("ecp5-25f", 42e6) == 3_000_000
 
 
 def test_a_bit_of_whole_clocks_or_eighths():

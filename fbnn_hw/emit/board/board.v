@@ -1,4 +1,4 @@
-// The virtual board: what goes into the FPGA (board_top) and, with `define FLASH, the flash beside it.
+// The virtual board: what goes into the FPGA (board_top) and, with `define FLASH and `define SDRAM, the flash and the SDRAM beside it.
 `include "board.vh"
 `timescale 1ns / 1ps
 
@@ -15,8 +15,34 @@ module board (
 `ifdef FLASH
     wire pulse, select_n;
     wire [3:0] from_board, enable, to_board;
+    wire [31:0] flash_errors;
     spi_flash #(.WIDTH(`WIDTH), .READ(`READ), .DUMMY(`DUMMY), .BASE(`BASE), .BYTES(`BYTES)) flash (
-        .select_n(select_n), .clk(pulse & ~clk), .from_board(from_board), .enable(enable), .to_board(to_board), .errors(errors));
+        .select_n(select_n), .clk(pulse & ~clk), .from_board(from_board), .enable(enable), .to_board(to_board), .errors(flash_errors));
+`ifdef SDRAM
+    // Its clock is the inverse of that of the board; its data is taken a cycle after it was launched.
+    wire [2:0] command;
+    wire [1:0] bank;
+    wire [`SDRAM_ADDRESS_BITS - 1:0] address;
+    wire [`SDRAM_LINES - 1:0] written, read;
+    wire mask, write, dry;
+    wire [31:0] sdram_errors;
+    reg [31:0] dries = 0;
+    reg [`SDRAM_LINES - 1:0] taken;
+    always @(negedge clk) taken <= read;
+    always @(posedge clk) if (!rst && dry) begin
+        dries <= dries + 1;
+        if (dries < 20) $display("sdram: no beat is there in time at %0t", $realtime);
+    end
+    sdram #(
+        .LINES(`SDRAM_LINES), .COLUMN_BITS(`SDRAM_COLUMN_BITS), .ADDRESS_BITS(`SDRAM_ADDRESS_BITS), .BEATS(`SDRAM_BEATS), .CAS(`SDRAM_CAS),
+        .REFRESHES(`SDRAM_REFRESHES), .MODE_CLOCKS(`SDRAM_MODE_CLOCKS), .RCD(`SDRAM_RCD), .RP(`SDRAM_RP), .RAS(`SDRAM_RAS), .RC(`SDRAM_RC),
+        .RFC(`SDRAM_RFC), .WR(`SDRAM_WR), .REFRESH(`SDRAM_REFRESH), .POWER(`SDRAM_POWER)) sdram (
+        .clk(~clk), .command(command), .bank(bank), .address(address), .mask(mask), .from_board(written), .enable(write), .to_board(read),
+        .errors(sdram_errors));
+    assign errors = flash_errors + sdram_errors + dries;
+`else
+    assign errors = flash_errors;
+`endif
 `else
     assign errors = 0;
 `endif
@@ -24,6 +50,10 @@ module board (
         .clk(clk), .rst(rst), .rx(rx), .tx(tx), .ready(ready), .active(active),
 `ifdef FLASH
         .flash_pulse(pulse), .flash_select_n(select_n), .flash_output(from_board), .flash_enable(enable), .flash_input(to_board),
+`endif
+`ifdef SDRAM
+        .sdram_command(command), .sdram_bank(bank), .sdram_address(address), .sdram_mask(mask), .sdram_output(written),
+        .sdram_enable(write), .sdram_input(taken), .sdram_dry(dry),
 `endif
         .fault(fault));
 
