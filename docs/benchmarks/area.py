@@ -32,6 +32,7 @@ from fbnn_hw.rtl.learning.learner import Learner
 from fbnn_hw.rtl.lgap import Lgap
 from fbnn_hw.rtl.popcount import XnorPopcount
 from fbnn_hw.rtl.qspi_flash import FlashChip, FlashReader
+from fbnn_hw.rtl.sdram import CHIPS, SdramReader
 from fbnn_hw.rtl.spram import SinglePortMemory
 from fbnn_hw.rtl.thermometer import ThermometerEncoder
 from fbnn_hw.targets import target
@@ -94,6 +95,7 @@ DESIGNS = {
     "host-link-learn": lambda: HostLink(classes=10, size=32, lanes=16, latent_words=64, score_bits=14, mark=bytes.fromhex("cdbb5b03"),
                                         clocks=48, plan=LearnPlan.of(Head(1024), LearnConfig(16, 266), 4, 16, 10)),
     "flash-reader": lambda: FlashReader(FlashChip(), 48e6, 1 << 20, 106504, 240128),
+    "sdram-reader": lambda: SdramReader(CHIPS["256Mbit-16"], 80e6, 40896, 305728, 2),
     "flash-image": lambda: FlashImage(bytes.fromhex("cdbb5b03")),
     "learner": lambda: learner(Head(1024)),
     "accelerator": lambda: accelerator(False),

@@ -55,6 +55,7 @@ def add(folder, board):
 
     built, estimate, config, manifest = read(f"build-{board}/build.json"), read("estimate.json"), read("config.json"), read("manifest.json")
     shape = " ".join(f"--{name} {config[name]}" for name in ("pixels", "lanes", "outputs"))
+    shape += " --weights sdram" * (config.get("burst", 1) > 1)
     frames = config.get("frames", 1)
     passes = f" --frames {frames}" if frames > 1 else ""
     learning = {key: estimate["learning"][key] for key in ("max_classes", "exemplars", "learn_cycles")} if "learning" in estimate else {}
@@ -71,8 +72,9 @@ def add(folder, board):
                    f"fbnn-hw build --board {board} --clock {built['clock_hz'] / 1e6:g}{link}{seeds}"
                    f"{' --native' * ('yosys' in built['tools'])}"}
     record |= key(folder, record) | {"structure": structure_of(folder, record)}
+    way = "-sdram" * (config.get("burst", 1) > 1)
     name = f"{record['network']}-{board}-{config['pixels']}x{config['lanes']}x{config['outputs']}-{frames}"
-    return keep(f"{name}{'-learn' * bool(learning)}-{built['clock_hz'] / 1e6:g}MHz.json", record)
+    return keep(f"{name}{'-learn' * bool(learning)}{way}-{built['clock_hz'] / 1e6:g}MHz.json", record)
 
 
 def _link(built, board, sleeps):

@@ -53,7 +53,9 @@ def roofs(facts):
     """(name, weight bits a cycle) of each source of weights, fastest first."""
     sources = [("weights on the chip", facts["config"].word_bits)]
     if any(layer["streamed_bits"] for layer in layers(facts)):
-        sources.append(("flash", facts["estimate"]["flash_bits_per_cycle"]))
+        estimate = facts["estimate"]
+        sdram = "sdram_bits_per_cycle" in estimate
+        sources.append(("SDRAM", estimate["sdram_bits_per_cycle"]) if sdram else ("flash", estimate["flash_bits_per_cycle"]))
     return sources
 
 
@@ -74,7 +76,8 @@ def memories(facts):
         return [*rows, ("weight memory", config.weight_words, weight_bits, "all weights, in the order of their use", blocks.get("weights")),
                 program]
     transfers = len(config.transfer_words())
-    return [*rows, ("weight ring", config.weight_words, weight_bits, "weights on their way from the flash to the array",
+    source = "SDRAM" if config.sdram else "flash"
+    return [*rows, ("weight ring", config.weight_words, weight_bits, f"weights on their way from the {source} to the array",
                     blocks.get("weight ring")), program,
             ("transfers", transfers, 16 * transfers, "which weights of each layer are resident", blocks.get("transfers"))]
 

@@ -265,8 +265,10 @@ class Target:
         if counts.get("weight ring", 0) > self.blocks:  # of the array's width, whatever the network
             ways += ["fewer --outputs", *(f"--target {name}" for name in larger[:3])]
         else:
-            ways += ["fewer --frames"] * (config.frames > 1) + [f"--target {name}" for name in larger[:3]] + ["a smaller network"]
-        alone = "" if "stream" in self.weights else " and weights only there, not from a flash"
+            ways += ["fewer --frames"] * (config.frames > 1)
+            ways += [f"--weights {WAYS[way]}" for way in self.weights if config.weights == "memory" != way]
+            ways += [f"--target {name}" for name in larger[:3]] + ["a smaller network"]
+        alone = "" if "stream" in self.weights or config.weights != "memory" else " and weights only there, not from a flash"
         raise FitError(f"{config.pixels} pixels x {config.lanes} lanes x {config.outputs} outputs need {need:,} block RAMs ({memories}), "
                        f"{self.part} has {self.blocks}{alone}; use {' or '.join(ways)}")
 

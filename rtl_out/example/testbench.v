@@ -41,20 +41,30 @@ module testbench (
     end
 
 `ifdef STREAM
-    // Weights: the boot bytes once, the frame bytes over and over, a byte in two cycles at best.
+    // Weights: the boot bytes once, the frame bytes over and over, in beats of BEAT_BYTES; a pause of a cycle follows BURST beats.
     localparam WEIGHT_BYTES = `BOOT_BYTES + `FRAME_BYTES;
     reg [7:0] weight_memory [0:WEIGHT_BYTES - 1];
     initial $readmemh("weights.hex", weight_memory);
     reg [31:0] weight = 0;
+    reg [31:0] weight_run = 0;
     reg weight_gap = 0, weight_held = 0;
     wire weight_valid = !rst && !weight_gap && weight != WEIGHT_BYTES && (weight_held || !pause[1]);
     wire weight_ready;
+    wire [8 * `BEAT_BYTES - 1:0] weight_beat;
+    genvar lane;
+    generate for (lane = 0; lane < `BEAT_BYTES; lane = lane + 1) begin : beat
+        assign weight_beat[8 * lane +: 8] = weight_memory[weight + lane];
+    end endgenerate
     always @(posedge clk) begin
         weight_held <= weight_valid && !weight_ready;
-        weight_gap <= weight_valid && weight_ready;
-        if (rst) weight <= 0;
-        else if (weight_valid && weight_ready)
-            weight <= weight + 1 == WEIGHT_BYTES && `FRAME_BYTES != 0 ? `BOOT_BYTES : weight + 1;
+        weight_gap <= weight_valid && weight_ready && weight_run == `BURST - 1;
+        if (rst) begin
+            weight <= 0;
+            weight_run <= 0;
+        end else if (weight_valid && weight_ready) begin
+            weight <= weight + `BEAT_BYTES == WEIGHT_BYTES && `FRAME_BYTES != 0 ? `BOOT_BYTES : weight + `BEAT_BYTES;
+            weight_run <= weight_run == `BURST - 1 ? 0 : weight_run + 1;
+        end
     end
 `endif
 
@@ -75,7 +85,7 @@ module testbench (
         .clk(clk), .rst(rst),
         .pixels__payload(pixel_memory[pixel]), .pixels__valid(pixel_valid), .pixels__ready(pixel_ready),
 `ifdef STREAM
-        .weights__payload(weight_memory[weight]), .weights__valid(weight_valid), .weights__ready(weight_ready),
+        .weights__payload(weight_beat), .weights__valid(weight_valid), .weights__ready(weight_ready),
 `endif
 `ifdef LEARN
         .command__valid(ask[0]), .command__payload(request), .command__ready(taken[0]),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fbnn_hw import checkpoints
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.nn import checkpoint
@@ -15,6 +16,7 @@ FILES = {"accelerator.core", "accelerator.sdc", "accelerator.v", "bench.cpp", "b
          "config.json", "diagram.svg", "estimate.json",
          "golden.npz", "instance.v", "layout.json", "manifest.json", "network.json", "parameters.vh", "simulator.py",
          "test_accelerator.py", "testbench.v", "weights.hex"}
+SHIPPED = Path(checkpoints.__file__).parent
 SMALL = ("--model", "0.5mb.pt", "--target", "generic", "--lanes", "16", "--outputs", "4")
 
 
@@ -184,3 +186,17 @@ def test_what_learning_would_cost_is_said_at_the_end(answer, cli, tmp_path):
     checkpoint.save(tmp_path / "plain.pt", strategies.smallest())
     refused = answer("generate", "--model", tmp_path / "plain.pt", "--target", "ice40", "--out", tmp_path / "out")["learner"]
     assert set(refused) == {"refused"} and LATENT in refused["refused"]
+
+
+def test_weights_from_an_sdram(tmp_path, answer, refused, capsys):
+    """The text names it; a board's flash takes the same image; a target without one says what it has."""
+    made = answer("generate", "--model", "0.5mb.pt", "--target", "gowin", "--lanes", "16", "--outputs", "8", "--weights", "sdram",
+                  "--out", tmp_path)
+    assert made["estimate"]["sdram_bits_per_cycle"] == 32 * 8 / 9 and made["estimate"]["flash_bits_per_cycle"] is None
+    assert made["estimate"]["clock_hz"] == 60e6 and "weights.bin" in made["files"]
+    config = json.loads(Path(made["files"]["config.json"]).read_text())
+    assert (config["weights"], config["beat_bits"], config["burst"]) == ("stream", 32, 8)
+    parameters = Path(made["files"]["parameters.vh"]).read_text()
+    assert "`define BEAT_BYTES 4\n" in parameters and "`define BURST 8\n" in parameters
+    assert refused("generate", "--model", SHIPPED / "0.5mb.pt", "--target", "ice40", "--weights", "sdram", "--out", tmp_path) == (
+        2, "fbnn-hw generate: --weights sdram: ice40 has no way to it, expected flash")

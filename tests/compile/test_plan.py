@@ -331,6 +331,7 @@ def test_a_layer_has_one_name(target, frames):
     ("logits", cycles.LayerCycles(other=100), "control")])
 def test_what_binds_a_layer(kind, spent, bound):
     assert spent.bound(kind) == bound and bound in cycles.BOUNDS
+    assert spent.bound(kind, "sdram") == bound.replace("flash", "sdram") in cycles.BOUNDS
 
 
 def test_the_estimate_says_what_binds_each_layer():

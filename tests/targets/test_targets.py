@@ -9,7 +9,7 @@ from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.ir.models import build
 from fbnn_hw.ir.network import Network
 from fbnn_hw.reference.learning import Head, LearnConfig
-from fbnn_hw.targets import TARGETS, target
+from fbnn_hw.targets import TARGETS, WAYS, target
 
 
 def network(name):
@@ -61,7 +61,31 @@ def test_what_does_not_fit_says_what_would():
         plan(network("3mb"), target("gowin"))
     assert str(error.value) == (
         "4 pixels x 16 lanes x 8 outputs need 170 block RAMs (1 for program, 12 for features, 157 for weights), GW2AR-LV18QN88C8/I7 has 46 "
-        "and weights only there, not from a flash; use --target ice40 or --target ecp5 or --target ecp5-45f or a smaller network")
+        "and weights only there, not from a flash; use --weights sdram or --target ice40 or --target ecp5 or --target ecp5-45f "
+        "or a smaller network")
+
+
+@pytest.mark.parametrize("model, name, clock, shape", [
+    ("3mb", "ecp5-25f", 80, (8, 32, 16)), ("1mb", "gowin", 60, (4, 64, 16)), ("3mb", "gowin", 60, (4, 32, 16))])
+def test_weights_from_an_sdram(model, name, clock, shape):
+    """With its own clock, and several times as fast as what the flash gives; only where it is asked for."""
+    part = target(name)
+    planned = plan(network(model), part, weights="sdram")
+    config = planned.config
+    assert (config.pixels, config.lanes, config.outputs) == shape and part.clock_of(config) == clock * 1e6
+    assert (config.weights, config.beat_bits, config.burst, config.sdram) == ("stream", part.sdram_lines, 8, True)
+    assert sum(part.blocks_of(config).values()) <= part.blocks
+    streamed = sum(t.streamed for t in config.transfers) * config.word_bits
+    assert streamed / config.beat_bits * 9 / 8 <= planned.frame.total and part.clock_of(config) / planned.frame.total > 250
+    assert '"burst": 8' in config.to_json() and AcceleratorConfig.from_json(config.to_json()).id == config.id
+
+
+def test_a_way_that_a_target_lacks():
+    for name, way, has in (("ice40", "sdram", "flash"), ("gowin", "stream", "chip or sdram"), ("ecp5-25f", "memory", "")):
+        with pytest.raises(UsageError if has else FitError) as error:
+            plan(network("3mb"), target(name), weights=way)
+        expected = f"--weights {WAYS[way]}: {name} has no way to it, expected {has}" if has else "use --weights flash or --weights sdram or"
+        assert str(error.value) == expected if has else expected in str(error.value)
 
 
 @pytest.mark.parametrize("model, name, weights", [
