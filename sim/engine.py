@@ -84,6 +84,8 @@ MOVES = {
     "single": moves([(11, 9)], [(11, 1)], 4, base=1, pixels=8, outputs=8),
 }
 MOVES["registers"] = replace(MOVES["mixed"], memory_registers=1)
+MOVES["beats"] = replace(moves([(6, 5), (9, 0), (3, 16, 2), (8, 8), (4, 16, 3), (6, 16), (1, 16, 3), (2, 8)], [(3, 5), (2, 4), (1, 8)], 8,
+                               base=21, gap=3, lanes=8), beat_bits=16, burst=8)
 
 PROGRAM = [
     step(columns=3, rows=2, words=2, taps=9, block_stride=2, row_stride=6, source=3, tiles=2, tile_words=18),

@@ -439,7 +439,8 @@ async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1
     for attempt in range(2):  # the first is broken off by a reset
         bank, on_the_way, requested = {}, [None] * (timing.read(config.memory_registers) - 1), 0
         written, begun = 0, [0] * 4  # late rows; steps that had begun in the clocks before
-        bytes_left = (row >> 8 * i & 0xFF for row in stream() for i in range(row_bits // 8))
+        bits = config.beat_bits
+        bytes_left = (row >> bits * i & (1 << bits) - 1 for row in stream() for i in range(row_bits // bits))
         byte, offered = next(bytes_left, None), False
         todo = [(number, size) for number in range(frames) for size in tiles]
         place = head = 0  # of the words read; of those given back
@@ -470,7 +471,7 @@ async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1
             addresses.append(address)
             now = addresses.pop(0)
             found = await cycle({
-                "weights__payload": byte if offered else source.randrange(256), "weights__valid": int(offered), "blocked": int(stalled),
+                "weights__payload": byte if offered else source.getrandbits(bits), "weights__valid": int(offered), "blocked": int(stalled),
                 "row": source.getrandbits(row_bits) if on_the_way[-1] is None else on_the_way[-1], "pop": pop,
                 "pop_words": size if kept else source.getrandbits(1),
                 "address_read": source.randrange(depth) if now is None else now % depth, **({"steps": begun[-1]} if late else {})})
@@ -517,7 +518,7 @@ async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1
             assert written == frames * len(late), f"mover: wrote {written} late rows"
             moved = sum(_streamed_rows(config, i) for i in range(head + depth)) + written
             expected = config.resident_rows + moved + 1 if rows else config.resident_rows
-            assert taken == expected * row_bits // 8, f"mover: took {taken} bytes, expected {expected} rows"
+            assert taken == expected * row_bits // bits, f"mover: took {taken} beats, expected {expected} rows"
 
 
 def _streamed_rows(config, number):

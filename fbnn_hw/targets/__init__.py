@@ -102,7 +102,8 @@ class Target:
     encoder_bits: int = 8  # bits of a colour byte that the encoder multiplies a cycle; 0: whole bytes, by multipliers of the part
     flash_hz: int | None = None  # fastest clock of a design with a stream, which is that of the flash too
     sdram_lines: int = 0  # data lines of an SDRAM beside the part, or inside its package
-    sdram_hz: int = 0  # clock of a design with its weights in an SDRAM
+    sdram_hz: int = 0  # clock of a design with its weights in an SDRAM, if faster
+    sdram_lut4: int = 0  # LUTs for the accelerator of such a design, if fewer: a larger one was not routed at that clock
     popcount: str = "lut4"  # "lut4": for LUTs of four inputs; "sum"
     memory_registers: int = 0  # of the memories of a large array (compile.timing), where a block RAM's own delay binds its clock
     learn_hz: int | None = None  # clock of a design that learns, if slower
@@ -125,6 +126,8 @@ class Target:
     def lut4_of(self, config: Configuration) -> int | None:
         """LUTs that an accelerator may have; None: no limit."""
         replay = bool(config.learning) and config.learning.rule != "prototypes"
+        if config.sdram and self.sdram_lut4:
+            return self.sdram_lut4
         return self.lut4 + self.lists_lut4 * bool(config.order) - self.replay_lut4 * replay if self.lut4 else None
 
     def _block_shapes(self) -> Iterator[tuple[int, int, int, int]]:
@@ -280,13 +283,15 @@ SMALL = LARGE[4:]
 
 # At 50 MHz the flash's data is back within a cycle: 5 ns for the clock to leave through USRMCLK, 7 ns in the flash (W25Q: tCLQV 6 to
 # 7 ns), 3 ns to come in.  With a ring of 512 words a block RAM is used at its widest.
-ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000, "memory_registers": 1, "sdram_lines": 16, "sdram_hz": 80_000_000}
+ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000, "memory_registers": 1, "sdram_lines": 16}
 
 # LUTs: about 85 % of the part; on the iCE40, where a flip-flop beside no LUT takes a cell of its own, 5280 / 1.22 less 700 for link and
 # flash reader (3196 that learn by replay became 5132 cells, 3271 with start reads 5172, 3439 of an earlier version 5483, 3131 that do
 # not learn 4595, 3734 with lists of reads 5256);
 # clock_hz and learn_hz are at most 0.95 of what the worst of three seeds reached with 0.5mb and 3mb: docs/benchmarks.md.
-# On ECP5 each design was routed from one seed; the slowest is res3mb.  Clocks of other families are goals, not routed.
+# On ECP5 each design was routed from one seed; the slowest is res3mb.  With an SDRAM, of 3mb on the LFE5U-25F, 8 x 32 x 16 (17,381 LUTs
+# here, 19,118 with link and readers) was not routed at 80 MHz: some thousand wires stayed in conflict.
+# Clocks of other families are goals, not routed.
 TARGETS = {t.name: t for t in (
     Target(
         "ice40", "iCE40UP5K-SG48", "Lattice FPGA-DS-02008, iCE40 UltraPlus Family: 5280 LUTs, 30 EBR of 4 kbit, 4 SPRAM of 256 kbit",
@@ -305,7 +310,8 @@ TARGETS = {t.name: t for t in (
         42_000_000, 37_000, None, None, None, 108, 18432, 36, "wrapper", ("memory", "stream", "sdram"), LARGE[1:], **ECP5),
     Target(
         "ecp5-25f", "LFE5U-25F", "Lattice FPGA-DS-02012, ECP5 Family: 24k LUTs, 56 EBR of 18 kbit, up to 36 bits wide",
-        42_000_000, 20_000, None, None, None, 56, 18432, 36, "wrapper", ("memory", "stream", "sdram"), MIDDLE, **ECP5),
+        42_000_000, 20_000, None, None, None, 56, 18432, 36, "wrapper", ("memory", "stream", "sdram"), MIDDLE, **ECP5,
+        sdram_hz=80_000_000, sdram_lut4=15_000),
     Target(
         "gowin", "GW2AR-LV18QN88C8/I7", "Gowin DS226, GW2AR series: 20,736 LUT4, 46 BSRAM of 18 kbit, up to 36 bits wide",
         60_000_000, 17_600, None, None, None, 46, 18432, 36, "wrapper", ("memory", "sdram"), MIDDLE, ring_words=512, sdram_lines=32,

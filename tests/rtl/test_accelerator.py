@@ -126,3 +126,23 @@ def test_bits_and_cycles(name, tmp_path):
     assert len(found.latents[0]) == 0 and (stalled.latents.shape[1] > 0) == (config.latent_words > 0)
     assert sum(stalled.cycles) > sum(found.cycles), "pauses cost time"
     assert np.array_equal(found.logits, stalled.logits)
+
+
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.slow if seed else ()) for seed in range(8)])
+def test_the_cycles_of_random_designs_with_an_sdram(seed, tmp_path):
+    """Shapes, rings, resident and late rows, lines and frames at random; the weights come at the pace of an SDRAM."""
+    rng = np.random.default_rng(seed)
+    shapes = (4, 16, 4), (4, 16, 8), (4, 16, 16), (4, 32, 8), (4, 32, 16), (8, 32, 16), (8, 16, 16)
+    for _ in range(20):  # to a network that waits for its weights
+        frames = int(rng.choice([1, 1, 2]))
+        width, latent = float(rng.choice([1 / 16, 1 / 8, 3 / 16])), int(rng.integers(20, 90))
+        case = Case(
+            strategies.vgg_network(1, width=width, size=16, latent=latent, hidden=12).topology, shapes[rng.integers(len(shapes))],
+            float(rng.choice([0, 0.5])), spare=int(rng.choice([0, 40, 200])), ring=int(rng.choice([1, 2])), frames=frames,
+            part={"encoder_bits": 4, "starts": (str(rng.choice(["read", "word"])),)}, lines=int(rng.choice([16, 32])))
+        network = strategies.on_engine(strategies.fill(case.topology, seed, case.thresholds))
+        part = part_of(case, network)
+        if sum(layer.wait for layer in whole.plan(network, part, *case.shape, frames).frame.layers.values()):
+            whole.Design(network, part, case.shape, tmp_path, strategies.images(seed, 2 * frames, 16), frames).check_cycles()
+            return
+    pytest.fail("20 networks wait for nothing")
