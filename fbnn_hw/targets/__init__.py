@@ -177,6 +177,8 @@ class Target:
             return {}
         counts, found = self._blocks_beside(config), {}
         weights = self.block_count(config.weight_words, config.word_bits) if config.weights == "memory" else counts["weight ring"]
+        if config.sdram:  # its clock is not bound by a flash, so all block RAMs beside the ring may be made in this way
+            weights = 0
         most = (self.blocks - sum(counts.values()) + counts["features"] - weights) // config.pixels
         if rows := self._rows(config.feature_words, config.lanes, config.outputs, most):
             found["bank"] = rows
@@ -221,6 +223,8 @@ class Target:
         blocks = (self.blocks - weights - sum(counts.values()) + counts["features"]) // config.pixels
         depths = {depth for depth, *_ in self._block_shapes()}
         sizes = {depth * count for depth in depths for count in range(1, 1 + blocks)}
+        if config.sdram and config.memory_registers:  # banks that `rows_of` makes, whose blocks have a register of their own
+            return max((words for words in sizes if self._rows(words, config.lanes, config.outputs, blocks)), default=0)
         return max((words for words in sizes if self._bank(config, words)[0] <= blocks), default=0)
 
     def blocks_of(self, config: Configuration) -> dict[str, int]:
