@@ -44,6 +44,7 @@ GOALS = (
     ("fast, UP5K, frames/s", "UP5K", "fast", "latency", 230, 300),
     ("tiny, UP5K, frames/s", "UP5K", "tiny", "latency", 520, 700),
     ("3mb, ECP5-85F, frames/s", "LFE5U-85F", "3mb", "latency", 1600, 3000),
+    ("3mb, ECP5-25F with an SDRAM, frames/s", "LFE5U-25F", "3mb", "latency", 250, 400),
     ("ECP5, MOP/s per LUT4", "LFE5U", "", "density", 33, 40))
 """What, part, network, figure, must, aim."""
 
