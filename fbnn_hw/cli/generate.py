@@ -6,7 +6,6 @@ GROUP = "make"
 SUMMARY = "turn a checkpoint into a Verilog accelerator for a target, with weights and a test"
 EXAMPLES = (
     ("fbnn-hw generate --model 3mb.pt --target ice40", "for an iCE40UP5K, weights from a flash; the compiler picks the size of the array"),
-    ("fbnn-hw generate --model 3mb.pt --target ecp5-25f --weights sdram", "weights from an SDRAM, which the board fills from its flash"),
     ("fbnn-hw generate --model 0.5mb.pt --target generic --lanes 32 --outputs 16", "for memories of any size, with an array of your size"),
 )
 

