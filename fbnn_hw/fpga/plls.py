@@ -60,7 +60,8 @@ Set-up 1.5 and hold 1.0 ns, as all chips of `rtl.sdram.CHIPS` have them at most,
 WAYS = 2.5, 6.3
 """ns, least and most, of the way of an SDRAM's clock to the chip and of its data back into a register at the pin.
 
-Out of the pad 2 to 3.5 ns, board 0 to 0.5 twice, into the pad 0.5 to 1.5, set-up 0.3; by Lattice FPGA-DS-02012, table 3.22."""
+Out of the pad 2 to 3.5 ns, board 0 to 0.5 twice, into the pad 0.5 to 1.5, set-up 0.3: assumed, with a margin; nextpnr does not
+check them, and no board has measured them."""
 LEAST_WINDOW = 0.5
 """ns in which the edge of an SDRAM's clock may lie, at least."""
 

@@ -74,7 +74,8 @@ class SdramChip:
         raise UsageError(f"SDRAM: a clock of {clock_hz / 1e6:g} MHz, expected at most {self.cas[-1][0] / 1e6:g}")
 
 
-# The slowest figure of each kind, rounded up, of the chips that boards of one kind have been sold with.
+# The slowest figure of each kind, rounded up, of the chips that boards of one kind have been sold with.  To be compared with the
+# datasheet of the chip on the desk before the first run.
 CHIPS = {
     # Micron MT48LC16M16A2-75, ISSI IS42S16160G-7, Alliance AS4C16M16SA-7: 256 Mbit, datasheets "AC characteristics".
     "256Mbit-16": SdramChip(lines=16, rows=8192, columns=512),
