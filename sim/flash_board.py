@@ -1,13 +1,9 @@
-"""Flash readers beside models of a flash, all in the module `board` of the virtual board; the bytes of each go into a file."""
+"""Flash readers beside models of a flash (`readers`): the cases and their Verilog."""
 
 from dataclasses import dataclass, field
 
-from amaranth import Module, ResetInserter
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
-
 from fbnn_hw.rtl.qspi_flash import READ_COMMANDS, FlashChip, FlashReader
-from fbnn_hw.rtl.verilog import convert
+from sim import readers
 
 CASE = """
 module {name} (
@@ -40,30 +36,6 @@ module {name} (
     spi_flash #(.WIDTH({chip.width}), .READ({read}), .DUMMY({chip.dummy}), .BASE({offset}), .BYTES({size}), .START({start}),
                 .QUAD_ENABLED({quad_enabled})) flash (
         .select_n(select_n), .clk(pulse & ~clk), .from_board(from_board), .enable(enable), .to_board(to_board), .errors(errors));
-endmodule
-"""
-TOP = """
-`timescale 1ns / 1ps
-module board (
-    input wire clk, input wire rst, input wire rx, output wire tx, output wire ready, output wire active, output wire [31:0] errors
-);
-    wire [{last}:0] going;
-    wire [31:0] wrong [0:{last}];
-    assign tx = 1, ready = 1, active = |going, errors = 0;
-{wires}
-    readers readers (.clk(clk), .rst(rst){ports});
-{cases}
-    // The faults of each model, when all is done.
-    reg was_active = 0;
-    integer file, i;
-    always @(posedge clk) begin
-        was_active <= active;
-        if (was_active && !active) begin
-            file = $fopen("errors.txt", "w");
-            for (i = 0; i <= {last}; i = i + 1) $fwrite(file, "%0d\\n", wrong[i]);
-            $fclose(file);
-        end
-    end
 endmodule
 """
 
@@ -101,32 +73,9 @@ def pins(case):
     return PINS | (SLEEP_PINS if case.sleep else {})
 
 
-class Readers(wiring.Component):
-    """All readers in one module; member `name`, and `name`_cut, its reset."""
-
-    def __init__(self, readers):
-        self.readers = readers
-        super().__init__({name: Out(reader.signature) for name, reader in readers.items()} | {f"{name}_cut": In(1) for name in readers})
-
-    def elaborate(self, platform):
-        m = Module()
-        for name, reader in self.readers.items():
-            m.submodules[name] = ResetInserter(getattr(self, f"{name}_cut"))(reader)
-            wiring.connect(m, reader, wiring.flipped(getattr(self, name)))
-        return m
-
-
 def text(cases):
     """Verilog of {name: Case}."""
-    readers = {name: FlashReader(c.chip, c.clock_hz, c.offset, c.first, c.again, c.latency, c.sleep > 0) for name, c in cases.items()}
-    parts = [convert(Readers(readers), "readers")]
-    wires, ports, instances = [], [], []
-    for number, (name, case) in enumerate(cases.items()):
-        parts.append(CASE.format(**vars(case), name=name, read=READ_COMMANDS[case.chip.width],
-                                 lines=f"late{case.latency}" if case.latency else "to_board"))
-        wires += [f"    wire {name}_cut;"] + [f"    wire [{width - 1}:0] {name}_{wire};" for wire, width in pins(case).values()]
-        ports += [f".{name}_cut({name}_cut)"] + [f".{name}__{port}({name}_{wire})" for port, (wire, _) in pins(case).items()]
-        instances.append(f"    {name} {name}_ (.clk(clk), .rst(rst), .active(going[{number}]), .errors(wrong[{number}]), .cut({name}_cut), "
-                         + ", ".join(f".{wire}({name}_{wire})" for wire, _ in pins(case).values()) + ");")
-    return "\n".join(parts) + TOP.format(last=len(cases) - 1, wires="\n".join(wires), ports="".join(", " + port for port in ports),
-                                         cases="\n".join(instances))
+    by_name = {name: FlashReader(c.chip, c.clock_hz, c.offset, c.first, c.again, c.latency, c.sleep > 0) for name, c in cases.items()}
+    modules = [CASE.format(**vars(case), name=name, read=READ_COMMANDS[case.chip.width],
+                           lines=f"late{case.latency}" if case.latency else "to_board") for name, case in cases.items()]
+    return readers.text(by_name, {name: pins(case) for name, case in cases.items()}, modules)

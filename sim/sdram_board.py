@@ -1,13 +1,9 @@
-"""SDRAM readers beside models of an SDRAM, and models alone under lists of commands, all in the module `board` of the virtual board."""
+"""SDRAM readers beside models of an SDRAM, and models alone under lists of commands (`readers`): the cases and their Verilog."""
 
 from dataclasses import dataclass, field, replace
 
-from amaranth import Module, ResetInserter
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
-
 from fbnn_hw.rtl.sdram import CHIPS, SdramChip, SdramReader
-from fbnn_hw.rtl.verilog import convert
+from sim import readers
 
 BOARD_NS = 2 * (20_834 // 2) / 1000
 """Period of the simulated clock; the times of a chip are stretched by it over that of the case's own clock."""
@@ -82,30 +78,6 @@ module {name} (input wire clk, output reg active, output wire [31:0] errors);
         .errors(errors));
 endmodule
 """
-TOP = """
-`timescale 1ns / 1ps
-module board (
-    input wire clk, input wire rst, input wire rx, output wire tx, output wire ready, output wire active, output wire [31:0] errors
-);
-    wire [{last}:0] going;
-    wire [31:0] wrong [0:{last}];
-    assign tx = 1, ready = 1, active = |going, errors = 0;
-{wires}
-{readers}
-{cases}
-    // The faults of each model, when all is done.
-    reg was_active = 0;
-    integer file, i;
-    always @(posedge clk) begin
-        was_active <= active;
-        if (was_active && !active) begin
-            file = $fopen("errors.txt", "w");
-            for (i = 0; i <= {last}; i = i + 1) $fwrite(file, "%0d\\n", wrong[i]);
-            $fclose(file);
-        end
-    end
-endmodule
-"""
 
 
 @dataclass(frozen=True)
@@ -129,25 +101,13 @@ class Case:
         return SdramReader(self.chip, self.clock_hz, self.first, self.again, self.latency)
 
 
-PINS = {"fill__payload": "fill", "fill__valid": "fill_valid", "fill__ready": "fill_ready", "beats__payload": "data",
-        "beats__valid": "valid", "beats__ready": "taken", "first_done": "first_done", "dry": "dry",
-        "command": "command", "bank": "bank", "address": "address", "mask": "mask", "lines_out": "from_board", "lines_enable": "enable",
-        "lines_in": "lines"}
-
-
-class Readers(wiring.Component):
-    """All readers in one module; member `name`, and `name`_cut, its reset."""
-
-    def __init__(self, readers):
-        self.readers = readers
-        super().__init__({name: Out(reader.signature) for name, reader in readers.items()} | {f"{name}_cut": In(1) for name in readers})
-
-    def elaborate(self, platform):
-        m = Module()
-        for name, reader in self.readers.items():
-            m.submodules[name] = ResetInserter(getattr(self, f"{name}_cut"))(reader)
-            wiring.connect(m, reader, wiring.flipped(getattr(self, name)))
-        return m
+def pins(case, reader):
+    """{member of the reader: (wire, bits)}."""
+    lines = case.chip.lines
+    return {"fill__payload": ("fill", 8), "fill__valid": ("fill_valid", 1), "fill__ready": ("fill_ready", 1),
+            "beats__payload": ("data", lines), "beats__valid": ("valid", 1), "beats__ready": ("taken", 1), "first_done": ("first_done", 1),
+            "dry": ("dry", 1), "command": ("command", 3), "bank": ("bank", 2), "address": ("address", len(reader.address)),
+            "mask": ("mask", 1), "lines_out": ("from_board", lines), "lines_enable": ("enable", 1), "lines_in": ("lines", lines)}
 
 
 def parameters(chip, clock_hz, cas, beats, rrd=14e-9):
@@ -162,25 +122,15 @@ def parameters(chip, clock_hz, cas, beats, rrd=14e-9):
 
 def text(cases, scripts=None):
     """Verilog of {name: Case}, and of {name: number of commands} for models alone at 48 MHz."""
-    scripts = scripts or {}
-    readers = {name: case.reader for name, case in cases.items()}
-    parts, wires, ports, instances = [convert(Readers(readers), "readers")], [], [], []
-    for number, (name, case) in enumerate(cases.items()):
-        reader = readers[name]
+    scripts, modules = scripts or {}, []
+    by_name = {name: case.reader for name, case in cases.items()}
+    for name, case in cases.items():
+        reader = by_name[name]
         beats = (reader.first_rows + reader.again_rows) * case.chip.columns
-        parts.append(CASE.format(
+        modules.append(CASE.format(
             **vars(case) | {"lines": f"late{case.latency}" if case.latency else "captured"}, name=name, high=case.chip.lines - 1,
             address_bits=len(reader.address), size=case.first + case.again,
             parameters=parameters(case.chip, case.clock_hz, reader.timing.cas, beats)))
-        widths = {"fill": 8, "data": case.chip.lines, "command": 3, "bank": 2, "address": len(reader.address),
-                  "from_board": case.chip.lines, "lines": case.chip.lines}
-        wires += [f"    wire {name}_cut;", *(f"    wire [{widths.get(wire, 1) - 1}:0] {name}_{wire};" for wire in PINS.values())]
-        ports += [f".{name}_cut({name}_cut)", *(f".{name}__{port}({name}_{wire})" for port, wire in PINS.items())]
-        instances.append(f"    {name} {name}_ (.clk(clk), .rst(rst), .active(going[{number}]), .errors(wrong[{number}]), .cut({name}_cut), "
-                         + ", ".join(f".{wire}({name}_{wire})" for wire in PINS.values()) + ");")
-    for number, (name, count) in enumerate(scripts.items(), start=len(cases)):
-        parts.append(SCRIPT.format(name=name, last=count - 1, parameters=parameters(CHIP, 1e9 / BOARD_NS, 2, 4096, 30e-9)))
-        instances.append(f"    {name} {name}_ (.clk(clk), .active(going[{number}]), .errors(wrong[{number}]));")
-    joined = f"    readers readers (.clk(clk), .rst(rst){''.join(', ' + port for port in ports)});" if cases else ""
-    return "\n".join(parts) + TOP.format(
-        last=len(cases) + len(scripts) - 1, wires="\n".join(wires), readers=joined, cases="\n".join(instances))
+    modules += [SCRIPT.format(name=name, last=count - 1, parameters=parameters(CHIP, 1e9 / BOARD_NS, 2, 4096, 30e-9))
+                for name, count in scripts.items()]
+    return readers.text(by_name, {name: pins(case, by_name[name]) for name, case in cases.items()}, modules, scripts)

@@ -1,13 +1,12 @@
 """The flash reader in Verilator against the model of a flash, which checks commands, waits and lines."""
 
 import random
-import subprocess
 
 import pytest
 
-from fbnn_hw.emit import virtual
 from fbnn_hw.errors import UsageError
 from fbnn_hw.rtl.qspi_flash import FlashChip, FlashReader
+from sim import readers
 from sim.flash_board import Case, text
 
 SIZE = 64
@@ -28,16 +27,8 @@ CASES = {
 def found(tmp_path_factory):
     """{name: ([byte], [its cycle], [first_done], faults of the model)}"""
     folder = tmp_path_factory.mktemp("flash")
-    (folder / "board.v").write_text(text(CASES))
-    program = virtual.verilate([folder / "board.v", virtual.BOARD / "spi_flash.v"], folder / "build")
-    (folder / "flash.hex").write_text("".join(f"{b:02x}\n" for b in DATA))
-    (folder / "script").write_bytes(b"")
-    done = subprocess.run([program, "4", "20834", "script", "200000"], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    errors = list(map(int, (folder / "errors.txt").read_text().split()))
-    lines = {name: [line.split() for line in (folder / f"{name}.txt").read_text().splitlines()] for name in CASES}
-    return {name: ([int(x[0], 16) for x in lines[name]], *([int(x[i]) for x in lines[name]] for i in (1, 2)), errors[n], done.stdout)
-            for n, name in enumerate(CASES)}
+    errors, log = readers.run(folder, text(CASES), "spi_flash.v", {"flash": [f"{byte:02x}" for byte in DATA]}, 200_000)
+    return {name: (*readers.taken(folder, name), errors[n], log) for n, name in enumerate(CASES)}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -47,10 +38,7 @@ def test_bytes(found, name):
     assert errors == 0, log
     boot, frame = list(DATA[:case.first]), list(DATA[case.first:case.first + case.again])
     expected = boot + frame * (case.taken // max(1, case.again) + 1)
-    if case.cut:  # the bytes before the reset, then all from the start
-        before = next((n for n, cycle in enumerate(cycles) if cycle >= case.cut), 0)
-        assert data[:before] == expected[:before]
-        data, first_done = data[before:], first_done[before:]
+    data, first_done = readers.after_reset(case, cycles, data, first_done, expected)  # all comes from the start again
     assert data == expected[:len(data)] and len(data) > case.taken // 2
     # Bytes may wait: `first_done` comes with the last byte that is read, up to DEPTH before it is taken.
     at = first_done.index(1)

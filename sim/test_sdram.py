@@ -1,15 +1,14 @@
 """The SDRAM reader in Verilator against the model of an SDRAM, which checks order, times, refreshes and lines; and that model."""
 
 import random
-import subprocess
 from dataclasses import replace
 
 import pytest
 
 from fbnn_hw.compile.cycles import BURST
-from fbnn_hw.emit import virtual
 from fbnn_hw.errors import UsageError
 from fbnn_hw.rtl.sdram import CHIPS, SdramReader, Timing
+from sim import readers
 from sim.sdram_board import Case, text
 
 QUICK = {name: replace(chip, power_up=10e-6) for name, chip in CHIPS.items()}
@@ -35,18 +34,6 @@ CASES = {
     **{f"cut_read{n}": Case(700, 1026, NARROW, 80e6, latency=2, cut=7000 + 41 * n, taken=6000) for n in range(6)}}
 
 
-def run(folder, cases, scripts=None, contents=None):
-    """([faults of each], lines of the log)"""
-    (folder / "board.v").write_text(text(cases, scripts))
-    program = virtual.verilate([folder / "board.v", virtual.BOARD / "sdram.v"], folder / "build")
-    for name, lines in (contents or {}).items():
-        (folder / f"{name}.hex").write_text("".join(f"{line}\n" for line in lines))
-    (folder / "script").write_bytes(b"")
-    done = subprocess.run([program, "4", "20834", "script", "300000"], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return list(map(int, (folder / "errors.txt").read_text().split())), done.stdout.splitlines()
-
-
 def image(name):
     case = CASES[name]
     return random.Random(name).randbytes(case.first + case.again)
@@ -56,10 +43,8 @@ def image(name):
 def found(tmp_path_factory):
     """{name: ([beat], [its cycle], [first_done], faults, log)}"""
     folder = tmp_path_factory.mktemp("sdram")
-    errors, log = run(folder, CASES, contents={name: [f"{byte:02x}" for byte in image(name)] for name in CASES})
-    lines = {name: [line.split() for line in (folder / f"{name}.txt").read_text().splitlines()] for name in CASES}
-    return {name: ([int(x[0], 16) for x in lines[name]], *([int(x[i]) for x in lines[name]] for i in (1, 2)), errors[n], log)
-            for n, name in enumerate(CASES)}
+    errors, log = readers.run(folder, text(CASES), "sdram.v", {name: [f"{byte:02x}" for byte in image(name)] for name in CASES}, 300_000)
+    return {name: (*readers.taken(folder, name), errors[n], log) for n, name in enumerate(CASES)}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -72,10 +57,7 @@ def test_beats(found, name):
     beats = [int.from_bytes(image(name)[at:at + size], "little") for at in range(0, case.first + case.again, size)]
     first = case.first // size
     expected = beats[:first] + beats[first:] * (case.taken // max(1, case.again // size) + 1)
-    if case.cut:  # the beats before the reset, then all from the start
-        before = next((n for n, cycle in enumerate(cycles) if cycle >= case.cut), 0)
-        assert data[:before] == expected[:before]
-        data, first_done = data[before:], first_done[before:]
+    data, first_done = readers.after_reset(case, cycles, data, first_done, expected)  # all comes from the start again
     assert data == expected[:len(data)] and len(data) > case.taken // 2
     at = first_done.index(1)  # beats may wait
     assert first - Timing(case.chip, case.clock_hz, case.latency).depth <= at <= first and all(first_done[at:])
@@ -129,11 +111,12 @@ FAULTS = {
 
 def test_the_model_notices_each_rule(tmp_path):
     scripts = {f"s{n}": words for n, (_, words) in enumerate(FAULTS.values())}
-    errors, log = run(tmp_path, {}, {name: len(words) for name, words in scripts.items()},
-                      {name: [f"{word:012x}" for word in words] for name, words in scripts.items()})
+    verilog = text({}, {name: len(words) for name, words in scripts.items()})
+    contents = {name: [f"{word:012x}" for word in words] for name, words in scripts.items()}
+    errors, log = readers.run(tmp_path, verilog, "sdram.v", contents, 300_000)
     assert {name: count > 0 for name, count in zip(FAULTS, errors)} == {name: bool(message) for name, (message, _) in FAULTS.items()}, log
     for message, _ in FAULTS.values():
-        assert not message or any(line.startswith(f"sdram: {message}") for line in log), message
+        assert not message or any(line.startswith(f"sdram: {message}") for line in log.splitlines()), message
 
 
 @pytest.mark.parametrize("change, message", [
