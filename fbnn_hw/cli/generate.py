@@ -54,7 +54,7 @@ def _stream(config):
     """A line on an SDRAM."""
     if not config.sdram:
         return ()
-    return (f"SDRAM   {config.beat_bits} lines, {config.beat_bits * config.burst / (config.burst + 1):.1f} bits of weights a cycle; "
+    return (f"SDRAM   {config.beat_bits} lines, {config.stream_bits_per_cycle:.1f} bits of weights a cycle; "
             "filled from the flash after reset, about four cycles a byte (estimated)",)
 
 

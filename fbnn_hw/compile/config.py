@@ -265,6 +265,11 @@ class AcceleratorConfig:
         return self.burst > 1
 
     @property
+    def stream_bits_per_cycle(self) -> float:
+        """Bits that a weight stream brings in a cycle, on average."""
+        return self.beat_bits * self.burst / (self.burst + 1)
+
+    @property
     def columns(self) -> int:
         """Pixels of a block row."""
         return self.pixels // 2

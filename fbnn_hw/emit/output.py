@@ -81,9 +81,8 @@ def estimate(plan, target):
         "row_bits": config.row_bits, "learn_cycles": learn_cycles(config), "plain_cycles": plan.frame_without_learning.total,
         "exemplar_cycles": plan.exemplar_cycles}}
     late = {"late_bits": config.late_rows * config.row_bits} if config.late_rows else {}
-    per_cycle = config.beat_bits * config.burst / (config.burst + 1)
-    late |= {"sdram_bits_per_cycle": per_cycle} if config.sdram else {}
-    return learning | late | {
+    sdram = {"sdram_bits_per_cycle": config.stream_bits_per_cycle} if config.sdram else {}
+    return learning | late | sdram | {
         "kind": "estimated; cycles are exact while no stream stalls", "target": target.name, "part": target.part,
         "clock_hz": clock_hz, "frames": config.frames, "cycles": frame.total, "first_cycles": plan.first.total,
         "load_cycles": frame.load, "frames_per_second": clock_hz * config.frames / frame.total,
@@ -96,7 +95,7 @@ def estimate(plan, target):
         "feature_words": config.feature_words, "feature_words_used": plan.program.used,
         "feature_bits": config.feature_words * config.row_bits, "resident_bits": config.resident_rows * config.row_bits,
         "weight_memory_bits": config.weight_words * config.word_bits, "lut4": area.lut4(config, target),
-        "flash_bits_per_cycle": per_cycle if config.weights == "stream" and not config.sdram else None}
+        "flash_bits_per_cycle": config.stream_bits_per_cycle if config.weights == "stream" and not config.sdram else None}
 
 
 def _sources(plan):

@@ -178,12 +178,7 @@ class Pads(Elaboratable):
         m.submodules.register_select = _ecp5_register("OFS1P3BX", "PD", core.flash_select_n, select)
         m.submodules.pad_flash_select = Instance("OB", i_I=select, o_O=ports["flash_select"])
         for i in range(self.board.flash["lines"]):
-            out, into, floats = Signal(name=f"out{i}"), Signal(name=f"in{i}"), Signal(name=f"floats{i}")
-            m.submodules[f"register_out{i}"] = _ecp5_register("OFS1P3BX", "PD", core.flash_output[i], out)
-            m.submodules[f"register_enable{i}"] = _ecp5_register("OFS1P3BX", "PD", ~core.flash_enable[i], floats)
-            m.submodules[f"register_in{i}"] = _ecp5_register("IFS1P3DX", "CD", into, core.flash_input[i])
-            m.submodules[f"pad_flash_io{i}"] = Instance("BB", i_I=out, i_T=floats, o_O=into, io_B=ports[f"flash_io{i}"])
-
+            self._ecp5_line(m, f"flash_io{i}", "", i, core.flash_output[i], core.flash_enable[i], core.flash_input[i])
 
     def _ecp5_sdram(self, m, shifted):
         """The pins of an SDRAM, each behind a register of its own.
@@ -208,11 +203,15 @@ class Pads(Elaboratable):
             m.submodules[f"register_sdram_{name}"] = _ecp5_register("OFS1P3BX", "PD", value, pad)
             m.submodules[f"pad_sdram_{name}"] = Instance("OB", i_I=pad, o_O=ports[f"sdram_{name}"])
         for i in range(len(core.sdram_input)):
-            out, into, floats = (Signal(name=f"sdram_{name}{i}") for name in ("out", "in", "floats"))
-            m.submodules[f"register_sdram_out{i}"] = _ecp5_register("OFS1P3BX", "PD", core.sdram_output[i], out)
-            m.submodules[f"register_sdram_enable{i}"] = _ecp5_register("OFS1P3BX", "PD", ~core.sdram_enable, floats)
-            m.submodules[f"register_sdram_in{i}"] = _ecp5_register("IFS1P3DX", "CD", into, core.sdram_input[i])
-            m.submodules[f"pad_sdram_dq{i}"] = Instance("BB", i_I=out, i_T=floats, o_O=into, io_B=ports[f"sdram_dq{i}"])
+            self._ecp5_line(m, f"sdram_dq{i}", "sdram_", i, core.sdram_output[i], core.sdram_enable, core.sdram_input[i])
+
+    def _ecp5_line(self, m, port, prefix, i, output, enable, taken):
+        """A pin of both directions, with a register for its output, its enable and its input.  prefix, i: of their names."""
+        out, into, floats = (Signal(name=f"{prefix}{name}{i}") for name in ("out", "in", "floats"))
+        m.submodules[f"register_{prefix}out{i}"] = _ecp5_register("OFS1P3BX", "PD", output, out)
+        m.submodules[f"register_{prefix}enable{i}"] = _ecp5_register("OFS1P3BX", "PD", ~enable, floats)
+        m.submodules[f"register_{prefix}in{i}"] = _ecp5_register("IFS1P3DX", "CD", into, taken)
+        m.submodules[f"pad_{port}"] = Instance("BB", i_I=out, i_T=floats, o_O=into, io_B=self.ports[port])
 
 
 class FlashClock(Elaboratable):

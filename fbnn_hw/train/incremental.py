@@ -343,16 +343,18 @@ class Incremental:
 
     def save(self):
         """Write the state whole or not at all."""
-        if not self.keeps_state():
+        if not self.state_path:
+            return
+        learned = None
+        if self.learner is not None and (learned := self.learner.state()) is None:
             return
         memory = None
         if self.memory is not None:
             memory = self.memory.state()
             memory = {**memory, "packed": torch.from_numpy(memory["packed"]), "labels": torch.from_numpy(memory["labels"])}
-        learned = self.learner and checkpoint.arrays_as_tensors(self.learner.state())
         state = {"format": STATE_FORMAT, "version": STATE_VERSION, "config": self.config.to_dict(), "sha256": self.origin.sha256,
                  "data": self.data, "model": self.model.state_dict(), "rng": self.generator.get_state(), "memory": memory,
-                 "learner": learned, "task": self.task, "records": self.records, "history": self.history,
+                 "learner": checkpoint.arrays_as_tensors(learned), "task": self.task, "records": self.records, "history": self.history,
                  "retraining": self.retraining and self.retraining.state()}
         checkpoint.store(self.state_path, state)
 
