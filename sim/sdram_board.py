@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from fbnn_hw.emit import virtual
 from fbnn_hw.rtl.sdram import CHIPS, SdramChip, SdramReader
 from sim import readers
 
@@ -113,10 +114,7 @@ def pins(case, reader):
 def parameters(chip, clock_hz, cas, beats, rrd=14e-9):
     """Verilog of the model's parameters.  rrd: from ACTIVE to that of another bank."""
     stretch = BOARD_NS * clock_hz
-    times = {"RCD": "rcd", "RP": "rp", "RAS": "ras", "RC": "rc", "RFC": "rfc", "WR": "wr", "REFRESH": "refresh", "POWER": "power_up"}
-    values = {"LINES": chip.lines, "COLUMN_BITS": chip.column_bits, "ADDRESS_BITS": chip.address_bits,
-              "BEATS": beats, "CAS": cas, "REFRESHES": chip.refreshes, "MODE_CLOCKS": chip.mode_clocks, "RRD": f"{rrd * stretch:.9f}",
-              **{name: f"{getattr(chip, fields) * stretch:.9f}" for name, fields in times.items()}}
+    values = virtual.sdram_parameters(chip, beats, cas, stretch) | {"RRD": f"{rrd * stretch:.9f}"}
     return ", ".join(f".{name}({value})" for name, value in values.items())
 
 

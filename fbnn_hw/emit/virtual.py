@@ -186,16 +186,21 @@ def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits
             *([BOARD / "sdram.v"] if "SDRAM" in macros else ())]
 
 
+def sdram_parameters(chip, beats, cas, ns=1e9):
+    """{parameter of sdram.v: value} for an SdramChip with an image of so many beats, whole rows.  ns: of a second of the simulation."""
+    times = {"RCD": chip.rcd, "RP": chip.rp, "RAS": chip.ras, "RC": chip.rc, "RFC": chip.rfc, "WR": chip.wr, "REFRESH": chip.refresh,
+             "POWER": chip.power_up}
+    return {"LINES": chip.lines, "COLUMN_BITS": chip.column_bits, "ADDRESS_BITS": chip.address_bits, "BEATS": beats, "CAS": cas,
+            "REFRESHES": chip.refreshes, "MODE_CLOCKS": chip.mode_clocks,
+            **{name: f"{seconds * ns:.9f}" for name, seconds in times.items()}}
+
+
 def sdram_macros(chip, config):
     """{macro of board.v: value} for the model of an SdramChip beside a design of an `AcceleratorConfig`."""
     from ..rtl.board_top import weight_bytes
 
-    times = {"RCD": chip.rcd, "RP": chip.rp, "RAS": chip.ras, "RC": chip.rc, "RFC": chip.rfc, "WR": chip.wr, "REFRESH": chip.refresh,
-             "POWER": chip.power_up}
-    values = {"LINES": chip.lines, "COLUMN_BITS": chip.column_bits, "ADDRESS_BITS": chip.address_bits,
-              "BEATS": sum(map(chip.rows_of, weight_bytes(config))) * chip.columns, "CAS": chip.cas_latency(CLOCK_HZ),
-              "REFRESHES": chip.refreshes, "MODE_CLOCKS": chip.mode_clocks,
-              **{name: f"{1e9 * seconds:.3f}" for name, seconds in times.items()}}
+    beats = sum(map(chip.rows_of, weight_bytes(config))) * chip.columns
+    values = sdram_parameters(chip, beats, chip.cas_latency(CLOCK_HZ))
     return {"SDRAM": 1} | {f"SDRAM_{name}": value for name, value in values.items()}
 
 
