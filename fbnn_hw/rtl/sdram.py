@@ -74,10 +74,10 @@ class SdramChip:
         raise UsageError(f"SDRAM: a clock of {clock_hz / 1e6:g} MHz, expected at most {self.cas[-1][0] / 1e6:g}")
 
 
-# The slowest figure of each kind, rounded up, of the chips that boards of one kind have been sold with.  To be compared with the
-# datasheet of the chip on the desk before the first run.
+# The slowest figure of each kind, rounded up, of the chips that boards of one kind have been sold with.
 CHIPS = {
-    # Micron MT48LC16M16A2-75, ISSI IS42S16160G-7, Alliance AS4C16M16SA-7: 256 Mbit, datasheets "AC characteristics".
+    # Alliance AS4C16M16SA-7 and AS4C32M16SB-7, Winbond W9825G6JH-75: tests/rtl/test_sdram_chips.py has their datasheets' figures.
+    # Compare those of any other chip, as Micron's or ISSI's, before its first run.
     "256Mbit-16": SdramChip(lines=16, rows=8192, columns=512),
     # Inside Gowin's GW2AR-18 (DS226: 64 Mbit, 32 lines): as ESMT M12L64322A-7, four banks of 2048 rows, 4096 refreshes in 64 ms.
     "64Mbit-32": SdramChip(lines=32, rows=2048, columns=256, refresh=64e-3 / 4096),
