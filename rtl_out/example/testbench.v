@@ -68,8 +68,11 @@ module testbench (
     end
 `endif
 
-    wire logit_valid, logit_last, result_valid, latent_valid, latent_last;
-    wire signed [`SCORE_BITS - 1:0] logit;
+    wire logit_valid, result_valid, latent_valid, latent_last;
+    // A signed wire within a port of single bits, as a netlist has, is printed with the bit above it in Verilator 5.48.
+    wire [`SCORE_BITS:0] logit_payload;
+    integer logit;
+    always @* logit = $signed(logit_payload[`SCORE_BITS - 1:0]);
     wire [`CLASS_BITS - 1:0] result;
     wire [`LANES - 1:0] latent;
     wire [`STEP_BITS - 1:0] step;
@@ -91,7 +94,7 @@ module testbench (
         .command__valid(ask[0]), .command__payload(request), .command__ready(taken[0]),
         .host__valid(ask[1]), .host__payload(request), .host__ready(taken[1]), .found(found), .refused(refused),
 `endif
-        .logits__payload({logit_last, logit}), .logits__valid(logit_valid), .logits__ready(logit_ready),
+        .logits__payload(logit_payload), .logits__valid(logit_valid), .logits__ready(logit_ready),
         .result__payload(result), .result__valid(result_valid), .result__ready(result_ready),
         .latent__payload({latent_last, latent}), .latent__valid(latent_valid), .latent__ready(latent_ready),
 `ifdef SLEEPS
