@@ -37,8 +37,8 @@ LONGEST_S = 120
 """A command that does not answer is killed then."""
 END_S = 600
 ATTEMPTS = 4
-HEARD = 1 << signal.SIGHUP - 1
-"""Of SigCgt in /proc/PID/status: the command has taken the signals over from Python's start."""
+HEARD = 1 << signal.SIGTERM - 1
+"""Of SigCgt in /proc/PID/status: the command has taken the signals over from Python's start.  Not SIGHUP, which it leaves to nohup."""
 GIVEN = {"out.txt", "err.txt", "image.png", "bin", "iceprog"}
 TICKS = os.sysconf("SC_CLK_TCK")
 
