@@ -76,6 +76,8 @@ def test_what_is_done_with_a_command():
         ("run", "fbnn-hw generate --model a.pt --target ice40"), ("long", "fbnn-hw build --board icebreaker"), ("run", "fbnn-hw doctor"),
         ("dry", "fbnn-hw flash DIR --board icebreaker"), ("skip", "fbnn-hw learn x.png --port PORT")]
     assert found[3].shell.endswith(" --board icebreaker --dry-run") and "DIR" not in found[3].shell
+    assert all(command.codes == (0,) for command in found)
+    assert readme_commands.commands("p", "`fbnn-hw doctor --board icebreaker`")[0].codes == (0, 5)
     with pytest.raises(KeyError, match="no rule of readme_commands.py knows it"):
         readme_commands.commands("p", "    pip install something\n")
 
