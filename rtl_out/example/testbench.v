@@ -68,11 +68,9 @@ module testbench (
     end
 `endif
 
-    wire logit_valid, result_valid, latent_valid, latent_last;
-    // A signed wire within a port of single bits, as a netlist has, is printed with the bit above it in Verilator 5.48.
-    wire [`SCORE_BITS:0] logit_payload;
-    integer logit;
-    always @* logit = $signed(logit_payload[`SCORE_BITS - 1:0]);
+    wire logit_valid, logit_last, result_valid, latent_valid, latent_last;
+    wire signed [`SCORE_BITS - 1:0] logit;
+    wire signed [31:0] score = logit;  // a port printed in part: Verilator 5.48 adds what stands above it, here logit_last
     wire [`CLASS_BITS - 1:0] result;
     wire [`LANES - 1:0] latent;
     wire [`STEP_BITS - 1:0] step;
@@ -94,7 +92,7 @@ module testbench (
         .command__valid(ask[0]), .command__payload(request), .command__ready(taken[0]),
         .host__valid(ask[1]), .host__payload(request), .host__ready(taken[1]), .found(found), .refused(refused),
 `endif
-        .logits__payload(logit_payload), .logits__valid(logit_valid), .logits__ready(logit_ready),
+        .logits__payload({logit_last, logit}), .logits__valid(logit_valid), .logits__ready(logit_ready),
         .result__payload(result), .result__valid(result_valid), .result__ready(result_ready),
         .latent__payload({latent_last, latent}), .latent__valid(latent_valid), .latent__ready(latent_ready),
 `ifdef SLEEPS
@@ -116,7 +114,7 @@ module testbench (
             $fwrite(file, "step %0d %0d\n", step - 1, cycle);
             `DUMP(step - 1)
         end
-        if (logit_valid && logit_ready) $fwrite(file, "logit %0d\n", logit);
+        if (logit_valid && logit_ready) $fwrite(file, "logit %0d\n", score);
         if (latent_valid && latent_ready) $fwrite(file, "latent %h\n", latent);
         if (result_valid && result_ready) begin
             $fwrite(file, "result %0d %0d\n", result, cycle);
