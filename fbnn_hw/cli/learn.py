@@ -50,7 +50,9 @@ def run(args, out):
     if args.restore:
         from ..host.taught import Taught
 
-        Taught.read(args.restore)
+        taught = Taught.read(args.restore)
+        if design:
+            taught.state(design.learner(), args.restore)
     with _board.opened(args, out, design, learns=True) as board:
         if not board.learns:
             raise InputError(f"{board.client.name}: this design does not learn; expected one made with fbnn-hw generate --learn")

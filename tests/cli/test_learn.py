@@ -360,10 +360,13 @@ def test_inputs_are_refused_before_anything_is_compiled(design, refused, monkeyp
     plain = generate(strategies.smallest(), "ice40", outputs=4, out=tmp_path).folder
     snapshot = tmp_path / "no.snapshot"
     snapshot.touch()
+    damaged = tmp_path / "damaged.snapshot"
+    damaged.write_bytes(Taught((), Design(design[0]).learner().snapshot()).pack()[:-1])
     for words, line in (
             (("--label", "x", photo, *board, design[0]), f"{photo}: found 64x48 pixels, not square, expected 8x8; "),
             (("--label", "x", photo, "--resize", *board, plain), f"{plain}: this design does not learn; "),
-            (("--restore", snapshot, *board, design[0]), f"{snapshot}: ")):
+            (("--restore", snapshot, *board, design[0]), f"{snapshot}: "),
+            (("--restore", damaged, *board, design[0]), f"{damaged}: damaged snapshot of a learner")):
         code, found = refused("learn", *words)
         assert code == 3 and found.startswith(f"fbnn-hw learn: {line}"), found
 
