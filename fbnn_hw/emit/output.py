@@ -259,7 +259,18 @@ def _checkpoint(network):
 
 def _replace(folder, files):
     """Write {name: bytes} as `folder`.  An older folder is replaced; its files that match `KEPT` are copied over."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    around = folder.parent
+    made = not around.exists()
+    try:
+        around.mkdir(parents=True, exist_ok=True)
+        _exchange(folder, files)
+    except BaseException:
+        if made and around.is_dir() and not any(around.iterdir()):
+            around.rmdir()
+        raise
+
+
+def _exchange(folder, files):
     partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
     old = partial.with_name(f"{partial.name}-old")
     try:
