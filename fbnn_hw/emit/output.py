@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 import tempfile
+from contextlib import suppress
 from dataclasses import fields
 from hashlib import sha256
 from importlib.metadata import version
@@ -259,18 +260,19 @@ def _checkpoint(network):
 
 def _replace(folder, files):
     """Write {name: bytes} as `folder`.  An older folder is replaced; its files that match `KEPT` are copied over."""
-    around = folder.parent
-    made = not around.exists()
+    new = not folder.parent.exists()
     try:
-        around.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
         _exchange(folder, files)
-    except BaseException:
-        if made and around.is_dir() and not any(around.iterdir()):
-            around.rmdir()
+    except KeyboardInterrupt:  # which says that nothing was written; an error names the folder, so it stays
+        if new:
+            with suppress(OSError):  # not there, or another command has put something into it
+                folder.parent.rmdir()
         raise
 
 
 def _exchange(folder, files):
+    """`_replace` where the folder around is there."""
     partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
     old = partial.with_name(f"{partial.name}-old")
     try:
