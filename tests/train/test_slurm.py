@@ -26,7 +26,8 @@ with log.open("a") as file:
     file.write(f"{begin} ")
 for step in range(begin, steps):
     time.sleep(0.1)
-    state.write_text(str(step + 1))
+    state.with_suffix(".new").write_text(str(step + 1))
+    state.with_suffix(".new").replace(state)
 out.write_text(json.dumps({"finished": True}))
 state.unlink()
 '''
@@ -50,12 +51,15 @@ def submitted(cluster, tmp_path):
     return submit
 
 
-def until(condition, seconds=60):
+def until(condition, job, seconds=60):
     for _ in range(seconds * 5):
         if condition():
             return
         time.sleep(0.2)
-    pytest.fail(f"not within {seconds} s: {subprocess.run(['squeue'], capture_output=True, text=True).stdout}")
+    state = subprocess.run(["scontrol", "show", "job", job.job_id], capture_output=True, text=True)
+    logs = [path.read_text() for path in Path(os.environ["SLURM_CONF"]).parent.glob("*.log")]
+    pytest.fail("\n".join([f"not within {seconds} s", state.stdout + state.stderr, str(job.stdout()), str(job.stderr()),
+                           *(log[-4000:] for log in logs)]))
 
 
 def begins(argv):
@@ -74,9 +78,9 @@ def test_a_grid_is_one_array_and_runs_in_the_queue_are_left_alone(submitted, tmp
     (tmp_path / sweep.JOBS).write_text(json.dumps({argv[-1]: job.job_id for argv, job in zip(argvs, jobs)}))
     active = sweep.under_way(tmp_path, argvs)
     assert set(active) == {argv[-1] for argv in argvs} and all(" is " in state for state in active.values())
-    until(lambda: all(Path(argv[-1]).exists() for argv in argvs))
+    until(lambda: all(Path(argv[-1]).exists() for argv in argvs), jobs[0])
     assert all(begins(argv) == [0] for argv in argvs)
-    until(lambda: not sweep.queued([job.job_id for job in jobs]))
+    until(lambda: not sweep.queued([job.job_id for job in jobs]), jobs[0])
     assert [sweep.finished(sweep.result_path(argv)) for argv in argvs] == [{"finished": True}] * 3
 
 
@@ -87,9 +91,9 @@ LONG = pytest.mark.skipif(os.environ.get("FBNN_SLURM") != "long", reason="takes 
                          ids=("requeue", "the signal before a time limit"))
 def test_a_requeued_run_goes_on_from_its_state(submitted, how):
     (job,), (argv,) = submitted(80)
-    until(lambda: under_way(argv))
+    until(lambda: under_way(argv), job)
     subprocess.run([*how, job.job_id], check=True, capture_output=True)
-    until(lambda: Path(argv[-1]).exists(), 90)
+    until(lambda: Path(argv[-1]).exists(), job, 90)
     first, second = begins(argv)
     assert first == 0 and second > 3
 
@@ -97,5 +101,5 @@ def test_a_requeued_run_goes_on_from_its_state(submitted, how):
 @pytest.mark.skipif(os.environ.get("FBNN_SLURM") != "long", reason="takes three minutes; FBNN_SLURM=long runs it")
 def test_a_run_that_reaches_its_time_limit_goes_on(submitted):
     (job,), (argv,) = submitted(900, timeout_min=1, slurm_additional_parameters={}, slurm_signal_delay_s=20)
-    until(lambda: Path(argv[-1]).exists(), 400)
+    until(lambda: Path(argv[-1]).exists(), job, 400)
     assert len(begins(argv)) > 1 and all(begin > 3 for begin in begins(argv)[1:])
