@@ -1,13 +1,17 @@
 """What lies beside accelerator.v for a designer: a template that compiles, a clock, a core file that names files that are there."""
 
+import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fbnn_hw import design
 from fbnn_hw.emit import integration, simulator
+from fbnn_hw.emit.bench import bench
 from tests import strategies
 
 
@@ -63,3 +67,36 @@ def test_lint_of_the_core_has_every_module(folder, tmp_path):
     done = subprocess.run([executable, "--lint-only", "-Wno-fatal", "--top-module", "accelerator", *(str(folder / name) for name in names)],
                           env={"VERILATOR_ROOT": str(root)}, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("learn", [False, True])
+def test_a_reset_is_all_that_registers_need(learn, tmp_path):
+    """An ASIC's registers begin with any value.  Here they lose their initial ones and begin at random; tables stay, since they are ROMs.
+
+    Without the reset the logits are wrong, so random values are what they begin with.
+    """
+    network = strategies.smallest_learner() if learn else strategies.smallest()
+    folder = design.generate(network, "generic", pixels=4, lanes=16, outputs=8, learn=learn, out=tmp_path).folder
+    for name, pattern, text in (("accelerator.v", r"^(  reg [^=;\n]*) = [^;]*;", r"\1;"),
+                                ("testbench.v", r"\.rst\(rst\)", '.rst(rst && wired)'),
+                                ("testbench.v", r"^(\);)$", r'\1\n    reg wired;\n    initial wired = !$test$plusargs("no-reset");')):
+        changed, found = re.subn(pattern, text, (folder / name).read_text(), flags=re.MULTILINE)
+        assert found == 1 if name == "testbench.v" else found > 100
+        (folder / name).write_text(changed)
+    estimate, golden = json.loads((folder / "estimate.json").read_text()), np.load(folder / "golden.npz")
+    expected = {name[7:]: golden[name] for name in golden.files if name.startswith("expect_")}
+    built = simulator.build([folder / name for name in ("testbench.v", "accelerator.v", "parameters.vh")], "testbench",
+                            folder / "sim_build", level="-O0")
+    bench.write_images(folder, golden["images"])
+
+    def run(*arguments):
+        built.run("bench", directory=folder, search=[folder], arguments=["+verilator+rand+reset+2", *arguments],
+                  env={"BENCH_IMAGES": 2, "BENCH_STALL": 0, "BENCH_LATENT": 0, "BENCH_CYCLES": 10 * estimate["first_cycles"]})
+
+    for seed in (1, 2, 3):
+        run(f"+verilator+seed+{seed}")
+        done = bench.compare(folder, expected)
+        bench.remove_dumps(folder)
+        assert not done.differences and done.first == estimate["first_cycles"] and done.periods == [estimate["cycles"]]
+    run("+verilator+seed+1", "+no-reset")
+    assert not np.array_equal(bench.read_results(folder, 16, 2).logits, expected["logits"])
