@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from fbnn_hw import design
 from fbnn_hw.emit import integration, simulator
 from fbnn_hw.emit.bench import bench
+from fbnn_hw.fpga.toolchain import YOSYS
 from tests import strategies
 
 
@@ -66,6 +68,34 @@ def test_lint_of_the_core_has_every_module(folder, tmp_path):
     done = subprocess.run([executable, "--lint-only", "-Wno-fatal", "--top-module", "accelerator", *(str(folder / name) for name in names)],
                           env={"VERILATOR_ROOT": str(root)}, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+REGISTERS = "$dff,$dffe,$sdff,$sdffe"
+
+
+def structure(verilog, work):
+    """yosys' view of a Verilog file: (types of cells that keep a bit, inputs that reach an output without a register)."""
+    script = f"""read_verilog -sv {verilog}; hierarchy -top accelerator; proc; flatten; opt_clean; cd accelerator
+        tee -q -o {work}/stat.txt stat
+        tee -q -o {work}/paths.txt select -list o:* %ci*:-{REGISTERS} i:* %i"""
+    (work / "structure.ys").write_text(script)
+    done = subprocess.run([sys.executable, "-c", YOSYS, str(work / "structure.ys")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(re.findall(r"\$\w*(?:ff|latch|sr)\w*", (work / "stat.txt").read_text())), (work / "paths.txt").read_text().split()
+
+
+@pytest.mark.parametrize("target, learn", [("ice40", False), ("generic", False), ("generic", True)])
+def test_no_latch_no_asynchronous_reset_and_no_path_from_an_input_to_an_output(target, learn, tmp_path):
+    network = strategies.smallest_learner() if learn else strategies.smallest()
+    folder = design.generate(network, target, pixels=4, lanes=16, outputs=8, learn=learn, out=tmp_path).folder
+    assert structure(folder / "accelerator.v", tmp_path) == ({"$dff"}, [])
+
+
+def test_a_latch_and_a_path_are_seen(tmp_path):
+    (tmp_path / "bad.v").write_text("""module accelerator(input a, input c, input clk, output b, output reg d);
+        reg q; always @(posedge clk) q <= c; assign b = a & q; always @* if (c) d = a; endmodule""")
+    cells, paths = structure(tmp_path / "bad.v", tmp_path)
+    assert cells == {"$dff", "$dlatch"} and "accelerator/a" in paths
 
 
 @pytest.mark.parametrize("learn", [False, True])
