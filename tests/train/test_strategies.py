@@ -180,7 +180,7 @@ def test_strategies_and_scenarios_of_ones_own(origin, mine):  # noqa: F811
 def test_the_page_on_strategies(origin, mine, tmp_path, monkeypatch):  # noqa: F811
     page = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text()
     blocks = re.findall("```python\n(.*?)```", page, re.S)
-    for name, code in zip(("fbnn_mine_medoid", "fbnn_mine_rehearse", "fbnn_mine_order", "fbnn_mine_pictures"), blocks, strict=True):
+    for name, code in zip(("fbnn_mine_medoid", "fbnn_mine_replay", "fbnn_mine_order", "fbnn_mine_pictures"), blocks, strict=True):
         (tmp_path / f"{name}.py").write_text(code)
     assert (tmp_path / "fbnn_mine_medoid.py").read_text().count("\n") <= 30
     config = replace(BASE, strategy="fbnn_mine_medoid:Medoid", setting="rpt")
@@ -188,7 +188,7 @@ def test_the_page_on_strategies(origin, mine, tmp_path, monkeypatch):  # noqa: F
     assert result["final"]["a_final"] > 0.2 and result["memory_bits"] == 6 * 64
     scenario = scenarios.get("fbnn_mine_order:ONE_BY_ONE")
     assert scenario.split(0, "fpt") == [(c,) for c in range(4, 10)]
-    result = make(origin, strategy="fbnn_mine_rehearse:Rehearse", buffer_mb=0.01, setting="rpt").run()
+    result = make(origin, strategy="fbnn_mine_replay:MyReplay", buffer_mb=0.01, setting="rpt").run()
     assert result["final"]["a_final"] > 0.2 and result["memory_bits"] == 10_000
     for split in ("train", "test"):
         for name in "abcdefghij":
