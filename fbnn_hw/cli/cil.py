@@ -104,6 +104,11 @@ def run(args, out):
     learner = Incremental(settings, train, test, origin, state_path, files.cache_folder() / "latents", lambda record: report(record),
                           out.progress, device)
 
+    to_come = [name for number, name in enumerate(learner.classes) if number not in learner.pretrained]
+    if seen := [name for name in to_come if origin.proxies and name in origin.topology.classes]:
+        out.note(f"{origin.source} was trained on {', '.join(seen)}, which the tasks bring; the accuracies do not compare with those of an "
+                 "extractor that has not seen them")
+
     def report(epoch):
         out.detail(f"task {epoch['task'] + 1}, epoch {epoch['epoch']}: {scores(epoch)}")
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 
 import pytest
 import torch
@@ -50,6 +51,15 @@ def test_a_run(extractor, answer, cli, tmp_path):
     code, out, _ = cli(*BASE, "--init", extractor, "--out", tmp_path / "b.json", "--setting", "rpt")
     assert code == 0 and out.startswith("buffer: 50,000 bits / 1,024 a sample = 48 samples, 8.0 a class at 6; with labels of 3 bits it")
     assert "final: accuracy" in out and "a_buffer_train" in out
+
+
+def test_an_extractor_that_knows_the_classes_to_come_is_named(cli, extractor, tmp_path):
+    """Its own pre-training has two classes alone, an offline training has all six."""
+    assert "was trained on" not in cli(*BASE, "--init", extractor, "--out", tmp_path / "a.json")[2]
+    assert cli("train", "--model", "0.5mb", "--data", "tiny", "--epochs", "1", "--out", tmp_path / "all.pt", "--threads", "1")[0] == 0
+    shutil.move(tmp_path / "all.pt", tmp_path / "alone.pt")
+    code, _, told = cli(*BASE, "--init", tmp_path / "alone.pt", "--out", tmp_path / "b.json")
+    assert code == 0 and "alone.pt (bits) was trained on" in told, told
 
 
 def test_a_run_from_random_weights(answer, tmp_path):
