@@ -1,9 +1,10 @@
 """Many classes from few drawings: the figures of docs/results/omniglot.md.
 
-    python docs/benchmarks/omniglot.py --extractor omniglot.pt --data-dir DIR --out docs/results/omniglot.json
+    python docs/benchmarks/omniglot.py --extractor extractor.pt --data-dir DIR --out docs/results/omniglot/study.json
 
 250 classes, one after the other, drawings 1 to 10 teach and 11 to 20 test; and the published test of 20 runs with 20 ways and one shot.
-DIR holds the published archives (docs/data.md).  --against STATE adds the same layers in float, a state of `pretrain --activations float`.
+DIR holds the published archives (docs/data.md).  --against STATE adds the same layers in float, a state of `characters.py float` or of
+`pretrain --activations float`.
 """
 
 import argparse
@@ -101,11 +102,11 @@ def one_shot(model, path):
 
 
 def floating(path, topology):
-    """The float network of a state of `pretrain --activations float`, at its best epoch."""
-    state = torch.load(path, weights_only=True, map_location="cpu")
+    """The float network of a state, at its best epoch.  Of more classes than the topology has, the first."""
+    values = torch.load(path, weights_only=True, map_location="cpu")["best"]
     model = FBNN(topology, norm="bn")
     model.binary = False
-    model.load_state_dict(state["best"])
+    model.load_state_dict({name: values[name][:len(own)] if own.ndim else values[name] for name, own in model.state_dict().items()})
     return model.eval()
 
 
@@ -136,7 +137,6 @@ def main():
     origin = start.read(args.extractor)
     model = start.make(origin, origin.topology.classes, True, 0, {}).eval()
     result = {"extractor": origin.source, "sha256": origin.sha256, "training": origin.training.get("command"),
-              "test_accuracy_of_712": origin.training.get("test_accuracy"),
               "binary": measured(model, args.data_dir, runs / omniglot.RUNS, True)}
     if args.against:
         result["float"] = measured(floating(args.against, origin.topology), args.data_dir, runs / omniglot.RUNS, False)

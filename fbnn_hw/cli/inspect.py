@@ -95,6 +95,12 @@ def encoder_text(op):
             return "bits8, bytes as they are" if op.table == type(op).table else "bits8, bytes through a table"
 
 
+def first(classes, most=20):
+    """Names of classes as text; of many, those that a reader looks at."""
+    rest = len(classes) - most
+    return ", ".join(classes[:most]) + (f" and {rest} more; --json has all" if rest > 0 else "")
+
+
 def run(args, out):
     name = args.file or args.model
     if not name or (args.file and args.model):
@@ -111,7 +117,7 @@ def run(args, out):
     out.text("", f"bits       {network.bits():,} ({network.bits() / 1e6:.3f} Mbit), {topology.weight_bits():,} of them weights",
              f"MACs       {topology.macs():,} an image",
              f"encoder    {encoder_text(encoder)}, {topology.image_size}x{topology.image_size} pixels",
-             f"classes    {len(topology.classes)}: {', '.join(topology.classes)}",
+             f"classes    {len(topology.classes)}: {first(topology.classes)}",
              *training_lines(network.training))
     out.result({
         "file": path, "file_bytes": path.stat().st_size, "name": topology.name, "layers": entries, "bits": network.bits(),

@@ -25,6 +25,7 @@ def test_3mb(answer, cli, tmp_path):
     assert sum(layer["weight_bits"] for layer in layers.values()) == 2_966_528
     code, out, err = cli("inspect", tmp_path / "m.pt")
     assert code == 0 and not err and "2,966,528 (2.967 Mbit)" in out and "command = by hand" in out
+    assert f"classes    100: {', '.join(network.topology.classes[:20])} and 80 more; --json has all\n" in out
 
 
 @pytest.mark.parametrize("layer, values, text", [
