@@ -18,7 +18,7 @@ LOGITS = {
     "0.5mb-fe4-combined.pt": "a88f661539e2c1d46d45aa0aca419a4fa82b5eb08d5af4b94c2664e24ed1a0e8",
     "0.5mb-fe4.pt": "3a9c01ae746e1a6d7f539d5965b4658a4c51bb09ea3cc643da76e836682477d3",
     "0.5mb.pt": "c3970830db7311be93fc4b2db908fbffac7d5d1804b71baf1cb22a0bb36f7cf2",
-    "1mb.pt": "cf743f9541baabf9d1977656536dc2f019caf8dde0116f6745a1a535e9ba180b",
+    "1mb.pt": "0f7e14a289374119abdd75ef924eab46838b4dfa49b98a4b63b7d0f726f0e743",
     "3mb-fe4-combined.pt": "42f90b6ca6a5afe038781dc72a7a2c0dddb6d3a9b6ab408ca54d520d4402a578",
     "3mb-fe4.pt": "f3db3cb3fc3e4b1f73e3b6c292b6968a0d9e0724d046d77d218a30ce477ff8d5",
     "res3mb.pt": "86890975f16ba937e292f412eb388a8588a1c0ddce0ac15173c78c8ec3dc4792",
