@@ -40,7 +40,8 @@ class Recipe:
 
     def commands(self, seed):
         """(options of nextpnr, options of the packer) for a seed."""
-        return toolchain.commands(self.board.target, self.board.package, self.settings["clock_hz"] / 1e6, seed)[1:]
+        return toolchain.commands(self.board.target, self.board.package, self.settings["clock_hz"] / 1e6, seed,
+                                  flash="flash_select" in self.settings["pins"])[1:]
 
 
 def recipe(config, board, tools, clock, baud, model, verilog, weights, ahead=False):

@@ -33,7 +33,7 @@ class Pads(Elaboratable):
         self.board, self.clock, self.family = board, clock, board.part.family
         streams = config.weights == "stream"
         flash_hz = board.part.flash_hz
-        if streams and "stream" not in board.part.weights:
+        if streams and not config.sdram and "stream" not in board.part.weights:
             raise UsageError(f"--board {board.name}: has no flash reader, expected a design with its weights on the chip")
         sdram = self._sdram(config) if config.sdram else {}
         halved = bool(sdram and flash_hz and clock.hz > flash_hz)
@@ -134,14 +134,15 @@ class Pads(Elaboratable):
                 o_D_IN_0=core.flash_input[i], i_INPUT_CLK=ClockSignal(), **clock)
 
     def _others(self, m, sync, locked, outputs):
-        """The pins and the PLL of the other families, with a flash reader on ECP5."""
-        into, out = {"ecp5": ("IB", "OB")}.get(self.family, ("IBUF", "OBUF"))
+        """The pins and the PLL of the other families, with the readers of flash and SDRAM."""
+        into = "IB" if self.family == "ecp5" else "IBUF"
         oscillator = Signal()
         m.submodules.pad_clock = Instance(into, i_I=self.ports["clock"], o_O=oscillator)
         parameters = {f"p_{k}": v for k, v in self.clock.parameters.items()}
         if self.sdram:
             shifted = Signal()
-            parameters |= {f"p_{k}": v for k, v in self.sdram_clock[0].items()} | {"o_CLKOS": shifted}
+            second = "CLKOS" if self.family == "ecp5" else "CLKOUTP"
+            parameters |= {f"p_{k}": v for k, v in self.sdram_clock[0].items()} | {f"o_{second}": shifted}
         if self.family == "ecp5":
             unused = ("RST", "STDBY", "PHASESEL0", "PHASESEL1", "PHASEDIR", "PHASESTEP", "PHASELOADREG", "PLLWAKESYNC", "ENCLKOP")
             m.submodules.pll = Instance(
@@ -159,59 +160,84 @@ class Pads(Elaboratable):
             m.submodules.global_clock = Instance("BUFG", i_I=output, o_O=sync.clk)
         m.submodules.pad_rx = Instance(into, i_I=self.ports["rx"], o_O=self.core.rx)
         for name, value in outputs.items():
-            m.submodules[f"pad_{name}"] = Instance(out, i_I=value, o_O=self.ports[name])
+            m.submodules[f"pad_{name}"] = self._out(name, value)
         if self.streams:
-            self._ecp5_flash(m)
+            self._flash(m)
         if self.sdram:
-            self._ecp5_sdram(m, shifted)
+            self._sdram_pins(m, shifted)
 
-    def _ecp5_flash(self, m):
+    def _flash(self, m):
         """The pins of the flash that configured the FPGA.
 
-        Its clock leaves through USRMCLK; the other pins are free after configuration.
+        On ECP5 its clock leaves through USRMCLK, and the other pins are free after configuration.  On Gowin all of them are, where the
+        packer is told so (`toolchain.commands`).
         """
-        core, ports = self.core, self.ports
+        core = self.core
         m.submodules.flash_clock = clock = FlashClock()
         m.d.comb += clock.pulse.eq(core.flash_pulse)
-        m.submodules.pad_flash_clock = Instance("USRMCLK", i_USRMCLKI=clock.clock, i_USRMCLKTS=Const(0))
+        m.submodules.pad_flash_clock = (
+            self._out("flash_clock", clock.clock) if "flash_clock" in self.ports else
+            Instance("USRMCLK", i_USRMCLKI=clock.clock, i_USRMCLKTS=Const(0)))
         select = Signal()
-        m.submodules.register_select = _ecp5_register("OFS1P3BX", "PD", core.flash_select_n, select)
-        m.submodules.pad_flash_select = Instance("OB", i_I=select, o_O=ports["flash_select"])
+        m.submodules.register_select = self._register(core.flash_select_n, select)
+        m.submodules.pad_flash_select = self._out("flash_select", select)
         for i in range(self.board.flash["lines"]):
-            self._ecp5_line(m, f"flash_io{i}", "", i, core.flash_output[i], core.flash_enable[i], core.flash_input[i])
+            self._line(m, f"flash_io{i}", "", i, core.flash_output[i], core.flash_enable[i], core.flash_input[i])
 
-    def _ecp5_sdram(self, m, shifted):
+    def _sdram_pins(self, m, shifted):
         """The pins of an SDRAM, each behind a register of its own.
 
-        Its clock, `shifted`, leaves through a register of both edges, which has the delay of the others.  CKE is 1, CS# is 0.
+        Its clock, `shifted`, leaves through a register of both edges, which on ECP5 has the delay of the others.  CKE is 1, CS# is 0.
         """
         core, ports = self.core, self.ports
         clock, level = Signal(), Signal()
-        m.submodules.sdram_global = Instance("DCCA", i_CLKI=shifted, i_CE=Const(1), o_CLKO=clock)
-        m.submodules.register_sdram_clk = Instance(
-            "ODDRX1F", i_SCLK=clock, i_RST=Const(0), i_D0=Const(1), i_D1=Const(0), o_Q=level)
-        m.submodules.pad_sdram_clk = Instance("OB", i_I=level, o_O=ports["sdram_clk"])
+        if self.family == "ecp5":
+            m.submodules.sdram_global = Instance("DCCA", i_CLKI=shifted, i_CE=Const(1), o_CLKO=clock)
+            m.submodules.register_sdram_clk = Instance(
+                "ODDRX1F", i_SCLK=clock, i_RST=Const(0), i_D0=Const(1), i_D1=Const(0), o_Q=level)
+        else:
+            m.submodules.register_sdram_clk = Instance("ODDR", i_CLK=shifted, i_D0=Const(1), i_D1=Const(0), i_TX=Const(0), o_Q0=level)
+        m.submodules.pad_sdram_clk = self._out("sdram_clk", level)
         for name, value in (("cke", 1), ("cs", 0)):
             if f"sdram_{name}" in ports:
-                m.submodules[f"pad_sdram_{name}"] = Instance("OB", i_I=Const(value), o_O=ports[f"sdram_{name}"])
+                m.submodules[f"pad_sdram_{name}"] = self._out(f"sdram_{name}", Const(value))
         values = dict(zip(("we", "cas", "ras"), core.sdram_command))
         for name, signal in (("ba", core.sdram_bank), ("a", core.sdram_address)):
             values |= {f"{name}{i}": bit for i, bit in enumerate(signal)}
         values |= {name[len("sdram_"):]: core.sdram_mask for name in ports if name.startswith("sdram_dqm")}
         for name, value in values.items():
             pad = Signal(name=f"sdram_{name}_out")
-            m.submodules[f"register_sdram_{name}"] = _ecp5_register("OFS1P3BX", "PD", value, pad)
-            m.submodules[f"pad_sdram_{name}"] = Instance("OB", i_I=pad, o_O=ports[f"sdram_{name}"])
+            m.submodules[f"register_sdram_{name}"] = self._register(value, pad)
+            m.submodules[f"pad_sdram_{name}"] = self._out(f"sdram_{name}", pad)
         for i in range(len(core.sdram_input)):
-            self._ecp5_line(m, f"sdram_dq{i}", "sdram_", i, core.sdram_output[i], core.sdram_enable, core.sdram_input[i])
+            self._line(m, f"sdram_dq{i}", "sdram_", i, core.sdram_output[i], core.sdram_enable, core.sdram_input[i])
 
-    def _ecp5_line(self, m, port, prefix, i, output, enable, taken):
+    def _line(self, m, port, prefix, i, output, enable, taken):
         """A pin of both directions, with a register for its output, its enable and its input.  prefix, i: of their names."""
         out, into, floats = (Signal(name=f"{prefix}{name}{i}") for name in ("out", "in", "floats"))
-        m.submodules[f"register_{prefix}out{i}"] = _ecp5_register("OFS1P3BX", "PD", output, out)
-        m.submodules[f"register_{prefix}enable{i}"] = _ecp5_register("OFS1P3BX", "PD", ~enable, floats)
-        m.submodules[f"register_{prefix}in{i}"] = _ecp5_register("IFS1P3DX", "CD", into, taken)
-        m.submodules[f"pad_{port}"] = Instance("BB", i_I=out, i_T=floats, o_O=into, io_B=self.ports[port])
+        m.submodules[f"register_{prefix}out{i}"] = self._register(output, out)
+        m.submodules[f"register_{prefix}enable{i}"] = self._register(~enable, floats)
+        m.submodules[f"register_{prefix}in{i}"] = self._register(into, taken, comes=True)
+        kind, pins = {"ecp5": ("BB", {"i_T": floats, "io_B": self.ports[port]}),
+                      "gowin": ("IOBUF", {"i_OEN": floats, "io_IO": self.ports[port]})}[self.family]
+        m.submodules[f"pad_{port}"] = Instance(kind, i_I=out, **pins, o_O=into)
+
+    def _out(self, port, value):
+        """A pin that is an output."""
+        return Instance("OB" if self.family == "ecp5" else "OBUF", i_I=value, o_O=self.ports[port])
+
+    def _register(self, source, target, comes=False):
+        """A register at a pin, of sync without a reset.  comes: from the pin, not to it.
+
+        An output is 1 after configuration, so nothing is selected or driven.  An ECP5 has it in the pin's cell; on Gowin it is in the
+        fabric, since apycula 0.35 cannot pack one into a pin's cell.
+        Ref: Lattice FPGA-TN-02032 (ECP5 High-Speed I/O), single data rate registers; Gowin UG288, DFF and DFFS.
+        """
+        if self.family == "gowin":
+            pins = {} if comes else {"i_SET": Const(0)}
+            return Instance("DFF" if comes else "DFFS", i_D=source, o_Q=target, i_CLK=ClockSignal(), **pins)
+        kind, clear = ("IFS1P3DX", "CD") if comes else ("OFS1P3BX", "PD")
+        return Instance(kind, i_D=source, o_Q=target, i_SCLK=ClockSignal(), i_SP=Const(1), **{f"i_{clear}": Const(0)})
 
 
 class FlashClock(Elaboratable):
@@ -235,15 +261,6 @@ class FlashClock(Elaboratable):
         return m
 
 
-def _ecp5_register(kind, clear, source, target):
-    """A register at a pin of an ECP5.
-
-    An output is 1 after configuration, so nothing is selected or driven.
-    Ref: Lattice FPGA-TN-02032 (ECP5 High-Speed I/O), single data rate registers.
-    """
-    return Instance(kind, i_D=source, o_Q=target, i_SCLK=ClockSignal(), i_SP=Const(1), **{f"i_{clear}": Const(0)})
-
-
 def _ice40_pad(port, kind, **connections):
     """PIN_TYPE of an iCE40 pin: output mode in the high four bits, input mode in the low two.  Ref: Lattice TN1253 (iCE40 I/O)."""
     return Instance("SB_IO", p_PIN_TYPE=Const(kind, 6), io_PACKAGE_PIN=port, **connections)
@@ -261,7 +278,8 @@ def constraints(pads):
         "gowin": 'IO_LOC "{name}" {pin};\nIO_PORT "{name}" IO_TYPE=LVCMOS33;\n',
         "xilinx7": "set_property -dict {{PACKAGE_PIN {pin} IOSTANDARD LVCMOS33}} [get_ports {name}]\n"}[pads.family]
     text = "".join(form.format(name=name, pin=pin) for name, pin in pads.pins().items())
-    text += "".join(f'IOBUF PORT "{name}" SLEWRATE=FAST;\n' for name in pads.sdram)
+    if pads.family == "ecp5":
+        text += "".join(f'IOBUF PORT "{name}" SLEWRATE=FAST;\n' for name in pads.sdram)
     if pads.family == "xilinx7":
         text += f"create_clock -period {1e9 / pads.board.clock_hz:g} [get_ports clock]\n"
     return text

@@ -62,27 +62,36 @@ WAYS = 2.5, 6.3
 
 Out of the pad 2 to 3.5 ns, board 0 to 0.5 twice, into the pad 0.5 to 1.5, set-up 0.3: assumed, with a margin; nextpnr does not
 check them, and no board has measured them."""
+ROUTE = 5.0
+"""ns of the wires between a pin of a Gowin part and its register in the fabric, at most; docs/boards.md has what nextpnr reached."""
 LEAST_WINDOW = 0.5
 """ns in which the edge of an SDRAM's clock may lie, at least."""
 
 
 def sdram(pll, chip):
-    """The second output of an EHXPLLL as an SDRAM's clock: (its parameters, latency of `rtl.sdram.SdramReader`).
+    """The second output of a PLL as an SDRAM's clock: (its parameters, latency of `rtl.sdram.SdramReader`).
 
-    pll: Pll of the first output, whose period is T.  The chip's clock rises at some time p after an edge of sync.  Commands, which
-    leave at an edge, need COMMANDS[0] <= p <= T - COMMANDS[1].  Data, which the chip launches at p, is at the register from
-    p + tAC + WAYS[1] to p + T + tOH + WAYS[0], and edge k T has to lie between: of k = 1 and k = 2 the one is taken that leaves p more
-    room, and p is the middle of it.  At 80 MHz (T = 12.5 ns, tAC 6, tOH 2.5) k is 2 and p from 7.5 to 11 ns, at 50 MHz k is 1 and p
-    from 2 to 7.7 ns.  Raises UsageError where no p is left.
+    pll: Pll of the first output, an EHXPLLL or rPLL, whose period is T.  The chip's clock rises at some time p after an edge of sync.
+    Commands, which leave at an edge, need COMMANDS[0] <= p <= T - COMMANDS[1].  Data, which the chip launches at p, is at the register
+    from p + tAC + WAYS[1] to p + T + tOH + WAYS[0], and edge k T has to lie between: of k = 1 and k = 2 the one is taken that leaves p
+    more room, and p is the middle of it.  At 80 MHz (T = 12.5 ns, tAC 6, tOH 2.5) k is 2 and p from 7.5 to 11 ns, at 50 MHz k is 1 and p
+    from 2 to 7.7 ns.
+
+    Where the registers are in the fabric, commands leave and data comes up to ROUTE later.  Of k = 2 that takes nothing up to 60 MHz
+    (T = 16.7 ns, p from 11.7 to 15.2 ns): a late command still has most of T, and late data too.  Raises UsageError where no p is left.
     """
-    period, access, held = 1e9 / pll.hz, 1e9 * chip.access + WAYS[1], 1e9 * chip.hold + WAYS[0]
-    windows = {k: (max(COMMANDS[0], (k - 1) * period - held), min(period - COMMANDS[1], k * period - access)) for k in (1, 2)}
+    fabric = "PSDA_SEL" in pll.parameters  # rPLL
+    route = ROUTE * fabric
+    period, access, held = 1e9 / pll.hz, 1e9 * chip.access + WAYS[1] + route, 1e9 * chip.hold + WAYS[0]
+    windows = {k: (max(COMMANDS[0] + route, (k - 1) * period - held), min(period - COMMANDS[1], k * period - access)) for k in (1, 2)}
     latency = max(windows, key=lambda k: windows[k][1] - windows[k][0])
     low, high = windows[latency]
-    if high - low < LEAST_WINDOW:
+    divider = 2 if fabric else pll.parameters["CLKOP_DIV"]
+    eighths = round((low + high) / 2 / period * divider * 8)  # of a period of the VCO; of an rPLL, sixteenths of the output's period
+    if high - low < LEAST_WINDOW or not low <= eighths * period / 8 / divider <= high:
         raise UsageError(f"--clock {pll.hz / 1e6:g}: leaves no time for an SDRAM's commands and data at its pins; take another frequency")
-    divider = pll.parameters["CLKOP_DIV"]
-    eighths = round((low + high) / 2 / period * divider * 8)  # of a period of the VCO
+    if fabric:
+        return {"PSDA_SEL": f"{eighths:04b}"}, latency
     return {"CLKOS_ENABLE": "ENABLED", "CLKOS_DIV": divider, "CLKOS_CPHASE": divider - 1 + eighths // 8,
             "CLKOS_FPHASE": eighths % 8}, latency
 

@@ -244,10 +244,10 @@ def reading(names):
     return f"read_verilog {' '.join(own)}\n" + f"read_verilog -overwrite {blocks.FILE}\n" * (blocks.FILE in names)
 
 
-def commands(target, package, clock_mhz, seed, names=("top.v", "accelerator.v")):
+def commands(target, package, clock_mhz, seed, names=("top.v", "accelerator.v"), flash=False):
     """The commands of a build, run in its folder: (yosys' script, options of nextpnr, options of the packer).
 
-    names: of the files of the build.
+    names: of the files of the build.  flash: the design reads the flash, whose pins a Gowin part has to be told to give it.
     """
     flow, folder = FLOWS[target], seed_folder(seed)
     # nextpnr up to 0.7 does not know the cells $scopeinfo.
@@ -262,7 +262,8 @@ def commands(target, package, clock_mhz, seed, names=("top.v", "accelerator.v"))
              *([] if gowin else [flow.result, result]), "--write", f"{folder}/placed.json", "--report", f"{folder}/report.json",
              "--detailed-timing-report", "--freq", f"{clock_mhz:g}", "--seed", str(seed), "--timing-allow-fail"]
     pack = {"icepack": [result, flow.bitstream], "ecppack": ["--compress", result, "--bit", flow.bitstream],
-            "gowin_pack": ["-d", flow.device[-1].removeprefix("family="), "-o", flow.bitstream, result]}[flow.packer]
+            "gowin_pack": ["-d", flow.device[-1].removeprefix("family="), *["--mspi_as_gpio"] * flash, "-o", flow.bitstream, result],
+            }[flow.packer]
     return script, place, pack
 
 

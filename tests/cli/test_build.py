@@ -206,6 +206,23 @@ def test_weights_from_the_flash_of_an_ecp5(tools, answer, refused, monkeypatch, 
                 "--clock 75: the flash of ULX3S with LFE5U-85F has the design's clock, expected at most 50")
 
 
+def test_weights_from_the_sdram_of_a_tang_nano_20k(tools, answer, tmp_path):
+    """Bitstream and flash image as for the other boards; the packer gives the flash's pins to the design."""
+    tools["mhz"] = 61
+    checkpoint.save(tmp_path / "smallest.pt", strategies.smallest())
+    answer("generate", "--model", tmp_path / "smallest.pt", "--target", "gowin", "--pixels", 4, "--lanes", 16, "--outputs", 4, "--weights",
+           "sdram", "--out", tmp_path / "out")
+    [folder] = (tmp_path / "out").iterdir()
+    made = answer("build", folder, "--board", "tangnano20k")
+    where = folder / "build-tangnano20k"
+    image = (where / "flash.bin").read_bytes()
+    assert (made["bitstream"], made["weights"]) == ("bitstream.fs", "flash.bin") and "--mspi_as_gpio" in made["pack"]
+    assert image[8:] == (folder / "weights.bin").read_bytes()
+    assert answer("flash", folder, "--board", "tangnano20k", "--dry-run")["commands"] == [
+        f"openFPGALoader -b tangnano20k --external-flash -f -o 0x200000 {where / 'flash.bin'}",
+        f"openFPGALoader -b tangnano20k -f {where / 'bitstream.fs'}"]
+
+
 def test_xilinx(memory, tools, answer, refused, cli):
     """Verilog, pins and a script for Vivado; area by yosys."""
     folder = memory("xilinx7")

@@ -97,7 +97,7 @@ def test_the_flash_of_an_ecp5(name):
 
 
 @pytest.mark.parametrize("mhz, latency", [(80, 2), (50, 1)])
-@pytest.mark.parametrize("name", [name for name, one in boards().items() if one.sdram])
+@pytest.mark.parametrize("name", [name for name, one in boards().items() if one.sdram and one.target.startswith("ecp5")])
 def test_the_sdram_of_an_ecp5(name, mhz, latency):
     """Its pins are those of the class, each of a register; its clock is the PLL's second output, within the budget of `plls.sdram`."""
     one = board(name)
@@ -120,17 +120,61 @@ def test_the_sdram_of_an_ecp5(name, mhz, latency):
     assert shift + 1e9 * chip.access + 6.3 <= latency * period <= shift + period + 1e9 * chip.hold + 2.5
 
 
+def on_gowin(mhz):
+    """`Pads` of the smallest network for the Tang Nano 20K."""
+    one = board("tangnano20k")
+    config = configure(strategies.smallest(), one.part, (4, 16, 4), 1, None, "sdram")[0]
+    return pads.Pads(config, one, plls.nearest(one, mhz * 1e6), 1_000_000, bytes(4))
+
+
+@pytest.mark.parametrize("mhz, latency, halved", [(60, 2, True), (48, 2, True), (27, 1, False)])
+def test_the_sdram_of_a_gowin(mhz, latency, halved):
+    """Its pads are those of the class, each of a register in the fabric; its clock is the PLL's second output, of another phase."""
+    top = on_gowin(mhz)
+    text, placed = pads.to_verilog(top), pads.constraints(top)
+    assert set(top.pins()) == set(top.ports)
+    for port, pin in top.board.sdram["pins"].items():
+        assert f'IO_LOC "sdram_{port}" {pin};' in placed and f" sdram_{port};" in text
+    assert "SLEWRATE" not in placed
+    # Of the SDRAM: WE#, CAS#, RAS#, two lines of the bank, 11 of the address, four masks; of each data line out and its enable.  Of the
+    # flash: its select, and of each line out and its enable.
+    counts = [text.count(f" {cell} ") for cell in ("ODDR", "IOBUF", "DFFS", "DFF", "OBUF")]
+    assert counts == [1, 32 + 2, 3 + 2 + 11 + 4 + 2 * 32 + 1 + 2 * 2, 32 + 2, 3 + 3 + 3 + 2 + 11 + 4 + 2]
+    assert text.count(".SET(1'h0)") == counts[2]
+    assert (top.core.store.latency, top.core.halved) == (latency, halved)
+
+
+@pytest.mark.parametrize("mhz", [18, 27, 33, 40, 45, 48, 54, 60, 66, 72, 78])
+def test_the_phase_of_an_sdram_s_clock_on_gowin(mhz):
+    """By hand: each margin of the budget of `plls.sdram`, with wires of any length up to 5 ns before a pad or behind one."""
+    chip, pll = CHIPS["64Mbit-32"], plls.nearest(board("tangnano20k"), mhz * 1e6)
+    parameters, latency = plls.sdram(pll, chip)
+    period = 1e9 / pll.hz
+    shift = int(parameters["PSDA_SEL"], 2) / 16 * period
+    assert list(parameters) == ["PSDA_SEL"] and len(parameters["PSDA_SEL"]) == 4
+    for wire in (0, 5):
+        assert wire + 2.0 <= shift <= period + wire - 1.5
+        assert shift + 1e9 * chip.access + 6.3 + wire <= latency * period <= shift + period + 1e9 * chip.hold + 2.5 + wire
+
+
+def test_a_clock_that_leaves_an_sdram_on_gowin_no_time():
+    with pytest.raises(UsageError) as error:
+        plls.sdram(plls.nearest(board("tangnano20k"), 81e6), CHIPS["64Mbit-32"])
+    assert str(error.value) == "--clock 81: leaves no time for an SDRAM's commands and data at its pins; take another frequency"
+
+
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 @pytest.mark.parametrize("name, change, message", [
     ("orangecrab-85f", {}, "--board orangecrab-85f: has no SDRAM that is read, expected a design without --weights sdram"),
     ("ulx3s-85f", {"mhz": 110}, "--clock 110: the flash of ULX3S with LFE5U-85F has half of the design's clock, expected at most 100"),
+    ("tangnano20k", {"mhz": 72}, "--clock 72: the flash of Tang Nano 20K has half of the design's clock, expected at most 60"),
     ("ulx3s-85f", {"mhz": 150}, "--clock 150: leaves no time for an SDRAM's commands and data at its pins; take another frequency"),
     ("ulx3s-85f", {"beat_bits": 32}, "--board ulx3s-85f: its SDRAM has 16 lines, the design reads 32"),
     ("ulx3s-85f", {"chip": "x"}, "--board ulx3s-85f: sdram.chip is x, expected 256Mbit-16 or 64Mbit-32")])
 def test_an_sdram_that_does_not_fit(name, change, message):
     one = board(name)
     config = configure(strategies.smallest(), one.part, (4, 16, 4), 1, None, "sdram")[0]
-    config = replace(config, beat_bits=change.get("beat_bits", 16))
+    config = replace(config, beat_bits=change.get("beat_bits", config.beat_bits))
     if "chip" in change:
         one = replace(one, sdram=one.sdram | {"chip": change["chip"]})
     with pytest.raises(UsageError) as error:

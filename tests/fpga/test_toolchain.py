@@ -93,6 +93,10 @@ def test_a_way_for_every_board():
     _, place, pack = toolchain.commands("gowin", "", 60, 1)
     assert "--vopt cst=pins.txt --write seed-1/placed.json" in " ".join(place) and pack == [
         "-d", "GW2A-18C", "-o", "bitstream.fs", "seed-1/placed.json"]
+    assert toolchain.commands("gowin", "", 60, 1, flash=True)[2] == [
+        "-d", "GW2A-18C", "--mspi_as_gpio", "-o", "bitstream.fs", "seed-1/placed.json"]
+    for other in ("ice40", "ecp5"):
+        assert toolchain.commands(other, "sg48", 36, 1, flash=True) == toolchain.commands(other, "sg48", 36, 1)
     assert toolchain.commands("xilinx7", "", 100, 1)[1:] == ([], [])
 
 

@@ -31,7 +31,12 @@ PINS = {  # clock, rx, tx, ready, fault; select, clock and data of the flash.  F
     "tangnano9k": ("52 18 17 10 11", "60 59 61 62"),
     "ulx3s-25f": ("G2 M1 L4 B2 C2", "R2 USRMCLK W2 V2 Y2 W1"),
     "ulx3s-85f": ("G2 M1 L4 B2 C2", "R2 USRMCLK W2 V2 Y2 W1")}
-SDRAM = {  # clk, cke, cs, ras, cas, we; ba; a; dq; dqm.  ULX3S: doc/constraints/ulx3s_v20.lpf; iCESugar-Pro: schematic v1.3.
+SDRAM = {  # clk, cke, cs, ras, cas, we; ba; a; dq; dqm.  ULX3S: doc/constraints/ulx3s_v20.lpf; iCESugar-Pro: schematic v1.3; Tang Nano
+    # 20K: the chip's data in apycula 0.35, see test_gowin_pins.
+    "tangnano20k": "IOR11B IOL13A IOL14B IOL13B IOL14A IOL12B IOR13A IOR12A IOR14A IOR13B IOR14B IOR15A IOL16B IOL17B IOL16A IOL17A "
+                   "IOL15B IOL15A IOR12B IOL3A IOL3B IOL8A IOL8B IOL9A IOL9B IOL11A IOL11B IOR9B IOR9A IOR5B IOR6A IOR5A IOR4B IOR3B "
+                   "IOR3A IOL39B IOL39A IOL35B IOL35A IOL30B IOL30A IOL20A IOL18B IOR17A IOR16A IOR16B IOR17B IOR18A IOR18B IOR44A "
+                   "IOR44B IOL12A IOR11A IOL18A IOR15B",
     "icesugar-pro": "R15 L16 A14 B16 G16 A15 G15 B14 H15 B13 B12 J16 J15 R12 K16 R13 T13 K15 A13 R14 T14 "
                     "F16 E15 F15 D14 E16 C15 D16 B15 R16 P16 P15 N16 N14 M16 M15 L15 C16 T15",
     **dict.fromkeys(("ulx3s-25f", "ulx3s-85f"), "F19 F20 P20 R20 T19 T20 P19 N20 M20 M19 L20 L19 K20 K19 K18 J20 J19 H20 N19 G20 G19 "
@@ -131,11 +136,20 @@ def test_gowin_pins(name):
     """The part has these pins, and the oscillator is at one that leads to a PLL or a clock net."""
     chipdb = pytest.importorskip("apycula.chipdb", reason="pip install 'fbnn-hw[gowin]' tests the pins against the part's data")
     one = board(name)
-    package, device, _ = chipdb.load_chipdb(Path(chipdb.__file__).parent / f"{CHIPS[name]}.msgpack.xz").packages[one.part.part]
-    pins = chipdb.load_chipdb(Path(chipdb.__file__).parent / f"{CHIPS[name]}.msgpack.xz").pinout[device][package]
+    data = chipdb.load_chipdb(Path(chipdb.__file__).parent / f"{CHIPS[name]}.msgpack.xz")
+    package, device, _ = data.packages[one.part.part]
+    pins = data.pinout[device][package]
     used = [*one.pins.values(), one.flash["select"], one.flash["clock"], *one.flash["io"]]
     assert set(used) <= set(pins) and len(set(used)) == len(used)
     assert any("PLL" in function or "GCLK" in function for function in pins[one.pins["clock"]][1])
+    if one.sdram:  # inside the package: (name in Gowin's tools, row, column, pad)
+        sides = {0: "L", data.cols - 1: "R"}
+        inside = {port: f"IO{sides[column]}{row + 1}{pad}" for port, row, column, pad, _ in data.sip_cst[device][package]}
+        names = {"clk": "O_sdram_clk", "cke": "O_sdram_cke", "cs": "O_sdram_cs_n", "ras": "O_sdram_ras_n", "cas": "O_sdram_cas_n",
+                 "we": "O_sdram_wen_n"}
+        for short, line in (("a", "O_sdram_addr"), ("ba", "O_sdram_ba"), ("dqm", "O_sdram_dqm"), ("dq", "IO_sdram_dq")):
+            names |= {f"{short}{i}": f"{line}[{i}]" for i in range(32) if f"{line}[{i}]" in inside}
+        assert {names[port]: pin for port, pin in one.sdram["pins"].items()} == inside
 
 
 CHIPS = {"tangnano9k": "GW1N-9C", "tangnano20k": "GW2A-18C"}
@@ -148,7 +162,7 @@ def test_the_page(name):
     assert text.startswith("# Ref: ")
     assert len(text.splitlines()) <= 45
     assert re.fullmatch("[0-9a-f]{4}:[0-9a-f]{4}", one.usb)
-    assert ("weights" in one.program or "both" in one.program) == ("stream" in one.part.weights)
+    assert ("weights" in one.program or "both" in one.program) == bool({"stream", "sdram"} & set(one.part.weights))
     assert len(one.flash["io"]) == one.flash["lines"] and one.flash["bytes"] & (one.flash["bytes"] - 1) == 0
     assert one.program.get("start", 0) + BITSTREAM_BYTES[one.target] <= one.flash["offset"] < one.flash["bytes"]
     assert set(one.pins) == {"clock", "rx", "tx", "ready", "fault"}
