@@ -1,5 +1,6 @@
 """The top module of a bitstream: oscillator, PLL, reset and the cells at the pins, around `rtl.board_top.BoardTop`."""
 
+import re
 from dataclasses import replace
 
 from amaranth import ClockDomain, ClockSignal, Const, Elaboratable, Instance, Module, Signal
@@ -19,6 +20,8 @@ from .plls import TOLERANCE
 FLASH_LATENCY = 2
 """Cycles from FlashReader.pulse to its data.  A register at the pin takes one on the way out and one on the way in."""
 PINS = ("clock", "rx", "tx", "ready", "fault")
+COLUMNS = 56
+"""Of the die of Gowin's GW2A-18 and GW2AR-18."""
 SETTLE_BITS = 10
 """The reset lasts 2^n cycles after the PLL has locked, since the iCE40's block RAM cannot be read in the first microseconds."""
 
@@ -179,7 +182,7 @@ class Pads(Elaboratable):
             self._out("flash_clock", clock.clock) if "flash_clock" in self.ports else
             Instance("USRMCLK", i_USRMCLKI=clock.clock, i_USRMCLKTS=Const(0)))
         select = Signal()
-        m.submodules.register_select = self._register(core.flash_select_n, select)
+        m.submodules.register_select = self._register(core.flash_select_n, select, "flash_select")
         m.submodules.pad_flash_select = self._out("flash_select", select)
         for i in range(self.board.flash["lines"]):
             self._line(m, f"flash_io{i}", "", i, core.flash_output[i], core.flash_enable[i], core.flash_input[i])
@@ -207,7 +210,7 @@ class Pads(Elaboratable):
         values |= {name[len("sdram_"):]: core.sdram_mask for name in ports if name.startswith("sdram_dqm")}
         for name, value in values.items():
             pad = Signal(name=f"sdram_{name}_out")
-            m.submodules[f"register_sdram_{name}"] = self._register(value, pad)
+            m.submodules[f"register_sdram_{name}"] = self._register(value, pad, f"sdram_{name}")
             m.submodules[f"pad_sdram_{name}"] = self._out(f"sdram_{name}", pad)
         for i in range(len(core.sdram_input)):
             self._line(m, f"sdram_dq{i}", "sdram_", i, core.sdram_output[i], core.sdram_enable, core.sdram_input[i])
@@ -215,9 +218,9 @@ class Pads(Elaboratable):
     def _line(self, m, port, prefix, i, output, enable, taken):
         """A pin of both directions, with a register for its output, its enable and its input.  prefix, i: of their names."""
         out, into, floats = (Signal(name=f"{prefix}{name}{i}") for name in ("out", "in", "floats"))
-        m.submodules[f"register_{prefix}out{i}"] = self._register(output, out)
-        m.submodules[f"register_{prefix}enable{i}"] = self._register(~enable, floats)
-        m.submodules[f"register_{prefix}in{i}"] = self._register(into, taken, comes=True)
+        m.submodules[f"register_{prefix}out{i}"] = self._register(output, out, port)
+        m.submodules[f"register_{prefix}enable{i}"] = self._register(~enable, floats, port, "enable")
+        m.submodules[f"register_{prefix}in{i}"] = self._register(into, taken, port, "in")
         kind, pins = {"ecp5": ("BB", {"i_T": floats, "io_B": self.ports[port]}),
                       "gowin": ("IOBUF", {"i_OEN": floats, "io_IO": self.ports[port]})}[self.family]
         m.submodules[f"pad_{port}"] = Instance(kind, i_I=out, **pins, o_O=into)
@@ -226,18 +229,32 @@ class Pads(Elaboratable):
         """A pin that is an output."""
         return Instance("OB" if self.family == "ecp5" else "OBUF", i_I=value, o_O=self.ports[port])
 
-    def _register(self, source, target, comes=False):
-        """A register at a pin, of sync without a reset.  comes: from the pin, not to it.
+    def _register(self, source, target, port, what="out"):
+        """A register at the pin of a port, of sync without a reset.  what: "out", "enable" or "in".
 
-        An output is 1 after configuration, so nothing is selected or driven.  An ECP5 has it in the pin's cell; on Gowin it is in the
+        An output is 1 after configuration, so nothing is selected or driven.  An ECP5 has it in the pin's cell.  On Gowin it is in the
         fabric, since apycula 0.35 cannot pack one into a pin's cell.
         Ref: Lattice FPGA-TN-02032 (ECP5 High-Speed I/O), single data rate registers; Gowin UG288, DFF and DFFS.
         """
         if self.family == "gowin":
-            pins = {} if comes else {"i_SET": Const(0)}
-            return Instance("DFF" if comes else "DFFS", i_D=source, o_Q=target, i_CLK=ClockSignal(), **pins)
-        kind, clear = ("IFS1P3DX", "CD") if comes else ("OFS1P3BX", "PD")
+            kind, pins = ("DFF", {}) if what == "in" else ("DFFS", {"i_SET": Const(0)})
+            return Instance(kind, i_D=source, o_Q=target, i_CLK=ClockSignal(), **pins, **_beside(self.pins()[port], what))
+        kind, clear = ("IFS1P3DX", "CD") if what == "in" else ("OFS1P3BX", "PD")
         return Instance(kind, i_D=source, o_Q=target, i_SCLK=ClockSignal(), i_SP=Const(1), **{f"i_{clear}": Const(0)})
+
+
+def _beside(pad, what):
+    """The attribute that puts a register into the tile beside a pad of the left or right side of a Gowin part; {} for any other pin.
+
+    Six flip-flops share the tile, those of a pair are of one kind.  nextpnr knows no timing of pads, and leaves a register without it
+    anywhere on the die.
+    """
+    place = re.fullmatch(r"IO([LR])(\d+)([AB])", pad)
+    if not place:
+        return {}
+    column = {"L": 1, "R": COLUMNS - 2}[place[1]]
+    number = {"out": 0, "enable": 1, "in": 4}[what] + "AB".index(place[3]) * (1 if what == "in" else 2)
+    return {"a_BEL": f"X{column}Y{int(place[2]) - 1}/DFF{number}"}
 
 
 class FlashClock(Elaboratable):

@@ -3,7 +3,7 @@
 import re
 
 CELL = re.compile(r' {8}"((?:[^"\\]|\\.)*)": \{$')
-PLACE = re.compile(r' {12}"NEXTPNR_BEL": "X(\d+)/Y(\d+)/')
+PLACE = re.compile(r' {12}"NEXTPNR_BEL": "X(\d+)/?Y(\d+)/')
 OUTSIDE = "pins and clock"
 UNNAMED = "without a name"
 

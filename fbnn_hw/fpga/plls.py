@@ -63,7 +63,8 @@ WAYS = 2.5, 6.3
 Out of the pad 2 to 3.5 ns, board 0 to 0.5 twice, into the pad 0.5 to 1.5, set-up 0.3: assumed, with a margin; nextpnr does not
 check them, and no board has measured them."""
 ROUTE = 5.0
-"""ns of the wires between a pin of a Gowin part and its register in the fabric, at most; docs/boards.md has what nextpnr reached."""
+"""ns of the wires between a pin of a Gowin part and its register in the fabric, at most: assumed.  A wire over the whole die takes 3 ns
+in nextpnr's model, one to the tile beside the pin (`pads`) a tenth."""
 LEAST_WINDOW = 0.5
 """ns in which the edge of an SDRAM's clock may lie, at least."""
 

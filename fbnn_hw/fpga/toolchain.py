@@ -50,7 +50,9 @@ def _ecp5(device):
 
 
 def _gowin(part, family):
-    return Flow("synth_gowin", "himbaechel-gowin", ("--device", part, "--vopt", f"family={family}"), packer="gowin_pack",
+    # The buffer of an SDRAM's reader would take a block RAM, of which a design may have all for itself.
+    synthesis = "setattr -set ram_style \"distributed\" */m:queue; synth_gowin"
+    return Flow(synthesis, "himbaechel-gowin", ("--device", part, "--vopt", f"family={family}"), packer="gowin_pack",
                 bitstream="bitstream.fs", minutes=3, minutes_a_kilolut=2, gigabytes=2)
 
 

@@ -249,8 +249,8 @@ def test_a_whole_build(tmp_path, answer, monkeypatch):
            "--out", tmp_path / "rtl_out")
     [folder] = (tmp_path / "rtl_out").iterdir()
 
-    def commands(*arguments):
-        script, place, pack = whole(*arguments)
+    def commands(*arguments, **flash):
+        script, place, pack = whole(*arguments, **flash)
         return script, [*place, "--router", "router2", "--no-tmdriv"], pack  # half the time, a slower clock
     whole = toolchain.commands
     monkeypatch.setattr(toolchain, "commands", commands)

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -141,6 +142,12 @@ def test_the_sdram_of_a_gowin(mhz, latency, halved):
     counts = [text.count(f" {cell} ") for cell in ("ODDR", "IOBUF", "DFFS", "DFF", "OBUF")]
     assert counts == [1, 32 + 2, 3 + 2 + 11 + 4 + 2 * 32 + 1 + 2 * 2, 32 + 2, 3 + 3 + 3 + 2 + 11 + 4 + 2]
     assert text.count(".SET(1'h0)") == counts[2]
+    # Each register of the SDRAM is in the tile beside its pad, of two pads: out and enable of A, of B, in of A, of B.
+    beside = dict(re.findall(r'\(\* BEL = "(\w+/DFF\d)" \*\)\s+DFFS? register_(\w+) ', text))
+    assert len(beside) == counts[2] + counts[3] - 1 - 3 * 2
+    assert [beside[f"X54Y4/DFF{n}"] for n in range(6)] == [
+        "sdram_out12", "sdram_enable12", "sdram_out10", "sdram_enable10", "sdram_in12", "sdram_in10"]
+    assert beside["X1Y11/DFF2"] == "sdram_we"
     assert (top.core.store.latency, top.core.halved) == (latency, halved)
 
 

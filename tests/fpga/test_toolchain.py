@@ -95,6 +95,7 @@ def test_a_way_for_every_board():
         "-d", "GW2A-18C", "-o", "bitstream.fs", "seed-1/placed.json"]
     assert toolchain.commands("gowin", "", 60, 1, flash=True)[2] == [
         "-d", "GW2A-18C", "--mspi_as_gpio", "-o", "bitstream.fs", "seed-1/placed.json"]
+    assert 'setattr -set ram_style "distributed" */m:queue; synth_gowin -top top' in toolchain.commands("gowin", "", 60, 1)[0]
     for other in ("ice40", "ecp5"):
         assert toolchain.commands(other, "sg48", 36, 1, flash=True) == toolchain.commands(other, "sg48", 36, 1)
     assert toolchain.commands("xilinx7", "", 100, 1)[1:] == ([], [])
