@@ -103,7 +103,7 @@ class Target:
     flash_hz: int | None = None  # fastest clock of the flash, and so of a design that streams from it without an SDRAM
     sdram_lines: int = 0  # data lines of an SDRAM beside the part, or inside its package
     sdram_hz: int = 0  # clock of a design with its weights in an SDRAM, if faster
-    sdram_lut4: int = 0  # LUTs for the accelerator of such a design, if fewer: a larger one was not routed at that clock
+    sdram_lut4: int = 0  # LUTs for the accelerator of such a design, if fewer: a larger one was not routed at that clock, or did not fit
     popcount: str = "lut4"  # "lut4": for LUTs of four inputs; "sum"
     memory_registers: int = 0  # of the memories of a large array (compile.timing), where a block RAM's own delay binds its clock
     learn_hz: int | None = None  # clock of a design that learns, if slower
@@ -289,7 +289,9 @@ SMALL = LARGE[4:]
 # 7 ns), 3 ns to come in.  With a ring of 512 words a block RAM is used at its widest.
 ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000, "memory_registers": 1, "sdram_lines": 16}
 
-# Gowin: the registers at the flash are in the fabric, so 33 ns are left for twice 5 ns of its wires (fpga.plls.ROUTE), twice 4 ns of pads
+# Gowin: with an SDRAM, 1mb at 4 x 64 x 16 (17,604 LUTs here, 18,583 with link and readers) does not fit: nextpnr puts a LUT before most
+# flip-flops, and then needs 20,972 places of 20,736.  3mb at 4 x 32 x 16 (11,649, 12,623) needs 15,024.
+# The registers at the flash are in the fabric, so 33 ns are left for twice 5 ns of its wires (fpga.plls.ROUTE), twice 4 ns of pads
 # and 7 ns in the flash.
 # LUTs: about 85 % of the part; on the iCE40, where a flip-flop beside no LUT takes a cell of its own, 5280 / 1.22 less 700 for link and
 # flash reader (3196 that learn by replay became 5132 cells, 3271 with start reads 5172, 3439 of an earlier version 5483, 3131 that do
@@ -321,7 +323,7 @@ TARGETS = {t.name: t for t in (
     Target(
         "gowin", "GW2AR-LV18QN88C8/I7", "Gowin DS226, GW2AR series: 20,736 LUT4, 46 BSRAM of 18 kbit, up to 36 bits wide",
         60_000_000, 17_600, None, None, None, 46, 18432, 36, "wrapper", ("memory", "sdram"), MIDDLE, ring_words=512, sdram_lines=32,
-        sdram_hz=60_000_000, flash_hz=30_000_000),
+        sdram_hz=60_000_000, flash_hz=30_000_000, sdram_lut4=14_500),
     Target(
         "gowin-gw1nr9", "GW1NR-LV9QN88PC6/I5", "Gowin DS117, GW1NR series: 8640 LUT4, 26 BSRAM of 18 kbit, up to 36 bits wide",
         40_000_000, 7300, None, None, None, 26, 18432, 36, "wrapper", ("memory",), SMALL, encoder_bits=2),

@@ -66,7 +66,7 @@ def test_what_does_not_fit_says_what_would():
 
 
 @pytest.mark.parametrize("model, name, clock, shape", [
-    ("3mb", "ecp5-25f", 80, (4, 32, 16)), ("1mb", "gowin", 60, (4, 64, 16)), ("3mb", "gowin", 60, (4, 32, 16))])
+    ("3mb", "ecp5-25f", 80, (4, 32, 16)), ("1mb", "gowin", 60, (4, 32, 16)), ("3mb", "gowin", 60, (4, 32, 16))])
 def test_weights_from_an_sdram(model, name, clock, shape):
     """With its own clock, and several times as fast as what the flash gives; only where it is asked for."""
     part = target(name)
