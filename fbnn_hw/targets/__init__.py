@@ -289,8 +289,8 @@ SMALL = LARGE[4:]
 # 7 ns), 3 ns to come in.  With a ring of 512 words a block RAM is used at its widest.
 ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000, "memory_registers": 1, "sdram_lines": 16}
 
-# Gowin: with an SDRAM, 1mb at 4 x 64 x 16 (17,604 LUTs here, 18,583 with link and readers) does not fit: nextpnr puts a LUT before most
-# flip-flops, and then needs 20,972 places of 20,736.  3mb at 4 x 32 x 16 (11,649, 12,623) needs 15,024.
+# Gowin: with an SDRAM, 1mb at 4 x 64 x 16 (17,604 LUTs here, 18,583 with link and readers) does not fit: nextpnr adds LUTs before
+# flip-flops that follow none, and then needs 20,972 places of 20,736.  3mb at 4 x 32 x 16 (11,649, 12,623) needs 15,024.
 # The registers at the flash are in the fabric, so 33 ns are left for twice 5 ns of its wires (fpga.plls.ROUTE), twice 4 ns of pads
 # and 7 ns in the flash.
 # LUTs: about 85 % of the part; on the iCE40, where a flip-flop beside no LUT takes a cell of its own, 5280 / 1.22 less 700 for link and
