@@ -30,8 +30,19 @@ def test_the_page_is_up_to_date():
     assert subprocess.run(command, cwd=ROOT).returncode == 0, "run python docs/benchmarks/boards.py"
 
 
+def test_links_to_a_row_follow_its_command(monkeypatch):
+    page, whole = boards.PAGE.read_text(), boards.records()
+    linked = set(re.findall(r"\[row \((\d+)\)\]", page))
+    gone = next(path for number, path in enumerate(whole, start=1) if str(number) not in linked and number < max(map(int, linked)))
+    monkeypatch.setattr(boards, "records", lambda: {path: record for path, record in whole.items() if path != gone})
+    without = boards.updated(page)
+    assert set(re.findall(r"\[row \((\d+)\)\]", without)) != linked
+    monkeypatch.setattr(boards, "records", lambda: whole)
+    assert boards.updated(without) == page == boards.updated(page)
+
+
 def test_quoted_builds_are_those_of_the_rows():
-    """Rows are numbered anew with each record, and the lines that name them are written by hand."""
+    """Also in the README, whose lines are written by hand."""
     page = boards.PAGE.read_text()
     rows = {number: row for number, row in re.findall(r"^\| \((\d+)\) (.* of .* of .*)$", page, re.M)}
     quoted = re.findall(r"^\| [^|]*\| ([\d.]+) MHz.*?\[row \((\d+)\)\]", page, re.M)

@@ -32,6 +32,8 @@ PAGE = HERE.parent / "benchmarks.md"
 BEGIN, END = "<!-- boards: docs/benchmarks/boards.py -->", "<!-- end -->"
 KEPT = ("kind", "board", "clock_mhz", "baud", "ahead", "fmax_mhz", "met", "levels", "seed", "seeds", "tools", "used", "available", "cells",
         "frames", "cycles", "frames_per_second", "end_to_end_frames_per_second", "minutes")
+COMMAND = re.compile(r"^    \((\d+)\) (fbnn-hw .*)$", re.M)
+"""A row's number and its command, below the table."""
 LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4")
 """What nextpnr calls a cell with a LUT4, by family."""
 RAMS = ("ICESTORM_RAM", "DP16KD", "BSRAM")
@@ -307,9 +309,15 @@ def netlists():
 
 
 def updated(text):
-    """The page's text with the tables of now."""
+    """The page's text with the tables of now.  Links to a row, "[row (N)]", go to the row that now has the command of row N."""
     before, rest = text.split(BEGIN)
-    return "\n".join([before + BEGIN, *tables(), END]) + rest.split(END, 1)[1]
+    block, after = rest.split(END, 1)
+    numbers = {record["command"]: number for number, record in enumerate(records().values(), start=1)}
+    moved = {number: numbers.get(command, number) for number, command in COMMAND.findall(block)}
+
+    def renumbered(part):
+        return re.sub(r"\[row \((\d+)\)\]", lambda link: f"[row ({moved.get(link[1], link[1])})]", part)
+    return "\n".join([renumbered(before) + BEGIN, *tables(), END]) + renumbered(after)
 
 
 def main():
