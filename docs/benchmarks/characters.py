@@ -2,28 +2,28 @@
 
     python docs/benchmarks/characters.py float float.state --data-dir DIR --steps 1500
     python docs/benchmarks/characters.py bits bits.pt --init float.state --data-dir DIR --steps 5000
-    python docs/benchmarks/characters.py signs extractor.pt --init bits.state --data-dir DIR --steps 3000
+    python docs/benchmarks/characters.py signs third.pt --init bits.state --data-dir DIR --steps 3000
+    python docs/benchmarks/characters.py signs extractor.pt --init third.state --data-dir DIR --steps 3000
 
 The first trains the layers with float activations, the second goes on from it with bits.  All see the alphabets of `omniglot-background`
 alone, as 712 classes and 712 more that are their mirror images.  A step has some classes with some drawings of each.  Two losses are added:
 the cross-entropy of all classes, and that of the step's classes by the angle to the mean of the other drawings (prototypical networks,
-arXiv 1703.05175).  The third training has the signs of the sums in place of the means, as the chip has them.  At the end the statistics of
-batch norm are estimated again, over the drawings as they are.  --held-out N keeps the last N alphabets back, and measures with their
-drawings what the extractor is for: nearest mean, and signs of the sums.  The state is written every five minutes, and on Ctrl-C; the same
-command goes on from it.
+arXiv 1703.05175).  The last two trainings have the signs of the sums in place of the means, as the chip has them.  At the end the
+statistics of batch norm are estimated again, over the drawings as they are.  --held-out N keeps the last N alphabets back, and measures
+with their drawings what the extractor is for: nearest mean, and the integer learner.  The state is written every five minutes, and on
+Ctrl-C; the same command goes on from it.
 """
 
 import argparse
-import math
 import shlex
-import signal
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from omniglot import float_rows, integer_learner, latents, with_first_classes
+from stepwise import Stepwise
 
 from fbnn_hw.data import datasets, omniglot
 from fbnn_hw.data.augment import augment, warp
@@ -39,12 +39,14 @@ CHANNELS = ((32,), (64,), (128, 128))
 """Of the convolutions; each part ends in a maxpool."""
 KINDS = {"float": (64, 4, 2e-3), "bits": (64, 4, 2e-3), "signs": (32, 8, 1e-3)}
 """{kind of training: (classes of a step, drawings of each, rate)}."""
-WARMUP, OFTEN = 50, 100
+WARMUP = 50
+BATCHES, BATCH = 60, 256
+"""Over which the statistics are estimated at the end."""
 SHIFT, WARP = 2, 0.15
 SHARP = 20
 """The scores of both losses are this times a cosine."""
-TAUGHT = 10
-"""Drawings that teach a class of the alphabets held out; the other half tests."""
+TAUGHT, COUNTER_BITS = 10, 4
+"""Drawings that teach a class of the alphabets held out, and bits of its counters; the other half tests."""
 
 
 def topology(classes):
@@ -61,23 +63,15 @@ def topology(classes):
     add(op.Flatten, "flat")
     add(op.Dense, LATENT, BITS, groups=GROUPS)
     add(op.Dense, "logits", len(classes), logits=True)
-    made = Topology("characters", tuple(layers), tuple(classes))
-    made.verify()
-    return made
+    network = Topology("characters", tuple(layers), tuple(classes))
+    network.verify()
+    return network
 
 
 def drawings(data_dir, alphabets):
     """(uint8 (classes, drawings, 1, SIZE, SIZE), names of the classes) of characters in four rotations."""
     images, labels, names, _ = omniglot.read([Path(data_dir)], alphabets, range(1, 21), SIZE, 10 ** 6)
     return torch.from_numpy(np.ascontiguousarray(images[:, :1])).unflatten(0, (len(names), -1)), names
-
-
-def latent_and_logits(model, images):
-    """Floats (N, BITS) and (N, classes) of grey bytes (N, 1, SIZE, SIZE)."""
-    for layer, y in model.activations(model.encode(images.expand(-1, 3, -1, -1))):
-        if layer.name == LATENT:
-            latent = y.flatten(1).float()
-    return latent, y.flatten(1).float()
 
 
 def by_the_others(latent, ways, signs, generator):
@@ -99,100 +93,57 @@ def by_the_others(latent, ways, signs, generator):
     return F.cross_entropy(SHARP * scores.flatten(0, 1), torch.arange(ways).repeat_interleave(shots))
 
 
-class Training:
-    """One training; the state in `path` holds what it needs to go on, and the network as "best", as a state of `pretrain` has it."""
+class Training(Stepwise):
+    """One training; the state holds what it needs to go on, and the network as "best", as a state of `pretrain` has it."""
 
     def __init__(self, path, kind, kept, names, steps, init, held):
         torch.manual_seed(0)
-        self.path, self.kind, self.kept, self.names, self.steps, self.held = path, kind, kept, names, steps, held
-        self.ways, self.shots, self.rate = KINDS[kind]
+        self.kept, self.names, self.steps, self.held = kept, names, steps, held
+        self.signs, (self.ways, self.shots, self.rate) = kind == "signs", KINDS[kind]
         self.model = FBNN(topology([*names, *(f"{name} mirrored" for name in names)]), norm="bn")
         self.model.dtype, self.model.binary = torch.bfloat16, kind != "float"
         if init:
             with checkpoint.taking_up(init):
                 self.model.load_state_dict(checkpoint.state(init, STATE, VERSION)["best"])
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), self.rate, weight_decay=0, fused=True)
-        self.generator = torch.Generator().manual_seed(1)
-        self.step, self.seconds, self.sums = 0, 0.0, torch.zeros(3)
-        if path.is_file():
-            state = checkpoint.state(path, STATE, VERSION)
-            with checkpoint.taking_up(path):
-                self.model.load_state_dict(state["best"])
-                self.optimizer.load_state_dict(state["optimizer"])
-                self.generator.set_state(state["rng"])
-                self.step, self.seconds = state["step"], state["seconds"]
+        optimizer = torch.optim.AdamW(self.model.parameters(), self.rate, weight_decay=0, fused=True)
+        super().__init__(path, STATE, VERSION, {"best": self.model, "optimizer": optimizer}, 1, ("classes", "means", "right"), 100)
 
-    def save(self):
-        checkpoint.store(self.path, {"format": STATE, "version": VERSION, "best": self.model.state_dict(),
-                                     "optimizer": self.optimizer.state_dict(), "rng": self.generator.get_state(), "step": self.step,
-                                     "seconds": self.seconds})
+    def _end(self):
+        self.model.dtype = torch.float32
+        self.model.estimate(self._as_they_are())
 
-    def run(self, every=300):
-        """Train to the last step; save every so many seconds, and when interrupted."""
-        saved = time.monotonic()
-        self.model.train()
-        try:
-            while self.step < self.steps:
-                began = time.monotonic()
-                self._step()
-                self.step, self.seconds = self.step + 1, self.seconds + time.monotonic() - began
-                if self.step % OFTEN == 0:
-                    print(f"step {self.step}/{self.steps}, {self.seconds:.0f} s, classes, means, right:",
-                          " ".join(f"{value / OFTEN:.3f}" for value in self.sums), flush=True)
-                    self.sums.zero_()
-                if time.monotonic() - saved > every:
-                    self.save()
-                    saved = time.monotonic()
-            self.model.dtype = torch.float32
-            self.model.estimate(self._as_they_are())
-        finally:
-            self.save()
-
-    def _as_they_are(self, batches=60, size=256):
+    def _as_they_are(self):
         """Batches of drawings that are neither moved nor warped, half of them mirrored."""
         generator = torch.Generator().manual_seed(2)
-        for _ in range(batches):
-            drawn = [torch.randint(count, (size,), generator=generator) for count in self.kept.shape[:2]]
+        for _ in range(BATCHES):
+            drawn = [torch.randint(count, (BATCH,), generator=generator) for count in self.kept.shape[:2]]
             images = augment(self.kept[drawn[0], drawn[1]], generator, 0, 0)
             yield images.expand(-1, 3, -1, -1)
 
     def _step(self):
-        rate = self.rate * min((self.step + 1) / WARMUP, 0.5 + 0.5 * math.cos(math.pi * self.step / self.steps))
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
         count = len(self.kept)
         classes = torch.randperm(2 * count, generator=self.generator)[:self.ways]
         chosen = torch.rand(self.ways, self.kept.shape[1], generator=self.generator).argsort(1)[:, :self.shots]
         labels = classes.repeat_interleave(self.shots)
         images = augment(self.kept[(classes % count)[:, None], chosen].flatten(0, 1), self.generator, SHIFT, 0, labels >= count)
-        latent, logits = latent_and_logits(self.model, warp(images, self.generator, WARP))
+        latent, logits = self.model.latent_and_logits(warp(images, self.generator, WARP).expand(-1, 3, -1, -1))
         parts = torch.stack([F.cross_entropy(SHARP * logits / BITS, labels),
-                             by_the_others(latent, self.ways, self.kind == "signs", self.generator)])
-        self.optimizer.zero_grad(set_to_none=True)
-        parts.sum().backward()
-        self.optimizer.step()
+                             by_the_others(latent, self.ways, self.signs, self.generator)])
+        self._update(parts.sum(), self.rate, WARMUP)
         self.sums += torch.cat([parts.detach(), (logits.argmax(1) == labels).float().mean()[None]])
 
-    @torch.no_grad()
     def measured(self):
-        """Share right of the classes held out: (nearest mean, signs of the sums, 0 drawn), as docs/benchmarks/omniglot.py has them."""
-        self.model.eval()
-        latents = torch.stack([self.model.latent(images.expand(-1, 3, -1, -1)).float() for images in self.held])
-        count = len(latents)
-        means, asked = latents[:, :TAUGHT].mean(1), latents[:, TAUGHT:].flatten(0, 1)
-        drawn = torch.rand(means.shape, generator=torch.Generator().manual_seed(0)) - 0.5
-        signs = torch.where(means == 0, drawn, means).sign()
-        labels = torch.arange(count).repeat_interleave(latents.shape[1] - TAUGHT)
-        return [float((scores.argmax(1) == labels).float().mean())
-                for scores in (asked @ means.T - means.square().sum(1) / 2, asked @ signs.T)]
+        """Share right of the classes held out: (nearest mean, the integer learner), as docs/benchmarks/omniglot.py has them."""
+        count, drawings_each = self.held.shape[:2]
+        images = self.held[:, :, 0].numpy()
+        taught, asked = (latents(self.model.eval(), part.reshape(-1, SIZE, SIZE)) for part in (images[:, :TAUGHT], images[:, TAUGHT:]))
+        labels = [np.arange(count).repeat(each) for each in (TAUGHT, drawings_each - TAUGHT)]
+        rows = float_rows(taught, labels[0], asked, labels[1], count)
+        return rows["nearest mean, float"], integer_learner(taught, labels[0], asked, labels[1], count, COUNTER_BITS)[count]
 
     def network(self, record):
         """The bits and thresholds, with the classes that are not mirrored alone."""
-        model, count = FBNN(topology(self.names), norm="bn"), len(self.names)
-        values = self.model.state_dict()
-        values = {name: value[:count] if name.startswith("layers.logits.") and value.ndim else value for name, value in values.items()}
-        model.load_state_dict(values)
-        return export(model.eval(), record)
+        return export(with_first_classes(self.model.state_dict(), topology(self.names)).eval(), record)
 
 
 def main():
@@ -210,14 +161,10 @@ def main():
     kept, names = drawings(args.data_dir, seen)
     held = drawings(args.data_dir, alphabets[len(seen):])[0] if args.held_out else ()
     training = Training(args.out.with_suffix(".state"), args.kind, kept, names, args.steps, args.init, held)
-    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs ignore the first
-        signal.signal(number, signal.default_int_handler)
-    try:
-        training.run()
-    except KeyboardInterrupt:
+    if not training.run_until_interrupted():
         sys.exit("interrupted: the same command goes on")
     if args.held_out:
-        print("held out, right: nearest mean {:.4f}, signs {:.4f}".format(*training.measured()))
+        print("held out, right: nearest mean {:.4f}, integer learner {:.4f}".format(*training.measured()))
     if args.kind != "float":
         images = kept.shape[0] * kept.shape[1]
         passes = round(training.step * training.ways * training.shots / images)

@@ -14,9 +14,7 @@ and goes on from it; --steps may be another number then.
 """
 
 import argparse
-import math
 import shlex
-import signal
 import sys
 import time
 from pathlib import Path
@@ -26,6 +24,7 @@ import pasted
 import torch
 import torch.nn.functional as F
 from PIL import Image
+from stepwise import Stepwise
 
 from fbnn_hw.data import datasets
 from fbnn_hw.data.augment import augment
@@ -144,71 +143,32 @@ def taught(latent, features, projection):
     return straight + 3 * (F.normalize(latent) @ F.normalize(latent).T - F.normalize(features) @ F.normalize(features).T).square().mean()
 
 
-class Training:
-    """One training; `state_path` holds what it needs to go on."""
+class Training(Stepwise):
+    """One training; the state holds what it needs to go on."""
 
     def __init__(self, things, fixed, steps, norm, state_path):
         torch.manual_seed(0)
-        self.things, self.fixed, self.steps, self.norm, self.state_path = things, fixed, steps, norm, state_path
+        self.things, self.fixed, self.steps, self.norm = things, fixed, steps, norm
         self.features = fixed["features"].float()
         self.features -= self.features.mean(0)
         self.model = FBNN(build("0.5mb"), c=1.0, norm=norm)
         self.model.dtype = torch.bfloat16
         self.projection = torch.nn.Linear(self.model.topology.shapes[LATENT][0], self.features.shape[1])
-        self.optimizer = torch.optim.AdamW([*self.model.parameters(), *self.projection.parameters()], RATE, weight_decay=DECAY, fused=True)
-        self.generator = torch.Generator().manual_seed(2)
-        self.step, self.seconds, self.sums = 0, 0.0, torch.zeros(5)
-        if state_path.is_file():
-            state = checkpoint.state(state_path, STATE, VERSION)
-            with checkpoint.taking_up(state_path):
-                for name in ("model", "projection", "optimizer"):
-                    getattr(self, name).load_state_dict(state[name])
-                self.generator.set_state(state["rng"])
-                self.step, self.seconds = state["step"], state["seconds"]
-
-    def save(self):
-        parts = {name: getattr(self, name).state_dict() for name in ("model", "projection", "optimizer")}
-        checkpoint.store(self.state_path, {"format": STATE, "version": VERSION, **parts, "rng": self.generator.get_state(),
-                                           "step": self.step, "seconds": self.seconds})
-
-    def run(self, every=300):
-        """Train to the last step; save every so many seconds, and when interrupted."""
-        saved = time.monotonic()
-        self.model.train()
-        try:
-            while self.step < self.steps:
-                began = time.monotonic()
-                self._step()
-                self.step, self.seconds = self.step + 1, self.seconds + time.monotonic() - began
-                if self.step % 50 == 0:
-                    print(f"step {self.step}/{self.steps}, {self.seconds:.0f} s, loss, alike, teacher, classes, balance:",
-                          " ".join(f"{value / 50:.3f}" for value in self.sums), flush=True)
-                    self.sums.zero_()
-                if time.monotonic() - saved > every:
-                    self.save()
-                    saved = time.monotonic()
-        finally:
-            self.save()
+        optimizer = torch.optim.AdamW([*self.model.parameters(), *self.projection.parameters()], RATE, weight_decay=DECAY, fused=True)
+        super().__init__(state_path, STATE, VERSION, {"model": self.model, "projection": self.projection, "optimizer": optimizer}, 2,
+                         ("loss", "alike", "teacher", "classes", "balance"), 50)
 
     def _step(self):
-        rate = RATE * min((self.step + 1) / WARMUP, 0.5 + 0.5 * math.cos(math.pi * self.step / self.steps))
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
         chosen = torch.randint(len(self.fixed["things"]), (THINGS,), generator=self.generator)
         things = self.fixed["things"][chosen]
         images = torch.cat([augment(self.fixed["images"][chosen], self.generator, 1, 0.1, torch.zeros(THINGS, dtype=torch.bool)),
                             self.things.pictures(things, self.generator, SHARING)])
-        for op, y in self.model.activations(self.model.encode(images)):
-            if op.name == LATENT:
-                latent = y.flatten(1).float()
+        latent, logits = self.model.latent_and_logits(images)
         labels = self.things.classes(things).repeat(2)
         parts = torch.stack([alike(latent, things.repeat(2)), taught(latent[:THINGS], self.features[chosen], self.projection),
-                             F.cross_entropy(y.flatten(1) * self.model.alpha, labels, ignore_index=-1),
-                             losses.features_as_intended(latent)])
+                             F.cross_entropy(logits * self.model.alpha, labels, ignore_index=-1), losses.features_as_intended(latent)])
         loss = parts @ torch.tensor(WEIGHTS, dtype=torch.float32)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        self.optimizer.step()
+        self._update(loss, RATE, WARMUP)
         self.sums += torch.cat([loss.detach()[None], parts.detach()])
 
 
@@ -252,11 +212,7 @@ def main():
     if args.verb == "views":
         return views(things, args.out)
     training = Training(things, torch.load(args.views, weights_only=True), args.steps, args.norm, args.out.with_suffix(".state"))
-    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs ignore the first
-        signal.signal(number, signal.default_int_handler)
-    try:
-        training.run()
-    except KeyboardInterrupt:
+    if not training.run_until_interrupted():
         print("interrupted: the same command goes on", file=sys.stderr)
     finish(training, args.data_dir, args.out)
 

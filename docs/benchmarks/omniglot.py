@@ -101,12 +101,17 @@ def one_shot(model, path):
     return wrong / total
 
 
-def floating(path, topology):
-    """The float network of a state, at its best epoch.  Of more classes than the topology has, the first."""
-    values = torch.load(path, weights_only=True, map_location="cpu")["best"]
+def with_first_classes(values, topology):
+    """An `FBNN` with the state dict of one that may have more classes, of which the topology has the first."""
     model = FBNN(topology, norm="bn")
-    model.binary = False
     model.load_state_dict({name: values[name][:len(own)] if own.ndim else values[name] for name, own in model.state_dict().items()})
+    return model
+
+
+def floating(path, topology):
+    """The float network of a state, at its best epoch."""
+    model = with_first_classes(torch.load(path, weights_only=True, map_location="cpu")["best"], topology)
+    model.binary = False
     return model.eval()
 
 

@@ -272,6 +272,13 @@ class FBNN(nn.Module):
         """The latent in {-1, +1}, (N, latent)."""
         return self.run(self.encode(images), stop=LATENT).flatten(1)
 
+    def latent_and_logits(self, images):
+        """`latent` and `logits` of one pass; in training both have gradients."""
+        for o, y in self.activations(self.encode(images)):
+            if o.name == LATENT:
+                latent = y.flatten(1)
+        return latent, y.flatten(1)
+
     def classify_latent(self, latent):
         """Integer logits of the classifier alone; latent (N, latent) in {-1, +1}."""
         return self.run(latent.unflatten(1, self._latent_shape), start=LATENT).flatten(1)

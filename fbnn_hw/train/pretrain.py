@@ -96,10 +96,8 @@ class Pretrainer(Trainer):
 
     def _forward(self, images):
         """(float logits, latent) of uint8 images."""
-        for o, y in self.model.activations(self.model.encode(images)):
-            if o.name == LATENT:
-                latent = y.flatten(1)
-        return y.flatten(1) * self.model.alpha, latent
+        latent, logits = self.model.latent_and_logits(images)
+        return logits * self.model.alpha, latent
 
     def _train_step(self, index):
         if not (self.objective.beta or self.objective.gamma) and self.objective.alpha == 1:
