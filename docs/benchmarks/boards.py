@@ -30,8 +30,8 @@ HERE = Path(__file__).parent
 RECORDS = HERE / "boards"
 PAGE = HERE.parent / "benchmarks.md"
 BEGIN, END = "<!-- boards: docs/benchmarks/boards.py -->", "<!-- end -->"
-KEPT = ("kind", "board", "clock_mhz", "baud", "ahead", "fmax_mhz", "met", "levels", "seed", "seeds", "tools", "used", "available", "cells",
-        "frames", "cycles", "frames_per_second", "end_to_end_frames_per_second", "minutes")
+KEPT = ("kind", "board", "clock_mhz", "baud", "ahead", "nextpnr_options", "fmax_mhz", "met", "levels", "seed", "seeds", "tools", "used",
+        "available", "cells", "frames", "cycles", "frames_per_second", "end_to_end_frames_per_second", "minutes")
 COMMAND = re.compile(r"^    \((\d+)\) (fbnn-hw .*)$", re.M)
 """A row's number and its command, below the table."""
 LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4")
@@ -81,11 +81,12 @@ def add(folder, board):
 
 
 def _link(built, board, sleeps):
-    """The flags of a link whose speed is not the board's default, or that hears ahead."""
+    """The flags of a link whose speed is not the board's default, or that hears ahead, and nextpnr's options."""
     from fbnn_hw.targets.boards import board as find
 
     speed = f" --baud {built['baud']}" * (built["baud"] != find(board).baud(built["clock_hz"], sleeps))
-    return speed + " --ahead" * built.get("ahead", False)
+    options = shlex.join(built.get("nextpnr_options", ()))
+    return speed + " --ahead" * built.get("ahead", False) + (f" {shlex.quote(f'--nextpnr-options={options}')}" if options else "")
 
 
 def fbnn_hw(*words):

@@ -25,6 +25,8 @@ def arguments(parser):
     parser.add_argument("--seed", type=_common.natural, default=1, metavar="N", help="seed of the placement (default: 1)")
     parser.add_argument("--seeds", type=_common.up_to(1000), default=1, metavar="N",
                         help="place and route from N seeds, from --seed on, as many at a time as there are cores, and keep the fastest")
+    parser.add_argument("--nextpnr-options", default="", metavar="TEXT",
+                        help="more options for nextpnr, in quotes, such as '--placer sa'; one alone: --nextpnr-options=--no-tmdriv")
     parser.add_argument("--native", action="store_true", help="take yosys, nextpnr and the packer from PATH, not the Python packages")
     parser.add_argument("--rebuild", action="store_true", help="build also what is already built")
 
@@ -95,7 +97,8 @@ def _inputs(args, board, folder):
     inputs = bitstream.recipe(
         config, board, toolchain.find(board.target, args.native), clock, args.baud or board.baud(clock.hz, config.sleeps),
         protocol.model_mark(_text(folder, "network.json").encode()), _text(folder, "accelerator.v"),
-        _text(folder, "weights.hex") if config.weights == "memory" else None, args.ahead)
+        _text(folder, "weights.hex") if config.weights == "memory" else None, args.ahead,
+        toolchain.own_options(board.target, args.nextpnr_options))
     return config, inputs, image
 
 

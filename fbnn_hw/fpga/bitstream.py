@@ -41,15 +41,15 @@ class Recipe:
     def commands(self, seed):
         """(options of nextpnr, options of the packer) for a seed."""
         return toolchain.commands(self.board.target, self.board.package, self.settings["clock_hz"] / 1e6, seed,
-                                  flash="flash_select" in self.settings["pins"])[1:]
+                                  flash="flash_select" in self.settings["pins"], own=self.settings.get("nextpnr_options", ()))[1:]
 
 
-def recipe(config, board, tools, clock, baud, model, verilog, weights, ahead=False):
+def recipe(config, board, tools, clock, baud, model, verilog, weights, ahead=False, options=()):
     """The `Recipe` of a design.
 
     clock: plls.Pll.  baud: of the link.  model: the network's mark, bytes.  verilog: text of accelerator.v; weights: of weights.hex,
-    None where the weights come from a flash and are no part of the bitstream.  ahead: as `HostLink` has it.
-    Raises UsageError where they do not go together.
+    None where the weights come from a flash and are no part of the bitstream.  ahead: as `HostLink` has it.  options: of nextpnr, beside
+    those of the flow.  Raises UsageError where they do not go together.
     """
     top = pads.Pads(config, board, clock, baud, model, ahead)
     files = {"top.v": pads.to_verilog(top), "pins.txt": pads.constraints(top), "accelerator.v": verilog}
@@ -58,7 +58,7 @@ def recipe(config, board, tools, clock, baud, model, verilog, weights, ahead=Fal
     files |= blocks.of_design(config, board.target, verilog, weights)
     script = toolchain.commands(board.target, board.package, clock.hz / 1e6, 0, files)[0]
     settings = {"board": board.name, "clock_hz": clock.hz, "baud": baud, "tools": tools.versions, "pins": top.pins(), "script": script}
-    settings |= {"ahead": True} if ahead else {}
+    settings |= ({"ahead": True} if ahead else {}) | ({"nextpnr_options": list(options)} if options else {})
     if board.target.startswith("xilinx7"):
         files |= {"pins.xdc": files.pop("pins.txt"), "build.tcl": xilinx.script(board.package)}
     return Recipe(board, toolchain.FLOWS[board.target], tools, settings, files)

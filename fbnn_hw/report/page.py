@@ -156,6 +156,9 @@ def _build(build):
         "luts": record["cells"].get("SB_LUT4") or record["cells"].get("LUT4"),
         "slowest": path and Markup(figures.slowest_path([(step["type"], step["delay_ns"]) for step in path], 1000 / record["clock_mhz"])),
         "path": Table(("kind", "ns", "sum, ns", "from", "to"), rows, wrap=(3, 4)),
+        "arrivals": Table(("part", "latest arrival, ns", "slack, ns", "into", "of"), [
+            (x["part"], round(x["arrival_ns"], 2), round(1000 / record["clock_mhz"] - x["arrival_ns"], 2), x["into"], x["cell"])
+            for x in record.get("arrivals", ())], wrap=(4,)),
         "floorplan": placement and Markup(figures.floorplan(placement["columns"], placement["rows"], placement["components"]))}
 
 

@@ -237,6 +237,8 @@ def test_xilinx(memory, tools, answer, refused, cli):
     assert code == 0 and "built before" in text and "vivado -mode batch -source build.tcl" in text
     assert refused("flash", folder, "--board", "arty-a7-100") == (
         3, f"fbnn-hw flash: {where / 'bitstream.bit'}: not found; cd {where} && vivado -mode batch -source build.tcl")
+    assert refused("build", folder, "--board", "arty-a7-100", "--nextpnr-options", "--placer sa") == (
+        2, "fbnn-hw build: --nextpnr-options: designs for xilinx7 are placed by the vendor's tool, not by nextpnr; leave them out")
     (where / "bitstream.bit").touch()
     assert answer("flash", folder, "--board", "arty-a7-100", "--dry-run")["commands"] == [
         f"openFPGALoader -b arty -f {where / 'bitstream.bit'}"]
@@ -291,6 +293,29 @@ def test_seeds(design, tools, answer, cli):
     assert answer("build", design, "--board", "icebreaker", "--seed", 1)["fmax_mhz"] == 35 and tools["place"] == 5
     tools["mhz"] = None
     assert cli("build", design, "--board", "icebreaker", "--seeds", 2, "--rebuild")[0] == 5
+
+
+def test_options_for_nextpnr(design, tools, answer, refused):
+    build = ["build", design, "--board", "icebreaker", "--clock", 27]
+    plain, before = answer(*build), tools["place"]
+    assert "nextpnr_options" not in plain
+    made = answer(*build, "--nextpnr-options", "--placer sa --no-tmdriv")
+    assert made["nextpnr_options"] == ["--placer", "sa", "--no-tmdriv"] == made["place"][len(plain["place"]):]
+    assert tools["place"] == before + 1 and answer(*build, "--nextpnr-options=--placer sa --no-tmdriv")["key"] == made["key"]
+    for text, words in (
+            ("--seed 5", "--nextpnr-options: --seed is set by build; give build --seed"),
+            ("--freq=50", "--nextpnr-options: --freq is set by build; give build --clock"),
+            ("-r", "--nextpnr-options: -r is set by build; give build --seeds"),
+            ("--asc x", "--nextpnr-options: --asc is set by build; leave it out"),
+            ("--placer 'sa", "--nextpnr-options --placer 'sa: no closing quotation, expected words of a shell")):
+        assert refused(*build, f"--nextpnr-options={text}") == (2, f"fbnn-hw build: {words}")
+
+
+@pytest.mark.parametrize("text, router", [("--placer sa", ["router2"]), ("--router router1", ["router1"]), ("--router=router1", [])])
+def test_another_router(text, router):
+    _, place, _ = toolchain.commands("ecp5", "CABGA381", 50, 1, own=toolchain.own_options("ecp5", text))
+    assert [after for word, after in zip(place, place[1:]) if word == "--router"] == router
+    assert sum(word.startswith("--router") for word in place) == 1
 
 
 def test_one_build_at_a_time(design, tools, cli):

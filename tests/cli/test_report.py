@@ -57,6 +57,10 @@ SEEDS = {"seeds": [{"seed": 1, "fmax_mhz": 41.5, "met": True}, {"seed": 2, "fmax
          "end_to_end_frames_per_second": 18.37, "baud": 1_000_000}
 
 
+ARRIVALS = [{"part": "link", "arrival_ns": 24.1, "into": "clock enable", "cell": "core.link.index_SB_DFFE_Q"},
+            {"part": "array", "arrival_ns": 19.046, "into": "data", "cell": "core.accelerator.array.sum_SB_DFF_Q"}]
+
+
 def add_build(folder, board, fmax_mhz, columns, rows, **more):
     """A build.json and a placement.json of nobody's part."""
     where = folder / f"build-{board}"
@@ -83,7 +87,7 @@ def folders(tmp_path_factory):
     designs = {"3mb-ice40": write(root, "3mb", "ice40"), "0.5mb-ecp5": write(root, "0.5mb", "ecp5"),
                "0.5mb-ice40-3": write(root, "0.5mb", "ice40", (4, 16, 4), 3),
                "smallest-generic": write(root, "smallest", "generic", (4, 16, 4))}
-    add_build(designs["3mb-ice40"][0], "icebreaker", 41.5, 26, 32, **SEEDS)
+    add_build(designs["3mb-ice40"][0], "icebreaker", 41.5, 26, 32, **SEEDS, arrivals=ARRIVALS)
     add_build(designs["3mb-ice40"][0], "icesugar", 31.25, 26, 32)
     add_build(designs["0.5mb-ecp5"][0], "ulx3s-85f", 83.4, 127, 96)
     return designs
@@ -147,6 +151,8 @@ def test_one_file_that_asks_for_nothing(folders, cli, tmp_path):
     assert "<summary>3 seeds</summary>" in text and '<td class="n">33.25</td><td>missed</td>' in text and "<td>no room</td>" in text
     assert text.count("18.4 frames/s for a host at 1,000,000 baud, which waits for each answer.") == 1
     assert "5,179" in text and "pyosys" in text and "0x100000" in text
+    assert text.count("<h4>Slack by part</h4>") == 1 and '<td>link</td><td class="n">24.10</td><td class="n">3.68</td>' in text
+    assert '<td>array</td><td class="n">19.05</td><td class="n">8.73</td><td>data</td>' in text
     cli("report", folder, "--out", tmp_path / "b.html")
     assert (tmp_path / "b.html").read_bytes() == (tmp_path / "a.html").read_bytes()
     assert "fbnn-hw build smallest-generic-1 --board NAME" in (

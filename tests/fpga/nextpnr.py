@@ -29,7 +29,13 @@ def report(mhz=40.0, other=90.0):
             "utilization": {"ICESTORM_LC": {"used": 4000, "available": 5280}, "ICESTORM_DSP": {"used": 0, "available": 8}},
             "critical_paths": [
                 {"from": "posedge clk", "to": "posedge clk", "path": path}, {"from": "<async>", "to": "posedge clk", "path": path * 9},
-                {"from": "posedge slow", "to": "posedge slow", "path": path[:2]}]}
+                {"from": "posedge slow", "to": "posedge slow", "path": path[:2]}],
+            "detailed_net_timings": [
+                {"net": "n", "driver": "a", "endpoints": [
+                    {"cell": "core.link.index_SB_DFFE_Q", "port": "CEN", "delay": [3.0, 7.5], "event": "posedge clk"},
+                    {"cell": "core.accelerator.drain0.place_SB_DFF_Q", "port": "I0", "delay": [1.0, 2.0], "event": "posedge clk"}]},
+                {"net": "m", "driver": "b", "endpoints": [
+                    {"cell": "core.link.code_SB_DFF_Q", "port": "I3", "delay": [9.1239], "event": "posedge clk"}]}]}
 
 
 def install(folder, nextpnr):

@@ -17,6 +17,17 @@ def test_report():
     assert result.path[1] == {"type": "routing", "from": "a", "to": "b", "delay_ns": 2}
 
 
+def test_arrivals():
+    assert toolchain.read_report(json.dumps(report()), 36).arrivals == [
+        {"part": "link", "arrival_ns": 9.124, "into": "data", "cell": "core.link.code_SB_DFF_Q"},
+        {"part": "drain", "arrival_ns": 2.0, "into": "data", "cell": "core.accelerator.drain0.place_SB_DFF_Q"}]
+    older = {key: value for key, value in report().items() if key != "detailed_net_timings"}
+    assert toolchain.read_report(json.dumps(older), 36).arrivals == []
+    later = report()
+    later["detailed_net_timings"][0]["endpoints"][0]["delay"] = [9.2]
+    assert toolchain.read_report(json.dumps(later), 36).arrivals[0]["into"] == "clock enable"
+
+
 def test_missed_timing_names_the_path():
     result = toolchain.read_report(json.dumps(report(32.9)), 36)
     assert not result.met
@@ -28,7 +39,7 @@ def test_the_slowest_clock_counts():
     assert toolchain.read_report(json.dumps(report(40, 13.5)), 36).fmax_mhz == 13.5
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"fmax": {"clk": {}}}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"fmax": {"clk": {}}}', json.dumps(report() | {"detailed_net_timings": [{}]})])
 def test_damaged_report(text):
     with pytest.raises(ToolError, match="^r.json: not a report of nextpnr .*; build again with --rebuild$"):
         toolchain.read_report(text, 36, "r.json")
