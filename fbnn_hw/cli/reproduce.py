@@ -104,7 +104,7 @@ def run(args, out):
         drawn = [r for r in results if any(matches(row, r, None, args.flags, origin) for row in exhibit.rows)]
         if not drawn:
             raise InputError(f"{args.results}: no results to plot, expected some of {exhibit.name}; --run makes them")
-        written = report.draw(exhibit, drawn, args.plot)
+        written = report.draw(exhibit, drawn, args.plot, scenario == exhibit.scenario)
         out.text(f"written: {', '.join(map(str, written))}")
     out.result({"name": exhibit.name, "scenario": scenario, "rows": compared, "plots": written})
 

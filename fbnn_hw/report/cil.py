@@ -253,7 +253,7 @@ def sizes(results, published=()):
         _logarithmic(axes[0][0], [min(megabits) / 1.5, max(megabits) * 1.5])
     panel.finish()
     axes[0][0].set_ylabel("accuracy, %", fontsize=8)
-    figure.suptitle(f"{HINT}; dotted: published by others", fontsize=8)
+    figure.suptitle(HINT + "; dotted: published by others" * bool(published), fontsize=8)
     return figure
 
 
@@ -273,15 +273,16 @@ def save(figure, folder, name):
     return paths
 
 
-def draw(exhibit, results, folder):
+def draw(exhibit, results, folder, published=True):
     """Draw an exhibit of the paper from its results; returns the files.
 
     exhibit: `name`; `plot`, a key of PLOTS; `rows`, of which those without a verb are of other work, with `label` and `paper`.
+    published: draw these too, where the results are of the paper's data set.
     """
     if exhibit.plot == "sizes":
         results = [{**r, "megabits": _megabits(r["training"]["model"])} for r in results if r["kind"] == "pretrain"]
-        published = [(row.label.split(" (")[0], row.paper["test_accuracy"]) for row in exhibit.rows if not row.verb]
-        return save(sizes(results, published), folder, exhibit.name)
+        others = [(row.label.split(" (")[0], row.paper["test_accuracy"]) for row in exhibit.rows if published and not row.verb]
+        return save(sizes(results, others), folder, exhibit.name)
     return save(PLOTS[exhibit.plot](results), folder, exhibit.name)
 
 

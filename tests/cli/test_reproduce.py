@@ -187,6 +187,11 @@ def test_plots(results, answer):
         figure = answer("reproduce", name, "--scenario", "tiny-2+2x2", "--results", results, "--plot", results / "plots")
         assert [p.rsplit(".", 1)[1] for p in figure["plots"]] == ["png", "svg"]
         assert (results / "plots" / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
+    offline = EXHIBITS["figure-offline"]
+    for published in (True, False):
+        drawn = [json.loads((results / f"{size}.result.json").read_text()) for size in ("0.5mb", "fpnn_p")]
+        report.draw(offline, drawn, results / f"{published}", published)
+        assert ("dotted: published by others" in (results / f"{published}/figure-offline.svg").read_text()) == published
     report.save(report.tasks([result()]), results / "plots", "tasks")
     svg = (results / "plots" / "tasks.svg").read_bytes()
     report.save(report.tasks([result()]), results / "plots", "tasks")
