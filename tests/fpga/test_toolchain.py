@@ -61,6 +61,9 @@ def test_missing_tools(monkeypatch):
     monkeypatch.setattr(toolchain.metadata, "version", version)
     with pytest.raises(ToolError, match="^pyosys: not installed; .* -m pip install pyosys$"):
         toolchain.find("ice40")
+    monkeypatch.setattr(toolchain.sys, "platform", "win32")
+    with pytest.raises(ToolError, match="^pyosys: has no package for Windows; run fbnn-hw inside WSL, or .* give build --native$"):
+        toolchain.find("ice40")
 
 
 @pytest.mark.parametrize("text, message", [
