@@ -88,6 +88,12 @@ def test_the_page_on_omniglot_says_what_its_study_found():
                  f"| {100 * learned:.1f} %, {100 * (above - learned):.1f} points below",
                  f"**{100 * study['one_shot_error']:.1f} % wrong**"):
         assert cell in page, cell
+    longer = json.loads((RESULTS / "omniglot" / "longer.json").read_text())
+    last, wrong = (longer["binary"]["integer_learner"]["4"]["250"], longer["binary"]["one_shot_error"])
+    above_it = longer["float"]["learners"]["nearest mean, float"]
+    assert f"{100 * last:.1f} % with the integer learner, and {100 * wrong:.1f} % wrong in the one-shot test: a" in page
+    assert f"gave {100 * above_it:.1f} % with a nearest mean" in page
+    assert f"{100 * (above_it - learned):.1f} points below it. The other three" in page
     for width, scores in study["counters"].items():
         cells = (f"{100 * scores[name]:.1f}" for name in ("signs", "sum of counters", "nearest counters"))
         assert f"| {width} | {' | '.join(cells)} |" in page
