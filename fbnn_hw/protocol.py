@@ -26,6 +26,8 @@ from typing import Protocol, Self
 from .errors import InputError
 
 VERSION = 3
+LEVELS_VERSION = 4
+"""Of a board that takes images as levels: its identity has the bits of a pixel, the rest is as in `VERSION`."""
 DEFAULT_BAUD = 3_000_000
 """Speed of the line where nothing else is said."""
 SYNC = 0xFB
@@ -42,6 +44,8 @@ MODEL_BYTES = 4
 MARK_BYTES = 4
 """Bytes of the configuration's mark, which precedes the model's mark at the front of a flash image."""
 LONGEST_PAYLOAD = 0xFFFF
+RGB_BITS = 24
+"""Bits of a pixel, where images are sent as RGB bytes."""
 WORD_BYTES = (2, 4, 8, 16, 32, 64, 128)
 """Sizes that a word of a learner's memory may have."""
 
@@ -50,7 +54,7 @@ class Opcode(IntEnum):
     """The requests.
 
     IDENTIFY, STATUS: no payload.
-    CLASSIFY: an image; LOGITS, LATENT or both may be added to the opcode.
+    CLASSIFY: an image of `image_bytes`; LOGITS, LATENT or both may be added to the opcode.
 
     The others are for designs that learn.  Their payload is `operand`, number and count:
 
@@ -298,8 +302,15 @@ def model_mark(ir_text: bytes) -> bytes:
     return sha256(ir_text).digest()[:MODEL_BYTES]
 
 
+def image_bytes(size: int, pixel_bits: int = RGB_BITS) -> int:
+    """Bytes of an image of size x size pixels on the link.  pixel_bits: of a pixel; pixels follow each other without a gap."""
+    return -(-size ** 2 * pixel_bits // 8)
+
+
 _IDENTITY = Struct("<B4sHHHBHB4s")
-"""The fields of `Identity`, in their order."""
+"""The fields of `Identity` but `pixel_bits`, in their order."""
+_IDENTITY_OF_LEVELS = Struct("<B4sHHHBHBB4s")
+"""The same, with `pixel_bits` before the model mark."""
 IDENTITY_BYTES = _IDENTITY.size
 STATUS_BYTES = 8
 
@@ -327,6 +338,8 @@ class Configuration(Protocol):
     @property
     def frames(self) -> int: ...
     @property
+    def pixel_bits(self) -> int: ...
+    @property
     def learning(self) -> LearningConfiguration | None: ...
 
 
@@ -337,7 +350,7 @@ class Identity:
     Attributes
     ----------
     version : int
-        Of the protocol.
+        Of the protocol: `VERSION`, or `LEVELS_VERSION` where pixels are levels.
     config : bytes
         The configuration id, 4 bytes.
     classes : int
@@ -354,6 +367,8 @@ class Identity:
         Bytes of a word of the learner's memory; 0 without a learner.
     model : bytes
         The model mark, 4 bytes; zeros until it has been read from the flash.
+    pixel_bits : int
+        Bits of a pixel: `RGB_BITS`, fewer where pixels are levels.
     """
 
     version: int
@@ -365,25 +380,32 @@ class Identity:
     max_classes: int
     word_bytes: int
     model: bytes
+    pixel_bits: int = RGB_BITS
 
     def pack(self) -> bytes:
-        return _IDENTITY.pack(*astuple(self))
+        *fields, model, pixel_bits = astuple(self)
+        if self.version == LEVELS_VERSION:
+            return _IDENTITY_OF_LEVELS.pack(*fields, pixel_bits, model)
+        return _IDENTITY.pack(*fields, model)
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
         """Read a payload.  Raises InputError where the length or the version is wrong, or a field has a value that no board has."""
-        if not data or data[0] != VERSION:
-            raise InputError(f"the board speaks version {data[0] if data else 'nothing'} of the protocol, expected {VERSION}; "
-                             "use the fbnn-hw that built its bitstream")
-        if len(data) != IDENTITY_BYTES:
-            raise InputError(f"the board's identity has {len(data)} bytes, expected {IDENTITY_BYTES}")
-        identity = cls(*_IDENTITY.unpack(data))
+        if not data or data[0] not in (VERSION, LEVELS_VERSION):
+            raise InputError(f"the board speaks version {data[0] if data else 'nothing'} of the protocol, expected {VERSION} or "
+                             f"{LEVELS_VERSION}; use the fbnn-hw that built its bitstream")
+        layout = _IDENTITY_OF_LEVELS if data[0] == LEVELS_VERSION else _IDENTITY
+        if len(data) != layout.size:
+            raise InputError(f"the board's identity has {len(data)} bytes, expected {layout.size}")
+        *fields, model = layout.unpack(data)
+        identity = cls(*fields[:8], model, *fields[8:])  # type: ignore[call-arg]  # of a length that mypy does not know
         identity._verify()
         return identity
 
     def _verify(self) -> None:
         for name, value, legal, expected in (
                 ("classes", self.classes, self.classes > 0 or self.max_classes > 0, "1 or more"),
+                ("bits of a pixel", self.pixel_bits, 0 < self.pixel_bits <= RGB_BITS, f"1 to {RGB_BITS}"),
                 ("pixels a side", self.size, 0 < self.image_bytes <= LONGEST_PAYLOAD, "an image of at most 65535 bytes"),
                 ("images of a pass", self.frames, self.frames == 1 if self.max_classes else self.frames > 0,
                  "1 of a design that learns" if self.max_classes else "1 or more"),
@@ -404,7 +426,7 @@ class Identity:
         word_bits = max(16, config.lanes) if learning else 0
         for name, told, expected in (
                 ("configuration", self.config.hex(), config.id), ("classes", self.classes, config.classes),
-                ("pixels a side", self.size, config.size),
+                ("pixels a side", self.size, config.size), ("bits of a pixel", self.pixel_bits, config.pixel_bits),
                 ("bytes of the latent", self.latent_bytes, config.latent_words * config.lanes // 8),
                 ("images of a pass", self.frames, config.frames),
                 ("most classes", self.max_classes, learning.max_classes if learning else 0),
@@ -415,7 +437,7 @@ class Identity:
 
     @property
     def image_bytes(self) -> int:
-        return 3 * self.size ** 2
+        return image_bytes(self.size, self.pixel_bits)
 
     @property
     def result_bytes(self) -> int:
@@ -425,7 +447,7 @@ class Identity:
     @property
     def reply_limit(self) -> int:
         """Longest payload of a reply."""
-        return max(IDENTITY_BYTES, STATUS_BYTES, self.result_bytes, 255 * self.word_bytes)
+        return max(len(self.pack()), STATUS_BYTES, self.result_bytes, 255 * self.word_bytes)
 
     @property
     def poke_words(self) -> int:
@@ -489,14 +511,14 @@ AHEAD_CYCLES = 12
 """Clocks in which a byte that came ahead is read (rtl.ahead)."""
 
 
-def pass_bytes(size, classes, frames=1, flags=LOGITS, latent_bytes=0):
+def pass_bytes(size, classes, frames=1, flags=LOGITS, latent_bytes=0, pixel_bits=RGB_BITS):
     """(bytes to the board, bytes back) of a pass of `frames` images of size x size pixels; all its answers but the last are empty."""
     empty = len(encode(Opcode.CLASSIFY))
-    return frames * (empty + 3 * size ** 2), frames * (empty + classify_bytes(flags, classes, latent_bytes))
+    return frames * (empty + image_bytes(size, pixel_bits)), frames * (empty + classify_bytes(flags, classes, latent_bytes))
 
 
 def end_to_end_rate(cycles: int, load_cycles: int, clock_hz: float, baud: float, size: int, classes: int, frames: int = 1,
-                    flags: int = LOGITS, latent_bytes: int = 0, ahead: bool = False) -> float:
+                    flags: int = LOGITS, latent_bytes: int = 0, ahead: bool = False, pixel_bits: int = RGB_BITS) -> float:
     """frames/s that a host at the end of the line can see.
 
     A host sends an image, waits for the answer and sends the next one.  So the time on the line and the
@@ -507,7 +529,7 @@ def end_to_end_rate(cycles: int, load_cycles: int, clock_hz: float, baud: float,
     ahead: the image comes while the board works on the one before.  Then an answer, the image's way from the board's memory and the
     cycles add up, or the image's time on the line binds where it is longer.
     """
-    there, back = pass_bytes(size, classes, frames, flags, latent_bytes)
+    there, back = pass_bytes(size, classes, frames, flags, latent_bytes, pixel_bits)
     if ahead:
         work = BITS_A_BYTE * back / baud + (AHEAD_CYCLES * there + cycles - load_cycles) / clock_hz
         return frames / max(work, BITS_A_BYTE * there / baud)

@@ -12,7 +12,8 @@ from hashlib import sha256
 from typing import Any
 
 from ..errors import UsageError
-from ..ir.ops import planes
+from ..ir.ops import level_bits, planes
+from ..protocol import RGB_BITS, image_bytes
 from . import timing
 from .learn_plan import LearnPlan
 
@@ -225,7 +226,7 @@ class AcceleratorConfig:
     encoder: str
     levels: int
     size: int
-    encoder_bits: int  # bits of a colour's byte that the encoder takes a cycle; 0: a whole byte, by multipliers
+    encoder_bits: int | None  # bits of a colour's byte that the encoder takes a cycle; 0: a byte, by multipliers; None: pixels are levels
     classes: int
     program: tuple[Step, ...]
     accumulator_bits: int
@@ -341,6 +342,31 @@ class AcceleratorConfig:
     def planes(self) -> tuple[int, ...]:
         """Levels of each plane of a pixel."""
         return {"binarize": (1,), "bits8": (256,) * 3}.get(self.encoder) or planes(self.encoder, self.levels)
+
+    @property
+    def takes_levels(self) -> bool:
+        """Whether an image comes as the packed levels of its pixels (`reference.encode.packed`), not as RGB bytes."""
+        return self.encoder_bits is None
+
+    @property
+    def level_bits(self) -> tuple[int, ...]:
+        """Bits of each level of a pixel, where an image comes as levels."""
+        return level_bits(self.encoder, self.levels)
+
+    @property
+    def pixel_bits(self) -> int:
+        """Bits of a pixel, as it comes in."""
+        return sum(self.level_bits) if self.takes_levels else RGB_BITS
+
+    @property
+    def image_bytes(self) -> int:
+        """Bytes of an image, as it comes in."""
+        return image_bytes(self.size, self.pixel_bits)
+
+    @property
+    def encoder_rate(self) -> int | None:
+        """Bits of a byte that the encoder takes a cycle, as `timing` counts them: bytes that are not summed up are taken whole."""
+        return 0 if self.encoder == "bits8" else self.encoder_bits
 
     @property
     def pieces(self) -> tuple[timing.Piece, ...]:

@@ -229,7 +229,7 @@ class Run:
         self.config = config
         self.streams = config.weights == "stream"
         self.mover: Mover | _NoMover = Mover(config) if self.streams else _NoMover()
-        self.load = timing.load_cycles(config.size ** 2, config.pieces, 0 if config.encoder == "bits8" else config.encoder_bits)
+        self.load = timing.load_cycles(config.size ** 2, config.pieces, config.encoder_rate)
         self.pending = []  # cycles in which a drain of the current step takes the port
 
     def passes(self, count):

@@ -125,28 +125,33 @@ def encoder_pieces(planes: Sequence[int], lanes: int) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
-def encoder_cycles(pieces: int, bits_per_cycle: int) -> int:
+def encoder_cycles(pieces: int, bits_per_cycle: int | None) -> int:
     """Cycles of the encoder for a pixel of so many pieces.
 
     With `bits_per_cycle` bits of each byte a cycle, the encoder first sums up the pixel.  Its words then
     leave while the next three bytes come in.  With 0, multipliers take whole bytes: three bytes and a
-    start value come in while the words of the pixel before leave.
+    start value come in while the words of the pixel before leave.  With None levels come in, which are
+    not summed up.
     """
+    if bits_per_cycle is None:
+        return pieces
     return 8 // bits_per_cycle + max(3, pieces) if bits_per_cycle else max(4, pieces)
 
 
-def encoder_latency(pieces: int, bits_per_cycle: int) -> int:
+def encoder_latency(pieces: int, bits_per_cycle: int | None) -> int:
     """Cycles of one pixel, from the cycle of its first byte to the cycle of its last word, both counted."""
+    if bits_per_cycle is None:
+        return 1 + pieces
     return (3 + 8 // bits_per_cycle if bits_per_cycle else 5) + pieces
 
 
-def load_cycles(pixels: int, pieces: Sequence[Piece], bits_per_cycle: int) -> tuple[int, int]:
+def load_cycles(pixels: int, pieces: Sequence[Piece], bits_per_cycle: int | None) -> tuple[int, int]:
     """Return (right after reset, later): the cycles from the first one of the state LOAD to the state START.
 
     Later, the first word of the image waits in the encoder.
     """
     each = encoder_cycles(len(pieces), bits_per_cycle)
     to_come = len(pieces) - next(i for i, piece in enumerate(pieces) if piece[-1])
-    # The encoder already holds the bytes of the second pixel and, with multipliers, its sum.
+    # The encoder already holds the bytes of the second pixel and, with multipliers, its sum; or the bits of the next level.
     second = len(pieces) + (8 // bits_per_cycle if bits_per_cycle else 0)
     return (pixels - 1) * each + encoder_latency(len(pieces), bits_per_cycle), to_come + second + (pixels - 2) * each + 1

@@ -54,8 +54,7 @@ def clocks_of(config):
 
 def fewest_clocks(config):
     """Clocks of a bit on the line of the virtual board of an `AcceleratorConfig`."""
-    bits = 0 if config.encoder == "bits8" else config.encoder_bits
-    quick = timing.encoder_cycles(len(config.pieces), bits) <= 3 * IN_STEP_BYTES  # for the three bytes of a pixel
+    quick = 8 * timing.encoder_cycles(len(config.pieces), config.encoder_rate) <= IN_STEP_BYTES * config.pixel_bits
     return IN_STEP if quick and not config.sleeps else clocks_of(config)
 
 

@@ -30,6 +30,11 @@ def planes(encoder: str, levels: int) -> tuple[int, ...]:
     return {"tycc": (2 * levels, levels, levels), "trgb": (levels,) * 3, "grey": (levels,)}[encoder]
 
 
+def level_bits(encoder: str, levels: int) -> tuple[int, ...]:
+    """Bits of each plane's level, where a pixel is sent as levels; with "binarize" the pixel's one bit."""
+    return tuple((count - 1).bit_length() for count in ((2,) if encoder == "binarize" else planes(encoder, levels)))
+
+
 def _require(condition, op, noun, value, expected):
     if not condition:
         raise InputError(f"layer {op.name}: {noun} is {value}, expected {expected}")

@@ -7,11 +7,15 @@
 `>>` rounds towards minus infinity; with +127 the chrominance stays within 0..255 without clamping.  A byte v has the level
 (v * n) >> 8 of n levels, and bit k of its plane is 1 iff level >= k, k = 0..n-1.
 TYCC with N levels has planes Y (2N levels), Cb (N), Cr (N); TRGB has R, G, B (N each); grey has Y (N).
+
+Levels are all that a network sees of an image, so some accelerators take them in place of its bytes: `packed` (docs/link.md).
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 
-from ..ir.ops import Binarize, Bits8, Input, planes
+from ..ir.ops import Binarize, Bits8, Input, Thermometer, level_bits, planes
 
 YCC = np.array([[77, 150, 29], [-43, -85, 128], [128, -107, -21]])
 ROUNDING = np.array([128, 127, 127])
@@ -40,6 +44,47 @@ def thermometer(levels: np.ndarray, encoder: str, count: int) -> np.ndarray:
 def encode(images: np.ndarray, encoder: str, count: int) -> np.ndarray:
     """uint8 RGB (N, 3, H, W) -> uint8 bits (N, C, H, W) of a thermometer."""
     return thermometer(levels(images, encoder, count), encoder, count)
+
+
+def packed(images: np.ndarray, op: Thermometer | Binarize) -> np.ndarray:
+    """uint8 RGB (N, 3, S, S) -> uint8 (N, bytes): the levels of each image, one after the other without a gap.
+
+    Pixels are in raster order.  A pixel is the level of each plane, with the bits of `level_bits`, the lowest first; of `Binarize` it is
+    the bit itself.  The first bit is the lowest of the first byte, and zeros fill the last byte.
+    """
+    if isinstance(op, Binarize):
+        values, sizes = first_map(images, op), level_bits(op.kind, 0)
+    else:
+        values, sizes = levels(images, op.encoder, op.levels), level_bits(op.encoder, op.levels)
+    bits = [values[:, plane, :, :, None] >> np.arange(size) & 1 for plane, size in enumerate(sizes)]
+    return np.packbits(np.concatenate(bits, -1).reshape(len(images), -1).astype(np.uint8), axis=1, bitorder="little")
+
+
+def unpacked(data: np.ndarray, sizes: Sequence[int], size: int) -> np.ndarray:
+    """uint8 (N, bytes) -> levels (N, P, size, size), the inverse of `packed`.  sizes: bits of each plane's level."""
+    bits = np.unpackbits(data, axis=1, count=size ** 2 * sum(sizes), bitorder="little").reshape(len(data), size, size, -1)
+    ends = np.cumsum(sizes)
+    return np.stack([bits[..., end - count:end] @ (1 << np.arange(count)) for count, end in zip(sizes, ends)], 1)
+
+
+def packed_map(data: np.ndarray, op: Thermometer | Binarize) -> np.ndarray:
+    """The first map, uint8 (N, C, S, S), of any bytes (N, bytes) in the form of `packed`.
+
+    A level that its plane lacks, where their number is no power of two, gives the bits of the highest one.
+    """
+    if isinstance(op, Binarize):
+        return unpacked(data, level_bits(op.kind, 0), op.size).astype(np.uint8)
+    return thermometer(unpacked(data, level_bits(op.encoder, op.levels), op.size), op.encoder, op.levels)
+
+
+def to_bytes(images: np.ndarray, op: Input | None = None) -> np.ndarray:
+    """uint8 RGB (N, 3, S, S) -> uint8 (N, bytes): each image as an accelerator takes it.
+
+    op: of a network whose accelerator takes packed levels; None: R, G, B of each pixel, row by row.
+    """
+    if op:
+        return packed(images, op)  # type: ignore[arg-type]
+    return np.ascontiguousarray(images.transpose(0, 2, 3, 1)).reshape(len(images), -1)
 
 
 def first_map(images: np.ndarray, op: Input) -> np.ndarray:

@@ -99,7 +99,7 @@ class Target:
     weights: tuple[str, ...]  # ways to have weights (WAYS), in the order in which they are tried; "sdram" where it is asked for
     shapes: tuple[Shape, ...]  # largest first
     ring_words: int = 0  # of the weight ring
-    encoder_bits: int = 8  # bits of a colour byte that the encoder multiplies a cycle; 0: whole bytes, by multipliers of the part
+    encoder_bits: int | None = 8  # of a colour byte, that the encoder multiplies a cycle; 0: all, by multipliers; None: levels come in
     flash_hz: int | None = None  # fastest clock of the flash, and so of a design that streams from it without an SDRAM
     sdram_lines: int = 0  # data lines of an SDRAM beside the part, or inside its package
     sdram_hz: int = 0  # clock of a design with its weights in an SDRAM, if faster

@@ -124,6 +124,9 @@ def test_identity_status_result():
     identity = IDENTITY
     assert Identity.unpack(identity.pack()) == identity and len(identity.pack()) == protocol.IDENTITY_BYTES
     assert identity.poke_words == 125 and identity.reply_limit == 255 * 2
+    of_levels = replace(identity, version=protocol.LEVELS_VERSION, pixel_bits=13)
+    assert Identity.unpack(of_levels.pack()) == of_levels and of_levels.pack()[-5:] == b"\x0d" + identity.pack()[-4:]
+    assert (identity.image_bytes, of_levels.image_bytes, replace(of_levels, size=7).image_bytes) == (3072, 1664, 80)
     several = replace(identity, frames=4, max_classes=0, word_bytes=0)
     assert Identity.unpack(several.pack()) == several and several.reply_limit == 4 * (20 + 128 + 2)
     status = Status(ready=True, wrong_flash=False, frames=0x1234, errors=7, cycles=998_799, frozen=True)
@@ -140,6 +143,9 @@ def test_identity_status_result():
     (dict(frames=0, max_classes=0, word_bytes=0), "images of a pass: 0, expected 1 or more"),
     (dict(classes=0, max_classes=0, word_bytes=0), "classes: 0, expected 1 or more"),
     (dict(size=0), "pixels a side: 0, expected an image of at most 65535 bytes"),
+    (dict(version=4, pixel_bits=13, size=201), "pixels a side: 201, expected an image of at most 65535 bytes"),
+    (dict(version=4, pixel_bits=0), "bits of a pixel: 0, expected 1 to 24"),
+    (dict(version=4, pixel_bits=25), "bits of a pixel: 25, expected 1 to 24"),
     (dict(size=65535), "pixels a side: 65535, expected an image of at most 65535 bytes"),
     (dict(word_bytes=0), "bytes of a word: 0, expected a power of two from 2 to 128"),
     (dict(word_bytes=255), "bytes of a word: 255, expected a power of two from 2 to 128"),
@@ -154,7 +160,7 @@ def test_an_identity_that_no_board_has(change, message):
 
 
 def test_an_identity_is_compared_with_a_configuration():
-    design = SimpleNamespace(id="61626364", classes=10, size=32, lanes=16, latent_words=64, frames=1,
+    design = SimpleNamespace(id="61626364", classes=10, size=32, lanes=16, latent_words=64, frames=1, pixel_bits=24,
                              learning=SimpleNamespace(max_classes=16))
     IDENTITY.compare(design)
     plain = SimpleNamespace(**{**vars(design), "learning": None})
@@ -163,6 +169,7 @@ def test_an_identity_is_compared_with_a_configuration():
             (dict(config=b"abce"), "says configuration 61626365, the design has 61626364"),
             (dict(classes=9), "says classes 9, the design has 10"),
             (dict(size=34), "says pixels a side 34, the design has 32"),
+            (dict(version=4, pixel_bits=13), "says bits of a pixel 13, the design has 24"),
             (dict(latent_bytes=0), "says bytes of the latent 0, the design has 128"),
             (dict(frames=2), "says images of a pass 2, the design has 1"),
             (dict(max_classes=12), "says most classes 12, the design has 16"),
@@ -174,8 +181,9 @@ def test_an_identity_is_compared_with_a_configuration():
 
 @pytest.mark.parametrize("call, message", [
     (lambda: Identity.unpack(b"\1" + bytes(14)),
-     "the board speaks version 1 of the protocol, expected 3; use the fbnn-hw that built its bitstream"),
+     "the board speaks version 1 of the protocol, expected 3 or 4; use the fbnn-hw that built its bitstream"),
     (lambda: Identity.unpack(b"\3" + bytes(9)), "the board's identity has 10 bytes, expected 19"),
+    (lambda: Identity.unpack(b"\4" + bytes(18)), "the board's identity has 19 bytes, expected 20"),
     (lambda: Status.unpack(b""), "the board's status has 0 bytes, expected 8"),
     (lambda: Status.unpack(b"\x10" + bytes(7)), "the board's status has the flags 0x10, expected at most 0xf"),
     (lambda: Result.unpack(b"\2\0", 0, 2, 2), "the board found class 2, expected one below 2"),
@@ -203,4 +211,6 @@ def test_the_rate_at_the_end_of_the_line():
     sent = sum(len(encode(Opcode.CLASSIFY, bytes(3 * 4 ** 2), i)) for i in range(3))
     back = sum(len(encode(0x91, payload)) for payload in (b"", b"", bytes(3 * protocol.classify_bytes(both, 5, 8))))
     assert protocol.pass_bytes(4, 5, 3, both, 8) == (sent, back)
+    assert protocol.pass_bytes(32, 10, pixel_bits=13) == (1671, 29)
+    assert protocol.end_to_end_rate(996_958, 4097, 36e6, 1e6, 32, 10, pixel_bits=13) == pytest.approx(1 / (0.017 + 992_861 / 36e6))
     assert protocol.end_to_end_rate(1000, 100, 1e6, 1e6, 4, 5, 3, both, 8) == pytest.approx(3 / ((sent + back) * 1e-5 + 900e-6))
