@@ -10,6 +10,8 @@ from itertools import product
 
 import numpy as np
 
+from fbnn_hw.ir.ops import Binarize, Thermometer, level_bits
+from fbnn_hw.protocol import image_bytes
 from fbnn_hw.reference import encode
 from fbnn_hw.rtl.popcount import XnorPopcount
 from fbnn_hw.rtl.thermometer import ThermometerEncoder
@@ -78,6 +80,23 @@ async def thermometer(cycle, encoder, levels, lanes, bits_per_cycle, pixels=40, 
         assert clocks == ThermometerEncoder(encoder, levels, lanes, bits_per_cycle).cycles(len(image))
 
 
+async def packed_levels(cycle, encoder, levels, lanes, size=6, images=1, idle=0.0, wait=0.0, seed=1):
+    """The words of images of size x size pixels in random bytes, so of levels beyond the highest too, and the clocks of one of whole bytes.
+
+    Where images have no whole bytes, `end` says which word is the last one of its image.
+    """
+    source, sizes = random.Random(seed), level_bits(encoder, levels)
+    op = Binarize("input", (), size) if encoder == "binarize" else Thermometer("input", (), encoder, size, levels)
+    data = np.array([list(source.randbytes(image_bytes(size, sum(sizes)))) for _ in range(images)], np.uint8)
+    rows = encode.packed_map(data, op).transpose(0, 2, 3, 1).reshape(images * size ** 2, -1)
+    count = -(-rows.shape[1] // lanes)
+    expected = [sum(int(b) << i for i, b in enumerate(row[w * lanes:(w + 1) * lanes])) for row in rows for w in range(count)]
+    whole = size ** 2 * sum(sizes) % 8 == 0
+    clocks = await encoded(cycle, source, data.tolist(), expected, f"levels of {encoder} {levels}", idle, wait, not whole)
+    if whole and not idle and not wait:
+        assert clocks == ThermometerEncoder(encoder, levels, lanes, None).cycles(images * size ** 2)
+
+
 async def bit_planes(cycle, lanes, table, pixels=40, idle=0.0, wait=0.0, seed=1):
     """The words of pixels: 2^p - 1 lanes of each colour hold p bits of its byte, the highest first, a bit of value 2^i in 2^i lanes."""
     source = random.Random(seed)
@@ -96,17 +115,22 @@ async def bit_planes(cycle, lanes, table, pixels=40, idle=0.0, wait=0.0, seed=1)
         assert (len(image) - 1) * max(4, words) < clocks <= len(image) * max(4, words) + 8
 
 
-async def encoded(cycle, source, image, expected, subject, idle, wait):
-    """The words of the pixels `image` are those expected, none comes too much, a word stays until taken -> clocks from first to last."""
+async def encoded(cycle, source, image, expected, subject, idle, wait, ends=False):
+    """The words of the pixels `image` are those expected, none comes too much, a word stays until taken -> clocks from first to last.
+
+    ends: `image` has images, and `end` is 1 when the last word of one is taken, which waits a clock for that.
+    """
     data = [value for pixel in image for value in pixel]
     found, sent, time, first, count = [], 0, 0, None, len(expected) // len(image)
     offered = ready = False
     held = None
     while len(found) < len(expected):
         offered = sent < len(data) and (offered or source.random() >= idle)
-        ready = source.random() >= wait
+        last_word = ends and (len(found) + 1) % count == 0
+        ready = source.random() >= wait and (held is not None or not last_word)
         outputs = await cycle({
-            "pixels__payload": data[sent] if offered else source.randrange(256), "pixels__valid": int(offered), "words__ready": int(ready)})
+            "pixels__payload": data[sent] if offered else source.randrange(256), "pixels__valid": int(offered), "words__ready": int(ready),
+            **({"end": int(ready and last_word)} if ends else {})})
         if held is not None:
             assert (outputs["words__valid"], outputs["words__payload"]) == (1, held), f"{subject}: a word that was not taken changed"
         held = outputs["words__payload"] if outputs["words__valid"] and not ready else None

@@ -20,6 +20,10 @@ for _encoder, _levels, _lanes, _bits in (("tycc", 16, 16, 1), ("tycc", 4, 32, 4)
     LEAVES[f"thermometer_{_encoder}_{_lanes}"] = (
         ThermometerEncoder(_encoder, _levels, _lanes, _bits), checks.thermometer, (_encoder, _levels, _lanes, _bits),
         [{}, {"idle": 0.5, "wait": 0.5}, {"wait": 0.9}])
+for _encoder, _levels, _lanes, _size in (("tycc", 16, 16, 6), ("trgb", 85, 32, 3), ("grey", 2, 16, 4), ("binarize", 1, 16, 3)):
+    LEAVES[f"levels_{_encoder}_{_lanes}"] = (
+        ThermometerEncoder(_encoder, _levels, _lanes, None), checks.packed_levels, (_encoder, _levels, _lanes),
+        [{"size": _size, "images": _images} | _pauses for _images in (1, 4) for _pauses in ({}, {"idle": 0.5, "wait": 0.5})])
 for _lanes, _table in ((3, ()), (16, tuple(min(p + (p >> 7), 255) for p in range(256))), (64, tuple(p * 7 % 256 for p in range(256)))):
     LEAVES[f"bit_planes_{_lanes}"] = (BitPlanes(_lanes, _table), checks.bit_planes, (_lanes, _table), [{}, {"idle": 0.5, "wait": 0.5}])
 for _shape in ((4, 16, 128, 16, 4), (4, 8, 96, 36, 9)):

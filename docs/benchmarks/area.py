@@ -29,6 +29,7 @@ from fbnn_hw.rtl.argmax import Argmax
 from fbnn_hw.rtl.board_top import FlashImage
 from fbnn_hw.rtl.host_link import HostLink
 from fbnn_hw.rtl.learning.learner import Learner
+from fbnn_hw.rtl.levels import LevelUnpacker
 from fbnn_hw.rtl.lgap import Lgap
 from fbnn_hw.rtl.popcount import XnorPopcount
 from fbnn_hw.rtl.qspi_flash import FlashChip, FlashReader
@@ -87,6 +88,8 @@ DESIGNS = {
     "popcount16-4x4": lambda: Array(16, 1, 4, 4),
     "popcount64-16": lambda: Array(64, 2, 1, 16, shared=False),
     **{f"thermometer-{b}": lambda b=b: ThermometerEncoder("tycc", 16, 16, b) for b in (0, 1, 2, 4, 8)},
+    "thermometer-levels": lambda: ThermometerEncoder("tycc", 16, 16, None),
+    "unpacker": lambda: LevelUnpacker((5, 4, 4)),
     "thermometer-trgb": lambda: ThermometerEncoder("trgb", 85, 16, 4),
     "lgap": lambda: Lgap(4, 16, 128, 16),
     "lgap-64": lambda: Lgap(4, 16, 64, 16),

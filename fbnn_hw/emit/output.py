@@ -17,7 +17,7 @@ from ..compile import area, cycles
 from ..errors import InputError
 from ..host.chip import ChipState
 from ..ir import file as ir_file
-from ..reference import inference
+from ..reference import encode, inference
 from ..reference.learning import LearnConfig, Learner
 from ..report.diagram import diagram
 from ..rtl.accelerator import score_bits
@@ -88,7 +88,8 @@ def estimate(plan, target):
         "clock_hz": clock_hz, "frames": config.frames, "cycles": frame.total, "first_cycles": plan.first.total,
         "load_cycles": frame.load, "frames_per_second": clock_hz * config.frames / frame.total,
         "baud": baud, "end_to_end_frames_per_second": protocol.end_to_end_rate(
-            frame.total, frame.load, clock_hz, clock_hz / bit_clocks(clock_hz, baud), config.size, config.result_classes, config.frames),
+            frame.total, frame.load, clock_hz, clock_hz / bit_clocks(clock_hz, baud), config.size, config.result_classes, config.frames,
+            pixel_bits=config.pixel_bits),
         "layers": layers,
         "convolution_array_busy": sum(frame.layers[x.label].reads for x in convolutions) / spent,
         "convolution_array_use": sum(x.macs for x in convolutions) * config.frames / (
@@ -158,7 +159,7 @@ def parameters(plan, boot_bytes, frame_bytes):
     """The test bench's parameters.vh."""
     config = plan.config
     macros = {
-        "MAX_IMAGES": MAX_IMAGES, "IMAGE_BYTES": 3 * config.size ** 2, "SCORE_BITS": score_bits(config),
+        "MAX_IMAGES": MAX_IMAGES, "IMAGE_BYTES": config.image_bytes, "SCORE_BITS": score_bits(config),
         "CLASS_BITS": (max(2, config.result_classes) - 1).bit_length(), "LANES": config.lanes,
         "STEP_BITS": len(config.program).bit_length()}
     if config.weights == "stream":
@@ -181,6 +182,11 @@ def expected_layers(network, images, names, classes=None):
     """
     values = inference.layers(network, images)
     return {"logits": values[network.topology.ops[-1].name][:, :classes], **{name: values[name] for name in names}}
+
+
+def bench_images(images, network, config):
+    """Images, uint8 RGB (N, 3, S, S), as bench.py writes them out: as they are, or packed levels as maps (N, bytes, 1, 1) of one pixel."""
+    return encode.packed(images, network.topology.ops[0])[:, :, None, None] if config.takes_levels else images
 
 
 def folder_name(network, target, config):
@@ -222,13 +228,13 @@ def write(plan, network, target, root, images, wrapper=None):
     around = integration.wrapper(config, figures["clock_hz"]) if wrapper else {}
     verilog = [name for name in around if name.startswith("accelerator") and name.endswith(".v")]
     files |= around | {
-        "instance.v": integration.instance(integration.ports(files["accelerator.v"])),
+        "instance.v": integration.instance(integration.ports(files["accelerator.v"]), levels=config.takes_levels),
         "accelerator.sdc": integration.constraints(figures["clock_hz"]),
         "accelerator.core": integration.core(own, ("accelerator.v", *verilog, *images_read), models)}
     files |= {name: (BENCH / name).read_text() for name in models}
     expected = expected_layers(network, images, places["layers"], config.classes)
     golden = io.BytesIO()
-    np.savez_compressed(golden, images=images, **{f"expect_{name}": bits for name, bits in expected.items()})
+    np.savez_compressed(golden, images=bench_images(images, network, config), **{f"expect_{name}": bits for name, bits in expected.items()})
     files["golden.npz"] = golden.getvalue()
     files = {name: text if isinstance(text, bytes) else text.encode() for name, text in files.items()}
     manifest = {

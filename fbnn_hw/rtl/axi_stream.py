@@ -216,7 +216,7 @@ class AxiStreamWrapper(wiring.Component):
         """The way of an image and of what is said of it."""
         c = self.config
         source = self._source(m, "s_axis_image", data.StructLayout({"byte": 8, "last": 1}))
-        m.submodules.packets = packets = ImagePackets(3 * c.size ** 2, c.frames)
+        m.submodules.packets = packets = ImagePackets(c.image_bytes, c.frames)
         wiring.connect(m, source, packets.packet)
         self._take(m, ports, "pixels", packets.pixels)
         for name, bits in (("logits", score_bits(c)), ("latent", c.lanes)):

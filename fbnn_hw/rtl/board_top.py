@@ -155,7 +155,8 @@ class BoardTop(wiring.Component):
         self.link = HostLink(
             classes=config.classes, size=config.size, lanes=config.lanes, latent_words=config.latent_words, score_bits=score_bits(config),
             mark=self.mark, model=None if streams else model, clocks=clocks, frames=config.frames, plan=config.learning,
-            address_bits=Widths(config).row, timeout_bits=timeout_bits, result_bits=result_bits, ahead=ahead)
+            address_bits=Widths(config).row, timeout_bits=timeout_bits, result_bits=result_bits, ahead=ahead,
+            pixel_bits=config.pixel_bits)
         self.reader = self.store = None
         self.halved = halved
         members = {"rx": In(1, init=1), "tx": Out(1, init=1), "ready": Out(1), "active": Out(1), "fault": Out(1)}

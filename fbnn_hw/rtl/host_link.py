@@ -1,5 +1,6 @@
 """The board's end of the host protocol, between a UART and an accelerator."""
 
+from math import isqrt
 from types import SimpleNamespace
 
 from amaranth import Array, Cat, Const, Module, Mux, Signal, signed
@@ -46,7 +47,7 @@ class HostLink(wiring.Component):
 
     Parameters
     ----------
-    classes, size, lanes, latent_words : int
+    classes, size, lanes, latent_words, pixel_bits : int
         Of the `AcceleratorConfig`.
     score_bits : int
         Width of a logit, at most 16.
@@ -110,20 +111,21 @@ class HostLink(wiring.Component):
     """
 
     def __init__(self, *, classes, size, lanes, latent_words, score_bits, mark, model=None, clocks, frames=1, plan=None,
-                 address_bits=14, timeout_bits=21, result_bits=24, ahead=False):
+                 address_bits=14, timeout_bits=21, result_bits=24, ahead=False, pixel_bits=protocol.RGB_BITS):
         if score_bits > protocol.LOGIT_BITS:
             raise UsageError(f"host link: logits of {score_bits} bits, expected at most {protocol.LOGIT_BITS}; use fewer inputs to a class")
         if lanes % 8 or len(mark) != protocol.MARK_BYTES or model is not None and len(model) != protocol.MODEL_BYTES:
             raise UsageError(f"host link: lanes {lanes}, mark {mark!r}, model {model!r}: expected a multiple of 8, and 4 bytes each")
-        if not 3 * size ** 2 < 1 << 16:
-            raise UsageError(f"host link: image of {size} pixels a side, expected at most 147, so that a frame holds it")
+        self.image_bytes, self.pixel_bits = protocol.image_bytes(size, pixel_bits), pixel_bits
+        if self.image_bytes > protocol.LONGEST_PAYLOAD:
+            most = isqrt(8 * protocol.LONGEST_PAYLOAD // pixel_bits)
+            raise UsageError(f"host link: image of {size} pixels a side, expected at most {most}, so that a frame holds it")
         if not timeout_bits <= result_bits <= CYCLES_BITS:
             raise UsageError(f"host link: result_bits {result_bits}, expected from timeout_bits, {timeout_bits}, to {CYCLES_BITS}")
         self.classes, self.size, self.lanes, self.latent_words, self.score_bits = classes, size, lanes, latent_words, score_bits
         self.mark, self.model_mark, self.clocks, self.frames, self.plan = mark, model, clocks, frames, plan
         self.timeout_bits, self.result_bits, self.ahead = timeout_bits, result_bits, ahead
         self.learns = plan is not None
-        self.image_bytes = 3 * size ** 2
         super().__init__((learner_ports(plan, address_bits) if plan else {}) | {
             "rx": In(1, init=1),
             "tx": Out(1, init=1),
@@ -149,8 +151,13 @@ class HostLink(wiring.Component):
     def identity(self):
         """`protocol.Identity`; the model is zeros where only the flash names it."""
         learner = (self.plan.max_classes, len(self.host_reply) // 8) if self.plan else (0, 0)
-        return protocol.Identity(protocol.VERSION, self.mark, self.classes, self.size, self.latent_bytes, self.frames, *learner,
-                                 self.model_mark or bytes(protocol.MODEL_BYTES))
+        version = protocol.VERSION if self.pixel_bits == protocol.RGB_BITS else protocol.LEVELS_VERSION
+        return protocol.Identity(version, self.mark, self.classes, self.size, self.latent_bytes, self.frames, *learner,
+                                 self.model_mark or bytes(protocol.MODEL_BYTES), self.pixel_bits)
+
+    @property
+    def identity_bytes(self):
+        return len(self.identity.pack())
 
     def elaborate(self, platform):
         m = Module()
@@ -616,7 +623,7 @@ class HostLink(wiring.Component):
         """Return the statement that sets `length`.  It stands still while a reply is sent."""
         lengths = [self.frames * protocol.classify_bytes(flags, self.classes, self.latent_bytes) for flags in range(4)]
         classified = Array(Const(n, 16) for n in lengths)[s.opcode[:2]]
-        fixed_length = Mux(s.status, protocol.STATUS_BYTES, protocol.IDENTITY_BYTES)
+        fixed_length = Mux(s.status, protocol.STATUS_BYTES, self.identity_bytes)
         if self.learns:
             lengths = [protocol.classify_bytes(flags, 0, self.latent_bytes) for flags in range(4)]
             classified = Array(Const(n, 16) for n in lengths)[s.opcode[:2]] + Mux(s.with_logits, self.class_count << 1, 0)
@@ -634,13 +641,13 @@ class HostLink(wiring.Component):
         of_model = unnamed()  # it is one of the model mark
         told = Mux(s.status, counter, constant)
         if self.model_mark is None:
-            m.d.sync += of_model.eq(~s.status & (s.index[:5] >= protocol.IDENTITY_BYTES - protocol.MODEL_BYTES))
+            m.d.sync += of_model.eq(~s.status & (s.index[:5] >= self.identity_bytes - protocol.MODEL_BYTES))
             told = Mux(of_model, self.model, told)
         m.d.sync += [counter.eq(counters), constant.eq(identity), info.eq(Mux(s.fault.any(), s.fault, told))]
         with s.states.state("BYTES"):
             m.d.comb += [s.offer.eq(1), self.model_next.eq(s.sent & of_model & (s.fault == 0))]
             self._source(m, s, info)
-            self._send_to(m, s, Mux(s.status, protocol.STATUS_BYTES - 1, protocol.IDENTITY_BYTES - 1), "END")
+            self._send_to(m, s, Mux(s.status, protocol.STATUS_BYTES - 1, self.identity_bytes - 1), "END")
             with m.If(s.fault != 0):
                 m.d.comb += s.ends.eq(1)
 

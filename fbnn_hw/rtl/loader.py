@@ -11,7 +11,7 @@ from .thermometer import ThermometerEncoder
 
 
 class Loader(wiring.Component):
-    """RGB bytes in raster order -> encoded words at their places in the banks, from address 0 on.
+    """RGB bytes or packed levels in raster order -> encoded words at their places in the banks, from address 0 on.
 
     Parameters
     ----------
@@ -53,6 +53,8 @@ class Loader(wiring.Component):
         m.submodules.encoder = encoder
         wiring.connect(m, wiring.flipped(self.pixels), encoder.pixels)
         m.d.comb += encoder.words.ready.eq(self.enable)
+        if c.takes_levels and c.size ** 2 * c.pixel_bits % 8:  # the last byte of an image is filled up
+            m.d.comb += encoder.end.eq(self.done)
         if c.packed:
             self._vector(m, encoder.words)
             return m

@@ -1,4 +1,4 @@
-"""Thermometer encoder: RGB bytes in, words of input bits out."""
+"""Thermometer encoder: RGB bytes or levels in, words of input bits out."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
@@ -6,8 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
 from ..errors import UsageError
-from ..ir.ops import planes
+from ..ir.ops import level_bits, planes
 from ..reference.encode import OFFSET, ROUNDING, YCC
+from .levels import LevelUnpacker
 from .signals import unnamed
 
 
@@ -24,7 +25,10 @@ class ThermometerEncoder(wiring.Component):
     - **The bits of a word** are compared with the levels, one plane at a time.  A `piece` is what one
       plane gives to one word.
 
-    Twin: `fbnn_hw.reference.encode.encode`.
+    Where pixels come as packed levels there is no product; a `LevelUnpacker` takes its place.  A level above
+    the highest of its plane gives the same bits as the highest; with "binarize" the level is the bit.
+
+    Twin: `fbnn_hw.reference.encode.encode`; of packed levels `thermometer` of what `unpacked` gives.
 
     Parameters
     ----------
@@ -33,16 +37,18 @@ class ThermometerEncoder(wiring.Component):
         As in `fbnn_hw.ir.ops.Thermometer`: a power of two with "tycc".  Ignored with "binarize".
     lanes : int
         Bits of a word.
-    bits_per_cycle : 1, 2, 4 or 8
+    bits_per_cycle : 1, 2, 4, 8 or None
         Bits of each byte a clock in the sum.  0: a byte a clock, by three multipliers of 8 x 16 bits
-        instead of tables.
+        instead of tables.  None: pixels are packed levels (`fbnn_hw.reference.encode.packed`).
     threshold : int
-        With "binarize" the least Y of a 1, see `fbnn_hw.ir.ops.Binarize`.
+        With "binarize" the least Y of a 1, see `fbnn_hw.ir.ops.Binarize`; of RGB bytes.
 
     Members
     -------
     pixels : In(stream.Signature(8))
-        R, G, B of a pixel, pixels in raster order.
+        R, G, B of a pixel, pixels in raster order; or packed levels.
+    end : In(1)
+        Of packed levels: as `LevelUnpacker` has it.
     words : Out(stream.Signature(lanes))
         ceil(channels / lanes) words a pixel; channel c is bit c % lanes of word c // lanes, bits beyond
         the last channel are 0.
@@ -53,16 +59,18 @@ class ThermometerEncoder(wiring.Component):
 
     - with tables 8 / bits_per_cycle + max(3, pieces): the sum, then the words, while the next three
       bytes are taken;
-    - with multipliers max(4, pieces): the words leave while the next pixel is summed up.
+    - with multipliers max(4, pieces): the words leave while the next pixel is summed up;
+    - of packed levels pieces.
 
     `cycles(n)` is the total for n pixels.  `words.valid` and `words.payload` depend on registers alone,
-    and so does `pixels.ready`; with multipliers it depends on `words.ready` too.
+    and so does `pixels.ready`; with multipliers or levels it depends on `words.ready` too.
 
     Resources
     ---------
     iCE40, "tycc" of 16 levels, 16 lanes, by bits_per_cycle: 134, 228, 350, 561 LUT4 for 12, 8, 6, 5
     clocks a pixel; 80 FF.  By multipliers: 91 LUT4, 84 FF and 3 SB_MAC16 for 4 clocks a pixel
-    (`python docs/benchmarks/area.py thermometer-0`).
+    (`python docs/benchmarks/area.py thermometer-0`).  Of packed levels: 67 LUT4 and 20 FF
+    for 4 clocks a pixel (`python docs/benchmarks/area.py thermometer-levels`).
 
     Raises
     ------
@@ -77,14 +85,19 @@ class ThermometerEncoder(wiring.Component):
             raise UsageError(f"thermometer: levels is {levels}, expected {'2, 4, 8, 16, 32 or 64' if encoder == 'tycc' else '2 to 128'}")
         if lanes < 1:
             raise UsageError(f"thermometer: lanes is {lanes}, expected at least 1")
-        if bits_per_cycle not in (0, 1, 2, 4, 8):
-            raise UsageError(f"thermometer: bits_per_cycle is {bits_per_cycle!r}, expected 0, 1, 2, 4 or 8")
+        if bits_per_cycle not in (None, 0, 1, 2, 4, 8):
+            raise UsageError(f"thermometer: bits_per_cycle is {bits_per_cycle!r}, expected 0, 1, 2, 4, 8 or None")
         self.encoder, self.levels, self.lanes, self.bits_per_cycle = encoder, levels, lanes, bits_per_cycle
         self.planes = (1,) if encoder == "binarize" else planes(encoder, levels)
-        # The unit of a sum: levels, or the byte Y, with which grey levels are compared.
+        self.takes_levels = bits_per_cycle is None
+        self.level_bits = level_bits(encoder, levels)
+        # The values of a sum: levels, or the byte Y, with which grey levels are compared.
         self.ranges = self.planes if encoder in ("tycc", "trgb") else (256,)
+        if self.takes_levels:
+            self.ranges = tuple(1 << size for size in self.level_bits)
         self.threshold = threshold
-        super().__init__({"pixels": In(stream.Signature(8)), "words": Out(stream.Signature(lanes))})
+        super().__init__({"pixels": In(stream.Signature(8)), "words": Out(stream.Signature(lanes))} | (
+            {"end": In(1)} if self.takes_levels else {}))
 
     @property
     def pieces(self):
@@ -105,7 +118,12 @@ class ThermometerEncoder(wiring.Component):
         # the levels are computed; the last of their words is taken
         summed = unnamed()
         done = Signal()
-        totals = (self._serial if self.bits_per_cycle else self._multiplied)(m, summed, done)
+        if self.takes_levels:
+            m.submodules.unpacker = unpacker = LevelUnpacker(self.level_bits)
+            wiring.connect(m, wiring.flipped(self.pixels), unpacker.pixels)
+            m.d.comb += [unpacker.end.eq(self.end), summed.eq(unpacker.levels.valid)]
+        else:
+            totals = (self._serial if self.bits_per_cycle else self._multiplied)(m, summed, done)
 
         # The words: excess = level - level of lane 0, so lane j is 1 iff excess >= j.
         plane = Signal(range(3))
@@ -120,14 +138,19 @@ class ThermometerEncoder(wiring.Component):
                 with m.Case(number):
                     m.d.comb += [plane.eq(which), offset.eq(base), lanes.eq((1 << high) - (1 << low)), ends.eq(end)]
         level = Signal(range(top))
-        with m.Switch(plane):
-            for number, total in enumerate(totals):
-                with m.Case(number):
-                    m.d.comb += level.eq(total)
+        if self.takes_levels:
+            m.d.comb += level.eq(unpacker.levels.payload)
+        else:
+            with m.Switch(plane):
+                for number, total in enumerate(totals):
+                    with m.Case(number):
+                        m.d.comb += level.eq(total)
         m.d.comb += excess.eq(level - offset)
         high, low = excess[2:].as_signed(), excess[:2]
         bits = Cat((high > j // 4) | ((high == j // 4) & (low >= j % 4)) for j in range(self.lanes)) & lanes
-        if self.ranges != self.planes:
+        if self.takes_levels and self.encoder == "binarize":
+            bits = level
+        elif not self.takes_levels and self.ranges != self.planes:
             bits = self._grey(m, piece, level)
         if all(end for *_, end in pieces):
             m.d.comb += self.words.payload.eq(bits)
@@ -142,6 +165,11 @@ class ThermometerEncoder(wiring.Component):
             with m.If(piece == len(pieces) - 1):
                 m.d.comb += done.eq(1)
                 m.d.sync += piece.eq(0)
+            if self.takes_levels:
+                with m.Switch(piece):
+                    for number, (which, *_) in enumerate(pieces):
+                        with m.Case(number):  # the last piece of its plane
+                            m.d.comb += unpacker.levels.ready.eq(number == len(pieces) - 1 or pieces[number + 1][0] != which)
         return m
 
     def _grey(self, m, piece, level):

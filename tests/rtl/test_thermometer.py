@@ -32,12 +32,23 @@ def test_cycles_per_pixel(encoder, levels, lanes, bits_per_cycle, cycles):
     assert component.cycles_per_pixel == cycles
 
 
+LEVELS = [*SHAPES, ("grey", 2, 16), ("grey", 20, 16), ("grey", 128, 64), ("binarize", 1, 16)]
+
+
+@pytest.mark.parametrize("idle, wait", [(0, 0), (0.5, 0), (0, 0.5), (0.8, 0.3), (0.1, 0.9)])
+@pytest.mark.parametrize("encoder, levels, lanes", LEVELS)
+def test_packed_levels(pysim, encoder, levels, lanes, idle, wait):
+    component = ThermometerEncoder(encoder, levels, lanes, None)
+    pysim(component, checks.packed_levels, encoder, levels, lanes, size=4, idle=idle, wait=wait)
+    pysim(component, checks.packed_levels, encoder, levels, lanes, size=3, images=4, idle=idle, wait=wait, seed=2)
+
+
 @pytest.mark.parametrize("arguments, message", [
     (("hsv", 16, 16, 1), "thermometer: encoder is 'hsv', expected 'tycc', 'trgb', 'grey' or 'binarize'"),
     (("tycc", 12, 16, 1), "thermometer: levels is 12, expected 2, 4, 8, 16, 32 or 64"),
     (("trgb", 129, 16, 1), "thermometer: levels is 129, expected 2 to 128"),
     (("tycc", 16, 0, 1), "thermometer: lanes is 0, expected at least 1"),
-    (("tycc", 16, 16, 3), "thermometer: bits_per_cycle is 3, expected 0, 1, 2, 4 or 8"),
+    (("tycc", 16, 16, 3), "thermometer: bits_per_cycle is 3, expected 0, 1, 2, 4, 8 or None"),
 ])
 def test_refuses(arguments, message):
     with pytest.raises(UsageError) as error:

@@ -33,7 +33,7 @@ class Design:
 
     def run(self, stall=False, latent=False, reset=0, random=True):
         """Simulate all images; asserts that every bit, logit and class is the reference's; returns bench.Run."""
-        bench.write_images(self.folder, self.images)
+        bench.write_images(self.folder, output.bench_images(self.images, self.network, self.plan.config))
         limit = 20 * (self.known["first_cycles"] + len(self.images) * self.known["cycles"]) + 5000
         done = self.built.run("bench", directory=self.folder, search=[self.folder], arguments=RANDOM if random else (), env={
             "BENCH_IMAGES": len(self.images), "BENCH_STALL": int(stall), "BENCH_LATENT": int(latent), "BENCH_CYCLES": limit,
