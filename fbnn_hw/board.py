@@ -21,7 +21,8 @@ from .host.client import Client
 from .host.taught import Taught, named
 from .host.transport import Serial
 from .progress import silent
-from .protocol import Result
+from .protocol import RGB_BITS, Result
+from .reference.encode import to_bytes
 
 KEEP_S = 1.5
 """Seconds that an interrupted program still takes to read what a board knows."""
@@ -202,7 +203,7 @@ class Board:
         names, cycles = self.names, []
         results: list[Result] = []
         with progress(total=len(images), desc="images on the board") as bar:
-            for answer, status in self.client.classify_all(pixels(images), latent=latent):
+            for answer, status in self.client.classify_all(self._pixels(images), latent=latent):
                 part = answer[:len(images) - len(results)]
                 results += part
                 logits = results[-1].logits or ()
@@ -217,7 +218,16 @@ class Board:
 
     def answer(self, image) -> int | None:
         """Class number of one image, uint8 RGB (3, S, S); None where the board knows no class."""
-        return self.client.classify(pixels(np.asarray(image)[None]))[0].index
+        return self.client.classify(self._pixels(np.asarray(image)[None]))[0].index
+
+    def _pixels(self, images):
+        """Images, uint8 RGB (N, 3, S, S), as a list of bytes that the board takes."""
+        if self.design:
+            return self.design.pixels(images)
+        if self.identity.pixel_bits != RGB_BITS:
+            raise InputError(f"{self.client.name}: takes images as levels, which the design's folder makes, "
+                             f"configuration {self.identity.config.hex()}; name it with --design")
+        return [row.tobytes() for row in to_bytes(images)]
 
     def learn_shown(self, index: int, label: str, latent) -> None:
         """Learn the image that was classified last as class `index`.
@@ -450,8 +460,3 @@ def spare(path):
     while (free := path.with_name(f"{path.stem}-{number}{path.suffix}")).exists():
         number += 1
     return free
-
-
-def pixels(images):
-    """Images, uint8 (N, 3, S, S), as a list of bytes in the order that a board takes."""
-    return [image.tobytes() for image in images.transpose(0, 2, 3, 1)]

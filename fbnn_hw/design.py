@@ -22,6 +22,8 @@ EXAMPLE = "example"
 """A small design that is in git, in OUT; it is taken only where there is no other."""
 LEARNERS = "replay", "prototypes"
 """How a design may learn."""
+INPUTS = "rgb", "levels"
+"""What an accelerator takes of a pixel: its bytes, or the levels that its network makes of them."""
 WRAPPERS = ("axi-stream",)
 """What can stand around an accelerator; emit.integration writes them."""
 MOST_BYTES = 2 ** 28
@@ -116,6 +118,13 @@ class Design:
         if self.config.learning is None:
             raise UsageError(f"{self.folder}: this design does not learn, expected one made with fbnn-hw generate --learn")
         return learner_of(self.network, self.config)
+
+    def pixels(self, images) -> list[bytes]:
+        """Images, uint8 RGB (N, 3, S, S), as the bytes that its accelerator takes at `pixels`."""
+        from .reference.encode import to_bytes
+
+        op = self.network.topology.ops[0] if self.config.takes_levels else None
+        return [row.tobytes() for row in to_bytes(images, op)]
 
     def simulate(self, images=None, *, stall=False, latent=False, netlist=False, waves=False, progress=silent, note=None):
         """Run the Verilog in Verilator and compare every layer of every image with the reference.
@@ -368,7 +377,7 @@ def _built_baud(path):
 
 
 def generate(network, target, *, out=OUT, learn=False, max_classes=None, exemplars=None, counter_bits=None, pixels=None, lanes=None,
-             outputs=None, frames=1, wrapper=None, duty_cycle=False, weights=None, progress=silent) -> Design:
+             outputs=None, frames=1, wrapper=None, duty_cycle=False, weights=None, input="rgb", progress=silent) -> Design:
     """Write the accelerator of a network into a folder, and open it.
 
     Parameters
@@ -399,6 +408,9 @@ def generate(network, target, *, out=OUT, learn=False, max_classes=None, exempla
         Between frames the clock stops, and flash and banks rest (iCE40UP5K alone).
     weights : str, optional
         Where the weights are: "chip", "flash" or "sdram"; by default on the chip where they fit, else in a flash.
+    input : str
+        What the accelerator takes of each pixel: "rgb", or the "levels" that the network makes of it,
+        which are fewer bits.
     progress : callable
         Makes a progress bar, as tqdm does.
 
@@ -418,12 +430,12 @@ def generate(network, target, *, out=OUT, learn=False, max_classes=None, exempla
     """
     return Design(write(network, plan(network, target, learn=learn, max_classes=max_classes, exemplars=exemplars,
                                       counter_bits=counter_bits, pixels=pixels, lanes=lanes, outputs=outputs, frames=frames,
-                                      duty_cycle=duty_cycle, weights=weights),
+                                      duty_cycle=duty_cycle, weights=weights, input=input),
                         target, out, progress, wrapper))
 
 
 def plan(network, target, *, learn=False, max_classes=None, exemplars=None, counter_bits=None, pixels=None, lanes=None, outputs=None,
-         frames=1, duty_cycle=False, weights=None):
+         frames=1, duty_cycle=False, weights=None, input="rgb"):
     """Plan a design and write nothing; parameters and errors as of `generate`.
 
     Returns
@@ -442,6 +454,12 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
     names = {name: way for way, name in WAYS.items()}
     if weights not in (None, *names):
         raise UsageError(f"--weights {weights}: expected {', '.join(names)}{nearest(str(weights), names)}")
+    if input not in INPUTS:
+        raise UsageError(f"--input {input}: expected {' or '.join(INPUTS)}{nearest(str(input), INPUTS)}")
+    if input == "levels":
+        if (first := network.topology.ops[0]).kind == "bits8":
+            raise UsageError(f"--input levels: layer {first.name} reads bytes, expected a thermometer or binarize; use --input rgb")
+        part = replace(part, encoder_bits=None)
     if not learn and (max_classes or exemplars or counter_bits):
         raise UsageError("--max-classes, --exemplars, --counter-bits: only with --learn")
     if learn not in (False, True, None, *LEARNERS):

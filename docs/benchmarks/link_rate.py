@@ -38,7 +38,7 @@ def script(images, flags, answer_bytes, most):
 
 
 def measure(folder, images, clocks, ahead, work):
-    """(classes, cycles of the end of each answer from the start of the first image) of RGB images as bytes."""
+    """(classes, cycles of the end of each answer from the start of the first image) of images as the design takes them."""
     config = AcceleratorConfig.from_json((folder / "config.json").read_text())
     sources = virtual.board_sources(folder, work, clocks, ahead=ahead)
     program = virtual.verilate(sources, work, [work])
@@ -65,7 +65,7 @@ def main():
     clocks = divider(clock_hz, args.baud or find_board(BOARD).baud(clock_hz))
     pictures = np.random.default_rng(1).integers(0, 256, (args.images, 3, design.config.size, design.config.size), np.uint8)
     work = args.folder.absolute() / f"sim_build_line_{clocks}{'_ahead' * args.ahead}"
-    classes, ends = measure(args.folder, [picture.transpose(1, 2, 0).tobytes() for picture in pictures], clocks, args.ahead, work)
+    classes, ends = measure(args.folder, design.pixels(pictures), clocks, args.ahead, work)
     expected = inference.classify(inference.logits(design.network, pictures)).tolist()
     if classes != expected:
         raise SystemExit(f"classes {classes}, expected {expected}")

@@ -159,7 +159,7 @@ def _speed(record, estimate, config):
     classes = config.learning.max_classes if config.learning else config.classes
     real_baud = record["clock_hz"] / bit_clocks(record["clock_hz"], baud)
     rate = protocol.end_to_end_rate(cycles, estimate["load_cycles"], clock_hz, real_baud, config.size, classes, frames,
-                                    ahead=record.get("ahead", False))
+                                    ahead=record.get("ahead", False), pixel_bits=config.pixel_bits)
     return {"cycles": cycles, "frames": frames, "frames_per_second": clock_hz * frames / cycles, "end_to_end_frames_per_second": rate,
             "baud_error": real_baud / baud - 1}
 

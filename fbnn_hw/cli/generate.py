@@ -1,5 +1,6 @@
 """`fbnn-hw generate`: a checkpoint becomes a Verilog accelerator."""
 
+from ..protocol import image_bytes
 from . import _common
 
 GROUP = "make"
@@ -11,7 +12,7 @@ EXAMPLES = (
 
 
 def arguments(parser):
-    from ..design import LEARNERS, WRAPPERS
+    from ..design import INPUTS, LEARNERS, WRAPPERS
     from ..targets import TARGETS, WAYS
 
     _common.add_model(parser)
@@ -26,6 +27,9 @@ def arguments(parser):
     parser.add_argument("--weights", choices=WAYS.values(),
                         help="where the weights are: all on the chip, or in a flash or an SDRAM, from which they come anew for each frame "
                         "(default: on the chip where they fit, else in a flash)")
+    parser.add_argument("--input", choices=INPUTS, default=INPUTS[0],
+                        help="what comes of each pixel: its bytes, or the levels that the network makes of them, which are fewer bits for "
+                        "a slow line (default: rgb)")
     parser.add_argument("--duty-cycle", action="store_true",
                         help="sleep between frames: clock stopped, flash and memory at rest, until a byte comes (ice40)")
     parser.add_argument("--learn", nargs="?", const=LEARNERS[0], choices=LEARNERS,
@@ -58,6 +62,14 @@ def _stream(config):
             "filled from the flash after reset, about four cycles a byte (estimated)",)
 
 
+def _levels(config):
+    """A line on images that come as levels."""
+    if not config.takes_levels:
+        return ()
+    return (f"input   levels, {config.pixel_bits} bits a pixel: {config.image_bytes:,} bytes an image, "
+            f"{image_bytes(config.size):,} of RGB",)
+
+
 def _learning(estimate, config):
     """Lines of a design that learns."""
     if not config.learning:
@@ -84,10 +96,11 @@ def run(args, out):
     _, network = _common.checkpoint(args.model)
     planned = design.plan(
         network, part, learn=args.learn, max_classes=args.max_classes, exemplars=args.exemplars, counter_bits=args.counter_bits,
-        pixels=args.pixels, lanes=args.lanes, outputs=args.outputs, frames=args.frames, duty_cycle=args.duty_cycle, weights=args.weights)
+        pixels=args.pixels, lanes=args.lanes, outputs=args.outputs, frames=args.frames, duty_cycle=args.duty_cycle, weights=args.weights,
+        input=args.input)
     written = design.Design(design.write(network, planned, part, args.out, out.progress, args.wrapper))
     out.kept = f"{written.folder} is written"
-    learner = None if args.learn else _learner(network, part, planned.config, args.weights)
+    learner = None if args.learn else _learner(network, part, planned.config, args)
     _show(out, written, part, planned.rejected_shape, automatic=not args.outputs)
     out.text(*_offer(args, learner))
     out.result({"folder": written.folder, "config_id": written.config_id, "pixels": written.config.pixels,
@@ -95,7 +108,7 @@ def run(args, out):
                 "learner": learner, "files": {name: written.folder / name for name in _sizes(written)}})
 
 
-def _learner(network, part, config, weights):
+def _learner(network, part, config, args):
     """What --learn would give and cost here, as estimated: a dict, or {"refused": why not}."""
     from .. import design
     from ..compile import area
@@ -103,7 +116,7 @@ def _learner(network, part, config, weights):
     from ..errors import FbnnError
 
     try:
-        learner = design.plan(network, part, learn=True, weights=weights)
+        learner = design.plan(network, part, learn=True, weights=args.weights, input=args.input)
     except FbnnError as error:
         return {"refused": str(error)}
     learning = learner.config.learning
@@ -119,7 +132,7 @@ def _offer(args, learner):
         return ()
     if "refused" in learner:
         return "", f"learn   on the chip, with --learn: not here ({learner['refused']})"
-    where = f" --weights {args.weights}" if args.weights else ""
+    where = f" --weights {args.weights}" * bool(args.weights) + f" --input {args.input}" * (args.input != "rgb")
     command = f"fbnn-hw generate --model {args.model} --target {args.target}{where} --learn"
     return ("", f"learn   new classes on the chip: {command}",
             f"        room for {learner['max_classes']} classes, a replay buffer of {learner['exemplars']:,} exemplars; "
@@ -156,7 +169,7 @@ def _show(out, design, part, rejected, automatic):
         f"memory  {estimate['feature_words_used']:,} of {config.feature_words:,} words in each of {config.pixels} banks for features, "
         f"{estimate['resident_bits']:,} bits of resident weights"
         + (f", {estimate['late_bits']:,} of late ones where early maps were" if "late_bits" in estimate else ""),
-        *_stream(config), *_learning(estimate, config),
+        *_stream(config), *_levels(config), *_learning(estimate, config),
         f"LUT4    about {estimate['lut4']:,} (estimated)" + (f" of {limit:,}" if limit else ""), "",
         f"{design.folder}:", *(f"  {name}  {size:,} bytes" for name, size in _sizes(design).items()), "",
         f"next: fbnn-hw simulate {design.folder} --images {2 * config.frames}")

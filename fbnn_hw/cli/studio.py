@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .. import files
-from ..errors import InputError, ToolError, UsageError
+from ..errors import ToolError, UsageError
 from . import _board, _common
 
 GROUP = "learn"
@@ -37,6 +37,7 @@ def arguments(parser):
 
 def run(args, out):
     from ..design import Design, newest
+    from ..studio import page
 
     if sum(value is not None for value in (args.page, args.port, args.board)) != 1:
         raise UsageError("expected one of --page, --port and --board; see fbnn-hw studio --help")
@@ -47,8 +48,7 @@ def run(args, out):
     if not args.http < 1 << 16:
         raise UsageError(f"--http {args.http}: expected a port below 65536")
     design = Design(args.folder or newest(learns=True))
-    if design.config.learning is None:
-        raise InputError(f"{design.folder}: this design does not learn; expected one made with fbnn-hw generate --learn")
+    page.check(design)
     if args.page is not None:
         _write(Path(args.page), design, out)
     else:

@@ -141,8 +141,8 @@ def measure(design, images, *, progress=silent, note=None):
 
 def _requests(design, images):
     """The bytes of each request: the images, and the lesson of a design that learns."""
-    requests = [protocol.encode(protocol.Opcode.CLASSIFY | protocol.LOGITS, image.transpose(1, 2, 0).tobytes(), number)
-                for number, image in enumerate(images)]
+    requests = [protocol.encode(protocol.Opcode.CLASSIFY | protocol.LOGITS, image, number)
+                for number, image in enumerate(design.pixels(images))]
     if design.config.learning:
         label = min(len(design.classes), design.config.learning.max_classes - 1)
         lesson = protocol.operand(label, 0)

@@ -32,6 +32,9 @@ MEANING = {
     "s_axis_host": "space in 2:0, write in 7, address in 31:8, then data",
     "m_axis_host": "a word for each access, with the data of a read"}
 """Comments of the ports, by the part of their names before __ or _t."""
+OF_LEVELS = {"pixels": "packed levels of an image, docs/link.md; taken while valid and ready",
+             "s_axis_image": "packed levels of an image, docs/link.md; tlast with the last byte"}
+"""Those of ports that take levels, in place of RGB bytes."""
 
 
 def ports(verilog, module="accelerator"):
@@ -55,14 +58,15 @@ def _split(name):
     return stream, part if "__" in name else f"t{part}"
 
 
-def instance(signals, module="accelerator"):
-    """instance.v, a template to copy: a wire and a connection for each port."""
+def instance(signals, module="accelerator", levels=False):
+    """instance.v, a template to copy: a wire and a connection for each port.  levels: images come as packed levels."""
+    meaning = MEANING | (OF_LEVELS if levels else {})
     lines = [f"// Template: wires and an instance of {module}.v, to be copied.  The ports: docs/integration.md of fbnn-hw.", ""]
     seen = set()
     for direction, bits, name in signals:
         stream, _ = _split(name)
-        if stream not in seen and stream in MEANING:
-            lines.append(f"// {stream}: {MEANING[stream]}")
+        if stream not in seen and stream in meaning:
+            lines.append(f"// {stream}: {meaning[stream]}")
         seen.add(stream)
         lines.append(f"wire {f'[{bits - 1}:0] ' if bits > 1 else ''}{name};  // {direction}")
     connections = [f"    .{name}({name})" for _, _, name in signals]
@@ -79,7 +83,7 @@ def wrapper(config, clock_hz):
     """{file name: text} of the module `AXI_STREAM`: its Verilog, its constraints and a template to copy."""
     verilog = convert(AxiStreamWrapper(config), AXI_STREAM)
     return {f"{AXI_STREAM}.v": verilog, f"{AXI_STREAM}.sdc": constraints(clock_hz, AXI_STREAM, "aclk"),
-            "instance_axis.v": instance(ports(verilog, AXI_STREAM), AXI_STREAM)}
+            "instance_axis.v": instance(ports(verilog, AXI_STREAM), AXI_STREAM, config.takes_levels)}
 
 
 def core(folder, sources, models=()):

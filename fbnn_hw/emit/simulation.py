@@ -179,7 +179,7 @@ def _prepare(design, work, layers):
 def _start(design, built, work, images, streams, arguments, window=False):
     """Run the bench on images -> `simulator.Results`; MismatchError where it does not end."""
     estimate, (stall, latent) = design.estimate, streams
-    bench.write_images(work, images)
+    bench.write_images(work, output.bench_images(images, design.network, design.config))
     outcome = built.run("bench", directory=work, search=[Path(bench.__file__).parent], arguments=arguments, whole=not window, env={
         "BENCH_IMAGES": len(images), "BENCH_STALL": int(stall), "BENCH_LATENT": int(latent), "BENCH_WINDOW": int(window),
         "BENCH_CYCLES": 20 * (estimate["first_cycles"] + len(images) * estimate["cycles"])})

@@ -108,7 +108,7 @@ def header(design):
         config.frames, config.learning.max_classes, words, bytes.fromhex(design.model_mark))
     values = {
         "BANKS": config.pixels, "WORDS": design.estimate["feature_words_used"], "WORD_BYTES": config.lanes // 8,
-        "IMAGE_BYTES": 3 * config.size ** 2, "MAX_CLASSES": config.learning.max_classes, "HOST_BYTES": words, "STREAMS": int(streams),
+        "IMAGE_BYTES": config.image_bytes, "MAX_CLASSES": config.learning.max_classes, "HOST_BYTES": words, "STREAMS": int(streams),
         "BOOT": weight_bytes(config)[0], "BEAT": config.beat_bits // 8,
         "IDENTITY": f"{{{', '.join(map(str, identity.pack()))}}}"}
     return "".join(f"#define {name} {value}\n" for name, value in values.items())

@@ -178,8 +178,9 @@ class Client:
         Parameters
         ----------
         images : sequence of bytes
-            1 to `identity.frames` images, each 3 S S bytes: R, G, B of each pixel, row by row.  A pass
-            that lacks images is filled up with the last one.
+            1 to `identity.frames` images, each 3 S S bytes: R, G, B of each pixel, row by row; or as
+            packed levels, `identity.image_bytes` (`reference.encode.packed`).  A pass that lacks images is
+            filled up with the last one.
         logits, latent : bool
             What the results hold beside the class.
 
@@ -248,8 +249,9 @@ class Client:
         identity = self.identity or self.identify()
         for image in images:
             if len(image) != identity.image_bytes:
+                kind = "RGB" if identity.pixel_bits == protocol.RGB_BITS else f"levels of {identity.pixel_bits} bits a pixel"
                 raise InputError(f"{self.name}: the image has {len(image)} bytes, expected {identity.image_bytes} "
-                                 f"({identity.size} x {identity.size} pixels, RGB)")
+                                 f"({identity.size} x {identity.size} pixels, {kind})")
         if not 1 <= len(images) <= identity.frames:
             raise InputError(f"{self.name}: {len(images)} images in a pass, expected 1 to {identity.frames}")
         if latent and not identity.latent_bytes:

@@ -60,11 +60,18 @@ def bundle(name) -> str:
     return "\n".join(texts.values()).replace("</script", "<\\/script")
 
 
-def of(design) -> dict:
-    """The values of a `Design` that the page reads, as plain values.  Raises InputError for a design that does not learn."""
-    config, estimate, plan = design.config, design.estimate, design.config.learning
-    if plan is None:
+def check(design) -> None:
+    """Raises InputError for a design that does not learn, or that takes images as levels, which the page does not make."""
+    if design.config.learning is None:
         raise InputError(f"{design.folder}: this design does not learn; expected one made with fbnn-hw generate --learn")
+    if design.config.takes_levels:
+        raise InputError(f"{design.folder}: takes images as levels, which the page does not make; expected one made without --input levels")
+
+
+def of(design) -> dict:
+    """The values of a `Design` that the page reads, as plain values.  Raises InputError as `check`."""
+    check(design)
+    config, estimate, plan = design.config, design.estimate, design.config.learning
     learner, where = design.learner(), design.layout["latent_bits"]
     labels, latents = review_exemplars(design) or ([], [])
     return {
