@@ -25,8 +25,8 @@ def arguments(parser):
     parser.add_argument("--frames", type=_common.up_to(255), default=1, metavar="B",
                         help="images of a pass: the weights of late layers are fetched once for all of them (default: 1)")
     parser.add_argument("--weights", choices=WAYS.values(),
-                        help="where the weights are: all on the chip, or in a flash or an SDRAM, from which they come anew for each frame "
-                        "(default: on the chip where they fit, else in a flash)")
+                        help="where the weights are: all on the chip, or in a flash, one at twice the design's clock, or an SDRAM, from "
+                        "which they come anew for each frame (default: on the chip where they fit, else in a flash)")
     parser.add_argument("--input", choices=INPUTS, default=INPUTS[0],
                         help="what comes of each pixel: its bytes, or the levels that the network makes of them, which are fewer bits for "
                         "a slow line (default: rgb)")
@@ -55,7 +55,9 @@ def _rejected(rejected):
 
 
 def _stream(config):
-    """A line on an SDRAM."""
+    """A line on an SDRAM, or on a flash at twice the clock."""
+    if config.way == "double":
+        return (f"flash   at twice the clock of the design, {config.stream_bits_per_cycle:.1f} bits of weights a cycle",)
     if not config.sdram:
         return ()
     return (f"SDRAM   {config.beat_bits} lines, {config.stream_bits_per_cycle:.1f} bits of weights a cycle; "

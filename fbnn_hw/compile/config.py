@@ -255,7 +255,7 @@ class AcceleratorConfig:
     memory_registers: int = 0  # that the data of banks and weights passes on its way to the array
     start_reads: bool = False  # with thresholds: all steps of the array have bias words, and each block begins with a start read
     sleeps: bool = False  # between frames: clock stopped, flash in deep power-down, banks in standby
-    beat_bits: int = 8  # of a beat of the weight stream: a byte of a flash, a word of an SDRAM
+    beat_bits: int = 8  # of a beat of the weight stream: a byte of a flash, two of one at twice the clock, a word of an SDRAM
     burst: int = 1  # beats of the weight stream that can be taken in a row; a pause of a cycle follows
     learning: LearnPlan | None = None  # a learner classifies; the program ends with the latent, or the layer beside it
     text: str = field(default="", init=False, repr=False, compare=False)  # config.json as it was read; not part of the hardware
@@ -264,6 +264,16 @@ class AcceleratorConfig:
     def sdram(self) -> bool:
         """Whether the weight stream comes from an SDRAM."""
         return self.burst > 1
+
+    @property
+    def flash_rate(self) -> int:
+        """Clocks of the flash in a cycle of a design that streams from it: 1 or 2."""
+        return 1 if self.sdram else self.beat_bits // 8
+
+    @property
+    def way(self) -> str:
+        """How it has its weights, a key of `targets.WAYS`."""
+        return "sdram" if self.sdram else "double" if self.flash_rate > 1 else self.weights
 
     @property
     def stream_bits_per_cycle(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import FitError, UsageError
 from ..ir.network import LATENT, Network
 from ..protocol import LOGIT_BITS
-from ..targets import WAYS, Target
+from ..targets import CHOSEN, WAYS, Target
 from . import cycles, irregular, late, schedule, starts, timing
 from .area import lut4
 from .config import FIELD, AcceleratorConfig, Transfer, check_shape
@@ -57,8 +57,8 @@ def plan(network: Network, target: Target, pixels: int | None = None, lanes: int
     frames: images of a pass.  learn: (Head, LearnConfig) of a chip that learns; with slots 0,
     `_choose_exemplars` sets their number.  weights: the way to hold them, of `targets.WAYS`.
 
-    A target lists its ways to hold weights, and the first one that fits is taken, an SDRAM only where
-    it is asked for.  With all weights on the chip the first shape of the target's list is taken whose
+    A target lists its ways to hold weights, and the first one that fits is taken, one of
+    `targets.CHOSEN` only where it is asked for.  With all weights on the chip the first shape of the target's list is taken whose
     LUT estimate is within the part's budget and whose memories fit.  With weights as a stream the
     fastest of these shapes is taken.
 
@@ -87,7 +87,7 @@ def plan(network: Network, target: Target, pixels: int | None = None, lanes: int
 def _ways(target, wanted):
     """The ways to have weights that are tried, in order.  wanted: one of them, or None.  UsageError where the target lacks it."""
     if wanted is None:
-        return [way for way in target.weights if way != "sdram"] or target.weights
+        return [way for way in target.weights if way not in CHOSEN] or target.weights
     if wanted not in target.weights:
         names = " or ".join(WAYS[way] for way in target.weights)
         raise UsageError(f"--weights {WAYS[wanted]}: {target.name} has no way to it, expected {names}")
@@ -125,7 +125,7 @@ def _first_that_fits(network, target, shapes, learn):
 def _fastest(network, target, shapes, frames, learn, way):
     """(Plan, FitError or None) of the shape with the fewest cycles, with weights as a stream; (None, FitError) where none fits.
 
-    way: "stream" or "sdram".
+    way: "stream", "double" or "sdram".
     """
     best = best_shape = error = rejected = None
     few = learn and (learn[0], replace(learn[1], slots=ENOUGH_EXEMPLARS * learn[1].max_classes))
@@ -192,7 +192,7 @@ def _with_learning_cost(network, target, shape, learn, choice):
 
     Where no number of exemplars is asked for and weights are streamed, it has as many as `_choose_exemplars` finds.
     """
-    weights = "sdram" if choice.config.sdram else choice.config.weights
+    weights = choice.config.way
     frames = {choice.config.transfers: (choice.first, choice.frame)}
     start_reads = choice.config.start_reads
 
@@ -264,6 +264,8 @@ def configure(network: Network, target: Target, shape: Shape, frames: int, learn
     common = _common_fields(network, target, program, "memory" if weights == "memory" else "stream")
     if weights == "sdram":
         common |= {"beat_bits": target.sdram_lines, "burst": cycles.BURST}
+    elif weights == "double":
+        common["beat_bits"] = 16
     if timing.large(program.lanes) and not learn:
         common["memory_registers"] = target.memory_registers
     with_weights = _with_memory if weights == "memory" else _with_stream

@@ -28,6 +28,8 @@ class Configuration(Protocol):
     @property
     def sdram(self) -> bool: ...
     @property
+    def way(self) -> str: ...
+    @property
     def weight_words(self) -> int: ...
     @property
     def feature_words(self) -> int: ...
@@ -51,8 +53,11 @@ class Configuration(Protocol):
     def transfer_words(self) -> Sequence[int]: ...
 
 
-WAYS = {"memory": "chip", "stream": "flash", "sdram": "sdram"}
-"""Ways to have weights, and what the user calls them: all on the chip, a stream from a flash, a stream from an SDRAM."""
+WAYS = {"memory": "chip", "stream": "flash", "double": "flash-2x", "sdram": "sdram"}
+"""Ways to have weights, and what the user calls them: all on the chip, a stream from a flash at the clock of the design, from one at twice
+that clock, from an SDRAM."""
+CHOSEN = "double", "sdram"
+"""Ways that are taken only where they are asked for."""
 
 
 def used_bits(width: int, granularity: int = 0) -> int:
@@ -96,11 +101,12 @@ class Target:
     block_bits: int | None
     block_width: int | None  # bits of a block RAM's widest word
     technology: str  # of the banks, see rtl.spram
-    weights: tuple[str, ...]  # ways to have weights (WAYS), in the order in which they are tried; "sdram" where it is asked for
+    weights: tuple[str, ...]  # ways to have weights (WAYS), in the order in which they are tried; CHOSEN where asked for
     shapes: tuple[Shape, ...]  # largest first
     ring_words: int = 0  # of the weight ring
     encoder_bits: int | None = 8  # of a colour byte, that the encoder multiplies a cycle; 0: all, by multipliers; None: levels come in
     flash_hz: int | None = None  # fastest clock of the flash, and so of a design that streams from it without an SDRAM
+    double_hz: int = 0  # clock of a design whose flash has twice its clock
     sdram_lines: int = 0  # data lines of an SDRAM beside the part, or inside its package
     sdram_hz: int = 0  # clock of a design with its weights in an SDRAM, if faster
     sdram_lut4: int = 0  # LUTs for the accelerator of such a design, if fewer: a larger one was not routed at that clock, or did not fit
@@ -121,6 +127,8 @@ class Target:
         hz = (config.learning and self.learn_hz) or self.clock_hz
         if config.sdram:
             return hz if config.learning else self.sdram_hz or hz
+        if config.way == "double":
+            return self.double_hz
         return min(hz, self.flash_hz or hz) if config.weights == "stream" else hz
 
     def lut4_of(self, config: Configuration) -> int | None:
@@ -303,8 +311,8 @@ ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000, "memory_regis
 TARGETS = {t.name: t for t in (
     Target(
         "ice40", "iCE40UP5K-SG48", "Lattice FPGA-DS-02008, iCE40 UltraPlus Family: 5280 LUTs, 30 EBR of 4 kbit, 4 SPRAM of 256 kbit",
-        33_000_000, 3650, 4, 16384, 16, 30, 4096, 16, "ice40-spram", ("stream",), ((4, 16, 16), (4, 16, 8), (4, 16, 4)),
-        ring_words=512, encoder_bits=0, starts=("read", "word"), learn_hz=36_000_000, lists_lut4=90, replay_lut4=300),
+        33_000_000, 3650, 4, 16384, 16, 30, 4096, 16, "ice40-spram", ("stream", "double"), ((4, 16, 16), (4, 16, 8), (4, 16, 4)),
+        ring_words=512, double_hz=45_000_000, encoder_bits=0, starts=("read", "word"), learn_hz=36_000_000, lists_lut4=90, replay_lut4=300),
     Target(
         "ice40-hx8k", "iCE40HX8K-CT256", "Lattice FPGA-DS-02029, iCE40 LP/HX Family: 7680 LUTs, 32 EBR of 4 kbit",
         60_000_000, 6800, None, None, None, 32, 4096, 16, "wrapper", ("memory",), SMALL, encoder_bits=2,
