@@ -12,7 +12,8 @@ from fbnn_hw.rtl.verilog import convert
 TOP = """
 `timescale 1ns / 1ps
 module board (
-    input wire clk, input wire rst, input wire rx, output wire tx, output wire ready, output wire active, output wire [31:0] errors
+    input wire clk, input wire quick, input wire rst, input wire rx, output wire tx, output wire ready, output wire active,
+    output wire [31:0] errors
 );
     wire [{last}:0] going;
     wire [31:0] wrong [0:{last}];
@@ -70,14 +71,17 @@ def text(readers, pins, modules, alone=()):
         last=len(instances) - 1, wires="\n".join(wires), readers=joined, cases="\n".join(instances))
 
 
-def run(folder, verilog, model, contents, cycles):
-    """([faults of each case], the log) of a board.  model: name of the model's file.  contents: {name: [word of NAME.hex, hexadecimal]}."""
+def run(folder, verilog, model, contents, cycles, period=20834):
+    """([faults of each case], the log) of a board.
+
+    model: name of the model's file.  contents: {name: [word of NAME.hex, hexadecimal]}.  period: of the clock, ps.
+    """
     (folder / "board.v").write_text(verilog)
     program = virtual.verilate([folder / "board.v", virtual.BOARD / model], folder / "build")
     for name, words in contents.items():
         (folder / f"{name}.hex").write_text("".join(f"{word}\n" for word in words))
     (folder / "script").write_bytes(b"")
-    done = subprocess.run([program, "4", "20834", "script", str(cycles)], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run([program, "4", str(period), "script", str(cycles)], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return list(map(int, (folder / "errors.txt").read_text().split())), done.stdout
 

@@ -170,6 +170,8 @@ def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits
                "ahead": ahead}
     if config.sleeps:
         macros["SLEEPS"] = 1
+    if config.way == "double":
+        macros["DOUBLE"] = 1
     if config.sdram:
         options |= {"sdram": next(one for one in CHIPS.values() if one.lines == config.beat_bits), "halved": HALVED}
         macros |= sdram_macros(options["sdram"], config)

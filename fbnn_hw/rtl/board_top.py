@@ -29,12 +29,14 @@ class FlashImage(wiring.Component):
     ----------
     mark : bytes
         The mark that the configuration must have.
+    beat : int
+        Bytes that come at once, 1 or 2.
 
     Members
     -------
-    bytes : In(stream of 8 bits)
-        The image: the configuration's mark, the model's mark, weights.
-    weights : Out(stream of 8 bits)
+    bytes : In(stream of 8 beat bits)
+        The image, lowest byte first: the configuration's mark, the model's mark, weights.
+    weights : Out(stream of 8 beat bits)
         The bytes behind the marks.
     good, wrong : Out(1)
         The first mark was, or was not, `mark`.  After a wrong one no byte is taken.
@@ -43,32 +45,34 @@ class FlashImage(wiring.Component):
 
     Timing
     ------
-    A byte a clock.
+    A beat a clock.
 
     Resources
     ---------
     `python docs/benchmarks/area.py` measures it.
     """
 
-    def __init__(self, mark):
-        self.mark = mark
-        super().__init__({"bytes": In(stream.Signature(8)), "weights": Out(stream.Signature(8)), "good": Out(1), "wrong": Out(1),
-                          "model": Out(8), "next": In(1)})
+    def __init__(self, mark, beat=1):
+        self.mark, self.beat = mark, beat
+        super().__init__({"bytes": In(stream.Signature(8 * beat)), "weights": Out(stream.Signature(8 * beat)), "good": Out(1),
+                          "wrong": Out(1), "model": Out(8), "next": In(1)})
 
     def elaborate(self, platform):
         m = Module()
-        marks = protocol.MARK_BYTES + protocol.MODEL_BYTES
-        count = Signal(range(marks + 1))
+        beat, bits = self.beat, 8 * self.beat
+        mark = [int.from_bytes(self.mark[i:i + beat], "little") for i in range(0, protocol.MARK_BYTES, beat)]
+        marks = len(mark) + protocol.MODEL_BYTES // beat
+        count = Signal(range(marks + 1))  # beats
         model = Signal(8 * protocol.MODEL_BYTES)
-        checks = unnamed()  # the byte before was one of the mark
-        differs = unnamed(2)  # which halves of it are not those of the mark
-        was_wrong = Signal()  # an earlier byte was wrong
+        checks = unnamed()  # the beat before was one of the mark
+        differs = unnamed(2 * beat)  # which halves of its bytes are not those of the mark
+        was_wrong = Signal()  # an earlier beat was wrong
         m.d.comb += [self.model.eq(model[:8]), self.good.eq(count[-1]),  # the marks have a power of two of bytes
                      self.wrong.eq(was_wrong | checks & differs.any())]
-        expected = Signal(8)
-        m.d.comb += expected.eq(Array(self.mark)[count[:2]])
-        m.d.sync += [was_wrong.eq(self.wrong), checks.eq(self.bytes.valid & ~self.wrong & (count < protocol.MARK_BYTES)),
-                     differs.eq(Cat((self.bytes.payload ^ expected)[half:half + 4].any() for half in (0, 4)))]
+        expected = Signal(bits)
+        m.d.comb += expected.eq(Array(mark)[count[:2 // beat]])
+        m.d.sync += [was_wrong.eq(self.wrong), checks.eq(self.bytes.valid & ~self.wrong & (count < len(mark))),
+                     differs.eq(Cat((self.bytes.payload ^ expected)[half:half + 4].any() for half in range(0, bits, 4)))]
         with m.If(self.good):
             wiring.connect(m, wiring.flipped(self.bytes), wiring.flipped(self.weights))
             with m.If(self.next):
@@ -77,8 +81,8 @@ class FlashImage(wiring.Component):
             m.d.comb += self.bytes.ready.eq(~self.wrong)
             with m.If(self.bytes.valid & ~self.wrong):
                 m.d.sync += count.eq(count + 1)
-                with m.If(count >= protocol.MARK_BYTES):
-                    m.d.sync += model.eq(Cat(model[8:], self.bytes.payload))
+                with m.If(count >= len(mark)):
+                    m.d.sync += model.eq(Cat(model[bits:], self.bytes.payload))
         return m
 
 
@@ -121,7 +125,7 @@ class BoardTop(wiring.Component):
     ready, active, fault : Out(1)
         LEDs.
     flash_pulse, flash_select_n, flash_output, flash_enable : Out, flash_input : In
-        With weights == "stream": pins of `FlashReader`.
+        With weights == "stream": pins of `FlashReader`, which is `double` where config.way is.
     sdram_command, sdram_bank, sdram_address, sdram_mask, sdram_output, sdram_enable : Out, sdram_input : In
         With config.sdram: pins of `SdramReader`.
     sdram_dry : Out(1)
@@ -160,6 +164,7 @@ class BoardTop(wiring.Component):
         self.reader = self.store = None
         self.halved = halved
         members = {"rx": In(1, init=1), "tx": Out(1, init=1), "ready": Out(1), "active": Out(1), "fault": Out(1)}
+        double = config.way == "double"
         if streams:
             boot, frame = weight_bytes(config)
             marks = protocol.MARK_BYTES + protocol.MODEL_BYTES
@@ -167,9 +172,9 @@ class BoardTop(wiring.Component):
                 self.reader = FlashReader(chip, clock_hz / (1 + halved), offset, marks + boot + frame, 0, latency // (1 + halved))
                 self.store = SdramReader(sdram, clock_hz, boot, frame, sdram_latency)
             else:
-                self.reader = FlashReader(chip, clock_hz, offset, marks + boot, frame, latency, config.sleeps)
-            members |= {"flash_pulse": Out(1), "flash_select_n": Out(1, init=1), "flash_output": Out(4), "flash_enable": Out(4),
-                        "flash_input": In(4)}
+                self.reader = FlashReader(chip, clock_hz, offset, marks + boot, frame, latency, config.sleeps, double)
+            members |= {"flash_pulse": Out(1 + double), "flash_select_n": Out(1, init=1), "flash_output": Out(4), "flash_enable": Out(4),
+                        "flash_input": In(4 << double)}
         if self.store:
             pins = {name: self.store.signature.members[member] for name, member in SDRAM_PINS.items()}
             members |= {f"sdram_{name}": pin for name, pin in pins.items()}
@@ -218,7 +223,7 @@ class BoardTop(wiring.Component):
         else:
             m.domains.weights = ClockDomain(local=True)
             m.d.comb += [ClockSignal("weights").eq(ClockSignal()), ResetSignal("weights").eq(abort)]
-            reader, image = self.reader, FlashImage(self.mark)
+            reader, image = self.reader, FlashImage(self.mark, self.reader.bytes)
             turn = Signal()  # a cycle of the flash reader
             parts = EnableInserter(turn)(reader) if self.halved else reader, image
             m.submodules.reader, m.submodules.image = (DomainRenamer("weights")(part) for part in parts)

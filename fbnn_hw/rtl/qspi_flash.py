@@ -28,6 +28,10 @@ class FlashChip:
     deselect_s: shortest pause between two commands (tSHSL).
 
     The defaults hold for Winbond's W25Q (tRST 30 us, tRES1 3 us, tSHSL 50 ns), with a margin for others.
+
+    Of a flash at twice the clock of the design: access, hold: from a falling clock until new data is valid (tCLQV), and for which old
+    data stays (tCLQX).  setup, held: of its inputs, before and after a rising clock (tDVCH, tCHDX).  fastest_hz: of its clock.
+    Ref: Winbond W25Q128JV, AC characteristics at 3.0 to 3.6 V.
     """
 
     width: int = 4
@@ -35,6 +39,11 @@ class FlashChip:
     quad_enable: tuple = VOLATILE_QE
     wait_s: float = 60e-6
     deselect_s: float = 60e-9
+    access: float = 6e-9
+    hold: float = 1.5e-9
+    setup: float = 2e-9
+    held: float = 3e-9
+    fastest_hz: float = 133e6
 
 
 class FlashReader(wiring.Component):
@@ -56,14 +65,20 @@ class FlashReader(wiring.Component):
     latency : int
         Cycles from `pulse` to its data at `lines_in`.  Each register at a pin adds one.  Without any it
         is 0, and data must be stable before the cycle in which the clock pulses ends.
+    double : bool
+        The flash has twice the clock of sync: in a cycle it may get two pulses and give two data, a byte.  Commands still take a cycle a
+        bit.  Four lines alone; `first` and `again` are even.
 
     Members
     -------
     data : Out(stream of 8 bits)
+        With `double` 16 bits: two bytes, the first one lowest.
     pulse : Out(1)
-        The flash's clock is high in the second half of this cycle (`~clk & pulse`).
+        The flash's clock is high in the second half of this cycle (`~clk & pulse`).  With `double` 2 bits: it is high for the second
+        quarter of the cycle, and for the last one.
     select_n : Out(1), lines_out, lines_enable : Out(4), lines_in : In(4)
-        Pins; data leaves at the beginning of the cycle.
+        Pins; data leaves at the beginning of the cycle.  With `double`: `lines_in` has 8 bits, the data of the first pulse lowest, and
+        select_n is 0 for a cycle before the first pulse and two after the last one.
     first_done : Out(1)
         The first bytes have all been read.
     sleep : In(1), asleep : Out(1)
@@ -73,7 +88,7 @@ class FlashReader(wiring.Component):
 
     Timing
     ------
-    A read costs deselect + 32 + dummy clocks before its first bit.  The flash's clock stops while nobody
+    A read costs deselect + 32 + dummy cycles before its first bit.  The flash's clock stops while nobody
     takes bytes.
 
     Resources
@@ -87,22 +102,27 @@ class FlashReader(wiring.Component):
     """
 
     DEPTH = 4
-    """Bytes on their way or waiting."""
+    """Payloads of `data` on their way or waiting."""
 
-    def __init__(self, chip, clock_hz, offset, first, again, latency=0, sleeps=False):
+    def __init__(self, chip, clock_hz, offset, first, again, latency=0, sleeps=False, double=False):
         if chip.width not in READ_COMMANDS:
             raise UsageError(f"flash: {chip.width} data lines, expected {', '.join(map(str, READ_COMMANDS))}")
+        if double and (chip.width != 4 or first % 2 or again % 2):
+            raise UsageError(f"flash: {first} and {again} bytes on {chip.width} data lines at twice the clock, expected even numbers on 4")
         if not 0 <= latency <= 3:
             raise UsageError(f"flash: latency is {latency}, expected from 0 to 3")
         if first + again < 1 or offset + first + again > 1 << 24:
             raise UsageError(f"flash: {first + again} bytes from {offset:#x} on, expected at least one, below {1 << 24:#x}")
-        self.chip, self.clock_hz, self.offset, self.first, self.again, self.latency = chip, clock_hz, offset, first, again, latency
+        self.chip, self.clock_hz, self.offset, self.latency = chip, clock_hz, offset, latency
+        self.double, self.bytes = double, 1 + double
+        self.first, self.again = first // self.bytes, again // self.bytes
         self.sleeps = sleeps
         self.wait_bits = max(5, int(chip.wait_s * clock_hz).bit_length())
-        self.deselect = max(2, -int(-chip.deselect_s * clock_hz // 1))
+        self.deselect = max(2, -int(-chip.deselect_s * clock_hz // 1)) + 3 * double
         super().__init__({
-            "data": Out(stream.Signature(8)), "pulse": Out(1), "select_n": Out(1, init=1), "lines_out": Out(4),
-            "lines_enable": Out(4), "lines_in": In(4), "first_done": Out(1)} | ({"sleep": In(1), "asleep": Out(1)} if sleeps else {}))
+            "data": Out(stream.Signature(8 * self.bytes)), "pulse": Out(1 + double), "select_n": Out(1, init=1), "lines_out": Out(4),
+            "lines_enable": Out(4), "lines_in": In(4 << double), "first_done": Out(1)}
+            | ({"sleep": In(1), "asleep": Out(1)} if sleeps else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -116,17 +136,39 @@ class FlashReader(wiring.Component):
             s.selected = s.sending | fsm.ongoing("READ")
             if self.sleeps:
                 self._sleep(m, s, fsm)
-            m.d.comb += self.select_n.eq(~s.selected)
+            self._select(m, s)
 
         # One line while commands are sent; IO2 and IO3 are write protection and hold until Quad Enable is set.
         heading = s.sending & ~(s.reading & s.bit[5])
         if self.sleeps:
             heading = heading | s.resuming & ~s.bit[5]
-            m.d.comb += self.lines_out.eq(Cat(Mux(s.resuming, s.head[-1], Mux(s.reading, s.address, s.words[s.number])), Const(0b111, 3)))
+            s.out = Mux(s.resuming, s.head[-1], Mux(s.reading, s.address, s.words[s.number]))
         else:
-            m.d.comb += self.lines_out.eq(Cat(Mux(s.reading, s.address, s.words[s.number]), Const(0b111, 3)))
+            s.out = Mux(s.reading, s.address, s.words[s.number])
+        if self.double:
+            s.out, heading = self._later(m, s.out), self._later(m, heading)
+        m.d.comb += self.lines_out.eq(Cat(s.out, Const(0b111, 3)))
         m.d.comb += self.lines_enable.eq(Cat(heading, Const(0, 1), (heading | (self.chip.width != 4)).replicate(2)))
         return m
+
+    def _later(self, m, value):
+        """The value of the cycle before."""
+        later = unnamed(len(value))
+        m.d.sync += later.eq(value)
+        return later
+
+    def _select(self, m, s):
+        """Select the flash while a command or a read is on.
+
+        At twice the clock pulses and lines come a cycle later than the states say, `select_n` at once, and it ends three cycles later:
+        its pad then has all the time that the flash asks for before and after a pulse.
+        """
+        if not self.double:
+            m.d.comb += self.select_n.eq(~s.selected)
+            return
+        before = unnamed(3)
+        m.d.sync += [before.eq(Cat(s.selected, before)), self.pulse.eq(Cat(s.pulse, s.pulse & s.clocking))]
+        m.d.comb += self.select_n.eq(~(s.selected | before.any()))
 
     def _script(self, m, s):
         """The script: commands before the read."""
@@ -134,40 +176,41 @@ class FlashReader(wiring.Component):
         s.commands = [(0xFF,), (ENABLE_RESET,), (RESET,), (RELEASE,), *(chip.quad_enable if width == 4 else ())]
         longest = max(len(c) for c in s.commands) * 8
         script = [[byte >> 7 - i & 1 for byte in command for i in range(8)] for command in s.commands]
+        s.pulse = unnamed() if self.double else self.pulse
         s.number = Signal(range(len(s.commands) + 1))
         s.reading = s.number == len(s.commands)
         s.bit = Signal(range(max(longest, 32 + chip.dummy)))
         head = [int(b) for b in f"{READ_COMMANDS[width]:08b}"]
-        starts = [head + [int(b) for b in f"{self.offset + base:024b}"] for base in (0, self.first)]
+        starts = [head + [int(b) for b in f"{self.offset + base:024b}"] for base in (0, self.first * self.bytes)]
         s.again = Signal()
         s.words = Array(Array(Const(v, 1) for v in (row + [0] * 32)[:16])[s.bit[:4]] for row in script)
         s.address = Mux(s.again, Array(Const(v, 1) for v in starts[1])[s.bit[:5]], Array(Const(v, 1) for v in starts[0])[s.bit[:5]])
         s.lasts = Array(Const(len(row) - 1, 5) for row in script)
 
     def _bytes(self, m, s):
-        """The bytes that are requested or wait in a queue: at most DEPTH."""
+        """The payloads that are requested or wait in a queue: at most DEPTH."""
         width, per_byte = self.chip.width, 8 // self.chip.width
         s.spare = Signal(range(self.DEPTH + 1), init=self.DEPTH)
         s.phase = Signal(range(per_byte))
-        s.issue = Signal()  # a byte begins
+        s.issue = Signal()  # a payload begins
         s.taken = self.data.valid & self.data.ready
         m.d.sync += s.spare.eq(s.spare + s.taken - s.issue)
         s.position = Signal(range(max(self.first + self.again + 1, 1 << self.wait_bits + 1)))
         s.clocking = Signal()
 
         # Data comes `latency` cycles after its clock.
-        s.flying = [Signal(2, name=f"flying{i}") for i in range(self.latency + 1)]
+        s.flying = [Signal(2, name=f"flying{i}") for i in range(self.latency + 1 + self.double)]
         m.d.comb += s.flying[0].eq(Cat(s.clocking, s.clocking & (s.phase == per_byte - 1)))
         m.d.sync += [b.eq(a) for a, b in zip(s.flying, s.flying[1:])]
-        s.shift = unnamed(8)
+        s.shift = unnamed(8 * self.bytes)
         s.whole = Signal()
         s.lines = self.lines_in[1] if width == 1 else self.lines_in[:width]
         with m.If(s.flying[-1][0]):
-            m.d.sync += s.shift.eq(Cat(s.lines, s.shift))
+            m.d.sync += s.shift.eq(Cat(s.shift[8:], self.lines_in[4:], self.lines_in[:4]) if self.double else Cat(s.lines, s.shift))
         m.d.sync += s.whole.eq(s.flying[-1][1])
         s.top = Signal(range(2 * self.DEPTH), init=2 * self.DEPTH - 1)  # place of the oldest byte; all ones where none waits
-        s.level = Signal(range(self.DEPTH + 1))  # bytes that wait, for observers
-        s.fifo = [Signal(8, name=f"fifo{i}") for i in range(self.DEPTH)]
+        s.level = Signal(range(self.DEPTH + 1))  # payloads that wait, for observers
+        s.fifo = [Signal(8 * self.bytes, name=f"fifo{i}") for i in range(self.DEPTH)]
         with m.If(s.whole):
             m.d.sync += [s.fifo[0].eq(s.shift), *(b.eq(a) for a, b in zip(s.fifo, s.fifo[1:]))]
         m.d.sync += s.top.eq(Mux(self.data.ready & ~s.top[-1], Mux(s.whole, s.top, s.top - 1), Mux(s.whole, s.top + 1, s.top)))
@@ -186,7 +229,7 @@ class FlashReader(wiring.Component):
                 m.d.sync += s.position.eq(0)
                 m.next = "SEND"
         with m.State("SEND"):
-            m.d.comb += self.pulse.eq(1)
+            m.d.comb += s.pulse.eq(1)
             m.d.sync += s.bit.eq(s.bit + 1)
             with m.If(s.reading):
                 with m.If(last):
@@ -208,7 +251,7 @@ class FlashReader(wiring.Component):
                 start = start & ~self.sleep
                 with m.If(self.sleep & (s.phase == 0)):
                     m.next = "DOWN"
-            m.d.comb += [s.issue.eq(start), s.clocking.eq((s.phase != 0) | s.issue), self.pulse.eq(s.clocking)]
+            m.d.comb += [s.issue.eq(start), s.clocking.eq((s.phase != 0) | s.issue), s.pulse.eq(s.clocking)]
             m.d.sync += s.bit.eq(0)
             with m.If(s.clocking):
                 m.d.sync += s.phase.eq(s.phase + 1)
@@ -240,12 +283,12 @@ class FlashReader(wiring.Component):
         s.resuming = fsm.ongoing("POWER_DOWN") | fsm.ongoing("RELEASE") | fsm.ongoing("RESUME")
         s.selected = s.selected | s.resuming
         place = Signal(24)
-        m.d.comb += place.eq(self.offset + s.position[:24])
+        m.d.comb += place.eq(self.offset + (Cat(Const(0, 1), s.position[:23]) if self.double else s.position[:24]))
 
         def send(state, bits, following):
             """Send the upper bits of `head`, then clock pulses until `bits` bits have passed."""
             with m.State(state):
-                m.d.comb += self.pulse.eq(1)
+                m.d.comb += s.pulse.eq(1)
                 m.d.sync += [s.bit.eq(s.bit + 1), s.head.eq(s.head << 1), waited.eq(0)]
                 with m.If(s.bit == bits - 1):
                     m.d.sync += s.bit.eq(0)

@@ -6,6 +6,9 @@ module board (
     input wire clk,
     input wire rst,
     input wire rx,
+`ifdef DOUBLE
+    input wire quick,
+`endif
     output wire tx,
     output wire ready,
     output wire active,
@@ -13,11 +16,23 @@ module board (
     output wire [31:0] errors
 );
 `ifdef FLASH
-    wire pulse, select_n;
+    wire select_n;
     wire [3:0] from_board, enable, to_board;
     wire [31:0] flash_errors;
+`ifdef DOUBLE
+    // `quick`, at twice the clock, is high in the second and the last quarter of a cycle.
+    wire [1:0] pulse;
+    wire flash_clock = quick & (clk ? pulse[0] : pulse[1]);
+    reg [3:0] first, second;
+    wire [7:0] flash_input = {second, first};
+    always @(posedge quick) if (clk) first <= to_board; else second <= to_board;
+`else
+    wire pulse;
+    wire flash_clock = pulse & ~clk;
+    wire [3:0] flash_input = to_board;
+`endif
     spi_flash #(.WIDTH(`WIDTH), .READ(`READ), .DUMMY(`DUMMY), .BASE(`BASE), .BYTES(`BYTES)) flash (
-        .select_n(select_n), .clk(pulse & ~clk), .from_board(from_board), .enable(enable), .to_board(to_board), .errors(flash_errors));
+        .select_n(select_n), .clk(flash_clock), .from_board(from_board), .enable(enable), .to_board(to_board), .errors(flash_errors));
 `ifdef SDRAM
     // Its clock is the inverse of that of the board; its data is taken a cycle after it was launched.
     wire [2:0] command;
@@ -49,7 +64,7 @@ module board (
     board_top top (
         .clk(clk), .rst(rst), .rx(rx), .tx(tx), .ready(ready), .active(active),
 `ifdef FLASH
-        .flash_pulse(pulse), .flash_select_n(select_n), .flash_output(from_board), .flash_enable(enable), .flash_input(to_board),
+        .flash_pulse(pulse), .flash_select_n(select_n), .flash_output(from_board), .flash_enable(enable), .flash_input(flash_input),
 `endif
 `ifdef SDRAM
         .sdram_command(command), .sdram_bank(bank), .sdram_address(address), .sdram_mask(mask), .sdram_output(written),
@@ -86,9 +101,9 @@ module board (
     reg [4:0] flash_before = 5'h1F;
     always @(posedge clk) begin
         flash_before <= {select_n, to_board};
-        flash_edges <= flash_edges + $countones(flash_before ^ {select_n, to_board}) + {pulse, 1'b0};
-        flash_clocks <= flash_clocks + pulse;
-        flash_still <= pulse ? 0 : flash_still + !flash_still[9];
+        flash_edges <= flash_edges + $countones(flash_before ^ {select_n, to_board}) + 2 * $countones(pulse);
+        flash_clocks <= flash_clocks + $countones(pulse);
+        flash_still <= |pulse ? 0 : flash_still + !flash_still[9];
         flash_selected <= flash_selected + !select_n;
     end
 `endif

@@ -1,5 +1,7 @@
 // A serial NOR flash as the reader uses it: one-line commands, reads with 1, 2 or 4 data lines.  It starts asleep, as iCE40s leave it.
-// Wrong timing, unknown commands and fights on the lines are counted in `errors` and written to the log.
+// Wrong timing, unknown commands and fights on the lines are counted in `errors` and written to the log.  The numbers of the parameters
+// that end in _NS are those of Winbond's W25Q128JV, 3.0 to 3.6 V.  Data changes with the falling clock, without a delay: what it takes to
+// leave the chip (tCLQX to tCLQV) is part of the way to the board.
 // Only the bytes from BASE on are held, read from the file flash.hex; all others are FF.
 `timescale 1ns / 1ps
 `define FAULT(TEXT) begin \
@@ -12,7 +14,11 @@ module spi_flash #(
     parameter BASE = 0, parameter BYTES = 16,
     parameter START = 0,                // 0: asleep; 1: in continuous quad read; 2: just awake
     parameter QUAD_ENABLED = 0,         // set for good, as some chips are delivered
-    parameter RESET_NS = 30000, parameter WAKE_NS = 3000, parameter DOWN_NS = 3000, parameter DESELECT_NS = 50
+    parameter RESET_NS = 30000, parameter WAKE_NS = 3000, parameter DOWN_NS = 3000, parameter DESELECT_NS = 50,
+    parameter real PERIOD_NS = 7.5, parameter real HALF_NS = 3.375,         // of the clock; high or low
+    parameter real SETUP_NS = 2, parameter real HELD_NS = 3,                // of an input, around a rising clock (tDVCH, tCHDX)
+    parameter real SELECT_NS = 5, parameter real SELECTED_NS = 3,           // from select to a rising clock, and back (tSLCH, tCHSH)
+    parameter real FLOAT_NS = 7                                             // from the end of select until no line is driven (tSHQZ)
 ) (
     input wire select_n,
     input wire clk,
@@ -35,7 +41,10 @@ module spi_flash #(
     reg [3:0] out;
     reg [3:0] driven;
     integer sub;
+    real rose, fell, changed, selected_at, floats_at;
+    reg [3:0] last_driven;
     initial begin
+        rose = -1000; fell = -1000; changed = -1000; selected_at = -1000; floats_at = 0; last_driven = 0;
         errors = 0; asleep = START == 0; continuous = START == 1; quad = QUAD_ENABLED || START == 1; write_enabled = 0; reset_enabled = 0;
         ready_at = 0; deselected_at = -1000; count = 0; reading = 0; driven = 0; out = 4'hF; head = 0; command = 0; address = 0; sub = 0; byte_ = 8'hFF;
     end
@@ -51,11 +60,27 @@ module spi_flash #(
     always @(negedge select_n) begin
         if ($realtime - deselected_at < DESELECT_NS) `FAULT("selected too early")
         if (clk) `FAULT("selected while the clock is high")
-        count = 0; head = 0; command = 0; reading = 0; driven = 0;
+        selected_at = $realtime;
+        count = 0; head = 0; command = 0; reading = 0; driven <= 0;
+    end
+
+    // Inputs keep still around a rising clock; no line is driven by both sides.
+    wire heading = !select_n && !reading;
+    always @(from_board or enable) begin
+        changed = $realtime;
+        if (heading && $realtime - rose < HELD_NS) `FAULT("a line changes too early after the clock")
+    end
+    always @(driven or enable) begin
+        if (|(driven & enable)) `FAULT("both sides drive a line")
+        if (|(last_driven & enable) && $realtime < floats_at) `FAULT("a line is driven before the flash lets go")
     end
 
     always @(posedge clk) if (!select_n) begin
-        if (|(driven & enable)) `FAULT("both sides drive a line")
+        if ($realtime - rose < PERIOD_NS) `FAULT("the clock is too fast")
+        if ($realtime - fell < HALF_NS) `FAULT("the clock is low too briefly")
+        if ($realtime - selected_at < SELECT_NS) `FAULT("clocked too early after select")
+        if (heading && $realtime - changed < SETUP_NS) `FAULT("a line changes too late before the clock")
+        rose = $realtime;
         count = count + 1;
         if (!reading) begin
             head = {head[30:0], lines[0]};
@@ -72,6 +97,11 @@ module spi_flash #(
         end
     end
 
+    always @(negedge clk) if (!select_n) begin
+        if ($realtime - rose < HALF_NS) `FAULT("the clock is high too briefly")
+        fell = $realtime;
+    end
+
     always @(negedge clk) if (!select_n && !asleep && !continuous) begin
         if (!reading && count == 32 + DUMMY) begin
             reading = 1;
@@ -79,11 +109,11 @@ module spi_flash #(
         end
         if (reading) begin
             if (sub == 0) byte_ = at(address);
-            driven = WIDTH == 4 ? 4'b1111 : WIDTH == 2 ? 4'b0011 : 4'b0010;
+            driven <= WIDTH == 4 ? 4'b1111 : WIDTH == 2 ? 4'b0011 : 4'b0010;
             case (WIDTH)
-                4: out = byte_[7:4];
-                2: out = {2'b11, byte_[7:6]};
-                default: out = {2'b11, byte_[7], 1'b1};
+                4: out <= byte_[7:4];
+                2: out <= {2'b11, byte_[7:6]};
+                default: out <= {2'b11, byte_[7], 1'b1};
             endcase
             byte_ = byte_ << WIDTH;
             sub = sub + 1;
@@ -96,7 +126,10 @@ module spi_flash #(
 
     always @(posedge select_n) begin
         deselected_at = $realtime;
-        driven = 0;
+        if ($realtime - rose < SELECTED_NS && count != 0) `FAULT("select ends too early after the clock")
+        if (|driven) floats_at = $realtime + FLOAT_NS;
+        last_driven = driven;
+        driven <= 0;
         if (continuous) begin
             // Mode bits M5-4 come with the seventh clock; anything but 2 ends it.
             if (count >= 8) continuous = 0;
