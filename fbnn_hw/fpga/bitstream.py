@@ -59,6 +59,7 @@ def recipe(config, board, tools, clock, baud, model, verilog, weights, ahead=Fal
     script = toolchain.commands(board.target, board.package, clock.hz / 1e6, 0, files)[0]
     settings = {"board": board.name, "clock_hz": clock.hz, "baud": baud, "tools": tools.versions, "pins": top.pins(), "script": script}
     settings |= ({"ahead": True} if ahead else {}) | ({"nextpnr_options": list(options)} if options else {})
+    settings |= {"flash_clock": top.flash_clock.record} if top.flash_clock else {}
     if board.target.startswith("xilinx7"):
         files |= {"pins.xdc": files.pop("pins.txt"), "build.tcl": xilinx.script(board.package)}
     return Recipe(board, toolchain.FLOWS[board.target], tools, settings, files)

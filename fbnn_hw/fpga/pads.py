@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from amaranth import ClockDomain, ClockSignal, Const, Elaboratable, Instance, Module, Signal
+from amaranth import ClockDomain, ClockSignal, Const, Elaboratable, Instance, Module, Mux, Signal
 from amaranth.hdl import IOPort
 
 from ..errors import UsageError
@@ -39,6 +39,10 @@ class Pads(Elaboratable):
         if streams and not config.sdram and "stream" not in board.part.weights:
             raise UsageError(f"--board {board.name}: has no flash reader, expected a design with its weights on the chip")
         sdram = self._sdram(config) if config.sdram else {}
+        double = config.way == "double"
+        if double and not board.flash.get("double"):
+            raise UsageError(f"--board {board.name}: its flash is not read at twice the clock of the design, expected a design with "
+                             "--weights flash")
         halved = bool(sdram and flash_hz and clock.hz > flash_hz)
         if streams and flash_hz and clock.hz > (1 + halved) * flash_hz * (1 + TOLERANCE):
             has = "half of the design's" if halved else "the design's"
@@ -47,6 +51,7 @@ class Pads(Elaboratable):
         chip = FlashChip(width=board.flash["lines"])
         if "quad_enable" in board.flash:
             chip = replace(chip, quad_enable=tuple(map(tuple, board.flash["quad_enable"])))
+        self.flash_clock = plls.flash(clock, chip) if double else None
         clocks = divider(clock.hz, baud)
         self.core = duty_cycle.board(BoardTop(
             config, model=model, clock_hz=clock.hz, clocks=clocks, chip=chip, offset=board.flash["offset"], latency=FLASH_LATENCY,
@@ -112,13 +117,17 @@ class Pads(Elaboratable):
     def _ice40(self, m, sync, locked, outputs):
         ports, core = self.ports, self.core
         reference = {"io_PACKAGEPIN": ports["clock"]}
-        kind = "SB_PLL40_PAD"
+        kind, setting, outputs_of = "SB_PLL40_PAD", self.clock.parameters, {"o_PLLOUTGLOBAL": sync.clk}
+        if self.flash_clock:
+            m.domains.flash = flash = ClockDomain(reset_less=True)
+            kind, setting = "SB_PLL40_2F_PAD", self.flash_clock.parameters
+            outputs_of = {"o_PLLOUTGLOBALA": flash.clk, "o_PLLOUTGLOBALB": sync.clk}
         if self.board.target != "ice40":  # its oscillator is not at the PLL's own pin
             oscillator = Signal()
             m.submodules.pad_clock = _ice40_pad(ports["clock"], 0b000001, o_D_IN_0=oscillator)
             kind, reference = "SB_PLL40_CORE", {"i_REFERENCECLK": oscillator}
         m.submodules.pll = Instance(
-            kind, **reference, **{f"p_{k}": v for k, v in self.clock.parameters.items()}, o_PLLOUTGLOBAL=sync.clk, o_LOCK=locked,
+            kind, **reference, **{f"p_{k}": v for k, v in setting.items()}, **outputs_of, o_LOCK=locked,
             i_RESETB=Const(1), i_BYPASS=Const(0))
         m.submodules.pad_rx = _ice40_pad(ports["rx"], 0b000001, p_PULLUP=Const(1, 1), o_D_IN_0=core.rx)
         for name, value in outputs.items():
@@ -126,15 +135,44 @@ class Pads(Elaboratable):
         if not self.streams:
             return
         clock = {"i_OUTPUT_CLK": ClockSignal()}
+        if self.flash_clock:
+            self._quick_pads(m)
+        else:
+            self._pads(m, clock)
+        for i in range(self.board.flash["lines"]):
+            second = {"o_D_IN_1": core.flash_input[4 + i]} if self.flash_clock else {}
+            m.submodules[f"pad_flash_io{i}"] = _ice40_pad(
+                ports[f"flash_io{i}"], 0b110100, i_D_OUT_0=core.flash_output[i], i_OUTPUT_ENABLE=core.flash_enable[i],
+                o_D_IN_0=core.flash_input[i], **second, i_INPUT_CLK=ClockSignal(), **clock)
+
+    def _pads(self, m, clock):
+        """Clock and select of the flash, registered at their pins."""
+        ports, core = self.ports, self.core
         pulse = Signal()
         m.d.sync += pulse.eq(core.flash_pulse)
         # High in the second half of the cycle: the register of the falling edge.
         m.submodules.pad_flash_clock = _ice40_pad(ports["flash_clock"], 0b010001, i_D_OUT_0=Const(0), i_D_OUT_1=pulse, **clock)
         m.submodules.pad_flash_select = _ice40_pad(ports["flash_select"], 0b010101, i_D_OUT_0=core.flash_select_n, **clock)
-        for i in range(self.board.flash["lines"]):
-            m.submodules[f"pad_flash_io{i}"] = _ice40_pad(
-                ports[f"flash_io{i}"], 0b110100, i_D_OUT_0=core.flash_output[i], i_OUTPUT_ENABLE=core.flash_enable[i],
-                o_D_IN_0=core.flash_input[i], i_INPUT_CLK=ClockSignal(), **clock)
+
+    def _quick_pads(self, m):
+        """Clock and select of a flash at twice the clock, registered at their pins by that clock, since the two pins share a tile.
+
+        The cell of the clock takes a bit in the middle of a cycle of sync and one at its end, each from registers that changed half a
+        cycle before, and shows it for a quarter of a cycle.  The clock at twice the frequency is later by d (`plls.flash`), less than a
+        register and a LUT take, so no bit changes before it is taken.
+        """
+        clock = {"i_OUTPUT_CLK": ClockSignal("flash")}
+        m.domains.falling = falling = ClockDomain(clk_edge="neg", reset_less=True, local=True)
+        m.d.comb += falling.clk.eq(ClockSignal("sync"))
+        pulse = Signal(2)
+        select_n = Signal(init=1)
+        turn, turned = Signal(), Signal()  # they differ in the first half of a cycle
+        m.d.start += [pulse.eq(self.core.flash_pulse), select_n.eq(self.core.flash_select_n), turn.eq(~turn)]
+        m.d.falling += turned.eq(turn)
+        level = Signal()
+        m.d.comb += level.eq(Mux(turn ^ turned, pulse[0], pulse[1]))
+        m.submodules.pad_flash_clock = _ice40_pad(self.ports["flash_clock"], 0b010001, i_D_OUT_0=level, i_D_OUT_1=Const(0), **clock)
+        m.submodules.pad_flash_select = _ice40_pad(self.ports["flash_select"], 0b010101, i_D_OUT_0=select_n, **clock)
 
     def _others(self, m, sync, locked, outputs):
         """The pins and the PLL of the other families, with the readers of flash and SDRAM."""

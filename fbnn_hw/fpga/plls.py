@@ -42,6 +42,71 @@ def ice40(reference_hz, wanted_hz):
                         "FILTER_RANGE": Const(filter_range, 3)})
 
 
+PADS = 3.5, 3.75
+"""ns from the clock of an UP5K's pad register to its pin, and from a pin until a register has what is there, both at most.
+
+Ref: Project IceStorm, timings_up5k.txt: OUTPUTCLK to PADOUT 1.15 and DIN to PACKAGEPIN 2.35; PACKAGEPIN to DOUT 0.59 and set-up of PADIN
+3.16.  No board has measured them."""
+FASTEST = 0.42
+"""Share of these times that they take at least: 1.32 of 3.15 ns of that set-up, between its fastest and its slowest conditions."""
+WIRES = 0.5
+"""ns of the wires of a board to the flash and back, at most: assumed."""
+FINE = 0.1, 0.2
+"""ns of a step by which a PLL delays its first output, least and most: 0.15 by Lattice TN1251, and a third more or less assumed."""
+FINE_STEPS = 16
+
+
+@dataclass(frozen=True)
+class FlashClock:
+    """The clock of a flash at twice the clock of the design, and when its data is taken.
+
+    steps: by which the PLL delays it.  late, early: ns between the latest data and the edge that takes it, and between that edge and the
+    earliest next data, at least; jitter of the PLL and skew of its two outputs come off both.  parameters: of the PLL with both clocks.
+    """
+
+    steps: int
+    late: float
+    early: float
+    parameters: dict
+
+    @property
+    def record(self):
+        """What a build's record says of it."""
+        return {"delay_steps": self.steps, "late_margin_ns": round(self.late, 3), "early_margin_ns": round(self.early, 3)}
+
+
+def flash(pll, chip):
+    """The `FlashClock` of an iCE40UP5K for a `FlashChip`.  pll: of the design's clock, whose period is 2 h.
+
+    A pulse of the flash's clock falls at h / 2 + d after an edge of the design's clock, of either kind, d the delay of the steps, and
+    launches data.  The edge 3 h / 2 - d later takes it.  It has to be there by then with the slowest pads (PADS), and with the fastest
+    ones the data of the next pulse, h later, must not:
+
+        PADS[0] + WIRES + tCLQV + PADS[1] <= 3 h / 2 - d <= h + FASTEST * (PADS[0] + PADS[1]) + tCLQX
+
+    Of the numbers of steps that one is taken that leaves most at the tighter end.  At 49.5 MHz (h = 10.1 ns) d has to be from 0.5 to 1.4
+    ns.  Raises UsageError with a clock that leaves enough, where this one does not.
+    """
+    best = _steps(pll.hz, chip)
+    if best is None:
+        fitting = [mhz for mhz in range(16, 1 + int(chip.fastest_hz / 2e6)) if _steps(mhz * 1e6, chip)]
+        raise UsageError(f"--clock {pll.hz / 1e6:g}: no edge takes the data of a flash at twice the clock safely, expected from "
+                         f"{fitting[0]} to {fitting[-1]}; or generate the design with --weights flash")
+    steps, late, early = best
+    return FlashClock(steps, late, early, pll.parameters | {
+        "DIVQ": Const(pll.parameters["DIVQ"].value - 1, 3), "PLLOUT_SELECT_PORTA": "GENCLK", "PLLOUT_SELECT_PORTB": "GENCLK_HALF",
+        "DELAY_ADJUSTMENT_MODE_RELATIVE": "FIXED", "FDA_RELATIVE": Const(steps - 1, 4)})
+
+
+def _steps(hz, chip):
+    """(steps, late, early) as `FlashClock` has them at a clock of the design, or None where no number of steps takes all data."""
+    half = 0.5e9 / hz
+    latest, earliest = sum(PADS) + WIRES + 1e9 * chip.access, half + FASTEST * sum(PADS) + 1e9 * chip.hold
+    margins = {n: (1.5 * half - n * FINE[1] - latest, earliest - 1.5 * half + n * FINE[0]) for n in range(1, FINE_STEPS + 1)}
+    steps = max(margins, key=lambda n: min(margins[n]))
+    return (steps, *margins[steps]) if min(margins[steps]) >= 0 and 2 * hz <= chip.fastest_hz else None
+
+
 def ecp5(reference_hz, wanted_hz):
     """EHXPLLL, feedback from CLKOP.  Ref: Lattice FPGA-DS-02012, table 3.29: phase detector 3.125 to 400 MHz, VCO 400 to 800 MHz."""
     for i in range(1, int(reference_hz // 3.125e6) + 1):
