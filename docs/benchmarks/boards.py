@@ -30,8 +30,8 @@ HERE = Path(__file__).parent
 RECORDS = HERE / "boards"
 PAGE = HERE.parent / "benchmarks.md"
 BEGIN, END = "<!-- boards: docs/benchmarks/boards.py -->", "<!-- end -->"
-KEPT = ("kind", "board", "clock_mhz", "baud", "ahead", "nextpnr_options", "fmax_mhz", "met", "levels", "seed", "seeds", "tools", "used",
-        "available", "cells", "frames", "cycles", "frames_per_second", "end_to_end_frames_per_second", "minutes")
+KEPT = ("kind", "board", "clock_mhz", "baud", "ahead", "nextpnr_options", "flash_clock", "fmax_mhz", "met", "levels", "seed", "seeds", "tools",
+        "used", "available", "cells", "frames", "cycles", "frames_per_second", "end_to_end_frames_per_second", "minutes")
 COMMAND = re.compile(r"^    \((\d+)\) (fbnn-hw .*)$", re.M)
 """A row's number and its command, below the table."""
 LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4")
@@ -58,7 +58,8 @@ def add(folder, board):
 
     built, estimate, config, manifest = read(f"build-{board}/build.json"), read("estimate.json"), read("config.json"), read("manifest.json")
     shape = " ".join(f"--{name} {config[name]}" for name in ("pixels", "lanes", "outputs"))
-    shape += " --weights sdram" * (config.get("burst", 1) > 1)
+    chosen = "sdram" if config.get("burst", 1) > 1 else "flash-2x" if config.get("beat_bits", 8) > 8 else ""
+    shape += f" --weights {chosen}" * bool(chosen)
     frames = config.get("frames", 1)
     passes = f" --frames {frames}" if frames > 1 else ""
     learning = {key: estimate["learning"][key] for key in ("max_classes", "exemplars", "learn_cycles")} if "learning" in estimate else {}
@@ -75,7 +76,7 @@ def add(folder, board):
                    f"fbnn-hw build --board {board} --clock {built['clock_hz'] / 1e6:g}{link}{seeds}"
                    f"{' --native' * ('yosys' in built['tools'])}"}
     record |= key(folder, record) | {"structure": structure_of(folder, record)}
-    way = "-sdram" * (config.get("burst", 1) > 1)
+    way = f"-{chosen}" * bool(chosen)
     name = f"{record['network']}-{board}-{config['pixels']}x{config['lanes']}x{config['outputs']}-{frames}"
     return keep(f"{name}{'-learn' * bool(learning)}{way}-{built['clock_hz'] / 1e6:g}MHz.json", record)
 

@@ -87,9 +87,9 @@ def flash(pll, chip):
     Of the numbers of steps that one is taken that leaves most at the tighter end.  At 49.5 MHz (h = 10.1 ns) d has to be from 0.5 to 1.4
     ns.  Raises UsageError with a clock that leaves enough, where this one does not.
     """
-    best = _steps(pll.hz, chip)
+    best = delay_steps(pll.hz, chip)
     if best is None:
-        fitting = [mhz for mhz in range(16, 1 + int(chip.fastest_hz / 2e6)) if _steps(mhz * 1e6, chip)]
+        fitting = [mhz for mhz in range(16, 1 + int(chip.fastest_hz / 2e6)) if delay_steps(mhz * 1e6, chip)]
         raise UsageError(f"--clock {pll.hz / 1e6:g}: no edge takes the data of a flash at twice the clock safely, expected from "
                          f"{fitting[0]} to {fitting[-1]}; or generate the design with --weights flash")
     steps, late, early = best
@@ -98,7 +98,7 @@ def flash(pll, chip):
         "DELAY_ADJUSTMENT_MODE_RELATIVE": "FIXED", "FDA_RELATIVE": Const(steps - 1, 4)})
 
 
-def _steps(hz, chip):
+def delay_steps(hz, chip):
     """(steps, late, early) as `FlashClock` has them at a clock of the design, or None where no number of steps takes all data."""
     half = 0.5e9 / hz
     latest, earliest = sum(PADS) + WIRES + 1e9 * chip.access, half + FASTEST * sum(PADS) + 1e9 * chip.hold

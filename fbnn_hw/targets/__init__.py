@@ -128,7 +128,7 @@ class Target:
         if config.sdram:
             return hz if config.learning else self.sdram_hz or hz
         if config.way == "double":
-            return self.double_hz
+            return self.double_hz or hz
         return min(hz, self.flash_hz or hz) if config.weights == "stream" else hz
 
     def lut4_of(self, config: Configuration) -> int | None:

@@ -9,6 +9,7 @@ from fbnn_hw import checkpoints
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.nn import checkpoint
+from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
@@ -199,4 +200,19 @@ def test_weights_from_an_sdram(tmp_path, answer, refused, capsys):
     parameters = Path(made["files"]["parameters.vh"]).read_text()
     assert "`define BEAT_BYTES 4\n" in parameters and "`define BURST 8\n" in parameters
     assert refused("generate", "--model", SHIPPED / "0.5mb.pt", "--target", "ice40", "--weights", "sdram", "--out", tmp_path) == (
-        2, "fbnn-hw generate: --weights sdram: ice40 has no way to it, expected flash")
+        2, "fbnn-hw generate: --weights sdram: ice40 has no way to it, expected flash or flash-2x")
+
+
+def test_weights_from_a_flash_at_twice_the_clock(tmp_path, answer, refused, cli):
+    """Twice the bits a cycle and fewer cycles; the text names it; a target without one says what it has."""
+    made = {way: answer("generate", "--model", "fast.pt", "--target", "ice40", "--outputs", 8, "--weights", way, "--out", tmp_path)
+            for way in ("flash", "flash-2x")}
+    once, twice = (made[way]["estimate"] for way in made)
+    assert (once["flash_bits_per_cycle"], twice["flash_bits_per_cycle"]) == (4, 8) and once["cycles"] > twice["cycles"]
+    assert twice["clock_hz"] == TARGETS["ice40"].double_hz and "sdram_bits_per_cycle" not in twice
+    configs = [json.loads(Path(one["files"]["config.json"]).read_text()) for one in made.values()]
+    assert "beat_bits" not in configs[0] and configs[1]["beat_bits"] == 16 and "burst" not in configs[1]
+    assert "flash   at twice the clock of the design, 8.0 bits of weights a cycle" in cli(
+        "generate", "--model", "fast.pt", "--target", "ice40", "--outputs", 8, "--weights", "flash-2x", "--out", tmp_path)[1]
+    assert refused("generate", "--model", SHIPPED / "0.5mb.pt", "--target", "ecp5-25f", "--weights", "flash-2x", "--out", tmp_path) == (
+        2, "fbnn-hw generate: --weights flash-2x: ecp5-25f has no way to it, expected chip or flash or sdram")

@@ -158,6 +158,6 @@ def test_beats_from_a_flash_at_twice_the_clock(mhz, delays, tmp_path):
 
 @pytest.mark.parametrize("delays, steps", [("early", 1), ("late", 16)])
 def test_another_delay_of_the_clock_is_noticed(delays, steps, tmp_path, monkeypatch):
-    monkeypatch.setattr(plls, "_steps", lambda hz, chip: (steps, 0, 0))
+    monkeypatch.setattr(plls, "delay_steps", lambda hz, chip: (steps, 0, 0))
     taken, expected, log = beats(49.5, delays, tmp_path)
     assert taken != expected

@@ -121,6 +121,49 @@ def test_the_sdram_of_an_ecp5(name, mhz, latency):
     assert shift + 1e9 * chip.access + 6.3 <= latency * period <= shift + period + 1e9 * chip.hold + 2.5
 
 
+def doubled(mhz, name="icebreaker"):
+    """`Pads` of the smallest network whose flash has twice the clock of the design."""
+    one = board(name)
+    config = configure(strategies.smallest(), TARGETS["ice40"], (4, 16, 4), 1, None, "double")[0]
+    return pads.Pads(config, one, plls.nearest(one, mhz * 1e6), 1_000_000, bytes(4))
+
+
+@pytest.mark.parametrize("name", ["icebreaker", "icesugar"])
+@pytest.mark.parametrize("mhz", [42, 45, 48, 49.5, 51])
+def test_a_flash_at_twice_the_clock(name, mhz):
+    """One PLL makes both clocks; the pins of clock and select have the faster one; all data is taken within the budget of `plls.flash`."""
+    top = doubled(mhz, name)
+    text = pads.to_verilog(top)
+    pll = values(top.flash_clock)
+    assert top.clock.hz == mhz * 1e6 == 12e6 * (pll["DIVF"] + 1) / (pll["DIVR"] + 1) / 2 ** pll["DIVQ"] / 2
+    assert 533e6 <= mhz * 2e6 * 2 ** pll["DIVQ"] <= 1066e6
+    assert (pll["PLLOUT_SELECT_PORTA"], pll["PLLOUT_SELECT_PORTB"]) == ("GENCLK", "GENCLK_HALF") and "SB_PLL40_2F_PAD" in text
+    assert text.count(".OUTPUT_CLK(flash_clk)") == 2 and text.count(".D_IN_1(") == 4
+    steps, half = pll["FDA_RELATIVE"] + 1, 500 / mhz
+    assert 1.5 * half - 0.2 * steps >= 3.5 + 0.5 + 6 + 3.75 and 1.5 * half - 0.1 * steps <= half + 1.5 + 0.42 * 7.25
+    assert top.flash_clock.record == {"delay_steps": steps, "late_margin_ns": round(top.flash_clock.late, 3),
+                                      "early_margin_ns": round(top.flash_clock.early, 3)}
+    assert min(top.flash_clock.late, top.flash_clock.early) >= 0
+
+
+@pytest.mark.parametrize("mhz", [33, 40.5, 54])
+def test_a_clock_at_which_no_edge_takes_the_data(mhz):
+    with pytest.raises(UsageError) as error:
+        doubled(mhz)
+    assert str(error.value) == (f"--clock {mhz:g}: no edge takes the data of a flash at twice the clock safely, expected from 41 to 53; "
+                                "or generate the design with --weights flash")
+
+
+def test_a_board_whose_flash_is_not_read_at_twice_the_clock():
+    one = board("icebreaker")
+    config = configure(strategies.smallest(), TARGETS["ice40"], (4, 16, 4), 1, None, "double")[0]
+    slow = replace(one, flash={name: value for name, value in one.flash.items() if name != "double"})
+    with pytest.raises(UsageError) as error:
+        pads.Pads(config, slow, plls.nearest(one, 45e6), 1_000_000, bytes(4))
+    assert str(error.value) == ("--board icebreaker: its flash is not read at twice the clock of the design, expected a design with "
+                                "--weights flash")
+
+
 def on_gowin(mhz):
     """`Pads` of the smallest network for the Tang Nano 20K."""
     one = board("tangnano20k")

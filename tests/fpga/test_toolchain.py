@@ -39,6 +39,13 @@ def test_the_slowest_clock_counts():
     assert toolchain.read_report(json.dumps(report(40, 13.5)), 36).fmax_mhz == 13.5
 
 
+@pytest.mark.parametrize("clock, fmax", [("flash_clk", 500 / 16), ("other", 40)])
+def test_a_path_to_the_clock_of_a_quick_flash_has_half_a_cycle(clock, fmax):
+    text = report()
+    text["critical_paths"].append({"from": "negedge clk", "to": f"posedge {clock}", "path": [{"type": "routing", "delay": 16}]})
+    assert toolchain.read_report(json.dumps(text), 36).fmax_mhz == fmax
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"fmax": {"clk": {}}}', json.dumps(report() | {"detailed_net_timings": [{}]})])
 def test_damaged_report(text):
     with pytest.raises(ToolError, match="^r.json: not a report of nextpnr .*; build again with --rebuild$"):

@@ -32,11 +32,11 @@ WAIT_S = 120
 CLASSIFY_WITH_LOGITS = protocol.Opcode.CLASSIFY | protocol.LOGITS
 
 
-def design(root, frames=1):
+def design(root, frames=1, weights=None):
     """(folder, network): some of its weights resident, the others streamed with every pass."""
     network = strategies.fill(vgg("tiny", CIFAR10, width=1 / 16, latent=64, hidden=16), 1)
     part = replace(TARGETS["ice40"], bank_words={1: 1480, 2: 1700}[frames])
-    planned = plan(network, part, 4, 16, 4, frames)
+    planned = plan(network, part, 4, 16, 4, frames, weights=weights)
     images = datasets.load("fixture").first(frames).images
     folder, _ = output.write(planned, network, part, root / "rtl_out", images)
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -56,6 +56,20 @@ def test_flash_image(generated):
     manifest = json.loads((folder / "manifest.json").read_text())
     image = virtual.flash_image(folder)
     assert image[:8].hex() == manifest["config_id"] + manifest["ir_sha256"][:8] and image[8:] == (folder / "weights.bin").read_bytes()
+
+
+def test_a_flash_at_twice_the_clock(tmp_path):
+    """The same answers, and the model of the flash has nothing to complain of."""
+    folder, network = design(tmp_path, weights="double")
+    images = datasets.load("fixture").first(2).images
+    board = virtual.VirtualBoard(folder)
+    with board, Serial(board.port) as port:
+        client = Client(port, wait_s=WAIT_S, ready_s=WAIT_S)
+        client.wait_ready()
+        for image in images:
+            [result] = client.classify([np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes()])
+            assert list(result.logits) == inference.logits(network, image[None])[0].tolist()
+        assert not board.faults() and board.close() == 0
 
 
 @pytest.mark.parametrize("platform", ["win32", "darwin"])

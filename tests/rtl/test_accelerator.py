@@ -48,6 +48,7 @@ class Case:
     frames: int = 1
     blocks: int = 0  # an ECP5 with so many block RAMs, which does not hold all weights
     lines: int = 0  # of an SDRAM that the weights come from, instead of a flash
+    double: bool = False  # the flash has twice the clock
 
 
 CASES = {
@@ -59,6 +60,9 @@ CASES = {
                    ring=2, part={"technology": "ice40-spram", "encoder_bits": 2, "starts": ("read",)}, frames=3),
     # Block RAM for the ring, and what is left of it for some weights beside the features; some in the place of maps that were read.
     "blocks": Case(strategies.vgg_network(3, width=1 / 4, size=16, latent=40, hidden=12).topology, (4, 16, 4), blocks=12),
+    # The same weights from a flash at twice the clock, two bytes at a time; thresholds by start reads.
+    "double": Case(strategies.vgg_network(1, width=1 / 16, size=16, latent=40, hidden=12).topology, (4, 16, 8), thresholds=0.5, spare=60,
+                   part={"technology": "ice40-spram", "encoder_bits": 4, "starts": ("read",)}, double=True),
     # From an SDRAM of 16 lines, mixed and late rows as above; from one of 32 lines, of which two beats are a row of the banks.
     "sdram": Case(strategies.vgg_network(1, width=1 / 16, size=16, latent=40, hidden=12).topology, (4, 32, 16), spare=60, ring=2,
                   part={"encoder_bits": 4}, lines=16),
@@ -84,7 +88,7 @@ CASES = {
 }
 
 
-LATE = "stream", "frames", "blocks", "sdram"
+LATE = "stream", "frames", "blocks", "double", "sdram"
 
 
 def part_of(case, network):
@@ -93,7 +97,7 @@ def part_of(case, network):
         return replace(TARGETS["ecp5-25f"], weights=("stream",), blocks=case.blocks)
     if case.spare is None:
         return whole.target(**case.part)
-    way = {"weights": ("sdram",), "sdram_lines": case.lines} if case.lines else {"weights": ("stream",)}
+    way = {"weights": ("sdram",), "sdram_lines": case.lines} if case.lines else {"weights": ("double" if case.double else "stream",)}
     large = whole.target(**way, ring_words=1 << 12, bank_words=1 << 14)
     program = whole.plan(network, large, *case.shape, case.frames).program
     largest = max(step.tile_words for step in program.steps)
@@ -109,10 +113,10 @@ def test_bits_and_cycles(name, tmp_path):
     images = strategies.images(3, max(3, 2 * case.frames), case.topology.image_size)
     design = whole.Design(network, part_of(case, network), case.shape, tmp_path, images, case.frames)
     config = design.plan.config
-    assert config.thresholds == (case.thresholds > 0) and config.start_reads == (name in ("frames", "sdram_short"))
+    assert config.thresholds == (case.thresholds > 0) and config.start_reads == (name in ("frames", "double", "sdram_short"))
     shares = {transfer.resident for transfer in config.transfers if not transfer.after}
     assert (config.late_rows > 0) == (name in LATE)
-    assert (config.beat_bits, config.burst) == ((case.lines, 8) if case.lines else (8, 1))
+    assert (config.beat_bits, config.burst) == ((case.lines, 8) if case.lines else (16 if case.double else 8, 1))
     if name in (*LATE, "sdram_short", "registers_stream"):
         assert shares - {0, 16}, "some weights must be mixed"
     else:
