@@ -26,27 +26,27 @@ PAUSES = 40_000, 40_000, 0, 40_000
 """Cycles without a byte before each image: time to fall asleep, or none."""
 
 
-def planned(sleeps):
+def planned(sleeps, weights="stream"):
     """Some of the weights are resident, the others come from the flash with every frame."""
-    plain = plan(NETWORK, replace(TARGETS["ice40"], bank_words=100), 4, 16, 4)
+    plain = plan(NETWORK, replace(TARGETS["ice40"], bank_words=100), 4, 16, 4, weights=weights)
     assert all(weight_bytes(plain.config))
     return replace(plain, config=replace(plain.config, sleeps=sleeps))
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
+@pytest.fixture(scope="module", params=["stream", "double"])
+def run(tmp_path_factory, request):
     """(replies, lines about the clock, what the flash complains of, exit code) of images with pauses between them."""
     root = tmp_path_factory.mktemp("duty")
     images = datasets.load("fixture").images[:len(PAUSES), :, ::4, ::4]
-    folder, _ = output.write(planned(True), NETWORK, TARGETS["ice40"], root, images)
+    folder, _ = output.write(planned(True, request.param), NETWORK, TARGETS["ice40"], root, images)
     build = root / "build"
     clocks = virtual.SLEEPING_CLOCKS
     sources = virtual.board_sources(folder, build, clocks)
     program = virtual.verilate(sources, build, [build])
     script = bytearray([0, 0, 0, 6])
     for number, (pause, image) in enumerate(zip(PAUSES, images)):
-        request = protocol.encode(protocol.Opcode.CLASSIFY | protocol.LOGITS, image.transpose(1, 2, 0).tobytes(), number)
-        for place, byte in enumerate(request):
+        message = protocol.encode(protocol.Opcode.CLASSIFY | protocol.LOGITS, image.transpose(1, 2, 0).tobytes(), number)
+        for place, byte in enumerate(message):
             script += (0 if place else pause).to_bytes(2, "little") + bytes([byte, 0])
         script += bytes([0, 0, 0, 2])
     (build / "script").write_bytes(script)

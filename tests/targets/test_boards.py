@@ -80,7 +80,8 @@ def test_what_the_platform_class_says(name):
 def test_a_page_has_only_what_the_class_lacks():
     for path in (ROOT / "boards").glob("*.toml"):
         page = tomllib.loads(path.read_text())
-        assert not {"pins", "clock_hz", "target"} & set(page) and set(page["flash"]) <= {"bytes", "offset", "quad_enable"}
+        assert not {"pins", "clock_hz", "target"} & set(page) and set(page["flash"]) <= {"bytes", "offset", "quad_enable", "double"}
+        assert page["flash"].get("double", False) == (path.stem in ("icebreaker", "icesugar"))
     assert board("icebreaker").program["bitstream"] == ["iceprog", "{bitstream}"]  # the class's, written down and not run
 
 
