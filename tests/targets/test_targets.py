@@ -81,7 +81,8 @@ def test_weights_from_an_sdram(model, name, clock, shape):
 
 
 def test_a_way_that_a_target_lacks():
-    for name, way, has in (("ice40", "sdram", "flash or flash-2x"), ("ecp5", "double", "chip or flash or sdram"), ("gowin", "stream", "chip or sdram"), ("ecp5-25f", "memory", "")):
+    for name, way, has in (("ice40", "sdram", "flash or flash-2x"), ("ecp5", "double", "chip or flash or sdram"),
+                           ("gowin", "stream", "chip or sdram"), ("ecp5-25f", "memory", "")):
         with pytest.raises(UsageError if has else FitError) as error:
             plan(network("3mb"), target(name), weights=way)
         expected = f"--weights {WAYS[way]}: {name} has no way to it, expected {has}" if has else "use --weights flash or --weights sdram or"
