@@ -206,6 +206,20 @@ def test_weights_from_the_flash_of_an_ecp5(tools, answer, refused, monkeypatch, 
                 "--clock 75: the flash of ULX3S with LFE5U-85F has the design's clock, expected at most 50")
 
 
+def test_a_flash_at_twice_the_clock(tools, answer, refused, tmp_path):
+    """The record has the margins of its data; a clock that leaves none is refused, as is a board that is not made for it."""
+    checkpoint.save(tmp_path / "smallest.pt", strategies.smallest())
+    answer("generate", "--model", tmp_path / "smallest.pt", "--target", "ice40", "--pixels", 4, "--lanes", 16, "--outputs", 4, "--weights",
+           "flash-2x", "--out", tmp_path / "out")
+    [folder] = (tmp_path / "out").iterdir()
+    tools["mhz"] = 46
+    made = answer("build", folder, "--board", "icebreaker")
+    assert made["clock_hz"] == 45e6 and made["flash_clock"] == {"delay_steps": 13, "late_margin_ns": 0.317, "early_margin_ns": 0.289}
+    assert refused("build", folder, "--board", "icebreaker", "--clock", 33)[1].endswith(
+        "--clock 33: no edge takes the data of a flash at twice the clock safely, expected from 41 to 53; or generate the design with "
+        "--weights flash")
+
+
 def test_weights_from_the_sdram_of_a_tang_nano_20k(tools, answer, tmp_path):
     """Bitstream and flash image as for the other boards; the packer gives the flash's pins to the design."""
     tools["mhz"] = 61
