@@ -81,6 +81,19 @@ def test_packets_under_back_pressure(learner):
     assert seen["left"] == 0
 
 
+def test_packets_of_levels(tmp_path):
+    """A packet is an image's packed levels; an early end is told, and the next images are right."""
+    made = written(strategies.smallest_learner(), "ice40", tmp_path, learn=True, max_classes=4, exemplars=3, input="levels")
+    images = strategies.images(7, 3, made.config.size)
+    packets = [list(data) for data in made.pixels(images)]
+    assert {len(packet) for packet in packets} == {made.config.image_bytes} and made.config.image_bytes < 3 * made.config.size ** 2
+    packets[0] = packets[0][:-1]
+    weights, boot = (made.folder / "weights.bin").read_bytes(), made.manifest["boot_bytes"]
+    seen = run(made, {"packets": packets, "latent": 1, "pauses": 5, "steps": [], "weights": list(weights[:boot] + 5 * weights[boot:])})
+    assert seen["users"] == [1, 0, 0] and seen["left"] == 0
+    assert signed(seen["logits"])[1:] == inference.logits(made.network, images)[1:].tolist()
+
+
 def test_a_design_without_it_is_the_same(tmp_path):
     passes = written(strategies.smallest(), "ice40", tmp_path / "with", frames=2)
     plain = design.generate(strategies.smallest(), "ice40", out=tmp_path / "without", frames=2).folder
