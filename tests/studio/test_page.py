@@ -16,6 +16,7 @@ import pytest
 
 from fbnn_hw import cli, lesson, protocol
 from fbnn_hw import design as designs
+from fbnn_hw.emit import wasm
 from fbnn_hw.emit.wasm import Gates
 from fbnn_hw.host.taught import Taught
 from fbnn_hw.ir.network import LATENT
@@ -470,3 +471,12 @@ def test_a_page_that_begins_with_no_class(context, served, tmp_path):
     until(page, "studio.board.known === 1")
     rested(page)
     assert not page.errors
+
+
+def test_a_design_by_a_relative_path(tmp_path, monkeypatch):
+    """The compiler has the build's folder as its own."""
+    monkeypatch.chdir(tmp_path)
+    design, seen = designs.generate(strategies.smallest_learner(), "ice40", out="here", learn=True), []
+    monkeypatch.setattr(wasm, "_compile", lambda sources, folder, module: (seen.extend(sources), module.write_bytes(b"")))
+    wasm.build(design)
+    assert len(seen) == 3 and all(path.is_absolute() and path.is_file() for path in seen)
