@@ -3,7 +3,8 @@
     python docs/benchmarks/cil_tables.py docs/results/cifar10-4+3x2.md
 
 writes anew what stands between `<!-- runs: FILE ... -->` and `<!-- end -->`, the rows in the order of the file's first lines.  After FILE
-come choices that a row must have, such as setting=rpt; `any` is any value but none.  tests/test_results.py holds the pages to it.
+come choices that a row must have, such as setting=rpt; `any` is any value but none.  `<!-- trainings: FOLDER -->` begins a table of the
+pre-trainings in a folder.  tests/test_results.py holds the pages to it.
 """
 
 import json
@@ -13,6 +14,7 @@ from pathlib import Path
 from statistics import mean, median, stdev
 
 BLOCK = re.compile(r"(<!-- runs: (\S+)(.*?) -->\n).*?(<!-- end -->)", re.S)
+TRAININGS = re.compile(r"(<!-- trainings: (\S+) -->\n).*?(<!-- end -->)", re.S)
 HEAD = ("flags", "seeds", "a_old %", "a_new %", "a_final %", "d_final", "average incremental %", "forgetting, points",
         "memory, Mb", "epoch kept, of")
 
@@ -69,9 +71,25 @@ def table(path, choices=()):
     return "".join(f"| {' | '.join(row)} |\n" for row in cells)
 
 
+def trainings(folder):
+    """The table of a folder of results of `pretrain`: model and flags, accuracies of the kept epoch."""
+    groups = {}
+    for path in sorted(folder.glob("*.result.json")):
+        training = json.loads(path.read_text())["training"]
+        flags = [f"--model {training['model']}", f"--encoder {training['encoder']}"]
+        flags += [f"--norm {training['norm']}"] * (training["norm"] != "scales")
+        flags += [f"--K {training['config']['K']:g}"] * (training["config"]["K"] != 1)
+        groups.setdefault(" ".join(flags), []).append(training)
+    cells = [("flags", "seeds", "training %", "validation %", "test %"), ("---",) * 5]
+    cells += [(f"`{flags}`", str(len(group)), *(spread([t[f"{kind}_accuracy"] for t in group]) for kind in ("train", "validation", "test")))
+              for flags, group in groups.items()]
+    return "".join(f"| {' | '.join(row)} |\n" for row in cells)
+
+
 def written(page):
     """The page's text with its tables made anew."""
-    return BLOCK.sub(lambda match: match[1] + table(page.parent / match[2], match[3].split()) + match[4], page.read_text())
+    text = BLOCK.sub(lambda match: match[1] + table(page.parent / match[2], match[3].split()) + match[4], page.read_text())
+    return TRAININGS.sub(lambda match: match[1] + trainings(page.parent / match[2]) + match[3], text)
 
 
 if __name__ == "__main__":

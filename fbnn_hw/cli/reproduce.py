@@ -8,6 +8,7 @@ from pathlib import Path
 from ..checkpoints import resolve
 from ..errors import InputError, UsageError
 from ..ir import checkpoint
+from ..ir.models import AIRBENCH, FLOATING
 from ..train import results as recorded
 from ..train.scenarios import SCENARIOS
 from ..train.sweep import result_path, under_way
@@ -195,7 +196,8 @@ def matches(row, result, seed=None, flags="", origin=None):
         return special and all(config[k] == getattr(expected, k) for k in keys) and seed in (None, result["seed"])
     training = result["training"]
     objective = {k: getattr(expected, k) for k in ("alpha", "beta", "gamma", "features")}
-    named = "{model}" in row.flags or training["model"] == expected.model
+    # A row that leaves the model open means any binary one.
+    named = training["model"] not in (*FLOATING, AIRBENCH) if "{model}" in row.flags else training["model"] == expected.model
     return (named and training.get("images_per_class") == expected.images and training["objective"] == objective
             and training["config"]["K"] == expected.K and training.get("activations", "binary") == expected.activations
             and all(training[k] == getattr(expected, k) for k in ("norm", "encoder", "all_classes")) and seed in (None, training["seed"]))

@@ -188,6 +188,8 @@ def test_plots(results, answer):
         assert [p.rsplit(".", 1)[1] for p in figure["plots"]] == ["png", "svg"]
         assert (results / "plots" / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
     offline = EXHIBITS["figure-offline"]
+    of_encoder = answer("reproduce", "encoding", "--scenario", "tiny-2+2x2", "--results", results)["rows"]
+    assert [row["seeds"] for row in of_encoder] == [[0, 0], []]  # 0.5mb and 3mb; float networks are no runs of an encoder
     for published in (True, False):
         drawn = [json.loads((results / f"{size}.result.json").read_text()) for size in ("0.5mb", "fpnn_p")]
         report.draw(offline, drawn, results / f"{published}", published)
