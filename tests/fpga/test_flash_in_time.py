@@ -6,22 +6,13 @@ The simulated clock is 64 times that of the design, so a 64th of a period is a s
 
 import math
 import re
-import subprocess
-from dataclasses import replace
 
 import pytest
 
-from fbnn_hw import protocol
-from fbnn_hw.compile.plan import plan
-from fbnn_hw.emit import virtual, weights
 from fbnn_hw.fpga import pads, plls
-from fbnn_hw.ir.models import CIFAR10, vgg
-from fbnn_hw.rtl.board_top import weight_bytes
 from fbnn_hw.rtl.qspi_flash import FlashChip
-from fbnn_hw.targets import TARGETS
 from fbnn_hw.targets.boards import board
-from tests import strategies
-from tests.fpga.test_pads_in_time import width
+from tests.fpga import in_time
 
 STEPS = 64
 TAKEN = 2200
@@ -29,14 +20,9 @@ TAKEN = 2200
 LIMIT = 4_000_000
 PATH = 5.0
 """ns from a register to a pad's register at least, with the slowest delays: a flip-flop's, a LUT's and two wires'."""
+NOW_AND_THEN = "turn[9:4] != 5"
+"""For a while it takes no beat, so that the flash's clock stops."""
 MODEL = """
-`timescale 1ns / 1ps
-module later #(parameter N = 1, W = 1) (input wire [W - 1:0] in, output wire [W - 1:0] out);
-    wire [W * (N + 2) - 1:0] line;
-    reg [W * (N + 1) - 1:0] late = ~0;
-    assign line = {{late, in}}, out = line[W * N +: W];
-    always @(posedge board.clk) late <= line[W * (N + 1) - 1:0];
-endmodule
 module SB_PLL40_2F_PAD #(
     parameter FEEDBACK_PATH = "", DIVR = 0, DIVF = 0, DIVQ = 0, FILTER_RANGE = 0, PLLOUT_SELECT_PORTA = "", PLLOUT_SELECT_PORTB = "",
     DELAY_ADJUSTMENT_MODE_RELATIVE = "", FDA_RELATIVE = 0
@@ -61,26 +47,6 @@ module SB_IO #(parameter [5:0] PIN_TYPE = 0, parameter PULLUP = 0) (
     always @(posedge INPUT_CLK) i0 <= pin;
     always @(negedge INPUT_CLK) i1 <= pin;
     assign D_IN_0 = PIN_TYPE[0] ? pin : i0, D_IN_1 = i1;
-endmodule
-module accelerator (
-    input wire clk, rst, want_latent, input wire [7:0] pixels__payload, input wire pixels__valid, output wire pixels__ready,
-    input wire [15:0] weights__payload, input wire weights__valid, output wire weights__ready, output wire [{score}:0] logits__payload,
-    output wire logits__valid, input wire logits__ready, output wire [{latent}:0] latent__payload, output wire latent__valid,
-    input wire latent__ready, output wire [{result}:0] result__payload, output wire result__valid, input wire result__ready
-);
-    assign pixels__ready = 0, logits__payload = 0, logits__valid = 0, latent__payload = 0, latent__valid = 0;
-    assign result__payload = 0, result__valid = 0;
-    // Now and then it takes no beat for a while, so that the flash's clock stops.
-    reg [9:0] turn = 0;
-    always @(posedge clk) turn <= turn + 1;
-    assign weights__ready = turn[9:4] != 5;
-    integer file;
-    initial file = $fopen("beats.txt", "w");
-    always @(posedge clk) if (!rst && weights__valid && weights__ready && board.active) begin
-        $fwrite(file, "%04x\\n", weights__payload);
-        $fflush(file);
-        board.count <= board.count + 1;
-    end
 endmodule
 module board (
     input wire clk, input wire rst, input wire rx, output wire tx, output wire ready, output wire active, output wire fault,
@@ -117,13 +83,9 @@ endmodule
 def beats(mhz, delays, tmp_path):
     """([beat that the accelerator got], [beat of the image], the log).  delays: "early" or "late", of PLL, pads, board and chip."""
     one = board("icebreaker")
-    network = strategies.fill(vgg("tiny", CIFAR10, width=1 / 16, latent=64, hidden=16), 1)
-    config = plan(network, replace(TARGETS["ice40"], bank_words=1536), 4, 16, 4, weights="double").config
+    config, data, image = in_time.streamed("ice40", "double", bank_words=1536)
     pll = plls.nearest(one, mhz * 1e6)
     text = pads.to_verilog(pads.Pads(config, one, pll, 1_000_000, bytes(4)))
-    boot, frame = weight_bytes(config)
-    data = bytes((37 * i + i // 251) & 255 for i in range(boot + frame))
-    image = protocol.config_mark(config.id) + bytes(4) + data
     step, late, chip = 1e9 / pll.hz / STEPS, delays == "late", FlashChip()
     share, wires, access = (1, plls.WIRES, chip.access) if late else (plls.FASTEST, 0, chip.hold)
     delay = (1 + int(re.search(r"\.FDA_RELATIVE\(4'h(\w)\)", text)[1], 16)) * plls.FINE[late]
@@ -133,19 +95,10 @@ def beats(mhz, delays, tmp_path):
         # Sums are rounded, not their parts.  A register takes what is there since its own step: data that changes later in it is late.
         total = (sum(parts.values()) + wires + 1e9 * ns) / step
         counts[name] = (int(total) if late else math.ceil(total)) - counts["delay"] - counts["out"] - counts["into"]
-    (tmp_path / "board.v").write_text(MODEL.format(
-        **counts, path=int(share * PATH / step), taken=TAKEN, base=one.flash["offset"], bytes=len(image),
-        **{name: width(text, f"{port}__payload") for name, port in (("score", "logits"), ("latent", "latent"), ("result", "result"))}))
-    (tmp_path / "top.v").write_text(text)
-    (tmp_path / "flash.hex").write_text(weights.bytes_hex(image))
-    (tmp_path / "script").write_bytes(b"")
-    program = virtual.verilate([tmp_path / "board.v", tmp_path / "top.v", virtual.BOARD / "spi_flash.v"], tmp_path / "build", level="-O1")
-    done = subprocess.run([program, "4", str(2 * round(step * 500)), "script", str(LIMIT)], cwd=tmp_path, capture_output=True, text=True,
-                          check=False)
-    taken = [int(line, 16) for line in (tmp_path / "beats.txt").read_text().split()]
-    words = [int.from_bytes(data[i:i + 2], "little") for i in range(0, len(data), 2)]
-    again = words[boot // 2:]
-    return taken, (words + again * (TAKEN // len(again) + 1))[:TAKEN], done.stdout
+    model = MODEL.format(**counts, path=int(share * PATH / step), taken=TAKEN, base=one.flash["offset"], bytes=len(image))
+    taken, log = in_time.run(tmp_path, in_time.LATER + model + in_time.accelerator(text, 16, NOW_AND_THEN), text, image, ["spi_flash.v"],
+                             2 * round(step * 500), LIMIT)
+    return taken, in_time.beats(config, data, TAKEN), log
 
 
 @pytest.mark.parametrize("delays", ["early", "late"])

@@ -3,35 +3,20 @@
 The simulated clock is sixteen times that of the design, so a sixteenth of a period is a step of time and of the phase of the PLL.
 """
 
-import re
-import subprocess
-from dataclasses import replace
-
 import pytest
 
-from fbnn_hw import protocol
-from fbnn_hw.compile.plan import plan
-from fbnn_hw.emit import virtual, weights
+from fbnn_hw.emit import virtual
 from fbnn_hw.fpga import pads, plls
-from fbnn_hw.ir.models import CIFAR10, vgg
 from fbnn_hw.rtl.board_top import weight_bytes
 from fbnn_hw.rtl.sdram import CHIPS
-from fbnn_hw.targets import TARGETS
 from fbnn_hw.targets.boards import board
-from tests import strategies
+from tests.fpga import in_time
 
 STEPS = 16
 TAKEN = 4000
 """Beats that the stand-in of an accelerator takes."""
 LIMIT = 2_000_000
 CELLS = """
-`timescale 1ns / 1ps
-module later #(parameter N = 1, W = 1) (input wire [W - 1:0] in, output wire [W - 1:0] out);
-    wire [W * (N + 2) - 1:0] line;
-    reg [W * (N + 1) - 1:0] late;
-    assign line = {late, in}, out = line[W * N +: W];
-    always @(posedge board.clk) late <= line[W * (N + 1) - 1:0];
-endmodule
 module rPLL #(
     parameter FCLKIN = "", IDIV_SEL = 0, FBDIV_SEL = 0, ODIV_SEL = 0, DEVICE = "", DYN_IDIV_SEL = "", DYN_FBDIV_SEL = "", DYN_ODIV_SEL = "",
     CLKFB_SEL = "", DYN_DA_EN = "", PSDA_SEL = "", DUTYDA_SEL = "", DYN_SDIV_SEL = 0
@@ -58,24 +43,6 @@ endmodule
 module DFF (input wire D, CLK, output reg Q); initial Q = 0; always @(posedge CLK) Q <= D; endmodule
 module DFFS (input wire D, CLK, SET, output reg Q); initial Q = 1; always @(posedge CLK) Q <= D || SET; endmodule
 module ODDR (input wire D0, D1, TX, CLK, output wire Q0); assign Q0 = CLK ? D0 : D1; endmodule
-"""
-ACCELERATOR = """
-module accelerator (
-    input wire clk, rst, want_latent, input wire [7:0] pixels__payload, input wire pixels__valid, output wire pixels__ready,
-    input wire [31:0] weights__payload, input wire weights__valid, output wire weights__ready, output wire [{score}:0] logits__payload,
-    output wire logits__valid, input wire logits__ready, output wire [{latent}:0] latent__payload, output wire latent__valid,
-    input wire latent__ready, output wire [{result}:0] result__payload, output wire result__valid, input wire result__ready
-);
-    assign pixels__ready = 0, weights__ready = 1, logits__payload = 0, logits__valid = 0, latent__payload = 0, latent__valid = 0;
-    assign result__payload = 0, result__valid = 0;
-    integer file;
-    initial file = $fopen("beats.txt", "w");
-    always @(posedge clk) if (!rst && weights__valid && board.active) begin
-        $fwrite(file, "%08x\\n", weights__payload);
-        $fflush(file);
-        board.count <= board.count + 1;
-    end
-endmodule
 """
 BOARD = """
 module board (
@@ -123,24 +90,13 @@ endmodule
 """
 
 
-def width(text, port):
-    """Highest bit of a port of the accelerator in the text of top.v."""
-    signal = re.search(rf"\.{port}\((\w+)\)", text)[1]
-    found = re.search(rf"wire \[(\d+):0\] {re.escape(signal)};", text)
-    return int(found[1]) if found else 0
-
-
 def beats(mhz, wire_ns, delays, tmp_path):
     """([beat that the accelerator got], [beat of the image], the log).  delays: "early" or "late", of pads and chip."""
     one = board("tangnano20k")
-    network = strategies.fill(vgg("tiny", CIFAR10, width=1 / 16, latent=64, hidden=16), 1)
-    config = plan(network, replace(TARGETS["gowin"], blocks=16), 4, 16, 4, weights="sdram").config
+    config, data, image = in_time.streamed("gowin", "sdram", blocks=16)
     pll = plls.nearest(one, mhz * 1e6)
     top = pads.Pads(config, one, pll, 1_000_000, bytes(4))
     text, chip = pads.to_verilog(top), CHIPS[one.sdram["chip"]]
-    boot, frame = weight_bytes(config)
-    data = bytes((37 * i + i // 251) & 255 for i in range(boot + frame))
-    image = protocol.config_mark(config.id) + bytes(4) + data
     step = 1e9 / pll.hz / STEPS
 
     def ways(sooner, later):  # sums are rounded, not their parts
@@ -152,28 +108,17 @@ def beats(mhz, wire_ns, delays, tmp_path):
     macros["HOLD"] = int(hold / step) if delays == "late" else macros["ACCESS"]
     buses = {"bank": ("ba", 2), "address": ("a", 11), "mask": ("dqm", 4), "dq": ("dq", 32)}
     ports = "".join(f", .sdram_{port}{i}({name}[{i}])" for name, (port, count) in buses.items() for i in range(count))
-    places = sum(map(chip.rows_of, (boot, frame))) * chip.columns
+    places = sum(map(chip.rows_of, weight_bytes(config))) * chip.columns
     # The simulation's period is a whole number of picoseconds.
     picoseconds = 2 * (round(step * 1000) // 2) * STEPS
     parameters = virtual.sdram_parameters(chip, places, chip.cas_latency(pll.hz), 1e9 * picoseconds / 1000 * pll.hz / 1e9)
-    (tmp_path / "board.v").write_text("".join(f"`define {name} {value}\n" for name, value in macros.items()) + CELLS
-        + ACCELERATOR.format(**{name: width(text, f"{port}__payload") for name, port in (
-            ("score", "logits"), ("latent", "latent"), ("result", "result"))})
-        + BOARD.format(taken=TAKEN, base=one.flash["offset"], bytes=len(image), ports=ports,
-                       wires="    wire [1:0] bank;\n    wire [10:0] address;\n    wire [3:0] mask;",
-                       parameters=", ".join(f".{name}({value})" for name, value in parameters.items())))
-    (tmp_path / "top.v").write_text(text)
-    (tmp_path / "flash.hex").write_text(weights.bytes_hex(image))
-    (tmp_path / "script").write_bytes(b"")
-    program = virtual.verilate([tmp_path / "board.v", tmp_path / "top.v", virtual.BOARD / "spi_flash.v", virtual.BOARD / "sdram.v"],
-                               tmp_path / "build", level="-O1")
-    done = subprocess.run([program, "4", str(picoseconds // STEPS), "script", str(LIMIT)], cwd=tmp_path, capture_output=True, text=True,
-                          check=False)
-    taken = [int(line, 16) for line in (tmp_path / "beats.txt").read_text().split()]
-    words = [int.from_bytes(data[i:i + 4], "little") for i in range(0, len(data), 4)]
-    again = words[boot // 4:]
-    expected = (words + again * (TAKEN // len(again) + 1))[:TAKEN]
-    return taken, expected, done.stdout
+    model = "".join(f"`define {name} {value}\n" for name, value in macros.items()) + in_time.LATER + CELLS + BOARD.format(
+        taken=TAKEN, base=one.flash["offset"], bytes=len(image), ports=ports,
+        wires="    wire [1:0] bank;\n    wire [10:0] address;\n    wire [3:0] mask;",
+        parameters=", ".join(f".{name}({value})" for name, value in parameters.items()))
+    taken, log = in_time.run(tmp_path, model + in_time.accelerator(text, 32), text, image, ["spi_flash.v", "sdram.v"],
+                             picoseconds // STEPS, LIMIT)
+    return taken, in_time.beats(config, data, TAKEN), log
 
 
 @pytest.mark.parametrize("mhz, wire_ns, delays", [(60, 0, "early"), (60, 4, "late"), (48, 4, "late"), (27, 2, "early")])
