@@ -28,15 +28,14 @@ class Flow:
     """The tools that build for a part.
 
     synthesis: yosys' command.  nextpnr: name of its architecture, or None where the vendor's tool places
-    and routes.  device: its options.  router: the one it takes, "" its own choice.  pins: the flag for
-    the constraints.  result: the flag for the packer's input.  packer: program.  bitstream: name of its file.  minutes, minutes_a_kilolut:
-    estimated time on one core at 2.5 GHz.  gigabytes: memory of place and route.
+    and routes.  device: its options.  pins: the flag for the constraints.  result: the flag for the
+    packer's input.  packer: program.  bitstream: name of its file.  minutes, minutes_a_kilolut:
+    estimated time on one core at 2.5 GHz.  gigabytes: memory of place and route.  router: nextpnr's, "" where its own choice is taken.
     """
 
     synthesis: str
     nextpnr: str | None
     device: tuple = ()
-    router: str = ""
     pins: str = ""
     result: str = ""
     packer: str = ""
@@ -44,13 +43,14 @@ class Flow:
     minutes: float = 1
     minutes_a_kilolut: float = 0.7
     gigabytes: float = 0.5
+    router: str = ""
 
 
 def _ecp5(device):
     # -nowidelut: 1476 -> 780 LUT4 at 288 popcount bits.  Copies: see rtl.array.Copy.  router1 does not come to an end with arrays of
     # 8192 MAC/cycle; router2 leaves them a few long wires unless it may rip them up: 58.0 -> 59.7 MHz.
     synthesis = "setattr -mod -set keep_hierarchy 1 *.copy_*; synth_ecp5 -nowidelut -abc9"
-    return Flow(synthesis, "ecp5", (device,), "router2", "--lpf", "--textcfg", "ecppack", "bitstream.bit", gigabytes=3)
+    return Flow(synthesis, "ecp5", (device,), "--lpf", "--textcfg", "ecppack", "bitstream.bit", gigabytes=3, router="router2")
 
 
 def _gowin(part, family):
@@ -63,8 +63,8 @@ def _gowin(part, family):
 FLOWS = {
     # -dsp: the thermometer encoder multiplies.  -dffe_min_ce_use: a clock enable comes 3 ns after its LUT even in the tile beside it,
     # so that a few flip-flops choose between old and new value in their own LUTs.
-    "ice40": Flow("synth_ice40 -device u -dsp -dffe_min_ce_use 7", "ice40", ("--up5k",), "", "--pcf", "--asc", "icepack"),
-    "ice40-hx8k": Flow("synth_ice40 -device hx", "ice40", ("--hx8k",), "", "--pcf", "--asc", "icepack"),
+    "ice40": Flow("synth_ice40 -device u -dsp -dffe_min_ce_use 7", "ice40", ("--up5k",), "--pcf", "--asc", "icepack"),
+    "ice40-hx8k": Flow("synth_ice40 -device hx", "ice40", ("--hx8k",), "--pcf", "--asc", "icepack"),
     "ecp5": _ecp5("--85k"), "ecp5-45f": _ecp5("--45k"), "ecp5-25f": _ecp5("--25k"),
     "gowin": _gowin("GW2AR-LV18QN88C8/I7", "GW2A-18C"), "gowin-gw1nr9": _gowin("GW1NR-LV9QN88PC6/I5", "GW1N-9C"),
     "xilinx7": Flow("synth_xilinx -family xc7 -flatten", None, bitstream="bitstream.bit")}

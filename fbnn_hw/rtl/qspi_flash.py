@@ -30,8 +30,8 @@ class FlashChip:
     The defaults hold for Winbond's W25Q (tRST 30 us, tRES1 3 us, tSHSL 50 ns), with a margin for others.
 
     Of a flash at twice the clock of the design: access, hold: from a falling clock until new data is valid (tCLQV), and for which old
-    data stays (tCLQX).  setup, held: of its inputs, before and after a rising clock (tDVCH, tCHDX).  fastest_hz: of its clock.
-    Ref: Winbond W25Q128JV, AC characteristics at 3.0 to 3.6 V.
+    data stays (tCLQX).  fastest_hz: of its clock.  Meant are those of a W25Q128JV at 3.0 to 3.6 V; they were not compared with its
+    datasheet.
     """
 
     width: int = 4
@@ -41,8 +41,6 @@ class FlashChip:
     deselect_s: float = 60e-9
     access: float = 6e-9
     hold: float = 1.5e-9
-    setup: float = 2e-9
-    held: float = 3e-9
     fastest_hz: float = 133e6
 
 

@@ -1,6 +1,6 @@
 // A serial NOR flash as the reader uses it: one-line commands, reads with 1, 2 or 4 data lines.  It starts asleep, as iCE40s leave it.
 // Wrong timing, unknown commands and fights on the lines are counted in `errors` and written to the log.  The numbers of the parameters
-// that end in _NS are those of Winbond's W25Q128JV, 3.0 to 3.6 V.  Data changes with the falling clock, without a delay: what it takes to
+// that end in _NS are meant to be those of a W25Q128JV, 3.0 to 3.6 V.  Data changes with the falling clock, without a delay: what it takes to
 // leave the chip (tCLQX to tCLQV) is part of the way to the board.
 // Only the bytes from BASE on are held, read from the file flash.hex; all others are FF.
 `timescale 1ns / 1ps
