@@ -15,7 +15,7 @@ from fbnn_hw.compile import cycles, layout, schedule, timing
 from fbnn_hw.compile.config import AcceleratorConfig, residents_of
 from fbnn_hw.compile.lower import lower
 from fbnn_hw.compile.lower import owner as owner_of
-from fbnn_hw.compile.plan import _check_words, plan
+from fbnn_hw.compile.plan import _check_words, _residents, plan
 from fbnn_hw.emit import output, weights
 from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.ir import models
@@ -332,6 +332,18 @@ def test_a_layer_has_one_name(target, frames):
 def test_what_binds_a_layer(kind, spent, bound):
     assert spent.bound(kind) == bound and bound in cycles.BOUNDS
     assert spent.bound(kind, "sdram") == bound.replace("flash", "sdram") in cycles.BOUNDS
+
+
+def test_rows_go_where_they_save_cycles_beside_a_fast_flash():
+    """The largest dense layer leaves rows to the next one, and still holds all that it had words for."""
+    chosen = plan(strategies.fill(models.build("1mb"), seed=0), TARGETS["ice40"], 4, 16, 8, weights="double")
+    words, free = {}, chosen.config.feature_words - chosen.program.used
+    word_cycles = cycles.stream_cycles(chosen.config.word_bits, chosen.config.beat_bits, chosen.config.burst)
+    greedy, rows = _residents(chosen.program, word_cycles, free)
+    assert chosen.frame.total < cycles.passes(replace(chosen.config, transfers=greedy, resident_rows=rows))[-1].total
+    for layer, transfer in zip(chosen.program.fetched(), chosen.config.transfers):
+        words[layer.name] = transfer.words, transfer.resident
+    assert words["hidden"][1] == 16 > words["latent"][1]
 
 
 def test_the_estimate_says_what_binds_each_layer():
