@@ -98,6 +98,7 @@ DESIGNS = {
     "host-link-learn": lambda: HostLink(classes=10, size=32, lanes=16, latent_words=64, score_bits=14, mark=bytes.fromhex("cdbb5b03"),
                                         clocks=48, plan=LearnPlan.of(Head(1024), LearnConfig(16, 266), 4, 16, 10)),
     "flash-reader": lambda: FlashReader(FlashChip(), 48e6, 1 << 20, 106504, 240128),
+    "flash-reader-2x": lambda: FlashReader(FlashChip(), 48e6, 1 << 20, 106504, 240128, double=True),
     "sdram-reader": lambda: SdramReader(CHIPS["256Mbit-16"], 80e6, 40896, 305728, 2),
     "flash-image": lambda: FlashImage(bytes.fromhex("cdbb5b03")),
     "learner": lambda: learner(Head(1024)),

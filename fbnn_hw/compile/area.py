@@ -5,7 +5,7 @@
 
 from dataclasses import dataclass
 
-from ..targets import Target
+from ..targets import TARGETS, Target
 from .config import AcceleratorConfig
 
 
@@ -41,6 +41,8 @@ COSTS = {
     "xilinx7": Costs(2.23, 1.72, 5.0, 0.457, 500, 350),  # plain sums in LUTs of six inputs
 }
 """By target, or family of targets."""
+ENCODERS = {0: 91, 1: 134, 2: 228, 4: 350, 8: 561, None: 67}
+"""LUTs of a thermometer encoder, by `Target.encoder_bits` (docs/benchmarks/area.py thermometer-8 ..)."""
 
 
 def lut4(config: AcceleratorConfig, target: Target) -> int:
@@ -58,4 +60,6 @@ def lut4(config: AcceleratorConfig, target: Target) -> int:
     luts += cost.shift * accumulator_bits * (config.shift > 0)
     luts += (cost.spreads + cost.spread * config.word_bits) * config.spreads
     luts += cost.late * (config.late_rows > 0)
+    if config.encoder_bits is None:  # the terms above have the encoder of the target
+        luts += ENCODERS[None] - ENCODERS[TARGETS[target.name].encoder_bits]
     return round(luts + cost.mover * (config.weights == "stream") + cost.learner * (config.learning is not None))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from fbnn_hw.checkpoints import load
 from fbnn_hw.compile import area
 from fbnn_hw.compile.plan import configure, plan
 from fbnn_hw.errors import FitError
@@ -53,6 +54,14 @@ def test_start_reads_cost_what_synthesis_needed_for_them():
     plain, begun = (plan(net, target, 4, 16, 8).config for net in (network("3mb"), with_thresholds(network("3mb"))))
     assert begun.start_reads and area.lut4(begun, target) == pytest.approx(3335, rel=0.02)
     assert area.lut4(begun, target) - area.lut4(plain, target) == pytest.approx(3335 - 3256, rel=0.15)
+
+
+def test_levels_cost_less_than_an_encoder():
+    """3,459 and 3,435: yosys, as in docs/benchmarks/synthesis.py, of tiny and of the same with `--input levels`."""
+    target, tiny = TARGETS["ice40"], load("tiny.pt")
+    pixels, levels = (plan(tiny, part, 4, 16, 8).config for part in (target, replace(target, encoder_bits=None)))
+    assert area.lut4(levels, target) == pytest.approx(3435, rel=0.02)
+    assert area.lut4(pixels, target) - area.lut4(levels, target) == 3459 - 3435
 
 
 @pytest.mark.parametrize("name, model, shape, luts", [
