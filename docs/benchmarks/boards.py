@@ -37,6 +37,9 @@ COMMAND = re.compile(r"^    \((\d+)\) (fbnn-hw .*)$", re.M)
 LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4")
 """What nextpnr calls a cell with a LUT4, by family."""
 RAMS = ("ICESTORM_RAM", "DP16KD", "BSRAM")
+SAID = {"--learn": " that learns", "--weights flash-2x": ", flash at twice the clock", "--weights sdram": ", SDRAM",
+        "--input levels": ", images as levels", "--ahead": ", images ahead"}
+"""What a row says of the flags of its command."""
 GOALS = (
     ("3mb, UP5K, frames/s, one frame a pass", "UP5K", "3mb", "latency", 50, 60),
     ("3mb, UP5K, frames/s, several frames a pass", "UP5K", "3mb", "throughput", 55, 65),
@@ -60,6 +63,8 @@ def add(folder, board):
     shape = " ".join(f"--{name} {config[name]}" for name in ("pixels", "lanes", "outputs"))
     chosen = "sdram" if config.get("burst", 1) > 1 else "flash-2x" if config.get("beat_bits", 8) > 8 else ""
     shape += f" --weights {chosen}" * bool(chosen)
+    levels = "encoder_bits" in config and config["encoder_bits"] is None
+    shape += " --input levels" * levels
     frames = config.get("frames", 1)
     passes = f" --frames {frames}" if frames > 1 else ""
     learning = {key: estimate["learning"][key] for key in ("max_classes", "exemplars", "learn_cycles")} if "learning" in estimate else {}
@@ -78,7 +83,7 @@ def add(folder, board):
     record |= key(folder, record) | {"structure": structure_of(folder, record)}
     way = f"-{chosen}" * bool(chosen)
     name = f"{record['network']}-{board}-{config['pixels']}x{config['lanes']}x{config['outputs']}-{frames}"
-    return keep(f"{name}{'-learn' * bool(learning)}{way}-{built['clock_hz'] / 1e6:g}MHz.json", record)
+    return keep(f"{name}{'-learn' * bool(learning)}{way}{'-levels' * levels}-{built['clock_hz'] / 1e6:g}MHz.json", record)
 
 
 def _link(built, board, sleeps):
@@ -270,9 +275,10 @@ def placed(builds):
         own, rate = figures(record), record.get("end_to_end_frames_per_second")
         seeds = record.get("seeds") or [{"fmax_mhz": record["fmax_mhz"]}]
         reached = ", ".join(f"{one['fmax_mhz']:.1f}" if "fmax_mhz" in one else "not routed" for one in seeds)
+        said = "".join(text for flag, text in SAID.items() if f" {flag} " in f"{record['command']} ")
         of = " of an earlier version" * record.get("superseded", False) + ", other names" * record.get("renamed", False)
         lines.append(
-            f"| ({number}) | `{record['network']}`{' that learns' * ('learning' in record)}{of} | {record['board']} | {record['frames']} | "
+            f"| ({number}) | `{record['network']}`{said}{of} | {record['board']} | {record['frames']} | "
             f"{record['cycles']:,} | {record['clock_mhz']:g}{'' if record['met'] else ', missed'} | {reached} | {own['speed']:.1f} | "
             f"{'-' if rate is None else f'{rate:.1f}'} | {own['used']:,} of {own['available']:,} | {own['rams']} | {own['density']:.1f} |")
     if not builds:
