@@ -3,6 +3,7 @@
 import hashlib
 import re
 import shlex
+from functools import partial
 from pathlib import Path
 
 from ..checkpoints import resolve
@@ -32,7 +33,8 @@ def arguments(parser):
     parser.add_argument("--init", metavar="FE.pt",
                         help="pre-trained checkpoint of the runs that start from one, or sha256:HEX of one that is not at hand; results "
                         "of another one do not count")
-    parser.add_argument("--model", default="3mb", metavar="NAME", help="architecture of the pre-trainings (default: 3mb)")
+    parser.add_argument("--model", metavar="NAME",
+                        help="architecture of the pre-trainings whose rows name none (default: that of the results; 3mb for runs)")
     parser.add_argument("--plot", metavar="DIR", help="draw the figure into DIR as PNG and SVG")
     runs = parser.add_argument_group("runs")
     runs.add_argument("--run", action="store_true", help="run what has no result yet")
@@ -66,9 +68,10 @@ def run(args, out):
     if scenario != exhibit.scenario:
         out.text(f"{scenario} stands in for {exhibit.scenario}: the paper's values are of another data set")
     results = recorded.read(Path(args.results), scenario)
-    one_extractor(args, exhibit, [r for r in results if any(matches(row, r, None, args.flags, origin) for row in exhibit.rows)])
+    counts = partial(matches, flags=args.flags, origin=origin, model=args.model)
+    one_network(args, exhibit, [r for r in results if any(counts(row, r) for row in exhibit.rows)])
     todo = [(row, seed) for row in exhibit.rows for seed in args.seeds
-            if row.verb and not any(matches(row, r, seed, args.flags, origin) for r in results)]
+            if row.verb and not any(counts(row, r, seed, model=args.model or MODEL) for r in results)]
     if (args.run or args.dry_run or args.submit) and path and checkpoint.read(path).thresholds:
         kept = [(row, seed) for row, seed in todo if "--replay native" not in row.flags]
         if len(kept) < len(todo):
@@ -86,7 +89,7 @@ def run(args, out):
         if code or args.submit:
             return code
         results = recorded.read(Path(args.results), scenario)
-    compared = [recorded.compare(row, [r for r in results if matches(row, r, None, args.flags, origin)]) for row in exhibit.rows]
+    compared = [recorded.compare(row, [r for r in results if counts(row, r)]) for row in exhibit.rows]
     metrics = list(dict.fromkeys(m for row in exhibit.rows for m in row.paper))
     rows = [(c["label"], *(recorded.beside(c, m) for m in metrics), len(c["seeds"]) or "-") for c in compared]
     out.text(*_common.table(rows, ("run", *(f"{m} paper / ours" for m in metrics), "seeds")))
@@ -102,7 +105,7 @@ def run(args, out):
     if args.plot:
         from ..report import cil as report
 
-        drawn = [r for r in results if any(matches(row, r, None, args.flags, origin) for row in exhibit.rows)]
+        drawn = [r for r in results if any(counts(row, r) for row in exhibit.rows)]
         if not drawn:
             raise InputError(f"{args.results}: no results to plot, expected some of {exhibit.name}; --run makes them")
         written = report.draw(exhibit, drawn, args.plot, scenario == exhibit.scenario)
@@ -130,8 +133,16 @@ def refuse(args, exhibit):
                 command(args, exhibit, row, args.seeds[0])
 
 
-def one_extractor(args, exhibit, results):
-    """Raises UsageError where runs that start from {fe} have several first checkpoints, which no mean can be taken over."""
+def one_network(args, exhibit, results):
+    """Raises UsageError where no mean can be taken over the results of a row.
+
+    Such are runs that start from {fe} and have several first checkpoints, and pre-trainings of {model} that are of several models.
+    """
+    for row in exhibit.rows:
+        models = {r["training"]["model"] for r in results if "{model}" in row.flags and matches(row, r, None, args.flags, model=args.model)}
+        if len(models) > 1:
+            raise UsageError(f"{args.results}: has {row.label} of {len(models)} models, {', '.join(sorted(models))}; expected --model with "
+                             f"one of them")
     own = {row.label for row in exhibit.rows if "{fe}" in row.flags}
     sources = {}
     for r in results:
@@ -173,13 +184,16 @@ def parsed(row, flags=""):
     return parser(row.verb).parse_args([*shlex.split(f"{row.flags.format(**ANY)} {flags}"), "--scenario", next(iter(SCENARIOS))])
 
 
-ANY = dict(fe="fe.pt", model="3mb", folder=".", seed=0)
+MODEL = "3mb"
+"""Of runs whose row names none, the paper's."""
+ANY = dict(fe="fe.pt", model=MODEL, folder=".", seed=0)
 
 
-def matches(row, result, seed=None, flags="", origin=None):
+def matches(row, result, seed=None, flags="", origin=None, model=None):
     """Whether a result belongs to the run of a row.  The recipe may differ; --images must be as in `flags`.
 
-    seed: of the result, unless None.  origin: SHA-256 of its first checkpoint, unless None.
+    seed: of the result, unless None.  origin: SHA-256 of its first checkpoint, unless None.  model: of a pre-training whose row names
+    none; None: any binary one.
     """
     if result["kind"] != row.verb:
         return False
@@ -196,8 +210,9 @@ def matches(row, result, seed=None, flags="", origin=None):
         return special and all(config[k] == getattr(expected, k) for k in keys) and seed in (None, result["seed"])
     training = result["training"]
     objective = {k: getattr(expected, k) for k in ("alpha", "beta", "gamma", "features")}
-    # A row that leaves the model open means any binary one.
-    named = training["model"] not in (*FLOATING, AIRBENCH) if "{model}" in row.flags else training["model"] == expected.model
+    if "{model}" not in row.flags:
+        model = expected.model
+    named = training["model"] == model if model else training["model"] not in (*FLOATING, AIRBENCH)
     return (named and training.get("images_per_class") == expected.images and training["objective"] == objective
             and training["config"]["K"] == expected.K and training.get("activations", "binary") == expected.activations
             and all(training[k] == getattr(expected, k) for k in ("norm", "encoder", "all_classes")) and seed in (None, training["seed"]))
@@ -207,7 +222,8 @@ def command(args, exhibit, row, seed):
     """argv of a row's run."""
     if "{fe}" in row.flags and not args.init:
         raise UsageError(f"{exhibit.name}: its runs start from a pre-trained network, expected --init FE.pt from fbnn-hw pretrain")
-    flags = shlex.split(row.flags.format(fe=shlex.quote(args.init or ""), model=args.model, folder=shlex.quote(args.results), seed=seed))
+    flags = shlex.split(row.flags.format(
+        fe=shlex.quote(args.init or ""), model=args.model or MODEL, folder=shlex.quote(args.results), seed=seed))
     scenario = args.scenario or exhibit.scenario
     name = re.sub(r"[^a-z0-9]+", "-", f"{scenario} {row.verb} {re.sub('{.*?}', '', row.flags)} s{seed}".lower()).strip("-")
     target = [] if "--out" in flags else ["--out", str(Path(args.results) / f"{name}{'.json' if row.verb == 'cil' else '.pt'}")]

@@ -88,6 +88,28 @@ def test_extractors_are_not_averaged(answer, refused_after_notes, results, tmp_p
     assert row["seeds"] == [5] and row["metrics"]["a_final"]["mean"] == 0.9
 
 
+def pretrained(folder, model, accuracy):
+    """Write the result of a pre-training."""
+    training = {"scenario": "tiny-2+2x2", "model": model, "images_per_class": None, "seed": 0, "norm": "scales", "encoder": "tycc",
+                "objective": {"alpha": 1.0, "beta": 0.0, "gamma": 0.0, "features": "intended"}, "config": {"K": 1.0},
+                "all_classes": True, "train_accuracy": accuracy + 0.1, "test_accuracy": accuracy}
+    (folder / f"{model}.result.json").write_text(json.dumps({"kind": "pretrain", "training": training, "history": []}))
+
+
+def test_models_are_not_averaged(answer, refused_after_notes, tmp_path):
+    """Pre-trainings of two binary networks: --model names one of them; a float network is no run of an encoder."""
+    for model, accuracy in (("0.5mb", 0.5), ("fpnn_p", 0.7)):
+        pretrained(tmp_path, model, accuracy)
+    flags = ("reproduce", "encoding", "--scenario", "tiny-2+2x2", "--results", tmp_path)
+    assert [row["seeds"] for row in answer(*flags)["rows"]] == [[0], []]
+    pretrained(tmp_path, "3mb", 0.6)
+    code, line = refused_after_notes(*flags)
+    assert code == 2 and "has TYCC of 2 models, 0.5mb, 3mb; expected --model with one of them" in line
+    for model, accuracy in (("0.5mb", 0.5), ("3mb", 0.6)):
+        assert answer(*flags, "--model", model)["rows"][0]["metrics"]["test_accuracy"]["mean"] == accuracy
+    assert answer(*flags, "--model", "1mb")["rows"][0]["seeds"] == []
+
+
 def test_one_result_a_line(answer, tmp_path):
     (tmp_path / "runs.jsonl").write_text("\n".join([json.dumps(result(seed)) for seed in range(3)] + ["", "no json", "[]"]))
     row = next(r for r in answer("reproduce", "table-fpt", "--scenario", "tiny-2+2x2", "--results", tmp_path)["rows"]
@@ -179,17 +201,12 @@ def test_other_methods_of_a_table_are_beside_ours(cli, tmp_path):
 def test_plots(results, answer):
     pytest.importorskip("matplotlib")
     for size, accuracy in (("0.5mb", 0.5), ("3mb", 0.6), ("fpnn_p", 0.7), ("fpnn_b-9mb", 0.4)):
-        training = {"scenario": "tiny-2+2x2", "model": size, "images_per_class": None, "seed": 0, "norm": "scales", "encoder": "tycc",
-                    "objective": {"alpha": 1.0, "beta": 0.0, "gamma": 0.0, "features": "intended"}, "config": {"K": 1.0},
-                    "all_classes": True, "train_accuracy": accuracy + 0.1, "test_accuracy": accuracy}
-        (results / f"{size}.result.json").write_text(json.dumps({"kind": "pretrain", "training": training, "history": []}))
+        pretrained(results, size, accuracy)
     for name in ("figure-memory", "figure-losses-fpt", "figure-baselines", "figure-offline"):
         figure = answer("reproduce", name, "--scenario", "tiny-2+2x2", "--results", results, "--plot", results / "plots")
         assert [p.rsplit(".", 1)[1] for p in figure["plots"]] == ["png", "svg"]
         assert (results / "plots" / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
     offline = EXHIBITS["figure-offline"]
-    of_encoder = answer("reproduce", "encoding", "--scenario", "tiny-2+2x2", "--results", results)["rows"]
-    assert [row["seeds"] for row in of_encoder] == [[0, 0], []]  # 0.5mb and 3mb; float networks are no runs of an encoder
     for published in (True, False):
         drawn = [json.loads((results / f"{size}.result.json").read_text()) for size in ("0.5mb", "fpnn_p")]
         report.draw(offline, drawn, results / f"{published}", published)
