@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "benchmarks"))
 
 import characters  # noqa: E402
 
+from fbnn_hw.ir.network import LATENT  # noqa: E402
 from fbnn_hw.reference import inference  # noqa: E402
 
 NAMES = "abcde"
@@ -18,12 +19,13 @@ NAMES = "abcde"
 
 @pytest.fixture
 def start(tmp_path, monkeypatch):
-    """start(name, kind, steps, init=None): a training on five classes of random drawings, with its state in a file of this name."""
+    """start(name, kind, steps, init, size): a training on five classes of random drawings, with its state in a file of this name."""
     monkeypatch.setattr(characters, "KINDS", {kind: (4, 3, 1e-3) for kind in characters.KINDS})
     for name, value in (("WARMUP", 1), ("BATCHES", 2), ("BATCH", 16)):
         monkeypatch.setattr(characters, name, value)
     kept = torch.randint(0, 256, (5, 20, 1, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-    return lambda name, kind, steps, init=None: characters.Training(tmp_path / name, kind, kept, NAMES, steps, init, kept)
+    return lambda name, kind, steps, init=None, size="narrow": characters.Training(
+        tmp_path / name, kind, kept, NAMES, steps, init, kept, size)
 
 
 @pytest.mark.parametrize("kind", characters.KINDS)
@@ -41,13 +43,14 @@ def test_a_training_goes_on(start, kind):
         assert torch.allclose(value, again.model.state_dict()[name], atol=1e-4, rtol=1e-4), name
 
 
-def test_the_network_has_the_classes_that_are_not_mirrored(start, tmp_path):
-    first = start("float.state", "float", 1)
+@pytest.mark.parametrize("size, latent", [("narrow", 768), ("wide", 1536)])
+def test_the_network_has_the_classes_that_are_not_mirrored(start, size, latent):
+    first = start("float.state", "float", 1, size=size)
     first.run()
-    bits = start("bits.state", "bits", 1, first.path)
+    bits = start("bits.state", "bits", 1, first.path, size)
     bits.run()
     network = bits.network({})
-    assert network.topology.classes == tuple(NAMES)
+    assert network.topology.classes == tuple(NAMES) and network.topology.shapes[LATENT] == (latent, 1, 1)
     images = bits.kept[:, 0].expand(-1, 3, -1, -1)
     with torch.no_grad():
         expected = bits.model.eval().logits(images)[:, :5].numpy()

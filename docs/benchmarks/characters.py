@@ -34,9 +34,9 @@ from fbnn_hw.nn.network import FBNN, export
 from fbnn_hw.train.record import hardware
 
 STATE, VERSION = "fbnn-hw training on characters", 1
-SIZE, LEVELS, GROUPS, BITS = 32, 32, 4, 768
-CHANNELS = ((32,), (64,), (128, 128))
-"""Of the convolutions; each part ends in a maxpool."""
+SIZE, LEVELS, GROUPS = 32, 32, 4
+LAYERS = {"narrow": (((32,), (64,), (128, 128)), 768), "wide": (((32,), (64,), (128, 256)), 1536)}
+"""{layers: (channels of the convolutions, bits of the latent)}.  Each part of the convolutions ends in a maxpool."""
 KINDS = {"float": (64, 4, 2e-3), "bits": (64, 4, 2e-3), "signs": (32, 8, 1e-3)}
 """{kind of training: (classes of a step, drawings of each, rate)}."""
 WARMUP = 50
@@ -49,21 +49,22 @@ TAUGHT, COUNTER_BITS = 10, 4
 """Drawings that teach a class of the alphabets held out, and bits of its counters; the other half tests."""
 
 
-def topology(classes):
-    """Convolutions, and a dense latent that sees the whole last map in groups of channels."""
+def topology(classes, size="narrow"):
+    """Convolutions, and a dense latent that sees the whole last map in groups of channels.  size: of `LAYERS`."""
+    parts, bits = LAYERS[size]
     layers = [op.Thermometer("input", (), "grey", SIZE, LEVELS)]
 
     def add(kind, name, *values, **options):
         layers.append(kind(name, (layers[-1].name,), *values, **options))
 
-    for part, counts in enumerate(CHANNELS, 1):
+    for part, counts in enumerate(parts, 1):
         for channels in counts:
             add(op.Conv, f"conv{sum(isinstance(layer, op.Conv) for layer in layers) + 1}", channels)
         add(op.MaxPool, f"pool{part}")
     add(op.Flatten, "flat")
-    add(op.Dense, LATENT, BITS, groups=GROUPS)
+    add(op.Dense, LATENT, bits, groups=GROUPS)
     add(op.Dense, "logits", len(classes), logits=True)
-    network = Topology("characters", tuple(layers), tuple(classes))
+    network = Topology("characters" if size == "narrow" else f"characters-{size}", tuple(layers), tuple(classes))
     network.verify()
     return network
 
@@ -75,7 +76,7 @@ def drawings(data_dir, alphabets):
 
 
 def by_the_others(latent, ways, signs, generator):
-    """Cross-entropy of latents (ways * shots, BITS) by the cosine to the mean of each class, in which a drawing itself does not count.
+    """Cross-entropy of latents (ways * shots, bits) by the cosine to the mean of each class, in which a drawing itself does not count.
 
     signs: the means are signs, 0 drawn, whose gradient is that of the mean.
     """
@@ -96,11 +97,12 @@ def by_the_others(latent, ways, signs, generator):
 class Training(Stepwise):
     """One training; the state holds what it needs to go on, and the network as "best", as a state of `pretrain` has it."""
 
-    def __init__(self, path, kind, kept, names, steps, init, held):
+    def __init__(self, path, kind, kept, names, steps, init, held, size="narrow"):
         torch.manual_seed(0)
         self.kept, self.names, self.steps, self.held = kept, names, steps, held
         self.signs, (self.ways, self.shots, self.rate) = kind == "signs", KINDS[kind]
-        self.model = FBNN(topology([*names, *(f"{name} mirrored" for name in names)]), norm="bn")
+        self.size, (_, self.bits) = size, LAYERS[size]
+        self.model = FBNN(topology([*names, *(f"{name} mirrored" for name in names)], size), norm="bn")
         self.model.dtype, self.model.binary = torch.bfloat16, kind != "float"
         if init:
             with checkpoint.taking_up(init):
@@ -127,7 +129,7 @@ class Training(Stepwise):
         labels = classes.repeat_interleave(self.shots)
         images = augment(self.kept[(classes % count)[:, None], chosen].flatten(0, 1), self.generator, SHIFT, 0, labels >= count)
         latent, logits = self.model.latent_and_logits(warp(images, self.generator, WARP).expand(-1, 3, -1, -1))
-        parts = torch.stack([F.cross_entropy(SHARP * logits / BITS, labels),
+        parts = torch.stack([F.cross_entropy(SHARP * logits / self.bits, labels),
                              by_the_others(latent, self.ways, self.signs, self.generator)])
         self._update(parts.sum(), self.rate, WARMUP)
         self.sums += torch.cat([parts.detach(), (logits.argmax(1) == labels).float().mean()[None]])
@@ -143,7 +145,7 @@ class Training(Stepwise):
 
     def network(self, record):
         """The bits and thresholds, with the classes that are not mirrored alone."""
-        return export(with_first_classes(self.model.state_dict(), topology(self.names)).eval(), record)
+        return export(with_first_classes(self.model.state_dict(), topology(self.names, self.size)).eval(), record)
 
 
 def main():
@@ -151,6 +153,7 @@ def main():
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("out", type=Path)
     parser.add_argument("--init", type=Path)
+    parser.add_argument("--layers", choices=LAYERS, default="narrow")
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--held-out", type=int, default=0)
@@ -160,7 +163,7 @@ def main():
     seen = alphabets[:len(alphabets) - args.held_out]
     kept, names = drawings(args.data_dir, seen)
     held = drawings(args.data_dir, alphabets[len(seen):])[0] if args.held_out else ()
-    training = Training(args.out.with_suffix(".state"), args.kind, kept, names, args.steps, args.init, held)
+    training = Training(args.out.with_suffix(".state"), args.kind, kept, names, args.steps, args.init, held, args.layers)
     if not training.run_until_interrupted():
         sys.exit("interrupted: the same command goes on")
     if args.held_out:
