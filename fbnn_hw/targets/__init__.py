@@ -183,19 +183,19 @@ class Target:
         """
         if not config.memory_registers or self.blocks is None:
             return {}
-        counts, found = self._blocks_beside(config), {}
+        counts, rows_of = self._blocks_beside(config), {}
         weights = self.block_count(config.weight_words, config.word_bits) if config.weights == "memory" else counts["weight ring"]
         if config.sdram:  # its clock is not bound by a flash, so all block RAMs beside the ring may be made in this way
             weights = 0
         most = (self.blocks - sum(counts.values()) + counts["features"] - weights) // config.pixels
         if rows := self._rows(config.feature_words, config.lanes, config.outputs, most):
-            found["bank"] = rows
+            rows_of["bank"] = rows
             counts["features"] = config.pixels * blocks_in(rows, config.lanes, config.outputs)
         if config.weights == "memory":
             most = self.blocks - sum(counts.values())
             if rows := self._rows(config.weight_words, config.word_bits, 0, most):
-                found["weights"] = rows
-        return found
+                rows_of["weights"] = rows
+        return rows_of
 
     def _rows(self, words: int, bits: int, granularity: int, most: int) -> list[tuple[int, int]]:
         assert self.block_bits
