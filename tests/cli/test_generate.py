@@ -213,6 +213,6 @@ def test_weights_from_a_flash_at_twice_the_clock(tmp_path, answer, refused, cli)
     configs = [json.loads(Path(one["files"]["config.json"]).read_text()) for one in made.values()]
     assert "beat_bits" not in configs[0] and configs[1]["beat_bits"] == 16 and "burst" not in configs[1]
     assert "flash   at twice the clock of the design, 8.0 bits of weights a cycle" in cli(
-        "generate", "--model", "fast.pt", "--target", "ice40", "--outputs", 8, "--weights", "flash-2x", "--out", tmp_path)[1]
+        "generate", "--model", "tiny.pt", "--target", "ice40", "--outputs", 8, "--weights", "flash-2x", "--out", tmp_path)[1]
     assert refused("generate", "--model", SHIPPED / "0.5mb.pt", "--target", "ecp5-25f", "--weights", "flash-2x", "--out", tmp_path) == (
         2, "fbnn-hw generate: --weights flash-2x: ecp5-25f has no way to it, expected chip or flash or sdram")
