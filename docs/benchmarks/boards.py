@@ -63,7 +63,7 @@ def add(folder, board):
     shape = " ".join(f"--{name} {config[name]}" for name in ("pixels", "lanes", "outputs"))
     chosen = "sdram" if config.get("burst", 1) > 1 else "flash-2x" if config.get("beat_bits", 8) > 8 else ""
     shape += f" --weights {chosen}" * bool(chosen)
-    levels = "encoder_bits" in config and config["encoder_bits"] is None
+    levels = config.get("encoder_bits", 0) is None
     shape += " --input levels" * levels
     frames = config.get("frames", 1)
     passes = f" --frames {frames}" if frames > 1 else ""

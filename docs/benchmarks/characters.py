@@ -11,7 +11,7 @@ the cross-entropy of all classes, and that of the step's classes by the angle to
 arXiv 1703.05175).  The last two trainings have the signs of the sums in place of the means, as the chip has them.  At the end the
 statistics of batch norm are estimated again, over the drawings as they are.  --held-out N keeps the last N alphabets back, and measures
 with their drawings what the extractor is for: nearest mean, and the integer learner.  The state is written every five minutes, and on
-Ctrl-C; the same command goes on from it.
+Ctrl-C; the same command goes on from it.  --layers wide trains those of wide.pt; docs/results/omniglot.md has its commands.
 """
 
 import argparse

@@ -138,8 +138,8 @@ def one_network(args, exhibit, results):
 
     Such are runs that start from {fe} and have several first checkpoints, and pre-trainings of {model} that are of several models.
     """
-    for row in exhibit.rows:
-        models = {r["training"]["model"] for r in results if "{model}" in row.flags and matches(row, r, None, args.flags, model=args.model)}
+    for row in (row for row in exhibit.rows if "{model}" in row.flags):
+        models = {r["training"]["model"] for r in results if matches(row, r, flags=args.flags, model=args.model)}
         if len(models) > 1:
             raise UsageError(f"{args.results}: has {row.label} of {len(models)} models, {', '.join(sorted(models))}; expected --model with "
                              f"one of them")

@@ -60,6 +60,6 @@ def lut4(config: AcceleratorConfig, target: Target) -> int:
     luts += cost.shift * accumulator_bits * (config.shift > 0)
     luts += (cost.spreads + cost.spread * config.word_bits) * config.spreads
     luts += cost.late * (config.late_rows > 0)
-    if config.encoder_bits is None:  # the terms above have the encoder of the target
+    if config.takes_levels:  # the terms above have the encoder of the target
         luts += ENCODERS[None] - ENCODERS[TARGETS[target.name].encoder_bits]
     return round(luts + cost.mover * (config.weights == "stream") + cost.learner * (config.learning is not None))
