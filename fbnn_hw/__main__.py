@@ -1,7 +1,15 @@
 """The program: the command `fbnn-hw`, and `python -m fbnn_hw` where that is not on PATH."""
 
+import _thread
 import os
 import signal
+import sys
+import time
+
+AGAIN_S = 0.05
+"""An interrupt comes again so soon, until it is answered."""
+LONGEST_IMPORT_S = 1.0
+"""The process ends where an import takes longer after an interrupt."""
 
 
 def command():
@@ -12,37 +20,96 @@ def command():
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     heard = [number for number in numbers if number == signal.SIGINT or signal.getsignal(number) == signal.SIG_DFL]  # nohup ignores one
     for number in heard:
-        signal.signal(number, _interrupted)
+        signal.signal(number, _end)
     from .cli import command as run
+
+    interrupt = _Interrupt()
+    unraisable = sys.unraisablehook
+
+    def tell(lost):
+        if lost.exc_type is not KeyboardInterrupt:  # which comes again
+            unraisable(lost)
+
+    sys.unraisablehook = tell
 
     def ready():
         for number in heard:
-            signal.signal(number, _interrupt)
+            signal.signal(number, interrupt.hear)
+        return interrupt.answered
 
     run(ready)
 
 
-def _interrupt(number, frame):
-    """Raise KeyboardInterrupt, but not inside an import that makes something else of it.
+class _Interrupt:
+    """A KeyboardInterrupt that is not lost.
 
-    torch's C++ aborts the process where an exception comes from Python; numpy raises ImportError and advises to install it again.
+    Python raises one wherever it is at work.  In an import, C code may abort the process for it or make another error of it; a `hasattr`
+    in C and the callback of a weak reference drop it.  So an interrupt waits for the end of an import, and comes again till it is answered.
     """
-    if _imports(frame):
-        _interrupted()
-    signal.default_int_handler(number, frame)
+
+    def __init__(self):
+        self.main = _thread.get_ident()
+        self.since = None  # time.monotonic of the first
+        self.done = False
+
+    def answered(self):
+        """Call when the line that answers has been printed: nothing is raised from now on."""
+        self.done = True
+
+    def hear(self, number, frame):
+        """The handler of a signal."""
+        if self.done:
+            return
+        first = self.since is None
+        self.since = self.since or time.monotonic()
+        importer = _importer(frame)
+        if importer and time.monotonic() > self.since + LONGEST_IMPORT_S:
+            _end()
+        _thread.start_new_thread(self._again, (number,))
+        if importer:
+            self._raise_in(importer, number)
+        elif first or not _is_handled():
+            signal.default_int_handler(number, frame)
+
+    def _raise_in(self, frame, number):
+        """Raise as soon as a frame is at work again."""
+        def trace(*_):
+            sys.settrace(None)
+            if not self.done:
+                signal.default_int_handler(number, frame)
+
+        frame.f_trace_opcodes, frame.f_trace = True, trace
+        sys.settrace(lambda *_: None)
+
+    def _again(self, number):
+        time.sleep(AGAIN_S)
+        if self.done:
+            return
+        if hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(self.main, number)  # wakes it where it waits
+        else:
+            _thread.interrupt_main(number)
 
 
-def _imports(frame):
-    """Whether numpy, or a part of torch, is being imported."""
+def _importer(frame):
+    """The frame that waits for an import, the outermost one, or None where no module is being imported."""
+    found = None
     while frame:
-        name = frame.f_locals.get("name", "") if frame.f_code.co_name == "_find_and_load" else ""
-        if name == "numpy" or name.partition(".")[0] == "torch":
-            return True
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            found = frame.f_back
         frame = frame.f_back
-    return False
+    return found
 
 
-def _interrupted(*_):
+def _is_handled():
+    """Whether an `except` or `finally` that met a KeyboardInterrupt is at work."""
+    error = sys.exc_info()[1]
+    while error and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
+
+def _end(*_):
     os.write(2, b"fbnn-hw: interrupted; nothing was written\n")
     os._exit(130)
 

@@ -81,7 +81,7 @@ def parser(verb):
 def main(argv=None, ready=None):
     """Run one command line (sys.argv if None); returns the exit code: 0, 130 after Ctrl-C, or that of the error's class.
 
-    ready: called when Ctrl-C would be answered here.
+    ready: called when Ctrl-C would be answered here; returns what is called when it has been.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     verb = argv[0] if argv else "--help"
@@ -89,7 +89,7 @@ def main(argv=None, ready=None):
     out = Output(program, json="--json" in argv, verbose=bool({"-v", "--verbose"} & set(argv)))
     try:
         if ready:
-            ready()
+            out.answered = ready()
         if isinstance(sys.stdout, io.TextIOWrapper):  # a class may have any printable name
             sys.stdout.reconfigure(errors="backslashreplace")
         code = run(verb, argv, out)

@@ -66,11 +66,13 @@ class Output:
 
     With `json`, `result` prints one JSON object on stdout and `text` prints nothing; otherwise `text`
     prints and `result` does not.  kept: what an interrupt leaves; a verb sets it when that changes.
+    answered: called when the line that answers an interrupt has been printed.
     """
 
     def __init__(self, program="fbnn-hw", json=False, verbose=False):
         self.program, self.json, self.verbose = program, json, verbose
         self.kept = "nothing was written"
+        self.answered = lambda: None
 
     def text(self, *lines):
         """Lines for a person, on stdout."""
@@ -96,6 +98,8 @@ class Output:
         """One line on stderr.  With --json, the same on stdout together with `result`."""
         self.note(message)
         self.result({**(result or {}), "error": one_line(message), "exit_code": code})
+        if code == 130:
+            self.answered()
 
     def progress(self, iterable=None, desc=None, total=None, initial=0, **kwargs):
         """tqdm on stderr that appears after two seconds; `iterable` None gives a bar to be updated by hand."""

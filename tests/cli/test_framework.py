@@ -240,18 +240,63 @@ def test_an_interrupt_before_the_verb_is_known_has_its_line():
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "fbnn-hw: interrupted; nothing was written\n")
 
 
-@pytest.mark.parametrize("package, becomes", [("torch", "os.abort()"), ("numpy", "raise ImportError('install it again')")])
-def test_an_interrupt_inside_an_import_raises_nothing_there(package, becomes, tmp_path):
-    """torch's C++ calls std::terminate where Python raises under it, and numpy makes an ImportError of it: the process must end before."""
-    (tmp_path / package).mkdir()
-    (tmp_path / package / "__init__.py").write_text("import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n"
-                                                    f"except KeyboardInterrupt:\n    {becomes}\n")
-    (tmp_path / "program.py").write_text("import sys, fbnn_hw.cli as cli; sys.argv = ['fbnn-hw', 'inspect', 'x.pt']\n"
-                                         f"cli.run = lambda *_: __import__('{package}')\n"
-                                         "from fbnn_hw.__main__ import command\ncommand()\n")
-    done = subprocess.run([sys.executable, "-m", "program"], cwd=tmp_path, capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])})
+def interrupted(folder, work, **files):
+    """The command `inspect` that does `work`, a function of a module that imports signal and os -> its end.  files: other modules."""
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    (folder / "program.py").write_text("import os, signal, sys, weakref, fbnn_hw.cli as cli; sys.argv = ['fbnn-hw', 'inspect', 'x.pt']\n"
+                                       f"{work}\ncli.run = lambda *_: work()\n"
+                                       "from fbnn_hw.__main__ import command\ncommand()\n")
+    return subprocess.run([sys.executable, "-m", "program"], cwd=folder, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])})
+
+
+@pytest.mark.parametrize("becomes", ["os.abort()", "raise ImportError('install it again')", "pass"])
+def test_an_interrupt_inside_an_import_raises_nothing_there(becomes, tmp_path):
+    """torch's C++ calls std::terminate where Python raises under it, numpy makes an ImportError of it, importlib drops it."""
+    other = f"import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept KeyboardInterrupt:\n    {becomes}\n"
+    done = interrupted(tmp_path, "def work():\n    import other", other=other)
+    assert (done.returncode, done.stderr) == (130, "fbnn-hw inspect: interrupted; nothing was written\n")
+
+
+def test_an_interrupt_does_not_wait_for_a_long_import(tmp_path):
+    done = interrupted(tmp_path, "def work():\n    import other",
+                       other="import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(600)\n")
     assert (done.returncode, done.stderr) == (130, "fbnn-hw: interrupted; nothing was written\n")
+
+
+def test_an_interrupt_that_is_dropped_comes_again(tmp_path):
+    done = interrupted(tmp_path, """
+def work():
+    thing = type("Thing", (), {})()
+    held = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGINT))
+    del thing
+    import time
+    time.sleep(600)
+""")
+    assert (done.returncode, done.stderr) == (130, "fbnn-hw inspect: interrupted; nothing was written\n")
+
+
+def test_an_interrupt_is_not_raised_where_it_is_answered(tmp_path):
+    """Neither in what a verb does on its way out, nor in what it does after it has printed its own line."""
+    done = interrupted(tmp_path, """
+def work():
+    import time
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(600)
+    except KeyboardInterrupt:
+        time.sleep(0.5)
+        cli.Output.made.error("interrupted; half of it is kept", 130)
+    time.sleep(0.5)
+    return 130
+class Output(cli.Output):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        Output.made = self
+cli.Output = Output
+""")
+    assert (done.returncode, done.stderr) == (130, "fbnn-hw inspect: interrupted; half of it is kept\n")
 
 
 def test_an_interrupt_inside_an_exec_ends_with_its_code(tmp_path):
