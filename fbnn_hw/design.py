@@ -20,7 +20,7 @@ OUT = "rtl_out"
 """The folder that designs are written to.  It is searched where no design is named."""
 EXAMPLE = "example"
 """A small design that is in git, in OUT; it is taken only where there is no other."""
-LEARNERS = "replay", "prototypes"
+LEARNERS = "replay", "prototypes", "means"
 """How a design may learn."""
 INPUTS = "rgb", "levels"
 """What an accelerator takes of a pixel: its bytes, or the levels that its network makes of them."""
@@ -391,13 +391,13 @@ def generate(network, target, *, out=OUT, learn=False, max_classes=None, exempla
     learn : bool or str
         True or "replay": the chip learns with replay, from the classes of the network on.
         "prototypes": the chip begins with no class, and keeps for each class the signs of the sums
-        of its latents, without exemplars.
+        of its latents, without exemplars.  "means": the same with two bits of each sum.
     max_classes : int, optional
         Room for classes; by default 6 more than the network has.
     exemplars : int, optional
         Slots of the replay buffer; by default the most that leave frames as fast, or nearly.
     counter_bits : int, optional
-        Width of the learner's counters; by default 8, with prototypes 4.
+        Width of the learner's counters; by default 8, with "prototypes" and "means" 4.
     pixels, lanes, outputs : int, optional
         Size of the array; by default the fastest that fits.
     frames : int
@@ -447,7 +447,7 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
     from .compile.plan import plan as compile_plan
     from .ir.network import LATENT
     from .reference.learning import Head, LearnConfig
-    from .reference.learning.config import PROTOTYPES
+    from .reference.learning.config import ADDING
     from .targets import WAYS
     from .targets import target as find_target
 
@@ -466,11 +466,11 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
     if learn not in (False, True, None, *LEARNERS):
         raise UsageError(f"--learn {learn}: expected {' or '.join(LEARNERS)}{nearest(str(learn), LEARNERS)}")
     learner = None
-    if learn == PROTOTYPES:
+    if learn in ADDING:
         if exemplars:
-            raise UsageError(f"--exemplars {exemplars}: expected none with --learn {PROTOTYPES}, which keeps no samples")
+            raise UsageError(f"--exemplars {exemplars}: expected none with --learn {learn}, which keeps no samples")
         learner = Head.of_latent(network.topology), LearnConfig(
-            max_classes or len(network.topology.classes) + 6, 1, counter_bits or 4, rule=PROTOTYPES, replays=0, thinning=0)
+            max_classes or len(network.topology.classes) + 6, 1, counter_bits or 4, rule=learn, replays=0, thinning=0)
         network = network.extractor(LATENT)
     elif learn:
         width = counter_bits or 8

@@ -8,7 +8,6 @@ from .errors import InputError, UsageError
 from .host.taught import LONGEST_NAME
 from .progress import silent
 from .reference import inference
-from .reference.learning.config import PROTOTYPES
 
 REVIEW = 10
 """Images of each class of the model that are stored for replay before the first lesson."""
@@ -110,7 +109,7 @@ def teach(board, images, label: str, passes: int | None = None, progress=silent)
     images, index, twin = np.asarray(images), class_number(board, label), board.twin
     if twin.frozen:
         raise InputError(f"{board.client.name}: is frozen, expected a board that may learn; add --thaw")
-    if twin.config.rule == PROTOTYPES:
+    if twin.config.adds:
         passes = passes or 1
     names = board.names
     lesson = Lesson(label, index, index == len(names), len(images))

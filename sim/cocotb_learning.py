@@ -188,7 +188,7 @@ class Run:
                 await chip.command(command, 0, 3)
                 assert chip.get("refused") and chip.get("frozen")
             await chip.command(Command.FREEZE, 0, 0)
-        elif what == "store" and self.plan.rule == "prototypes":
+        elif what == "store" and self.plan.adds:
             await chip.command(Command.STORE, 0)
             assert chip.get("refused")
         elif what == "learn" or label < learner.known:
@@ -207,7 +207,7 @@ class Run:
         updates, presented, pick = learner.updates, 0 if new else sum(learner.presented), learner.buffer.pick
         taken = pick.taken
         learner.learn(latent[None], [label])
-        usual = plan.rule in ("gumbel", "prototypes") and plan.pick == "least" and not plan.weighted and not plan.prototype
+        usual = plan.rule in ("gumbel", "prototypes", "means") and plan.pick == "least" and not plan.weighted and not plan.prototype
         if not usual or sum(learner.presented) != presented + 1 + replays:
             return None
         return ASKED + plan.learn_cycles(
@@ -232,8 +232,12 @@ async def compare(chip, learner, plan):
     for slot in range(min(3, len(found.labels))):
         assert np.array_equal(await bridge(state.read_slot)(slot), hidden[slot])
     for label in range(learner.known):
-        mirror = await bridge(state.read_mirror)(label)
-        assert np.array_equal(mirror, found.output[label] >= 0), f"mirror of class {label} is not the counters' sign"
+        mirror, counters = await bridge(state.read_mirror)(label), found.output[label]
+        assert np.array_equal(mirror[0], counters >= 0), f"mirror of class {label} is not the counters' sign"
+        if plan.rule == "means":
+            top = 3 * 2 ** plan.counter_bits // 8
+            expected = counters >= top, counters >= -top, (counters < top) & (counters >= -top)
+            assert np.array_equal(mirror[1:], expected), f"mirror of class {label} is not that of its counters"
     assert found.pack() == learner.snapshot()
 
 

@@ -59,6 +59,8 @@ CASES = {
     "thinned_more": _case(32, 4, 6, case={"shape": (4, 32)}, counter_bits=4, thinning=3, temperature=10, seed=7),
     "flip": _case(64, 5, 16, case={"shape": (8, 16)}, rule="flip", counter_bits=4, thinning=2, temperature=6, seed=4, pick="slot",
                   weighted=True, prototype=5),
+    "means": _case(64, 11, 1, {"copies": 2}, {"noise": 0.2, "gaps": (3, 1, 2)}, rule="means", counter_bits=3, replays=0,
+                   thinning=0, seed=9),
     "prototypes": _case(64, 11, 1, case={"noise": 0.3}, rule="prototypes", counter_bits=4, replays=0, thinning=0, seed=8),
 }
 
@@ -71,7 +73,7 @@ class LearningBoard(wiring.Component):
 
     def __init__(self, case):
         self.case, self.plan = case, case.plan()
-        self.score_bits = self.plan.fan_in_words.bit_length() + self.plan.lanes.bit_length() + 1
+        self.score_bits = (self.plan.fan_in_words * self.plan.planes).bit_length() + self.plan.lanes.bit_length() + 1
         depth = max(self.plan.slots_base + self.plan.slot_rows * self.plan.slots, 2)
         self.depth = depth
         self.learner = LearnerHardware(self.plan, self.score_bits, READ, ALIGNED,

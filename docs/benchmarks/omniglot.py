@@ -77,9 +77,9 @@ def counter_rows(train, labels, test, test_labels, classes):
     return rows
 
 
-def integer_learner(train, labels, test, test_labels, classes, width, every=50):
-    """What the chip's learner with prototypes gets right of all classes learned so far, after every `every` classes."""
-    learner = Learner(Head(train.shape[1]), LearnConfig(classes, 1, counter_bits=width, rule="prototypes", replays=0, thinning=0))
+def integer_learner(train, labels, test, test_labels, classes, width, rule, every=50):
+    """What the integer learner with a rule without replay gets right of all classes learned so far, after every `every` classes."""
+    learner = Learner(Head(train.shape[1]), LearnConfig(classes, 1, counter_bits=width, rule=rule, replays=0, thinning=0))
     x, tests = bits.to_bits(train), bits.to_bits(test)
     course = {}
     for c in range(classes):
@@ -88,6 +88,19 @@ def integer_learner(train, labels, test, test_labels, classes, width, every=50):
             kept = test_labels <= c
             course[c + 1] = float((learner.classify(tests[kept]) == test_labels[kept]).mean())
     return course
+
+
+def held_out(train, labels, classes):
+    """{rule: share right} of each drawing that teaches, learned from the others of its class: no test drawing is looked at."""
+    shots = np.bincount(labels, minlength=classes).min()
+    places = np.stack([np.flatnonzero(labels == c)[:shots] for c in range(classes)])
+    right = {rule: [] for rule in ("prototypes", "means")}
+    for out in range(shots):
+        kept = np.delete(places, out, 1).ravel()
+        for rule, shares in right.items():
+            course = integer_learner(train[kept], labels[kept], train[places[:, out]], np.arange(classes), classes, 4, rule, classes)
+            shares.append(course[classes])
+    return {rule: float(np.mean(shares)) for rule, shares in right.items()}
 
 
 def one_shot(model, path):
@@ -126,7 +139,9 @@ def measured(model, data_dir, runs, binary):
               "one_shot_error": one_shot(model, runs)}
     if binary:
         result["counters"] = counter_rows(train, labels, test, test_labels, classes)
-        result["integer_learner"] = {width: integer_learner(train, labels, test, test_labels, classes, width) for width in (4, 8)}
+        for name, rule, widths in (("integer_learner", "prototypes", (4, 8)), ("means", "means", (3, 4, 5))):
+            result[name] = {width: integer_learner(train, labels, test, test_labels, classes, width, rule) for width in widths}
+        result["held_out"] = held_out(train, labels, classes)
     return result
 
 

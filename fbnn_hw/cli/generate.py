@@ -34,13 +34,14 @@ def arguments(parser):
                         help="sleep between frames: clock stopped, flash and memory at rest, until a byte comes (ice40)")
     parser.add_argument("--learn", nargs="?", const=LEARNERS[0], choices=LEARNERS,
                         help="a chip that goes on learning new classes: beside the model's, by replay of stored samples (the default), "
-                        "or from none, many, by a prototype each (fbnn-hw help on-chip-learning)")
+                        "or from none, many, by a prototype each, or by a mean in two bits, which is more accurate and larger "
+                        "(fbnn-hw help on-chip-learning)")
     parser.add_argument("--max-classes", type=_common.up_to(1024), metavar="N",
                         help="with --learn: classes there is room for, with replay the model's included (default: those and 6 more)")
     parser.add_argument("--exemplars", type=_common.count, metavar="N",
                         help="with --learn: samples kept for replay (default: the most that leave frames as fast, or nearly)")
     parser.add_argument("--counter-bits", type=_common.up_to(8), metavar="B",
-                        help="with --learn: bits of the counter behind each weight of the classifier, 1 to 8 (default: 8; of prototypes 4)")
+                        help="with --learn: bits of the counter behind each weight of the classifier, 1 to 8 (default: 8; of prototypes and means 4)")
     parser.add_argument("--wrapper", choices=WRAPPERS,
                         help="also a module with ports of that kind around the accelerator (fbnn-hw help integration)")
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
@@ -79,7 +80,7 @@ def _learning(estimate, config):
     learning = estimate["learning"]
     rows = ", ".join(f"{what} {count:,}" for what, count in learning["rows"].items() if count)
     if not config.learning.replays:
-        return (f"learns  up to {learning['max_classes']} classes, from none, a prototype each; "
+        return (f"learns  up to {learning['max_classes']} classes, from none, a {config.learning.rule.removesuffix('s')} each; "
                 f"rows of {learning['row_bits']} bits: {rows}",
                 f"        {learning['learn_cycles']:,} cycles for a new sample (estimated)")
     return (f"learns  up to {learning['max_classes']} classes; a replay buffer of {learning['exemplars']:,} exemplars; "

@@ -5,7 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..errors import FbnnError, InputError, UsageError
-from ..reference.learning.config import PROTOTYPES
 from . import _board, _common
 
 GROUP = "learn"
@@ -136,7 +135,7 @@ def _work(args, out, board, lessons, answer):
         else:
             answer |= lesson
     if args.rehearse:
-        if board.design.config.learning.rule == PROTOTYPES:
+        if board.design.config.learning.adds:
             raise UsageError(f"--rehearse {args.rehearse}: {board.design.folder} keeps no samples, expected a design that learns by replay")
         if board.client.status().frozen:
             raise InputError(f"{board.client.name}: is frozen, expected a board that may learn; add --thaw")
@@ -189,7 +188,7 @@ def _show(args, out, board, answer):
 
     classes, exemplars, frozen = board.client.learned()
     plan = board.design.config.learning
-    stored = "a prototype of each" if plan.rule == PROTOTYPES else f"{exemplars} of {plan.slots} exemplars"
+    stored = f"a {plan.rule.removesuffix('s')} of each" if plan.adds else f"{exemplars} of {plan.slots} exemplars"
     out.text(f"knows {classes} of {plan.max_classes} classes: {', '.join(board.names) or 'none'}", stored + ("; frozen" if frozen else ""))
     values = answer | {
         "classes": board.names, "max_classes": plan.max_classes, "exemplars": exemplars, "slots": plan.slots, "frozen": frozen,

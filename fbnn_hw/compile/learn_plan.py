@@ -4,6 +4,7 @@ A row is the Q words of L bits at one address of all banks.  Three tables, in bl
 
     learn_base + i * block_rows + h * K + c             counters i * L + h * per_row .. of class c, `stored_bits` each
     learn_base + i * block_rows + chunks * K + k        mirror: word i of the weights of the classes Q k .. Q k + Q - 1, one a bank
+                   + plane * groups                     with the rule "means" four planes of them, see `planes`
     slots_base + r * slots + slot                       words Q r .. Q r + Q - 1 of an exemplar, one a bank
 
 for the F / L words i of a class's fan-in, the `chunks` h of a word, K = max_classes.  The strides are constants, so the hardware adds and
@@ -24,6 +25,11 @@ ACT_LATENCY = 3
 
 Learn = tuple[Any, Any]
 """(Head, LearnConfig) of `fbnn_hw.reference.learning`, which this room does not import."""
+
+
+def planes(rule: str) -> int:
+    """Binary rows of a class that a score reads."""
+    return 4 if rule == "means" else 1
 
 
 def score_latency(lanes: int) -> int:
@@ -114,9 +120,28 @@ class LearnPlan:
         return -(-self.max_classes // self.pixels)
 
     @property
+    def adds(self) -> bool:
+        """Whether every sample moves the row of its class and nothing else."""
+        return self.rule in ("prototypes", "means")
+
+    @property
+    def planes(self) -> int:
+        """Binary rows of a class that a score reads, each in its part of the mirror: the signs of the counters.
+
+        With the rule "means" four: the signs, whether a counter is at `strong` or above, whether it is at -`strong` or above, and,
+        read with an input of ones, whether neither end is reached.
+        """
+        return planes(self.rule)
+
+    @property
+    def strong(self) -> int:
+        """With the rule "means": the least counter of a weight that counts three times."""
+        return 3 * 2 ** self.counter_bits // 8
+
+    @property
     def block_rows(self) -> int:
         """Rows of mirror and counters for one weight word of every class."""
-        return self.groups + self.chunks * self.max_classes
+        return self.planes * self.groups + self.chunks * self.max_classes
 
     @property
     def class_rows(self) -> int:
@@ -143,9 +168,10 @@ class LearnPlan:
         """Bits of a class number; a draw of a class takes as many random bits."""
         return max(1, (self.max_classes - 1).bit_length())
 
-    def mirror_row(self, label: int, i: int) -> tuple[int, int]:
-        """(row, bank) of word i of the weights of class `label`."""
-        return self.learn_base + i * self.block_rows + self.chunks * self.max_classes + label // self.pixels, label % self.pixels
+    def mirror_row(self, label: int, i: int, plane: int = 0) -> tuple[int, int]:
+        """(row, bank) of word i of a plane of class `label`."""
+        first = self.learn_base + i * self.block_rows + self.chunks * self.max_classes + plane * self.groups
+        return first + label // self.pixels, label % self.pixels
 
     def counter_row(self, label: int, i: int, h: int) -> int:
         """Row of chunk h of the counters behind word i of class `label`."""
@@ -187,21 +213,21 @@ class LearnPlan:
 
         A word takes two clocks, because reads and writes overlap.  With thinning it takes three, and the
         clocks in which the rest of its mask is drawn.  The last word of each block is written in a clock of
-        its own, as is the mirror.
+        its own, as is each plane of the mirror.
         """
         if not self.thinning:
-            return self.fan_in_words * (1 + 2 * self.stored_bits + 2) + 2
+            return self.fan_in_words * (1 + 2 * self.stored_bits + 1 + self.planes) + 2
         word = 1 + READ_LATENCY + self.thinning * self.per_word - self.drawn_late
-        return self.fan_in_words * (self.stored_bits * word + 2) + 2
+        return self.fan_in_words * (self.stored_bits * word + 1 + self.planes) + 2
 
     @property
     def start_cycles(self) -> int:
         """Clocks to set the counters of a class to start values that need no random bits."""
-        return self.fan_in_words * (self.stored_bits * (1 + READ_LATENCY) + 2) + 2
+        return self.fan_in_words * (self.stored_bits * (1 + READ_LATENCY) + 1 + self.planes) + 2
 
     def forward_cycles(self, classes: int, noisy: bool = True) -> int:
         """Clocks for the scores of `classes` classes; noise adds 8 to each."""
-        return -(-classes // self.pixels) * (self.fan_in_words + score_latency(self.lanes) - 1) + classes * (4 + 8 * noisy)
+        return -(-classes // self.pixels) * (self.fan_in_words * self.planes + score_latency(self.lanes) - 1) + classes * (4 + 8 * noisy)
 
     def classify_cycles(self, classes: int) -> int:
         """Clocks to decide on a command, load a sample and score `classes` classes without noise."""
@@ -213,16 +239,16 @@ class LearnPlan:
         return self.pass_cycles + self.start_cycles + self.fan_in_words * self.stored_bits * (self.per_word - self.drawn_late)
 
     def learn_cycles(self, classes: int, replays: int, moved: int, draws: int, full: bool, new: bool = False) -> int:
-        """Clocks of learn(x, label), for the rules `gumbel` and `flip` with pick `least`, and `prototypes`.
+        """Clocks of learn(x, label), for the rules `gumbel` and `flip` with pick `least`, `prototypes`, `means`.
 
         classes: number of classes after the sample.  replays: samples that were replayed.  moved:
         presentations that moved counters.  draws: words that replays and the eviction drew.  full: the
-        buffer is full, so an exemplar leaves.  new: the label is a new class.  With `prototypes` only
-        `new` has an effect.
+        buffer is full, so an exemplar leaves.  new: the label is a new class.  With `prototypes` and
+        `means` only `new` has an effect.
 
         When the counts of presentations are halved, `pass_cycles` - 3 clocks are added.
         """
-        if self.rule == "prototypes":
+        if self.adds:
             return new * self.new_class_cycles + self.load_cycles + self.pass_cycles + self.row_cycles + 2
         presentations = 1 + replays
         cycles = new * (self.new_class_cycles + 1) + presentations * (self.forward_cycles(classes) + self.pass_cycles)

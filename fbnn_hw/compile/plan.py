@@ -14,7 +14,7 @@ from ..targets import CHOSEN, WAYS, Target
 from . import cycles, irregular, late, schedule, starts, timing
 from .area import lut4
 from .config import FIELD, AcceleratorConfig, Transfer, check_shape
-from .learn_plan import MAX_SLOTS, Learn, LearnPlan
+from .learn_plan import MAX_SLOTS, Learn, LearnPlan, planes
 from .lower import owner
 
 DEFAULT_EXEMPLARS = 20
@@ -277,9 +277,9 @@ def configure(network: Network, target: Target, shape: Shape, frames: int, learn
     reads.  Raises FitError if a memory is too small.
     """
     program = schedule.build(network, *shape, frames, bool(learn), min(FIELD, target.bank_words or FIELD),
-                             start_reads and (not learn or _whole_starts(network, shape[1])))
+                             start_reads and (not learn or _whole_starts(network, shape[1], learn)))
     _check_words(network.topology, program, target, weights)
-    common = _common_fields(network, target, program, "memory" if weights == "memory" else "stream")
+    common = _common_fields(network, target, program, "memory" if weights == "memory" else "stream", planes(learn[1].rule) if learn else 1)
     if weights == "sdram":
         common |= {"beat_bits": target.sdram_lines, "burst": cycles.BURST}
     elif weights == "double":
@@ -290,14 +290,14 @@ def configure(network: Network, target: Target, shape: Shape, frames: int, learn
     return with_weights(common, network.topology, target, program, learn), program
 
 
-def _whole_starts(network, lanes):
+def _whole_starts(network, lanes, learn):
     """Whether a learner's sums, each of matches alone, begin at a multiple of 2 L: they have no start read."""
     logits = network.topology.ops[-1]
-    return logits.fan_in(*network.topology.input_shapes(logits)) % (4 * lanes) == 0
+    return logits.fan_in(*network.topology.input_shapes(logits)) * planes(learn[1].rule) % (4 * lanes) == 0
 
 
-def _common_fields(network, target, program, weights):
-    """{field: value} of a configuration, however its weights are kept."""
+def _common_fields(network, target, program, weights, rows):
+    """{field: value} of a configuration, however its weights are kept.  rows: binary ones of a class that a logit is the sum of."""
     topology, pixels = network.topology, program.pixels
     latent = program.tensors.get(LATENT)
     is_vector = latent is not None and latent.rows * latent.columns == 1
@@ -308,7 +308,9 @@ def _common_fields(network, target, program, weights):
         mask = sum(1 << q for q in range(pixels) if q % columns < pooled.shape[2])
     logits = next(op for op in topology.ops if getattr(op, "logits", False))
     accumulator_bits = max(_accumulator_bits(network, program.lists), starts.least_bits(program.lanes) * program.start_reads)
-    logit_bits = topology.largest_sum(logits).bit_length() + 1
+    logit_bits = (topology.largest_sum(logits) * rows).bit_length() + 1
+    if rows > 1:
+        accumulator_bits = max(accumulator_bits, logit_bits - 1)
     return dict(
         pixels=pixels, lanes=program.lanes, outputs=program.outputs,
         **_encoder_fields(topology.ops[0]), size=topology.image_size,
@@ -386,7 +388,7 @@ def learning_plan(program: schedule.Program, target: Target, head: Any, config: 
     config.slots 0: exemplars get half of the rows that are free.  Raises FitError with what would fit.
     """
     pixels, lanes = program.pixels, program.lanes
-    shipped = 0 if config.rule == "prototypes" else shipped  # the model's classifier has no prototypes
+    shipped = 0 if config.adds else shipped  # the model's classifier has no prototypes
     if config.max_classes < shipped:
         raise UsageError(f"--max-classes {config.max_classes}: the model knows {shipped} classes, expected at least as many")
     latent = program.tensors[LATENT]

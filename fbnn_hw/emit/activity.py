@@ -113,7 +113,7 @@ def measure(design, images, *, progress=silent, note=None):
                          "the iCE40UP5K alone")
     if design.config.frames > 1:
         raise UsageError(f"{design.folder}: a design for passes of {design.config.frames} frames, expected one made without --frames")
-    if design.config.learning and design.config.learning.rule == "prototypes":
+    if design.config.learning and design.config.learning.adds:
         raise UsageError(f"{design.folder}: a learner of prototypes, which knows no class yet, expected --learn replay or none")
     size = design.config.size
     if images.dtype != np.uint8 or images.shape[1:] != (3, size, size) or not len(images):

@@ -45,7 +45,7 @@ def learner_of(network, config):
 def split_memory(plan):
     """{use: rows of the banks} of a design that learns."""
     learning, config = plan.config.learning, plan.config
-    mirror = learning.fan_in_words * learning.groups
+    mirror = learning.fan_in_words * learning.groups * learning.planes
     rows = {"feature maps": plan.program.used, "classifier": mirror, "counters": learning.class_rows - mirror,
              "resident weights": config.resident_rows, "exemplars": learning.slot_rows * learning.slots}
     return rows | {"free": config.feature_words - sum(rows.values())}

@@ -52,7 +52,11 @@ class Plan(Protocol):
     def class_rows(self) -> int: ...
     @property
     def slot_rows(self) -> int: ...
-    def mirror_row(self, label: int, i: int) -> tuple[int, int]: ...
+    @property
+    def planes(self) -> int: ...
+    @property
+    def strong(self) -> int: ...
+    def mirror_row(self, label: int, i: int, plane: int = 0) -> tuple[int, int]: ...
     def counter_row(self, label: Any, i: Any, h: Any) -> Any: ...
     def slot_row(self, slot: int, word: int) -> tuple[int, int]: ...
 
@@ -97,12 +101,23 @@ class ChipState:
         fields = np.asarray(counters, np.int64) & (1 << p.counter_bits) - 1
         planes = (fields[:, None] >> np.arange(p.stored_bits) & 1).reshape(p.fan_in_words * p.chunks, p.pixels * p.lanes)
         packed = _words(planes, p.lanes).reshape(p.fan_in_words, p.chunks, p.pixels)
-        weights = _words(np.asarray(counters) >= 0, p.lanes)
         for i in range(p.fan_in_words):
             for h in range(p.chunks):
                 rows[p.counter_row(label, i, h)] = dict(enumerate(packed[i, h].tolist()))
-            row, bank = p.mirror_row(label, i)
-            rows.setdefault(row, {})[bank] = weights[i]
+        return rows | self._mirror(label, counters)
+
+    def _mirror(self, label: int, counters: np.ndarray) -> Rows:
+        """{row: {bank: word}} of the mirror of a class."""
+        p, counters = self.plan, np.asarray(counters)
+        planes = [counters >= 0]
+        if p.planes > 1:
+            strong = (counters >= p.strong) | (counters < -p.strong)
+            planes += [counters >= p.strong, counters >= -p.strong, ~strong]
+        rows: Rows = {}
+        for plane, words in enumerate(_words(np.stack(planes), p.lanes)):
+            for i, word in enumerate(words):
+                row, bank = p.mirror_row(label, i, plane)
+                rows.setdefault(row, {})[bank] = word
         return rows
 
     def _counters(self, stored: np.ndarray) -> np.ndarray:
@@ -125,10 +140,11 @@ class ChipState:
         return np.concatenate(parts)
 
     def read_mirror(self, label: int) -> np.ndarray:
-        """Read the mirror of a class: weight bits (fan_in,).  The forward pass reads the same words."""
+        """Read the mirror of a class: weight bits (planes, fan_in).  The forward pass reads the same words."""
         p = self.plan
-        places = [p.mirror_row(label, i) for i in range(p.fan_in_words)]
-        return np.concatenate([_bits(self.peek(Space.BANKS, row * p.pixels + bank, 1), p.lanes) for row, bank in places])
+        places = [p.mirror_row(label, i, plane) for plane in range(p.planes) for i in range(p.fan_in_words)]
+        words = [_bits(self.peek(Space.BANKS, row * p.pixels + bank, 1), p.lanes) for row, bank in places]
+        return np.concatenate(words).reshape(p.planes, -1)
 
     def read_slot(self, slot: int) -> np.ndarray:
         """Read the bits of an exemplar: latent, then hidden."""
@@ -236,9 +252,8 @@ class ChipState:
         state.verify(self.learner)
         mirror: Rows = {}
         for label in range(state.known):
-            for i, word in enumerate(_words(state.output[label] >= 0, self.plan.lanes)):
-                row, bank = self.plan.mirror_row(label, i)
-                mirror.setdefault(row, {})[bank] = word
+            for row, words in self._mirror(label, state.output[label]).items():
+                mirror.setdefault(row, {}).update(words)
         self._write_rows(mirror)
         self.poke(Space.SCALARS, 0, [state.known])
 

@@ -282,7 +282,7 @@ class Accelerator(wiring.Component):
         words = [s.weights.word_select(p, c.lanes) for p in range(c.outputs)]
         given = Cat(Cat(word[low:c.accumulator_bits], word[-1].replicate(more)) for word in words)
         # A learner's sums are those of matches - L / 2, and it has no start reads.
-        learners = -(c.learning.fan_in_words // 2) % (1 << width) if c.learning else 0
+        learners = -(c.learning.fan_in_words * c.learning.planes // 2) % (1 << width) if c.learning else 0
         if c.start_bits:
             attributes = {"ram_style": "block", "no_rw_check": 1}  # what is read while it is written is not used
             m.submodules.starts = memory = Memory(shape=c.start_bits, depth=2, init=[0, learners], attrs=attributes)

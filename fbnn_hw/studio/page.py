@@ -23,8 +23,8 @@ PAGE, WORKER = "app.mjs", "gates_worker.mjs"
 PICTURES = next((path for up in (1, 2) if (path := Path(__file__).parents[up] / "docs" / "pictures").is_dir()), Path("pictures"))
 """fbnn_hw/docs/pictures in an installed package, docs/pictures at the top of a checkout."""
 IMPORT = re.compile(r'^import\s+(?:\{[^}]*\}\s+from\s+)?"\./([\w.]+)";\n', re.MULTILINE)
-PLAN = ("pixels", "lanes", "max_classes", "shipped", "slots", "copies", "counter_bits", "rule", "prototype", "learn_base", "slots_base",
-        "fan_in_words", "stored_bits", "per_row", "chunks", "block_rows", "class_rows", "slot_rows")
+PLAN = ("pixels", "lanes", "max_classes", "shipped", "slots", "copies", "counter_bits", "adds", "prototype", "learn_base", "slots_base",
+        "fan_in_words", "stored_bits", "per_row", "chunks", "planes", "strong", "block_rows", "class_rows", "slot_rows")
 SHIPPED_EXAMPLES = 2
 """Pictures of each class that ships which the page brings along."""
 

@@ -133,7 +133,7 @@ class Target:
 
     def lut4_of(self, config: Configuration) -> int | None:
         """LUTs that an accelerator may have; None: no limit."""
-        replay = bool(config.learning) and config.learning.rule != "prototypes"
+        replay = bool(config.learning) and not config.learning.adds
         if config.sdram and self.sdram_lut4:
             return self.sdram_lut4
         return self.lut4 + self.lists_lut4 * bool(config.order) - self.replay_lut4 * replay if self.lut4 else None

@@ -90,7 +90,7 @@ def test_a_snapshot_goes_to_the_chip_and_back():
         memory.poke(Space.BANKS, (chip.plan.learn_base + at) * 4, [row >> 16 * q & 0xFFFF for q in range(4)])
     for label in range(2):
         assert np.array_equal(chip.read_counters(label), learner.counters[label])
-        assert np.array_equal(chip.read_mirror(label), learner.shipped[label])
+        assert np.array_equal(chip.read_mirror(label)[0], learner.shipped[label])
     latents = source.integers(0, 2, (40, 64), dtype=np.uint8)
     learner.learn(latents, np.arange(40) % 5)
     kept = learner.snapshot()

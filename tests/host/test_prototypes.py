@@ -1,4 +1,4 @@
-"""A design that begins with no class and keeps a prototype of each (docs/on-chip-learning.md), on a virtual board and simulated."""
+"""A design that begins with no class and keeps the sums of each (docs/on-chip-learning.md), on a virtual board and simulated."""
 
 import numpy as np
 import pytest
@@ -21,6 +21,12 @@ def network():
 
 @pytest.fixture(scope="module")
 def design(network, tmp_path_factory):
+    """The gates of `means` have those of `prototypes`.  Counters of three bits come to their ends in the lessons of this file."""
+    return designs.generate(network, "ice40", out=tmp_path_factory.mktemp("means"), learn="means", max_classes=4, outputs=4, counter_bits=3)
+
+
+@pytest.fixture(scope="module")
+def prototypes(network, tmp_path_factory):
     return designs.generate(network, "ice40", out=tmp_path_factory.mktemp("prototypes"), learn="prototypes", max_classes=4, outputs=4)
 
 
@@ -51,15 +57,16 @@ def test_the_board_is_the_reference(design, network, tmp_path, capsys):
     assert "knows no class, expected one at least; teach it one with" in capsys.readouterr().err
 
 
-def test_simulated_bit_for_bit(design):
-    result = design.simulate(strategies.images(4, 2, 8))
+def test_simulated_bit_for_bit(prototypes):
+    result = prototypes.simulate(strategies.images(4, 2, 8))
     assert result.equal and result.logits.shape == (2, 0) and result.class_names == [] and "hidden" not in result.layers_compared
-    assert result.cycles_first == [design.estimate["first_cycles"]] and result.cycles == [design.estimate["cycles"]]
+    assert result.cycles_first == [prototypes.estimate["first_cycles"]] and result.cycles == [prototypes.estimate["cycles"]]
 
 
 def test_what_has_no_meaning_is_refused(network, tmp_path):
-    for options, words in (({"learn": "prototype"}, "--learn prototype: expected replay or prototypes; did you mean prototypes"),
-                           ({"learn": "prototypes", "exemplars": 5}, "--exemplars 5: expected none with --learn prototypes")):
+    for options, words in (({"learn": "prototype"}, "--learn prototype: expected replay or prototypes or means; did you mean prototypes"),
+                           ({"learn": "prototypes", "exemplars": 5}, "--exemplars 5: expected none with --learn prototypes"),
+                           ({"learn": "means", "counter_bits": 2}, "counter_bits: found 2, expected at least 3 with the rule means")):
         with pytest.raises(UsageError, match=words):
             designs.generate(network, "ice40", out=tmp_path, **options)
     assert not list(tmp_path.iterdir())

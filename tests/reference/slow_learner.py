@@ -78,8 +78,18 @@ class SlowLearner:
         values = [v for v in values for _ in range(self.head.copies)]
         return dots, values, [sum(v * pm(h >= 0) for v, h in zip(values, row)) for row in self.rows]
 
+    def logits(self, latent):
+        _, values, scores = self.forward(latent)
+        if self.config.rule != "means":
+            return scores
+        far, scores = 3 * self.top // 4, []  # h and -1 - h are equally far from 0
+        for row in self.rows:
+            strong = [2 * h + 1 > 2 * far if h >= 0 else 2 * h + 1 < -2 * far for h in row]
+            scores.append(sum(v * pm(h >= 0) * (3 if one else 1) - pm(one) for v, h, one in zip(values, row, strong)))
+        return scores
+
     def classify(self, latent):
-        scores = self.forward(latent)[2]
+        scores = self.logits(latent)
         return scores.index(max(scores))
 
     # learning
@@ -120,7 +130,7 @@ class SlowLearner:
                 return slot
 
     def store(self, latent, label):
-        if self.config.rule == "prototypes":
+        if self.config.rule in ("prototypes", "means"):
             return
         if self.used < self.config.slots:
             slot = self.used
@@ -147,11 +157,11 @@ class SlowLearner:
     def present(self, latent, label):
         config = self.config
         dots, values, scores = self.forward(latent)
-        rival = None if config.rule == "prototypes" else self.rival(scores, label)
+        rival = None if config.rule in ("prototypes", "means") else self.rival(scores, label)
         self.presented[label] += 1
         if self.presented[label] == 255:
             self.presented = [n // 2 for n in self.presented]
-        if config.rule == "prototypes":
+        if config.rule in ("prototypes", "means"):
             self.rows[label] = [self.move(h, v, self.top) for h, v in zip(self.rows[label], values)]
             return
         if self.left[label]:

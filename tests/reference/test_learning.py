@@ -147,7 +147,8 @@ def random_case(seed):
         pick=rng.choice(("slot", "class", "least")), weighted=rng.random() < 0.4, prototype=rng.choice((0, 0, 2)),
         seed=rng.randrange(1000))
     if seed >= 60:
-        config = replace(config, rule="prototypes", slots=1, hidden_counter_bits=0, thinning=0, replays=0, weighted=False, prototype=0)
+        rule = "means" if seed % 2 and bits > 2 else "prototypes"
+        config = replace(config, rule=rule, slots=1, hidden_counter_bits=0, thinning=0, replays=0, weighted=False, prototype=0)
     numbers = np.random.default_rng(seed)
     shipped = rng.randrange(classes + 1)
     count = rng.choice((30, 80))
@@ -171,7 +172,7 @@ def assert_equal(fast, slow):
     assert fast.registers == (slow.noise.state, slow.mask.state, slow.pick.state)
 
 
-@pytest.mark.parametrize("seed", range(66))
+@pytest.mark.parametrize("seed", range(76))
 def test_sequences(seed):
     head, config, hidden, output, latents, labels = random_case(seed)
     fast, slow = Learner(head, config, hidden, output), SlowLearner(head, config, hidden.tolist(), output.tolist())
@@ -182,6 +183,7 @@ def test_sequences(seed):
         for latent, label in zip(latents[part].tolist(), labels[part]):
             slow.learn(latent, label)
         assert_equal(fast, slow)
+        assert fast.logits(latents).tolist() == [slow.logits(x) for x in latents.tolist()]
         assert fast.classify(latents).tolist() == [slow.classify(x) for x in latents.tolist()]
         other = Learner(head, config, hidden, output)  # a chip that was just powered up
         other.restore(fast.snapshot())
@@ -316,7 +318,8 @@ def test_of_a_network():
 @pytest.mark.parametrize("change, line", [
     (dict(counter_bits=9), "counter_bits: found 9, expected a whole number from 1 to 8"),
     (dict(slots=0), "slots: found 0, expected a whole number from 1 to 16777216"),
-    (dict(rule="adam"), "rule: found 'adam', expected one of gumbel, margin, flip, metaplastic, prototypes"),
+    (dict(rule="adam"), "rule: found 'adam', expected one of gumbel, margin, flip, metaplastic, prototypes, means"),
+    (dict(rule="means", counter_bits=2), "counter_bits: found 2, expected at least 3 with the rule means"),
     (dict(rule="prototypes", thinning=0), "replays: found 9, expected 0 with the rule prototypes, which moves one row by every sample"),
     (dict(counter_bits=4, confidence=8), "confidence: found 8, expected below 8, half the range of counter_bits = 4"),
     (dict(hidden_counter_bits=4), "hidden_counter_bits: found 4, but the head has no hidden layer; expected 0"),
@@ -463,7 +466,7 @@ def test_damaged_states_are_refused_or_legal(seed):
 # Checks of designs, written from docs/on-chip-learning.md alone.
 
 def record(head, config, hidden, output):
-    rules, picks = ("gumbel", "margin", "flip", "metaplastic"), ("slot", "class", "least")
+    rules, picks = ("gumbel", "margin", "flip", "metaplastic", "prototypes", "means"), ("slot", "class", "least")
     text = b"FBNNDSN\0"
     for number in (head.latent, head.copies, head.hidden, head.groups, head.hidden_copies, config.max_classes, config.slots,
                    config.counter_bits, config.hidden_counter_bits, rules.index(config.rule), config.temperature, config.margin,
@@ -476,7 +479,7 @@ def record(head, config, hidden, output):
     return text
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(20), 60, 61])
 def test_the_check_of_a_design_as_documented(seed):
     head, config, hidden, output, latents, labels = random_case(seed)
     learner = Learner(head, config, hidden, output)

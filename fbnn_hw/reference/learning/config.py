@@ -9,8 +9,11 @@ from .rules import RULES
 
 PICKS = ("slot", "class", "least")
 """Their order is part of the check value of a design, see `snapshot.design_check`."""
-PROTOTYPES = "prototypes"
-"""The rule without replay: no slot is ever filled, one is enough."""
+PROTOTYPES, MEANS = "prototypes", "means"
+ADDING = PROTOTYPES, MEANS
+"""The rules without replay: no slot is ever filled, one is enough."""
+MEANS_BITS = 3
+"""The least width of a counter with the rule "means"."""
 MAX_SLOTS = 2 ** 24
 PRESENTED_BITS = 8
 
@@ -91,8 +94,8 @@ class LearnConfig:
         B: bits of a counter of the output layer, and of the hidden layer.  0: the hidden layer does
         not learn.
     rule : str
-        One of RULES, see `rules`.  With "prototypes", replays, thinning, prototype and
-        hidden_counter_bits are 0 and slots is 1.
+        One of RULES, see `rules`.  With "prototypes" and "means", replays, thinning, prototype
+        and hidden_counter_bits are 0 and slots is 1.
     temperature : int
         1 / alpha of the softmax that the rule "gumbel" draws from.
     margin : int
@@ -145,17 +148,24 @@ class LearnConfig:
         for name, legal in (("rule", RULES), ("pick", PICKS)):
             if getattr(self, name) not in legal:
                 raise UsageError(f"{name}: found {getattr(self, name)!r}, expected one of {', '.join(legal)}")
-        if self.rule == PROTOTYPES:
+        if self.rule == MEANS and self.counter_bits < MEANS_BITS:
+            raise UsageError(f"counter_bits: found {self.counter_bits}, expected at least {MEANS_BITS} with the rule {MEANS}")
+        if self.adds:
             for name in ("replays", "thinning", "prototype", "hidden_counter_bits"):
                 if value := getattr(self, name):
-                    raise UsageError(f"{name}: found {value}, expected 0 with the rule {PROTOTYPES}, which moves one row by every sample")
+                    raise UsageError(f"{name}: found {value}, expected 0 with the rule {self.rule}, which moves one row by every sample")
             if self.weighted:
-                raise UsageError(f"weighted: expected False with the rule {PROTOTYPES}, which moves one row by every sample")
+                raise UsageError(f"weighted: expected False with the rule {self.rule}, which moves one row by every sample")
         for name in ("counter_bits", "hidden_counter_bits"):
             width = getattr(self, name)
             if width and self.confidence >= 2 ** (width - 1):
                 raise UsageError(f"confidence: found {self.confidence}, expected below {2 ** (width - 1)}, half the range of "
                                  f"{name} = {width}")
+
+    @property
+    def adds(self):
+        """Whether every sample moves the row of its class and nothing else."""
+        return self.rule in ADDING
 
     def to_dict(self):
         return asdict(self)

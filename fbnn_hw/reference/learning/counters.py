@@ -30,6 +30,13 @@ def start(weights, width, ones, confidence=0):
     return [weights if confidence >> b & 1 else weights ^ ones for b in range(width - 1)] + [weights]
 
 
+def strong(row):
+    """A mask of the counters in the outer quarters of the range, h >= 3/4 * 2^(B-1) or below -3/4 * 2^(B-1): their top three bits are
+    equal in the planes.  B is at least 3.
+    """
+    return ~(row[-1] ^ row[-2] | row[-1] ^ row[-3])
+
+
 def move(row, towards, moves, ones):
     """Counters at the ones of `moves` go up by one where `towards` is 1 and down where it is 0; those at the end of their range stay."""
     against, ended = towards ^ ones, moves

@@ -13,7 +13,7 @@ from ... import bits
 from ...errors import InputError, UsageError
 from . import counters
 from .buffer import ReplayBuffer
-from .config import PRESENTED_BITS, PROTOTYPES, Head, LearnConfig
+from .config import MEANS, PRESENTED_BITS, Head, LearnConfig
 from .lfsr import MASK, NOISE, PICK, Lfsr
 from .rules import HELD_BITS, gumbel_table, make
 from .snapshot import State, design_check, old_design_check
@@ -87,7 +87,7 @@ class Learner:
         self._ones, self._hidden_ones = 2 ** head.fan_in - 1, 2 ** head.hidden_fan_in - 1
         self._spread, self._spread_hidden = _spread(head.copies), _spread(head.hidden_copies)
         self._extends, self._noisy = head.fan_in > head.latent, self.rule.noisy
-        self._adds = config.rule == PROTOTYPES
+        self._adds = config.adds
         self._learn_hidden = bool(head.hidden and config.hidden_counter_bits)
         self._noise = Lfsr(NOISE, 1, gumbel_table(config.temperature))
         self._mask = Lfsr(MASK, 1)
@@ -99,11 +99,11 @@ class Learner:
     def of(cls, network: "Network", config: LearnConfig, keep_classes: bool = True) -> Self:
         """A learner that starts from the classifier of a network.
 
-        keep_classes: False starts with its hidden layer alone and no class.  With the rule
-        `prototypes` the learner reads the latent and starts with no class.  Raises InputError where
+        keep_classes: False starts with its hidden layer alone and no class.  With the rules
+        `prototypes` and `means` the learner reads the latent and starts with no class.  Raises InputError where
         the classifier is not one that learns on the chip.
         """
-        if config.rule == PROTOTYPES:
+        if config.adds:
             return cls(Head.of_latent(network.topology), config)
         head = Head.of(network.topology)
         last = network.topology.ops[-1]
@@ -184,9 +184,17 @@ class Learner:
         return np.concatenate([latents, *((a @ w.T >= 0).astype(np.uint8) for a, w in zip(parts, rows))], 1)
 
     def logits(self, latents: np.ndarray) -> np.ndarray:
-        """Logits of the classes known: latents, uint8 bits (N, latent) -> int32 (N, known)."""
-        x = bits.from_bits(self.sample_bits(latents), np.float32)
-        return (x.repeat(self.head.copies, 1) @ self._signs(self._output[:self.known], self.head.fan_in).T).astype(np.int32)
+        """Logits of the classes known: latents, uint8 bits (N, latent) -> int32 (N, known).
+
+        With the rule `means` a strong weight is 3 or -3, and each input adds 1 to the logit, or takes 1 from it where its weight is strong.
+        """
+        x = bits.from_bits(self.sample_bits(latents), np.float32).repeat(self.head.copies, 1)
+        rows, fan_in = self._output[:self.known], self.head.fan_in
+        weights, bias = self._signs(rows, fan_in), 0
+        if self.config.rule == MEANS:
+            strong = bits.from_integers([counters.strong(row) & self._ones for row in rows], fan_in).astype(np.float32)
+            weights, bias = weights * (1 + 2 * strong), (1 - 2 * strong).sum(1)
+        return (x @ weights.T + bias).astype(np.int32)
 
     @staticmethod
     def _signs(rows, count):
@@ -221,7 +229,7 @@ class Learner:
                 self.buffer.store(x, label)
 
     def store(self, latents: np.ndarray, labels: Sequence[int] | np.ndarray) -> None:
-        """Put samples of known classes into the buffer without learning them; with the rule `prototypes` nothing happens."""
+        """Put samples of known classes into the buffer without learning them; with the rules `prototypes` and `means` nothing happens."""
         for x, label in zip(*self._checked(latents, labels, 0)):
             if not (self.frozen or self._adds):
                 self.buffer.store(x, label)

@@ -136,8 +136,19 @@ class Prototypes:
     move = staticmethod(counters.move)
 
 
+@dataclass(frozen=True)
+class Means(Prototypes):
+    """`Prototypes` with a finer score: a weight counts three times where the counter is `counters.strong`.
+
+    With the correction of `Learner.logits` for the number of such weights, the nearest class mean in two bits a feature.
+    """
+
+    name = "means"
+
+
 RULES = {"gumbel": lambda config: Gumbel(), "margin": lambda config: Margin(config.margin), "flip": lambda config: Flip(),
-         "metaplastic": lambda config: Metaplastic(metaplastic_table(config.counter_bits)), "prototypes": lambda config: Prototypes()}
+         "metaplastic": lambda config: Metaplastic(metaplastic_table(config.counter_bits)), "prototypes": lambda config: Prototypes(),
+         "means": lambda config: Means()}
 """Their order is part of the check value of a design, see `snapshot.design_check`."""
 
 

@@ -111,8 +111,7 @@ class Learner(ReplayBuffer, wiring.Component):
         self.plan, self.score_bits, self.address_bits = plan, score_bits, address_bits
         self.latency = read_latency, act_latency, score_latency
         self.bank_bits = (plan.pixels - 1).bit_length()
-        self.adds = plan.rule == "prototypes"  # a sample moves the row of its class and nothing else
-        self.noisy = plan.rule != "margin" and not self.adds
+        self.noisy = plan.rule != "margin" and not plan.adds
         label = range(max(2, plan.max_classes))
         members = {
             "command": In(stream.Signature(command_layout(plan))),
@@ -211,7 +210,9 @@ class Learner(ReplayBuffer, wiring.Component):
         s.moved = unnamed(p.lanes)  # a word of moved counters, to be written
         s.waits = Signal()  # it has not been written
         s.moved_chunk = Signal.like(s.chunk)  # its chunk
-        s.weights = Signal(p.lanes)  # signs of the counters moved so far, for the mirror
+        s.weights = [Signal(p.lanes, name=f"weights{plane or ''}") for plane in range(p.planes)]  # of the counters moved so far
+        if p.planes > 1:
+            s.plane = Signal(range(p.planes))  # of the mirror; it ends at 0
         s.word = self.rows.payload.word
         s.source = unnamed(p.pixels)  # the bank of that part, one bit each; none where counters start at 0
         s.bank_word = reduce(or_, (self.read.word_select(q, p.lanes) & s.source[q].replicate(p.lanes) for q in range(p.pixels)))
@@ -278,16 +279,21 @@ class Learner(ReplayBuffer, wiring.Component):
 
         def row(chunk, label):  # chunk number p.chunks is the mirror
             return _times_plus(chunk, p.max_classes, label)
+
+        def mirror(label):
+            first = row(Const(p.chunks), label[self.bank_bits:])
+            return first + s.plane * p.groups if p.planes > 1 else first
         s.offset = _one_of(
-            (s.moves, row(Mux(writes, s.moved_chunk, s.chunk), s.row)), (forward, row(Const(p.chunks), s.place[self.bank_bits:])),
-            (mirrors, row(Const(p.chunks), s.row[self.bank_bits:])), (s.of_slot, s.slot),
+            (s.moves, row(Mux(writes, s.moved_chunk, s.chunk), s.row)), (forward, mirror(s.place)), (mirrors, mirror(s.row)),
+            (s.of_slot, s.slot),
             (s.states.ongoing("HOST_ROW"), host.address[self.bank_bits:]))
         m.d.comb += s.word.eq(_one_of(
-            (writes, s.moved), (mirrors, s.weights), (s.states.ongoing("SAVE"), s.sample.word), (s.states.ongoing("HOST_ROW"), host.data)))
+            (writes, s.moved), (mirrors, Array(s.weights)[s.plane] if p.planes > 1 else s.weights[0]),
+            (s.states.ongoing("SAVE"), s.sample.word), (s.states.ongoing("HOST_ROW"), host.data)))
         with m.If(s.states.any("LOAD", "READ", "MOVE")):
             m.d.sync += [s.arrives.eq(s.part), s.source.eq(Mux(s.starting, 0, 1 << s.bank))]
         m.d.comb += [
-            rows.payload.address.eq(s.block + s.offset[:self.address_bits]), rows.payload.first.eq(s.index == 0),
+            rows.payload.address.eq(s.block + s.offset[:self.address_bits]), rows.payload.first.eq(self._of_plane(s, 0, s.index == 0)),
             rows.payload.forward.eq(forward), rows.payload.write.eq(s.target & s.writes.replicate(p.pixels))]
         s.forwards = forward & rows.ready
         s.arrived = _later(m, rows.valid & rows.ready & s.reads, read_latency, "arrived")  # data stands at `read`
@@ -321,10 +327,13 @@ class Learner(ReplayBuffer, wiring.Component):
         _, act_latency, _ = self.latency
         sample, update = s.sample, s.update
         # The sample's word is due act_latency clocks after the row that it meets was accepted.
-        with m.If(_later(m, s.forwards, act_latency - 1, "forwarded")):
+        with m.If(_later(m, self._of_plane(s, -1, s.forwards), act_latency - 1, "forwarded")):
             m.d.comb += sample.advance.eq(1)
+        act = sample.act
+        if p.planes > 1:
+            act |= _later(m, self._of_plane(s, -1, s.forwards), act_latency, "ones").replicate(p.lanes)
         m.d.comb += [
-            self.act.eq(sample.act), sample.data.eq(s.bank_word), s.label_write.addr.eq(s.slot),
+            self.act.eq(act), sample.data.eq(s.bank_word), s.label_write.addr.eq(s.slot),
             s.label_read.addr.eq(Mux(s.states.ongoing("HOST_ADDRESS"), s.slot, s.word_slot)), s.label_write.data.eq(s.request_label)]
         m.d.sync += s.values.eq(sample.act.word_select(s.arrives, p.per_word))
         unthinned = 1 if not p.thinning else s.classes.starting if p.prototype else 0
@@ -390,6 +399,26 @@ class Learner(ReplayBuffer, wiring.Component):
             with m.If(s.classes.done):
                 then()
 
+    def _of_plane(self, s, plane, condition):
+        """`condition` in the first plane of the mirror, 0, or in the last one, -1."""
+        planes = self.plan.planes
+        return condition & (s.plane == plane % planes) if planes > 1 else condition
+
+    def _next_plane(self, m, s):
+        """Go on to the next plane of the mirror."""
+        if self.plan.planes > 1:
+            m.d.sync += s.plane.eq(s.plane + 1)
+
+    def _planes(self, s):
+        """The planes of the counters in `moved`; `LearnPlan.planes` says what they are."""
+        p = self.plan
+        signs = ~s.moved[p.counter_bits - 1::p.stored_bits]
+        if p.planes == 1:
+            return [signs]
+        below = s.moved[p.counter_bits - 2::p.stored_bits], s.moved[p.counter_bits - 3::p.stored_bits]
+        high, low = signs & below[0] & below[1], ~signs & ~below[0] & ~below[1]
+        return [signs, high, ~low, ~(high | low)]
+
     def _begin_score(self, m, s):
         """Score the sample for every class."""
         m.d.sync += [s.place.eq(0), s.fresh.eq(1)]
@@ -410,7 +439,7 @@ class Learner(ReplayBuffer, wiring.Component):
         p, request = self.plan, self.command.payload
         learns, unknown = request.command == Command.LEARN, request.label == self.class_count
         legal = (request.label < self.class_count) | learns & unknown & (request.label < p.max_classes)
-        if self.adds:
+        if self.plan.adds:
             legal &= learns  # a learner of prototypes stores nothing
 
         def cleared():
@@ -465,7 +494,7 @@ class Learner(ReplayBuffer, wiring.Component):
                 s.states.go("NEW")
             with m.Elif(s.classifies & (self.class_count == 0)):
                 s.states.go("REST")
-            if self.adds:
+            if self.plan.adds:
                 with m.Elif(~s.classifies):
                     s.states.go("PRESENTED")
             with m.Else():
@@ -483,9 +512,10 @@ class Learner(ReplayBuffer, wiring.Component):
         p, rows = self.plan, self.rows
         with s.states.state("FORWARD"):
             m.d.comb += [
-                rows.valid.eq(1), s.redraw.eq(1), s.last.eq(s.index == p.fan_in_words - 1)]
+                rows.valid.eq(1), s.redraw.eq(1), s.last.eq(self._of_plane(s, -1, s.index == p.fan_in_words - 1))]
             with m.If(rows.ready):
-                m.d.comb += s.advance.eq(1)
+                m.d.comb += s.advance.eq(self._of_plane(s, -1, Const(1)))
+                self._next_plane(m, s)
                 with m.If(s.last):
                     s.states.go("SCORES_WAIT")
         with s.states.state("SCORES_WAIT"):
@@ -528,7 +558,7 @@ class Learner(ReplayBuffer, wiring.Component):
         p, classes = self.plan, s.classes
 
         def presented():
-            if self.adds:
+            if self.plan.adds:
                 self._begin_move(m, s)
                 return
             nothing = s.rival == s.label
@@ -585,7 +615,7 @@ class Learner(ReplayBuffer, wiring.Component):
             with m.If(rows.ready):
                 m.d.sync += s.waits.eq(0)
                 with m.If(s.waits):
-                    m.d.sync += s.weights.eq(Cat(s.weights, ~s.moved[p.counter_bits - 1::p.stored_bits])[p.per_word:])
+                    m.d.sync += [weights.eq(Cat(weights, plane)[p.per_word:]) for weights, plane in zip(s.weights, self._planes(s))]
         with s.states.state("ROW"):
             m.d.comb += s.redraw.eq(1)
             s.states.go("READ")
@@ -625,6 +655,8 @@ class Learner(ReplayBuffer, wiring.Component):
         with s.states.state("MIRROR"):
             m.d.comb += [rows.valid.eq(1), s.writes.eq(1)]
             with m.If(rows.ready):
+                self._next_plane(m, s)
+            with m.If(self._of_plane(s, -1, rows.ready)):
                 m.d.comb += [s.sample.advance.eq(1), s.advance.eq(1)]
                 m.d.sync += s.moves.eq(1)
                 if p.boot == "words":
@@ -644,11 +676,11 @@ class Learner(ReplayBuffer, wiring.Component):
                     self._begin_move(m, s)
             with m.Elif(s.starting):
                 m.d.sync += s.starting.eq(0)
-                if self.adds:
+                if self.plan.adds:
                     s.states.go("PRESENTED")
                 else:
                     s.states.go("LOADED")
-            with m.Elif(Const(1) if self.adds else s.rival_turn | s.first_steps):
+            with m.Elif(Const(1) if self.plan.adds else s.rival_turn | s.first_steps):
                 m.d.sync += s.rival_turn.eq(0)
                 self._end_presentation(m, s)
             with m.Else():

@@ -44,7 +44,7 @@ class ReplayBuffer:
             m.d.sync += s.count.eq(s.count - 1)
             with m.If((s.count == 0) | (self.used == 0)):
                 s.states.go("REST")
-                with m.If(Const(0) if self.adds else s.learns):
+                with m.If(Const(0) if self.plan.adds else s.learns):
                     m.d.sync += [s.stores.eq(1), s.label.eq(s.request_label)]
                     s.states.go("LOAD")
             with m.Else():

@@ -167,7 +167,7 @@ export class Board {
     return this.change(`learning ${label}`, async (client) => {
       await this.agree(client);
       const index = this.number(label);
-      if (this.facts.plan.rule === "prototypes") passes ??= 1;  // more of the same would only make the sums larger
+      if (this.facts.plan.adds) passes ??= 1;  // more of the same would only make the sums larger
       if (this.frozen) throw new LinkError("The chip is frozen and learns nothing; thaw it first.");
       const before = this.state;
       const lesson = {label, index, fresh: index === this.known, images: images.length, passes: 0, rightBefore: 0, rightAfter: 0};
@@ -215,7 +215,7 @@ export class Board {
 
   // [{name, exemplars, before, after}]: how many exemplars of each class, stored before a lesson, were right before and after it.
   effects(before, after) {
-    const weights = [weightsOf(before.output), weightsOf(after.output)];
+    const weights = [weightsOf(before.output, this.facts.plan), weightsOf(after.output, this.facts.plan)];
     const list = this.names.map((name) => ({name, exemplars: 0, before: 0, after: 0}));
     before.latents.forEach((latent, slot) => {
       const label = before.labels[slot], [old, now] = weights.map((rows) => answer(scores(latent, rows, this.facts)));
@@ -242,7 +242,7 @@ export class Board {
   }
 
   async rehearseIdly() {
-    const {client, state: before} = this, begun = this.right(weightsOf(before.output));
+    const {client, state: before} = this, begun = this.right(weightsOf(before.output, this.facts.plan));
     let best = begun, idle = 0, done = 0;
     while (this.resting && client === this.client && done < REHEARSAL && idle < 2 && best < before.labels.length) {
       for (let round = 0; round < ROUND && this.resting; round += STEP, done += STEP) await client.rehearse(STEP);
@@ -254,7 +254,7 @@ export class Board {
     }
     if (!done) return;
     await this.read(client);
-    if (this.right(weightsOf(this.state.output)) < begun) {
+    if (this.right(weightsOf(this.state.output, this.facts.plan)) < begun) {
       await writeState(client, before, this.facts);
       this.take(before, this.names);
     }

@@ -5,7 +5,14 @@ import {Space} from "./link.mjs";
 import {REGISTERS, verify} from "./state.mjs";
 
 const counterRow = (plan, label, word, chunk) => word * plan.block_rows + chunk * plan.max_classes + label;
-const mirrorRow = (plan, label, word) => word * plan.block_rows + plan.chunks * plan.max_classes + Math.floor(label / plan.pixels);
+const mirrorRow = (plan, label, word, plane) =>
+  word * plan.block_rows + plan.chunks * plan.max_classes + plane * Math.ceil(plan.max_classes / plan.pixels)
+  + Math.floor(label / plan.pixels);
+
+// The bits of a counter in the planes of the mirror: LearnPlan.planes says what they are.
+const PLANES = [
+  (value) => value >= 0, (value, strong) => value >= strong, (value, strong) => value >= -strong,
+  (value, strong) => value < strong && value >= -strong];
 
 // {classes known, exemplars, registers and so on} without the large tables.
 async function readMarks(client, plan) {
@@ -60,7 +67,7 @@ function counters(table, label, plan) {
   return values;
 }
 
-// The bytes of the table of the classes: counters, and the mirror of their signs.
+// The bytes of the table of the classes: counters, and their mirror.
 function tableOf(output, plan) {
   const rowBytes = plan.pixels * plan.lanes / 8, wordBytes = plan.lanes / 8, table = new Uint8Array(plan.class_rows * rowBytes);
   const mask = (1 << plan.counter_bits) - 1;
@@ -73,9 +80,11 @@ function tableOf(output, plan) {
           table[row + (bit >> 3)] |= (values[word * plan.lanes + chunk * plan.per_row + n] & mask) << (bit & 7);
         }
       }
-      const mirror = mirrorRow(plan, label, word) * rowBytes + label % plan.pixels * wordBytes;
-      for (let lane = 0; lane < plan.lanes; lane++) {
-        if (values[word * plan.lanes + lane] >= 0) table[mirror + (lane >> 3)] |= 1 << (lane & 7);
+      for (let plane = 0; plane < plan.planes; plane++) {
+        const mirror = mirrorRow(plan, label, word, plane) * rowBytes + label % plan.pixels * wordBytes;
+        for (let lane = 0; lane < plan.lanes; lane++) {
+          if (PLANES[plane](values[word * plan.lanes + lane], plan.strong)) table[mirror + (lane >> 3)] |= 1 << (lane & 7);
+        }
       }
     }
   });
@@ -112,21 +121,25 @@ export async function writeExemplars(client, labels, latents, facts) {
   await client.pokeWords(Space.SCALARS, 1, [labels.length]);
 }
 
-// The weights of the classes known, bits of each packed in bytes, from the mirror alone.
+// The weights of the classes known, bits of each packed in bytes, plane by plane, from the mirror alone.
 export async function readWeights(client, plan, known) {
   const rows = Math.ceil(known / plan.pixels), wordBytes = plan.lanes / 8;
-  const weights = Array.from({length: known}, () => new Uint8Array(plan.fan_in / 8));
-  for (let word = 0; word < plan.fan_in_words; word++) {
-    const bytes = await client.peek(Space.BANKS, (plan.learn_base + mirrorRow(plan, 0, word)) * plan.pixels, rows * plan.pixels);
-    weights.forEach((row, label) => row.set(bytes.subarray(label * wordBytes, (label + 1) * wordBytes), word * wordBytes));
+  const weights = Array.from({length: known}, () => new Uint8Array(plan.planes * plan.fan_in / 8));
+  for (let at = 0; at < plan.planes * plan.fan_in_words; at++) {
+    const first = mirrorRow(plan, 0, at % plan.fan_in_words, Math.floor(at / plan.fan_in_words));
+    const bytes = await client.peek(Space.BANKS, (plan.learn_base + first) * plan.pixels, rows * plan.pixels);
+    weights.forEach((row, label) => row.set(bytes.subarray(label * wordBytes, (label + 1) * wordBytes), at * wordBytes));
   }
   return weights;
 }
 
 // The same from counters.
-export const weightsOf = (output) => output.map((values) => {
-  const bits = new Uint8Array(values.length / 8);
-  values.forEach((value, n) => { if (value >= 0) bits[n >> 3] |= 1 << (n & 7); });
+export const weightsOf = (output, plan) => output.map((values) => {
+  const bits = new Uint8Array(plan.planes * values.length / 8);
+  PLANES.slice(0, plan.planes).forEach((plane, number) => values.forEach((value, n) => {
+    const at = number * values.length + n;
+    if (plane(value, plan.strong)) bits[at >> 3] |= 1 << (at & 7);
+  }));
   return bits;
 });
 
@@ -161,10 +174,12 @@ export function sampleBytes(latent, facts, length = 0) {
   return bits;
 }
 
-// Scores of each class for a latent.
+// Scores of each class for a latent.  The last of several planes meets ones.
 export function scores(latent, weights, facts) {
-  const {plan} = facts, values = spread(sampleBytes(latent, facts), 0, plan.latent + plan.hidden, plan.copies);
-  return weights.map((row) => plan.fan_in - 2 * differing(row, values));
+  const {plan} = facts, values = new Uint8Array(plan.planes * plan.fan_in / 8).fill(255);
+  const own = spread(sampleBytes(latent, facts), 0, plan.latent + plan.hidden, plan.copies);
+  for (let plane = 0; plane < Math.max(1, plan.planes - 1); plane++) values.set(own, plane * plan.fan_in / 8);
+  return weights.map((row) => plan.planes * plan.fan_in - 2 * differing(row, values));
 }
 
 export const answer = (numbers) => numbers.indexOf(Math.max(...numbers));
