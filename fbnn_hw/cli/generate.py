@@ -41,7 +41,8 @@ def arguments(parser):
     parser.add_argument("--exemplars", type=_common.count, metavar="N",
                         help="with --learn: samples kept for replay (default: the most that leave frames as fast, or nearly)")
     parser.add_argument("--counter-bits", type=_common.up_to(8), metavar="B",
-                        help="with --learn: bits of the counter behind each weight of the classifier, 1 to 8 (default: 8; of prototypes and means 4)")
+                        help="with --learn: bits of the counter behind each weight of the classifier, 1 to 8 (default: 8; with prototypes "
+                        "and means 4)")
     parser.add_argument("--wrapper", choices=WRAPPERS,
                         help="also a module with ports of that kind around the accelerator (fbnn-hw help integration)")
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
