@@ -114,7 +114,7 @@ def measure(design, images, *, progress=silent, note=None):
     if design.config.frames > 1:
         raise UsageError(f"{design.folder}: a design for passes of {design.config.frames} frames, expected one made without --frames")
     if design.config.learning and design.config.learning.adds:
-        raise UsageError(f"{design.folder}: a learner of prototypes, which knows no class yet, expected --learn replay or none")
+        raise UsageError(f"{design.folder}: its learner begins with no class, expected --learn replay or none")
     size = design.config.size
     if images.dtype != np.uint8 or images.shape[1:] != (3, size, size) or not len(images):
         raise InputError(f"images: found {images.dtype} {images.shape}, expected uint8 (N, 3, {size}, {size})")

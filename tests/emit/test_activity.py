@@ -190,12 +190,12 @@ def test_constants_are_in_order_and_have_a_source():
     assert len(BY_NAME) == len(CONSTANTS)
 
 
-@pytest.mark.parametrize("estimate, frames, rule, message", [
-    ({"target": "ice40"}, 1, "prototypes", "a: a learner of prototypes, which knows no class yet, expected --learn replay or none"),
+@pytest.mark.parametrize("estimate, frames, adds, message", [
+    ({"target": "ice40"}, 1, True, "a: its learner begins with no class, expected --learn replay or none"),
     ({"target": "ecp5"}, 1, None, "a: a design for --target ecp5, expected ice40: energies are known of the iCE40UP5K alone"),
     ({"target": "ice40"}, 2, None, "a: a design for passes of 2 frames, expected one made without --frames")])
-def test_what_is_refused(estimate, frames, rule, message):
-    learning = rule and SimpleNamespace(rule=rule)
+def test_what_is_refused(estimate, frames, adds, message):
+    learning = adds and SimpleNamespace(adds=adds)
     design = SimpleNamespace(folder="a", estimate=estimate, config=SimpleNamespace(frames=frames, size=8, learning=learning))
     with pytest.raises(UsageError) as error:
         activity.measure(design, np.zeros((1, 3, 8, 8), np.uint8))
