@@ -83,7 +83,7 @@ class Learner(ReplayBuffer, wiring.Component):
     read : In(Q * L)
         Data of a row, read_latency clocks after its acceptance, in that clock alone.
     act : Out(L)
-        The fan-in's word that meets the row in the array.
+        The fan-in's word that meets the row in the array; ones for the last of several planes.
     scores : In(Q * score_bits)
         Half of each class's dot product, plus an offset that all classes share.
     logits : Out(stream of value, last)
