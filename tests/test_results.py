@@ -82,10 +82,11 @@ def test_the_page_on_omniglot_says_what_its_study_found():
     page = " ".join((RESULTS / "omniglot.md").read_text(encoding="utf-8").split())
     study = json.loads((RESULTS / "omniglot" / "study.json").read_text())
     study, above = study["binary"], study["float"]["learners"]["nearest mean, float"]
-    learned, mean_ = study["integer_learner"]["4"]["250"], study["learners"]["nearest mean, float"]
+    learned, finer, mean_ = (study["integer_learner"]["4"]["250"], study["means"]["4"]["250"], study["learners"]["nearest mean, float"])
     for cell in (f"| {100 * above:.1f} |", f"| {100 * mean_:.1f} |", f"| {100 * learned:.1f} |",
                  f"{100 * (mean_ - learned):.1f} points below a float nearest mean on the same latents",
-                 f"`extractor.pt`: {100 * learned:.1f} %, {100 * (above - learned):.1f} points below",
+                 f"With `means` it is {100 * (above - finer):.1f} and {100 * (mean_ - finer):.1f} points below",
+                 f"`extractor.pt` with `means`: {100 * finer:.1f} %, {100 * (above - finer):.1f} points below",
                  f"**{100 * study['one_shot_error']:.1f} % wrong**"):
         assert cell in page, cell
     longer = json.loads((RESULTS / "omniglot" / "longer.json").read_text())
@@ -93,11 +94,14 @@ def test_the_page_on_omniglot_says_what_its_study_found():
     above_it = longer["float"]["learners"]["nearest mean, float"]
     assert f"{100 * last:.1f} % with the integer learner, and {100 * wrong:.1f} % wrong in the one-shot test: a" in page
     assert f"gave {100 * above_it:.1f} % with a nearest mean" in page
-    assert f"{100 * (above_it - learned):.1f} points below it. The other three" in page
+    assert f"{100 * (above_it - finer):.1f} points below it with `means`, {100 * (above_it - learned):.1f} with `prototypes`. The" in page
     wide, wide_longer = (json.loads((RESULTS / "omniglot" / f"{name}.json").read_text()) for name in ("wide", "wide-longer"))
-    its, above, above_it = (wide["binary"]["integer_learner"]["4"]["250"],
-                            *(each["float"]["learners"]["nearest mean, float"] for each in (wide, wide_longer)))
-    for cell in (f"`wide.pt`: {100 * its:.1f} %, {100 * (above - its):.1f} and {100 * (above_it - its):.1f} points below",
+    signs, its = (wide["binary"][rule]["4"]["250"] for rule in ("integer_learner", "means"))
+    above, above_it = (each["float"]["learners"]["nearest mean, float"] for each in (wide, wide_longer))
+    for cell in (f"`wide.pt` with `means`: {100 * its:.1f} %, {100 * (above - its):.1f} and {100 * (above_it - its):.1f} points below",
+                 f"{100 * (above_it - its):.1f} points below it with `means`, {100 * (above_it - signs):.1f} with `prototypes`. No bits",
+                 f"rule `means` | {100 * finer:.1f} % | **{100 * its:.1f} %** |",
+                 f"rule `prototypes` | {100 * learned:.1f} % | {100 * signs:.1f} % |",
                  f"| {100 * study['one_shot_error']:.1f} % wrong | **{100 * wide['binary']['one_shot_error']:.1f} % wrong** |",
                  f"float training of 4,500 steps gave {100 * above_it:.1f} %"):
         assert cell in page, cell
