@@ -157,6 +157,8 @@ class Run:
         new = learner.known == 0 or self.source.random() < 0.1
         top = min(learner.known - 1 + new, self.case.config.max_classes - 1)
         label = int(self.source.integers(0, top + 1))
+        if self.source.random() < self.case.grows:
+            label = min(learner.known, self.case.config.max_classes - 1)
         flips = self.source.random(self.case.head.latent) < self.case.noise
         return (self.centres[label] ^ flips).astype(np.uint8), label
 
@@ -259,6 +261,7 @@ async def sequence(dut, number, name):
             await run.compare()
         for _ in range(steps):
             await run.step()
+        assert not case.grows or run.learner.known == case.config.max_classes
         await run.compare()
     # A snapshot, other things learned, the snapshot again: as if they had not been.
     kept = run.learner.snapshot()

@@ -21,7 +21,8 @@ READ, ALIGNED = 2, 3
 @dataclass(frozen=True)
 class Case:
     """head, config: of the reference.  shipped: classes it starts with.  shape: Q, L.  steps: commands of a run.  noise: share of bits
-    that differ from the class's own pattern.  gaps: rows before the latent, the tables of the classes, the slots."""
+    that differ from the class's own pattern.  grows: share of samples that are of a new class, as long as there is room.
+    gaps: rows before the latent, the tables of the classes, the slots."""
 
     head: Head
     config: LearnConfig
@@ -30,6 +31,7 @@ class Case:
     boot: str = "rows"
     steps: int = 70
     noise: float = 0.45
+    grows: float = 0
     gaps: tuple = (0, 0, 0)
 
     def plan(self):
@@ -61,7 +63,8 @@ CASES = {
                   weighted=True, prototype=5),
     "means": _case(64, 11, 1, {"copies": 2}, {"noise": 0.2, "gaps": (3, 1, 2)}, rule="means", counter_bits=3, replays=0,
                    thinning=0, seed=9),
-    "prototypes": _case(64, 11, 1, case={"noise": 0.3}, rule="prototypes", counter_bits=4, replays=0, thinning=0, seed=8),
+    "prototypes": _case(32, 100, 1, case={"noise": 0.3, "steps": 320, "grows": 0.9}, rule="prototypes", counter_bits=4, replays=0,
+                        thinning=0, seed=8),
 }
 
 

@@ -70,8 +70,6 @@ def run(args, out):
     scenario, against = SCENARIOS[args.scenario], learners_of(args.against)
     if args.out:
         _common.writable(Path(args.out))
-    if not scenario.base:
-        raise UsageError(f"--scenario {args.scenario}: its pre-training has other classes, expected one that starts with its own")
     names = {field.name for field in fields(LearnConfig)}
     config = LearnConfig(scenario.classes, **{n: v for n, v in vars(args).items() if n in names})
     config.verify()
@@ -98,7 +96,7 @@ def run(args, out):
     rows = [(name, of(s["a_final"]), of(s["d_final"], 1, 3), f"{s['memory_bits'] / 1e6:.3f}") for name, s in summary.items()]
     out.text(*_common.table(rows, ("learner", "a_final %", "d_final", "memory Mb")),
              "", f"{args.seeds} seeds, {config.slots} exemplars, {scenario.classes} classes; the extractor was trained on "
-             f"{len(study.trained_on)} of them: {', '.join(study.trained_on)}")
+             + (f"{len(study.trained_on)} of them: {', '.join(study.trained_on)}" if study.trained_on else "none of them"))
     out.result(result)
 
 

@@ -85,7 +85,7 @@ class Study:
     def streams(self, seed):
         """Set `order`, `tasks` and `test`; return the tasks in their order, [(latents, labels)].  Labels count in that order."""
         self.order = order = self.scenario.class_order(seed)
-        sizes = [len(task) for task in self.scenario.split(seed, "rpt")]
+        sizes = [len(task) for task in self.scenario.split(seed, self.scenario.settings[0])]
         ends = np.cumsum(sizes)
         self.tasks = [tuple(range(end - size, end)) for end, size in zip(ends.tolist(), sizes)]
         number = np.full(len(self.classes), -1)
@@ -147,6 +147,6 @@ class Study:
             seen = self.tasks[t][-1] + 1
             inside = self.test[1] < seen
             matrix = metrics.confusion(self.test[1][inside], learner.classify(self.test[0][inside]), seen)
-            records.append(metrics.evaluate(matrix, self.tasks, t, self.tasks[0]))
+            records.append(metrics.evaluate(matrix, self.tasks, t, self.tasks[0] if self.scenario.base else ()))
             self.options.detail(f"{name}, task {t + 1}: {records[-1]['seen']['a']:.2%} of the {seen} classes seen")
         return {"tasks": records, "memory_bits": learner.memory_bits, "cpu_seconds": round(time.process_time() - began, 1)}
