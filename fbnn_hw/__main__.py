@@ -8,7 +8,7 @@ import time
 
 AGAIN_S = 0.05
 """An interrupt comes again so soon, until it is answered."""
-LONGEST_IMPORT_S = 1.0
+LONGEST_IMPORT_S = 0.5
 """The process ends where an import takes longer after an interrupt."""
 
 

@@ -141,7 +141,8 @@ class Training(Stepwise):
         taught, asked = (latents(self.model.eval(), part.reshape(-1, SIZE, SIZE)) for part in (images[:, :TAUGHT], images[:, TAUGHT:]))
         labels = [np.arange(count).repeat(each) for each in (TAUGHT, drawings_each - TAUGHT)]
         rows = float_rows(taught, labels[0], asked, labels[1], count)
-        return rows["nearest mean, float"], integer_learner(taught, labels[0], asked, labels[1], count, COUNTER_BITS)[count]
+        learned = integer_learner(taught, labels[0], asked, labels[1], count, COUNTER_BITS, "prototypes")
+        return rows["nearest mean, float"], learned[count]
 
     def network(self, record):
         """The bits and thresholds, with the classes that are not mirrored alone."""
