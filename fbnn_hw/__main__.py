@@ -32,7 +32,8 @@ def command():
 
     sys.unraisablehook = tell
 
-    def ready():
+    def ready(line):
+        interrupt.line = line
         for number in heard:
             signal.signal(number, interrupt.hear)
         return interrupt.answered
@@ -51,6 +52,7 @@ class _Interrupt:
         self.main = _thread.get_ident()
         self.since = None  # time.monotonic of the first
         self.done = False
+        self.line = None  # called for the line that answers where the process must end at once
 
     def answered(self):
         """Call when the line that answers has been printed: nothing is raised from now on."""
@@ -64,7 +66,7 @@ class _Interrupt:
         self.since = self.since or time.monotonic()
         importer = _importer(frame)
         if importer and time.monotonic() > self.since + LONGEST_IMPORT_S:
-            _end()
+            _end(line=self.line())
         _thread.start_new_thread(self._again, (number,))
         if importer:
             self._raise_in(importer, number)
@@ -109,8 +111,8 @@ def _is_handled():
     return error is not None
 
 
-def _end(*_):
-    os.write(2, b"fbnn-hw: interrupted; nothing was written\n")
+def _end(*_, line="fbnn-hw: interrupted; nothing was written"):
+    os.write(2, line.encode(errors="backslashreplace") + b"\n")
     os._exit(130)
 
 

@@ -229,6 +229,13 @@ def trained(trainer, args, out):
     if args.resume:
         trainer.resume()
         out.note(f"goes on from {trainer.state_path}: {where()}")
+    report = trainer.report
+
+    def reported(record):
+        report(record)
+        out.kept = f"the state of the last epoch is in {trainer.state_path}; go on with: {again(args)}"
+
+    trainer.report = reported
     try:
         trainer.run()
     except Interrupted:

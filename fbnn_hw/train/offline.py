@@ -198,14 +198,14 @@ class Trainer(Course):
         try:
             while not self.finished:
                 self._epoch()
-            if self._stop:  # after the last image was judged: what comes next, such as a test set, may take minutes
-                raise Interrupted(self.state_path)
         except Interrupted:
             self.save()
             raise
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
+        if self._stop:  # after the last image was judged: what comes next, such as a test set, may take minutes
+            raise Interrupted(self.state_path)
         self.model.load_state_dict(self.best)
         return self.history
 

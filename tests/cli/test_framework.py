@@ -262,7 +262,7 @@ def test_an_interrupt_inside_an_import_raises_nothing_there(becomes, tmp_path):
 def test_an_interrupt_does_not_wait_for_a_long_import(tmp_path):
     done = interrupted(tmp_path, "def work():\n    import other",
                        other="import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(600)\n")
-    assert (done.returncode, done.stderr) == (130, "fbnn-hw: interrupted; nothing was written\n")
+    assert (done.returncode, done.stderr) == (130, "fbnn-hw inspect: interrupted; nothing was written\n")
 
 
 def test_an_interrupt_that_is_dropped_comes_again(tmp_path):

@@ -203,3 +203,20 @@ def test_an_interrupt_after_the_training_says_that_it_is_kept(cli, answer, tmp_p
     assert code == 130 and err.startswith("fbnn-hw train: interrupted; the training itself is done, its state is in ")
     assert f"; go on with: fbnn-hw {' '.join(map(str, flags))} --resume" in err
     assert answer(*flags, "--resume")["training"]["test_accuracy"] is not None
+
+
+def test_an_interrupt_at_the_end_of_the_training_does_not_say_that_nothing_was_written(cli, tmp_path, monkeypatch):
+    """Ctrl-C in the moment in which the trainer has given the signals back and not yet returned."""
+    from fbnn_hw.train.offline import Trainer
+
+    run = Trainer.run
+
+    def interrupted(self):
+        run(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trainer, "run", interrupted)
+    out = tmp_path / "t.pt"
+    code, _, err = cli("train", "--model", "0.5mb", "--data", "tiny", "--images", "4", "--epochs", "1", "--threads", "1", "--out", out)
+    assert code == 130 and out.exists()
+    assert err.startswith(f"fbnn-hw train: interrupted; the state of the last epoch is in {out.with_suffix('.state')}; go on with: ")
