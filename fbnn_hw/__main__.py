@@ -95,12 +95,12 @@ class _Interrupt:
 
 def _importer(frame):
     """The frame that waits for an import, the outermost one, or None where no module is being imported."""
-    found = None
+    importer = None
     while frame:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
-            found = frame.f_back
+            importer = frame.f_back
         frame = frame.f_back
-    return found
+    return importer
 
 
 def _is_handled():

@@ -35,19 +35,17 @@ class Tables:
 
     def clear(self):
         self.counters = np.zeros((CLASSES, self.sets, HEAD.latent), np.int16)
-        self.begun, self.counts = [0] * CLASSES, [0] * CLASSES
-        self.used = 0
+        self.counts = [0] * CLASSES
 
     def _words(self):
         return self.rng.integers(0, 2 ** self.width, HEAD.latent)
 
     def store(self, sample, label):
         x = bits.from_integers([sample], HEAD.latent)[0].astype(bool)
-        self.used, self.counts[label] = 1, self.counts[label] + 1
-        if self.begun[label] < self.sets:
+        self.counts[label] += 1
+        if self.counts[label] <= self.sets:
             quarter = 2 ** self.width // 4
-            self.counters[label, self.begun[label]] = np.where(x, 3 * quarter, quarter)
-            self.begun[label] += 1
+            self.counters[label, self.counts[label] - 1] = np.where(x, 3 * quarter, quarter)
             return
         counters = self.counters[label]
         fits = np.where(x, counters, 2 ** self.width - 1 - counters).sum(1, dtype=np.int64)
@@ -56,7 +54,7 @@ class Tables:
         row -= ~x & (words < row)
 
     def draw(self, label):
-        row = self.counters[label, self.rng.integers(self.begun[label])]
+        row = self.counters[label, self.rng.integers(min(self.counts[label], self.sets))]
         return bits.to_integers((self._words() <= row)[None])[0]
 
 

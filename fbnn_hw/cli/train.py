@@ -229,18 +229,15 @@ def trained(trainer, args, out):
     if args.resume:
         trainer.resume()
         out.note(f"goes on from {trainer.state_path}: {where()}")
-    report = trainer.report
-
-    def reported(record):
-        report(record)
-        out.kept = f"the state of the last epoch is in {trainer.state_path}; go on with: {again(args)}"
-
-    trainer.report = reported
     try:
         trainer.run()
     except Interrupted:
         out.error(f"interrupted in {where()}; state saved in {trainer.state_path}; go on with: {again(args)}", 130)
         return False
+    except KeyboardInterrupt:  # before the trainer hears it, or after
+        if trainer.history:
+            out.kept = f"the state of the last epoch is in {trainer.state_path}; go on with: {again(args)}"
+        raise
     out.kept = f"the training itself is done, its state is in {trainer.state_path}; go on with: {again(args)}"
     return True
 

@@ -276,10 +276,11 @@ def configure(network: Network, target: Target, shape: Shape, frames: int, learn
     weights: one of `targets.WAYS`.  start_reads: where there are thresholds, and a learner's sums allow it, blocks begin with start
     reads.  Raises FitError if a memory is too small.
     """
+    rows = planes(learn[1].rule) if learn else 1
     program = schedule.build(network, *shape, frames, bool(learn), min(FIELD, target.bank_words or FIELD),
-                             start_reads and (not learn or _whole_starts(network, shape[1], learn)))
+                             start_reads and (not learn or _whole_starts(network, shape[1], rows)))
     _check_words(network.topology, program, target, weights)
-    common = _common_fields(network, target, program, "memory" if weights == "memory" else "stream", planes(learn[1].rule) if learn else 1)
+    common = _common_fields(network, target, program, "memory" if weights == "memory" else "stream", rows)
     if weights == "sdram":
         common |= {"beat_bits": target.sdram_lines, "burst": cycles.BURST}
     elif weights == "double":
@@ -290,10 +291,10 @@ def configure(network: Network, target: Target, shape: Shape, frames: int, learn
     return with_weights(common, network.topology, target, program, learn), program
 
 
-def _whole_starts(network, lanes, learn):
+def _whole_starts(network, lanes, rows):
     """Whether a learner's sums, each of matches alone, begin at a multiple of 2 L: they have no start read."""
     logits = network.topology.ops[-1]
-    return logits.fan_in(*network.topology.input_shapes(logits)) * planes(learn[1].rule) % (4 * lanes) == 0
+    return logits.fan_in(*network.topology.input_shapes(logits)) * rows % (4 * lanes) == 0
 
 
 def _common_fields(network, target, program, weights, rows):

@@ -111,8 +111,8 @@ class ChipState:
         p, counters = self.plan, np.asarray(counters)
         planes = [counters >= 0]
         if p.planes > 1:
-            strong = (counters >= p.strong) | (counters < -p.strong)
-            planes += [counters >= p.strong, counters >= -p.strong, ~strong]
+            high, not_low = counters >= p.strong, counters >= -p.strong
+            planes += [high, not_low, not_low & ~high]
         rows: Rows = {}
         for plane, words in enumerate(_words(np.stack(planes), p.lanes)):
             for i, word in enumerate(words):

@@ -20,8 +20,8 @@ def network():
 
 
 @pytest.fixture(scope="module")
-def design(network, tmp_path_factory):
-    """The gates of `means` have those of `prototypes`.  Counters of three bits come to their ends in the lessons of this file."""
+def means(network, tmp_path_factory):
+    """Counters of three bits come to their ends in the lessons of this file."""
     return designs.generate(network, "ice40", out=tmp_path_factory.mktemp("means"), learn="means", max_classes=4, outputs=4, counter_bits=3)
 
 
@@ -30,9 +30,10 @@ def prototypes(network, tmp_path_factory):
     return designs.generate(network, "ice40", out=tmp_path_factory.mktemp("prototypes"), learn="prototypes", max_classes=4, outputs=4)
 
 
-def test_the_board_is_the_reference(design, network, tmp_path, capsys):
+@pytest.mark.parametrize("rule", ["prototypes", "means"])
+def test_the_board_is_the_reference(rule, request, network, tmp_path, capsys):
     """From no class over three, a snapshot and a reset back to them; bits and state equal everywhere."""
-    images = strategies.images(3, 12, 8)
+    design, images = request.getfixturevalue(rule), strategies.images(3, 12, 8)
     latents = inference.layers(network, images)[LATENT].reshape(len(images), -1)
     learner = design.learner()
     with Board.virtual(design) as board:

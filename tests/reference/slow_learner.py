@@ -5,6 +5,7 @@ import math
 
 REGISTERS = {"noise": (31, 13), "mask": (63, 31), "pick": (47, 21)}
 TOP64 = 2 ** 64
+ADDING = "prototypes", "means"
 
 
 class Register:
@@ -130,7 +131,7 @@ class SlowLearner:
                 return slot
 
     def store(self, latent, label):
-        if self.config.rule in ("prototypes", "means"):
+        if self.config.rule in ADDING:
             return
         if self.used < self.config.slots:
             slot = self.used
@@ -157,11 +158,11 @@ class SlowLearner:
     def present(self, latent, label):
         config = self.config
         dots, values, scores = self.forward(latent)
-        rival = None if config.rule in ("prototypes", "means") else self.rival(scores, label)
+        rival = None if config.rule in ADDING else self.rival(scores, label)
         self.presented[label] += 1
         if self.presented[label] == 255:
             self.presented = [n // 2 for n in self.presented]
-        if config.rule in ("prototypes", "means"):
+        if config.rule in ADDING:
             self.rows[label] = [self.move(h, v, self.top) for h, v in zip(self.rows[label], values)]
             return
         if self.left[label]:
