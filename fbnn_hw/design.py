@@ -486,8 +486,12 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
     return replace(planned, config=replace(planned.config, sleeps=True))
 
 
-def write(network, planned, target, out=OUT, progress=silent, wrapper=None) -> Path:
-    """Write the folder of a plan under `out`.  Returns its Path; parameters and errors as of `generate`."""
+def write(network, planned, target, out=OUT, progress=silent, wrapper=None, written=None) -> Path:
+    """Write the folder of a plan under `out`.  Returns its Path; parameters and errors as of `generate`.
+
+    written : callable, optional
+        Called with the folder as soon as it is there: an interrupt may come before this function returns.
+    """
     from .data.datasets import test_images
     from .emit import output
     from .targets import target as find_target
@@ -500,6 +504,6 @@ def write(network, planned, target, out=OUT, progress=silent, wrapper=None) -> P
         raise UsageError(f"--wrapper {wrapper}: expected without --duty-cycle, whose clock and standby belong to what drives them")
     with progress(total=1, desc="Verilog and weights") as bar:
         config = planned.config
-        folder, _ = output.write(planned, network, part, out, test_images(config.size, 2 * config.frames), wrapper)
+        folder, _ = output.write(planned, network, part, out, test_images(config.size, 2 * config.frames), wrapper, written)
         bar.update()
     return folder

@@ -1,8 +1,8 @@
-import os
-
 from amaranth.hdl import UnusedElaboratable
 
-os.environ.setdefault("FBNN_OPTIMISE", "-O0")  # what runs for moments
+from sim import headers
+
+headers.prepare()
 
 
 def pytest_configure(config):

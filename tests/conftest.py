@@ -1,10 +1,12 @@
-"""Simulations that run for moments are compiled without optimisation; what the suite of hostile input tried is told at the end."""
+"""Simulations are compiled for tests; what the suite of hostile input tried is told at the end."""
 
 import os
 
 import pytest
 
-os.environ.setdefault("FBNN_OPTIMISE", "-O0")
+from sim import headers
+
+headers.prepare()
 
 
 def pytest_collection_modifyitems(items):

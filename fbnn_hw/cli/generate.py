@@ -102,8 +102,11 @@ def run(args, out):
         network, part, learn=args.learn, max_classes=args.max_classes, exemplars=args.exemplars, counter_bits=args.counter_bits,
         pixels=args.pixels, lanes=args.lanes, outputs=args.outputs, frames=args.frames, duty_cycle=args.duty_cycle, weights=args.weights,
         input=args.input)
-    written = design.Design(design.write(network, planned, part, args.out, out.progress, args.wrapper))
-    out.kept = f"{written.folder} is written"
+
+    def kept(folder):
+        out.kept = f"{folder} is written"
+
+    written = design.Design(design.write(network, planned, part, args.out, out.progress, args.wrapper, kept))
     learner = None if args.learn else _learner(network, part, planned.config, args)
     _show(out, written, part, planned.rejected_shape, automatic=not args.outputs)
     out.text(*_offer(args, learner))

@@ -195,10 +195,11 @@ def folder_name(network, target, config):
     return f"{network.topology.name}-{config.classes}c-{target.name}-{digest}"
 
 
-def write(plan, network, target, root, images, wrapper=None):
+def write(plan, network, target, root, images, wrapper=None, written=None):
     """Write the folder under `root`, whole or not at all; returns (folder, {file name: bytes}).
 
     images: uint8 RGB (N, 3, S, S), what the folder's own test runs on.  wrapper: "axi-stream" or None.
+    written: called with the folder as soon as it is there.
     """
     config = plan.config
     own = folder_name(network, target, config)
@@ -251,7 +252,7 @@ def write(plan, network, target, root, images, wrapper=None):
 
     folder = Path(root) / own
     try:
-        _replace(folder, files)
+        _replace(folder, files, written)
     except OSError as error:
         raise InputError(f"--out {root}: {error.strerror}, expected a folder that can be written, on a disk with room") from None
     return folder, {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
@@ -264,12 +265,12 @@ def _checkpoint(network):
     return {"file": network.source.name, "sha256": sha256(network.source.read_bytes()).hexdigest()}
 
 
-def _replace(folder, files):
+def _replace(folder, files, written=None):
     """Write {name: bytes} as `folder`.  An older folder is replaced; its files that match `KEPT` are copied over."""
     new = not folder.parent.exists()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        _exchange(folder, files)
+        _exchange(folder, files, written)
     except KeyboardInterrupt:  # which says that nothing was written; an error names the folder, so it stays
         if new:
             with suppress(OSError):  # not there, or another command has put something into it
@@ -277,7 +278,7 @@ def _replace(folder, files):
         raise
 
 
-def _exchange(folder, files):
+def _exchange(folder, files, written):
     """`_replace` where the folder around is there."""
     partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
     old = partial.with_name(f"{partial.name}-old")
@@ -291,6 +292,8 @@ def _exchange(folder, files):
         if folder.exists():
             folder.rename(old)
         partial.rename(folder)
+        if written:
+            written(folder)
     except BaseException:
         if old.exists() and not folder.exists():
             old.rename(folder)

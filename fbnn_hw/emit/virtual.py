@@ -90,7 +90,7 @@ def verilate(sources, build_dir, include=(), level=None, note=None, *, options=(
     include : list of Path
         Folders of *.vh files.
     level : str, optional
-        Level of the C++ compiler; by default `simulator.optimise`.
+        Options of the C++ compiler; by default `simulator.optimise`.
     note : callable, optional
         Called with a line before it compiles.
     options : tuple of str

@@ -166,7 +166,7 @@ def call(command, directory, env, output):
 
 
 def optimise():
-    """Level of the C++ compiler: FBNN_OPTIMISE of the environment, or -O1.
+    """Options of the C++ compiler: FBNN_OPTIMISE of the environment, or -O1.
 
     -O0 suits simulations that run for seconds, since the optimisation would take longer.
     """
@@ -178,7 +178,7 @@ def build(sources, top, build_dir, waves=False, options=(), level=None, driver=N
 
     sources: .v and .sv files, and .vh files, whose folders are searched for includes.  top: the top module.
     build_dir: folder for everything made.  waves: record them, slowly: FST where liblz4 is installed, else VCD, whose size grows with
-    every signal and clock.  options: more ones for Verilator.  level: the C++ compiler's (None: `optimise`).
+    every signal and clock.  options: more ones for Verilator.  level: options of the C++ compiler (None: `optimise`).
     driver: a C++ program that drives the top module where cocotb has no library for Verilator.
     Raises ToolError if a tool is missing or fails.
     """
@@ -224,11 +224,11 @@ def _cocotb_driver():
 def compile_model(command, build_dir, program, subject, level, options=()):
     """Run Verilator's `command` and compile what it writes to build_dir, with the prefix Vtop, to a program there.
 
-    subject: what is compiled, for the message.  level: the C++ compiler's.  options: more ones for make.
+    subject: what is compiled, for the message.  level: options of the C++ compiler.  options: more ones for make.
     Raises ToolError, with a line of build.log, if a tool fails.
     """
     _, root = verilator()
-    flags = "-- " + " ".join(f"{name}={value}" for name, value in (MAKE_VARIABLES | {"OPT_FAST": level}).items())
+    flags = "-- " + " ".join(f"{name}={value}".replace(" ", r"\ ") for name, value in (MAKE_VARIABLES | {"OPT_FAST": level}).items())
     settings = {**os.environ, "VERILATOR_ROOT": str(root), "MAKEFLAGS": flags}
     log = build_dir / "build.log"
     with open(log, "w") as output:
@@ -247,7 +247,7 @@ def compile_model(command, build_dir, program, subject, level, options=()):
                 shutil.copy(path, build_dir)  # newer than all it is made of, so make keeps it
         cores = os.cpu_count() or 1
         # In one piece: two thirds of the processor time, most of which goes to headers.
-        pieces = int(cores > 2 and level != "-O0")
+        pieces = int(cores > 2 and "-O0" not in level.split())
         run(["make", "-j", str(min(cores, 8)), "-C", str(build_dir), "-f", "Vtop.mk", f"VM_PARALLEL_BUILDS={pieces}", *options])
         _keep_runtime(build_dir, objects)
 
@@ -306,7 +306,7 @@ def _without_make(build_dir, top, root, level):
     runtime = [str(include / f"{name}.cpp") for speed in ("FAST", "SLOW") for name in values[f"VM_GLOBAL_{speed}"]]
     rules = (build_dir / "Vtop.mk").read_text()
     users = re.findall(rf"^(?:{'|'.join(values['VM_USER_CLASSES'])})\.o: (.*?\.cpp) ", rules, flags=re.MULTILINE)
-    return [sys.executable, "-m", "ziglang", "c++", "-std=gnu++17", level, "-fno-sanitize=undefined", "-rdynamic", "-w", "-I.",
+    return [sys.executable, "-m", "ziglang", "c++", "-std=gnu++17", *level.split(), "-fno-sanitize=undefined", "-rdynamic", "-w", "-I.",
             f"-I{include}", f"-I{include / 'vltstd'}", "-DVERILATOR=1", "-DVM_SC=0", *(f"-D{name}={value}" for name, value in switches),
             *own, *runtime, *users, *values["VM_USER_LDLIBS"], "-pthread", *(["-lws2_32"] if sys.platform == "win32" else []), "-o", top]
 

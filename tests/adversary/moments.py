@@ -1,6 +1,6 @@
 """Verbs that are interrupted or killed at random moments, and what must hold then; docs/reliability.md says what is promised.
 
-Three interrupts a verb, one in each third of its time, and a kill of those that have a state; with FBNN_ADVERSARY=long twenty and ten.
+An interrupt a verb, and a kill of those that have a state; with FBNN_ADVERSARY=long twenty and ten, spread over the verb's time.
 In the short run the time of some verbs, mostly those that compile, is cut to its first 2 s.
 They come one after the other in the same folder, to the command alone or to its group.  Afterwards the same command must do its work;
 in the short run, only one that has a state.
@@ -248,8 +248,8 @@ def command(verb, world, folder):
 
 
 def trials(verb, rng):
-    """(signal, part of the verb's time) in any order; the parts of a signal lie one in each third, twentieth or tenth."""
-    counts = {signal.SIGINT: 20, signal.SIGKILL: 10} if budget.LONG else {signal.SIGINT: 3, signal.SIGKILL: int(bool(verb.state))}
+    """(signal, part of the verb's time) in any order; the parts of a signal lie one in each twentieth or tenth."""
+    counts = {signal.SIGINT: 20, signal.SIGKILL: 10} if budget.LONG else {signal.SIGINT: 1, signal.SIGKILL: int(bool(verb.state))}
     drawn = [(number, (part + rng.random()) / count) for number, count in counts.items() for part in range(count)]
     return [drawn[at] for at in rng.permutation(len(drawn))]
 

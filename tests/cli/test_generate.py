@@ -69,13 +69,12 @@ def test_an_interrupt_loses_nothing_a_board_learned(step, folders, tmp_path, cli
     assert (folder / "build-icebreaker" / "build.json").read_text() == "{}"
 
 
-def test_an_interrupt_when_the_folder_is_there_says_so(tmp_path, cli, monkeypatch):
-    from fbnn_hw.cli import generate
-
-    def interrupted(*_):
+@pytest.mark.parametrize("step", ["shutil.rmtree", "fbnn_hw.design.Design", "fbnn_hw.cli.generate._learner"])
+def test_an_interrupt_when_the_folder_is_there_says_so(step, tmp_path, cli, monkeypatch):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(generate, "_learner", interrupted)
+    monkeypatch.setattr(step, interrupted)
     checkpoint.save(tmp_path / "smallest.pt", strategies.smallest())
     code, _, err = cli("generate", "--model", tmp_path / "smallest.pt", "--target", "ice40", "--out", tmp_path / "out")
     (folder,) = (tmp_path / "out").iterdir()
@@ -205,7 +204,7 @@ def test_weights_from_an_sdram(tmp_path, answer, refused, capsys):
 
 def test_weights_from_a_flash_at_twice_the_clock(tmp_path, answer, refused, cli):
     """Twice the bits a cycle and fewer cycles; the text names it; a target without one says what it has."""
-    made = {way: answer("generate", "--model", "fast.pt", "--target", "ice40", "--outputs", 8, "--weights", way, "--out", tmp_path)
+    made = {way: answer("generate", "--model", "1mb.pt", "--target", "ice40", "--outputs", 8, "--weights", way, "--out", tmp_path)
             for way in ("flash", "flash-2x")}
     once, twice = (made[way]["estimate"] for way in made)
     assert (once["flash_bits_per_cycle"], twice["flash_bits_per_cycle"]) == (4, 8) and once["cycles"] > twice["cycles"]
@@ -213,6 +212,6 @@ def test_weights_from_a_flash_at_twice_the_clock(tmp_path, answer, refused, cli)
     configs = [json.loads(Path(one["files"]["config.json"]).read_text()) for one in made.values()]
     assert "beat_bits" not in configs[0] and configs[1]["beat_bits"] == 16 and "burst" not in configs[1]
     assert "flash   at twice the clock of the design, 8.0 bits of weights a cycle" in cli(
-        "generate", "--model", "tiny.pt", "--target", "ice40", "--outputs", 8, "--weights", "flash-2x", "--out", tmp_path)[1]
+        "generate", "--model", "0.5mb.pt", "--target", "ice40", "--outputs", 8, "--weights", "flash-2x", "--out", tmp_path)[1]
     assert refused("generate", "--model", SHIPPED / "0.5mb.pt", "--target", "ecp5-25f", "--weights", "flash-2x", "--out", tmp_path) == (
         2, "fbnn-hw generate: --weights flash-2x: ecp5-25f has no way to it, expected chip or flash or sdram")

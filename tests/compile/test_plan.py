@@ -48,7 +48,7 @@ LISTED = {
     "stride": (pooled(op.Conv("conv", ("input",), 16, 3, 2)), GENERIC, f"layer conv: stride 2 has no hardware; {HARDWARE}"),
     "kernel": (pooled(op.Conv("conv", ("input",), 16, 5)), GENERIC, f"layer conv: kernel 5 has no hardware; {HARDWARE}"),
     "padding": (pooled(op.Conv("conv", ("input",), 16, padding=0)), GENERIC, f"layer conv: padding 0 has no hardware; {HARDWARE}"),
-    "flatten": (pooled(op.Flatten("flat", ("input",))), GENERIC, f"layer flat: flatten has no hardware; {HARDWARE}"),
+    "flatten": (pooled(op.Flatten("flat", ("input",)), size=8), GENERIC, f"layer flat: flatten has no hardware; {HARDWARE}"),
     "maxpool": (pooled(op.MaxPool("pool", ("input",))), GENERIC, f"layer pool: maxpool has no hardware; {HARDWARE}"),
     "slice": (pooled(CONV, op.Slice("half", ("conv",), 0, 8)), GENERIC, f"layer half: slice has no hardware; {HARDWARE}"),
     "shuffle": (pooled(CONV, op.Shuffle("mix", ("conv",), 2)), GENERIC, f"layer mix: shuffle has no hardware; {HARDWARE}"),
@@ -159,7 +159,7 @@ def test_a_latent_read_in_groups_takes_more_words():
 
 
 @pytest.mark.parametrize("frames, text", [
-    (300, "block RAMs .* iCE40UP5K-SG48 has 30; use fewer --frames or --target"),
+    (150, "block RAMs .* iCE40UP5K-SG48 has 30; use fewer --frames or --target"),
     (1500, "that all feature maps need in each bank, at most 16,384 with ice40; what fits: fewer --frames or "),
 ])
 def test_too_many_frames(frames, text):

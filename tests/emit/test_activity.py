@@ -1,7 +1,6 @@
 """What is counted in a netlist, on one that is small enough to count by hand; energies of counts; what is refused."""
 
 import json
-import os
 import subprocess
 from collections import Counter
 from types import SimpleNamespace
@@ -85,8 +84,8 @@ def test_accesses_of_a_memory(snapshot):
     assert not +counts.banks and not +counts.multiplies and counts.pins == dict(zip(activity.PINS, (1, 2, 3, 4)))
 
 
-@pytest.mark.parametrize("duty_cycle", [True, pytest.param(False, marks=pytest.mark.skipif(
-    "FBNN_ENERGY" not in os.environ, reason="synthesises and compiles a whole board, a minute or two; FBNN_ENERGY=1 does"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("duty_cycle", [True, False])
 def test_a_whole_board(duty_cycle, tmp_path):
     """The smallest design that learns: answers of the netlist are those of the reference, and each part is at work when it should be."""
     from fbnn_hw import design

@@ -98,7 +98,7 @@ def test_a_latch_and_a_path_are_seen(tmp_path):
     assert cells == {"$dff", "$dlatch"} and "accelerator/a" in paths
 
 
-@pytest.mark.parametrize("learn", [False, True])
+@pytest.mark.parametrize("learn", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_reset_is_all_that_registers_need(learn, tmp_path):
     """An ASIC's registers begin with any value.  Here they lose their initial ones and begin at random; tables stay, since they are ROMs.
 

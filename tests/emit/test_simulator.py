@@ -40,6 +40,7 @@ def test_without_a_compiler_of_the_system(tmp_path, monkeypatch):
     pytest.importorskip("ziglang", reason="ziglang is not installed: pip install 'fbnn-hw[compiler]'")
     made = design.generate(strategies.smallest(), "ice40", out=tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("FBNN_OPTIMISE", "-O0")  # the suite's headers are compiled by another compiler
     images = strategies.images(0, 1, 8)
     assert made.simulate(images).equal
     with virtual.VirtualBoard(made.folder) as board, Serial(board.port) as port:

@@ -102,7 +102,7 @@ def beats(mhz, delays, tmp_path):
 
 
 @pytest.mark.parametrize("delays", ["early", "late"])
-@pytest.mark.parametrize("mhz", [42, 45, 49.5, 51])
+@pytest.mark.parametrize("mhz", [42, pytest.param(45, marks=pytest.mark.slow), pytest.param(49.5, marks=pytest.mark.slow), 51])
 def test_beats_from_a_flash_at_twice_the_clock(mhz, delays, tmp_path):
     """Every beat of the image in its order, without a complaint of the model, with the longest and the shortest delays of the budget."""
     taken, expected, log = beats(mhz, delays, tmp_path)

@@ -89,6 +89,7 @@ CASES = {
 
 
 LATE = "stream", "frames", "blocks", "double", "sdram"
+SLOW = "narrow", "resident", "registers_stream", "sdram_short"
 
 
 def part_of(case, network):
@@ -105,8 +106,7 @@ def part_of(case, network):
     return whole.target(**way, ring_words=ring, bank_words=program.used + case.spare, **case.part)
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=pytest.mark.slow if name in ("narrow", "resident", "registers_stream") else ()) for name in CASES])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in CASES])
 def test_bits_and_cycles(name, tmp_path):
     case = CASES[name]
     network = strategies.on_engine(strategies.fill(case.topology, len(name), case.thresholds))
