@@ -86,17 +86,13 @@ class BinaryLayer(_Signed):
         nn.init.xavier_uniform_(self.proxy)
         self._end(shape[0], norm)
 
-    @property
-    def weight(self):
-        return binarize.weight(self.proxy)
-
     def forward(self, x):
         if self.kind != "conv":
             x = x.to(self.proxy.dtype)
         self.refresh(x.dtype)
         if self.logits:  # the true derivative of y = 2 dot + 1
-            return (binarize.product(x, self.weight, 2.0, self.bias) - 1) / 2
-        return binarize.product(x, self.weight, self.factor, self.bias, self.stride, self.groups)
+            return (binarize.product(x, self.proxy, 2.0, self.bias) - 1) / 2
+        return binarize.product(x, self.proxy, self.factor, self.bias, self.stride, self.groups)
 
 
 class Pool(_Signed):

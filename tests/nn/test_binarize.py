@@ -52,6 +52,22 @@ def test_product_is_the_odd_integer_and_its_gradient_that_of_scale_times_dot(str
         assert torch.allclose(a, b, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("outputs, groups", [(4, 1), (8, 8), (4, 4), (16, 8)])
+def test_a_layer_that_reads_its_whole_map_is_the_convolution(outputs, groups, dtype):
+    """Dense and depthwise layers have ways of their own in float32.  Sums are whole, so values are equal; gradients but for rounding."""
+    x, random = pm(5, 8, 6, 6).to(dtype).requires_grad_(), torch.Generator().manual_seed(2)
+    proxy = torch.randn(outputs, 8 // groups, 6, 6, generator=random).requires_grad_()
+    bias = 1 - 2 * torch.arange(outputs).float()
+    y = binarize.product(x, proxy, 0.25, bias, 1, groups)
+    dot = F.conv2d(x.float(), binarize.weight(proxy), groups=groups)
+    assert y.shape == (5, outputs, 1, 1) and torch.equal(y.float(), 2 * dot + bias[:, None, None])
+    found, _ = grad_of(y.float(), [x, proxy])
+    expected, _ = grad_of(0.25 * dot, [x, proxy])
+    for a, b in zip(found, expected):
+        assert (a - b).abs().max() < (1e-5 if dtype == torch.float32 else 0.02) * b.abs().max()
+
+
 @pytest.mark.parametrize("K", [0.3, 1.0, 3.0])
 @pytest.mark.parametrize("fan_in", [1, 2, 16, 27, 49, 576, 1152])
 def test_sign_gradient_passes_exactly_where_scale_times_dot_is_at_most_one(fan_in, K):
