@@ -16,6 +16,10 @@ LOGITS = "logits"
 """Label of the work that a learner does in a frame: the logits."""
 BURST = 8
 """Beats between two pauses of a weight stream from an SDRAM.  The pauses are its time for refreshes and new rows (`rtl.sdram`)."""
+PAST = 16
+"""Cycles after which a moment of the past has no effect: a mover that has run up to a cycle looks back by less."""
+MOST_TILES = 1 << 16
+"""Tiles that are remembered."""
 
 BOUNDS = {
     "compute": "the array is at work in most cycles",
@@ -40,6 +44,14 @@ class LayerCycles:
     @property
     def total(self) -> int:
         return self.reads + self.drain + self.move + self.wait + self.other
+
+    def add(self, other: "LayerCycles") -> None:
+        """Count the cycles of another one too."""
+        self.reads += other.reads
+        self.drain += other.drain
+        self.move += other.move
+        self.wait += other.wait
+        self.other += other.other
 
     def bound(self, kind: str, stream: str = "flash") -> str:
         """Return the resource that most cycles of the layer go to, a key of BOUNDS.
@@ -75,10 +87,16 @@ class _NoMover:
     def __init__(self):
         self.opened = []
 
+    def begin(self, now):
+        return ()
+
     def next(self, now):
         return NEVER, False
 
     def run(self, until, blocked):
+        pass
+
+    def make(self, when, resident, blocked):
         pass
 
     def level_time(self, words, now, blocked):
@@ -101,19 +119,29 @@ class Mover:
         self.frees: list[tuple[int, int]] = []  # (cycle from which the words can be reserved again, words)
         self.lands: list[int] = []  # for each word, the cycle from which it counts as being in the ring
         self.row = self.phase = self.transfer = self.after = 0
+        self.loaded = 0  # transfers that have begun, and late words that a filler chose
         self.opened: list[int] = []  # for each step of the pass, the cycle from which rows that it frees may be written
         self.flying = -1  # cycle of the last request
         self.taken = 0  # beats since the last pause
         self.full = self._whole(0)  # first row of the stream, its first beat taken in cycle 0
         self.booted = 0
-        for _ in range(config.boot_rows):
+        rounds, rest = divmod(config.boot_rows, config.burst)  # the pauses fall alike in each round of so many rows
+        begin = self.full
+        self._boot(config.burst if rounds else 0)
+        skipped = max(0, rounds - 1) * (self.full - begin)
+        self.full, self.booted = self.full + skipped, self.booted + skipped
+        self._boot(rest)
+        self._load(self.booted if config.boot_rows else 0)
+
+    def _boot(self, rows):
+        for _ in range(rows):
             self.booted = self.full + 1
             self._take(self.full)
-        self._load(self.booted if config.boot_rows else 0)
 
     def _take(self, now):
         """Note when the next row of the stream is whole: its first beat may come in cycle `now`, in which the row before leaves."""
-        self.full = self._whole(max(now, self.full + (self.taken == 0)))
+        first = self.full + (self.taken == 0)
+        self.full = self._whole(now if now > first else first)
 
     def _whole(self, first):
         """Return the cycle in which a row is whole whose first beat is taken in cycle `first`."""
@@ -131,6 +159,7 @@ class Mover:
         self.share = transfers[self.transfer].resident
         self.after = transfers[self.transfer].after
         self.transfer += 1
+        self.loaded += 1
         self.phase = 0
         self.ready = address + 3 + (self.after > 0)
 
@@ -146,7 +175,7 @@ class Mover:
             return max(now, 2 + max(self.ready, self.full, self.opened[self.after - 1])), True
         resident = self.phase + self.share >= 16
         # What allows a move is known a cycle before it: a resident row is then requested, for others a register notes it.
-        when = max(now - 1, self.ready)
+        when = now - 1 if now > self.ready else self.ready
         if self.row == 0:
             while self.frees and self.frees[0][0] <= when:
                 self.reserved -= self.frees.pop(0)[1]
@@ -155,10 +184,13 @@ class Mover:
                     return NEVER, resident
                 when = self.frees[0][0]
         if not resident:
-            when = max(when, self.full - 1, self.flying + self.read + 1)
+            if when < self.full - 1:
+                when = self.full - 1
+            if when < self.flying + self.read + 1:
+                when = self.flying + self.read + 1
         return when + 1, resident
 
-    def _move(self, now, resident):
+    def move(self, now, resident):
         """Move a row in cycle `now`: a resident one from the banks to the ring, else one of the stream."""
         if self.row == 0 and not self.after:
             while self.frees and self.frees[0][0] < now:
@@ -181,6 +213,10 @@ class Mover:
             if self.words_left == 0:
                 self._load(now + (not resident or self.after > 0))
 
+    def make(self, when, resident, blocked):
+        """Make the move that `next` told."""
+        self.move(when, resident)
+
     def run(self, until, blocked):
         """Make all moves of the cycles before `until`.  blocked(cycle): the first cycle from `cycle` on in which the port is free."""
         while True:
@@ -190,7 +226,7 @@ class Mover:
             if when >= until:
                 self.ready = max(self.ready, until - 1 - (self.after > 0))
                 return
-            self._move(when, resident)
+            self.move(when, resident)
 
     def level_time(self, words, now, blocked):
         """First cycle >= now in which at least `words` words are at hand."""
@@ -205,7 +241,34 @@ class Mover:
             else:
                 when, resident = self.next(0)
                 assert when != NEVER, "a tile is larger than the ring"
-                self._move(blocked(when) if resident else when, resident)
+                self.move(blocked(when) if resident else when, resident)
+
+    def state(self, now):
+        """All that decides what comes from cycle `now` on while `repeats` holds, with cycles counted from `now`."""
+        opened = None
+        if self.after:
+            opened = max(self.opened[self.after - 1] - now, -PAST) if self.after <= len(self.opened) else NEVER
+        return (self.row, self.phase, self.reserved, self.level, self.taken, self.share, opened,
+                max(self.ready - now, -PAST), max(self.full - now, -PAST), max(self.flying - now, -PAST),
+                tuple((max(cycle - now, -PAST), words) for cycle, words in self.frees), tuple(max(cycle - now, 0) for cycle in self.lands))
+
+    def begin(self, now):
+        """Begin a pass in cycle `now`; return all that decides what comes from there on."""
+        self.opened.clear()
+        self.run(now, lambda cycle: cycle)
+        return self.state(now), self.transfer, self.words_left
+
+    def repeats(self, words):
+        """Whether the next `words` words of the transfer come as they came from an equal `state`."""
+        return words < self.words_left
+
+    def become(self, state, now, words):
+        """Take over a `state` of the same transfer, in cycle `now`, after moving `words` more of its words."""
+        self.row, self.phase, self.reserved, self.level, self.taken, _, _, ready, full, flying, frees, lands = state
+        self.ready, self.full, self.flying = now + ready, now + full, now + flying
+        self.frees = [(now + cycle, words) for cycle, words in frees]
+        self.lands = [now + cycle for cycle in lands]
+        self.words_left -= words
 
     def pop(self, words, now):
         """Give `words` words of the ring back in cycle `now`."""
@@ -215,6 +278,23 @@ class Mover:
         self.level -= words
         if words:
             self.frees.append((now + self.read + 1, words))
+
+
+@dataclass
+class _Tile:
+    """What came of a tile."""
+
+    cycles: int
+    spent: LayerCycles
+    words: int  # of the mover's transfer
+    state: tuple  # of the mover, at the end
+    pending: list[int]  # cycles of drains, counted from the end
+
+
+_kinds: dict[tuple, int] = {}
+"""Numbers of the kinds of tiles: all that decides what comes of one, but for the state in which it begins."""
+_tiles: dict[tuple, _Tile] = {}
+"""What came of tiles, by their kind and that state."""
 
 
 def passes(config: AcceleratorConfig, count: int = 3) -> list[PassCycles]:
@@ -231,10 +311,17 @@ class Run:
         self.mover: Mover | _NoMover = Mover(config) if self.streams else _NoMover()
         self.load = timing.load_cycles(config.size ** 2, config.pieces, config.encoder_rate)
         self.pending = []  # cycles in which a drain of the current step takes the port
+        self.timing = (config.lanes, config.outputs, config.memory_registers, config.start_reads, config.rows_per_word, config.row_bits,
+                       config.beat_bits, config.burst, config.weight_words)
 
     def passes(self, count):
-        now, frames = 0, []  # now: cycle in which LOAD is entered
-        for _ in range(count):
+        now, before = 0, None  # now: cycle in which LOAD is entered
+        frames: list[PassCycles] = []
+        while len(frames) < count:
+            begins = self.mover.begin(now)
+            if frames and begins == before:  # the pass before began alike, so this one and all later ones are equal to it
+                return frames + frames[-1:] * (count - len(frames))
+            before = begins if frames else None  # the first pass begins without an image
             frame, now = self.one_pass(now)
             frames.append(frame)
         return frames
@@ -243,7 +330,6 @@ class Run:
         """Return (`PassCycles` of the pass that begins in cycle `now`, cycle in which the next pass begins)."""
         config = self.config
         frame, begin = PassCycles(), now
-        self.mover.opened.clear()
         for step, following in zip(config.program, (*config.program[1:], None)):
             if step.load:
                 start = self.image_loaded(now)
@@ -288,12 +374,46 @@ class Run:
         self.mover.opened.append(tile_at + timing.OPEN)
         layer.other += fetch
         members = self.config.frames if step.shared else 1
+        self.kind = _kinds.setdefault((
+            self.timing, self.config.block_reads(step), step.rows * step.columns, step.kind, step.logits, step.valid, step.bias > 0,
+            step.tile_words), len(_kinds))
+        run = self.tile_again if self.streams else self.tile
         for tile, member in product(range(step.tiles), range(members)):
-            cycle = self.tile_reads(step, layer, self.tile_begins(step, layer, tile_at))
-            if member == members - 1:
-                self.mover.pop(step.tile_words, cycle - 1)
-            tile_at = self.tile_ends(step, layer, cycle, tile == step.tiles - 1 and member == members - 1)
+            used = member == members - 1
+            tile_at = run(step, layer, tile_at, used, used and tile == step.tiles - 1)
         return tile_at
+
+    def tile(self, step, layer, tile_at, used, last):
+        """Run a tile; return the cycle in which the next one begins.
+
+        tile_at: cycle in which the tile before it ended.  used: its words leave the ring.  last: it is the last one of its step.
+        """
+        cycle = self.tile_reads(step, layer, self.tile_begins(step, layer, tile_at))
+        if used:
+            self.mover.pop(step.tile_words, cycle - 1)
+        return self.tile_ends(step, layer, cycle, last)
+
+    def tile_again(self, step, layer, tile_at, used, last):
+        """As `tile`; a tile that begins as an earlier one did, of this or of another design, takes as long."""
+        mover, pending = self.mover, [drain - tile_at for drain in self.pending if drain >= tile_at - PAST]
+        assert isinstance(mover, Mover)
+        mover.run(tile_at, self.free)  # so that it looks back by less than PAST
+        key = self.kind, used, last, tuple(pending), mover.state(tile_at)
+        tile = _tiles.get(key)
+        if tile and mover.repeats(tile.words):
+            end = tile_at + tile.cycles
+            mover.become(tile.state, end, tile.words)
+            self.pending = [end + drain for drain in tile.pending]
+            layer.add(tile.spent)
+            return end
+        spent, loaded, words = LayerCycles(), mover.loaded, mover.words_left
+        end = self.tile(step, spent, tile_at, used, last)
+        layer.add(spent)
+        if mover.loaded == loaded and mover.repeats(0):
+            if len(_tiles) >= MOST_TILES:  # kinds are few
+                _tiles.clear()
+            _tiles[key] = _Tile(end - tile_at, spent, words - mover.words_left, mover.state(end), [drain - end for drain in self.pending])
+        return end
 
     def tile_begins(self, step, layer, tile_at):
         """Return the cycle of a tile's first read.  tile_at: cycle in which the tile before it ended."""
@@ -342,18 +462,21 @@ class Run:
         A drain or a move of a resident row takes the port first; the read then waits for a cycle.
         """
         while count:
-            self.pending = [drain for drain in self.pending if drain >= cycle]
+            if self.pending:
+                self.pending = [drain for drain in self.pending if drain >= cycle]
             hold = self.pending[0] if self.pending else NEVER
-            move, uses_port = self.mover.next(cycle)
-            event = min(hold, move)
+            when, uses_port = self.mover.next(cycle)
+            event = min(hold, when)
             if event >= cycle + count:
                 return cycle + count
             count -= event - cycle
             cycle = event + 1
-            self.mover.run(cycle, self.free)
-            if hold <= move:
+            if hold <= when:
+                self.mover.run(cycle, self.free)
                 layer.drain += 1
-            elif uses_port:
+                continue
+            self.mover.make(when, uses_port, self.free)
+            if uses_port:
                 layer.move += 1
             else:  # a row of the stream moved beside a read
                 count -= 1

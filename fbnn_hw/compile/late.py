@@ -79,20 +79,39 @@ class _Filler(cycles.Mover):
         self.after = 0
         if number == len(late.after) or self.place >= self.total or self.place < late.low[number]:
             return
+        after = late.after[number]
         self.late_word_due = self.phase + self.share >= 16 and self.mixed - self.first >= number
-        when = max(now, self.ready, self.full)
-        full = self.reserved - sum(words for cycle, words in self.frees if cycle <= when) == self.depth
-        if self.late_word_due or full and late.after[number] <= len(self.opened) and self.opened[late.after[number] - 1] <= when:
-            self.after = late.after[number]
+        if self.late_word_due:
+            self.after = after
+        elif self.reserved == self.depth and after <= len(self.opened):
+            when = max(now, self.ready, self.full)
+            if self.opened[after - 1] <= when and not (self.frees and self.frees[0][0] <= when):  # the ring has no room
+                self.after = after
 
-    def _move(self, now, resident):
+    def make(self, when, resident, blocked):
+        if self.row:
+            self.move(when, resident)
+        else:
+            self.run(when + 1, blocked)  # it chooses anew, as if the cycle had not come
+
+    def repeats(self, words):
+        number = len(self.places)
+        return super().repeats(words) and (number == len(self.late.after) or self.place + words < self.late.low[number])
+
+    def become(self, state, now, words):
+        self.place += words
+        self.mixed += (self.phase + words * self.share) >> 4
+        super().become(state, now, words)
+
+    def move(self, now, resident):
         after, phase, share = self.after, self.phase, self.share
         self.words_left += after > 0 and self.row == self.rows - 1  # a late word is none of the transfer's words
-        super()._move(now, resident)
+        super().move(now, resident)
         if self.row:
             return
         if after:
             self.places.append(self.place)
+            self.loaded += 1
             self.idle += not self.late_word_due
             self.after, self.phase, self.share = 0, phase, share
         else:

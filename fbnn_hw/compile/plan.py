@@ -438,7 +438,8 @@ def _bits_of_sums(network, ops):
     low, high = 1, 1
     for op in ops:
         fan_in = op.fan_in(*topology.input_shapes(op, shapes))
-        for threshold in network.threshold(op.name):
+        thresholds = network.threshold(op.name)
+        for threshold in (thresholds.min(), thresholds.max()):
             start = schedule.offset(fan_in, int(threshold))
             low, high = max(low, -start), max(high, fan_in + start)
         if max(low, high) >= FIELD // 2:

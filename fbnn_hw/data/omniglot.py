@@ -8,7 +8,6 @@ import io
 import re
 
 import numpy as np
-from PIL import Image
 
 from ..errors import InputError
 from . import zips
@@ -64,6 +63,8 @@ def _archive(path, alphabets, size, before):
 
 def picture(data, size, where):
     """uint8 (size, size) of the bytes of a PNG file, strokes 255."""
+    from PIL import Image
+
     try:
         with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
             if image.size != (PIXELS, PIXELS):

@@ -5,7 +5,7 @@ from ..progress import silent
 from ..rtl.duty_cycle import QUIET_BITS, check_wakes
 from ..rtl.qspi_flash import FlashChip
 from ..rtl.uart import divider
-from ..targets.boards import baud_of
+from ..targets import target as find_target
 from ..targets.power import BY_NAME, CONSTANTS, Bounds
 from . import activity as activities
 
@@ -24,7 +24,7 @@ def estimate(design, images, *, clock_hz=None, baud=None, rates=(1.0, 10.0), act
     Raises UsageError if no board of that clock has such a line, and what `activity.measure` raises.
     """
     clock_hz = clock_hz or design.estimate["clock_hz"]
-    baud = baud or baud_of(design.estimate["target"], clock_hz, design.config.sleeps)
+    baud = baud or find_target(design.estimate["target"]).baud(clock_hz, design.config.sleeps)
     clocks = divider(clock_hz, baud)
     if design.config.sleeps:
         check_wakes(clocks)

@@ -22,7 +22,6 @@ from ..reference.learning import LearnConfig, Learner
 from ..report.diagram import diagram
 from ..rtl.accelerator import score_bits
 from ..rtl.verilog import to_verilog
-from ..targets.boards import baud_of
 from ..targets.bridges import bit_clocks
 from . import integration, weights
 
@@ -75,7 +74,7 @@ def estimate(plan, target):
             "weight_bits": config.classes * learned.fan_in_words * config.lanes if learned else words * config.word_bits,
             "resident_sixteenths": sources[layer.name].sixteenths if layer.name in sources else 16})
     clock_hz, convolutions = target.clock_of(config), [x for x in plan.program.layers if x.kind == "conv"]
-    baud = baud_of(target.name, clock_hz, config.sleeps)
+    baud = target.baud(clock_hz, config.sleeps)
     spent = sum(frame.layers[x.label].total for x in convolutions) or 1  # without convolutions the shares are 0
     learning = {} if config.learning is None else {"learning": {
         "max_classes": config.learning.max_classes, "exemplars": config.learning.slots, "rows": split_memory(plan),

@@ -4,7 +4,9 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -96,10 +98,10 @@ class Topology:
     def __contains__(self, name: str) -> bool:
         return any(o.name == name for o in self.ops)
 
-    @property
-    def shapes(self) -> dict[str, Shape]:
+    @cached_property
+    def shapes(self) -> Mapping[str, Shape]:
         """{op name: output shape}, of a topology that is legal; raises as `verify`."""
-        return self.verify()
+        return MappingProxyType(self.verify())
 
     def input_shapes(self, layer: op.Op, shapes: Mapping[str, Shape] | None = None) -> list[Shape]:
         """Shapes of the inputs of an op.  shapes: what `shapes` gave, to save its time."""

@@ -1,5 +1,6 @@
 """Amaranth components -> Verilog; AcceleratorConfig -> accelerator.v."""
 
+import gc
 import os
 import subprocess
 import traceback
@@ -19,6 +20,8 @@ def convert(component, name, **options):
 
     previous = os.environ.get("AMARANTH_USE_YOSYS")
     os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
+    collects = gc.isenabled()
+    gc.disable()  # a third of the time would go to looking through cells and nets, all of which are in use
     try:
         # Source locations would name the machine that generated it.
         return verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True, **options)
@@ -31,6 +34,8 @@ def convert(component, name, **options):
                     process.kill()
         raise
     finally:
+        if collects:
+            gc.enable()
         if previous is None:
             os.environ.pop("AMARANTH_USE_YOSYS", None)
 

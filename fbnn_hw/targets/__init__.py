@@ -7,6 +7,7 @@ from itertools import combinations_with_replacement
 from typing import Any, Protocol
 
 from ..errors import FitError, UsageError, nearest
+from .bridges import BRIDGES, FEWEST, FEWEST_ASLEEP
 
 Shape = tuple[int, int, int]
 """(pixels, lanes, outputs) of the engine."""
@@ -116,6 +117,7 @@ class Target:
     starts: tuple[str, ...] = ("word",)  # ways to start values (compile.starts): "read", where their choice takes LUTs, and "word"
     lists_lut4: int = 0  # LUTs more for a design with lists of reads, which has fewer flip-flops in cells of their own
     replay_lut4: int = 0  # LUTs less for a design that learns by replay, which has more of those
+    bridge: str = "FT2232H"  # name in bridges.BRIDGES: the fastest one on its boards in boards/, if there are any
 
     @property
     def family(self) -> str:
@@ -130,6 +132,10 @@ class Target:
         if config.way == "double":
             return self.double_hz or hz
         return min(hz, self.flash_hz or hz) if config.weights == "stream" else hz
+
+    def baud(self, clock_hz: float, sleeps: bool = False) -> int:
+        """Bits a second of the link on the fastest of its boards.  clock_hz: of the design.  sleeps: whether it does."""
+        return BRIDGES[self.bridge].best(clock_hz, FEWEST_ASLEEP if sleeps else FEWEST)
 
     def lut4_of(self, config: Configuration) -> int | None:
         """LUTs that an accelerator may have; None: no limit."""
@@ -320,21 +326,21 @@ TARGETS = {t.name: t for t in (
     Target(
         "ecp5", "LFE5U-85F", "Lattice FPGA-DS-02012, ECP5 Family: 84k LUTs, 208 EBR of 18 kbit, up to 36 bits wide",
         42_000_000, 71_000, None, None, None, 208, 18432, 36, "wrapper", ("memory", "stream", "sdram"),
-        (*LARGE[1:4], (16, 16, 16), *LARGE[4:]), **ECP5),
+        (*LARGE[1:4], (16, 16, 16), *LARGE[4:]), **ECP5, bridge="FT231X"),
     Target(
         "ecp5-45f", "LFE5U-45F", "Lattice FPGA-DS-02012, ECP5 Family: 44k LUTs, 108 EBR of 18 kbit, up to 36 bits wide",
         42_000_000, 37_000, None, None, None, 108, 18432, 36, "wrapper", ("memory", "stream", "sdram"), LARGE[1:], **ECP5),
     Target(
         "ecp5-25f", "LFE5U-25F", "Lattice FPGA-DS-02012, ECP5 Family: 24k LUTs, 56 EBR of 18 kbit, up to 36 bits wide",
         42_000_000, 20_000, None, None, None, 56, 18432, 36, "wrapper", ("memory", "stream", "sdram"), MIDDLE, **ECP5,
-        sdram_hz=80_000_000, sdram_lut4=15_000),
+        sdram_hz=80_000_000, sdram_lut4=15_000, bridge="FT231X"),
     Target(
         "gowin", "GW2AR-LV18QN88C8/I7", "Gowin DS226, GW2AR series: 20,736 LUT4, 46 BSRAM of 18 kbit, up to 36 bits wide",
         60_000_000, 17_600, None, None, None, 46, 18432, 36, "wrapper", ("memory", "sdram"), MIDDLE, ring_words=512, sdram_lines=32,
-        sdram_hz=60_000_000, flash_hz=30_000_000, sdram_lut4=14_500),
+        sdram_hz=60_000_000, flash_hz=30_000_000, sdram_lut4=14_500, bridge="other"),
     Target(
         "gowin-gw1nr9", "GW1NR-LV9QN88PC6/I5", "Gowin DS117, GW1NR series: 8640 LUT4, 26 BSRAM of 18 kbit, up to 36 bits wide",
-        40_000_000, 7300, None, None, None, 26, 18432, 36, "wrapper", ("memory",), SMALL, encoder_bits=2),
+        40_000_000, 7300, None, None, None, 26, 18432, 36, "wrapper", ("memory",), SMALL, encoder_bits=2, bridge="other"),
     Target(
         "xilinx7", "XC7A100T", "AMD DS180, 7 Series: 63,400 LUT6, 135 RAMB36, each two RAMB18 of 18 kbit, up to 36 bits wide",
         100_000_000, 54_000, None, None, None, 270, 18432, 36, "wrapper", ("memory",), LARGE, popcount="sum"),

@@ -81,12 +81,6 @@ def boards() -> dict[str, Board]:
     return {name: read(FOLDER / f"{name}.toml") for name in names()}
 
 
-def baud_of(target: str, clock_hz: float, sleeps: bool = False) -> int:
-    """Return the highest default speed of the boards with a part; where no board has it, that of an FT2232H."""
-    speeds = [board.baud(clock_hz, sleeps) for board in boards().values() if board.target == target]
-    return max(speeds, default=BRIDGES["FT2232H"].best(clock_hz, FEWEST_ASLEEP if sleeps else FEWEST))
-
-
 def board(name: str) -> Board:
     """The board of that name, or that of a page NAME.toml of one's own; raises UsageError with the list."""
     if name.endswith(".toml"):

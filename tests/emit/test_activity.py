@@ -11,7 +11,7 @@ import pytest
 from fbnn_hw.emit import activity, energy, netlist, virtual
 from fbnn_hw.emit.activity import Activity, Counts
 from fbnn_hw.errors import MismatchError, UsageError
-from fbnn_hw.targets.boards import baud_of
+from fbnn_hw.targets import TARGETS
 from fbnn_hw.targets.power import BY_NAME, CONSTANTS, Bounds
 from tests import strategies
 
@@ -165,7 +165,7 @@ def test_a_board_that_sleeps():
 
 def test_the_line_is_one_that_a_board_of_that_clock_has():
     """Without --baud the line is that of `build`, slower for a design that wakes in a bit; 16.5 MHz has no 6 Mbaud."""
-    assert energy.estimate(DESIGN, None, activity=counted(), clock_hz=16.5e6)["baud"] == baud_of("ice40", 16.5e6) == 4_571_429
+    assert energy.estimate(DESIGN, None, activity=counted(), clock_hz=16.5e6)["baud"] == TARGETS["ice40"].baud(16.5e6) == 4_571_429
     with pytest.raises(UsageError, match="--baud 6000000: a clock of 16.5 MHz allows at most 4714285"):
         energy.estimate(DESIGN, None, activity=counted(), clock_hz=16.5e6, baud=6_000_000)
     sleeps = SimpleNamespace(**{**vars(DESIGN), "config": SimpleNamespace(**{**vars(DESIGN.config), "sleeps": True})})

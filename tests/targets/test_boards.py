@@ -10,6 +10,7 @@ from fbnn_hw.compile.plan import plan
 from fbnn_hw.errors import UsageError
 from fbnn_hw.fpga import pads, plls, programmer
 from fbnn_hw.rtl.uart import divider
+from fbnn_hw.targets import TARGETS
 from fbnn_hw.targets import boards as boards_module
 from fbnn_hw.targets.boards import board, boards, names
 from fbnn_hw.targets.bridges import BRIDGES, bit_clocks
@@ -186,11 +187,18 @@ def test_default_speeds():
     from 12 MHz / 3.625, for a design that sleeps; 50 MHz / 16.625 is 0.25 % from the 3 Mbaud of an FT231X; others have 1 Mbaud."""
     icebreaker = board("icebreaker")
     assert [icebreaker.baud(hz) for hz in (48e6, 46.5e6, 36e6, 33e6)] == [12_000_000, 12_000_000, 8_000_000, 8_000_000]
-    assert icebreaker.baud(33e6, sleeps=True) == boards_module.baud_of("ice40", 33e6, sleeps=True) == 3_310_345
+    assert icebreaker.baud(33e6, sleeps=True) == TARGETS["ice40"].baud(33e6, sleeps=True) == 3_310_345
     assert board("ulx3s-85f").baud(50e6) == board("ulx3s-85f").baud(48e6) == 3_000_000
     assert board("icesugar").baud(33e6) == 1_000_000 and board("icesugar").baud(3e6) == 460_800
-    assert boards_module.baud_of("ice40", 33e6) == 8_000_000 and boards_module.baud_of("generic", 96e6) == 12_000_000
-    assert boards_module.baud_of("ecp5", 42e6) == 3_000_000 and boards_module.baud_of("ecp5-25f", 42e6) == 3_000_000
+    assert TARGETS["ice40"].baud(33e6) == 8_000_000 and TARGETS["generic"].baud(96e6) == 12_000_000
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_target_s_bridge_is_the_fastest_on_its_boards(name):
+    own = [board for board in boards_module.boards().values() if board.target == name]
+    for hz in range(3_000_000, 120_000_000, 1_500_000):
+        for sleeps in (False, True):
+            assert not own or TARGETS[name].baud(hz, sleeps) == max(board.baud(hz, sleeps) for board in own)
 
 
 def test_a_bit_of_whole_clocks_or_eighths():

@@ -1,0 +1,51 @@
+"""The cycles of a pass.  That they are those of the hardware is tested where whole accelerators are simulated, tests/rtl."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fbnn_hw.compile import cycles
+from fbnn_hw.compile.plan import plan
+from fbnn_hw.targets import TARGETS
+from tests import strategies
+from tests.compile.test_irregular import residual
+from tests.rtl.test_accelerator import CASES, Case, part_of
+
+
+def random_design(seed):
+    """(network, part, shape, frames): a random network of the paper's kind, with weights from one of the streams."""
+    rng = np.random.default_rng(seed)
+    way = {"lines": int(rng.choice([16, 32]))} if seed % 3 == 0 else {"double": seed % 3 == 1}
+    topology = strategies.vgg_network(
+        1, width=float(rng.choice([1 / 16, 1 / 8, 1 / 4])), size=16, latent=int(rng.integers(20, 90)), hidden=12).topology
+    case = Case(topology, ((4, 16, 4), (4, 16, 8), (4, 32, 16))[rng.integers(3)], float(rng.choice([0, 0.5])),
+                spare=int(rng.choice([0, 40, 200, 1000])), ring=int(rng.choice([1, 2, 4])), frames=int(rng.choice([1, 1, 2])),
+                part={"encoder_bits": 4, "starts": (str(rng.choice(["read", "word"])),)}, **way)
+    network = strategies.on_engine(strategies.fill(topology, seed, case.thresholds))
+    return network, part_of(case, network), case.shape, case.frames
+
+
+def of_case(name):
+    case = CASES[name]
+    network = strategies.on_engine(strategies.fill(case.topology, len(name), case.thresholds))
+    return network, part_of(case, network), case.shape, case.frames
+
+
+DESIGNS = {
+    **{f"random {seed}": lambda seed=seed: random_design(seed) for seed in (*range(8), 21)},
+    **{name: lambda name=name: of_case(name) for name in ("stream", "frames", "blocks", "double", "registers_stream")},
+    **{f"lists, {blocks} blocks": lambda blocks=blocks: (
+        residual(blocks), replace(TARGETS["ecp5-25f"], weights=("stream",), blocks=blocks), (4, 16, 4), 1) for blocks in (22, 28)}}
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_a_tile_that_begins_as_an_earlier_one_takes_as_long(name, monkeypatch):
+    """Plans by tiles of this design, by those of all before it, and with each tile simulated."""
+    network, part, shape, frames = DESIGNS[name]()
+    cycles._tiles.clear()
+    new, old = (plan(network, part, *shape, frames) for _ in range(2))
+    monkeypatch.setattr(cycles.Run, "tile_again", cycles.Run.tile)
+    simulated = plan(network, part, *shape, frames)
+    assert new.config == old.config == simulated.config
+    assert (new.first, new.frame) == (old.first, old.frame) == (simulated.first, simulated.frame)
