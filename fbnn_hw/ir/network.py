@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -101,7 +100,7 @@ class Topology:
     @cached_property
     def shapes(self) -> Mapping[str, Shape]:
         """{op name: output shape}, of a topology that is legal; raises as `verify`."""
-        return MappingProxyType(self.verify())
+        return self.verify()
 
     def input_shapes(self, layer: op.Op, shapes: Mapping[str, Shape] | None = None) -> list[Shape]:
         """Shapes of the inputs of an op.  shapes: what `shapes` gave, to save its time."""
