@@ -273,20 +273,20 @@ def save(figure, folder, name):
     return paths
 
 
-def draw(exhibit, results, folder, published=True):
+def draw(exhibit, results, folder, published=True, classes=100):
     """Draw an exhibit of the paper from its results; returns the files.
 
     exhibit: `name`; `plot`, a key of PLOTS; `rows`, of which those without a verb are of other work, with `label` and `paper`.
-    published: draw these too, where the results are of the paper's data set.
+    published: draw these too, where the results are of the paper's data set.  classes: of that set, for the sizes of networks.
     """
     if exhibit.plot == "sizes":
-        results = [{**r, "megabits": _megabits(r["training"]["model"])} for r in results if r["kind"] == "pretrain"]
+        results = [{**r, "megabits": _megabits(r["training"]["model"], classes)} for r in results if r["kind"] == "pretrain"]
         others = [(row.label.split(" (")[0], row.paper["test_accuracy"]) for row in exhibit.rows if published and not row.verb]
         return save(sizes(results, others), folder, exhibit.name)
     return save(PLOTS[exhibit.plot](results), folder, exhibit.name)
 
 
-def _megabits(name):
-    """Size of a model at 100 classes; of a floating-point baseline, 32 bits a weight."""
+def _megabits(name, classes):
+    """Size of a model; of a floating-point baseline, 32 bits a weight."""
     kind, size = FLOATING.get(name, ("", name))
-    return build(size, 100).weight_bits() / 1e6 * (32 if kind == "p" else 1)
+    return build(size, classes).weight_bits() / 1e6 * (32 if kind == "p" else 1)

@@ -211,6 +211,7 @@ def test_plots(results, answer):
         drawn = [json.loads((results / f"{size}.result.json").read_text()) for size in ("0.5mb", "fpnn_p")]
         report.draw(offline, drawn, results / f"{published}", published)
         assert ("dotted: published by others" in (results / f"{published}/figure-offline.svg").read_text()) == published
+    assert [round(report._megabits(name, 10), 2) for name in ("0.5mb", "1mb", "fpnn_p-1mb")] == [0.53, 1.09, 34.82]  # at ten classes
     report.save(report.tasks([result()]), results / "plots", "tasks")
     svg = (results / "plots" / "tasks.svg").read_bytes()
     report.save(report.tasks([result()]), results / "plots", "tasks")
