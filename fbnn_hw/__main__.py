@@ -1,7 +1,6 @@
 """The program: the command `fbnn-hw`, and `python -m fbnn_hw` where that is not on PATH."""
 
 import _thread
-import gc
 import os
 import signal
 import sys
@@ -11,8 +10,6 @@ AGAIN_S = 0.05
 """An interrupt comes again so soon, until it is answered."""
 LONGEST_IMPORT_S = 0.5
 """The process ends where an import takes longer after an interrupt."""
-MOST_YOUNG = 50_000
-"""New objects after which Python looks for cycles of references among them.  Its own 700 take a tenth of the time of `generate`."""
 
 
 def command():
@@ -20,7 +17,6 @@ def command():
 
     So do `kill` and a terminal that is closed: what it has started, such as a compiler, would go on without it.
     """
-    gc.set_threshold(MOST_YOUNG)
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     heard = [number for number in numbers if number == signal.SIGINT or signal.getsignal(number) == signal.SIG_DFL]  # nohup ignores one
     for number in heard:

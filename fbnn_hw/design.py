@@ -504,6 +504,6 @@ def write(network, planned, target, out=OUT, progress=silent, wrapper=None, writ
         raise UsageError(f"--wrapper {wrapper}: expected without --duty-cycle, whose clock and standby belong to what drives them")
     with progress(total=1, desc="Verilog and weights") as bar:
         config = planned.config
-        folder, _ = output.write(planned, network, part, out, test_images(config.size, 2 * config.frames), wrapper, written)
+        folder = output.write(planned, network, part, out, test_images(config.size, 2 * config.frames), wrapper, written)
         bar.update()
     return folder

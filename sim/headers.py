@@ -28,7 +28,7 @@ def prepare():
         return
     folder = Path(tempfile.mkdtemp(prefix="fbnn-headers-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    header, include = folder / "runtime.h", Path(root) / "include"
+    header, include = folder / "runtime.h", root / "include"
     header.write_text("".join(f"#include <{name}>\n" for name in INCLUDES))
     command = ["g++", "-O0", "-std=gnu++17", *(f"-D{macro}" for macro in MACROS), f"-I{include}", f"-I{include / 'vltstd'}",
                "-x", "c++-header", str(header), "-o", f"{header}.gch"]

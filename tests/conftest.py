@@ -1,4 +1,4 @@
-"""Simulations are compiled for tests; what the suite of hostile input tried is told at the end."""
+"""Simulations that run for moments are compiled as sim/headers.py says; what the suite of hostile input tried is told at the end."""
 
 import os
 

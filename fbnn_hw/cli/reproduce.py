@@ -12,7 +12,6 @@ from ..ir import checkpoint
 from ..ir.models import AIRBENCH, FLOATING
 from ..train import results as recorded
 from ..train.scenarios import SCENARIOS
-from ..train.scenarios import get as get_scenario
 from ..train.sweep import result_path, under_way
 from . import _common, sweep
 from ._paper import EXHIBITS
@@ -109,7 +108,7 @@ def run(args, out):
         drawn = [r for r in results if any(counts(row, r) for row in exhibit.rows)]
         if not drawn:
             raise InputError(f"{args.results}: no results to plot, expected some of {exhibit.name}; --run makes them")
-        written = report.draw(exhibit, drawn, args.plot, scenario == exhibit.scenario, get_scenario(scenario).classes)
+        written = report.draw(exhibit, drawn, args.plot, scenario == exhibit.scenario, SCENARIOS[scenario].classes)
         out.text(f"written: {', '.join(map(str, written))}")
     out.result({"name": exhibit.name, "scenario": scenario, "rows": compared, "plots": written})
 

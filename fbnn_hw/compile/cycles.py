@@ -311,8 +311,8 @@ class Run:
         self.mover: Mover | _NoMover = Mover(config) if self.streams else _NoMover()
         self.load = timing.load_cycles(config.size ** 2, config.pieces, config.encoder_rate)
         self.pending = []  # cycles in which a drain of the current step takes the port
-        self.timing = (config.lanes, config.outputs, config.memory_registers, config.start_reads, config.rows_per_word, config.row_bits,
-                       config.beat_bits, config.burst, config.weight_words)
+        self.sizes = (config.lanes, config.outputs, config.memory_registers, config.start_reads, config.rows_per_word, config.row_bits,
+                      config.beat_bits, config.burst, config.weight_words)
 
     def passes(self, count):
         now, before = 0, None  # now: cycle in which LOAD is entered
@@ -375,7 +375,7 @@ class Run:
         layer.other += fetch
         members = self.config.frames if step.shared else 1
         self.kind = _kinds.setdefault((
-            self.timing, self.config.block_reads(step), step.rows * step.columns, step.kind, step.logits, step.valid, step.bias > 0,
+            self.sizes, self.config.block_reads(step), step.rows * step.columns, step.kind, step.logits, step.valid, step.bias > 0,
             step.tile_words), len(_kinds))
         run = self.tile_again if self.streams else self.tile
         for tile, member in product(range(step.tiles), range(members)):

@@ -195,7 +195,7 @@ def folder_name(network, target, config):
 
 
 def write(plan, network, target, root, images, wrapper=None, written=None):
-    """Write the folder under `root`, whole or not at all; returns (folder, {file name: bytes}).
+    """Write the folder under `root`, whole or not at all; returns its Path.
 
     images: uint8 RGB (N, 3, S, S), what the folder's own test runs on.  wrapper: "axi-stream" or None.
     written: called with the folder as soon as it is there.
@@ -254,7 +254,7 @@ def write(plan, network, target, root, images, wrapper=None, written=None):
         _replace(folder, files, written)
     except OSError as error:
         raise InputError(f"--out {root}: {error.strerror}, expected a folder that can be written, on a disk with room") from None
-    return folder, {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
+    return folder
 
 
 def _checkpoint(network):

@@ -53,8 +53,9 @@ class _Product(torch.autograd.Function):
         twice = torch.where(proxy >= 0, *torch.tensor([2, -2], dtype=x.dtype, device=x.device))
         ctx.save_for_backward(x, proxy, twice)
         ctx.scale, ctx.stride, ctx.groups = scale, stride, groups
+        product, ctx.gradients = _way(x, twice, groups)
         rounded = bias.to(x.dtype)
-        y = _whole_map(x, twice, groups, _dense, _depthwise, _convolution)(x, twice, rounded, stride, groups)
+        y = product(x, twice, rounded, stride, groups)
         rest = bias - rounded
         if rest.any():  # both terms are whole near 0, so that the sum has the right sign
             y += rest.to(x.dtype)[:, None, None]
@@ -63,24 +64,23 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         x, proxy, twice = ctx.saved_tensors
-        gradients = _whole_map(x, twice, ctx.groups, _dense_gradients, _depthwise_gradients, _convolution_gradients)
-        grad_x, grad_weight = gradients(grad, x, twice * (ctx.scale / 2), ctx.stride, ctx.groups, ctx.needs_input_grad)
+        grad_x, grad_weight = ctx.gradients(grad, x, twice * (ctx.scale / 2), ctx.stride, ctx.groups, ctx.needs_input_grad)
         if grad_weight is not None:
             grad_weight = _inside(grad_weight.to(proxy.dtype) * ctx.scale, proxy, 1.0)
         return grad_x, grad_weight, None, None, None, None
 
 
-def _whole_map(x, weight, groups, dense, depthwise, otherwise):
-    """`dense` or `depthwise` where a layer of that kind reads its whole map, in float32, else `otherwise`.
+def _way(x, weight, groups):
+    """(product, gradients) of a layer: a product of matrices or of elements where it reads its whole map in float32.
 
-    As a product of matrices or of elements, such a layer takes a fraction of the time of its convolution.
+    That takes a fraction of the time of the convolution, which it is otherwise.
     """
     if x.dtype == torch.float32 and x.shape[2:] == weight.shape[2:]:
         if groups == 1:
-            return dense
+            return _dense, _dense_gradients
         if groups == len(weight) == x.shape[1]:
-            return depthwise
-    return otherwise
+            return _depthwise, _depthwise_gradients
+    return _convolution, _convolution_gradients
 
 
 def _dense(x, weight, bias, stride, groups):

@@ -7,7 +7,7 @@ from itertools import combinations_with_replacement
 from typing import Any, Protocol
 
 from ..errors import FitError, UsageError, nearest
-from .bridges import BRIDGES, FEWEST, FEWEST_ASLEEP
+from .bridges import BRIDGES
 
 Shape = tuple[int, int, int]
 """(pixels, lanes, outputs) of the engine."""
@@ -135,7 +135,7 @@ class Target:
 
     def baud(self, clock_hz: float, sleeps: bool = False) -> int:
         """Bits a second of the link on the fastest of its boards.  clock_hz: of the design.  sleeps: whether it does."""
-        return BRIDGES[self.bridge].best(clock_hz, FEWEST_ASLEEP if sleeps else FEWEST)
+        return BRIDGES[self.bridge].best(clock_hz, sleeps)
 
     def lut4_of(self, config: Configuration) -> int | None:
         """LUTs that an accelerator may have; None: no limit."""

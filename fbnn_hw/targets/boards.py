@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import UsageError, nearest, show
 from . import TARGETS, Target
-from .bridges import BRIDGES, FEWEST, FEWEST_ASLEEP
+from .bridges import BRIDGES
 
 FOLDER = next((path for up in (1, 2) if (path := Path(__file__).parents[up] / "boards").is_dir()), Path("boards"))
 """fbnn_hw/boards in an installed package, boards/ at the top of a checkout."""
@@ -67,7 +67,7 @@ class Board:
 
     def baud(self, clock_hz: float, sleeps: bool = False) -> int:
         """Bits a second of the link where no other speed is asked for.  clock_hz: of the design.  sleeps: whether it does."""
-        return BRIDGES[self.bridge].best(clock_hz, FEWEST_ASLEEP if sleeps else FEWEST)
+        return BRIDGES[self.bridge].best(clock_hz, sleeps)
 
 
 def names() -> list[str]:

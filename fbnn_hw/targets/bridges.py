@@ -45,8 +45,9 @@ class Bridge:
             yield from (speed for speed in speeds if COMMON[0] < speed)
         yield from COMMON
 
-    def best(self, clock_hz: float, fewest: float = FEWEST) -> int:
-        """The highest speed that a design of this clock makes, with `fewest` clocks a bit or more and an error of at most `TOLERANCE`."""
+    def best(self, clock_hz: float, sleeps: bool = False) -> int:
+        """The highest speed that a design of this clock makes, with an error of at most `TOLERANCE`.  sleeps: whether it does."""
+        fewest = FEWEST_ASLEEP if sleeps else FEWEST
         for speed in self.speeds():
             clocks = bit_clocks(clock_hz, speed)
             if clocks >= fewest and abs(clock_hz / clocks / speed - 1) <= TOLERANCE:

@@ -13,8 +13,14 @@ from tests.compile.test_irregular import residual
 from tests.rtl.test_accelerator import CASES, Case, part_of
 
 
+def of_case(case, seed):
+    """(network, part, shape, frames)."""
+    network = strategies.on_engine(strategies.fill(case.topology, seed, case.thresholds))
+    return network, part_of(case, network), case.shape, case.frames
+
+
 def random_design(seed):
-    """(network, part, shape, frames): a random network of the paper's kind, with weights from one of the streams."""
+    """A random network of the paper's kind, with weights from one of the streams."""
     rng = np.random.default_rng(seed)
     way = {"lines": int(rng.choice([16, 32]))} if seed % 3 == 0 else {"double": seed % 3 == 1}
     topology = strategies.vgg_network(
@@ -22,19 +28,12 @@ def random_design(seed):
     case = Case(topology, ((4, 16, 4), (4, 16, 8), (4, 32, 16))[rng.integers(3)], float(rng.choice([0, 0.5])),
                 spare=int(rng.choice([0, 40, 200, 1000])), ring=int(rng.choice([1, 2, 4])), frames=int(rng.choice([1, 1, 2])),
                 part={"encoder_bits": 4, "starts": (str(rng.choice(["read", "word"])),)}, **way)
-    network = strategies.on_engine(strategies.fill(topology, seed, case.thresholds))
-    return network, part_of(case, network), case.shape, case.frames
-
-
-def of_case(name):
-    case = CASES[name]
-    network = strategies.on_engine(strategies.fill(case.topology, len(name), case.thresholds))
-    return network, part_of(case, network), case.shape, case.frames
+    return of_case(case, seed)
 
 
 DESIGNS = {
     **{f"random {seed}": lambda seed=seed: random_design(seed) for seed in (*range(8), 21)},
-    **{name: lambda name=name: of_case(name) for name in ("stream", "frames", "blocks", "double", "registers_stream")},
+    **{name: lambda name=name: of_case(CASES[name], len(name)) for name in ("stream", "frames", "blocks", "double", "registers_stream")},
     **{f"lists, {blocks} blocks": lambda blocks=blocks: (
         residual(blocks), replace(TARGETS["ecp5-25f"], weights=("stream",), blocks=blocks), (4, 16, 4), 1) for blocks in (22, 28)}}
 

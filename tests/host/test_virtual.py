@@ -38,7 +38,7 @@ def design(root, frames=1, weights=None):
     part = replace(TARGETS["ice40"], bank_words={1: 1480, 2: 1700}[frames])
     planned = plan(network, part, 4, 16, 4, frames, weights=weights)
     images = datasets.load("fixture").first(frames).images
-    folder, _ = output.write(planned, network, part, root / "rtl_out", images)
+    folder = output.write(planned, network, part, root / "rtl_out", images)
     manifest = json.loads((folder / "manifest.json").read_text())
     assert weight_bytes(planned.config) == (manifest["boot_bytes"], manifest["frame_bytes"]) and all(weight_bytes(planned.config))
     return folder, network
