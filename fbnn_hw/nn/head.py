@@ -21,7 +21,7 @@ class _Weight(torch.autograd.Function):
     def forward(ctx, proxy, times):
         ctx.save_for_backward(proxy)
         ctx.times = times
-        binary = torch.where(proxy >= 0, 1.0, -1.0)
+        binary = binarize.signs(proxy)
         return sum((binary[:, copy::times] for copy in range(1, times)), binary[:, ::times])
 
     @staticmethod
@@ -37,7 +37,7 @@ class _Sign(torch.autograd.Function):
     def forward(ctx, dot, scale, reach):
         ctx.save_for_backward(dot)
         ctx.scale, ctx.reach = scale, reach
-        return torch.where(dot >= 0, 1.0, -1.0)
+        return binarize.signs(dot)
 
     @staticmethod
     def backward(ctx, grad):
