@@ -312,7 +312,8 @@ ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000, "memory_regis
 # not learn 4595, 3734 with lists of reads 5256);
 # clock_hz and learn_hz are at most 0.95 of what the worst of three seeds reached with 0.5mb and 3mb: docs/benchmarks.md.
 # On ECP5 each design was routed from one seed; the slowest is res3mb.  With an SDRAM, of 3mb on the LFE5U-25F, 8 x 32 x 16 (17,381 LUTs
-# here, 19,118 with link and readers) was not routed at 80 MHz: some thousand wires stayed in conflict.
+# here, 19,118 with link and readers) was not routed at 80 MHz, nor 4 x 64 x 16 (15,911 here) at 85 MHz: thousands of wires stayed in
+# conflict.
 # Clocks of other families are goals, not routed.
 TARGETS = {t.name: t for t in (
     Target(
