@@ -262,6 +262,9 @@ def _estimate_fault(values):
     for name in ("cycles", "first_cycles", "load_cycles", "frames", "lut4"):
         if not _whole(values.get(name), 0 if name in ("load_cycles", "lut4") else 1):
             return f"{name} is no count"
+    passes, period = values.get("pass_cycles", [1]), values.get("pass_period", 1)  # folders of before 0.2.9 have neither
+    if not isinstance(passes, list) or not passes or not all(map(_whole, passes)) or not _whole(period, 0, len(passes) + 1):
+        return "pass_cycles are no counts"
     clock = values.get("clock_hz")
     if type(clock) not in (int, float) or not 0 < clock < 1e12:
         return "clock_hz is no frequency"

@@ -87,7 +87,8 @@ def _show(out, result, unit):
     names, more = ", ".join(result.class_names[:NAMES_SHOWN]), " ..." * (len(result.class_names) > NAMES_SHOWN)
     if result.window:
         return _show_window(out, result)
-    later = f", then {result.cycles[0]:,} a {unit}" if result.cycles else ""
+    lengths = " to ".join(f"{cycles:,}" for cycles in sorted({min(result.cycles), max(result.cycles)})) if result.cycles else ""
+    later = f", then {lengths} a {unit}" if lengths else ""
     note = "equal to the estimate" if result.exact else "with pauses or latent"
     out.text(f"images   {result.images}",
              f"classes  {names}{more}",

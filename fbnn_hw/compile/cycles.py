@@ -297,9 +297,35 @@ _tiles: dict[tuple, _Tile] = {}
 """What came of tiles, by their kind and that state."""
 
 
-def passes(config: AcceleratorConfig, count: int = 3) -> list[PassCycles]:
-    """Cycles of `count` passes, one after the other from reset."""
-    return Run(config).passes(count)
+@dataclass(frozen=True)
+class Passes:
+    """Passes one after the other from reset, up to the first one that began as an earlier one did.
+
+    each : list of PassCycles
+    period : int
+        So many of the last ones come again and again; 0 where none of them began as an earlier one.
+    """
+
+    each: list[PassCycles]
+    period: int = 0
+
+    @property
+    def first(self) -> PassCycles:
+        return self.each[0]
+
+    @property
+    def later(self) -> PassCycles:
+        """The pass that stands for all later ones: the longest of those that come again, or the last."""
+        return max(self.each[-self.period or -1:], key=lambda each: each.total)
+
+
+MOST_PASSES = 100
+"""Passes until one comes again: two where the stream binds or waits, some more where passes are shorter than the ring takes to fill."""
+
+
+def passes(config: AcceleratorConfig) -> Passes:
+    """Cycles of the passes of a design."""
+    return Run(config).passes(MOST_PASSES)
 
 
 class Run:
@@ -314,17 +340,19 @@ class Run:
         self.sizes = (config.lanes, config.outputs, config.memory_registers, config.start_reads, config.rows_per_word, config.row_bits,
                       config.beat_bits, config.burst, config.weight_words)
 
-    def passes(self, count):
-        now, before = 0, None  # now: cycle in which LOAD is entered
-        frames: list[PassCycles] = []
-        while len(frames) < count:
+    def passes(self, most):
+        now = 0  # cycle in which LOAD is entered
+        began: dict[tuple, int] = {}  # {what decides a pass: its number}
+        each: list[PassCycles] = []
+        while len(each) < most:
             begins = self.mover.begin(now)
-            if frames and begins == before:  # the pass before began alike, so this one and all later ones are equal to it
-                return frames + frames[-1:] * (count - len(frames))
-            before = begins if frames else None  # the first pass begins without an image
+            if begins in began:
+                return Passes(each, len(each) - began[begins])
+            if each:  # the first pass begins without an image
+                began[begins] = len(each)
             frame, now = self.one_pass(now)
-            frames.append(frame)
-        return frames
+            each.append(frame)
+        return Passes(each)
 
     def one_pass(self, now):
         """Return (`PassCycles` of the pass that begins in cycle `now`, cycle in which the next pass begins)."""

@@ -211,14 +211,14 @@ def _filled(config, program, need, end):
     return frame.total, filled, len(late.after), filler.idle
 
 
-def improved(config: AcceleratorConfig, program: Program, residents: Residents, passes: list[cycles.PassCycles]
-             ) -> tuple[AcceleratorConfig, list[cycles.PassCycles]]:
+def improved(config: AcceleratorConfig, program: Program, residents: Residents, passes: cycles.Passes
+             ) -> tuple[AcceleratorConfig, cycles.Passes]:
     """Return (configuration, passes) with late rows where these save cycles, else the arguments.
 
     residents(rows): the transfers for that many rows of the banks.  The largest number of rows that can
     be filled in time is tried first, then as many rows as were filled while the ring was full.
     """
-    if config.weights != "stream" or config.learning or not sum(layer.wait for layer in passes[-1].layers.values()):
+    if config.weights != "stream" or config.learning or not sum(layer.wait for layer in passes.later.layers.values()):
         return config, passes
     need, candidates = needed(program), []
     for end in _ends(need):
@@ -234,7 +234,7 @@ def improved(config: AcceleratorConfig, program: Program, residents: Residents, 
         return config, passes
     best = min(candidates, key=lambda each: each[0])[1]
     late = cycles.passes(best)
-    return (best, late) if late[-1].total < passes[-1].total else (config, passes)
+    return (best, late) if late.later.total < passes.later.total else (config, passes)
 
 
 def _ends(need):

@@ -11,13 +11,16 @@ for the F / L words i of a class's fan-in, the `chunks` h of a word, K = max_cla
 never multiplies.
 """
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import FitError, UsageError
 from . import timing
 
 MAX_SLOTS = 1 << 16
+LEAST_LANES = 16
+"""A word has at least so many."""
 READ_LATENCY = 2
 """Clocks from a row's acceptance to its data."""
 ACT_LATENCY = 3
@@ -72,11 +75,12 @@ class LearnPlan:
            slots_base: int | None = None, boot: str = "rows") -> "LearnPlan":
         """The plan for a `Head` and a `LearnConfig`.  slots_base None: the exemplars follow the tables of the classes.
 
-        Raises UsageError where the hardware does not have what they ask for.
+        Raises UsageError where the hardware does not have what they ask for, FitError where their bits do not fill words.
         """
         for name, bits in (("latent", head.latent), ("hidden layer", head.hidden)):
             if bits % lanes:
-                raise UsageError(f"--learn: the {name} has {bits} bits, expected a multiple of --lanes ({lanes})")
+                raise FitError(f"--learn: the {name} has {bits} bits, expected a multiple of --lanes ({lanes}); use "
+                               + (f"--lanes {math.gcd(bits, lanes)}" if bits % LEAST_LANES == 0 else f"a multiple of {LEAST_LANES}"))
         if config.hidden_counter_bits:
             raise UsageError(f"hidden_counter_bits: found {config.hidden_counter_bits}, expected 0; on the chip the hidden layer stays as "
                              "shipped")

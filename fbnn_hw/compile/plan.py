@@ -26,6 +26,9 @@ ENOUGH_EXEMPLARS = 10
 LONGER = 1.1
 """A learning design may slow a frame by at most this factor to have more exemplars than are enough."""
 
+LEAST_WORDS = 2
+"""A memory has at least so many."""
+
 Shape = tuple[int, int, int]
 """(pixels, lanes, outputs) of the engine."""
 
@@ -36,11 +39,20 @@ class Plan:
 
     config: AcceleratorConfig
     program: schedule.Program
-    first: cycles.PassCycles  # the first frame after reset
-    frame: cycles.PassCycles  # every later frame
+    passes: cycles.Passes
     rejected_shape: tuple[Shape, str] | None = None  # the last faster shape that was tried, and why it does not fit
     frame_without_learning: cycles.PassCycles | None = None  # a later frame of the same design if it did not learn
     frame_with_one_exemplar: cycles.PassCycles | None = None  # a later frame of the same design if its learner had one exemplar
+
+    @property
+    def first(self) -> cycles.PassCycles:
+        """The first pass after reset."""
+        return self.passes.first
+
+    @property
+    def frame(self) -> cycles.PassCycles:
+        """The pass that stands for all after the first ones."""
+        return self.passes.later
 
     @property
     def exemplar_cycles(self) -> int:
@@ -98,13 +110,21 @@ def _shapes(target, dimensions):
     """The target's shapes with the dimensions that are wanted, None for any, or one shape made of them; UsageError for an illegal one."""
     shapes = [shape for shape in target.shapes if all(w in (None, value) for w, value in zip(dimensions, shape))]
     if not shapes:
-        shapes = [tuple(value if w is None else w for w, value in zip(dimensions, target.shapes[0]))]
+        shapes = [_completed(dimensions, target.shapes[0])]
     for shape in shapes:
         check_shape(*shape)
         if target.banks and (shape[0], shape[1]) != (target.banks, target.bank_bits):
             raise UsageError(f"--pixels {shape[0]} --lanes {shape[1]}: {target.part} has {target.banks} feature banks of "
                              f"{target.bank_bits} bits, expected --pixels {target.banks} --lanes {target.bank_bits}")
     return shapes
+
+
+def _completed(dimensions, shape):
+    """A shape with the dimensions that are wanted, None for any, which are as in `shape` where they may be."""
+    pixels, lanes, outputs = dimensions
+    pixels = pixels or min(shape[0], max(4, 1 << (outputs or shape[0]).bit_length() - 1))
+    lanes = lanes or shape[1]
+    return pixels, lanes, outputs or min(max(shape[2], pixels), lanes)
 
 
 def _first_that_fits(network, target, shapes, learn):
@@ -183,7 +203,7 @@ def _plan_starts(network, target, shape, frames, learn, weights, start_reads):
         better, shorter = _with_late_rows(config, program, passes)
         if not limit or lut4(better, target) <= limit:
             config, passes = better, shorter
-    return Plan(config, program, passes[0], passes[-1])
+    return Plan(config, program, passes)
 
 
 def _with_late_rows(config, program, passes):
@@ -199,7 +219,7 @@ def _with_late_rows(config, program, passes):
         transfers, rows = residents(config.feature_words - program.used)
         moved = replace(config, transfers=transfers, resident_rows=rows)
         tried = late.improved(moved, program, residents, cycles.passes(moved))
-        if tried[1][-1].total >= best[1][-1].total:
+        if tried[1].later.total >= best[1].later.total:
             break
         best = tried
     return best
@@ -211,19 +231,18 @@ def _with_learning_cost(network, target, shape, learn, choice):
     Where no number of exemplars is asked for and weights are streamed, it has as many as `_choose_exemplars` finds.
     """
     weights = choice.config.way
-    frames = {choice.config.transfers: (choice.first, choice.frame)}
+    passes = {choice.config.transfers: choice.passes}
     start_reads = choice.config.start_reads
 
     def plan_with(slots):
         config, program = configure(network, target, shape, 1, (learn[0], replace(learn[1], slots=slots)), weights, start_reads)
         target.check(config)
-        if config.transfers not in frames:  # the transfers alone decide how long a frame takes
-            passes = cycles.passes(config)
-            frames[config.transfers] = passes[0], passes[-1]
-        return Plan(config, program, *frames[config.transfers])
+        if config.transfers not in passes:  # the transfers alone decide how long a frame takes
+            passes[config.transfers] = cycles.passes(config)
+        return Plan(config, program, passes[config.transfers])
 
     config, program = configure(network, target, shape, 1, None, weights, start_reads)
-    without = cycles.passes(config)[-1]
+    without = cycles.passes(config).later
     if weights != "memory" and not learn[1].slots:
         logits = next(layer.label for layer in program.layers if layer.kind == "logits")
         choice = _choose_exemplars(plan_with, without, logits, ENOUGH_EXEMPLARS * learn[1].max_classes)
@@ -339,7 +358,7 @@ def _with_memory(common, topology, target, program, learn):
     """The configuration with all weights in one memory, those that a learner starts with at its end."""
     weight_words = sum(step.tiles * step.tile_words for step in program.steps)
     if not learn:
-        return AcceleratorConfig(**common, feature_words=program.used, weight_words=weight_words)
+        return AcceleratorConfig(**common, feature_words=max(LEAST_WORDS, program.used), weight_words=weight_words)
     head, settings = learn
     learning = learning_plan(program, target, head, settings, len(topology.classes), "words")
     shipped = -(-learning.shipped * learning.fan_in_words // program.outputs)
@@ -361,7 +380,7 @@ def _with_stream(common, topology, target, program, learn):
             slots = min(MAX_SLOTS, target.blocks * target.block_bits // head.latent)
             largest = learning_plan(program, target, head, replace(settings, slots=slots), classes, "rows")
         smallest = AcceleratorConfig(
-            **common, feature_words=program.used, transfers=_residents(program, word_cycles, 0)[0], learning=largest)
+            **common, feature_words=max(LEAST_WORDS, program.used), transfers=_residents(program, word_cycles, 0)[0], learning=largest)
         target.check(smallest)
         part = replace(target, bank_words=target.bank_words_beside(smallest))
     learning, tables, learned = None, 0, 0
@@ -376,7 +395,7 @@ def _with_stream(common, topology, target, program, learn):
         learning = replace(learning, slots_base=base + rows)
         common["classes"] = learning.shipped
     config = AcceleratorConfig(
-        **common, feature_words=target.bank_words or program.used + learned + rows, transfers=transfers,
+        **common, feature_words=target.bank_words or max(LEAST_WORDS, program.used + learned + rows), transfers=transfers,
         resident_base=base if rows or learn else 0, resident_rows=rows, learning=learning)
     if target.bank_words is None and sum(target.blocks_of(config).values()) > target.blocks:  # fewer words can need more blocks
         config = replace(config, feature_words=part.bank_words)

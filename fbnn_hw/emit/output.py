@@ -85,6 +85,7 @@ def estimate(plan, target):
     return learning | late | sdram | {
         "kind": "estimated; cycles are exact while no stream stalls", "target": target.name, "part": target.part,
         "clock_hz": clock_hz, "frames": config.frames, "cycles": frame.total, "first_cycles": plan.first.total,
+        "pass_cycles": [each.total for each in plan.passes.each], "pass_period": plan.passes.period,
         "load_cycles": frame.load, "frames_per_second": clock_hz * config.frames / frame.total,
         "baud": baud, "end_to_end_frames_per_second": protocol.end_to_end_rate(
             frame.total, frame.load, clock_hz, clock_hz / bit_clocks(clock_hz, baud), config.size, config.result_classes, config.frames,

@@ -114,8 +114,6 @@ def simulate(design, images, *, stall=False, latent=False, netlist=False, waves=
     result.logits, result.classes = result.logits[:result.images], result.classes[:result.images]
     names = design.classes
     result.class_names = [names[number] for number in result.classes if number < len(names)]
-    if result.exact and result.equal:
-        _compare_cycles(design, result)
     return result
 
 
@@ -164,6 +162,8 @@ def _run(design, built, work, images, layers, streams, arguments, result, bar):
         if not run.differences:
             result.cycles_first.append(run.first)
             result.cycles += run.periods
+            if result.exact:
+                result.differences += _cycle_differences(design, run)
         result.differences += run.differences
         result.simulation_seconds, result.waves = result.simulation_seconds + outcome.seconds, outcome.waves
         bar.update(len(part))
@@ -216,15 +216,11 @@ def _compared(design, work, images, first):
         bench.remove_dumps(work)
 
 
-def _compare_cycles(design, result):
-    """Add to the differences where a pass takes other cycles than estimated."""
-    estimate, unit = design.estimate, unit_of(design)
-    for cycles in result.cycles_first:
-        if cycles != estimate["first_cycles"]:
-            result.differences.append(f"first {unit} takes {cycles:,} cycles, estimate.json says {estimate['first_cycles']:,}")
-    for cycles in result.cycles:
-        if cycles != estimate["cycles"]:
-            result.differences.append(f"a {unit} takes {cycles:,} cycles, estimate.json says {estimate['cycles']:,}")
+def _cycle_differences(design, run):
+    """A text for each pass of a run that takes other cycles than estimated."""
+    unit, passes = unit_of(design), zip([run.first, *run.periods], bench.expected_cycles(design.estimate))
+    return [f"{unit} {number} of a run takes {cycles:,} cycles, estimate.json says {expected:,}"
+            for number, (cycles, expected) in enumerate(passes, start=1) if cycles != expected]
 
 
 def unit_of(design):

@@ -99,10 +99,10 @@ def test_another_weight_is_found_and_named(damaged, cli, rewrite):
 def test_other_cycles_are_found(damaged, refused, rewrite):
     estimate = json.loads((damaged / "estimate.json").read_text())
     known = estimate["first_cycles"]
-    rewrite(damaged / "estimate.json", json.dumps(estimate | {"first_cycles": known + 1}))
+    rewrite(damaged / "estimate.json", json.dumps(estimate | {"pass_cycles": [known + 1, *estimate["pass_cycles"][1:]]}))
     code, message = refused("simulate", damaged, "--images", "1")
     assert code == 6 and message == (
-        f"fbnn-hw simulate: {damaged}: 1 difference; the first: first frame takes {known:,} cycles, estimate.json says {known + 1:,}")
+        f"fbnn-hw simulate: {damaged}: 1 difference; the first: frame 1 of a run takes {known:,} cycles, estimate.json says {known + 1:,}")
 
 
 @pytest.mark.parametrize("name, edit, message", [

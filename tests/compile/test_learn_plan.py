@@ -49,14 +49,15 @@ def test_the_names_are_those_of_the_configuration():
 
 
 @pytest.mark.parametrize("head, shape, config, line", [
-    (Head(40), (4, 16), {}, "--learn: the latent has 40 bits, expected a multiple of --lanes (16)"),
-    (Head(64, 1, 8), (4, 16), {}, "--learn: the hidden layer has 8 bits, expected a multiple of --lanes (16)"),
+    (Head(40), (4, 16), {}, "--learn: the latent has 40 bits, expected a multiple of --lanes (16); use a multiple of 16"),
+    (Head(64, 1, 8), (4, 16), {}, "--learn: the hidden layer has 8 bits, expected a multiple of --lanes (16); use a multiple of 16"),
+    (Head(96), (4, 64), {}, "--learn: the latent has 96 bits, expected a multiple of --lanes (64); use --lanes 32"),
     (HEAD, (4, 16), {"hidden_counter_bits": 4},
      "hidden_counter_bits: found 4, expected 0; on the chip the hidden layer stays as shipped"),
     (HEAD, (4, 16), {"rule": "metaplastic"}, "rule: found metaplastic, expected another one on the chip; only the reference has it"),
     (HEAD, (4, 16), {"slots": 70000}, "slots: found 70000, expected at most 65536 on the chip")])
 def test_refusals(head, shape, config, line):
-    with pytest.raises(UsageError) as refusal:
+    with pytest.raises((FitError, UsageError)) as refusal:
         plan(head, shape, **config)
     assert str(refusal.value) == line
 

@@ -22,6 +22,7 @@ from fbnn_hw.ir import models
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology
 from fbnn_hw.nn import checkpoint
+from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 
@@ -199,6 +200,23 @@ def test_shapes_that_a_part_does_not_have(shape, text):
     assert str(error.value) == text
 
 
+@pytest.mark.parametrize("wanted, shape", [((None, None, 4), (4, 64, 4)), ((4, None, None), (4, 64, 32)), ((None, 16, None), (8, 16, 16))])
+def test_the_other_sizes_follow_one_that_the_target_has_no_shape_for(wanted, shape):
+    target = replace(GENERIC, shapes=((8, 64, 32),))
+    config = plan(pooled(CONV), target, *wanted).config
+    assert (config.pixels, config.lanes, config.outputs) == shape
+
+
+def test_a_learner_has_lanes_that_its_latent_fills():
+    network = strategies.vgg_network(1, latent=96, hidden=32)
+    assert plan(network, TARGETS["ecp5"], learn=(Head.of(network.topology), LearnConfig(12, 20))).config.lanes == 16
+
+
+def test_one_word_of_features_lies_in_a_memory_of_two():
+    layers = op.Thermometer("input", (), "grey", 2, 4), op.Flatten("flat", ("input",)), op.Dense("logits", ("flat",), 2, logits=True)
+    assert plan(strategies.fill(Topology("word", layers, ("a", "b")), 1), GENERIC).config.feature_words == 2
+
+
 @pytest.mark.parametrize("flags, code, text", [
     (("res.pt", "--target", "ice40"), 4,
      "layer input: its output takes 16,384 words of the 20,480 that all feature maps need in each bank, at most 16,384 with ice40; "
@@ -340,7 +358,7 @@ def test_rows_go_where_they_save_cycles_beside_a_fast_flash():
     words, free = {}, chosen.config.feature_words - chosen.program.used
     word_cycles = cycles.stream_cycles(chosen.config.word_bits, chosen.config.beat_bits, chosen.config.burst)
     greedy, rows = _residents(chosen.program, word_cycles, free)
-    assert chosen.frame.total < cycles.passes(replace(chosen.config, transfers=greedy, resident_rows=rows))[-1].total
+    assert chosen.frame.total < cycles.passes(replace(chosen.config, transfers=greedy, resident_rows=rows)).later.total
     for layer, transfer in zip(chosen.program.fetched(), chosen.config.transfers):
         words[layer.name] = transfer.words, transfer.resident
     assert words["hidden"][1] == 16 > words["latent"][1]

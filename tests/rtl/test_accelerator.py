@@ -132,6 +132,17 @@ def test_bits_and_cycles(name, tmp_path):
     assert np.array_equal(found.logits, stalled.logits)
 
 
+def test_passes_that_get_shorter_after_a_start(tmp_path):
+    """Where a pass is over before the ring is full, each one finds more of its words there."""
+    ops = (op.Binarize("input", (), 8), op.Flatten("flat", ("input",)), op.Dense("hidden", ("flat",), 64),
+           op.Dense("logits", ("hidden",), 10, 1, True))
+    network = strategies.on_engine(strategies.fill(Topology("short", ops, tuple(f"class{i}" for i in range(10))), 1))
+    design = whole.Design(network, TARGETS["ice40"], (4, 16, 8), tmp_path, strategies.images(3, 6, 8))
+    first, second, later = design.known["pass_cycles"]
+    assert first > second > later == design.known["cycles"]
+    design.check_cycles()
+
+
 @pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.slow if seed else ()) for seed in range(8)])
 def test_the_cycles_of_random_designs_with_an_sdram(seed, tmp_path):
     """Shapes, rings, resident and late rows, lines and frames at random; the weights come at the pace of an SDRAM."""
