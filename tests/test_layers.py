@@ -34,7 +34,7 @@ ALLOWED = {
     "emit": IR | {"files", "progress", "compile", "targets", "rtl", "fpga", "reference", "report", "host", "checkpoints", "__init__"},
     "design": IR | {"files", "progress", "compile", "targets", "reference", "emit", "data"},
     "facts": {"errors", "design", "report", "targets"},
-    "selftest": IR | {"progress", "reference", "data"},
+    "selftest": IR | {"progress", "compile", "reference", "data"},
     "lesson": IR | {"progress", "host", "reference", "data"},
     "board": IR | {"files", "progress", "design", "lesson", "host", "emit", "reference"},
     "studio": BASE | {"lesson", "data", "host", "design"},

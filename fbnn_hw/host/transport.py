@@ -117,7 +117,7 @@ class Serial:
     """
 
     def __init__(self, path: str, baud: int = DEFAULT_BAUD):
-        self.path = str(path)
+        self.path, self.baud = str(path), baud
         if baud < 1:
             raise InputError(f"--baud {baud}: no such speed, {SPEEDS}")
         try:

@@ -10,17 +10,21 @@ import pytest
 from fbnn_hw import protocol, selftest
 from fbnn_hw.board import Board
 from fbnn_hw.cli import _board
+from fbnn_hw.compile.plan import plan
 from fbnn_hw.data.datasets import test_images as shipped_images
 from fbnn_hw.errors import InputError
 from fbnn_hw.host.taught import Taught
 from fbnn_hw.progress import silent
 from fbnn_hw.reference import inference
+from fbnn_hw.targets import TARGETS
 from tests import strategies
 
 NETWORK = strategies.smallest()
 SIZE = NETWORK.topology.image_size
-DESIGN = SimpleNamespace(network=NETWORK, config=SimpleNamespace(size=SIZE), folder=SimpleNamespace(name="net"),
-                         estimate={"cycles": 1000, "load_cycles": 100, "target": "ice40", "part": "a part"})
+PLANNED = plan(NETWORK, TARGETS["ice40"])
+SPAN = selftest.spans(PLANNED.config, selftest.SLOW)[-1]
+DESIGN = SimpleNamespace(network=NETWORK, config=PLANNED.config, folder=SimpleNamespace(name="net"), estimate={
+    "load_cycles": PLANNED.frame.load, "clock_hz": 48e6, "target": "ice40", "part": "a part"})
 
 
 class FakeBoard:
@@ -28,7 +32,7 @@ class FakeBoard:
 
     learns = simulated = False
 
-    def __init__(self, wrong=None, cycles=880, errors=0, repeated=0, dead=False, refuses=None,
+    def __init__(self, wrong=None, cycles=SPAN + 8, errors=0, repeated=0, dead=False, refuses=None,
                  stopped=(protocol.ERROR, bytes([protocol.Fault.TIMEOUT]))):
         self.wrong, self.cycles, self.dead, self.refuses = wrong, cycles, dead, refuses
         self.stopped = stopped  # the message that it sends where a request has stopped
@@ -37,7 +41,7 @@ class FakeBoard:
         self.client = SimpleNamespace(
             name="<board>", sequence=3, wait_s=0.02, repeated=repeated, identify=self.identify,
             status=lambda: self.identify() and SimpleNamespace(errors=errors),
-            transport=SimpleNamespace(write=lambda data, timeout: self.sent.append(data), read=self.read))
+            transport=SimpleNamespace(baud=protocol.DEFAULT_BAUD, write=lambda data, timeout: self.sent.append(data), read=self.read))
 
     def read(self, timeout):
         return protocol.encode(*self.stopped) if self.stopped and len(self.sent[-1]) < 7 else b""
@@ -56,7 +60,7 @@ class FakeBoard:
         logits = inference.logits(NETWORK, images)
         if self.wrong is not None:
             logits[self.wrong, 0] += 2
-        return SimpleNamespace(logits=logits, cycles=[2000] + [self.cycles] * (len(images) - 1))
+        return SimpleNamespace(logits=logits, cycles=[9999] + [self.cycles] * (len(images) - 1))
 
 
 @pytest.fixture
@@ -71,7 +75,8 @@ def board(monkeypatch):
 
 
 @pytest.mark.parametrize("spoilt, failed", [
-    ({}, []), ({"wrong": 2}, ["logits"]), ({"cycles": 1001}, ["cycles"]), ({"cycles": 700}, ["cycles"]), ({"errors": 1}, ["link"]),
+    ({}, []), ({"wrong": 2}, ["logits"]), ({"cycles": SPAN + PLANNED.frame.load + 100}, ["cycles"]), ({"cycles": SPAN - 1}, ["cycles"]),
+    ({"errors": 1}, ["link"]),
     ({"repeated": 1}, ["link"]), ({"refuses": "sent class 3 with logits [1, 2]"}, ["logits"]),
     ({"dead": True}, ["logits", "link", "time-out"]),
     ({"wrong": 0, "stopped": None}, ["logits", "time-out"]),
@@ -157,6 +162,21 @@ def test_a_board_that_stops_answering_is_reported_to_the_end(mute, failed, monke
     assert {"logits", "cycles", "link", "time-out"} <= {check["check"] for check in checks}
     assert all(any(request in check["found"] for request in mute) for check in checks if not check["passed"])
     assert board.restored[-1:] == ([] if {"restore", "snapshot"} & set(mute) else [b"taught"])
+
+
+def test_the_span_of_a_pass_of_several_images_is_less_than_the_plan():
+    """The early layers of all images but the last one have run before the counter begins."""
+    planned = plan(NETWORK, TARGETS["ice40"], frames=3)
+    first, *later = selftest.spans(planned.config, selftest.SLOW)
+    assert len(set(later)) == 1 and later[0] <= first < 0.6 * (planned.frame.total - planned.frame.load)
+
+
+def test_a_slow_line_is_no_stall():
+    """The counter goes on until the request's check sum has come."""
+    board = FakeBoard()
+    low, high = selftest.cycle_bounds(board, DESIGN, 4)
+    board.client.transport.baud = 9600
+    assert selftest.cycle_bounds(board, DESIGN, 4)[0] == low and selftest.cycle_bounds(board, DESIGN, 4)[1] > 2 * 10 * 48e6 / 9600 > high
 
 
 def test_images_are_those_that_ship():

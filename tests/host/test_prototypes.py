@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fbnn_hw import design as designs
+from fbnn_hw import selftest
 from fbnn_hw.board import Board
 from fbnn_hw.cli import main
 from fbnn_hw.errors import UsageError
@@ -53,6 +54,9 @@ def test_the_board_is_the_reference(rule, request, network, tmp_path, capsys):
         board.restore(tmp_path / "three")
         assert board.names == ["thing 0", "thing 1", "thing 2"] and board.chip.snapshot() == learner.snapshot()
         board.reset()
+        entries = selftest.checks(board, design, 6)
+        assert [entry["check"] for entry in entries] == ["latents", "cycles", "lesson", "reset and restore", "link", "time-out"]
+        assert all(entry["passed"] for entry in entries), entries
     np.save(tmp_path / "images.npy", images)
     assert main(["classify", str(tmp_path / "images.npy"), "--board", "virtual", "--design", str(design.folder)]) == 3
     assert "knows no class, expected one at least; teach it one with" in capsys.readouterr().err

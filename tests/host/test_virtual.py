@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fbnn_hw import bits, protocol
+from fbnn_hw import bits, protocol, selftest
+from fbnn_hw import design as designs
+from fbnn_hw.board import Board
 from fbnn_hw.cli import main
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.plan import plan
@@ -140,6 +142,17 @@ def test_selftest_on_the_board(generated, tmp_path, capsys):
     answer = schemas.check("selftest", text.out)
     assert answer["simulated"] and [check["check"] for check in answer["checks"]] == ["logits", "cycles", "link", "time-out"]
     assert json.loads((tmp_path / "found.json").read_text())["passed"] and "simulated" in (tmp_path / "found.html").read_text()
+
+
+def test_selftest_of_two_images_a_pass(tmp_path):
+    """The cycles are those between the last byte and the first logit, computed to a few cycles; a pass that stalls fails."""
+    made = designs.generate(strategies.smallest(), "ice40", out=tmp_path, frames=2)
+    with Board.virtual(made) as board:
+        entries = selftest.checks(board, made, 6)
+        assert all(entry["passed"] for entry in entries), entries
+        counted = board.classify(datasets.test_images(8, 4)).cycles[-1]
+    span = selftest.spans(made.config, selftest.SLOW)[-1]
+    assert span < counted < span + 20
 
 
 def test_noise_and_aborted_images(generated):
