@@ -1,3 +1,5 @@
+import shlex
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -102,6 +104,30 @@ def test_verilog_that_does_not_compile(tmp_path):
     message = str(error.value)
     assert message.startswith(f"verilator_bin failed on a with code 1: %Error: {source}:3:")
     assert message.endswith(f"; see {tmp_path / 'build' / 'build.log'}") and "\n" not in message
+
+
+def test_spaces_in_paths(tmp_path, monkeypatch):
+    """In those of the folder, the tools and the driver: make, and Verilator's makefile, take none."""
+    home = tmp_path / "My Projects"
+    (home / "bin").mkdir(parents=True)
+    source, driver = home / "a.v", home / "main.cpp"
+    source.write_text("module a(input wire x, output wire y);\nassign y = !x;\nendmodule\n")
+    driver.write_text('#include "Vtop.h"\nint main() { Vtop top; top.x = 0; top.eval(); return !top.y; }\n')
+    program, root = simulator.verilator()
+    (home / "verilator").symlink_to(root)
+    (home / "libs").symlink_to(simulator._runner().libs_dir)
+    python = home / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setitem(simulator.MAKE_VARIABLES, "PYTHON3", shlex.quote(str(python)))
+    monkeypatch.setattr(simulator, "verilator", lambda: (program, home / "verilator"))
+    monkeypatch.setattr(simulator, "COCOTB_LIBRARY", "none.so")
+    built = simulator.build([source], "a", home / "build", level="-O0", driver=driver)
+    assert not built.run("").failed
+    runner = SimpleNamespace(libs_dir=home / "libs", share_dir=simulator._runner().share_dir)
+    monkeypatch.setattr(simulator, "_runner", lambda: runner)
+    monkeypatch.setattr(simulator, "COCOTB_LIBRARY", "libcocotbvpi_verilator.so")
+    assert simulator.build([source], "a", home / "build", level="-O0").by_cocotb
 
 
 @pytest.mark.parametrize("header", [
