@@ -1,6 +1,7 @@
 """`fbnn-hw build`: a generated accelerator becomes a bitstream for a board."""
 
 import json
+import shlex
 
 from ..errors import InputError, ToolError, UsageError
 from ..files import locked, read, write
@@ -60,9 +61,10 @@ def run(args, out):
         raise ToolError(f"{where}: timing missed, {toolchain.Result.of(record).missed()}", result)
     out.result(result)
     if inputs.flow.nextpnr is None:
-        out.text(f"next: cd {where} && vivado -mode batch -source build.tcl, which places, routes and writes {inputs.flow.bitstream}")
+        out.text(f"next: cd {shlex.quote(str(where))} && vivado -mode batch -source build.tcl, which places, routes and writes "
+                 f"{inputs.flow.bitstream}")
     else:
-        out.text(f"next: fbnn-hw flash {folder} --board {board.name}")
+        out.text(f"next: {shlex.join(['fbnn-hw', 'flash', str(folder), '--board', args.board])}")
     return 0
 
 

@@ -32,13 +32,13 @@ def run(args, out):
         raise InputError(f"{folder}: no such folder, expected one that `fbnn-hw generate` wrote")
     build.estimate_of(folder, board)
     where = folder / f"build-{board.name}"
-    again = f"run fbnn-hw build {folder} --board {board.name}"
+    again = f"run {shlex.join(['fbnn-hw', 'build', str(folder), '--board', args.board])}"
     record = _record(where, board, again)
     files = [where / record[name] for name in ("bitstream", "weights") if record.get(name)]
     joined = [where / programmer.BOTH] * ("both" in board.program and len(files) == 2)
     for file in files + joined:
         if not file.exists():
-            way = f"{again} --rebuild" if "fmax_mhz" in record else f"cd {where} && vivado -mode batch -source build.tcl"
+            way = f"{again} --rebuild" if "fmax_mhz" in record else f"cd {shlex.quote(str(where))} && vivado -mode batch -source build.tcl"
             raise InputError(f"{file}: not found; {way}")
     lines = programmer.commands(board, *files)
     texts = [shlex.join(line) for line in lines]

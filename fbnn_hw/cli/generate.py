@@ -1,5 +1,7 @@
 """`fbnn-hw generate`: a checkpoint becomes a Verilog accelerator."""
 
+import shlex
+
 from ..protocol import image_bytes
 from . import _common
 
@@ -139,9 +141,9 @@ def _offer(args, learner):
         return ()
     if "refused" in learner:
         return "", f"learn   on the chip, with --learn: not here ({learner['refused']})"
-    where = f" --weights {args.weights}" * bool(args.weights) + f" --input {args.input}" * (args.input != "rgb")
-    command = f"fbnn-hw generate --model {args.model} --target {args.target}{where} --learn"
-    return ("", f"learn   new classes on the chip: {command}",
+    where = [*(("--weights", args.weights) if args.weights else ()), *(("--input", args.input) if args.input != "rgb" else ())]
+    command = ["fbnn-hw", "generate", "--model", args.model, "--target", args.target, *where, "--learn"]
+    return ("", f"learn   new classes on the chip: {shlex.join(command)}",
             f"        room for {learner['max_classes']} classes, a replay buffer of {learner['exemplars']:,} exemplars; "
             f"{' x '.join(map(str, learner['shape']))}, {learner['lut4']:+,} LUT4 against this design,",
             f"        {learner['cycles']:,} cycles a frame, {learner['learn_cycles']:,} for a new sample and {learner['replays']} replays, "
@@ -179,4 +181,4 @@ def _show(out, design, part, rejected, automatic):
         *_stream(config), *_levels(config), *_learning(estimate, config),
         f"LUT4    about {estimate['lut4']:,} (estimated)" + (f" of {limit:,}" if limit else ""), "",
         f"{design.folder}:", *(f"  {name}  {size:,} bytes" for name, size in _sizes(design).items()), "",
-        f"next: fbnn-hw simulate {design.folder} --images {2 * config.frames}")
+        f"next: fbnn-hw simulate {shlex.quote(str(design.folder))} --images {2 * config.frames}")

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import shlex
 from pathlib import Path
 
 from .. import __version__, files, selftest
@@ -26,7 +27,7 @@ def arguments(parser):
 
 
 def _say_kept(out, path):
-    out.kept = f"what the board was taught is in {path}; fbnn-hw learn --restore {path} gives it back"
+    out.kept = f"what the board was taught is in {path}; fbnn-hw learn --restore {shlex.quote(str(path))} gives it back"
 
 
 def run(args, out):

@@ -1,6 +1,7 @@
 """`fbnn-hw simulate`: a generated accelerator in Verilator, every layer of every image against the reference."""
 
 import importlib.util
+import shlex
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -78,7 +79,7 @@ def _component(args, out):
     out.text(f"component {answer['component']}: as its check expects, in every cycle",
              f"check     {answer['check']}",
              f"time      {answer['build_seconds']:.1f} s to build, {answer['simulation_seconds']:.1f} s to simulate",
-             f"waves     {answer['waves']}", f"open      gtkwave {answer['waves_view']}")
+             f"waves     {answer['waves']}", f"open      gtkwave {shlex.quote(str(answer['waves_view']))}")
     out.result(answer)
 
 
@@ -104,7 +105,7 @@ def _show(out, result, unit):
 
 
 def _waves(result):
-    return f"waves    {result.waves}", f"open     gtkwave {result.waves_view}"
+    return f"waves    {result.waves}", f"open     gtkwave {shlex.quote(str(result.waves_view))}"
 
 
 def _show_window(out, result):

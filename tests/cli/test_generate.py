@@ -171,11 +171,13 @@ def test_a_design_that_learns_says_what_its_exemplars_cost(cli, tmp_path):
 def test_what_learning_would_cost_is_said_at_the_end(answer, cli, tmp_path):
     """The figures are those of the design that the printed command makes; a network without latent says why not."""
     network = strategies.on_engine(strategies.fill(topology(8, 2, conv(16), POOL, GAP, dense(32, name=LATENT)), 5))
+    tmp_path = tmp_path / "my networks"
     checkpoint.save(tmp_path / "small.pt", network)
     flags = "--model", tmp_path / "small.pt", "--target", "ice40", "--out", tmp_path / "out"
     offered = answer("generate", *flags)["learner"]
     text = cli("generate", *flags)[1]
-    assert f"learn   new classes on the chip: fbnn-hw generate --model {tmp_path / 'small.pt'} --target ice40 --learn\n" in text
+    assert f"learn   new classes on the chip: fbnn-hw generate --model '{tmp_path / 'small.pt'}' --target ice40 --learn\n" in text
+    assert f"next: fbnn-hw simulate '{tmp_path / 'out'}/" in text
     assert f"a replay buffer of {offered['exemplars']:,} exemplars; " in text
     made = answer("generate", *flags, "--learn")
     learning = made["estimate"]["learning"]
