@@ -142,6 +142,8 @@ def leave(code):
 
 def run(verb, argv, out):
     """Parse `argv` and run its verb, or print what --help and --version ask for; returns the verb's exit code."""
+    if verb == "help" and len(argv) > 2:
+        raise UsageError(f"unknown argument {argv[2]}; see {PROGRAM} --help")
     if verb == "help" and len(argv) > 1:
         print(explanation(argv[1]))
     elif verb in ("-h", "--help", "help"):

@@ -9,6 +9,7 @@ from ..errors import InputError, UsageError
 from . import _board, _common
 
 GROUP = "board"
+BACKEND = "reference"
 SUMMARY = "classify image files, or images of a data set, with a checkpoint or on a board"
 EXAMPLES = (
     ("fbnn-hw classify --data fixture --images 5 --model 3mb.pt --top 3",
@@ -25,7 +26,8 @@ def arguments(parser):
     _common.add_model(parser, required=False)
     _common.add_data(parser)
     parser.add_argument("--images", type=_common.count, metavar="N", help="with --data: the first N test images (default: all)")
-    _common.add_backend(parser, "reference")
+    _common.add_backend(parser, BACKEND)
+    parser.set_defaults(backend=None)  # where it is given, a board refuses it
     parser.add_argument("--top", type=_common.count, default=1, metavar="K", help="how many classes to name (default: 1)")
     parser.add_argument("--latent", action="store_true", help="the latent too, in hex: bit i is bit i %% 8 of byte i // 8")
     _common.add_fit(parser)
@@ -40,8 +42,9 @@ def gather(args, out, size, taker):
 
     if bool(args.files) == bool(args.data):
         raise UsageError("found both image files and --data, expected one of them" if args.files else "expected image files or --data")
-    if args.images and not args.data:
-        raise UsageError("--images: expected together with --data")
+    for flag, value in (("--images", args.images), ("--data-dir", args.data_dir)):
+        if value and not args.data:
+            raise UsageError(f"{flag}: expected together with --data")
     if args.data:
         images = _common.dataset(args, out, size=size).first(args.images)
         if images.images.shape[-1] != size:
@@ -73,16 +76,17 @@ def in_software(args, out):
     """(origins, class names, logits, latents, JSON's head) from a checkpoint."""
     from ..predict import integer_logits
 
+    backend = args.backend or BACKEND
     path, network = _common.checkpoint(args.model)
     images, origins = gather(args, out, network.topology.image_size, args.model)
     _common.set_threads(args)
-    logits, latents = integer_logits(network, images, args.backend, args.latent, out.progress)
-    return origins, network.topology.classes, logits, latents, {"model": path, "name": network.topology.name, "backend": args.backend}
+    logits, latents = integer_logits(network, images, backend, args.latent, out.progress)
+    return origins, network.topology.classes, logits, latents, {"model": path, "name": network.topology.name, "backend": backend}
 
 
 def on_board(args, out):
     """(origins, class names, logits, latents, JSON's head) from a board."""
-    for flag, value in (("--model", args.model), ("--threads", args.threads)):
+    for flag, value in (("--model", args.model), ("--threads", args.threads), ("--backend", args.backend)):
         if value:
             raise UsageError(f"{flag}: has no meaning on a board; leave it out")
     _board.check(args)

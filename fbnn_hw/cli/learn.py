@@ -45,6 +45,8 @@ def run(args, out):
     design = _board.design(args, learns=True)
     if design and design.config.learning is None:
         raise InputError(f"{design.folder}: this design does not learn; expected one made with fbnn-hw generate --learn")
+    if design:
+        _check_samples(args, design)
     lessons = _board.lessons(args, design.config.size) if args.files and design else None
     if args.restore:
         from ..host.taught import Taught
@@ -108,9 +110,16 @@ def _check(args):
                          "--reset")
 
 
+def _check_samples(args, design):
+    """Refuse what is of stored samples, of a design that keeps none."""
+    for flag, value in (("--review", args.review if args.review != "none" else None), ("--rehearse", args.rehearse)):
+        if value and design.config.learning.adds:
+            raise UsageError(f"{flag} {value}: {design.folder} keeps no samples, expected a design that learns by replay")
+
+
 def _work(args, out, board, lessons, answer):
     """Do what the flags ask for, in a fixed order.  lessons: (class, images) of each.  answer: receives the values that --json prints."""
-    board.held_design()  # refuses a board of another design, or of none that is known
+    _check_samples(args, board.held_design())  # refuses a board of another design, or of none that is known
     if aside := board.lost_power():
         out.note(f"{board.client.name}: does not know what it was last taught here; that is kept as {aside}, --restore brings it back")
     if args.undo:
@@ -135,8 +144,6 @@ def _work(args, out, board, lessons, answer):
         else:
             answer |= lesson
     if args.rehearse:
-        if board.design.config.learning.adds:
-            raise UsageError(f"--rehearse {args.rehearse}: {board.design.folder} keeps no samples, expected a design that learns by replay")
         if board.client.status().frozen:
             raise InputError(f"{board.client.name}: is frozen, expected a board that may learn; add --thaw")
         board.rehearse(args.rehearse)

@@ -6,7 +6,7 @@ No torch: PyTorch modules are traced by `fbnn_hw.nn.trace`, which shares `fold` 
 import re
 from pathlib import Path
 
-from ..errors import InputError
+from ..errors import InputError, UsageError
 from ..ir import checkpoint, strangers
 from .imported import Imported
 
@@ -19,12 +19,14 @@ def read(path: str | Path, classes: tuple[str, ...] | None = None, low: float | 
 
     classes: names of the classes, where the file has none or others are wanted.  low, high: the values that the bytes 0 and 255 of an
     image have at the network's input; an ONNX file does not say.  None: 0 and 1, or 0 and 255 where the input is of bytes.  Raises
-    InputError, which names a better way for other kinds of files.
+    InputError, which names a better way for other kinds of files; UsageError for low or high with a folder.
     """
     path = Path(path)
     if path.is_dir():
         from . import finn
 
+        if (low, high) != (None, None):
+            raise UsageError("--range: has no meaning with a folder of FINN's parameters; leave it out")
         return finn.read(path, classes)
     if path.is_file() and _is_onnx(path):
         from . import qonnx

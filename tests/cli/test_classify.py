@@ -112,6 +112,10 @@ def test_refusals(refused, model, tmp_path):
     assert refused("classify", "x.png", "--data", "fixture", "--model", path) == (
         2, "fbnn-hw classify: found both image files and --data, expected one of them")
     assert refused("classify", "x.png", "--images", 3, "--model", path) == (2, "fbnn-hw classify: --images: expected together with --data")
+    assert refused("classify", "x.png", "--data-dir", "d", "--model", path) == (
+        2, "fbnn-hw classify: --data-dir: expected together with --data")
+    assert refused("classify", "x.png", "--board", "virtual", "--backend", "reference") == (
+        2, "fbnn-hw classify: --backend: has no meaning on a board; leave it out")
     assert refused("classify", tmp_path / "x.png", "--model", path) == (
         3, f"fbnn-hw classify: {tmp_path}/x.png: not found, expected an image file")
     assert refused("classify", "x.png") == (2, "fbnn-hw classify: missing --model, or --port or --board; see fbnn-hw classify --help")

@@ -22,6 +22,7 @@ def test_help_of_a_verb(cli):
     assert cli("help", "inspect")[:2] == cli("inspect", "--help")[:2]
     assert cli("help", "inspct") == (2, "", f"fbnn-hw: inspct: no such command or page, expected one of {', '.join(VERBS)}, "
                                      f"{', '.join(_pages.pages(VERBS))}; did you mean inspect?\n")
+    assert cli("help", "inspect", "extra") == (2, "", "fbnn-hw: unknown argument extra; see fbnn-hw --help\n")
 
 
 def test_help_of_a_page(cli):

@@ -369,6 +369,10 @@ def test_inputs_are_refused_before_anything_is_compiled(design, refused, monkeyp
             (("--restore", damaged, *board, design[0]), f"{damaged}: damaged snapshot of a learner")):
         code, found = refused("learn", *words)
         assert code == 3 and found.startswith(f"fbnn-hw learn: {line}"), found
+    means = generate(design[1], "ice40", outputs=4, out=tmp_path, learn="means").folder
+    for flag, value in (("--review", "fixture"), ("--rehearse", 2)):
+        assert refused("learn", "--label", "x", photo, "--crop", *board, means, flag, value) == (
+            2, f"fbnn-hw learn: {flag} {value}: {means} keeps no samples, expected a design that learns by replay")
 
 
 def test_refusals(refused, tmp_path):
