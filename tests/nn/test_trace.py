@@ -246,6 +246,17 @@ def test_where_the_module_rounds_is_told_with_its_line(tmp_path):
     assert "x.sum((2, 3)) in place of a mean" in str(error.value) and not (tmp_path / "n.pt").exists()
 
 
+def test_bytes_are_padded_with_the_value_that_is_named(tmp_path):
+    def network(**options):
+        return nn.Sequential(binary.Bits8(), binary.BinaryConv2d(3, 16, **options), binary.Sign(), nn.Flatten(),
+                             binary.BinaryLinear(1024, 3))
+
+    images = torch.from_numpy(strategies.images(5, 6, 8))
+    with pytest.raises(InputError, match=r"expected padding with -255 .*; fbnn_hw.nn.BinaryConv2d with pad_value=-255 does so\), or none$"):
+        fbnn_hw.export(network(), images, tmp_path / "n.pt")
+    fbnn_hw.export(network(pad_value=-255), images, tmp_path / "n.pt")
+
+
 def test_grey_images(tmp_path):
     """One channel becomes three equal ones; zeros around images of 0 to 1 are bytes of 0."""
     torch.manual_seed(2)
