@@ -92,7 +92,7 @@ def _show(out, result, unit):
     later = f", then {lengths} a {unit}" if lengths else ""
     note = "equal to the estimate" if result.exact else "with pauses or latent"
     out.text(f"images   {result.images}",
-             f"classes  {names}{more}",
+             *([f"classes  {names}{more}"] if names else ()),
              f"cycles   first {unit} {result.cycles_first[0]:,}{later} (simulated, {note})",
              f"time     {result.build_seconds:.1f} s to build, {result.simulation_seconds:.1f} s to simulate")
     if result.cells:

@@ -31,7 +31,7 @@ class Simulation:
         How many were simulated.
     logits : int array (images, classes)
     classes, class_names : list
-        Class of each image, as number and name.
+        Class of each image, as number and name; empty where the design begins with no class.
     layers_compared : list of str
         Layers that were compared with the reference; the last one is "logits".
     differences : list of str
@@ -111,8 +111,8 @@ def simulate(design, images, *, stall=False, latent=False, netlist=False, waves=
         result.waves_view = waveforms.write_views(design, result.waves)
     if span:
         return result
-    result.logits, result.classes = result.logits[:result.images], result.classes[:result.images]
     names = design.classes
+    result.logits, result.classes = result.logits[:result.images], result.classes[:result.images] if names else []
     result.class_names = [names[number] for number in result.classes if number < len(names)]
     return result
 

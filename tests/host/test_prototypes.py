@@ -62,16 +62,20 @@ def test_the_board_is_the_reference(rule, request, network, tmp_path, capsys):
     assert "knows no class, expected one at least; teach it one with" in capsys.readouterr().err
 
 
-def test_simulated_bit_for_bit(prototypes):
+def test_simulated_bit_for_bit(prototypes, tmp_path, capsys):
     result = prototypes.simulate(strategies.images(4, 2, 8))
-    assert result.equal and result.logits.shape == (2, 0) and result.class_names == [] and "hidden" not in result.layers_compared
+    assert result.equal and result.logits.shape == (2, 0) and "hidden" not in result.layers_compared
+    assert result.classes == result.class_names == []
     assert result.cycles_first == [prototypes.estimate["first_cycles"]] and result.cycles == [prototypes.estimate["cycles"]]
+    np.save(tmp_path / "images.npy", strategies.images(4, 2, 8))
+    assert main(["simulate", str(prototypes.folder), "--images", str(tmp_path / "images.npy")]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["images", "cycles", "time", "compared"]
 
 
 def test_what_has_no_meaning_is_refused(network, tmp_path):
     for options, words in (({"learn": "prototype"}, "--learn prototype: expected replay or prototypes or means; did you mean prototypes"),
                            ({"learn": "prototypes", "exemplars": 5}, "--exemplars 5: expected none with --learn prototypes"),
-                           ({"learn": "means", "counter_bits": 2}, "counter_bits: found 2, expected at least 3 with the rule means")):
+                           ({"learn": "means", "counter_bits": 2}, "--counter-bits 2: expected at least 3 with --learn means")):
         with pytest.raises(UsageError, match=words):
             designs.generate(network, "ice40", out=tmp_path, **options)
     assert not list(tmp_path.iterdir())
