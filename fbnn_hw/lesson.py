@@ -108,7 +108,7 @@ def teach(board, images, label: str, passes: int | None = None, progress=silent)
     """
     images, index, twin = np.asarray(images), class_number(board, label), board.twin
     if twin.frozen:
-        raise InputError(f"{board.client.name}: is frozen, expected a board that may learn; add --thaw")
+        raise InputError(f"{board.client.name}: is frozen, expected a board that may learn; --thaw or Board.freeze(False) ends that")
     if twin.config.adds:
         passes = passes or 1
     names = board.names

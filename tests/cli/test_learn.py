@@ -312,7 +312,8 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
     assert out.splitlines()[0] == f"{shipped[1]}: class 1; 3 images, {before} right when first shown, {after} right after 1 pass"
     assert out.splitlines()[-2:] == [f"knows 3 of 4 classes: {', '.join(shipped)}, cat", "6 of 6 exemplars; frozen"]
     assert Taught.read(kept) == Taught(tuple([*shipped, "cat"]), twin.snapshot())
-    assert refused("learn", "--label", "dog", cats, *board).endswith(": is frozen, expected a board that may learn; add --thaw")
+    assert refused("learn", "--label", "dog", cats, *board).endswith(
+        ": is frozen, expected a board that may learn; --thaw or Board.freeze(False) ends that")
 
     answer("learn", "--label", "dog", cats, "--passes", 1, *board, "--thaw")
     twin.freeze(False)
