@@ -450,7 +450,7 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
     from .compile.plan import plan as compile_plan
     from .ir.network import LATENT
     from .reference.learning import Head, LearnConfig
-    from .reference.learning.config import ADDING
+    from .reference.learning.config import ADDING, ADDING_DEFAULTS, MEANS, MEANS_BITS
     from .targets import WAYS
     from .targets import target as find_target
 
@@ -472,8 +472,11 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
     if learn in ADDING:
         if exemplars:
             raise UsageError(f"--exemplars {exemplars}: expected none with --learn {learn}, which keeps no samples")
+        if learn == MEANS and counter_bits and counter_bits < MEANS_BITS:
+            raise UsageError(f"--counter-bits {counter_bits}: expected at least {MEANS_BITS} with --learn {learn}")
+        options = ADDING_DEFAULTS | ({"counter_bits": counter_bits} if counter_bits else {})
         learner = Head.of_latent(network.topology), LearnConfig(
-            max_classes or len(network.topology.classes) + 6, 1, counter_bits or 4, rule=learn, replays=0, thinning=0)
+            max_classes or len(network.topology.classes) + 6, rule=learn, **options)
         network = network.extractor(LATENT)
     elif learn:
         width = counter_bits or 8
@@ -485,7 +488,8 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
     if not duty_cycle:
         return planned
     if planned.config.technology != "ice40-spram":
-        raise UsageError(f"--duty-cycle: {part.part} has no memory with a standby, expected --target ice40")
+        name = part.part if part.lut4 else f"--target {part.name}"
+        raise UsageError(f"--duty-cycle: {name} has no memory with a standby, expected --target ice40")
     return replace(planned, config=replace(planned.config, sleeps=True))
 
 

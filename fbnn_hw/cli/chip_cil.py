@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..errors import InputError, UsageError
 from ..reference.learning import PICKS, RULES, Head, LearnConfig
+from ..reference.learning.config import ADDING, ADDING_DEFAULTS
 from ..train.scenarios import SCENARIOS
 from . import _common
 
@@ -39,8 +40,9 @@ def arguments(parser):
     for field in fields(LearnConfig):
         if field.name in HELP:
             default = DEFAULTS.get(field.name, field.default)
-            learner.add_argument(f"--{field.name.replace('_', '-')}", type=_common.natural, default=default, metavar="N",
-                                 help=f"{HELP[field.name]} (default: {default})")
+            other = f"; {ADDING_DEFAULTS[field.name]} with the rules {' and '.join(ADDING)}" if field.name in ADDING_DEFAULTS else ""
+            learner.add_argument(f"--{field.name.replace('_', '-')}", type=_common.natural, metavar="N",
+                                 help=f"{HELP[field.name]} (default: {default}{other})")
     learner.add_argument("--rule", choices=RULES, default=LearnConfig.rule, help=f"default: {LearnConfig.rule}")
     learner.add_argument("--pick", choices=PICKS, default=LearnConfig.pick,
                          help=f"a replay is of a random slot, a random class, or the class presented least (default: {LearnConfig.pick})")
@@ -71,7 +73,8 @@ def run(args, out):
     if args.out:
         _common.writable(Path(args.out))
     names = {field.name for field in fields(LearnConfig)}
-    config = LearnConfig(scenario.classes, **{n: v for n, v in vars(args).items() if n in names})
+    given = {n: v for n, v in vars(args).items() if n in names and v is not None}
+    config = LearnConfig(scenario.classes, **(ADDING_DEFAULTS if args.rule in ADDING else DEFAULTS) | given)
     config.verify()
     path, network = _common.checkpoint(args.model)
     head = {"dense": lambda: replace(Head.of(network.topology), copies=1, hidden=0, groups=1, hidden_copies=1),

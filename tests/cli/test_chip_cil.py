@@ -53,8 +53,9 @@ def test_whole_sequence(flags, extractor, answer, tmp_path):
 def test_classes_that_the_extractor_has_not_seen(extractor, answer, monkeypatch):
     """As in omniglot-25x10, the pre-training has none of the classes of the tasks; rules without replay need no slots."""
     monkeypatch.setitem(SCENARIOS, "apart", Scenario("apart", "tiny", "tiny", 0, 3, 2))
-    flags = ("--slots", 1, "--replays", 0, "--thinning", 0, "--rule", "means", "--against", "nearest-mean")
-    result = answer(*TINY, "--scenario", "apart", "--model", extractor, *flags)
+    result = answer("chip-cil", "--scenario", "apart", "--samples", 30, "--threads", 1, "--model", extractor, "--rule", "means",
+                    "--against", "nearest-mean")
+    assert [result["config"][name] for name in ("slots", "counter_bits", "replays", "thinning")] == [1, 4, 0, 0]  # as generate has them
     chip = result["runs"][0]["learners"]["chip"]
     assert len(chip["tasks"]) == 3 and chip["presentations"] == 6 * 30 and chip["tasks"][0]["seen"]["a"] > 0.5
     assert result["summary"]["nearest-mean"]["a_final"][0] > 0.3

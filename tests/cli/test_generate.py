@@ -120,6 +120,9 @@ def test_the_manifest_names_every_file(folders):
     (("--target", "ice40", "--learn", "--max-classes", "9"), 2, "--max-classes 9: the model knows 10 classes, expected at least as many"),
     (("--target", "ice40", "--outputs", "16"), 4, "4 pixels x 16 lanes x 16 outputs need 35 block RAMs"),
     (("--target", "ice40", "--outputs", "16"), 4, "has 30; use fewer --outputs or --target ecp5 or"),
+    (("--target", "ice40", "--learn", "means", "--counter-bits", "2"), 2, "--counter-bits 2: expected at least 3 with --learn means"),
+    (("--target", "generic", "--duty-cycle"), 2,
+     "--duty-cycle: --target generic has no memory with a standby, expected --target ice40"),
     (("--target", "ice40", "--frames", "256"), 2, "--frames: found '256', expected a whole number from 1 to 255"),
 ])
 def test_refuses_in_one_line(cli, tmp_path, flags, code, text):

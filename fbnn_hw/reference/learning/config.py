@@ -12,6 +12,8 @@ PICKS = ("slot", "class", "least")
 PROTOTYPES, MEANS = "prototypes", "means"
 ADDING = PROTOTYPES, MEANS
 """The rules without replay: no slot is ever filled, one is enough."""
+ADDING_DEFAULTS = {"slots": 1, "counter_bits": 4, "replays": 0, "thinning": 0}
+"""Options that a `LearnConfig` of one of them gets where nobody chose others."""
 MEANS_BITS = 3
 """The least width of a counter with the rule "means"."""
 MAX_SLOTS = 2 ** 24
