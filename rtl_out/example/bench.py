@@ -7,6 +7,7 @@ compared pixel by pixel; the first difference is reported as layer, pixel, chann
 import json
 import os
 from dataclasses import dataclass, field
+from itertools import chain, cycle
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,12 @@ class Run:
         """Cycles of each later pass: from the last result of a pass to that of the next."""
         ends = self.cycles[self.pass_frames - 1::self.pass_frames]
         return [b - a for a, b in zip(ends, ends[1:])]
+
+
+def expected_cycles(estimate):
+    """Iterate over the cycles of each pass after a start, by the content of estimate.json."""
+    each, period = estimate.get("pass_cycles", [estimate["first_cycles"], estimate["cycles"]]), estimate.get("pass_period", 1)
+    return chain(each, cycle(each[len(each) - period:]))
 
 
 def write_images(directory, images):

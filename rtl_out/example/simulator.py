@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -41,7 +42,7 @@ except ImportError:  # copied beside a generated design, where the package need 
 # What the wheel's verilated.mk leaves empty, for g++ and for GNU make's MAKEFLAGS.
 MAKE_VARIABLES = {
     "CFG_CXXFLAGS_PCH_I": "-include", "CFG_CXXFLAGS_STD": "-std=gnu++17", "CFG_CXXFLAGS_COROUTINES": "-fcoroutines",
-    "CFG_LDLIBS_THREADS": "-pthread", "PYTHON3": sys.executable, "PERL": "perl", "CXX": "g++", "LINK": "g++", "AR": "ar",
+    "CFG_LDLIBS_THREADS": "-pthread", "PYTHON3": shlex.quote(sys.executable), "PERL": "perl", "CXX": "g++", "LINK": "g++", "AR": "ar",
     "OPT_FAST": "-O1"}
 # Warnings of Verilator on generated Verilog are not errors.  One precision for all modules, so that one Clock fits.
 OPTIONS = ("-Wno-fatal", "--timescale", "1ns/1ps")
@@ -217,7 +218,7 @@ def build(sources, top, build_dir, waves=False, options=(), level=None, driver=N
 def _cocotb_driver():
     """Options of Verilator, and the C++ program, by which cocotb drives a design."""
     runner = _runner()
-    return ["--vpi", "-LDFLAGS", f"-Wl,-rpath,{runner.libs_dir} -L{runner.libs_dir} -lcocotbvpi_verilator",
+    return ["--vpi", "-LDFLAGS", shlex.join([f"-Wl,-rpath,{runner.libs_dir}", f"-L{runner.libs_dir}", "-lcocotbvpi_verilator"]),
             str(runner.share_dir / "lib" / "verilator" / "verilator.cpp")]
 
 
@@ -230,6 +231,7 @@ def compile_model(command, build_dir, program, subject, level, options=()):
     _, root = verilator()
     flags = "-- " + " ".join(f"{name}={value}".replace(" ", r"\ ") for name, value in (MAKE_VARIABLES | {"OPT_FAST": level}).items())
     settings = {**os.environ, "VERILATOR_ROOT": str(root), "MAKEFLAGS": flags}
+    command = [os.path.join(_named(Path(word).parent, build_dir), Path(word).name) if word.endswith(".cpp") else word for word in command]
     log = build_dir / "build.log"
     with open(log, "w") as output:
 
@@ -248,8 +250,23 @@ def compile_model(command, build_dir, program, subject, level, options=()):
         cores = os.cpu_count() or 1
         # In one piece: two thirds of the processor time, most of which goes to headers.
         pieces = int(cores > 2 and "-O0" not in level.split())
-        run(["make", "-j", str(min(cores, 8)), "-C", str(build_dir), "-f", "Vtop.mk", f"VM_PARALLEL_BUILDS={pieces}", *options])
+        # By CURDIR Verilator's makefile would refuse a folder with a space in its path, though all names are relative to it.
+        run(["make", "-j", str(min(cores, 8)), "-f", "Vtop.mk", "CURDIR=.", f"VERILATOR_ROOT={_named(root, build_dir)}",
+             f"VM_PARALLEL_BUILDS={pieces}", *options])
         _keep_runtime(build_dir, objects)
+
+
+def _named(folder, build_dir):
+    """A folder's path as makefiles can have it, which end a name at a space: of one with white space, a link in build_dir, where all run.
+
+    The link is hidden, or pytest would look for tests behind it.
+    """
+    if sys.platform == "win32" or not re.search(r"\s", str(folder)):  # links need rights there, and ziglang compiles without a makefile
+        return str(folder)
+    link = build_dir / f".{_hash([str(folder)])[:8]}"
+    if not link.is_symlink():
+        link.symlink_to(folder)
+    return link.name
 
 
 def _runtime_objects(build_dir):
@@ -306,9 +323,10 @@ def _without_make(build_dir, top, root, level):
     runtime = [str(include / f"{name}.cpp") for speed in ("FAST", "SLOW") for name in values[f"VM_GLOBAL_{speed}"]]
     rules = (build_dir / "Vtop.mk").read_text()
     users = re.findall(rf"^(?:{'|'.join(values['VM_USER_CLASSES'])})\.o: (.*?\.cpp) ", rules, flags=re.MULTILINE)
+    libraries = shlex.split(" ".join(values["VM_USER_LDLIBS"]))
     return [sys.executable, "-m", "ziglang", "c++", "-std=gnu++17", *level.split(), "-fno-sanitize=undefined", "-rdynamic", "-w", "-I.",
             f"-I{include}", f"-I{include / 'vltstd'}", "-DVERILATOR=1", "-DVM_SC=0", *(f"-D{name}={value}" for name, value in switches),
-            *own, *runtime, *users, *values["VM_USER_LDLIBS"], "-pthread", *(["-lws2_32"] if sys.platform == "win32" else []), "-o", top]
+            *own, *runtime, *users, *libraries, "-pthread", *(["-lws2_32"] if sys.platform == "win32" else []), "-o", top]
 
 
 def check_tools(user, by_cocotb=False):

@@ -40,8 +40,8 @@ def simulate(stall):
 
 def test_bits_and_cycles():
     run, estimate = simulate(stall=False)
-    assert run.first == estimate["first_cycles"]
-    assert all(period == estimate["cycles"] for period in run.periods), (run.periods, estimate["cycles"])
+    passes = list(zip([run.first, *run.periods], bench.expected_cycles(estimate)))
+    assert all(cycles == expected for cycles, expected in passes), passes
 
 
 def test_bits_under_random_stalls():
