@@ -144,13 +144,18 @@ def test_selftest_on_the_board(generated, tmp_path, capsys):
     assert json.loads((tmp_path / "found.json").read_text())["passed"] and "simulated" in (tmp_path / "found.html").read_text()
 
 
-def test_selftest_of_two_images_a_pass(tmp_path):
-    """The cycles are those between the last byte and the first logit, computed to a few cycles; a pass that stalls fails."""
-    made = designs.generate(strategies.smallest(), "ice40", out=tmp_path, frames=2)
+@pytest.fixture(scope="module")
+def passes(tmp_path_factory):
+    return design(tmp_path_factory.mktemp("passes"), 2)
+
+
+def test_selftest_of_two_images_a_pass(passes):
+    """The cycles are those between the last byte and the first logit, computed to a few cycles."""
+    made = designs.Design(passes[0])
     with Board.virtual(made) as board:
         entries = selftest.checks(board, made, 6)
         assert all(entry["passed"] for entry in entries), entries
-        counted = board.classify(datasets.test_images(8, 4)).cycles[-1]
+        counted = board.classify(datasets.load("fixture").first(4).images).cycles[-1]
     span = selftest.spans(made.config, selftest.SLOW)[-1]
     assert span < counted < span + 20
 
@@ -189,9 +194,9 @@ def test_a_board_that_is_killed(generated):
     assert str(error.value) == f"{folder}: the virtual board ended with exit code -9, see {log}; give the command again"
 
 
-def test_passes_on_the_board(tmp_path, tmp_path_factory):
+def test_passes_on_the_board(passes):
     """Passes of two images, the last one filled up; and one that is given up."""
-    folder, network = design(tmp_path, 2)
+    folder, network = passes
     images = datasets.load("fixture").first(3).images
     data = [np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes() for image in images]
     expected = inference.logits(network, images).tolist()

@@ -429,6 +429,7 @@ def test_the_gates_answer_as_a_board_does(design):
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="no node")
+@pytest.mark.slow
 def test_the_gates_of_a_design_whose_weights_are_streamed(small, tmp_path):
     """Compiled by the command: banks in the model of an SPRAM, weights from a file in the place of the flash."""
     pytest.importorskip("ziglang", reason="pip install 'fbnn-hw[studio]'")
