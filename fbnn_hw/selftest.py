@@ -112,12 +112,12 @@ def inference_checks(board, design, images, progress):
     if design.config.classes:
         name, answers = "logits", board.classify(images, progress=progress)
         expected = inference.logits(design.network, images)
-        found = answers.logits[:, :expected.shape[1]]
+        seen = answers.logits[:, :expected.shape[1]]
     else:
         name, answers = "latents", board.classify(images, latent=True, progress=progress)
-        expected, found = inference.latents(design.network, images), answers.latents
-    wrong = np.flatnonzero((found != expected).any(1))
-    first = f", the first is image {wrong[0]}: {found[wrong[0]].tolist()} for {expected[wrong[0]].tolist()}" if len(wrong) else ""
+        expected, seen = inference.latents(design.network, images), answers.latents
+    wrong = np.flatnonzero((seen != expected).any(1))
+    first = f", the first is image {wrong[0]}: {seen[wrong[0]].tolist()} for {expected[wrong[0]].tolist()}" if len(wrong) else ""
     spent = answers.cycles[1:] or answers.cycles
     low, high = cycle_bounds(board, design, len(answers.cycles))
     return [
@@ -145,20 +145,9 @@ def spans(config, byte):
 
     byte: cycles of a byte on the line.
     """
-    run, now, found = _Spans(config, byte), 0, []
-    began: set[tuple] = set()
-    while len(found) < cycles.MOST_PASSES:
-        begins = run.mover.begin(now)
-        if begins in began:
-            break
-        if found:  # the first pass begins without an image
-            began.add(begins)
-        run.answered = None
-        _, now = run.one_pass(now)
-        if run.answered is None:  # a learner gives the first logit, or without a class the latent
-            run.answered = now - _classes_left(config.learning, config.classes)
-        found.append(run.answered - run.loaded)
-    return found
+    run = _Spans(config, byte)
+    run.passes(cycles.MOST_PASSES)
+    return run.spans
 
 
 def _classes_left(learning, classes):
@@ -173,8 +162,16 @@ class _Spans(cycles.Run):
 
     def __init__(self, config, byte):
         super().__init__(config)
-        self.byte, self.loaded, self.answered = byte, 0, None
+        self.byte, self.loaded, self.answered, self.spans = byte, 0, None, []
         self.load = tuple(max(load, byte * config.image_bytes) for load in self.load)
+
+    def one_pass(self, now):
+        self.answered = None
+        frame, now = super().one_pass(now)
+        if self.answered is None:  # a learner gives the first logit, or without a class the latent
+            self.answered = now - _classes_left(self.config.learning, self.config.classes)
+        self.spans.append(self.answered - self.loaded)
+        return frame, now
 
     def image_loaded(self, now):
         self.loaded = super().image_loaded(now)

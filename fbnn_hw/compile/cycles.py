@@ -320,7 +320,7 @@ class Passes:
 
 
 MOST_PASSES = 100
-"""Passes until one comes again: two where the stream binds or waits, some more where passes are shorter than the ring takes to fill."""
+"""Passes that are simulated until one comes again.  It is the third one, but where passes are over before the ring of weights is full."""
 
 
 def passes(config: AcceleratorConfig) -> Passes:

@@ -380,7 +380,7 @@ def _with_stream(common, topology, target, program, learn):
             slots = min(MAX_SLOTS, target.blocks * target.block_bits // head.latent)
             largest = learning_plan(program, target, head, replace(settings, slots=slots), classes, "rows")
         smallest = AcceleratorConfig(
-            **common, feature_words=max(LEAST_WORDS, program.used), transfers=_residents(program, word_cycles, 0)[0], learning=largest)
+            **common, feature_words=program.used, transfers=_residents(program, word_cycles, 0)[0], learning=largest)
         target.check(smallest)
         part = replace(target, bank_words=target.bank_words_beside(smallest))
     learning, tables, learned = None, 0, 0

@@ -151,7 +151,7 @@ class BoardTop(wiring.Component):
         self.config, self.model = config, model
         self.mark = protocol.config_mark(config.id)
         if result_bits is None:
-            longest = 4 * cycles.passes(config).first.total
+            longest = 4 * cycles.Run(config).passes(1).first.total
             if plan := config.learning:  # bound: 255 replays of a class with one exemplar
                 longest = max(longest, 2 * plan.learn_cycles(plan.max_classes, 255, 256, 255 << plan.slot_bits, True))
             result_bits = max(timeout_bits, min(CYCLES_BITS, longest.bit_length()))

@@ -151,12 +151,12 @@ def passes(tmp_path_factory):
 
 def test_selftest_of_two_images_a_pass(passes):
     """The cycles are those between the last byte and the first logit, computed to a few cycles."""
-    made = designs.Design(passes[0])
-    with Board.virtual(made) as board:
-        entries = selftest.checks(board, made, 6)
+    paired = designs.Design(passes[0])
+    with Board.virtual(paired) as board:
+        entries = selftest.checks(board, paired, 6)
         assert all(entry["passed"] for entry in entries), entries
         counted = board.classify(datasets.load("fixture").first(4).images).cycles[-1]
-    span = selftest.spans(made.config, selftest.SLOW)[-1]
+    span = selftest.spans(paired.config, selftest.SLOW)[-1]
     assert span < counted < span + 20
 
 
