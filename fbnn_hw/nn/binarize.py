@@ -47,7 +47,7 @@ def signs(x, size=1, dtype=None):
     On a CPU a choice by comparison, `torch.where`, takes several times as long.
     """
     dtype = dtype or x.dtype
-    return torch.copysign(torch.tensor(size, dtype=dtype, device=x.device), (x + 0.0).to(dtype))
+    return torch.copysign(x.new_full((), size, dtype=dtype), (x + 0.0).to(dtype))
 
 
 def _inside(grad, proxy, limit):
@@ -58,15 +58,14 @@ def _inside(grad, proxy, limit):
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, proxy, bias, scale, stride, groups):
+    def forward(ctx, x, proxy, bias, scale, stride, groups, rounded):
         twice = signs(proxy, 2, x.dtype)
         ctx.save_for_backward(x, proxy, twice)
         ctx.scale, ctx.stride, ctx.groups = scale, stride, groups
         product, ctx.gradients = _way(x, twice, groups)
-        rounded = bias.to(x.dtype)
-        y = product(x, twice, rounded, stride, groups)
-        rest = bias - rounded
-        if rest.any():  # both terms are whole near 0, so that the sum has the right sign
+        near = bias.to(x.dtype)
+        y = product(x, twice, near, stride, groups)
+        if not rounded and (rest := bias - near).any():  # both terms are whole near 0, so that the sum has the right sign
             y += rest.to(x.dtype)[:, None, None]
         return y if y.device.type == "cpu" else y.round_()  # cuDNN may choose a Winograd algorithm, whose transforms round
 
@@ -76,7 +75,7 @@ class _Product(torch.autograd.Function):
         grad_x, grad_weight = ctx.gradients(grad, x, twice * (ctx.scale / 2), ctx.stride, ctx.groups, ctx.needs_input_grad)
         if grad_weight is not None:
             grad_weight = _inside(grad_weight.to(proxy.dtype) * ctx.scale, proxy, 1.0)
-        return grad_x, grad_weight, None, None, None, None
+        return grad_x, grad_weight, None, None, None, None, None
 
 
 def _way(x, weight, groups):
@@ -187,16 +186,17 @@ def weight(proxy, limit=1.0):
     return _Weight.apply(proxy, limit)
 
 
-def product(x, proxy, scale, bias=None, stride=1, groups=1):
+def product(x, proxy, scale, bias=None, stride=1, groups=1, rounded=False):
     """y = 2 * dot + bias of a convolution without padding, whose weights are `weight(proxy)`.
 
     x (N, C, H, W) in {-1, +1}, proxy (O, C / groups, k, k); bias (O,) = 1 - 2 * threshold, all ones if None.  y has the type of x;
     where that is bfloat16, y beyond 256 is rounded.
     The gradient that arrives is taken as that of u = scale * dot.
+    rounded: the type of x is known to have the bias whole, so that a GPU need not wait for the answer.
     """
     if bias is None:
         bias = proxy.new_ones(proxy.shape[0])
-    return _Product.apply(x, proxy, bias, scale, stride, groups)
+    return _Product.apply(x, proxy, bias, scale, stride, groups, rounded)
 
 
 def sign(y, scale=1.0, limit=1.0, pad=0):

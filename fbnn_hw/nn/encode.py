@@ -3,6 +3,8 @@
 Stored as levels, a TYCC pixel is 5 + 4 + 4 = 13 bits, a TRGB pixel 3 * 7 = 21 (paper, section `key_cil`).
 """
 
+from functools import cache
+
 import torch
 import torch.nn.functional as F
 
@@ -13,11 +15,17 @@ YCC = ((77, 150, 29, 128, 0), (-43, -85, 128, 127, 128), (128, -107, -21, 127, 1
 """Y, Cb, Cr = ((r R + g G + b B + rounding) >> 8) + offset; each stays within 0..255 without clamping."""
 
 
+@cache
+def _integers(values, device):
+    """int32 tensor of a tuple.  Kept, since a copy to a GPU makes it wait."""
+    return torch.tensor(values, dtype=torch.int32, device=device)
+
+
 def levels(images, op):
     """uint8 RGB (N, 3, H, W) -> int32 levels (N, P, H, W) for the input `op`, plane p in 0..op.planes[p] - 1."""
     if op.kind == "bits8":
-        return torch.tensor(op.table, dtype=torch.int32, device=images.device)[images.long()]
-    x, sizes = images.to(torch.int32), torch.tensor(op.planes, dtype=torch.int32, device=images.device)
+        return _integers(op.table, images.device)[images.long()]
+    x, sizes = images.to(torch.int32), _integers(op.planes, images.device)
     if op.kind == "binarize" or op.encoder != "trgb":
         r, g, b = x.unbind(1)
         x = torch.stack([((kr * r + kg * g + kb * b + rounding) >> 8) + offset for kr, kg, kb, rounding, offset in YCC[:len(sizes)]], 1)

@@ -35,6 +35,7 @@ class _Signed(nn.Module):
     def _end(self, channels, norm=False):
         self.norm = Norm(channels) if norm else None
         self.register_buffer("bias", torch.ones(channels), persistent=False)
+        self.rounded = True  # bfloat16 has the bias whole
 
     @property
     def factor(self):
@@ -46,10 +47,16 @@ class _Signed(nn.Module):
         return (1 - self.bias) / 2 if self.norm is None else self.norm.threshold(self.largest)
 
     @torch.no_grad()
+    def fix(self, threshold):
+        """Set the threshold, integers (channels,), of a part without batch norm."""
+        self.bias.copy_(1 - 2 * torch.as_tensor(threshold))
+        self.rounded = torch.equal(self.bias, self.bias.bfloat16().float())
+
+    @torch.no_grad()
     def refresh(self, dtype=torch.float32):
         """Compute `bias` from the norm.  In training it is rounded to `dtype`, since it is then only a point near the threshold."""
         if self.norm is not None:
-            bias = 1 - 2 * self.threshold()
+            bias, self.rounded = 1 - 2 * self.threshold(), self.training
             self.bias.copy_(bias.to(dtype) if self.training else bias)
 
     def sign(self, y, pad=0, binary=True):
@@ -91,8 +98,8 @@ class BinaryLayer(_Signed):
             x = x.to(self.proxy.dtype)
         self.refresh(x.dtype)
         if self.logits:  # the true derivative of y = 2 dot + 1
-            return (binarize.product(x, self.proxy, 2.0, self.bias) - 1) / 2
-        return binarize.product(x, self.proxy, self.factor, self.bias, self.stride, self.groups)
+            return (binarize.product(x, self.proxy, 2.0, self.bias, rounded=self.rounded) - 1) / 2
+        return binarize.product(x, self.proxy, self.factor, self.bias, self.stride, self.groups, self.rounded)
 
 
 class Pool(_Signed):
@@ -170,7 +177,9 @@ class FBNN(nn.Module):
     def first_map(self, levels):
         """The input map of levels (N, P, S, S), which `nn.encode.levels` made of images."""
         first = self.topology.ops[0]
-        return first_map(levels, first, self._framed.get(first.name, 0), self.dtype)
+        # on a GPU PyTorch rounds a sum to bfloat16 before it adds the bias, so that bits near a threshold could be others
+        dtype = self.dtype if self.training or levels.device.type == "cpu" else torch.float32
+        return first_map(levels, first, self._framed.get(first.name, 0), dtype)
 
     def activations(self, x, start=None, stop=None):
         """Yield (op, output) in order, from op `start` (the input if None), whose output is x, to op `stop`."""
@@ -257,6 +266,12 @@ class FBNN(nn.Module):
         for layer in self.layers.values():
             layer.proxy -= layer.proxy.mean((1, 2, 3), keepdim=True)
 
+    @torch.no_grad()
+    def clip(self):
+        """Move proxies beyond -1..1 to its ends (Courbariaux et al., arXiv 1602.02830)."""
+        torch._foreach_clamp_min_(proxies := [layer.proxy for layer in self.layers.values()], -1.0)
+        torch._foreach_clamp_max_(proxies, 1.0)
+
     def run(self, x, start=None, stop=None):
         return deque(self.activations(x, start, stop), maxlen=1).pop()[1]
 
@@ -315,7 +330,7 @@ def load(network, **options):
             layer.proxy.copy_(values * layer.proxy.abs().mean())
         for name in network.thresholds:
             layer = model.layers[name] if name in model.layers else model.pools[name]
-            layer.bias.copy_(1 - 2 * torch.from_numpy(network.thresholds[name]))
+            layer.fix(network.thresholds[name])
         for name, norm in model.norms().items():
             norm.target = torch.from_numpy(network.thresholds[name]).float() if name in network.thresholds else torch.zeros_like(norm.mean)
     return model

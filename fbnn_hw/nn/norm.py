@@ -49,7 +49,7 @@ class Norm(nn.Module):
         out, mean, inverse = binarize.norm_sign(y, self.offset, limit, pad, binary)
         with torch.no_grad():
             self.steps += 1
-            share = max(self.momentum, 1 / self.steps.item())
+            share = self.steps.float().reciprocal().clamp_min(self.momentum)
             self.mean.lerp_((mean - bias) / 2, share)
             self.variance.lerp_(inverse.square().reciprocal() / 4, share)
         return out

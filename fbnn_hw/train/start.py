@@ -160,5 +160,5 @@ def make(start, classes, retained, seed, options):
                 model.layers[name].proxy[:rows] = proxy[:rows]
         for name, thresholds in start.thresholds.items():
             part = model.layers[name] if name in model.layers else model.pools[name]
-            part.bias.copy_(1 - 2 * torch.as_tensor(thresholds))
+            part.fix(thresholds)
     return model

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fbnn_hw import bits
 from fbnn_hw.errors import InputError
@@ -161,6 +162,43 @@ def test_bfloat16_has_the_bits_of_float32(seed):
             y, z = y.sign(), z.sign()
         assert torch.equal(y, z.float()), o.name
     assert found[0][1].dtype == torch.bfloat16 and found[-1][1].dtype == torch.float32
+
+
+class _Unread(TorchDispatchMode):
+    """Raises where the host reads a value of a tensor, or makes one of its own: on a GPU it would wait, and no graph could hold it."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        assert function.name() not in ("aten::_local_scalar_dense", "aten::nonzero", "aten::lift_fresh", "aten::equal"), function.name()
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("norm, dtype", [("bn", torch.bfloat16), ("bn", torch.float32), ("scales", torch.bfloat16)])
+def test_the_host_reads_nothing_in_a_training_step(norm, dtype):
+    model = FBNN(strategies.vgg_network(0, width=1 / 4).topology, norm=norm)
+    model.dtype = dtype
+    images = torch.from_numpy(strategies.images(1, 8))
+
+    def step():
+        model(images).square().mean().backward()
+
+    step()
+    with _Unread():
+        step()
+        model.clip()
+    with pytest.raises(AssertionError, match="_local_scalar_dense"), _Unread():
+        model.alpha * images.float().mean().item()
+
+
+def test_clip_moves_proxies_to_the_ends_where_their_gradient_passes():
+    model = FBNN(strategies.vgg_network(0, width=1 / 4).topology)
+    with torch.no_grad():
+        for layer in model.layers.values():
+            layer.proxy.mul_(40)
+    before = {name: layer.proxy.detach().clone() for name, layer in model.layers.items()}
+    model.clip()
+    for name, layer in model.layers.items():
+        assert (before[name].abs() > 1).any() and torch.equal(layer.proxy, before[name].clamp(-1, 1))
+    assert grad_of(binarize.weight(layer.proxy), [layer.proxy])[0][0][layer.proxy.abs() == 1].all()
 
 
 def test_bfloat16_has_the_gradients_of_float32_but_for_rounding():

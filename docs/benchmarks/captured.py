@@ -1,0 +1,229 @@
+"""Train networks on CIFAR-10 on one GPU, several side by side: `fbnn_hw.train.offline.Trainer` with each step as a CUDA graph.
+
+    python docs/benchmarks/captured.py RUNS.json FOLDER [--seconds N]
+
+RUNS.json is a list of groups, one after the other; a group is a list of runs side by side, each a dict: `name`, `model`, fields of
+`TrainConfig` where they differ from RECIPE, and `init`, the name of a finished run to go on from.  FOLDER gets NAME.pt, NAME.result.json
+and NAME.state.  After N seconds each run leaves what it has; the same line goes on.
+
+A step of these networks is some 250 small kernels.  Python needs longer to start them than the GPU to run them, so the first step is
+captured, and the others replay it.  Nothing in a step may wait for the host: random numbers are drawn on the GPU for an epoch at a
+time, and rates lie in a table.  So a run has other random numbers than `fbnn-hw train` of the same seed.  `train --device cuda` has the
+same recipe without the graph.  Without a GPU the runs train as they would there, one step at a time.
+"""
+
+import argparse
+import json
+import math
+import threading
+import time
+import traceback
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+
+from fbnn_hw.checkpoints import resolve
+from fbnn_hw.data import datasets
+from fbnn_hw.data.augment import augment
+from fbnn_hw.ir.models import build
+from fbnn_hw.nn import checkpoint, losses
+from fbnn_hw.nn.network import FBNN
+from fbnn_hw.train import record, start
+from fbnn_hw.train.config import TrainConfig, flag
+from fbnn_hw.train.offline import Trainer, split
+from fbnn_hw.train.teacher import Teacher
+
+RECIPE = dict(norm="bn", lr=1e-3, c=1.0, schedule="cosine", patience=0, shift=2, contrast=0.0, mirror="alternating", validation=0.0,
+              precision="bfloat16", teacher_views="mirrored")
+GPU = torch.cuda.is_available()
+DEVICE = torch.device("cuda" if GPU else "cpu")
+EAGER = 3
+"""Steps before the capture: they allocate what the first steps of an optimizer and of cuDNN allocate."""
+
+
+class Captured(Trainer):
+    """A run with a cosine schedule and a teacher, whose `answers` (2, N, classes) are those to images and mirror images."""
+
+    def __init__(self, name, meta, answers, *args, **options):
+        super().__init__(*args, **options)
+        config, steps = self.config, torch.arange(self.config.epochs * self.steps + 1, dtype=torch.float64)
+        self.name, self.meta = name, meta
+        warm = config.warmup * self.steps
+        rates = (1 + torch.cos(math.pi * ((steps - warm) / (len(steps) - 1 - warm)).clamp(0, 1))) / 2
+        self.rates = (config.lr * torch.minimum(rates, (steps + 1) / (warm + 1))).float().to(self.device)
+        self.rate, self.now, self.at = (torch.zeros((), dtype=kind, device=self.device) for kind in (torch.float, torch.long, torch.long))
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), self.rate, weight_decay=config.decay, fused=True, capturable=GPU)
+        self.generator = torch.Generator(self.device).manual_seed(config.seed)
+        self.turns, self.span = self.turns.to(self.device), torch.arange(config.batch, device=self.device)
+        self.drawn, self.drawn_labels = torch.empty_like(self.images), torch.empty_like(self.labels)
+        self.answers = answers[:, split(answers.shape[1], config.validation, config.seed)[0].to(DEVICE)]
+        self.taught = torch.empty_like(self.answers[0])
+        self.stream, self.graph, self.eager = torch.cuda.Stream() if GPU else None, None, 0
+
+    def there(self):
+        """Context of the run's stream."""
+        return torch.cuda.stream(self.stream) if GPU else nullcontext()
+
+    def draw(self):
+        """The images of the next epoch, in their order and augmented."""
+        self.model.train()
+        order = torch.randperm(len(self.labels), generator=self.generator, device=self.device)
+        mirrored = self.turns[order] ^ bool(self.epoch % 2)
+        for part, flips, place in zip(order.split(10000), mirrored.split(10000), self.drawn.split(10000)):
+            place.copy_(augment(self.images[part], self.generator, self.config.shift, self.config.contrast, flips))
+        self.drawn_labels.copy_(self.labels[order])
+        self.taught.copy_(self.answers[mirrored.long(), order])
+        self.at.zero_()
+
+    def learn(self, span):
+        """One step.  A graph replays it, so the host reads no value of it."""
+        index, config = self.at + span, self.config
+        labels = self.drawn_labels[index]
+        logits = self.model(self.drawn[index])
+        loss = self._cross_entropy(logits, labels)
+        loss = (1 - config.distil) * loss + config.distil * losses.distillation(logits, self.taught[index], config.temperature)
+        self.rate.copy_(self.rates.index_select(0, self.now.view(1))[0])
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        if config.clip:
+            self.model.clip()
+        if self.average:
+            torch._foreach_lerp_(self.average, self._averaged(), 1 - config.ema)
+        self.at += len(span)
+        self.now += 1
+        self.sums[0] += loss.detach().double() * len(labels)
+        self.sums[1] += len(labels)
+        self.sums[2] += (logits.argmax(1) == labels).sum()
+
+    def capture(self):
+        """The first steps of an epoch, and the graph of the others.  One run at a time: others may not allocate meanwhile."""
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with self.there():
+            self.draw()
+            for _ in range(EAGER):
+                self.learn(self.span)
+            self.optimizer.zero_grad(set_to_none=True)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph, stream=self.stream, capture_error_mode="thread_local"):
+                self.learn(self.span)
+        self.eager = EAGER
+
+    def pass_once(self):
+        """One epoch."""
+        began, (whole, rest) = time.monotonic(), divmod(len(self.labels), self.config.batch)
+        if not self.eager:
+            self.draw()
+        for _ in range(whole - self.eager):
+            self.graph.replay() if GPU else self.learn(self.span)
+        if rest:
+            self.learn(self.span[:rest])
+        self.eager = 0
+        total, count, correct = self.sums.tolist()
+        self.sums.zero_()
+        self.epoch += 1
+        self.history.append({"epoch": self.epoch, "lr": self.rate.item(), "seconds": round(time.monotonic() - began, 2),
+                             "train_loss": total / count, "train_accuracy": correct / count})
+
+    def judged(self):
+        """Keep the network of now, with averages and statistics as `Trainer` has them at the end of an epoch."""
+        now = {k: v.clone() for k, v in self.model.state_dict().items()}
+        for values, average in zip(self._averaged(), self.average or ()):
+            values.copy_(average)
+        if self.config.norm == "bn" and self.config.statistics:
+            self.model.estimate(self.drawn[:self.config.statistics * self.config.batch].split(self.config.batch))
+        self.best, self.best_epoch, self.best_score = {k: v.cpu() for k, v in self.model.state_dict().items()}, self.epoch, -math.inf
+        self.model.load_state_dict(now)
+
+    def state(self):
+        return {**super().state(), "scheduler": None, "now": self.now}
+
+    def _take_up(self, state):
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        for group in self.optimizer.param_groups:
+            group.update(lr=self.rate, capturable=GPU)
+        self.generator.set_state(state["rng"].cpu())
+        self.now.copy_(state["now"])
+        self.epoch, self.history = state["epoch"], state["history"]
+        for values, saved in zip(self.average or (), state["average"] or ()):
+            values.copy_(saved)
+
+
+def teach(train):
+    """The teacher's logits of images and mirror images, (2, N, classes), and its description."""
+    teacher = Teacher(resolve("airbench.state", "--teacher", ".state"), build("tiny", train.classes), DEVICE, "bfloat16")
+    images = torch.from_numpy(train.images)
+    parts = [teacher.logits(part.to(DEVICE)) for view in (images, images.flip(3)) for part in view.split(1000)]
+    return torch.cat(parts).view(2, len(images), -1), teacher.description
+
+
+def make(run, folder, train, answers, teacher):
+    """The `Captured` of a run, where it is now."""
+    fields = {key: value for key, value in run.items() if key not in ("name", "model", "init")}
+    name, model, init = run["name"], run["model"], run.get("init")
+    config = TrainConfig(**{**RECIPE, **fields})
+    torch.manual_seed(config.seed)
+    topology, options = build(model, train.classes), dict(K=config.K, c=config.c, limit=config.limit, norm=config.norm)
+    words = [part for key, value in {**RECIPE, **fields}.items() if value is not True or key == "clip"
+             for part in ([flag(key)] if value is True else [flag(key), f"{value}"])]
+    begin = f"fbnn-hw train --model {model} --data cifar10 --teacher airbench.state" + (f" --init {init}.pt" if init else "")
+    meta = {"command": " ".join([begin, *words, f"--device {DEVICE.type} --out {name}.pt"]), "program": "docs/benchmarks/captured.py",
+            "data": "cifar10", "images_per_class": None, "teacher": teacher}
+    if init:
+        origin = start.read(folder / f"{init}.pt")
+        network, meta["init"] = start.further(origin, topology, config.seed, options), origin.describe()
+    else:
+        network = FBNN(topology, **options)
+    state, images, labels = folder / f"{name}.state", torch.from_numpy(train.images), torch.from_numpy(train.labels)
+    trainer = Captured(name, meta, answers, network.to(DEVICE), images, labels, config, state)
+    if state.exists():
+        trainer._take_up(torch.load(state, weights_only=True, map_location=DEVICE))
+    return trainer
+
+
+def work(trainer, folder, test, until):
+    """Train to the end or until the time is up, and write what there is."""
+    try:
+        with trainer.there():
+            while trainer.epoch < trainer.config.epochs and time.monotonic() < until:
+                trainer.pass_once()
+                last = trainer.history[-1]
+                print(f"{trainer.name}: epoch {last['epoch']}, training {last['train_accuracy']:.2%}, {last['seconds']} s", flush=True)
+            trainer.judged()
+            trainer.save()
+            network = record.network(trainer, trainer.meta, record.test_score(trainer, *test) if trainer.finished else None)
+        checkpoint.save(folder / f"{trainer.name}.pt", network)
+        result = {"checkpoint": f"{trainer.name}.pt", "training": network.training, "history": trainer.history}
+        (folder / f"{trainer.name}.result.json").write_text(json.dumps(result, indent=1) + "\n")
+        print(f"{trainer.name}: {network.training['test_accuracy']} after {trainer.epoch} epochs", flush=True)
+    except Exception:  # one run's failure is not that of those beside it
+        traceback.print_exc()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seconds", type=float, default=math.inf)
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    torch.backends.cudnn.benchmark = True
+    until, train, judge = time.monotonic() + args.seconds, datasets.load("cifar10"), datasets.load("cifar10", split="test")
+    test, taught = (torch.from_numpy(judge.images), torch.from_numpy(judge.labels)), teach(train)
+    for group in json.loads(args.runs.read_text()):
+        if time.monotonic() > until:
+            break
+        trainers = [trainer for run in group if not (trainer := make(run, args.folder, train, *taught)).finished]
+        for trainer in trainers if GPU else ():
+            trainer.capture()
+        threads = [threading.Thread(target=work, args=(trainer, args.folder, test, until)) for trainer in trainers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+if __name__ == "__main__":
+    main()
