@@ -14,18 +14,18 @@ from fbnn_hw.train.offline import predict
 from fbnn_hw.train.teacher import Teacher
 
 LOGITS = {
-    "3mb-t.pt": "32b439baa4a31f4c7b6395314f7993eb2ecdc6aecbbe79771f97cba432840910",
+    "3mb-t.pt": "3c40c3e2b9a0ac1bd08a574f18509b9b099fea0735ec2028df9c143e425c3019",
     "0.5mb-fe4-combined.pt": "a88f661539e2c1d46d45aa0aca419a4fa82b5eb08d5af4b94c2664e24ed1a0e8",
     "0.5mb-fe4.pt": "3a9c01ae746e1a6d7f539d5965b4658a4c51bb09ea3cc643da76e836682477d3",
-    "0.5mb.pt": "c3970830db7311be93fc4b2db908fbffac7d5d1804b71baf1cb22a0bb36f7cf2",
-    "1mb.pt": "0f7e14a289374119abdd75ef924eab46838b4dfa49b98a4b63b7d0f726f0e743",
+    "0.5mb.pt": "e9c4d24556f2664f927a7267282e0f29a55bd55cc08e4131b0dd4dba5728ed65",
+    "1mb.pt": "55ea620dfc44dfbfa0b7728f17937c98e06b2b633152db6296cccaa3b071276d",
     "3mb-fe4-combined.pt": "42f90b6ca6a5afe038781dc72a7a2c0dddb6d3a9b6ab408ca54d520d4402a578",
     "3mb-fe4.pt": "f3db3cb3fc3e4b1f73e3b6c292b6968a0d9e0724d046d77d218a30ce477ff8d5",
     "res3mb.pt": "86890975f16ba937e292f412eb388a8588a1c0ddce0ac15173c78c8ec3dc4792",
     "res-small.pt": "568149f12e9d919e953ddf13ee64e4404ab59a9f06b18724189f7c8648844ac7",
-    "fast.pt": "c6c399b3fd9a46c94a87048a6631d2b34e05e5cd05e3ae0c40c0c551ddc66e60",
+    "fast.pt": "7e27a655b36c35dc8bfb7ac692a90d73dc7f1fbbf904fb904bbff029973a0d97",
     "tiny.pt": "9103792aa2afb9431ffc1e67cb532b95e356c1a606ffb13d0bd22fbba317e4ab",
-    "3mb.pt": "1f7e4d788f20ed6958b55534156c2e1f9592ab2b0b57f40d6b0e93774cbb142c",
+    "3mb.pt": "930c7505a05332db70ba7d3c711acd4f052cc2d61462c7f4807e97df4ae5adc1",
     "teach.pt": "a6d8a1e56830e7356142c04a811a4add6b35202cd7a15f46a9a29b7c5579f0d0",
 }
 """SHA-256 of the int32 logits (N, classes), little-endian, C order, of as many fixture images as have the pixels of all 300."""
