@@ -17,7 +17,7 @@ from fbnn_hw.report.svg import Canvas
 
 HERE = Path(__file__).parent
 PICTURE = HERE.parent / "img" / "accuracy.svg"
-NETWORKS = ("3mb-t", "3mb", "1mb", "0.5mb", "fast", "tiny")
+NETWORKS = ("3mb-t", "3mb", "1mb-t", "1mb", "0.5mb-t", "0.5mb", "fast", "tiny")
 PANELS = (("frames_per_second", "frames/s on an iCE40UP5K", "{:g}".format), ("weight_bits", "weight bits", lambda v: f"{v / 1e6:g} M"),
           ("macs", "MACs an image", lambda v: f"{v / 1e6:g} M"))
 OURS, THEIRS, INK, FAINT, PAPER = "#0072b2", "#d55e00", "#333333", "#dddddd", "#ffffff"

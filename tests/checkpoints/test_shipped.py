@@ -14,6 +14,8 @@ from fbnn_hw.train.offline import predict
 from fbnn_hw.train.teacher import Teacher
 
 LOGITS = {
+    "0.5mb-t.pt": "d8f7a64a770c59c86c5132a04873564114241a31266d0c7c93a2a27bd7c0ce21",
+    "1mb-t.pt": "4fe9a30bcbd77952840a8b375c775fcf42850d952d2ea7883433657abfe44714",
     "3mb-t.pt": "3c40c3e2b9a0ac1bd08a574f18509b9b099fea0735ec2028df9c143e425c3019",
     "0.5mb-fe4-combined.pt": "a88f661539e2c1d46d45aa0aca419a4fa82b5eb08d5af4b94c2664e24ed1a0e8",
     "0.5mb-fe4.pt": "3a9c01ae746e1a6d7f539d5965b4658a4c51bb09ea3cc643da76e836682477d3",
