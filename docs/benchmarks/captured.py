@@ -4,7 +4,7 @@
 
 RUNS.json is a list of groups, one after the other; a group is a list of runs side by side, each a dict: `name`, `model`, fields of
 `TrainConfig` where they differ from RECIPE, and `init`, the name of a finished run to go on from.  FOLDER gets NAME.pt, NAME.result.json
-and NAME.state.  After N seconds each run leaves what it has; the same line goes on.
+and NAME.state.  After N seconds each run ends with its epoch and leaves what it has; the same line goes on.
 
 A step of these networks is some 250 small kernels.  Python needs longer to start them than the GPU to run them, so the first step is
 captured, and the others replay it.  Nothing in a step may wait for the host: random numbers are drawn on the GPU for an epoch at a
@@ -187,10 +187,12 @@ def work(trainer, folder, test, until):
     """Train to the end or until the time is up, and write what there is."""
     try:
         with trainer.there():
-            while trainer.epoch < trainer.config.epochs and time.monotonic() < until:
+            while not trainer.finished:
                 trainer.pass_once()
                 last = trainer.history[-1]
                 print(f"{trainer.name}: epoch {last['epoch']}, training {last['train_accuracy']:.2%}, {last['seconds']} s", flush=True)
+                if time.monotonic() > until:
+                    break
             trainer.judged()
             trainer.save()
             network = record.network(trainer, trainer.meta, record.test_score(trainer, *test) if trainer.finished else None)
@@ -213,8 +215,6 @@ def main():
     until, train, judge = time.monotonic() + args.seconds, datasets.load("cifar10"), datasets.load("cifar10", split="test")
     test, taught = (torch.from_numpy(judge.images), torch.from_numpy(judge.labels)), teach(train)
     for group in json.loads(args.runs.read_text()):
-        if time.monotonic() > until:
-            break
         trainers = [trainer for run in group if not (trainer := make(run, args.folder, train, *taught)).finished]
         for trainer in trainers if GPU else ():
             trainer.capture()
@@ -223,6 +223,8 @@ def main():
             thread.start()
         for thread in threads:
             thread.join()
+        if not all(trainer.finished for trainer in trainers):
+            break
 
 
 if __name__ == "__main__":

@@ -1,0 +1,61 @@
+"""docs/benchmarks/captured.py without a GPU, where it takes the same steps one by one."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from fbnn_hw.cli import train
+from fbnn_hw.data import datasets
+from fbnn_hw.ir import checkpoint
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "benchmarks"))
+
+import captured  # noqa: E402
+
+RUNS = [[{"name": "a", "model": "tiny", "epochs": 2, "clip": True, "ema": 0.9}, {"name": "b", "model": "tiny", "epochs": 1, "batch": 100}],
+        [{"name": "c", "model": "tiny", "epochs": 1, "norm": "scales", "init": "a"}]]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Call the program with the fixture's first 80 images; returns the folder that it wrote."""
+    load = datasets.load
+    monkeypatch.setattr(datasets, "load", lambda name, data_dir=None, split="train": load("fixture").first(80))
+
+    def call(name, *flags):
+        runs = tmp_path / "runs.json"
+        runs.write_text(json.dumps(RUNS))
+        monkeypatch.setattr(sys, "argv", ["captured.py", str(runs), str(tmp_path / name), *flags])
+        captured.main()
+        return tmp_path / name
+
+    return call
+
+
+def test_a_run_in_two_parts_has_the_bits_of_a_whole_one(run):
+    whole, parts = run("whole"), run("parts", "--seconds", "0")
+    assert not checkpoint.read(parts / "a.pt").training["finished"] and not (parts / "c.pt").exists()
+    run("parts", "--seconds", "0")
+    for name, epochs in (("a", 2), ("b", 1), ("c", 1)):
+        one, other = (checkpoint.read(folder / f"{name}.pt") for folder in (whole, parts))
+        assert one.training["epochs"] == epochs and one.training["finished"] and one.training["test_images"] == 80
+        assert all((one.weights[layer] == bits).all() for layer, bits in other.weights.items()), name
+        result = json.loads((whole / f"{name}.result.json").read_text())
+        assert len(result["history"]) == epochs and result["training"]["test_accuracy"] == one.training["test_accuracy"]
+    assert checkpoint.read(whole / "a.pt").thresholds and not checkpoint.read(whole / "c.pt").thresholds
+    state = torch.load(whole / "a.state", weights_only=True)
+    assert max(values.abs().max() for key, values in state["model"].items() if key.endswith("proxy")) <= 1
+
+
+def test_the_command_of_a_record_has_the_recipe_of_the_run(run):
+    folder = run("whole")
+    for name in "abc":
+        record = checkpoint.read(folder / f"{name}.pt").training
+        words = shlex.split(record["command"])[2:]
+        parser = train.argparse.ArgumentParser()
+        train.arguments(parser)
+        assert train.recipe(parser.parse_args(words)).__dict__ == record["config"], name
