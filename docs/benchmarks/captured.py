@@ -87,8 +87,6 @@ class Captured(Trainer):
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
-        if config.clip:
-            self.model.clip()
         if self.average:
             torch._foreach_lerp_(self.average, self._averaged(), 1 - config.ema)
         self.at += len(span)
@@ -166,8 +164,7 @@ def make(run, folder, train, answers, teacher):
     config = TrainConfig(**{**RECIPE, **fields})
     torch.manual_seed(config.seed)
     topology, options = build(model, train.classes), dict(K=config.K, c=config.c, limit=config.limit, norm=config.norm)
-    words = [part for key, value in {**RECIPE, **fields}.items() if value is not True or key == "clip"
-             for part in ([flag(key)] if value is True else [flag(key), f"{value}"])]
+    words = [part for key, value in {**RECIPE, **fields}.items() for part in (flag(key), f"{value}")]
     begin = f"fbnn-hw train --model {model} --data cifar10 --teacher airbench.state" + (f" --init {init}.pt" if init else "")
     meta = {"command": " ".join([begin, *words, f"--device {DEVICE.type} --out {name}.pt"]), "program": "docs/benchmarks/captured.py",
             "data": "cifar10", "images_per_class": None, "teacher": teacher}

@@ -20,8 +20,7 @@ EXAMPLES = (
      "on synthetic images, in seconds; the lower bound: the whole network learns each task and keeps nothing"),
 )
 
-OF_TRAINING = ("shift", "contrast", "mirror", "warp", "centre", "clip", "ties", "ema", "smoothing", "statistics", "float_epochs", "norm",
-               *TEACHING)
+OF_TRAINING = ("shift", "contrast", "mirror", "warp", "centre", "ties", "ema", "smoothing", "statistics", "float_epochs", "norm", *TEACHING)
 """Fields of the recipe that a retraining does not have."""
 
 

@@ -266,12 +266,6 @@ class FBNN(nn.Module):
         for layer in self.layers.values():
             layer.proxy -= layer.proxy.mean((1, 2, 3), keepdim=True)
 
-    @torch.no_grad()
-    def clip(self):
-        """Move proxies beyond -1..1 to its ends (Courbariaux et al., arXiv 1602.02830)."""
-        torch._foreach_clamp_min_(proxies := [layer.proxy for layer in self.layers.values()], -1.0)
-        torch._foreach_clamp_max_(proxies, 1.0)
-
     def run(self, x, start=None, stop=None):
         return deque(self.activations(x, start, stop), maxlen=1).pop()[1]
 

@@ -60,7 +60,6 @@ class TrainConfig:
     shift: int = _choice(4, "augmentation moves images by up to this many pixels", lambda v: 0 <= v <= 512, "0 to 512")
     contrast: float = _choice(0.2, "augmentation scales contrast by 1 - X to 1 + X", lambda v: 0 <= v <= 1, "a number from 0 to 1")
     centre: bool = _switch(False, "keep the mean of each output channel's proxies at 0")
-    clip: bool = _switch(False, "keep the proxies in -1 to 1, where their gradient passes, so that a long training freezes none")
     ties: str = _one_of("up", "what a dot product of 0 becomes in training: up, +1 as everywhere else, or +1 or -1 at random",
                         "up", "random")
     distil: float = _choice(0.5, "share of the teacher in the loss", lambda v: 0 < v <= 1, "a share above 0, at most 1")

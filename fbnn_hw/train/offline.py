@@ -324,8 +324,6 @@ class Trainer(Course):
         self.update(loss)
         if self.config.centre:
             self.model.centre()
-        if self.config.clip:
-            self.model.clip()
         if self.config.ties == "random":
             self.model.draw_ties()
         self._follow()

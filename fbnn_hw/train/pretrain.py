@@ -168,8 +168,8 @@ def make(name, classes, size, config, encoder="tycc", init=None, activations="bi
     if name in (*FLOATING, AIRBENCH):
         if norm != "scales" or encoder != "tycc" or latent or init:
             raise UsageError(f"--model {name}: has its own batch norm and input, expected no --norm, --encoder, --latent and --init")
-        if config.centre or config.clip or config.ties != "up":
-            raise UsageError(f"--model {name}: has no signs, expected no --centre, --clip and --ties")
+        if config.centre or config.ties != "up":
+            raise UsageError(f"--model {name}: has no signs, expected no --centre and --ties")
         if name == AIRBENCH:
             return teachers.Airbench(name, classes, size)
         kind, binary = FLOATING[name]

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from fbnn_hw.cli import train
 from fbnn_hw.data import datasets
@@ -16,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "benchmarks"))
 
 import captured  # noqa: E402
 
-RUNS = [[{"name": "a", "model": "tiny", "epochs": 2, "clip": True, "ema": 0.9}, {"name": "b", "model": "tiny", "epochs": 1, "batch": 100}],
+RUNS = [[{"name": "a", "model": "tiny", "epochs": 2, "ema": 0.9}, {"name": "b", "model": "tiny", "epochs": 1, "batch": 100}],
         [{"name": "c", "model": "tiny", "epochs": 1, "norm": "scales", "init": "a"}]]
 
 
@@ -47,8 +46,6 @@ def test_a_run_in_two_parts_has_the_bits_of_a_whole_one(run):
         result = json.loads((whole / f"{name}.result.json").read_text())
         assert len(result["history"]) == epochs and result["training"]["test_accuracy"] == one.training["test_accuracy"]
     assert checkpoint.read(whole / "a.pt").thresholds and not checkpoint.read(whole / "c.pt").thresholds
-    state = torch.load(whole / "a.state", weights_only=True)
-    assert max(values.abs().max() for key, values in state["model"].items() if key.endswith("proxy")) <= 1
 
 
 def test_the_command_of_a_record_has_the_recipe_of_the_run(run):

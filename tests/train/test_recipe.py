@@ -39,7 +39,7 @@ def student(path=None, config=CONFIG, **options):
 
 
 def test_resume_is_bit_identical(tmp_path, taught):
-    config = replace(CONFIG, centre=True, clip=True, ties="random", shift=2, contrast=0.1)
+    config = replace(CONFIG, centre=True, ties="random", shift=2, contrast=0.1)
 
     def with_teacher(folder, **options):
         topology = student().model.topology
@@ -298,7 +298,7 @@ def test_refusals(change, message):
 
 def test_floating_networks_and_batch_norm_have_no_such_options():
     for name, norm, change, message in (
-            ("fpnn_p", "scales", dict(centre=True), "--model fpnn_p: has no signs, expected no --centre, --clip and --ties"),
+            ("fpnn_p", "scales", dict(centre=True), "--model fpnn_p: has no signs, expected no --centre and --ties"),
             ("fpnn_b", "bn", dict(),
              "--model fpnn_b: has its own batch norm and input, expected no --norm, --encoder, --latent and --init"),
             ("fpnn_b", "scales", dict(mirror="alternating", ema=0.9), None)):
