@@ -131,7 +131,8 @@ class Captured(Trainer):
             values.copy_(average)
         if self.config.norm == "bn" and self.config.statistics:
             self.model.estimate(self.drawn[:self.config.statistics * self.config.batch].split(self.config.batch))
-        self.best, self.best_epoch, self.best_score = {k: v.cpu() for k, v in self.model.state_dict().items()}, self.epoch, -math.inf
+        self.best, self.best_epoch = {k: v.cpu().clone() for k, v in self.model.state_dict().items()}, self.epoch
+        self.best_score = -math.inf
         self.model.load_state_dict(now)
 
     def state(self):

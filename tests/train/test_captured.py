@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from fbnn_hw.cli import train
 from fbnn_hw.data import datasets
@@ -46,6 +47,8 @@ def test_a_run_in_two_parts_has_the_bits_of_a_whole_one(run):
         result = json.loads((whole / f"{name}.result.json").read_text())
         assert len(result["history"]) == epochs and result["training"]["test_accuracy"] == one.training["test_accuracy"]
     assert checkpoint.read(whole / "a.pt").thresholds and not checkpoint.read(whole / "c.pt").thresholds
+    state = torch.load(whole / "a.state", weights_only=True)
+    assert any(not torch.equal(values, state["best"][key]) for key, values in state["model"].items()), "--ema keeps another network"
 
 
 def test_the_command_of_a_record_has_the_recipe_of_the_run(run):
