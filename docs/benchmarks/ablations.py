@@ -18,9 +18,9 @@ BASE = ("--data cifar10 --norm bn --precision bfloat16 --lr 1e-3 --schedule cosi
 CHANGES = {
     "none": "", "scales": "--norm scales", "float32": "--precision float32", "no-statistics": "--statistics 0",
     "two-step": "--float-epochs {third}", "ema": "--ema 0.999", "smoothing": "--smoothing 0.1", "alternating": "--mirror alternating",
-    "warm-up": "--warmup 1", "decay": "--decay 0.01", "lr-3e-3": "--lr 3e-3", "lr-3e-4": "--lr 3e-4",
-    "batch-128": "--batch 128", "limit-2": "--limit 2", "c-5": "--c 5", "shift-4": "--shift 4", "centre": "--centre",
-    "teacher": "--teacher {teacher}", "teacher-0.9": "--teacher {teacher} --distil 0.9",
+    "warm-up": "--warmup 1", "decay": "--decay 0.01", "lr-3e-3": "--lr 3e-3", "lr-3e-4": "--lr 3e-4", "batch-128": "--batch 128",
+    "limit-2": "--limit 2", "c-5": "--c 5", "shift-4": "--shift 4", "centre": "--centre", "teacher": "--teacher {teacher}",
+    "teacher-0.9": "--teacher {teacher} --distil 0.9",
     "teacher-mirrored": "--teacher {teacher} --teacher-views mirrored --mirror alternating"}
 """Flags of each change.  A flag given twice has its last value."""
 

@@ -27,7 +27,7 @@ from fbnn_hw.checkpoints import resolve
 from fbnn_hw.data import datasets
 from fbnn_hw.data.augment import augment
 from fbnn_hw.ir.models import build
-from fbnn_hw.nn import checkpoint, losses
+from fbnn_hw.nn import checkpoint
 from fbnn_hw.nn.network import FBNN
 from fbnn_hw.train import record, start
 from fbnn_hw.train.config import TrainConfig, flag
@@ -42,24 +42,45 @@ EAGER = 3
 """Steps before the capture: they allocate what the first steps of an optimizer and of cuDNN allocate."""
 
 
+class Rates:
+    """A scheduler whose rates lie in a table: it fills `rate`, a tensor that a graph reads."""
+
+    def __init__(self, config, steps, device):
+        """steps: in an epoch."""
+        count, warm = torch.arange(config.epochs * steps + 1, dtype=torch.float64), config.warmup * steps
+        cosine = (1 + torch.cos(math.pi * ((count - warm) / (len(count) - 1 - warm)).clamp(0, 1))) / 2
+        self.table = (config.lr * torch.minimum(cosine, (count + 1) / (warm + 1))).float().to(device)
+        self.now, self.rate = torch.zeros((), dtype=torch.long, device=device), self.table[0].clone()
+
+    def step(self):
+        self.now += 1
+        self.rate.copy_(self.table.index_select(0, self.now.view(1))[0])
+
+    def state_dict(self):
+        return {"now": self.now}
+
+    def load_state_dict(self, state):
+        self.now.copy_(state["now"])
+        self.rate.copy_(self.table[self.now])
+
+
 class Captured(Trainer):
     """A run with a cosine schedule and a teacher, whose `answers` (2, N, classes) are those to images and mirror images."""
 
     def __init__(self, name, meta, answers, *args, **options):
         super().__init__(*args, **options)
-        config, steps = self.config, torch.arange(self.config.epochs * self.steps + 1, dtype=torch.float64)
         self.name, self.meta = name, meta
-        warm = config.warmup * self.steps
-        rates = (1 + torch.cos(math.pi * ((steps - warm) / (len(steps) - 1 - warm)).clamp(0, 1))) / 2
-        self.rates = (config.lr * torch.minimum(rates, (steps + 1) / (warm + 1))).float().to(self.device)
-        self.rate, self.now, self.at = (torch.zeros((), dtype=kind, device=self.device) for kind in (torch.float, torch.long, torch.long))
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), self.rate, weight_decay=config.decay, fused=True, capturable=GPU)
-        self.generator = torch.Generator(self.device).manual_seed(config.seed)
-        self.turns, self.span = self.turns.to(self.device), torch.arange(config.batch, device=self.device)
+        self.generator = torch.Generator(self.device).manual_seed(self.config.seed)
+        self.turns, self.span = self.turns.to(self.device), torch.arange(self.config.batch, device=self.device)
         self.drawn, self.drawn_labels = torch.empty_like(self.images), torch.empty_like(self.labels)
-        self.answers = answers[:, split(answers.shape[1], config.validation, config.seed)[0].to(DEVICE)]
+        self.answers = answers[:, split(answers.shape[1], self.config.validation, self.config.seed)[0].to(DEVICE)]
         self.taught = torch.empty_like(self.answers[0])
+        self.at = torch.zeros((), dtype=torch.long, device=self.device)
         self.stream, self.graph, self.eager = torch.cuda.Stream() if GPU else None, None, 0
+
+    def optimize(self, parameters):
+        self.scheduler = Rates(self.config, self.steps, self.device)
+        self.optimizer = torch.optim.AdamW(parameters, self.scheduler.rate, weight_decay=self.config.decay, fused=True, capturable=GPU)
 
     def there(self):
         """Context of the run's stream."""
@@ -68,7 +89,7 @@ class Captured(Trainer):
     def draw(self):
         """The images of the next epoch, in their order and augmented."""
         self.model.train()
-        order = torch.randperm(len(self.labels), generator=self.generator, device=self.device)
+        self.order = order = torch.randperm(len(self.labels), generator=self.generator, device=self.device)
         mirrored = self.turns[order] ^ bool(self.epoch % 2)
         for part, flips, place in zip(order.split(10000), mirrored.split(10000), self.drawn.split(10000)):
             place.copy_(augment(self.images[part], self.generator, self.config.shift, self.config.contrast, flips))
@@ -78,22 +99,16 @@ class Captured(Trainer):
 
     def learn(self, span):
         """One step.  A graph replays it, so the host reads no value of it."""
-        index, config = self.at + span, self.config
+        index = self.at + span
         labels = self.drawn_labels[index]
         logits = self.model(self.drawn[index])
-        loss = self._cross_entropy(logits, labels)
-        loss = (1 - config.distil) * loss + config.distil * losses.distillation(logits, self.taught[index], config.temperature)
-        self.rate.copy_(self.rates.index_select(0, self.now.view(1))[0])
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        self.optimizer.step()
-        if self.average:
-            torch._foreach_lerp_(self.average, self._averaged(), 1 - config.ema)
+        self._update(self._distilled(self._cross_entropy(logits, labels), logits, self.taught[index]), logits, labels)
         self.at += len(span)
-        self.now += 1
-        self.sums[0] += loss.detach().double() * len(labels)
-        self.sums[1] += len(labels)
-        self.sums[2] += (logits.argmax(1) == labels).sum()
+
+    def _follow(self):
+        """Move the averages by the same share in each step, for a graph has one."""
+        if self.average:
+            torch._foreach_lerp_(self.average, self._averaged(), 1 - self.config.ema)
 
     def capture(self):
         """The first steps of an epoch, and the graph of the others.  One run at a time: others may not allocate meanwhile."""
@@ -108,8 +123,8 @@ class Captured(Trainer):
                 self.learn(self.span)
         self.eager = EAGER
 
-    def pass_once(self):
-        """One epoch."""
+    def pass_once(self, until):
+        """One epoch; it is judged if it is the last one, or the time is up."""
         began, (whole, rest) = time.monotonic(), divmod(len(self.labels), self.config.batch)
         if not self.eager:
             self.draw()
@@ -118,36 +133,14 @@ class Captured(Trainer):
         if rest:
             self.learn(self.span[:rest])
         self.eager = 0
-        total, count, correct = self.sums.tolist()
-        self.sums.zero_()
-        self.epoch += 1
-        self.history.append({"epoch": self.epoch, "lr": self.rate.item(), "seconds": round(time.monotonic() - began, 2),
-                             "train_loss": total / count, "train_accuracy": correct / count})
-
-    def judged(self):
-        """Keep the network of now, with averages and statistics as `Trainer` has them at the end of an epoch."""
-        now = {k: v.clone() for k, v in self.model.state_dict().items()}
-        for values, average in zip(self._averaged(), self.average or ()):
-            values.copy_(average)
-        if self.config.norm == "bn" and self.config.statistics:
-            self.model.estimate(self.drawn[:self.config.statistics * self.config.batch].split(self.config.batch))
-        self.best, self.best_epoch = {k: v.cpu().clone() for k, v in self.model.state_dict().items()}, self.epoch
-        self.best_score = -math.inf
-        self.model.load_state_dict(now)
-
-    def state(self):
-        return {**super().state(), "scheduler": None, "now": self.now}
+        last = self.epoch + 1 == self.config.epochs or time.monotonic() > until
+        self._end(began, *(self._judge() if last else (None, None)))
+        return last
 
     def _take_up(self, state):
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        super()._take_up(state)
         for group in self.optimizer.param_groups:
-            group.update(lr=self.rate, capturable=GPU)
-        self.generator.set_state(state["rng"].cpu())
-        self.now.copy_(state["now"])
-        self.epoch, self.history = state["epoch"], state["history"]
-        for values, saved in zip(self.average or (), state["average"] or ()):
-            values.copy_(saved)
+            group.update(lr=self.scheduler.rate, capturable=GPU)
 
 
 def teach(train):
@@ -177,7 +170,7 @@ def make(run, folder, train, answers, teacher):
     state, images, labels = folder / f"{name}.state", torch.from_numpy(train.images), torch.from_numpy(train.labels)
     trainer = Captured(name, meta, answers, network.to(DEVICE), images, labels, config, state)
     if state.exists():
-        trainer._take_up(torch.load(state, weights_only=True, map_location=DEVICE))
+        trainer.resume()
     return trainer
 
 
@@ -185,13 +178,10 @@ def work(trainer, folder, test, until):
     """Train to the end or until the time is up, and write what there is."""
     try:
         with trainer.there():
-            while not trainer.finished:
-                trainer.pass_once()
-                last = trainer.history[-1]
-                print(f"{trainer.name}: epoch {last['epoch']}, training {last['train_accuracy']:.2%}, {last['seconds']} s", flush=True)
-                if time.monotonic() > until:
-                    break
-            trainer.judged()
+            last = False
+            while not last:
+                last, epoch = trainer.pass_once(until), trainer.history[-1]
+                print(f"{trainer.name}: epoch {epoch['epoch']}, training {epoch['train_accuracy']:.2%}, {epoch['seconds']} s", flush=True)
             trainer.save()
             network = record.network(trainer, trainer.meta, record.test_score(trainer, *test) if trainer.finished else None)
         checkpoint.save(folder / f"{trainer.name}.pt", network)

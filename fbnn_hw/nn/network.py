@@ -240,6 +240,11 @@ class FBNN(nn.Module):
                 drawn = 1.0 if generator is None else torch.randint(2, layer.bias.shape, generator=generator) * 2.0 - 1
                 layer.bias.copy_(torch.as_tensor(drawn))
 
+    def fix(self, thresholds):
+        """Set thresholds, {op name: integers (channels,)}, of ops without batch norm."""
+        for name, values in thresholds.items():
+            (self.layers if name in self.layers else self.pools)[name].fix(values)
+
     def norms(self):
         """{op name: `Norm`} of the ops that have one."""
         return {name: layer.norm for name, layer in self.layers.items() if layer.norm is not None}
@@ -322,9 +327,7 @@ def load(network, **options):
         for name, layer in model.layers.items():
             values = torch.from_numpy(bits.from_bits(network.weights[name])).reshape(layer.proxy.shape)
             layer.proxy.copy_(values * layer.proxy.abs().mean())
-        for name in network.thresholds:
-            layer = model.layers[name] if name in model.layers else model.pools[name]
-            layer.fix(network.thresholds[name])
+        model.fix(network.thresholds)
         for name, norm in model.norms().items():
             norm.target = torch.from_numpy(network.thresholds[name]).float() if name in network.thresholds else torch.zeros_like(norm.mean)
     return model

@@ -67,7 +67,7 @@ class Course:
         if self.config.schedule == "plateau" and loss is not None:
             self.scheduler.step(loss)
         self.epoch += 1
-        return {"epoch": self.epoch, "lr": self.optimizer.param_groups[0]["lr"], "seconds": round(time.monotonic() - began, 2)}
+        return {"epoch": self.epoch, "lr": float(self.optimizer.param_groups[0]["lr"]), "seconds": round(time.monotonic() - began, 2)}
 
     def state(self):
         """Plain values and tensors, which `restore` takes."""

@@ -220,15 +220,17 @@ class Trainer(Course):
         for step in self._watched(self.progress(range(self.step, self.steps), desc=name, initial=self.step, total=self.steps)):
             self._train_step(self.order[step * self.config.batch:(step + 1) * self.config.batch])
             self.step = step + 1
-        accuracy, loss = self._judge()
+        self._end(start, *self._judge())
+        self.save()
+        self.report(self.history[-1])
+
+    def _end(self, start, accuracy, loss):
+        """End an epoch, which began at `start` and was judged: its record comes from the sums of its steps."""
         total, count, correct = self.sums.tolist()
         self.step, self.order = 0, None
         self.sums.zero_()
-        record = {"train_loss": total / count, "train_accuracy": correct / count, "validation_accuracy": accuracy, "validation_loss": loss,
-                  **self.end_epoch(start, loss)}
-        self.history.append(record)
-        self.save()
-        self.report(record)
+        self.history.append({"train_loss": total / count, "train_accuracy": correct / count, "validation_accuracy": accuracy,
+                             "validation_loss": loss, **self.end_epoch(start, loss)})
 
     def _watched(self, iterable):
         """Yield the items of `iterable` until the user stops the run."""
@@ -280,6 +282,9 @@ class Trainer(Course):
             taught = self.answers[self._mirrored(index).long(), index]
         else:
             taught = self.teacher.logits(images)
+        return self._distilled(loss, logits, taught)
+
+    def _distilled(self, loss, logits, taught):
         soft = losses.distillation(logits, taught, self.config.temperature)
         return (1 - self.config.distil) * loss + self.config.distil * soft
 

@@ -158,7 +158,5 @@ def make(start, classes, retained, seed, options):
             elif retained:
                 rows = min(len(proxy), len(model.layers[name].proxy))
                 model.layers[name].proxy[:rows] = proxy[:rows]
-        for name, thresholds in start.thresholds.items():
-            part = model.layers[name] if name in model.layers else model.pools[name]
-            part.fix(thresholds)
+        model.fix(start.thresholds)
     return model
