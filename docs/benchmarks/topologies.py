@@ -1,62 +1,99 @@
-"""Planned cycles of VGG-like topologies on a target, with thresholds in convolutions and latent: the search for `fast` and `tiny`.
+"""The search for `fast` and `tiny`: planned cycles of topologies on a target, and what some of them learned in six epochs.
 
-    python docs/benchmarks/topologies.py [--target ice40] ["32 / 64 128g2 / 256g2 512g4; 512, 32" ...]
+    python docs/benchmarks/topologies.py [--target ice40] ["96s 128 / 192 / 384v; flatten 512, 32" ...]
+    python docs/benchmarks/topologies.py train "96s 128 / 192 / 384v; flatten 512, 32" [flags of fbnn-hw train]
 
-A topology is its blocks, each with a pool at its end, then the bits of the latent and the hidden neurons; 128g2 has two groups.  Without
-one the table of docs/results/training.md is printed.  Weights are zero; only their number matters, and that thresholds are there.
+A topology is its blocks, each with a pool at its end, then the bits of the latent and the hidden neurons.  A convolution is its filters
+and then: s, a stride of 2; v, no padding; g2, two groups; x2, a channel shuffle of two groups before it.  LGAP makes a vector of the last
+map, or what is named before the latent, "flatten" or "depthwise".  Thresholds are in convolutions and latent.
+
+Without a topology the table of docs/results/training.md is printed, with the accuracies of docs/results/training/topologies.json.  For
+the cycles weights are zero; only their number matters, and that thresholds are there.
 """
 
 import argparse
+import json
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.errors import FitError
-from fbnn_hw.ir.models import CIFAR10, blockwise
+from fbnn_hw.ir.models import CIFAR10, MODELS, Convolution, blockwise
 from fbnn_hw.ir.network import LATENT, Network
 from fbnn_hw.targets import TARGETS
 
-TRIED = (
-    "32 / 64 128g2 / 256g2 512g4; 512, 32", "32 / 64 128g2 / 256g2 512g4; 512, 128", "32 / 64 128g2 / 256g2 512g4; 1024, 128",
-    "32 / 64 128g2 / 256g2 480g4; 512, 64", "32 / 64 128 / 256g2 256g2; 512, 128", "32 / 96 128g2 / 256g2 512g4; 512, 128",
-    "32 / 64 128 / 256g2 512g4; 512, 128", "48 / 64 128g2 / 256g2 512g4; 512, 128", "32 / 128g2 / 256 512g4; 512, 64",
+TRAINED = Path(__file__).parent.parent / "results" / "training" / "topologies.json"
+FAST = (
+    "96s 128 / 192 / 384v; flatten 512, 32", "112s 112 / 224 / 448vg2; flatten 512, 32", "96s 96 / 192 / 384v; flatten 512, 32",
+    "128s 128g2x2 / 256g2x2 / 512vg2x2; flatten 512, 32", "64s 96 96 / 192 / 384v; flatten 512, 32",
+    "128s 128g2x2 / 256g2x2 512g4x4; depthwise 512, 32", "96s 96 / 192 192; 512, 32", "128s 128g2x2 / 256g2x2 256g2x2; depthwise 512, 32",
+    "32 / 64 128g2x2 / 256g2x2 512g4x4; depthwise 512, 32", "32 / 64 128g2 / 256g2 512g4; 512, 32",
+    "32 / 64 128g2 / 256g2 512g4; 512, 128", "32 / 64 128g2 / 256g2 512g4; 1024, 128", "32 / 64 128g2 / 256g2 480g4; 512, 64",
+    "32 / 64 128 / 256g2 256g2; 512, 128", "32 / 96 128g2 / 256g2 512g4; 512, 128", "32 / 64 128 / 256g2 512g4; 512, 128",
+    "48 / 64 128g2 / 256g2 512g4; 512, 128", "32 / 128g2 / 256 512g4; 512, 64")
+TINY = (
     "16 / 64 / 128 128; 256, 64", "16 / 64 / 128 128; 384, 64", "16 / 64 / 128 192g2; 384, 64", "16 / 64 / 128 160g2; 512, 64",
     "16 / 64 / 144 144; 256, 64", "16 / 64 / 160g2 256g4; 256, 64", "32 / 64 / 128 128g2; 256, 64")
+HEAD = ("| blocks; latent, hidden | MMAC | weight bits | cycles a frame | all weights on the chip | training | validation |\n"
+        f"|{'---|' * 7}")
 
 
-def parsed(text):
-    """Topology of a line such as "16 / 64 / 128 128; 256, 64"."""
+def convolution(text):
+    filters, stride, padding, groups, shuffle = re.fullmatch(r"(\d+)(s?)(v?)(?:g(\d+))?(?:x(\d+))?", text).groups()
+    return Convolution(int(filters), int(groups or 1), 2 if stride else 1, 0 if padding else "same", int(shuffle or 1))
+
+
+def parsed(text, classes=CIFAR10, name="tried", **options):
+    """Topology of a line such as "16 / 64 / 128 128; 256, 64"; options override those of `blockwise`."""
     layers, ends = text.split(";")
-    blocks = tuple(tuple((int(size), int(groups or 1)) for size, _, groups in (conv.partition("g") for conv in block.split()))
-                   for block in layers.split("/"))
-    latent, hidden = map(int, ends.split(","))
-    return blockwise("tried", CIFAR10, blocks, latent=latent, hidden=hidden)
+    pooling, latent, hidden = re.fullmatch(r" *([a-z]+ )?(\d+), (\d+)", ends).groups()
+    blocks = tuple(tuple(map(convolution, block.split())) for block in layers.split("/"))
+    options = {"latent": int(latent), "hidden": int(hidden), "pooling": (pooling or "lgap").strip(), **options}
+    return blockwise(name, classes, blocks, **options)
+
+
+def learned(text):
+    """Training and validation accuracy of a topology after six epochs, as cells; empty where it was not trained."""
+    record = json.loads(TRAINED.read_text()).get(text)
+    return " | ".join(f"{100 * record[key]:.1f} %" if record else "" for key in ("train_accuracy", "validation_accuracy"))
 
 
 def row(text, target):
     topology = parsed(text)
+    topology.verify()
     weights = {name: np.zeros(shape, np.uint8) for name, shape in topology.weight_shapes().items()}
     normed = [o for o in topology.ops if o.kind == "conv" or o.name == LATENT]
     thresholds = {o.name: np.ones(topology.threshold_shape(o.name), np.int64) for o in normed}
     try:
         planned = plan(Network(topology, weights, thresholds), target)
     except FitError as error:
-        return f"| {text} | {topology.macs() / 1e6:.1f} | {topology.weight_bits():,} | does not fit: {error} | |"
+        return f"| {text} | {topology.macs() / 1e6:.1f} | {topology.weight_bits():,} | does not fit: {error} | | | |"
     inside = all(transfer.resident == 16 for transfer in planned.config.transfers) or planned.config.weights != "stream"
     return (f"| {text} | {topology.macs() / 1e6:.1f} | {topology.weight_bits():,} | {planned.frame.total:,} | "
-            f"{'yes' if inside else 'no'} |")
+            f"{'yes' if inside else 'no'} | {learned(text)} |")
+
+
+def train(text, flags):
+    from fbnn_hw.cli import command
+
+    MODELS["tried"] = {"family": lambda name, classes, **options: parsed(text, classes, name, **options)}
+    sys.argv = ["fbnn-hw", "train", "--model", "tried", *flags]
+    return command()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("topologies", nargs="*", default=TRIED)
+    parser.add_argument("topologies", nargs="*", default=FAST + TINY)
     parser.add_argument("--target", choices=list(TARGETS), default="ice40")
     args = parser.parse_args()
-    print("| blocks; latent, hidden | MMAC | weight bits | cycles a frame | all weights on the chip |\n|---|---|---|---|---|")
+    print(HEAD)
     for text in args.topologies:
         print(row(text, TARGETS[args.target]), flush=True)
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(train(sys.argv[2], sys.argv[3:]) if sys.argv[1:2] == ["train"] and len(sys.argv) > 2 else main())

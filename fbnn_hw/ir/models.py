@@ -1,14 +1,15 @@
 """The topologies that have names, from the paper and scaled from it.  No torch here: a topology is plain data.
 
 True sizes with 10 classes, in Mbit (10^6 bits): 0.5mb 0.53, 1mb 1.09, 3mb 2.76, 9mb 8.31, 24mb 28.3; res3mb, for 128x128, 2.86
-(the paper's names say 3, 9 and 24; `fbnn-hw inspect` prints the exact number of a file).  fast (1.08), tiny (0.33) and res-small
+(the paper's names say 3, 9 and 24; `fbnn-hw inspect` prints the exact number of a file).  fast (1.27), tiny (0.33) and res-small
 (0.73, for 64x64) are ours, laid out by the planner's cycles on an ice40 UP5K: few channels where maps are large, bits where they are
 small.
 """
 
 from itertools import count
+from typing import NamedTuple
 
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from . import ops as op
 from .network import LATENT, Topology
 
@@ -24,10 +25,21 @@ def vgg(name, classes, width=1.0, encoder="tycc", size=32, latent=1024, hidden=1
     return blockwise(name, classes, blocks, encoder, size, latent, hidden)
 
 
-def blockwise(name, classes, blocks, encoder="tycc", size=32, latent=1024, hidden=128):
+class Convolution(NamedTuple):
+    """A 3x3 convolution of `blockwise`; shuffle: groups of a channel shuffle before it, 1 for none."""
+
+    filters: int
+    groups: int = 1
+    stride: int = 1
+    padding: str | int = "same"
+    shuffle: int = 1
+
+
+def blockwise(name, classes, blocks, encoder="tycc", size=32, latent=1024, hidden=128, pooling="lgap"):
     """Blocks of 3x3 convolutions, each block with a pool at its end, then the classifier of `vgg`.
 
-    blocks: for each block, (filters, groups) of its convolutions.
+    blocks: for each block, each `Convolution` or a tuple of its first fields.  pooling: what makes a vector of the last map, "lgap",
+    "depthwise" or "flatten".
     """
     levels = op.TRGB_LEVELS if encoder == "trgb" else op.TYCC_LEVELS
     layers = [op.Thermometer("input", (), encoder, size, levels)]
@@ -37,13 +49,19 @@ def blockwise(name, classes, blocks, encoder="tycc", size=32, latent=1024, hidde
 
     numbers = count(1)
     for number, convolutions in enumerate(blocks, start=1):
-        for filters, groups in convolutions:
-            add(op.Conv, filters, name=f"conv{next(numbers)}", groups=groups)
+        for conv in (Convolution(*fields) for fields in convolutions):
+            at = next(numbers)
+            if conv.shuffle > 1:
+                add(op.Shuffle, conv.shuffle, name=f"shuffle{at}")
+            add(op.Conv, conv.filters, name=f"conv{at}", stride=conv.stride, groups=conv.groups, padding=conv.padding)
         add(op.MaxPool, name=f"pool{number}")
     last = layers[-1].name
-    add(op.Gap, name="gap", inputs=(last,))
-    add(op.Depthwise, name="depthwise", inputs=(last,))
-    add(op.Concat, name="lgap", inputs=("gap", "depthwise"))
+    if pooling == "lgap":
+        add(op.Gap, name="gap", inputs=(last,))
+        add(op.Depthwise, name="depthwise", inputs=(last,))
+        add(op.Concat, name="lgap", inputs=("gap", "depthwise"))
+    else:
+        add({"depthwise": op.Depthwise, "flatten": op.Flatten}[pooling], name=pooling)
     add(op.Dense, latent, name=LATENT)
     add(op.Duplicate, name="latent_twice")
     add(op.Dense, hidden, name="hidden", groups=2)
@@ -114,7 +132,8 @@ MODELS = {
     "24mb": dict(width=4.0),
     "res3mb": dict(family=residual, size=128),
     "res-small": dict(family=residual, size=64, stem=32, stages=((64, 1), (128, 1), (256, 1)), groups=2, latent=512, hidden=64),
-    "fast": dict(family=blockwise, blocks=(((32, 1),), ((64, 1), (128, 2)), ((256, 2), (512, 4))), latent=512, hidden=32),
+    "fast": dict(family=blockwise, latent=512, hidden=32, pooling="flatten",
+                 blocks=((Convolution(96, stride=2), Convolution(128)), (Convolution(192),), (Convolution(384, padding=0),))),
     "tiny": dict(family=blockwise, blocks=(((16, 1),), ((64, 1),), ((128, 1), (128, 1))), latent=256, hidden=64),
 }
 FLOATING = {f"fpnn_{kind}{size and f'-{size}'}": (kind, size or "3mb") for size in ("", "0.5mb", "1mb", "9mb", "24mb") for kind in "bp"}
@@ -132,5 +151,9 @@ def build(name, classes=CIFAR10, **options):
         classes = tuple(f"class{i}" for i in range(classes))
     options = {**MODELS[name], **options}
     topology = options.pop("family", vgg)(name, classes, **options)
-    topology.verify()
+    try:
+        topology.verify()
+    except InputError as error:
+        size = topology.ops[0].size
+        raise UsageError(f"--model {name} for images of {size} x {size} pixels: {error}") from error
     return topology

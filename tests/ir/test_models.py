@@ -24,6 +24,23 @@ def test_true_sizes_are_those_in_the_docstring(name, mbit):
     assert float(f"{bits / 1e6:.3g}") == mbit or round(bits / 1e6, 2) == mbit
 
 
+def test_the_layers_of_fast():
+    topology = models.build("fast")
+    shapes = topology.shapes
+    assert [shapes[name] for name in ("conv1", "conv2", "pool1", "pool2", "conv4", "pool3", "flatten", "latent")] == [
+        (96, 16, 16), (128, 16, 16), (128, 8, 8), (192, 4, 4), (384, 2, 2), (384, 1, 1), (384, 1, 1), (512, 1, 1)]
+    assert topology.weight_bits() == 9 * (64 * 96 + 96 * 128 + 128 * 192 + 192 * 384) + 384 * 512 + 512 * 32 + 2 * (512 + 32) * 10
+    assert round(topology.macs() / 1e6, 1) == 59.5
+
+
+def test_convolutions_of_a_block():
+    blocks = (((16, 2, 2, "same"), models.Convolution(32, groups=4, padding=0, shuffle=2)),)
+    ops = models.blockwise("drawn", models.CIFAR10, blocks, pooling="depthwise").ops
+    assert [o.name for o in ops[:6]] == ["input", "conv1", "shuffle2", "conv2", "pool1", "depthwise"]
+    assert (ops[1].groups, ops[1].stride, ops[1].padding) == (2, 2, "same")
+    assert (ops[3].groups, ops[3].stride, ops[3].padding, ops[2].groups) == (4, 1, 0, 2)
+
+
 @pytest.mark.parametrize("classes", [2, 37])
 def test_any_number_of_classes(classes):
     assert len(models.build("0.5mb", classes).classes) == classes
@@ -33,3 +50,9 @@ def test_unknown_model():
     with pytest.raises(UsageError) as error:
         models.build("4mb")
     assert str(error.value) == "--model 4mb: no such model, expected one of 0.5mb, 1mb, 3mb, 9mb, 24mb, res3mb, res-small, fast, tiny"
+
+
+def test_images_that_are_too_small():
+    with pytest.raises(UsageError) as error:
+        models.build("fast", size=28)
+    assert str(error.value) == "--model fast for images of 28 x 28 pixels: layer pool3: input size is 1x1, expected at least 2x2"
