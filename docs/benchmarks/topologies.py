@@ -1,14 +1,15 @@
 """The search for `fast` and `tiny`: planned cycles of topologies on a target, and what some of them learned in six epochs.
 
     python docs/benchmarks/topologies.py [--target ice40] ["96s 128 / 192 / 384v; flatten 512, 32" ...]
-    python docs/benchmarks/topologies.py train "96s 128 / 192 / 384v; flatten 512, 32" [flags of fbnn-hw train]
+    python docs/benchmarks/topologies.py --train [--data NAME] "96s 128 / 192 / 384v; flatten 512, 32" ...
 
 A topology is its blocks, each with a pool at its end, then the bits of the latent and the hidden neurons.  A convolution is its filters
 and then: s, a stride of 2; v, no padding; g2, two groups; x2, a channel shuffle of two groups before it.  LGAP makes a vector of the last
 map, or what is named before the latent, "flatten" or "depthwise".  Thresholds are in convolutions and latent.
 
 Without a topology the table of docs/results/training.md is printed, with the accuracies of docs/results/training/topologies.json.  For
-the cycles weights are zero; only their number matters, and that thresholds are there.
+the cycles weights are zero; only their number matters, and that thresholds are there.  --train trains each topology for six epochs on one
+core, and prints a line an epoch.
 """
 
 import argparse
@@ -21,10 +22,11 @@ import numpy as np
 
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.errors import FitError
-from fbnn_hw.ir.models import CIFAR10, MODELS, Convolution, blockwise
+from fbnn_hw.ir.models import CIFAR10, Convolution, blockwise
 from fbnn_hw.ir.network import LATENT, Network
 from fbnn_hw.targets import TARGETS
 
+EPOCHS = 6
 TRAINED = Path(__file__).parent.parent / "results" / "training" / "topologies.json"
 FAST = (
     "96s 128 / 192 / 384v; flatten 512, 32", "112s 112 / 224 / 448vg2; flatten 512, 32", "96s 96 / 192 / 384v; flatten 512, 32",
@@ -76,19 +78,46 @@ def row(text, target):
             f"{'yes' if inside else 'no'} | {learned(text)} |")
 
 
-def train(text, flags):
-    from fbnn_hw.cli import command
+def train(text, data):
+    """Exit code of the training of a topology, by the recipe of the shipped files with a validation split."""
+    import torch
 
-    MODELS["tried"] = {"family": lambda name, classes, **options: parsed(text, classes, name, **options)}
-    sys.argv = ["fbnn-hw", "train", "--model", "tried", *flags]
-    return command()
+    from fbnn_hw.checkpoints import resolve
+    from fbnn_hw.data import datasets
+    from fbnn_hw.nn.network import FBNN
+    from fbnn_hw.train.config import TrainConfig
+    from fbnn_hw.train.offline import Interrupted, Trainer
+    from fbnn_hw.train.teacher import Teacher
+
+    def report(epoch):
+        print(f"{text}: epoch {epoch['epoch']}, training {epoch['train_accuracy']:.4f}, validation {epoch['validation_accuracy']:.4f}",
+              flush=True)
+
+    config = TrainConfig(epochs=EPOCHS, lr=2e-3, c=1.0, schedule="cosine", patience=0, shift=2, contrast=0.0, mirror="alternating",
+                         precision="bfloat16", norm="bn", teacher_views="mirrored")
+    torch.set_num_threads(1)
+    torch.manual_seed(config.seed)
+    images = datasets.load(data)
+    topology = parsed(text, images.classes, size=images.images.shape[-1])
+    model = FBNN(topology, c=config.c, norm=config.norm)
+    teacher = Teacher(resolve("airbench.state", "--teacher", ".state"), topology, "cpu", config.precision)
+    trainer = Trainer(model, torch.from_numpy(images.images), torch.from_numpy(images.labels), config, report=report, teacher=teacher)
+    try:
+        trainer.run()
+    except Interrupted:
+        return 130
+    return 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("topologies", nargs="*", default=FAST + TINY)
     parser.add_argument("--target", choices=list(TARGETS), default="ice40")
+    parser.add_argument("--train", action="store_true", help="train them, minutes each")
+    parser.add_argument("--data", default="cifar10", help="of --train (default: cifar10)")
     args = parser.parse_args()
+    if args.train:
+        return next((code for text in args.topologies if (code := train(text, args.data))), 0)
     print(HEAD)
     for text in args.topologies:
         print(row(text, TARGETS[args.target]), flush=True)
@@ -96,4 +125,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(train(sys.argv[2], sys.argv[3:]) if sys.argv[1:2] == ["train"] and len(sys.argv) > 2 else main())
+    sys.exit(main())
