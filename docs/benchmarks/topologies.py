@@ -82,6 +82,7 @@ def row(text, target):
 def train(text, data):
     """Exit code of the training of a topology, by the recipe of the shipped files with a validation split."""
     import torch
+    from captured import RECIPE
 
     from fbnn_hw.checkpoints import resolve
     from fbnn_hw.data import datasets
@@ -94,8 +95,7 @@ def train(text, data):
         print(f"{text}: epoch {epoch['epoch']}, training {epoch['train_accuracy']:.4f}, validation {epoch['validation_accuracy']:.4f}",
               flush=True)
 
-    config = TrainConfig(epochs=EPOCHS, lr=2e-3, c=1.0, schedule="cosine", patience=0, shift=2, contrast=0.0, mirror="alternating",
-                         precision="bfloat16", norm="bn", teacher_views="mirrored")
+    config = TrainConfig(**{**RECIPE, "epochs": EPOCHS, "lr": 2e-3, "validation": 0.1})
     torch.set_num_threads(1)
     torch.manual_seed(config.seed)
     images = datasets.load(data)
