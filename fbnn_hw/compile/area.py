@@ -36,7 +36,7 @@ class Costs:
 COSTS = {
     "ice40": Costs(2.125, 1.72, 8.0, 0, 540, 80, start=0.95, bias=60),
     "ice40-hx8k": Costs(2.125, 1.72, 8.0, 1.375, 540, 160, start=0.95, bias=60),  # an encoder without multipliers
-    "ecp5": Costs(2.8, 2.0, 5.0, 0.92, 1000, 260, shift=0.3),  # an adder takes two LUTs a bit, beside its carry chain
+    "ecp5": Costs(2.8, 2.0, 5.0, 0.92, 1000, 260, lists=680, shift=0.3),  # an adder takes two LUTs a bit, beside its carry chain
     "gowin": Costs(2.24, 2.2, 11.6, 0.9, 1800, 90, start=0.13),
     "xilinx7": Costs(2.23, 1.72, 5.0, 0.457, 500, 350),  # plain sums in LUTs of six inputs
 }
