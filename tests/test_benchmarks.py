@@ -281,6 +281,10 @@ def test_fast_and_tiny_are_as_fast_as_their_limits():
         assert build(name).ops == topologies.parsed(text).ops
         cells = [cell.strip() for cell in topologies.row(text, ice40).split("|")]
         assert int(cells[4].replace(",", "")) <= most and cells[5] == inside
+    page = (topologies.TRAINED.parent.parent / "training.md").read_text()
+    lines = [line.split("|", 6) for line in page.splitlines() if re.match(r"\| [^|]*; .*\d+, \d+ \|", line)]
+    printed = [(cells[1].strip(), cells[6]) for cells in lines]
+    assert printed == [(text, f" {topologies.learned(text)} |") for text in (*topologies.FAST, *topologies.TINY)]
 
 
 def test_the_table_of_ablations(tmp_path, capsys, monkeypatch):

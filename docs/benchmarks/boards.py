@@ -176,7 +176,7 @@ def refresh(path, build=True):
         folder = regenerated(record, root)
         today = key(folder, record)
         if today["verilog"] == record.get("verilog"):
-            keep(path.name, plain | today)
+            keep(path.name, plain | today | {"checkpoint": json.loads((folder / "manifest.json").read_text())["checkpoint"]})
             return "the Verilog is the same"
         structure = structure_of(folder, record)
         if not build and structure and structure == record.get("structure"):

@@ -1,7 +1,7 @@
 """The topologies that have names, from the paper and scaled from it.  No torch here: a topology is plain data.
 
 True sizes with 10 classes, in Mbit (10^6 bits): 0.5mb 0.53, 1mb 1.09, 3mb 2.76, 9mb 8.31, 24mb 28.3; res3mb, for 128x128, 2.86
-(the paper's names say 3, 9 and 24; `fbnn-hw inspect` prints the exact number of a file).  fast (1.27), tiny (0.33) and res-small
+(the paper's names say 3, 9 and 24; `fbnn-hw inspect` prints the exact number of a file).  fast (1.27), tiny (0.82) and res-small
 (0.73, for 64x64) are ours, laid out by the planner's cycles on an ice40 UP5K: few channels where maps are large, bits where they are
 small.
 """
@@ -13,6 +13,8 @@ from ..errors import InputError, UsageError
 from . import ops as op
 from .network import LATENT, Topology
 
+SMALLEST_UNPADDED = 4
+"""Pixels a side of the smallest map that `blockwise` convolves without padding, so that 2 are left for the pool."""
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
@@ -38,8 +40,8 @@ class Convolution(NamedTuple):
 def blockwise(name, classes, blocks, encoder="tycc", size=32, latent=1024, hidden=128, pooling="lgap"):
     """Blocks of 3x3 convolutions, each block with a pool at its end, then the classifier of `vgg`.
 
-    blocks: for each block, each `Convolution` or a tuple of its first fields.  pooling: what makes a vector of the last map, "lgap",
-    "depthwise" or "flatten".
+    blocks: for each block, each `Convolution` or a tuple of its first fields.  A map of 2 or 3 pixels a side is always padded.  pooling:
+    what makes a vector of the last map, "lgap", "depthwise" or "flatten".
     """
     levels = op.TRGB_LEVELS if encoder == "trgb" else op.TYCC_LEVELS
     layers = [op.Thermometer("input", (), encoder, size, levels)]
@@ -48,13 +50,17 @@ def blockwise(name, classes, blocks, encoder="tycc", size=32, latent=1024, hidde
         layers.append(cls(name, inputs or (layers[-1].name,), *args, **kwargs))
 
     numbers = count(1)
+    side = size
     for number, convolutions in enumerate(blocks, start=1):
         for conv in (Convolution(*fields) for fields in convolutions):
             at = next(numbers)
             if conv.shuffle > 1:
                 add(op.Shuffle, conv.shuffle, name=f"shuffle{at}")
-            add(op.Conv, conv.filters, name=f"conv{at}", stride=conv.stride, groups=conv.groups, padding=conv.padding)
+            padding = "same" if side < SMALLEST_UNPADDED else conv.padding
+            add(op.Conv, conv.filters, name=f"conv{at}", stride=conv.stride, groups=conv.groups, padding=padding)
+            side = (side - (1 if padding == "same" else 3)) // conv.stride + 1
         add(op.MaxPool, name=f"pool{number}")
+        side //= 2
     last = layers[-1].name
     if pooling == "lgap":
         add(op.Gap, name="gap", inputs=(last,))
@@ -134,7 +140,8 @@ MODELS = {
     "res-small": dict(family=residual, size=64, stem=32, stages=((64, 1), (128, 1), (256, 1)), groups=2, latent=512, hidden=64),
     "fast": dict(family=blockwise, latent=512, hidden=32, pooling="flatten",
                  blocks=((Convolution(96, stride=2), Convolution(128)), (Convolution(192),), (Convolution(384, padding=0),))),
-    "tiny": dict(family=blockwise, blocks=(((16, 1),), ((64, 1),), ((128, 1), (128, 1))), latent=256, hidden=64),
+    "tiny": dict(family=blockwise, latent=256, hidden=32, pooling="flatten",
+                 blocks=((Convolution(48, stride=2), Convolution(64)), (Convolution(160),), (Convolution(384, padding=0),))),
 }
 FLOATING = {f"fpnn_{kind}{size and f'-{size}'}": (kind, size or "3mb") for size in ("", "0.5mb", "1mb", "9mb", "24mb") for kind in "bp"}
 """Names of the floating-point baselines: b as many bits as the binary model, p as many weights; 0.5mb and 1mb are ours, for teachers."""

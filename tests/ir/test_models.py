@@ -33,6 +33,25 @@ def test_the_layers_of_fast():
     assert round(topology.macs() / 1e6, 1) == 59.5
 
 
+def test_the_layers_of_tiny():
+    topology = models.build("tiny")
+    shapes = topology.shapes
+    assert [shapes[name] for name in ("conv1", "conv2", "pool1", "pool2", "conv4", "pool3", "flatten", "latent")] == [
+        (48, 16, 16), (64, 16, 16), (64, 8, 8), (160, 4, 4), (384, 2, 2), (384, 1, 1), (384, 1, 1), (256, 1, 1)]
+    assert topology.weight_bits() == 9 * (64 * 48 + 48 * 64 + 64 * 160 + 160 * 384) + 384 * 256 + 256 * 32 + 2 * (256 + 32) * 10
+    assert round(topology.macs() / 1e6, 1) == 22.4
+
+
+@pytest.mark.parametrize("name", ["fast", "tiny"])
+def test_the_last_map_is_padded_where_it_is_small(name):
+    for size in range(16, 66):
+        topology = models.build(name, size=size)
+        side = topology.shapes["conv4"][1]
+        assert side == topology.shapes["pool2"][1] - 2 * (size >= 31), size
+        assert topology.ops[[o.name for o in topology.ops].index("conv4")].padding == (0 if size >= 31 else "same"), size
+        assert topology.shapes["pool3"][1] == side // 2 >= 1
+
+
 def test_convolutions_of_a_block():
     blocks = (((16, 2, 2, "same"), models.Convolution(32, groups=4, padding=0, shuffle=2)),)
     ops = models.blockwise("drawn", models.CIFAR10, blocks, pooling="depthwise").ops
@@ -54,5 +73,5 @@ def test_unknown_model():
 
 def test_images_that_are_too_small():
     with pytest.raises(UsageError) as error:
-        models.build("fast", size=28)
-    assert str(error.value) == "--model fast for images of 28 x 28 pixels: layer pool3: input size is 1x1, expected at least 2x2"
+        models.build("fast", size=12)
+    assert str(error.value) == "--model fast for images of 12 x 12 pixels: layer pool3: input size is 1x1, expected at least 2x2"
