@@ -24,22 +24,16 @@ def test_true_sizes_are_those_in_the_docstring(name, mbit):
     assert float(f"{bits / 1e6:.3g}") == mbit or round(bits / 1e6, 2) == mbit
 
 
-def test_the_layers_of_fast():
-    topology = models.build("fast")
+@pytest.mark.parametrize("name, stem, second, third, last, latent, mmac", [
+    ("fast", 96, 128, 192, 384, 512, 59.5), ("tiny", 48, 64, 160, 384, 256, 22.4)])
+def test_the_layers_of_ours(name, stem, second, third, last, latent, mmac):
+    topology = models.build(name)
     shapes = topology.shapes
-    assert [shapes[name] for name in ("conv1", "conv2", "pool1", "pool2", "conv4", "pool3", "flatten", "latent")] == [
-        (96, 16, 16), (128, 16, 16), (128, 8, 8), (192, 4, 4), (384, 2, 2), (384, 1, 1), (384, 1, 1), (512, 1, 1)]
-    assert topology.weight_bits() == 9 * (64 * 96 + 96 * 128 + 128 * 192 + 192 * 384) + 384 * 512 + 512 * 32 + 2 * (512 + 32) * 10
-    assert round(topology.macs() / 1e6, 1) == 59.5
-
-
-def test_the_layers_of_tiny():
-    topology = models.build("tiny")
-    shapes = topology.shapes
-    assert [shapes[name] for name in ("conv1", "conv2", "pool1", "pool2", "conv4", "pool3", "flatten", "latent")] == [
-        (48, 16, 16), (64, 16, 16), (64, 8, 8), (160, 4, 4), (384, 2, 2), (384, 1, 1), (384, 1, 1), (256, 1, 1)]
-    assert topology.weight_bits() == 9 * (64 * 48 + 48 * 64 + 64 * 160 + 160 * 384) + 384 * 256 + 256 * 32 + 2 * (256 + 32) * 10
-    assert round(topology.macs() / 1e6, 1) == 22.4
+    assert [shapes[layer] for layer in ("conv1", "conv2", "pool1", "pool2", "conv4", "pool3", "flatten", "latent")] == [
+        (stem, 16, 16), (second, 16, 16), (second, 8, 8), (third, 4, 4), (last, 2, 2), (last, 1, 1), (last, 1, 1), (latent, 1, 1)]
+    assert topology.weight_bits() == (
+        9 * (64 * stem + stem * second + second * third + third * last) + last * latent + latent * 32 + 2 * (latent + 32) * 10)
+    assert round(topology.macs() / 1e6, 1) == mmac
 
 
 @pytest.mark.parametrize("name", ["fast", "tiny"])
