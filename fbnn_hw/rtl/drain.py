@@ -98,7 +98,8 @@ class Drain(wiring.Component):
         # The words of a block lie side by side, or a plane apart where there are lists of reads.
         word = step.plane & last_slot.replicate(w.address) if c.lists else last_slot
         following_word = word if c.lists and c.frames == 1 else Mux(more, c.frame_stride, word - back)
-        advance = Mux(step.lgap, Mux(more, c.frame_stride, 1 - back), step.target_advance)
+        advance = Signal(w.address)  # a register is early enough: it stands still within a tile
+        m.d.sync += advance.eq(Mux(step.lgap, Mux(more, c.frame_stride, 1 - back), step.target_advance))
         m.d.comb += [following.eq(place + advance), moves.eq(strobe & tile_end | begun)]
         m.d.sync += [begun.eq(self.begin), next_origin.eq(Mux(self.begin, step.target, origin + following_word))]
         with m.If(strobe):

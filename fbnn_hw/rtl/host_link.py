@@ -14,7 +14,7 @@ from ..protocol import Fault, Opcode
 from .ahead import ReadAhead
 from .learning.learner import command_layout, host_layout
 from .signals import unnamed
-from .states import Binary, OneHot
+from .states import OneHot
 from .uart import UartReceiver, UartTransmitter
 
 CYCLES_BITS = 24
@@ -176,7 +176,7 @@ class HostLink(wiring.Component):
         self._accelerator_flags(m, s)
         if self.learns:
             self._learner_ports(m, s)
-        with (OneHot if self.learns else Binary)(m, "HUNT") as s.states:
+        with OneHot(m, "HUNT") as s.states:
             ongoing = s.states.ongoing
             m.d.comb += self.active.eq(~ongoing("HUNT") | s.rx.waiting if self.ahead else ~ongoing("HUNT"))
             self._receive(m, s)
@@ -288,6 +288,7 @@ class HostLink(wiring.Component):
         s.member = unnamed(range(self.frames))  # number of the image in its pass, then of the image whose result is sent
         s.begun = Signal()  # the accelerator has begun with the image
         s.more = s.member != self.frames - 1
+        s.passed_on = unnamed()  # the accelerator has taken an image that is not the last one of its pass
         s.partial = Signal()  # the request was not the last image of its pass
 
         # The byte of an image waits until it is taken, at most until the next one has come.
@@ -336,7 +337,7 @@ class HostLink(wiring.Component):
     def _byte_flags(self, m, s):
         """Set the flags that say what the received byte means."""
         requests = *protocol.REQUESTS, *(protocol.LEARNING_REQUESTS * self.learns)
-        m.d.sync += s.begun.eq((s.begun | self.busy) & self.active)
+        m.d.sync += [s.begun.eq((s.begun | self.busy) & self.active), s.passed_on.eq(s.more & s.begun & ~self.busy)]
         m.d.comb += [self.pixels.payload.eq(s.pixel), self.pixels.valid.eq(s.held)]
         m.d.sync += [
             s.accept.eq(s.strobe & ~s.bad), s.trouble.eq(s.broken | Mux(s.strobe, s.bad, s.quiet)),
@@ -513,7 +514,7 @@ class HostLink(wiring.Component):
                     with m.If(s.learning):
                         s.states.go("DISPATCH")
         with s.states.state("WAIT"):
-            with m.If(~s.classify | s.result_waiting | s.more & s.begun & ~self.busy):
+            with m.If(~s.classify | s.result_waiting | s.passed_on):
                 s.states.go("SYNC")
                 with m.If(s.classify):
                     m.d.sync += [s.cycles.eq(s.timer), s.frames.eq(s.frames + 1), s.partial.eq(s.more),

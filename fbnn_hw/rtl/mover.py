@@ -11,6 +11,7 @@ from ..compile import timing
 from ..compile.config import LATE_BIT
 from .sequencer import Widths, bits_for
 from .signals import unnamed
+from .states import OneHot
 
 
 class WeightMover(wiring.Component):
@@ -79,10 +80,10 @@ class WeightMover(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         s = SimpleNamespace()
-        self._pack(m, s)
-        self._ring(m, s)
-        self._transfers(m, s)
-        with m.FSM(init="BOOT" if self.config.boot_rows else "ADDRESS"):
+        with OneHot(m, "BOOT" if self.config.boot_rows else "ADDRESS") as s.states:
+            self._pack(m, s)
+            self._ring(m, s)
+            self._transfers(m, s)
             self._move(m, s)
             self._boot(m, s)
             self._fetch(m, s)
@@ -126,12 +127,12 @@ class WeightMover(wiring.Component):
                 read.addr.eq(self.address_read), write.addr.eq(s.head), write.data.eq(Mux(s.arrives, self.row, s.packed)),
                 write.en.eq((s.arrives | s.from_stream) & (s.landing == r))]
         s.landed = Signal()
-        s.streamed = Signal()  # the last row of a word comes from the stream
+        s.word_ends = unnamed(init=rows == 1)  # the row that lands next is the last one of its word
         with m.If(s.arrives | s.from_stream):
-            m.d.sync += s.landing.eq(s.landing + 1)
-            with m.If(s.landing == rows - 1):
-                m.d.sync += [s.landing.eq(0), s.head.eq(s.head + 1)]
-        m.d.comb += s.landed.eq(s.arrives & (s.landing == rows - 1) | s.streamed)
+            m.d.sync += [s.landing.eq(s.landing + 1), s.word_ends.eq(s.landing == max(rows - 2, 0))]
+            with m.If(s.word_ends):
+                m.d.sync += [s.landing.eq(0), s.word_ends.eq(rows == 1), s.head.eq(s.head + 1)]
+        m.d.comb += s.landed.eq((s.arrives | s.from_stream) & s.word_ends)
 
         s.reserved = Signal(range(c.weight_words + 1))
         s.reserve = Signal()
@@ -184,7 +185,7 @@ class WeightMover(wiring.Component):
         m.d.comb += [s.space.eq(~s.reserved[full_bit] if c.weight_words == 1 << full_bit else s.reserved != c.weight_words),
                      self.address.eq(Mux(writes, s.place, s.resident) if c.late_rows else s.resident)]
         s.is_resident = s.mixed[4]
-        s.at_work = Signal()  # in the state MOVE
+        s.at_work = s.states.ongoing("MOVE")
         s.requested = s.flying[0]  # a cycle later the port takes `address`
         if c.late_rows:
             self._late(m, s, writes)
@@ -214,7 +215,8 @@ class WeightMover(wiring.Component):
         Resident rows are written once, late rows in each pass, both in the order in which they are read.
         """
         c = self.config
-        s.last_booted = s.place == c.resident_base
+        s.last_booted = unnamed()  # `place`, which stands still for two cycles at least, is that of the last resident row
+        m.d.sync += s.last_booted.eq(s.place == c.resident_base)
         following, after = s.resident - 1, s.place - 1
         if c.late_end != c.resident_base:
             following = Mux(s.resident == c.resident_base, c.late_end - 1, following)
@@ -235,28 +237,28 @@ class WeightMover(wiring.Component):
         """States that write the first rows of the stream to the banks."""
         c = self.config
         if c.boot_rows:
-            with m.State("BOOT"):
+            with s.states.state("BOOT"):
                 m.d.comb += [self.write.eq(s.full), s.taken.eq(s.full)]
                 with m.If(s.full & s.last_booted):
                     m.d.sync += self.booted.eq(1)
-                    m.next = "ADDRESS"
+                    s.states.go("ADDRESS")
         else:
             m.d.comb += self.booted.eq(1)
 
     def _fetch(self, m, s):
         """States that read the next transfer from the list."""
-        with m.State("ADDRESS"):
+        with s.states.state("ADDRESS"):
             with m.If(s.pc == len(s.words)):
                 m.d.sync += s.pc.eq(0)
                 if self.config.late_rows:
                     m.d.sync += s.place.eq(self.config.late_end - 1)
             with m.Else():
                 m.d.sync += s.pc.eq(s.pc + 1)
-                m.next = "COUNT"
-        with m.State("COUNT"):
+                s.states.go("COUNT")
+        with s.states.state("COUNT"):
             m.d.sync += [s.left.eq(s.fetch.data), s.pc.eq(s.pc + 1)]
-            m.next = "SHARE"
-        with m.State("SHARE"):
+            s.states.go("SHARE")
+        with s.states.state("SHARE"):
             m.d.sync += [s.share.eq(s.fetch.data[8:]), s.mixed.eq(s.fetch.data[8:13])]
             late = self.config.late_rows > 0
             if len(s.left) > 16:
@@ -264,8 +266,7 @@ class WeightMover(wiring.Component):
                 m.d.sync += [s.left[16:].eq(upper), s.none_left.eq((s.left[:16] == 0) & (upper == 0))]
             if late:
                 m.d.sync += [s.storing.eq(s.fetch.data[LATE_BIT]), s.after.eq(s.fetch.data), s.open.eq(0)]
-            m.d.sync += s.at_work.eq(1)
-            m.next = "MOVE"
+            s.states.go("MOVE")
 
     def _move(self, m, s):
         """The state that moves the words of a transfer, each from the stream or from a resident row."""
@@ -279,15 +280,14 @@ class WeightMover(wiring.Component):
         # A row of the stream may come, as of the cycle before: only a move ends that, and the next row has two beats at least.
         m.d.sync += s.streams.eq(s.at_work & ~s.is_resident & s.fits & ~s.on_its_way & (~s.storing if late else 1))
         # No row is on its way, so `row` is `landing`.
-        m.d.comb += [s.from_stream.eq(s.streams & s.full), s.streamed.eq(s.from_stream & s.last_row)]
+        m.d.comb += s.from_stream.eq(s.streams & s.full)
         taken = s.from_stream | s.stored if late else s.from_stream
         m.d.comb += [s.taken.eq(taken), s.moved.eq(asks & ~self.blocked | taken)]
         m.d.comb += s.reserve.eq(s.moved & (s.row == 0) & ~s.storing if late else s.moved & (s.row == 0))
-        with m.State("MOVE"):
+        with s.states.state("MOVE"):
             with m.If(s.moved):
                 m.d.sync += s.row.eq(s.row + 1)
                 with m.If(s.last_row):
                     m.d.sync += [s.row.eq(0), s.mixed.eq(s.mixed[:4] + s.share)]
                     with m.If(s.none_left):
-                        m.d.sync += s.at_work.eq(0)
-                        m.next = "ADDRESS"
+                        s.states.go("ADDRESS")

@@ -136,13 +136,15 @@ class FlashReader(wiring.Component):
                 self._sleep(m, s, fsm)
             self._select(m, s)
 
+        sent = unnamed()  # the bit of a command
+        m.d.sync += sent.eq(Mux(s.sending, s.following, s.initial))
         # One line while commands are sent; IO2 and IO3 are write protection and hold until Quad Enable is set.
         heading = s.sending & ~(s.reading & s.bit[5])
         if self.sleeps:
             heading = heading | s.resuming & ~s.bit[5]
-            s.out = Mux(s.resuming, s.head[-1], Mux(s.reading, s.address, s.words[s.number]))
+            s.out = Mux(s.resuming, s.head[-1], sent)
         else:
-            s.out = Mux(s.reading, s.address, s.words[s.number])
+            s.out = sent
         if self.double:
             s.out, heading = self._later(m, s.out), self._later(m, heading)
         m.d.comb += self.lines_out.eq(Cat(s.out, Const(0b111, 3)))
@@ -181,8 +183,11 @@ class FlashReader(wiring.Component):
         head = [int(b) for b in f"{READ_COMMANDS[width]:08b}"]
         starts = [head + [int(b) for b in f"{self.offset + base:024b}"] for base in (0, self.first * self.bytes)]
         s.again = Signal()
-        s.words = Array(Array(Const(v, 1) for v in (row + [0] * 32)[:16])[s.bit[:4]] for row in script)
-        s.address = Mux(s.again, Array(Const(v, 1) for v in starts[1])[s.bit[:5]], Array(Const(v, 1) for v in starts[0])[s.bit[:5]])
+        s.initial = Array(Const(row[0], 1) for row in [*script, head])[s.number]  # a command's first bit
+        # The bit after `bit`, of a command and of the read.
+        words = Array(Array(Const(v, 1) for v in (row[1:] + [0] * 32)[:16])[s.bit[:4]] for row in script)
+        addresses = [Array(Const(v, 1) for v in row[1:] + [0])[s.bit[:5]] for row in starts]
+        s.following = Mux(s.reading, Mux(s.again, addresses[1], addresses[0]), words[s.number])
         s.lasts = Array(Const(len(row) - 1, 5) for row in script)
 
     def _bytes(self, m, s):

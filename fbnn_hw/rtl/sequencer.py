@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 from ..compile import timing
 from ..compile.config import READ_FIELDS, REWIND
 from .signals import unnamed
+from .states import OneHot
 
 
 def bits_for(values):
@@ -159,12 +160,12 @@ class Sequencer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         s = SimpleNamespace()
-        self._counters(m, s)
-        self._ends(m, s)
-        self._tile(m, s)
-        self._advance(m, s)
-        self._step_fields(m, s)
-        with m.FSM():
+        with OneHot(m, "IDLE") as s.states:
+            self._counters(m, s)
+            self._ends(m, s)
+            self._tile(m, s)
+            self._advance(m, s)
+            self._step_fields(m, s)
             self._fetch(m, s)
             self._begin(m, s)
             self._end(m, s)
@@ -206,12 +207,12 @@ class Sequencer(wiring.Component):
                                             attrs={"ram_style": "block"})
         lookup = order.read_port()
         s.entry = data.View(data.StructLayout(READ_FIELDS), lookup.data)
-        s.list = Signal(range(len(config.order) + 1))
-        s.list_start = Signal.like(s.list)  # of the tile's list
-        s.list_next = Signal.like(s.list)
+        s.list_start = Signal(range(len(config.order) + 1))  # first place of the tile's list
+        s.list_end = Signal.like(s.list_start)  # first place behind it
+        s.list_next = Signal.like(s.list_start)  # place of the read after the one that is offered
         s.line = Signal(Widths(config).address)  # first block of the row
-        m.d.comb += [s.list_next.eq(s.list), lookup.addr.eq(s.list_next)]
-        m.d.sync += s.list.eq(s.list_next)
+        s.lookup = lookup
+        m.d.comb += lookup.en.eq(0)
 
     def _ends(self, m, s):
         """Registers that know a cycle before whether a counter is at its end, so that `hold` is the only late signal."""
@@ -221,8 +222,9 @@ class Sequencer(wiring.Component):
                                      ("row", s.row, step.rows)):
             last = Signal(name=f"{name}_last")
             single = Signal(name=f"{name}_single")
-            m.d.sync += single.eq(limit == 0)
-            s.ends[name] = last, single, Mux(last, single, (counter + 1)[:len(counter)] == limit)
+            before = Signal(len(counter), name=f"{name}_before")  # the value before the end
+            m.d.sync += [single.eq(limit == 0), before.eq(limit - 1)]
+            s.ends[name] = last, single, Mux(last, single, counter == before)
         s.repeat_last, s.word_last, s.column_last, s.row_last = (end[0] for end in s.ends.values())
         s.first = unnamed()
         s.tap_last = unnamed()
@@ -317,7 +319,10 @@ class Sequencer(wiring.Component):
                 m.d.sync += [s.weight_base.eq(s.weight_base + step.tile_words), s.tile.eq(s.tile + 1)]
 
     def _advance_list(self, m, s):
-        """Repeat the list for each block.  After a tile's last block, take the next list or the same one."""
+        """Repeat the list for each block.  After a tile's last block, take the next list or the same one.
+
+        The table's address is a register, one place ahead, and only its enable waits for `hold`.
+        """
         step = self.step
         # A weight word of a spread step has the weights of L pairs of reads.
         pair = s.word[:Widths(self.config).lane + 1]
@@ -325,13 +330,19 @@ class Sequencer(wiring.Component):
         used_up = ~step.spread | s.read_pair_last
         if self.config.start_reads:
             used_up = used_up | s.blank
+        begins = s.states.ongoing("TILE")
+        counts = unnamed()  # the list goes on
+        m.d.comb += s.lookup.addr.eq(Mux(begins, s.list_start, s.list_next))
+        with m.If(begins):
+            m.d.comb += [counts.eq(1), s.lookup.en.eq(1)]
         with m.If(s.reading):
-            m.d.sync += [s.first.eq(s.block_last), s.weight.eq(s.weight + used_up)]
+            m.d.sync += s.first.eq(s.block_last)
+            with m.If(used_up):
+                m.d.sync += s.weight.eq(s.weight + 1)
             with self._moves_loops(m, s):
-                m.d.comb += s.list_next.eq(s.list + (~step.spread | s.word[0] if self.config.paired else 1))
+                m.d.comb += [counts.eq(1), s.lookup.en.eq(~step.spread | s.word[0] | s.word_last if self.config.paired else 1)]
                 m.d.sync += [s.word.eq(s.word + 1), s.word_last.eq(s.ends["word"][2])]
                 with m.If(s.word_last):
-                    m.d.comb += s.list_next.eq(s.list_start)
                     m.d.sync += [s.word.eq(0), s.weight.eq(s.weight_base + step.bias), s.block.eq(s.block + 1), s.column.eq(s.column + 1),
                                  s.column_last.eq(s.ends["column"][2])]
                     with m.If(s.column_last):
@@ -339,15 +350,24 @@ class Sequencer(wiring.Component):
                                      s.block.eq(s.line + step.row)]
                         with m.If(s.row_last):
                             m.d.sync += s.row.eq(0)
+        following = Signal.like(s.list_next)  # place of the read that the table does not yet offer
+        wraps = Mux(begins, s.ends["word"][1], s.ends["word"][2])  # the read before it is the last one of a block
+        m.d.comb += following.eq(s.lookup.addr + s.lookup.en)
+        with m.If(counts):
+            m.d.sync += s.list_next.eq(Mux(wraps, s.list_start, following))
+            with m.If(wraps):
+                m.d.sync += s.list_end.eq(following)
         again = step.rewind | s.more if self.config.frames > 1 else step.rewind
         with m.If(s.tile_done & ~again):
-            m.d.sync += s.list_start.eq(s.list + 1)
+            m.d.sync += s.list_start.eq(s.list_end)
 
     def _advance_loops(self, m, s):
         """The inner loops: taps, words of a tap, uses of a word."""
         step = self.step
         with m.If(s.reading):
-            m.d.sync += [s.first.eq(s.block_last), s.weight.eq(s.weight + Mux(step.lgap, s.used_up, 1))]
+            m.d.sync += s.first.eq(s.block_last)
+            with m.If(~step.lgap | s.used_up):
+                m.d.sync += s.weight.eq(s.weight + 1)
             with self._moves_loops(m, s):
                 m.d.sync += [s.repeat.eq(s.repeat + 1), s.repeat_last.eq(s.ends["repeat"][2])]
                 with m.If(s.repeat_last):
@@ -400,43 +420,43 @@ class Sequencer(wiring.Component):
     def _fetch(self, m, s):
         """States that read a step from the program."""
         config, step = self.config, self.step
-        with m.State("IDLE"):
+        with s.states.state("IDLE"):
+            with m.If(self.done):  # words behind that of the stop were asked for
+                behind = 2 if config.memory_registers else 1
+                m.d.sync += s.pc.eq(Mux(self.stop & REWIND, 0, s.pc - behind) if config.frames > 1 else 0)
             with m.If(self.start):
-                m.next = "ADDRESS"
-        with m.State("ADDRESS"):
+                s.states.go("ADDRESS")
+        with s.states.state("ADDRESS"):
             m.d.sync += s.pc.eq(s.pc + 1)
             m.d.comb += s.fetching.eq(1)
-            m.next = "FETCH"
-        with m.State("FETCH"):
+            s.states.go("FETCH")
+        with s.states.state("FETCH"):
             with m.If(~s.arrived[-1]):  # with the last word, `pc` is already at the next step
                 with m.If(~s.asked[config.step_words - 1]) if config.memory_registers else nullcontext():
                     m.d.sync += s.pc.eq(s.pc + 1)
             with m.Else():
-                m.next = "SETUP"
+                s.states.go("SETUP")
             with m.If(s.arrived[0] & ~s.flags[15]):
                 m.d.sync += [self.done.eq(1), s.asked.eq(0)]
                 if config.frames > 1:
-                    following = s.pc - 1 if config.memory_registers else s.pc
-                    m.d.sync += [self.stop.eq(s.flags), s.pc.eq(Mux(s.flags & REWIND, 0, following))]
-                else:
-                    m.d.sync += s.pc.eq(0)
+                    m.d.sync += self.stop.eq(s.flags)
                 if config.weights == "memory":
                     m.d.sync += s.weight_base.eq(0)
-                m.next = "IDLE"
-        with m.State("SETUP"):
+                s.states.go("IDLE")
+        with s.states.state("SETUP"):
             m.d.sync += [s.tile.eq(0), s.tile_source.eq(step.source), self.begin.eq(1)]
             if config.lists:
                 m.d.sync += s.list_start.eq(step.order)
-            m.next = "TILE"
+            s.states.go("TILE")
 
     def _begin_tile(self, m, s):
         """Start to read, after the bias word where there is one."""
         config, step = self.config, self.step
         m.d.sync += s.running.eq(~step.bias if config.thresholds else 1)
-        m.next = "RUN"
+        s.states.go("RUN")
         if config.thresholds:
             with m.If(step.bias):
-                m.next = "BIAS"
+                s.states.go("BIAS")
 
     def _begin(self, m, s):
         """States that begin a tile: they wait for its weights, then read its bias word."""
@@ -444,26 +464,24 @@ class Sequencer(wiring.Component):
         first_block = [s.block.eq(s.tile_source), s.current.eq(s.tile_source), s.weight.eq(s.weight_base)]
         if config.lists:
             first_block.append(s.line.eq(s.tile_source))
-        with m.State("TILE"):
+        with s.states.state("TILE"):
             m.d.sync += [
                 s.kx.eq(s.first_tap), s.ky.eq(s.first_tap),
                 s.pause.eq(0), s.first.eq(1), s.tap_last.eq(s.first_tap), *(last.eq(single) for last, single, _ in s.ends.values())]
-            if config.lists:
-                m.d.comb += s.list_next.eq(s.list_start)
             if config.weights == "memory":
                 m.d.sync += first_block
                 self._begin_tile(m, s)
             else:
-                m.next = "LEVEL"
+                s.states.go("LEVEL")
         if config.weights == "stream":
             s.enough = Signal()
             m.d.sync += s.enough.eq(self.level >= step.tile_words)
-            with m.State("LEVEL"):
+            with s.states.state("LEVEL"):
                 m.d.sync += first_block
                 with m.If(s.enough):
                     self._begin_tile(m, s)
         if config.thresholds:
-            with m.State("BIAS"):
+            with s.states.state("BIAS"):
                 self._bias(m, s)
 
     def _bias(self, m, s):
@@ -477,48 +495,48 @@ class Sequencer(wiring.Component):
         m.d.comb += self.read.bias.eq(s.pause == wait)
         with m.If(s.pause == (wait if self.config.start_reads else s.bias - 1)):
             m.d.sync += [s.weight.eq(s.weight_base + 1), s.running.eq(1)]
-            m.next = "RUN"
+            s.states.go("RUN")
 
     def _end(self, m, s):
         """States that run a tile, then wait until its results have left."""
         step = self.step
-        with m.State("RUN"):
+        with s.states.state("RUN"):
             m.d.sync += [s.pause.eq(0), s.score.eq(0)]
             with m.If(s.tile_done):
-                m.next = "TILE"
+                s.states.go("TILE")
                 with m.If(s.tile_last & ~s.more | step.lgap | step.logits):
-                    m.next = "FLUSH"
-        with m.State("FLUSH"):
+                    s.states.go("FLUSH")
+        with s.states.state("FLUSH"):
             m.d.sync += s.pause.eq(s.pause + 1)
             with m.If(s.pause == s.flush - 3):
                 m.d.sync += self.reserve.eq(step.lgap)
             with m.If(s.flushed):
                 m.d.sync += self.reserve.eq(0)
                 with m.If(step.logits):
-                    m.next = "SCORES" if self.scores else "ADDRESS"
+                    s.states.go("SCORES" if self.scores else "ADDRESS")
                 with m.Elif(step.lgap):
                     m.d.sync += self.pool_write.eq(step.gap)
-                    m.next = "AVERAGE"
+                    s.states.go("AVERAGE")
                 with m.Else():
-                    m.next = "ADDRESS"
+                    s.states.go("ADDRESS")
 
     def _score_states(self, m, s):
         """States that send logits, and words of global pooling."""
         step = self.step
         if self.scores:
-            with m.State("SCORES"):
+            with s.states.state("SCORES"):
                 m.d.comb += [self.score_valid.eq(1), self.score_first.eq((s.tile == 1) & (s.score == 0))]
                 with m.If(self.score_ready):
                     m.d.sync += [s.score.eq(s.score + 1), s.scores_left.eq(s.scores_left - 1)]
                     with m.If(s.scores_left == 1):
-                        m.next = "TILE"
+                        s.states.go("TILE")
                         with m.If(s.finished):
-                            m.next = "ADDRESS"
-        with m.State("AVERAGE"):
+                            s.states.go("ADDRESS")
+        with s.states.state("AVERAGE"):
             m.d.sync += self.pool_write.eq(step.depthwise << 1)
-            m.next = "LEARNED"
-        with m.State("LEARNED"):
+            s.states.go("LEARNED")
+        with s.states.state("LEARNED"):
             m.d.sync += self.pool_write.eq(0)
-            m.next = "TILE"
+            s.states.go("TILE")
             with m.If(s.finished):
-                m.next = "ADDRESS"
+                s.states.go("ADDRESS")

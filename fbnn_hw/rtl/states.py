@@ -59,23 +59,3 @@ class OneHot:
         if name not in targets:
             targets[name] = Signal(name=f"{self.current.lower()}_to_{name.lower()}")
         self.m.d.comb += targets[name].eq(1)
-
-
-class Binary:
-    """The state machine of Amaranth, whose register holds a number, with the members of `OneHot`."""
-
-    def __init__(self, m, init):
-        self.m, self.machine = m, m.FSM(init=init)
-
-    def __enter__(self):
-        self.ongoing = self.machine.__enter__().ongoing
-        return self
-
-    def __exit__(self, *failure):
-        return self.machine.__exit__(*failure)
-
-    def state(self, name):
-        return self.m.State(name)
-
-    def go(self, name):
-        self.m.next = name

@@ -50,9 +50,9 @@ class WindowAddress(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         columns, width = self.config.columns, Widths(self.config).address
-        kx = unnamed(2)
-        advance = Signal(width)
-        m.d.sync += [kx.eq(self.kx), advance.eq(self.advance)]
+        right = unnamed(width)  # words by which the first column is moved
+        left = unnamed(width)  # and the last one
+        m.d.sync += [right.eq(Mux(self.kx == 2, self.advance, 0)), left.eq(Mux(self.kx == 0, self.advance, 0))]
         banks = []
         for r in range(2):
             # Upwards into the odd rows, downwards into the even ones.  Sums are made in any case: a LUT a bit then chooses too.
@@ -61,9 +61,9 @@ class WindowAddress(wiring.Component):
                                 Mux(self.ky == 0, self.address - self.row, self.address))
             for c in range(columns):
                 if c == 0:
-                    banks.append(Mux(kx == 2, base + advance, base)[:width])
+                    banks.append((base + right)[:width])
                 elif c == columns - 1:
-                    banks.append(Mux(kx == 0, base - advance, base)[:width])
+                    banks.append((base - left)[:width])
                 else:
                     banks.append(base)
         m.d.comb += self.banks.eq(Cat(*banks))
