@@ -174,9 +174,9 @@ class HostLink(wiring.Component):
         self._timers(m, s)
         self._byte_flags(m, s)
         self._accelerator_flags(m, s)
-        if self.learns:
-            self._learner_ports(m, s)
         with OneHot(m, "HUNT") as s.states:
+            if self.learns:
+                self._learner_ports(m, s)
             ongoing = s.states.ongoing
             m.d.comb += self.active.eq(~ongoing("HUNT") | s.rx.waiting if self.ahead else ~ongoing("HUNT"))
             self._receive(m, s)
@@ -371,15 +371,18 @@ class HostLink(wiring.Component):
         s.illegal_count = unnamed()  # the received byte is no legal number of words
         s.too_large = unnamed()  # the number is no label
         s.place = s.index[s.word_bits:]  # number of the word in its request
-        s.all_words = unnamed()  # `place` is behind the last word
+        s.all_words = unnamed()  # `place` is behind the last word, as of the cycle before
+        s.settled = unnamed()  # and the learner has not answered since
         s.asking = Signal()  # the learner is asked for a word, or given one
         m.d.sync += [s.asking.eq(0), host.payload.address.eq(s.number ^ s.place)]
         buffer = Memory(shape=len(self.host_reply), depth=1 << depth_bits, init=[], attrs={"ram_style": "block"})
         m.submodules.buffer = buffer
         s.buffer_read, s.buffer_write = buffer.read_port(), buffer.write_port(granularity=8)
         m.d.sync += s.illegal_count.eq((s.rx.byte == 0) | s.poke & s.rx.byte[depth_bits:].any())
+        asks, counts = s.states.any("PEEK", "POKE"), s.states.any("PEEK", "POKE", "DATA")
+        m.d.sync += [s.all_words.eq(counts & (s.place == s.count)), s.settled.eq(asks & ~host.ready)]
         m.d.comb += [
-            s.all_words.eq(s.place == s.count), s.buffer_read.addr.eq(s.place), s.buffer_write.addr.eq(s.place),
+            s.buffer_read.addr.eq(s.place), s.buffer_write.addr.eq(s.place),
             s.buffer_write.data.eq(s.rx.byte.replicate(word_bytes)),
             command.payload.command.eq(s.opcode[:3]), command.payload.label.eq(s.number), command.payload.count.eq(s.count),
             host.valid.eq(s.asking), host.payload.write.eq(s.poke), host.payload.space.eq(s.opcode[:3]),
@@ -572,7 +575,7 @@ class HostLink(wiring.Component):
             with m.Elif(s.late):
                 self._fail(m, s, Fault.RESULT)
         with s.states.state("POKE"):
-            m.d.sync += s.asking.eq(~s.all_words & ~host.ready)
+            m.d.sync += s.asking.eq(s.settled & ~s.all_words & ~host.ready)
             with m.If(s.all_words):
                 s.states.go("SYNC")
             with m.Elif(host.ready):
@@ -712,7 +715,7 @@ class HostLink(wiring.Component):
     def _reply_peek(self, m, s):
         """Words of the learner's memory."""
         with s.states.state("PEEK"):
-            m.d.sync += s.asking.eq(~s.all_words & ~self.host.ready)
+            m.d.sync += s.asking.eq(s.settled & ~s.all_words & ~self.host.ready)
             with m.If(s.all_words):
                 m.d.comb += s.clear.eq(1)
                 s.states.go("END")

@@ -93,23 +93,28 @@ class ClassTable(wiring.Component):
         second = unnamed()
         halve = unnamed()
         scan = self.scan
-        at_label = Signal()
+        at_label = unnamed()  # in the second clock of a class, as the next ones: it is that of `label`
+        adds = unnamed()
+        removes = unnamed()
+        presents = unnamed()
+        renews = unnamed()
         address = Mux(running, place, self.host_index)
         m.d.comb += [*(port.addr.eq(address) for port in (*read, *write)), self.counts.eq(read[0].data),
                      self.presented_left.eq(read[1].data)]
-        m.d.sync += at_label.eq(place == self.label)  # counts in the second clock of a class
+        is_label = place == self.label
+        m.d.sync += [at_label.eq(is_label), adds.eq(is_label & (scan == Scan.ADD)), removes.eq(is_label & (scan == Scan.REMOVE)),
+                     presents.eq(is_label & (scan == Scan.PRESENT) & ~halve), renews.eq(is_label & (scan == Scan.NEW))]
 
         count, presented = read[0].data, read[1].data[:8]
         left = read[1].data[8:]
-        change = at_label & ((scan == Scan.ADD) | (scan == Scan.REMOVE))
-        new_count = count + Mux(change, Mux(scan == Scan.ADD, 1, -1), 0)
+        new_count = count + Cat(adds | removes, removes.replicate(self.count_bits - 1))
         more = Signal(8)
-        m.d.comb += more.eq(presented + (at_label & (scan == Scan.PRESENT) & ~halve))
+        m.d.comb += more.eq(presented + presents)
         new_presented = Mux((scan == Scan.CLEAR) | (scan == Scan.NEW), 0, Mux(halve, more >> 1, more))
         new_left = []
         if self.prototype:
-            less = left - (at_label & (scan == Scan.PRESENT) & ~halve & left.any())
-            new_left = [Mux(scan == Scan.CLEAR, 0, Mux((scan == Scan.NEW) & at_label, self.prototype, less))[:8]]
+            less = Mux(left.any(), left - presents, 0)
+            new_left = [Mux(scan == Scan.CLEAR, 0, Mux(renews, self.prototype, less))[:8]]
         m.d.comb += [
             write[0].data.eq(Mux(running, Mux(scan == Scan.CLEAR, 0, new_count), self.data)),
             write[1].data.eq(Mux(running, Cat(new_presented[:8], *new_left), self.data)),
@@ -136,14 +141,14 @@ class ClassTable(wiring.Component):
             m.d.sync += second.eq(~second)
             with m.If(second):
                 m.d.sync += [place.eq(place + 1), wins.eq(~skip & (key < least))]
-                with m.If(at_label & ~halve & (scan == Scan.PRESENT)):
+                with m.If(presents):
                     m.d.sync += [
                         self.presented.eq(more), full.eq(presented == TOP - 1), self.starting.eq(left.any() if self.prototype else 0)]
                 with m.Elif(at_label & halve):
                     m.d.sync += self.presented.eq(more >> 1)
                 with m.If(last):
                     m.d.sync += place.eq(0)
-                    with m.If(~halve & (full | at_label & (scan == Scan.PRESENT) & (presented == TOP - 1))):
+                    with m.If(~halve & full | presents & (presented == TOP - 1)):
                         m.d.sync += halve.eq(1)
                     with m.Else():
                         m.d.sync += [running.eq(0), ends.eq(1)]
