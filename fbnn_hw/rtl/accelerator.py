@@ -23,6 +23,7 @@ from .mover import WeightMover
 from .sequencer import EDGE, Sequencer, Widths, read_layout
 from .signals import unnamed
 from .spram import SinglePortMemory
+from .states import OneHot
 from .weights import WeightMemory
 from .window import ListedAddress, ListedAlign, WindowAddress, WindowAlign
 
@@ -376,7 +377,7 @@ class Accelerator(wiring.Component):
         s.latent_place = c.latent_base  # first word of the latent
         if c.frames > 1:
             s.latent_place = unnamed(w.address, init=c.latent_base)
-        with m.FSM() as fsm:
+        with OneHot(m, "LOAD") as s.states:
             self._run(m, s)
             if c.learning:
                 self._classify(m, s)
@@ -384,100 +385,99 @@ class Accelerator(wiring.Component):
                 self._stop(m, s)
             self._latent(m, s)
             self._result(m, s)
-        s.fsm = fsm
-        m.d.comb += self.busy.eq(~fsm.ongoing("LOAD"))
+        m.d.comb += self.busy.eq(~s.states.ongoing("LOAD"))
 
-    def _ask_latent(self, m):
+    def _ask_latent(self, m, s):
         """After the last logit, send the latent where it is wanted, then the result."""
         with m.If(self.want_latent & (self.config.latent_words > 0)):
-            m.next = "ASK"
+            s.states.go("ASK")
 
     def _run(self, m, s):
         """States that load an image, then run the program."""
         c, sequencer = self.config, s.sequencer
-        with m.State("LOAD"):
+        with s.states.state("LOAD"):
             m.d.sync += [s.loading.eq(s.booted & ~s.teaching), s.closed.eq(s.booted)]
             with m.If(sequencer.stop & REWIND):
                 m.d.sync += self.step.eq(0)
             with m.If(s.loader.done):
                 m.d.sync += [s.loading.eq(0), s.closed.eq(0)]
-                m.next = "START"
-        with m.State("START"):
+                s.states.go("START")
+        with s.states.state("START"):
             m.d.comb += sequencer.start.eq(1)
-            m.next = "RUN"
-        with m.State("RUN"):
+            s.states.go("RUN")
+        with s.states.state("RUN"):
             m.d.sync += s.word.eq(0)
             with m.If(sequencer.done):
                 if c.frames > 1:
-                    m.next = "STOP"
+                    s.states.go("STOP")
                 else:
                     m.d.sync += s.closed.eq(1)
-                    m.next = "CLASSIFY" if c.learning else "RESULT"
+                    s.states.go("CLASSIFY" if c.learning else "RESULT")
                     with m.If(self.want_latent & (c.latent_words > 0) & (not c.learning)):
-                        m.next = "ASK"
+                        s.states.go("ASK")
 
     def _classify(self, m, s):
         """States in which the learner scores the latent."""
-        with m.State("CLASSIFY"):
+        with s.states.state("CLASSIFY"):
             m.d.comb += s.learner.command.valid.eq(s.turn)
             with m.If(s.turn & s.learner.command.ready):
-                m.next = "SCORES"
-        with m.State("SCORES"):
+                s.states.go("SCORES")
+        with s.states.state("SCORES"):
             with m.If(~s.learner.busy):
-                m.next = "RESULT"
-                self._ask_latent(m)
+                s.states.go("RESULT")
+                self._ask_latent(m, s)
 
     def _stop(self, m, s):
         """The state at a stop of the program, between the images of a pass."""
-        with m.State("STOP"):
+        with s.states.state("STOP"):
             m.d.sync += s.closed.eq(1)
-            m.next = "LOAD"
+            s.states.go("LOAD")
             with m.If(s.sequencer.stop & RESULT):
                 m.d.sync += s.closed.eq((s.sequencer.stop & LOAD) | self.want_latent)
-                m.next = "RESULT"
-                self._ask_latent(m)
+                s.states.go("RESULT")
+                self._ask_latent(m, s)
 
     def _latent(self, m, s):
         """States that read the latent from the banks and send it, word by word."""
-        with m.State("ASK"):
+        with s.states.state("ASK"):
             m.d.sync += s.wait.eq(s.wait + 1)
             m.d.comb += s.reading.eq(1)
             with m.If(s.wait == s.arrival + 1):
                 m.d.sync += s.wait.eq(0)
-                m.next = "LATENT"
-        with m.State("LATENT"):
+                s.states.go("LATENT")
+        with s.states.state("LATENT"):
             m.d.comb += [s.reading.eq(1), self.latent.valid.eq(1)]
             with m.If(self.latent.ready):
                 m.d.sync += s.word.eq(s.word + 1)
-                m.next = "ASK"
+                s.states.go("ASK")
                 with m.If(self.latent.payload.last):
-                    m.next = "RESULT"
+                    s.states.go("RESULT")
 
     def _result(self, m, s):
         c, stop = self.config, s.sequencer.stop
-        with m.State("RESULT"):
+        with s.states.state("RESULT"):
             m.d.comb += self.result.valid.eq(1)
             with m.If(self.result.ready):
-                m.next = "LOAD"
+                s.states.go("LOAD")
                 if c.frames > 1:
                     m.d.sync += s.latent_place.eq(Mux(stop & REWIND, c.latent_base, s.latent_place + c.frame_stride))
                     with m.If(~(stop & LOAD).any()):
                         m.d.sync += s.closed.eq(0)
-                        m.next = "START"
+                        s.states.go("START")
 
     def _learner_turn(self, m, s):
         """Give the learner its turn: it gets the port and the array while engine, loader and mover have no request under way."""
-        fsm, learner = s.fsm, s.learner
+        ongoing, learner = s.states.ongoing, s.learner
         was_ready = Signal()
-        own = fsm.ongoing("CLASSIFY") | fsm.ongoing("SCORES")
-        m.d.comb += s.ready.eq((own | fsm.ongoing("LOAD") & ~s.loading & ~s.was_loading & s.teaching) & s.booted)
+        own = ongoing("CLASSIFY") | ongoing("SCORES")
+        m.d.comb += s.ready.eq((own | ongoing("LOAD") & ~s.loading & ~s.was_loading & s.teaching) & s.booted)
         m.d.sync += [was_ready.eq(s.ready), s.turn.eq(s.ready & was_ready)]
-        asked = s.turn & fsm.ongoing("LOAD")
+        asked = s.turn & ongoing("LOAD")
         given, taken = self.command.payload, learner.command.payload
         m.d.comb += [
-            taken.command.eq(Mux(fsm.ongoing("CLASSIFY"), Command.CLASSIFY, given.command)), taken.label.eq(given.label),
+            taken.command.eq(Mux(ongoing("CLASSIFY"), Command.CLASSIFY, given.command)), taken.label.eq(given.label),
             taken.count.eq(given.count), s.teaching.eq(self.command.valid | self.host.valid | learner.busy),
-            self.busy.eq(~fsm.ongoing("LOAD") | learner.busy), learner.host.valid.eq(self.host.valid & asked),
+            self.busy.eq(~ongoing("LOAD") | learner.busy), learner.host.valid.eq(self.host.valid & asked),
             learner.host.payload.eq(self.host.payload), self.host.ready.eq(learner.host.ready),
             self.command.ready.eq(learner.command.ready & asked),
             learner.rows.ready.eq(s.turn)]
@@ -501,9 +501,9 @@ class Accelerator(wiring.Component):
             m.d.comb += address.advance.eq(s.step.advance)
         use_common = unnamed()  # one address for all banks
         draining = unnamed()  # the drain has the port
-        moving = unnamed()  # the mover has the port
+        moving = unnamed()  # the mover has the port, as it has until the resident rows are loaded
         reserved = unnamed()  # the drain writes words of global pooling
-        m.d.sync += [moving.eq(s.moves), reserved.eq(sequencer.reserve), draining.eq(s.drains | reserved),
+        m.d.sync += [moving.eq(s.moves | ~s.booted), reserved.eq(sequencer.reserve), draining.eq(s.drains | reserved),
                      use_common.eq(s.drains | reserved | s.loading | s.reading | s.moves | ~s.booted | s.ready)]
         # A resident row may be on its way when words of the latent begin to be read.
         addresses = [(drain.address, draining), (loader.address, s.was_loading), (s.latent_place + s.word, s.was_reading)]
@@ -511,7 +511,7 @@ class Accelerator(wiring.Component):
         everywhere = s.was_loading
         write = drain.write | loader.write
         if c.weights == "stream":
-            addresses.append((memory.address, moving | ~s.booted))
+            addresses.append((memory.address, moving))
             everywhere = everywhere | s.boot_writes
             write = write | s.boot_writes.replicate(c.pixels)
         if c.learning:

@@ -321,8 +321,10 @@ class HostLink(wiring.Component):
         While its own low byte is sent, each bit on the line equals the register's lowest bit.  So the register only shifts, and its
         high byte follows.
         """
-        bit = Mux(s.sending, s.tx.bit, s.rx.bit)
-        with m.If(Mux(s.sending, s.tx.bit_strobe, s.rx.bit_strobe)):
+        bit = unnamed()
+        strobe = unnamed()  # it comes in
+        m.d.sync += [bit.eq(Mux(s.sending, s.tx.bit, s.rx.bit)), strobe.eq(Mux(s.sending, s.tx.bit_strobe, s.rx.bit_strobe))]
+        with m.If(strobe):
             m.d.sync += s.crc.eq(Cat(s.crc[1:], 0) ^ Mux(s.crc[0] ^ bit, protocol.CRC_POLYNOMIAL, 0))
 
     def _timers(self, m, s):

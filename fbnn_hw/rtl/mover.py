@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -98,14 +98,16 @@ class WeightMover(wiring.Component):
         s.full = unnamed()
         s.taken = Signal()
         s.streams = Signal()  # a row of the stream leaves `packed` in the cycle in which it is whole
-        m.d.comb += self.write_data.eq(s.packed)
-        m.d.comb += self.weights.ready.eq(~s.full | s.streams | ~self.booted)
-        with m.If(self.weights.valid & self.weights.ready):
-            m.d.sync += [s.packed.eq(Cat(s.packed[c.beat_bits:], self.weights.payload)), s.byte.eq(s.byte + 1)]
-            with m.If(s.byte == row_beats - 1):
-                m.d.sync += [s.byte.eq(0), s.full.eq(1)]
-        with m.If(s.taken):
-            m.d.sync += s.full.eq(0)  # its next beat is not the last one of a row
+        s.will_stream = unnamed()  # `streams` of the next cycle
+        full = unnamed()  # `full` of the next cycle
+        ready = Signal(init=1)
+        beat = unnamed()  # a beat comes in
+        last = s.byte == row_beats - 1
+        m.d.comb += [self.write_data.eq(s.packed), self.weights.ready.eq(ready), beat.eq(self.weights.valid & ready),
+                     full.eq((s.full | beat & last) & ~s.taken)]  # the beat beside one that is taken is not the last one of a row
+        m.d.sync += [s.full.eq(full), ready.eq(~full | s.will_stream | ~self.booted)]
+        with m.If(beat):
+            m.d.sync += [s.packed.eq(Cat(s.packed[c.beat_bits:], self.weights.payload)), s.byte.eq(Mux(last, 0, s.byte + 1))]
 
     def _ring(self, m, s):
         """The ring, with the number of words in it and of those that were requested and will come."""
@@ -141,9 +143,12 @@ class WeightMover(wiring.Component):
         m.d.sync += s.late.eq(Cat(self.pop, s.late))
         # `reserve` is a late signal too.
         reserve = self._later(m, s.reserve)
+        returned = Signal.like(s.reserved)  # less the words that become free
+        minus = Signal.like(s.reserved)
         # `pop` is a late signal, so both outcomes are computed before it.
         m.d.sync += [self.level.eq(Mux(self.pop, self.level + s.landed - self.pop_words, self.level + s.landed)),
-                     s.reserved.eq(Mux(s.late[-1], s.reserved + reserve - self.pop_words, s.reserved + reserve))]
+                     minus.eq(-self.pop_words), returned.eq(Mux(s.late[-2], minus, 0)),
+                     s.reserved.eq(_with_carry(s.reserved, returned, reserve))]
 
         s.flying = Signal(timing.read(c.memory_registers))
         reads = self.request
@@ -278,7 +283,8 @@ class WeightMover(wiring.Component):
         if late:
             m.d.sync += stores.eq(s.at_work & s.storing & s.full & s.open & ~self.request_next & ~self.request)
         # A row of the stream may come, as of the cycle before: only a move ends that, and the next row has two beats at least.
-        m.d.sync += s.streams.eq(s.at_work & ~s.is_resident & s.fits & ~s.on_its_way & (~s.storing if late else 1))
+        m.d.comb += s.will_stream.eq(s.at_work & ~s.is_resident & s.fits & ~s.on_its_way & (~s.storing if late else 1))
+        m.d.sync += s.streams.eq(s.will_stream)
         # No row is on its way, so `row` is `landing`.
         m.d.comb += s.from_stream.eq(s.streams & s.full)
         taken = s.from_stream | s.stored if late else s.from_stream
@@ -291,3 +297,8 @@ class WeightMover(wiring.Component):
                     m.d.sync += [s.row.eq(0), s.mixed.eq(s.mixed[:4] + s.share)]
                     with m.If(s.none_left):
                         s.states.go("ADDRESS")
+
+
+def _with_carry(a, b, carry):
+    """a + b + carry by one chain of carries."""
+    return (Cat(Const(1, 1), a) + Cat(carry, b))[1:len(a) + 1]

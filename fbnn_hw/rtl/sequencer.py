@@ -1,6 +1,8 @@
 """The loops of the engine, run by the program."""
 
 from contextlib import nullcontext
+from functools import reduce
+from operator import or_
 from types import SimpleNamespace
 
 from amaranth import Cat, Const, Module, Mux, Signal, signed
@@ -188,6 +190,13 @@ class Sequencer(wiring.Component):
         s.tile_source = Signal(w.address)
         s.weight = unnamed(w.weight)
         s.weight_base = Signal(w.weight)
+        s.weight_start = Signal(w.weight)  # the weight word of a block's first read, behind the bias word
+        s.weight_counts = unnamed()  # it goes on
+        s.weight_restarts = unnamed()  # to `weight_start`
+        s.weight_begins = unnamed()  # it is the tile's first word
+        with m.If(s.weight_counts | s.weight_begins):
+            following = Mux(s.weight_begins, s.weight_base, s.weight_start)
+            m.d.sync += s.weight.eq(Mux(s.weight_begins | s.weight_restarts, following, s.weight + 1))
         s.repeat = unnamed(w.repeat)
         s.word = unnamed(w.words)
         s.kx = unnamed(2)
@@ -198,7 +207,7 @@ class Sequencer(wiring.Component):
         s.flush, s.bias = (cycles(config.lanes, config.memory_registers) for cycles in (timing.flush, timing.bias))
         s.pause = Signal(range(s.bias + 1))
         s.flushed = unnamed()  # `pause`, which goes on in each cycle of FLUSH, is at its end there
-        m.d.sync += s.flushed.eq(s.pause == s.flush - 2)
+        m.d.sync += [s.flushed.eq(s.pause == s.flush - 2), s.weight_start.eq(s.weight_base + self.step.bias)]
 
     def _lists(self, m, s):
         """The table of reads, and the place in it.  The table offers the read that may be issued in this cycle."""
@@ -288,7 +297,9 @@ class Sequencer(wiring.Component):
 
         s.score = Signal(range(config.outputs))
         s.scores_left = Signal(range(config.outputs + 1))
+        s.score_last = unnamed()  # it is 1
         m.d.comb += [self.score_index.eq(s.score), self.pop_words.eq(step.tile_words)]
+        m.d.sync += s.score_last.eq(s.scores_left == 1)
         s.running = Signal()
         s.reading = s.running & ~self.hold
         s.tile_done = Signal()
@@ -333,17 +344,16 @@ class Sequencer(wiring.Component):
         begins = s.states.ongoing("TILE")
         counts = unnamed()  # the list goes on
         m.d.comb += s.lookup.addr.eq(Mux(begins, s.list_start, s.list_next))
+        m.d.comb += [s.weight_restarts.eq(s.block_last), s.weight_counts.eq(s.reading & (used_up | s.block_last))]
         with m.If(begins):
             m.d.comb += [counts.eq(1), s.lookup.en.eq(1)]
         with m.If(s.reading):
             m.d.sync += s.first.eq(s.block_last)
-            with m.If(used_up):
-                m.d.sync += s.weight.eq(s.weight + 1)
             with self._moves_loops(m, s):
                 m.d.comb += [counts.eq(1), s.lookup.en.eq(~step.spread | s.word[0] | s.word_last if self.config.paired else 1)]
                 m.d.sync += [s.word.eq(s.word + 1), s.word_last.eq(s.ends["word"][2])]
                 with m.If(s.word_last):
-                    m.d.sync += [s.word.eq(0), s.weight.eq(s.weight_base + step.bias), s.block.eq(s.block + 1), s.column.eq(s.column + 1),
+                    m.d.sync += [s.word.eq(0), s.block.eq(s.block + 1), s.column.eq(s.column + 1),
                                  s.column_last.eq(s.ends["column"][2])]
                     with m.If(s.column_last):
                         m.d.sync += [s.column.eq(0), s.row.eq(s.row + 1), s.row_last.eq(s.ends["row"][2]), s.line.eq(s.line + step.row),
@@ -364,10 +374,9 @@ class Sequencer(wiring.Component):
     def _advance_loops(self, m, s):
         """The inner loops: taps, words of a tap, uses of a word."""
         step = self.step
+        m.d.comb += [s.weight_restarts.eq(s.block_last), s.weight_counts.eq(s.reading & (~step.lgap | s.used_up | s.block_last))]
         with m.If(s.reading):
             m.d.sync += s.first.eq(s.block_last)
-            with m.If(~step.lgap | s.used_up):
-                m.d.sync += s.weight.eq(s.weight + 1)
             with self._moves_loops(m, s):
                 m.d.sync += [s.repeat.eq(s.repeat + 1), s.repeat_last.eq(s.ends["repeat"][2])]
                 with m.If(s.repeat_last):
@@ -380,7 +389,7 @@ class Sequencer(wiring.Component):
                             m.d.sync += [s.kx.eq(0), s.ky.eq(s.ky + 1)]
                         with m.If(s.tap_last):
                             m.d.sync += [
-                                s.kx.eq(s.first_tap), s.ky.eq(s.first_tap), s.weight.eq(s.weight_base + step.bias),
+                                s.kx.eq(s.first_tap), s.ky.eq(s.first_tap),
                                 s.block.eq(s.block + step.advance),
                                 s.current.eq(s.block + step.advance), s.column.eq(s.column + 1), s.column_last.eq(s.ends["column"][2])]
                             with m.If(s.column_last):
@@ -401,21 +410,24 @@ class Sequencer(wiring.Component):
         if late:
             s.flags = Signal(16, reset_less=True)
             m.d.sync += s.flags.eq(s.fetch.data)
+        # Bits that no step sets are constants, so that synthesis removes what follows from them.
+        used = [reduce(or_, words) for words in zip(*(one.encode(config.lists) for one in config.program))]
+        flags = s.flags & used[0]
         with m.If(s.arrived[0]):
             m.d.sync += [
-                step.lgap.eq(s.flags[0]), step.pool.eq(s.flags[1]), step.vector.eq(s.flags[2]), step.logits.eq(s.flags[3] & self.scores),
-                step.window.eq(s.flags[4]), step.gap.eq(s.flags[5]), step.depthwise.eq(s.flags[6]), step.bias.eq(s.flags[7]),
-                step.repeat.eq(s.flags[8:11]), step.shared.eq(s.flags[11] & (config.frames > 1))]
+                step.lgap.eq(flags[0]), step.pool.eq(flags[1]), step.vector.eq(flags[2]), step.logits.eq(flags[3] & self.scores),
+                step.window.eq(flags[4]), step.gap.eq(flags[5]), step.depthwise.eq(flags[6]), step.bias.eq(flags[7]),
+                step.repeat.eq(flags[8:11]), step.shared.eq(flags[11] & (config.frames > 1))]
             if config.lists:
-                m.d.sync += [step.rewind.eq(s.flags[12]), step.first_pixel.eq(s.flags[13]), step.odd_height.eq(s.flags[14]),
-                             step.spread.eq(s.flags[8]), step.ones.eq(s.flags[9])]
+                m.d.sync += [step.rewind.eq(flags[12]), step.first_pixel.eq(flags[13]), step.odd_height.eq(flags[14]),
+                             step.spread.eq(flags[8]), step.ones.eq(flags[9])]
         names = ("source", "step", "advance", "row", "words", "columns", "rows", "target", "target_advance", "target_row", "tiles", "slot",
                  "valid", "tile_words")
         if config.lists:
             names += "order", "plane", "source_rows", "source_columns", "valid_columns"
         for number, name in enumerate(names, start=1):
             with m.If(s.arrived[number]):
-                m.d.sync += step[name].eq(s.flags)
+                m.d.sync += step[name].eq(s.flags & used[number])
 
     def _fetch(self, m, s):
         """States that read a step from the program."""
@@ -461,7 +473,7 @@ class Sequencer(wiring.Component):
     def _begin(self, m, s):
         """States that begin a tile: they wait for its weights, then read its bias word."""
         config, step = self.config, self.step
-        first_block = [s.block.eq(s.tile_source), s.current.eq(s.tile_source), s.weight.eq(s.weight_base)]
+        first_block = [s.block.eq(s.tile_source), s.current.eq(s.tile_source)]
         if config.lists:
             first_block.append(s.line.eq(s.tile_source))
         with s.states.state("TILE"):
@@ -469,6 +481,7 @@ class Sequencer(wiring.Component):
                 s.kx.eq(s.first_tap), s.ky.eq(s.first_tap),
                 s.pause.eq(0), s.first.eq(1), s.tap_last.eq(s.first_tap), *(last.eq(single) for last, single, _ in s.ends.values())]
             if config.weights == "memory":
+                m.d.comb += s.weight_begins.eq(1)
                 m.d.sync += first_block
                 self._begin_tile(m, s)
             else:
@@ -477,6 +490,7 @@ class Sequencer(wiring.Component):
             s.enough = Signal()
             m.d.sync += s.enough.eq(self.level >= step.tile_words)
             with s.states.state("LEVEL"):
+                m.d.comb += s.weight_begins.eq(1)
                 m.d.sync += first_block
                 with m.If(s.enough):
                     self._begin_tile(m, s)
@@ -494,7 +508,8 @@ class Sequencer(wiring.Component):
         m.d.sync += s.pause.eq(s.pause + 1)
         m.d.comb += self.read.bias.eq(s.pause == wait)
         with m.If(s.pause == (wait if self.config.start_reads else s.bias - 1)):
-            m.d.sync += [s.weight.eq(s.weight_base + 1), s.running.eq(1)]
+            m.d.comb += [s.weight_counts.eq(1), s.weight_restarts.eq(1)]
+            m.d.sync += s.running.eq(1)
             s.states.go("RUN")
 
     def _end(self, m, s):
@@ -527,8 +542,8 @@ class Sequencer(wiring.Component):
             with s.states.state("SCORES"):
                 m.d.comb += [self.score_valid.eq(1), self.score_first.eq((s.tile == 1) & (s.score == 0))]
                 with m.If(self.score_ready):
-                    m.d.sync += [s.score.eq(s.score + 1), s.scores_left.eq(s.scores_left - 1)]
-                    with m.If(s.scores_left == 1):
+                    m.d.sync += [s.score.eq(s.score + 1), s.scores_left.eq(s.scores_left - 1), s.score_last.eq(s.scores_left == 2)]
+                    with m.If(s.score_last):
                         s.states.go("TILE")
                         with m.If(s.finished):
                             s.states.go("ADDRESS")
