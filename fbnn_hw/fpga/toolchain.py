@@ -63,7 +63,9 @@ def _gowin(part, family):
 FLOWS = {
     # -dsp: the thermometer encoder multiplies.  -dffe_min_ce_use: a clock enable comes 3 ns after its LUT even in the tile beside it,
     # so that a few flip-flops choose between old and new value in their own LUTs.
-    "ice40": Flow("synth_ice40 -device u -dsp -dffe_min_ce_use 7", "ice40", ("--up5k",), "--pcf", "--asc", "icepack"),
+    # keep_hierarchy: the mapper gives back LUTs on all paths that are shorter than the longest one, so the array is mapped by itself.
+    "ice40": Flow("setattr -mod -set keep_hierarchy 1 *.array; synth_ice40 -device u -dsp -dffe_min_ce_use 7", "ice40", ("--up5k",),
+                  "--pcf", "--asc", "icepack"),
     "ice40-hx8k": Flow("synth_ice40 -device hx", "ice40", ("--hx8k",), "--pcf", "--asc", "icepack"),
     "ecp5": _ecp5("--85k"), "ecp5-45f": _ecp5("--45k"), "ecp5-25f": _ecp5("--25k"),
     "gowin": _gowin("GW2AR-LV18QN88C8/I7", "GW2A-18C"), "gowin-gw1nr9": _gowin("GW1NR-LV9QN88PC6/I5", "GW1N-9C"),

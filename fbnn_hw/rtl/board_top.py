@@ -39,7 +39,7 @@ class FlashImage(wiring.Component):
     weights : Out(stream of 8 beat bits)
         The bytes behind the marks.
     good, wrong : Out(1)
-        The first mark was, or was not, `mark`.  After a wrong one no byte is taken.
+        The first mark was, or was not, `mark`.  After a wrong beat at most one more is taken.
     model : Out(8), next : In(1)
         The model's mark, lowest byte first; `next` rotates it by a byte.
 
@@ -66,16 +66,16 @@ class FlashImage(wiring.Component):
         model = Signal(8 * protocol.MODEL_BYTES)
         checks = unnamed()  # the beat before was one of the mark
         differs = unnamed(2 * beat)  # which halves of its bytes are not those of the mark
-        was_wrong = Signal()  # an earlier beat was wrong
-        m.d.comb += [self.model.eq(model[:8]), self.good.eq(count[-1]),  # the marks have a power of two of bytes
-                     self.wrong.eq(was_wrong | checks & differs.any())]
+        m.d.comb += [self.model.eq(model[:8]), self.good.eq(count[-1])]  # the marks have a power of two of bytes
+        rotates = unnamed()  # `next` a clock before
+        m.d.sync += rotates.eq(self.next)
         expected = Signal(bits)
         m.d.comb += expected.eq(Array(mark)[count[:2 // beat]])
-        m.d.sync += [was_wrong.eq(self.wrong), checks.eq(self.bytes.valid & ~self.wrong & (count < len(mark))),
+        m.d.sync += [self.wrong.eq(self.wrong | checks & differs.any()), checks.eq(self.bytes.valid & ~self.wrong & (count < len(mark))),
                      differs.eq(Cat((self.bytes.payload ^ expected)[half:half + 4].any() for half in range(0, bits, 4)))]
         with m.If(self.good):
             wiring.connect(m, wiring.flipped(self.bytes), wiring.flipped(self.weights))
-            with m.If(self.next):
+            with m.If(rotates):
                 m.d.sync += model.eq(model.rotate_right(8))
         with m.Else():
             m.d.comb += self.bytes.ready.eq(~self.wrong)

@@ -176,7 +176,9 @@ class WeightMover(wiring.Component):
         m.submodules.plan = plan = Memory(shape=16, depth=len(s.words), init=s.words, attrs={"ram_style": "block"})
         s.fetch = plan.read_port()
         s.pc = Signal(range(len(s.words) + 1))
+        s.ended = unnamed()  # `pc`, which has stood still for two cycles in the state ADDRESS, is behind the last transfer
         m.d.comb += s.fetch.addr.eq(s.pc)
+        m.d.sync += s.ended.eq(s.pc == len(s.words))
         s.left = Signal(bits_for(t.words - 1 for t in c.transfers))
         s.none_left = Signal()  # `left` is 0
         s.share = Signal(5)
@@ -253,8 +255,8 @@ class WeightMover(wiring.Component):
     def _fetch(self, m, s):
         """States that read the next transfer from the list."""
         with s.states.state("ADDRESS"):
-            with m.If(s.pc == len(s.words)):
-                m.d.sync += s.pc.eq(0)
+            with m.If(s.ended):
+                m.d.sync += [s.pc.eq(0), s.ended.eq(0)]
                 if self.config.late_rows:
                     m.d.sync += s.place.eq(self.config.late_end - 1)
             with m.Else():

@@ -233,7 +233,7 @@ class Sequencer(wiring.Component):
             single = Signal(name=f"{name}_single")
             before = Signal(len(counter), name=f"{name}_before")  # the value before the end
             m.d.sync += [single.eq(limit == 0), before.eq(limit - 1)]
-            s.ends[name] = last, single, Mux(last, single, counter == before)
+            s.ends[name] = last, single, Mux(last, single, counter == before), counter == before
         s.repeat_last, s.word_last, s.column_last, s.row_last = (end[0] for end in s.ends.values())
         s.first = unnamed()
         s.tap_last = unnamed()
@@ -361,12 +361,12 @@ class Sequencer(wiring.Component):
                         with m.If(s.row_last):
                             m.d.sync += s.row.eq(0)
         following = Signal.like(s.list_next)  # place of the read that the table does not yet offer
-        wraps = Mux(begins, s.ends["word"][1], s.ends["word"][2])  # the read before it is the last one of a block
+        _, single, will_be_last, before_last = s.ends["word"]
         m.d.comb += following.eq(s.lookup.addr + s.lookup.en)
-        with m.If(counts):
-            m.d.sync += s.list_next.eq(Mux(wraps, s.list_start, following))
-            with m.If(wraps):
-                m.d.sync += s.list_end.eq(following)
+        with m.If(counts):  # the read before `following` may be the last one of a block
+            m.d.sync += s.list_next.eq(Mux(Mux(begins, single, will_be_last), s.list_start, following))
+        with m.If(begins | before_last):  # the last time before it is used, `following` is right
+            m.d.sync += s.list_end.eq(following)
         again = step.rewind | s.more if self.config.frames > 1 else step.rewind
         with m.If(s.tile_done & ~again):
             m.d.sync += s.list_start.eq(s.list_end)
@@ -479,7 +479,7 @@ class Sequencer(wiring.Component):
         with s.states.state("TILE"):
             m.d.sync += [
                 s.kx.eq(s.first_tap), s.ky.eq(s.first_tap),
-                s.pause.eq(0), s.first.eq(1), s.tap_last.eq(s.first_tap), *(last.eq(single) for last, single, _ in s.ends.values())]
+                s.pause.eq(0), s.first.eq(1), s.tap_last.eq(s.first_tap), *(last.eq(single) for last, single, *_ in s.ends.values())]
             if config.weights == "memory":
                 m.d.comb += s.weight_begins.eq(1)
                 m.d.sync += first_block

@@ -10,7 +10,7 @@ from fbnn_hw.rtl.board_top import FlashImage
 from fbnn_hw.rtl.host_link import HostLink
 from fbnn_hw.rtl.learning.noise import NoiseTable
 from fbnn_hw.rtl.qspi_flash import FlashChip, FlashReader
-from tests.formal.properties import ANY, around, stable
+from tests.formal.properties import ANY, around, one_state, stable
 from tests.formal.prove import Property
 
 
@@ -71,20 +71,23 @@ def packets(length=3, depth=10):
 
 
 def flash_image():
-    """The first four bytes must be the mark, the next four are the model's, all others pass as they come; for all bytes, with pauses."""
+    """The first four bytes must be the mark, the next four are the model's, all others pass as they come; for all bytes, with pauses.
+    Behind a wrong byte at most one more is taken."""
     mark = b"\x12\x34\x56\x78"
     dut = FlashImage(mark)
     m, clock = around(dut)
-    count, wrong = Signal(range(9)), Signal()
+    count, wrong, stopped = Signal(range(9)), Signal(), Signal()
     taken = dut.bytes.valid & dut.bytes.ready
     model = Signal(32)
     with m.If(taken & (count < 8)):
         m.d.sync += count.eq(count + 1)
         with m.If(count < 4):
-            m.d.sync += wrong.eq(dut.bytes.payload != Array(mark)[count])
+            m.d.sync += wrong.eq(wrong | (dut.bytes.payload != Array(mark)[count]))
         with m.Else():
             m.d.sync += model.eq(Cat(model[8:], dut.bytes.payload))
-    m.d.comb += [Assert(dut.wrong == wrong), Assert(~wrong | ~dut.good & ~dut.bytes.ready), Assert(dut.good == (count == 8)),
+    m.d.sync += stopped.eq(wrong)
+    m.d.comb += [Assert(dut.wrong == stopped), Assert(~stopped | ~dut.bytes.ready), Assert(~wrong | ~dut.good),
+                 Assert(dut.good == (count == 8)),
                  Assert(~dut.weights.valid | dut.good), Assert(~dut.good | (dut.weights.valid == dut.bytes.valid)),
                  Assert(~dut.good | (dut.weights.payload == dut.bytes.payload) & (dut.bytes.ready == dut.weights.ready)),
                  Assert(~dut.good | (dut.model == model[:8]))]
@@ -159,6 +162,7 @@ def link_pixels():
     that a receiver in any state may give at once."""
     dut = a_link()
     m, clock = around(dut)
+    one_state(dut, clock)
     out = dut.pixels
     offered, payload = Signal(), Signal(8)
     m.d.sync += [offered.eq(out.valid & ~out.ready & ~dut.abort & (clock > 5)), payload.eq(out.payload)]

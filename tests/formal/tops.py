@@ -12,7 +12,7 @@ from fbnn_hw.rtl.board_top import BoardTop
 from fbnn_hw.rtl.host_link import HostLink
 from fbnn_hw.rtl.learning.learner import Learner
 from sim.engine import config
-from tests.formal.properties import ANY, around
+from tests.formal.properties import ANY, around, one_state
 from tests.formal.prove import Property
 
 LINK = {"classes": 2, "size": 2, "lanes": 8, "latent_words": 1, "score_bits": 8, "mark": b"mark", "model": b"name", "clocks": 1,
@@ -31,6 +31,7 @@ def link_silence():
     receiving = Signal(name="receiving")
     dut = Watched(**LINK | {"timeout_bits": 2})
     m, clock = around(dut)
+    one_state(dut, clock)
     quiet = BYTE + (1 << 2) + 5
     m.d.comb += [dut.rx.eq(1), Assert((clock < quiet) | ~receiving)]
     return Property(m, [dut.pixels.ready, dut.ready, dut.busy], quiet + 2, ANY)
@@ -40,6 +41,7 @@ def link_request():
     """Whenever the link hunts and its line is quiet for a byte, the next request is received and answered without a fault; any state."""
     dut = HostLink(**LINK)
     m, clock = around(dut)
+    one_state(dut, clock)
     message = protocol.encode(Opcode.IDENTIFY, sequence=0x5A)
     # Three stop bits: a clock a bit is faster than any board, and the link knows SYNC three clocks after its stop bit.
     bits = Cat(bit for byte in message for bit in (0, *(byte >> place & 1 for place in range(8)), 1, 1, 1))
