@@ -603,7 +603,8 @@ class HostLink(wiring.Component):
         """The head of the reply."""
         head = unnamed(8)
         opcode = Mux(s.fault.any(), protocol.ERROR, Cat(s.opcode, Const(protocol.REPLY >> 6, 2)))
-        m.d.sync += [self._length(s), head.eq(Array([opcode, s.sequence, s.length[:8], s.length[8:]])[s.index[:2]])]
+        good = unnamed(16)  # the payload's length of a reply without a fault
+        m.d.sync += [good.eq(self._length(s)), s.length.eq(Mux(s.fault != 0, 1, good)), head.eq(Array([opcode, s.sequence, s.length[:8], s.length[8:]])[s.index[:2]])]
         with s.states.state("SYNC"):
             m.d.comb += s.offer.eq(1)
             with m.If(s.sent):
@@ -626,7 +627,7 @@ class HostLink(wiring.Component):
                             s.states.go("PEEK")
 
     def _length(self, s):
-        """Return the statement that sets `length`.  It stands still while a reply is sent."""
+        """The length of the payload of a reply without a fault.  It stands still while the reply is sent."""
         lengths = [self.frames * protocol.classify_bytes(flags, self.classes, self.latent_bytes) for flags in range(4)]
         classified = Array(Const(n, 16) for n in lengths)[s.opcode[:2]]
         fixed_length = Mux(s.status, protocol.STATUS_BYTES, self.identity_bytes)
@@ -634,7 +635,7 @@ class HostLink(wiring.Component):
             lengths = [protocol.classify_bytes(flags, 0, self.latent_bytes) for flags in range(4)]
             classified = Array(Const(n, 16) for n in lengths)[s.opcode[:2]] + Mux(s.with_logits, self.class_count << 1, 0)
             fixed_length = Mux(s.learning, Mux(s.access & ~s.poke, s.count << s.word_bits, 0), fixed_length)
-        return s.length.eq(Mux(s.fault != 0, 1, Mux(s.classify, Mux(s.partial, 0, classified), fixed_length)))
+        return Mux(s.classify, Mux(s.partial, 0, classified), fixed_length)
 
     def _reply_status(self, m, s):
         """Identity, status or fault."""

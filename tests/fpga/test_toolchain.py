@@ -106,7 +106,8 @@ def test_an_interrupt_leaves_no_tool_behind(tmp_path):
 def test_a_way_for_every_board():
     assert {board.target for board in boards().values()} <= set(toolchain.FLOWS) <= set(TARGETS)
     script, place, pack = toolchain.commands("ice40", "sg48", 36, 7)
-    assert script.splitlines()[1] == "synth_ice40 -device u -dsp -dffe_min_ce_use 7 -top top"
+    assert script.splitlines()[1] == (
+        "setattr -mod -set keep_hierarchy 1 *.array; synth_ice40 -device u -dsp -dffe_min_ce_use 7 -top top")
     assert " ".join(place) == ("--up5k --package sg48 --json netlist.json --pcf pins.txt --asc seed-7/placed.txt "
                                "--write seed-7/placed.json --report seed-7/report.json --detailed-timing-report --freq 36 --seed 7 "
                                "--timing-allow-fail")
