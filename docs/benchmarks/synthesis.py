@@ -24,7 +24,7 @@ from fbnn_hw.targets import TARGETS
 
 
 def measure(folder, target, config):
-    """Cells of the module `accelerator` in a generated folder, by type."""
+    """Cells of the module `accelerator` in a generated folder, and of all in it, by type."""
     from pyosys import libyosys as ys
     names = ("accelerator.v", "weights.hex") if config.weights == "memory" else ("accelerator.v",)
     files = {name: (folder / name).read_text() for name in names}
@@ -37,7 +37,7 @@ def measure(folder, target, config):
         with _silence():
             ys.run_pass(f"tee -q -o {log} script {script}", ys.Design())
         text = cells.read_text()
-    return json.loads(text[text.index("{"):])["modules"]["\\accelerator"]["num_cells_by_type"]
+    return json.loads(text[text.index("{"):])["design"]["num_cells_by_type"]
 
 
 BLOCKS = {"SB_RAM40_4K": 1, "DP16KD": 1, "PDPW16KD": 1, "RAMB18E1": 1, "RAMB36E1": 2}

@@ -133,8 +133,8 @@ class Accelerator(wiring.Component):
         m.submodules.loader = s.loader = Loader(c)
         m.submodules.address = s.address = ListedAddress(c) if c.lists else WindowAddress(c)
         m.submodules.align = s.align = ListedAlign(c) if c.lists else WindowAlign(c)
-        m.submodules.array = s.array = MacArray(
-            c.pixels, c.lanes, c.outputs, c.accumulator_bits, c.thresholds, c.popcount, c.shift, c.start_reads)
+        s.array = MacArray(c.pixels, c.lanes, c.outputs, c.accumulator_bits, c.thresholds, c.popcount, c.shift, c.start_reads)
+        m.submodules["shared_array" if c.learning else "array"] = s.array  # `fpga.toolchain` goes by this name
         m.submodules.drain = s.drain = Drain(c)
         if not c.lists:
             m.submodules.lgap = s.lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size(), split=timing.large(c.lanes))
