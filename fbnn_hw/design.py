@@ -365,8 +365,8 @@ def link_speeds(design: Design | None = None) -> list[int]:
     parts = [design.target] if design else TARGETS.values()
     for board in boards().values():
         if board.part in parts:
-            clock_hz = design.target.clock_of(design.config) if design else board.part.clock_hz
-            speeds.append(board.baud(clock_hz, bool(design and design.config.sleeps)))
+            clocks = [design.target.clock_of(design.config)] if design else [board.part.clock_hz, board.part.learn_hz]
+            speeds += [board.baud(clock_hz, bool(design and design.config.sleeps)) for clock_hz in clocks if clock_hz]
     return list(dict.fromkeys([*speeds, DEFAULT_BAUD, COMMON[0]]))
 
 

@@ -318,7 +318,7 @@ ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000, "memory_regis
 TARGETS = {t.name: t for t in (
     Target(
         "ice40", "iCE40UP5K-SG48", "Lattice FPGA-DS-02008, iCE40 UltraPlus Family: 5280 LUTs, 30 EBR of 4 kbit, 4 SPRAM of 256 kbit",
-        33_000_000, 3650, 4, 16384, 16, 30, 4096, 16, "ice40-spram", ("stream", "double"), ((4, 16, 16), (4, 16, 8), (4, 16, 4)),
+        43_500_000, 3650, 4, 16384, 16, 30, 4096, 16, "ice40-spram", ("stream", "double"), ((4, 16, 16), (4, 16, 8), (4, 16, 4)),
         ring_words=512, double_hz=45_000_000, encoder_bits=0, starts=("read", "word"), learn_hz=36_000_000, lists_lut4=90, replay_lut4=300),
     Target(
         "ice40-hx8k", "iCE40HX8K-CT256", "Lattice FPGA-DS-02029, iCE40 LP/HX Family: 7680 LUTs, 32 EBR of 4 kbit",

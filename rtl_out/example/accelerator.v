@@ -4,46 +4,76 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   reg \$auto$verilog_backend.cc:2355:dump_module$5  = 0;
   wire [7:0] \$1 ;
   wire \$10 ;
-  wire [4:0] \$100 ;
-  wire [7:0] \$101 ;
-  wire [7:0] \$102 ;
-  wire [7:0] \$103 ;
-  wire [7:0] \$104 ;
-  wire [7:0] \$105 ;
-  wire [7:0] \$106 ;
-  wire [7:0] \$107 ;
-  wire [7:0] \$108 ;
-  wire [7:0] \$109 ;
+  reg [28:0] \$100 ;
+  reg [28:0] \$101 ;
+  reg [63:0] \$102 ;
+  reg \$103 ;
+  reg \$104 ;
+  reg \$105 ;
+  reg [8:0] \$106 ;
+  reg \$107 ;
+  reg [1:0] \$108 ;
+  reg \$109 ;
   wire \$11 ;
-  wire [7:0] \$110 ;
-  wire [7:0] \$111 ;
-  wire [7:0] \$112 ;
-  wire [7:0] \$113 ;
-  wire [7:0] \$114 ;
-  wire [7:0] \$115 ;
-  wire [7:0] \$116 ;
-  wire [15:0] \$117 ;
-  wire [11:0] \$118 ;
+  reg \$110 ;
+  reg [2:0] \$111 ;
+  reg \$112 ;
+  reg \$113 ;
+  reg [2:0] \$114 ;
+  reg \$115 ;
+  reg \$116 ;
+  reg \$117 ;
+  reg \$118 ;
+  reg \$119 ;
   wire \$12 ;
-  wire [5:0] \$120 ;
+  reg \$120 ;
+  reg \$121 ;
+  reg \$122 ;
+  reg \$123 ;
+  reg \$124 ;
+  reg \$125 ;
+  reg [91:0] \$126 ;
+  wire [4:0] \$127 ;
+  wire [4:0] \$128 ;
+  wire [4:0] \$129 ;
   wire \$13 ;
+  wire [4:0] \$130 ;
+  wire [7:0] \$131 ;
+  wire [7:0] \$132 ;
+  wire [7:0] \$133 ;
+  wire [7:0] \$134 ;
+  wire [7:0] \$135 ;
+  wire [7:0] \$136 ;
+  wire [7:0] \$137 ;
+  wire [7:0] \$138 ;
+  wire [7:0] \$139 ;
   wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire [2:0] \$18 ;
-  wire [2:0] \$19 ;
+  wire [7:0] \$140 ;
+  wire [7:0] \$141 ;
+  wire [7:0] \$142 ;
+  wire [7:0] \$143 ;
+  wire [7:0] \$144 ;
+  wire [7:0] \$145 ;
+  wire [7:0] \$146 ;
+  wire [15:0] \$147 ;
+  wire [11:0] \$148 ;
+  wire [2:0] \$15 ;
+  wire [5:0] \$150 ;
+  wire [2:0] \$16 ;
+  wire [3:0] \$17 ;
+  wire \$18 ;
+  wire \$19 ;
   wire \$2 ;
-  wire [3:0] \$20 ;
+  wire [2:0] \$20 ;
   wire \$21 ;
-  wire \$22 ;
-  wire [2:0] \$23 ;
-  wire \$24 ;
+  wire [3:0] \$22 ;
+  wire \$23 ;
+  wire [1:0] \$24 ;
   wire \$25 ;
   wire \$26 ;
-  wire [3:0] \$27 ;
+  wire \$27 ;
   wire \$28 ;
-  wire [1:0] \$29 ;
+  wire \$29 ;
   wire \$3 ;
   wire \$30 ;
   wire \$31 ;
@@ -54,93 +84,94 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire \$36 ;
   wire \$37 ;
   wire \$38 ;
-  wire [3:0] \$39 ;
+  wire \$39 ;
   wire \$4 ;
-  wire [63:0] \$40 ;
-  wire [3:0] \$41 ;
-  wire [4:0] \$42 ;
-  wire [4:0] \$43 ;
-  wire [4:0] \$44 ;
-  wire [1:0] \$45 ;
-  wire [4:0] \$46 ;
-  wire [4:0] \$47 ;
-  wire [4:0] \$48 ;
-  wire [4:0] \$49 ;
+  wire \$40 ;
+  wire \$41 ;
+  wire \$42 ;
+  wire \$43 ;
+  wire \$44 ;
+  wire \$45 ;
+  wire \$46 ;
+  wire \$47 ;
+  wire \$48 ;
+  wire \$49 ;
   wire \$5 ;
-  wire [4:0] \$50 ;
-  wire [4:0] \$51 ;
-  wire [1:0] \$52 ;
-  wire [4:0] \$53 ;
-  wire [4:0] \$54 ;
-  wire [4:0] \$55 ;
-  wire [4:0] \$56 ;
-  wire [4:0] \$57 ;
-  wire [4:0] \$58 ;
-  wire [1:0] \$59 ;
+  wire \$50 ;
+  wire \$51 ;
+  wire \$52 ;
+  wire \$53 ;
+  wire \$54 ;
+  wire \$55 ;
+  wire \$56 ;
+  wire \$57 ;
+  wire \$58 ;
+  wire \$59 ;
   wire \$6 ;
-  wire [4:0] \$60 ;
-  wire [4:0] \$61 ;
-  wire [4:0] \$62 ;
-  wire [4:0] \$63 ;
-  wire [4:0] \$64 ;
-  wire [4:0] \$65 ;
-  wire [1:0] \$66 ;
+  wire \$60 ;
+  wire \$61 ;
+  wire \$62 ;
+  wire \$63 ;
+  wire [3:0] \$64 ;
+  wire [63:0] \$65 ;
+  wire [3:0] \$66 ;
   wire [4:0] \$67 ;
   wire [4:0] \$68 ;
   wire [4:0] \$69 ;
   wire \$7 ;
-  reg [28:0] \$70 ;
-  reg [28:0] \$71 ;
-  reg [28:0] \$72 ;
-  reg [28:0] \$73 ;
-  reg [28:0] \$74 ;
-  reg [28:0] \$75 ;
-  reg [28:0] \$76 ;
-  reg [63:0] \$77 ;
-  reg \$78 ;
-  reg \$79 ;
+  wire [1:0] \$70 ;
+  wire [4:0] \$71 ;
+  wire [4:0] \$72 ;
+  wire [4:0] \$73 ;
+  wire [4:0] \$74 ;
+  wire [4:0] \$75 ;
+  wire [4:0] \$76 ;
+  wire [1:0] \$77 ;
+  wire [4:0] \$78 ;
+  wire [4:0] \$79 ;
   wire \$8 ;
-  reg \$80 ;
-  reg [8:0] \$81 ;
-  reg \$82 ;
-  reg [1:0] \$83 ;
-  reg \$84 ;
-  reg \$85 ;
-  reg [2:0] \$86 ;
-  reg \$87 ;
-  reg \$88 ;
-  reg [2:0] \$89 ;
+  wire [4:0] \$80 ;
+  wire [4:0] \$81 ;
+  wire [4:0] \$82 ;
+  wire [4:0] \$83 ;
+  wire [1:0] \$84 ;
+  wire [4:0] \$85 ;
+  wire [4:0] \$86 ;
+  wire [4:0] \$87 ;
+  wire [4:0] \$88 ;
+  wire [4:0] \$89 ;
   wire \$9 ;
-  reg [2:0] \$90 ;
-  reg \$91 ;
-  reg \$92 ;
-  reg \$93 ;
-  reg \$94 ;
-  reg \$95 ;
-  reg [91:0] \$96 ;
-  wire [4:0] \$97 ;
-  wire [4:0] \$98 ;
-  wire [4:0] \$99 ;
+  wire [4:0] \$90 ;
+  wire [1:0] \$91 ;
+  wire [4:0] \$92 ;
+  wire [4:0] \$93 ;
+  wire [4:0] \$94 ;
+  reg [28:0] \$95 ;
+  reg [28:0] \$96 ;
+  reg [28:0] \$97 ;
+  reg [28:0] \$98 ;
+  reg [28:0] \$99 ;
   (* init = 1'h0 *)
   wire \$signal ;
-  reg \$signal$105  = 1'h0;
-  reg \$signal$119  = 1'h0;
-  reg \$signal$120  = 1'h0;
-  reg \$signal$122  = 1'h0;
-  reg \$signal$123  = 1'h0;
-  wire \$signal$124 ;
-  reg \$signal$95 ;
+  reg \$signal$107 ;
+  reg \$signal$127  = 1'h0;
+  reg \$signal$138  = 1'h0;
+  reg \$signal$139  = 1'h0;
+  reg \$signal$141  = 1'h0;
+  reg \$signal$142  = 1'h0;
+  wire \$signal$143 ;
   wire [127:0] accumulators;
   wire [63:0] act;
   wire [4:0] address;
-  wire [4:0] \address$131 ;
-  wire [4:0] \address$132 ;
+  wire [4:0] \address$118 ;
+  wire [4:0] \address$150 ;
+  wire [4:0] \address$151 ;
   wire [4:0] \address$25 ;
   wire [4:0] \address$29 ;
   wire [4:0] \address$33 ;
   wire [6:0] \address$40 ;
-  wire [4:0] \address$96 ;
   wire [4:0] advance;
+  reg ask_to_latent;
   wire [15:0] average;
   wire [19:0] banks;
   wire \begin ;
@@ -154,20 +185,25 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   reg closed = 1'h0;
   reg [1:0] count = 2'h0;
   wire [63:0] data;
-  wire [63:0] \data$104 ;
-  wire [63:0] \data$127 ;
+  wire [63:0] \data$126 ;
+  wire [63:0] \data$146 ;
   wire [15:0] depthwise;
   wire done;
-  wire \done$116 ;
+  wire \done$102 ;
   (* init = 1'h0 *)
   wire drains;
   reg enable = 1'h0;
   wire first;
-  reg \first$108  = 1'h0;
+  reg \first$130  = 1'h0;
   wire \first$66 ;
-  reg [2:0] fsm_state = 3'h0;
   wire [15:0] gap;
   reg hold = 1'h0;
+  reg in_ask = 1'h0;
+  reg in_latent = 1'h0;
+  reg in_load = 1'h1;
+  reg in_result = 1'h0;
+  reg in_run = 1'h0;
+  reg in_start = 1'h0;
   wire [28:0] issue;
   wire [27:0] \issue.read ;
   wire [4:0] \issue.read.address ;
@@ -187,9 +223,9 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire \issue.read.word ;
   wire \issue.valid ;
   wire [1:0] kx;
-  wire [1:0] \kx$98 ;
+  wire [1:0] \kx$120 ;
   wire [1:0] ky;
-  wire [1:0] \ky$97 ;
+  wire [1:0] \ky$119 ;
   wire [3:0] lane;
   wire last;
   output [16:0] latent__payload;
@@ -200,8 +236,17 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire latent__ready;
   output latent__valid;
   reg latent__valid;
+  reg latent_to_ask;
+  reg latent_to_result;
   wire [15:0] learned;
+  reg leave_ask;
+  reg leave_latent;
+  reg leave_load;
+  reg leave_result;
+  reg leave_run;
+  reg leave_start;
   wire left;
+  reg load_to_start;
   output [9:0] logits__payload;
   wire [9:0] logits__payload;
   wire \logits__payload.last ;
@@ -211,7 +256,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   output logits__valid;
   wire logits__valid;
   wire [3:0] mask;
-  wire [3:0] \mask$129 ;
+  wire [3:0] \mask$148 ;
   wire [63:0] pixels;
   wire [63:0] \pixels$55 ;
   input [7:0] pixels__payload;
@@ -261,11 +306,14 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire result__ready;
   output result__valid;
   reg result__valid;
+  reg result_to_load;
   wire right;
   wire [4:0] row;
   wire row_end;
   input rst;
   wire rst;
+  reg run_to_ask;
+  reg run_to_result;
   reg [8:0] score = 9'h000;
   wire score_first;
   wire [1:0] score_index;
@@ -399,6 +447,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire \stage7.read.word ;
   wire \stage7.valid ;
   reg start;
+  reg start_to_run;
   output [2:0] step;
   reg [2:0] step = 3'h0;
   wire [61:0] \step$62 ;
@@ -457,7 +506,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire tile_end;
   wire top;
   wire valid;
-  reg \valid$106  = 1'h0;
+  reg \valid$128  = 1'h0;
   wire \valid$58 ;
   wire \valid$61 ;
   reg [2:0] \wait  = 3'h0;
@@ -471,9 +520,9 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   (* init = 64'h0000000000000000 *)
   wire [63:0] \weights$57 ;
   wire [-1:0] word;
-  wire [15:0] \word$128 ;
+  wire [15:0] \word$147 ;
   wire [3:0] write;
-  wire [3:0] \write$126 ;
+  wire [3:0] \write$145 ;
   wire [15:0] write_data;
   wire [15:0] \write_data$26 ;
   wire [15:0] \write_data$30 ;
@@ -487,151 +536,184 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire [3:0] \write_mask$31 ;
   wire [3:0] \write_mask$35 ;
   assign \valid$61  = stage4[0] & \step$62 [0];
-  assign \$120  = score_index * 4'h8;
-  assign \$1  = { \$116 , \$115 , \$114 , \$113 , \$112 , \$111 , \$110 , \$109 , \$108 , \$107 , \$106 , \$105 , \$104 , \$103 , \$102 , \$101  } >> \$120 ;
+  assign \$150  = score_index * 4'h8;
+  assign \$1  = { \$146 , \$145 , \$144 , \$143 , \$142 , \$141 , \$140 , \$139 , \$138 , \$137 , \$136 , \$135 , \$134 , \$133 , \$132 , \$131  } >> \$150 ;
   assign \$2  = count == 1'h1;
-  assign busy = ~ \$4 ;
-  assign \$4  = ! fsm_state;
-  assign \$5  = fsm_state == 1'h1;
-  assign \$6  = fsm_state == 2'h2;
-  assign \$7  = fsm_state == 2'h3;
-  assign \$8  = fsm_state == 3'h4;
-  assign \$9  = fsm_state == 3'h5;
-  assign \$10  = stage5[0] & stage5[25];
-  assign \$11  = ~ \step$62 [3];
-  assign \$12  = \$10  & \$11 ;
-  assign \$13  = ~ \step$62 [0];
-  assign \$14  = \$12  & \$13 ;
-  assign \$15  = logits__valid & logits__ready;
-  assign \$16  = logits__valid & logits__ready;
-  assign \$17  = count == 1'h1;
-  assign \$18  = count + 1'h1;
-  assign \$19  = \$17  ? 3'h0 : \$18 ;
-  assign \$20  = step + 1'h1;
-  assign \$27  = \wait  + 1'h1;
-  assign \$28  = \wait  == 3'h4;
-  assign \$31  = strobe | \$signal$120 ;
-  assign \$32  = strobe | \$signal$120 ;
-  assign \$33  = \$32  | enable;
-  assign \$34  = \$33  | \$signal$95 ;
-  assign \$39  = write | \write$126 ;
-  assign \$40  = { \$118 [11:8], \$118 [11:8], \$118 [11:8], \$118 [11:4], \$118 [7:4], \$118 [7:4], \$118 [7:0], \$118 [3:0], \$118 [3:0], \$118 [3:0], \$117  } | { \word$128 , \word$128 , \word$128 , \word$128  };
-  assign \$41  = \mask$129  | { was_loading, was_loading, was_loading, was_loading };
-  assign \$42  = \address$131  & { \$signal$122 , \$signal$122 , \$signal$122 , \$signal$122 , \$signal$122  };
-  assign \$43  = \address$132  & { was_loading, was_loading, was_loading, was_loading, was_loading };
-  assign \$44  = \$42  | \$43 ;
-  assign \$48  = \$signal$123  ? \$47  : \$97 ;
-  assign \$49  = \address$131  & { \$signal$122 , \$signal$122 , \$signal$122 , \$signal$122 , \$signal$122  };
-  assign \$50  = \address$132  & { was_loading, was_loading, was_loading, was_loading, was_loading };
-  assign \$51  = \$49  | \$50 ;
-  assign \$55  = \$signal$123  ? \$54  : \$98 ;
-  assign \$56  = \address$131  & { \$signal$122 , \$signal$122 , \$signal$122 , \$signal$122 , \$signal$122  };
-  assign \$57  = \address$132  & { was_loading, was_loading, was_loading, was_loading, was_loading };
-  assign \$58  = \$56  | \$57 ;
-  assign \$62  = \$signal$123  ? \$61  : \$99 ;
-  assign \$63  = \address$131  & { \$signal$122 , \$signal$122 , \$signal$122 , \$signal$122 , \$signal$122  };
-  assign \$64  = \address$132  & { was_loading, was_loading, was_loading, was_loading, was_loading };
-  assign \$65  = \$63  | \$64 ;
-  assign \$69  = \$signal$123  ? \$68  : \$100 ;
+  assign \$6  = \wait  == 3'h4;
+  assign busy = ~ in_load;
+  assign \$7  = stage5[0] & stage5[25];
+  assign \$8  = ~ \step$62 [3];
+  assign \$9  = \$7  & \$8 ;
+  assign \$10  = ~ \step$62 [0];
+  assign \$11  = \$9  & \$10 ;
+  assign \$12  = logits__valid & logits__ready;
+  assign \$13  = logits__valid & logits__ready;
+  assign \$14  = count == 1'h1;
+  assign \$15  = count + 1'h1;
+  assign \$16  = \$14  ? 3'h0 : \$15 ;
+  assign \$17  = step + 1'h1;
+  assign \$22  = \wait  + 1'h1;
+  assign \$23  = \wait  == 3'h4;
+  assign \$25  = ~ leave_load;
+  assign \$26  = in_load & \$25 ;
+  assign \$27  = in_result & result_to_load;
+  assign \$28  = \$26  | \$27 ;
+  assign \$29  = ~ leave_start;
+  assign \$30  = in_start & \$29 ;
+  assign \$31  = in_load & load_to_start;
+  assign \$32  = \$30  | \$31 ;
+  assign \$33  = ~ leave_run;
+  assign \$34  = in_run & \$33 ;
+  assign \$35  = in_start & start_to_run;
+  assign \$36  = \$34  | \$35 ;
+  assign \$37  = ~ leave_result;
+  assign \$38  = in_result & \$37 ;
+  assign \$39  = in_run & run_to_result;
+  assign \$40  = \$38  | \$39 ;
+  assign \$41  = in_latent & latent_to_result;
+  assign \$42  = \$40  | \$41 ;
+  assign \$43  = ~ leave_ask;
+  assign \$44  = in_ask & \$43 ;
+  assign \$45  = in_run & run_to_ask;
+  assign \$46  = \$44  | \$45 ;
+  assign \$47  = in_latent & latent_to_ask;
+  assign \$48  = \$46  | \$47 ;
+  assign \$49  = ~ leave_latent;
+  assign \$50  = in_latent & \$49 ;
+  assign \$51  = in_ask & ask_to_latent;
+  assign \$52  = \$50  | \$51 ;
+  assign \$56  = strobe | \$signal$139 ;
+  assign \$57  = strobe | \$signal$139 ;
+  assign \$58  = \$57  | enable;
+  assign \$59  = \$58  | \$signal$107 ;
+  assign \$64  = write | \write$145 ;
+  assign \$65  = { \$148 [11:8], \$148 [11:8], \$148 [11:8], \$148 [11:4], \$148 [7:4], \$148 [7:4], \$148 [7:0], \$148 [3:0], \$148 [3:0], \$148 [3:0], \$147  } | { \word$147 , \word$147 , \word$147 , \word$147  };
+  assign \$66  = \mask$148  | { was_loading, was_loading, was_loading, was_loading };
+  assign \$67  = \address$150  & { \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141  };
+  assign \$68  = \address$151  & { was_loading, was_loading, was_loading, was_loading, was_loading };
+  assign \$69  = \$67  | \$68 ;
+  assign \$73  = \$signal$142  ? \$72  : \$127 ;
+  assign \$74  = \address$150  & { \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141  };
+  assign \$75  = \address$151  & { was_loading, was_loading, was_loading, was_loading, was_loading };
+  assign \$76  = \$74  | \$75 ;
+  assign \$80  = \$signal$142  ? \$79  : \$128 ;
+  assign \$81  = \address$150  & { \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141  };
+  assign \$82  = \address$151  & { was_loading, was_loading, was_loading, was_loading, was_loading };
+  assign \$83  = \$81  | \$82 ;
+  assign \$87  = \$signal$142  ? \$86  : \$129 ;
+  assign \$88  = \address$150  & { \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141  };
+  assign \$89  = \address$151  & { was_loading, was_loading, was_loading, was_loading, was_loading };
+  assign \$90  = \$88  | \$89 ;
+  assign \$94  = \$signal$142  ? \$93  : \$130 ;
   always @(posedge clk)
-    stage1 <= \$70 ;
+    stage1 <= \$95 ;
   always @(posedge clk)
-    stage2 <= \$71 ;
+    stage2 <= \$96 ;
   always @(posedge clk)
-    stage3 <= \$72 ;
+    stage3 <= \$97 ;
   always @(posedge clk)
-    stage4 <= \$73 ;
+    stage4 <= \$98 ;
   always @(posedge clk)
-    stage5 <= \$74 ;
+    stage5 <= \$99 ;
   always @(posedge clk)
-    stage6 <= \$75 ;
+    stage6 <= \$100 ;
   always @(posedge clk)
-    stage7 <= \$76 ;
+    stage7 <= \$101 ;
   always @(posedge clk)
-    weights <= \$77 ;
+    weights <= \$102 ;
   always @(posedge clk)
-    \$signal$105  <= \$78 ;
+    \$signal$127  <= \$103 ;
   always @(posedge clk)
-    strobe <= \$79 ;
+    strobe <= \$104 ;
   always @(posedge clk)
-    \valid$106  <= \$80 ;
+    \valid$128  <= \$105 ;
   always @(posedge clk)
-    score <= \$81 ;
+    score <= \$106 ;
   always @(posedge clk)
-    \first$108  <= \$82 ;
+    \first$130  <= \$107 ;
   always @(posedge clk)
-    count <= \$83 ;
+    count <= \$108 ;
   always @(posedge clk)
-    was_reading <= \$84 ;
+    was_reading <= \$109 ;
   always @(posedge clk)
-    was_loading <= \$85 ;
+    was_loading <= \$110 ;
   always @(posedge clk)
-    step <= \$86 ;
+    step <= \$111 ;
   always @(posedge clk)
-    enable <= \$87 ;
+    enable <= \$112 ;
   always @(posedge clk)
-    closed <= \$88 ;
+    closed <= \$113 ;
   always @(posedge clk)
-    fsm_state <= \$89 ;
+    \wait  <= \$114 ;
   always @(posedge clk)
-    \wait  <= \$90 ;
+    in_load <= \$115 ;
   always @(posedge clk)
-    hold <= \$91 ;
+    in_start <= \$116 ;
   always @(posedge clk)
-    \$signal$119  <= \$92 ;
+    in_run <= \$117 ;
   always @(posedge clk)
-    \$signal$120  <= \$93 ;
+    in_result <= \$118 ;
   always @(posedge clk)
-    \$signal$122  <= \$94 ;
+    in_ask <= \$119 ;
   always @(posedge clk)
-    \$signal$123  <= \$95 ;
+    in_latent <= \$120 ;
   always @(posedge clk)
-    port <= \$96 ;
-  \accelerator.address$135  \address$135  (
+    hold <= \$121 ;
+  always @(posedge clk)
+    \$signal$138  <= \$122 ;
+  always @(posedge clk)
+    \$signal$139  <= \$123 ;
+  always @(posedge clk)
+    \$signal$141  <= \$124 ;
+  always @(posedge clk)
+    \$signal$142  <= \$125 ;
+  always @(posedge clk)
+    port <= \$126 ;
+  \accelerator.address$154  \address$154  (
     .clk(clk),
-    .\port$1736$0 (read[8:0]),
-    .\port$1803$20 (\step$62 [29:20]),
-    .\port$608$0 (\$97 ),
-    .\port$611$0 (\$98 ),
-    .\port$614$0 (\$99 ),
-    .\port$617$0 (\$100 ),
+    .\port$1884$0 (read[8:0]),
+    .\port$1990$20 (\step$62 [29:20]),
+    .\port$738$0 (\$127 ),
+    .\port$739$0 (\$128 ),
+    .\port$740$0 (\$129 ),
+    .\port$741$0 (\$130 ),
     .rst(rst)
   );
   \accelerator.align  align (
     .clk(clk),
     .pixels(pixels),
-    .\port$1655$0 (read_data),
-    .\port$1656$0 (\read_data$44 ),
-    .\port$1657$0 (\read_data$45 ),
-    .\port$1658$0 (\read_data$46 ),
-    .\port$1687$6 (stage3[13:6]),
+    .\port$1779$0 (read_data),
+    .\port$1780$0 (\read_data$44 ),
+    .\port$1781$0 (\read_data$45 ),
+    .\port$1782$0 (\read_data$46 ),
+    .\port$1825$6 (stage3[13:6]),
     .rst(rst)
   );
   \accelerator.argmax  argmax (
     .best(result__payload),
     .clk(clk),
-    .first(\first$108 ),
+    .first(\first$130 ),
     .rst(rst),
     .\score$4 (score),
-    .valid(\valid$106 )
+    .valid(\valid$128 )
   );
   \accelerator.array  array (
-    .accumulator_0_0(\$101 ),
-    .accumulator_0_1(\$102 ),
-    .accumulator_0_2(\$103 ),
-    .accumulator_0_3(\$104 ),
-    .accumulator_1_0(\$105 ),
-    .accumulator_1_1(\$106 ),
-    .accumulator_1_2(\$107 ),
-    .accumulator_1_3(\$108 ),
-    .accumulator_2_0(\$109 ),
-    .accumulator_2_1(\$110 ),
-    .accumulator_2_2(\$111 ),
-    .accumulator_2_3(\$112 ),
-    .accumulator_3_0(\$113 ),
-    .accumulator_3_1(\$114 ),
-    .accumulator_3_2(\$115 ),
-    .accumulator_3_3(\$116 ),
+    .accumulator_0_0(\$131 ),
+    .accumulator_0_1(\$132 ),
+    .accumulator_0_2(\$133 ),
+    .accumulator_0_3(\$134 ),
+    .accumulator_1_0(\$135 ),
+    .accumulator_1_1(\$136 ),
+    .accumulator_1_2(\$137 ),
+    .accumulator_1_3(\$138 ),
+    .accumulator_2_0(\$139 ),
+    .accumulator_2_1(\$140 ),
+    .accumulator_2_2(\$141 ),
+    .accumulator_2_3(\$142 ),
+    .accumulator_3_0(\$143 ),
+    .accumulator_3_1(\$144 ),
+    .accumulator_3_2(\$145 ),
+    .accumulator_3_3(\$146 ),
     .clk(clk),
     .first(stage4[24]),
     .pixels(pixels),
@@ -666,37 +748,37 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   \accelerator.bank3  bank3 (
     .address(port[19:15]),
     .clk(clk),
-    .\port$1735$72 (port[91:72]),
+    .\port$1883$72 (port[91:72]),
     .read_data(\read_data$46 ),
     .write_enable(port[23])
   );
   \accelerator.drain  drain (
-    .address(\address$131 ),
+    .address(\address$150 ),
     .average(average),
     .\begin (\begin ),
     .clk(clk),
-    .\learned$29 (learned),
-    .mask(\mask$129 ),
+    .\learned$30 (learned),
+    .mask(\mask$148 ),
     .pool_write(pool_write),
-    .\port$1596$0 (\$117 ),
-    .\port$1695$26 (stage7[27:26]),
-    .\port$1914$7 (\$101 [7]),
-    .\port$1916$7 (\$102 [7]),
-    .\port$1918$7 (\$103 [7]),
-    .\port$1920$7 (\$104 [7]),
-    .\port$1922$7 (\$105 [7]),
-    .\port$1924$7 (\$106 [7]),
-    .\port$1926$7 (\$107 [7]),
-    .\port$1928$7 (\$108 [7]),
-    .\port$1930$7 (\$109 [7]),
-    .\port$1932$7 (\$110 [7]),
-    .\port$1934$7 (\$111 [7]),
-    .\port$1936$7 (\$112 [7]),
-    .\port$1938$7 (\$113 [7]),
-    .\port$1940$7 (\$114 [7]),
-    .\port$1942$7 (\$115 [7]),
-    .\port$1944$7 (\$116 [7]),
-    .\port$1996$4 (\$118 ),
+    .\port$1720$0 (\$147 ),
+    .\port$1833$26 (stage7[27:26]),
+    .\port$2119$7 (\$131 [7]),
+    .\port$2121$7 (\$132 [7]),
+    .\port$2123$7 (\$133 [7]),
+    .\port$2125$7 (\$134 [7]),
+    .\port$2127$7 (\$135 [7]),
+    .\port$2129$7 (\$136 [7]),
+    .\port$2131$7 (\$137 [7]),
+    .\port$2133$7 (\$138 [7]),
+    .\port$2135$7 (\$139 [7]),
+    .\port$2137$7 (\$140 [7]),
+    .\port$2139$7 (\$141 [7]),
+    .\port$2141$7 (\$142 [7]),
+    .\port$2143$7 (\$143 [7]),
+    .\port$2145$7 (\$144 [7]),
+    .\port$2147$7 (\$145 [7]),
+    .\port$2149$7 (\$146 [7]),
+    .\port$2201$4 (\$148 ),
     .rst(rst),
     .step(\step$62 ),
     .strobe(strobe),
@@ -707,27 +789,27 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     .clk(clk),
     .depthwise(learned),
     .gap(average),
-    .\port$1689$22 (stage4[25:22]),
+    .\port$1827$22 (stage4[25:22]),
     .rst(rst),
     .\valid$8 (\valid$61 ),
     .weight(weights)
   );
   \accelerator.loader  loader (
-    .address(\address$132 ),
+    .address(\address$151 ),
     .clk(clk),
     .done(done),
     .pixels__payload(pixels__payload),
     .pixels__ready(pixels__ready),
     .pixels__valid(pixels__valid),
     .rst(rst),
-    .word(\word$128 ),
+    .word(\word$147 ),
     .words__ready(enable),
-    .write(\write$126 )
+    .write(\write$145 )
   );
   \accelerator.sequencer  sequencer (
     .\begin (\begin ),
     .clk(clk),
-    .done(\done$116 ),
+    .done(\done$102 ),
     .hold(hold),
     .pool_write(pool_write),
     .read(read),
@@ -741,345 +823,442 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     .step(\step$62 ),
     .valid(valid)
   );
-  \accelerator.weights$144  \weights$144  (
+  \accelerator.weights$163  \weights$163  (
     .address(stage2[20:14]),
     .clk(clk),
-    .data(\data$104 )
+    .data(\data$126 )
   );
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    start = 1'h0;
-    casez (fsm_state)
-      3'h0:
-          /* empty */;
-      3'h1:
-          start = 1'h1;
-    endcase
+    leave_load = 1'h0;
+    if (in_load) begin
+      if (done) begin
+        leave_load = 1'h1;
+      end
+    end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$signal$95  = 1'h0;
-    casez (fsm_state)
-      3'h0:
-          /* empty */;
-      3'h1:
-          /* empty */;
-      3'h2:
-          /* empty */;
-      3'h4:
-          \$signal$95  = 1'h1;
-      3'h5:
-          \$signal$95  = 1'h1;
-    endcase
+    load_to_start = 1'h0;
+    if (in_load) begin
+      if (done) begin
+        load_to_start = 1'h1;
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    start = 1'h0;
+    if (in_start) begin
+      start = 1'h1;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    leave_start = 1'h0;
+    if (in_start) begin
+      leave_start = 1'h1;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    start_to_run = 1'h0;
+    if (in_start) begin
+      start_to_run = 1'h1;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    leave_run = 1'h0;
+    if (in_run) begin
+      if (\done$102 ) begin
+        leave_run = 1'h1;
+        if (\$5 ) begin
+          leave_run = 1'h1;
+        end
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    run_to_result = 1'h0;
+    if (in_run) begin
+      if (\done$102 ) begin
+        run_to_result = 1'h1;
+        if (\$5 ) begin
+          run_to_result = 1'h0;
+        end
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    run_to_ask = 1'h0;
+    if (in_run) begin
+      if (\done$102 ) begin
+        if (\$5 ) begin
+          run_to_ask = 1'h1;
+        end
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$signal$107  = 1'h0;
+    if (in_ask) begin
+      \$signal$107  = 1'h1;
+    end
+    if (in_latent) begin
+      \$signal$107  = 1'h1;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    leave_ask = 1'h0;
+    if (in_ask) begin
+      if (\$6 ) begin
+        leave_ask = 1'h1;
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    ask_to_latent = 1'h0;
+    if (in_ask) begin
+      if (\$6 ) begin
+        ask_to_latent = 1'h1;
+      end
+    end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
     latent__valid = 1'h0;
-    casez (fsm_state)
-      3'h0:
-          /* empty */;
-      3'h1:
-          /* empty */;
-      3'h2:
-          /* empty */;
-      3'h4:
-          /* empty */;
-      3'h5:
-          latent__valid = 1'h1;
-    endcase
+    if (in_latent) begin
+      latent__valid = 1'h1;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    leave_latent = 1'h0;
+    if (in_latent) begin
+      if (latent__ready) begin
+        leave_latent = 1'h1;
+        if (latent__payload[16]) begin
+          leave_latent = 1'h1;
+        end
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    latent_to_ask = 1'h0;
+    if (in_latent) begin
+      if (latent__ready) begin
+        latent_to_ask = 1'h1;
+        if (latent__payload[16]) begin
+          latent_to_ask = 1'h0;
+        end
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    latent_to_result = 1'h0;
+    if (in_latent) begin
+      if (latent__ready) begin
+        if (latent__payload[16]) begin
+          latent_to_result = 1'h1;
+        end
+      end
+    end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
     result__valid = 1'h0;
-    casez (fsm_state)
-      3'h0:
-          /* empty */;
-      3'h1:
-          /* empty */;
-      3'h2:
-          /* empty */;
-      3'h4:
-          /* empty */;
-      3'h5:
-          /* empty */;
-      3'h3:
-          result__valid = 1'h1;
-    endcase
+    if (in_result) begin
+      result__valid = 1'h1;
+    end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$70  = issue;
+    leave_result = 1'h0;
+    if (in_result) begin
+      if (result__ready) begin
+        leave_result = 1'h1;
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    result_to_load = 1'h0;
+    if (in_result) begin
+      if (result__ready) begin
+        result_to_load = 1'h1;
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$95  = issue;
     if (rst) begin
-      \$70  = 29'h00000000;
+      \$95  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$71  = stage1;
+    \$96  = stage1;
     if (rst) begin
-      \$71  = 29'h00000000;
+      \$96  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$72  = stage2;
+    \$97  = stage2;
     if (rst) begin
-      \$72  = 29'h00000000;
+      \$97  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$73  = stage3;
+    \$98  = stage3;
     if (rst) begin
-      \$73  = 29'h00000000;
+      \$98  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$74  = stage4;
+    \$99  = stage4;
     if (rst) begin
-      \$74  = 29'h00000000;
+      \$99  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$75  = stage5;
+    \$100  = stage5;
     if (rst) begin
-      \$75  = 29'h00000000;
+      \$100  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$76  = stage6;
+    \$101  = stage6;
     if (rst) begin
-      \$76  = 29'h00000000;
+      \$101  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$77  = \data$104 ;
+    \$102  = \data$126 ;
     if (rst) begin
-      \$77  = 64'h0000000000000000;
+      \$102  = 64'h0000000000000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$78  = \$14 ;
+    \$103  = \$11 ;
     if (rst) begin
-      \$78  = 1'h0;
+      \$103  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$79  = \$signal$105 ;
+    \$104  = \$signal$127 ;
     if (rst) begin
-      \$79  = 1'h0;
+      \$104  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$80  = \$15 ;
+    \$105  = \$12 ;
     if (rst) begin
-      \$80  = 1'h0;
+      \$105  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$81  = logits__payload[8:0];
+    \$106  = logits__payload[8:0];
     if (rst) begin
-      \$81  = 9'h000;
+      \$106  = 9'h000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$82  = score_first;
+    \$107  = score_first;
     if (rst) begin
-      \$82  = 1'h0;
+      \$107  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$83  = count;
-    if (\$16 ) begin
-      \$83  = \$19 [1:0];
+    \$108  = count;
+    if (\$13 ) begin
+      \$108  = \$16 [1:0];
     end
     if (rst) begin
-      \$83  = 2'h0;
+      \$108  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$84  = \$signal$95 ;
+    \$109  = \$signal$107 ;
     if (rst) begin
-      \$84  = 1'h0;
+      \$109  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$85  = enable;
+    \$110  = enable;
     if (rst) begin
-      \$85  = 1'h0;
+      \$110  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$86  = step;
+    \$111  = step;
     if (\begin ) begin
-      \$86  = \$20 [2:0];
+      \$111  = \$17 [2:0];
     end
-    casez (fsm_state)
-      3'h0:
-          if (\$24 ) begin
-            \$86  = 3'h0;
-          end
-    endcase
-    if (rst) begin
-      \$86  = 3'h0;
+    if (in_load) begin
+      if (\$21 ) begin
+        \$111  = 3'h0;
+      end
     end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$87  = enable;
-    casez (fsm_state)
-      3'h0:
-        begin
-          \$87  = \$22 ;
-          if (done) begin
-            \$87  = 1'h0;
-          end
-        end
-    endcase
     if (rst) begin
-      \$87  = 1'h0;
+      \$111  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$88  = closed;
-    casez (fsm_state)
-      3'h0:
-        begin
-          \$88  = 1'h1;
-          if (done) begin
-            \$88  = 1'h0;
-          end
-        end
-      3'h1:
-          /* empty */;
-      3'h2:
-          if (\done$116 ) begin
-            \$88  = 1'h1;
-          end
-    endcase
+    \$112  = enable;
+    if (in_load) begin
+      \$112  = \$19 ;
+      if (done) begin
+        \$112  = 1'h0;
+      end
+    end
     if (rst) begin
-      \$88  = 1'h0;
+      \$112  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$89  = fsm_state;
-    casez (fsm_state)
-      3'h0:
-          if (done) begin
-            \$89  = 3'h1;
-          end
-      3'h1:
-          \$89  = 3'h2;
-      3'h2:
-          if (\done$116 ) begin
-            \$89  = 3'h3;
-            if (\$26 ) begin
-              \$89  = 3'h4;
-            end
-          end
-      3'h4:
-          if (\$28 ) begin
-            \$89  = 3'h5;
-          end
-      3'h5:
-          if (latent__ready) begin
-            \$89  = 3'h4;
-            if (latent__payload[16]) begin
-              \$89  = 3'h3;
-            end
-          end
-      3'h3:
-          if (result__ready) begin
-            \$89  = 3'h0;
-          end
-    endcase
+    \$113  = closed;
+    if (in_load) begin
+      \$113  = 1'h1;
+      if (done) begin
+        \$113  = 1'h0;
+      end
+    end
+    if (in_run) begin
+      if (\done$102 ) begin
+        \$113  = 1'h1;
+      end
+    end
     if (rst) begin
-      \$89  = 3'h0;
+      \$113  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$90  = \wait ;
-    casez (fsm_state)
-      3'h0:
-          /* empty */;
-      3'h1:
-          /* empty */;
-      3'h2:
-          /* empty */;
-      3'h4:
-        begin
-          \$90  = \$27 [2:0];
-          if (\$28 ) begin
-            \$90  = 3'h0;
-          end
-        end
-    endcase
+    \$114  = \wait ;
+    if (in_ask) begin
+      \$114  = \$22 [2:0];
+      if (\$23 ) begin
+        \$114  = 3'h0;
+      end
+    end
     if (rst) begin
-      \$90  = 3'h0;
+      \$114  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$91  = \$30 ;
+    \$115  = \$28 ;
     if (rst) begin
-      \$91  = 1'h0;
+      \$115  = 1'h1;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$92  = 1'h0;
+    \$116  = \$32 ;
     if (rst) begin
-      \$92  = 1'h0;
+      \$116  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$93  = reserve;
+    \$117  = \$36 ;
     if (rst) begin
-      \$93  = 1'h0;
+      \$117  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$94  = \$31 ;
+    \$118  = \$42 ;
     if (rst) begin
-      \$94  = 1'h0;
+      \$118  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$95  = \$38 ;
+    \$119  = \$48 ;
     if (rst) begin
-      \$95  = 1'h0;
+      \$119  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$96 [23:20] = \$39 ;
-    \$96 [87:24] = \$40 ;
-    \$96 [91:88] = \$41 ;
-    \$96 [4:0] = \$48 ;
-    \$96 [9:5] = \$55 ;
-    \$96 [14:10] = \$62 ;
-    \$96 [19:15] = \$69 ;
+    \$120  = \$52 ;
     if (rst) begin
-      \$96  = 92'h00000000000000000000000;
+      \$120  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$121  = \$53 ;
+    if (rst) begin
+      \$121  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$122  = \$55 ;
+    if (rst) begin
+      \$122  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$123  = reserve;
+    if (rst) begin
+      \$123  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$124  = \$56 ;
+    if (rst) begin
+      \$124  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$125  = \$63 ;
+    if (rst) begin
+      \$125  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$126 [23:20] = \$64 ;
+    \$126 [87:24] = \$65 ;
+    \$126 [91:88] = \$66 ;
+    \$126 [4:0] = \$73 ;
+    \$126 [9:5] = \$80 ;
+    \$126 [14:10] = \$87 ;
+    \$126 [19:15] = \$94 ;
+    if (rst) begin
+      \$126  = 92'h00000000000000000000000;
     end
   end
   assign \pixels__payload$17  = pixels__payload;
@@ -1119,8 +1298,8 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign \first$66  = stage4[24];
   assign last = stage4[25];
   assign mask = 4'hf;
-  assign signs = { \$116 [7], \$115 [7], \$114 [7], \$113 [7], \$112 [7], \$111 [7], \$110 [7], \$109 [7], \$108 [7], \$107 [7], \$106 [7], \$105 [7], \$104 [7], \$103 [7], \$102 [7], \$101 [7] };
-  assign accumulators = { \$116 , \$115 , \$114 , \$113 , \$112 , \$111 , \$110 , \$109 , \$108 , \$107 , \$106 , \$105 , \$104 , \$103 , \$102 , \$101  };
+  assign signs = { \$146 [7], \$145 [7], \$144 [7], \$143 [7], \$142 [7], \$141 [7], \$140 [7], \$139 [7], \$138 [7], \$137 [7], \$136 [7], \$135 [7], \$134 [7], \$133 [7], \$132 [7], \$131 [7] };
+  assign accumulators = { \$146 , \$145 , \$144 , \$143 , \$142 , \$141 , \$140 , \$139 , \$138 , \$137 , \$136 , \$135 , \$134 , \$133 , \$132 , \$131  };
   assign row_end = stage7[26];
   assign tile_end = stage7[27];
   assign \begin$75  = \begin ;
@@ -1133,16 +1312,16 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign score_ready = logits__ready;
   assign best = result__payload;
   assign \$signal  = enable;
-  assign \address$96  = read[4:0];
-  assign \ky$97  = read[6:5];
-  assign \kx$98  = read[8:7];
+  assign \address$118  = read[4:0];
+  assign \ky$119  = read[6:5];
+  assign \kx$120  = read[8:7];
   assign row = \step$62 [29:25];
   assign advance = \step$62 [24:20];
   assign teaching = 1'h0;
   assign stop = 3'h1;
-  assign \$signal$124  = 1'h0;
-  assign \data$127  = { \$118 [11:8], \$118 [11:8], \$118 [11:8], \$118 [11:4], \$118 [7:4], \$118 [7:4], \$118 [7:0], \$118 [3:0], \$118 [3:0], \$118 [3:0], \$117  };
-  assign banks = { \$100 , \$99 , \$98 , \$97  };
+  assign \$signal$143  = 1'h0;
+  assign \data$146  = { \$148 [11:8], \$148 [11:8], \$148 [11:8], \$148 [11:4], \$148 [7:4], \$148 [7:4], \$148 [7:0], \$148 [3:0], \$148 [3:0], \$148 [3:0], \$147  };
+  assign banks = { \$130 , \$129 , \$128 , \$127  };
   assign \logits__payload.value  = logits__payload[8:0];
   assign \logits__payload.last  = logits__payload[9];
   assign \latent__payload.word  = latent__payload[15:0];
@@ -1361,149 +1540,143 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign issue[28:1] = read;
   assign issue[0] = valid;
   assign \$3  = 1'h0;
+  assign \$4  = 1'h0;
+  assign \$5  = 1'h0;
+  assign \$18  = 1'h1;
+  assign \$19  = 1'h1;
+  assign \$20  = 3'h1;
   assign \$21  = 1'h1;
-  assign \$22  = 1'h1;
-  assign \$23  = 3'h1;
-  assign \$24  = 1'h1;
-  assign \$25  = 1'h0;
-  assign \$26  = 1'h0;
-  assign \$29  = 2'h1;
-  assign \$30  = \$signal$105 ;
-  assign \$35  = \$34 ;
-  assign \$36  = 1'h0;
-  assign \$37  = \$34 ;
-  assign \$38  = \$34 ;
-  assign \$45  = 2'h0;
-  assign \$46  = 5'h00;
-  assign \$47  = \$44 ;
-  assign \$52  = 2'h0;
-  assign \$53  = 5'h00;
-  assign \$54  = \$51 ;
-  assign \$59  = 2'h0;
-  assign \$60  = 5'h00;
-  assign \$61  = \$58 ;
-  assign \$66  = 2'h0;
-  assign \$67  = 5'h00;
-  assign \$68  = \$65 ;
+  assign \$24  = 2'h1;
+  assign \$53  = \$signal$127 ;
+  assign \$54  = 1'h0;
+  assign \$55  = 1'h0;
+  assign \$60  = \$59 ;
+  assign \$61  = 1'h0;
+  assign \$62  = \$59 ;
+  assign \$63  = \$59 ;
+  assign \$70  = 2'h0;
+  assign \$71  = 5'h00;
+  assign \$72  = \$69 ;
+  assign \$77  = 2'h0;
+  assign \$78  = 5'h00;
+  assign \$79  = \$76 ;
+  assign \$84  = 2'h0;
+  assign \$85  = 5'h00;
+  assign \$86  = \$83 ;
+  assign \$91  = 2'h0;
+  assign \$92  = 5'h00;
+  assign \$93  = \$90 ;
 endmodule
 
-module \accelerator.address$135 (rst, \port$608$0 , \port$611$0 , \port$614$0 , \port$617$0 , \port$1736$0 , \port$1803$20 , clk);
+module \accelerator.address$154 (rst, \port$738$0 , \port$739$0 , \port$740$0 , \port$741$0 , \port$1884$0 , \port$1990$20 , clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$6  = 0;
   wire \$1 ;
-  wire \$10 ;
+  wire [5:0] \$10 ;
   wire [5:0] \$11 ;
   wire [5:0] \$12 ;
-  wire \$13 ;
+  wire [5:0] \$13 ;
   wire [5:0] \$14 ;
-  wire [5:0] \$15 ;
-  wire \$16 ;
-  wire [5:0] \$17 ;
-  wire [5:0] \$18 ;
-  reg [1:0] \$19 ;
-  wire [5:0] \$2 ;
-  reg [4:0] \$20 ;
-  reg [4:0] \$21 ;
-  reg [4:0] \$22 ;
-  wire [5:0] \$3 ;
-  wire \$4 ;
-  wire [5:0] \$5 ;
+  reg [4:0] \$15 ;
+  reg [4:0] \$16 ;
+  reg [4:0] \$17 ;
+  reg [4:0] \$18 ;
+  wire [4:0] \$2 ;
+  wire \$3 ;
+  wire [4:0] \$4 ;
+  wire \$5 ;
   wire [5:0] \$6 ;
-  wire \$7 ;
-  wire [5:0] \$8 ;
+  wire [5:0] \$7 ;
+  wire \$8 ;
   wire [5:0] \$9 ;
-  reg [1:0] \$signal  = 2'h0;
+  reg [4:0] \$signal  = 5'h00;
+  reg [4:0] \$signal$5  = 5'h00;
   wire [4:0] address;
-  reg [4:0] advance = 5'h00;
-  wire [4:0] \advance$5 ;
+  wire [4:0] advance;
   wire [19:0] banks;
   input clk;
   wire clk;
   wire [1:0] kx;
   wire [1:0] ky;
-  input [8:0] \port$1736$0 ;
-  wire [8:0] \port$1736$0 ;
-  input [9:0] \port$1803$20 ;
-  wire [9:0] \port$1803$20 ;
-  output [4:0] \port$608$0 ;
-  wire [4:0] \port$608$0 ;
-  output [4:0] \port$611$0 ;
-  wire [4:0] \port$611$0 ;
-  output [4:0] \port$614$0 ;
-  wire [4:0] \port$614$0 ;
-  output [4:0] \port$617$0 ;
-  wire [4:0] \port$617$0 ;
+  input [8:0] \port$1884$0 ;
+  wire [8:0] \port$1884$0 ;
+  input [9:0] \port$1990$20 ;
+  wire [9:0] \port$1990$20 ;
+  output [4:0] \port$738$0 ;
+  wire [4:0] \port$738$0 ;
+  output [4:0] \port$739$0 ;
+  wire [4:0] \port$739$0 ;
+  output [4:0] \port$740$0 ;
+  wire [4:0] \port$740$0 ;
+  output [4:0] \port$741$0 ;
+  wire [4:0] \port$741$0 ;
   wire [4:0] row;
   reg [4:0] row0 = 5'h00;
   reg [4:0] row1 = 5'h00;
   input rst;
   wire rst;
-  assign \$1  = \port$1736$0 [6:5] == 2'h2;
-  assign \$2  = \port$1736$0 [4:0] + \port$1803$20 [9:5];
-  assign \$3  = \$1  ? \$2  : { 1'h0, \port$1736$0 [4:0] };
-  assign \$4  = ! \port$1736$0 [6:5];
-  assign \$5  = \port$1736$0 [4:0] - \port$1803$20 [9:5];
-  assign \$6  = \$4  ? \$5  : { 1'h0, \port$1736$0 [4:0] };
-  assign \$7  = \$signal  == 2'h2;
-  assign \$8  = row0 + advance;
-  assign \$9  = \$7  ? \$8  : { 1'h0, row0 };
-  assign \$10  = ! \$signal ;
-  assign \$11  = row0 - advance;
-  assign \$12  = \$10  ? \$11  : { 1'h0, row0 };
-  assign \$13  = \$signal  == 2'h2;
-  assign \$14  = row1 + advance;
-  assign \$15  = \$13  ? \$14  : { 1'h0, row1 };
-  assign \$16  = ! \$signal ;
-  assign \$17  = row1 - advance;
-  assign \$18  = \$16  ? \$17  : { 1'h0, row1 };
+  assign \$1  = \port$1884$0 [8:7] == 2'h2;
+  assign \$2  = \$1  ? \port$1990$20 [4:0] : 5'h00;
+  assign \$3  = ! \port$1884$0 [8:7];
+  assign \$4  = \$3  ? \port$1990$20 [4:0] : 5'h00;
+  assign \$5  = \port$1884$0 [6:5] == 2'h2;
+  assign \$6  = \port$1884$0 [4:0] + \port$1990$20 [9:5];
+  assign \$7  = \$5  ? \$6  : { 1'h0, \port$1884$0 [4:0] };
+  assign \$8  = ! \port$1884$0 [6:5];
+  assign \$9  = \port$1884$0 [4:0] - \port$1990$20 [9:5];
+  assign \$10  = \$8  ? \$9  : { 1'h0, \port$1884$0 [4:0] };
+  assign \$11  = row0 + \$signal ;
+  assign \$12  = row0 - \$signal$5 ;
+  assign \$13  = row1 + \$signal ;
+  assign \$14  = row1 - \$signal$5 ;
   always @(posedge clk)
-    \$signal  <= \$19 ;
+    \$signal  <= \$15 ;
   always @(posedge clk)
-    advance <= \$20 ;
+    \$signal$5  <= \$16 ;
   always @(posedge clk)
-    row0 <= \$21 ;
+    row0 <= \$17 ;
   always @(posedge clk)
-    row1 <= \$22 ;
+    row1 <= \$18 ;
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
-    \$19  = \port$1736$0 [8:7];
+    \$15  = \$2 ;
     if (rst) begin
-      \$19  = 2'h0;
+      \$15  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
-    \$20  = \port$1803$20 [4:0];
+    \$16  = \$4 ;
     if (rst) begin
-      \$20  = 5'h00;
+      \$16  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
-    \$21  = \$3 [4:0];
+    \$17  = \$7 [4:0];
     if (rst) begin
-      \$21  = 5'h00;
+      \$17  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$6 ) begin end
-    \$22  = \$6 [4:0];
+    \$18  = \$10 [4:0];
     if (rst) begin
-      \$22  = 5'h00;
+      \$18  = 5'h00;
     end
   end
-  assign kx = \port$1736$0 [8:7];
-  assign \advance$5  = \port$1803$20 [4:0];
-  assign ky = \port$1736$0 [6:5];
-  assign address = \port$1736$0 [4:0];
-  assign row = \port$1803$20 [9:5];
-  assign banks = { \$18 [4:0], \$15 [4:0], \$12 [4:0], \$9 [4:0] };
-  assign \port$608$0  = \$9 [4:0];
-  assign \port$611$0  = \$12 [4:0];
-  assign \port$614$0  = \$15 [4:0];
-  assign \port$617$0  = \$18 [4:0];
+  assign kx = \port$1884$0 [8:7];
+  assign advance = \port$1990$20 [4:0];
+  assign ky = \port$1884$0 [6:5];
+  assign address = \port$1884$0 [4:0];
+  assign row = \port$1990$20 [9:5];
+  assign banks = { \$14 [4:0], \$13 [4:0], \$12 [4:0], \$11 [4:0] };
+  assign \port$738$0  = \$11 [4:0];
+  assign \port$739$0  = \$12 [4:0];
+  assign \port$740$0  = \$13 [4:0];
+  assign \port$741$0  = \$14 [4:0];
 endmodule
 
-module \accelerator.align (rst, \port$1655$0 , \port$1656$0 , \port$1657$0 , \port$1658$0 , \port$1687$6 , pixels, clk);
+module \accelerator.align (rst, \port$1779$0 , \port$1780$0 , \port$1781$0 , \port$1782$0 , \port$1825$6 , pixels, clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$7  = 0;
   wire [15:0] \$1 ;
   wire \$10 ;
@@ -1915,417 +2088,417 @@ module \accelerator.align (rst, \port$1655$0 , \port$1656$0 , \port$1657$0 , \po
   wire left;
   output [63:0] pixels;
   reg [63:0] pixels = 64'h0000000000000000;
-  input [15:0] \port$1655$0 ;
-  wire [15:0] \port$1655$0 ;
-  input [15:0] \port$1656$0 ;
-  wire [15:0] \port$1656$0 ;
-  input [15:0] \port$1657$0 ;
-  wire [15:0] \port$1657$0 ;
-  input [15:0] \port$1658$0 ;
-  wire [15:0] \port$1658$0 ;
-  input [7:0] \port$1687$6 ;
-  wire [7:0] \port$1687$6 ;
+  input [15:0] \port$1779$0 ;
+  wire [15:0] \port$1779$0 ;
+  input [15:0] \port$1780$0 ;
+  wire [15:0] \port$1780$0 ;
+  input [15:0] \port$1781$0 ;
+  wire [15:0] \port$1781$0 ;
+  input [15:0] \port$1782$0 ;
+  wire [15:0] \port$1782$0 ;
+  input [7:0] \port$1825$6 ;
+  wire [7:0] \port$1825$6 ;
   wire right;
   input rst;
   wire rst;
   wire top;
-  assign \$1  = \port$1687$6 [0] ? \port$1655$0  : \port$1657$0 ;
-  assign \$2  = \port$1687$6 [0] ? \port$1656$0  : \port$1658$0 ;
-  assign \$3  = \port$1687$6 [2] ? \$1  : \$2 ;
-  assign \$4  = ! \port$1687$6 [1:0];
-  assign \$5  = \port$1687$6 [4] & \$4 ;
-  assign \$6  = ! \port$1687$6 [3:2];
-  assign \$7  = \port$1687$6 [6] & \$6 ;
+  assign \$1  = \port$1825$6 [0] ? \port$1779$0  : \port$1781$0 ;
+  assign \$2  = \port$1825$6 [0] ? \port$1780$0  : \port$1782$0 ;
+  assign \$3  = \port$1825$6 [2] ? \$1  : \$2 ;
+  assign \$4  = ! \port$1825$6 [1:0];
+  assign \$5  = \port$1825$6 [4] & \$4 ;
+  assign \$6  = ! \port$1825$6 [3:2];
+  assign \$7  = \port$1825$6 [6] & \$6 ;
   assign \$8  = \$5  | \$7 ;
   assign \$9  = ~ \$8 ;
-  assign \$10  = ! \port$1687$6 [1:0];
-  assign \$11  = \port$1687$6 [4] & \$10 ;
-  assign \$12  = ! \port$1687$6 [3:2];
-  assign \$13  = \port$1687$6 [6] & \$12 ;
+  assign \$10  = ! \port$1825$6 [1:0];
+  assign \$11  = \port$1825$6 [4] & \$10 ;
+  assign \$12  = ! \port$1825$6 [3:2];
+  assign \$13  = \port$1825$6 [6] & \$12 ;
   assign \$14  = \$11  | \$13 ;
   assign \$15  = ~ \$14 ;
-  assign \$16  = ! \port$1687$6 [1:0];
-  assign \$17  = \port$1687$6 [4] & \$16 ;
-  assign \$18  = ! \port$1687$6 [3:2];
-  assign \$19  = \port$1687$6 [6] & \$18 ;
+  assign \$16  = ! \port$1825$6 [1:0];
+  assign \$17  = \port$1825$6 [4] & \$16 ;
+  assign \$18  = ! \port$1825$6 [3:2];
+  assign \$19  = \port$1825$6 [6] & \$18 ;
   assign \$20  = \$17  | \$19 ;
   assign \$21  = ~ \$20 ;
-  assign \$22  = ! \port$1687$6 [1:0];
-  assign \$23  = \port$1687$6 [4] & \$22 ;
-  assign \$24  = ! \port$1687$6 [3:2];
-  assign \$25  = \port$1687$6 [6] & \$24 ;
+  assign \$22  = ! \port$1825$6 [1:0];
+  assign \$23  = \port$1825$6 [4] & \$22 ;
+  assign \$24  = ! \port$1825$6 [3:2];
+  assign \$25  = \port$1825$6 [6] & \$24 ;
   assign \$26  = \$23  | \$25 ;
   assign \$27  = ~ \$26 ;
-  assign \$28  = ! \port$1687$6 [1:0];
-  assign \$29  = \port$1687$6 [4] & \$28 ;
-  assign \$30  = ! \port$1687$6 [3:2];
-  assign \$31  = \port$1687$6 [6] & \$30 ;
+  assign \$28  = ! \port$1825$6 [1:0];
+  assign \$29  = \port$1825$6 [4] & \$28 ;
+  assign \$30  = ! \port$1825$6 [3:2];
+  assign \$31  = \port$1825$6 [6] & \$30 ;
   assign \$32  = \$29  | \$31 ;
   assign \$33  = ~ \$32 ;
-  assign \$34  = ! \port$1687$6 [1:0];
-  assign \$35  = \port$1687$6 [4] & \$34 ;
-  assign \$36  = ! \port$1687$6 [3:2];
-  assign \$37  = \port$1687$6 [6] & \$36 ;
+  assign \$34  = ! \port$1825$6 [1:0];
+  assign \$35  = \port$1825$6 [4] & \$34 ;
+  assign \$36  = ! \port$1825$6 [3:2];
+  assign \$37  = \port$1825$6 [6] & \$36 ;
   assign \$38  = \$35  | \$37 ;
   assign \$39  = ~ \$38 ;
-  assign \$40  = ! \port$1687$6 [1:0];
-  assign \$41  = \port$1687$6 [4] & \$40 ;
-  assign \$42  = ! \port$1687$6 [3:2];
-  assign \$43  = \port$1687$6 [6] & \$42 ;
+  assign \$40  = ! \port$1825$6 [1:0];
+  assign \$41  = \port$1825$6 [4] & \$40 ;
+  assign \$42  = ! \port$1825$6 [3:2];
+  assign \$43  = \port$1825$6 [6] & \$42 ;
   assign \$44  = \$41  | \$43 ;
   assign \$45  = ~ \$44 ;
-  assign \$46  = ! \port$1687$6 [1:0];
-  assign \$47  = \port$1687$6 [4] & \$46 ;
-  assign \$48  = ! \port$1687$6 [3:2];
-  assign \$49  = \port$1687$6 [6] & \$48 ;
+  assign \$46  = ! \port$1825$6 [1:0];
+  assign \$47  = \port$1825$6 [4] & \$46 ;
+  assign \$48  = ! \port$1825$6 [3:2];
+  assign \$49  = \port$1825$6 [6] & \$48 ;
   assign \$50  = \$47  | \$49 ;
   assign \$51  = ~ \$50 ;
-  assign \$52  = ! \port$1687$6 [1:0];
-  assign \$53  = \port$1687$6 [4] & \$52 ;
-  assign \$54  = ! \port$1687$6 [3:2];
-  assign \$55  = \port$1687$6 [6] & \$54 ;
+  assign \$52  = ! \port$1825$6 [1:0];
+  assign \$53  = \port$1825$6 [4] & \$52 ;
+  assign \$54  = ! \port$1825$6 [3:2];
+  assign \$55  = \port$1825$6 [6] & \$54 ;
   assign \$56  = \$53  | \$55 ;
   assign \$57  = ~ \$56 ;
-  assign \$58  = ! \port$1687$6 [1:0];
-  assign \$59  = \port$1687$6 [4] & \$58 ;
-  assign \$60  = ! \port$1687$6 [3:2];
-  assign \$61  = \port$1687$6 [6] & \$60 ;
+  assign \$58  = ! \port$1825$6 [1:0];
+  assign \$59  = \port$1825$6 [4] & \$58 ;
+  assign \$60  = ! \port$1825$6 [3:2];
+  assign \$61  = \port$1825$6 [6] & \$60 ;
   assign \$62  = \$59  | \$61 ;
   assign \$63  = ~ \$62 ;
-  assign \$64  = ! \port$1687$6 [1:0];
-  assign \$65  = \port$1687$6 [4] & \$64 ;
-  assign \$66  = ! \port$1687$6 [3:2];
-  assign \$67  = \port$1687$6 [6] & \$66 ;
+  assign \$64  = ! \port$1825$6 [1:0];
+  assign \$65  = \port$1825$6 [4] & \$64 ;
+  assign \$66  = ! \port$1825$6 [3:2];
+  assign \$67  = \port$1825$6 [6] & \$66 ;
   assign \$68  = \$65  | \$67 ;
   assign \$69  = ~ \$68 ;
-  assign \$70  = ! \port$1687$6 [1:0];
-  assign \$71  = \port$1687$6 [4] & \$70 ;
-  assign \$72  = ! \port$1687$6 [3:2];
-  assign \$73  = \port$1687$6 [6] & \$72 ;
+  assign \$70  = ! \port$1825$6 [1:0];
+  assign \$71  = \port$1825$6 [4] & \$70 ;
+  assign \$72  = ! \port$1825$6 [3:2];
+  assign \$73  = \port$1825$6 [6] & \$72 ;
   assign \$74  = \$71  | \$73 ;
   assign \$75  = ~ \$74 ;
-  assign \$76  = ! \port$1687$6 [1:0];
-  assign \$77  = \port$1687$6 [4] & \$76 ;
-  assign \$78  = ! \port$1687$6 [3:2];
-  assign \$79  = \port$1687$6 [6] & \$78 ;
+  assign \$76  = ! \port$1825$6 [1:0];
+  assign \$77  = \port$1825$6 [4] & \$76 ;
+  assign \$78  = ! \port$1825$6 [3:2];
+  assign \$79  = \port$1825$6 [6] & \$78 ;
   assign \$80  = \$77  | \$79 ;
   assign \$81  = ~ \$80 ;
-  assign \$82  = ! \port$1687$6 [1:0];
-  assign \$83  = \port$1687$6 [4] & \$82 ;
-  assign \$84  = ! \port$1687$6 [3:2];
-  assign \$85  = \port$1687$6 [6] & \$84 ;
+  assign \$82  = ! \port$1825$6 [1:0];
+  assign \$83  = \port$1825$6 [4] & \$82 ;
+  assign \$84  = ! \port$1825$6 [3:2];
+  assign \$85  = \port$1825$6 [6] & \$84 ;
   assign \$86  = \$83  | \$85 ;
   assign \$87  = ~ \$86 ;
-  assign \$88  = ! \port$1687$6 [1:0];
-  assign \$89  = \port$1687$6 [4] & \$88 ;
-  assign \$90  = ! \port$1687$6 [3:2];
-  assign \$91  = \port$1687$6 [6] & \$90 ;
+  assign \$88  = ! \port$1825$6 [1:0];
+  assign \$89  = \port$1825$6 [4] & \$88 ;
+  assign \$90  = ! \port$1825$6 [3:2];
+  assign \$91  = \port$1825$6 [6] & \$90 ;
   assign \$92  = \$89  | \$91 ;
   assign \$93  = ~ \$92 ;
-  assign \$94  = ! \port$1687$6 [1:0];
-  assign \$95  = \port$1687$6 [4] & \$94 ;
-  assign \$96  = ! \port$1687$6 [3:2];
-  assign \$97  = \port$1687$6 [6] & \$96 ;
+  assign \$94  = ! \port$1825$6 [1:0];
+  assign \$95  = \port$1825$6 [4] & \$94 ;
+  assign \$96  = ! \port$1825$6 [3:2];
+  assign \$97  = \port$1825$6 [6] & \$96 ;
   assign \$98  = \$95  | \$97 ;
   assign \$99  = ~ \$98 ;
   assign \$100  = \$3  & { \$99 , \$93 , \$87 , \$81 , \$75 , \$69 , \$63 , \$57 , \$51 , \$45 , \$39 , \$33 , \$27 , \$21 , \$15 , \$9  };
-  assign \$101  = \port$1687$6 [0] ? \port$1656$0  : \port$1658$0 ;
-  assign \$102  = \port$1687$6 [0] ? \port$1655$0  : \port$1657$0 ;
-  assign \$103  = \port$1687$6 [2] ? \$101  : \$102 ;
-  assign \$104  = ! \port$1687$6 [1:0];
-  assign \$105  = \port$1687$6 [4] & \$104 ;
-  assign \$106  = \port$1687$6 [3:2] == 2'h2;
-  assign \$107  = \port$1687$6 [7] & \$106 ;
+  assign \$101  = \port$1825$6 [0] ? \port$1780$0  : \port$1782$0 ;
+  assign \$102  = \port$1825$6 [0] ? \port$1779$0  : \port$1781$0 ;
+  assign \$103  = \port$1825$6 [2] ? \$101  : \$102 ;
+  assign \$104  = ! \port$1825$6 [1:0];
+  assign \$105  = \port$1825$6 [4] & \$104 ;
+  assign \$106  = \port$1825$6 [3:2] == 2'h2;
+  assign \$107  = \port$1825$6 [7] & \$106 ;
   assign \$108  = \$105  | \$107 ;
   assign \$109  = ~ \$108 ;
-  assign \$110  = ! \port$1687$6 [1:0];
-  assign \$111  = \port$1687$6 [4] & \$110 ;
-  assign \$112  = \port$1687$6 [3:2] == 2'h2;
-  assign \$113  = \port$1687$6 [7] & \$112 ;
+  assign \$110  = ! \port$1825$6 [1:0];
+  assign \$111  = \port$1825$6 [4] & \$110 ;
+  assign \$112  = \port$1825$6 [3:2] == 2'h2;
+  assign \$113  = \port$1825$6 [7] & \$112 ;
   assign \$114  = \$111  | \$113 ;
   assign \$115  = ~ \$114 ;
-  assign \$116  = ! \port$1687$6 [1:0];
-  assign \$117  = \port$1687$6 [4] & \$116 ;
-  assign \$118  = \port$1687$6 [3:2] == 2'h2;
-  assign \$119  = \port$1687$6 [7] & \$118 ;
+  assign \$116  = ! \port$1825$6 [1:0];
+  assign \$117  = \port$1825$6 [4] & \$116 ;
+  assign \$118  = \port$1825$6 [3:2] == 2'h2;
+  assign \$119  = \port$1825$6 [7] & \$118 ;
   assign \$120  = \$117  | \$119 ;
   assign \$121  = ~ \$120 ;
-  assign \$122  = ! \port$1687$6 [1:0];
-  assign \$123  = \port$1687$6 [4] & \$122 ;
-  assign \$124  = \port$1687$6 [3:2] == 2'h2;
-  assign \$125  = \port$1687$6 [7] & \$124 ;
+  assign \$122  = ! \port$1825$6 [1:0];
+  assign \$123  = \port$1825$6 [4] & \$122 ;
+  assign \$124  = \port$1825$6 [3:2] == 2'h2;
+  assign \$125  = \port$1825$6 [7] & \$124 ;
   assign \$126  = \$123  | \$125 ;
   assign \$127  = ~ \$126 ;
-  assign \$128  = ! \port$1687$6 [1:0];
-  assign \$129  = \port$1687$6 [4] & \$128 ;
-  assign \$130  = \port$1687$6 [3:2] == 2'h2;
-  assign \$131  = \port$1687$6 [7] & \$130 ;
+  assign \$128  = ! \port$1825$6 [1:0];
+  assign \$129  = \port$1825$6 [4] & \$128 ;
+  assign \$130  = \port$1825$6 [3:2] == 2'h2;
+  assign \$131  = \port$1825$6 [7] & \$130 ;
   assign \$132  = \$129  | \$131 ;
   assign \$133  = ~ \$132 ;
-  assign \$134  = ! \port$1687$6 [1:0];
-  assign \$135  = \port$1687$6 [4] & \$134 ;
-  assign \$136  = \port$1687$6 [3:2] == 2'h2;
-  assign \$137  = \port$1687$6 [7] & \$136 ;
+  assign \$134  = ! \port$1825$6 [1:0];
+  assign \$135  = \port$1825$6 [4] & \$134 ;
+  assign \$136  = \port$1825$6 [3:2] == 2'h2;
+  assign \$137  = \port$1825$6 [7] & \$136 ;
   assign \$138  = \$135  | \$137 ;
   assign \$139  = ~ \$138 ;
-  assign \$140  = ! \port$1687$6 [1:0];
-  assign \$141  = \port$1687$6 [4] & \$140 ;
-  assign \$142  = \port$1687$6 [3:2] == 2'h2;
-  assign \$143  = \port$1687$6 [7] & \$142 ;
+  assign \$140  = ! \port$1825$6 [1:0];
+  assign \$141  = \port$1825$6 [4] & \$140 ;
+  assign \$142  = \port$1825$6 [3:2] == 2'h2;
+  assign \$143  = \port$1825$6 [7] & \$142 ;
   assign \$144  = \$141  | \$143 ;
   assign \$145  = ~ \$144 ;
-  assign \$146  = ! \port$1687$6 [1:0];
-  assign \$147  = \port$1687$6 [4] & \$146 ;
-  assign \$148  = \port$1687$6 [3:2] == 2'h2;
-  assign \$149  = \port$1687$6 [7] & \$148 ;
+  assign \$146  = ! \port$1825$6 [1:0];
+  assign \$147  = \port$1825$6 [4] & \$146 ;
+  assign \$148  = \port$1825$6 [3:2] == 2'h2;
+  assign \$149  = \port$1825$6 [7] & \$148 ;
   assign \$150  = \$147  | \$149 ;
   assign \$151  = ~ \$150 ;
-  assign \$152  = ! \port$1687$6 [1:0];
-  assign \$153  = \port$1687$6 [4] & \$152 ;
-  assign \$154  = \port$1687$6 [3:2] == 2'h2;
-  assign \$155  = \port$1687$6 [7] & \$154 ;
+  assign \$152  = ! \port$1825$6 [1:0];
+  assign \$153  = \port$1825$6 [4] & \$152 ;
+  assign \$154  = \port$1825$6 [3:2] == 2'h2;
+  assign \$155  = \port$1825$6 [7] & \$154 ;
   assign \$156  = \$153  | \$155 ;
   assign \$157  = ~ \$156 ;
-  assign \$158  = ! \port$1687$6 [1:0];
-  assign \$159  = \port$1687$6 [4] & \$158 ;
-  assign \$160  = \port$1687$6 [3:2] == 2'h2;
-  assign \$161  = \port$1687$6 [7] & \$160 ;
+  assign \$158  = ! \port$1825$6 [1:0];
+  assign \$159  = \port$1825$6 [4] & \$158 ;
+  assign \$160  = \port$1825$6 [3:2] == 2'h2;
+  assign \$161  = \port$1825$6 [7] & \$160 ;
   assign \$162  = \$159  | \$161 ;
   assign \$163  = ~ \$162 ;
-  assign \$164  = ! \port$1687$6 [1:0];
-  assign \$165  = \port$1687$6 [4] & \$164 ;
-  assign \$166  = \port$1687$6 [3:2] == 2'h2;
-  assign \$167  = \port$1687$6 [7] & \$166 ;
+  assign \$164  = ! \port$1825$6 [1:0];
+  assign \$165  = \port$1825$6 [4] & \$164 ;
+  assign \$166  = \port$1825$6 [3:2] == 2'h2;
+  assign \$167  = \port$1825$6 [7] & \$166 ;
   assign \$168  = \$165  | \$167 ;
   assign \$169  = ~ \$168 ;
-  assign \$170  = ! \port$1687$6 [1:0];
-  assign \$171  = \port$1687$6 [4] & \$170 ;
-  assign \$172  = \port$1687$6 [3:2] == 2'h2;
-  assign \$173  = \port$1687$6 [7] & \$172 ;
+  assign \$170  = ! \port$1825$6 [1:0];
+  assign \$171  = \port$1825$6 [4] & \$170 ;
+  assign \$172  = \port$1825$6 [3:2] == 2'h2;
+  assign \$173  = \port$1825$6 [7] & \$172 ;
   assign \$174  = \$171  | \$173 ;
   assign \$175  = ~ \$174 ;
-  assign \$176  = ! \port$1687$6 [1:0];
-  assign \$177  = \port$1687$6 [4] & \$176 ;
-  assign \$178  = \port$1687$6 [3:2] == 2'h2;
-  assign \$179  = \port$1687$6 [7] & \$178 ;
+  assign \$176  = ! \port$1825$6 [1:0];
+  assign \$177  = \port$1825$6 [4] & \$176 ;
+  assign \$178  = \port$1825$6 [3:2] == 2'h2;
+  assign \$179  = \port$1825$6 [7] & \$178 ;
   assign \$180  = \$177  | \$179 ;
   assign \$181  = ~ \$180 ;
-  assign \$182  = ! \port$1687$6 [1:0];
-  assign \$183  = \port$1687$6 [4] & \$182 ;
-  assign \$184  = \port$1687$6 [3:2] == 2'h2;
-  assign \$185  = \port$1687$6 [7] & \$184 ;
+  assign \$182  = ! \port$1825$6 [1:0];
+  assign \$183  = \port$1825$6 [4] & \$182 ;
+  assign \$184  = \port$1825$6 [3:2] == 2'h2;
+  assign \$185  = \port$1825$6 [7] & \$184 ;
   assign \$186  = \$183  | \$185 ;
   assign \$187  = ~ \$186 ;
-  assign \$188  = ! \port$1687$6 [1:0];
-  assign \$189  = \port$1687$6 [4] & \$188 ;
-  assign \$190  = \port$1687$6 [3:2] == 2'h2;
-  assign \$191  = \port$1687$6 [7] & \$190 ;
+  assign \$188  = ! \port$1825$6 [1:0];
+  assign \$189  = \port$1825$6 [4] & \$188 ;
+  assign \$190  = \port$1825$6 [3:2] == 2'h2;
+  assign \$191  = \port$1825$6 [7] & \$190 ;
   assign \$192  = \$189  | \$191 ;
   assign \$193  = ~ \$192 ;
-  assign \$194  = ! \port$1687$6 [1:0];
-  assign \$195  = \port$1687$6 [4] & \$194 ;
-  assign \$196  = \port$1687$6 [3:2] == 2'h2;
-  assign \$197  = \port$1687$6 [7] & \$196 ;
+  assign \$194  = ! \port$1825$6 [1:0];
+  assign \$195  = \port$1825$6 [4] & \$194 ;
+  assign \$196  = \port$1825$6 [3:2] == 2'h2;
+  assign \$197  = \port$1825$6 [7] & \$196 ;
   assign \$198  = \$195  | \$197 ;
   assign \$199  = ~ \$198 ;
   assign \$200  = \$103  & { \$199 , \$193 , \$187 , \$181 , \$175 , \$169 , \$163 , \$157 , \$151 , \$145 , \$139 , \$133 , \$127 , \$121 , \$115 , \$109  };
-  assign \$201  = \port$1687$6 [0] ? \port$1657$0  : \port$1655$0 ;
-  assign \$202  = \port$1687$6 [0] ? \port$1658$0  : \port$1656$0 ;
-  assign \$203  = \port$1687$6 [2] ? \$201  : \$202 ;
-  assign \$204  = \port$1687$6 [1:0] == 2'h2;
-  assign \$205  = \port$1687$6 [5] & \$204 ;
-  assign \$206  = ! \port$1687$6 [3:2];
-  assign \$207  = \port$1687$6 [6] & \$206 ;
+  assign \$201  = \port$1825$6 [0] ? \port$1781$0  : \port$1779$0 ;
+  assign \$202  = \port$1825$6 [0] ? \port$1782$0  : \port$1780$0 ;
+  assign \$203  = \port$1825$6 [2] ? \$201  : \$202 ;
+  assign \$204  = \port$1825$6 [1:0] == 2'h2;
+  assign \$205  = \port$1825$6 [5] & \$204 ;
+  assign \$206  = ! \port$1825$6 [3:2];
+  assign \$207  = \port$1825$6 [6] & \$206 ;
   assign \$208  = \$205  | \$207 ;
   assign \$209  = ~ \$208 ;
-  assign \$210  = \port$1687$6 [1:0] == 2'h2;
-  assign \$211  = \port$1687$6 [5] & \$210 ;
-  assign \$212  = ! \port$1687$6 [3:2];
-  assign \$213  = \port$1687$6 [6] & \$212 ;
+  assign \$210  = \port$1825$6 [1:0] == 2'h2;
+  assign \$211  = \port$1825$6 [5] & \$210 ;
+  assign \$212  = ! \port$1825$6 [3:2];
+  assign \$213  = \port$1825$6 [6] & \$212 ;
   assign \$214  = \$211  | \$213 ;
   assign \$215  = ~ \$214 ;
-  assign \$216  = \port$1687$6 [1:0] == 2'h2;
-  assign \$217  = \port$1687$6 [5] & \$216 ;
-  assign \$218  = ! \port$1687$6 [3:2];
-  assign \$219  = \port$1687$6 [6] & \$218 ;
+  assign \$216  = \port$1825$6 [1:0] == 2'h2;
+  assign \$217  = \port$1825$6 [5] & \$216 ;
+  assign \$218  = ! \port$1825$6 [3:2];
+  assign \$219  = \port$1825$6 [6] & \$218 ;
   assign \$220  = \$217  | \$219 ;
   assign \$221  = ~ \$220 ;
-  assign \$222  = \port$1687$6 [1:0] == 2'h2;
-  assign \$223  = \port$1687$6 [5] & \$222 ;
-  assign \$224  = ! \port$1687$6 [3:2];
-  assign \$225  = \port$1687$6 [6] & \$224 ;
+  assign \$222  = \port$1825$6 [1:0] == 2'h2;
+  assign \$223  = \port$1825$6 [5] & \$222 ;
+  assign \$224  = ! \port$1825$6 [3:2];
+  assign \$225  = \port$1825$6 [6] & \$224 ;
   assign \$226  = \$223  | \$225 ;
   assign \$227  = ~ \$226 ;
-  assign \$228  = \port$1687$6 [1:0] == 2'h2;
-  assign \$229  = \port$1687$6 [5] & \$228 ;
-  assign \$230  = ! \port$1687$6 [3:2];
-  assign \$231  = \port$1687$6 [6] & \$230 ;
+  assign \$228  = \port$1825$6 [1:0] == 2'h2;
+  assign \$229  = \port$1825$6 [5] & \$228 ;
+  assign \$230  = ! \port$1825$6 [3:2];
+  assign \$231  = \port$1825$6 [6] & \$230 ;
   assign \$232  = \$229  | \$231 ;
   assign \$233  = ~ \$232 ;
-  assign \$234  = \port$1687$6 [1:0] == 2'h2;
-  assign \$235  = \port$1687$6 [5] & \$234 ;
-  assign \$236  = ! \port$1687$6 [3:2];
-  assign \$237  = \port$1687$6 [6] & \$236 ;
+  assign \$234  = \port$1825$6 [1:0] == 2'h2;
+  assign \$235  = \port$1825$6 [5] & \$234 ;
+  assign \$236  = ! \port$1825$6 [3:2];
+  assign \$237  = \port$1825$6 [6] & \$236 ;
   assign \$238  = \$235  | \$237 ;
   assign \$239  = ~ \$238 ;
-  assign \$240  = \port$1687$6 [1:0] == 2'h2;
-  assign \$241  = \port$1687$6 [5] & \$240 ;
-  assign \$242  = ! \port$1687$6 [3:2];
-  assign \$243  = \port$1687$6 [6] & \$242 ;
+  assign \$240  = \port$1825$6 [1:0] == 2'h2;
+  assign \$241  = \port$1825$6 [5] & \$240 ;
+  assign \$242  = ! \port$1825$6 [3:2];
+  assign \$243  = \port$1825$6 [6] & \$242 ;
   assign \$244  = \$241  | \$243 ;
   assign \$245  = ~ \$244 ;
-  assign \$246  = \port$1687$6 [1:0] == 2'h2;
-  assign \$247  = \port$1687$6 [5] & \$246 ;
-  assign \$248  = ! \port$1687$6 [3:2];
-  assign \$249  = \port$1687$6 [6] & \$248 ;
+  assign \$246  = \port$1825$6 [1:0] == 2'h2;
+  assign \$247  = \port$1825$6 [5] & \$246 ;
+  assign \$248  = ! \port$1825$6 [3:2];
+  assign \$249  = \port$1825$6 [6] & \$248 ;
   assign \$250  = \$247  | \$249 ;
   assign \$251  = ~ \$250 ;
-  assign \$252  = \port$1687$6 [1:0] == 2'h2;
-  assign \$253  = \port$1687$6 [5] & \$252 ;
-  assign \$254  = ! \port$1687$6 [3:2];
-  assign \$255  = \port$1687$6 [6] & \$254 ;
+  assign \$252  = \port$1825$6 [1:0] == 2'h2;
+  assign \$253  = \port$1825$6 [5] & \$252 ;
+  assign \$254  = ! \port$1825$6 [3:2];
+  assign \$255  = \port$1825$6 [6] & \$254 ;
   assign \$256  = \$253  | \$255 ;
   assign \$257  = ~ \$256 ;
-  assign \$258  = \port$1687$6 [1:0] == 2'h2;
-  assign \$259  = \port$1687$6 [5] & \$258 ;
-  assign \$260  = ! \port$1687$6 [3:2];
-  assign \$261  = \port$1687$6 [6] & \$260 ;
+  assign \$258  = \port$1825$6 [1:0] == 2'h2;
+  assign \$259  = \port$1825$6 [5] & \$258 ;
+  assign \$260  = ! \port$1825$6 [3:2];
+  assign \$261  = \port$1825$6 [6] & \$260 ;
   assign \$262  = \$259  | \$261 ;
   assign \$263  = ~ \$262 ;
-  assign \$264  = \port$1687$6 [1:0] == 2'h2;
-  assign \$265  = \port$1687$6 [5] & \$264 ;
-  assign \$266  = ! \port$1687$6 [3:2];
-  assign \$267  = \port$1687$6 [6] & \$266 ;
+  assign \$264  = \port$1825$6 [1:0] == 2'h2;
+  assign \$265  = \port$1825$6 [5] & \$264 ;
+  assign \$266  = ! \port$1825$6 [3:2];
+  assign \$267  = \port$1825$6 [6] & \$266 ;
   assign \$268  = \$265  | \$267 ;
   assign \$269  = ~ \$268 ;
-  assign \$270  = \port$1687$6 [1:0] == 2'h2;
-  assign \$271  = \port$1687$6 [5] & \$270 ;
-  assign \$272  = ! \port$1687$6 [3:2];
-  assign \$273  = \port$1687$6 [6] & \$272 ;
+  assign \$270  = \port$1825$6 [1:0] == 2'h2;
+  assign \$271  = \port$1825$6 [5] & \$270 ;
+  assign \$272  = ! \port$1825$6 [3:2];
+  assign \$273  = \port$1825$6 [6] & \$272 ;
   assign \$274  = \$271  | \$273 ;
   assign \$275  = ~ \$274 ;
-  assign \$276  = \port$1687$6 [1:0] == 2'h2;
-  assign \$277  = \port$1687$6 [5] & \$276 ;
-  assign \$278  = ! \port$1687$6 [3:2];
-  assign \$279  = \port$1687$6 [6] & \$278 ;
+  assign \$276  = \port$1825$6 [1:0] == 2'h2;
+  assign \$277  = \port$1825$6 [5] & \$276 ;
+  assign \$278  = ! \port$1825$6 [3:2];
+  assign \$279  = \port$1825$6 [6] & \$278 ;
   assign \$280  = \$277  | \$279 ;
   assign \$281  = ~ \$280 ;
-  assign \$282  = \port$1687$6 [1:0] == 2'h2;
-  assign \$283  = \port$1687$6 [5] & \$282 ;
-  assign \$284  = ! \port$1687$6 [3:2];
-  assign \$285  = \port$1687$6 [6] & \$284 ;
+  assign \$282  = \port$1825$6 [1:0] == 2'h2;
+  assign \$283  = \port$1825$6 [5] & \$282 ;
+  assign \$284  = ! \port$1825$6 [3:2];
+  assign \$285  = \port$1825$6 [6] & \$284 ;
   assign \$286  = \$283  | \$285 ;
   assign \$287  = ~ \$286 ;
-  assign \$288  = \port$1687$6 [1:0] == 2'h2;
-  assign \$289  = \port$1687$6 [5] & \$288 ;
-  assign \$290  = ! \port$1687$6 [3:2];
-  assign \$291  = \port$1687$6 [6] & \$290 ;
+  assign \$288  = \port$1825$6 [1:0] == 2'h2;
+  assign \$289  = \port$1825$6 [5] & \$288 ;
+  assign \$290  = ! \port$1825$6 [3:2];
+  assign \$291  = \port$1825$6 [6] & \$290 ;
   assign \$292  = \$289  | \$291 ;
   assign \$293  = ~ \$292 ;
-  assign \$294  = \port$1687$6 [1:0] == 2'h2;
-  assign \$295  = \port$1687$6 [5] & \$294 ;
-  assign \$296  = ! \port$1687$6 [3:2];
-  assign \$297  = \port$1687$6 [6] & \$296 ;
+  assign \$294  = \port$1825$6 [1:0] == 2'h2;
+  assign \$295  = \port$1825$6 [5] & \$294 ;
+  assign \$296  = ! \port$1825$6 [3:2];
+  assign \$297  = \port$1825$6 [6] & \$296 ;
   assign \$298  = \$295  | \$297 ;
   assign \$299  = ~ \$298 ;
   assign \$300  = \$203  & { \$299 , \$293 , \$287 , \$281 , \$275 , \$269 , \$263 , \$257 , \$251 , \$245 , \$239 , \$233 , \$227 , \$221 , \$215 , \$209  };
-  assign \$301  = \port$1687$6 [0] ? \port$1658$0  : \port$1656$0 ;
-  assign \$302  = \port$1687$6 [0] ? \port$1657$0  : \port$1655$0 ;
-  assign \$303  = \port$1687$6 [2] ? \$301  : \$302 ;
-  assign \$304  = \port$1687$6 [1:0] == 2'h2;
-  assign \$305  = \port$1687$6 [5] & \$304 ;
-  assign \$306  = \port$1687$6 [3:2] == 2'h2;
-  assign \$307  = \port$1687$6 [7] & \$306 ;
+  assign \$301  = \port$1825$6 [0] ? \port$1782$0  : \port$1780$0 ;
+  assign \$302  = \port$1825$6 [0] ? \port$1781$0  : \port$1779$0 ;
+  assign \$303  = \port$1825$6 [2] ? \$301  : \$302 ;
+  assign \$304  = \port$1825$6 [1:0] == 2'h2;
+  assign \$305  = \port$1825$6 [5] & \$304 ;
+  assign \$306  = \port$1825$6 [3:2] == 2'h2;
+  assign \$307  = \port$1825$6 [7] & \$306 ;
   assign \$308  = \$305  | \$307 ;
   assign \$309  = ~ \$308 ;
-  assign \$310  = \port$1687$6 [1:0] == 2'h2;
-  assign \$311  = \port$1687$6 [5] & \$310 ;
-  assign \$312  = \port$1687$6 [3:2] == 2'h2;
-  assign \$313  = \port$1687$6 [7] & \$312 ;
+  assign \$310  = \port$1825$6 [1:0] == 2'h2;
+  assign \$311  = \port$1825$6 [5] & \$310 ;
+  assign \$312  = \port$1825$6 [3:2] == 2'h2;
+  assign \$313  = \port$1825$6 [7] & \$312 ;
   assign \$314  = \$311  | \$313 ;
   assign \$315  = ~ \$314 ;
-  assign \$316  = \port$1687$6 [1:0] == 2'h2;
-  assign \$317  = \port$1687$6 [5] & \$316 ;
-  assign \$318  = \port$1687$6 [3:2] == 2'h2;
-  assign \$319  = \port$1687$6 [7] & \$318 ;
+  assign \$316  = \port$1825$6 [1:0] == 2'h2;
+  assign \$317  = \port$1825$6 [5] & \$316 ;
+  assign \$318  = \port$1825$6 [3:2] == 2'h2;
+  assign \$319  = \port$1825$6 [7] & \$318 ;
   assign \$320  = \$317  | \$319 ;
   assign \$321  = ~ \$320 ;
-  assign \$322  = \port$1687$6 [1:0] == 2'h2;
-  assign \$323  = \port$1687$6 [5] & \$322 ;
-  assign \$324  = \port$1687$6 [3:2] == 2'h2;
-  assign \$325  = \port$1687$6 [7] & \$324 ;
+  assign \$322  = \port$1825$6 [1:0] == 2'h2;
+  assign \$323  = \port$1825$6 [5] & \$322 ;
+  assign \$324  = \port$1825$6 [3:2] == 2'h2;
+  assign \$325  = \port$1825$6 [7] & \$324 ;
   assign \$326  = \$323  | \$325 ;
   assign \$327  = ~ \$326 ;
-  assign \$328  = \port$1687$6 [1:0] == 2'h2;
-  assign \$329  = \port$1687$6 [5] & \$328 ;
-  assign \$330  = \port$1687$6 [3:2] == 2'h2;
-  assign \$331  = \port$1687$6 [7] & \$330 ;
+  assign \$328  = \port$1825$6 [1:0] == 2'h2;
+  assign \$329  = \port$1825$6 [5] & \$328 ;
+  assign \$330  = \port$1825$6 [3:2] == 2'h2;
+  assign \$331  = \port$1825$6 [7] & \$330 ;
   assign \$332  = \$329  | \$331 ;
   assign \$333  = ~ \$332 ;
-  assign \$334  = \port$1687$6 [1:0] == 2'h2;
-  assign \$335  = \port$1687$6 [5] & \$334 ;
-  assign \$336  = \port$1687$6 [3:2] == 2'h2;
-  assign \$337  = \port$1687$6 [7] & \$336 ;
+  assign \$334  = \port$1825$6 [1:0] == 2'h2;
+  assign \$335  = \port$1825$6 [5] & \$334 ;
+  assign \$336  = \port$1825$6 [3:2] == 2'h2;
+  assign \$337  = \port$1825$6 [7] & \$336 ;
   assign \$338  = \$335  | \$337 ;
   assign \$339  = ~ \$338 ;
-  assign \$340  = \port$1687$6 [1:0] == 2'h2;
-  assign \$341  = \port$1687$6 [5] & \$340 ;
-  assign \$342  = \port$1687$6 [3:2] == 2'h2;
-  assign \$343  = \port$1687$6 [7] & \$342 ;
+  assign \$340  = \port$1825$6 [1:0] == 2'h2;
+  assign \$341  = \port$1825$6 [5] & \$340 ;
+  assign \$342  = \port$1825$6 [3:2] == 2'h2;
+  assign \$343  = \port$1825$6 [7] & \$342 ;
   assign \$344  = \$341  | \$343 ;
   assign \$345  = ~ \$344 ;
-  assign \$346  = \port$1687$6 [1:0] == 2'h2;
-  assign \$347  = \port$1687$6 [5] & \$346 ;
-  assign \$348  = \port$1687$6 [3:2] == 2'h2;
-  assign \$349  = \port$1687$6 [7] & \$348 ;
+  assign \$346  = \port$1825$6 [1:0] == 2'h2;
+  assign \$347  = \port$1825$6 [5] & \$346 ;
+  assign \$348  = \port$1825$6 [3:2] == 2'h2;
+  assign \$349  = \port$1825$6 [7] & \$348 ;
   assign \$350  = \$347  | \$349 ;
   assign \$351  = ~ \$350 ;
-  assign \$352  = \port$1687$6 [1:0] == 2'h2;
-  assign \$353  = \port$1687$6 [5] & \$352 ;
-  assign \$354  = \port$1687$6 [3:2] == 2'h2;
-  assign \$355  = \port$1687$6 [7] & \$354 ;
+  assign \$352  = \port$1825$6 [1:0] == 2'h2;
+  assign \$353  = \port$1825$6 [5] & \$352 ;
+  assign \$354  = \port$1825$6 [3:2] == 2'h2;
+  assign \$355  = \port$1825$6 [7] & \$354 ;
   assign \$356  = \$353  | \$355 ;
   assign \$357  = ~ \$356 ;
-  assign \$358  = \port$1687$6 [1:0] == 2'h2;
-  assign \$359  = \port$1687$6 [5] & \$358 ;
-  assign \$360  = \port$1687$6 [3:2] == 2'h2;
-  assign \$361  = \port$1687$6 [7] & \$360 ;
+  assign \$358  = \port$1825$6 [1:0] == 2'h2;
+  assign \$359  = \port$1825$6 [5] & \$358 ;
+  assign \$360  = \port$1825$6 [3:2] == 2'h2;
+  assign \$361  = \port$1825$6 [7] & \$360 ;
   assign \$362  = \$359  | \$361 ;
   assign \$363  = ~ \$362 ;
-  assign \$364  = \port$1687$6 [1:0] == 2'h2;
-  assign \$365  = \port$1687$6 [5] & \$364 ;
-  assign \$366  = \port$1687$6 [3:2] == 2'h2;
-  assign \$367  = \port$1687$6 [7] & \$366 ;
+  assign \$364  = \port$1825$6 [1:0] == 2'h2;
+  assign \$365  = \port$1825$6 [5] & \$364 ;
+  assign \$366  = \port$1825$6 [3:2] == 2'h2;
+  assign \$367  = \port$1825$6 [7] & \$366 ;
   assign \$368  = \$365  | \$367 ;
   assign \$369  = ~ \$368 ;
-  assign \$370  = \port$1687$6 [1:0] == 2'h2;
-  assign \$371  = \port$1687$6 [5] & \$370 ;
-  assign \$372  = \port$1687$6 [3:2] == 2'h2;
-  assign \$373  = \port$1687$6 [7] & \$372 ;
+  assign \$370  = \port$1825$6 [1:0] == 2'h2;
+  assign \$371  = \port$1825$6 [5] & \$370 ;
+  assign \$372  = \port$1825$6 [3:2] == 2'h2;
+  assign \$373  = \port$1825$6 [7] & \$372 ;
   assign \$374  = \$371  | \$373 ;
   assign \$375  = ~ \$374 ;
-  assign \$376  = \port$1687$6 [1:0] == 2'h2;
-  assign \$377  = \port$1687$6 [5] & \$376 ;
-  assign \$378  = \port$1687$6 [3:2] == 2'h2;
-  assign \$379  = \port$1687$6 [7] & \$378 ;
+  assign \$376  = \port$1825$6 [1:0] == 2'h2;
+  assign \$377  = \port$1825$6 [5] & \$376 ;
+  assign \$378  = \port$1825$6 [3:2] == 2'h2;
+  assign \$379  = \port$1825$6 [7] & \$378 ;
   assign \$380  = \$377  | \$379 ;
   assign \$381  = ~ \$380 ;
-  assign \$382  = \port$1687$6 [1:0] == 2'h2;
-  assign \$383  = \port$1687$6 [5] & \$382 ;
-  assign \$384  = \port$1687$6 [3:2] == 2'h2;
-  assign \$385  = \port$1687$6 [7] & \$384 ;
+  assign \$382  = \port$1825$6 [1:0] == 2'h2;
+  assign \$383  = \port$1825$6 [5] & \$382 ;
+  assign \$384  = \port$1825$6 [3:2] == 2'h2;
+  assign \$385  = \port$1825$6 [7] & \$384 ;
   assign \$386  = \$383  | \$385 ;
   assign \$387  = ~ \$386 ;
-  assign \$388  = \port$1687$6 [1:0] == 2'h2;
-  assign \$389  = \port$1687$6 [5] & \$388 ;
-  assign \$390  = \port$1687$6 [3:2] == 2'h2;
-  assign \$391  = \port$1687$6 [7] & \$390 ;
+  assign \$388  = \port$1825$6 [1:0] == 2'h2;
+  assign \$389  = \port$1825$6 [5] & \$388 ;
+  assign \$390  = \port$1825$6 [3:2] == 2'h2;
+  assign \$391  = \port$1825$6 [7] & \$390 ;
   assign \$392  = \$389  | \$391 ;
   assign \$393  = ~ \$392 ;
-  assign \$394  = \port$1687$6 [1:0] == 2'h2;
-  assign \$395  = \port$1687$6 [5] & \$394 ;
-  assign \$396  = \port$1687$6 [3:2] == 2'h2;
-  assign \$397  = \port$1687$6 [7] & \$396 ;
+  assign \$394  = \port$1825$6 [1:0] == 2'h2;
+  assign \$395  = \port$1825$6 [5] & \$394 ;
+  assign \$396  = \port$1825$6 [3:2] == 2'h2;
+  assign \$397  = \port$1825$6 [7] & \$396 ;
   assign \$398  = \$395  | \$397 ;
   assign \$399  = ~ \$398 ;
   assign \$400  = \$303  & { \$399 , \$393 , \$387 , \$381 , \$375 , \$369 , \$363 , \$357 , \$351 , \$345 , \$339 , \$333 , \$327 , \$321 , \$315 , \$309  };
@@ -2341,13 +2514,13 @@ module \accelerator.align (rst, \port$1655$0 , \port$1656$0 , \port$1657$0 , \po
       \$401  = 64'h0000000000000000;
     end
   end
-  assign kx = \port$1687$6 [3:2];
-  assign ky = \port$1687$6 [1:0];
-  assign data = { \port$1658$0 , \port$1657$0 , \port$1656$0 , \port$1655$0  };
-  assign top = \port$1687$6 [4];
-  assign left = \port$1687$6 [6];
-  assign right = \port$1687$6 [7];
-  assign bottom = \port$1687$6 [5];
+  assign kx = \port$1825$6 [3:2];
+  assign ky = \port$1825$6 [1:0];
+  assign data = { \port$1782$0 , \port$1781$0 , \port$1780$0 , \port$1779$0  };
+  assign top = \port$1825$6 [4];
+  assign left = \port$1825$6 [6];
+  assign right = \port$1825$6 [7];
+  assign bottom = \port$1825$6 [5];
 endmodule
 
 module \accelerator.argmax (rst, valid, \score$4 , first, best, clk);
@@ -4279,13 +4452,13 @@ module \accelerator.bank2 (read_data, address, write_enable, write_data, write_m
   );
 endmodule
 
-module \accelerator.bank3 (read_data, address, write_enable, \port$1735$72 , clk);
+module \accelerator.bank3 (read_data, address, write_enable, \port$1883$72 , clk);
   input [4:0] address;
   wire [4:0] address;
   input clk;
   wire clk;
-  input [19:0] \port$1735$72 ;
-  wire [19:0] \port$1735$72 ;
+  input [19:0] \port$1883$72 ;
+  wire [19:0] \port$1883$72 ;
   output [15:0] read_data;
   wire [15:0] read_data;
   wire [15:0] write_data;
@@ -4302,16 +4475,16 @@ module \accelerator.bank3 (read_data, address, write_enable, \port$1735$72 , clk
     .address(address),
     .clk(clk),
     .read_data(read_data),
-    .write_data(\port$1735$72 [15:0]),
+    .write_data(\port$1883$72 [15:0]),
     .write_enable(write_enable),
-    .write_mask(\port$1735$72 [19:16])
+    .write_mask(\port$1883$72 [19:16])
   );
-  assign write_mask = \port$1735$72 [19:16];
-  assign write_data = \port$1735$72 [15:0];
+  assign write_mask = \port$1883$72 [19:16];
+  assign write_data = \port$1883$72 [15:0];
 endmodule
 
-module \accelerator.drain (rst, \port$1596$0 , mask, address, \port$1695$26 , strobe, \begin , step, pool_write, \port$1914$7 , \port$1916$7 , \port$1918$7 , \port$1920$7 , \port$1922$7 , \port$1924$7 , \port$1926$7 , \port$1928$7 , \port$1930$7 , \port$1932$7 , \port$1934$7 , \port$1936$7 
-, \port$1938$7 , \port$1940$7 , \port$1942$7 , \port$1944$7 , \port$1996$4 , write, average, \learned$29 , clk);
+module \accelerator.drain (rst, \port$1720$0 , mask, address, \port$1833$26 , strobe, \begin , step, pool_write, \port$2119$7 , \port$2121$7 , \port$2123$7 , \port$2125$7 , \port$2127$7 , \port$2129$7 , \port$2131$7 , \port$2133$7 , \port$2135$7 , \port$2137$7 , \port$2139$7 , \port$2141$7 
+, \port$2143$7 , \port$2145$7 , \port$2147$7 , \port$2149$7 , \port$2201$4 , write, average, \learned$30 , clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$10  = 0;
   wire [3:0] \$1 ;
   wire [3:0] \$10 ;
@@ -4340,17 +4513,18 @@ module \accelerator.drain (rst, \port$1596$0 , mask, address, \port$1695$26 , st
   reg \$120 ;
   reg \$121 ;
   reg \$122 ;
-  reg \$123 ;
+  reg [4:0] \$123 ;
   reg \$124 ;
   reg \$125 ;
-  reg [1:0] \$126 ;
-  reg [2:0] \$127 ;
-  reg [4:0] \$128 ;
+  reg \$126 ;
+  reg [1:0] \$127 ;
+  reg [2:0] \$128 ;
   reg [4:0] \$129 ;
   wire [3:0] \$13 ;
   reg [4:0] \$130 ;
   reg [4:0] \$131 ;
-  reg \$132 ;
+  reg [4:0] \$132 ;
+  reg \$133 ;
   wire [3:0] \$14 ;
   wire [3:0] \$15 ;
   wire [3:0] \$16 ;
@@ -4382,24 +4556,24 @@ module \accelerator.drain (rst, \port$1596$0 , mask, address, \port$1695$26 , st
   wire [3:0] \$4 ;
   wire [3:0] \$40 ;
   wire \$41 ;
-  wire [1:0] \$42 ;
-  wire [1:0] \$43 ;
-  wire [6:0] \$44 ;
-  wire [6:0] \$45 ;
-  wire \$46 ;
-  wire \$47 ;
+  wire [4:0] \$42 ;
+  wire \$43 ;
+  wire [1:0] \$44 ;
+  wire [1:0] \$45 ;
+  wire [6:0] \$46 ;
+  wire [6:0] \$47 ;
   wire \$48 ;
   wire \$49 ;
   wire [3:0] \$5 ;
-  wire [2:0] \$50 ;
-  wire [2:0] \$51 ;
-  wire [3:0] \$52 ;
-  wire \$53 ;
-  wire \$54 ;
+  wire \$50 ;
+  wire \$51 ;
+  wire [2:0] \$52 ;
+  wire [2:0] \$53 ;
+  wire [3:0] \$54 ;
   wire \$55 ;
-  wire [4:0] \$56 ;
+  wire \$56 ;
   wire \$57 ;
-  wire \$58 ;
+  wire [4:0] \$58 ;
   wire \$59 ;
   wire [3:0] \$6 ;
   wire \$60 ;
@@ -4411,13 +4585,13 @@ module \accelerator.drain (rst, \port$1596$0 , mask, address, \port$1695$26 , st
   wire \$66 ;
   wire \$67 ;
   wire \$68 ;
-  wire [4:0] \$69 ;
+  wire \$69 ;
   wire [3:0] \$7 ;
-  wire [4:0] \$70 ;
-  wire [5:0] \$71 ;
-  wire \$72 ;
-  wire \$73 ;
-  wire [4:0] \$74 ;
+  wire \$70 ;
+  wire [4:0] \$71 ;
+  wire [4:0] \$72 ;
+  wire [5:0] \$73 ;
+  wire \$74 ;
   wire [5:0] \$75 ;
   wire \$76 ;
   wire \$77 ;
@@ -4446,16 +4620,17 @@ module \accelerator.drain (rst, \port$1596$0 , mask, address, \port$1695$26 , st
   wire \$98 ;
   wire \$99 ;
   reg \$signal  = 1'h0;
-  reg [4:0] \$signal$14  = 5'h00;
-  reg [1:0] \$signal$15  = 2'h0;
-  reg \$signal$16  = 1'h0;
-  reg [2:0] \$signal$18  = 3'h0;
-  wire \$signal$19 ;
-  reg [4:0] \$signal$20  = 5'h00;
-  wire [4:0] \$signal$21 ;
+  reg [4:0] \$signal$15  = 5'h00;
+  reg [1:0] \$signal$16  = 2'h0;
+  reg \$signal$17  = 1'h0;
+  reg [2:0] \$signal$19  = 3'h0;
+  wire \$signal$20 ;
+  reg [4:0] \$signal$21  = 5'h00;
+  wire [4:0] \$signal$22 ;
   reg \$signal$5  = 1'h0;
   output [4:0] address;
   wire [4:0] address;
+  reg [4:0] advance = 5'h00;
   input [15:0] average;
   wire [15:0] average;
   input \begin ;
@@ -4465,8 +4640,8 @@ module \accelerator.drain (rst, \port$1596$0 , mask, address, \port$1695$26 , st
   wire clk;
   wire [63:0] data;
   reg learned = 1'h0;
-  input [15:0] \learned$29 ;
-  wire [15:0] \learned$29 ;
+  input [15:0] \learned$30 ;
+  wire [15:0] \learned$30 ;
   reg [4:0] learned_place = 5'h00;
   output [3:0] mask;
   wire [3:0] mask;
@@ -4475,44 +4650,44 @@ module \accelerator.drain (rst, \port$1596$0 , mask, address, \port$1695$26 , st
   reg [4:0] place = 5'h00;
   input [1:0] pool_write;
   wire [1:0] pool_write;
-  output [15:0] \port$1596$0 ;
-  wire [15:0] \port$1596$0 ;
-  input [1:0] \port$1695$26 ;
-  wire [1:0] \port$1695$26 ;
-  input \port$1914$7 ;
-  wire \port$1914$7 ;
-  input \port$1916$7 ;
-  wire \port$1916$7 ;
-  input \port$1918$7 ;
-  wire \port$1918$7 ;
-  input \port$1920$7 ;
-  wire \port$1920$7 ;
-  input \port$1922$7 ;
-  wire \port$1922$7 ;
-  input \port$1924$7 ;
-  wire \port$1924$7 ;
-  input \port$1926$7 ;
-  wire \port$1926$7 ;
-  input \port$1928$7 ;
-  wire \port$1928$7 ;
-  input \port$1930$7 ;
-  wire \port$1930$7 ;
-  input \port$1932$7 ;
-  wire \port$1932$7 ;
-  input \port$1934$7 ;
-  wire \port$1934$7 ;
-  input \port$1936$7 ;
-  wire \port$1936$7 ;
-  input \port$1938$7 ;
-  wire \port$1938$7 ;
-  input \port$1940$7 ;
-  wire \port$1940$7 ;
-  input \port$1942$7 ;
-  wire \port$1942$7 ;
-  input \port$1944$7 ;
-  wire \port$1944$7 ;
-  output [11:0] \port$1996$4 ;
-  wire [11:0] \port$1996$4 ;
+  output [15:0] \port$1720$0 ;
+  wire [15:0] \port$1720$0 ;
+  input [1:0] \port$1833$26 ;
+  wire [1:0] \port$1833$26 ;
+  input \port$2119$7 ;
+  wire \port$2119$7 ;
+  input \port$2121$7 ;
+  wire \port$2121$7 ;
+  input \port$2123$7 ;
+  wire \port$2123$7 ;
+  input \port$2125$7 ;
+  wire \port$2125$7 ;
+  input \port$2127$7 ;
+  wire \port$2127$7 ;
+  input \port$2129$7 ;
+  wire \port$2129$7 ;
+  input \port$2131$7 ;
+  wire \port$2131$7 ;
+  input \port$2133$7 ;
+  wire \port$2133$7 ;
+  input \port$2135$7 ;
+  wire \port$2135$7 ;
+  input \port$2137$7 ;
+  wire \port$2137$7 ;
+  input \port$2139$7 ;
+  wire \port$2139$7 ;
+  input \port$2141$7 ;
+  wire \port$2141$7 ;
+  input \port$2143$7 ;
+  wire \port$2143$7 ;
+  input \port$2145$7 ;
+  wire \port$2145$7 ;
+  input \port$2147$7 ;
+  wire \port$2147$7 ;
+  input \port$2149$7 ;
+  wire \port$2149$7 ;
+  output [11:0] \port$2201$4 ;
+  wire [11:0] \port$2201$4 ;
   wire row_end;
   input rst;
   wire rst;
@@ -4550,79 +4725,79 @@ module \accelerator.drain (rst, \port$1596$0 , mask, address, \port$1695$26 , st
   reg [15:0] values = 16'h0000;
   output [3:0] write;
   wire [3:0] write;
-  assign \$1  = ~ { \port$1920$7 , \port$1918$7 , \port$1916$7 , \port$1914$7  };
-  assign \$2  = ~ { \port$1928$7 , \port$1926$7 , \port$1924$7 , \port$1922$7  };
+  assign \$1  = ~ { \port$2125$7 , \port$2123$7 , \port$2121$7 , \port$2119$7  };
+  assign \$2  = ~ { \port$2133$7 , \port$2131$7 , \port$2129$7 , \port$2127$7  };
   assign \$3  = \$1  | \$2 ;
-  assign \$4  = ~ { \port$1936$7 , \port$1934$7 , \port$1932$7 , \port$1930$7  };
+  assign \$4  = ~ { \port$2141$7 , \port$2139$7 , \port$2137$7 , \port$2135$7  };
   assign \$5  = \$3  | \$4 ;
-  assign \$6  = ~ { \port$1944$7 , \port$1942$7 , \port$1940$7 , \port$1938$7  };
+  assign \$6  = ~ { \port$2149$7 , \port$2147$7 , \port$2145$7 , \port$2143$7  };
   assign \$7  = \$5  | \$6 ;
-  assign \$8  = ~ { \port$1920$7 , \port$1918$7 , \port$1916$7 , \port$1914$7  };
+  assign \$8  = ~ { \port$2125$7 , \port$2123$7 , \port$2121$7 , \port$2119$7  };
   assign \$9  = step[1] ? \$7  : \$8 ;
-  assign \$11  = ~ { \port$1920$7 , \port$1918$7 , \port$1916$7 , \port$1914$7  };
-  assign \$12  = ~ { \port$1928$7 , \port$1926$7 , \port$1924$7 , \port$1922$7  };
+  assign \$11  = ~ { \port$2125$7 , \port$2123$7 , \port$2121$7 , \port$2119$7  };
+  assign \$12  = ~ { \port$2133$7 , \port$2131$7 , \port$2129$7 , \port$2127$7  };
   assign \$13  = \$11  | \$12 ;
-  assign \$14  = ~ { \port$1936$7 , \port$1934$7 , \port$1932$7 , \port$1930$7  };
+  assign \$14  = ~ { \port$2141$7 , \port$2139$7 , \port$2137$7 , \port$2135$7  };
   assign \$15  = \$13  | \$14 ;
-  assign \$16  = ~ { \port$1944$7 , \port$1942$7 , \port$1940$7 , \port$1938$7  };
+  assign \$16  = ~ { \port$2149$7 , \port$2147$7 , \port$2145$7 , \port$2143$7  };
   assign \$17  = \$15  | \$16 ;
-  assign \$18  = ~ { \port$1928$7 , \port$1926$7 , \port$1924$7 , \port$1922$7  };
+  assign \$18  = ~ { \port$2133$7 , \port$2131$7 , \port$2129$7 , \port$2127$7  };
   assign \$19  = step[1] ? \$17  : \$18 ;
-  assign \$21  = ~ { \port$1920$7 , \port$1918$7 , \port$1916$7 , \port$1914$7  };
-  assign \$22  = ~ { \port$1928$7 , \port$1926$7 , \port$1924$7 , \port$1922$7  };
+  assign \$21  = ~ { \port$2125$7 , \port$2123$7 , \port$2121$7 , \port$2119$7  };
+  assign \$22  = ~ { \port$2133$7 , \port$2131$7 , \port$2129$7 , \port$2127$7  };
   assign \$23  = \$21  | \$22 ;
-  assign \$24  = ~ { \port$1936$7 , \port$1934$7 , \port$1932$7 , \port$1930$7  };
+  assign \$24  = ~ { \port$2141$7 , \port$2139$7 , \port$2137$7 , \port$2135$7  };
   assign \$25  = \$23  | \$24 ;
-  assign \$26  = ~ { \port$1944$7 , \port$1942$7 , \port$1940$7 , \port$1938$7  };
+  assign \$26  = ~ { \port$2149$7 , \port$2147$7 , \port$2145$7 , \port$2143$7  };
   assign \$27  = \$25  | \$26 ;
-  assign \$28  = ~ { \port$1936$7 , \port$1934$7 , \port$1932$7 , \port$1930$7  };
+  assign \$28  = ~ { \port$2141$7 , \port$2139$7 , \port$2137$7 , \port$2135$7  };
   assign \$29  = step[1] ? \$27  : \$28 ;
-  assign \$31  = ~ { \port$1920$7 , \port$1918$7 , \port$1916$7 , \port$1914$7  };
-  assign \$32  = ~ { \port$1928$7 , \port$1926$7 , \port$1924$7 , \port$1922$7  };
+  assign \$31  = ~ { \port$2125$7 , \port$2123$7 , \port$2121$7 , \port$2119$7  };
+  assign \$32  = ~ { \port$2133$7 , \port$2131$7 , \port$2129$7 , \port$2127$7  };
   assign \$33  = \$31  | \$32 ;
-  assign \$34  = ~ { \port$1936$7 , \port$1934$7 , \port$1932$7 , \port$1930$7  };
+  assign \$34  = ~ { \port$2141$7 , \port$2139$7 , \port$2137$7 , \port$2135$7  };
   assign \$35  = \$33  | \$34 ;
-  assign \$36  = ~ { \port$1944$7 , \port$1942$7 , \port$1940$7 , \port$1938$7  };
+  assign \$36  = ~ { \port$2149$7 , \port$2147$7 , \port$2145$7 , \port$2143$7  };
   assign \$37  = \$35  | \$36 ;
-  assign \$38  = ~ { \port$1944$7 , \port$1942$7 , \port$1940$7 , \port$1938$7  };
+  assign \$38  = ~ { \port$2149$7 , \port$2147$7 , \port$2145$7 , \port$2143$7  };
   assign \$39  = step[1] ? \$37  : \$38 ;
-  assign \$41  = \$signal$15  == 2'h3;
-  assign \$42  = \$41  - 1'h0;
-  assign \$44  = $signed({ 1'h0, \$signal$14  }) + $signed(\$43 );
-  assign \$45  = \begin  ? { 2'h0, step[39:35] } : \$44 ;
-  assign \$46  = ~ \$signal$16 ;
-  assign \$47  = ~ odd_row;
-  assign \$49  = \$signal$15  == 2'h3;
-  assign \$50  = \$signal$15  + 1'h1;
-  assign \$51  = \$49  ? 3'h0 : \$50 ;
-  assign \$52  = \$signal$18  + 1'h1;
-  assign \$53  = \$signal  & \$signal$5 ;
-  assign \$54  = \$53  & odd_row;
-  assign \$55  = \$signal$19  | \$54 ;
-  assign \$56  = \$signal$19  ? next_origin : \$75 [4:0];
-  assign \$57  = ~ step[6];
-  assign \$58  = pool_write[0] & \$57 ;
-  assign \$59  = pool_write[1] | \$58 ;
-  assign \$60  = \$signal$19  | \$59 ;
-  assign \$61  = ~ step[1];
-  assign \$62  = \$61  | \$signal$16 ;
-  assign \$63  = \$62  | \$signal$5 ;
-  assign \$64  = \$signal  & \$63 ;
-  assign \$65  = \$60  | \$64 ;
-  assign \$66  = ~ odd_row;
-  assign \$67  = \$signal$5  & \$66 ;
-  assign \$68  = \$67  & step[1];
-  assign \$69  = \$68  ? \$signal$20  : \$75 [4:0];
-  assign \$70  = \$signal$19  ? next_origin : \$69 ;
-  assign \$71  = place + step[49:45];
-  assign \$72  = pool_write[0] & step[6];
-  assign \$74  = step[0] ? 5'h01 : step[44:40];
-  assign \$75  = place + \$74 ;
+  assign \$42  = step[0] ? 5'h01 : step[44:40];
+  assign \$43  = \$signal$16  == 2'h3;
+  assign \$44  = \$43  - 1'h0;
+  assign \$46  = $signed({ 1'h0, \$signal$15  }) + $signed(\$45 );
+  assign \$47  = \begin  ? { 2'h0, step[39:35] } : \$46 ;
+  assign \$48  = ~ \$signal$17 ;
+  assign \$49  = ~ odd_row;
+  assign \$51  = \$signal$16  == 2'h3;
+  assign \$52  = \$signal$16  + 1'h1;
+  assign \$53  = \$51  ? 3'h0 : \$52 ;
+  assign \$54  = \$signal$19  + 1'h1;
+  assign \$55  = \$signal  & \$signal$5 ;
+  assign \$56  = \$55  & odd_row;
+  assign \$57  = \$signal$20  | \$56 ;
+  assign \$58  = \$signal$20  ? next_origin : \$75 [4:0];
+  assign \$59  = ~ step[6];
+  assign \$60  = pool_write[0] & \$59 ;
+  assign \$61  = pool_write[1] | \$60 ;
+  assign \$62  = \$signal$20  | \$61 ;
+  assign \$63  = ~ step[1];
+  assign \$64  = \$63  | \$signal$17 ;
+  assign \$65  = \$64  | \$signal$5 ;
+  assign \$66  = \$signal  & \$65 ;
+  assign \$67  = \$62  | \$66 ;
+  assign \$68  = ~ odd_row;
+  assign \$69  = \$signal$5  & \$68 ;
+  assign \$70  = \$69  & step[1];
+  assign \$71  = \$70  ? \$signal$21  : \$75 [4:0];
+  assign \$72  = \$signal$20  ? next_origin : \$71 ;
+  assign \$73  = place + step[49:45];
+  assign \$74  = pool_write[0] & step[6];
+  assign \$75  = place + advance;
   assign \$76  = \$signal  & tile_end;
-  assign \$signal$19  = \$76  | begun;
+  assign \$signal$20  = \$76  | begun;
   assign \$77  = ~ step[1];
   assign \$78  = ! odd_row;
-  assign \$79  = ! \$signal$16 ;
+  assign \$79  = ! \$signal$17 ;
   assign \$80  = \$78  & \$79 ;
   assign \$81  = \$77  | \$80 ;
   assign \$82  = step[2] ? 1'h1 : \$81 ;
@@ -4636,7 +4811,7 @@ module \accelerator.drain (rst, \port$1596$0 , mask, address, \port$1695$26 , st
   assign \$91  = step[2] ? 1'h0 : \$90 ;
   assign \$92  = \$signal  & \$91 ;
   assign \$93  = ~ step[1];
-  assign \$95  = ! \$signal$16 ;
+  assign \$95  = ! \$signal$17 ;
   assign \$96  = \$94  & \$95 ;
   assign \$97  = \$93  | \$96 ;
   assign \$98  = step[2] ? 1'h0 : \$97 ;
@@ -4648,12 +4823,12 @@ module \accelerator.drain (rst, \port$1596$0 , mask, address, \port$1695$26 , st
   assign \$106  = \$signal  & \$105 ;
   assign \$107  = average & { pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0] };
   assign \$108  = { values[3:0], values[3:0], values[3:0], values[3:0] } | \$107 ;
-  assign \$109  = \learned$29  & { pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1] };
+  assign \$109  = \learned$30  & { pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1] };
   assign \$110  = \$108  | \$109 ;
-  assign \$111  = ! \$signal$15 ;
-  assign \$112  = \$signal$15  == 1'h1;
-  assign \$113  = \$signal$15  == 2'h2;
-  assign \$114  = \$signal$15  == 2'h3;
+  assign \$111  = ! \$signal$16 ;
+  assign \$112  = \$signal$16  == 1'h1;
+  assign \$113  = \$signal$16  == 2'h2;
+  assign \$114  = \$signal$16  == 2'h3;
   assign \$115  = | pool_write;
   assign \$116  = | pool_write;
   assign \$117  = | pool_write;
@@ -4669,27 +4844,29 @@ module \accelerator.drain (rst, \port$1596$0 , mask, address, \port$1695$26 , st
   always @(posedge clk)
     tile_end <= \$122 ;
   always @(posedge clk)
-    begun <= \$123 ;
+    advance <= \$123 ;
   always @(posedge clk)
-    next_origin <= \$45 [4:0];
+    begun <= \$124 ;
   always @(posedge clk)
-    \$signal$16  <= \$124 ;
+    next_origin <= \$47 [4:0];
   always @(posedge clk)
-    odd_row <= \$125 ;
+    \$signal$17  <= \$125 ;
   always @(posedge clk)
-    \$signal$15  <= \$126 ;
+    odd_row <= \$126 ;
   always @(posedge clk)
-    \$signal$18  <= \$127 ;
+    \$signal$16  <= \$127 ;
   always @(posedge clk)
-    \$signal$14  <= \$128 ;
+    \$signal$19  <= \$128 ;
   always @(posedge clk)
-    \$signal$20  <= \$129 ;
+    \$signal$15  <= \$129 ;
   always @(posedge clk)
-    place <= \$130 ;
+    \$signal$21  <= \$130 ;
   always @(posedge clk)
-    learned_place <= \$131 ;
+    place <= \$131 ;
   always @(posedge clk)
-    learned <= \$132 ;
+    learned_place <= \$132 ;
+  always @(posedge clk)
+    learned <= \$133 ;
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
     \$119  = 16'h0000;
@@ -4712,49 +4889,38 @@ module \accelerator.drain (rst, \port$1596$0 , mask, address, \port$1695$26 , st
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$121  = \port$1695$26 [0];
+    \$121  = \port$1833$26 [0];
     if (rst) begin
       \$121  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$122  = \port$1695$26 [1];
+    \$122  = \port$1833$26 [1];
     if (rst) begin
       \$122  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$123  = \begin ;
+    \$123  = \$42 ;
     if (rst) begin
-      \$123  = 1'h0;
+      \$123  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$124  = \$signal$16 ;
-    if (\$signal ) begin
-      \$124  = \$46 ;
-      if (\$signal$5 ) begin
-        \$124  = 1'h0;
-      end
-    end
-    if (\begin ) begin
-      \$124  = 1'h0;
-    end
+    \$124  = \begin ;
     if (rst) begin
       \$124  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$125  = odd_row;
+    \$125  = \$signal$17 ;
     if (\$signal ) begin
+      \$125  = \$48 ;
       if (\$signal$5 ) begin
-        \$125  = \$47 ;
-      end
-      if (tile_end) begin
         \$125  = 1'h0;
       end
     end
@@ -4767,80 +4933,98 @@ module \accelerator.drain (rst, \port$1596$0 , mask, address, \port$1695$26 , st
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$126  = \$signal$15 ;
+    \$126  = odd_row;
+    if (\$signal ) begin
+      if (\$signal$5 ) begin
+        \$126  = \$49 ;
+      end
+      if (tile_end) begin
+        \$126  = 1'h0;
+      end
+    end
+    if (\begin ) begin
+      \$126  = 1'h0;
+    end
+    if (rst) begin
+      \$126  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
+    \$127  = \$signal$16 ;
     if (\$signal ) begin
       if (tile_end) begin
-        if (\$48 ) begin
-          \$126  = \$51 [1:0];
+        if (\$50 ) begin
+          \$127  = \$53 [1:0];
         end
       end
     end
     if (\begin ) begin
-      \$126  = step[54:53];
+      \$127  = step[54:53];
     end
     if (rst) begin
-      \$126  = 2'h0;
+      \$127  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$127  = \$signal$18 ;
+    \$128  = \$signal$19 ;
     if (\$signal ) begin
       if (tile_end) begin
-        if (\$48 ) begin
-          \$127  = \$52 [2:0];
+        if (\$50 ) begin
+          \$128  = \$54 [2:0];
         end
       end
     end
     if (\begin ) begin
-      \$127  = 3'h0;
+      \$128  = 3'h0;
     end
     if (rst) begin
-      \$127  = 3'h0;
+      \$128  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$128  = \$signal$14 ;
-    if (\$signal$19 ) begin
-      \$128  = next_origin;
+    \$129  = \$signal$15 ;
+    if (\$signal$20 ) begin
+      \$129  = next_origin;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$129  = \$signal$20 ;
-    if (\$55 ) begin
-      \$129  = \$56 ;
+    \$130  = \$signal$21 ;
+    if (\$57 ) begin
+      \$130  = \$58 ;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$130  = place;
-    if (\$65 ) begin
-      \$130  = \$70 ;
+    \$131  = place;
+    if (\$67 ) begin
+      \$131  = \$72 ;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$131  = \$71 [4:0];
+    \$132  = \$73 [4:0];
     if (rst) begin
-      \$131  = 5'h00;
+      \$132  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$132  = \$72 ;
+    \$133  = \$74 ;
     if (rst) begin
-      \$132  = 1'h0;
+      \$133  = 1'h0;
     end
   end
-  assign row_end = \port$1695$26 [0];
-  assign \tile_end$8  = \port$1695$26 [1];
-  assign signs = { \port$1944$7 , \port$1942$7 , \port$1940$7 , \port$1938$7 , \port$1936$7 , \port$1934$7 , \port$1932$7 , \port$1930$7 , \port$1928$7 , \port$1926$7 , \port$1924$7 , \port$1922$7 , \port$1920$7 , \port$1918$7 , \port$1916$7 , \port$1914$7  };
-  assign \$signal$21  = \$75 [4:0];
+  assign row_end = \port$1833$26 [0];
+  assign \tile_end$8  = \port$1833$26 [1];
+  assign signs = { \port$2149$7 , \port$2147$7 , \port$2145$7 , \port$2143$7 , \port$2141$7 , \port$2139$7 , \port$2137$7 , \port$2135$7 , \port$2133$7 , \port$2131$7 , \port$2129$7 , \port$2127$7 , \port$2125$7 , \port$2123$7 , \port$2121$7 , \port$2119$7  };
+  assign \$signal$22  = \$75 [4:0];
   assign data = { values[15:12], values[15:12], values[15:12], values[15:8], values[11:8], values[11:8], values[11:4], values[7:4], values[7:4], values[7:4], \$110  };
-  assign \port$1596$0  = \$110 ;
-  assign \port$1996$4  = values[15:4];
+  assign \port$1720$0  = \$110 ;
+  assign \port$2201$4  = values[15:4];
   assign \step.lgap  = step[0];
   assign \step.pool  = step[1];
   assign \step.vector  = step[2];
@@ -4873,16 +5057,16 @@ module \accelerator.drain (rst, \port$1596$0 , mask, address, \port$1695$26 , st
   assign \$20  = \$19 ;
   assign \$30  = \$29 ;
   assign \$40  = \$39 ;
-  assign \$43  = \$42 ;
-  assign \$48  = 1'h1;
-  assign \$73  = 1'h1;
-  assign \$88  = \$signal$16 ;
+  assign \$41  = 1'h1;
+  assign \$45  = \$44 ;
+  assign \$50  = 1'h1;
+  assign \$88  = \$signal$17 ;
   assign \$94  = odd_row;
   assign \$101  = odd_row;
-  assign \$102  = \$signal$16 ;
+  assign \$102  = \$signal$17 ;
 endmodule
 
-module \accelerator.lgap (rst, \valid$8 , \port$1689$22 , weight, act, gap, depthwise, clk);
+module \accelerator.lgap (rst, \valid$8 , \port$1827$22 , weight, act, gap, depthwise, clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$11  = 0;
   wire \$1 ;
   wire [1:0] \$10 ;
@@ -4961,8 +5145,8 @@ module \accelerator.lgap (rst, \valid$8 , \port$1689$22 , weight, act, gap, dept
   wire \last$12 ;
   reg [3:0] mask = 4'h0;
   wire [3:0] \mask$6 ;
-  input [3:0] \port$1689$22 ;
-  wire [3:0] \port$1689$22 ;
+  input [3:0] \port$1827$22 ;
+  wire [3:0] \port$1827$22 ;
   input rst;
   wire rst;
   reg [1:0] valid = 2'h0;
@@ -4990,14 +5174,14 @@ module \accelerator.lgap (rst, \valid$8 , \port$1689$22 , weight, act, gap, dept
     gap <= \$52 ;
   always @(posedge clk)
     depthwise <= \$53 ;
-  assign \$1  = act[15:0] >> { 2'h0, \port$1689$22 [1:0] };
-  assign \$2  = act[31:16] >> { 2'h0, \port$1689$22 [1:0] };
-  assign \$3  = act[47:32] >> { 2'h0, \port$1689$22 [1:0] };
-  assign \$4  = act[63:48] >> { 2'h0, \port$1689$22 [1:0] };
-  assign \$5  = weight[15:0] >> { 2'h0, \port$1689$22 [1:0] };
-  assign \$6  = weight[31:16] >> { 2'h0, \port$1689$22 [1:0] };
-  assign \$7  = weight[47:32] >> { 2'h0, \port$1689$22 [1:0] };
-  assign \$8  = weight[63:48] >> { 2'h0, \port$1689$22 [1:0] };
+  assign \$1  = act[15:0] >> { 2'h0, \port$1827$22 [1:0] };
+  assign \$2  = act[31:16] >> { 2'h0, \port$1827$22 [1:0] };
+  assign \$3  = act[47:32] >> { 2'h0, \port$1827$22 [1:0] };
+  assign \$4  = act[63:48] >> { 2'h0, \port$1827$22 [1:0] };
+  assign \$5  = weight[15:0] >> { 2'h0, \port$1827$22 [1:0] };
+  assign \$6  = weight[31:16] >> { 2'h0, \port$1827$22 [1:0] };
+  assign \$7  = weight[47:32] >> { 2'h0, \port$1827$22 [1:0] };
+  assign \$8  = weight[63:48] >> { 2'h0, \port$1827$22 [1:0] };
   assign \$9  = \$signal  & mask;
   assign \$10  = 1'h0 + \$9 [0];
   assign \$11  = \$signal  & mask;
@@ -5038,14 +5222,14 @@ module \accelerator.lgap (rst, \valid$8 , \port$1689$22 , weight, act, gap, dept
     valid <= \$43 ;
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$11 ) begin end
-    \$44  = { first[0], \port$1689$22 [2] };
+    \$44  = { first[0], \port$1827$22 [2] };
     if (rst) begin
       \$44  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$11 ) begin end
-    \$45  = { last[0], \port$1689$22 [3] };
+    \$45  = { last[0], \port$1827$22 [3] };
     if (rst) begin
       \$45  = 2'h0;
     end
@@ -5148,10 +5332,10 @@ module \accelerator.lgap (rst, \valid$8 , \port$1689$22 , weight, act, gap, dept
       \$43  = 2'h0;
     end
   end
-  assign lane = { 2'h0, \port$1689$22 [1:0] };
+  assign lane = { 2'h0, \port$1827$22 [1:0] };
   assign \mask$6  = 4'hf;
-  assign \first$10  = \port$1689$22 [2];
-  assign \last$12  = \port$1689$22 [3];
+  assign \first$10  = \port$1827$22 [2];
+  assign \last$12  = \port$1827$22 [3];
   assign gap_added = \$39 [1:0];
   assign depthwise_added = \$40 [1:0];
 endmodule
@@ -6298,131 +6482,224 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   reg \$auto$verilog_backend.cc:2355:dump_module$14  = 0;
   wire \$1 ;
   wire \$10 ;
-  reg \$100 ;
-  reg \$101 ;
-  reg [4:0] \$102 ;
-  reg \$103 ;
-  reg [1:0] \$104 ;
-  reg \$105 ;
-  reg [1:0] \$106 ;
-  reg [4:0] \$107 ;
-  reg [1:0] \$108 ;
-  reg \$109 ;
+  wire [15:0] \$100 ;
+  wire [15:0] \$101 ;
+  wire [15:0] \$102 ;
+  wire [6:0] \$103 ;
+  wire \$104 ;
+  wire [6:0] \$105 ;
+  wire \$106 ;
+  wire \$107 ;
+  wire \$108 ;
+  wire \$109 ;
   wire \$11 ;
-  reg [1:0] \$110 ;
-  reg \$111 ;
-  reg \$112 ;
-  reg [4:0] \$113 ;
-  reg [2:0] \$114 ;
-  reg \$115 ;
-  reg [6:0] \$116 ;
-  reg [2:0] \$117 ;
-  reg [14:0] \$118 ;
-  reg \$119 ;
+  wire \$110 ;
+  wire [4:0] \$111 ;
+  wire \$112 ;
+  wire [2:0] \$113 ;
+  wire [3:0] \$114 ;
+  wire \$115 ;
+  wire [1:0] \$116 ;
+  wire \$117 ;
+  wire \$118 ;
+  wire \$119 ;
   wire \$12 ;
-  reg \$120 ;
-  reg [61:0] \$121 ;
-  reg [3:0] \$122 ;
-  reg [5:0] \$123 ;
-  reg [3:0] \$124 ;
-  reg [1:0] \$125 ;
-  reg \$126 ;
-  reg [1:0] \$127 ;
+  wire \$120 ;
+  wire \$121 ;
+  wire \$122 ;
+  wire \$123 ;
+  wire \$124 ;
+  wire \$125 ;
+  wire \$126 ;
+  wire \$127 ;
+  wire \$128 ;
+  wire \$129 ;
   wire \$13 ;
+  wire \$130 ;
+  wire \$131 ;
+  wire \$132 ;
+  wire \$133 ;
+  wire \$134 ;
+  wire \$135 ;
+  wire \$136 ;
+  wire \$137 ;
+  wire \$138 ;
+  wire \$139 ;
   wire \$14 ;
+  wire \$140 ;
+  wire \$141 ;
+  wire \$142 ;
+  wire \$143 ;
+  wire \$144 ;
+  wire \$145 ;
+  wire \$146 ;
+  wire \$147 ;
+  wire \$148 ;
+  wire \$149 ;
   wire \$15 ;
+  wire \$150 ;
+  wire \$151 ;
+  wire \$152 ;
+  wire \$153 ;
+  wire \$154 ;
+  wire \$155 ;
+  wire \$156 ;
+  wire \$157 ;
+  wire \$158 ;
+  wire \$159 ;
   wire \$16 ;
+  wire \$160 ;
+  wire \$161 ;
+  wire \$162 ;
+  wire \$163 ;
+  wire \$164 ;
+  wire \$165 ;
+  wire \$166 ;
+  wire \$167 ;
+  wire \$168 ;
+  reg [6:0] \$169 ;
   wire \$17 ;
+  reg \$170 ;
+  reg [6:0] \$171 ;
+  reg \$172 ;
+  reg \$173 ;
+  reg \$174 ;
+  reg \$175 ;
+  reg \$176 ;
+  reg [1:0] \$177 ;
+  reg \$178 ;
+  reg [1:0] \$179 ;
   wire \$18 ;
+  reg \$180 ;
+  reg \$181 ;
+  reg \$182 ;
+  reg \$183 ;
+  reg \$184 ;
+  reg \$185 ;
+  reg [4:0] \$186 ;
+  reg \$187 ;
+  reg [1:0] \$188 ;
+  reg \$189 ;
   wire \$19 ;
+  reg [1:0] \$190 ;
+  reg [4:0] \$191 ;
+  reg [1:0] \$192 ;
+  reg \$193 ;
+  reg [1:0] \$194 ;
+  reg \$195 ;
+  reg \$196 ;
+  reg [4:0] \$197 ;
+  reg [2:0] \$198 ;
+  reg \$199 ;
   wire \$2 ;
   wire \$20 ;
+  reg [6:0] \$200 ;
+  reg [2:0] \$201 ;
+  reg [14:0] \$202 ;
+  reg \$203 ;
+  reg \$204 ;
+  reg [61:0] \$205 ;
+  reg [5:0] \$206 ;
+  reg [3:0] \$207 ;
+  reg [1:0] \$208 ;
+  reg \$209 ;
   wire \$21 ;
+  reg [1:0] \$210 ;
+  reg \$211 ;
+  reg \$212 ;
+  reg \$213 ;
+  reg \$214 ;
+  reg \$215 ;
+  reg \$216 ;
+  reg \$217 ;
+  reg \$218 ;
+  reg \$219 ;
   wire \$22 ;
+  reg \$220 ;
   wire \$23 ;
   wire \$24 ;
   wire \$25 ;
-  wire \$26 ;
-  wire \$27 ;
-  wire \$28 ;
+  wire [6:0] \$26 ;
+  wire [7:0] \$27 ;
+  wire [7:0] \$28 ;
   wire \$29 ;
   wire \$3 ;
-  wire \$30 ;
-  wire [7:0] \$31 ;
+  wire [7:0] \$30 ;
+  wire \$31 ;
   wire [1:0] \$32 ;
-  wire [1:0] \$33 ;
-  wire \$34 ;
+  wire \$33 ;
+  wire [1:0] \$34 ;
   wire \$35 ;
-  wire [1:0] \$36 ;
-  wire [5:0] \$37 ;
-  wire [1:0] \$38 ;
+  wire [2:0] \$36 ;
+  wire \$37 ;
+  wire [2:0] \$38 ;
   wire \$39 ;
   wire \$4 ;
   wire \$40 ;
-  wire [2:0] \$41 ;
+  wire \$41 ;
   wire \$42 ;
-  wire \$43 ;
+  wire [1:0] \$43 ;
   wire \$44 ;
   wire \$45 ;
-  wire \$46 ;
-  wire \$47 ;
-  wire [2:0] \$48 ;
+  wire [1:0] \$46 ;
+  wire [5:0] \$47 ;
+  wire \$48 ;
   wire \$49 ;
   wire \$5 ;
-  wire \$50 ;
-  wire [7:0] \$51 ;
-  wire [5:0] \$52 ;
-  wire [5:0] \$53 ;
-  wire [2:0] \$54 ;
-  wire [2:0] \$55 ;
+  wire [2:0] \$50 ;
+  wire \$51 ;
+  wire \$52 ;
+  wire \$53 ;
+  wire \$54 ;
+  wire \$55 ;
   wire \$56 ;
-  wire \$57 ;
-  wire [2:0] \$58 ;
-  wire [2:0] \$59 ;
+  wire [2:0] \$57 ;
+  wire \$58 ;
+  wire \$59 ;
   wire \$6 ;
-  wire \$60 ;
-  wire \$61 ;
-  wire [1:0] \$62 ;
-  wire [1:0] \$63 ;
-  wire [6:0] \$64 ;
+  wire [5:0] \$60 ;
+  wire [5:0] \$61 ;
+  wire [2:0] \$62 ;
+  wire \$63 ;
+  wire \$64 ;
   wire [2:0] \$65 ;
   wire \$66 ;
   wire \$67 ;
-  wire \$68 ;
-  wire [7:0] \$69 ;
+  wire [1:0] \$68 ;
+  wire [1:0] \$69 ;
   wire \$7 ;
-  wire [3:0] \$70 ;
-  wire \$71 ;
+  wire [6:0] \$70 ;
+  wire [2:0] \$71 ;
   wire \$72 ;
-  wire [6:0] \$73 ;
+  wire \$73 ;
   wire \$74 ;
-  wire [6:0] \$75 ;
-  wire \$76 ;
-  wire \$77 ;
-  wire \$78 ;
-  wire \$79 ;
+  wire [7:0] \$75 ;
+  wire [3:0] \$76 ;
+  wire [15:0] \$77 ;
+  wire [15:0] \$78 ;
+  wire [15:0] \$79 ;
   wire \$8 ;
-  wire \$80 ;
+  wire [15:0] \$80 ;
   wire \$81 ;
-  wire \$82 ;
-  wire \$83 ;
-  wire \$84 ;
-  wire [4:0] \$85 ;
-  wire \$86 ;
-  wire [2:0] \$87 ;
-  wire [3:0] \$88 ;
-  wire \$89 ;
+  wire [15:0] \$82 ;
+  wire [15:0] \$83 ;
+  wire [15:0] \$84 ;
+  wire [15:0] \$85 ;
+  wire [15:0] \$86 ;
+  wire [15:0] \$87 ;
+  wire \$88 ;
+  wire [15:0] \$89 ;
   wire \$9 ;
-  wire [1:0] \$90 ;
-  reg \$91 ;
-  reg \$92 ;
-  reg \$93 ;
-  reg \$94 ;
-  reg \$95 ;
-  reg \$96 ;
-  reg \$97 ;
-  reg [6:0] \$98 ;
-  reg \$99 ;
+  wire [15:0] \$90 ;
+  wire [15:0] \$91 ;
+  wire [15:0] \$92 ;
+  wire [15:0] \$93 ;
+  wire [15:0] \$94 ;
+  wire [15:0] \$95 ;
+  wire [15:0] \$96 ;
+  wire [15:0] \$97 ;
+  wire [15:0] \$98 ;
+  wire [15:0] \$99 ;
   wire \$signal ;
   reg [4:0] \$signal$10  = 5'h00;
   reg [1:0] \$signal$11  = 2'h0;
@@ -6432,27 +6709,61 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   reg [6:0] \$signal$15  = 7'h00;
   reg \$signal$16  = 1'h0;
   reg \$signal$17  = 1'h0;
-  reg \$signal$34  = 1'h0;
-  reg \$signal$40  = 1'h0;
-  reg \$signal$41  = 1'h0;
-  reg [4:0] \$signal$42  = 5'h00;
-  reg \$signal$46  = 1'h0;
+  wire \$signal$27 ;
+  wire \$signal$28 ;
+  reg \$signal$47 ;
   reg \$signal$5  = 1'h0;
+  reg \$signal$53  = 1'h0;
+  reg \$signal$56  = 1'h0;
+  reg \$signal$66  = 1'h0;
+  reg \$signal$69  = 1'h0;
+  reg \$signal$92  = 1'h0;
+  reg [4:0] \$signal$93  = 5'h00;
+  reg address_to_fetch;
   reg [14:0] arrived = 15'h0000;
+  reg average_to_learned;
   output \begin ;
   reg \begin  = 1'h0;
   input clk;
   wire clk;
+  reg [1:0] column_before = 2'h0;
   reg column_last = 1'h0;
   reg column_single = 1'h0;
   output done;
   reg done = 1'h0;
   reg [5:0] fetch__addr = 6'h00;
   wire [15:0] fetch__data;
+  reg fetch_to_idle;
+  reg fetch_to_setup;
   reg fetching;
-  reg [3:0] fsm_state = 4'h0;
+  reg flush_to_address;
+  reg flush_to_average;
+  reg flush_to_scores;
   input hold;
   wire hold;
+  reg idle_to_address;
+  reg in_address = 1'h0;
+  reg in_average = 1'h0;
+  reg in_fetch = 1'h0;
+  reg in_flush = 1'h0;
+  reg in_idle = 1'h1;
+  reg in_learned = 1'h0;
+  reg in_run = 1'h0;
+  reg in_scores = 1'h0;
+  reg in_setup = 1'h0;
+  reg in_tile = 1'h0;
+  reg learned_to_address;
+  reg learned_to_tile;
+  reg leave_address;
+  reg leave_average;
+  reg leave_fetch;
+  reg leave_flush;
+  reg leave_idle;
+  reg leave_learned;
+  reg leave_run;
+  reg leave_scores;
+  reg leave_setup;
+  reg leave_tile;
   wire map_last;
   reg [3:0] pause = 4'h0;
   (* init = 6'h00 *)
@@ -6478,14 +6789,18 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   wire \read.top ;
   wire [6:0] \read.weight ;
   wire \read.word ;
+  reg repeat_before = 1'h0;
   reg repeat_last = 1'h0;
   reg repeat_single = 1'h0;
   output reserve;
   reg reserve = 1'h0;
+  reg [1:0] row_before = 2'h0;
   reg row_last = 1'h0;
   reg row_single = 1'h0;
   input rst;
   wire rst;
+  reg run_to_flush;
+  reg run_to_tile;
   reg running = 1'h0;
   (* init = 2'h0 *)
   wire [1:0] score;
@@ -6498,6 +6813,9 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   output score_valid;
   reg score_valid;
   reg [2:0] scores_left = 3'h0;
+  reg scores_to_address;
+  reg scores_to_tile;
+  reg setup_to_tile;
   input start;
   wire start;
   output [61:0] step;
@@ -6529,9 +6847,12 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   reg [2:0] tile = 3'h0;
   wire tile_done;
   reg [4:0] tile_source = 5'h00;
+  reg tile_to_run;
   output valid;
   wire valid;
   reg [6:0] weight_base = 7'h00;
+  reg [6:0] weight_start = 7'h00;
+  reg word_before = 1'h0;
   reg word_last = 1'h0;
   reg word_single = 1'h0;
   (* ram_style = "block" *)
@@ -6615,578 +6936,859 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   assign \$6  = running & \$5 ;
   assign \$7  = \$6  & \$signal ;
   assign tile_done = \$7  & map_last;
-  assign \$9  = tile == 1'h1;
-  assign \$10  = ! score_index;
-  assign \$11  = \$9  & \$10 ;
-  assign \$12  = ! fsm_state;
-  assign \$13  = fsm_state == 1'h1;
-  assign \$14  = fsm_state == 2'h2;
-  assign \$15  = fsm_state == 2'h3;
-  assign \$16  = fsm_state == 3'h4;
-  assign \$17  = fsm_state == 3'h5;
-  assign \$18  = fsm_state == 3'h6;
-  assign \$19  = fsm_state == 3'h7;
-  assign \$20  = fsm_state == 4'h8;
-  assign \$21  = fsm_state == 4'h9;
-  assign \$22  = pause == 3'h7;
-  assign \$23  = ! step[9];
-  assign \$24  = ! step[30];
-  assign \$25  = ! step[32:31];
-  assign \$26  = ! step[34:33];
-  assign \$27  = tile == step[52:50];
-  assign \$28  = ~ hold;
-  assign \$29  = running & \$28 ;
-  assign \$31  = \$signal$15  + 1'h1;
-  assign \$32  = \$signal$41  + 1'h1;
-  assign \$33  = \$signal$41  + 1'h1;
-  assign \$34  = \$33 [0] == step[9];
-  assign \$35  = repeat_last ? repeat_single : \$34 ;
-  assign \$36  = \$signal$16  + 1'h1;
-  assign \$37  = \$signal$10  + step[19:15];
-  assign \$38  = \$signal$16  + 1'h1;
-  assign \$39  = \$38 [0] == step[30];
-  assign \$40  = word_last ? word_single : \$39 ;
-  assign \$41  = \$signal$12  + 1'h1;
-  assign \$42  = ~ step[4];
-  assign \$43  = \$signal$12  == 1'h1;
-  assign \$44  = \$signal$11  == 2'h2;
-  assign \$45  = \$43  & \$44 ;
-  assign \$46  = \$signal$5  ? \$42  : \$45 ;
-  assign \$47  = \$signal$12  == 2'h2;
-  assign \$48  = \$signal$11  + 1'h1;
-  assign \$49  = ~ step[4];
-  assign \$50  = ~ step[4];
-  assign \$51  = weight_base + step[7];
-  assign \$52  = \$signal$42  + step[24:20];
-  assign \$53  = \$signal$42  + step[24:20];
-  assign \$54  = \$signal$14  + 1'h1;
-  assign \$55  = \$signal$14  + 1'h1;
-  assign \$56  = \$55 [1:0] == step[32:31];
-  assign \$57  = column_last ? column_single : \$56 ;
-  assign \$58  = \$signal$13  + 1'h1;
-  assign \$59  = \$signal$13  + 1'h1;
-  assign \$60  = \$59 [1:0] == step[34:33];
-  assign \$61  = row_last ? row_single : \$60 ;
-  assign \$62  = step[0] - 1'h0;
-  assign \$64  = $signed({ 1'h0, tile_source }) + $signed(\$63 );
-  assign \$65  = \$signal$40  ? step[57:55] : 3'h4;
-  assign \$69  = weight_base + step[61:58];
-  assign \$70  = tile + 1'h1;
-  assign \$73  = fetch__addr + 1'h1;
-  assign \$74  = ~ arrived[14];
-  assign \$75  = fetch__addr + 1'h1;
-  assign \$76  = ~ fetch__data[15];
-  assign \$77  = arrived[0] & \$76 ;
-  assign \$78  = ~ step[4];
-  assign \$79  = ~ step[4];
-  assign \$80  = ~ step[4];
-  assign \$83  = \$82  | step[0];
-  assign \$84  = \$83  | step[3];
-  assign \$85  = pause + 1'h1;
-  assign \$86  = pause == 3'h6;
-  assign \$87  = score_index + 1'h1;
-  assign \$88  = scores_left - 1'h1;
-  assign \$89  = scores_left == 1'h1;
+  assign \$9  = ~ hold;
+  assign \$10  = running & \$9 ;
+  assign \$11  = ~ step[0];
+  assign \$14  = ~ arrived[14];
+  assign \$15  = ~ fetch__data[15];
+  assign \$16  = arrived[0] & \$15 ;
+  assign \$19  = \$18  | step[0];
+  assign \$20  = \$19  | step[3];
+  assign \$21  = tile == 1'h1;
+  assign \$22  = ! score_index;
+  assign \$23  = \$21  & \$22 ;
+  assign \$24  = \$signal$28  | \$signal$47 ;
+  assign \$25  = \$signal$47  | \$signal ;
+  assign \$26  = \$signal$47  ? weight_base : weight_start;
+  assign \$27  = \$signal$15  + 1'h1;
+  assign \$28  = \$25  ? { 1'h0, \$26  } : \$27 ;
+  assign \$29  = pause == 3'h7;
+  assign \$30  = weight_base + step[7];
+  assign \$31  = ! step[9];
+  assign \$32  = step[9] - 1'h1;
+  assign \$33  = ! step[30];
+  assign \$34  = step[30] - 1'h1;
+  assign \$35  = ! step[32:31];
+  assign \$36  = step[32:31] - 1'h1;
+  assign \$37  = ! step[34:33];
+  assign \$38  = step[34:33] - 1'h1;
+  assign \$39  = tile == step[52:50];
+  assign \$40  = scores_left == 1'h1;
+  assign \$41  = ~ hold;
+  assign \$42  = running & \$41 ;
+  assign \$43  = \$signal$92  + 1'h1;
+  assign \$44  = \$signal$92  == repeat_before;
+  assign \$45  = repeat_last ? repeat_single : \$44 ;
+  assign \$46  = \$signal$16  + 1'h1;
+  assign \$47  = \$signal$10  + step[19:15];
+  assign \$48  = \$signal$16  == word_before;
+  assign \$49  = word_last ? word_single : \$48 ;
+  assign \$50  = \$signal$12  + 1'h1;
+  assign \$51  = ~ step[4];
+  assign \$52  = \$signal$12  == 1'h1;
+  assign \$53  = \$signal$11  == 2'h2;
+  assign \$54  = \$52  & \$53 ;
+  assign \$55  = \$signal$5  ? \$51  : \$54 ;
+  assign \$56  = \$signal$12  == 2'h2;
+  assign \$57  = \$signal$11  + 1'h1;
+  assign \$58  = ~ step[4];
+  assign \$59  = ~ step[4];
+  assign \$60  = \$signal$93  + step[24:20];
+  assign \$61  = \$signal$93  + step[24:20];
+  assign \$62  = \$signal$14  + 1'h1;
+  assign \$63  = \$signal$14  == column_before;
+  assign \$64  = column_last ? column_single : \$63 ;
+  assign \$65  = \$signal$13  + 1'h1;
+  assign \$66  = \$signal$13  == row_before;
+  assign \$67  = row_last ? row_single : \$66 ;
+  assign \$68  = step[0] - 1'h0;
+  assign \$70  = $signed({ 1'h0, tile_source }) + $signed(\$69 );
+  assign \$71  = \$signal$53  ? step[57:55] : 3'h4;
+  assign \$75  = weight_base + step[61:58];
+  assign \$76  = tile + 1'h1;
+  assign \$103  = fetch__addr + 1'h1;
+  assign \$104  = ~ arrived[14];
+  assign \$105  = fetch__addr + 1'h1;
+  assign \$106  = ~ fetch__data[15];
+  assign \$107  = arrived[0] & \$106 ;
+  assign \$108  = ~ step[4];
+  assign \$109  = ~ step[4];
+  assign \$110  = ~ step[4];
+  assign \$111  = pause + 1'h1;
+  assign \$112  = pause == 3'h6;
+  assign \$113  = score_index + 1'h1;
+  assign \$114  = scores_left - 1'h1;
+  assign \$115  = scores_left == 2'h2;
+  assign \$117  = ~ leave_idle;
+  assign \$118  = in_idle & \$117 ;
+  assign \$119  = in_fetch & fetch_to_idle;
+  assign \$120  = \$118  | \$119 ;
+  assign \$121  = ~ leave_address;
+  assign \$122  = in_address & \$121 ;
+  assign \$123  = in_idle & idle_to_address;
+  assign \$124  = \$122  | \$123 ;
+  assign \$125  = in_flush & flush_to_address;
+  assign \$126  = \$124  | \$125 ;
+  assign \$127  = in_scores & scores_to_address;
+  assign \$128  = \$126  | \$127 ;
+  assign \$129  = in_learned & learned_to_address;
+  assign \$130  = \$128  | \$129 ;
+  assign \$131  = ~ leave_fetch;
+  assign \$132  = in_fetch & \$131 ;
+  assign \$133  = in_address & address_to_fetch;
+  assign \$134  = \$132  | \$133 ;
+  assign \$135  = ~ leave_setup;
+  assign \$136  = in_setup & \$135 ;
+  assign \$137  = in_fetch & fetch_to_setup;
+  assign \$138  = \$136  | \$137 ;
+  assign \$139  = ~ leave_tile;
+  assign \$140  = in_tile & \$139 ;
+  assign \$141  = in_setup & setup_to_tile;
+  assign \$142  = \$140  | \$141 ;
+  assign \$143  = in_run & run_to_tile;
+  assign \$144  = \$142  | \$143 ;
+  assign \$145  = in_scores & scores_to_tile;
+  assign \$146  = \$144  | \$145 ;
+  assign \$147  = in_learned & learned_to_tile;
+  assign \$148  = \$146  | \$147 ;
+  assign \$149  = ~ leave_run;
+  assign \$150  = in_run & \$149 ;
+  assign \$151  = in_tile & tile_to_run;
+  assign \$152  = \$150  | \$151 ;
+  assign \$153  = ~ leave_flush;
+  assign \$154  = in_flush & \$153 ;
+  assign \$155  = in_run & run_to_flush;
+  assign \$156  = \$154  | \$155 ;
+  assign \$157  = ~ leave_scores;
+  assign \$158  = in_scores & \$157 ;
+  assign \$159  = in_flush & flush_to_scores;
+  assign \$160  = \$158  | \$159 ;
+  assign \$161  = ~ leave_average;
+  assign \$162  = in_average & \$161 ;
+  assign \$163  = in_flush & flush_to_average;
+  assign \$164  = \$162  | \$163 ;
+  assign \$165  = ~ leave_learned;
+  assign \$166  = in_learned & \$165 ;
+  assign \$167  = in_average & average_to_learned;
+  assign \$168  = \$166  | \$167 ;
   always @(posedge clk)
-    \$signal$34  <= \$91 ;
+    \$signal$15  <= \$169 ;
   always @(posedge clk)
-    repeat_single <= \$92 ;
+    \$signal$56  <= \$170 ;
   always @(posedge clk)
-    word_single <= \$93 ;
+    weight_start <= \$171 ;
   always @(posedge clk)
-    column_single <= \$94 ;
+    repeat_single <= \$172 ;
   always @(posedge clk)
-    row_single <= \$95 ;
+    repeat_before <= \$173 ;
   always @(posedge clk)
-    \$signal$40  <= \$96 ;
+    word_single <= \$174 ;
   always @(posedge clk)
-    \$signal$17  <= \$97 ;
+    word_before <= \$175 ;
   always @(posedge clk)
-    \$signal$15  <= \$98 ;
+    column_single <= \$176 ;
   always @(posedge clk)
-    \$signal$41  <= \$99 ;
+    column_before <= \$177 ;
   always @(posedge clk)
-    repeat_last <= \$100 ;
+    row_single <= \$178 ;
   always @(posedge clk)
-    \$signal$16  <= \$101 ;
+    row_before <= \$179 ;
   always @(posedge clk)
-    \$signal$10  <= \$102 ;
+    \$signal$53  <= \$180 ;
   always @(posedge clk)
-    word_last <= \$103 ;
+    \$signal$66  <= \$181 ;
   always @(posedge clk)
-    \$signal$12  <= \$104 ;
+    \$signal$17  <= \$182 ;
   always @(posedge clk)
-    \$signal$5  <= \$105 ;
+    \$signal$92  <= \$183 ;
   always @(posedge clk)
-    \$signal$11  <= \$106 ;
+    repeat_last <= \$184 ;
   always @(posedge clk)
-    \$signal$42  <= \$107 ;
+    \$signal$16  <= \$185 ;
   always @(posedge clk)
-    \$signal$14  <= \$108 ;
+    \$signal$10  <= \$186 ;
   always @(posedge clk)
-    column_last <= \$109 ;
+    word_last <= \$187 ;
   always @(posedge clk)
-    \$signal$13  <= \$110 ;
+    \$signal$12  <= \$188 ;
   always @(posedge clk)
-    row_last <= \$111 ;
+    \$signal$5  <= \$189 ;
   always @(posedge clk)
-    running <= \$112 ;
+    \$signal$11  <= \$190 ;
   always @(posedge clk)
-    tile_source <= \$113 ;
+    \$signal$93  <= \$191 ;
   always @(posedge clk)
-    scores_left <= \$114 ;
+    \$signal$14  <= \$192 ;
   always @(posedge clk)
-    \$signal$46  <= \$115 ;
+    column_last <= \$193 ;
   always @(posedge clk)
-    weight_base <= \$116 ;
+    \$signal$13  <= \$194 ;
   always @(posedge clk)
-    tile <= \$117 ;
+    row_last <= \$195 ;
   always @(posedge clk)
-    arrived <= \$118 ;
+    running <= \$196 ;
   always @(posedge clk)
-    \begin  <= \$119 ;
+    tile_source <= \$197 ;
   always @(posedge clk)
-    done <= \$120 ;
+    scores_left <= \$198 ;
   always @(posedge clk)
-    step <= \$121 ;
+    \$signal$69  <= \$199 ;
   always @(posedge clk)
-    fsm_state <= \$122 ;
+    weight_base <= \$200 ;
   always @(posedge clk)
-    fetch__addr <= \$123 ;
+    tile <= \$201 ;
   always @(posedge clk)
-    pause <= \$124 ;
+    arrived <= \$202 ;
   always @(posedge clk)
-    score_index <= \$125 ;
+    \begin  <= \$203 ;
   always @(posedge clk)
-    reserve <= \$126 ;
+    done <= \$204 ;
   always @(posedge clk)
-    pool_write <= \$127 ;
+    step <= \$205 ;
+  always @(posedge clk)
+    fetch__addr <= \$206 ;
+  always @(posedge clk)
+    pause <= \$207 ;
+  always @(posedge clk)
+    score_index <= \$208 ;
+  always @(posedge clk)
+    reserve <= \$209 ;
+  always @(posedge clk)
+    pool_write <= \$210 ;
+  always @(posedge clk)
+    in_idle <= \$211 ;
+  always @(posedge clk)
+    in_address <= \$212 ;
+  always @(posedge clk)
+    in_fetch <= \$213 ;
+  always @(posedge clk)
+    in_setup <= \$214 ;
+  always @(posedge clk)
+    in_tile <= \$215 ;
+  always @(posedge clk)
+    in_run <= \$216 ;
+  always @(posedge clk)
+    in_flush <= \$217 ;
+  always @(posedge clk)
+    in_scores <= \$218 ;
+  always @(posedge clk)
+    in_average <= \$219 ;
+  always @(posedge clk)
+    in_learned <= \$220 ;
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    leave_idle = 1'h0;
+    if (in_idle) begin
+      if (start) begin
+        leave_idle = 1'h1;
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    idle_to_address = 1'h0;
+    if (in_idle) begin
+      if (start) begin
+        idle_to_address = 1'h1;
+      end
+    end
+  end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     fetching = 1'h0;
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          fetching = 1'h1;
-    endcase
+    if (in_address) begin
+      fetching = 1'h1;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    leave_address = 1'h0;
+    if (in_address) begin
+      leave_address = 1'h1;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    address_to_fetch = 1'h0;
+    if (in_address) begin
+      address_to_fetch = 1'h1;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    leave_fetch = 1'h0;
+    if (in_fetch) begin
+      (* full_case = 32'd1 *)
+      if (\$14 ) begin
+      end else begin
+        leave_fetch = 1'h1;
+      end
+      if (\$16 ) begin
+        leave_fetch = 1'h1;
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    fetch_to_setup = 1'h0;
+    if (in_fetch) begin
+      (* full_case = 32'd1 *)
+      if (\$14 ) begin
+      end else begin
+        fetch_to_setup = 1'h1;
+      end
+      if (\$16 ) begin
+        fetch_to_setup = 1'h0;
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    fetch_to_idle = 1'h0;
+    if (in_fetch) begin
+      if (\$16 ) begin
+        fetch_to_idle = 1'h1;
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    leave_setup = 1'h0;
+    if (in_setup) begin
+      leave_setup = 1'h1;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    setup_to_tile = 1'h0;
+    if (in_setup) begin
+      setup_to_tile = 1'h1;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$signal$47  = 1'h0;
+    if (in_tile) begin
+      \$signal$47  = 1'h1;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    leave_tile = 1'h0;
+    if (in_tile) begin
+      leave_tile = 1'h1;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    tile_to_run = 1'h0;
+    if (in_tile) begin
+      tile_to_run = 1'h1;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    leave_run = 1'h0;
+    if (in_run) begin
+      if (tile_done) begin
+        leave_run = 1'h1;
+        if (\$20 ) begin
+          leave_run = 1'h1;
+        end
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    run_to_tile = 1'h0;
+    if (in_run) begin
+      if (tile_done) begin
+        run_to_tile = 1'h1;
+        if (\$20 ) begin
+          run_to_tile = 1'h0;
+        end
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    run_to_flush = 1'h0;
+    if (in_run) begin
+      if (tile_done) begin
+        if (\$20 ) begin
+          run_to_flush = 1'h1;
+        end
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    leave_flush = 1'h0;
+    if (in_flush) begin
+      if (\$signal$56 ) begin
+        (* full_case = 32'd1 *)
+        if (step[3]) begin
+          leave_flush = 1'h1;
+        end else if (step[0]) begin
+          leave_flush = 1'h1;
+        end else begin
+          leave_flush = 1'h1;
+        end
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    flush_to_scores = 1'h0;
+    if (in_flush) begin
+      if (\$signal$56 ) begin
+        (* full_case = 32'd1 *)
+        if (step[3]) begin
+          flush_to_scores = 1'h1;
+        end else if (step[0]) begin
+          flush_to_scores = 1'h0;
+        end else begin
+          flush_to_scores = 1'h0;
+        end
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    flush_to_average = 1'h0;
+    if (in_flush) begin
+      if (\$signal$56 ) begin
+        (* full_case = 32'd1 *)
+        if (step[3]) begin
+        end else if (step[0]) begin
+          flush_to_average = 1'h1;
+        end else begin
+          flush_to_average = 1'h0;
+        end
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    flush_to_address = 1'h0;
+    if (in_flush) begin
+      if (\$signal$56 ) begin
+        (* full_case = 32'd1 *)
+        if (step[3]) begin
+        end else if (step[0]) begin
+        end else begin
+          flush_to_address = 1'h1;
+        end
+      end
+    end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     score_valid = 1'h0;
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          /* empty */;
-      4'h5:
-          /* empty */;
-      4'h6:
-          /* empty */;
-      4'h7:
-          score_valid = 1'h1;
-    endcase
+    if (in_scores) begin
+      score_valid = 1'h1;
+    end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     score_first = 1'h0;
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          /* empty */;
-      4'h5:
-          /* empty */;
-      4'h6:
-          /* empty */;
-      4'h7:
-          score_first = \$11 ;
-    endcase
+    if (in_scores) begin
+      score_first = \$23 ;
+    end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$91  = \$22 ;
+    leave_scores = 1'h0;
+    if (in_scores) begin
+      if (score_ready) begin
+        if (\$signal$66 ) begin
+          leave_scores = 1'h1;
+          if (\$signal$69 ) begin
+            leave_scores = 1'h1;
+          end
+        end
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    scores_to_tile = 1'h0;
+    if (in_scores) begin
+      if (score_ready) begin
+        if (\$signal$66 ) begin
+          scores_to_tile = 1'h1;
+          if (\$signal$69 ) begin
+            scores_to_tile = 1'h0;
+          end
+        end
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    scores_to_address = 1'h0;
+    if (in_scores) begin
+      if (score_ready) begin
+        if (\$signal$66 ) begin
+          if (\$signal$69 ) begin
+            scores_to_address = 1'h1;
+          end
+        end
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    leave_average = 1'h0;
+    if (in_average) begin
+      leave_average = 1'h1;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    average_to_learned = 1'h0;
+    if (in_average) begin
+      average_to_learned = 1'h1;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    leave_learned = 1'h0;
+    if (in_learned) begin
+      leave_learned = 1'h1;
+      if (\$signal$69 ) begin
+        leave_learned = 1'h1;
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    learned_to_tile = 1'h0;
+    if (in_learned) begin
+      learned_to_tile = 1'h1;
+      if (\$signal$69 ) begin
+        learned_to_tile = 1'h0;
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    learned_to_address = 1'h0;
+    if (in_learned) begin
+      if (\$signal$69 ) begin
+        learned_to_address = 1'h1;
+      end
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$169  = \$signal$15 ;
+    if (\$24 ) begin
+      \$169  = \$28 [6:0];
+    end
     if (rst) begin
-      \$91  = 1'h0;
+      \$169  = 7'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$92  = \$23 ;
+    \$170  = \$29 ;
     if (rst) begin
-      \$92  = 1'h0;
+      \$170  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$93  = \$24 ;
+    \$171  = \$30 [6:0];
     if (rst) begin
-      \$93  = 1'h0;
+      \$171  = 7'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$94  = \$25 ;
+    \$172  = \$31 ;
     if (rst) begin
-      \$94  = 1'h0;
+      \$172  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$95  = \$26 ;
+    \$173  = \$32 [0];
     if (rst) begin
-      \$95  = 1'h0;
+      \$173  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$96  = \$27 ;
+    \$174  = \$33 ;
     if (rst) begin
-      \$96  = 1'h0;
+      \$174  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$97  = \$signal$17 ;
-    if (\$29 ) begin
-      \$97  = \$signal ;
-    end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          \$97  = 1'h1;
-    endcase
+    \$175  = \$34 [0];
     if (rst) begin
-      \$97  = 1'h0;
+      \$175  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$98  = \$signal$15 ;
-    if (\$29 ) begin
-      \$98  = \$31 [6:0];
+    \$176  = \$35 ;
+    if (rst) begin
+      \$176  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$177  = \$36 [1:0];
+    if (rst) begin
+      \$177  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$178  = \$37 ;
+    if (rst) begin
+      \$178  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$179  = \$38 [1:0];
+    if (rst) begin
+      \$179  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$180  = \$39 ;
+    if (rst) begin
+      \$180  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$181  = \$40 ;
+    if (in_scores) begin
+      if (score_ready) begin
+        \$181  = \$115 ;
+      end
+    end
+    if (rst) begin
+      \$181  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$182  = \$signal$17 ;
+    if (\$42 ) begin
+      \$182  = \$signal ;
+    end
+    if (in_tile) begin
+      \$182  = 1'h1;
+    end
+    if (rst) begin
+      \$182  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$183  = \$signal$92 ;
+    if (\$42 ) begin
+      \$183  = \$43 [0];
+      if (repeat_last) begin
+        \$183  = 1'h0;
+      end
+    end
+    if (rst) begin
+      \$183  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$184  = repeat_last;
+    if (\$42 ) begin
+      \$184  = \$45 ;
+    end
+    if (in_tile) begin
+      \$184  = repeat_single;
+    end
+    if (rst) begin
+      \$184  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$185  = \$signal$16 ;
+    if (\$42 ) begin
+      if (repeat_last) begin
+        \$185  = \$46 [0];
+        if (word_last) begin
+          \$185  = 1'h0;
+        end
+      end
+    end
+    if (rst) begin
+      \$185  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$186  = \$signal$10 ;
+    if (\$42 ) begin
+      if (repeat_last) begin
+        \$186  = \$47 [4:0];
+        if (word_last) begin
+          \$186  = \$signal$93 ;
+          if (\$signal$5 ) begin
+            \$186  = \$61 [4:0];
+          end
+        end
+      end
+    end
+    if (in_tile) begin
+      \$186  = tile_source;
+    end
+    if (rst) begin
+      \$186  = 5'h00;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$187  = word_last;
+    if (\$42 ) begin
+      if (repeat_last) begin
+        \$187  = \$49 ;
+      end
+    end
+    if (in_tile) begin
+      \$187  = word_single;
+    end
+    if (rst) begin
+      \$187  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$188  = \$signal$12 ;
+    if (\$42 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          \$188  = \$50 [1:0];
+          if (\$56 ) begin
+            \$188  = 2'h0;
+          end
+          if (\$signal$5 ) begin
+            \$188  = { 1'h0, \$58  };
+          end
+        end
+      end
+    end
+    if (in_tile) begin
+      \$188  = { 1'h0, \$108  };
+    end
+    if (rst) begin
+      \$188  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$189  = \$signal$5 ;
+    if (\$42 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          \$189  = \$55 ;
+        end
+      end
+    end
+    if (in_tile) begin
+      \$189  = \$110 ;
+    end
+    if (rst) begin
+      \$189  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$190  = \$signal$11 ;
+    if (\$42 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          if (\$56 ) begin
+            \$190  = \$57 [1:0];
+          end
+          if (\$signal$5 ) begin
+            \$190  = { 1'h0, \$59  };
+          end
+        end
+      end
+    end
+    if (in_tile) begin
+      \$190  = { 1'h0, \$109  };
+    end
+    if (rst) begin
+      \$190  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$191  = \$signal$93 ;
+    if (\$42 ) begin
       if (repeat_last) begin
         if (word_last) begin
           if (\$signal$5 ) begin
-            \$98  = \$51 [6:0];
+            \$191  = \$60 [4:0];
           end
         end
       end
     end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          \$98  = weight_base;
-    endcase
+    if (in_tile) begin
+      \$191  = tile_source;
+    end
     if (rst) begin
-      \$98  = 7'h00;
+      \$191  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$99  = \$signal$41 ;
-    if (\$29 ) begin
-      \$99  = \$32 [0];
-      if (repeat_last) begin
-        \$99  = 1'h0;
-      end
-    end
-    if (rst) begin
-      \$99  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$100  = repeat_last;
-    if (\$29 ) begin
-      \$100  = \$35 ;
-    end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          \$100  = repeat_single;
-    endcase
-    if (rst) begin
-      \$100  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$101  = \$signal$16 ;
-    if (\$29 ) begin
-      if (repeat_last) begin
-        \$101  = \$36 [0];
-        if (word_last) begin
-          \$101  = 1'h0;
-        end
-      end
-    end
-    if (rst) begin
-      \$101  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$102  = \$signal$10 ;
-    if (\$29 ) begin
-      if (repeat_last) begin
-        \$102  = \$37 [4:0];
-        if (word_last) begin
-          \$102  = \$signal$42 ;
-          if (\$signal$5 ) begin
-            \$102  = \$53 [4:0];
-          end
-        end
-      end
-    end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          \$102  = tile_source;
-    endcase
-    if (rst) begin
-      \$102  = 5'h00;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$103  = word_last;
-    if (\$29 ) begin
-      if (repeat_last) begin
-        \$103  = \$40 ;
-      end
-    end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          \$103  = word_single;
-    endcase
-    if (rst) begin
-      \$103  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$104  = \$signal$12 ;
-    if (\$29 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          \$104  = \$41 [1:0];
-          if (\$47 ) begin
-            \$104  = 2'h0;
-          end
-          if (\$signal$5 ) begin
-            \$104  = { 1'h0, \$49  };
-          end
-        end
-      end
-    end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          \$104  = { 1'h0, \$78  };
-    endcase
-    if (rst) begin
-      \$104  = 2'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$105  = \$signal$5 ;
-    if (\$29 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          \$105  = \$46 ;
-        end
-      end
-    end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          \$105  = \$80 ;
-    endcase
-    if (rst) begin
-      \$105  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$106  = \$signal$11 ;
-    if (\$29 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          if (\$47 ) begin
-            \$106  = \$48 [1:0];
-          end
-          if (\$signal$5 ) begin
-            \$106  = { 1'h0, \$50  };
-          end
-        end
-      end
-    end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          \$106  = { 1'h0, \$79  };
-    endcase
-    if (rst) begin
-      \$106  = 2'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$107  = \$signal$42 ;
-    if (\$29 ) begin
+    \$192  = \$signal$14 ;
+    if (\$42 ) begin
       if (repeat_last) begin
         if (word_last) begin
           if (\$signal$5 ) begin
-            \$107  = \$52 [4:0];
-          end
-        end
-      end
-    end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          \$107  = tile_source;
-    endcase
-    if (rst) begin
-      \$107  = 5'h00;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$108  = \$signal$14 ;
-    if (\$29 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          if (\$signal$5 ) begin
-            \$108  = \$54 [1:0];
+            \$192  = \$62 [1:0];
             if (column_last) begin
-              \$108  = 2'h0;
+              \$192  = 2'h0;
             end
           end
         end
       end
     end
     if (rst) begin
-      \$108  = 2'h0;
+      \$192  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$109  = column_last;
-    if (\$29 ) begin
+    \$193  = column_last;
+    if (\$42 ) begin
       if (repeat_last) begin
         if (word_last) begin
           if (\$signal$5 ) begin
-            \$109  = \$57 ;
+            \$193  = \$64 ;
           end
         end
       end
     end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          \$109  = column_single;
-    endcase
+    if (in_tile) begin
+      \$193  = column_single;
+    end
     if (rst) begin
-      \$109  = 1'h0;
+      \$193  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$110  = \$signal$13 ;
-    if (\$29 ) begin
+    \$194  = \$signal$13 ;
+    if (\$42 ) begin
       if (repeat_last) begin
         if (word_last) begin
           if (\$signal$5 ) begin
             if (column_last) begin
-              \$110  = \$58 [1:0];
+              \$194  = \$65 [1:0];
               if (row_last) begin
-                \$110  = 2'h0;
+                \$194  = 2'h0;
               end
             end
           end
@@ -7194,482 +7796,369 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       end
     end
     if (rst) begin
-      \$110  = 2'h0;
+      \$194  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$111  = row_last;
-    if (\$29 ) begin
+    \$195  = row_last;
+    if (\$42 ) begin
       if (repeat_last) begin
         if (word_last) begin
           if (\$signal$5 ) begin
             if (column_last) begin
-              \$111  = \$61 ;
+              \$195  = \$67 ;
             end
           end
         end
       end
     end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          \$111  = row_single;
-    endcase
+    if (in_tile) begin
+      \$195  = row_single;
+    end
     if (rst) begin
-      \$111  = 1'h0;
+      \$195  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$112  = running;
+    \$196  = running;
     if (tile_done) begin
-      \$112  = 1'h0;
+      \$196  = 1'h0;
     end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          \$112  = 1'h1;
-    endcase
+    if (in_tile) begin
+      \$196  = 1'h1;
+    end
     if (rst) begin
-      \$112  = 1'h0;
+      \$196  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$113  = tile_source;
+    \$197  = tile_source;
     if (tile_done) begin
-      \$113  = \$64 [4:0];
+      \$197  = \$70 [4:0];
     end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          \$113  = step[14:10];
-    endcase
+    if (in_setup) begin
+      \$197  = step[14:10];
+    end
     if (rst) begin
-      \$113  = 5'h00;
+      \$197  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$114  = scores_left;
+    \$198  = scores_left;
     if (tile_done) begin
-      \$114  = \$65 ;
+      \$198  = \$71 ;
     end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          /* empty */;
-      4'h5:
-          /* empty */;
-      4'h6:
-          /* empty */;
-      4'h7:
-          if (score_ready) begin
-            \$114  = \$88 [2:0];
-          end
-    endcase
-    if (rst) begin
-      \$114  = 3'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$115  = \$signal$46 ;
-    if (tile_done) begin
-      \$115  = \$67 ;
-    end
-    if (rst) begin
-      \$115  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$116  = weight_base;
-    if (tile_done) begin
-      if (\$68 ) begin
-        \$116  = \$69 [6:0];
+    if (in_scores) begin
+      if (score_ready) begin
+        \$198  = \$114 [2:0];
       end
     end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          if (\$77 ) begin
-            \$116  = 7'h00;
-          end
-    endcase
     if (rst) begin
-      \$116  = 7'h00;
+      \$198  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$117  = tile;
+    \$199  = \$signal$69 ;
     if (tile_done) begin
-      if (\$68 ) begin
-        \$117  = \$70 [2:0];
+      \$199  = \$73 ;
+    end
+    if (rst) begin
+      \$199  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$200  = weight_base;
+    if (tile_done) begin
+      if (\$74 ) begin
+        \$200  = \$75 [6:0];
       end
     end
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          \$117  = 3'h0;
-    endcase
+    if (in_fetch) begin
+      if (\$107 ) begin
+        \$200  = 7'h00;
+      end
+    end
     if (rst) begin
-      \$117  = 3'h0;
+      \$200  = 7'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$118  = { arrived[13:0], fetching };
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          if (\$77 ) begin
-            \$118  = 15'h0000;
-          end
-    endcase
+    \$201  = tile;
+    if (tile_done) begin
+      if (\$74 ) begin
+        \$201  = \$76 [2:0];
+      end
+    end
+    if (in_setup) begin
+      \$201  = 3'h0;
+    end
     if (rst) begin
-      \$118  = 15'h0000;
+      \$201  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$119  = 1'h0;
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          \$119  = 1'h1;
-    endcase
+    \$202  = { arrived[13:0], fetching };
+    if (in_fetch) begin
+      if (\$107 ) begin
+        \$202  = 15'h0000;
+      end
+    end
     if (rst) begin
-      \$119  = 1'h0;
+      \$202  = 15'h0000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$120  = 1'h0;
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          if (\$77 ) begin
-            \$120  = 1'h1;
-          end
-    endcase
+    \$203  = 1'h0;
+    if (in_setup) begin
+      \$203  = 1'h1;
+    end
     if (rst) begin
-      \$120  = 1'h0;
+      \$203  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$121  = step;
+    \$204  = 1'h0;
+    if (in_fetch) begin
+      if (\$107 ) begin
+        \$204  = 1'h1;
+      end
+    end
+    if (rst) begin
+      \$204  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$205  = step;
     if (arrived[0]) begin
-      \$121 [0] = fetch__data[0];
-      \$121 [1] = fetch__data[1];
-      \$121 [2] = fetch__data[2];
-      \$121 [3] = \$71 ;
-      \$121 [4] = fetch__data[4];
-      \$121 [5] = fetch__data[5];
-      \$121 [6] = fetch__data[6];
-      \$121 [7] = fetch__data[7];
-      \$121 [9] = fetch__data[8];
-      \$121 [8] = \$72 ;
+      \$205 [0] = \$77 [0];
+      \$205 [1] = \$78 [1];
+      \$205 [2] = \$79 [2];
+      \$205 [3] = \$81 ;
+      \$205 [4] = \$82 [4];
+      \$205 [5] = \$83 [5];
+      \$205 [6] = \$84 [6];
+      \$205 [7] = \$85 [7];
+      \$205 [9] = \$86 [8];
+      \$205 [8] = \$88 ;
     end
     if (arrived[1]) begin
-      \$121 [14:10] = fetch__data[4:0];
+      \$205 [14:10] = \$89 [4:0];
     end
     if (arrived[2]) begin
-      \$121 [19:15] = fetch__data[4:0];
+      \$205 [19:15] = \$90 [4:0];
     end
     if (arrived[3]) begin
-      \$121 [24:20] = fetch__data[4:0];
+      \$205 [24:20] = \$91 [4:0];
     end
     if (arrived[4]) begin
-      \$121 [29:25] = fetch__data[4:0];
+      \$205 [29:25] = \$92 [4:0];
     end
     if (arrived[5]) begin
-      \$121 [30] = fetch__data[0];
+      \$205 [30] = \$93 [0];
     end
     if (arrived[6]) begin
-      \$121 [32:31] = fetch__data[1:0];
+      \$205 [32:31] = \$94 [1:0];
     end
     if (arrived[7]) begin
-      \$121 [34:33] = fetch__data[1:0];
+      \$205 [34:33] = \$95 [1:0];
     end
     if (arrived[8]) begin
-      \$121 [39:35] = fetch__data[4:0];
+      \$205 [39:35] = \$96 [4:0];
     end
     if (arrived[9]) begin
-      \$121 [44:40] = fetch__data[4:0];
+      \$205 [44:40] = \$97 [4:0];
     end
     if (arrived[10]) begin
-      \$121 [49:45] = fetch__data[4:0];
+      \$205 [49:45] = \$98 [4:0];
     end
     if (arrived[11]) begin
-      \$121 [52:50] = fetch__data[2:0];
+      \$205 [52:50] = \$99 [2:0];
     end
     if (arrived[12]) begin
-      \$121 [54:53] = fetch__data[1:0];
+      \$205 [54:53] = \$100 [1:0];
     end
     if (arrived[13]) begin
-      \$121 [57:55] = fetch__data[2:0];
+      \$205 [57:55] = \$101 [2:0];
     end
     if (arrived[14]) begin
-      \$121 [61:58] = fetch__data[3:0];
+      \$205 [61:58] = \$102 [3:0];
     end
     if (rst) begin
-      \$121  = 62'h0000000000000000;
+      \$205  = 62'h0000000000000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$122  = fsm_state;
-    casez (fsm_state)
-      4'h0:
-          if (start) begin
-            \$122  = 4'h1;
-          end
-      4'h1:
-          \$122  = 4'h2;
-      4'h2:
-        begin
-          (* full_case = 32'd1 *)
-          if (\$74 ) begin
-          end else begin
-            \$122  = 4'h3;
-          end
-          if (\$77 ) begin
-            \$122  = 4'h0;
-          end
+    \$206  = fetch__addr;
+    if (in_idle) begin
+      if (done) begin
+        \$206  = 6'h00;
+      end
+    end
+    if (in_address) begin
+      \$206  = \$103 [5:0];
+    end
+    if (in_fetch) begin
+      if (\$104 ) begin
+        \$206  = \$105 [5:0];
+      end
+    end
+    if (rst) begin
+      \$206  = 6'h00;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$207  = pause;
+    if (in_tile) begin
+      \$207  = 4'h0;
+    end
+    if (in_run) begin
+      \$207  = 4'h0;
+    end
+    if (in_flush) begin
+      \$207  = \$111 [3:0];
+    end
+    if (rst) begin
+      \$207  = 4'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$208  = score_index;
+    if (in_run) begin
+      \$208  = 2'h0;
+    end
+    if (in_scores) begin
+      if (score_ready) begin
+        \$208  = \$113 [1:0];
+      end
+    end
+    if (rst) begin
+      \$208  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$209  = reserve;
+    if (in_flush) begin
+      if (\$112 ) begin
+        \$209  = step[0];
+      end
+      if (\$signal$56 ) begin
+        \$209  = 1'h0;
+      end
+    end
+    if (rst) begin
+      \$209  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$210  = pool_write;
+    if (in_flush) begin
+      if (\$signal$56 ) begin
+        if (step[3]) begin
+        end else if (step[0]) begin
+          \$210  = { 1'h0, step[5] };
         end
-      4'h3:
-          \$122  = 4'h4;
-      4'h4:
-          \$122  = 4'h5;
-      4'h5:
-          if (tile_done) begin
-            \$122  = 4'h4;
-            if (\$84 ) begin
-              \$122  = 4'h6;
-            end
-          end
-      4'h6:
-          if (\$signal$34 ) begin
-            (* full_case = 32'd1 *)
-            if (step[3]) begin
-              \$122  = 4'h7;
-            end else if (step[0]) begin
-              \$122  = 4'h8;
-            end else begin
-              \$122  = 4'h1;
-            end
-          end
-      4'h7:
-          if (score_ready) begin
-            if (\$89 ) begin
-              \$122  = 4'h4;
-              if (\$signal$46 ) begin
-                \$122  = 4'h1;
-              end
-            end
-          end
-      4'h8:
-          \$122  = 4'h9;
-      4'h9:
-        begin
-          \$122  = 4'h4;
-          if (\$signal$46 ) begin
-            \$122  = 4'h1;
-          end
-        end
-    endcase
+      end
+    end
+    if (in_average) begin
+      \$210  = \$116 ;
+    end
+    if (in_learned) begin
+      \$210  = 2'h0;
+    end
     if (rst) begin
-      \$122  = 4'h0;
+      \$210  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$123  = fetch__addr;
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          \$123  = \$73 [5:0];
-      4'h2:
-        begin
-          if (\$74 ) begin
-            \$123  = \$75 [5:0];
-          end
-          if (\$77 ) begin
-            \$123  = 6'h00;
-          end
-        end
-    endcase
+    \$211  = \$120 ;
     if (rst) begin
-      \$123  = 6'h00;
+      \$211  = 1'h1;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$124  = pause;
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          \$124  = 4'h0;
-      4'h5:
-          \$124  = 4'h0;
-      4'h6:
-          \$124  = \$85 [3:0];
-    endcase
+    \$212  = \$130 ;
     if (rst) begin
-      \$124  = 4'h0;
+      \$212  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$125  = score_index;
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          /* empty */;
-      4'h5:
-          \$125  = 2'h0;
-      4'h6:
-          /* empty */;
-      4'h7:
-          if (score_ready) begin
-            \$125  = \$87 [1:0];
-          end
-    endcase
+    \$213  = \$134 ;
     if (rst) begin
-      \$125  = 2'h0;
+      \$213  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$126  = reserve;
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          /* empty */;
-      4'h5:
-          /* empty */;
-      4'h6:
-        begin
-          if (\$86 ) begin
-            \$126  = step[0];
-          end
-          if (\$signal$34 ) begin
-            \$126  = 1'h0;
-          end
-        end
-    endcase
+    \$214  = \$138 ;
     if (rst) begin
-      \$126  = 1'h0;
+      \$214  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$127  = pool_write;
-    casez (fsm_state)
-      4'h0:
-          /* empty */;
-      4'h1:
-          /* empty */;
-      4'h2:
-          /* empty */;
-      4'h3:
-          /* empty */;
-      4'h4:
-          /* empty */;
-      4'h5:
-          /* empty */;
-      4'h6:
-          if (\$signal$34 ) begin
-            if (step[3]) begin
-            end else if (step[0]) begin
-              \$127  = { 1'h0, step[5] };
-            end
-          end
-      4'h7:
-          /* empty */;
-      4'h8:
-          \$127  = \$90 ;
-      4'h9:
-          \$127  = 2'h0;
-    endcase
+    \$215  = \$148 ;
     if (rst) begin
-      \$127  = 2'h0;
+      \$215  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$216  = \$152 ;
+    if (rst) begin
+      \$216  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$217  = \$156 ;
+    if (rst) begin
+      \$217  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$218  = \$160 ;
+    if (rst) begin
+      \$218  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$219  = \$164 ;
+    if (rst) begin
+      \$219  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$220  = \$168 ;
+    if (rst) begin
+      \$220  = 1'h0;
     end
   end
   assign pc = fetch__addr;
   assign score = score_index;
   assign pop_words = step[61:58];
+  assign \$signal$27  = \$signal ;
   assign \read.address  = read[4:0];
   assign \read.ky  = read[6:5];
   assign \read.kx  = read[8:7];
@@ -7726,19 +8215,67 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   assign read[27] = 1'h0;
   assign \$8  = 1'h1;
   assign pop = tile_done;
-  assign \$30  = 1'h1;
-  assign \$63  = \$62 ;
-  assign \$66  = 1'h1;
-  assign \$67  = \$signal$40 ;
-  assign \$68  = 1'h1;
-  assign \$71  = fetch__data[3];
-  assign \$72  = 1'h0;
-  assign \$81  = 1'h1;
-  assign \$82  = \$signal$40 ;
-  assign \$90  = { step[6], 1'h0 };
+  assign \$12  = 1'h1;
+  assign \$13  = 1'h1;
+  assign \$signal$28  = \$10 ;
+  assign \$17  = 1'h1;
+  assign \$18  = \$signal$53 ;
+  assign \$69  = \$68 ;
+  assign \$72  = 1'h1;
+  assign \$73  = \$signal$53 ;
+  assign \$74  = 1'h1;
+  assign { \$77 [14:5], \$77 [0] } = 11'h000;
+  assign { \$77 [15], \$77 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$78 [14:5], \$78 [0] } = 11'h000;
+  assign { \$78 [15], \$78 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$79 [14:5], \$79 [0] } = 11'h000;
+  assign { \$79 [15], \$79 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$80 [14:5], \$80 [0] } = 11'h000;
+  assign { \$80 [15], \$80 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign \$81  = fetch__data[3];
+  assign { \$82 [14:5], \$82 [0] } = 11'h000;
+  assign { \$82 [15], \$82 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$83 [14:5], \$83 [0] } = 11'h000;
+  assign { \$83 [15], \$83 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$84 [14:5], \$84 [0] } = 11'h000;
+  assign { \$84 [15], \$84 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$85 [14:5], \$85 [0] } = 11'h000;
+  assign { \$85 [15], \$85 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$86 [14:5], \$86 [0] } = 11'h000;
+  assign { \$86 [15], \$86 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$87 [14:5], \$87 [0] } = 11'h000;
+  assign { \$87 [15], \$87 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign \$88  = 1'h0;
+  assign { \$89 [15:5], \$89 [3:1] } = 14'h0000;
+  assign { \$89 [4], \$89 [0] } = { fetch__data[4], fetch__data[0] };
+  assign \$90 [15:1] = 15'h0000;
+  assign \$90 [0] = fetch__data[0];
+  assign \$91 [15:1] = 15'h0000;
+  assign \$91 [0] = fetch__data[0];
+  assign \$92 [15:3] = 13'h0000;
+  assign \$92 [2:0] = fetch__data[2:0];
+  assign \$93  = 16'h0000;
+  assign \$94 [15:2] = 14'h0000;
+  assign \$94 [1:0] = fetch__data[1:0];
+  assign \$95 [15:2] = 14'h0000;
+  assign \$95 [1:0] = fetch__data[1:0];
+  assign { \$96 [15:5], \$96 [3:1] } = 14'h0000;
+  assign { \$96 [4], \$96 [0] } = { fetch__data[4], fetch__data[0] };
+  assign \$97 [15:1] = 15'h0000;
+  assign \$97 [0] = fetch__data[0];
+  assign \$98 [15:2] = 14'h0000;
+  assign \$98 [1:0] = fetch__data[1:0];
+  assign \$99 [15:2] = 14'h0000;
+  assign \$99 [1:0] = fetch__data[1:0];
+  assign \$100  = 16'h0000;
+  assign { \$101 [15:3], \$101 [0] } = 14'h0000;
+  assign \$101 [2:1] = fetch__data[2:1];
+  assign { \$102 [15:4], \$102 [2:1] } = 14'h0000;
+  assign { \$102 [3], \$102 [0] } = { fetch__data[3], fetch__data[0] };
+  assign \$116  = { step[6], 1'h0 };
 endmodule
 
-module \accelerator.weights$144 (data, address, clk);
+module \accelerator.weights$163 (data, address, clk);
   input [6:0] address;
   wire [6:0] address;
   input clk;

@@ -59,7 +59,7 @@ PLACED = """        "core.link.count_SB_DFF_Q": {
 def tools(monkeypatch):
     """Tools that take no time; returns how often place and route ran and lets a test set the clock reached, "mhz", for all seeds or as
     {seed: MHz}, or a call that fails."""
-    calls = {"place": 0, "mhz": 41.5, "fail": None}
+    calls = {"place": 0, "mhz": 53.5, "fail": None}
 
     class Job:
         def __init__(self, command, where, seed):
@@ -102,17 +102,17 @@ def tools(monkeypatch):
 def test_build_once(design, tools, answer, cli):
     made = answer("build", design, "--board", "icebreaker")
     where = design / "build-icebreaker"
-    assert made["kind"] == "placed and routed" and made["fmax_mhz"] == 41.5 and made["met"]
-    assert made["clock_hz"] == 33e6 and made["frames_per_second"] == pytest.approx(33e6 / made["cycles"])
+    assert made["kind"] == "placed and routed" and made["fmax_mhz"] == 53.5 and made["met"]
+    assert made["clock_hz"] == 43.5e6 and made["frames_per_second"] == pytest.approx(43.5e6 / made["cycles"])
     load = json.loads((design / "estimate.json").read_text())["load_cycles"]
-    assert made["end_to_end_frames_per_second"] == pytest.approx(1 / (3108 * 10 * 4.125 / 33e6 + (made["cycles"] - load) / 33e6))
+    assert made["end_to_end_frames_per_second"] == pytest.approx(1 / (3108 * 10 * 3.625 / 43.5e6 + (made["cycles"] - load) / 43.5e6))
     assert (where / "bitstream.bin").exists() and (where / "flash.bin").read_bytes()[8:] == (design / "weights.bin").read_bytes()
     assert "set_io flash_clock 15\n" in (where / "pins.txt").read_text()
     code, text, _ = cli("build", design, "--board", "icebreaker")
     assert code == 0 and "built before, nothing has changed" in text and tools["place"] == 1
-    assert "pyosys 0.70" in text and "41.5 MHz reached, 33 MHz wanted (placed and routed)" in text
-    assert "clock    33 MHz, for which designs for ice40 are planned" in text
-    assert "frames/s for a host at 8,000,000 baud, which waits for each answer" in text
+    assert "pyosys 0.70" in text and "53.5 MHz reached, 43.5 MHz wanted (placed and routed)" in text
+    assert "clock    43.5 MHz, for which designs for ice40 are planned" in text
+    assert "frames/s for a host at 12,000,000 baud, which waits for each answer" in text
     assert json.loads((where / "placement.json").read_text()) == {
         "columns": 5, "rows": 6, "components": {"bank": [[4, 5, 1]], "link": [[3, 5, 1]]}}
     assert not (where / "placed.json").exists()
@@ -290,21 +290,21 @@ def test_a_whole_build(tmp_path, answer, monkeypatch):
 
 def test_seeds(design, tools, answer, cli):
     """The fastest is kept, all are reported, and a seed that is done is not run again."""
-    tools["mhz"] = {1: 35.0, 2: 39.5, 3: None, 4: 31.0, 5: 41.0}
+    tools["mhz"] = {1: 47.0, 2: 51.5, 3: None, 4: 43.0, 5: 53.0}
     where = design / "build-icebreaker"
     code, text, _ = cli("build", design, "--board", "icebreaker", "--seeds", 4, "--rebuild")
     assert code == 0 and tools["place"] == 4 and "; 4 seeds, " in text
-    assert "seed 1   35.0 MHz\nseed 2   39.5 MHz, kept\nseed 3   place-and-route: no way; see " in text
-    assert "seed 4   31.0 MHz, missed\ntiming   39.5 MHz reached" in text
+    assert "seed 1   47.0 MHz\nseed 2   51.5 MHz, kept\nseed 3   place-and-route: no way; see " in text
+    assert "seed 4   43.0 MHz, missed\ntiming   51.5 MHz reached" in text
     record = json.loads((where / "build.json").read_text())
-    assert record["seed"] == 2 and record["fmax_mhz"] == 39.5
-    assert [known.get("fmax_mhz") for known in record["seeds"]] == [35, 39.5, None, 31]
+    assert record["seed"] == 2 and record["fmax_mhz"] == 51.5
+    assert [known.get("fmax_mhz") for known in record["seeds"]] == [47, 51.5, None, 43]
     assert (where / "bitstream.bin").read_text() == "seed-2/placed.txt" and "--seed 2 " in " ".join(record["place"]) + " "
     assert "built before" in cli("build", design, "--board", "icebreaker", "--seeds", 4)[1]
     text = cli("build", design, "--board", "icebreaker", "--seeds", 2, "--seed", 4)[1]
     assert tools["place"] == 5 and "; 2 seeds, 1 done before, in " in text
     assert json.loads((where / "build.json").read_text())["seed"] == 5
-    assert answer("build", design, "--board", "icebreaker", "--seed", 1)["fmax_mhz"] == 35 and tools["place"] == 5
+    assert answer("build", design, "--board", "icebreaker", "--seed", 1)["fmax_mhz"] == 47 and tools["place"] == 5
     tools["mhz"] = None
     assert cli("build", design, "--board", "icebreaker", "--seeds", 2, "--rebuild")[0] == 5
 
@@ -342,7 +342,7 @@ def test_one_build_at_a_time(design, tools, cli):
 
 
 def test_seeds_that_an_interrupt_leaves(design, tools, cli, monkeypatch):
-    tools["mhz"] = {1: 41.0, 2: 42.0, 3: 43.0}
+    tools["mhz"] = {1: 53.0, 2: 54.0, 3: 55.0}
     monkeypatch.setattr(seeds, "at_once", lambda flow, count: 1)
     poll = seeds.Job.poll
     monkeypatch.setattr(seeds.Job, "poll", lambda self: poll(self) if self.seed < 3 else (_ for _ in ()).throw(KeyboardInterrupt))
@@ -352,7 +352,7 @@ def test_seeds_that_an_interrupt_leaves(design, tools, cli, monkeypatch):
         f"fbnn-hw build: interrupted; seeds 1, 2 of 3 kept in {where}; the same command without --rebuild goes on with the others")
     monkeypatch.setattr(seeds.Job, "poll", poll)
     code, text, _ = cli("build", design, "--board", "icebreaker", "--seeds", 3)
-    assert code == 0 and tools["place"] == 4 and "; 3 seeds, 2 done before, in " in text and "seed 3   43.0 MHz, kept" in text
+    assert code == 0 and tools["place"] == 4 and "; 3 seeds, 2 done before, in " in text and "seed 3   55.0 MHz, kept" in text
 
 
 def test_ctrl_c_ends_all_seeds(design, tmp_path):
@@ -389,14 +389,14 @@ def test_a_clock_that_the_pll_does_not_make(design, tools, cli, answer):
 
 
 def test_missed_timing_fails(design, tools, cli):
-    tools["mhz"] = 31.25
+    tools["mhz"] = 43.25
     code, _, err = cli("build", design, "--board", "icesugar")
     assert code == 5
     assert err.split("fbnn-hw build: ")[-1] == (
-        f"{design / 'build-icesugar'}: timing missed, 33 MHz wanted, 31.2 MHz reached; the slowest path goes from here to there "
-        "through 0 levels of logic; take --clock 31 or another --seed\n")
+        f"{design / 'build-icesugar'}: timing missed, 43.5 MHz wanted, 43.2 MHz reached; the slowest path goes from here to there "
+        "through 0 levels of logic; take --clock 43 or another --seed\n")
     code, _, err = cli("flash", design, "--board", "icesugar")
-    assert code == 3 and "was built and missed its timing (31.2 of 33 MHz)" in err
+    assert code == 3 and "was built and missed its timing (43.2 of 43.5 MHz)" in err
     assert not (design / "build-icesugar" / "bitstream.bin").exists()
 
 

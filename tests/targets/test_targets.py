@@ -108,7 +108,7 @@ def test_a_design_that_learns_has_a_clock_of_its_own():
     net = network("0.5mb")
     learn = Head.of(net.topology), LearnConfig(12, 200)
     clocks = [target("ice40").clock_of(plan(net, target("ice40"), learn=learn).config) for learn in (None, learn)]
-    assert clocks == [33e6, 36e6]
+    assert clocks == [43.5e6, 36e6]
 
 
 def test_the_words_of_a_bank_are_those_that_the_blocks_hold():
