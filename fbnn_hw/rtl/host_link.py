@@ -604,7 +604,8 @@ class HostLink(wiring.Component):
         head = unnamed(8)
         opcode = Mux(s.fault.any(), protocol.ERROR, Cat(s.opcode, Const(protocol.REPLY >> 6, 2)))
         good = unnamed(16)  # the payload's length of a reply without a fault
-        m.d.sync += [good.eq(self._length(s)), s.length.eq(Mux(s.fault != 0, 1, good)), head.eq(Array([opcode, s.sequence, s.length[:8], s.length[8:]])[s.index[:2]])]
+        m.d.sync += [good.eq(self._length(s)), s.length.eq(Mux(s.fault != 0, 1, good)),
+                     head.eq(Array([opcode, s.sequence, s.length[:8], s.length[8:]])[s.index[:2]])]
         with s.states.state("SYNC"):
             m.d.comb += s.offer.eq(1)
             with m.If(s.sent):
