@@ -309,7 +309,8 @@ def netlists():
              "|---|---|---|---|---|---|"]
     nets = [record for path in sorted(RECORDS.glob("netlist-*.json")) if (record := json.loads(path.read_text()))["kind"] == "netlist"]
     for record in nets:
-        cells = ", ".join(f"{count:,} {cell}" for cell, count in sorted(record["cells"].items()) if not cell.startswith("$"))
+        cells = ", ".join(f"{count:,} {cell}" for cell, count in sorted(record["cells"].items())
+                          if cell[0] != "$" and "." not in cell)  # neither notes nor modules
         cycles = sorted(set(record["cycles"] or record["cycles_first"]))
         lines.append(f"| {record['folder']} | {record['images']} | {'yes' if record['equal'] else 'no'} | {cycles[0]:,} | {cells} | "
                      f"{record['build_seconds']:.0f}, {record['simulation_seconds']:.0f} |")
