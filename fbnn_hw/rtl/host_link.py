@@ -177,15 +177,15 @@ class HostLink(wiring.Component):
         with OneHot(m, "HUNT") as s.states:
             if self.learns:
                 self._learner_ports(m, s)
-            ongoing = s.states.ongoing
-            m.d.comb += self.active.eq(~ongoing("HUNT") | s.rx.waiting if self.ahead else ~ongoing("HUNT"))
+            busy = ~s.states.ongoing("HUNT")
+            m.d.comb += self.active.eq(busy | s.rx.waiting if self.ahead else busy)
             self._receive(m, s)
             self._execute(m, s)
             working = ["CRC", "CHECK", "WAIT"]
             if self.learns:
                 working += ["DISPATCH", "COMMAND", "SETTLE", "REST", "POKE"]
                 self._execute_learning(m, s)
-            m.d.sync += s.keep.eq(Cat(ongoing(state) for state in working).any())
+            m.d.sync += s.keep.eq(s.states.any(*working))
             self._reply(m, s)
             self._reply_status(m, s)
             self._reply_result(m, s)
@@ -197,13 +197,13 @@ class HostLink(wiring.Component):
                 self._reply_peek(m, s)
             replying = ["HEAD", "BYTES", "LOGITS", "CLASS", "END", *(["LATENT"] if self.latent_words else ()),
                         *(["PEEK", "PEEK_WORD"] if self.learns else ())]
-            m.d.sync += s.sending.eq(Cat(ongoing(state) for state in replying).any())
+            m.d.sync += s.sending.eq(s.states.any(*replying))
             starts = "HUNT", "OPCODE", "SEQUENCE", "LENGTH_LOW", "LENGTH_HIGH", "SYNC"
-            m.d.sync += s.at_start.eq(Cat(ongoing(state) for state in starts).any())
+            m.d.sync += s.at_start.eq(s.states.any(*starts))
             if self.ahead:
                 receiving = "HUNT", "OPCODE", "SEQUENCE", "LENGTH_LOW", "LENGTH_HIGH", "IMAGE", "CRC", "QUIET", *(
                     ["OPERAND", "DATA"] if self.learns else ())
-                m.d.comb += s.rx.take.eq(Cat(ongoing(state) for state in receiving).any())
+                m.d.comb += s.rx.take.eq(s.states.any(*receiving))
         self._index(m, s)
         m.d.sync += [s.source.eq(s.next_source), s.byte.eq(Array(s.sources)[s.source])]
         with m.If(self.abort):

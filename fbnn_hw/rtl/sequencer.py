@@ -4,8 +4,9 @@ from contextlib import nullcontext
 from functools import reduce
 from operator import or_
 from types import SimpleNamespace
+from typing import NamedTuple
 
-from amaranth import Cat, Const, Module, Mux, Signal, signed
+from amaranth import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -92,6 +93,15 @@ def read_layout(config):
     return data.StructLayout({
         "address": w.address, "ky": 2, "kx": 2, "top": 1, "bottom": 1, "left": 1, "right": 1, "weight": w.weight,
         "word": w.words, "lane": w.columns, "first": 1, "last": 1, "row_end": 1, "tile_end": 1, "bias": 1})
+
+
+class End(NamedTuple):
+    """What is known of the end of a counter of the loops."""
+
+    last: Signal  # it is at its end
+    single: Signal  # its end is 0
+    before: Value  # its next value is the end, where that is not 0
+    following: Value  # `last` after the counter has counted
 
 
 def frame_of_a_tile(config, step):
@@ -233,8 +243,8 @@ class Sequencer(wiring.Component):
             single = Signal(name=f"{name}_single")
             before = Signal(len(counter), name=f"{name}_before")  # the value before the end
             m.d.sync += [single.eq(limit == 0), before.eq(limit - 1)]
-            s.ends[name] = last, single, Mux(last, single, counter == before), counter == before
-        s.repeat_last, s.word_last, s.column_last, s.row_last = (end[0] for end in s.ends.values())
+            s.ends[name] = End(last, single, counter == before, Mux(last, single, counter == before))
+        s.repeat_last, s.word_last, s.column_last, s.row_last = (end.last for end in s.ends.values())
         s.first = unnamed()
         s.tap_last = unnamed()
         s.tile_last = unnamed()
@@ -351,21 +361,22 @@ class Sequencer(wiring.Component):
             m.d.sync += s.first.eq(s.block_last)
             with self._moves_loops(m, s):
                 m.d.comb += [counts.eq(1), s.lookup.en.eq(~step.spread | s.word[0] | s.word_last if self.config.paired else 1)]
-                m.d.sync += [s.word.eq(s.word + 1), s.word_last.eq(s.ends["word"][2])]
+                m.d.sync += [s.word.eq(s.word + 1), s.word_last.eq(s.ends["word"].following)]
                 with m.If(s.word_last):
                     m.d.sync += [s.word.eq(0), s.block.eq(s.block + 1), s.column.eq(s.column + 1),
-                                 s.column_last.eq(s.ends["column"][2])]
+                                 s.column_last.eq(s.ends["column"].following)]
                     with m.If(s.column_last):
-                        m.d.sync += [s.column.eq(0), s.row.eq(s.row + 1), s.row_last.eq(s.ends["row"][2]), s.line.eq(s.line + step.row),
+                        m.d.sync += [s.column.eq(0), s.row.eq(s.row + 1), s.row_last.eq(s.ends["row"].following),
+                                     s.line.eq(s.line + step.row),
                                      s.block.eq(s.line + step.row)]
                         with m.If(s.row_last):
                             m.d.sync += s.row.eq(0)
         following = Signal.like(s.list_next)  # place of the read that the table does not yet offer
-        _, single, will_be_last, before_last = s.ends["word"]
+        end = s.ends["word"]
         m.d.comb += following.eq(s.lookup.addr + s.lookup.en)
         with m.If(counts):  # the read before `following` may be the last one of a block
-            m.d.sync += s.list_next.eq(Mux(Mux(begins, single, will_be_last), s.list_start, following))
-        with m.If(begins | before_last):  # the last time before it is used, `following` is right
+            m.d.sync += s.list_next.eq(Mux(Mux(begins, end.single, end.following), s.list_start, following))
+        with m.If(begins | end.before):  # the last time before it is used, `following` is right
             m.d.sync += s.list_end.eq(following)
         again = step.rewind | s.more if self.config.frames > 1 else step.rewind
         with m.If(s.tile_done & ~again):
@@ -378,10 +389,10 @@ class Sequencer(wiring.Component):
         with m.If(s.reading):
             m.d.sync += s.first.eq(s.block_last)
             with self._moves_loops(m, s):
-                m.d.sync += [s.repeat.eq(s.repeat + 1), s.repeat_last.eq(s.ends["repeat"][2])]
+                m.d.sync += [s.repeat.eq(s.repeat + 1), s.repeat_last.eq(s.ends["repeat"].following)]
                 with m.If(s.repeat_last):
                     m.d.sync += [s.repeat.eq(0), s.word.eq(s.word + 1), s.current.eq(s.current + step.step),
-                                 s.word_last.eq(s.ends["word"][2])]
+                                 s.word_last.eq(s.ends["word"].following)]
                     with m.If(s.word_last):
                         m.d.sync += [s.word.eq(0), s.current.eq(s.block), s.kx.eq(s.kx + 1),
                                      s.tap_last.eq(Mux(s.tap_last, s.first_tap, (s.kx == 1) & (s.ky == 2)))]
@@ -391,9 +402,10 @@ class Sequencer(wiring.Component):
                             m.d.sync += [
                                 s.kx.eq(s.first_tap), s.ky.eq(s.first_tap),
                                 s.block.eq(s.block + step.advance),
-                                s.current.eq(s.block + step.advance), s.column.eq(s.column + 1), s.column_last.eq(s.ends["column"][2])]
+                                s.current.eq(s.block + step.advance), s.column.eq(s.column + 1),
+                                s.column_last.eq(s.ends["column"].following)]
                             with m.If(s.column_last):
-                                m.d.sync += [s.column.eq(0), s.row.eq(s.row + 1), s.row_last.eq(s.ends["row"][2])]
+                                m.d.sync += [s.column.eq(0), s.row.eq(s.row + 1), s.row_last.eq(s.ends["row"].following)]
                                 with m.If(s.row_last):
                                     m.d.sync += s.row.eq(0)
 
@@ -479,7 +491,7 @@ class Sequencer(wiring.Component):
         with s.states.state("TILE"):
             m.d.sync += [
                 s.kx.eq(s.first_tap), s.ky.eq(s.first_tap),
-                s.pause.eq(0), s.first.eq(1), s.tap_last.eq(s.first_tap), *(last.eq(single) for last, single, *_ in s.ends.values())]
+                s.pause.eq(0), s.first.eq(1), s.tap_last.eq(s.first_tap), *(end.last.eq(end.single) for end in s.ends.values())]
             if config.weights == "memory":
                 m.d.comb += s.weight_begins.eq(1)
                 m.d.sync += first_block
