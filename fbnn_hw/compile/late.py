@@ -228,8 +228,9 @@ def improved(config: AcceleratorConfig, program: Program, residents: Residents, 
             if filled is not None:
                 candidates.append(filled)
                 _, _, words, useful = filled
-                sizes = [useful * config.rows_per_word] if 0 < useful < words else []
                 tries -= 1
+                least = 1 if tries == MOST_TRIES - 1 else GRID  # words less that are worth another try
+                sizes = [useful * config.rows_per_word] if 0 < useful <= words - least else []
     if not candidates:
         return config, passes
     best = min(candidates, key=lambda each: each[0])[1]

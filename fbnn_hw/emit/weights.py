@@ -42,4 +42,4 @@ def memory(network, program, shipped=None):
 
 def bytes_hex(data):
     """Bytes as a text for $readmemh, one byte a line."""
-    return "".join(f"{b:02x}\n" for b in data)
+    return data.hex("\n") + "\n"

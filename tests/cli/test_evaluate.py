@@ -65,6 +65,6 @@ def test_missing_data(refused, model, tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise OSError("no network in tests")
 
-    monkeypatch.setattr(datasets.urllib.request, "urlopen", refuse)
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
     code, line = refused("evaluate", "--model", model[0], "--data", "cifar10", "--data-dir", tmp_path / "d")
     assert code == 3 and line.endswith(f"put cifar-10-python.tar.gz from https://www.cs.toronto.edu/~kriz/ into {tmp_path}/d")

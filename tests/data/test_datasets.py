@@ -33,7 +33,7 @@ def nowhere(tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise OSError("no network in tests")
 
-    monkeypatch.setattr(datasets.urllib.request, "urlopen", refuse)
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
 
 
 def python2(value):

@@ -25,7 +25,7 @@ def nowhere(tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise OSError("no network in tests")
 
-    monkeypatch.setattr(datasets.urllib.request, "urlopen", refuse)
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
 
 
 @pytest.fixture
