@@ -83,7 +83,7 @@ MOVES = {
     "all late": moves([(10, 0), (3, 16, 2), (4, 12)], [(2, 5), (1, 4)], 8, base=20),
     "single": moves([(11, 9)], [(11, 1)], 4, base=1, pixels=8, outputs=8),
 }
-MOVES["registers"] = replace(MOVES["mixed"], memory_registers=1)
+MOVES["registers"] = replace(MOVES["mixed"], memory_registers=2)
 MOVES["beats"] = replace(moves([(6, 5), (9, 0), (3, 16, 2), (8, 8), (4, 16, 3), (6, 16), (1, 16, 3), (2, 8)], [(3, 5), (2, 4), (1, 8)], 8,
                                base=21, gap=3, lanes=8), beat_bits=16, burst=8)
 
@@ -109,7 +109,7 @@ PROGRAMS = {
     "biased": config(program=BIASED, weights="stream", weight_words=16),
     "start_reads": config(program=BEGUN, weights="stream", weight_words=16, start_reads=True),
     "start_reads_wide": config(4, 64, 4, BEGUN, weight_words=40, start_reads=True),
-    "registers": config(program=[*BIASED, *PROGRAM[2:3]], weights="stream", weight_words=16, memory_registers=1),
+    "registers": config(program=[*BIASED, *PROGRAM[2:3]], weights="stream", weight_words=16, memory_registers=2),
     "one": config(program=[step()]),
     "frames": config(outputs=8, weights="stream", weight_words=32, frames=3, frame_stride=11, program=[
         step(columns=3, words=2, taps=9, tile_words=18, load=True), step(columns=2, tile_words=1, tiles=2, source=40, load=True),

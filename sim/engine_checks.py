@@ -112,7 +112,7 @@ async def array(cycle, pixels, lanes, outputs, bits, biased, start_reads=False, 
             f"array {pixels}x{lanes}x{outputs}: clock {time}, block {number} gave {found:#x}, expected {value:#x}")
     await cycle({**noise(), "valid": 1, "first": 1})
     await reset(cycle, noise())
-    if timing.wide(lanes):  # its accumulators have no reset, the reads on their way have
+    if timing.large(lanes):  # its accumulators have no reset, the reads on their way have
         value = [(await cycle(noise()))["accumulators"] for _ in range(3)][-1]
     else:
         value = 0
@@ -444,7 +444,7 @@ async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1
         byte, offered = next(bytes_left, None), False
         todo = [(number, size) for number in range(frames) for size in tiles]
         place = head = 0  # of the words read; of those given back
-        addresses, check, level, tile = [None, None], None, 0, None
+        addresses, checks, level, tile = [None, None], [None] * (1 + config.memory_registers), 0, None
         taken = quiet = time = pause = announced = size = kept = 0
         while todo or tile is not None or any(a is not None for a in addresses) or quiet < 60:
             quiet += 1
@@ -475,10 +475,10 @@ async def mover(cycle, config, frames=3, idle=0.0, blocked=0.0, wait=0.0, seed=1
                 "row": source.getrandbits(row_bits) if on_the_way[-1] is None else on_the_way[-1], "pop": pop,
                 "pop_words": size if kept else source.getrandbits(1),
                 "address_read": source.randrange(depth) if now is None else now % depth, **({"steps": begun[-1]} if late else {})})
+            check, *checks = *checks, now
             if check is not None:
                 expected = order[check % len(order)]
                 assert found["word"] == expected, f"mover: word {check} is {found['word']:#x}, expected {expected:#x}"
-            check = now
             if offered and found["weights__ready"]:
                 byte, offered = next(bytes_left, None), False
                 taken, quiet = taken + 1, 0
@@ -599,7 +599,7 @@ def sequencer_cycles(config):
         tiles = step.tiles * len(members(config, step))
         reads = (step.words * step.repeat * step.taps + (config.start_reads and step.bias)) * step.rows * step.columns
         flushes = tiles if step.logits or step.kind == "lgap" else 1
-        scores = (step.tiles - 1) * config.outputs + step.valid if step.logits else 0
+        scores = sum(timing.scores(count, lanes) for count in [config.outputs] * (step.tiles - 1) + [step.valid] if step.logits)
         pools = timing.POOL_WRITE * tiles if step.kind == "lgap" else 0
         fetch = timing.fetch(config.memory_registers) + config.step_words
         total += fetch + tiles * (begin + bias * step.bias + reads) + flushes * flush + scores + pools

@@ -112,7 +112,7 @@ class Mover:
     def __init__(self, config: AcceleratorConfig):
         self.config = config
         self.rows = config.rows_per_word
-        self.read = timing.read(config.memory_registers)
+        self.read, self.landing = timing.read(config.memory_registers), timing.landing(config.memory_registers)
         self.beats = config.row_bits // config.beat_bits  # of a row; two at least, since the mover's registers need a cycle between rows
         self.depth = config.weight_words
         self.reserved, self.level = 0, 0
@@ -209,7 +209,7 @@ class Mover:
             self.phase = (self.phase + self.share) & 15
             self.words_left -= 1
             if not self.after:
-                self.lands.append(now + (self.read + 1 if resident else 1))
+                self.lands.append(now + self.landing + (self.read + 1 if resident else 1))
             if self.words_left == 0:
                 self._load(now + (not resident or self.after > 0))
 
@@ -335,7 +335,7 @@ class Run:
         self.config = config
         self.streams = config.weights == "stream"
         self.mover: Mover | _NoMover = Mover(config) if self.streams else _NoMover()
-        self.load = timing.load_cycles(config.size ** 2, config.pieces, config.encoder_rate)
+        self.load = timing.load_cycles(config.size ** 2, config.pieces, config.encoder_rate, config.lanes)
         self.pending = []  # cycles in which a drain of the current step takes the port
         self.sizes = (config.lanes, config.outputs, config.memory_registers, config.start_reads, config.rows_per_word, config.row_bits,
                       config.beat_bits, config.burst, config.weight_words)
@@ -521,7 +521,7 @@ class Run:
         layer.other += flush
         cycle += flush
         if step.logits:
-            scores = step.valid if last else self.config.outputs
+            scores = timing.scores(step.valid if last else self.config.outputs, self.config.lanes)
             layer.other += scores
             cycle += scores
         elif step.kind == "lgap":

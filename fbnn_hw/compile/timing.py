@@ -24,13 +24,13 @@ def read(registers: int) -> int:
     return READ + registers
 
 
-def wide(lanes: int) -> bool:
-    """Whether an array is so large, some ten thousand LUTs, that the wires across it are long."""
-    return lanes >= 64
+def landing(registers: int) -> int:
+    """Cycles from a row's coming until the ring of weights has it, beyond one.  registers: behind the memories."""
+    return min(1, registers)
 
 
 def large(lanes: int) -> bool:
-    """Whether one register cannot drive the reset of all registers of data in time, so that they have none."""
+    """Whether an array is so large, some thousand LUTs, that the wires across it are long, and no register may drive all of it."""
     return lanes >= 32
 
 
@@ -39,15 +39,15 @@ def popcount_registers(lanes: int) -> int:
 
     In a large array the first one stands behind the leaves of column 0.
     """
-    return 5 if wide(lanes) else 2 + large(lanes)
+    return 2 + 2 * large(lanes) + (lanes >= 64)
 
 
 def array(lanes: int) -> int:
     """Cycles from pixels and weights to complete accumulators.
 
-    A wide array first copies pixels and weights into registers of its own, from which they reach all its popcounts.
+    A large array first copies pixels and weights into registers of its own, from which they reach all its popcounts.
     """
-    return wide(lanes) + popcount_registers(lanes) + 1
+    return large(lanes) + popcount_registers(lanes) + 1
 
 
 def accumulated(lanes: int, registers: int = 0) -> int:
@@ -63,6 +63,11 @@ def drained(lanes: int, registers: int = 0) -> int:
 def flush(lanes: int, registers: int = 0) -> int:
     """Cycles after the last tile of a step until everything is written."""
     return accumulated(lanes, registers) + 2
+
+
+def scores(count: int, lanes: int) -> int:
+    """Cycles to send so many logits.  A large array chooses one in two steps, with a register behind each."""
+    return count + CHOICE * (count - 1) if large(lanes) else count
 
 
 def bias(lanes: int, registers: int = 0) -> int:
@@ -91,6 +96,9 @@ def end(registers: int) -> int:
 
 STOP = 1
 """Cycles that a pass of several frames adds to every stop."""
+
+CHOICE = 2
+"""Registers behind the choice of a logit in a large array."""
 
 TILE = 1
 """Cycles to begin a tile whose weights are at hand."""
@@ -138,14 +146,19 @@ def encoder_cycles(pieces: int, bits_per_cycle: int | None) -> int:
     return 8 // bits_per_cycle + max(3, pieces) if bits_per_cycle else max(4, pieces)
 
 
-def encoder_latency(pieces: int, bits_per_cycle: int | None) -> int:
+def pipelined(lanes: int, pieces: int, bits_per_cycle: int | None) -> bool:
+    """Whether registers cut the encoder's sum and its comparison in two; with fewer pieces a pixel would take longer."""
+    return large(lanes) and bits_per_cycle == 8 and pieces >= 3
+
+
+def encoder_latency(pieces: int, bits_per_cycle: int | None, lanes: int) -> int:
     """Cycles of one pixel, from the cycle of its first byte to the cycle of its last word, both counted."""
     if bits_per_cycle is None:
         return 1 + pieces
-    return (3 + 8 // bits_per_cycle if bits_per_cycle else 5) + pieces
+    return (3 + 8 // bits_per_cycle if bits_per_cycle else 5) + pieces + 2 * pipelined(lanes, pieces, bits_per_cycle)
 
 
-def load_cycles(pixels: int, pieces: Sequence[Piece], bits_per_cycle: int | None) -> tuple[int, int]:
+def load_cycles(pixels: int, pieces: Sequence[Piece], bits_per_cycle: int | None, lanes: int) -> tuple[int, int]:
     """Return (right after reset, later): the cycles from the first one of the state LOAD to the state START.
 
     Later, the first word of the image waits in the encoder.
@@ -154,4 +167,7 @@ def load_cycles(pixels: int, pieces: Sequence[Piece], bits_per_cycle: int | None
     to_come = len(pieces) - next(i for i, piece in enumerate(pieces) if piece[-1])
     # The encoder already holds the bytes of the second pixel and, with multipliers, its sum; or the bits of the next level.
     second = len(pieces) + (8 // bits_per_cycle if bits_per_cycle else 0)
-    return (pixels - 1) * each + encoder_latency(len(pieces), bits_per_cycle), to_come + second + (pixels - 2) * each + 1
+    # A pipelined encoder holds the sum of the second pixel too where a pixel is one word, which waits in the register behind.
+    second -= to_come == 1 and pipelined(lanes, len(pieces), bits_per_cycle)
+    first = (pixels - 1) * each + encoder_latency(len(pieces), bits_per_cycle, lanes)
+    return first, to_come + second + (pixels - 2) * each + 1

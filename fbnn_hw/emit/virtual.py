@@ -35,8 +35,8 @@ SLEEPING_CLOCKS = FEWEST_ASLEEP
 """Clocks of a bit for a design that sleeps between frames, since it wakes up during a start bit."""
 OFFSET = 1 << 20
 """Address of the flash image.  Bitstreams lie below it."""
-HALVED = False
-"""Whether the flash of a design with an SDRAM has half of its clock, as it must on boards with a faster one; filling takes longer then."""
+FLASH_RATIO = 1
+"""Cycles of a design with an SDRAM to one of its flash; a board has more of them where its clock is faster than the flash's."""
 START_SECONDS = 60
 PORTS = ("/dev/", "socket://")
 """Beginnings of the line in which the board names its port."""
@@ -173,7 +173,7 @@ def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits
     if config.way == "double":
         macros["DOUBLE"] = 1
     if config.sdram:
-        options |= {"sdram": next(one for one in CHIPS.values() if one.lines == config.beat_bits), "halved": HALVED}
+        options |= {"sdram": next(one for one in CHIPS.values() if one.lines == config.beat_bits), "flash_ratio": FLASH_RATIO}
         macros |= sdram_macros(options["sdram"], config)
     top = build_dir / "board_top.v"
     key = simulator._hash([config.to_json(), model.hex(), repr(options), version("amaranth"), *_sources()])

@@ -5,6 +5,8 @@ The Verilog that `generate` writes has neither weights nor cells of a vendor.
 Ref: Lattice FPGA-TN-02204, ECP5 memory usage guide.
 """
 
+import re
+
 from ..targets import target as find_target
 from ..targets import used_bits
 
@@ -13,14 +15,18 @@ CELL_WORDS, CELL_BITS, PITCH, INITVALS = 1024, 18, 20, 64
 """Words and bits of a DP16KD at its widest, the bits that a word takes in an INITVAL, and their number."""
 LINES = {18: 4, 9: 3, 4: 2, 2: 1, 1: 0}
 """{width: address lines below those of a word}."""
-SHARE = 8
-"""Blocks that take their address from one copy, and whose bits one copy of the row's number chooses."""
+SHARE, BRANCH = 4, 8
+"""Blocks that take their address from one copy; such copies that take it from one copy before them."""
+CHOSEN = 64
+"""Bits of a word that one copy of the row's number chooses."""
+REGISTERS = {"weights": r"fbnn_weight_memory #\([^;]*\.REGISTERS\(32'd(\d)\)", "bank": r"fbnn_bank #\([^;]*\.REGISTERS\(32'd(\d)\)"}
+"""Where the Verilog of a design says the registers of its memories; up to version 0.2.13 they are half as many."""
 _COPY = """(* keep_hierarchy *)
 module \\fbnn.copy_{name} (input wire clk, input wire [{last}:0] source, output reg [{last}:0] copy);
     always @(posedge clk) copy <= source;
 endmodule
 """
-"""A register that yosys does not merge with equal ones, see `rtl.array.Copy`."""
+"""A register that yosys does not merge with equal ones, see `rtl.copies.Copy`."""
 
 
 def of_design(config, target, accelerator, image):
@@ -28,30 +34,41 @@ def of_design(config, target, accelerator, image):
 
     accelerator: text of accelerator.v.  image: that of weights.hex, or None.
     """
-    rows = find_target(target).rows_of(config)
-    if not rows or ".REGISTERS(" not in accelerator:  # designs of earlier versions have their registers outside of the memories
-        return {}
-    text = ""
-    if "weights" in rows:
-        text += weight_memory(rows["weights"], [int(word, 16) for word in image.split()], config.word_bits)
-    if "bank" in rows:
-        text += bank(rows["bank"], config.feature_words, config.lanes, config.outputs)
-    return {FILE: text}
+    rows, text = find_target(target).rows_of(config), ""
+    said = {name: re.search(pattern, accelerator) for name, pattern in REGISTERS.items()}  # nothing in the first versions
+    if "weights" in rows and said["weights"]:
+        words = [int(word, 16) for word in image.split()]
+        text += weight_memory(rows["weights"], words, config.word_bits, int(said["weights"][1]))
+    if "bank" in rows and said["bank"]:
+        text += bank(rows["bank"], config.feature_words, config.lanes, config.outputs, int(said["bank"][1]))
+    if "bank" in rows and "module fbnn_ring" in accelerator and config.weight_words <= CELL_WORDS // 2:
+        text += ring(config.weight_words, config.row_bits)
+    return {FILE: text} if text else {}
 
 
-def weight_memory(rows, words, width):
-    """Text of a module `fbnn_weight_memory` with two registers: one before the blocks, of which they have copies, and their own.
+def weight_memory(rows, words, width, registers=4):
+    """Text of a module `fbnn_weight_memory`.
 
-    rows: (words, bits) of the blocks of each row, from address 0 on.  words: the contents, integers of `width` bits.
+    rows: (words, bits) of the blocks of each row, from address 0 on.  words: the contents, integers of
+    `width` bits.  registers: 4, a tree of copies in two stages before the blocks, their own, and one
+    behind them; 2, copies before the blocks and their own.
     """
     bits = max(1, (len(words) - 1).bit_length())
     parts, base = [], 0
+
+    def copy(name, source):
+        parts.append(f"    wire [{bits - 1}:0] {name};\n    \\fbnn.copy_address {name}_copy (clk, {source}, {name});\n")
+        return name
+
     for number, (depth, each) in enumerate(rows):
         parts.append(f"    wire [{width - 1}:0] row{number};\n")
         for place, low in enumerate(range(0, width, each)):
+            if registers == 2:
+                branch = "address"
+            elif place % (SHARE * BRANCH) == 0:
+                branch = copy(f"branch{number}_{place // SHARE // BRANCH}", "address")
             if place % SHARE == 0:
-                address = f"address{number}_{place // SHARE}"
-                parts.append(f"    wire [{bits - 1}:0] {address};\n    \\fbnn.copy_address {address}_copy (clk, address, {address});\n")
+                address = copy(f"address{number}_{place // SHARE}", branch)
             block = [f"row{number}[{low + i}]" for i in range(min(each, width - low))]
             parts.append(_block(f"row{number}_{low}", each, _lines(each, address, bits), block, {},
                                 _contents(words[base:base + depth], low, each, width)))
@@ -59,12 +76,12 @@ def weight_memory(rows, words, width):
     last = max(0, len(rows) - 2)
     copies = _COPY.format(name="address", last=bits - 1) + _COPY.format(name="choice", last=last)
     return (f"{copies}module fbnn_weight_memory #(parameter WIDTH = {width}, DEPTH = {len(words)}, ADDRESS = {bits}, IMAGE = \"\", "
-            f"REGISTERS = 2) (\n    input wire clk, input wire [ADDRESS - 1:0] address, output wire [WIDTH - 1:0] data\n);\n"
-            f"{''.join(parts)}{_choice(rows, width)}endmodule\n")
+            f"REGISTERS = {registers}) (\n    input wire clk, input wire [ADDRESS - 1:0] address, output wire [WIDTH - 1:0] data\n);\n"
+            f"{''.join(parts)}{_choice(rows, width, registers)}{_behind('data', registers == 4)}endmodule\n")
 
 
-def bank(rows, depth, width, granularity):
-    """Text of a module `fbnn_bank` with one register, that of the blocks."""
+def bank(rows, depth, width, granularity, registers=2):
+    """Text of a module `fbnn_bank` with a register, that of the blocks, or two, one behind them."""
     bits = max(1, (depth - 1).bit_length())
     parts, base = [], 0
     for number, (words, each) in enumerate(rows):
@@ -88,11 +105,28 @@ def bank(rows, depth, width, granularity):
     if len(rows) > 1:
         asked = (f"    reg [{len(rows) - 2}:0] asked, read;\n    always @(posedge clk) begin if (!write_enable) asked <= {_later(rows)}; "
                  "read <= asked; end\n")
-    choice = f"{asked}    assign read_data = {_chosen(rows, 'read')};\n"
-    return (f"module fbnn_bank #(parameter WIDTH = {width}, DEPTH = {depth}, ADDRESS = {bits}, GRANULARITY = {granularity}, REGISTERS = 1) "
-            f"(\n    input wire clk, input wire [ADDRESS - 1:0] address, input wire write_enable,\n"
+    choice = f"{asked}    wire [WIDTH - 1:0] chosen = {_chosen(rows, 'read')};\n{_behind('read_data', registers == 2)}"
+    return (f"module fbnn_bank #(parameter WIDTH = {width}, DEPTH = {depth}, ADDRESS = {bits}, GRANULARITY = {granularity}, "
+            f"REGISTERS = {registers}) (\n    input wire clk, input wire [ADDRESS - 1:0] address, input wire write_enable,\n"
             f"    input wire [WIDTH / GRANULARITY - 1:0] write_mask, input wire [WIDTH - 1:0] write_data,\n"
             f"    output wire [WIDTH - 1:0] read_data\n);\n{''.join(parts)}{choice}endmodule\n")
+
+
+def ring(depth, width):
+    """Text of a module `fbnn_ring` of at most 512 words: blocks of 36 bits, written at port A and read at port B, with their register."""
+    bits = max(1, (depth - 1).bit_length())
+    parts = []
+    for low in range(0, width, 2 * CELL_BITS):
+        places = range(low, min(width, low + 2 * CELL_BITS))
+        pins = {f"DI{'AB'[i // CELL_BITS]}{i % CELL_BITS}": f"write_data[{place}]" for i, place in enumerate(places)}
+        pins |= {f"DO{'AB'[i // CELL_BITS]}{i % CELL_BITS}": f"data[{place}]" for i, place in enumerate(places)}
+        pins |= {f"ADA{i}": "write_enable" for i in range(4)}  # of the bytes
+        pins |= {f"AD{port}{5 + i}": f"{name}[{i}]" for port, name in (("A", "write_address"), ("B", "address")) for i in range(bits)}
+        pins |= {"WEA": "1'b1", "CLKB": "clk", "CEB": "1'b1", "OCEB": "1'b1"}
+        parts.append(_block(f"word_{low}", 2 * CELL_BITS, ["1'b0"] * 14, [], pins, [0] * CELL_WORDS))
+    return (f"module fbnn_ring #(parameter WIDTH = {width}, DEPTH = {depth}, ADDRESS = {bits}) (\n"
+            f"    input wire clk, input wire write_enable, input wire [ADDRESS - 1:0] write_address, input wire [WIDTH - 1:0] write_data,\n"
+            f"    input wire [ADDRESS - 1:0] address, output wire [WIDTH - 1:0] data\n);\n{''.join(parts)}endmodule\n")
 
 
 def _later(rows):
@@ -109,16 +143,25 @@ def _chosen(rows, later, part=""):
     return chosen
 
 
-def _choice(rows, width):
-    """The word of the row that was read, part by part."""
+def _behind(name, registered):
+    """An output that is `chosen`, or that of the cycle before."""
+    if not registered:
+        return f"    assign {name} = chosen;\n"
+    return f"    reg [WIDTH - 1:0] later;\n    always @(posedge clk) later <= chosen;\n    assign {name} = later;\n"
+
+
+def _choice(rows, width, registers):
+    """`chosen`, the word of the row that was read, part by part."""
     if len(rows) == 1:
-        return "    assign data = row0;\n"
+        return "    wire [WIDTH - 1:0] chosen = row0;\n"
     last = len(rows) - 2
-    parts = [f"    reg [{last}:0] asked, read;\n    always @(posedge clk) begin asked <= {_later(rows)}; read <= asked; end\n"]
-    for part, low in enumerate(range(0, width, SHARE * 8)):
-        high = min(width, low + SHARE * 8) - 1
+    first = "came <= {}; asked <= came;" if registers == 4 else "came <= 0; asked <= {};"
+    parts = [f"    wire [WIDTH - 1:0] chosen;\n    reg [{last}:0] came, asked, read;\n"
+             f"    always @(posedge clk) begin {first.format(_later(rows))} read <= asked; end\n"]
+    for part, low in enumerate(range(0, width, CHOSEN)):
+        high = min(width, low + CHOSEN) - 1
         parts.append(f"    wire [{last}:0] choice{part};\n    \\fbnn.copy_choice choice{part}_copy (clk, read, choice{part});\n"
-                     f"    assign data[{high}:{low}] = {_chosen(rows, f'choice{part}', f'[{high}:{low}]')};\n")
+                     f"    assign chosen[{high}:{low}] = {_chosen(rows, f'choice{part}', f'[{high}:{low}]')};\n")
     return "".join(parts)
 
 
@@ -141,13 +184,14 @@ def _contents(words, low, bits, width):
 
 
 def _block(name, width, lines, outputs, pins, cells):
-    """One DP16KD, which uses its port A.  outputs: names of the bits of a word, None where one is not used."""
+    """One DP16KD, which uses its port A, or what `pins` says.  outputs: names of the bits of a word, None where one is not used."""
     each = CELL_WORDS // INITVALS
     values = [f".INITVAL_{n:02X}({each * PITCH}'h{sum(word << PITCH * i for i, word in enumerate(cells[n * each:(n + 1) * each])):x})"
               for n in range(INITVALS)]
     zeros = ("WEA", "RSTA", "CSA0", "CSA1", "CSA2", "CEB", "OCEB", "CLKB", "WEB", "RSTB", "CSB0", "CSB1", "CSB2")
-    pins = {"CLKA": "clk", "CEA": "1'b1", "OCEA": "1'b1", **dict.fromkeys(zeros, "1'b0"), **pins,
-            **{f"ADA{i}": line for i, line in enumerate(lines)}, **{f"DOA{i}": bit for i, bit in enumerate(outputs) if bit}}
+    pins = {"CLKA": "clk", "CEA": "1'b1", "OCEA": "1'b1", **dict.fromkeys(zeros, "1'b0"),
+            **{f"ADA{i}": line for i, line in enumerate(lines)}, **{f"ADB{i}": "1'b0" for i in range(14)},
+            **{f"DOA{i}": bit for i, bit in enumerate(outputs) if bit}, **pins}
     fixed = {"DATA_WIDTH_A": width, "DATA_WIDTH_B": width, "REGMODE_A": '"OUTREG"', "REGMODE_B": '"OUTREG"', "RESETMODE": '"SYNC"',
              "ASYNC_RESET_RELEASE": '"SYNC"', "CSDECODE_A": '"0b000"', "CSDECODE_B": '"0b000"', "WRITEMODE_A": '"NORMAL"',
              "WRITEMODE_B": '"NORMAL"', "CLKAMUX": '"CLKA"', "CLKBMUX": '"CLKB"', "GSR": '"DISABLED"'}

@@ -47,7 +47,7 @@ class Flow:
 
 
 def _ecp5(device):
-    # -nowidelut: 1476 -> 780 LUT4 at 288 popcount bits.  Copies: see rtl.array.Copy.  router1 does not come to an end with arrays of
+    # -nowidelut: 1476 -> 780 LUT4 at 288 popcount bits.  Copies: see rtl.copies.Copy.  router1 does not come to an end with arrays of
     # 8192 MAC/cycle; router2 leaves them a few long wires unless it may rip them up: 58.0 -> 59.7 MHz.
     synthesis = "setattr -mod -set keep_hierarchy 1 *.copy_*; synth_ecp5 -nowidelut -abc9"
     return Flow(synthesis, "ecp5", (device,), "--lpf", "--textcfg", "ecppack", "bitstream.bit", gigabytes=3, router="router2")
@@ -326,9 +326,10 @@ def synthesise(script, folder, tools, on_line=None):
 
 
 def cells(folder):
-    """Return {cell: count} of the synthesis in `folder`."""
+    """Return {cell: count} of the synthesis in `folder`, without the modules that are kept apart, whose names have dots."""
     try:
-        return json.loads((folder / "cells.json").read_text())["design"]["num_cells_by_type"]
+        counts = json.loads((folder / "cells.json").read_text())["design"]["num_cells_by_type"]
+        return {name: count for name, count in counts.items() if "." not in name}
     except (OSError, ValueError, KeyError, TypeError):
         raise ToolError(f"synthesis: {folder / 'cells.json'} has no cell counts; see {folder / 'synthesis.log'}") from None
 

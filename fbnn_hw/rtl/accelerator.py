@@ -221,9 +221,6 @@ class Accelerator(wiring.Component):
             if c.late_rows:
                 m.d.comb += memory.steps.eq(self.step)
             weight_word = memory.word
-            if c.memory_registers:
-                weight_word = Signal(c.word_bits, name="weight_data", reset_less=True)
-                m.d.sync += weight_word.eq(memory.word)
             s.booted, s.moves_next, s.moves, s.boot_writes = memory.booted, memory.request_next, memory.request, memory.write
         s.memory = memory
         if c.spreads:
@@ -343,7 +340,14 @@ class Accelerator(wiring.Component):
         c, bits = self.config, self.config.accumulator_bits
         sequencer = s.sequencer
         m.submodules.argmax = argmax = Argmax(score_bits(c), c.classes)
-        value = s.array.accumulators[:c.pixels * c.outputs * bits].word_select(sequencer.score_index, bits)
+        values, index = s.array.accumulators[:c.pixels * c.outputs * bits], sequencer.score_index
+        value = values.word_select(index, bits)
+        if timing.large(c.lanes):  # one of each four, then one of these: `timing.CHOICE` registers
+            fours = [values[first * bits:(first + 4) * bits].word_select(index[:2], bits) for first in range(0, c.outputs, 4)]
+            near = unnamed(len(fours) * bits)
+            chosen = unnamed(bits)
+            m.d.sync += [near.eq(Cat(fours)), chosen.eq(near.word_select(index[2:], bits) if len(index) > 2 else near)]
+            value = chosen
         count = Signal(range(c.classes + 1))  # number of logits that have been taken
         last = count == c.classes - 1
         m.d.comb += [

@@ -1,5 +1,7 @@
 """The XNOR-popcount array: Q pixels x P outputs, L products each, a cycle."""
 
+from functools import partial
+
 from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -7,44 +9,12 @@ from amaranth.lib.wiring import In, Out
 from ..compile import timing
 from ..compile.starts import least_bits
 from ..errors import UsageError
+from . import shared
+from .copies import Copy
 from .popcount import XnorPopcount
 
 SHARE = 4
 """Popcounts that take an operand from one copy."""
-
-
-class Copy(wiring.Component):
-    """A register without reset that synthesis does not merge with equal ones.
-
-    `fpga.toolchain` keeps these modules apart.  A merged register would drive long wires to all
-    popcounts.
-
-    Parameters
-    ----------
-    width : int
-
-    Members
-    -------
-    source : In(width), copy : Out(width)
-
-    Timing
-    ------
-    One clock.
-
-    Resources
-    ---------
-    `width` flip-flops.
-    """
-
-    def __init__(self, width):
-        super().__init__({"source": In(width), "copy": Out(width)})
-
-    def elaborate(self, platform):
-        m = Module()
-        copy = Signal(len(self.source), reset_less=True)
-        m.d.sync += copy.eq(self.source)
-        m.d.comb += self.copy.eq(copy)
-        return m
 
 
 class MacArray(wiring.Component):
@@ -91,7 +61,7 @@ class MacArray(wiring.Component):
 
     Resources
     ---------
-    An accumulator takes one LUT a bit; with `starts` alone two, where adders are LUTs with a carry chain.  A wide array
+    An accumulator takes one LUT a bit; with `starts` alone two, where adders are LUTs with a carry chain.  A large array
     has copies of the operands that its popcounts share.
 
     Raises
@@ -116,7 +86,7 @@ class MacArray(wiring.Component):
         m = Module()
         pixels, lanes, outputs, bits = self.shape
         valid, first, *shifted = self.valid, self.first, *([self.shifted] if self.shift else [])
-        registers, wide, large = timing.popcount_registers(lanes), timing.wide(lanes), timing.large(lanes)
+        registers, large = timing.popcount_registers(lanes), timing.large(lanes)
         for stage in range(timing.array(lanes) - 1 - 2 * large):
             later_valid = Signal(name=f"valid{stage}")  # `valid` a stage later
             later_first = Signal(name=f"first{stage}")  # `first` a stage later
@@ -128,23 +98,26 @@ class MacArray(wiring.Component):
                 shifted = [after]
 
         def copy(value, *place):
-            m.submodules["_".join(map(str, ("copy", *place)))] = copied = Copy(len(value))
+            name = "_".join(map(str, ("copy", *place)))
+            copied = shared.add(m, platform, name, f"copy_{len(value)}", partial(Copy, len(value)))
             m.d.comb += copied.source.eq(value)
             return copied.copy
 
         def to_each(word, popcounts, *place):
             """The operand of each of the popcounts that share a word: the word, or a copy for SHARE of them."""
-            copies = [copy(word, *place, start) if wide else word for start in range(0, popcounts, SHARE)]
+            copies = [copy(word, *place, start) if large else word for start in range(0, popcounts, SHARE)]
             return [copies[n // SHARE] for n in range(popcounts)]
 
         act = [to_each(self.pixels.word_select(q, lanes), outputs, "act", q) for q in range(pixels)]
         weights = [to_each(self.weights.word_select(p, lanes), pixels, "weight", p) for p in range(outputs)]
+        make = partial(XnorPopcount, lanes, registers, self.style, leaves=large)
+        module = f"popcount_{lanes}_{registers}_{self.style}"
         top = lanes.bit_length() - 1
         sums = []
         for q in range(pixels):
             flags = copy(Cat(valid, first, *shifted), "flags", q) if large else Cat(valid, first, *shifted)
             for p in range(outputs):
-                m.submodules[f"popcount_{q}_{p}"] = popcount = XnorPopcount(lanes, registers, self.style, leaves=large)
+                popcount = shared.add(m, platform, f"popcount_{q}_{p}", module, make)
                 accumulator = Signal(signed(bits), name=f"accumulator_{q}_{p}", reset_less=large)
                 m.d.comb += [popcount.act.eq(act[q][p]), popcount.weight.eq(weights[p][q])]
                 counts, begins, *moved = copy(flags, "flags", q, p) if large else flags

@@ -112,8 +112,8 @@ class BoardTop(wiring.Component):
         With config.sdram: the chip.
     sdram_latency : int
         As `SdramReader` has its latency.
-    halved : bool
-        With config.sdram: the flash has half the clock of sync.  `latency` is then even, in cycles of sync.
+    flash_ratio : 1, 2 or 4
+        With config.sdram: cycles of sync to one of the flash.  `latency` is in cycles of sync, even with a ratio of 2.
     timeout_bits, result_bits : int
     ahead : bool
         As `HostLink` has them.  result_bits None: from the cycles of a frame and of a lesson.
@@ -146,7 +146,7 @@ class BoardTop(wiring.Component):
     docs/benchmarks.md has the cells of whole designs.
     """
 
-    def __init__(self, config, *, model, clock_hz, clocks, chip=None, offset=0, latency=0, sdram=None, sdram_latency=0, halved=False,
+    def __init__(self, config, *, model, clock_hz, clocks, chip=None, offset=0, latency=0, sdram=None, sdram_latency=0, flash_ratio=1,
                  timeout_bits=21, result_bits=None, ahead=False):
         self.config, self.model = config, model
         self.mark = protocol.config_mark(config.id)
@@ -162,14 +162,14 @@ class BoardTop(wiring.Component):
             address_bits=Widths(config).row, timeout_bits=timeout_bits, result_bits=result_bits, ahead=ahead,
             pixel_bits=config.pixel_bits)
         self.reader = self.store = None
-        self.halved = halved
+        self.flash_ratio = flash_ratio
         members = {"rx": In(1, init=1), "tx": Out(1, init=1), "ready": Out(1), "active": Out(1), "fault": Out(1)}
         double = config.way == "double"
         if streams:
             boot, frame = weight_bytes(config)
             marks = protocol.MARK_BYTES + protocol.MODEL_BYTES
             if config.sdram:
-                self.reader = FlashReader(chip, clock_hz / (1 + halved), offset, marks + boot + frame, 0, latency // (1 + halved))
+                self.reader = FlashReader(chip, clock_hz / flash_ratio, offset, marks + boot + frame, 0, latency // flash_ratio)
                 self.store = SdramReader(sdram, clock_hz, boot, frame, sdram_latency)
             else:
                 self.reader = FlashReader(chip, clock_hz, offset, marks + boot, frame, latency, config.sleeps, double)
@@ -221,35 +221,7 @@ class BoardTop(wiring.Component):
         if self.reader is None:
             m.d.comb += link.ready.eq(~link.busy)  # a learner writes its tables first
         else:
-            m.domains.weights = ClockDomain(local=True)
-            m.d.comb += [ClockSignal("weights").eq(ClockSignal()), ResetSignal("weights").eq(abort)]
-            reader, image = self.reader, FlashImage(self.mark, self.reader.bytes)
-            turn = Signal()  # a cycle of the flash reader
-            parts = EnableInserter(turn)(reader) if self.halved else reader, image
-            m.submodules.reader, m.submodules.image = (DomainRenamer("weights")(part) for part in parts)
-            pulse, weights, loaded = reader.pulse, image.weights, reader.first_done
-            if self.halved:
-                m.d.weights += turn.eq(~turn)
-                pulse = reader.pulse & turn
-                m.d.comb += [image.bytes.payload.eq(reader.data.payload), image.bytes.valid.eq(reader.data.valid & turn),
-                             reader.data.ready.eq(image.bytes.ready)]
-            else:
-                wiring.connect(m, reader.data, image.bytes)
-            if self.store:
-                m.submodules.store = DomainRenamer("weights")(self.store)
-                wiring.connect(m, image.weights, self.store.fill)
-                weights, loaded = self.store.beats, self.store.first_done
-                for name, member in SDRAM_PINS.items():
-                    inside, outside = getattr(self.store, member), getattr(self, f"sdram_{name}")
-                    m.d.comb += inside.eq(outside) if name == "input" else outside.eq(inside)
-            ports |= {"i_weights__payload": weights.payload, "i_weights__valid": weights.valid, "o_weights__ready": weights.ready}
-            # Registers, so that no path leads through two of these parts.
-            m.d.sync += [
-                image.next.eq(link.model_next), link.ready.eq(image.good & loaded), link.wrong_flash.eq(image.wrong)]
-            m.d.comb += [
-                link.model.eq(image.model),
-                self.flash_pulse.eq(pulse), self.flash_select_n.eq(reader.select_n),
-                self.flash_output.eq(reader.lines_out), self.flash_enable.eq(reader.lines_enable), reader.lines_in.eq(self.flash_input)]
+            self._flash(m, ports, abort)
         busy = Signal()
         if self.config.frames > 1 or self.config.learning:
             ports["o_busy"] = busy
@@ -262,3 +234,38 @@ class BoardTop(wiring.Component):
                 m.d.comb += self.reader.sleep.eq(self.sleep)
         m.submodules.accelerator = Instance("accelerator", **ports)
         return m
+
+    def _flash(self, m, ports, abort):
+        """Weights from the flash, or from an SDRAM that is filled from it, as `ports` of the accelerator."""
+        link = self.link
+        m.domains.weights = ClockDomain(local=True)
+        m.d.comb += [ClockSignal("weights").eq(ClockSignal()), ResetSignal("weights").eq(abort)]
+        reader, image = self.reader, FlashImage(self.mark, self.reader.bytes)
+        turn = Signal()  # a cycle of the flash reader
+        parts = EnableInserter(turn)(reader) if self.flash_ratio > 1 else reader, image
+        m.submodules.reader, m.submodules.image = (DomainRenamer("weights")(part) for part in parts)
+        pulse, weights, loaded = reader.pulse, image.weights, reader.first_done
+        if self.flash_ratio > 1:
+            cycle = Signal(range(self.flash_ratio))
+            m.d.weights += cycle.eq(cycle + 1)
+            m.d.comb += turn.eq(cycle == self.flash_ratio - 1)
+            pulse = reader.pulse & turn
+            m.d.comb += [image.bytes.payload.eq(reader.data.payload), image.bytes.valid.eq(reader.data.valid & turn),
+                         reader.data.ready.eq(image.bytes.ready)]
+        else:
+            wiring.connect(m, reader.data, image.bytes)
+        if self.store:
+            m.submodules.store = DomainRenamer("weights")(self.store)
+            wiring.connect(m, image.weights, self.store.fill)
+            weights, loaded = self.store.beats, self.store.first_done
+            for name, member in SDRAM_PINS.items():
+                inside, outside = getattr(self.store, member), getattr(self, f"sdram_{name}")
+                m.d.comb += inside.eq(outside) if name == "input" else outside.eq(inside)
+        ports |= {"i_weights__payload": weights.payload, "i_weights__valid": weights.valid, "o_weights__ready": weights.ready}
+        # Registers, so that no path leads through two of these parts.
+        m.d.sync += [
+            image.next.eq(link.model_next), link.ready.eq(image.good & loaded), link.wrong_flash.eq(image.wrong)]
+        m.d.comb += [
+            link.model.eq(image.model),
+            self.flash_pulse.eq(pulse), self.flash_select_n.eq(reader.select_n),
+            self.flash_output.eq(reader.lines_out), self.flash_enable.eq(reader.lines_enable), reader.lines_in.eq(self.flash_input)]

@@ -1,5 +1,6 @@
 """Learnable global pooling."""
 
+from functools import partial
 from types import SimpleNamespace
 
 from amaranth.hdl import Cat, Module, Signal, signed
@@ -7,7 +8,12 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..errors import UsageError
+from . import shared
+from .copies import Copy
 from .signals import unnamed
+
+SHARE = 64
+"""Lanes that are chosen by one copy of the lane's number, with `split`."""
 
 
 class Lgap(wiring.Component):
@@ -33,7 +39,7 @@ class Lgap(wiring.Component):
     size : int
         Pixels of the map.
     split : bool
-        A register within the choice of a lane: of one of each eight, then of one of those.
+        Registers before and within the choice of a lane: of one of each eight, then of one of those.
 
     Members
     -------
@@ -60,7 +66,7 @@ class Lgap(wiring.Component):
     Timing
     ------
     One presentation a clock, with or without gaps.  `latency` clocks after the last presentation of a
-    lane its bits stand in the words and `done` is 1: three, four with `split`.
+    lane its bits stand in the words and `done` is 1: three, five with `split`.
 
     Resources
     ---------
@@ -83,7 +89,7 @@ class Lgap(wiring.Component):
             raise UsageError(f"lgap: weight_bits is {weight_bits}, expected a multiple of {pixels} pixels x {lanes} lanes")
         self.pixels, self.lanes, self.weight_bits, self.size = pixels, lanes, weight_bits, size
         self.blocks = weight_bits // (pixels * lanes)
-        self.split, self.latency = split, 3 + split
+        self.split, self.latency = split, 3 + 2 * split
         super().__init__({
             "valid": In(1), "act": In(pixels * lanes), "weight": In(weight_bits), "lane": In(range(lanes)),
             **({"sub": In(range(self.blocks))} if self.blocks > 1 else {}),
@@ -103,7 +109,7 @@ class Lgap(wiring.Component):
         last = Signal(2)
         inputs = self
         if self.split:
-            inputs, l = self._eighths(m), l // 8
+            inputs, l = self._eighths(m, platform), l // 8
         lane = inputs.lane
         m.d.sync += [
             act.eq(Cat(inputs.act.word_select(i, l).bit_select(lane, 1) for i in range(q))), mask.eq(inputs.mask),
@@ -138,13 +144,23 @@ class Lgap(wiring.Component):
             m.d.sync += [self.gap.eq(Cat(self.gap[1:], results[0])), self.depthwise.eq(Cat(self.depthwise[1:], results[1]))]
         return m
 
-    def _eighths(self, m):
-        """Choose one of each eight lanes by the low bits of `lane`; the words that leave, a clock later, are an eighth as long."""
-        def shorter(words):
-            return Cat(words[i:i + 8].bit_select(self.lane[:3], 1) for i in range(0, len(words), 8))
+    def _eighths(self, m, platform):
+        """Choose one of each eight lanes by the low bits of `lane`; the words that leave, two clocks later, are an eighth as long."""
+        def behind(values, name):
+            later = {key: Signal(len(value), name=f"{key}_{name}", reset_less=key != "valid") for key, value in values.items()}
+            m.d.sync += [later[key].eq(value) for key, value in values.items()]
+            return later
 
-        inputs = {name: getattr(self, name) for name in ("valid", "first", "last", "mask", *(["sub"] if self.blocks > 1 else []))}
-        inputs |= {"act": shorter(self.act), "weight": shorter(self.weight), "lane": self.lane[3:]}
-        later = SimpleNamespace(**{name: Signal(len(value), name=f"{name}_eighth") for name, value in inputs.items()})
-        m.d.sync += [getattr(later, name).eq(value) for name, value in inputs.items()]
-        return later
+        def shorter(name):
+            chosen = []
+            for i in range(0, len(came[name]), 8):
+                if i % SHARE == 0:
+                    lane = shared.add(m, platform, f"copy_{name}_{i}", "copy_3", partial(Copy, 3))
+                    m.d.comb += lane.source.eq(self.lane)
+                chosen.append(came[name][i:i + 8].bit_select(lane.copy, 1))
+            return Cat(chosen)
+
+        names = "valid", "first", "last", "mask", "act", "weight", "lane", *(["sub"] if self.blocks > 1 else [])
+        came = behind({name: getattr(self, name) for name in names}, "came")
+        chosen = {name: shorter(name) for name in ("act", "weight")} | {"lane": came["lane"][3:]}
+        return SimpleNamespace(**behind(came | chosen, "eighth"))

@@ -70,9 +70,10 @@ class Loader(wiring.Component):
         line = unnamed(w.address)
         place = Signal(w.address)
         m.d.comb += taken.eq(encoder.words.valid & self.enable)
-        # Where a pixel is several words, its end is known before the last of them.
+        # Where a word is not followed by another one at once, what ends with it is known before it comes.
         ends = Signal(4)
-        m.d["sync" if c.input_words > 1 else "comb"] += ends.eq(Cat(column == c.columns - 1, block == blocks - 1, y[0], y == c.size - 1))
+        early = c.input_words > 1 or not c.takes_levels
+        m.d["sync" if early else "comb"] += ends.eq(Cat(column == c.columns - 1, block == blocks - 1, y[0], y == c.size - 1))
         m.d.sync += self.word.eq(0)
         with m.If(taken):
             m.d.sync += self.word.eq(encoder.words.payload)

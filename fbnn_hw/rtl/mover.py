@@ -1,8 +1,9 @@
 """Weights on their way to the array, when they do not all fit into block RAM."""
 
+from functools import partial
 from types import SimpleNamespace
 
-from amaranth import Cat, Const, Module, Mux, Signal
+from amaranth import Cat, ClockSignal, Const, Instance, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -47,7 +48,7 @@ class WeightMover(wiring.Component):
     steps : In(range(len(program) + 1))
         With late rows: steps that have begun in this pass.
     address_read : In, word : Out(word_bits)
-        Read port of the ring, latency 1.
+        Read port of the ring, latency 1 + memory_registers.
     level : Out(range(weight_words + 1))
         Words at hand.
     pop : In(1), pop_words : In
@@ -113,22 +114,19 @@ class WeightMover(wiring.Component):
         """The ring, with the number of words in it and of those that were requested and will come."""
         c, w, rows = self.config, Widths(self.config), self.config.rows_per_word
         # Each row of a word has a memory of its own, so that a row is written as soon as it comes.
-        # No word is read while it is written, so synthesis may leave open what such a read would give.
-        attributes = {"ram_style": "block", "no_rw_check": 1}
-        s.ring = []
-        for r in range(rows):
-            m.submodules[f"ring{r}"] = memory = Memory(shape=c.row_bits, depth=c.weight_words, init=[], attrs=attributes)
-            s.ring.append((memory.write_port(), memory.read_port()))
-        m.d.comb += self.word.eq(Cat(port.data for _, port in s.ring))
+        s.ring = [self._row(m, f"ring{r}") for r in range(rows)]
+        m.d.comb += self.word.eq(Cat(word for _, word in s.ring))
         s.head = Signal(w.weight)
         s.landing = Signal(bits_for([rows - 1]))
         s.arrives = Signal()
         s.from_stream = Signal()
-        for r, (write, read) in enumerate(s.ring):
-            m.d.comb += [
-                read.addr.eq(self.address_read), write.addr.eq(s.head), write.data.eq(Mux(s.arrives, self.row, s.packed)),
-                write.en.eq((s.arrives | s.from_stream) & (s.landing == r))]
+        later = partial(self._behind, m) if c.memory_registers else lambda value, **options: value  # by `timing.landing` cycles
+        place, data = later(s.head, reset_less=True), later(Mux(s.arrives, self.row, s.packed), reset_less=True)
+        for r, (write, _) in enumerate(s.ring):
+            enable = later((s.arrives | s.from_stream) & (s.landing == r))
+            m.d.comb += [write.addr.eq(place), write.data.eq(data), write.en.eq(enable)]
         s.landed = Signal()
+        landed = later(s.landed)
         s.word_ends = unnamed(init=rows == 1)  # the row that lands next is the last one of its word
         with m.If(s.arrives | s.from_stream):
             m.d.sync += [s.landing.eq(s.landing + 1), s.word_ends.eq(s.landing == max(rows - 2, 0))]
@@ -146,7 +144,7 @@ class WeightMover(wiring.Component):
         returned = Signal.like(s.reserved)  # less the words that become free
         minus = Signal.like(s.reserved)
         # `pop` is a late signal, so both outcomes are computed before it.
-        m.d.sync += [self.level.eq(Mux(self.pop, self.level + s.landed - self.pop_words, self.level + s.landed)),
+        m.d.sync += [self.level.eq(Mux(self.pop, self.level + landed - self.pop_words, self.level + landed)),
                      minus.eq(-self.pop_words), returned.eq(Mux(s.late[-2], minus, 0)),
                      s.reserved.eq(_with_carry(s.reserved, returned, reserve))]
 
@@ -160,6 +158,36 @@ class WeightMover(wiring.Component):
         m.d.sync += [self.request.eq(self.request_next), s.flying.eq(Cat(reads, s.flying)),
                      s.on_its_way.eq(Cat(self.request_next, reads, s.flying[:-1]).any())]
         m.d.comb += s.arrives.eq(s.flying[-1])
+
+    def _row(self, m, name):
+        """The memory of one row of each word: (its write port, the row that is read)."""
+        c = self.config
+        registers = c.memory_registers
+        if registers and c.technology == "wrapper":
+            write = SimpleNamespace(addr=Signal.like(self.address_read))
+            write.data = unnamed(c.row_bits)
+            write.en = unnamed()
+            word = Signal(c.row_bits)
+            m.submodules[name] = Instance(
+                "fbnn_ring", p_WIDTH=c.row_bits, p_DEPTH=c.weight_words, p_ADDRESS=len(write.addr), i_clk=ClockSignal(),
+                i_write_enable=write.en, i_write_address=write.addr, i_write_data=write.data, i_address=self.address_read, o_data=word)
+            registers -= 1
+        else:
+            # No word is read while it is written, so synthesis may leave open what such a read would give.
+            attributes = {"ram_style": "block", "no_rw_check": 1}
+            m.submodules[name] = memory = Memory(shape=c.row_bits, depth=c.weight_words, init=[], attrs=attributes)
+            write, read = memory.write_port(), memory.read_port()
+            m.d.comb += read.addr.eq(self.address_read)
+            word = read.data
+        for _ in range(registers):
+            word = self._behind(m, word, reset_less=True)
+        return write, word
+
+    def _behind(self, m, value, **options):
+        """The value of the cycle before."""
+        before = unnamed(len(value), **options)
+        m.d.sync += before.eq(value)
+        return before
 
     def _later(self, m, strobe):
         """Return a strobe of each word that moves, a cycle later where words have several rows, so that none moves in that cycle."""

@@ -156,7 +156,7 @@ class Timing:
     @property
     def depth(self) -> int:
         """Beats of the buffer, by the worst case of `SdramReader`."""
-        need = self.arrival + 1 + (2 * self.row + self.open) + self.pause + (self.rcd + 1) + 2
+        need = self.arrival + 1 + (2 * self.row + self.open) + self.pause + (self.rcd + 1) + 5
         return 1 << (need - 1).bit_length()
 
 
@@ -203,14 +203,17 @@ class SdramReader(wiring.Component):
     ------
     A beat is on offer in the cycle after the one before it was taken, but for a pause of a cycle after
     each BURST (8) beats: that is the pace of `compile.cycles`, and nothing else delays a beat.  So a
-    buffer of `Timing.depth` beats stands between, which is full when the first beat is on offer.
+    buffer of `Timing.depth` beats stands between, which is full, but for one place, when the first beat
+    is on offer.
 
     It never runs dry.  Since the last cycle in which it was full, in T cycles, at most (8 T + 8) / 9
     beats were taken.  A READ came in each cycle but in those for a new row, for a REFRESH and, once, to
     open the row again after a REFRESH: at most 2 row + open + pause + rcd + 1, and the share `lost` of
-    T.  While `lost` is at most 1/9 the beats that are there exceed depth - arrival - 1 - (2 row + open)
-    - pause - (rcd + 1) - 8/9, which is above 0.  Of 256 Mbit `lost` is 0.048 at 80 MHz and 0.050 at
-    25 MHz; a clock where it exceeds 1/9, 7.5 MHz, is refused.
+    T.  Registers say a cycle late that there is room, for which the last place is left free, and that a
+    beat may leave the queue: three beats less.  While `lost` is at most 1/9 the beats that are there
+    exceed depth - arrival - 1 - (2 row + open) - pause - (rcd + 1) - 3 - 8/9, which is above 0.  Of
+    256 Mbit `lost` is 0.048 at 80 MHz and 0.050 at 25 MHz; a clock where it exceeds 1/9, 7.5 MHz, is
+    refused.
 
     Commands and data leave at an edge of sync, and the chip's clock rises within the cycle.  Where it
     does, and the latency that follows, are chosen by what has the pins: `fpga.plls.sdram` has the budget
@@ -295,16 +298,21 @@ class SdramReader(wiring.Component):
         run = unnamed(range(BURST))
         taken = Signal()
         room = Signal(range(depth + 1), init=depth)
-        s.room = Signal()
+        s.room = Signal(init=1)  # for a beat more, as far as was known a cycle ago
+        queued = Signal(range(depth + 1))  # beats in the queue
+        more = Signal()  # one of them may leave it
+        leaves = Signal()  # it does
         m.d.comb += [
             self.beats.payload.eq(head), self.beats.valid.eq(held & full & ~rests), taken.eq(self.beats.valid & self.beats.ready),
-            s.room.eq(room != 0), self.dry.eq(full & ~held & ~rests & ~s.ended)]
-        m.d.sync += [room.eq(room + taken - s.asked), rests.eq(taken & (run == BURST - 1)), last.eq(last + flying[-1])]
+            leaves.eq((taken | ~held) & more), self.dry.eq(full & ~held & ~rests & ~s.ended)]
+        m.d.sync += [
+            s.room.eq(room > 1), more.eq((queued > 1) | (queued == 1) & ~leaves), queued.eq(queued + flying[-1] - leaves),
+            room.eq(room + taken - s.asked), rests.eq(taken & (run == BURST - 1)), last.eq(last + flying[-1])]
         with m.If((~s.room | s.ended) & ~flying.any()):
             m.d.sync += full.eq(1)
         with m.If(taken):
             m.d.sync += [run.eq(run + 1), held.eq(0)]
-        with m.If((taken | ~held) & (last != next_)):
+        with m.If(leaves):
             m.d.sync += [head.eq(read.data), held.eq(1), next_.eq(next_ + 1)]
 
     def _place(self, m, s):

@@ -308,6 +308,8 @@ class Sequencer(wiring.Component):
         s.score = Signal(range(config.outputs))
         s.scores_left = Signal(range(config.outputs + 1))
         s.score_last = unnamed()  # it is 1
+        # A bit for each register on a score's way; the last one says that the score is there.
+        s.chosen = Signal(timing.CHOICE, init=-1) if timing.large(config.lanes) else Const(1, 1)
         m.d.comb += [self.score_index.eq(s.score), self.pop_words.eq(step.tile_words)]
         m.d.sync += s.score_last.eq(s.scores_left == 1)
         s.running = Signal()
@@ -412,16 +414,17 @@ class Sequencer(wiring.Component):
     def _step_fields(self, m, s):
         """The fields of a step as its words come in; a one that moves along `arrived` marks the current word."""
         config, step = self.config, self.step
-        # A one runs along while the words of a step are `asked` for; behind a register they have `arrived` a cycle later.
+        # A one runs along while the words of a step are `asked` for; behind registers they have `arrived` some cycles later.
         late = config.memory_registers
         s.asked = Signal(config.step_words + late, name="asked" if late else "arrived")
         s.arrived = s.asked[late:]
         s.fetching = Signal()
         m.d.sync += [s.asked.eq(Cat(s.fetching, s.asked)), self.begin.eq(0), self.done.eq(0)]
         s.flags = s.fetch.data
-        if late:
-            s.flags = Signal(16, reset_less=True)
-            m.d.sync += s.flags.eq(s.fetch.data)
+        for _ in range(late):
+            flags = Signal(16, name="flags", reset_less=True)
+            m.d.sync += flags.eq(s.flags)
+            s.flags = flags
         # Bits that no step sets are constants, so that synthesis removes what follows from them.
         used = [reduce(or_, words) for words in zip(*(one.encode(config.lists) for one in config.program))]
         flags = s.flags & used[0]
@@ -446,7 +449,7 @@ class Sequencer(wiring.Component):
         config, step = self.config, self.step
         with s.states.state("IDLE"):
             with m.If(self.done):  # words behind that of the stop were asked for
-                behind = 2 if config.memory_registers else 1
+                behind = 1 + config.memory_registers
                 m.d.sync += s.pc.eq(Mux(self.stop & REWIND, 0, s.pc - behind) if config.frames > 1 else 0)
             with m.If(self.start):
                 s.states.go("ADDRESS")
@@ -456,7 +459,7 @@ class Sequencer(wiring.Component):
             s.states.go("FETCH")
         with s.states.state("FETCH"):
             with m.If(~s.arrived[-1]):  # with the last word, `pc` is already at the next step
-                with m.If(~s.asked[config.step_words - 1]) if config.memory_registers else nullcontext():
+                with m.If(~s.asked[config.step_words - 1:-1].any()) if config.memory_registers else nullcontext():
                     m.d.sync += s.pc.eq(s.pc + 1)
             with m.Else():
                 s.states.go("SETUP")
@@ -552,8 +555,11 @@ class Sequencer(wiring.Component):
         step = self.step
         if self.scores:
             with s.states.state("SCORES"):
-                m.d.comb += [self.score_valid.eq(1), self.score_first.eq((s.tile == 1) & (s.score == 0))]
-                with m.If(self.score_ready):
+                m.d.comb += [self.score_valid.eq(s.chosen[-1]), self.score_first.eq((s.tile == 1) & (s.score == 0))]
+                taken = self.score_ready & s.chosen[-1]
+                if timing.large(self.config.lanes):
+                    m.d.sync += s.chosen.eq(Mux(taken, Mux(s.score_last, (1 << timing.CHOICE) - 1, 0), Cat(1, s.chosen)))
+                with m.If(taken):
                     m.d.sync += [s.score.eq(s.score + 1), s.scores_left.eq(s.scores_left - 1), s.score_last.eq(s.scores_left == 2)]
                     with m.If(s.score_last):
                         s.states.go("TILE")

@@ -98,9 +98,10 @@ class SinglePortMemory(wiring.Component):
         m.submodules[f"memory_{self.depth}x{self.width}_{self.granularity}"] = memory
         read, write = memory.read_port(), memory.write_port(granularity=self.granularity)
         word = read.data
-        if self.registers:
-            word = Signal(self.width, name="arrived", reset_less=True)
-            m.d.sync += word.eq(read.data)
+        for _ in range(self.registers):
+            arrived = Signal(self.width, name="arrived", reset_less=True)
+            m.d.sync += arrived.eq(word)
+            word = arrived
         m.d.comb += [
             read.addr.eq(self.address), read.en.eq(~self.write_enable), self.read_data.eq(word),
             write.addr.eq(self.address), write.data.eq(self.write_data),

@@ -62,6 +62,9 @@ class ThermometerEncoder(wiring.Component):
     - with multipliers max(4, pieces): the words leave while the next pixel is summed up;
     - of packed levels pieces.
 
+    Where `timing.pipelined`, for the clock of a large array, registers cut the sum and the comparison in
+    two: the first word comes two clocks later, and a pixel takes as long.
+
     `cycles(n)` is the total for n pixels.  `words.valid` and `words.payload` depend on registers alone,
     and so does `pixels.ready`; with multipliers or levels it depends on `words.ready` too.
 
@@ -91,6 +94,7 @@ class ThermometerEncoder(wiring.Component):
         self.planes = (1,) if encoder == "binarize" else planes(encoder, levels)
         self.takes_levels = bits_per_cycle is None
         self.level_bits = level_bits(encoder, levels)
+        self.pipelined = timing.pipelined(lanes, len(self.pieces), bits_per_cycle)
         # The values of a sum: levels, or the byte Y, with which grey levels are compared.
         self.ranges = self.planes if encoder in ("tycc", "trgb") else (256,)
         if self.takes_levels:
@@ -109,7 +113,7 @@ class ThermometerEncoder(wiring.Component):
 
     def cycles(self, pixels):
         """Clocks from the one that takes the first byte to the one that takes the last word, inclusive, without stalls."""
-        return (pixels - 1) * self.cycles_per_pixel + timing.encoder_latency(len(self.pieces), self.bits_per_cycle)
+        return (pixels - 1) * self.cycles_per_pixel + timing.encoder_latency(len(self.pieces), self.bits_per_cycle, self.lanes)
 
     def elaborate(self, platform):
         m = Module()
@@ -146,21 +150,32 @@ class ThermometerEncoder(wiring.Component):
                     with m.Case(number):
                         m.d.comb += level.eq(total)
         m.d.comb += excess.eq(level - offset)
+        valid, shown = summed, piece  # a piece is there; which one
+        if self.pipelined:
+            chosen = [piece, level, excess, lanes, ends]
+            valid = unnamed()
+            later = [Signal.like(signal) for signal in chosen]
+            passes = self.words.ready | ~later[-1] | ~valid  # the next piece may come
+            with m.If(passes):
+                m.d.sync += [valid.eq(summed), *(after.eq(before) for after, before in zip(later, chosen))]
+            shown, level, excess, lanes, ends = later
+        else:
+            passes = self.words.ready | ~ends
         high, low = excess[2:].as_signed(), excess[:2]
         bits = Cat((high > j // 4) | ((high == j // 4) & (low >= j % 4)) for j in range(self.lanes)) & lanes
         if self.takes_levels and self.encoder == "binarize":
             bits = level
         elif not self.takes_levels and self.ranges != self.planes:
-            bits = self._grey(m, piece, level)
+            bits = self._grey(m, shown, level)
         if all(end for *_, end in pieces):
             m.d.comb += self.words.payload.eq(bits)
         else:
             held = Signal(self.lanes)
             m.d.comb += self.words.payload.eq(held | bits)
-            with m.If(summed & (self.words.ready | ~ends)):
+            with m.If(valid & (self.words.ready | ~ends)):
                 m.d.sync += held.eq(Mux(ends, 0, self.words.payload))
-        m.d.comb += self.words.valid.eq(summed & ends)
-        with m.If(summed & (self.words.ready | ~ends)):
+        m.d.comb += self.words.valid.eq(valid & ends)
+        with m.If(summed & passes):
             m.d.sync += piece.eq(piece + 1)
             with m.If(piece == len(pieces) - 1):
                 m.d.comb += done.eq(1)
@@ -186,23 +201,36 @@ class ThermometerEncoder(wiring.Component):
     def _serial(self, m, summed, done):
         """Compute the levels by distributed arithmetic: a pixel's bytes come in, then it is summed up.
 
-        The sum begins when the words of the pixel before have left.
+        The sum begins when the words of the pixel before have left.  With `pipelined` it is three sums by
+        then, and the bytes of the next pixel come in.
         """
         digits = 8 // self.bits_per_cycle
         colours = [Signal(8, name=name) for name in ("red", "green", "blue")]
         count = unnamed(range(4))
         digit = unnamed(range(digits))
         adding = Signal()
-        m.d.comb += [self.pixels.ready.eq(count != 3), adding.eq((count == 3) & ~summed)]
+        m.d.comb += self.pixels.ready.eq(count != 3)
         with m.If(self.pixels.valid & self.pixels.ready):
             m.d.sync += [count.eq(count + 1), Cat(colours[::-1]).eq(Cat(self.pixels.payload, colours[2], colours[1]))]
         with m.If(done):
             m.d.sync += summed.eq(0)
-        with m.If(adding):
-            m.d.sync += digit.eq(digit + 1)
-            with m.If(digit == digits - 1):
-                m.d.sync += [digit.eq(0), count.eq(0), summed.eq(1)]
-        return self._sums(m, colours, digit, adding, done)
+        presumming = Signal()
+        if self.pipelined:
+            presummed = Signal()  # a pixel is three sums
+            m.d.comb += [presumming.eq((count == 3) & (~presummed | adding)), adding.eq(presummed & ~summed)]
+            with m.If(presumming):
+                m.d.sync += count.eq(0)
+            with m.If(presumming | adding):
+                m.d.sync += presummed.eq(presumming)
+            with m.If(adding):
+                m.d.sync += summed.eq(1)
+        else:
+            m.d.comb += adding.eq((count == 3) & ~summed)
+            with m.If(adding):
+                m.d.sync += digit.eq(digit + 1)
+                with m.If(digit == digits - 1):
+                    m.d.sync += [digit.eq(0), count.eq(0), summed.eq(1)]
+        return self._sums(m, colours, digit, presumming, adding, done)
 
     def _multiplied(self, m, summed, done):
         """Compute the levels by multipliers, one byte a clock, while the words of the pixel before leave."""
@@ -249,14 +277,17 @@ class ThermometerEncoder(wiring.Component):
             (tuple(int(v) for v in row), int(rounding) + 256 * int(offset), 16 - (size - 1).bit_length())
             for row, rounding, offset, size in zip(YCC, ROUNDING, OFFSET, self.ranges)]
 
-    def _sums(self, m, colours, digit, adding, clear):
-        """Registers that hold the three levels after `adding` was 1 for every digit.  `clear` sets them to 0."""
+    def _sums(self, m, colours, digit, presumming, adding, clear):
+        """Registers that hold the three levels after `adding` was 1 for every digit.  `clear` sets them to 0.
+
+        With `pipelined` there is one digit.  Its bits are summed up in three parts before, with `presumming`.
+        """
         digits = 8 // self.bits_per_cycle
         levels = []
         for plane, (row, constant, shift) in enumerate(self._rows()):
             width = shift + (self.ranges[plane] - 1).bit_length()
             total = Signal(width, name=f"total{plane}")
-            added = total << self.bits_per_cycle
+            terms = []
             for k in range(self.bits_per_cycle):
                 used = [i for i in range(3) if row[i]]
                 bits = [Cat(colours[i][k + self.bits_per_cycle * (digits - 1 - s)] for s in range(digits)).bit_select(digit,
@@ -268,10 +299,18 @@ class ThermometerEncoder(wiring.Component):
                         value = sum(row[i] for n, i in enumerate(used) if index >> n & 1) + (constant if last and index >> len(used) else 0)
                         with m.Case(index):
                             m.d.comb += term.eq(value)
-                added = added + (term << k)
-            with m.If(adding):
-                m.d.sync += total.eq(added)
-            with m.If(clear):
-                m.d.sync += total.eq(0)
+                terms.append(term << k)
+            if self.pipelined:
+                thirds = [terms[first:first + 3] for first in range(0, len(terms), 3)]
+                sums = [unnamed(width) for _ in thirds]
+                with m.If(presumming):
+                    m.d.sync += [part.eq(sum(third)) for part, third in zip(sums, thirds)]
+                with m.If(adding):
+                    m.d.sync += total.eq(sum(sums))
+            else:
+                with m.If(adding):
+                    m.d.sync += total.eq(sum(terms, total << self.bits_per_cycle))
+                with m.If(clear):
+                    m.d.sync += total.eq(0)
             levels.append(total[shift:])
         return levels

@@ -2,21 +2,23 @@
 
 import gc
 import os
+import re
 import subprocess
 import traceback
 from pathlib import Path
 
 from ..errors import ToolError
+from .shared import Shared
 
 MEMORIES = Path(__file__).with_name("memories.v")
 
 
 def convert(component, name, **options):
-    """Verilog of an Amaranth component as module `name`; equal inputs give equal bytes.  options: those of amaranth.back.verilog.convert.
+    """Verilog of an Amaranth component as module `name`; equal inputs give equal bytes.  options: those of amaranth.back.rtlil.convert.
 
-    Raises ToolError if Amaranth finds no yosys.
+    The components of `shared.Shared` are modules of their own, each once.  Raises ToolError if Amaranth finds no yosys.
     """
-    from amaranth.back import verilog
+    from amaranth.back import rtlil, verilog
 
     previous = os.environ.get("AMARANTH_USE_YOSYS")
     os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
@@ -24,7 +26,11 @@ def convert(component, name, **options):
     gc.disable()  # a third of the time would go to looking through cells and nets, all of which are in use
     try:
         # Source locations would name the machine that generated it.
-        return verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True, **options)
+        shared = Shared(name)
+        designs = [rtlil.convert(component, name, shared, emit_src=False, **options)]
+        designs += [rtlil.convert(part, part_name, emit_src=False) for part_name, part in shared.components.items()]
+        # One run of yosys for all of them; Amaranth's own function takes a single design.
+        return verilog._convert_rtlil_text("\n".join(designs), strip_internal_attrs=True)
     except verilog.YosysError as error:
         raise ToolError(f"amaranth found no yosys ({str(error).splitlines()[0]}); pip install 'amaranth[builtin-yosys]'") from None
     except BaseException as error:  # Ctrl-C: Amaranth would leave its yosys at work
@@ -45,5 +51,7 @@ def to_verilog(config):
     from .accelerator import Accelerator
 
     text = convert(Accelerator(config), "accelerator")
-    wrapped = config.technology == "wrapper" or config.weights == "memory"
-    return text + ("\n" + MEMORIES.read_text() if wrapped else "")
+    # Each module with the comment above it.
+    head, *modules = re.split(r"\n\n(?=(?://[^\n]*\n)*module )", MEMORIES.read_text().rstrip())
+    used = [module for module in modules if re.search(r"module (\w+ #\()", module)[1] in text]
+    return text + "\n" + "\n\n".join([head, *used]) + "\n" if used else text

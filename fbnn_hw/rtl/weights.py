@@ -20,7 +20,8 @@ class WeightMemory(wiring.Component):
     depth, width : int
         Words and their bits.
     registers : int
-        0 or 2: one before the memory, of which the block RAMs have copies, and one behind it, which they have themselves.
+        0 or 4: two before the memory, which block RAMs have as a tree of copies, and two behind it, the first of which they have
+        themselves.
 
     Members
     -------

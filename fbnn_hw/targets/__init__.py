@@ -301,7 +301,7 @@ SMALL = LARGE[4:]
 
 # At 50 MHz the flash's data is back within a cycle: 5 ns for the clock to leave through USRMCLK, 7 ns in the flash (W25Q: tCLQV 6 to
 # 7 ns), 3 ns to come in.  With a ring of 512 words a block RAM is used at its widest.
-ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000, "memory_registers": 1, "sdram_lines": 16}
+ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000, "memory_registers": 2, "sdram_lines": 16}
 
 # Gowin: with an SDRAM, 1mb at 4 x 64 x 16 (17,604 LUTs here, 18,583 with link and readers) does not fit: nextpnr adds LUTs before
 # flip-flops that follow none, and then needs 20,972 places of 20,736.  3mb at 4 x 32 x 16 (11,649, 12,623) needs 15,024.

@@ -671,22 +671,22 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     port <= \$126 ;
   \accelerator.address$154  \address$154  (
     .clk(clk),
-    .\port$1884$0 (read[8:0]),
-    .\port$1990$20 (\step$62 [29:20]),
-    .\port$738$0 (\$127 ),
-    .\port$739$0 (\$128 ),
-    .\port$740$0 (\$129 ),
-    .\port$741$0 (\$130 ),
+    .\port$1584$0 (read[8:0]),
+    .\port$1690$20 (\step$62 [29:20]),
+    .\port$742$0 (\$127 ),
+    .\port$743$0 (\$128 ),
+    .\port$744$0 (\$129 ),
+    .\port$745$0 (\$130 ),
     .rst(rst)
   );
   \accelerator.align  align (
     .clk(clk),
     .pixels(pixels),
-    .\port$1779$0 (read_data),
-    .\port$1780$0 (\read_data$44 ),
-    .\port$1781$0 (\read_data$45 ),
-    .\port$1782$0 (\read_data$46 ),
-    .\port$1825$6 (stage3[13:6]),
+    .\port$1479$0 (read_data),
+    .\port$1480$0 (\read_data$44 ),
+    .\port$1481$0 (\read_data$45 ),
+    .\port$1482$0 (\read_data$46 ),
+    .\port$1525$6 (stage3[13:6]),
     .rst(rst)
   );
   \accelerator.argmax  argmax (
@@ -748,7 +748,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   \accelerator.bank3  bank3 (
     .address(port[19:15]),
     .clk(clk),
-    .\port$1883$72 (port[91:72]),
+    .\port$1583$72 (port[91:72]),
     .read_data(\read_data$46 ),
     .write_enable(port[23])
   );
@@ -760,25 +760,25 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     .\learned$30 (learned),
     .mask(\mask$148 ),
     .pool_write(pool_write),
-    .\port$1720$0 (\$147 ),
-    .\port$1833$26 (stage7[27:26]),
-    .\port$2119$7 (\$131 [7]),
-    .\port$2121$7 (\$132 [7]),
-    .\port$2123$7 (\$133 [7]),
-    .\port$2125$7 (\$134 [7]),
-    .\port$2127$7 (\$135 [7]),
-    .\port$2129$7 (\$136 [7]),
-    .\port$2131$7 (\$137 [7]),
-    .\port$2133$7 (\$138 [7]),
-    .\port$2135$7 (\$139 [7]),
-    .\port$2137$7 (\$140 [7]),
-    .\port$2139$7 (\$141 [7]),
-    .\port$2141$7 (\$142 [7]),
-    .\port$2143$7 (\$143 [7]),
-    .\port$2145$7 (\$144 [7]),
-    .\port$2147$7 (\$145 [7]),
-    .\port$2149$7 (\$146 [7]),
-    .\port$2201$4 (\$148 ),
+    .\port$1420$0 (\$147 ),
+    .\port$1533$26 (stage7[27:26]),
+    .\port$1821$7 (\$131 [7]),
+    .\port$1823$7 (\$132 [7]),
+    .\port$1825$7 (\$133 [7]),
+    .\port$1827$7 (\$134 [7]),
+    .\port$1829$7 (\$135 [7]),
+    .\port$1831$7 (\$136 [7]),
+    .\port$1833$7 (\$137 [7]),
+    .\port$1835$7 (\$138 [7]),
+    .\port$1837$7 (\$139 [7]),
+    .\port$1839$7 (\$140 [7]),
+    .\port$1841$7 (\$141 [7]),
+    .\port$1843$7 (\$142 [7]),
+    .\port$1845$7 (\$143 [7]),
+    .\port$1847$7 (\$144 [7]),
+    .\port$1849$7 (\$145 [7]),
+    .\port$1851$7 (\$146 [7]),
+    .\port$1855$4 (\$148 ),
     .rst(rst),
     .step(\step$62 ),
     .strobe(strobe),
@@ -789,7 +789,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     .clk(clk),
     .depthwise(learned),
     .gap(average),
-    .\port$1827$22 (stage4[25:22]),
+    .\port$1527$22 (stage4[25:22]),
     .rst(rst),
     .\valid$8 (\valid$61 ),
     .weight(weights)
@@ -1568,7 +1568,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign \$93  = \$90 ;
 endmodule
 
-module \accelerator.address$154 (rst, \port$738$0 , \port$739$0 , \port$740$0 , \port$741$0 , \port$1884$0 , \port$1990$20 , clk);
+module \accelerator.address$154 (rst, \port$742$0 , \port$743$0 , \port$744$0 , \port$745$0 , \port$1584$0 , \port$1690$20 , clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$6  = 0;
   wire \$1 ;
   wire [5:0] \$10 ;
@@ -1597,33 +1597,33 @@ module \accelerator.address$154 (rst, \port$738$0 , \port$739$0 , \port$740$0 , 
   wire clk;
   wire [1:0] kx;
   wire [1:0] ky;
-  input [8:0] \port$1884$0 ;
-  wire [8:0] \port$1884$0 ;
-  input [9:0] \port$1990$20 ;
-  wire [9:0] \port$1990$20 ;
-  output [4:0] \port$738$0 ;
-  wire [4:0] \port$738$0 ;
-  output [4:0] \port$739$0 ;
-  wire [4:0] \port$739$0 ;
-  output [4:0] \port$740$0 ;
-  wire [4:0] \port$740$0 ;
-  output [4:0] \port$741$0 ;
-  wire [4:0] \port$741$0 ;
+  input [8:0] \port$1584$0 ;
+  wire [8:0] \port$1584$0 ;
+  input [9:0] \port$1690$20 ;
+  wire [9:0] \port$1690$20 ;
+  output [4:0] \port$742$0 ;
+  wire [4:0] \port$742$0 ;
+  output [4:0] \port$743$0 ;
+  wire [4:0] \port$743$0 ;
+  output [4:0] \port$744$0 ;
+  wire [4:0] \port$744$0 ;
+  output [4:0] \port$745$0 ;
+  wire [4:0] \port$745$0 ;
   wire [4:0] row;
   reg [4:0] row0 = 5'h00;
   reg [4:0] row1 = 5'h00;
   input rst;
   wire rst;
-  assign \$1  = \port$1884$0 [8:7] == 2'h2;
-  assign \$2  = \$1  ? \port$1990$20 [4:0] : 5'h00;
-  assign \$3  = ! \port$1884$0 [8:7];
-  assign \$4  = \$3  ? \port$1990$20 [4:0] : 5'h00;
-  assign \$5  = \port$1884$0 [6:5] == 2'h2;
-  assign \$6  = \port$1884$0 [4:0] + \port$1990$20 [9:5];
-  assign \$7  = \$5  ? \$6  : { 1'h0, \port$1884$0 [4:0] };
-  assign \$8  = ! \port$1884$0 [6:5];
-  assign \$9  = \port$1884$0 [4:0] - \port$1990$20 [9:5];
-  assign \$10  = \$8  ? \$9  : { 1'h0, \port$1884$0 [4:0] };
+  assign \$1  = \port$1584$0 [8:7] == 2'h2;
+  assign \$2  = \$1  ? \port$1690$20 [4:0] : 5'h00;
+  assign \$3  = ! \port$1584$0 [8:7];
+  assign \$4  = \$3  ? \port$1690$20 [4:0] : 5'h00;
+  assign \$5  = \port$1584$0 [6:5] == 2'h2;
+  assign \$6  = \port$1584$0 [4:0] + \port$1690$20 [9:5];
+  assign \$7  = \$5  ? \$6  : { 1'h0, \port$1584$0 [4:0] };
+  assign \$8  = ! \port$1584$0 [6:5];
+  assign \$9  = \port$1584$0 [4:0] - \port$1690$20 [9:5];
+  assign \$10  = \$8  ? \$9  : { 1'h0, \port$1584$0 [4:0] };
   assign \$11  = row0 + \$signal ;
   assign \$12  = row0 - \$signal$5 ;
   assign \$13  = row1 + \$signal ;
@@ -1664,19 +1664,19 @@ module \accelerator.address$154 (rst, \port$738$0 , \port$739$0 , \port$740$0 , 
       \$18  = 5'h00;
     end
   end
-  assign kx = \port$1884$0 [8:7];
-  assign advance = \port$1990$20 [4:0];
-  assign ky = \port$1884$0 [6:5];
-  assign address = \port$1884$0 [4:0];
-  assign row = \port$1990$20 [9:5];
+  assign kx = \port$1584$0 [8:7];
+  assign advance = \port$1690$20 [4:0];
+  assign ky = \port$1584$0 [6:5];
+  assign address = \port$1584$0 [4:0];
+  assign row = \port$1690$20 [9:5];
   assign banks = { \$14 [4:0], \$13 [4:0], \$12 [4:0], \$11 [4:0] };
-  assign \port$738$0  = \$11 [4:0];
-  assign \port$739$0  = \$12 [4:0];
-  assign \port$740$0  = \$13 [4:0];
-  assign \port$741$0  = \$14 [4:0];
+  assign \port$742$0  = \$11 [4:0];
+  assign \port$743$0  = \$12 [4:0];
+  assign \port$744$0  = \$13 [4:0];
+  assign \port$745$0  = \$14 [4:0];
 endmodule
 
-module \accelerator.align (rst, \port$1779$0 , \port$1780$0 , \port$1781$0 , \port$1782$0 , \port$1825$6 , pixels, clk);
+module \accelerator.align (rst, \port$1479$0 , \port$1480$0 , \port$1481$0 , \port$1482$0 , \port$1525$6 , pixels, clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$7  = 0;
   wire [15:0] \$1 ;
   wire \$10 ;
@@ -2088,417 +2088,417 @@ module \accelerator.align (rst, \port$1779$0 , \port$1780$0 , \port$1781$0 , \po
   wire left;
   output [63:0] pixels;
   reg [63:0] pixels = 64'h0000000000000000;
-  input [15:0] \port$1779$0 ;
-  wire [15:0] \port$1779$0 ;
-  input [15:0] \port$1780$0 ;
-  wire [15:0] \port$1780$0 ;
-  input [15:0] \port$1781$0 ;
-  wire [15:0] \port$1781$0 ;
-  input [15:0] \port$1782$0 ;
-  wire [15:0] \port$1782$0 ;
-  input [7:0] \port$1825$6 ;
-  wire [7:0] \port$1825$6 ;
+  input [15:0] \port$1479$0 ;
+  wire [15:0] \port$1479$0 ;
+  input [15:0] \port$1480$0 ;
+  wire [15:0] \port$1480$0 ;
+  input [15:0] \port$1481$0 ;
+  wire [15:0] \port$1481$0 ;
+  input [15:0] \port$1482$0 ;
+  wire [15:0] \port$1482$0 ;
+  input [7:0] \port$1525$6 ;
+  wire [7:0] \port$1525$6 ;
   wire right;
   input rst;
   wire rst;
   wire top;
-  assign \$1  = \port$1825$6 [0] ? \port$1779$0  : \port$1781$0 ;
-  assign \$2  = \port$1825$6 [0] ? \port$1780$0  : \port$1782$0 ;
-  assign \$3  = \port$1825$6 [2] ? \$1  : \$2 ;
-  assign \$4  = ! \port$1825$6 [1:0];
-  assign \$5  = \port$1825$6 [4] & \$4 ;
-  assign \$6  = ! \port$1825$6 [3:2];
-  assign \$7  = \port$1825$6 [6] & \$6 ;
+  assign \$1  = \port$1525$6 [0] ? \port$1479$0  : \port$1481$0 ;
+  assign \$2  = \port$1525$6 [0] ? \port$1480$0  : \port$1482$0 ;
+  assign \$3  = \port$1525$6 [2] ? \$1  : \$2 ;
+  assign \$4  = ! \port$1525$6 [1:0];
+  assign \$5  = \port$1525$6 [4] & \$4 ;
+  assign \$6  = ! \port$1525$6 [3:2];
+  assign \$7  = \port$1525$6 [6] & \$6 ;
   assign \$8  = \$5  | \$7 ;
   assign \$9  = ~ \$8 ;
-  assign \$10  = ! \port$1825$6 [1:0];
-  assign \$11  = \port$1825$6 [4] & \$10 ;
-  assign \$12  = ! \port$1825$6 [3:2];
-  assign \$13  = \port$1825$6 [6] & \$12 ;
+  assign \$10  = ! \port$1525$6 [1:0];
+  assign \$11  = \port$1525$6 [4] & \$10 ;
+  assign \$12  = ! \port$1525$6 [3:2];
+  assign \$13  = \port$1525$6 [6] & \$12 ;
   assign \$14  = \$11  | \$13 ;
   assign \$15  = ~ \$14 ;
-  assign \$16  = ! \port$1825$6 [1:0];
-  assign \$17  = \port$1825$6 [4] & \$16 ;
-  assign \$18  = ! \port$1825$6 [3:2];
-  assign \$19  = \port$1825$6 [6] & \$18 ;
+  assign \$16  = ! \port$1525$6 [1:0];
+  assign \$17  = \port$1525$6 [4] & \$16 ;
+  assign \$18  = ! \port$1525$6 [3:2];
+  assign \$19  = \port$1525$6 [6] & \$18 ;
   assign \$20  = \$17  | \$19 ;
   assign \$21  = ~ \$20 ;
-  assign \$22  = ! \port$1825$6 [1:0];
-  assign \$23  = \port$1825$6 [4] & \$22 ;
-  assign \$24  = ! \port$1825$6 [3:2];
-  assign \$25  = \port$1825$6 [6] & \$24 ;
+  assign \$22  = ! \port$1525$6 [1:0];
+  assign \$23  = \port$1525$6 [4] & \$22 ;
+  assign \$24  = ! \port$1525$6 [3:2];
+  assign \$25  = \port$1525$6 [6] & \$24 ;
   assign \$26  = \$23  | \$25 ;
   assign \$27  = ~ \$26 ;
-  assign \$28  = ! \port$1825$6 [1:0];
-  assign \$29  = \port$1825$6 [4] & \$28 ;
-  assign \$30  = ! \port$1825$6 [3:2];
-  assign \$31  = \port$1825$6 [6] & \$30 ;
+  assign \$28  = ! \port$1525$6 [1:0];
+  assign \$29  = \port$1525$6 [4] & \$28 ;
+  assign \$30  = ! \port$1525$6 [3:2];
+  assign \$31  = \port$1525$6 [6] & \$30 ;
   assign \$32  = \$29  | \$31 ;
   assign \$33  = ~ \$32 ;
-  assign \$34  = ! \port$1825$6 [1:0];
-  assign \$35  = \port$1825$6 [4] & \$34 ;
-  assign \$36  = ! \port$1825$6 [3:2];
-  assign \$37  = \port$1825$6 [6] & \$36 ;
+  assign \$34  = ! \port$1525$6 [1:0];
+  assign \$35  = \port$1525$6 [4] & \$34 ;
+  assign \$36  = ! \port$1525$6 [3:2];
+  assign \$37  = \port$1525$6 [6] & \$36 ;
   assign \$38  = \$35  | \$37 ;
   assign \$39  = ~ \$38 ;
-  assign \$40  = ! \port$1825$6 [1:0];
-  assign \$41  = \port$1825$6 [4] & \$40 ;
-  assign \$42  = ! \port$1825$6 [3:2];
-  assign \$43  = \port$1825$6 [6] & \$42 ;
+  assign \$40  = ! \port$1525$6 [1:0];
+  assign \$41  = \port$1525$6 [4] & \$40 ;
+  assign \$42  = ! \port$1525$6 [3:2];
+  assign \$43  = \port$1525$6 [6] & \$42 ;
   assign \$44  = \$41  | \$43 ;
   assign \$45  = ~ \$44 ;
-  assign \$46  = ! \port$1825$6 [1:0];
-  assign \$47  = \port$1825$6 [4] & \$46 ;
-  assign \$48  = ! \port$1825$6 [3:2];
-  assign \$49  = \port$1825$6 [6] & \$48 ;
+  assign \$46  = ! \port$1525$6 [1:0];
+  assign \$47  = \port$1525$6 [4] & \$46 ;
+  assign \$48  = ! \port$1525$6 [3:2];
+  assign \$49  = \port$1525$6 [6] & \$48 ;
   assign \$50  = \$47  | \$49 ;
   assign \$51  = ~ \$50 ;
-  assign \$52  = ! \port$1825$6 [1:0];
-  assign \$53  = \port$1825$6 [4] & \$52 ;
-  assign \$54  = ! \port$1825$6 [3:2];
-  assign \$55  = \port$1825$6 [6] & \$54 ;
+  assign \$52  = ! \port$1525$6 [1:0];
+  assign \$53  = \port$1525$6 [4] & \$52 ;
+  assign \$54  = ! \port$1525$6 [3:2];
+  assign \$55  = \port$1525$6 [6] & \$54 ;
   assign \$56  = \$53  | \$55 ;
   assign \$57  = ~ \$56 ;
-  assign \$58  = ! \port$1825$6 [1:0];
-  assign \$59  = \port$1825$6 [4] & \$58 ;
-  assign \$60  = ! \port$1825$6 [3:2];
-  assign \$61  = \port$1825$6 [6] & \$60 ;
+  assign \$58  = ! \port$1525$6 [1:0];
+  assign \$59  = \port$1525$6 [4] & \$58 ;
+  assign \$60  = ! \port$1525$6 [3:2];
+  assign \$61  = \port$1525$6 [6] & \$60 ;
   assign \$62  = \$59  | \$61 ;
   assign \$63  = ~ \$62 ;
-  assign \$64  = ! \port$1825$6 [1:0];
-  assign \$65  = \port$1825$6 [4] & \$64 ;
-  assign \$66  = ! \port$1825$6 [3:2];
-  assign \$67  = \port$1825$6 [6] & \$66 ;
+  assign \$64  = ! \port$1525$6 [1:0];
+  assign \$65  = \port$1525$6 [4] & \$64 ;
+  assign \$66  = ! \port$1525$6 [3:2];
+  assign \$67  = \port$1525$6 [6] & \$66 ;
   assign \$68  = \$65  | \$67 ;
   assign \$69  = ~ \$68 ;
-  assign \$70  = ! \port$1825$6 [1:0];
-  assign \$71  = \port$1825$6 [4] & \$70 ;
-  assign \$72  = ! \port$1825$6 [3:2];
-  assign \$73  = \port$1825$6 [6] & \$72 ;
+  assign \$70  = ! \port$1525$6 [1:0];
+  assign \$71  = \port$1525$6 [4] & \$70 ;
+  assign \$72  = ! \port$1525$6 [3:2];
+  assign \$73  = \port$1525$6 [6] & \$72 ;
   assign \$74  = \$71  | \$73 ;
   assign \$75  = ~ \$74 ;
-  assign \$76  = ! \port$1825$6 [1:0];
-  assign \$77  = \port$1825$6 [4] & \$76 ;
-  assign \$78  = ! \port$1825$6 [3:2];
-  assign \$79  = \port$1825$6 [6] & \$78 ;
+  assign \$76  = ! \port$1525$6 [1:0];
+  assign \$77  = \port$1525$6 [4] & \$76 ;
+  assign \$78  = ! \port$1525$6 [3:2];
+  assign \$79  = \port$1525$6 [6] & \$78 ;
   assign \$80  = \$77  | \$79 ;
   assign \$81  = ~ \$80 ;
-  assign \$82  = ! \port$1825$6 [1:0];
-  assign \$83  = \port$1825$6 [4] & \$82 ;
-  assign \$84  = ! \port$1825$6 [3:2];
-  assign \$85  = \port$1825$6 [6] & \$84 ;
+  assign \$82  = ! \port$1525$6 [1:0];
+  assign \$83  = \port$1525$6 [4] & \$82 ;
+  assign \$84  = ! \port$1525$6 [3:2];
+  assign \$85  = \port$1525$6 [6] & \$84 ;
   assign \$86  = \$83  | \$85 ;
   assign \$87  = ~ \$86 ;
-  assign \$88  = ! \port$1825$6 [1:0];
-  assign \$89  = \port$1825$6 [4] & \$88 ;
-  assign \$90  = ! \port$1825$6 [3:2];
-  assign \$91  = \port$1825$6 [6] & \$90 ;
+  assign \$88  = ! \port$1525$6 [1:0];
+  assign \$89  = \port$1525$6 [4] & \$88 ;
+  assign \$90  = ! \port$1525$6 [3:2];
+  assign \$91  = \port$1525$6 [6] & \$90 ;
   assign \$92  = \$89  | \$91 ;
   assign \$93  = ~ \$92 ;
-  assign \$94  = ! \port$1825$6 [1:0];
-  assign \$95  = \port$1825$6 [4] & \$94 ;
-  assign \$96  = ! \port$1825$6 [3:2];
-  assign \$97  = \port$1825$6 [6] & \$96 ;
+  assign \$94  = ! \port$1525$6 [1:0];
+  assign \$95  = \port$1525$6 [4] & \$94 ;
+  assign \$96  = ! \port$1525$6 [3:2];
+  assign \$97  = \port$1525$6 [6] & \$96 ;
   assign \$98  = \$95  | \$97 ;
   assign \$99  = ~ \$98 ;
   assign \$100  = \$3  & { \$99 , \$93 , \$87 , \$81 , \$75 , \$69 , \$63 , \$57 , \$51 , \$45 , \$39 , \$33 , \$27 , \$21 , \$15 , \$9  };
-  assign \$101  = \port$1825$6 [0] ? \port$1780$0  : \port$1782$0 ;
-  assign \$102  = \port$1825$6 [0] ? \port$1779$0  : \port$1781$0 ;
-  assign \$103  = \port$1825$6 [2] ? \$101  : \$102 ;
-  assign \$104  = ! \port$1825$6 [1:0];
-  assign \$105  = \port$1825$6 [4] & \$104 ;
-  assign \$106  = \port$1825$6 [3:2] == 2'h2;
-  assign \$107  = \port$1825$6 [7] & \$106 ;
+  assign \$101  = \port$1525$6 [0] ? \port$1480$0  : \port$1482$0 ;
+  assign \$102  = \port$1525$6 [0] ? \port$1479$0  : \port$1481$0 ;
+  assign \$103  = \port$1525$6 [2] ? \$101  : \$102 ;
+  assign \$104  = ! \port$1525$6 [1:0];
+  assign \$105  = \port$1525$6 [4] & \$104 ;
+  assign \$106  = \port$1525$6 [3:2] == 2'h2;
+  assign \$107  = \port$1525$6 [7] & \$106 ;
   assign \$108  = \$105  | \$107 ;
   assign \$109  = ~ \$108 ;
-  assign \$110  = ! \port$1825$6 [1:0];
-  assign \$111  = \port$1825$6 [4] & \$110 ;
-  assign \$112  = \port$1825$6 [3:2] == 2'h2;
-  assign \$113  = \port$1825$6 [7] & \$112 ;
+  assign \$110  = ! \port$1525$6 [1:0];
+  assign \$111  = \port$1525$6 [4] & \$110 ;
+  assign \$112  = \port$1525$6 [3:2] == 2'h2;
+  assign \$113  = \port$1525$6 [7] & \$112 ;
   assign \$114  = \$111  | \$113 ;
   assign \$115  = ~ \$114 ;
-  assign \$116  = ! \port$1825$6 [1:0];
-  assign \$117  = \port$1825$6 [4] & \$116 ;
-  assign \$118  = \port$1825$6 [3:2] == 2'h2;
-  assign \$119  = \port$1825$6 [7] & \$118 ;
+  assign \$116  = ! \port$1525$6 [1:0];
+  assign \$117  = \port$1525$6 [4] & \$116 ;
+  assign \$118  = \port$1525$6 [3:2] == 2'h2;
+  assign \$119  = \port$1525$6 [7] & \$118 ;
   assign \$120  = \$117  | \$119 ;
   assign \$121  = ~ \$120 ;
-  assign \$122  = ! \port$1825$6 [1:0];
-  assign \$123  = \port$1825$6 [4] & \$122 ;
-  assign \$124  = \port$1825$6 [3:2] == 2'h2;
-  assign \$125  = \port$1825$6 [7] & \$124 ;
+  assign \$122  = ! \port$1525$6 [1:0];
+  assign \$123  = \port$1525$6 [4] & \$122 ;
+  assign \$124  = \port$1525$6 [3:2] == 2'h2;
+  assign \$125  = \port$1525$6 [7] & \$124 ;
   assign \$126  = \$123  | \$125 ;
   assign \$127  = ~ \$126 ;
-  assign \$128  = ! \port$1825$6 [1:0];
-  assign \$129  = \port$1825$6 [4] & \$128 ;
-  assign \$130  = \port$1825$6 [3:2] == 2'h2;
-  assign \$131  = \port$1825$6 [7] & \$130 ;
+  assign \$128  = ! \port$1525$6 [1:0];
+  assign \$129  = \port$1525$6 [4] & \$128 ;
+  assign \$130  = \port$1525$6 [3:2] == 2'h2;
+  assign \$131  = \port$1525$6 [7] & \$130 ;
   assign \$132  = \$129  | \$131 ;
   assign \$133  = ~ \$132 ;
-  assign \$134  = ! \port$1825$6 [1:0];
-  assign \$135  = \port$1825$6 [4] & \$134 ;
-  assign \$136  = \port$1825$6 [3:2] == 2'h2;
-  assign \$137  = \port$1825$6 [7] & \$136 ;
+  assign \$134  = ! \port$1525$6 [1:0];
+  assign \$135  = \port$1525$6 [4] & \$134 ;
+  assign \$136  = \port$1525$6 [3:2] == 2'h2;
+  assign \$137  = \port$1525$6 [7] & \$136 ;
   assign \$138  = \$135  | \$137 ;
   assign \$139  = ~ \$138 ;
-  assign \$140  = ! \port$1825$6 [1:0];
-  assign \$141  = \port$1825$6 [4] & \$140 ;
-  assign \$142  = \port$1825$6 [3:2] == 2'h2;
-  assign \$143  = \port$1825$6 [7] & \$142 ;
+  assign \$140  = ! \port$1525$6 [1:0];
+  assign \$141  = \port$1525$6 [4] & \$140 ;
+  assign \$142  = \port$1525$6 [3:2] == 2'h2;
+  assign \$143  = \port$1525$6 [7] & \$142 ;
   assign \$144  = \$141  | \$143 ;
   assign \$145  = ~ \$144 ;
-  assign \$146  = ! \port$1825$6 [1:0];
-  assign \$147  = \port$1825$6 [4] & \$146 ;
-  assign \$148  = \port$1825$6 [3:2] == 2'h2;
-  assign \$149  = \port$1825$6 [7] & \$148 ;
+  assign \$146  = ! \port$1525$6 [1:0];
+  assign \$147  = \port$1525$6 [4] & \$146 ;
+  assign \$148  = \port$1525$6 [3:2] == 2'h2;
+  assign \$149  = \port$1525$6 [7] & \$148 ;
   assign \$150  = \$147  | \$149 ;
   assign \$151  = ~ \$150 ;
-  assign \$152  = ! \port$1825$6 [1:0];
-  assign \$153  = \port$1825$6 [4] & \$152 ;
-  assign \$154  = \port$1825$6 [3:2] == 2'h2;
-  assign \$155  = \port$1825$6 [7] & \$154 ;
+  assign \$152  = ! \port$1525$6 [1:0];
+  assign \$153  = \port$1525$6 [4] & \$152 ;
+  assign \$154  = \port$1525$6 [3:2] == 2'h2;
+  assign \$155  = \port$1525$6 [7] & \$154 ;
   assign \$156  = \$153  | \$155 ;
   assign \$157  = ~ \$156 ;
-  assign \$158  = ! \port$1825$6 [1:0];
-  assign \$159  = \port$1825$6 [4] & \$158 ;
-  assign \$160  = \port$1825$6 [3:2] == 2'h2;
-  assign \$161  = \port$1825$6 [7] & \$160 ;
+  assign \$158  = ! \port$1525$6 [1:0];
+  assign \$159  = \port$1525$6 [4] & \$158 ;
+  assign \$160  = \port$1525$6 [3:2] == 2'h2;
+  assign \$161  = \port$1525$6 [7] & \$160 ;
   assign \$162  = \$159  | \$161 ;
   assign \$163  = ~ \$162 ;
-  assign \$164  = ! \port$1825$6 [1:0];
-  assign \$165  = \port$1825$6 [4] & \$164 ;
-  assign \$166  = \port$1825$6 [3:2] == 2'h2;
-  assign \$167  = \port$1825$6 [7] & \$166 ;
+  assign \$164  = ! \port$1525$6 [1:0];
+  assign \$165  = \port$1525$6 [4] & \$164 ;
+  assign \$166  = \port$1525$6 [3:2] == 2'h2;
+  assign \$167  = \port$1525$6 [7] & \$166 ;
   assign \$168  = \$165  | \$167 ;
   assign \$169  = ~ \$168 ;
-  assign \$170  = ! \port$1825$6 [1:0];
-  assign \$171  = \port$1825$6 [4] & \$170 ;
-  assign \$172  = \port$1825$6 [3:2] == 2'h2;
-  assign \$173  = \port$1825$6 [7] & \$172 ;
+  assign \$170  = ! \port$1525$6 [1:0];
+  assign \$171  = \port$1525$6 [4] & \$170 ;
+  assign \$172  = \port$1525$6 [3:2] == 2'h2;
+  assign \$173  = \port$1525$6 [7] & \$172 ;
   assign \$174  = \$171  | \$173 ;
   assign \$175  = ~ \$174 ;
-  assign \$176  = ! \port$1825$6 [1:0];
-  assign \$177  = \port$1825$6 [4] & \$176 ;
-  assign \$178  = \port$1825$6 [3:2] == 2'h2;
-  assign \$179  = \port$1825$6 [7] & \$178 ;
+  assign \$176  = ! \port$1525$6 [1:0];
+  assign \$177  = \port$1525$6 [4] & \$176 ;
+  assign \$178  = \port$1525$6 [3:2] == 2'h2;
+  assign \$179  = \port$1525$6 [7] & \$178 ;
   assign \$180  = \$177  | \$179 ;
   assign \$181  = ~ \$180 ;
-  assign \$182  = ! \port$1825$6 [1:0];
-  assign \$183  = \port$1825$6 [4] & \$182 ;
-  assign \$184  = \port$1825$6 [3:2] == 2'h2;
-  assign \$185  = \port$1825$6 [7] & \$184 ;
+  assign \$182  = ! \port$1525$6 [1:0];
+  assign \$183  = \port$1525$6 [4] & \$182 ;
+  assign \$184  = \port$1525$6 [3:2] == 2'h2;
+  assign \$185  = \port$1525$6 [7] & \$184 ;
   assign \$186  = \$183  | \$185 ;
   assign \$187  = ~ \$186 ;
-  assign \$188  = ! \port$1825$6 [1:0];
-  assign \$189  = \port$1825$6 [4] & \$188 ;
-  assign \$190  = \port$1825$6 [3:2] == 2'h2;
-  assign \$191  = \port$1825$6 [7] & \$190 ;
+  assign \$188  = ! \port$1525$6 [1:0];
+  assign \$189  = \port$1525$6 [4] & \$188 ;
+  assign \$190  = \port$1525$6 [3:2] == 2'h2;
+  assign \$191  = \port$1525$6 [7] & \$190 ;
   assign \$192  = \$189  | \$191 ;
   assign \$193  = ~ \$192 ;
-  assign \$194  = ! \port$1825$6 [1:0];
-  assign \$195  = \port$1825$6 [4] & \$194 ;
-  assign \$196  = \port$1825$6 [3:2] == 2'h2;
-  assign \$197  = \port$1825$6 [7] & \$196 ;
+  assign \$194  = ! \port$1525$6 [1:0];
+  assign \$195  = \port$1525$6 [4] & \$194 ;
+  assign \$196  = \port$1525$6 [3:2] == 2'h2;
+  assign \$197  = \port$1525$6 [7] & \$196 ;
   assign \$198  = \$195  | \$197 ;
   assign \$199  = ~ \$198 ;
   assign \$200  = \$103  & { \$199 , \$193 , \$187 , \$181 , \$175 , \$169 , \$163 , \$157 , \$151 , \$145 , \$139 , \$133 , \$127 , \$121 , \$115 , \$109  };
-  assign \$201  = \port$1825$6 [0] ? \port$1781$0  : \port$1779$0 ;
-  assign \$202  = \port$1825$6 [0] ? \port$1782$0  : \port$1780$0 ;
-  assign \$203  = \port$1825$6 [2] ? \$201  : \$202 ;
-  assign \$204  = \port$1825$6 [1:0] == 2'h2;
-  assign \$205  = \port$1825$6 [5] & \$204 ;
-  assign \$206  = ! \port$1825$6 [3:2];
-  assign \$207  = \port$1825$6 [6] & \$206 ;
+  assign \$201  = \port$1525$6 [0] ? \port$1481$0  : \port$1479$0 ;
+  assign \$202  = \port$1525$6 [0] ? \port$1482$0  : \port$1480$0 ;
+  assign \$203  = \port$1525$6 [2] ? \$201  : \$202 ;
+  assign \$204  = \port$1525$6 [1:0] == 2'h2;
+  assign \$205  = \port$1525$6 [5] & \$204 ;
+  assign \$206  = ! \port$1525$6 [3:2];
+  assign \$207  = \port$1525$6 [6] & \$206 ;
   assign \$208  = \$205  | \$207 ;
   assign \$209  = ~ \$208 ;
-  assign \$210  = \port$1825$6 [1:0] == 2'h2;
-  assign \$211  = \port$1825$6 [5] & \$210 ;
-  assign \$212  = ! \port$1825$6 [3:2];
-  assign \$213  = \port$1825$6 [6] & \$212 ;
+  assign \$210  = \port$1525$6 [1:0] == 2'h2;
+  assign \$211  = \port$1525$6 [5] & \$210 ;
+  assign \$212  = ! \port$1525$6 [3:2];
+  assign \$213  = \port$1525$6 [6] & \$212 ;
   assign \$214  = \$211  | \$213 ;
   assign \$215  = ~ \$214 ;
-  assign \$216  = \port$1825$6 [1:0] == 2'h2;
-  assign \$217  = \port$1825$6 [5] & \$216 ;
-  assign \$218  = ! \port$1825$6 [3:2];
-  assign \$219  = \port$1825$6 [6] & \$218 ;
+  assign \$216  = \port$1525$6 [1:0] == 2'h2;
+  assign \$217  = \port$1525$6 [5] & \$216 ;
+  assign \$218  = ! \port$1525$6 [3:2];
+  assign \$219  = \port$1525$6 [6] & \$218 ;
   assign \$220  = \$217  | \$219 ;
   assign \$221  = ~ \$220 ;
-  assign \$222  = \port$1825$6 [1:0] == 2'h2;
-  assign \$223  = \port$1825$6 [5] & \$222 ;
-  assign \$224  = ! \port$1825$6 [3:2];
-  assign \$225  = \port$1825$6 [6] & \$224 ;
+  assign \$222  = \port$1525$6 [1:0] == 2'h2;
+  assign \$223  = \port$1525$6 [5] & \$222 ;
+  assign \$224  = ! \port$1525$6 [3:2];
+  assign \$225  = \port$1525$6 [6] & \$224 ;
   assign \$226  = \$223  | \$225 ;
   assign \$227  = ~ \$226 ;
-  assign \$228  = \port$1825$6 [1:0] == 2'h2;
-  assign \$229  = \port$1825$6 [5] & \$228 ;
-  assign \$230  = ! \port$1825$6 [3:2];
-  assign \$231  = \port$1825$6 [6] & \$230 ;
+  assign \$228  = \port$1525$6 [1:0] == 2'h2;
+  assign \$229  = \port$1525$6 [5] & \$228 ;
+  assign \$230  = ! \port$1525$6 [3:2];
+  assign \$231  = \port$1525$6 [6] & \$230 ;
   assign \$232  = \$229  | \$231 ;
   assign \$233  = ~ \$232 ;
-  assign \$234  = \port$1825$6 [1:0] == 2'h2;
-  assign \$235  = \port$1825$6 [5] & \$234 ;
-  assign \$236  = ! \port$1825$6 [3:2];
-  assign \$237  = \port$1825$6 [6] & \$236 ;
+  assign \$234  = \port$1525$6 [1:0] == 2'h2;
+  assign \$235  = \port$1525$6 [5] & \$234 ;
+  assign \$236  = ! \port$1525$6 [3:2];
+  assign \$237  = \port$1525$6 [6] & \$236 ;
   assign \$238  = \$235  | \$237 ;
   assign \$239  = ~ \$238 ;
-  assign \$240  = \port$1825$6 [1:0] == 2'h2;
-  assign \$241  = \port$1825$6 [5] & \$240 ;
-  assign \$242  = ! \port$1825$6 [3:2];
-  assign \$243  = \port$1825$6 [6] & \$242 ;
+  assign \$240  = \port$1525$6 [1:0] == 2'h2;
+  assign \$241  = \port$1525$6 [5] & \$240 ;
+  assign \$242  = ! \port$1525$6 [3:2];
+  assign \$243  = \port$1525$6 [6] & \$242 ;
   assign \$244  = \$241  | \$243 ;
   assign \$245  = ~ \$244 ;
-  assign \$246  = \port$1825$6 [1:0] == 2'h2;
-  assign \$247  = \port$1825$6 [5] & \$246 ;
-  assign \$248  = ! \port$1825$6 [3:2];
-  assign \$249  = \port$1825$6 [6] & \$248 ;
+  assign \$246  = \port$1525$6 [1:0] == 2'h2;
+  assign \$247  = \port$1525$6 [5] & \$246 ;
+  assign \$248  = ! \port$1525$6 [3:2];
+  assign \$249  = \port$1525$6 [6] & \$248 ;
   assign \$250  = \$247  | \$249 ;
   assign \$251  = ~ \$250 ;
-  assign \$252  = \port$1825$6 [1:0] == 2'h2;
-  assign \$253  = \port$1825$6 [5] & \$252 ;
-  assign \$254  = ! \port$1825$6 [3:2];
-  assign \$255  = \port$1825$6 [6] & \$254 ;
+  assign \$252  = \port$1525$6 [1:0] == 2'h2;
+  assign \$253  = \port$1525$6 [5] & \$252 ;
+  assign \$254  = ! \port$1525$6 [3:2];
+  assign \$255  = \port$1525$6 [6] & \$254 ;
   assign \$256  = \$253  | \$255 ;
   assign \$257  = ~ \$256 ;
-  assign \$258  = \port$1825$6 [1:0] == 2'h2;
-  assign \$259  = \port$1825$6 [5] & \$258 ;
-  assign \$260  = ! \port$1825$6 [3:2];
-  assign \$261  = \port$1825$6 [6] & \$260 ;
+  assign \$258  = \port$1525$6 [1:0] == 2'h2;
+  assign \$259  = \port$1525$6 [5] & \$258 ;
+  assign \$260  = ! \port$1525$6 [3:2];
+  assign \$261  = \port$1525$6 [6] & \$260 ;
   assign \$262  = \$259  | \$261 ;
   assign \$263  = ~ \$262 ;
-  assign \$264  = \port$1825$6 [1:0] == 2'h2;
-  assign \$265  = \port$1825$6 [5] & \$264 ;
-  assign \$266  = ! \port$1825$6 [3:2];
-  assign \$267  = \port$1825$6 [6] & \$266 ;
+  assign \$264  = \port$1525$6 [1:0] == 2'h2;
+  assign \$265  = \port$1525$6 [5] & \$264 ;
+  assign \$266  = ! \port$1525$6 [3:2];
+  assign \$267  = \port$1525$6 [6] & \$266 ;
   assign \$268  = \$265  | \$267 ;
   assign \$269  = ~ \$268 ;
-  assign \$270  = \port$1825$6 [1:0] == 2'h2;
-  assign \$271  = \port$1825$6 [5] & \$270 ;
-  assign \$272  = ! \port$1825$6 [3:2];
-  assign \$273  = \port$1825$6 [6] & \$272 ;
+  assign \$270  = \port$1525$6 [1:0] == 2'h2;
+  assign \$271  = \port$1525$6 [5] & \$270 ;
+  assign \$272  = ! \port$1525$6 [3:2];
+  assign \$273  = \port$1525$6 [6] & \$272 ;
   assign \$274  = \$271  | \$273 ;
   assign \$275  = ~ \$274 ;
-  assign \$276  = \port$1825$6 [1:0] == 2'h2;
-  assign \$277  = \port$1825$6 [5] & \$276 ;
-  assign \$278  = ! \port$1825$6 [3:2];
-  assign \$279  = \port$1825$6 [6] & \$278 ;
+  assign \$276  = \port$1525$6 [1:0] == 2'h2;
+  assign \$277  = \port$1525$6 [5] & \$276 ;
+  assign \$278  = ! \port$1525$6 [3:2];
+  assign \$279  = \port$1525$6 [6] & \$278 ;
   assign \$280  = \$277  | \$279 ;
   assign \$281  = ~ \$280 ;
-  assign \$282  = \port$1825$6 [1:0] == 2'h2;
-  assign \$283  = \port$1825$6 [5] & \$282 ;
-  assign \$284  = ! \port$1825$6 [3:2];
-  assign \$285  = \port$1825$6 [6] & \$284 ;
+  assign \$282  = \port$1525$6 [1:0] == 2'h2;
+  assign \$283  = \port$1525$6 [5] & \$282 ;
+  assign \$284  = ! \port$1525$6 [3:2];
+  assign \$285  = \port$1525$6 [6] & \$284 ;
   assign \$286  = \$283  | \$285 ;
   assign \$287  = ~ \$286 ;
-  assign \$288  = \port$1825$6 [1:0] == 2'h2;
-  assign \$289  = \port$1825$6 [5] & \$288 ;
-  assign \$290  = ! \port$1825$6 [3:2];
-  assign \$291  = \port$1825$6 [6] & \$290 ;
+  assign \$288  = \port$1525$6 [1:0] == 2'h2;
+  assign \$289  = \port$1525$6 [5] & \$288 ;
+  assign \$290  = ! \port$1525$6 [3:2];
+  assign \$291  = \port$1525$6 [6] & \$290 ;
   assign \$292  = \$289  | \$291 ;
   assign \$293  = ~ \$292 ;
-  assign \$294  = \port$1825$6 [1:0] == 2'h2;
-  assign \$295  = \port$1825$6 [5] & \$294 ;
-  assign \$296  = ! \port$1825$6 [3:2];
-  assign \$297  = \port$1825$6 [6] & \$296 ;
+  assign \$294  = \port$1525$6 [1:0] == 2'h2;
+  assign \$295  = \port$1525$6 [5] & \$294 ;
+  assign \$296  = ! \port$1525$6 [3:2];
+  assign \$297  = \port$1525$6 [6] & \$296 ;
   assign \$298  = \$295  | \$297 ;
   assign \$299  = ~ \$298 ;
   assign \$300  = \$203  & { \$299 , \$293 , \$287 , \$281 , \$275 , \$269 , \$263 , \$257 , \$251 , \$245 , \$239 , \$233 , \$227 , \$221 , \$215 , \$209  };
-  assign \$301  = \port$1825$6 [0] ? \port$1782$0  : \port$1780$0 ;
-  assign \$302  = \port$1825$6 [0] ? \port$1781$0  : \port$1779$0 ;
-  assign \$303  = \port$1825$6 [2] ? \$301  : \$302 ;
-  assign \$304  = \port$1825$6 [1:0] == 2'h2;
-  assign \$305  = \port$1825$6 [5] & \$304 ;
-  assign \$306  = \port$1825$6 [3:2] == 2'h2;
-  assign \$307  = \port$1825$6 [7] & \$306 ;
+  assign \$301  = \port$1525$6 [0] ? \port$1482$0  : \port$1480$0 ;
+  assign \$302  = \port$1525$6 [0] ? \port$1481$0  : \port$1479$0 ;
+  assign \$303  = \port$1525$6 [2] ? \$301  : \$302 ;
+  assign \$304  = \port$1525$6 [1:0] == 2'h2;
+  assign \$305  = \port$1525$6 [5] & \$304 ;
+  assign \$306  = \port$1525$6 [3:2] == 2'h2;
+  assign \$307  = \port$1525$6 [7] & \$306 ;
   assign \$308  = \$305  | \$307 ;
   assign \$309  = ~ \$308 ;
-  assign \$310  = \port$1825$6 [1:0] == 2'h2;
-  assign \$311  = \port$1825$6 [5] & \$310 ;
-  assign \$312  = \port$1825$6 [3:2] == 2'h2;
-  assign \$313  = \port$1825$6 [7] & \$312 ;
+  assign \$310  = \port$1525$6 [1:0] == 2'h2;
+  assign \$311  = \port$1525$6 [5] & \$310 ;
+  assign \$312  = \port$1525$6 [3:2] == 2'h2;
+  assign \$313  = \port$1525$6 [7] & \$312 ;
   assign \$314  = \$311  | \$313 ;
   assign \$315  = ~ \$314 ;
-  assign \$316  = \port$1825$6 [1:0] == 2'h2;
-  assign \$317  = \port$1825$6 [5] & \$316 ;
-  assign \$318  = \port$1825$6 [3:2] == 2'h2;
-  assign \$319  = \port$1825$6 [7] & \$318 ;
+  assign \$316  = \port$1525$6 [1:0] == 2'h2;
+  assign \$317  = \port$1525$6 [5] & \$316 ;
+  assign \$318  = \port$1525$6 [3:2] == 2'h2;
+  assign \$319  = \port$1525$6 [7] & \$318 ;
   assign \$320  = \$317  | \$319 ;
   assign \$321  = ~ \$320 ;
-  assign \$322  = \port$1825$6 [1:0] == 2'h2;
-  assign \$323  = \port$1825$6 [5] & \$322 ;
-  assign \$324  = \port$1825$6 [3:2] == 2'h2;
-  assign \$325  = \port$1825$6 [7] & \$324 ;
+  assign \$322  = \port$1525$6 [1:0] == 2'h2;
+  assign \$323  = \port$1525$6 [5] & \$322 ;
+  assign \$324  = \port$1525$6 [3:2] == 2'h2;
+  assign \$325  = \port$1525$6 [7] & \$324 ;
   assign \$326  = \$323  | \$325 ;
   assign \$327  = ~ \$326 ;
-  assign \$328  = \port$1825$6 [1:0] == 2'h2;
-  assign \$329  = \port$1825$6 [5] & \$328 ;
-  assign \$330  = \port$1825$6 [3:2] == 2'h2;
-  assign \$331  = \port$1825$6 [7] & \$330 ;
+  assign \$328  = \port$1525$6 [1:0] == 2'h2;
+  assign \$329  = \port$1525$6 [5] & \$328 ;
+  assign \$330  = \port$1525$6 [3:2] == 2'h2;
+  assign \$331  = \port$1525$6 [7] & \$330 ;
   assign \$332  = \$329  | \$331 ;
   assign \$333  = ~ \$332 ;
-  assign \$334  = \port$1825$6 [1:0] == 2'h2;
-  assign \$335  = \port$1825$6 [5] & \$334 ;
-  assign \$336  = \port$1825$6 [3:2] == 2'h2;
-  assign \$337  = \port$1825$6 [7] & \$336 ;
+  assign \$334  = \port$1525$6 [1:0] == 2'h2;
+  assign \$335  = \port$1525$6 [5] & \$334 ;
+  assign \$336  = \port$1525$6 [3:2] == 2'h2;
+  assign \$337  = \port$1525$6 [7] & \$336 ;
   assign \$338  = \$335  | \$337 ;
   assign \$339  = ~ \$338 ;
-  assign \$340  = \port$1825$6 [1:0] == 2'h2;
-  assign \$341  = \port$1825$6 [5] & \$340 ;
-  assign \$342  = \port$1825$6 [3:2] == 2'h2;
-  assign \$343  = \port$1825$6 [7] & \$342 ;
+  assign \$340  = \port$1525$6 [1:0] == 2'h2;
+  assign \$341  = \port$1525$6 [5] & \$340 ;
+  assign \$342  = \port$1525$6 [3:2] == 2'h2;
+  assign \$343  = \port$1525$6 [7] & \$342 ;
   assign \$344  = \$341  | \$343 ;
   assign \$345  = ~ \$344 ;
-  assign \$346  = \port$1825$6 [1:0] == 2'h2;
-  assign \$347  = \port$1825$6 [5] & \$346 ;
-  assign \$348  = \port$1825$6 [3:2] == 2'h2;
-  assign \$349  = \port$1825$6 [7] & \$348 ;
+  assign \$346  = \port$1525$6 [1:0] == 2'h2;
+  assign \$347  = \port$1525$6 [5] & \$346 ;
+  assign \$348  = \port$1525$6 [3:2] == 2'h2;
+  assign \$349  = \port$1525$6 [7] & \$348 ;
   assign \$350  = \$347  | \$349 ;
   assign \$351  = ~ \$350 ;
-  assign \$352  = \port$1825$6 [1:0] == 2'h2;
-  assign \$353  = \port$1825$6 [5] & \$352 ;
-  assign \$354  = \port$1825$6 [3:2] == 2'h2;
-  assign \$355  = \port$1825$6 [7] & \$354 ;
+  assign \$352  = \port$1525$6 [1:0] == 2'h2;
+  assign \$353  = \port$1525$6 [5] & \$352 ;
+  assign \$354  = \port$1525$6 [3:2] == 2'h2;
+  assign \$355  = \port$1525$6 [7] & \$354 ;
   assign \$356  = \$353  | \$355 ;
   assign \$357  = ~ \$356 ;
-  assign \$358  = \port$1825$6 [1:0] == 2'h2;
-  assign \$359  = \port$1825$6 [5] & \$358 ;
-  assign \$360  = \port$1825$6 [3:2] == 2'h2;
-  assign \$361  = \port$1825$6 [7] & \$360 ;
+  assign \$358  = \port$1525$6 [1:0] == 2'h2;
+  assign \$359  = \port$1525$6 [5] & \$358 ;
+  assign \$360  = \port$1525$6 [3:2] == 2'h2;
+  assign \$361  = \port$1525$6 [7] & \$360 ;
   assign \$362  = \$359  | \$361 ;
   assign \$363  = ~ \$362 ;
-  assign \$364  = \port$1825$6 [1:0] == 2'h2;
-  assign \$365  = \port$1825$6 [5] & \$364 ;
-  assign \$366  = \port$1825$6 [3:2] == 2'h2;
-  assign \$367  = \port$1825$6 [7] & \$366 ;
+  assign \$364  = \port$1525$6 [1:0] == 2'h2;
+  assign \$365  = \port$1525$6 [5] & \$364 ;
+  assign \$366  = \port$1525$6 [3:2] == 2'h2;
+  assign \$367  = \port$1525$6 [7] & \$366 ;
   assign \$368  = \$365  | \$367 ;
   assign \$369  = ~ \$368 ;
-  assign \$370  = \port$1825$6 [1:0] == 2'h2;
-  assign \$371  = \port$1825$6 [5] & \$370 ;
-  assign \$372  = \port$1825$6 [3:2] == 2'h2;
-  assign \$373  = \port$1825$6 [7] & \$372 ;
+  assign \$370  = \port$1525$6 [1:0] == 2'h2;
+  assign \$371  = \port$1525$6 [5] & \$370 ;
+  assign \$372  = \port$1525$6 [3:2] == 2'h2;
+  assign \$373  = \port$1525$6 [7] & \$372 ;
   assign \$374  = \$371  | \$373 ;
   assign \$375  = ~ \$374 ;
-  assign \$376  = \port$1825$6 [1:0] == 2'h2;
-  assign \$377  = \port$1825$6 [5] & \$376 ;
-  assign \$378  = \port$1825$6 [3:2] == 2'h2;
-  assign \$379  = \port$1825$6 [7] & \$378 ;
+  assign \$376  = \port$1525$6 [1:0] == 2'h2;
+  assign \$377  = \port$1525$6 [5] & \$376 ;
+  assign \$378  = \port$1525$6 [3:2] == 2'h2;
+  assign \$379  = \port$1525$6 [7] & \$378 ;
   assign \$380  = \$377  | \$379 ;
   assign \$381  = ~ \$380 ;
-  assign \$382  = \port$1825$6 [1:0] == 2'h2;
-  assign \$383  = \port$1825$6 [5] & \$382 ;
-  assign \$384  = \port$1825$6 [3:2] == 2'h2;
-  assign \$385  = \port$1825$6 [7] & \$384 ;
+  assign \$382  = \port$1525$6 [1:0] == 2'h2;
+  assign \$383  = \port$1525$6 [5] & \$382 ;
+  assign \$384  = \port$1525$6 [3:2] == 2'h2;
+  assign \$385  = \port$1525$6 [7] & \$384 ;
   assign \$386  = \$383  | \$385 ;
   assign \$387  = ~ \$386 ;
-  assign \$388  = \port$1825$6 [1:0] == 2'h2;
-  assign \$389  = \port$1825$6 [5] & \$388 ;
-  assign \$390  = \port$1825$6 [3:2] == 2'h2;
-  assign \$391  = \port$1825$6 [7] & \$390 ;
+  assign \$388  = \port$1525$6 [1:0] == 2'h2;
+  assign \$389  = \port$1525$6 [5] & \$388 ;
+  assign \$390  = \port$1525$6 [3:2] == 2'h2;
+  assign \$391  = \port$1525$6 [7] & \$390 ;
   assign \$392  = \$389  | \$391 ;
   assign \$393  = ~ \$392 ;
-  assign \$394  = \port$1825$6 [1:0] == 2'h2;
-  assign \$395  = \port$1825$6 [5] & \$394 ;
-  assign \$396  = \port$1825$6 [3:2] == 2'h2;
-  assign \$397  = \port$1825$6 [7] & \$396 ;
+  assign \$394  = \port$1525$6 [1:0] == 2'h2;
+  assign \$395  = \port$1525$6 [5] & \$394 ;
+  assign \$396  = \port$1525$6 [3:2] == 2'h2;
+  assign \$397  = \port$1525$6 [7] & \$396 ;
   assign \$398  = \$395  | \$397 ;
   assign \$399  = ~ \$398 ;
   assign \$400  = \$303  & { \$399 , \$393 , \$387 , \$381 , \$375 , \$369 , \$363 , \$357 , \$351 , \$345 , \$339 , \$333 , \$327 , \$321 , \$315 , \$309  };
@@ -2514,13 +2514,13 @@ module \accelerator.align (rst, \port$1779$0 , \port$1780$0 , \port$1781$0 , \po
       \$401  = 64'h0000000000000000;
     end
   end
-  assign kx = \port$1825$6 [3:2];
-  assign ky = \port$1825$6 [1:0];
-  assign data = { \port$1782$0 , \port$1781$0 , \port$1780$0 , \port$1779$0  };
-  assign top = \port$1825$6 [4];
-  assign left = \port$1825$6 [6];
-  assign right = \port$1825$6 [7];
-  assign bottom = \port$1825$6 [5];
+  assign kx = \port$1525$6 [3:2];
+  assign ky = \port$1525$6 [1:0];
+  assign data = { \port$1482$0 , \port$1481$0 , \port$1480$0 , \port$1479$0  };
+  assign top = \port$1525$6 [4];
+  assign left = \port$1525$6 [6];
+  assign right = \port$1525$6 [7];
+  assign bottom = \port$1525$6 [5];
 endmodule
 
 module \accelerator.argmax (rst, valid, \score$4 , first, best, clk);
@@ -2790,44 +2790,60 @@ module \accelerator.array (rst, valid, first, weights, pixels, accumulator_0_0, 
   output [7:0] accumulator_3_3;
   reg [7:0] accumulator_3_3 = 8'h00;
   wire [127:0] accumulators;
-  wire [15:0] act;
-  wire [15:0] \act$44 ;
-  wire [15:0] \act$46 ;
-  wire [15:0] \act$48 ;
-  wire [15:0] \act$50 ;
-  wire [15:0] \act$52 ;
-  wire [15:0] \act$54 ;
-  wire [15:0] \act$56 ;
-  wire [15:0] \act$58 ;
-  wire [15:0] \act$60 ;
-  wire [15:0] \act$62 ;
-  wire [15:0] \act$64 ;
-  wire [15:0] \act$66 ;
-  wire [15:0] \act$68 ;
-  wire [15:0] \act$70 ;
-  wire [15:0] \act$72 ;
   input clk;
   wire clk;
-  wire [4:0] count;
-  wire [4:0] \count$11 ;
-  wire [4:0] \count$13 ;
-  wire [4:0] \count$15 ;
-  wire [4:0] \count$17 ;
-  wire [4:0] \count$19 ;
-  wire [4:0] \count$21 ;
-  wire [4:0] \count$23 ;
-  wire [4:0] \count$25 ;
-  wire [4:0] \count$27 ;
-  wire [4:0] \count$29 ;
-  wire [4:0] \count$31 ;
-  wire [4:0] \count$33 ;
-  wire [4:0] \count$35 ;
-  wire [4:0] \count$37 ;
-  wire [4:0] \count$39 ;
   input first;
   wire first;
   reg first0 = 1'h0;
   reg first1 = 1'h0;
+  wire [15:0] interface__act;
+  wire [15:0] \interface__act$44 ;
+  wire [15:0] \interface__act$46 ;
+  wire [15:0] \interface__act$48 ;
+  wire [15:0] \interface__act$50 ;
+  wire [15:0] \interface__act$52 ;
+  wire [15:0] \interface__act$54 ;
+  wire [15:0] \interface__act$56 ;
+  wire [15:0] \interface__act$58 ;
+  wire [15:0] \interface__act$60 ;
+  wire [15:0] \interface__act$62 ;
+  wire [15:0] \interface__act$64 ;
+  wire [15:0] \interface__act$66 ;
+  wire [15:0] \interface__act$68 ;
+  wire [15:0] \interface__act$70 ;
+  wire [15:0] \interface__act$72 ;
+  wire [4:0] interface__count;
+  wire [4:0] \interface__count$11 ;
+  wire [4:0] \interface__count$13 ;
+  wire [4:0] \interface__count$15 ;
+  wire [4:0] \interface__count$17 ;
+  wire [4:0] \interface__count$19 ;
+  wire [4:0] \interface__count$21 ;
+  wire [4:0] \interface__count$23 ;
+  wire [4:0] \interface__count$25 ;
+  wire [4:0] \interface__count$27 ;
+  wire [4:0] \interface__count$29 ;
+  wire [4:0] \interface__count$31 ;
+  wire [4:0] \interface__count$33 ;
+  wire [4:0] \interface__count$35 ;
+  wire [4:0] \interface__count$37 ;
+  wire [4:0] \interface__count$39 ;
+  wire [15:0] interface__weight;
+  wire [15:0] \interface__weight$45 ;
+  wire [15:0] \interface__weight$47 ;
+  wire [15:0] \interface__weight$49 ;
+  wire [15:0] \interface__weight$51 ;
+  wire [15:0] \interface__weight$53 ;
+  wire [15:0] \interface__weight$55 ;
+  wire [15:0] \interface__weight$57 ;
+  wire [15:0] \interface__weight$59 ;
+  wire [15:0] \interface__weight$61 ;
+  wire [15:0] \interface__weight$63 ;
+  wire [15:0] \interface__weight$65 ;
+  wire [15:0] \interface__weight$67 ;
+  wire [15:0] \interface__weight$69 ;
+  wire [15:0] \interface__weight$71 ;
+  wire [15:0] \interface__weight$73 ;
   input [63:0] pixels;
   wire [63:0] pixels;
   input rst;
@@ -2836,152 +2852,136 @@ module \accelerator.array (rst, valid, first, weights, pixels, accumulator_0_0, 
   wire valid;
   reg valid0 = 1'h0;
   reg valid1 = 1'h0;
-  wire [15:0] weight;
-  wire [15:0] \weight$45 ;
-  wire [15:0] \weight$47 ;
-  wire [15:0] \weight$49 ;
-  wire [15:0] \weight$51 ;
-  wire [15:0] \weight$53 ;
-  wire [15:0] \weight$55 ;
-  wire [15:0] \weight$57 ;
-  wire [15:0] \weight$59 ;
-  wire [15:0] \weight$61 ;
-  wire [15:0] \weight$63 ;
-  wire [15:0] \weight$65 ;
-  wire [15:0] \weight$67 ;
-  wire [15:0] \weight$69 ;
-  wire [15:0] \weight$71 ;
-  wire [15:0] \weight$73 ;
   input [63:0] weights;
   wire [63:0] weights;
-  assign \$1  = ~ count[3];
-  assign \$2  = count[4] | count[3];
+  assign \$1  = ~ interface__count[3];
+  assign \$2  = interface__count[4] | interface__count[3];
   assign \$3  = ~ \$2 ;
-  assign \$4  = ~ count[3];
-  assign \$5  = count[4] | count[3];
+  assign \$4  = ~ interface__count[3];
+  assign \$5  = interface__count[4] | interface__count[3];
   assign \$6  = ~ \$5 ;
-  assign \$7  = $signed(accumulator_0_0) + $signed({ \$6 , \$4 , count[2:0] });
-  assign \$8  = first1 ? { \$3 , \$3 , \$3 , \$3 , \$3 , \$1 , count[2:0] } : \$7 ;
-  assign \$9  = ~ \count$11 [3];
-  assign \$10  = \count$11 [4] | \count$11 [3];
+  assign \$7  = $signed(accumulator_0_0) + $signed({ \$6 , \$4 , interface__count[2:0] });
+  assign \$8  = first1 ? { \$3 , \$3 , \$3 , \$3 , \$3 , \$1 , interface__count[2:0] } : \$7 ;
+  assign \$9  = ~ \interface__count$11 [3];
+  assign \$10  = \interface__count$11 [4] | \interface__count$11 [3];
   assign \$11  = ~ \$10 ;
-  assign \$12  = ~ \count$11 [3];
-  assign \$13  = \count$11 [4] | \count$11 [3];
+  assign \$12  = ~ \interface__count$11 [3];
+  assign \$13  = \interface__count$11 [4] | \interface__count$11 [3];
   assign \$14  = ~ \$13 ;
-  assign \$15  = $signed(accumulator_0_1) + $signed({ \$14 , \$12 , \count$11 [2:0] });
-  assign \$16  = first1 ? { \$11 , \$11 , \$11 , \$11 , \$11 , \$9 , \count$11 [2:0] } : \$15 ;
-  assign \$17  = ~ \count$13 [3];
-  assign \$18  = \count$13 [4] | \count$13 [3];
+  assign \$15  = $signed(accumulator_0_1) + $signed({ \$14 , \$12 , \interface__count$11 [2:0] });
+  assign \$16  = first1 ? { \$11 , \$11 , \$11 , \$11 , \$11 , \$9 , \interface__count$11 [2:0] } : \$15 ;
+  assign \$17  = ~ \interface__count$13 [3];
+  assign \$18  = \interface__count$13 [4] | \interface__count$13 [3];
   assign \$19  = ~ \$18 ;
-  assign \$20  = ~ \count$13 [3];
-  assign \$21  = \count$13 [4] | \count$13 [3];
+  assign \$20  = ~ \interface__count$13 [3];
+  assign \$21  = \interface__count$13 [4] | \interface__count$13 [3];
   assign \$22  = ~ \$21 ;
-  assign \$23  = $signed(accumulator_0_2) + $signed({ \$22 , \$20 , \count$13 [2:0] });
-  assign \$24  = first1 ? { \$19 , \$19 , \$19 , \$19 , \$19 , \$17 , \count$13 [2:0] } : \$23 ;
-  assign \$25  = ~ \count$15 [3];
-  assign \$26  = \count$15 [4] | \count$15 [3];
+  assign \$23  = $signed(accumulator_0_2) + $signed({ \$22 , \$20 , \interface__count$13 [2:0] });
+  assign \$24  = first1 ? { \$19 , \$19 , \$19 , \$19 , \$19 , \$17 , \interface__count$13 [2:0] } : \$23 ;
+  assign \$25  = ~ \interface__count$15 [3];
+  assign \$26  = \interface__count$15 [4] | \interface__count$15 [3];
   assign \$27  = ~ \$26 ;
-  assign \$28  = ~ \count$15 [3];
-  assign \$29  = \count$15 [4] | \count$15 [3];
+  assign \$28  = ~ \interface__count$15 [3];
+  assign \$29  = \interface__count$15 [4] | \interface__count$15 [3];
   assign \$30  = ~ \$29 ;
-  assign \$31  = $signed(accumulator_0_3) + $signed({ \$30 , \$28 , \count$15 [2:0] });
-  assign \$32  = first1 ? { \$27 , \$27 , \$27 , \$27 , \$27 , \$25 , \count$15 [2:0] } : \$31 ;
-  assign \$33  = ~ \count$17 [3];
-  assign \$34  = \count$17 [4] | \count$17 [3];
+  assign \$31  = $signed(accumulator_0_3) + $signed({ \$30 , \$28 , \interface__count$15 [2:0] });
+  assign \$32  = first1 ? { \$27 , \$27 , \$27 , \$27 , \$27 , \$25 , \interface__count$15 [2:0] } : \$31 ;
+  assign \$33  = ~ \interface__count$17 [3];
+  assign \$34  = \interface__count$17 [4] | \interface__count$17 [3];
   assign \$35  = ~ \$34 ;
-  assign \$36  = ~ \count$17 [3];
-  assign \$37  = \count$17 [4] | \count$17 [3];
+  assign \$36  = ~ \interface__count$17 [3];
+  assign \$37  = \interface__count$17 [4] | \interface__count$17 [3];
   assign \$38  = ~ \$37 ;
-  assign \$39  = $signed(accumulator_1_0) + $signed({ \$38 , \$36 , \count$17 [2:0] });
-  assign \$40  = first1 ? { \$35 , \$35 , \$35 , \$35 , \$35 , \$33 , \count$17 [2:0] } : \$39 ;
-  assign \$41  = ~ \count$19 [3];
-  assign \$42  = \count$19 [4] | \count$19 [3];
+  assign \$39  = $signed(accumulator_1_0) + $signed({ \$38 , \$36 , \interface__count$17 [2:0] });
+  assign \$40  = first1 ? { \$35 , \$35 , \$35 , \$35 , \$35 , \$33 , \interface__count$17 [2:0] } : \$39 ;
+  assign \$41  = ~ \interface__count$19 [3];
+  assign \$42  = \interface__count$19 [4] | \interface__count$19 [3];
   assign \$43  = ~ \$42 ;
-  assign \$44  = ~ \count$19 [3];
-  assign \$45  = \count$19 [4] | \count$19 [3];
+  assign \$44  = ~ \interface__count$19 [3];
+  assign \$45  = \interface__count$19 [4] | \interface__count$19 [3];
   assign \$46  = ~ \$45 ;
-  assign \$47  = $signed(accumulator_1_1) + $signed({ \$46 , \$44 , \count$19 [2:0] });
-  assign \$48  = first1 ? { \$43 , \$43 , \$43 , \$43 , \$43 , \$41 , \count$19 [2:0] } : \$47 ;
-  assign \$49  = ~ \count$21 [3];
-  assign \$50  = \count$21 [4] | \count$21 [3];
+  assign \$47  = $signed(accumulator_1_1) + $signed({ \$46 , \$44 , \interface__count$19 [2:0] });
+  assign \$48  = first1 ? { \$43 , \$43 , \$43 , \$43 , \$43 , \$41 , \interface__count$19 [2:0] } : \$47 ;
+  assign \$49  = ~ \interface__count$21 [3];
+  assign \$50  = \interface__count$21 [4] | \interface__count$21 [3];
   assign \$51  = ~ \$50 ;
-  assign \$52  = ~ \count$21 [3];
-  assign \$53  = \count$21 [4] | \count$21 [3];
+  assign \$52  = ~ \interface__count$21 [3];
+  assign \$53  = \interface__count$21 [4] | \interface__count$21 [3];
   assign \$54  = ~ \$53 ;
-  assign \$55  = $signed(accumulator_1_2) + $signed({ \$54 , \$52 , \count$21 [2:0] });
-  assign \$56  = first1 ? { \$51 , \$51 , \$51 , \$51 , \$51 , \$49 , \count$21 [2:0] } : \$55 ;
-  assign \$57  = ~ \count$23 [3];
-  assign \$58  = \count$23 [4] | \count$23 [3];
+  assign \$55  = $signed(accumulator_1_2) + $signed({ \$54 , \$52 , \interface__count$21 [2:0] });
+  assign \$56  = first1 ? { \$51 , \$51 , \$51 , \$51 , \$51 , \$49 , \interface__count$21 [2:0] } : \$55 ;
+  assign \$57  = ~ \interface__count$23 [3];
+  assign \$58  = \interface__count$23 [4] | \interface__count$23 [3];
   assign \$59  = ~ \$58 ;
-  assign \$60  = ~ \count$23 [3];
-  assign \$61  = \count$23 [4] | \count$23 [3];
+  assign \$60  = ~ \interface__count$23 [3];
+  assign \$61  = \interface__count$23 [4] | \interface__count$23 [3];
   assign \$62  = ~ \$61 ;
-  assign \$63  = $signed(accumulator_1_3) + $signed({ \$62 , \$60 , \count$23 [2:0] });
-  assign \$64  = first1 ? { \$59 , \$59 , \$59 , \$59 , \$59 , \$57 , \count$23 [2:0] } : \$63 ;
-  assign \$65  = ~ \count$25 [3];
-  assign \$66  = \count$25 [4] | \count$25 [3];
+  assign \$63  = $signed(accumulator_1_3) + $signed({ \$62 , \$60 , \interface__count$23 [2:0] });
+  assign \$64  = first1 ? { \$59 , \$59 , \$59 , \$59 , \$59 , \$57 , \interface__count$23 [2:0] } : \$63 ;
+  assign \$65  = ~ \interface__count$25 [3];
+  assign \$66  = \interface__count$25 [4] | \interface__count$25 [3];
   assign \$67  = ~ \$66 ;
-  assign \$68  = ~ \count$25 [3];
-  assign \$69  = \count$25 [4] | \count$25 [3];
+  assign \$68  = ~ \interface__count$25 [3];
+  assign \$69  = \interface__count$25 [4] | \interface__count$25 [3];
   assign \$70  = ~ \$69 ;
-  assign \$71  = $signed(accumulator_2_0) + $signed({ \$70 , \$68 , \count$25 [2:0] });
-  assign \$72  = first1 ? { \$67 , \$67 , \$67 , \$67 , \$67 , \$65 , \count$25 [2:0] } : \$71 ;
-  assign \$73  = ~ \count$27 [3];
-  assign \$74  = \count$27 [4] | \count$27 [3];
+  assign \$71  = $signed(accumulator_2_0) + $signed({ \$70 , \$68 , \interface__count$25 [2:0] });
+  assign \$72  = first1 ? { \$67 , \$67 , \$67 , \$67 , \$67 , \$65 , \interface__count$25 [2:0] } : \$71 ;
+  assign \$73  = ~ \interface__count$27 [3];
+  assign \$74  = \interface__count$27 [4] | \interface__count$27 [3];
   assign \$75  = ~ \$74 ;
-  assign \$76  = ~ \count$27 [3];
-  assign \$77  = \count$27 [4] | \count$27 [3];
+  assign \$76  = ~ \interface__count$27 [3];
+  assign \$77  = \interface__count$27 [4] | \interface__count$27 [3];
   assign \$78  = ~ \$77 ;
-  assign \$79  = $signed(accumulator_2_1) + $signed({ \$78 , \$76 , \count$27 [2:0] });
-  assign \$80  = first1 ? { \$75 , \$75 , \$75 , \$75 , \$75 , \$73 , \count$27 [2:0] } : \$79 ;
-  assign \$81  = ~ \count$29 [3];
-  assign \$82  = \count$29 [4] | \count$29 [3];
+  assign \$79  = $signed(accumulator_2_1) + $signed({ \$78 , \$76 , \interface__count$27 [2:0] });
+  assign \$80  = first1 ? { \$75 , \$75 , \$75 , \$75 , \$75 , \$73 , \interface__count$27 [2:0] } : \$79 ;
+  assign \$81  = ~ \interface__count$29 [3];
+  assign \$82  = \interface__count$29 [4] | \interface__count$29 [3];
   assign \$83  = ~ \$82 ;
-  assign \$84  = ~ \count$29 [3];
-  assign \$85  = \count$29 [4] | \count$29 [3];
+  assign \$84  = ~ \interface__count$29 [3];
+  assign \$85  = \interface__count$29 [4] | \interface__count$29 [3];
   assign \$86  = ~ \$85 ;
-  assign \$87  = $signed(accumulator_2_2) + $signed({ \$86 , \$84 , \count$29 [2:0] });
-  assign \$88  = first1 ? { \$83 , \$83 , \$83 , \$83 , \$83 , \$81 , \count$29 [2:0] } : \$87 ;
-  assign \$89  = ~ \count$31 [3];
-  assign \$90  = \count$31 [4] | \count$31 [3];
+  assign \$87  = $signed(accumulator_2_2) + $signed({ \$86 , \$84 , \interface__count$29 [2:0] });
+  assign \$88  = first1 ? { \$83 , \$83 , \$83 , \$83 , \$83 , \$81 , \interface__count$29 [2:0] } : \$87 ;
+  assign \$89  = ~ \interface__count$31 [3];
+  assign \$90  = \interface__count$31 [4] | \interface__count$31 [3];
   assign \$91  = ~ \$90 ;
-  assign \$92  = ~ \count$31 [3];
-  assign \$93  = \count$31 [4] | \count$31 [3];
+  assign \$92  = ~ \interface__count$31 [3];
+  assign \$93  = \interface__count$31 [4] | \interface__count$31 [3];
   assign \$94  = ~ \$93 ;
-  assign \$95  = $signed(accumulator_2_3) + $signed({ \$94 , \$92 , \count$31 [2:0] });
-  assign \$96  = first1 ? { \$91 , \$91 , \$91 , \$91 , \$91 , \$89 , \count$31 [2:0] } : \$95 ;
-  assign \$97  = ~ \count$33 [3];
-  assign \$98  = \count$33 [4] | \count$33 [3];
+  assign \$95  = $signed(accumulator_2_3) + $signed({ \$94 , \$92 , \interface__count$31 [2:0] });
+  assign \$96  = first1 ? { \$91 , \$91 , \$91 , \$91 , \$91 , \$89 , \interface__count$31 [2:0] } : \$95 ;
+  assign \$97  = ~ \interface__count$33 [3];
+  assign \$98  = \interface__count$33 [4] | \interface__count$33 [3];
   assign \$99  = ~ \$98 ;
-  assign \$100  = ~ \count$33 [3];
-  assign \$101  = \count$33 [4] | \count$33 [3];
+  assign \$100  = ~ \interface__count$33 [3];
+  assign \$101  = \interface__count$33 [4] | \interface__count$33 [3];
   assign \$102  = ~ \$101 ;
-  assign \$103  = $signed(accumulator_3_0) + $signed({ \$102 , \$100 , \count$33 [2:0] });
-  assign \$104  = first1 ? { \$99 , \$99 , \$99 , \$99 , \$99 , \$97 , \count$33 [2:0] } : \$103 ;
-  assign \$105  = ~ \count$35 [3];
-  assign \$106  = \count$35 [4] | \count$35 [3];
+  assign \$103  = $signed(accumulator_3_0) + $signed({ \$102 , \$100 , \interface__count$33 [2:0] });
+  assign \$104  = first1 ? { \$99 , \$99 , \$99 , \$99 , \$99 , \$97 , \interface__count$33 [2:0] } : \$103 ;
+  assign \$105  = ~ \interface__count$35 [3];
+  assign \$106  = \interface__count$35 [4] | \interface__count$35 [3];
   assign \$107  = ~ \$106 ;
-  assign \$108  = ~ \count$35 [3];
-  assign \$109  = \count$35 [4] | \count$35 [3];
+  assign \$108  = ~ \interface__count$35 [3];
+  assign \$109  = \interface__count$35 [4] | \interface__count$35 [3];
   assign \$110  = ~ \$109 ;
-  assign \$111  = $signed(accumulator_3_1) + $signed({ \$110 , \$108 , \count$35 [2:0] });
-  assign \$112  = first1 ? { \$107 , \$107 , \$107 , \$107 , \$107 , \$105 , \count$35 [2:0] } : \$111 ;
-  assign \$113  = ~ \count$37 [3];
-  assign \$114  = \count$37 [4] | \count$37 [3];
+  assign \$111  = $signed(accumulator_3_1) + $signed({ \$110 , \$108 , \interface__count$35 [2:0] });
+  assign \$112  = first1 ? { \$107 , \$107 , \$107 , \$107 , \$107 , \$105 , \interface__count$35 [2:0] } : \$111 ;
+  assign \$113  = ~ \interface__count$37 [3];
+  assign \$114  = \interface__count$37 [4] | \interface__count$37 [3];
   assign \$115  = ~ \$114 ;
-  assign \$116  = ~ \count$37 [3];
-  assign \$117  = \count$37 [4] | \count$37 [3];
+  assign \$116  = ~ \interface__count$37 [3];
+  assign \$117  = \interface__count$37 [4] | \interface__count$37 [3];
   assign \$118  = ~ \$117 ;
-  assign \$119  = $signed(accumulator_3_2) + $signed({ \$118 , \$116 , \count$37 [2:0] });
-  assign \$120  = first1 ? { \$115 , \$115 , \$115 , \$115 , \$115 , \$113 , \count$37 [2:0] } : \$119 ;
-  assign \$121  = ~ \count$39 [3];
-  assign \$122  = \count$39 [4] | \count$39 [3];
+  assign \$119  = $signed(accumulator_3_2) + $signed({ \$118 , \$116 , \interface__count$37 [2:0] });
+  assign \$120  = first1 ? { \$115 , \$115 , \$115 , \$115 , \$115 , \$113 , \interface__count$37 [2:0] } : \$119 ;
+  assign \$121  = ~ \interface__count$39 [3];
+  assign \$122  = \interface__count$39 [4] | \interface__count$39 [3];
   assign \$123  = ~ \$122 ;
-  assign \$124  = ~ \count$39 [3];
-  assign \$125  = \count$39 [4] | \count$39 [3];
+  assign \$124  = ~ \interface__count$39 [3];
+  assign \$125  = \interface__count$39 [4] | \interface__count$39 [3];
   assign \$126  = ~ \$125 ;
-  assign \$127  = $signed(accumulator_3_3) + $signed({ \$126 , \$124 , \count$39 [2:0] });
-  assign \$128  = first1 ? { \$123 , \$123 , \$123 , \$123 , \$123 , \$121 , \count$39 [2:0] } : \$127 ;
+  assign \$127  = $signed(accumulator_3_3) + $signed({ \$126 , \$124 , \interface__count$39 [2:0] });
+  assign \$128  = first1 ? { \$123 , \$123 , \$123 , \$123 , \$123 , \$121 , \interface__count$39 [2:0] } : \$127 ;
   always @(posedge clk)
     valid0 <= \$129 ;
   always @(posedge clk)
@@ -3022,115 +3022,115 @@ module \accelerator.array (rst, valid, first, weights, pixels, accumulator_0_0, 
     accumulator_3_2 <= \$147 ;
   always @(posedge clk)
     accumulator_3_3 <= \$148 ;
-  \accelerator.array.popcount_0_0  popcount_0_0 (
+  \accelerator.popcount_16_2_sum  popcount_0_0 (
     .act(pixels[15:0]),
     .clk(clk),
-    .count(count),
+    .count(interface__count),
     .rst(rst),
     .weight(weights[15:0])
   );
-  \accelerator.array.popcount_0_1  popcount_0_1 (
+  \accelerator.popcount_16_2_sum  popcount_0_1 (
     .act(pixels[15:0]),
     .clk(clk),
-    .count(\count$11 ),
+    .count(\interface__count$11 ),
     .rst(rst),
     .weight(weights[31:16])
   );
-  \accelerator.array.popcount_0_2  popcount_0_2 (
+  \accelerator.popcount_16_2_sum  popcount_0_2 (
     .act(pixels[15:0]),
     .clk(clk),
-    .count(\count$13 ),
+    .count(\interface__count$13 ),
     .rst(rst),
     .weight(weights[47:32])
   );
-  \accelerator.array.popcount_0_3  popcount_0_3 (
+  \accelerator.popcount_16_2_sum  popcount_0_3 (
     .act(pixels[15:0]),
     .clk(clk),
-    .count(\count$15 ),
+    .count(\interface__count$15 ),
     .rst(rst),
     .weight(weights[63:48])
   );
-  \accelerator.array.popcount_1_0  popcount_1_0 (
+  \accelerator.popcount_16_2_sum  popcount_1_0 (
     .act(pixels[31:16]),
     .clk(clk),
-    .count(\count$17 ),
+    .count(\interface__count$17 ),
     .rst(rst),
     .weight(weights[15:0])
   );
-  \accelerator.array.popcount_1_1  popcount_1_1 (
+  \accelerator.popcount_16_2_sum  popcount_1_1 (
     .act(pixels[31:16]),
     .clk(clk),
-    .count(\count$19 ),
+    .count(\interface__count$19 ),
     .rst(rst),
     .weight(weights[31:16])
   );
-  \accelerator.array.popcount_1_2  popcount_1_2 (
+  \accelerator.popcount_16_2_sum  popcount_1_2 (
     .act(pixels[31:16]),
     .clk(clk),
-    .count(\count$21 ),
+    .count(\interface__count$21 ),
     .rst(rst),
     .weight(weights[47:32])
   );
-  \accelerator.array.popcount_1_3  popcount_1_3 (
+  \accelerator.popcount_16_2_sum  popcount_1_3 (
     .act(pixels[31:16]),
     .clk(clk),
-    .count(\count$23 ),
+    .count(\interface__count$23 ),
     .rst(rst),
     .weight(weights[63:48])
   );
-  \accelerator.array.popcount_2_0  popcount_2_0 (
+  \accelerator.popcount_16_2_sum  popcount_2_0 (
     .act(pixels[47:32]),
     .clk(clk),
-    .count(\count$25 ),
+    .count(\interface__count$25 ),
     .rst(rst),
     .weight(weights[15:0])
   );
-  \accelerator.array.popcount_2_1  popcount_2_1 (
+  \accelerator.popcount_16_2_sum  popcount_2_1 (
     .act(pixels[47:32]),
     .clk(clk),
-    .count(\count$27 ),
+    .count(\interface__count$27 ),
     .rst(rst),
     .weight(weights[31:16])
   );
-  \accelerator.array.popcount_2_2  popcount_2_2 (
+  \accelerator.popcount_16_2_sum  popcount_2_2 (
     .act(pixels[47:32]),
     .clk(clk),
-    .count(\count$29 ),
+    .count(\interface__count$29 ),
     .rst(rst),
     .weight(weights[47:32])
   );
-  \accelerator.array.popcount_2_3  popcount_2_3 (
+  \accelerator.popcount_16_2_sum  popcount_2_3 (
     .act(pixels[47:32]),
     .clk(clk),
-    .count(\count$31 ),
+    .count(\interface__count$31 ),
     .rst(rst),
     .weight(weights[63:48])
   );
-  \accelerator.array.popcount_3_0  popcount_3_0 (
+  \accelerator.popcount_16_2_sum  popcount_3_0 (
     .act(pixels[63:48]),
     .clk(clk),
-    .count(\count$33 ),
+    .count(\interface__count$33 ),
     .rst(rst),
     .weight(weights[15:0])
   );
-  \accelerator.array.popcount_3_1  popcount_3_1 (
+  \accelerator.popcount_16_2_sum  popcount_3_1 (
     .act(pixels[63:48]),
     .clk(clk),
-    .count(\count$35 ),
+    .count(\interface__count$35 ),
     .rst(rst),
     .weight(weights[31:16])
   );
-  \accelerator.array.popcount_3_2  popcount_3_2 (
+  \accelerator.popcount_16_2_sum  popcount_3_2 (
     .act(pixels[63:48]),
     .clk(clk),
-    .count(\count$37 ),
+    .count(\interface__count$37 ),
     .rst(rst),
     .weight(weights[47:32])
   );
-  \accelerator.array.popcount_3_3  popcount_3_3 (
+  \accelerator.popcount_16_2_sum  popcount_3_3 (
     .act(pixels[63:48]),
     .clk(clk),
-    .count(\count$39 ),
+    .count(\interface__count$39 ),
     .rst(rst),
     .weight(weights[63:48])
   );
@@ -3322,1047 +3322,39 @@ module \accelerator.array (rst, valid, first, weights, pixels, accumulator_0_0, 
       \$148  = 8'h00;
     end
   end
-  assign act = pixels[15:0];
-  assign weight = weights[15:0];
-  assign \act$44  = pixels[15:0];
-  assign \weight$45  = weights[31:16];
-  assign \act$46  = pixels[15:0];
-  assign \weight$47  = weights[47:32];
-  assign \act$48  = pixels[15:0];
-  assign \weight$49  = weights[63:48];
-  assign \act$50  = pixels[31:16];
-  assign \weight$51  = weights[15:0];
-  assign \act$52  = pixels[31:16];
-  assign \weight$53  = weights[31:16];
-  assign \act$54  = pixels[31:16];
-  assign \weight$55  = weights[47:32];
-  assign \act$56  = pixels[31:16];
-  assign \weight$57  = weights[63:48];
-  assign \act$58  = pixels[47:32];
-  assign \weight$59  = weights[15:0];
-  assign \act$60  = pixels[47:32];
-  assign \weight$61  = weights[31:16];
-  assign \act$62  = pixels[47:32];
-  assign \weight$63  = weights[47:32];
-  assign \act$64  = pixels[47:32];
-  assign \weight$65  = weights[63:48];
-  assign \act$66  = pixels[63:48];
-  assign \weight$67  = weights[15:0];
-  assign \act$68  = pixels[63:48];
-  assign \weight$69  = weights[31:16];
-  assign \act$70  = pixels[63:48];
-  assign \weight$71  = weights[47:32];
-  assign \act$72  = pixels[63:48];
-  assign \weight$73  = weights[63:48];
+  assign interface__act = pixels[15:0];
+  assign interface__weight = weights[15:0];
+  assign \interface__act$44  = pixels[15:0];
+  assign \interface__weight$45  = weights[31:16];
+  assign \interface__act$46  = pixels[15:0];
+  assign \interface__weight$47  = weights[47:32];
+  assign \interface__act$48  = pixels[15:0];
+  assign \interface__weight$49  = weights[63:48];
+  assign \interface__act$50  = pixels[31:16];
+  assign \interface__weight$51  = weights[15:0];
+  assign \interface__act$52  = pixels[31:16];
+  assign \interface__weight$53  = weights[31:16];
+  assign \interface__act$54  = pixels[31:16];
+  assign \interface__weight$55  = weights[47:32];
+  assign \interface__act$56  = pixels[31:16];
+  assign \interface__weight$57  = weights[63:48];
+  assign \interface__act$58  = pixels[47:32];
+  assign \interface__weight$59  = weights[15:0];
+  assign \interface__act$60  = pixels[47:32];
+  assign \interface__weight$61  = weights[31:16];
+  assign \interface__act$62  = pixels[47:32];
+  assign \interface__weight$63  = weights[47:32];
+  assign \interface__act$64  = pixels[47:32];
+  assign \interface__weight$65  = weights[63:48];
+  assign \interface__act$66  = pixels[63:48];
+  assign \interface__weight$67  = weights[15:0];
+  assign \interface__act$68  = pixels[63:48];
+  assign \interface__weight$69  = weights[31:16];
+  assign \interface__act$70  = pixels[63:48];
+  assign \interface__weight$71  = weights[47:32];
+  assign \interface__act$72  = pixels[63:48];
+  assign \interface__weight$73  = weights[63:48];
   assign accumulators = { accumulator_3_3, accumulator_3_2, accumulator_3_1, accumulator_3_0, accumulator_2_3, accumulator_2_2, accumulator_2_1, accumulator_2_0, accumulator_1_3, accumulator_1_2, accumulator_1_1, accumulator_1_0, accumulator_0_3, accumulator_0_2, accumulator_0_1, accumulator_0_0 };
-endmodule
-
-module \accelerator.array.popcount_0_0 (rst, weight, act, count, clk);
-  wire [15:0] \$1 ;
-  wire [1:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [3:0] \$12 ;
-  wire [4:0] \$13 ;
-  wire [5:0] \$14 ;
-  wire [6:0] \$15 ;
-  wire [7:0] \$16 ;
-  wire [8:0] \$17 ;
-  wire [9:0] \$18 ;
-  wire [10:0] \$19 ;
-  wire [1:0] \$2 ;
-  wire [2:0] \$3 ;
-  wire [3:0] \$4 ;
-  wire [4:0] \$5 ;
-  wire [5:0] \$6 ;
-  wire [6:0] \$7 ;
-  wire [7:0] \$8 ;
-  wire [8:0] \$9 ;
-  reg [10:0] \$like  = 11'h000;
-  reg [8:0] \$like$7  = 9'h000;
-  reg [8:0] \$like$8  = 9'h000;
-  input [15:0] act;
-  wire [15:0] act;
-  input clk;
-  wire clk;
-  output [4:0] count;
-  wire [4:0] count;
-  wire [15:0] products;
-  input rst;
-  wire rst;
-  input [15:0] weight;
-  wire [15:0] weight;
-  assign \$1  = act ^ weight;
-  assign products = ~ \$1 ;
-  assign \$2  = 1'h0 + products[0];
-  assign \$3  = \$2  + products[1];
-  assign \$4  = \$3  + products[2];
-  assign \$5  = \$4  + products[3];
-  assign \$6  = \$5  + products[4];
-  assign \$7  = \$6  + products[5];
-  assign \$8  = \$7  + products[6];
-  assign \$9  = \$8  + products[7];
-  assign \$10  = 1'h0 + products[8];
-  assign \$11  = \$10  + products[9];
-  assign \$12  = \$11  + products[10];
-  assign \$13  = \$12  + products[11];
-  assign \$14  = \$13  + products[12];
-  assign \$15  = \$14  + products[13];
-  assign \$16  = \$15  + products[14];
-  assign \$17  = \$16  + products[15];
-  assign \$18  = 1'h0 + \$like$7 ;
-  assign \$19  = \$18  + \$like$8 ;
-  always @(posedge clk)
-    \$like$7  <= \$9 ;
-  always @(posedge clk)
-    \$like$8  <= \$17 ;
-  always @(posedge clk)
-    \$like  <= \$19 ;
-  assign count = \$like [4:0];
-endmodule
-
-module \accelerator.array.popcount_0_1 (rst, weight, act, count, clk);
-  wire [15:0] \$1 ;
-  wire [1:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [3:0] \$12 ;
-  wire [4:0] \$13 ;
-  wire [5:0] \$14 ;
-  wire [6:0] \$15 ;
-  wire [7:0] \$16 ;
-  wire [8:0] \$17 ;
-  wire [9:0] \$18 ;
-  wire [10:0] \$19 ;
-  wire [1:0] \$2 ;
-  wire [2:0] \$3 ;
-  wire [3:0] \$4 ;
-  wire [4:0] \$5 ;
-  wire [5:0] \$6 ;
-  wire [6:0] \$7 ;
-  wire [7:0] \$8 ;
-  wire [8:0] \$9 ;
-  reg [10:0] \$like  = 11'h000;
-  reg [8:0] \$like$7  = 9'h000;
-  reg [8:0] \$like$8  = 9'h000;
-  input [15:0] act;
-  wire [15:0] act;
-  input clk;
-  wire clk;
-  output [4:0] count;
-  wire [4:0] count;
-  wire [15:0] products;
-  input rst;
-  wire rst;
-  input [15:0] weight;
-  wire [15:0] weight;
-  assign \$1  = act ^ weight;
-  assign products = ~ \$1 ;
-  assign \$2  = 1'h0 + products[0];
-  assign \$3  = \$2  + products[1];
-  assign \$4  = \$3  + products[2];
-  assign \$5  = \$4  + products[3];
-  assign \$6  = \$5  + products[4];
-  assign \$7  = \$6  + products[5];
-  assign \$8  = \$7  + products[6];
-  assign \$9  = \$8  + products[7];
-  assign \$10  = 1'h0 + products[8];
-  assign \$11  = \$10  + products[9];
-  assign \$12  = \$11  + products[10];
-  assign \$13  = \$12  + products[11];
-  assign \$14  = \$13  + products[12];
-  assign \$15  = \$14  + products[13];
-  assign \$16  = \$15  + products[14];
-  assign \$17  = \$16  + products[15];
-  assign \$18  = 1'h0 + \$like$7 ;
-  assign \$19  = \$18  + \$like$8 ;
-  always @(posedge clk)
-    \$like$7  <= \$9 ;
-  always @(posedge clk)
-    \$like$8  <= \$17 ;
-  always @(posedge clk)
-    \$like  <= \$19 ;
-  assign count = \$like [4:0];
-endmodule
-
-module \accelerator.array.popcount_0_2 (rst, weight, act, count, clk);
-  wire [15:0] \$1 ;
-  wire [1:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [3:0] \$12 ;
-  wire [4:0] \$13 ;
-  wire [5:0] \$14 ;
-  wire [6:0] \$15 ;
-  wire [7:0] \$16 ;
-  wire [8:0] \$17 ;
-  wire [9:0] \$18 ;
-  wire [10:0] \$19 ;
-  wire [1:0] \$2 ;
-  wire [2:0] \$3 ;
-  wire [3:0] \$4 ;
-  wire [4:0] \$5 ;
-  wire [5:0] \$6 ;
-  wire [6:0] \$7 ;
-  wire [7:0] \$8 ;
-  wire [8:0] \$9 ;
-  reg [10:0] \$like  = 11'h000;
-  reg [8:0] \$like$7  = 9'h000;
-  reg [8:0] \$like$8  = 9'h000;
-  input [15:0] act;
-  wire [15:0] act;
-  input clk;
-  wire clk;
-  output [4:0] count;
-  wire [4:0] count;
-  wire [15:0] products;
-  input rst;
-  wire rst;
-  input [15:0] weight;
-  wire [15:0] weight;
-  assign \$1  = act ^ weight;
-  assign products = ~ \$1 ;
-  assign \$2  = 1'h0 + products[0];
-  assign \$3  = \$2  + products[1];
-  assign \$4  = \$3  + products[2];
-  assign \$5  = \$4  + products[3];
-  assign \$6  = \$5  + products[4];
-  assign \$7  = \$6  + products[5];
-  assign \$8  = \$7  + products[6];
-  assign \$9  = \$8  + products[7];
-  assign \$10  = 1'h0 + products[8];
-  assign \$11  = \$10  + products[9];
-  assign \$12  = \$11  + products[10];
-  assign \$13  = \$12  + products[11];
-  assign \$14  = \$13  + products[12];
-  assign \$15  = \$14  + products[13];
-  assign \$16  = \$15  + products[14];
-  assign \$17  = \$16  + products[15];
-  assign \$18  = 1'h0 + \$like$7 ;
-  assign \$19  = \$18  + \$like$8 ;
-  always @(posedge clk)
-    \$like$7  <= \$9 ;
-  always @(posedge clk)
-    \$like$8  <= \$17 ;
-  always @(posedge clk)
-    \$like  <= \$19 ;
-  assign count = \$like [4:0];
-endmodule
-
-module \accelerator.array.popcount_0_3 (rst, weight, act, count, clk);
-  wire [15:0] \$1 ;
-  wire [1:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [3:0] \$12 ;
-  wire [4:0] \$13 ;
-  wire [5:0] \$14 ;
-  wire [6:0] \$15 ;
-  wire [7:0] \$16 ;
-  wire [8:0] \$17 ;
-  wire [9:0] \$18 ;
-  wire [10:0] \$19 ;
-  wire [1:0] \$2 ;
-  wire [2:0] \$3 ;
-  wire [3:0] \$4 ;
-  wire [4:0] \$5 ;
-  wire [5:0] \$6 ;
-  wire [6:0] \$7 ;
-  wire [7:0] \$8 ;
-  wire [8:0] \$9 ;
-  reg [10:0] \$like  = 11'h000;
-  reg [8:0] \$like$7  = 9'h000;
-  reg [8:0] \$like$8  = 9'h000;
-  input [15:0] act;
-  wire [15:0] act;
-  input clk;
-  wire clk;
-  output [4:0] count;
-  wire [4:0] count;
-  wire [15:0] products;
-  input rst;
-  wire rst;
-  input [15:0] weight;
-  wire [15:0] weight;
-  assign \$1  = act ^ weight;
-  assign products = ~ \$1 ;
-  assign \$2  = 1'h0 + products[0];
-  assign \$3  = \$2  + products[1];
-  assign \$4  = \$3  + products[2];
-  assign \$5  = \$4  + products[3];
-  assign \$6  = \$5  + products[4];
-  assign \$7  = \$6  + products[5];
-  assign \$8  = \$7  + products[6];
-  assign \$9  = \$8  + products[7];
-  assign \$10  = 1'h0 + products[8];
-  assign \$11  = \$10  + products[9];
-  assign \$12  = \$11  + products[10];
-  assign \$13  = \$12  + products[11];
-  assign \$14  = \$13  + products[12];
-  assign \$15  = \$14  + products[13];
-  assign \$16  = \$15  + products[14];
-  assign \$17  = \$16  + products[15];
-  assign \$18  = 1'h0 + \$like$7 ;
-  assign \$19  = \$18  + \$like$8 ;
-  always @(posedge clk)
-    \$like$7  <= \$9 ;
-  always @(posedge clk)
-    \$like$8  <= \$17 ;
-  always @(posedge clk)
-    \$like  <= \$19 ;
-  assign count = \$like [4:0];
-endmodule
-
-module \accelerator.array.popcount_1_0 (rst, weight, act, count, clk);
-  wire [15:0] \$1 ;
-  wire [1:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [3:0] \$12 ;
-  wire [4:0] \$13 ;
-  wire [5:0] \$14 ;
-  wire [6:0] \$15 ;
-  wire [7:0] \$16 ;
-  wire [8:0] \$17 ;
-  wire [9:0] \$18 ;
-  wire [10:0] \$19 ;
-  wire [1:0] \$2 ;
-  wire [2:0] \$3 ;
-  wire [3:0] \$4 ;
-  wire [4:0] \$5 ;
-  wire [5:0] \$6 ;
-  wire [6:0] \$7 ;
-  wire [7:0] \$8 ;
-  wire [8:0] \$9 ;
-  reg [10:0] \$like  = 11'h000;
-  reg [8:0] \$like$7  = 9'h000;
-  reg [8:0] \$like$8  = 9'h000;
-  input [15:0] act;
-  wire [15:0] act;
-  input clk;
-  wire clk;
-  output [4:0] count;
-  wire [4:0] count;
-  wire [15:0] products;
-  input rst;
-  wire rst;
-  input [15:0] weight;
-  wire [15:0] weight;
-  assign \$1  = act ^ weight;
-  assign products = ~ \$1 ;
-  assign \$2  = 1'h0 + products[0];
-  assign \$3  = \$2  + products[1];
-  assign \$4  = \$3  + products[2];
-  assign \$5  = \$4  + products[3];
-  assign \$6  = \$5  + products[4];
-  assign \$7  = \$6  + products[5];
-  assign \$8  = \$7  + products[6];
-  assign \$9  = \$8  + products[7];
-  assign \$10  = 1'h0 + products[8];
-  assign \$11  = \$10  + products[9];
-  assign \$12  = \$11  + products[10];
-  assign \$13  = \$12  + products[11];
-  assign \$14  = \$13  + products[12];
-  assign \$15  = \$14  + products[13];
-  assign \$16  = \$15  + products[14];
-  assign \$17  = \$16  + products[15];
-  assign \$18  = 1'h0 + \$like$7 ;
-  assign \$19  = \$18  + \$like$8 ;
-  always @(posedge clk)
-    \$like$7  <= \$9 ;
-  always @(posedge clk)
-    \$like$8  <= \$17 ;
-  always @(posedge clk)
-    \$like  <= \$19 ;
-  assign count = \$like [4:0];
-endmodule
-
-module \accelerator.array.popcount_1_1 (rst, weight, act, count, clk);
-  wire [15:0] \$1 ;
-  wire [1:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [3:0] \$12 ;
-  wire [4:0] \$13 ;
-  wire [5:0] \$14 ;
-  wire [6:0] \$15 ;
-  wire [7:0] \$16 ;
-  wire [8:0] \$17 ;
-  wire [9:0] \$18 ;
-  wire [10:0] \$19 ;
-  wire [1:0] \$2 ;
-  wire [2:0] \$3 ;
-  wire [3:0] \$4 ;
-  wire [4:0] \$5 ;
-  wire [5:0] \$6 ;
-  wire [6:0] \$7 ;
-  wire [7:0] \$8 ;
-  wire [8:0] \$9 ;
-  reg [10:0] \$like  = 11'h000;
-  reg [8:0] \$like$7  = 9'h000;
-  reg [8:0] \$like$8  = 9'h000;
-  input [15:0] act;
-  wire [15:0] act;
-  input clk;
-  wire clk;
-  output [4:0] count;
-  wire [4:0] count;
-  wire [15:0] products;
-  input rst;
-  wire rst;
-  input [15:0] weight;
-  wire [15:0] weight;
-  assign \$1  = act ^ weight;
-  assign products = ~ \$1 ;
-  assign \$2  = 1'h0 + products[0];
-  assign \$3  = \$2  + products[1];
-  assign \$4  = \$3  + products[2];
-  assign \$5  = \$4  + products[3];
-  assign \$6  = \$5  + products[4];
-  assign \$7  = \$6  + products[5];
-  assign \$8  = \$7  + products[6];
-  assign \$9  = \$8  + products[7];
-  assign \$10  = 1'h0 + products[8];
-  assign \$11  = \$10  + products[9];
-  assign \$12  = \$11  + products[10];
-  assign \$13  = \$12  + products[11];
-  assign \$14  = \$13  + products[12];
-  assign \$15  = \$14  + products[13];
-  assign \$16  = \$15  + products[14];
-  assign \$17  = \$16  + products[15];
-  assign \$18  = 1'h0 + \$like$7 ;
-  assign \$19  = \$18  + \$like$8 ;
-  always @(posedge clk)
-    \$like$7  <= \$9 ;
-  always @(posedge clk)
-    \$like$8  <= \$17 ;
-  always @(posedge clk)
-    \$like  <= \$19 ;
-  assign count = \$like [4:0];
-endmodule
-
-module \accelerator.array.popcount_1_2 (rst, weight, act, count, clk);
-  wire [15:0] \$1 ;
-  wire [1:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [3:0] \$12 ;
-  wire [4:0] \$13 ;
-  wire [5:0] \$14 ;
-  wire [6:0] \$15 ;
-  wire [7:0] \$16 ;
-  wire [8:0] \$17 ;
-  wire [9:0] \$18 ;
-  wire [10:0] \$19 ;
-  wire [1:0] \$2 ;
-  wire [2:0] \$3 ;
-  wire [3:0] \$4 ;
-  wire [4:0] \$5 ;
-  wire [5:0] \$6 ;
-  wire [6:0] \$7 ;
-  wire [7:0] \$8 ;
-  wire [8:0] \$9 ;
-  reg [10:0] \$like  = 11'h000;
-  reg [8:0] \$like$7  = 9'h000;
-  reg [8:0] \$like$8  = 9'h000;
-  input [15:0] act;
-  wire [15:0] act;
-  input clk;
-  wire clk;
-  output [4:0] count;
-  wire [4:0] count;
-  wire [15:0] products;
-  input rst;
-  wire rst;
-  input [15:0] weight;
-  wire [15:0] weight;
-  assign \$1  = act ^ weight;
-  assign products = ~ \$1 ;
-  assign \$2  = 1'h0 + products[0];
-  assign \$3  = \$2  + products[1];
-  assign \$4  = \$3  + products[2];
-  assign \$5  = \$4  + products[3];
-  assign \$6  = \$5  + products[4];
-  assign \$7  = \$6  + products[5];
-  assign \$8  = \$7  + products[6];
-  assign \$9  = \$8  + products[7];
-  assign \$10  = 1'h0 + products[8];
-  assign \$11  = \$10  + products[9];
-  assign \$12  = \$11  + products[10];
-  assign \$13  = \$12  + products[11];
-  assign \$14  = \$13  + products[12];
-  assign \$15  = \$14  + products[13];
-  assign \$16  = \$15  + products[14];
-  assign \$17  = \$16  + products[15];
-  assign \$18  = 1'h0 + \$like$7 ;
-  assign \$19  = \$18  + \$like$8 ;
-  always @(posedge clk)
-    \$like$7  <= \$9 ;
-  always @(posedge clk)
-    \$like$8  <= \$17 ;
-  always @(posedge clk)
-    \$like  <= \$19 ;
-  assign count = \$like [4:0];
-endmodule
-
-module \accelerator.array.popcount_1_3 (rst, weight, act, count, clk);
-  wire [15:0] \$1 ;
-  wire [1:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [3:0] \$12 ;
-  wire [4:0] \$13 ;
-  wire [5:0] \$14 ;
-  wire [6:0] \$15 ;
-  wire [7:0] \$16 ;
-  wire [8:0] \$17 ;
-  wire [9:0] \$18 ;
-  wire [10:0] \$19 ;
-  wire [1:0] \$2 ;
-  wire [2:0] \$3 ;
-  wire [3:0] \$4 ;
-  wire [4:0] \$5 ;
-  wire [5:0] \$6 ;
-  wire [6:0] \$7 ;
-  wire [7:0] \$8 ;
-  wire [8:0] \$9 ;
-  reg [10:0] \$like  = 11'h000;
-  reg [8:0] \$like$7  = 9'h000;
-  reg [8:0] \$like$8  = 9'h000;
-  input [15:0] act;
-  wire [15:0] act;
-  input clk;
-  wire clk;
-  output [4:0] count;
-  wire [4:0] count;
-  wire [15:0] products;
-  input rst;
-  wire rst;
-  input [15:0] weight;
-  wire [15:0] weight;
-  assign \$1  = act ^ weight;
-  assign products = ~ \$1 ;
-  assign \$2  = 1'h0 + products[0];
-  assign \$3  = \$2  + products[1];
-  assign \$4  = \$3  + products[2];
-  assign \$5  = \$4  + products[3];
-  assign \$6  = \$5  + products[4];
-  assign \$7  = \$6  + products[5];
-  assign \$8  = \$7  + products[6];
-  assign \$9  = \$8  + products[7];
-  assign \$10  = 1'h0 + products[8];
-  assign \$11  = \$10  + products[9];
-  assign \$12  = \$11  + products[10];
-  assign \$13  = \$12  + products[11];
-  assign \$14  = \$13  + products[12];
-  assign \$15  = \$14  + products[13];
-  assign \$16  = \$15  + products[14];
-  assign \$17  = \$16  + products[15];
-  assign \$18  = 1'h0 + \$like$7 ;
-  assign \$19  = \$18  + \$like$8 ;
-  always @(posedge clk)
-    \$like$7  <= \$9 ;
-  always @(posedge clk)
-    \$like$8  <= \$17 ;
-  always @(posedge clk)
-    \$like  <= \$19 ;
-  assign count = \$like [4:0];
-endmodule
-
-module \accelerator.array.popcount_2_0 (rst, weight, act, count, clk);
-  wire [15:0] \$1 ;
-  wire [1:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [3:0] \$12 ;
-  wire [4:0] \$13 ;
-  wire [5:0] \$14 ;
-  wire [6:0] \$15 ;
-  wire [7:0] \$16 ;
-  wire [8:0] \$17 ;
-  wire [9:0] \$18 ;
-  wire [10:0] \$19 ;
-  wire [1:0] \$2 ;
-  wire [2:0] \$3 ;
-  wire [3:0] \$4 ;
-  wire [4:0] \$5 ;
-  wire [5:0] \$6 ;
-  wire [6:0] \$7 ;
-  wire [7:0] \$8 ;
-  wire [8:0] \$9 ;
-  reg [10:0] \$like  = 11'h000;
-  reg [8:0] \$like$7  = 9'h000;
-  reg [8:0] \$like$8  = 9'h000;
-  input [15:0] act;
-  wire [15:0] act;
-  input clk;
-  wire clk;
-  output [4:0] count;
-  wire [4:0] count;
-  wire [15:0] products;
-  input rst;
-  wire rst;
-  input [15:0] weight;
-  wire [15:0] weight;
-  assign \$1  = act ^ weight;
-  assign products = ~ \$1 ;
-  assign \$2  = 1'h0 + products[0];
-  assign \$3  = \$2  + products[1];
-  assign \$4  = \$3  + products[2];
-  assign \$5  = \$4  + products[3];
-  assign \$6  = \$5  + products[4];
-  assign \$7  = \$6  + products[5];
-  assign \$8  = \$7  + products[6];
-  assign \$9  = \$8  + products[7];
-  assign \$10  = 1'h0 + products[8];
-  assign \$11  = \$10  + products[9];
-  assign \$12  = \$11  + products[10];
-  assign \$13  = \$12  + products[11];
-  assign \$14  = \$13  + products[12];
-  assign \$15  = \$14  + products[13];
-  assign \$16  = \$15  + products[14];
-  assign \$17  = \$16  + products[15];
-  assign \$18  = 1'h0 + \$like$7 ;
-  assign \$19  = \$18  + \$like$8 ;
-  always @(posedge clk)
-    \$like$7  <= \$9 ;
-  always @(posedge clk)
-    \$like$8  <= \$17 ;
-  always @(posedge clk)
-    \$like  <= \$19 ;
-  assign count = \$like [4:0];
-endmodule
-
-module \accelerator.array.popcount_2_1 (rst, weight, act, count, clk);
-  wire [15:0] \$1 ;
-  wire [1:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [3:0] \$12 ;
-  wire [4:0] \$13 ;
-  wire [5:0] \$14 ;
-  wire [6:0] \$15 ;
-  wire [7:0] \$16 ;
-  wire [8:0] \$17 ;
-  wire [9:0] \$18 ;
-  wire [10:0] \$19 ;
-  wire [1:0] \$2 ;
-  wire [2:0] \$3 ;
-  wire [3:0] \$4 ;
-  wire [4:0] \$5 ;
-  wire [5:0] \$6 ;
-  wire [6:0] \$7 ;
-  wire [7:0] \$8 ;
-  wire [8:0] \$9 ;
-  reg [10:0] \$like  = 11'h000;
-  reg [8:0] \$like$7  = 9'h000;
-  reg [8:0] \$like$8  = 9'h000;
-  input [15:0] act;
-  wire [15:0] act;
-  input clk;
-  wire clk;
-  output [4:0] count;
-  wire [4:0] count;
-  wire [15:0] products;
-  input rst;
-  wire rst;
-  input [15:0] weight;
-  wire [15:0] weight;
-  assign \$1  = act ^ weight;
-  assign products = ~ \$1 ;
-  assign \$2  = 1'h0 + products[0];
-  assign \$3  = \$2  + products[1];
-  assign \$4  = \$3  + products[2];
-  assign \$5  = \$4  + products[3];
-  assign \$6  = \$5  + products[4];
-  assign \$7  = \$6  + products[5];
-  assign \$8  = \$7  + products[6];
-  assign \$9  = \$8  + products[7];
-  assign \$10  = 1'h0 + products[8];
-  assign \$11  = \$10  + products[9];
-  assign \$12  = \$11  + products[10];
-  assign \$13  = \$12  + products[11];
-  assign \$14  = \$13  + products[12];
-  assign \$15  = \$14  + products[13];
-  assign \$16  = \$15  + products[14];
-  assign \$17  = \$16  + products[15];
-  assign \$18  = 1'h0 + \$like$7 ;
-  assign \$19  = \$18  + \$like$8 ;
-  always @(posedge clk)
-    \$like$7  <= \$9 ;
-  always @(posedge clk)
-    \$like$8  <= \$17 ;
-  always @(posedge clk)
-    \$like  <= \$19 ;
-  assign count = \$like [4:0];
-endmodule
-
-module \accelerator.array.popcount_2_2 (rst, weight, act, count, clk);
-  wire [15:0] \$1 ;
-  wire [1:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [3:0] \$12 ;
-  wire [4:0] \$13 ;
-  wire [5:0] \$14 ;
-  wire [6:0] \$15 ;
-  wire [7:0] \$16 ;
-  wire [8:0] \$17 ;
-  wire [9:0] \$18 ;
-  wire [10:0] \$19 ;
-  wire [1:0] \$2 ;
-  wire [2:0] \$3 ;
-  wire [3:0] \$4 ;
-  wire [4:0] \$5 ;
-  wire [5:0] \$6 ;
-  wire [6:0] \$7 ;
-  wire [7:0] \$8 ;
-  wire [8:0] \$9 ;
-  reg [10:0] \$like  = 11'h000;
-  reg [8:0] \$like$7  = 9'h000;
-  reg [8:0] \$like$8  = 9'h000;
-  input [15:0] act;
-  wire [15:0] act;
-  input clk;
-  wire clk;
-  output [4:0] count;
-  wire [4:0] count;
-  wire [15:0] products;
-  input rst;
-  wire rst;
-  input [15:0] weight;
-  wire [15:0] weight;
-  assign \$1  = act ^ weight;
-  assign products = ~ \$1 ;
-  assign \$2  = 1'h0 + products[0];
-  assign \$3  = \$2  + products[1];
-  assign \$4  = \$3  + products[2];
-  assign \$5  = \$4  + products[3];
-  assign \$6  = \$5  + products[4];
-  assign \$7  = \$6  + products[5];
-  assign \$8  = \$7  + products[6];
-  assign \$9  = \$8  + products[7];
-  assign \$10  = 1'h0 + products[8];
-  assign \$11  = \$10  + products[9];
-  assign \$12  = \$11  + products[10];
-  assign \$13  = \$12  + products[11];
-  assign \$14  = \$13  + products[12];
-  assign \$15  = \$14  + products[13];
-  assign \$16  = \$15  + products[14];
-  assign \$17  = \$16  + products[15];
-  assign \$18  = 1'h0 + \$like$7 ;
-  assign \$19  = \$18  + \$like$8 ;
-  always @(posedge clk)
-    \$like$7  <= \$9 ;
-  always @(posedge clk)
-    \$like$8  <= \$17 ;
-  always @(posedge clk)
-    \$like  <= \$19 ;
-  assign count = \$like [4:0];
-endmodule
-
-module \accelerator.array.popcount_2_3 (rst, weight, act, count, clk);
-  wire [15:0] \$1 ;
-  wire [1:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [3:0] \$12 ;
-  wire [4:0] \$13 ;
-  wire [5:0] \$14 ;
-  wire [6:0] \$15 ;
-  wire [7:0] \$16 ;
-  wire [8:0] \$17 ;
-  wire [9:0] \$18 ;
-  wire [10:0] \$19 ;
-  wire [1:0] \$2 ;
-  wire [2:0] \$3 ;
-  wire [3:0] \$4 ;
-  wire [4:0] \$5 ;
-  wire [5:0] \$6 ;
-  wire [6:0] \$7 ;
-  wire [7:0] \$8 ;
-  wire [8:0] \$9 ;
-  reg [10:0] \$like  = 11'h000;
-  reg [8:0] \$like$7  = 9'h000;
-  reg [8:0] \$like$8  = 9'h000;
-  input [15:0] act;
-  wire [15:0] act;
-  input clk;
-  wire clk;
-  output [4:0] count;
-  wire [4:0] count;
-  wire [15:0] products;
-  input rst;
-  wire rst;
-  input [15:0] weight;
-  wire [15:0] weight;
-  assign \$1  = act ^ weight;
-  assign products = ~ \$1 ;
-  assign \$2  = 1'h0 + products[0];
-  assign \$3  = \$2  + products[1];
-  assign \$4  = \$3  + products[2];
-  assign \$5  = \$4  + products[3];
-  assign \$6  = \$5  + products[4];
-  assign \$7  = \$6  + products[5];
-  assign \$8  = \$7  + products[6];
-  assign \$9  = \$8  + products[7];
-  assign \$10  = 1'h0 + products[8];
-  assign \$11  = \$10  + products[9];
-  assign \$12  = \$11  + products[10];
-  assign \$13  = \$12  + products[11];
-  assign \$14  = \$13  + products[12];
-  assign \$15  = \$14  + products[13];
-  assign \$16  = \$15  + products[14];
-  assign \$17  = \$16  + products[15];
-  assign \$18  = 1'h0 + \$like$7 ;
-  assign \$19  = \$18  + \$like$8 ;
-  always @(posedge clk)
-    \$like$7  <= \$9 ;
-  always @(posedge clk)
-    \$like$8  <= \$17 ;
-  always @(posedge clk)
-    \$like  <= \$19 ;
-  assign count = \$like [4:0];
-endmodule
-
-module \accelerator.array.popcount_3_0 (rst, weight, act, count, clk);
-  wire [15:0] \$1 ;
-  wire [1:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [3:0] \$12 ;
-  wire [4:0] \$13 ;
-  wire [5:0] \$14 ;
-  wire [6:0] \$15 ;
-  wire [7:0] \$16 ;
-  wire [8:0] \$17 ;
-  wire [9:0] \$18 ;
-  wire [10:0] \$19 ;
-  wire [1:0] \$2 ;
-  wire [2:0] \$3 ;
-  wire [3:0] \$4 ;
-  wire [4:0] \$5 ;
-  wire [5:0] \$6 ;
-  wire [6:0] \$7 ;
-  wire [7:0] \$8 ;
-  wire [8:0] \$9 ;
-  reg [10:0] \$like  = 11'h000;
-  reg [8:0] \$like$7  = 9'h000;
-  reg [8:0] \$like$8  = 9'h000;
-  input [15:0] act;
-  wire [15:0] act;
-  input clk;
-  wire clk;
-  output [4:0] count;
-  wire [4:0] count;
-  wire [15:0] products;
-  input rst;
-  wire rst;
-  input [15:0] weight;
-  wire [15:0] weight;
-  assign \$1  = act ^ weight;
-  assign products = ~ \$1 ;
-  assign \$2  = 1'h0 + products[0];
-  assign \$3  = \$2  + products[1];
-  assign \$4  = \$3  + products[2];
-  assign \$5  = \$4  + products[3];
-  assign \$6  = \$5  + products[4];
-  assign \$7  = \$6  + products[5];
-  assign \$8  = \$7  + products[6];
-  assign \$9  = \$8  + products[7];
-  assign \$10  = 1'h0 + products[8];
-  assign \$11  = \$10  + products[9];
-  assign \$12  = \$11  + products[10];
-  assign \$13  = \$12  + products[11];
-  assign \$14  = \$13  + products[12];
-  assign \$15  = \$14  + products[13];
-  assign \$16  = \$15  + products[14];
-  assign \$17  = \$16  + products[15];
-  assign \$18  = 1'h0 + \$like$7 ;
-  assign \$19  = \$18  + \$like$8 ;
-  always @(posedge clk)
-    \$like$7  <= \$9 ;
-  always @(posedge clk)
-    \$like$8  <= \$17 ;
-  always @(posedge clk)
-    \$like  <= \$19 ;
-  assign count = \$like [4:0];
-endmodule
-
-module \accelerator.array.popcount_3_1 (rst, weight, act, count, clk);
-  wire [15:0] \$1 ;
-  wire [1:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [3:0] \$12 ;
-  wire [4:0] \$13 ;
-  wire [5:0] \$14 ;
-  wire [6:0] \$15 ;
-  wire [7:0] \$16 ;
-  wire [8:0] \$17 ;
-  wire [9:0] \$18 ;
-  wire [10:0] \$19 ;
-  wire [1:0] \$2 ;
-  wire [2:0] \$3 ;
-  wire [3:0] \$4 ;
-  wire [4:0] \$5 ;
-  wire [5:0] \$6 ;
-  wire [6:0] \$7 ;
-  wire [7:0] \$8 ;
-  wire [8:0] \$9 ;
-  reg [10:0] \$like  = 11'h000;
-  reg [8:0] \$like$7  = 9'h000;
-  reg [8:0] \$like$8  = 9'h000;
-  input [15:0] act;
-  wire [15:0] act;
-  input clk;
-  wire clk;
-  output [4:0] count;
-  wire [4:0] count;
-  wire [15:0] products;
-  input rst;
-  wire rst;
-  input [15:0] weight;
-  wire [15:0] weight;
-  assign \$1  = act ^ weight;
-  assign products = ~ \$1 ;
-  assign \$2  = 1'h0 + products[0];
-  assign \$3  = \$2  + products[1];
-  assign \$4  = \$3  + products[2];
-  assign \$5  = \$4  + products[3];
-  assign \$6  = \$5  + products[4];
-  assign \$7  = \$6  + products[5];
-  assign \$8  = \$7  + products[6];
-  assign \$9  = \$8  + products[7];
-  assign \$10  = 1'h0 + products[8];
-  assign \$11  = \$10  + products[9];
-  assign \$12  = \$11  + products[10];
-  assign \$13  = \$12  + products[11];
-  assign \$14  = \$13  + products[12];
-  assign \$15  = \$14  + products[13];
-  assign \$16  = \$15  + products[14];
-  assign \$17  = \$16  + products[15];
-  assign \$18  = 1'h0 + \$like$7 ;
-  assign \$19  = \$18  + \$like$8 ;
-  always @(posedge clk)
-    \$like$7  <= \$9 ;
-  always @(posedge clk)
-    \$like$8  <= \$17 ;
-  always @(posedge clk)
-    \$like  <= \$19 ;
-  assign count = \$like [4:0];
-endmodule
-
-module \accelerator.array.popcount_3_2 (rst, weight, act, count, clk);
-  wire [15:0] \$1 ;
-  wire [1:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [3:0] \$12 ;
-  wire [4:0] \$13 ;
-  wire [5:0] \$14 ;
-  wire [6:0] \$15 ;
-  wire [7:0] \$16 ;
-  wire [8:0] \$17 ;
-  wire [9:0] \$18 ;
-  wire [10:0] \$19 ;
-  wire [1:0] \$2 ;
-  wire [2:0] \$3 ;
-  wire [3:0] \$4 ;
-  wire [4:0] \$5 ;
-  wire [5:0] \$6 ;
-  wire [6:0] \$7 ;
-  wire [7:0] \$8 ;
-  wire [8:0] \$9 ;
-  reg [10:0] \$like  = 11'h000;
-  reg [8:0] \$like$7  = 9'h000;
-  reg [8:0] \$like$8  = 9'h000;
-  input [15:0] act;
-  wire [15:0] act;
-  input clk;
-  wire clk;
-  output [4:0] count;
-  wire [4:0] count;
-  wire [15:0] products;
-  input rst;
-  wire rst;
-  input [15:0] weight;
-  wire [15:0] weight;
-  assign \$1  = act ^ weight;
-  assign products = ~ \$1 ;
-  assign \$2  = 1'h0 + products[0];
-  assign \$3  = \$2  + products[1];
-  assign \$4  = \$3  + products[2];
-  assign \$5  = \$4  + products[3];
-  assign \$6  = \$5  + products[4];
-  assign \$7  = \$6  + products[5];
-  assign \$8  = \$7  + products[6];
-  assign \$9  = \$8  + products[7];
-  assign \$10  = 1'h0 + products[8];
-  assign \$11  = \$10  + products[9];
-  assign \$12  = \$11  + products[10];
-  assign \$13  = \$12  + products[11];
-  assign \$14  = \$13  + products[12];
-  assign \$15  = \$14  + products[13];
-  assign \$16  = \$15  + products[14];
-  assign \$17  = \$16  + products[15];
-  assign \$18  = 1'h0 + \$like$7 ;
-  assign \$19  = \$18  + \$like$8 ;
-  always @(posedge clk)
-    \$like$7  <= \$9 ;
-  always @(posedge clk)
-    \$like$8  <= \$17 ;
-  always @(posedge clk)
-    \$like  <= \$19 ;
-  assign count = \$like [4:0];
-endmodule
-
-module \accelerator.array.popcount_3_3 (rst, weight, act, count, clk);
-  wire [15:0] \$1 ;
-  wire [1:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [3:0] \$12 ;
-  wire [4:0] \$13 ;
-  wire [5:0] \$14 ;
-  wire [6:0] \$15 ;
-  wire [7:0] \$16 ;
-  wire [8:0] \$17 ;
-  wire [9:0] \$18 ;
-  wire [10:0] \$19 ;
-  wire [1:0] \$2 ;
-  wire [2:0] \$3 ;
-  wire [3:0] \$4 ;
-  wire [4:0] \$5 ;
-  wire [5:0] \$6 ;
-  wire [6:0] \$7 ;
-  wire [7:0] \$8 ;
-  wire [8:0] \$9 ;
-  reg [10:0] \$like  = 11'h000;
-  reg [8:0] \$like$7  = 9'h000;
-  reg [8:0] \$like$8  = 9'h000;
-  input [15:0] act;
-  wire [15:0] act;
-  input clk;
-  wire clk;
-  output [4:0] count;
-  wire [4:0] count;
-  wire [15:0] products;
-  input rst;
-  wire rst;
-  input [15:0] weight;
-  wire [15:0] weight;
-  assign \$1  = act ^ weight;
-  assign products = ~ \$1 ;
-  assign \$2  = 1'h0 + products[0];
-  assign \$3  = \$2  + products[1];
-  assign \$4  = \$3  + products[2];
-  assign \$5  = \$4  + products[3];
-  assign \$6  = \$5  + products[4];
-  assign \$7  = \$6  + products[5];
-  assign \$8  = \$7  + products[6];
-  assign \$9  = \$8  + products[7];
-  assign \$10  = 1'h0 + products[8];
-  assign \$11  = \$10  + products[9];
-  assign \$12  = \$11  + products[10];
-  assign \$13  = \$12  + products[11];
-  assign \$14  = \$13  + products[12];
-  assign \$15  = \$14  + products[13];
-  assign \$16  = \$15  + products[14];
-  assign \$17  = \$16  + products[15];
-  assign \$18  = 1'h0 + \$like$7 ;
-  assign \$19  = \$18  + \$like$8 ;
-  always @(posedge clk)
-    \$like$7  <= \$9 ;
-  always @(posedge clk)
-    \$like$8  <= \$17 ;
-  always @(posedge clk)
-    \$like  <= \$19 ;
-  assign count = \$like [4:0];
 endmodule
 
 module \accelerator.bank0 (read_data, address, write_enable, write_data, write_mask, clk);
@@ -4452,13 +3444,13 @@ module \accelerator.bank2 (read_data, address, write_enable, write_data, write_m
   );
 endmodule
 
-module \accelerator.bank3 (read_data, address, write_enable, \port$1883$72 , clk);
+module \accelerator.bank3 (read_data, address, write_enable, \port$1583$72 , clk);
   input [4:0] address;
   wire [4:0] address;
   input clk;
   wire clk;
-  input [19:0] \port$1883$72 ;
-  wire [19:0] \port$1883$72 ;
+  input [19:0] \port$1583$72 ;
+  wire [19:0] \port$1583$72 ;
   output [15:0] read_data;
   wire [15:0] read_data;
   wire [15:0] write_data;
@@ -4475,16 +3467,16 @@ module \accelerator.bank3 (read_data, address, write_enable, \port$1883$72 , clk
     .address(address),
     .clk(clk),
     .read_data(read_data),
-    .write_data(\port$1883$72 [15:0]),
+    .write_data(\port$1583$72 [15:0]),
     .write_enable(write_enable),
-    .write_mask(\port$1883$72 [19:16])
+    .write_mask(\port$1583$72 [19:16])
   );
-  assign write_mask = \port$1883$72 [19:16];
-  assign write_data = \port$1883$72 [15:0];
+  assign write_mask = \port$1583$72 [19:16];
+  assign write_data = \port$1583$72 [15:0];
 endmodule
 
-module \accelerator.drain (rst, \port$1720$0 , mask, address, \port$1833$26 , strobe, \begin , step, pool_write, \port$2119$7 , \port$2121$7 , \port$2123$7 , \port$2125$7 , \port$2127$7 , \port$2129$7 , \port$2131$7 , \port$2133$7 , \port$2135$7 , \port$2137$7 , \port$2139$7 , \port$2141$7 
-, \port$2143$7 , \port$2145$7 , \port$2147$7 , \port$2149$7 , \port$2201$4 , write, average, \learned$30 , clk);
+module \accelerator.drain (rst, \port$1420$0 , mask, address, \port$1533$26 , strobe, \begin , step, pool_write, \port$1821$7 , \port$1823$7 , \port$1825$7 , \port$1827$7 , \port$1829$7 , \port$1831$7 , \port$1833$7 , \port$1835$7 , \port$1837$7 , \port$1839$7 , \port$1841$7 , \port$1843$7 
+, \port$1845$7 , \port$1847$7 , \port$1849$7 , \port$1851$7 , \port$1855$4 , write, average, \learned$30 , clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$10  = 0;
   wire [3:0] \$1 ;
   wire [3:0] \$10 ;
@@ -4650,44 +3642,44 @@ module \accelerator.drain (rst, \port$1720$0 , mask, address, \port$1833$26 , st
   reg [4:0] place = 5'h00;
   input [1:0] pool_write;
   wire [1:0] pool_write;
-  output [15:0] \port$1720$0 ;
-  wire [15:0] \port$1720$0 ;
-  input [1:0] \port$1833$26 ;
-  wire [1:0] \port$1833$26 ;
-  input \port$2119$7 ;
-  wire \port$2119$7 ;
-  input \port$2121$7 ;
-  wire \port$2121$7 ;
-  input \port$2123$7 ;
-  wire \port$2123$7 ;
-  input \port$2125$7 ;
-  wire \port$2125$7 ;
-  input \port$2127$7 ;
-  wire \port$2127$7 ;
-  input \port$2129$7 ;
-  wire \port$2129$7 ;
-  input \port$2131$7 ;
-  wire \port$2131$7 ;
-  input \port$2133$7 ;
-  wire \port$2133$7 ;
-  input \port$2135$7 ;
-  wire \port$2135$7 ;
-  input \port$2137$7 ;
-  wire \port$2137$7 ;
-  input \port$2139$7 ;
-  wire \port$2139$7 ;
-  input \port$2141$7 ;
-  wire \port$2141$7 ;
-  input \port$2143$7 ;
-  wire \port$2143$7 ;
-  input \port$2145$7 ;
-  wire \port$2145$7 ;
-  input \port$2147$7 ;
-  wire \port$2147$7 ;
-  input \port$2149$7 ;
-  wire \port$2149$7 ;
-  output [11:0] \port$2201$4 ;
-  wire [11:0] \port$2201$4 ;
+  output [15:0] \port$1420$0 ;
+  wire [15:0] \port$1420$0 ;
+  input [1:0] \port$1533$26 ;
+  wire [1:0] \port$1533$26 ;
+  input \port$1821$7 ;
+  wire \port$1821$7 ;
+  input \port$1823$7 ;
+  wire \port$1823$7 ;
+  input \port$1825$7 ;
+  wire \port$1825$7 ;
+  input \port$1827$7 ;
+  wire \port$1827$7 ;
+  input \port$1829$7 ;
+  wire \port$1829$7 ;
+  input \port$1831$7 ;
+  wire \port$1831$7 ;
+  input \port$1833$7 ;
+  wire \port$1833$7 ;
+  input \port$1835$7 ;
+  wire \port$1835$7 ;
+  input \port$1837$7 ;
+  wire \port$1837$7 ;
+  input \port$1839$7 ;
+  wire \port$1839$7 ;
+  input \port$1841$7 ;
+  wire \port$1841$7 ;
+  input \port$1843$7 ;
+  wire \port$1843$7 ;
+  input \port$1845$7 ;
+  wire \port$1845$7 ;
+  input \port$1847$7 ;
+  wire \port$1847$7 ;
+  input \port$1849$7 ;
+  wire \port$1849$7 ;
+  input \port$1851$7 ;
+  wire \port$1851$7 ;
+  output [11:0] \port$1855$4 ;
+  wire [11:0] \port$1855$4 ;
   wire row_end;
   input rst;
   wire rst;
@@ -4725,41 +3717,41 @@ module \accelerator.drain (rst, \port$1720$0 , mask, address, \port$1833$26 , st
   reg [15:0] values = 16'h0000;
   output [3:0] write;
   wire [3:0] write;
-  assign \$1  = ~ { \port$2125$7 , \port$2123$7 , \port$2121$7 , \port$2119$7  };
-  assign \$2  = ~ { \port$2133$7 , \port$2131$7 , \port$2129$7 , \port$2127$7  };
+  assign \$1  = ~ { \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
+  assign \$2  = ~ { \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7  };
   assign \$3  = \$1  | \$2 ;
-  assign \$4  = ~ { \port$2141$7 , \port$2139$7 , \port$2137$7 , \port$2135$7  };
+  assign \$4  = ~ { \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7  };
   assign \$5  = \$3  | \$4 ;
-  assign \$6  = ~ { \port$2149$7 , \port$2147$7 , \port$2145$7 , \port$2143$7  };
+  assign \$6  = ~ { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7  };
   assign \$7  = \$5  | \$6 ;
-  assign \$8  = ~ { \port$2125$7 , \port$2123$7 , \port$2121$7 , \port$2119$7  };
+  assign \$8  = ~ { \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
   assign \$9  = step[1] ? \$7  : \$8 ;
-  assign \$11  = ~ { \port$2125$7 , \port$2123$7 , \port$2121$7 , \port$2119$7  };
-  assign \$12  = ~ { \port$2133$7 , \port$2131$7 , \port$2129$7 , \port$2127$7  };
+  assign \$11  = ~ { \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
+  assign \$12  = ~ { \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7  };
   assign \$13  = \$11  | \$12 ;
-  assign \$14  = ~ { \port$2141$7 , \port$2139$7 , \port$2137$7 , \port$2135$7  };
+  assign \$14  = ~ { \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7  };
   assign \$15  = \$13  | \$14 ;
-  assign \$16  = ~ { \port$2149$7 , \port$2147$7 , \port$2145$7 , \port$2143$7  };
+  assign \$16  = ~ { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7  };
   assign \$17  = \$15  | \$16 ;
-  assign \$18  = ~ { \port$2133$7 , \port$2131$7 , \port$2129$7 , \port$2127$7  };
+  assign \$18  = ~ { \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7  };
   assign \$19  = step[1] ? \$17  : \$18 ;
-  assign \$21  = ~ { \port$2125$7 , \port$2123$7 , \port$2121$7 , \port$2119$7  };
-  assign \$22  = ~ { \port$2133$7 , \port$2131$7 , \port$2129$7 , \port$2127$7  };
+  assign \$21  = ~ { \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
+  assign \$22  = ~ { \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7  };
   assign \$23  = \$21  | \$22 ;
-  assign \$24  = ~ { \port$2141$7 , \port$2139$7 , \port$2137$7 , \port$2135$7  };
+  assign \$24  = ~ { \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7  };
   assign \$25  = \$23  | \$24 ;
-  assign \$26  = ~ { \port$2149$7 , \port$2147$7 , \port$2145$7 , \port$2143$7  };
+  assign \$26  = ~ { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7  };
   assign \$27  = \$25  | \$26 ;
-  assign \$28  = ~ { \port$2141$7 , \port$2139$7 , \port$2137$7 , \port$2135$7  };
+  assign \$28  = ~ { \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7  };
   assign \$29  = step[1] ? \$27  : \$28 ;
-  assign \$31  = ~ { \port$2125$7 , \port$2123$7 , \port$2121$7 , \port$2119$7  };
-  assign \$32  = ~ { \port$2133$7 , \port$2131$7 , \port$2129$7 , \port$2127$7  };
+  assign \$31  = ~ { \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
+  assign \$32  = ~ { \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7  };
   assign \$33  = \$31  | \$32 ;
-  assign \$34  = ~ { \port$2141$7 , \port$2139$7 , \port$2137$7 , \port$2135$7  };
+  assign \$34  = ~ { \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7  };
   assign \$35  = \$33  | \$34 ;
-  assign \$36  = ~ { \port$2149$7 , \port$2147$7 , \port$2145$7 , \port$2143$7  };
+  assign \$36  = ~ { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7  };
   assign \$37  = \$35  | \$36 ;
-  assign \$38  = ~ { \port$2149$7 , \port$2147$7 , \port$2145$7 , \port$2143$7  };
+  assign \$38  = ~ { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7  };
   assign \$39  = step[1] ? \$37  : \$38 ;
   assign \$42  = step[0] ? 5'h01 : step[44:40];
   assign \$43  = \$signal$16  == 2'h3;
@@ -4889,14 +3881,14 @@ module \accelerator.drain (rst, \port$1720$0 , mask, address, \port$1833$26 , st
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$121  = \port$1833$26 [0];
+    \$121  = \port$1533$26 [0];
     if (rst) begin
       \$121  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$122  = \port$1833$26 [1];
+    \$122  = \port$1533$26 [1];
     if (rst) begin
       \$122  = 1'h0;
     end
@@ -5018,13 +4010,13 @@ module \accelerator.drain (rst, \port$1720$0 , mask, address, \port$1833$26 , st
       \$133  = 1'h0;
     end
   end
-  assign row_end = \port$1833$26 [0];
-  assign \tile_end$8  = \port$1833$26 [1];
-  assign signs = { \port$2149$7 , \port$2147$7 , \port$2145$7 , \port$2143$7 , \port$2141$7 , \port$2139$7 , \port$2137$7 , \port$2135$7 , \port$2133$7 , \port$2131$7 , \port$2129$7 , \port$2127$7 , \port$2125$7 , \port$2123$7 , \port$2121$7 , \port$2119$7  };
+  assign row_end = \port$1533$26 [0];
+  assign \tile_end$8  = \port$1533$26 [1];
+  assign signs = { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7 , \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7 , \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7 , \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
   assign \$signal$22  = \$75 [4:0];
   assign data = { values[15:12], values[15:12], values[15:12], values[15:8], values[11:8], values[11:8], values[11:4], values[7:4], values[7:4], values[7:4], \$110  };
-  assign \port$1720$0  = \$110 ;
-  assign \port$2201$4  = values[15:4];
+  assign \port$1420$0  = \$110 ;
+  assign \port$1855$4  = values[15:4];
   assign \step.lgap  = step[0];
   assign \step.pool  = step[1];
   assign \step.vector  = step[2];
@@ -5066,7 +4058,7 @@ module \accelerator.drain (rst, \port$1720$0 , mask, address, \port$1833$26 , st
   assign \$102  = \$signal$17 ;
 endmodule
 
-module \accelerator.lgap (rst, \valid$8 , \port$1827$22 , weight, act, gap, depthwise, clk);
+module \accelerator.lgap (rst, \valid$8 , \port$1527$22 , weight, act, gap, depthwise, clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$11  = 0;
   wire \$1 ;
   wire [1:0] \$10 ;
@@ -5145,8 +4137,8 @@ module \accelerator.lgap (rst, \valid$8 , \port$1827$22 , weight, act, gap, dept
   wire \last$12 ;
   reg [3:0] mask = 4'h0;
   wire [3:0] \mask$6 ;
-  input [3:0] \port$1827$22 ;
-  wire [3:0] \port$1827$22 ;
+  input [3:0] \port$1527$22 ;
+  wire [3:0] \port$1527$22 ;
   input rst;
   wire rst;
   reg [1:0] valid = 2'h0;
@@ -5174,14 +4166,14 @@ module \accelerator.lgap (rst, \valid$8 , \port$1827$22 , weight, act, gap, dept
     gap <= \$52 ;
   always @(posedge clk)
     depthwise <= \$53 ;
-  assign \$1  = act[15:0] >> { 2'h0, \port$1827$22 [1:0] };
-  assign \$2  = act[31:16] >> { 2'h0, \port$1827$22 [1:0] };
-  assign \$3  = act[47:32] >> { 2'h0, \port$1827$22 [1:0] };
-  assign \$4  = act[63:48] >> { 2'h0, \port$1827$22 [1:0] };
-  assign \$5  = weight[15:0] >> { 2'h0, \port$1827$22 [1:0] };
-  assign \$6  = weight[31:16] >> { 2'h0, \port$1827$22 [1:0] };
-  assign \$7  = weight[47:32] >> { 2'h0, \port$1827$22 [1:0] };
-  assign \$8  = weight[63:48] >> { 2'h0, \port$1827$22 [1:0] };
+  assign \$1  = act[15:0] >> { 2'h0, \port$1527$22 [1:0] };
+  assign \$2  = act[31:16] >> { 2'h0, \port$1527$22 [1:0] };
+  assign \$3  = act[47:32] >> { 2'h0, \port$1527$22 [1:0] };
+  assign \$4  = act[63:48] >> { 2'h0, \port$1527$22 [1:0] };
+  assign \$5  = weight[15:0] >> { 2'h0, \port$1527$22 [1:0] };
+  assign \$6  = weight[31:16] >> { 2'h0, \port$1527$22 [1:0] };
+  assign \$7  = weight[47:32] >> { 2'h0, \port$1527$22 [1:0] };
+  assign \$8  = weight[63:48] >> { 2'h0, \port$1527$22 [1:0] };
   assign \$9  = \$signal  & mask;
   assign \$10  = 1'h0 + \$9 [0];
   assign \$11  = \$signal  & mask;
@@ -5222,14 +4214,14 @@ module \accelerator.lgap (rst, \valid$8 , \port$1827$22 , weight, act, gap, dept
     valid <= \$43 ;
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$11 ) begin end
-    \$44  = { first[0], \port$1827$22 [2] };
+    \$44  = { first[0], \port$1527$22 [2] };
     if (rst) begin
       \$44  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$11 ) begin end
-    \$45  = { last[0], \port$1827$22 [3] };
+    \$45  = { last[0], \port$1527$22 [3] };
     if (rst) begin
       \$45  = 2'h0;
     end
@@ -5332,10 +4324,10 @@ module \accelerator.lgap (rst, \valid$8 , \port$1827$22 , weight, act, gap, dept
       \$43  = 2'h0;
     end
   end
-  assign lane = { 2'h0, \port$1827$22 [1:0] };
+  assign lane = { 2'h0, \port$1527$22 [1:0] };
   assign \mask$6  = 4'hf;
-  assign \first$10  = \port$1827$22 [2];
-  assign \last$12  = \port$1827$22 [3];
+  assign \first$10  = \port$1527$22 [2];
+  assign \last$12  = \port$1527$22 [3];
   assign gap_added = \$39 [1:0];
   assign depthwise_added = \$40 [1:0];
 endmodule
@@ -5350,16 +4342,17 @@ module \accelerator.loader (pixels__valid, clk, rst, pixels__ready, words__ready
   wire [3:0] \$14 ;
   wire [5:0] \$15 ;
   wire [5:0] \$16 ;
-  reg [15:0] \$17 ;
-  reg [4:0] \$18 ;
-  reg [3:0] \$19 ;
+  reg [3:0] \$17 ;
+  reg [15:0] \$18 ;
+  reg [4:0] \$19 ;
   wire \$2 ;
-  reg \$20 ;
+  reg [3:0] \$20 ;
   reg \$21 ;
-  reg [1:0] \$22 ;
-  reg [4:0] \$23 ;
-  reg [2:0] \$24 ;
-  reg [4:0] \$25 ;
+  reg \$22 ;
+  reg [1:0] \$23 ;
+  reg [4:0] \$24 ;
+  reg [2:0] \$25 ;
+  reg [4:0] \$26 ;
   wire \$3 ;
   wire \$4 ;
   wire [5:0] \$5 ;
@@ -5378,7 +4371,7 @@ module \accelerator.loader (pixels__valid, clk, rst, pixels__ready, words__ready
   output done;
   reg done;
   wire enable;
-  wire [3:0] ends;
+  reg [3:0] ends = 4'h0;
   input [7:0] pixels__payload;
   wire [7:0] pixels__payload;
   wire [7:0] \pixels__payload$1 ;
@@ -5402,9 +4395,9 @@ module \accelerator.loader (pixels__valid, clk, rst, pixels__ready, words__ready
   reg [3:0] write = 4'h0;
   reg [2:0] y = 3'h0;
   assign taken = words__valid & words__ready;
-  assign \$2  = block == 2'h3;
-  assign \$3  = y == 3'h7;
-  assign \$4  = ! count;
+  assign \$1  = ! count;
+  assign \$3  = block == 2'h3;
+  assign \$4  = y == 3'h7;
   assign \$5  = place + count;
   assign \$6  = y[0] * 2'h2;
   assign \$7  = \$6  + column;
@@ -5418,23 +4411,25 @@ module \accelerator.loader (pixels__valid, clk, rst, pixels__ready, words__ready
   assign \$15  = \$signal  + 3'h4;
   assign \$16  = \$signal  + 3'h4;
   always @(posedge clk)
-    word <= \$17 ;
+    ends <= \$17 ;
   always @(posedge clk)
-    address <= \$18 ;
+    word <= \$18 ;
   always @(posedge clk)
-    write <= \$19 ;
+    address <= \$19 ;
   always @(posedge clk)
-    count <= \$20 ;
+    write <= \$20 ;
   always @(posedge clk)
-    column <= \$21 ;
+    count <= \$21 ;
   always @(posedge clk)
-    block <= \$22 ;
+    column <= \$22 ;
   always @(posedge clk)
-    place <= \$23 ;
+    block <= \$23 ;
   always @(posedge clk)
-    y <= \$24 ;
+    place <= \$24 ;
   always @(posedge clk)
-    \$signal  <= \$25 ;
+    y <= \$25 ;
+  always @(posedge clk)
+    \$signal  <= \$26 ;
   \accelerator.loader.encoder  encoder (
     .clk(clk),
     .pixels__payload(pixels__payload),
@@ -5449,10 +4444,10 @@ module \accelerator.loader (pixels__valid, clk, rst, pixels__ready, words__ready
     if (\$auto$verilog_backend.cc:2355:dump_module$12 ) begin end
     done = 1'h0;
     if (taken) begin
-      if (\$4 ) begin
-        if (\$1 ) begin
-          if (\$2 ) begin
-            if (\$3 ) begin
+      if (\$1 ) begin
+        if (ends[0]) begin
+          if (ends[1]) begin
+            if (ends[3]) begin
               done = 1'h1;
             end
           end
@@ -5462,47 +4457,42 @@ module \accelerator.loader (pixels__valid, clk, rst, pixels__ready, words__ready
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$12 ) begin end
-    \$17  = 16'h0000;
+    \$17  = { \$4 , y[0], \$3 , \$2  };
+    if (rst) begin
+      \$17  = 4'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$12 ) begin end
+    \$18  = 16'h0000;
     if (taken) begin
-      \$17  = words__payload;
+      \$18  = words__payload;
     end
     if (rst) begin
-      \$17  = 16'h0000;
+      \$18  = 16'h0000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$12 ) begin end
-    \$18  = \$5 [4:0];
+    \$19  = \$5 [4:0];
     if (rst) begin
-      \$18  = 5'h00;
+      \$19  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$12 ) begin end
-    \$19  = \$8 [3:0];
+    \$20  = \$8 [3:0];
     if (rst) begin
-      \$19  = 4'h0;
+      \$20  = 4'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$12 ) begin end
-    \$20  = count;
+    \$21  = count;
     if (taken) begin
-      \$20  = \$9 [0];
+      \$21  = \$9 [0];
       if (\$10 ) begin
-        \$20  = 1'h0;
-      end
-    end
-    if (rst) begin
-      \$20  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$12 ) begin end
-    \$21  = column;
-    if (taken) begin
-      if (\$10 ) begin
-        \$21  = \$11 [0];
+        \$21  = 1'h0;
       end
     end
     if (rst) begin
@@ -5511,90 +4501,101 @@ module \accelerator.loader (pixels__valid, clk, rst, pixels__ready, words__ready
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$12 ) begin end
-    \$22  = block;
+    \$22  = column;
     if (taken) begin
       if (\$10 ) begin
-        if (\$1 ) begin
-          \$22  = \$12 [1:0];
-          if (\$2 ) begin
-            \$22  = 2'h0;
-          end
-        end
+        \$22  = \$11 [0];
       end
     end
     if (rst) begin
-      \$22  = 2'h0;
+      \$22  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$12 ) begin end
-    \$23  = place;
+    \$23  = block;
     if (taken) begin
       if (\$10 ) begin
-        if (\$1 ) begin
-          \$23  = \$13 [4:0];
-          if (\$2 ) begin
-            \$23  = \$signal ;
-            if (y[0]) begin
-              \$23  = \$16 [4:0];
-            end
-            if (\$3 ) begin
-              \$23  = 5'h00;
-            end
+        if (ends[0]) begin
+          \$23  = \$12 [1:0];
+          if (ends[1]) begin
+            \$23  = 2'h0;
           end
         end
       end
     end
     if (rst) begin
-      \$23  = 5'h00;
+      \$23  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$12 ) begin end
-    \$24  = y;
+    \$24  = place;
     if (taken) begin
       if (\$10 ) begin
-        if (\$1 ) begin
-          if (\$2 ) begin
-            \$24  = \$14 [2:0];
-            if (\$3 ) begin
-              \$24  = 3'h0;
+        if (ends[0]) begin
+          \$24  = \$13 [4:0];
+          if (ends[1]) begin
+            \$24  = \$signal ;
+            if (ends[2]) begin
+              \$24  = \$16 [4:0];
+            end
+            if (ends[3]) begin
+              \$24  = 5'h00;
             end
           end
         end
       end
     end
     if (rst) begin
-      \$24  = 3'h0;
+      \$24  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$12 ) begin end
-    \$25  = \$signal ;
+    \$25  = y;
     if (taken) begin
       if (\$10 ) begin
-        if (\$1 ) begin
-          if (\$2 ) begin
-            if (y[0]) begin
-              \$25  = \$15 [4:0];
-            end
-            if (\$3 ) begin
-              \$25  = 5'h00;
+        if (ends[0]) begin
+          if (ends[1]) begin
+            \$25  = \$14 [2:0];
+            if (ends[3]) begin
+              \$25  = 3'h0;
             end
           end
         end
       end
     end
     if (rst) begin
-      \$25  = 5'h00;
+      \$25  = 3'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$12 ) begin end
+    \$26  = \$signal ;
+    if (taken) begin
+      if (\$10 ) begin
+        if (ends[0]) begin
+          if (ends[1]) begin
+            if (ends[2]) begin
+              \$26  = \$15 [4:0];
+            end
+            if (ends[3]) begin
+              \$26  = 5'h00;
+            end
+          end
+        end
+      end
+    end
+    if (rst) begin
+      \$26  = 5'h00;
     end
   end
   assign \pixels__payload$1  = pixels__payload;
   assign \pixels__ready$3  = pixels__ready;
   assign \pixels__valid$5  = pixels__valid;
   assign enable = words__ready;
-  assign ends = { \$3 , y[0], \$2 , \$1  };
-  assign \$1  = column;
+  assign \$2  = column;
 endmodule
 
 module \accelerator.loader.encoder (pixels__valid, clk, rst, pixels__ready, words__payload, words__valid, words__ready, pixels__payload);
@@ -6478,6 +5479,69 @@ module \accelerator.loader.encoder (pixels__valid, clk, rst, pixels__ready, word
   assign \$166  = { term2_7, 7'h00 };
 endmodule
 
+module \accelerator.popcount_16_2_sum (weight, clk, rst, count, act);
+  wire [15:0] \$1 ;
+  wire [1:0] \$10 ;
+  wire [2:0] \$11 ;
+  wire [3:0] \$12 ;
+  wire [4:0] \$13 ;
+  wire [5:0] \$14 ;
+  wire [6:0] \$15 ;
+  wire [7:0] \$16 ;
+  wire [8:0] \$17 ;
+  wire [9:0] \$18 ;
+  wire [10:0] \$19 ;
+  wire [1:0] \$2 ;
+  wire [2:0] \$3 ;
+  wire [3:0] \$4 ;
+  wire [4:0] \$5 ;
+  wire [5:0] \$6 ;
+  wire [6:0] \$7 ;
+  wire [7:0] \$8 ;
+  wire [8:0] \$9 ;
+  reg [10:0] \$like  = 11'h000;
+  reg [8:0] \$like$7  = 9'h000;
+  reg [8:0] \$like$8  = 9'h000;
+  input [15:0] act;
+  wire [15:0] act;
+  input clk;
+  wire clk;
+  output [4:0] count;
+  wire [4:0] count;
+  wire [15:0] products;
+  input rst;
+  wire rst;
+  input [15:0] weight;
+  wire [15:0] weight;
+  assign \$1  = act ^ weight;
+  assign products = ~ \$1 ;
+  assign \$2  = 1'h0 + products[0];
+  assign \$3  = \$2  + products[1];
+  assign \$4  = \$3  + products[2];
+  assign \$5  = \$4  + products[3];
+  assign \$6  = \$5  + products[4];
+  assign \$7  = \$6  + products[5];
+  assign \$8  = \$7  + products[6];
+  assign \$9  = \$8  + products[7];
+  assign \$10  = 1'h0 + products[8];
+  assign \$11  = \$10  + products[9];
+  assign \$12  = \$11  + products[10];
+  assign \$13  = \$12  + products[11];
+  assign \$14  = \$13  + products[12];
+  assign \$15  = \$14  + products[13];
+  assign \$16  = \$15  + products[14];
+  assign \$17  = \$16  + products[15];
+  assign \$18  = 1'h0 + \$like$7 ;
+  assign \$19  = \$18  + \$like$8 ;
+  always @(posedge clk)
+    \$like$7  <= \$9 ;
+  always @(posedge clk)
+    \$like$8  <= \$17 ;
+  always @(posedge clk)
+    \$like  <= \$19 ;
+  assign count = \$like [4:0];
+endmodule
+
 module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, score_first, \begin , done, step, score_index, reserve, pool_write, score_ready);
   reg \$auto$verilog_backend.cc:2355:dump_module$14  = 0;
   wire \$1 ;
@@ -6485,23 +5549,23 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   wire [15:0] \$100 ;
   wire [15:0] \$101 ;
   wire [15:0] \$102 ;
-  wire [6:0] \$103 ;
-  wire \$104 ;
-  wire [6:0] \$105 ;
-  wire \$106 ;
+  wire [15:0] \$103 ;
+  wire [6:0] \$104 ;
+  wire \$105 ;
+  wire [6:0] \$106 ;
   wire \$107 ;
   wire \$108 ;
   wire \$109 ;
   wire \$11 ;
   wire \$110 ;
-  wire [4:0] \$111 ;
-  wire \$112 ;
-  wire [2:0] \$113 ;
-  wire [3:0] \$114 ;
-  wire \$115 ;
-  wire [1:0] \$116 ;
+  wire \$111 ;
+  wire [4:0] \$112 ;
+  wire \$113 ;
+  wire \$114 ;
+  wire [2:0] \$115 ;
+  wire [3:0] \$116 ;
   wire \$117 ;
-  wire \$118 ;
+  wire [1:0] \$118 ;
   wire \$119 ;
   wire \$12 ;
   wire \$120 ;
@@ -6557,56 +5621,56 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   wire \$166 ;
   wire \$167 ;
   wire \$168 ;
-  reg [6:0] \$169 ;
+  wire \$169 ;
   wire \$17 ;
-  reg \$170 ;
+  wire \$170 ;
   reg [6:0] \$171 ;
   reg \$172 ;
-  reg \$173 ;
+  reg [6:0] \$173 ;
   reg \$174 ;
   reg \$175 ;
   reg \$176 ;
-  reg [1:0] \$177 ;
+  reg \$177 ;
   reg \$178 ;
   reg [1:0] \$179 ;
   wire \$18 ;
   reg \$180 ;
-  reg \$181 ;
+  reg [1:0] \$181 ;
   reg \$182 ;
   reg \$183 ;
   reg \$184 ;
   reg \$185 ;
-  reg [4:0] \$186 ;
+  reg \$186 ;
   reg \$187 ;
-  reg [1:0] \$188 ;
+  reg [4:0] \$188 ;
   reg \$189 ;
   wire \$19 ;
   reg [1:0] \$190 ;
-  reg [4:0] \$191 ;
+  reg \$191 ;
   reg [1:0] \$192 ;
-  reg \$193 ;
+  reg [4:0] \$193 ;
   reg [1:0] \$194 ;
   reg \$195 ;
-  reg \$196 ;
-  reg [4:0] \$197 ;
-  reg [2:0] \$198 ;
-  reg \$199 ;
+  reg [1:0] \$196 ;
+  reg \$197 ;
+  reg \$198 ;
+  reg [4:0] \$199 ;
   wire \$2 ;
   wire \$20 ;
-  reg [6:0] \$200 ;
-  reg [2:0] \$201 ;
-  reg [14:0] \$202 ;
-  reg \$203 ;
-  reg \$204 ;
-  reg [61:0] \$205 ;
-  reg [5:0] \$206 ;
-  reg [3:0] \$207 ;
-  reg [1:0] \$208 ;
-  reg \$209 ;
+  reg [2:0] \$200 ;
+  reg \$201 ;
+  reg [6:0] \$202 ;
+  reg [2:0] \$203 ;
+  reg [14:0] \$204 ;
+  reg \$205 ;
+  reg \$206 ;
+  reg [61:0] \$207 ;
+  reg [5:0] \$208 ;
+  reg [3:0] \$209 ;
   wire \$21 ;
   reg [1:0] \$210 ;
   reg \$211 ;
-  reg \$212 ;
+  reg [1:0] \$212 ;
   reg \$213 ;
   reg \$214 ;
   reg \$215 ;
@@ -6616,79 +5680,81 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   reg \$219 ;
   wire \$22 ;
   reg \$220 ;
+  reg \$221 ;
+  reg \$222 ;
   wire \$23 ;
   wire \$24 ;
   wire \$25 ;
-  wire [6:0] \$26 ;
-  wire [7:0] \$27 ;
+  wire \$26 ;
+  wire [6:0] \$27 ;
   wire [7:0] \$28 ;
-  wire \$29 ;
+  wire [7:0] \$29 ;
   wire \$3 ;
-  wire [7:0] \$30 ;
-  wire \$31 ;
-  wire [1:0] \$32 ;
-  wire \$33 ;
-  wire [1:0] \$34 ;
-  wire \$35 ;
-  wire [2:0] \$36 ;
-  wire \$37 ;
-  wire [2:0] \$38 ;
-  wire \$39 ;
+  wire \$30 ;
+  wire [7:0] \$31 ;
+  wire \$32 ;
+  wire [1:0] \$33 ;
+  wire \$34 ;
+  wire [1:0] \$35 ;
+  wire \$36 ;
+  wire [2:0] \$37 ;
+  wire \$38 ;
+  wire [2:0] \$39 ;
   wire \$4 ;
   wire \$40 ;
   wire \$41 ;
   wire \$42 ;
-  wire [1:0] \$43 ;
-  wire \$44 ;
+  wire \$43 ;
+  wire [1:0] \$44 ;
   wire \$45 ;
-  wire [1:0] \$46 ;
-  wire [5:0] \$47 ;
-  wire \$48 ;
+  wire \$46 ;
+  wire [1:0] \$47 ;
+  wire [5:0] \$48 ;
   wire \$49 ;
   wire \$5 ;
-  wire [2:0] \$50 ;
-  wire \$51 ;
+  wire \$50 ;
+  wire [2:0] \$51 ;
   wire \$52 ;
   wire \$53 ;
   wire \$54 ;
   wire \$55 ;
   wire \$56 ;
-  wire [2:0] \$57 ;
-  wire \$58 ;
+  wire \$57 ;
+  wire [2:0] \$58 ;
   wire \$59 ;
   wire \$6 ;
-  wire [5:0] \$60 ;
+  wire \$60 ;
   wire [5:0] \$61 ;
-  wire [2:0] \$62 ;
-  wire \$63 ;
+  wire [5:0] \$62 ;
+  wire [2:0] \$63 ;
   wire \$64 ;
-  wire [2:0] \$65 ;
-  wire \$66 ;
+  wire \$65 ;
+  wire [2:0] \$66 ;
   wire \$67 ;
-  wire [1:0] \$68 ;
+  wire \$68 ;
   wire [1:0] \$69 ;
   wire \$7 ;
-  wire [6:0] \$70 ;
-  wire [2:0] \$71 ;
-  wire \$72 ;
+  wire [1:0] \$70 ;
+  wire [6:0] \$71 ;
+  wire [2:0] \$72 ;
   wire \$73 ;
   wire \$74 ;
-  wire [7:0] \$75 ;
-  wire [3:0] \$76 ;
-  wire [15:0] \$77 ;
+  wire \$75 ;
+  wire [7:0] \$76 ;
+  wire [3:0] \$77 ;
   wire [15:0] \$78 ;
   wire [15:0] \$79 ;
   wire \$8 ;
   wire [15:0] \$80 ;
-  wire \$81 ;
-  wire [15:0] \$82 ;
+  wire [15:0] \$81 ;
+  wire \$82 ;
   wire [15:0] \$83 ;
   wire [15:0] \$84 ;
   wire [15:0] \$85 ;
   wire [15:0] \$86 ;
   wire [15:0] \$87 ;
-  wire \$88 ;
-  wire [15:0] \$89 ;
+  wire [15:0] \$88 ;
+  wire \$89 ;
   wire \$9 ;
   wire [15:0] \$90 ;
   wire [15:0] \$91 ;
@@ -6947,224 +6013,224 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   assign \$21  = tile == 1'h1;
   assign \$22  = ! score_index;
   assign \$23  = \$21  & \$22 ;
-  assign \$24  = \$signal$28  | \$signal$47 ;
-  assign \$25  = \$signal$47  | \$signal ;
-  assign \$26  = \$signal$47  ? weight_base : weight_start;
-  assign \$27  = \$signal$15  + 1'h1;
-  assign \$28  = \$25  ? { 1'h0, \$26  } : \$27 ;
-  assign \$29  = pause == 3'h7;
-  assign \$30  = weight_base + step[7];
-  assign \$31  = ! step[9];
-  assign \$32  = step[9] - 1'h1;
-  assign \$33  = ! step[30];
-  assign \$34  = step[30] - 1'h1;
-  assign \$35  = ! step[32:31];
-  assign \$36  = step[32:31] - 1'h1;
-  assign \$37  = ! step[34:33];
-  assign \$38  = step[34:33] - 1'h1;
-  assign \$39  = tile == step[52:50];
-  assign \$40  = scores_left == 1'h1;
-  assign \$41  = ~ hold;
-  assign \$42  = running & \$41 ;
-  assign \$43  = \$signal$92  + 1'h1;
-  assign \$44  = \$signal$92  == repeat_before;
-  assign \$45  = repeat_last ? repeat_single : \$44 ;
-  assign \$46  = \$signal$16  + 1'h1;
-  assign \$47  = \$signal$10  + step[19:15];
-  assign \$48  = \$signal$16  == word_before;
-  assign \$49  = word_last ? word_single : \$48 ;
-  assign \$50  = \$signal$12  + 1'h1;
-  assign \$51  = ~ step[4];
-  assign \$52  = \$signal$12  == 1'h1;
-  assign \$53  = \$signal$11  == 2'h2;
-  assign \$54  = \$52  & \$53 ;
-  assign \$55  = \$signal$5  ? \$51  : \$54 ;
-  assign \$56  = \$signal$12  == 2'h2;
-  assign \$57  = \$signal$11  + 1'h1;
-  assign \$58  = ~ step[4];
+  assign \$25  = \$signal$28  | \$signal$47 ;
+  assign \$26  = \$signal$47  | \$signal ;
+  assign \$27  = \$signal$47  ? weight_base : weight_start;
+  assign \$28  = \$signal$15  + 1'h1;
+  assign \$29  = \$26  ? { 1'h0, \$27  } : \$28 ;
+  assign \$30  = pause == 3'h7;
+  assign \$31  = weight_base + step[7];
+  assign \$32  = ! step[9];
+  assign \$33  = step[9] - 1'h1;
+  assign \$34  = ! step[30];
+  assign \$35  = step[30] - 1'h1;
+  assign \$36  = ! step[32:31];
+  assign \$37  = step[32:31] - 1'h1;
+  assign \$38  = ! step[34:33];
+  assign \$39  = step[34:33] - 1'h1;
+  assign \$40  = tile == step[52:50];
+  assign \$41  = scores_left == 1'h1;
+  assign \$42  = ~ hold;
+  assign \$43  = running & \$42 ;
+  assign \$44  = \$signal$92  + 1'h1;
+  assign \$45  = \$signal$92  == repeat_before;
+  assign \$46  = repeat_last ? repeat_single : \$45 ;
+  assign \$47  = \$signal$16  + 1'h1;
+  assign \$48  = \$signal$10  + step[19:15];
+  assign \$49  = \$signal$16  == word_before;
+  assign \$50  = word_last ? word_single : \$49 ;
+  assign \$51  = \$signal$12  + 1'h1;
+  assign \$52  = ~ step[4];
+  assign \$53  = \$signal$12  == 1'h1;
+  assign \$54  = \$signal$11  == 2'h2;
+  assign \$55  = \$53  & \$54 ;
+  assign \$56  = \$signal$5  ? \$52  : \$55 ;
+  assign \$57  = \$signal$12  == 2'h2;
+  assign \$58  = \$signal$11  + 1'h1;
   assign \$59  = ~ step[4];
-  assign \$60  = \$signal$93  + step[24:20];
+  assign \$60  = ~ step[4];
   assign \$61  = \$signal$93  + step[24:20];
-  assign \$62  = \$signal$14  + 1'h1;
-  assign \$63  = \$signal$14  == column_before;
-  assign \$64  = column_last ? column_single : \$63 ;
-  assign \$65  = \$signal$13  + 1'h1;
-  assign \$66  = \$signal$13  == row_before;
-  assign \$67  = row_last ? row_single : \$66 ;
-  assign \$68  = step[0] - 1'h0;
-  assign \$70  = $signed({ 1'h0, tile_source }) + $signed(\$69 );
-  assign \$71  = \$signal$53  ? step[57:55] : 3'h4;
-  assign \$75  = weight_base + step[61:58];
-  assign \$76  = tile + 1'h1;
-  assign \$103  = fetch__addr + 1'h1;
-  assign \$104  = ~ arrived[14];
-  assign \$105  = fetch__addr + 1'h1;
-  assign \$106  = ~ fetch__data[15];
-  assign \$107  = arrived[0] & \$106 ;
-  assign \$108  = ~ step[4];
+  assign \$62  = \$signal$93  + step[24:20];
+  assign \$63  = \$signal$14  + 1'h1;
+  assign \$64  = \$signal$14  == column_before;
+  assign \$65  = column_last ? column_single : \$64 ;
+  assign \$66  = \$signal$13  + 1'h1;
+  assign \$67  = \$signal$13  == row_before;
+  assign \$68  = row_last ? row_single : \$67 ;
+  assign \$69  = step[0] - 1'h0;
+  assign \$71  = $signed({ 1'h0, tile_source }) + $signed(\$70 );
+  assign \$72  = \$signal$53  ? step[57:55] : 3'h4;
+  assign \$76  = weight_base + step[61:58];
+  assign \$77  = tile + 1'h1;
+  assign \$104  = fetch__addr + 1'h1;
+  assign \$105  = ~ arrived[14];
+  assign \$106  = fetch__addr + 1'h1;
+  assign \$107  = ~ fetch__data[15];
+  assign \$108  = arrived[0] & \$107 ;
   assign \$109  = ~ step[4];
   assign \$110  = ~ step[4];
-  assign \$111  = pause + 1'h1;
-  assign \$112  = pause == 3'h6;
-  assign \$113  = score_index + 1'h1;
-  assign \$114  = scores_left - 1'h1;
-  assign \$115  = scores_left == 2'h2;
-  assign \$117  = ~ leave_idle;
-  assign \$118  = in_idle & \$117 ;
-  assign \$119  = in_fetch & fetch_to_idle;
-  assign \$120  = \$118  | \$119 ;
-  assign \$121  = ~ leave_address;
-  assign \$122  = in_address & \$121 ;
-  assign \$123  = in_idle & idle_to_address;
-  assign \$124  = \$122  | \$123 ;
-  assign \$125  = in_flush & flush_to_address;
+  assign \$111  = ~ step[4];
+  assign \$112  = pause + 1'h1;
+  assign \$113  = pause == 3'h6;
+  assign \$115  = score_index + 1'h1;
+  assign \$116  = scores_left - 1'h1;
+  assign \$117  = scores_left == 2'h2;
+  assign \$119  = ~ leave_idle;
+  assign \$120  = in_idle & \$119 ;
+  assign \$121  = in_fetch & fetch_to_idle;
+  assign \$122  = \$120  | \$121 ;
+  assign \$123  = ~ leave_address;
+  assign \$124  = in_address & \$123 ;
+  assign \$125  = in_idle & idle_to_address;
   assign \$126  = \$124  | \$125 ;
-  assign \$127  = in_scores & scores_to_address;
+  assign \$127  = in_flush & flush_to_address;
   assign \$128  = \$126  | \$127 ;
-  assign \$129  = in_learned & learned_to_address;
+  assign \$129  = in_scores & scores_to_address;
   assign \$130  = \$128  | \$129 ;
-  assign \$131  = ~ leave_fetch;
-  assign \$132  = in_fetch & \$131 ;
-  assign \$133  = in_address & address_to_fetch;
-  assign \$134  = \$132  | \$133 ;
-  assign \$135  = ~ leave_setup;
-  assign \$136  = in_setup & \$135 ;
-  assign \$137  = in_fetch & fetch_to_setup;
-  assign \$138  = \$136  | \$137 ;
-  assign \$139  = ~ leave_tile;
-  assign \$140  = in_tile & \$139 ;
-  assign \$141  = in_setup & setup_to_tile;
-  assign \$142  = \$140  | \$141 ;
-  assign \$143  = in_run & run_to_tile;
+  assign \$131  = in_learned & learned_to_address;
+  assign \$132  = \$130  | \$131 ;
+  assign \$133  = ~ leave_fetch;
+  assign \$134  = in_fetch & \$133 ;
+  assign \$135  = in_address & address_to_fetch;
+  assign \$136  = \$134  | \$135 ;
+  assign \$137  = ~ leave_setup;
+  assign \$138  = in_setup & \$137 ;
+  assign \$139  = in_fetch & fetch_to_setup;
+  assign \$140  = \$138  | \$139 ;
+  assign \$141  = ~ leave_tile;
+  assign \$142  = in_tile & \$141 ;
+  assign \$143  = in_setup & setup_to_tile;
   assign \$144  = \$142  | \$143 ;
-  assign \$145  = in_scores & scores_to_tile;
+  assign \$145  = in_run & run_to_tile;
   assign \$146  = \$144  | \$145 ;
-  assign \$147  = in_learned & learned_to_tile;
+  assign \$147  = in_scores & scores_to_tile;
   assign \$148  = \$146  | \$147 ;
-  assign \$149  = ~ leave_run;
-  assign \$150  = in_run & \$149 ;
-  assign \$151  = in_tile & tile_to_run;
-  assign \$152  = \$150  | \$151 ;
-  assign \$153  = ~ leave_flush;
-  assign \$154  = in_flush & \$153 ;
-  assign \$155  = in_run & run_to_flush;
-  assign \$156  = \$154  | \$155 ;
-  assign \$157  = ~ leave_scores;
-  assign \$158  = in_scores & \$157 ;
-  assign \$159  = in_flush & flush_to_scores;
-  assign \$160  = \$158  | \$159 ;
-  assign \$161  = ~ leave_average;
-  assign \$162  = in_average & \$161 ;
-  assign \$163  = in_flush & flush_to_average;
-  assign \$164  = \$162  | \$163 ;
-  assign \$165  = ~ leave_learned;
-  assign \$166  = in_learned & \$165 ;
-  assign \$167  = in_average & average_to_learned;
-  assign \$168  = \$166  | \$167 ;
+  assign \$149  = in_learned & learned_to_tile;
+  assign \$150  = \$148  | \$149 ;
+  assign \$151  = ~ leave_run;
+  assign \$152  = in_run & \$151 ;
+  assign \$153  = in_tile & tile_to_run;
+  assign \$154  = \$152  | \$153 ;
+  assign \$155  = ~ leave_flush;
+  assign \$156  = in_flush & \$155 ;
+  assign \$157  = in_run & run_to_flush;
+  assign \$158  = \$156  | \$157 ;
+  assign \$159  = ~ leave_scores;
+  assign \$160  = in_scores & \$159 ;
+  assign \$161  = in_flush & flush_to_scores;
+  assign \$162  = \$160  | \$161 ;
+  assign \$163  = ~ leave_average;
+  assign \$164  = in_average & \$163 ;
+  assign \$165  = in_flush & flush_to_average;
+  assign \$166  = \$164  | \$165 ;
+  assign \$167  = ~ leave_learned;
+  assign \$168  = in_learned & \$167 ;
+  assign \$169  = in_average & average_to_learned;
+  assign \$170  = \$168  | \$169 ;
   always @(posedge clk)
-    \$signal$15  <= \$169 ;
+    \$signal$15  <= \$171 ;
   always @(posedge clk)
-    \$signal$56  <= \$170 ;
+    \$signal$56  <= \$172 ;
   always @(posedge clk)
-    weight_start <= \$171 ;
+    weight_start <= \$173 ;
   always @(posedge clk)
-    repeat_single <= \$172 ;
+    repeat_single <= \$174 ;
   always @(posedge clk)
-    repeat_before <= \$173 ;
+    repeat_before <= \$175 ;
   always @(posedge clk)
-    word_single <= \$174 ;
+    word_single <= \$176 ;
   always @(posedge clk)
-    word_before <= \$175 ;
+    word_before <= \$177 ;
   always @(posedge clk)
-    column_single <= \$176 ;
+    column_single <= \$178 ;
   always @(posedge clk)
-    column_before <= \$177 ;
+    column_before <= \$179 ;
   always @(posedge clk)
-    row_single <= \$178 ;
+    row_single <= \$180 ;
   always @(posedge clk)
-    row_before <= \$179 ;
+    row_before <= \$181 ;
   always @(posedge clk)
-    \$signal$53  <= \$180 ;
+    \$signal$53  <= \$182 ;
   always @(posedge clk)
-    \$signal$66  <= \$181 ;
+    \$signal$66  <= \$183 ;
   always @(posedge clk)
-    \$signal$17  <= \$182 ;
+    \$signal$17  <= \$184 ;
   always @(posedge clk)
-    \$signal$92  <= \$183 ;
+    \$signal$92  <= \$185 ;
   always @(posedge clk)
-    repeat_last <= \$184 ;
+    repeat_last <= \$186 ;
   always @(posedge clk)
-    \$signal$16  <= \$185 ;
+    \$signal$16  <= \$187 ;
   always @(posedge clk)
-    \$signal$10  <= \$186 ;
+    \$signal$10  <= \$188 ;
   always @(posedge clk)
-    word_last <= \$187 ;
+    word_last <= \$189 ;
   always @(posedge clk)
-    \$signal$12  <= \$188 ;
+    \$signal$12  <= \$190 ;
   always @(posedge clk)
-    \$signal$5  <= \$189 ;
+    \$signal$5  <= \$191 ;
   always @(posedge clk)
-    \$signal$11  <= \$190 ;
+    \$signal$11  <= \$192 ;
   always @(posedge clk)
-    \$signal$93  <= \$191 ;
+    \$signal$93  <= \$193 ;
   always @(posedge clk)
-    \$signal$14  <= \$192 ;
+    \$signal$14  <= \$194 ;
   always @(posedge clk)
-    column_last <= \$193 ;
+    column_last <= \$195 ;
   always @(posedge clk)
-    \$signal$13  <= \$194 ;
+    \$signal$13  <= \$196 ;
   always @(posedge clk)
-    row_last <= \$195 ;
+    row_last <= \$197 ;
   always @(posedge clk)
-    running <= \$196 ;
+    running <= \$198 ;
   always @(posedge clk)
-    tile_source <= \$197 ;
+    tile_source <= \$199 ;
   always @(posedge clk)
-    scores_left <= \$198 ;
+    scores_left <= \$200 ;
   always @(posedge clk)
-    \$signal$69  <= \$199 ;
+    \$signal$69  <= \$201 ;
   always @(posedge clk)
-    weight_base <= \$200 ;
+    weight_base <= \$202 ;
   always @(posedge clk)
-    tile <= \$201 ;
+    tile <= \$203 ;
   always @(posedge clk)
-    arrived <= \$202 ;
+    arrived <= \$204 ;
   always @(posedge clk)
-    \begin  <= \$203 ;
+    \begin  <= \$205 ;
   always @(posedge clk)
-    done <= \$204 ;
+    done <= \$206 ;
   always @(posedge clk)
-    step <= \$205 ;
+    step <= \$207 ;
   always @(posedge clk)
-    fetch__addr <= \$206 ;
+    fetch__addr <= \$208 ;
   always @(posedge clk)
-    pause <= \$207 ;
+    pause <= \$209 ;
   always @(posedge clk)
-    score_index <= \$208 ;
+    score_index <= \$210 ;
   always @(posedge clk)
-    reserve <= \$209 ;
+    reserve <= \$211 ;
   always @(posedge clk)
-    pool_write <= \$210 ;
+    pool_write <= \$212 ;
   always @(posedge clk)
-    in_idle <= \$211 ;
+    in_idle <= \$213 ;
   always @(posedge clk)
-    in_address <= \$212 ;
+    in_address <= \$214 ;
   always @(posedge clk)
-    in_fetch <= \$213 ;
+    in_fetch <= \$215 ;
   always @(posedge clk)
-    in_setup <= \$214 ;
+    in_setup <= \$216 ;
   always @(posedge clk)
-    in_tile <= \$215 ;
+    in_tile <= \$217 ;
   always @(posedge clk)
-    in_run <= \$216 ;
+    in_run <= \$218 ;
   always @(posedge clk)
-    in_flush <= \$217 ;
+    in_flush <= \$219 ;
   always @(posedge clk)
-    in_scores <= \$218 ;
+    in_scores <= \$220 ;
   always @(posedge clk)
-    in_average <= \$219 ;
+    in_average <= \$221 ;
   always @(posedge clk)
-    in_learned <= \$220 ;
+    in_learned <= \$222 ;
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     leave_idle = 1'h0;
@@ -7390,7 +6456,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     leave_scores = 1'h0;
     if (in_scores) begin
-      if (score_ready) begin
+      if (\$24 ) begin
         if (\$signal$66 ) begin
           leave_scores = 1'h1;
           if (\$signal$69 ) begin
@@ -7404,7 +6470,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     scores_to_tile = 1'h0;
     if (in_scores) begin
-      if (score_ready) begin
+      if (\$24 ) begin
         if (\$signal$66 ) begin
           scores_to_tile = 1'h1;
           if (\$signal$69 ) begin
@@ -7418,7 +6484,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     scores_to_address = 1'h0;
     if (in_scores) begin
-      if (score_ready) begin
+      if (\$24 ) begin
         if (\$signal$66 ) begin
           if (\$signal$69 ) begin
             scores_to_address = 1'h1;
@@ -7472,123 +6538,97 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$169  = \$signal$15 ;
-    if (\$24 ) begin
-      \$169  = \$28 [6:0];
+    \$171  = \$signal$15 ;
+    if (\$25 ) begin
+      \$171  = \$29 [6:0];
     end
-    if (rst) begin
-      \$169  = 7'h00;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$170  = \$29 ;
-    if (rst) begin
-      \$170  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$171  = \$30 [6:0];
     if (rst) begin
       \$171  = 7'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$172  = \$31 ;
+    \$172  = \$30 ;
     if (rst) begin
       \$172  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$173  = \$32 [0];
+    \$173  = \$31 [6:0];
     if (rst) begin
-      \$173  = 1'h0;
+      \$173  = 7'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$174  = \$33 ;
+    \$174  = \$32 ;
     if (rst) begin
       \$174  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$175  = \$34 [0];
+    \$175  = \$33 [0];
     if (rst) begin
       \$175  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$176  = \$35 ;
+    \$176  = \$34 ;
     if (rst) begin
       \$176  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$177  = \$36 [1:0];
+    \$177  = \$35 [0];
     if (rst) begin
-      \$177  = 2'h0;
+      \$177  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$178  = \$37 ;
+    \$178  = \$36 ;
     if (rst) begin
       \$178  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$179  = \$38 [1:0];
+    \$179  = \$37 [1:0];
     if (rst) begin
       \$179  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$180  = \$39 ;
+    \$180  = \$38 ;
     if (rst) begin
       \$180  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$181  = \$40 ;
-    if (in_scores) begin
-      if (score_ready) begin
-        \$181  = \$115 ;
-      end
-    end
+    \$181  = \$39 [1:0];
     if (rst) begin
-      \$181  = 1'h0;
+      \$181  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$182  = \$signal$17 ;
-    if (\$42 ) begin
-      \$182  = \$signal ;
-    end
-    if (in_tile) begin
-      \$182  = 1'h1;
-    end
+    \$182  = \$40 ;
     if (rst) begin
       \$182  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$183  = \$signal$92 ;
-    if (\$42 ) begin
-      \$183  = \$43 [0];
-      if (repeat_last) begin
-        \$183  = 1'h0;
+    \$183  = \$41 ;
+    if (in_scores) begin
+      if (\$114 ) begin
+        \$183  = \$117 ;
       end
     end
     if (rst) begin
@@ -7597,12 +6637,12 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$184  = repeat_last;
-    if (\$42 ) begin
-      \$184  = \$45 ;
+    \$184  = \$signal$17 ;
+    if (\$43 ) begin
+      \$184  = \$signal ;
     end
     if (in_tile) begin
-      \$184  = repeat_single;
+      \$184  = 1'h1;
     end
     if (rst) begin
       \$184  = 1'h0;
@@ -7610,13 +6650,11 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$185  = \$signal$16 ;
-    if (\$42 ) begin
+    \$185  = \$signal$92 ;
+    if (\$43 ) begin
+      \$185  = \$44 [0];
       if (repeat_last) begin
-        \$185  = \$46 [0];
-        if (word_last) begin
-          \$185  = 1'h0;
-        end
+        \$185  = 1'h0;
       end
     end
     if (rst) begin
@@ -7625,35 +6663,27 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$186  = \$signal$10 ;
-    if (\$42 ) begin
-      if (repeat_last) begin
-        \$186  = \$47 [4:0];
-        if (word_last) begin
-          \$186  = \$signal$93 ;
-          if (\$signal$5 ) begin
-            \$186  = \$61 [4:0];
-          end
-        end
-      end
+    \$186  = repeat_last;
+    if (\$43 ) begin
+      \$186  = \$46 ;
     end
     if (in_tile) begin
-      \$186  = tile_source;
+      \$186  = repeat_single;
     end
     if (rst) begin
-      \$186  = 5'h00;
+      \$186  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$187  = word_last;
-    if (\$42 ) begin
+    \$187  = \$signal$16 ;
+    if (\$43 ) begin
       if (repeat_last) begin
-        \$187  = \$49 ;
+        \$187  = \$47 [0];
+        if (word_last) begin
+          \$187  = 1'h0;
+        end
       end
-    end
-    if (in_tile) begin
-      \$187  = word_single;
     end
     if (rst) begin
       \$187  = 1'h0;
@@ -7661,39 +6691,35 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$188  = \$signal$12 ;
-    if (\$42 ) begin
+    \$188  = \$signal$10 ;
+    if (\$43 ) begin
       if (repeat_last) begin
+        \$188  = \$48 [4:0];
         if (word_last) begin
-          \$188  = \$50 [1:0];
-          if (\$56 ) begin
-            \$188  = 2'h0;
-          end
+          \$188  = \$signal$93 ;
           if (\$signal$5 ) begin
-            \$188  = { 1'h0, \$58  };
+            \$188  = \$62 [4:0];
           end
         end
       end
     end
     if (in_tile) begin
-      \$188  = { 1'h0, \$108  };
+      \$188  = tile_source;
     end
     if (rst) begin
-      \$188  = 2'h0;
+      \$188  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$189  = \$signal$5 ;
-    if (\$42 ) begin
+    \$189  = word_last;
+    if (\$43 ) begin
       if (repeat_last) begin
-        if (word_last) begin
-          \$189  = \$55 ;
-        end
+        \$189  = \$50 ;
       end
     end
     if (in_tile) begin
-      \$189  = \$110 ;
+      \$189  = word_single;
     end
     if (rst) begin
       \$189  = 1'h0;
@@ -7701,12 +6727,13 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$190  = \$signal$11 ;
-    if (\$42 ) begin
+    \$190  = \$signal$12 ;
+    if (\$43 ) begin
       if (repeat_last) begin
         if (word_last) begin
-          if (\$56 ) begin
-            \$190  = \$57 [1:0];
+          \$190  = \$51 [1:0];
+          if (\$57 ) begin
+            \$190  = 2'h0;
           end
           if (\$signal$5 ) begin
             \$190  = { 1'h0, \$59  };
@@ -7723,37 +6750,38 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$191  = \$signal$93 ;
-    if (\$42 ) begin
+    \$191  = \$signal$5 ;
+    if (\$43 ) begin
       if (repeat_last) begin
         if (word_last) begin
+          \$191  = \$56 ;
+        end
+      end
+    end
+    if (in_tile) begin
+      \$191  = \$111 ;
+    end
+    if (rst) begin
+      \$191  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$192  = \$signal$11 ;
+    if (\$43 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          if (\$57 ) begin
+            \$192  = \$58 [1:0];
+          end
           if (\$signal$5 ) begin
-            \$191  = \$60 [4:0];
+            \$192  = { 1'h0, \$60  };
           end
         end
       end
     end
     if (in_tile) begin
-      \$191  = tile_source;
-    end
-    if (rst) begin
-      \$191  = 5'h00;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$192  = \$signal$14 ;
-    if (\$42 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          if (\$signal$5 ) begin
-            \$192  = \$62 [1:0];
-            if (column_last) begin
-              \$192  = 2'h0;
-            end
-          end
-        end
-      end
+      \$192  = { 1'h0, \$110  };
     end
     if (rst) begin
       \$192  = 2'h0;
@@ -7761,35 +6789,33 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$193  = column_last;
-    if (\$42 ) begin
+    \$193  = \$signal$93 ;
+    if (\$43 ) begin
       if (repeat_last) begin
         if (word_last) begin
           if (\$signal$5 ) begin
-            \$193  = \$64 ;
+            \$193  = \$61 [4:0];
           end
         end
       end
     end
     if (in_tile) begin
-      \$193  = column_single;
+      \$193  = tile_source;
     end
     if (rst) begin
-      \$193  = 1'h0;
+      \$193  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$194  = \$signal$13 ;
-    if (\$42 ) begin
+    \$194  = \$signal$14 ;
+    if (\$43 ) begin
       if (repeat_last) begin
         if (word_last) begin
           if (\$signal$5 ) begin
+            \$194  = \$63 [1:0];
             if (column_last) begin
-              \$194  = \$65 [1:0];
-              if (row_last) begin
-                \$194  = 2'h0;
-              end
+              \$194  = 2'h0;
             end
           end
         end
@@ -7801,20 +6827,18 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$195  = row_last;
-    if (\$42 ) begin
+    \$195  = column_last;
+    if (\$43 ) begin
       if (repeat_last) begin
         if (word_last) begin
           if (\$signal$5 ) begin
-            if (column_last) begin
-              \$195  = \$67 ;
-            end
+            \$195  = \$65 ;
           end
         end
       end
     end
     if (in_tile) begin
-      \$195  = row_single;
+      \$195  = column_single;
     end
     if (rst) begin
       \$195  = 1'h0;
@@ -7822,337 +6846,379 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$196  = running;
-    if (tile_done) begin
-      \$196  = 1'h0;
+    \$196  = \$signal$13 ;
+    if (\$43 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          if (\$signal$5 ) begin
+            if (column_last) begin
+              \$196  = \$66 [1:0];
+              if (row_last) begin
+                \$196  = 2'h0;
+              end
+            end
+          end
+        end
+      end
+    end
+    if (rst) begin
+      \$196  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$197  = row_last;
+    if (\$43 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          if (\$signal$5 ) begin
+            if (column_last) begin
+              \$197  = \$68 ;
+            end
+          end
+        end
+      end
     end
     if (in_tile) begin
-      \$196  = 1'h1;
+      \$197  = row_single;
     end
     if (rst) begin
-      \$196  = 1'h0;
+      \$197  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$197  = tile_source;
+    \$198  = running;
     if (tile_done) begin
-      \$197  = \$70 [4:0];
+      \$198  = 1'h0;
+    end
+    if (in_tile) begin
+      \$198  = 1'h1;
+    end
+    if (rst) begin
+      \$198  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$199  = tile_source;
+    if (tile_done) begin
+      \$199  = \$71 [4:0];
     end
     if (in_setup) begin
-      \$197  = step[14:10];
+      \$199  = step[14:10];
     end
     if (rst) begin
-      \$197  = 5'h00;
+      \$199  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$198  = scores_left;
+    \$200  = scores_left;
     if (tile_done) begin
-      \$198  = \$71 ;
+      \$200  = \$72 ;
     end
     if (in_scores) begin
-      if (score_ready) begin
-        \$198  = \$114 [2:0];
+      if (\$114 ) begin
+        \$200  = \$116 [2:0];
       end
     end
     if (rst) begin
-      \$198  = 3'h0;
+      \$200  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$199  = \$signal$69 ;
+    \$201  = \$signal$69 ;
     if (tile_done) begin
-      \$199  = \$73 ;
+      \$201  = \$74 ;
     end
     if (rst) begin
-      \$199  = 1'h0;
+      \$201  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$200  = weight_base;
+    \$202  = weight_base;
     if (tile_done) begin
-      if (\$74 ) begin
-        \$200  = \$75 [6:0];
+      if (\$75 ) begin
+        \$202  = \$76 [6:0];
       end
     end
     if (in_fetch) begin
-      if (\$107 ) begin
-        \$200  = 7'h00;
+      if (\$108 ) begin
+        \$202  = 7'h00;
       end
     end
     if (rst) begin
-      \$200  = 7'h00;
+      \$202  = 7'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$201  = tile;
+    \$203  = tile;
     if (tile_done) begin
-      if (\$74 ) begin
-        \$201  = \$76 [2:0];
+      if (\$75 ) begin
+        \$203  = \$77 [2:0];
       end
     end
     if (in_setup) begin
-      \$201  = 3'h0;
+      \$203  = 3'h0;
     end
     if (rst) begin
-      \$201  = 3'h0;
+      \$203  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$202  = { arrived[13:0], fetching };
+    \$204  = { arrived[13:0], fetching };
     if (in_fetch) begin
-      if (\$107 ) begin
-        \$202  = 15'h0000;
+      if (\$108 ) begin
+        \$204  = 15'h0000;
       end
     end
     if (rst) begin
-      \$202  = 15'h0000;
+      \$204  = 15'h0000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$203  = 1'h0;
+    \$205  = 1'h0;
     if (in_setup) begin
-      \$203  = 1'h1;
+      \$205  = 1'h1;
     end
     if (rst) begin
-      \$203  = 1'h0;
+      \$205  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$204  = 1'h0;
+    \$206  = 1'h0;
     if (in_fetch) begin
-      if (\$107 ) begin
-        \$204  = 1'h1;
+      if (\$108 ) begin
+        \$206  = 1'h1;
       end
     end
     if (rst) begin
-      \$204  = 1'h0;
+      \$206  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$205  = step;
+    \$207  = step;
     if (arrived[0]) begin
-      \$205 [0] = \$77 [0];
-      \$205 [1] = \$78 [1];
-      \$205 [2] = \$79 [2];
-      \$205 [3] = \$81 ;
-      \$205 [4] = \$82 [4];
-      \$205 [5] = \$83 [5];
-      \$205 [6] = \$84 [6];
-      \$205 [7] = \$85 [7];
-      \$205 [9] = \$86 [8];
-      \$205 [8] = \$88 ;
+      \$207 [0] = \$78 [0];
+      \$207 [1] = \$79 [1];
+      \$207 [2] = \$80 [2];
+      \$207 [3] = \$82 ;
+      \$207 [4] = \$83 [4];
+      \$207 [5] = \$84 [5];
+      \$207 [6] = \$85 [6];
+      \$207 [7] = \$86 [7];
+      \$207 [9] = \$87 [8];
+      \$207 [8] = \$89 ;
     end
     if (arrived[1]) begin
-      \$205 [14:10] = \$89 [4:0];
+      \$207 [14:10] = \$90 [4:0];
     end
     if (arrived[2]) begin
-      \$205 [19:15] = \$90 [4:0];
+      \$207 [19:15] = \$91 [4:0];
     end
     if (arrived[3]) begin
-      \$205 [24:20] = \$91 [4:0];
+      \$207 [24:20] = \$92 [4:0];
     end
     if (arrived[4]) begin
-      \$205 [29:25] = \$92 [4:0];
+      \$207 [29:25] = \$93 [4:0];
     end
     if (arrived[5]) begin
-      \$205 [30] = \$93 [0];
+      \$207 [30] = \$94 [0];
     end
     if (arrived[6]) begin
-      \$205 [32:31] = \$94 [1:0];
+      \$207 [32:31] = \$95 [1:0];
     end
     if (arrived[7]) begin
-      \$205 [34:33] = \$95 [1:0];
+      \$207 [34:33] = \$96 [1:0];
     end
     if (arrived[8]) begin
-      \$205 [39:35] = \$96 [4:0];
+      \$207 [39:35] = \$97 [4:0];
     end
     if (arrived[9]) begin
-      \$205 [44:40] = \$97 [4:0];
+      \$207 [44:40] = \$98 [4:0];
     end
     if (arrived[10]) begin
-      \$205 [49:45] = \$98 [4:0];
+      \$207 [49:45] = \$99 [4:0];
     end
     if (arrived[11]) begin
-      \$205 [52:50] = \$99 [2:0];
+      \$207 [52:50] = \$100 [2:0];
     end
     if (arrived[12]) begin
-      \$205 [54:53] = \$100 [1:0];
+      \$207 [54:53] = \$101 [1:0];
     end
     if (arrived[13]) begin
-      \$205 [57:55] = \$101 [2:0];
+      \$207 [57:55] = \$102 [2:0];
     end
     if (arrived[14]) begin
-      \$205 [61:58] = \$102 [3:0];
+      \$207 [61:58] = \$103 [3:0];
     end
     if (rst) begin
-      \$205  = 62'h0000000000000000;
+      \$207  = 62'h0000000000000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$206  = fetch__addr;
+    \$208  = fetch__addr;
     if (in_idle) begin
       if (done) begin
-        \$206  = 6'h00;
+        \$208  = 6'h00;
       end
     end
     if (in_address) begin
-      \$206  = \$103 [5:0];
+      \$208  = \$104 [5:0];
     end
     if (in_fetch) begin
-      if (\$104 ) begin
-        \$206  = \$105 [5:0];
+      if (\$105 ) begin
+        \$208  = \$106 [5:0];
       end
     end
     if (rst) begin
-      \$206  = 6'h00;
+      \$208  = 6'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$207  = pause;
+    \$209  = pause;
     if (in_tile) begin
-      \$207  = 4'h0;
+      \$209  = 4'h0;
     end
     if (in_run) begin
-      \$207  = 4'h0;
+      \$209  = 4'h0;
     end
     if (in_flush) begin
-      \$207  = \$111 [3:0];
+      \$209  = \$112 [3:0];
     end
     if (rst) begin
-      \$207  = 4'h0;
+      \$209  = 4'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$208  = score_index;
+    \$210  = score_index;
     if (in_run) begin
-      \$208  = 2'h0;
+      \$210  = 2'h0;
     end
     if (in_scores) begin
-      if (score_ready) begin
-        \$208  = \$113 [1:0];
+      if (\$114 ) begin
+        \$210  = \$115 [1:0];
       end
     end
     if (rst) begin
-      \$208  = 2'h0;
+      \$210  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$209  = reserve;
+    \$211  = reserve;
     if (in_flush) begin
-      if (\$112 ) begin
-        \$209  = step[0];
+      if (\$113 ) begin
+        \$211  = step[0];
       end
       if (\$signal$56 ) begin
-        \$209  = 1'h0;
+        \$211  = 1'h0;
       end
     end
     if (rst) begin
-      \$209  = 1'h0;
+      \$211  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$210  = pool_write;
+    \$212  = pool_write;
     if (in_flush) begin
       if (\$signal$56 ) begin
         if (step[3]) begin
         end else if (step[0]) begin
-          \$210  = { 1'h0, step[5] };
+          \$212  = { 1'h0, step[5] };
         end
       end
     end
     if (in_average) begin
-      \$210  = \$116 ;
+      \$212  = \$118 ;
     end
     if (in_learned) begin
-      \$210  = 2'h0;
+      \$212  = 2'h0;
     end
     if (rst) begin
-      \$210  = 2'h0;
+      \$212  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$211  = \$120 ;
+    \$213  = \$122 ;
     if (rst) begin
-      \$211  = 1'h1;
+      \$213  = 1'h1;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$212  = \$130 ;
-    if (rst) begin
-      \$212  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$213  = \$134 ;
-    if (rst) begin
-      \$213  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$214  = \$138 ;
+    \$214  = \$132 ;
     if (rst) begin
       \$214  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$215  = \$148 ;
+    \$215  = \$136 ;
     if (rst) begin
       \$215  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$216  = \$152 ;
+    \$216  = \$140 ;
     if (rst) begin
       \$216  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$217  = \$156 ;
+    \$217  = \$150 ;
     if (rst) begin
       \$217  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$218  = \$160 ;
+    \$218  = \$154 ;
     if (rst) begin
       \$218  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$219  = \$164 ;
+    \$219  = \$158 ;
     if (rst) begin
       \$219  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$220  = \$168 ;
+    \$220  = \$162 ;
     if (rst) begin
       \$220  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$221  = \$166 ;
+    if (rst) begin
+      \$221  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$222  = \$170 ;
+    if (rst) begin
+      \$222  = 1'h0;
     end
   end
   assign pc = fetch__addr;
@@ -8220,21 +7286,20 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   assign \$signal$28  = \$10 ;
   assign \$17  = 1'h1;
   assign \$18  = \$signal$53 ;
-  assign \$69  = \$68 ;
-  assign \$72  = 1'h1;
-  assign \$73  = \$signal$53 ;
-  assign \$74  = 1'h1;
-  assign { \$77 [14:5], \$77 [0] } = 11'h000;
-  assign { \$77 [15], \$77 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign \$24  = score_ready;
+  assign \$70  = \$69 ;
+  assign \$73  = 1'h1;
+  assign \$74  = \$signal$53 ;
+  assign \$75  = 1'h1;
   assign { \$78 [14:5], \$78 [0] } = 11'h000;
   assign { \$78 [15], \$78 [4:1] } = { fetch__data[15], fetch__data[4:1] };
   assign { \$79 [14:5], \$79 [0] } = 11'h000;
   assign { \$79 [15], \$79 [4:1] } = { fetch__data[15], fetch__data[4:1] };
   assign { \$80 [14:5], \$80 [0] } = 11'h000;
   assign { \$80 [15], \$80 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign \$81  = fetch__data[3];
-  assign { \$82 [14:5], \$82 [0] } = 11'h000;
-  assign { \$82 [15], \$82 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$81 [14:5], \$81 [0] } = 11'h000;
+  assign { \$81 [15], \$81 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign \$82  = fetch__data[3];
   assign { \$83 [14:5], \$83 [0] } = 11'h000;
   assign { \$83 [15], \$83 [4:1] } = { fetch__data[15], fetch__data[4:1] };
   assign { \$84 [14:5], \$84 [0] } = 11'h000;
@@ -8245,34 +7310,37 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   assign { \$86 [15], \$86 [4:1] } = { fetch__data[15], fetch__data[4:1] };
   assign { \$87 [14:5], \$87 [0] } = 11'h000;
   assign { \$87 [15], \$87 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign \$88  = 1'h0;
-  assign { \$89 [15:5], \$89 [3:1] } = 14'h0000;
-  assign { \$89 [4], \$89 [0] } = { fetch__data[4], fetch__data[0] };
-  assign \$90 [15:1] = 15'h0000;
-  assign \$90 [0] = fetch__data[0];
+  assign { \$88 [14:5], \$88 [0] } = 11'h000;
+  assign { \$88 [15], \$88 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign \$89  = 1'h0;
+  assign { \$90 [15:5], \$90 [3:1] } = 14'h0000;
+  assign { \$90 [4], \$90 [0] } = { fetch__data[4], fetch__data[0] };
   assign \$91 [15:1] = 15'h0000;
   assign \$91 [0] = fetch__data[0];
-  assign \$92 [15:3] = 13'h0000;
-  assign \$92 [2:0] = fetch__data[2:0];
-  assign \$93  = 16'h0000;
-  assign \$94 [15:2] = 14'h0000;
-  assign \$94 [1:0] = fetch__data[1:0];
+  assign \$92 [15:1] = 15'h0000;
+  assign \$92 [0] = fetch__data[0];
+  assign \$93 [15:3] = 13'h0000;
+  assign \$93 [2:0] = fetch__data[2:0];
+  assign \$94  = 16'h0000;
   assign \$95 [15:2] = 14'h0000;
   assign \$95 [1:0] = fetch__data[1:0];
-  assign { \$96 [15:5], \$96 [3:1] } = 14'h0000;
-  assign { \$96 [4], \$96 [0] } = { fetch__data[4], fetch__data[0] };
-  assign \$97 [15:1] = 15'h0000;
-  assign \$97 [0] = fetch__data[0];
-  assign \$98 [15:2] = 14'h0000;
-  assign \$98 [1:0] = fetch__data[1:0];
+  assign \$96 [15:2] = 14'h0000;
+  assign \$96 [1:0] = fetch__data[1:0];
+  assign { \$97 [15:5], \$97 [3:1] } = 14'h0000;
+  assign { \$97 [4], \$97 [0] } = { fetch__data[4], fetch__data[0] };
+  assign \$98 [15:1] = 15'h0000;
+  assign \$98 [0] = fetch__data[0];
   assign \$99 [15:2] = 14'h0000;
   assign \$99 [1:0] = fetch__data[1:0];
-  assign \$100  = 16'h0000;
-  assign { \$101 [15:3], \$101 [0] } = 14'h0000;
-  assign \$101 [2:1] = fetch__data[2:1];
-  assign { \$102 [15:4], \$102 [2:1] } = 14'h0000;
-  assign { \$102 [3], \$102 [0] } = { fetch__data[3], fetch__data[0] };
-  assign \$116  = { step[6], 1'h0 };
+  assign \$100 [15:2] = 14'h0000;
+  assign \$100 [1:0] = fetch__data[1:0];
+  assign \$101  = 16'h0000;
+  assign { \$102 [15:3], \$102 [0] } = 14'h0000;
+  assign \$102 [2:1] = fetch__data[2:1];
+  assign { \$103 [15:4], \$103 [2:1] } = 14'h0000;
+  assign { \$103 [3], \$103 [0] } = { fetch__data[3], fetch__data[0] };
+  assign \$114  = score_ready;
+  assign \$118  = { step[6], 1'h0 };
 endmodule
 
 module \accelerator.weights$163 (data, address, clk);
@@ -8304,7 +7372,7 @@ module fbnn_weight_memory #(
     parameter DEPTH = 1024,
     parameter ADDRESS = 10,
     parameter IMAGE = "",
-    parameter REGISTERS = 0  // 2: one before the memory and one behind it, where it is so large that wires across it are long
+    parameter REGISTERS = 0  // 4: two before the memory and two behind it, where it is so large that wires across it are long
 ) (
     input wire clk,
     input wire [ADDRESS - 1:0] address,
@@ -8313,14 +7381,16 @@ module fbnn_weight_memory #(
     (* ram_style = "block" *) reg [WIDTH - 1:0] memory [0:DEPTH - 1];
     // The guard is for yosys, which also reads the module on its own, with the parameters above.
     generate if (IMAGE != "") initial $readmemh(IMAGE, memory); endgenerate
-    reg [ADDRESS - 1:0] asked;
-    reg [WIDTH - 1:0] word, second;
+    reg [ADDRESS - 1:0] came, asked;
+    reg [WIDTH - 1:0] word, second, third;
     always @(posedge clk) begin
-        asked <= address;
-        word <= memory[REGISTERS == 2 ? asked : address];
+        came <= address;
+        asked <= came;
+        word <= memory[REGISTERS == 4 ? asked : address];
         second <= word;
+        third <= second;
     end
-    assign data = REGISTERS == 2 ? second : word;
+    assign data = REGISTERS == 4 ? third : word;
 endmodule
 
 // One feature bank: a single port, writes under a mask.  After a write read_data keeps its value.
@@ -8329,7 +7399,7 @@ module fbnn_bank #(
     parameter DEPTH = 1024,
     parameter ADDRESS = 10,
     parameter GRANULARITY = 8,
-    parameter REGISTERS = 0
+    parameter REGISTERS = 0  // or 2
 ) (
     input wire clk,
     input wire [ADDRESS - 1:0] address,
@@ -8339,10 +7409,13 @@ module fbnn_bank #(
     output wire [WIDTH - 1:0] read_data
 );
     (* ram_style = "block" *) reg [WIDTH - 1:0] memory [0:DEPTH - 1];
-    reg [WIDTH - 1:0] word, second;
+    reg [WIDTH - 1:0] word, second, third;
     integer i;
-    always @(posedge clk) second <= word;
-    assign read_data = REGISTERS != 0 ? second : word;
+    always @(posedge clk) begin
+        second <= word;
+        third <= second;
+    end
+    assign read_data = REGISTERS == 2 ? third : word;
     always @(posedge clk)
         if (write_enable) begin
             for (i = 0; i < WIDTH / GRANULARITY; i = i + 1)

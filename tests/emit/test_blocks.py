@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from fbnn_hw.emit import netlist, simulator
 from fbnn_hw.fpga import blocks
@@ -14,12 +15,14 @@ WEIGHTS = ((40, 1500, [(1024, 18), (1024, 18)]), (7, 5000, [(4096, 4), (1024, 18
 BANKS = ((32, 1536, 16, [(1024, 18), (1024, 18)]), (32, 1536, 8, [(2048, 9)]), (16, 5000, 4, [(4096, 4), (4096, 4)]),
          (64, 200, 32, [(1024, 18)]), (8, 3000, 8, [(2048, 9), (2048, 9)]))
 """Width, words, granularity and rows."""
+RINGS = ((40, 512), (72, 64))
+"""Width and words."""
 BENCH = """`timescale 1ns / 1ps
 module testbench (input wire clk, output reg [31:0] cycles, output reg [{last}:0] wrong, output reg [{last}:0] seen);
     initial {{cycles, wrong, seen}} = 0;
     reg [63:0] lfsr = 64'h123456789ABCDEF1;
-    reg [13:0] latest, earlier;
-    reg read = 0, ago = 0;
+    reg [13:0] latest, earlier, oldest;
+    reg read = 0, ago = 0, older = 0;
     wire fill = cycles < 16384;
     wire [13:0] address = fill ? cycles[13:0] : lfsr[13:0];
     wire write = fill || lfsr[20];
@@ -29,7 +32,7 @@ module testbench (input wire clk, output reg [31:0] cycles, output reg [{last}:0
     always @(posedge clk) begin
         lfsr <= {{lfsr[62:0], lfsr[63] ^ lfsr[62] ^ lfsr[60] ^ lfsr[59]}} ^ (cycles << 40);
         cycles <= cycles + 1;
-        earlier <= latest; latest <= address; ago <= read; read <= !write;
+        oldest <= earlier; earlier <= latest; latest <= address; older <= ago; ago <= read; read <= !write;
         if (cycles > 16390) begin
 {checks}        end
     end
@@ -37,7 +40,9 @@ endmodule
 """
 
 
-def test_they_hold_and_give_what_memories_v_does(tmp_path):
+@pytest.mark.parametrize("early", [0, 1])
+def test_they_hold_and_give_what_memories_v_does(early, tmp_path):
+    """early: half of the registers, as in designs up to version 0.2.13, the others are here."""
     rng = np.random.default_rng(0)
     texts, instances, checks = [verilog.MEMORIES.read_text()], [], []
 
@@ -46,28 +51,48 @@ def test_they_hold_and_give_what_memories_v_does(tmp_path):
         checks.append(f"            if ({valid}) begin wrong[{number}] <= wrong[{number}] | a{number} != b{number}; "
                       f"seen[{number}] <= seen[{number}] | |a{number}; end\n")
 
+    def later(number, width, clocks):
+        """b from made_b, so many clocks later."""
+        names = [f"made_b{number}", *(f"behind{number}_{i}" for i in range(clocks))]
+        text = "".join(f"    reg [{width - 1}:0] {after};\n    always @(posedge clk) {after} <= {before};\n"
+                       for before, after in zip(names, names[1:]))
+        return f"{text}    assign b{number} = {names[-1]};\n"
+
     for number, (width, words, rows) in enumerate(WEIGHTS):
         contents = [int(word) for word in rng.integers(0, 1 << width, words)]
         (tmp_path / f"image{number}.hex").write_text("".join(f"{word:x}\n" for word in contents))
-        texts.append(blocks.weight_memory(rows, contents, width).replace("module fbnn_weight_memory", f"module made{number}").replace(
-            "copy_", f"copy{number}_"))
+        text = blocks.weight_memory(rows, contents, width, 2 if early else 4)
+        texts.append(text.replace("module fbnn_weight_memory", f"module made{number}").replace("copy_", f"copy{number}_"))
         bits = (words - 1).bit_length()
         compare(number, width, f"later{number} < {words}")
-        instances.append(f"    reg [{bits - 1}:0] first{number}, second{number}, later{number};\n"
+        instances.append(f"    reg [{bits - 1}:0] first{number}, second{number}, third{number}, fourth{number}, later{number};\n"
                          f"    always @(posedge clk) begin first{number} <= address; second{number} <= first{number}; "
-                         f"later{number} <= second{number}; end\n"
+                         f"third{number} <= second{number}; fourth{number} <= third{number}; later{number} <= fourth{number}; end\n"
                          f"    fbnn_weight_memory #(.WIDTH({width}), .DEPTH({words}), .ADDRESS({bits}), .IMAGE(\"image{number}.hex\"), "
-                         f".REGISTERS(2)) c{number} (clk, address[{bits - 1}:0], a{number});\n"
-                         f"    made{number} d{number} (clk, address[{bits - 1}:0], b{number});\n")
+                         f".REGISTERS(4)) c{number} (clk, address[{bits - 1}:0], a{number});\n"
+                         f"    wire [{width - 1}:0] made_b{number};\n"
+                         f"    made{number} d{number} (clk, address[{bits - 1}:0], made_b{number});\n"
+                         f"{later(number, width, 2 * early)}")
     for number, (width, words, granularity, rows) in enumerate(BANKS, start=len(WEIGHTS)):
         bits = (words - 1).bit_length()
-        texts.append(blocks.bank(rows, words, width, granularity).replace("module fbnn_bank", f"module made{number}"))
-        compare(number, width, f"ago && earlier[{bits - 1}:0] < {words}")
+        texts.append(blocks.bank(rows, words, width, granularity, 1 if early else 2).replace("module fbnn_bank", f"module made{number}"))
+        compare(number, width, f"older && oldest[{bits - 1}:0] < {words}")
         ports = f"(clk, address[{bits - 1}:0], write, mask[{width // granularity - 1}:0], data[{width - 1}:0]"
-        instances.append(f"    fbnn_bank #(.WIDTH({width}), .DEPTH({words}), .ADDRESS({bits}), .GRANULARITY({granularity}), .REGISTERS(1)) "
-                         f"c{number} {ports}, a{number});\n    made{number} d{number} {ports}, b{number});\n")
+        instances.append(f"    fbnn_bank #(.WIDTH({width}), .DEPTH({words}), .ADDRESS({bits}), .GRANULARITY({granularity}), .REGISTERS(2)) "
+                         f"c{number} {ports}, a{number});\n    wire [{width - 1}:0] made_b{number};\n"
+                         f"    made{number} d{number} {ports}, made_b{number});\n{later(number, width, early)}")
+    for number, (width, words) in enumerate(RINGS, start=len(WEIGHTS) + len(BANKS)):
+        bits = (words - 1).bit_length()
+        texts.append(blocks.ring(words, width).replace("module fbnn_ring", f"module made{number}"))
+        compare(number, width, f"!met{number}[1]")  # a word that is read while it is written may be any
+        ports = f"(clk, write, to{number}, {{data, data}}, address[{bits - 1}:0]"
+        instances.append(f"    reg [1:0] met{number};\n"
+                         f"    wire [{bits - 1}:0] to{number} = fill ? address[{bits - 1}:0] : lfsr[59 -: {bits}];\n"
+                         f"    always @(posedge clk) met{number} <= {{met{number}[0], write && to{number} == address[{bits - 1}:0]}};\n"
+                         f"    fbnn_ring #(.WIDTH({width}), .DEPTH({words}), .ADDRESS({bits})) c{number} {ports}, a{number});\n"
+                         f"    made{number} d{number} {ports}, b{number});\n")
     (tmp_path / "made.v").write_text("".join(texts))
-    last = len(WEIGHTS) + len(BANKS) - 1
+    last = len(WEIGHTS) + len(BANKS) + len(RINGS) - 1
     (tmp_path / "bench.v").write_text(BENCH.format(last=last, instances="".join(instances), checks="".join(checks)))
     built = simulator.build([tmp_path / "bench.v", tmp_path / "made.v", netlist.BENCH / "DP16KD.v"], "testbench", tmp_path / "build")
     done = built.run("memories_bench", directory=tmp_path, search=[Path(__file__).parent])

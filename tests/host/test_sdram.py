@@ -20,8 +20,8 @@ from tests import strategies
 WAIT_S = 300
 
 
-@pytest.mark.parametrize("target, halved", [("ecp5-25f", True), ("gowin", False)])
-def test_the_board(target, halved, tmp_path, monkeypatch):
+@pytest.mark.parametrize("target, ratio", [("ecp5-25f", 2), ("ecp5-25f", 4), ("gowin", 1)])
+def test_the_board(target, ratio, tmp_path, monkeypatch):
     network = strategies.fill(vgg("tiny", CIFAR10, width=1 / 16, latent=64, hidden=16), 1)
     part = replace(TARGETS[target], blocks=16)  # some of the weights are resident, the others come with each frame
     planned = plan(network, part, 4, 16, 4, weights="sdram")
@@ -33,7 +33,7 @@ def test_the_board(target, halved, tmp_path, monkeypatch):
     assert estimate["sdram_bits_per_cycle"] == config.beat_bits * 8 / 9
     data = [np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes() for image in images]
     expected = inference.logits(network, images).tolist()
-    monkeypatch.setattr(virtual, "HALVED", halved)
+    monkeypatch.setattr(virtual, "FLASH_RATIO", ratio)
     with virtual.VirtualBoard(folder) as board, Serial(board.port) as port:
         client = Client(port, WAIT_S, WAIT_S)
         client.wait_ready()

@@ -82,9 +82,12 @@ CASES = {
     # Words of 64 lanes, partly filled; popcounts of more registers; thresholds; 100 classes; the vector before the latent lies beside it.
     "wide": Case(WIDE, (4, 64, 4), thresholds=1, part={"encoder_bits": 8, "popcount": "lut4"}),
     # The same words in memories with a register behind them: all weights in one; from a stream, some resident, without thresholds.
-    "registers": Case(WIDE, (4, 64, 4), thresholds=1, part={"encoder_bits": 8, "popcount": "lut4", "memory_registers": 1}),
+    "registers": Case(WIDE, (4, 64, 4), thresholds=1, part={"encoder_bits": 8, "popcount": "lut4", "memory_registers": 2}),
+    # 32 lanes: an encoder with registers within, for pixels of two words that are four pieces; logits of three tiles.
+    "pipelined": Case(topology(8, 37, conv(40), POOL, DEPTHWISE, dense(27), encoder=("trgb", 17)), (4, 32, 16),
+                      part={"encoder_bits": 8, "popcount": "lut4", "memory_registers": 2}),
     "registers_stream": Case(topology(8, 10, conv(72), POOL, conv(40), GAP, dense(50, name=LATENT)), (4, 64, 4), spare=40, ring=2,
-                             part={"encoder_bits": 8, "popcount": "lut4", "memory_registers": 1}),
+                             part={"encoder_bits": 8, "popcount": "lut4", "memory_registers": 2}),
 }
 
 
@@ -122,7 +125,7 @@ def test_bits_and_cycles(name, tmp_path):
     else:
         assert shares == {"thresholds": {0}, "resident": {16}}.get(name, set())
     assert (config.map_pixels != 0) == (name == "narrow")
-    assert config.logits_odd == (name in ("thresholds", "narrow", "wide", "registers"))
+    assert config.logits_odd == (name in ("thresholds", "narrow", "wide", "registers", "pipelined"))
     assert config.memory_registers == case.part.get("memory_registers", 0)
 
     found = design.check_cycles()

@@ -8,17 +8,20 @@ SHAPES = [
     ("tycc", 16, 16), ("tycc", 16, 8), ("tycc", 16, 32), ("tycc", 16, 64), ("tycc", 16, 256), ("tycc", 2, 16), ("tycc", 64, 16),
     ("trgb", 85, 16), ("trgb", 85, 64), ("trgb", 85, 256), ("trgb", 128, 32), ("trgb", 2, 5), ("trgb", 7, 9)]
 
+PIPELINED = [("tycc", 16, 32), ("tycc", 16, 64), ("trgb", 17, 32), ("trgb", 85, 64), ("grey", 128, 32)]
+
 
 @pytest.mark.parametrize("encoder, levels, lanes, bits_per_cycle", [
     (*shape, 1 << (number + more) % 4) for number, shape in enumerate(SHAPES) for more in ((0, 1, 2, 3) if number == 0 else (0,))]
-    + [(*shape, 0) for shape in SHAPES])
+    + [(*shape, 0) for shape in SHAPES] + [(*shape, 8) for shape in PIPELINED])
 def test_words_and_clocks(pysim, encoder, levels, lanes, bits_per_cycle):
     pysim(ThermometerEncoder(encoder, levels, lanes, bits_per_cycle), checks.thermometer, encoder, levels, lanes, bits_per_cycle, pixels=12)
 
 
 @pytest.mark.parametrize("idle, wait", [(0.5, 0), (0, 0.5), (0.8, 0.3), (0.1, 0.9)])
 @pytest.mark.parametrize("encoder, levels, lanes, bits_per_cycle", [("tycc", 16, 16, 2), ("trgb", 85, 16, 4), ("tycc", 16, 64, 1),
-                                                                     ("tycc", 16, 16, 0), ("trgb", 85, 16, 0), ("tycc", 16, 64, 0)])
+                                                                     ("tycc", 16, 16, 0), ("trgb", 85, 16, 0), ("tycc", 16, 64, 0),
+                                                                     *((*shape, 8) for shape in PIPELINED)])
 def test_idle_and_back_pressure(pysim, encoder, levels, lanes, bits_per_cycle, idle, wait):
     component = ThermometerEncoder(encoder, levels, lanes, bits_per_cycle)
     pysim(component, checks.thermometer, encoder, levels, lanes, bits_per_cycle, pixels=10, idle=idle, wait=wait)

@@ -8,6 +8,7 @@ from fbnn_hw.compile.plan import plan
 from fbnn_hw.errors import ToolError
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.rtl import verilog
+from fbnn_hw.rtl.array import MacArray
 from fbnn_hw.rtl.popcount import XnorPopcount
 from fbnn_hw.targets import TARGETS
 from tests import strategies
@@ -21,14 +22,20 @@ def test_verilog_names_no_file_of_the_machine_that_made_it(target):
     assert "module accelerator" in text and not re.search(r"\bsrc\s*=|\.py\b", text)
 
 
+def test_equal_popcounts_are_one_module():
+    text = verilog.convert(MacArray(2, 4, 3, 8), "array")
+    assert re.findall(r"^module (.*?)\(", text, re.M) == ["array", r"\array.popcount_4_2_lut4 "]
+    assert re.findall(r"^  \\array.popcount_4_2_lut4  (\S+) \(", text, re.M) == [f"popcount_{q}_{p}" for q in (0, 1) for p in (0, 1, 2)]
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, AttributeError])
 def test_an_error_that_is_not_of_yosys_passes_through(error, monkeypatch):
-    from amaranth.back import verilog as amaranth_verilog
+    from amaranth.back import rtlil
 
     def convert(*args, **options):
         raise error
 
-    monkeypatch.setattr(amaranth_verilog, "convert", convert)
+    monkeypatch.setattr(rtlil, "convert", convert)
     with pytest.raises(error):
         verilog.convert(XnorPopcount(4), "popcount")
 

@@ -146,7 +146,7 @@ def test_the_table(part):
 
 
 @pytest.mark.parametrize("name, lanes, learns, registers", [
-    ("ecp5", 64, False, 1), ("ecp5", 32, False, 1), ("ecp5", 16, False, 0), ("ecp5", 64, True, 0), ("generic", 64, False, 0),
+    ("ecp5", 64, False, 2), ("ecp5", 32, False, 2), ("ecp5", 16, False, 0), ("ecp5", 64, True, 0), ("generic", 64, False, 0),
     ("xilinx7", 64, False, 0)])
 def test_memory_registers(name, lanes, learns, registers):
     """A large array on an ECP5 that does not learn has registers behind its memories; config.json of any other design does not say so."""

@@ -1,0 +1,39 @@
+"""Equal registers that stay several."""
+
+from amaranth import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+
+class Copy(wiring.Component):
+    """A register without reset that synthesis does not merge with equal ones.
+
+    `fpga.toolchain` keeps these modules apart.  A merged register would drive long wires to all
+    popcounts.
+
+    Parameters
+    ----------
+    width : int
+
+    Members
+    -------
+    source : In(width), copy : Out(width)
+
+    Timing
+    ------
+    One clock.
+
+    Resources
+    ---------
+    `width` flip-flops.
+    """
+
+    def __init__(self, width):
+        super().__init__({"source": In(width), "copy": Out(width)})
+
+    def elaborate(self, platform):
+        m = Module()
+        copy = Signal(len(self.source), reset_less=True)
+        m.d.sync += copy.eq(self.source)
+        m.d.comb += self.copy.eq(copy)
+        return m
