@@ -81,7 +81,7 @@ CASES = {
         (op.Concat, {"inputs": ("depthwise", "gap")}), dense(19, name=LATENT)), (8, 16, 8)),
     # Words of 64 lanes, partly filled; popcounts of more registers; thresholds; 100 classes; the vector before the latent lies beside it.
     "wide": Case(WIDE, (4, 64, 4), thresholds=1, part={"encoder_bits": 8, "popcount": "lut4"}),
-    # The same words in memories with a register behind them: all weights in one; from a stream, some resident, without thresholds.
+    # The same words in memories with registers behind them: all weights in one; from a stream, some resident, without thresholds.
     "registers": Case(WIDE, (4, 64, 4), thresholds=1, part={"encoder_bits": 8, "popcount": "lut4", "memory_registers": 2}),
     # 32 lanes: an encoder with registers within, for pixels of two words that are four pieces; logits of three tiles.
     "pipelined": Case(topology(8, 37, conv(40), POOL, DEPTHWISE, dense(27), encoder=("trgb", 17)), (4, 32, 16),
