@@ -168,10 +168,10 @@ def _show(out, design, part, rejected, automatic):
         [(x["layer"], x["macs"], x["cycles"], f"{x['array_use']:.1%}", x["bound"], x["wait"], x["weight_bits"],
           f"{x['resident_sixteenths']}/16") for x in estimate["layers"]],
         ("layer", "MACs", "cycles", "array use", "bound by", "waits", "weight bits", "on chip")))
-    unit, loaded = ("a frame", "the image") if config.frames == 1 else (f"a pass of {config.frames} frames", "the images")
+    unit, images = ("a frame", "the image") if config.frames == 1 else (f"a pass of {config.frames} frames", "the images")
+    loaded = "in which the next image is loaded" if config.loads_beside else f"{estimate['load_cycles']:,} of them to load {images}"
     out.text(
-        "", f"cycles  {estimate['cycles']:,} {unit}, {estimate['load_cycles']:,} of them to load {loaded} "
-        "(estimated; a simulation gives the same)",
+        "", f"cycles  {estimate['cycles']:,} {unit}, {loaded} (estimated; a simulation gives the same)",
         f"speed   {estimate['frames_per_second']:.1f} frames/s at {estimate['clock_hz'] / 1e6:g} MHz; "
         f"{estimate['end_to_end_frames_per_second']:.1f} for a host at the end of a line of {estimate['baud']:,} baud (estimated)",
         f"array   {estimate['convolution_array_use']:.1%} used in the convolutions",

@@ -253,6 +253,7 @@ class AcceleratorConfig:
     threshold: int = 0  # of the grey image, with encoder "binarize"
     table: tuple[int, ...] = ()  # of the bytes, with encoder "bits8"; none: the bytes as they are
     memory_registers: int = 0  # that the data of banks and weights passes on its way to the array
+    image_steps: int = 0  # after so many steps of the program the next image is loaded beside the rest; 0: it is loaded between passes
     start_reads: bool = False  # with thresholds: all steps of the array have bias words, and each block begins with a start read
     sleeps: bool = False  # between frames: clock stopped, flash in deep power-down, banks in standby
     beat_bits: int = 8  # of a beat of the weight stream: a byte of a flash, two of one at twice the clock, a word of an SDRAM
@@ -279,6 +280,11 @@ class AcceleratorConfig:
     def stream_bits_per_cycle(self) -> float:
         """Bits that a weight stream brings in a cycle, on average."""
         return self.beat_bits * self.burst / (self.burst + 1)
+
+    @property
+    def loads_beside(self) -> bool:
+        """Whether the next image is loaded while the program runs, so that the banks have a port for writes of their own."""
+        return self.image_steps > 0
 
     @property
     def columns(self) -> int:

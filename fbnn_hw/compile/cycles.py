@@ -328,6 +328,18 @@ def passes(config: AcceleratorConfig) -> Passes:
     return Run(config).passes(MOST_PASSES)
 
 
+def loads_in_time(config: AcceleratorConfig, frame: PassCycles) -> bool:
+    """Whether an image is loaded beside the program by the end of a pass, whoever else writes to the banks.
+
+    frame: the cycles of a pass.  A write of the drain takes a cycle from the loader at most.
+    """
+    steps = config.program[config.image_steps:]
+    rest = sum(frame.layers[name].total for name in {step.layer for step in steps})
+    writes = sum(step.tiles * (step.rows * step.columns if step.kind == "conv" else timing.POOL_WRITE) for step in steps)
+    first, later = timing.load_cycles(config.size ** 2, config.pieces, config.encoder_rate, config.lanes)
+    return max(first, later) + writes + PAST < rest
+
+
 class Run:
     """The sequencer and the weight mover together, from reset on."""
 
@@ -337,8 +349,9 @@ class Run:
         self.mover: Mover | _NoMover = Mover(config) if self.streams else _NoMover()
         self.load = timing.load_cycles(config.size ** 2, config.pieces, config.encoder_rate, config.lanes)
         self.pending = []  # cycles in which a drain of the current step takes the port
+        self.image_came = False  # during the pass before
         self.sizes = (config.lanes, config.outputs, config.memory_registers, config.start_reads, config.rows_per_word, config.row_bits,
-                      config.beat_bits, config.burst, config.weight_words)
+                      config.beat_bits, config.burst, config.weight_words, config.loads_beside)
 
     def passes(self, most):
         now = 0  # cycle in which LOAD is entered
@@ -375,10 +388,13 @@ class Run:
             elif following.load:
                 now += end  # LOAD
         frame.total = now - begin
+        self.image_came = config.loads_beside
         return frame, now
 
     def image_loaded(self, now):
         """Return the cycle in which an image is in the banks.  now: cycle in which the state LOAD of that image is entered."""
+        if self.image_came:
+            return now + 1
         self.mover.run(now, lambda cycle: cycle)
         booted = max(now, self.mover.booted)
         if self.config.learning:
@@ -464,7 +480,7 @@ class Run:
     def tile_reads(self, step, layer, cycle):
         """Make all reads of a tile from `cycle` on; return the cycle after the last one."""
         reads, blocks = self.config.block_reads(step), step.rows * step.columns
-        drains = step.kind == "conv" and not step.logits
+        drains = step.kind == "conv" and not step.logits and not self.config.loads_beside  # else they take a port of their own
         layer.reads += reads * blocks
         before = None
         while blocks:

@@ -88,7 +88,7 @@ class Plan:
 
 
 def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | None = None, learns: bool = False,
-         frames: int = 1) -> Plan:
+         frames: int = 1, keeps_image: bool = False) -> Plan:
     """Return the plan with the fewest reads of those that fit; where none fits, the one with the fewest words.
 
     A plan fits if its features take at most `room` words of a bank.  Where convolutions read scattered
@@ -97,17 +97,17 @@ def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | 
     need a weight word for each pixel.
 
     learns: what the logits read stays in the banks for a learner, its words side by side.  frames:
-    images of a pass, see `schedule.build`; 1 with a learner.  Raises FitError.
+    images of a pass; 1 with a learner.  keeps_image: see `schedule.build`.  Raises FitError.
     """
-    return _plan(topology, pixels, lanes, outputs, room, WAYS, learns, frames)
+    return _plan(topology, pixels, lanes, outputs, room, WAYS, learns, frames, keeps_image)
 
 
 @lru_cache(maxsize=16)  # every way to keep the weights asks for the same plan
-def _plan(topology, pixels, lanes, outputs, room, ways, learns, frames):
+def _plan(topology, pixels, lanes, outputs, room, ways, learns, frames, keeps_image):
     columns = pixels // 2
 
     def placed(graph, way):
-        return _Arranger(topology.name, graph, _classes(graph), columns, lanes, outputs, way, frames).plan()
+        return _Arranger(topology.name, graph, _classes(graph), columns, lanes, outputs, way, frames, keeps_image).plan()
 
     plans = [placed(graphs.build(topology, lanes, (), learns), ways[0])]
     if summed := _summed_apart(plans[0]):
@@ -136,9 +136,10 @@ def _best(plans, room, columns):
 class _Arranger:
     """One way to arrange the channels of all tensors."""
 
-    def __init__(self, name: str, graph: Graph, classes: list[np.ndarray], columns: int, lanes: int, outputs: int, way: str, frames: int):
+    def __init__(self, name: str, graph: Graph, classes: list[np.ndarray], columns: int, lanes: int, outputs: int, way: str, frames: int,
+                 keeps_image: bool):
         self.name, self.graph, self.classes, self.columns, self.lanes, self.outputs = name, graph, classes, columns, lanes, outputs
-        self.way, self.frames = way, frames
+        self.way, self.frames, self.keeps_image = way, frames, keeps_image
         self.words: list[tuple[tuple[int, ...], ...]] = []
         self.find: list[np.ndarray] = []  # of each tensor (channels, 2): word, lane
         self.live: list[np.ndarray] = []  # of each tensor (words, lanes): whether a lane has a channel
@@ -320,7 +321,7 @@ class _Arranger:
                 begins[layer.number] = number
         stored, life = {}, {}
         for number, tensor in enumerate(graph.tensors):
-            end = len(graph.sums) if tensor.name == LATENT else ends[number]
+            end = len(graph.sums) if tensor.name == LATENT or self.keeps_image and number == 0 else ends[number]
             life[tensor.name] = begins[number], end
             rows, columns = blocks(tensor.shape[1:], self.columns)
             stored[tensor.name] = Stored(tensor.name, tensor.shape, self.words[number], rows, columns, planar=True)

@@ -195,12 +195,12 @@ def _tensor_names(layer: Layer) -> list[str]:
 
 
 def place(topology: Topology, pixels: int, lanes: int, outputs: int, frames: int = 1, shared: Collection[str] = (),
-          learns: bool = False) -> Layout:
+          learns: bool = False, keeps_image: bool = False) -> Layout:
     """Lay out a topology's tensors for an engine of that shape.
 
     A tensor's words are used again after the last layer that reads it.  shared: names of the layers that work on all frames of
     a pass at once; every frame has its own copy of what they read and write, behind all other tensors.  learns: the latent and
-    the tensors beside it stay until the next frame has one.
+    the tensors beside it stay until the next frame has one.  keeps_image: the words of the image are not used again.
     Raises FitError for maps that blocks of 2 x pixels/2 do not tile.
     """
     layers = lower(topology)
@@ -219,6 +219,8 @@ def place(topology: Topology, pixels: int, lanes: int, outputs: int, frames: int
     life = _lives(layers, chains)
     if learns:
         life |= dict.fromkeys(next(chain for chain in chains if LATENT in chain), (0, len(layers)))
+    if keeps_image:
+        life |= dict.fromkeys(next(chain for chain in chains if layers[0].name in chain), (0, len(layers)))
     late = set(shared) | {owner(part) for layer in layers if layer.name in shared for part in layer.parts}
     per_frame = [chain for chain in chains if {owner(name) for name in chain} & late]
     tensors: dict[str, Tensor] = {}

@@ -189,8 +189,18 @@ def _plan_shape(network, target, shape, frames, learn, weights):
 
 
 def _plan_starts(network, target, shape, frames, learn, weights, start_reads):
-    """`Plan` for one shape and one way to start values."""
-    config, program = configure(network, target, shape, frames, learn, weights, start_reads)
+    """`Plan` for one shape and one way to start values, with images loaded beside the program where that is possible in time."""
+    if weights == "memory" and not learn and timing.large(shape[1]) and target.memory_registers and target.technology == "wrapper":
+        with suppress(FitError):
+            choice = _checked(network, target, shape, frames, learn, weights, start_reads, beside=True)
+            if choice.config.loads_beside and cycles.loads_in_time(choice.config, choice.frame):
+                return choice
+    return _checked(network, target, shape, frames, learn, weights, start_reads)
+
+
+def _checked(network, target, shape, frames, learn, weights, start_reads, beside=False):
+    """`Plan` for one shape, one way to start values and one way to load images; FitError where it does not fit the part."""
+    config, program = configure(network, target, shape, frames, learn, weights, start_reads, beside)
     target.check(config)
     need = lut4(config, target)
     limit = target.lut4_of(config)
@@ -289,15 +299,15 @@ def _choose_exemplars(plan_with: Callable[[int], Any], without: cycles.PassCycle
 
 
 def configure(network: Network, target: Target, shape: Shape, frames: int, learn: Learn | None,
-              weights: str, start_reads: bool = False) -> tuple[AcceleratorConfig, schedule.Program]:
+              weights: str, start_reads: bool = False, beside: bool = False) -> tuple[AcceleratorConfig, schedule.Program]:
     """The configuration for one shape of the engine and one way to have weights, and its program.
 
     weights: one of `targets.WAYS`.  start_reads: where there are thresholds, and a learner's sums allow it, blocks begin with start
-    reads.  Raises FitError if a memory is too small.
+    reads.  beside: the next image is loaded while the program runs.  Raises FitError if a memory is too small.
     """
     rows = planes(learn[1].rule) if learn else 1
     program = schedule.build(network, *shape, frames, bool(learn), min(FIELD, target.bank_words or FIELD),
-                             start_reads and (not learn or _whole_starts(network, shape[1], rows)))
+                             start_reads and (not learn or _whole_starts(network, shape[1], rows)), beside)
     _check_words(network.topology, program, target, weights)
     common = _common_fields(network, target, program, "memory" if weights == "memory" else "stream", rows)
     if weights == "sdram":
@@ -307,7 +317,19 @@ def configure(network: Network, target: Target, shape: Shape, frames: int, learn
     if timing.large(program.lanes) and not learn:
         common["memory_registers"] = target.memory_registers
     with_weights = _with_memory if weights == "memory" else _with_stream
-    return with_weights(common, network.topology, target, program, learn), program
+    config = with_weights(common, network.topology, target, program, learn)
+    return (replace(config, image_steps=_image_steps(config, program)) if beside else config), program
+
+
+def _image_steps(config, program):
+    """Number of steps up to the last one that reads the image."""
+    image = program.image_words()
+
+    def reads(step):
+        places = config.listed_words(step) if config.lists else {(step.source, 1)}
+        return any(first < image.stop and image.start < first + words for first, words in places)
+
+    return 1 + max(number for number, step in enumerate(config.program) if reads(step))
 
 
 def _whole_starts(network, lanes, rows):

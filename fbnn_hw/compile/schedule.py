@@ -36,6 +36,11 @@ class Program:
         base = self.tensors[name].base
         return base + frame * self.stride * (base >= self.used - self.frames * self.stride)
 
+    def image_words(self) -> range:
+        """Words of a bank that hold the image."""
+        image = self.tensors[self.layers[0].name]
+        return range(image.base, image.base + image.size)
+
     def layer_steps(self, layer: Layer) -> list[Step]:
         """Steps of a layer, for the first frame of a pass."""
         steps = [step for step in self.steps if step.layer == layer.label]
@@ -98,28 +103,29 @@ def _intervals(layer):
 
 
 def build(network: Network, pixels: int, lanes: int, outputs: int, frames: int = 1, learns: bool = False,
-          room: int | None = None, start_reads: bool = False) -> Program:
+          room: int | None = None, start_reads: bool = False, keeps_image: bool = False) -> Program:
     """Return the program of a network on an engine of that shape.  Raises FitError.
 
     frames: images of a pass.  The program runs the early layers one image after the other.  From the
     first layer whose map is small (`_shared`) it runs each tile for all images.  The logits follow,
     image after image.  learns: the program ends before the logits, which a learner computes.  room:
     words of a bank.  start_reads: where there are bias words, blocks begin with start reads.
+    keeps_image: no layer writes where the image lies.
 
     Two kinds of networks get lists of reads (`irregular`): those that the loops over taps and words
     cannot read, and those that learn and whose latent the loops do not store.
     """
     if learns and network.topology[LATENT].kind not in ("dense", "conv", "maxpool"):
-        return _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_reads)
+        return _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_reads, keeps_image)
     try:
-        return regular(network.topology, pixels, lanes, outputs, tuple(network.thresholds), frames, learns, start_reads)
+        return regular(network.topology, pixels, lanes, outputs, tuple(network.thresholds), frames, learns, start_reads, keeps_image)
     except FitError:
-        return _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_reads)
+        return _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_reads, keeps_image)
 
 
-def _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_reads):
+def _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_reads, keeps_image):
     """The program of any network."""
-    placed = irregular.plan(network.topology, pixels, lanes, outputs, room, learns, frames)
+    placed = irregular.plan(network.topology, pixels, lanes, outputs, room, learns, frames, keeps_image)
     steps, order = irregular.steps(placed, network, pixels, start_reads)
     layers = [placed.graph.image, *(each.layer for each in placed.graph.sums)]
     if placed.graph.classifier:
@@ -129,11 +135,11 @@ def _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_rea
 
 
 def regular(topology: Topology, pixels: int, lanes: int, outputs: int, thresholds: Collection[str] = (), frames: int = 1,
-            learns: bool = False, start_reads: bool = False) -> Program:
+            learns: bool = False, start_reads: bool = False, keeps_image: bool = False) -> Program:
     """Program without lists of reads.  thresholds: names of the ops that have them.  Raises FitError."""
     start_reads = start_reads and bool(thresholds)
     shared = _shared(topology, lower(topology)) if frames > 1 else ()
-    layout = place(topology, pixels, lanes, outputs, frames, shared, learns)
+    layout = place(topology, pixels, lanes, outputs, frames, shared, learns, keeps_image)
     steps = _steps(layout, pixels, lanes, outputs, thresholds, start_reads)
     if learns:
         steps = [step for step in steps if not step.logits]

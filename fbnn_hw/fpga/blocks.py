@@ -19,7 +19,7 @@ SHARE, BRANCH = 4, 8
 """Blocks that take their address from one copy; such copies that take it from one copy before them."""
 CHOSEN = 64
 """Bits of a word that one copy of the row's number chooses."""
-REGISTERS = {"weights": r"fbnn_weight_memory #\([^;]*\.REGISTERS\(32'd(\d)\)", "bank": r"fbnn_bank #\([^;]*\.REGISTERS\(32'd(\d)\)"}
+REGISTERS = {"weights": r"fbnn_weight_memory #\([^;]*\.REGISTERS\(32'd(\d)\)", "bank": r"fbnn(?:_two_port)?_bank #\([^;]*\.REGISTERS\(32'd(\d)\)"}
 """Where the Verilog of a design says the registers of its memories; up to version 0.2.13 they are half as many."""
 _COPY = """(* keep_hierarchy *)
 module \\fbnn.copy_{name} (input wire clk, input wire [{last}:0] source, output reg [{last}:0] copy);
@@ -40,7 +40,7 @@ def of_design(config, target, accelerator, image):
         words = [int(word, 16) for word in image.split()]
         text += weight_memory(rows["weights"], words, config.word_bits, int(said["weights"][1]))
     if "bank" in rows and said["bank"]:
-        text += bank(rows["bank"], config.feature_words, config.lanes, config.outputs, int(said["bank"][1]))
+        text += bank(rows["bank"], config.feature_words, config.lanes, config.outputs, int(said["bank"][1]), config.loads_beside)
     if "bank" in rows and "module fbnn_ring" in accelerator and config.weight_words <= CELL_WORDS // 2:
         text += ring(config.weight_words, config.row_bits)
     return {FILE: text} if text else {}
@@ -80,14 +80,18 @@ def weight_memory(rows, words, width, registers=4):
             f"{''.join(parts)}{_choice(rows, width, registers)}{_behind('data', registers == 4)}endmodule\n")
 
 
-def bank(rows, depth, width, granularity, registers=2):
-    """Text of a module `fbnn_bank` with a register, that of the blocks, or two, one behind them."""
+def bank(rows, depth, width, granularity, registers=2, two_ports=False):
+    """Text of a module `fbnn_bank` with a register, that of the blocks, or two, one behind them.
+
+    two_ports: text of a `fbnn_two_port_bank`, which writes at port A of the blocks and reads at port B.
+    """
     bits = max(1, (depth - 1).bit_length())
     parts, base = [], 0
+    write_address = "write_address" if two_ports else "address"
     for number, (words, each) in enumerate(rows):
         used = used_bits(each, granularity)
-        parts.append(f"    wire [{width - 1}:0] row{number};\n    wire write{number} = write_enable && address >= {base} && address < "
-                     f"{base + words};\n")
+        parts.append(f"    wire [{width - 1}:0] row{number};\n    wire write{number} = write_enable && {write_address} >= {base} && "
+                     f"{write_address} < {base + words};\n")
         for low in range(0, width, used):
             places = [low + i for i in range(used)]
             wired = [i + i // 8 if each >= 9 else i for i in range(used)]  # of 9 bits a byte, 8
@@ -95,19 +99,25 @@ def bank(rows, depth, width, granularity, registers=2):
             data = ["1'b0"] * each
             for line, place in zip(wired, places):
                 block[line], data[line] = f"row{number}[{place}]", f"write_data[{place}]"
-            lines = _lines(each, "address", bits)
+            lines = _lines(each, write_address, bits)
             if each == CELL_BITS:
                 lines[:2] = ["1'b1", "1'b1"]  # both bytes
             pins = {"WEA": f"write{number} && write_mask[{low // granularity}]", **{f"DIA{i}": value for i, value in enumerate(data)}}
+            if two_ports:
+                pins |= {"CLKB": "clk", "CEB": "1'b1", "OCEB": "1'b1", **{f"DOB{i}": bit for i, bit in enumerate(block) if bit},
+                         **{f"ADB{i}": line for i, line in enumerate(_lines(each, "address", bits))}}
+                block = []
             parts.append(_block(f"row{number}_{low}", each, lines, block, pins, [0] * CELL_WORDS))
         base += words
     asked = ""
     if len(rows) > 1:
-        asked = (f"    reg [{len(rows) - 2}:0] asked, read;\n    always @(posedge clk) begin if (!write_enable) asked <= {_later(rows)}; "
+        when = "" if two_ports else "if (!write_enable) "
+        asked = (f"    reg [{len(rows) - 2}:0] asked, read;\n    always @(posedge clk) begin {when}asked <= {_later(rows)}; "
                  "read <= asked; end\n")
     choice = f"{asked}    wire [WIDTH - 1:0] chosen = {_chosen(rows, 'read')};\n{_behind('read_data', registers == 2)}"
-    return (f"module fbnn_bank #(parameter WIDTH = {width}, DEPTH = {depth}, ADDRESS = {bits}, GRANULARITY = {granularity}, "
-            f"REGISTERS = {registers}) (\n    input wire clk, input wire [ADDRESS - 1:0] address, input wire write_enable,\n"
+    name, more = ("fbnn_two_port_bank", " input wire [ADDRESS - 1:0] write_address,") if two_ports else ("fbnn_bank", "")
+    return (f"module {name} #(parameter WIDTH = {width}, DEPTH = {depth}, ADDRESS = {bits}, GRANULARITY = {granularity}, "
+            f"REGISTERS = {registers}) (\n    input wire clk, input wire [ADDRESS - 1:0] address,{more} input wire write_enable,\n"
             f"    input wire [WIDTH / GRANULARITY - 1:0] write_mask, input wire [WIDTH - 1:0] write_data,\n"
             f"    output wire [WIDTH - 1:0] read_data\n);\n{''.join(parts)}{choice}endmodule\n")
 

@@ -1,6 +1,6 @@
 """The accelerator: an RGB image goes in, the class, the integer logits and on request the latent come out."""
 
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from types import SimpleNamespace
 
@@ -13,8 +13,10 @@ from ..compile import timing
 from ..compile.config import LOAD, RESULT, REWIND
 from ..compile.learn_plan import ACT_LATENCY, score_latency
 from ..protocol import Command
+from . import shared
 from .argmax import Argmax
 from .array import MacArray
+from .copies import Copy
 from .drain import Drain
 from .learning.learner import Learner
 from .lgap import Lgap
@@ -22,10 +24,10 @@ from .loader import Loader
 from .mover import WeightMover
 from .sequencer import EDGE, Sequencer, Widths, read_layout
 from .signals import unnamed
-from .spram import SinglePortMemory
+from .spram import SinglePortMemory, TwoPortMemory
 from .states import OneHot
 from .weights import WeightMemory
-from .window import ListedAddress, ListedAlign, WindowAddress, WindowAlign
+from .window import ListedAddress, ListedAlign, WindowAddress, WindowAlign, flags_early
 
 
 def score_bits(config):
@@ -35,6 +37,9 @@ def score_bits(config):
 
 FORWARD = timing.READ + 1 - ACT_LATENCY + 1
 """Stage of the read pipeline that a row of the learner enters, one cycle after its acceptance."""
+
+SHARE = 8
+"""Outputs whose start values one copy of the strobe sets to 0."""
 
 LEARNER_PORTS = {"command": "command", "refused": "refused", "known": "class_count", "used": "used", "frozen": "frozen",
                  "host": "host", "found": "host_reply"}
@@ -55,7 +60,7 @@ class Accelerator(wiring.Component):
     Members
     -------
     pixels : In(stream of 8 bits)
-        RGB bytes in raster order, taken between two results.
+        RGB bytes in raster order, taken between two results; with config.loads_beside also while the program runs.
     weights : In(stream of beat_bits bits)
         With config.weights == "stream": the boot image once, then the frame image over and over.
     logits : Out(stream of value, last)
@@ -111,7 +116,7 @@ class Accelerator(wiring.Component):
         self._banks(m, s)
         self._pipeline(m, s)
         self._weights(m, s)
-        self._products(m, s)
+        self._products(m, s, platform)
         if not self.config.lists:
             self._pooling(m, s)
         self._drain(m, s)
@@ -146,16 +151,23 @@ class Accelerator(wiring.Component):
         """The banks and their one port, which takes one request a cycle.
 
         A read passes the tap offsets and reaches the port one cycle after it is issued.  A write reaches it
-        at once, so the sequencer issues no read in the cycle before a write (`reserve`).
+        at once, so the sequencer issues no read in the cycle before a write (`reserve`).  With
+        config.loads_beside writes have a port of their own, with an address for all banks.
         """
         c, w = self.config, Widths(self.config)
         s.port = Signal(data.StructLayout({
             "address": data.ArrayLayout(w.row, c.pixels), "write": c.pixels, "data": c.row_bits, "mask": c.lanes // c.outputs}))
+        if c.loads_beside:
+            s.written = Signal(w.row)
         s.banks = []
         s.taught_address = Signal(w.row) if c.learning else None  # the learner's, 0 while it rests: it comes late, so it has a register
         for q in range(c.pixels):
-            m.submodules[f"bank{q}"] = bank = SinglePortMemory(
-                c.feature_words, c.lanes, c.outputs, c.technology, c.sleeps, c.memory_registers)
+            if c.loads_beside:
+                bank = TwoPortMemory(c.feature_words, c.lanes, c.outputs, c.memory_registers)
+                m.d.comb += bank.write_address.eq(s.written)
+            else:
+                bank = SinglePortMemory(c.feature_words, c.lanes, c.outputs, c.technology, c.sleeps, c.memory_registers)
+            m.submodules[f"bank{q}"] = bank
             m.d.comb += [
                 bank.address.eq(s.port.address[q] | s.taught_address if c.learning else s.port.address[q]),
                 bank.write_data.eq(s.port.data.word_select(q, c.lanes)),
@@ -174,6 +186,8 @@ class Accelerator(wiring.Component):
         for t in range(1, timing.accumulated(c.lanes, c.memory_registers) + 1):
             stage = Signal(issue.shape(), name=f"stage{t}")
             m.d.sync += stage.eq(s.stages[-1])
+            if t == 2 and c.lists and timing.large(c.lanes):  # the edges come a cycle late
+                m.d.sync += [stage.read[name].eq(issue.read[name]) for name in ("upper", "lower", "left", "right")]
             s.stages.append(stage)
         s.ready = unnamed()  # the learner may have the port and the array two cycles later
         s.turn = Signal()  # the learner has the port and the array
@@ -245,14 +259,15 @@ class Accelerator(wiring.Component):
         whole = read.bias | s.blank if c.start_reads else read.bias
         return Mux(s.step.spread & ~whole, Cat(*spread), word)
 
-    def _products(self, m, s):
+    def _products(self, m, s, platform):
         """Pixels times weights."""
         c, align, array = self.config, s.align, s.array
-        aligned = s.stages[s.arrival]
+        early = flags_early(c) if c.lists else 0
+        aligned = s.stages[s.arrival - early]
         names = ("y", "x", "upper", "lower", "left", "right") if c.lists else ("ky", "kx", "top", "bottom", "left", "right")
         m.d.comb += [align.data.eq(s.row), *(getattr(align, name).eq(aligned.read[name]) for name in names)]
         if c.start_reads:
-            m.d.comb += align.blank.eq(s.blank)
+            m.d.comb += align.blank.eq(aligned.read.first & s.step.bias if early else s.blank)
         if c.lists:
             m.d.comb += [align.odd_height.eq(s.step.odd_height), align.valid_columns.eq(s.step.valid_columns)]
         operands = s.stages[s.arrival + 1]
@@ -267,8 +282,16 @@ class Accelerator(wiring.Component):
             bias = Signal(data.ArrayLayout(signed(c.accumulator_bits), c.outputs))
             with m.If(operands.read.bias):
                 m.d.sync += [bias[p].eq(s.weights.word_select(p, c.lanes).as_signed()) for p in range(c.outputs)]
-            with m.If(s.sequencer.begin | s.turn):  # a step may have no bias words
-                m.d.sync += bias.eq(0)
+            # A step may have no bias words.
+            if c.memory_registers:  # no learner; one wire to all start values is long
+                for first in range(0, c.outputs, SHARE):
+                    begin = shared.add(m, platform, f"copy_begin_{first}", "copy_1", partial(Copy, 1))
+                    m.d.comb += begin.source.eq(s.sequencer.begin)
+                    with m.If(begin.copy):
+                        m.d.sync += [bias[p].eq(0) for p in range(first, min(first + SHARE, c.outputs))]
+            else:
+                with m.If(s.sequencer.begin | s.turn):
+                    m.d.sync += bias.eq(0)
             m.d.comb += array.start.eq(bias)
 
     def _upper_starts(self, m, s, operands):
@@ -373,6 +396,11 @@ class Accelerator(wiring.Component):
         s.teaching = Signal()  # the learner works between two frames, or a host asks for it
         m.d.sync += [s.was_reading.eq(s.reading), s.was_loading.eq(s.loading)]
         m.d.comb += s.loader.enable.eq(s.loading)
+        if c.loads_beside:
+            s.drained = unnamed()  # the port for writes is the drain's in the next cycle
+            s.loaded = Signal()  # the next image is in the banks
+            m.d.sync += s.drained.eq(s.drains_next | s.sequencer.reserve)
+            m.d.comb += s.loader.enable.eq(s.loading & ~s.drained)
         s.word = Signal(range(c.latent_words + 1))  # of the latent
         s.wait = Signal(range(s.arrival + 2))  # cycles until that word can be read
         m.d.comb += [self.latent.payload.word.eq(s.banks[0]), self.latent.payload.last.eq(s.word == c.latent_words - 1)]
@@ -403,9 +431,19 @@ class Accelerator(wiring.Component):
             m.d.sync += [s.loading.eq(s.booted & ~s.teaching), s.closed.eq(s.booted)]
             with m.If(sequencer.stop & REWIND):
                 m.d.sync += self.step.eq(0)
-            with m.If(s.loader.done):
+            loaded = s.loader.done
+            if c.loads_beside:
+                loaded = s.loader.done | s.loaded
+            with m.If(loaded):
                 m.d.sync += [s.loading.eq(0), s.closed.eq(0)]
                 s.states.go("START")
+        if c.loads_beside:
+            with m.If(s.loader.done | s.states.ongoing("LOAD")):
+                m.d.sync += s.loaded.eq(~s.states.ongoing("LOAD"))
+            with m.If(sequencer.begin & (self.step == c.image_steps)):
+                m.d.sync += s.loading.eq(1)
+            with m.If(s.loader.done):
+                m.d.sync += s.loading.eq(0)
         with s.states.state("START"):
             m.d.comb += sequencer.start.eq(1)
             s.states.go("RUN")
@@ -498,11 +536,15 @@ class Accelerator(wiring.Component):
         sequencer, drain, loader, address, memory = s.sequencer, s.drain, s.loader, s.address, s.memory
         if c.weights == "stream":
             m.d.comb += memory.blocked.eq(s.drains_next | sequencer.reserve | s.closed)
-        m.d.sync += sequencer.hold.eq(s.drains_next | s.moves_next)
+        if not c.loads_beside:
+            m.d.sync += sequencer.hold.eq(s.drains_next | s.moves_next)
         names = ("address", "y", "x") if c.lists else ("address", "ky", "kx")
         m.d.comb += [*(getattr(address, name).eq(sequencer.read[name]) for name in names), address.row.eq(s.step.row)]
         if not c.lists:
             m.d.comb += address.advance.eq(s.step.advance)
+        if c.loads_beside:
+            self._two_ports(m, s)
+            return
         use_common = unnamed()  # one address for all banks
         draining = unnamed()  # the drain has the port
         moving = unnamed()  # the mover has the port, as it has until the resident rows are loaded
@@ -534,6 +576,18 @@ class Accelerator(wiring.Component):
         m.d.sync += [s.port.address[q].eq(Mux(use_common, common, address.banks.word_select(q, w.address))) for q in range(c.pixels)]
         if c.learning:
             m.d.sync += s.taught_address.eq(rows.payload.address)
+
+    def _two_ports(self, m, s):
+        """As `_port` for a port for reads and one for writes: reads are the sequencer's or those of the latent, writes the drain's first."""
+        c, w, drain, loader = self.config, Widths(self.config), s.drain, s.loader
+        draining = unnamed()
+        reading = unnamed()
+        place = unnamed(w.row)
+        m.d.sync += [draining.eq(s.drained), reading.eq(s.reading), place.eq(s.latent_place + s.word)]
+        m.d.sync += [s.port.write.eq(drain.write | loader.write), s.port.data.eq(drain.data | loader.word.replicate(c.pixels)),
+                     s.port.mask.eq(drain.mask | (~draining).replicate(len(s.port.mask))),
+                     s.written.eq(Mux(draining, drain.address, loader.address))]
+        m.d.sync += [s.port.address[q].eq(Mux(reading, place, s.address.banks.word_select(q, w.address))) for q in range(c.pixels)]
 
     def _pooled_size(self):
         """Pixels of the map that is pooled globally (1 where there is none)."""

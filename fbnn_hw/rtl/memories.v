@@ -79,3 +79,34 @@ module fbnn_bank #(
                 if (write_mask[i]) memory[address][i * GRANULARITY +: GRANULARITY] <= write_data[i * GRANULARITY +: GRANULARITY];
         end else word <= memory[address];
 endmodule
+
+// One feature bank with a port for reads and one for writes, which are under a mask.  No word is read while it is written.
+module fbnn_two_port_bank #(
+    parameter WIDTH = 16,
+    parameter DEPTH = 1024,
+    parameter ADDRESS = 10,
+    parameter GRANULARITY = 8,
+    parameter REGISTERS = 0  // or 2
+) (
+    input wire clk,
+    input wire [ADDRESS - 1:0] address,
+    input wire [ADDRESS - 1:0] write_address,
+    input wire write_enable,
+    input wire [WIDTH / GRANULARITY - 1:0] write_mask,
+    input wire [WIDTH - 1:0] write_data,
+    output wire [WIDTH - 1:0] read_data
+);
+    (* ram_style = "block", no_rw_check *) reg [WIDTH - 1:0] memory [0:DEPTH - 1];
+    reg [WIDTH - 1:0] word, second, third;
+    integer i;
+    always @(posedge clk) begin
+        word <= memory[address];
+        second <= word;
+        third <= second;
+    end
+    assign read_data = REGISTERS == 2 ? third : word;
+    always @(posedge clk)
+        if (write_enable)
+            for (i = 0; i < WIDTH / GRANULARITY; i = i + 1)
+                if (write_mask[i]) memory[write_address][i * GRANULARITY +: GRANULARITY] <= write_data[i * GRANULARITY +: GRANULARITY];
+endmodule

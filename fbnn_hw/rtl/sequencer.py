@@ -83,6 +83,8 @@ def read_layout(config):
     | upper, left               | `EDGE` of the row and column of blocks in which it lies          |
     | lower, right              | `EDGE` of the next row and column                                |
     | slot, second, pair        | of a spread step: tile slot, second read of a pair, pair mod L   |
+
+    In a large array the sequencer gives the four edges a cycle after the rest of the read.
     """
     w = Widths(config)
     if config.lists:
@@ -291,8 +293,9 @@ class Sequencer(wiring.Component):
                 (s.row, entry.row, step.source_rows, read.upper, read.lower),
                 (s.column, entry.column, step.source_columns, read.left, read.right)):
             place = Signal(signed(max(len(counter), len(last)) + 3))  # row or column of the block of pixel 0, plus one
+            m.d["sync" if timing.large(self.config.lanes) else "comb"] += place.eq(counter + moved)
             m.d.comb += [
-                place.eq(counter + moved), near.inside.eq((place > 0) & (place <= last + 1)), near.last.eq(place == last + 1),
+                near.inside.eq((place > 0) & (place <= last + 1)), near.last.eq(place == last + 1),
                 far.inside.eq((place >= 0) & (place <= last)), far.last.eq(place == last)]
 
     def _tile(self, m, s):

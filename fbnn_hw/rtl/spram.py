@@ -1,4 +1,4 @@
-"""A memory with one port: the feature banks."""
+"""Feature banks: memories with one port, or with a port for reads and one for writes."""
 
 from amaranth.hdl import Array, Cat, ClockSignal, Const, Instance, Module, Signal
 from amaranth.lib import wiring
@@ -134,4 +134,51 @@ class SinglePortMemory(wiring.Component):
                     o_DATAOUT=word.word_select(c, SPRAM_WIDTH))
             words.append(word)
         m.d.comb += self.read_data.eq(words[0] if rows == 1 else Array(words)[row_read])
+        return m
+
+
+class TwoPortMemory(wiring.Component):
+    """`depth` words of `width` bits; each clock reads a word and may write the masked parts of another one.
+
+    It is the module fbnn_two_port_bank of memories.v, which Amaranth's own simulator cannot run.
+
+    Parameters
+    ----------
+    depth, width : int
+        Words and their bits.
+    granularity : int
+        Bits written by one bit of the mask; divides `width`.
+    registers : int
+        That the word passes behind the memory, up to 2.
+
+    Members
+    -------
+    address : In(range(depth))
+        Of the word that is read.
+    write_address : In(range(depth)), write_data : In(width), write_mask : In(width // granularity), write_enable : In(1)
+        Bit i of the mask writes the bits i * granularity and up.
+    read_data : Out(width)
+        Unspecified for a word that is written in the clock in which it is read.
+
+    Timing
+    ------
+    The word read in one clock stands at `read_data` in the next, and `registers` clocks later with registers.
+
+    Resources
+    ---------
+    The block RAMs of a `SinglePortMemory`.
+    """
+
+    def __init__(self, depth, width, granularity, registers=0):
+        self.depth, self.width, self.granularity, self.registers = depth, width, granularity, registers
+        super().__init__({
+            "address": In(range(depth)), "write_address": In(range(depth)), "write_data": In(width),
+            "write_mask": In(width // granularity), "write_enable": In(1), "read_data": Out(width)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = Instance(
+            "fbnn_two_port_bank", p_WIDTH=self.width, p_DEPTH=self.depth, p_ADDRESS=len(self.address), p_GRANULARITY=self.granularity,
+            p_REGISTERS=self.registers, i_clk=ClockSignal(), i_address=self.address, i_write_address=self.write_address,
+            i_write_enable=self.write_enable, i_write_mask=self.write_mask, i_write_data=self.write_data, o_read_data=self.read_data)
         return m

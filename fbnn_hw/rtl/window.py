@@ -4,13 +4,34 @@ Bank (r, c) holds the pixels with y % 2 == r and x % (Q/2) == c.  A block moved 
 one pixel of each bank: in the block's own word, or in that of the neighbour across the edge it crosses.
 """
 
+from functools import partial
+
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
+from . import shared
+from .copies import Copy
 from .sequencer import EDGE, Widths
 from .signals import unnamed
+
+
+def flags_early(config):
+    """Cycles by which the inputs of an align but for the data come before the data.
+
+    Behind memories with registers there is time for a copy of what each word needs, without long wires.
+    """
+    return int(config.memory_registers > 0)
+
+
+def _needed(m, platform, config, value, *place):
+    """The value for the words of one place: a copy, a cycle later, where flags come early."""
+    if not flags_early(config):
+        return value
+    copied = shared.add(m, platform, "_".join(map(str, ("copy", *place))), f"copy_{len(value)}", partial(Copy, len(value)))
+    m.d.comb += copied.source.eq(value)
+    return copied.copy
 
 
 class WindowAddress(wiring.Component):
@@ -213,7 +234,7 @@ class ListedAlign(wiring.Component):
 
     Timing
     ------
-    Latency 1.
+    Latency 1.  All inputs but `data` come `flags_early` cycles before it.
 
     Resources
     ---------
@@ -231,7 +252,11 @@ class ListedAlign(wiring.Component):
         m = Module()
         columns, lanes = self.config.columns, self.config.lanes
         words = [self.data.word_select(i, lanes) for i in range(2 * columns)]
-        rows = [[Mux(self.y, words[(1 - dy) * columns + c], words[dy * columns + c]) for c in range(columns)] for dy in range(2)]
+        needed = partial(_needed, m, platform, self.config)
+        rows = []
+        for dy in range(2):
+            ys = [needed(self.y, "row", dy, c) for c in range(columns)]
+            rows.append([Mux(y, words[(1 - dy) * columns + c], words[dy * columns + c]) for c, y in enumerate(ys)])
         upper, lower, left, right = self.upper, self.lower, self.left, self.right
         upper_whole = ~(upper.last & self.odd_height)  # the row of blocks has a second row of pixels
         row_inside = [upper.inside & (~self.y | upper_whole), Mux(self.y, lower.inside, upper.inside & upper_whole)]
@@ -244,6 +269,7 @@ class ListedAlign(wiring.Component):
             within = inner <= self.valid_columns
             column_inside = Mux(moved, right.inside & (~right.last | within), left.inside & (~left.last | within))
             for dy in range(2):
-                value = Cat(rows[dy]).word_select(inner, lanes)
-                m.d.sync += self.pixels.word_select(dy * columns + dx, lanes).eq(value & (row_inside[dy] & column_inside).replicate(lanes))
+                value = Cat(rows[dy]).word_select(needed(inner, "place", dy, dx), lanes)
+                inside = needed(row_inside[dy] & column_inside, "inside", dy, dx)
+                m.d.sync += self.pixels.word_select(dy * columns + dx, lanes).eq(value & inside.replicate(lanes))
         return m

@@ -81,7 +81,19 @@ def test_they_hold_and_give_what_memories_v_does(early, tmp_path):
         instances.append(f"    fbnn_bank #(.WIDTH({width}), .DEPTH({words}), .ADDRESS({bits}), .GRANULARITY({granularity}), .REGISTERS(2)) "
                          f"c{number} {ports}, a{number});\n    wire [{width - 1}:0] made_b{number};\n"
                          f"    made{number} d{number} {ports}, made_b{number});\n{later(number, width, early)}")
-    for number, (width, words) in enumerate(RINGS, start=len(WEIGHTS) + len(BANKS)):
+    for number, (width, words, granularity, rows) in enumerate(BANKS, start=len(WEIGHTS) + len(BANKS)):
+        bits = (words - 1).bit_length()
+        text = blocks.bank(rows, words, width, granularity, 1 if early else 2, two_ports=True)
+        texts.append(text.replace("module fbnn_two_port_bank", f"module made{number}"))
+        compare(number, width, f"oldest[{bits - 1}:0] < {words} && !met{number}[2]")  # a word that is read while it is written may be any
+        ports = f"(clk, address[{bits - 1}:0], to{number}, write, mask[{width // granularity - 1}:0], data[{width - 1}:0]"
+        instances.append(f"    reg [2:0] met{number};\n"
+                         f"    wire [{bits - 1}:0] to{number} = fill ? address[{bits - 1}:0] : lfsr[60 -: {bits}];\n"
+                         f"    always @(posedge clk) met{number} <= {{met{number}[1:0], write && to{number} == address[{bits - 1}:0]}};\n"
+                         f"    fbnn_two_port_bank #(.WIDTH({width}), .DEPTH({words}), .ADDRESS({bits}), .GRANULARITY({granularity}), "
+                         f".REGISTERS(2)) c{number} {ports}, a{number});\n    wire [{width - 1}:0] made_b{number};\n"
+                         f"    made{number} d{number} {ports}, made_b{number});\n{later(number, width, early)}")
+    for number, (width, words) in enumerate(RINGS, start=len(WEIGHTS) + 2 * len(BANKS)):
         bits = (words - 1).bit_length()
         texts.append(blocks.ring(words, width).replace("module fbnn_ring", f"module made{number}"))
         compare(number, width, f"!met{number}[1]")  # a word that is read while it is written may be any
@@ -92,7 +104,7 @@ def test_they_hold_and_give_what_memories_v_does(early, tmp_path):
                          f"    fbnn_ring #(.WIDTH({width}), .DEPTH({words}), .ADDRESS({bits})) c{number} {ports}, a{number});\n"
                          f"    made{number} d{number} {ports}, b{number});\n")
     (tmp_path / "made.v").write_text("".join(texts))
-    last = len(WEIGHTS) + len(BANKS) + len(RINGS) - 1
+    last = len(WEIGHTS) + 2 * len(BANKS) + len(RINGS) - 1
     (tmp_path / "bench.v").write_text(BENCH.format(last=last, instances="".join(instances), checks="".join(checks)))
     built = simulator.build([tmp_path / "bench.v", tmp_path / "made.v", netlist.BENCH / "DP16KD.v"], "testbench", tmp_path / "build")
     done = built.run("memories_bench", directory=tmp_path, search=[Path(__file__).parent])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
+from fbnn_hw.errors import FitError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology
 from fbnn_hw.targets import TARGETS
@@ -164,3 +165,27 @@ def test_the_cycles_of_random_designs_with_an_sdram(seed, tmp_path):
             whole.Design(network, part, case.shape, tmp_path, strategies.images(seed, 2 * frames, 16), frames).check_cycles()
             return
     pytest.fail("20 networks wait for nothing")
+
+
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.slow if seed > 1 else ()) for seed in range(10)])
+def test_images_loaded_beside_the_program(seed, tmp_path):
+    """Shapes and networks at random, with lists of reads and without: the banks have a port for writes, a frame takes no time to load."""
+    rng = np.random.default_rng(seed)
+    part = whole.target(encoder_bits=8, memory_registers=2, starts=(("read",), ("word",))[seed % 2])
+    for number in range(200):
+        shape = [(4, 32, 4), (4, 32, 16), (8, 32, 16), (4, 64, 8)][rng.integers(4)]
+        make = strategies.network_2 if seed % 4 // 2 else strategies.engine_network
+        network = strategies.on_engine(make(1000 * seed + number))
+        try:
+            config = whole.plan(network, part, *shape).config
+        except FitError:
+            continue
+        if config.loads_beside and config.lists == bool(seed % 4 // 2):
+            break
+    else:
+        pytest.fail("200 networks have no time to load an image")
+    design = whole.Design(network, part, shape, tmp_path, strategies.images(seed, 4, network.topology.image_size))
+    found = design.check_cycles()
+    assert design.known["load_cycles"] == 1 and design.known["first_cycles"] > design.known["cycles"]
+    stalled = design.run(stall=True, latent=config.latent_words > 0, reset=design.known["first_cycles"] // 2)
+    assert np.array_equal(found.logits, stalled.logits)
