@@ -71,8 +71,12 @@ def scores(count: int, lanes: int) -> int:
 
 
 def bias(lanes: int, registers: int = 0) -> int:
-    """Cycles that a bias word adds to the beginning of a tile."""
-    return flush(lanes, registers) + read(registers) + 2
+    """Cycles that a bias word adds to the beginning of a tile.
+
+    With registers behind the memories the word is read before the tile before it is complete, but after its last block, of one read or
+    more, has begun.
+    """
+    return 1 + max(0, array(lanes) - 3) if registers else flush(lanes, registers) + read(registers) + 2
 
 
 def start(lanes: int) -> int:

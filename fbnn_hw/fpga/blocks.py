@@ -19,7 +19,9 @@ SHARE, BRANCH = 4, 8
 """Blocks that take their address from one copy; such copies that take it from one copy before them."""
 CHOSEN = 64
 """Bits of a word that one copy of the row's number chooses."""
-REGISTERS = {"weights": r"fbnn_weight_memory #\([^;]*\.REGISTERS\(32'd(\d)\)", "bank": r"fbnn(?:_two_port)?_bank #\([^;]*\.REGISTERS\(32'd(\d)\)"}
+REGISTERS = {
+    "weights": r"fbnn_weight_memory #\([^;]*\.REGISTERS\(32'd(\d)\)",
+    "bank": r"fbnn(?:_two_port)?_bank #\([^;]*\.REGISTERS\(32'd(\d)\)"}
 """Where the Verilog of a design says the registers of its memories; up to version 0.2.13 they are half as many."""
 _COPY = """(* keep_hierarchy *)
 module \\fbnn.copy_{name} (input wire clk, input wire [{last}:0] source, output reg [{last}:0] copy);

@@ -578,7 +578,7 @@ class Accelerator(wiring.Component):
             m.d.sync += s.taught_address.eq(rows.payload.address)
 
     def _two_ports(self, m, s):
-        """As `_port` for a port for reads and one for writes: reads are the sequencer's or those of the latent, writes the drain's first."""
+        """As `_port`, for a port for reads, of the sequencer or of the latent, and one for writes, of the drain before the loader."""
         c, w, drain, loader = self.config, Widths(self.config), s.drain, s.loader
         draining = unnamed()
         reading = unnamed()

@@ -217,7 +217,7 @@ class Sequencer(wiring.Component):
         s.row = unnamed(w.rows)
         s.tile = Signal(w.tiles)
         s.flush, s.bias = (cycles(config.lanes, config.memory_registers) for cycles in (timing.flush, timing.bias))
-        s.pause = Signal(range(s.bias + 1))
+        s.pause = Signal(range(max(s.flush, s.bias) + 1))
         s.flushed = unnamed()  # `pause`, which goes on in each cycle of FLUSH, is at its end there
         m.d.sync += [s.flushed.eq(s.pause == s.flush - 2), s.weight_start.eq(s.weight_base + self.step.bias)]
 
@@ -520,12 +520,13 @@ class Sequencer(wiring.Component):
         """The state that reads a bias word.
 
         The tile before may still accumulate from its own start values, so the word is read after it: after its last read, or, with start
-        reads, after its last block has begun.
+        reads or registers behind the memories, after its last block has begun.
         """
-        wait = timing.start(self.config.lanes) - 1 if self.config.start_reads else s.flush
+        early = self.config.start_reads or self.config.memory_registers > 0
+        wait = (timing.start(self.config.lanes) if self.config.start_reads else s.bias) - 1 if early else s.flush
         m.d.sync += s.pause.eq(s.pause + 1)
         m.d.comb += self.read.bias.eq(s.pause == wait)
-        with m.If(s.pause == (wait if self.config.start_reads else s.bias - 1)):
+        with m.If(s.pause == (wait if early else s.bias - 1)):
             m.d.comb += [s.weight_counts.eq(1), s.weight_restarts.eq(1)]
             m.d.sync += s.running.eq(1)
             s.states.go("RUN")
