@@ -262,7 +262,7 @@ class Accelerator(wiring.Component):
     def _products(self, m, s, platform):
         """Pixels times weights."""
         c, align, array = self.config, s.align, s.array
-        early = flags_early(c) if c.lists else 0
+        early = flags_early(c)
         aligned = s.stages[s.arrival - early]
         names = ("y", "x", "upper", "lower", "left", "right") if c.lists else ("ky", "kx", "top", "bottom", "left", "right")
         m.d.comb += [align.data.eq(s.row), *(getattr(align, name).eq(aligned.read[name]) for name in names)]

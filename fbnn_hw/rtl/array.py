@@ -15,6 +15,8 @@ from .popcount import XnorPopcount
 
 SHARE = 4
 """Popcounts that take an operand from one copy."""
+BRANCH = 8
+"""Popcounts whose copies of the flags take them from one copy."""
 
 
 class MacArray(wiring.Component):
@@ -87,7 +89,8 @@ class MacArray(wiring.Component):
         pixels, lanes, outputs, bits = self.shape
         valid, first, *shifted = self.valid, self.first, *([self.shifted] if self.shift else [])
         registers, large = timing.popcount_registers(lanes), timing.large(lanes)
-        for stage in range(timing.array(lanes) - 1 - 2 * large):
+        branches = large and outputs > BRANCH
+        for stage in range(timing.array(lanes) - 1 - 2 * large - branches):
             later_valid = Signal(name=f"valid{stage}")  # `valid` a stage later
             later_first = Signal(name=f"first{stage}")  # `first` a stage later
             m.d.sync += [later_valid.eq(valid), later_first.eq(first)]
@@ -116,11 +119,12 @@ class MacArray(wiring.Component):
         sums = []
         for q in range(pixels):
             flags = copy(Cat(valid, first, *shifted), "flags", q) if large else Cat(valid, first, *shifted)
+            branch = [copy(flags, "branch", q, p) if branches else flags for p in range(0, outputs, BRANCH)]
             for p in range(outputs):
                 popcount = shared.add(m, platform, f"popcount_{q}_{p}", module, make)
                 accumulator = Signal(signed(bits), name=f"accumulator_{q}_{p}", reset_less=large)
                 m.d.comb += [popcount.act.eq(act[q][p]), popcount.weight.eq(weights[p][q])]
-                counts, begins, *moved = copy(flags, "flags", q, p) if large else flags
+                counts, begins, *moved = copy(branch[p // BRANCH], "flags", q, p) if large else flags
                 # count - L / 2: one bit inverted, and the sign.
                 count = popcount.count
                 addend = Cat(count[:top - 1], ~count[top - 1], ~(count[top] | count[top - 1])).as_signed()

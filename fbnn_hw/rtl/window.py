@@ -111,7 +111,7 @@ class WindowAlign(wiring.Component):
 
     Timing
     ------
-    Latency 1.
+    Latency 1.  All inputs but `data` come `flags_early` cycles before it.
 
     Resources
     ---------
@@ -128,10 +128,11 @@ class WindowAlign(wiring.Component):
         m = Module()
         columns, lanes = self.config.columns, self.config.lanes
         words = [self.data.word_select(i, lanes) for i in range(2 * columns)]
+        needed = partial(_needed, m, platform, self.config)
         moved = []
         for dy in range(2):  # pixel (dy, .) lies in the row of banks (dy + ky - 1) % 2
             for c in range(columns):
-                moved.append(Mux(self.ky[0], words[dy * columns + c], words[(1 - dy) * columns + c]))
+                moved.append(Mux(needed(self.ky[0], "row", dy, c), words[dy * columns + c], words[(1 - dy) * columns + c]))
         outside_row = [self.top & (self.ky == 0), self.bottom & (self.ky == 2)]
         if self.config.start_reads:
             outside_row = [row | self.blank for row in outside_row]
@@ -145,8 +146,8 @@ class WindowAlign(wiring.Component):
                 if dx == columns - 1:
                     outside = outside | self.right & (self.kx == 2)
                 # With two columns, left and right are the same bank, so one multiplexer is enough.
-                side = left if columns == 2 else Mux(self.kx[1], right, left)
-                value = Mux(self.kx[0], middle, side) & (~outside).replicate(lanes)
+                side = left if columns == 2 else Mux(needed(self.kx[1], "side", dy, dx), right, left)
+                value = Mux(needed(self.kx[0], "middle", dy, dx), middle, side) & (~needed(outside, "outside", dy, dx)).replicate(lanes)
                 pixel = self.pixels.word_select(dy * columns + dx, lanes)
                 if timing.large(lanes):
                     register = Signal(lanes, name=f"pixel_{dy}_{dx}", reset_less=True)
