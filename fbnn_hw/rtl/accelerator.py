@@ -156,9 +156,10 @@ class Accelerator(wiring.Component):
         """
         c, w = self.config, Widths(self.config)
         s.port = Signal(data.StructLayout({
-            "address": data.ArrayLayout(w.row, c.pixels), "write": c.pixels, "data": c.row_bits, "mask": c.lanes // c.outputs}))
+            "address": data.ArrayLayout(w.row, c.pixels), "write": c.pixels, "data": c.row_bits, "mask": c.lanes // c.outputs}),
+            reset_less=c.loads_beside)  # a write under way at a reset does no harm
         if c.loads_beside:
-            s.written = Signal(w.row)
+            s.written = Signal(w.row, reset_less=True)
         s.banks = []
         s.taught_address = Signal(w.row) if c.learning else None  # the learner's, 0 while it rests: it comes late, so it has a register
         for q in range(c.pixels):

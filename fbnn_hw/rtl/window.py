@@ -34,6 +34,15 @@ def _needed(m, platform, config, value, *place):
     return copied.copy
 
 
+def _register(m, pixel, dy, dx):
+    """The register of a pixel's word, without reset in a large array."""
+    if not timing.large(len(pixel)):
+        return pixel
+    register = Signal(len(pixel), name=f"pixel_{dy}_{dx}", reset_less=True)
+    m.d.comb += pixel.eq(register)
+    return register
+
+
 class WindowAddress(wiring.Component):
     """Addresses of the Q banks for one tap.
 
@@ -148,12 +157,7 @@ class WindowAlign(wiring.Component):
                 # With two columns, left and right are the same bank, so one multiplexer is enough.
                 side = left if columns == 2 else Mux(needed(self.kx[1], "side", dy, dx), right, left)
                 value = Mux(needed(self.kx[0], "middle", dy, dx), middle, side) & (~needed(outside, "outside", dy, dx)).replicate(lanes)
-                pixel = self.pixels.word_select(dy * columns + dx, lanes)
-                if timing.large(lanes):
-                    register = Signal(lanes, name=f"pixel_{dy}_{dx}", reset_less=True)
-                    m.d.comb += pixel.eq(register)
-                    pixel = register
-                m.d.sync += pixel.eq(value)
+                m.d.sync += _register(m, self.pixels.word_select(dy * columns + dx, lanes), dy, dx).eq(value)
         return m
 
 
@@ -272,5 +276,5 @@ class ListedAlign(wiring.Component):
             for dy in range(2):
                 value = Cat(rows[dy]).word_select(needed(inner, "place", dy, dx), lanes)
                 inside = needed(row_inside[dy] & column_inside, "inside", dy, dx)
-                m.d.sync += self.pixels.word_select(dy * columns + dx, lanes).eq(value & inside.replicate(lanes))
+                m.d.sync += _register(m, self.pixels.word_select(dy * columns + dx, lanes), dy, dx).eq(value & inside.replicate(lanes))
         return m
