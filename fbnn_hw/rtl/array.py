@@ -13,9 +13,9 @@ from . import shared
 from .copies import Copy
 from .popcount import XnorPopcount
 
-SHARE = 4
-"""Popcounts that take an operand from one copy."""
-BRANCH = 8
+SHARE, BRANCH = 4, 16
+"""Popcounts that take an operand from one copy; popcounts whose copies take it from one copy before them."""
+FLAGS = 8
 """Popcounts whose copies of the flags take them from one copy."""
 
 
@@ -89,7 +89,7 @@ class MacArray(wiring.Component):
         pixels, lanes, outputs, bits = self.shape
         valid, first, *shifted = self.valid, self.first, *([self.shifted] if self.shift else [])
         registers, large = timing.popcount_registers(lanes), timing.large(lanes)
-        branches = large and outputs > BRANCH
+        branches = large and outputs > FLAGS
         for stage in range(timing.array(lanes) - 1 - 2 * large - branches):
             later_valid = Signal(name=f"valid{stage}")  # `valid` a stage later
             later_first = Signal(name=f"first{stage}")  # `first` a stage later
@@ -107,8 +107,11 @@ class MacArray(wiring.Component):
             return copied.copy
 
         def to_each(word, popcounts, *place):
-            """The operand of each of the popcounts that share a word: the word, or a copy for SHARE of them."""
-            copies = [copy(word, *place, start) if large else word for start in range(0, popcounts, SHARE)]
+            """The operand of each of the popcounts that share a word: the word, or a copy for SHARE of them of one for BRANCH."""
+            if not large:
+                return [word] * popcounts
+            branches = [copy(word, "branch", *place, start) for start in range(0, popcounts, BRANCH)]
+            copies = [copy(branches[start // BRANCH], *place, start) for start in range(0, popcounts, SHARE)]
             return [copies[n // SHARE] for n in range(popcounts)]
 
         act = [to_each(self.pixels.word_select(q, lanes), outputs, "act", q) for q in range(pixels)]
@@ -119,12 +122,12 @@ class MacArray(wiring.Component):
         sums = []
         for q in range(pixels):
             flags = copy(Cat(valid, first, *shifted), "flags", q) if large else Cat(valid, first, *shifted)
-            branch = [copy(flags, "branch", q, p) if branches else flags for p in range(0, outputs, BRANCH)]
+            branch = [copy(flags, "flags_branch", q, p) if branches else flags for p in range(0, outputs, FLAGS)]
             for p in range(outputs):
                 popcount = shared.add(m, platform, f"popcount_{q}_{p}", module, make)
                 accumulator = Signal(signed(bits), name=f"accumulator_{q}_{p}", reset_less=large)
                 m.d.comb += [popcount.act.eq(act[q][p]), popcount.weight.eq(weights[p][q])]
-                counts, begins, *moved = copy(branch[p // BRANCH], "flags", q, p) if large else flags
+                counts, begins, *moved = copy(branch[p // FLAGS], "flags", q, p) if large else flags
                 # count - L / 2: one bit inverted, and the sign.
                 count = popcount.count
                 addend = Cat(count[:top - 1], ~count[top - 1], ~(count[top] | count[top - 1])).as_signed()
