@@ -585,7 +585,8 @@ class Accelerator(wiring.Component):
         reading = unnamed()
         place = unnamed(w.row)
         m.d.sync += [draining.eq(s.drained), reading.eq(s.reading), place.eq(s.latent_place + s.word)]
-        m.d.sync += [s.port.write.eq(drain.write | loader.write), s.port.data.eq(drain.data | loader.word.replicate(c.pixels)),
+        words = Mux(draining, drain.data, loader.word.replicate(c.pixels))
+        m.d.sync += [s.port.write.eq(drain.write | loader.write), s.port.data.eq(words),
                      s.port.mask.eq(drain.mask | (~draining).replicate(len(s.port.mask))),
                      s.written.eq(Mux(draining, drain.address, loader.address))]
         m.d.sync += [s.port.address[q].eq(Mux(reading, place, s.address.banks.word_select(q, w.address))) for q in range(c.pixels)]

@@ -1,5 +1,7 @@
 """From accumulators to words in the banks: sign, 2x2 OR, place."""
 
+from contextlib import nullcontext
+
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -34,7 +36,8 @@ class Drain(wiring.Component):
     write : Out(Q)
         One bit a bank.
     address : Out, data : Out(Q * L), mask : Out(L / P)
-        One address for all banks; one bit of `mask` for P lanes.  `data` is 0 in a cycle without a write.
+        One address for all banks; one bit of `mask` for P lanes.  `data` is 0 in a cycle without a write, or, with
+        config.loads_beside, anything.
 
     Timing
     ------
@@ -73,12 +76,15 @@ class Drain(wiring.Component):
         real = (1 << c.outputs) - 1
         if self.partial_tiles:
             real = Cat((tile != step.tiles) | (p < step.valid) for p in range(c.outputs))
-        values = Signal(c.pixels * c.outputs)
+        alone = c.loads_beside  # nothing else is written in its cycles, so that `values` may be anything between blocks
+        values = Signal(c.pixels * c.outputs, reset_less=alone)
         strobe = unnamed()
         row_end = unnamed()
         tile_end = Signal()
-        m.d.sync += [values.eq(0), strobe.eq(self.strobe), row_end.eq(self.row_end), tile_end.eq(self.tile_end)]
-        with m.If(self.strobe):
+        if not alone:
+            m.d.sync += values.eq(0)
+        m.d.sync += [strobe.eq(self.strobe), row_end.eq(self.row_end), tile_end.eq(self.tile_end)]
+        with nullcontext() if alone else m.If(self.strobe):
             m.d.sync += [values.word_select(q, c.outputs).eq(Mux(step.pool, pooled[q % columns % (columns // 2)], bits[q]) & real)
                          for q in range(c.pixels)]
 
@@ -137,7 +143,8 @@ class Drain(wiring.Component):
             # Slots before that of the tile are not written, so they need no 0.
             word = Cat(value & (slot == s).replicate(c.outputs) if s and self.partial_words else value for s in range(self.slots))
             if q == 0:
-                word = word | self.average & self.pool_write[0].replicate(c.lanes) | self.learned & self.pool_write[1].replicate(c.lanes)
+                average, learned = (bits & chosen.replicate(c.lanes) for bits, chosen in zip((self.average, self.learned), self.pool_write))
+                word = Mux(self.pool_write.any(), average | learned, word) if c.loads_beside else word | average | learned
                 write = write | self.pool_write.any()
             placed.append(word)
             m.d.comb += self.write[q].eq(write)
