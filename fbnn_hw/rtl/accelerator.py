@@ -1,6 +1,6 @@
 """The accelerator: an RGB image goes in, the class, the integer logits and on request the latent come out."""
 
-from functools import partial, reduce
+from functools import reduce
 from operator import or_
 from types import SimpleNamespace
 
@@ -13,10 +13,9 @@ from ..compile import timing
 from ..compile.config import LOAD, RESULT, REWIND
 from ..compile.learn_plan import ACT_LATENCY, score_latency
 from ..protocol import Command
-from . import shared
 from .argmax import Argmax
 from .array import MacArray
-from .copies import Copy
+from .copies import copy_of
 from .drain import Drain
 from .learning.learner import Learner
 from .lgap import Lgap
@@ -286,9 +285,7 @@ class Accelerator(wiring.Component):
             # A step may have no bias words.
             if c.memory_registers:  # no learner; one wire to all start values is long
                 for first in range(0, c.outputs, SHARE):
-                    begin = shared.add(m, platform, f"copy_begin_{first}", "copy_1", partial(Copy, 1))
-                    m.d.comb += begin.source.eq(s.sequencer.begin)
-                    with m.If(begin.copy):
+                    with m.If(copy_of(m, platform, f"copy_begin_{first}", s.sequencer.begin)):
                         m.d.sync += [bias[p].eq(0) for p in range(first, min(first + SHARE, c.outputs))]
             else:
                 with m.If(s.sequencer.begin | s.turn):

@@ -10,7 +10,7 @@ from ..compile import timing
 from ..compile.starts import least_bits
 from ..errors import UsageError
 from . import shared
-from .copies import Copy
+from .copies import copy_of
 from .popcount import XnorPopcount
 
 SHARE, BRANCH = 4, 16
@@ -101,10 +101,7 @@ class MacArray(wiring.Component):
                 shifted = [after]
 
         def copy(value, *place):
-            name = "_".join(map(str, ("copy", *place)))
-            copied = shared.add(m, platform, name, f"copy_{len(value)}", partial(Copy, len(value)))
-            m.d.comb += copied.source.eq(value)
-            return copied.copy
+            return copy_of(m, platform, "_".join(map(str, ("copy", *place))), value)
 
         def to_each(word, popcounts, *place):
             """The operand of each of the popcounts that share a word: the word, or a copy for SHARE of them of one for BRANCH."""

@@ -1,8 +1,12 @@
 """Equal registers that stay several."""
 
+from functools import partial
+
 from amaranth import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
+from . import shared
 
 
 class Copy(wiring.Component):
@@ -37,3 +41,10 @@ class Copy(wiring.Component):
         m.d.sync += copy.eq(self.source)
         m.d.comb += self.copy.eq(copy)
         return m
+
+
+def copy_of(m, platform, submodule, value):
+    """Add a `Copy` of a value to `m`, as `submodule`; return what it holds, the value of the clock before."""
+    component = shared.add(m, platform, submodule, f"copy_{len(value)}", partial(Copy, len(value)))
+    m.d.comb += component.source.eq(value)
+    return component.copy

@@ -1,6 +1,5 @@
 """Learnable global pooling."""
 
-from functools import partial
 from types import SimpleNamespace
 
 from amaranth.hdl import Cat, Module, Signal, signed
@@ -8,8 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..errors import UsageError
-from . import shared
-from .copies import Copy
+from .copies import copy_of
 from .signals import unnamed
 
 SHARE = 64
@@ -155,9 +153,8 @@ class Lgap(wiring.Component):
             chosen = []
             for i in range(0, len(came[name]), 8):
                 if i % SHARE == 0:
-                    lane = shared.add(m, platform, f"copy_{name}_{i}", "copy_3", partial(Copy, 3))
-                    m.d.comb += lane.source.eq(self.lane)
-                chosen.append(came[name][i:i + 8].bit_select(lane.copy, 1))
+                    lane = copy_of(m, platform, f"copy_{name}_{i}", self.lane[:3])
+                chosen.append(came[name][i:i + 8].bit_select(lane, 1))
             return Cat(chosen)
 
         names = "valid", "first", "last", "mask", "act", "weight", "lane", *(["sub"] if self.blocks > 1 else [])

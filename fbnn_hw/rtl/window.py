@@ -11,8 +11,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
-from . import shared
-from .copies import Copy
+from .copies import copy_of
 from .sequencer import EDGE, Widths
 from .signals import unnamed
 
@@ -29,9 +28,7 @@ def _needed(m, platform, config, value, *place):
     """The value for the words of one place: a copy, a cycle later, where flags come early."""
     if not flags_early(config):
         return value
-    copied = shared.add(m, platform, "_".join(map(str, ("copy", *place))), f"copy_{len(value)}", partial(Copy, len(value)))
-    m.d.comb += copied.source.eq(value)
-    return copied.copy
+    return copy_of(m, platform, "_".join(map(str, ("copy", *place))), value)
 
 
 def _register(m, pixel, dy, dx):
