@@ -97,14 +97,16 @@ async def packed_levels(cycle, encoder, levels, lanes, size=6, images=1, idle=0.
         assert clocks == ThermometerEncoder(encoder, levels, lanes, None).cycles(images * size ** 2)
 
 
-async def bit_planes(cycle, lanes, table, pixels=40, idle=0.0, wait=0.0, seed=1):
-    """The words of pixels: 2^p - 1 lanes of each colour hold p bits of its byte, the highest first, a bit of value 2^i in 2^i lanes."""
+async def bit_planes(cycle, lanes, table, count=1, pixels=40, idle=0.0, wait=0.0, seed=1):
+    """The words of pixels: 2^p - 1 lanes of each colour hold p bits of its byte, the highest first, a bit of value 2^i in 2^i lanes;
+    of a pixel and the `count - 1` before it, the earliest first."""
     source = random.Random(seed)
     image = pixels_of(source, pixels)
-    planes = max(p for p in range(1, 9) if 3 * (2 ** p - 1) <= lanes)
+    planes = max(p for p in range(1, 9) if 3 * count * (2 ** p - 1) <= lanes)
     expected = []
-    for pixel in image:
-        values = [table[byte] if table else byte for byte in pixel]
+    for number in range(len(image)):
+        seen = [(0, 0, 0)] * (count - 1 - number) + image[max(0, number - count + 1):number + 1]
+        values = [table[byte] if table else byte for pixel in seen for byte in pixel]
         for low in range(0, 8, planes):
             here = range(min(8, low + planes) - 1, low - 1, -1)
             bits = [value >> bit & 1 for value in values for bit in here for _ in range(2 ** (bit - low))]

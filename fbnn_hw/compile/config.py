@@ -157,19 +157,19 @@ def read_field(word: int, name: str) -> int:
     return word >> low & (1 << READ_FIELDS[name]) - 1
 
 
-def byte_planes(lanes: int) -> int:
-    """Number of bits of each colour's byte that one word holds."""
-    return max(n for n in range(1, 9) if 3 * (2 ** n - 1) <= lanes)
+def byte_planes(lanes: int, pixels: int = 1) -> int:
+    """Number of bits of each byte that one word holds, which has bits of so many pixels."""
+    return max(n for n in range(1, 9) if 3 * pixels * (2 ** n - 1) <= lanes)
 
 
-def byte_words(lanes: int) -> tuple[tuple[int, ...], ...]:
-    """Return for each word of a pixel the bits of one colour's byte that its lanes hold.
+def byte_words(lanes: int, pixels: int = 1) -> tuple[tuple[int, ...], ...]:
+    """Return for each word of a pixel the bits of one byte that its lanes hold.
 
     A bit stands in several lanes, so that a read counts it by its value: the lowest bit of the word
     once, the next one twice, the next one four times.  Red has the first lanes of the word, then come
-    green and blue.
+    green and blue.  A word of several pixels begins with the leftmost one; the last is the pixel itself.
     """
-    planes = byte_planes(lanes)
+    planes = byte_planes(lanes, pixels)
     return tuple(tuple(bit for bit in range(min(8, low + planes) - 1, low - 1, -1) for _ in range(1 << bit - low))
                  for low in range(0, 8, planes))
 
@@ -250,6 +250,7 @@ class AcceleratorConfig:
     order: tuple[int, ...] = ()  # lists of reads, see `read_word`; none: the loops over taps and words
     quarters: bool = False  # the image is stored as four, of its even and odd rows and columns
     packed: bool = False  # the image, of one bit a pixel, is stored as a vector
+    word_pixels: int = 1  # that a word of an image of bytes has bits of: the word's own and those to the left of it
     threshold: int = 0  # of the grey image, with encoder "binarize"
     table: tuple[int, ...] = ()  # of the bytes, with encoder "bits8"; none: the bytes as they are
     memory_registers: int = 0  # that the data of banks and weights passes on its way to the array
@@ -324,7 +325,12 @@ class AcceleratorConfig:
     @property
     def shift(self) -> int:
         """Places by which accumulators are shifted between two words of a pixel's bytes; 0 where the network reads no bytes."""
-        return byte_planes(self.lanes) if self.encoder == "bits8" else 0
+        return byte_planes(self.lanes, self.word_pixels) if self.encoder == "bits8" else 0
+
+    @property
+    def byte_memories(self) -> int:
+        """Memories of an encoder of bytes, a block RAM each."""
+        return bool(self.table) + (self.word_pixels > 1)
 
     @property
     def spreads(self) -> bool:
@@ -388,13 +394,13 @@ class AcceleratorConfig:
     def pieces(self) -> tuple[timing.Piece, ...]:
         """The words that the encoder gives for a pixel, one a cycle."""
         if self.encoder == "bits8":
-            return tuple((0, 0, 0, 3 * len(word), True) for word in byte_words(self.lanes))
+            return tuple((0, 0, 0, 3 * self.word_pixels * len(word), True) for word in byte_words(self.lanes, self.word_pixels))
         return timing.encoder_pieces(self.planes, self.lanes)
 
     @property
     def input_words(self) -> int:
         """Words of one encoded pixel."""
-        return len(byte_words(self.lanes)) if self.encoder == "bits8" else -(-sum(self.planes) // self.lanes)
+        return len(byte_words(self.lanes, self.word_pixels)) if self.encoder == "bits8" else -(-sum(self.planes) // self.lanes)
 
     @property
     def feature_end(self) -> int:

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..errors import FitError
 from ..ir.network import LATENT, Network, Topology
-from ..ir.ops import BYTE, Op
+from ..ir.ops import BYTE, Conv, Op
+from . import timing
 from .config import byte_words
 from .lower import Layer
 
@@ -114,17 +115,19 @@ class Graph:
     sums: list[Sum] = field(default_factory=list)
     quarters: bool = False  # the image is stored as four images, of the even and odd rows and columns
     packed: bool = False  # the image, of one bit a pixel, is stored as a vector
+    word_pixels: int = 1  # of an image of bytes: pixels that a word has bits of, see `word_pixels`
     classifier: Layer | None = None  # the logits, where a learner computes them
 
 
 class _Builder:
-    def __init__(self, topology: Topology, lanes: int, gathered: Collection[str] = (), learns: bool = False):
-        self.topology, self.gathered, self.learns = topology, gathered, learns
-        # For each stored bit of a byte: its channel for colour 0, the distance to its channel for the next colour, its power.
+    def __init__(self, topology: Topology, lanes: int, gathered: Collection[str], learns: bool, word_pixels: int):
+        self.topology, self.gathered, self.learns, self.word_pixels = topology, gathered, learns, word_pixels
+        # For each stored bit of a byte: its channel for colour 0 of the leftmost pixel, the distance to its channel for the next colour,
+        # its power.
         self.code, channel = [], 0
-        for word in byte_words(lanes):
+        for word in byte_words(lanes, word_pixels):
             self.code += [(channel + place, len(word), word[-1]) for place in range(len(word))]
-            channel += 3 * len(word)
+            channel += 3 * word_pixels * len(word)
         self.shapes = topology.verify()
         self.readers = {op.name: [reader for reader in topology.ops if op.name in reader.inputs] for op in topology.ops}
         self.views: dict[str, View] = {}
@@ -138,12 +141,12 @@ class _Builder:
         quarters = shape[1] % 2 == 0 and bool(readers) and all(getattr(op, "stride", 1) == 2 for op in readers)
         packed = first.kind == "binarize" and bool(readers) and all(op.kind == "flatten" for op in readers)
         image = Layer("input", first.name, (first,), shape)
-        stored = (3 * len(self.code) if self.bytes else shape[0], *shape[1:])
+        stored = (3 * self.word_pixels * len(self.code) if self.bytes else shape[0], *shape[1:])
         if quarters:
             stored = (4 * stored[0], stored[1] // 2, stored[2] // 2)
         if packed:
             stored = (shape[1] * shape[2], 1, 1)
-        self.graph = Graph(image, [Stored(first.name, stored)], quarters=quarters, packed=packed)
+        self.graph = Graph(image, [Stored(first.name, stored)], quarters=quarters, packed=packed, word_pixels=self.word_pixels)
         self.views[first.name] = View(_own(0, shape[0]), shape, self.bytes)
         for op in self.topology.ops[1:]:
             if op.name not in self.covered:
@@ -223,6 +226,10 @@ class _Builder:
         terms[:, TENSOR], terms[:, CHANNEL] = bits[:, 0], bits[:, 1]
         terms[:, DOWN], terms[:, RIGHT] = bits[:, 2] + offsets[:, 0], bits[:, 3] + offsets[:, 1]
         if view.bytes:
+            # A word has its own pixel and those to the left of it.
+            place = terms[:, RIGHT] % self.word_pixels
+            terms[:, RIGHT] += self.word_pixels - 1 - place
+            terms[:, CHANNEL] += 3 * place
             channel, step, power = (np.tile(part, len(elements)) for part in zip(*self.code))
             terms = terms.repeat(len(self.code), 0)
             terms[:, POWER] = power
@@ -330,14 +337,30 @@ def _own(number, channels):
     return bits
 
 
-def build(topology: Topology, lanes: int, gathered: Collection[str] = (), learns: bool = False) -> Graph:
+def build(topology: Topology, lanes: int, gathered: Collection[str] = (), learns: bool = False, word_pixels: int = 1) -> Graph:
     """The sums of a legal topology, for words of `lanes` lanes.  Raises InputError where it is not legal, FitError
     where it names too many bits.
 
     gathered: names of ops whose output is copied to a tensor of its own; each is a concat, slice or
-    shuffle of maps.  learns: a learner computes the logits, so they are no sum.
+    shuffle of maps.  learns: a learner computes the logits, so they are no sum.  word_pixels: one of those of `word_pixels`.
     """
-    return _Builder(topology, lanes, gathered, learns).build()
+    return _Builder(topology, lanes, gathered, learns, word_pixels).build()
+
+
+def word_pixels(topology: Topology, lanes: int) -> tuple[int, ...]:
+    """The numbers of pixels that a word of the encoded image may have bits of: 1 and, of bytes, those that may take fewer reads.
+
+    A read of a word of n pixels takes n taps of a row of a convolution's kernel.  A word has the pixels to the left of its own, so the
+    convolution has no padding, and all of the words are read if its kernel is a multiple of n.  In fewer than 32 lanes a word would have
+    one bit of each byte: the image then takes as long to come in as reads are saved, and FINN's CNV 93 cells more of an iCE40UP5K.
+    """
+    first = topology.ops[0]
+    readers = [op for op in topology.ops if first.name in op.inputs]
+    convolutions = [op for op in readers if isinstance(op, Conv) and not op.frame and op.stride == 1]
+    if first.kind != "bits8" or not timing.large(lanes) or not readers or len(convolutions) < len(readers):
+        return (1,)
+    across = math.gcd(*(op.kernel for op in convolutions))
+    return tuple(n for n in range(1, across + 1) if across % n == 0 and 3 * n <= lanes)
 
 
 def scattered(graph: Graph) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ have their weight twice, the others +1 as often as -1.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 
 import numpy as np
@@ -82,9 +82,10 @@ class Plan:
     copied: frozenset[int] = frozenset()  # numbers of the tensors of which each frame has a copy
 
     def cost(self, columns: int) -> int:
-        """Reads of a frame."""
-        return sum(math.prod(blocks(layer.computed, columns)) * sum(tile.reads.count for tile in tiles)
-                   for layer, tiles in zip(self.graph.sums, self.tiles))
+        """Reads of a frame, and cycles in which the words of its image are written."""
+        reads = sum(math.prod(blocks(layer.computed, columns)) * sum(tile.reads.count for tile in tiles)
+                    for layer, tiles in zip(self.graph.sums, self.tiles))
+        return reads + math.prod(self.graph.image.shape[1:]) * len(self.words[0])
 
 
 def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | None = None, learns: bool = False,
@@ -109,14 +110,18 @@ def _plan(topology, pixels, lanes, outputs, room, ways, learns, frames, keeps_im
     def placed(graph, way):
         return _Arranger(topology.name, graph, _classes(graph), columns, lanes, outputs, way, frames, keeps_image).plan()
 
-    plans = [placed(graphs.build(topology, lanes, (), learns), ways[0])]
-    if summed := _summed_apart(plans[0]):
-        copied = placed(graphs.build(topology, lanes, summed, learns), ways[0])
-        plans = [copied] if room is None or copied.used <= room else plans
-    if gathered := graphs.scattered(plans[0].graph):
-        plans.append(placed(graphs.build(topology, lanes, {*gathered, *summed}, learns), ways[0]))
-    best = _best(plans, room, columns)
-    return _best([best, *(placed(best.graph, way) for way in ways[1:])], room, columns)
+    def best(word_pixels):
+        build = partial(graphs.build, topology, lanes, learns=learns, word_pixels=word_pixels)
+        plans = [placed(build(), ways[0])]
+        if summed := _summed_apart(plans[0]):
+            copied = placed(build(summed), ways[0])
+            plans = [copied] if room is None or copied.used <= room else plans
+        if gathered := graphs.scattered(plans[0].graph):
+            plans.append(placed(build({*gathered, *summed}), ways[0]))
+        chosen = _best(plans, room, columns)
+        return _best([chosen, *(placed(chosen.graph, way) for way in ways[1:])], room, columns)
+
+    return _best([best(word_pixels) for word_pixels in graphs.word_pixels(topology, lanes)], room, columns)
 
 
 def _summed_apart(placed):
@@ -167,7 +172,8 @@ class _Arranger:
         """Words of the encoded image.  The encoder fills the words of a pixel in order, those of bytes as `byte_words` lays them out."""
         stored, channels = self.graph.tensors[0].shape[0], self.graph.image.shape[0]
         if self.graph.image.ops[0].kind == "bits8":
-            sizes = [3 * len(word) for word in byte_words(self.lanes)] * (4 if self.graph.quarters else 1)
+            pixels = self.graph.word_pixels
+            sizes = [3 * pixels * len(word) for word in byte_words(self.lanes, pixels)] * (4 if self.graph.quarters else 1)
         else:
             sizes = [stored] if self.graph.packed else [channels] * (stored // channels)
         ends = np.cumsum(sizes).tolist()

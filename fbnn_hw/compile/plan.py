@@ -4,7 +4,9 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
+from itertools import product
+from types import MappingProxyType
 from typing import Any
 
 from ..errors import FitError, UsageError
@@ -25,6 +27,9 @@ ENOUGH_EXEMPLARS = 10
 
 LONGER = 1.1
 """A learning design may slow a frame by at most this factor to have more exemplars than are enough."""
+
+MOVING = 5
+"""Layers whose resident words are chosen by trial beside a flash at twice the clock."""
 
 LEAST_WORDS = 2
 """A memory has at least so many."""
@@ -219,20 +224,36 @@ def _checked(network, target, shape, frames, learn, weights, start_reads, beside
 def _with_late_rows(config, program, passes):
     """(configuration, passes) with late rows where these save cycles.
 
-    Of a flash at twice the clock, the largest dense layer then leaves rows to those after it, a sixteenth of its words at a time, while
-    that saves cycles.  At half the rate the flash binds wherever the rows are.
+    Of a flash at twice the clock, the first words with rows come from the stream instead, as many as nearly fill the ring: it has time for
+    them while the layers before compute.  Then the largest layers in turn leave rows to those that are served after them, a sixteenth or
+    two of their words at a time, or take one back, while that saves cycles.  At half the rate the flash binds wherever the rows are.
     """
     word_cycles = cycles.stream_cycles(config.word_bits, config.beat_bits, config.burst)
-    best = late.improved(config, program, partial(_residents, program, word_cycles), passes)
-    for left in range(1, 16 if config.way == "double" and not config.learning else 1):
-        residents = partial(_residents, program, word_cycles, left=left)
+    plain = late.improved(config, program, partial(_residents, program, word_cycles), passes)
+    resident = {layer.name: transfer.words for layer, transfer in zip(program.fetched(), config.transfers) if transfer.resident}
+    if config.way != "double" or config.learning or not resident:
+        return plain
+    first = next(iter(resident))
+    ahead = {first: min(config.weight_words * 7 // 8, resident[first] // 2)}
+    names = sorted(resident, key=resident.__getitem__)[-MOVING:]
+
+    @cache
+    def leaving(*left):
+        residents = partial(_residents, program, word_cycles, left=dict(zip(names, left)), ahead=ahead)
         transfers, rows = residents(config.feature_words - program.used)
         moved = replace(config, transfers=transfers, resident_rows=rows)
-        tried = late.improved(moved, program, residents, cycles.passes(moved))
-        if tried[1].later.total >= best[1].later.total:
-            break
-        best = tried
-    return best
+        return late.improved(moved, program, residents, cycles.passes(moved))
+
+    def cycles_of(choice):
+        return choice[1].later.total
+
+    best, before = [0] * len(names), None
+    while best != before:
+        before = best
+        for layer, more in product(range(len(names)), (1, 2, -1)):
+            left = [max(0, value + more * (number == layer)) for number, value in enumerate(best)]
+            best = min(best, left, key=lambda choice: cycles_of(leaving(*choice)))
+    return min(plain, leaving(*best), key=cycles_of)
 
 
 def _with_learning_cost(network, target, shape, learn, choice):
@@ -362,7 +383,8 @@ def _common_fields(network, target, program, weights, rows):
         latent_base=latent.base if is_vector else 0, latent_words=len(latent.lanes) if is_vector else 0, map_pixels=mask,
         logits_odd=bool(logits.fan_in(*topology.input_shapes(logits)) % 2), frames=program.frames, frame_stride=program.stride,
         order=program.order, quarters=bool(program.lists and program.lists.graph.quarters),
-        packed=bool(program.lists and program.lists.graph.packed), start_reads=program.start_reads)
+        packed=bool(program.lists and program.lists.graph.packed), word_pixels=program.lists.graph.word_pixels if program.lists else 1,
+        start_reads=program.start_reads)
 
 
 def _encoder_fields(op):
@@ -517,18 +539,20 @@ def _check_words(topology, program, target, weights):
                            "or a smaller network")
 
 
-def _residents(program, word_cycles, free_words, left=0):
+def _residents(program, word_cycles, free_words, left=MappingProxyType({}), ahead=MappingProxyType({})):
     """Choose the weights that stay on the chip; return (transfers, rows of the banks).
 
     word_cycles: in which the stream brings a weight word.  free_words: rows of the banks that may hold
     weights.  Convolutions are served first, the last one before the others; each gets as many rows as
     it needs to run at the speed of the array beside the stream.  The other layers share the rest, the
-    largest one first, less `left` sixteenths of its words.
+    largest one first.  A layer takes left[its name] sixteenths of its words less than it could.  Its
+    first ahead[its name] words come from the stream.
     """
     per_word = program.outputs // program.pixels
     order = program.fetched()
     names = list(dict.fromkeys(layer.name for layer in order))
-    words = {layer.name: program.layer_words(layer) for layer in order}
+    begins = {name: ahead.get(name, 0) for name in names}
+    words = {layer.name: program.layer_words(layer) - begins[layer.name] for layer in order}
     copies = {name: [layer.name for layer in order].count(name) for name in names}  # how often each layer's weights are fetched
     free = free_words // per_word
     share = dict.fromkeys(names, 0)
@@ -536,19 +560,20 @@ def _residents(program, word_cycles, free_words, left=0):
     def used(name, sixteenths):
         return words[name] * sixteenths // 16 * copies[name]
 
-    if sum(words[name] * copies[name] for name in names) <= free:
+    if not ahead and sum(words[name] * copies[name] for name in names) <= free:
         share = dict.fromkeys(names, 16)
     else:
         reads = {layer.name: _reads(program, layer) for layer in order}
         convolutions = [n for n in names if reads[n] > words[n]]
         for name in reversed(convolutions):
             need = -(-16 * (words[name] * word_cycles - reads[name]) // (words[name] * word_cycles))
-            share[name] = max(0, min(need, 16 * free // (words[name] * copies[name])))
+            share[name] = max(0, min(need, 16 * free // (words[name] * copies[name])) - left.get(name, 0))
             free -= used(name, share[name])
         for name in sorted((n for n in names if n not in convolutions), key=lambda n: -words[n]):
-            share[name] = max(0, min(16, 16 * free // (words[name] * copies[name])) - left)
-            free, left = free - used(name, share[name]), 0
-    transfers = tuple(Transfer(words[layer.name], share[layer.name]) for layer in order)
+            share[name] = max(0, min(16, 16 * free // (words[name] * copies[name])) - left.get(name, 0))
+            free -= used(name, share[name])
+    transfers = tuple(Transfer(*part) for layer in order
+                      for part in ((begins[layer.name], 0), (words[layer.name], share[layer.name])) if part[0])
     return transfers, sum(used(n, share[n]) for n in names) * per_word
 
 

@@ -45,9 +45,9 @@ def popcount_registers(lanes: int) -> int:
 def array(lanes: int) -> int:
     """Cycles from pixels and weights to complete accumulators.
 
-    A large array first copies pixels and weights, twice, into registers of its own, from which they reach all its popcounts.
+    A large array first copies pixels and weights into registers of its own, from which they reach all its popcounts.
     """
-    return 2 * large(lanes) + popcount_registers(lanes) + 1
+    return large(lanes) + popcount_registers(lanes) + 1
 
 
 def accumulated(lanes: int, registers: int = 0) -> int:

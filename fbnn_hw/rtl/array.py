@@ -13,8 +13,8 @@ from . import shared
 from .copies import copy_of
 from .popcount import XnorPopcount
 
-SHARE, BRANCH = 4, 16
-"""Popcounts that take an operand from one copy; popcounts whose copies take it from one copy before them."""
+SHARE = 4
+"""Popcounts that take an operand from one copy."""
 FLAGS = 8
 """Popcounts whose copies of the flags take them from one copy."""
 
@@ -104,11 +104,10 @@ class MacArray(wiring.Component):
             return copy_of(m, platform, "_".join(map(str, ("copy", *place))), value)
 
         def to_each(word, popcounts, *place):
-            """The operand of each of the popcounts that share a word: the word, or a copy for SHARE of them of one for BRANCH."""
+            """The operand of each of the popcounts that share a word: the word, or a copy for SHARE of them."""
             if not large:
                 return [word] * popcounts
-            branches = [copy(word, "branch", *place, start) for start in range(0, popcounts, BRANCH)]
-            copies = [copy(branches[start // BRANCH], *place, start) for start in range(0, popcounts, SHARE)]
+            copies = [copy(word, *place, start) for start in range(0, popcounts, SHARE)]
             return [copies[n // SHARE] for n in range(popcounts)]
 
         act = [to_each(self.pixels.word_select(q, lanes), outputs, "act", q) for q in range(pixels)]

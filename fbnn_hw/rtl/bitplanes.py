@@ -1,11 +1,11 @@
 """Bit planes: RGB bytes in, words of their bits out."""
 
-from amaranth import Cat, Module, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ..compile.config import byte_words
+from ..compile.config import byte_planes, byte_words
 from .signals import unnamed
 
 BYTE_BITS = 8
@@ -14,24 +14,27 @@ BYTE_BITS = 8
 class BitPlanes(wiring.Component):
     """The bits of the bytes table[R], table[G], table[B] of a pixel, in words.
 
-    A word holds some neighbouring bits of each byte.  A bit of twice the value stands in twice as
-    many lanes (`fbnn_hw.compile.config.byte_words`).
+    A word holds some neighbouring bits of each byte of a pixel, and of those that came right before
+    it.  A bit of twice the value stands in twice as many lanes (`fbnn_hw.compile.config.byte_words`).
 
     Twin: `fbnn_hw.reference.encode.first_map` of `fbnn_hw.ir.ops.Bits8`.
 
     Parameters
     ----------
     lanes : int
-        Bits of a word, at least 3.
+        Bits of a word, at least 3 * pixels.
     table : tuple of 256 integers
         0 to 255; none: the bytes as they are.
+    pixels : int
+        Pixels that a word has bits of.
 
     Members
     -------
     pixels : In(stream.Signature(8))
         R, G, B of a pixel, pixels in raster order.
     words : Out(stream.Signature(lanes))
-        The words of a pixel, that of the lowest bits first: lanes of R, of G, of B, the others 0.
+        The words of a pixel, that of the lowest bits first: lanes of R, of G, of B of the first pixel,
+        then of the next ones up to the pixel itself, the others 0.
 
     Timing
     ------
@@ -40,11 +43,11 @@ class BitPlanes(wiring.Component):
 
     Resources
     ---------
-    56 flip-flops; with a table a block RAM of 256 bytes.
+    56 flip-flops; with a table a block RAM of 256 bytes, with several pixels one of the words of a pixel.
     """
 
-    def __init__(self, lanes, table=()):
-        self.lanes, self.table = lanes, tuple(table)
+    def __init__(self, lanes, table=(), pixels=1):
+        self.lanes, self.table, self.count = lanes, tuple(table), pixels
         super().__init__({"pixels": In(stream.Signature(8)), "words": Out(stream.Signature(lanes))})
 
     def elaborate(self, platform):
@@ -71,24 +74,40 @@ class BitPlanes(wiring.Component):
             m.d.sync += [count.eq(taken), added.eq(0)]
         with m.Else():
             m.d.sync += [count.eq(count + taken), added.eq(added + adding)]
-        incoming = unnamed(24)  # the pixel that comes: blue, green, red
-        leaving = unnamed(24)  # the pixel whose words are given
+        incoming = [unnamed(BYTE_BITS) for _ in range(3)]  # the pixel that comes: red, green, blue
+        leaving = [unnamed(BYTE_BITS) for _ in range(3)]  # the pixel whose words are given, without the bits of those before
         with m.If(adding):
-            m.d.sync += incoming.eq(Cat(byte, incoming))
+            m.d.sync += [after.eq(before) for after, before in zip(incoming, [*incoming[1:], byte])]
         with m.If(done | passed):
             m.d.sync += busy.eq(passed)
-        words = byte_words(self.lanes)
+        words, planes = byte_words(self.lanes, self.count), byte_planes(self.lanes, self.count)
         number = Signal(range(len(words)))
-        colours = [leaving.word_select(i, BYTE_BITS) for i in (2, 1, 0)]
-        m.d.comb += [self.words.valid.eq(busy), done.eq(busy & self.words.ready & (number == len(words) - 1))]
-        with m.Switch(number):
-            for index, word in enumerate(words):
-                with m.Case(index):
-                    m.d.comb += self.words.payload.eq(Cat(colour[bit] for colour in colours for bit in word))
-        with m.If(busy & self.words.ready):
-            m.d.sync += number.eq(number + 1)
-        with m.If(done):
-            m.d.sync += number.eq(0)
+        next_number = Signal.like(number)
+        last = Signal()
+        going = Signal()  # a word leaves
+        m.d.comb += [
+            self.words.valid.eq(busy), going.eq(busy & self.words.ready), last.eq(number == len(words) - 1), done.eq(going & last),
+            next_number.eq(Mux(going, Mux(last, 0, number + 1), number))]
+        m.d.sync += number.eq(next_number)
+        seen = [colour[:planes] for colour in leaving]
+        if self.count > 1:
+            seen = [*self._before(m, number, next_number, going, seen), *seen]
+        with m.If(last):  # it may have fewer bits
+            m.d.comb += self.words.payload.eq(Cat(bits[bit - words[-1][-1]] for bits in seen for bit in words[-1]))
+        with m.Else():
+            m.d.comb += self.words.payload.eq(Cat(bits[bit] for bits in seen for bit in words[0]))
+        with m.If(going):
+            m.d.sync += [colour.eq(colour[planes:]) for colour in leaving]
         with m.If(passed):
-            m.d.sync += leaving.eq(incoming)
+            m.d.sync += [after.eq(before) for after, before in zip(leaving, incoming)]
         return m
+
+    def _before(self, m, number, next_number, going, seen):
+        """The bits of the pixels before this one that its word `number` has: a memory has those of the words of one pixel."""
+        bits = sum(map(len, seen))
+        width = bits * (self.count - 1)
+        m.submodules.before = before = Memory(shape=width, depth=len(byte_words(self.lanes, self.count)), init=[],
+                                              attrs={"ram_style": "block"})
+        read, write = before.read_port(), before.write_port()
+        m.d.comb += [read.addr.eq(next_number), write.addr.eq(number), write.en.eq(going), write.data.eq(Cat(read.data[bits:], *seen))]
+        return [read.data.word_select(i, len(seen[0])) for i in range(3 * (self.count - 1))]

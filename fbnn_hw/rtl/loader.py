@@ -47,7 +47,7 @@ class Loader(wiring.Component):
         m = Module()
         c, w = self.config, Widths(self.config)
         if c.encoder == "bits8":
-            encoder = BitPlanes(c.lanes, c.table)
+            encoder = BitPlanes(c.lanes, c.table, c.word_pixels)
         else:
             encoder = ThermometerEncoder(c.encoder, c.levels, c.lanes, c.encoder_bits, c.threshold)
         m.submodules.encoder = encoder

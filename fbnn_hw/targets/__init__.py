@@ -43,6 +43,8 @@ class Configuration(Protocol):
     @property
     def learning(self) -> Any: ...
     @property
+    def byte_memories(self) -> int: ...
+    @property
     def order(self) -> Sequence[int]: ...
     @property
     def read_bits(self) -> int: ...
@@ -258,6 +260,8 @@ class Target:
         counts = {"program": self.block_count(len(config.program_words()), 16)}
         if config.order:
             counts["lists of reads"] = self.block_count(len(config.order), config.read_bits)
+        if config.byte_memories:
+            counts["bytes"] = config.byte_memories
         if config.start_bits:
             counts["start values"] = self.block_count(2, config.start_bits)
         if self.banks is None:

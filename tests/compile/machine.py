@@ -85,6 +85,12 @@ def place(height, width, across, base, down, right):
     return y % 2 * across + x % across, base + y // 2 * down + x // across * right
 
 
+def byte_planes(config):
+    """Bits of a byte in a word of the image, by the pixels that it has bits of."""
+    return {1: {16: 2, 32: 3, 64: 4, 128: 5}, 3: {16: 1, 32: 2, 64: 3, 128: 3}, 5: {16: 1, 32: 1, 64: 2, 128: 3}}[
+        config.word_pixels][config.lanes]
+
+
 class Machine:
     """banks: bits (Q, feature words, L), random at first.  `run` gives the logits of a pass's images and a copy of the banks after each
     step."""
@@ -121,13 +127,15 @@ class Machine:
             return
         if c.encoder == "bits8":
             levels = np.array(c.table or range(256), np.uint8)[image]
-            planes = {16: 2, 32: 3, 64: 4, 128: 5}[c.lanes]  # bits of a byte in a word
+            planes = byte_planes(c)
             words = np.zeros((-(-8 // planes), c.lanes, c.size, c.size), np.uint8)
             for number, word in enumerate(words):
                 high = min(8, (number + 1) * planes) - 1
                 pattern = [bit for bit in range(high, number * planes - 1, -1) for _ in range(2 ** (bit - number * planes))]
-                for lane, (colour, bit) in enumerate((colour, bit) for colour in range(3) for bit in pattern):
-                    word[lane] = levels[colour] >> bit & 1
+                for lane, (left, colour, bit) in enumerate(
+                        (left, colour, bit) for left in reversed(range(c.word_pixels)) for colour in range(3) for bit in pattern):
+                    word[lane, :, left:] = levels[colour, :, :c.size - left] >> bit & 1
+                    word[lane, :, :left] = self.random.integers(0, 2, (c.size, left))  # of other rows; no output needs it
         else:
             encoded = (ycc(image[None])[0, :1] >= c.threshold) if c.encoder == "binarize" else encode(image[None], c.encoder, c.levels)[0]
             count = -(-len(encoded) // c.lanes)
@@ -263,7 +271,7 @@ class Machine:
         valid_height = 2 * step["source_rows"] - step["odd_height"]
         valid_width = across * (step["source_columns"] - 1) + step["valid_columns"]
         sums = np.zeros((height, width, c.outputs), np.int64)
-        byte_planes = {16: 2, 32: 3, 64: 4, 128: 5}[c.lanes]
+        planes = byte_planes(c)
         for number, read in enumerate(reads):
             address, down, right = read & 0xffff, read >> 16 & 1, read >> 17 & 7
             rows, columns, shift = (read >> 20 & 3) - 1, (read >> 22 & 3) - 1, read >> 24 & 1
@@ -275,7 +283,7 @@ class Machine:
             place = np.where(inside, base + at_y // 2 * step["row_stride"] + at_x // across, 0)
             seen = self.banks[bank, place] * inside[..., None].astype(np.int64)
             matches = (seen[..., None, :] == words[number]).sum(-1) - self._below()
-            sums = (start if not number else sums << shift * byte_planes) + matches
+            sums = (start if not number else sums << shift * planes) + matches
         assert step["vector"] or step["block_stride"] == step["target_block_stride"] == 1
         self._results(step, tile, self._wrapped(sums))
 

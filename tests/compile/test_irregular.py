@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fbnn_hw.compile import graph, irregular
+from fbnn_hw.compile.config import byte_words
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.errors import FitError
 from fbnn_hw.ir import models
@@ -140,6 +141,27 @@ def test_an_image_read_with_stride_2_alone_is_stored_in_quarters():
     assert graph.build(Topology("net", layers, ("a", "b")), 16).quarters
     both = *layers[:2], op.Conv("other", ("input",), 8), op.Gap("gap", ("other",)), layers[-1]
     assert not graph.build(Topology("net", both, ("a", "b")), 16).quarters
+
+
+@pytest.mark.parametrize("kernel, padding, lanes, expected", [
+    (3, 0, 16, 1), (3, 0, 32, 3), (3, 0, 64, 3), (5, 0, 32, 5), (1, 0, 32, 1), (3, "same", 32, 1)])
+def test_a_word_has_the_bytes_of_a_row_of_the_kernel(kernel, padding, lanes, expected):
+    """A row of the kernel is read at once where no pixel lies outside the map."""
+    layers = [op.Bits8("input", (), 16), op.Conv("stem", ("input",), 16, kernel=kernel, padding=padding), op.Gap("gap", ("stem",)),
+              op.Dense("logits", ("gap",), 2, 1, True)]
+    topology = Topology("bytes", tuple(layers), ("a", "b"))
+    made = irregular.plan(topology, 4, lanes, 8)
+    assert made.graph.word_pixels == expected
+    assert all(len(word) == lanes for word in made.words[0])
+    words = len(byte_words(lanes, expected))
+    assert {tile.reads.count for tile in made.tiles[0]} == {words * kernel * kernel // expected}
+
+
+def test_a_word_has_the_bytes_of_one_pixel_where_another_reader_needs_that():
+    layers = [op.Bits8("input", (), 16), op.Conv("stem", ("input",), 16, padding=0), op.Conv("other", ("input",), 16, kernel=1),
+              op.Gap("gap", ("stem",)), op.Gap("rest", ("other",)), op.Concat("both", ("gap", "rest")),
+              op.Dense("logits", ("both",), 2, 1, True)]
+    assert graph.word_pixels(Topology("bytes", tuple(layers), ("a", "b")), 32) == (1,)
 
 
 def test_lists_that_are_too_long_are_refused_by_name(monkeypatch):

@@ -41,7 +41,7 @@ MUTATIONS = {
     "classes_fullest": ("ClassTable", "key = Cat(~(at_label & fullest)", "key = Cat(~(at_label & ~fullest)"),
     "classes_least": ("ClassTable", "(key < least)", "(key <= least)"),
     "classes_add": ("ClassTable", "removes.replicate(self.count_bits - 1)", "adds.replicate(self.count_bits - 1)"),
-    "byte_planes": ("BitPlanes", "for i in (2, 1, 0)", "for i in (0, 1, 2)"),
+    "byte_planes": ("BitPlanes", "[*incoming[1:], byte]", "[byte, *incoming[:2]]"),
     "array": ("MacArray", "~count[top - 1], ~(count[top]", "count[top - 1], ~(count[top]"),
     "array_starts": ("MacArray", "Mux(begins, start, before) + addend", "Mux(begins, start, before) - addend"),
     "array_shift": ("MacArray", "accumulator << self.shift, accumulator)", "accumulator >> self.shift, accumulator)"),
