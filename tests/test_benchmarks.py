@@ -68,14 +68,18 @@ def test_the_table_beside_finn_is_up_to_date(tmp_path):
         "target": "ice40", "part": "iCE40UP5K-SG48", "clock_hz": 33e6, "frames_per_second": 100.0, "end_to_end_frames_per_second": 50.0,
         "lut4": 3000}))
     record = {"met": True, "kind": "placed and routed", "clock_hz": 36e6, "frames_per_second": 116.5, "end_to_end_frames_per_second": 51.0,
-              "used": {"ICESTORM_LC": 5180}}
+              "used": {"ICESTORM_LC": 5180}, "tools": {"pyosys": "0.70"}}
     (folder / "build-icebreaker" / "build.json").write_text(json.dumps(record))
     figures = {"macs": 10 ** 7, "others": [], "ours": {}}
     finn.add(figures, folder)
     assert ("| fbnn-hw, 4 x 16 x 8 | iCE40UP5K-SG48 | 100.0 at 33 MHz | 50.0 | 3,000 LUT4 of the accelerator | 0.7 | iCEBreaker, "
             "about $50 | pip | estimated |") in finn.table(figures)
     finn.add(figures, folder, "icebreaker")
-    assert "| 116.5 at 36 MHz | 51.0 | 5,180 logic cells with link and flash reader | 0.4 |" in finn.table(figures)
+    assert ("| 116.5 at 36 MHz | 51.0 | 5,180 logic cells with link and flash reader | 0.4 | iCEBreaker, about $50 | pip |"
+            in finn.table(figures))
+    (folder / "build-icebreaker" / "build.json").write_text(json.dumps(record | {"tools": {"yosys": "Yosys 0.70"}}))
+    finn.add(figures, folder, "icebreaker")
+    assert "| nextpnr built for the machine (`--native`) | placed and routed |" in finn.table(figures)
     with pytest.raises(SystemExit, match="ice40 is there as placed and routed"):
         finn.add(figures, folder)
     (folder / "build-icebreaker" / "build.json").write_text(json.dumps(record | {"met": False}))

@@ -14,6 +14,7 @@ HERE = Path(__file__).parent
 FIGURES, PAGE = HERE / "finn.json", HERE.parent / "networks.md"
 BEGIN, END = "<!-- finn: docs/benchmarks/finn.py -->", "<!-- end -->"
 BOARDS = {"ice40": "iCEBreaker, about $50", "ecp5": "ULX3S, about $150"}
+NATIVE = "nextpnr built for the machine (`--native`)"
 CELLS = {"ICESTORM_LC": "logic cells", "TRELLIS_COMB": "LUT4", "LUT4": "LUT4"}
 """What a place and route counts: {its name: ours}."""
 
@@ -39,7 +40,7 @@ def built(folder, board):
     return target, row | {
         "kind": record["kind"], "clock_mhz": record["clock_hz"] / 1e6, "frames_per_second": record["frames_per_second"],
         "end_to_end_frames_per_second": record["end_to_end_frames_per_second"], "lut": record["used"][cell],
-        "lut_of": f"{CELLS[cell]} with link and flash reader"}
+        "lut_of": f"{CELLS[cell]} with link and flash reader", "tools": NATIVE if "yosys" in record["tools"] else row["tools"]}
 
 
 def add(figures, folder, board=None):
