@@ -150,11 +150,11 @@ def test_a_word_has_the_bytes_of_a_row_of_the_kernel(kernel, padding, lanes, exp
     layers = [op.Bits8("input", (), 16), op.Conv("stem", ("input",), 16, kernel=kernel, padding=padding), op.Gap("gap", ("stem",)),
               op.Dense("logits", ("gap",), 2, 1, True)]
     topology = Topology("bytes", tuple(layers), ("a", "b"))
-    made = irregular.plan(topology, 4, lanes, 8)
-    assert made.graph.word_pixels == expected
-    assert all(len(word) == lanes for word in made.words[0])
+    planned = irregular.plan(topology, 4, lanes, 8)
+    assert planned.graph.word_pixels == expected
+    assert all(len(word) == lanes for word in planned.words[0])
     words = len(byte_words(lanes, expected))
-    assert {tile.reads.count for tile in made.tiles[0]} == {words * kernel * kernel // expected}
+    assert {tile.reads.count for tile in planned.tiles[0]} == {words * kernel * kernel // expected}
 
 
 def test_a_word_has_the_bytes_of_one_pixel_where_another_reader_needs_that():
