@@ -351,8 +351,8 @@ def word_pixels(topology: Topology, lanes: int) -> tuple[int, ...]:
     """The numbers of pixels that a word of the encoded image may have bits of: 1 and, of bytes, those that may take fewer reads.
 
     A read of a word of n pixels takes n taps of a row of a convolution's kernel.  A word has the pixels to the left of its own, so the
-    convolution has no padding, and all of the words are read if its kernel is a multiple of n.  In fewer than 32 lanes a word would have
-    one bit of each byte: the image then takes as long to come in as reads are saved, and FINN's CNV 93 cells more of an iCE40UP5K.
+    convolution has no padding, and all of the words are read if its kernel is a multiple of n.  With 16 lanes a word
+    would have one bit of each byte, which saves less: FINN's CNV then takes 93 cells more, and does not fit an iCE40UP5K with a fast flash.
     """
     first = topology.ops[0]
     readers = [op for op in topology.ops if first.name in op.inputs]

@@ -91,7 +91,7 @@ class BitPlanes(wiring.Component):
         m.d.sync += number.eq(next_number)
         seen = [colour[:planes] for colour in leaving]
         if self.count > 1:
-            seen = [*self._before(m, number, next_number, going, seen), *seen]
+            seen = [*self._before(m, len(words), number, next_number, going, seen), *seen]
         with m.If(last):  # it may have fewer bits
             m.d.comb += self.words.payload.eq(Cat(bits[bit - words[-1][-1]] for bits in seen for bit in words[-1]))
         with m.Else():
@@ -102,12 +102,10 @@ class BitPlanes(wiring.Component):
             m.d.sync += [after.eq(before) for after, before in zip(leaving, incoming)]
         return m
 
-    def _before(self, m, number, next_number, going, seen):
+    def _before(self, m, words, number, next_number, going, seen):
         """The bits of the pixels before this one that its word `number` has: a memory has those of the words of one pixel."""
         bits = sum(map(len, seen))
-        width = bits * (self.count - 1)
-        m.submodules.before = before = Memory(shape=width, depth=len(byte_words(self.lanes, self.count)), init=[],
-                                              attrs={"ram_style": "block"})
+        m.submodules.before = before = Memory(shape=bits * (self.count - 1), depth=words, init=[], attrs={"ram_style": "block"})
         read, write = before.read_port(), before.write_port()
         m.d.comb += [read.addr.eq(next_number), write.addr.eq(number), write.en.eq(going), write.data.eq(Cat(read.data[bits:], *seen))]
         return [read.data.word_select(i, len(seen[0])) for i in range(3 * (self.count - 1))]
