@@ -134,6 +134,7 @@ class Trainer(Course):
         self.step, self.order = 0, None
         # loss, images and right ones of the epoch so far; kept on the device, so that no step waits for it
         self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)
+        self.seconds = 0.0  # of the epoch so far, up to an interrupt
         self.history, self._stop, self.ends_binary = [], False, getattr(model, "binary", None)
 
     def state(self):
@@ -142,7 +143,7 @@ class Trainer(Course):
                                  "size": self.model.topology.image_size},
                 "sources": self.sources,
                 "model": self.model.state_dict(), "rng": self.generator.get_state(), "step": self.step, "order": self.order,
-                "sums": self.sums.tolist(), "average": self.average, "history": self.history, **super().state()}
+                "sums": self.sums.tolist(), "seconds": self.seconds, "average": self.average, "history": self.history, **super().state()}
 
     def save(self):
         """Write the state whole or not at all."""
@@ -179,6 +180,7 @@ class Trainer(Course):
         self.sums.copy_(torch.tensor(state["sums"], dtype=torch.float64))
         for key in ("step", "order", "history"):
             setattr(self, key, state[key])
+        self.seconds = float(state.get("seconds", 0))  # states of versions to 0.2.16 lack it
         check_records(self.history, "epoch", "train_accuracy", "seconds")
         if self.average:
             for values, saved in zip(self.average, state["average"], strict=True):
@@ -199,6 +201,7 @@ class Trainer(Course):
             while not self.finished:
                 self._epoch()
         except Interrupted:
+            self.seconds = time.monotonic() - self._start
             self.save()
             raise
         finally:
@@ -210,7 +213,7 @@ class Trainer(Course):
         return self.history
 
     def _epoch(self):
-        start = time.monotonic()
+        self._start = time.monotonic() - self.seconds
         if self.order is None:
             self.order = torch.randperm(len(self.labels), generator=self.generator)
         if self.ends_binary is not None:
@@ -220,14 +223,14 @@ class Trainer(Course):
         for step in self._watched(self.progress(range(self.step, self.steps), desc=name, initial=self.step, total=self.steps)):
             self._train_step(self.order[step * self.config.batch:(step + 1) * self.config.batch])
             self.step = step + 1
-        self._end(start, *self._judge())
+        self._end(self._start, *self._judge())
         self.save()
         self.report(self.history[-1])
 
     def _end(self, start, accuracy, loss):
         """End an epoch, which began at `start` and was judged: its record comes from the sums of its steps."""
         total, count, correct = self.sums.tolist()
-        self.step, self.order = 0, None
+        self.step, self.order, self.seconds = 0, None, 0.0
         self.sums.zero_()
         self.history.append({"train_loss": total / count, "train_accuracy": correct / count, "validation_accuracy": accuracy,
                              "validation_loss": loss, **self.end_epoch(start, loss)})

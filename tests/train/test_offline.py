@@ -90,6 +90,30 @@ def test_a_signal_at_the_very_end_is_not_lost(tmp_path):
     assert again.finished and len(again.run()) == 1
 
 
+def test_an_epoch_has_the_seconds_before_an_interrupt_too(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+
+    def clock(iterable, **options):
+        """Ten seconds a step."""
+        for item in iterable:
+            now[0] += 10
+            yield item
+
+    def stopped(iterable, **options):
+        return clock(StopAt(3)(iterable))
+
+    config = TrainConfig(epochs=2, batch=8, schedule="cosine", patience=0)
+    with pytest.raises(Interrupted):
+        trainer(tmp_path, config, progress=stopped).run()
+    now[0] += 1000  # until somebody goes on with it
+    again = trainer(tmp_path, config, progress=clock)
+    again.resume()
+    assert again.step == 3 < again.steps
+    # the step after the third was asked for before the interrupt, and again after it
+    assert [epoch["seconds"] for epoch in again.run()] == [10 * (again.steps + 1), 10 * again.steps]
+
+
 def test_more_epochs_on_a_finished_run(tmp_path):
     trainer(tmp_path / "a", TrainConfig(epochs=2, batch=32)).run()
     longer = trainer(tmp_path / "a", TrainConfig(epochs=3, batch=32))
