@@ -83,14 +83,18 @@ def drop(page, selector, path):
 
 
 def teach_mug(page, name="mug"):
-    """Teach the ten pictures that the page brings along; returns them, uint8 (10, 3, S, S)."""
+    """Teach the ten pictures that the page brings along; returns them, uint8 (10, 3, S, S).
+
+    A click on a button that the page disables at that moment is lost, so the page has to be at rest.
+    """
+    rested(page)
     page.fill("#name", name)
     page.click("#lesson-example")
     until(page, "studio.tray.length === 10")
     page.uncheck("#rest")
     images = np.array(page.evaluate("studio.tray.map(({image}) => Array.from(image))"), np.uint8)
     page.click("#teach-now")
-    until(page, "document.querySelector('#outcome strong') !== null")
+    until(page, f"document.querySelector('#outcome strong')?.textContent.includes({json.dumps(name)})")
     size = page.evaluate("studio.facts.size")
     return images.reshape(-1, size, size, 3).transpose(0, 3, 1, 2)
 
