@@ -14,7 +14,7 @@ import numpy as np
 
 from . import bits, files
 from .design import Design, holding, link_speeds
-from .errors import FbnnError, InputError
+from .errors import FbnnError, InputError, UsageError, whole
 from .host import speed
 from .host.chip import ChipState
 from .host.client import Client
@@ -197,10 +197,7 @@ class Board:
         if latent and self.design is None:
             raise InputError("--latent: the order of its bits stands in the design's folder, "
                              f"configuration {self.identity.config.hex()}; name it with --design")
-        images, size = np.asarray(images), self.identity.size
-        if images.dtype != np.uint8 or images.shape[1:] != (3, size, size):
-            raise InputError(f"images: found {images.dtype} {images.shape}, expected uint8 (N, 3, {size}, {size})")
-        names, cycles = self.names, []
+        images, names, cycles = self.pictures(images), self.names, []
         results: list[Result] = []
         with progress(total=len(images), desc="images on the board") as bar:
             for answer, status in self.client.classify_all(self._pixels(images), latent=latent):
@@ -217,8 +214,15 @@ class Board:
                               [None if n is None else names[n] for n in classes], self._latents(results) if latent else None, cycles)
 
     def answer(self, image) -> int | None:
-        """Class number of one image, uint8 RGB (3, S, S); None where the board knows no class."""
-        return self.client.classify(self._pixels(np.asarray(image)[None]))[0].index
+        """Class number of one image, uint8 RGB (3, S, S); None where the board knows no class.  Raises as `classify`."""
+        return self.client.classify(self._pixels(self.pictures(np.asarray(image)[None])))[0].index
+
+    def pictures(self, images):
+        """`images` as an array that the board takes, uint8 RGB (N, 3, S, S) with N from 1; raises InputError where they are none."""
+        images, size = np.asarray(images), self.identity.size
+        if images.dtype != np.uint8 or images.shape[1:] != (3, size, size) or not len(images):
+            raise InputError(f"images: found {images.dtype} {images.shape}, expected uint8 (N, 3, {size}, {size}) with N from 1")
+        return images
 
     def _pixels(self, images):
         """Images, uint8 RGB (N, 3, S, S), as a list of bytes that the board takes."""
@@ -300,9 +304,9 @@ class Board:
         Raises
         ------
         InputError
-            The board is frozen, does not learn, or has no room for a class.
+            The board is frozen, does not learn, or has no room for a class; the images have another shape or type.
         UsageError
-            The label is no legal name.
+            The label is no legal name, or `passes` no whole number from 1.
         """
         from .lesson import teach
 
@@ -334,7 +338,9 @@ class Board:
         self.keep()
 
     def rehearse(self, count: int) -> None:
-        """Replay stored exemplars `count` times."""
+        """Replay stored exemplars `count` times.  Raises UsageError where that is no whole number from 0."""
+        if not whole(count):
+            raise UsageError(f"count: found {count!r}, expected a whole number from 0")
         twin = self.twin
         self.client.rehearse(count)
         twin.rehearse(count)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import files
 from .compile.config import AcceleratorConfig
-from .errors import InputError, UsageError, nearest
+from .errors import InputError, UsageError, nearest, whole
 from .ir import file as ir_file
 from .progress import silent
 from .protocol import DEFAULT_BAUD
@@ -451,10 +451,14 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
     from .ir.network import LATENT
     from .reference.learning import Head, LearnConfig
     from .reference.learning.config import ADDING, ADDING_DEFAULTS, MEANS, MEANS_BITS
-    from .targets import WAYS
+    from .targets import WAYS, Target
     from .targets import target as find_target
 
-    part = find_target(target) if isinstance(target, str) else target
+    part = target if isinstance(target, Target) else find_target(target)
+    for name, value in {"max_classes": max_classes, "exemplars": exemplars, "counter_bits": counter_bits, "pixels": pixels,
+                        "lanes": lanes, "outputs": outputs, "frames": frames}.items():
+        if not whole(value, 1) and (value is not None or name == "frames"):
+            raise UsageError(f"--{name.replace('_', '-')} {value!r}: expected a whole number from 1")
     names = {name: way for way, name in WAYS.items()}
     if weights not in (None, *names):
         raise UsageError(f"--weights {weights}: expected {', '.join(names)}{nearest(str(weights), names)}")
@@ -484,6 +488,8 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
         # docs/on-chip-learning.md.
         learner = Head.of(network.topology), LearnConfig(
             max_classes or len(network.topology.classes) + 6, exemplars or 0, width, confidence=min(32, (1 << width - 1) - 1), prototype=16)
+    if learner:
+        replace(learner[1], slots=learner[1].slots or 1).verify()  # 0: the planner chooses
     planned = compile_plan(network, part, pixels, lanes, outputs, frames, learner, weights and names[weights])
     if not duty_cycle:
         return planned

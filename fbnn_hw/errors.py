@@ -4,6 +4,7 @@ The command line prints the message alone and ends with `exit_code`; a traceback
 """
 
 import difflib
+import numbers
 import reprlib
 from typing import Any
 
@@ -23,6 +24,11 @@ def nearest(name, names):
     by_letters = {_letters(candidate): candidate for candidate in names}
     close = difflib.get_close_matches(_letters(name), by_letters, 1)
     return f"; did you mean {by_letters[close[0]]}?" if close else ""
+
+
+def whole(value, low=0):
+    """Whether a value is a whole number from `low`, of Python or numpy, and neither True nor False."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= low
 
 
 def _letters(name):

@@ -165,7 +165,15 @@ def read(path, most, expected):
 def json_object(path: str | Path, most: int = 2 ** 26) -> dict | None:
     """The JSON object in a file of at most `most` bytes; None where there is no file, or none with an object in it."""
     try:
-        values = json.loads(read(path, most, "a JSON object"))
-    except (InputError, ValueError, RecursionError):
+        return json_values(read(path, most, "a JSON object"))
+    except InputError:
+        return None
+
+
+def json_values(text: str | bytes) -> dict | None:
+    """The JSON object that a text is; None where it is none."""
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
         return None
     return values if isinstance(values, dict) else None

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .errors import InputError, UsageError
+from .errors import InputError, UsageError, whole
 from .host.taught import LONGEST_NAME
 from .progress import silent
 from .reference import inference
@@ -59,6 +59,8 @@ class Lesson:
 
 def check_label(label: str) -> None:
     """Raises UsageError where `label` cannot be the name of a class."""
+    if not isinstance(label, str):
+        raise UsageError(f"label: found {label!r}, expected a name")
     if label != label.strip() or not label.isprintable() or not label:
         raise UsageError(f"--label {label!r}: expected a name of printable characters that begins and ends with none that is blank")
     if len(label) > LONGEST_NAME:
@@ -102,11 +104,13 @@ def teach(board, images, label: str, passes: int | None = None, progress=silent)
     Raises
     ------
     InputError
-        The board is frozen, does not learn or has no room for a class.
+        The board is frozen, does not learn or has no room for a class; the images have another shape or type.
     UsageError
-        The label is no legal name.
+        The label is no legal name, or `passes` no whole number from 1.
     """
-    images, index, twin = np.asarray(images), class_number(board, label), board.twin
+    if passes is not None and not whole(passes, 1):
+        raise UsageError(f"passes: found {passes!r}, expected a whole number from 1")
+    images, index, twin = board.pictures(images), class_number(board, label), board.twin
     if twin.frozen:
         raise InputError(f"{board.client.name}: is frozen, expected a board that may learn; --thaw or Board.freeze(False) ends that")
     if twin.config.adds:

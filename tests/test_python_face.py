@@ -137,8 +137,22 @@ def test_a_virtual_board_classifies_learns_and_is_restored(design, folder):
         assert board.names == CLASSES and np.array_equal(board.classify(images).logits, logits)
         board.restore(folder / "state")
         assert board.names == [*CLASSES, "dog"] and np.array_equal(board.classify(images).logits, taught)
-        with pytest.raises(InputError, match="found float64"):
-            board.classify(images / 255)
+        refused_requests(board, images)
+
+
+def refused_requests(board, images):
+    """Requests that cannot be: each is refused before the board, or the lesson that can be taken back, is another."""
+    state, before = board.chip.snapshot(), board.before.read_bytes()
+    for request, line in (
+            (lambda: board.classify(images / 255), "images: found float64"), (lambda: board.classify(images[:0]), "with N from 1"),
+            (lambda: board.learn(images.transpose(0, 2, 3, 1), "cow"), r"found uint8 \(3, 8, 8, 3\), expected uint8 \(N, 3, 8, 8\)"),
+            (lambda: board.learn(images[:0], "cow"), "with N from 1"), (lambda: board.answer(images), "expected uint8"),
+            (lambda: board.learn(images, "cow", passes=0), "passes: found 0, expected a whole number from 1"),
+            (lambda: board.learn(images, "cow", passes=1.5), "passes: found 1.5"), (lambda: board.learn(images, 3), "label: found 3"),
+            (lambda: board.rehearse(-1), "count: found -1, expected a whole number from 0")):
+        with pytest.raises((InputError, UsageError), match=line):
+            request()
+    assert board.chip.snapshot() == state and board.before.read_bytes() == before
 
 
 def test_errors_are_the_package_s(design):
@@ -146,6 +160,14 @@ def test_errors_are_the_package_s(design):
         fbnn_hw.load("none.pt")
     with pytest.raises(UsageError, match="only with --learn"):
         fbnn_hw.generate(design.network, target="ice40", max_classes=4)
+    for options, line in (
+            (dict(frames=0), "--frames 0: expected a whole number from 1"), (dict(frames=float("nan")), "--frames nan: "),
+            (dict(pixels="4"), "--pixels '4': "), (dict(outputs=1.5), "--outputs 1.5: "),
+            (dict(learn=True, exemplars=-1), "--exemplars -1: "), (dict(learn=True, max_classes=5000), "max_classes: found 5000"),
+            (dict(learn=True, counter_bits=9), "counter_bits: found 9"), (dict(learn="means", counter_bits=99), "counter_bits: found 99"),
+            (dict(target=None), "--target None: no such target")):
+        with pytest.raises(UsageError, match=line):
+            fbnn_hw.generate(design.network, **{"target": "ice40", **options})
     with pytest.raises(AttributeError, match="has no attribute 'bord'"):
         fbnn_hw.bord  # noqa: B018
     assert {"Board", "Design", "generate", "load"} <= set(dir(fbnn_hw))

@@ -84,6 +84,9 @@ def main(argv=None, ready=None):
     ready: called when Ctrl-C would be answered here, with a function that gives the line which answers; returns what is called when it
     has been printed.
     """
+    for name in ("stdout", "stderr"):  # a shell's 2>&- closes one, and print would take the other for it
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))
     argv = list(sys.argv[1:] if argv is None else argv)
     verb = argv[0] if argv else "--help"
     program = f"{PROGRAM} {verb}" if verb in verbs() else PROGRAM

@@ -4,8 +4,10 @@ import argparse
 import json
 import math
 import os
+import re
 import sys
 import warnings
+from os.path import realpath
 from pathlib import Path
 
 from .. import files
@@ -14,6 +16,7 @@ from ..errors import UsageError, nearest
 JSON_VERSION = 1
 """The key json_version of the objects that --json prints; docs/json.md says what may change under it."""
 PROGRESS_DELAY_S = 2
+NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$|-inf$", re.IGNORECASE)
 
 
 class Parser(argparse.ArgumentParser):
@@ -21,6 +24,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **kwargs):
         super().__init__(formatter_class=_Help, allow_abbrev=False, **kwargs)
+        self._negative_number_matcher = NEGATIVE  # argparse takes -1e-3 for a flag
 
     def parse_args(self, args=None, namespace=None):
         """Parse as argparse does, after two checks.
@@ -203,13 +207,35 @@ def _number(text, kind, legal, expected):
     raise argparse.ArgumentTypeError(f"found {text!r}, expected {expected}")
 
 
-def writable(path):
-    """Raises UsageError where `path` cannot become a file."""
+def writable(path, *stay):
+    """Raises UsageError where `path` cannot become a file, or is one that stays.
+
+    stay: (what it is, such as "the file of --model", path) of each file that the command reads.
+    """
     if kind := files.kind_if_not_file(path):
         raise UsageError(f"{path}: is a {kind}, expected a file name")
+    for what, name in stay:
+        if realpath(path) == realpath(name):
+            raise UsageError(f"{path}: is {what}, expected another name")
     folder = next(place for place in path.absolute().parents if place.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UsageError(f"{path}: {folder} is not a folder that can be written, expected a file name in one that can")
+
+
+def generated(folder):
+    """What stays of a design, for `writable`: the files that its manifest names, what boards were taught, and builds."""
+    folder = Path(folder)
+    names = (files.json_object(folder / "manifest.json") or {}).get("files")
+    paths = [folder / name for name in ("manifest.json", *(names if isinstance(names, dict) else ()))]
+    for path in (*paths, *folder.glob("learned-*.snapshot"), *folder.glob("build-*/*")):
+        yield f"a file of the design in {folder}", path
+
+
+def once(flag, values):
+    """Raises UsageError where a flag has the same value twice."""
+    for number, value in enumerate(values):
+        if value in values[:number]:
+            raise UsageError(f"{flag}: found {value} twice, expected each value once")
 
 
 def add_model(parser, required=True):

@@ -70,13 +70,15 @@ def learners_of(text):
 
 def run(args, out):
     scenario, against = SCENARIOS[args.scenario], learners_of(args.against)
-    if args.out:
-        _common.writable(Path(args.out))
+    if args.out and Path(args.out).suffix != ".json":
+        raise UsageError(f"--out {args.out}: expected a file name that ends in .json")
     names = {field.name for field in fields(LearnConfig)}
     given = {n: v for n, v in vars(args).items() if n in names and v is not None}
     config = LearnConfig(scenario.classes, **(ADDING_DEFAULTS if args.rule in ADDING else DEFAULTS) | given)
     config.verify()
     path, network = _common.checkpoint(args.model)
+    if args.out:
+        _common.writable(Path(args.out), ("the file of --model", path))
     head = {"dense": lambda: replace(Head.of(network.topology), copies=1, hidden=0, groups=1, hidden_copies=1),
             "dense2": lambda: replace(Head.of(network.topology), copies=2, hidden=0, groups=1, hidden_copies=1),
             "skip": lambda: Head.of(network.topology)}[args.head]()

@@ -1,5 +1,6 @@
 """`fbnn-hw import`: a network of another program becomes a checkpoint."""
 
+import math
 from pathlib import Path
 
 from ..errors import UsageError
@@ -30,8 +31,8 @@ def run(args, out):
         raise UsageError(f"--out {path}: expected a name that ends in .pt")
     _common.writable(path)
     low, high = args.range or (None, None)
-    if args.range and not low < high:
-        raise UsageError(f"--range {low:g} {high:g}: expected a smaller number first")
+    if args.range and not -math.inf < low < high < math.inf:
+        raise UsageError(f"--range {low:g} {high:g}: expected two finite numbers, the smaller one first")
     imported = read(args.source, tuple(args.classes.split(",")) if args.classes else None, low, high)
 
     from ..nn import checkpoint

@@ -96,15 +96,18 @@ def _check(args):
         from ..lesson import check_label
 
         check_label(args.label)
+    shown = []
     for name in args.files:
         if Path(name).is_dir():
-            folder.pictures(name)  # refuses what is no folder of pictures
+            shown += [path for path, _ in folder.pictures(name)]  # refuses what is no folder of pictures
         elif name != "-" and not Path(name).exists():
             raise InputError(f"{name}: not found, expected a file or folder")
+        else:
+            shown.append(name)
     if args.restore and not Path(args.restore).is_file():
         raise InputError(f"{args.restore}: {'is a folder' if Path(args.restore).is_dir() else 'not found'}, expected a file")
     if args.snapshot:
-        _common.writable(Path(args.snapshot))
+        _common.writable(Path(args.snapshot), *(("a picture of the lesson", path) for path in shown))
     if not any((args.files, args.rehearse, args.undo, args.freeze, args.thaw, args.snapshot, args.restore, args.reset)):
         raise UsageError("nothing to do; expected images with --label, or --rehearse, --undo, --freeze, --thaw, --snapshot, --restore or "
                          "--reset")
@@ -119,7 +122,10 @@ def _check_samples(args, design):
 
 def _work(args, out, board, lessons, answer):
     """Do what the flags ask for, in a fixed order.  lessons: (class, images) of each.  answer: receives the values that --json prints."""
-    _check_samples(args, board.held_design())  # refuses a board of another design, or of none that is known
+    design = board.held_design()  # refuses a board of another design, or of none that is known
+    _check_samples(args, design)
+    if args.snapshot:
+        _common.writable(Path(args.snapshot), *_common.generated(design.folder))
     if aside := board.lost_power():
         out.note(f"{board.client.name}: does not know what it was last taught here; that is kept as {aside}, --restore brings it back")
     if args.undo:

@@ -22,8 +22,9 @@ def run(args, out):
     from .. import facts
 
     folder = _common.design(args, out)
-    page, summary, boards = facts.page(folder)
     file = Path(args.out) if args.out else folder / "report.html"
+    _common.writable(file, *_common.generated(folder))
+    page, summary, boards = facts.page(folder)
     files.write(file, page)
     out.kept = f"{file} is written"
     out.text(f"{file}  {len(page):,} bytes; builds: {', '.join(boards) or 'none'}")

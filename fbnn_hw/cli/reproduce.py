@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from ..checkpoints import resolve
-from ..errors import InputError, UsageError
+from ..errors import InputError, UsageError, nearest
 from ..ir import checkpoint
 from ..ir.models import AIRBENCH, FLOATING
 from ..train import results as recorded
@@ -15,6 +15,7 @@ from ..train.scenarios import SCENARIOS
 from ..train.sweep import result_path, under_way
 from . import _common, sweep
 from ._paper import EXHIBITS
+from .pretrain import NAMES
 
 GROUP = "research"
 SUMMARY = "a table or figure of the paper: its values beside those of your results, and the runs that give them"
@@ -118,13 +119,18 @@ def refuse(args, exhibit):
     if args.plot and not exhibit.plot:
         raise UsageError(f"--plot: {exhibit.name} is not a plot, expected one of {', '.join(e.name for e in EXHIBITS.values() if e.plot)}")
     sweep.verify_submit(args)
+    _common.once("--seeds", args.seeds)
+    if args.model and args.model not in NAMES:
+        raise UsageError(f"--model {args.model}: expected one of {', '.join(NAMES)}{nearest(args.model, NAMES)}")
     running = args.run or args.dry_run or args.submit
     if running and not exhibit.rows:
         raise UsageError(f"{exhibit.name}: has no runs of its own, expected no --run, --dry-run and --submit")
     try:
-        shlex.split(args.flags)
+        words = shlex.split(args.flags)
     except ValueError as error:
         raise UsageError(f"--flags {args.flags}: {error}, expected flags as a shell takes them") from None
+    if own := [word for word in words if word.split("=")[0] in OWN]:
+        raise UsageError(f"--flags {args.flags}: reproduce sets {own[0].split('=')[0]} of each run itself, expected none")
     for row in {row.verb: row for row in exhibit.rows if row.verb}.values():
         parsed(row, args.flags)
     if running:
@@ -248,6 +254,8 @@ def execute(args, exhibit, todo, out):
     return 0
 
 
+OWN = [f"--{name}" for name in ("scenario", "seed", "out", "init", "model", *sweep.OWN)]
+"""Flags of a run that --flags cannot give."""
 HEX = re.compile("sha256:([0-9a-f]{8,64})")
 
 

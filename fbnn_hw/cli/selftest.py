@@ -1,6 +1,7 @@
 """`fbnn-hw selftest`: whether a board does what its design says, as one JSON and one page."""
 
 import json
+import os
 import platform
 import shlex
 from pathlib import Path
@@ -30,6 +31,16 @@ def _say_kept(out, path):
     out.kept = f"what the board was taught is in {path}; fbnn-hw learn --restore {shlex.quote(str(path))} gives it back"
 
 
+def _outputs(name, design):
+    """(NAME.json, NAME.html) of --out; raises UsageError where they cannot be written."""
+    if not Path(name).name or name.endswith(("/", os.sep)):
+        raise UsageError(f"--out {name}: expected the beginning of two file names, such as {Path(name) / 'selftest'}")
+    paths = [Path(f"{name}{suffix}") for suffix in (".json", ".html")]
+    for path in paths:
+        _common.writable(path, *(_common.generated(design.folder) if design else ()))
+    return paths
+
+
 def run(args, out):
     if not (args.port or args.board):
         raise UsageError("missing --port or --board; see fbnn-hw selftest --help")
@@ -39,6 +50,7 @@ def run(args, out):
 
     _board.check(args)
     design = _board.design(args)
+    json_file, page_file = _outputs(args.out, design)
     with _board.opened(args, out, design, learns=True) as board:
         tested = board.held_design()
         report = {
@@ -48,7 +60,6 @@ def run(args, out):
             "system": platform.platform(terse=True), "images": args.images, "measured_mw": args.power,
             "checks": selftest.checks(board, tested, args.images, out.progress, lambda path: _say_kept(out, path))}
     report["passed"] = all(check["passed"] for check in report["checks"])
-    json_file, page_file = Path(f"{args.out}.json"), Path(f"{args.out}.html")
     files.write(json_file, (json.dumps(report, indent=1) + "\n").encode())
     files.write(page_file, page.selftest(report).encode())
     out.kept = f"{json_file} and {page_file} are written"

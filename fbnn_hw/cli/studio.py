@@ -59,7 +59,7 @@ def _write(path, design, out):
     from ..emit import wasm
     from ..studio import page
 
-    _common.writable(path)
+    _common.writable(path, *_common.generated(design.folder))
     gates = wasm.build(design, note=out.note)
     text = page.write(design, gates).encode()
     files.write(path, text)

@@ -56,6 +56,7 @@ def run(args, out):
     over = checked(verb, fixed, args.over)
     runs = [(name, values, [verb, *fixed, *words(verb, values), "--out", str(Path(args.folder) / f"{name}{VERBS[verb]}")])
             for name, values in sweep.grid(over)]
+    _common.once("--over", [name for name, _, _ in runs])
     todo = []
     for _, _, argv in runs:  # what is wrong is refused before the first run
         run_args = parse(argv)
@@ -102,10 +103,11 @@ def checked(verb, fixed, over):
     for flag, *values in over:
         if flag in ("out", *OWN) or _action(verb, flag) is None:
             raise UsageError(f"--over {flag}: not a flag of {verb} that can be swept, expected one such as seed")
-        if not values or flag in [name for name, _ in grid] or f"--{flag}" in fixed:
+        if not values or flag in [name for name, _ in grid] or f"--{flag}" in [word.split("=")[0] for word in fixed]:
             raise UsageError(f"--over {flag}: expected one --over with at least one value, and no --{flag} after {verb}")
         if _action(verb, flag).nargs == 0 and not set(values) <= {"no", "yes"}:
             raise UsageError(f"--over {flag} {' '.join(values)}: takes no value, expected no, yes or both")
+        _common.once(f"--over {flag}", values)
         grid.append((flag, values))
     if any(word.split("=")[0] == "--out" for word in fixed):
         raise UsageError(f"--out after {verb}: the sweep names the results, expected none")

@@ -114,12 +114,9 @@ def state_beside(args, out, *more):
     state = Path(args.state) if args.state else out.with_suffix(".state")
     if args.resume and args.restart:
         raise UsageError("--resume and --restart: expected one of them")
-    written, read = set(), {flag: realpath(name) for flag in ("init", "teacher") if (name := getattr(args, flag, None))}
+    written, read = set(), [(f"the file of --{flag}", name) for flag in ("init", "teacher") if (name := getattr(args, flag, None))]
     for path in (out, state, *more):
-        _common.writable(path)
-        for flag, name in read.items():
-            if realpath(path) == name:
-                raise UsageError(f"{path}: is the file of --{flag}, expected another name")
+        _common.writable(path, *read)
         if realpath(path) in written:
             raise UsageError(f"{path}: is the name of two files of this run, expected another one for --state")
         written.add(realpath(path))

@@ -620,7 +620,7 @@ class Builder:
         weights = last.weights if scale > 0 else 1 - last.weights
         classes = _class_names(classes) or tuple(map(str, range(last.shape[0])))
         if len(classes) != last.shape[0]:
-            raise InputError(f"{where}: has {last.shape[0]} outputs, expected {len(classes)}, one for each class")
+            raise InputError(f"{where}: has {last.shape[0]} outputs, found {len(classes)} names of classes, expected one for each output")
         self.names.discard("logits")
         self.parts = [replace(part, layers=("logits",)) if part.layers == (last.op.name,) else part for part in self.parts]
         self._emit(replace(last.op, name="logits", logits=True), weights)

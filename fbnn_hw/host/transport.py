@@ -120,6 +120,8 @@ class Serial:
         self.path, self.baud = str(path), baud
         if baud < 1:
             raise InputError(f"--baud {baud}: no such speed, {SPEEDS}")
+        if self.path.startswith(NETWORK) and not re.fullmatch(r"[^/]+:\d+([/?].*)?", self.path[len(NETWORK):]):
+            raise InputError(f"{self.path}: expected {NETWORK}HOST:PORT with the number of a port")
         try:
             # pyserial configures the port again whenever a timeout changes, so the one for reading stays the same.
             opened = serial.serial_for_url if self.path.startswith(NETWORK) else serial.Serial

@@ -19,7 +19,8 @@ def divider(clock_hz, baud):
     """Clocks of a bit, as `bit_clocks` has them; UsageError if that is not from FEWEST to LARGEST."""
     clocks = bit_clocks(clock_hz, baud)
     if clocks < FEWEST:
-        raise UsageError(f"--baud {baud}: a clock of {clock_hz / 1e6:g} MHz allows at most {int(clock_hz / FEWEST)}")
+        raise UsageError(f"--baud {baud}: a clock of {clock_hz / 1e6:g} MHz allows at most {int(clock_hz / FEWEST)}; expected a "
+                         "lower --baud or a higher --clock")
     if clocks > LARGEST:
         raise UsageError(f"--baud {baud}: a clock of {clock_hz / 1e6:g} MHz needs at least {-int(-clock_hz // LARGEST)}")
     return clocks

@@ -361,5 +361,5 @@ TARGETS = {t.name: t for t in (
 def target(name: str) -> Target:
     """The target of that name; raises UsageError with the list."""
     if name not in TARGETS:
-        raise UsageError(f"--target {name}: no such target, expected one of {', '.join(TARGETS)}{nearest(name, TARGETS)}")
+        raise UsageError(f"--target {name}: no such target, expected one of {', '.join(TARGETS)}{nearest(str(name), TARGETS)}")
     return TARGETS[name]

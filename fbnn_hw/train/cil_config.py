@@ -10,6 +10,8 @@ from .config import TrainConfig
 STRATEGIES = ("replay", "naive", "naive-reset", "cumulative", "cumulative-reset", "offline")
 REPLAYS = ("native", "latent")
 LOSS_NAMES = ("cce", "focal", "sh")
+MOST_MB = 1_000_000
+"""Of a buffer, far more than any data set of images has."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,8 @@ class CilConfig:
                              f"{nearest(self.strategy, (*STRATEGIES, *learner.BUILT_IN))}")
         elif self.strategy != "replay" and self.buffer_mb:
             raise UsageError(f"--buffer-mb {self.buffer_mb:g}: --strategy {self.strategy} has no buffer, expected --strategy replay")
-        if self.strategy == "replay" and not 0 < self.buffer_mb < math.inf:
-            raise UsageError(f"--buffer-mb {self.buffer_mb:g}: expected a positive number of megabits with --strategy replay; "
+        if self.strategy == "replay" and not 0 < self.buffer_mb <= MOST_MB:
+            raise UsageError(f"--buffer-mb {self.buffer_mb:g}: expected megabits above 0, at most {MOST_MB:,}, with --strategy replay; "
                              f"--strategy naive keeps nothing")
         if self.balanced and self.strategy.startswith("naive"):
             raise UsageError(f"--balanced: with --strategy {self.strategy} past classes have no samples, so their inverse frequency is "
@@ -89,8 +91,9 @@ class CilConfig:
 
     def _verify_learner(self):
         needs = learner.get(self.strategy).needs_buffer
-        if needs and not 0 < self.buffer_mb < math.inf:
-            raise UsageError(f"--buffer-mb {self.buffer_mb:g}: expected a positive number of megabits with --strategy {self.strategy}")
+        if needs and not 0 < self.buffer_mb <= MOST_MB:
+            raise UsageError(f"--buffer-mb {self.buffer_mb:g}: expected megabits above 0, at most {MOST_MB:,}, with "
+                             f"--strategy {self.strategy}")
         if not needs and self.strategy in learner.BUILT_IN and self.buffer_mb:
             raise UsageError(f"--buffer-mb {self.buffer_mb:g}: --strategy {self.strategy} has no buffer, expected none")
         if self.replay != "latent":

@@ -1,38 +1,51 @@
 """Results of `cil` and `pretrain` in files, and their metrics beside those of the paper.  No torch here."""
 
-import json
+from contextlib import suppress
 
 from .. import files
 from ..errors import InputError
 from .metrics import mean_and_deviation
+
+MOST_BYTES = 1 << 28
+"""Of a file of many results."""
+PARTS = {
+    "cil": {"config": {"scenario": str, "strategy": str, "replay": str, "buffer_mb": float | int, "setting": str, "loss": str,
+                       "balanced": bool, "aware": bool},
+            "init": {"source": str}, "final": {}, "seed": int, "epochs": int, "finished": bool},
+    "pretrain": {"training": {"model": str, "norm": str, "encoder": str, "all_classes": bool, "seed": int, "objective": {},
+                              "config": {"K": float | int}}},
+}
+"""The parts of a result of each kind that are read: their types, or what is in them."""
 
 
 def read(folder, scenario):
     """The finished results in `folder` that are of `scenario`, in the order of their names."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file, expected a folder of results")
-    results = [_result(path) for path in sorted(folder.rglob("*.json"))]
+    results = [_result(files.json_object(path)) for path in sorted(folder.rglob("*.json"))]
     for path in sorted(folder.rglob("*.jsonl")):  # one result a line
         results += _lines(path)
     return [r for r in results if r and (r["config"]["scenario"] if r["kind"] == "cil" else r["training"].get("scenario")) == scenario
             and (r["kind"] == "pretrain" or r["finished"])]
 
 
-def _result(path):
-    """A result file as a dict, or None where it is not a result."""
-    values = files.json_object(path)
-    return values if values and values.get("kind") in ("cil", "pretrain") else None
+def _result(values, kinds=tuple(PARTS)):
+    """`values` where they are a result, else None."""
+    kind = values.get("kind") if values else None
+    return values if kind in kinds and _has(values, PARTS[kind]) else None
+
+
+def _has(values, parts):
+    """Whether a dict has the parts of `PARTS`."""
+    return isinstance(values, dict) and all(
+        _has(values.get(name), part) if isinstance(part, dict) else isinstance(values.get(name), part) for name, part in parts.items())
 
 
 def _lines(path):
     """The results in a file of one JSON object a line; other lines are left out."""
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            values = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(values, dict) and values.get("kind") == "cil":
-            yield values
+    with suppress(InputError):
+        for line in files.read(path, MOST_BYTES, "results, one a line").decode(errors="replace").splitlines():
+            yield _result(files.json_values(line), ("cil",))
 
 
 def value(result, metric):

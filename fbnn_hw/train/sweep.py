@@ -34,15 +34,19 @@ def grid(over):
     """
     flags = [flag for flag, _ in over]
     for values in itertools.product(*(values for _, values in over)):
-        name = "-".join(f"{flag}{value}" for flag, value in zip(flags, values)).replace(":", ".")  # a file name of Windows too
+        # A folder may end in a slash.  A colon is none of a file name of Windows.
+        name = "-".join(f"{flag}{value.rstrip('/')}" for flag, value in zip(flags, values)).replace(":", ".")
         yield name, dict(zip(flags, values))
 
 
 def finished(path):
     """The values of a result file, or None where there is none yet or the run is still under way."""
     values = files.json_object(path) or {}
-    training = values.get("training", values)
-    return values if isinstance(training, dict) and training.get("finished") else None
+    if isinstance(training := values.get("training"), dict):
+        whole = training.get("finished") and "train_accuracy" in training
+    else:
+        whole = values.get("finished") and isinstance(values.get("final"), dict)
+    return values if whole else None
 
 
 def local(commands, jobs, threads=None, done=None, program=PROGRAM):

@@ -75,8 +75,16 @@ def test_validation_holds_a_fifth_of_each_class_back(extractor):
 @pytest.mark.parametrize("flags, line", [
     (("--against", "sgd"),
      "--against sgd: no such learner, expected some of adam, adam-equal-memory, nearest-mean, streaming-lda, or none"),
-    (("--out", "."), ".: is a directory, expected a file name"),
+    (("--out", "."), "--out .: expected a file name that ends in .json"),
+    (("--out", "fe.pt"), "--out fe.pt: expected a file name that ends in .json"),
     (("--counter-bits", 9), "counter_bits: found 9, expected a whole number from 1 to 8"),
 ])
 def test_errors(flags, line, extractor, refused):
     assert refused(*TINY, "--model", extractor, *flags) == (2, f"fbnn-hw chip-cil: {line}")
+
+
+def test_the_checkpoint_stays(extractor, refused, tmp_path):
+    path = tmp_path / "fe.json"
+    path.write_bytes(extractor.read_bytes())
+    assert refused(*TINY, "--model", path, "--out", path) == (2, f"fbnn-hw chip-cil: {path}: is the file of --model, expected another name")
+    assert path.read_bytes() == extractor.read_bytes()

@@ -179,6 +179,13 @@ def test_stdout_that_takes_nothing(model, more, code):
     assert (done.returncode, len(done.stderr.splitlines())) == (code, int(code > 0)), done.stderr
 
 
+def test_a_stderr_that_is_closed(model):
+    """A progress bar has nowhere to go, and notes do not go to stdout."""
+    program = f"{shlex.quote(sys.executable)} -m fbnn_hw.cli evaluate --model {shlex.quote(str(model[0]))} --data fixture --json 2>&-"
+    done = subprocess.run(["bash", "-c", program], stdout=subprocess.PIPE, text=True)
+    assert done.returncode == json.loads(done.stdout).get("exit_code", 0) != 1
+
+
 def test_names_that_stdout_cannot_encode(model, tmp_path):
     from dataclasses import replace
 

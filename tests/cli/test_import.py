@@ -122,7 +122,10 @@ def test_other_sources_are_named(refused, tmp_path, model):
     assert "is a damaged ONNX file" in refused("import", tmp_path / "damaged.onnx", *out)[1]
     assert refused("import", tmp_path, "--out", tmp_path / "x.onnx") == (
         2, f"fbnn-hw import: --out {tmp_path}/x.onnx: expected a name that ends in .pt")
-    assert refused("import", tmp_path, *out, "--range", "1", "0")[1] == "fbnn-hw import: --range 1 0: expected a smaller number first"
+    for low, high, text in (("1", "0", "1 0"), ("0", "inf", "0 inf"), ("-1e308", "-1E308", "-1e+308 -1e+308"),
+                            ("-inf", "-.5", "-inf -0.5")):
+        assert refused("import", tmp_path, *out, "--range", low, high)[1] == (
+            f"fbnn-hw import: --range {text}: expected two finite numbers, the smaller one first")
 
 
 def test_a_qonnx_file(answer, refused, tmp_path):
@@ -132,6 +135,8 @@ def test_a_qonnx_file(answer, refused, tmp_path):
     assert result["format"] == "QONNX" and result["classes"] == ["a", "b", "c"] and result["scale"] == 1
     assert [part["layers"] for part in result["parts"]][:2] == [["input"], ["conv1"]]
     assert checkpoint.read(tmp_path / "x.pt").topology.name == "net"
+    assert refused("import", path, "--out", tmp_path / "y.pt", "--classes", "a,b")[1].endswith(
+        ": has 3 outputs, found 2 names of classes, expected one for each output")
     path.write_bytes(path.read_bytes()[:-100])
     code, message = refused("import", path, "--out", tmp_path / "y.pt")
     assert code == 3 and message.startswith(f"fbnn-hw import: {path}: ") and not (tmp_path / "y.pt").exists()

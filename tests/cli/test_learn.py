@@ -344,6 +344,15 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
         assert refused("classify", cats, *board) == (
             f"fbnn-hw classify: {folder}: its virtual board is at work for another program; wait for that one")
 
+    design_file, undone = folder / "accelerator.v", kept.with_stem(f"{kept.stem}-before")
+    kept.write_bytes(whole)
+    for path in (design_file, undone):
+        before = path.read_bytes()
+        code, out, err = cli("learn", "--freeze", "--snapshot", path, *board)
+        line = f"fbnn-hw learn: {path}: is a file of the design in {folder}, expected another name\n"
+        assert (code, out, err) == (2, "", line) and path.read_bytes() == before
+    assert kept.read_bytes() == whole
+
     # A design that is generated again keeps what its board learned.
     kept.write_bytes(whole)
     assert cli(*generate(folder.parents[1]))[0] == 0
@@ -363,6 +372,8 @@ def test_inputs_are_refused_before_anything_is_compiled(design, refused, monkeyp
     snapshot.touch()
     damaged = tmp_path / "damaged.snapshot"
     damaged.write_bytes(Taught((), Design(design[0]).learner().snapshot()).pack()[:-1])
+    code, found = refused("learn", "--label", "x", photo, "--resize", *board, design[0], "--snapshot", photo)
+    assert code == 2 and found == f"fbnn-hw learn: {photo}: is a picture of the lesson, expected another name"
     for words, line in (
             (("--label", "x", photo, *board, design[0]), f"{photo}: found 64x48 pixels, not square, expected 8x8; "),
             (("--label", "x", photo, "--resize", *board, plain), f"{plain}: this design does not learn; "),

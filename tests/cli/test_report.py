@@ -243,9 +243,14 @@ def test_refusals(folders, refused, rewrite, tmp_path):
         3, f"fbnn-hw report: {tmp_path / 'manifest.json'}: not found, expected a folder that `fbnn-hw generate` wrote")
     page = folder / "estimate.json" / "a.html"
     assert refused("report", folder, "--out", page) == (
-        3, f"fbnn-hw report: {page}: cannot be written (File exists), expected a file name in a folder that can")
+        2, f"fbnn-hw report: {page}: {page.parent} is not a folder that can be written, expected a file name in one that can")
     for name, what in ((".", "directory"), ("/", "directory"), ("/dev/null", "device")):
-        assert refused("report", folder, "--out", name) == (3, f"fbnn-hw report: {name}: is a {what}, expected a file name")
+        assert refused("report", folder, "--out", name) == (2, f"fbnn-hw report: {name}: is a {what}, expected a file name")
+    for name in ("accelerator.v", "golden.npz", "manifest.json"):
+        before = (folder / name).read_bytes()
+        assert refused("report", folder, "--out", folder / "x" / ".." / name) == (
+            2, f"fbnn-hw report: {folder / 'x' / '..' / name}: is a file of the design in {folder}, expected another name")
+        assert (folder / name).read_bytes() == before
     kept = (folder / "estimate.json").read_text()
     for text in ("{", "[]", "[" * 100_000, kept.replace('"cycles": ', '"cycles": NaN, "x": '), "{}",
                  json.dumps(json.loads(kept) | {"layers": []})):

@@ -1,11 +1,13 @@
 """Names, values beside each other, missing runs, plots, sweeps."""
 
 import json
+import os
 from hashlib import sha256
 
 import pytest
 
 from fbnn_hw.cli._paper import EXHIBITS
+from fbnn_hw.cli.pretrain import NAMES
 from fbnn_hw.errors import ToolError, UsageError
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.report import cil as report
@@ -117,6 +119,22 @@ def test_one_result_a_line(answer, tmp_path):
     assert row["seeds"] == [0, 1, 2]
 
 
+def test_a_file_that_holds_no_result_counts_as_missing(answer, results, tmp_path):
+    """Objects without the parts that are read, text that is nested without end, a folder, and a pipe that nobody writes to."""
+    flags = ("reproduce", "table-fpt", "--scenario", "tiny-2+2x2", "--results", results)
+    before = answer(*flags)
+    texts = ('{"kind": "cil"}', '{"kind": "pretrain"}', '{"kind": "pretrain", "training": {"scenario": "tiny-2+2x2"}}', "[" * 100_000,
+             json.dumps(result() | {"seed": "0"}), json.dumps(result() | {"init": None}), json.dumps(result() | {"config": []}))
+    for number, text in enumerate(texts):
+        (results / f"odd{number}.json").write_text(text)
+        (results / f"odd{number}.jsonl").write_text(text)
+    os.mkfifo(results / "pipe.jsonl")
+    os.mkfifo(results / "pipe.json")
+    (results / "folder.jsonl").mkdir()
+    assert answer(*flags) == before and any(row["seeds"] for row in before["rows"])
+    assert answer("reproduce", "encoding", "--results", results)["rows"]
+
+
 def test_runs_that_are_near_are_said(cli, results):
     (results / "near.json").write_text(json.dumps(result(0, mb=1.0, setting="rpt")))
     out = cli("reproduce", "table-rpt", "--scenario", "tiny-2+2x2", "--results", results)[1]
@@ -188,6 +206,11 @@ def test_usage(refused, refused_after_notes, results):
              "checkpoint with --run, --dry-run and --submit"),
             (("figure-structure", "--run"), "figure-structure: has no runs of its own, expected no --run, --dry-run and --submit"),
             (("table-fpt", "--flags=--colour 1"), "unknown argument --colour; see fbnn-hw cil --help"),
+            (("table-fpt", "--flags", "--lr 1 --seed=5"), "--flags --lr 1 --seed=5: reproduce sets --seed of each run itself, expected "
+             "none"),
+            (("table-fpt", "--flags", "--out x.json"), "--flags --out x.json: reproduce sets --out of each run itself, expected none"),
+            (("encoding", "--seeds", "0", "1", "0"), "--seeds: found 0 twice, expected each value once"),
+            (("encoding", "--model", "5mb", "--dry-run"), f"--model 5mb: expected one of {', '.join(NAMES)}; did you mean 0.5mb?"),
             (("table-fpt", "--flags", "'x"), "--flags 'x: No closing quotation, expected flags as a shell takes them")):
         code, said = refused_after_notes("reproduce", *flags, "--results", results / "none")
         assert (code, said) == (2, f"fbnn-hw reproduce: {line}")

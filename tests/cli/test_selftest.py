@@ -192,6 +192,16 @@ def test_flags_without_meaning(capsys, flags, text):
     assert main(["selftest", *flags]) == 2 and text in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name, text", [
+    ("{0}/page", "{0}/page.html: is a directory, expected a file name"), ("{0}/", "--out {0}/: expected the beginning of two file names"),
+    ("", "--out: found '', expected a value"), ("/dev/null/x", "/dev/null/x.json: /dev/null is not a folder that can be written")])
+def test_files_that_cannot_be_written_are_refused_before_the_test(refused, tmp_path, monkeypatch, name, text):
+    monkeypatch.setattr(_board, "opened", lambda *arguments, **options: pytest.fail("the board was opened"))
+    (tmp_path / "page.html").mkdir()
+    code, line = refused("selftest", "--port", "P", "--out", name.format(tmp_path))
+    assert code == 2 and line.startswith(f"fbnn-hw selftest: {text.format(tmp_path)}") and len(list(tmp_path.iterdir())) == 1
+
+
 @pytest.mark.parametrize("simulated, error, kept", [(True, None, []), (False, None, []), (False, InputError("no answer"), ["1.snapshot"])])
 def test_an_interrupt_leaves_what_a_board_was_taught(simulated, error, kept, tmp_path, monkeypatch):
     """A board on a desk gets it back within the time of an interrupt, or a file has it; a simulated board ends with it."""

@@ -16,6 +16,7 @@ def test_grid():
     points = list(grid([("lr", ["1e-3", "3e-3"]), ("seed", ["0", "1"])]))
     assert [name for name, _ in points] == ["lr1e-3-seed0", "lr1e-3-seed1", "lr3e-3-seed0", "lr3e-3-seed1"]
     assert points[1][1] == {"lr": "1e-3", "seed": "1"}
+    assert [name for name, _ in grid([("data", ["a/", "b/c/", "C:d"])])] == ["dataa", "datab/c", "dataC.d"]  # as a shell completes a folder
 
 
 @pytest.mark.slow
@@ -57,8 +58,11 @@ def test_a_run_under_way_is_not_taken_for_finished(tmp_path):
     from fbnn_hw.train.sweep import finished
 
     path = tmp_path / "a.result.json"
-    for values, expected in (({"finished": False}, False), ({"finished": True}, True)):
-        path.write_text(json.dumps({"training": values}))
+    whole = {"finished": True, "train_accuracy": 0.5}
+    for values, expected in (({"training": whole}, True), ({"training": whole | {"finished": False}}, False),
+                             ({"training": {"finished": True}}, False), ({"finished": True, "final": {}}, True),
+                             ({"finished": True}, False)):
+        path.write_text(json.dumps(values))
         assert bool(finished(path)) == expected
     path.write_text("{")
     assert finished(path) is None
@@ -114,6 +118,9 @@ def test_flags_without_values_and_negative_ones():
     (("--over", "colour", "1", *BASE), "--over colour: not a flag of cil that can be swept, expected one such as seed"),
     (("--over", "out", "1", *BASE), "--over out: not a flag of cil that can be swept, expected one such as seed"),
     (("--over", "epochs", "1", *BASE), "--over epochs: expected one --over with at least one value, and no --epochs after cil"),
+    (("--over", "lr", "1", *BASE, "--lr=2"), "--over lr: expected one --over with at least one value, and no --lr after cil"),
+    (("--over", "seed", "0", "1", "0", *BASE), "--over seed: found 0 twice, expected each value once"),
+    (("--over", "init", "a", "a/", *BASE), "--over: found inita twice, expected each value once"),
     (("--over", "seed", *BASE), "--over seed: expected one --over with at least one value, and no --seed after cil"),
     (("--over", "balanced", "1", *BASE), "--over balanced 1: takes no value, expected no, yes or both"),
     (("--over", "seed", "0", "--dry-run", "--submit", "local", *BASE), "--dry-run, --table and --submit: expected one of them"),

@@ -109,9 +109,11 @@ def test_a_port_of_the_network():
     with pytest.raises(InputError) as error:
         Serial(url)
     assert str(error.value) == f"{url}: no connection (Connection refused), expected socket://HOST:PORT where a board answers"
-    with pytest.raises(InputError, match=r"^socket://nowhere: no connection \(.*\), expected socket://HOST:PORT where "
+    with pytest.raises(InputError, match="^socket://127.0.0.1: expected socket://HOST:PORT with the number of a port$"):
+        Serial("socket://127.0.0.1")
+    with pytest.raises(InputError, match=r"^socket://nowhere:1: no connection \(.*\), expected socket://HOST:PORT where "
                                          "a board answers$"):
-        Serial("socket://nowhere")
+        Serial("socket://nowhere:1")
 
 
 @pytest.mark.parametrize("baud", [0, -1, 10 ** 12])

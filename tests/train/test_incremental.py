@@ -257,7 +257,10 @@ def test_states_that_do_not_fit(origin, tmp_path):
 
 
 @pytest.mark.parametrize("changes, message", [
-    (dict(buffer_mb=0), "--buffer-mb 0: expected a positive number of megabits with --strategy replay; --strategy naive keeps nothing"),
+    (dict(buffer_mb=0), "--buffer-mb 0: expected megabits above 0, at most 1,000,000, with --strategy replay; --strategy naive keeps "
+     "nothing"),
+    (dict(buffer_mb=1e305), "--buffer-mb 1e+305: expected megabits above 0, at most 1,000,000, with --strategy replay; --strategy naive "
+     "keeps nothing"),
     (dict(strategy="naive"), "--buffer-mb 0.003: --strategy naive has no buffer, expected --strategy replay"),
     (dict(strategy="naive", buffer_mb=0, balanced=True), "--balanced: with --strategy naive past classes have no samples, so their inverse "
      "frequency is infinite; expected replay, cumulative or offline"),

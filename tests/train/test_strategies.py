@@ -60,6 +60,8 @@ def mine(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*__import__("sys").path])
     (tmp_path / "fbnn_mine.py").write_text(MINE)
+    (tmp_path / "fbnn_ends.py").write_text("x = 1\ny = (")
+    (tmp_path / "fbnn_fails.py").write_text('x = 1\n\nraise RuntimeError("boom")')
     yield
     __import__("sys").modules.pop("fbnn_mine", None)
     for name in [name for name in scenarios.SCENARIOS if ":" in name]:
@@ -204,6 +206,11 @@ def test_the_page_on_strategies(origin, mine, tmp_path, monkeypatch):  # noqa: F
     ("strategy", "fbnn_mine:Nobody", "^--strategy fbnn_mine:Nobody: .*fbnn_mine.py has no Nobody, expected one that it defines"),
     ("strategy", "fbnn_mine:WRONG", "is no fbnn_hw.train.learner.Learner, expected a class that derives from it"),
     ("strategy", "no_such_module:A", "No module named 'no_such_module', expected module:Name of a module that can be imported here"),
+    ("strategy", "fbnn_ends:A", "^--strategy fbnn_ends:A: SyntaxError in .*fbnn_ends.py, line 2: .*expected a module that can be "
+     "imported$"),
+    ("scenario", "fbnn_fails:A", "^--scenario fbnn_fails:A: RuntimeError in .*fbnn_fails.py, line 3: boom; expected a module that can be "
+     "imported$"),
+    ("strategy", ".:A", "^--strategy .:A: .*expected module:Name"),
     ("strategy", ":A", "^--strategy :A: .*expected module:Name"),
     ("strategy", "repaly", "^--strategy repaly: expected one of replay, .*der\\+\\+, or module:Class; did you mean replay\\?"),
     ("scenario", "fbnn_mine:WRONG", "is no fbnn_hw.train.scenarios.Scenario, expected one"),
@@ -215,7 +222,7 @@ def test_what_is_not_there(mine, flag, text, line):
 
 @pytest.mark.parametrize("changes, line", [
     (dict(strategy="ncm"), "--buffer-mb 0.003: --strategy ncm has no buffer, expected none"),
-    (dict(strategy="icarl", buffer_mb=0), "--buffer-mb 0: expected a positive number of megabits with --strategy icarl"),
+    (dict(strategy="icarl", buffer_mb=0), "--buffer-mb 0: expected megabits above 0, at most 1,000,000, with --strategy icarl"),
     (dict(strategy="ncm", buffer_mb=0, replay="native"), "--replay native: --strategy ncm learns latents, expected --replay latent"),
     (dict(strategy="ncm", buffer_mb=0, curves=True), "--curves: --strategy ncm has no epochs to show, expected none")])
 def test_flags_that_a_learner_cannot_follow(changes, line):
