@@ -3,7 +3,7 @@
 import hashlib
 import re
 import shlex
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from ..checkpoints import resolve
@@ -185,9 +185,14 @@ def structure(name):
 
 def parsed(row, flags=""):
     """The row's flags, and more of them as text, as its verb reads them."""
+    return _parsed(row.verb, f"{row.flags.format(**ANY)} {flags}")
+
+
+@cache  # asked for every pair of a row and a result
+def _parsed(verb, flags):
     from . import parser
 
-    return parser(row.verb).parse_args([*shlex.split(f"{row.flags.format(**ANY)} {flags}"), "--scenario", next(iter(SCENARIOS))])
+    return parser(verb).parse_args([*shlex.split(flags), "--scenario", next(iter(SCENARIOS))])
 
 
 MODEL = "3mb"
