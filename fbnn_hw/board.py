@@ -22,7 +22,7 @@ from .host.taught import Taught, named
 from .host.transport import Serial
 from .progress import silent
 from .protocol import RGB_BITS, Result
-from .reference.encode import to_bytes
+from .reference import encode
 
 KEEP_S = 1.5
 """Seconds that an interrupted program still takes to read what a board knows."""
@@ -219,10 +219,7 @@ class Board:
 
     def pictures(self, images):
         """`images` as an array that the board takes, uint8 RGB (N, 3, S, S) with N from 1; raises InputError where they are none."""
-        images, size = np.asarray(images), self.identity.size
-        if images.dtype != np.uint8 or images.shape[1:] != (3, size, size) or not len(images):
-            raise InputError(f"images: found {images.dtype} {images.shape}, expected uint8 (N, 3, {size}, {size}) with N from 1")
-        return images
+        return encode.checked(images, self.identity.size)
 
     def _pixels(self, images):
         """Images, uint8 RGB (N, 3, S, S), as a list of bytes that the board takes."""
@@ -231,7 +228,7 @@ class Board:
         if self.identity.pixel_bits != RGB_BITS:
             raise InputError(f"{self.client.name}: takes images as levels, which the design's folder makes, "
                              f"configuration {self.identity.config.hex()}; name it with --design")
-        return [row.tobytes() for row in to_bytes(images)]
+        return [row.tobytes() for row in encode.to_bytes(images)]
 
     def learn_shown(self, index: int, label: str, latent) -> None:
         """Learn the image that was classified last as class `index`.

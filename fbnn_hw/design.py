@@ -220,7 +220,7 @@ class Design:
         try:
             config = AcceleratorConfig.from_json(self.read(path.name).decode())
             sizes = config.pixels, config.lanes, config.outputs, config.size, config.result_classes, config.frames
-            if all(type(size) is int and 0 < size < 2 ** 16 for size in sizes) and _whole(config.classes) and config.program_words():
+            if all(whole(size, 1, 2 ** 16) for size in sizes) and whole(config.classes) and config.program_words():
                 return config
         except (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError):
             pass
@@ -251,19 +251,15 @@ def _matches(pattern, value):
     return isinstance(value, str) and bool(pattern.fullmatch(value))
 
 
-def _whole(value, low=0, high=2 ** 48):
-    return type(value) is int and low <= value < high
-
-
 def _estimate_fault(values):
     """The fault of the content of estimate.json, in words, or ""."""
     if not isinstance(values, dict) or values.get("target") not in TARGETS:
         return "names no target"
     for name in ("cycles", "first_cycles", "load_cycles", "frames", "lut4"):
-        if not _whole(values.get(name), 0 if name in ("load_cycles", "lut4") else 1):
+        if not whole(values.get(name), 0 if name in ("load_cycles", "lut4") else 1):
             return f"{name} is no count"
     passes, period = values.get("pass_cycles", [1]), values.get("pass_period", 1)  # folders of before 0.2.9 have neither
-    if not isinstance(passes, list) or not passes or not all(map(_whole, passes)) or not _whole(period, 0, len(passes) + 1):
+    if not isinstance(passes, list) or not passes or not all(map(whole, passes)) or not whole(period, 0, len(passes) + 1):
         return "pass_cycles are no counts"
     clock = values.get("clock_hz")
     if type(clock) not in (int, float) or not 0 < clock < 1e12:
@@ -284,7 +280,7 @@ def _layout_fault(values, config):
     layers, latent = values.get("layers"), values.get("latent_bits")
     if not isinstance(layers, dict):
         return "layers are missing"
-    if not isinstance(latent, list) or not all(_whole(bit) for bit in latent):
+    if not isinstance(latent, list) or not all(whole(bit) for bit in latent):
         return "latent_bits are no list of places"
     for name, place in layers.items():
         if not _place(place, config.lanes, config.frames):
@@ -299,12 +295,12 @@ def _place(place, lanes, frames):
     shape, words, steps, base = (place.get(name) for name in ("shape", "lanes", "steps", "base"))
     if not all(isinstance(values, list) for values in (shape, words, steps, base)) or len(shape) != 3:
         return False
-    if not all(_whole(n, 1, 2 ** 17) for n in shape) or not (len(steps) == len(base) == frames):
+    if not all(whole(n, 1, 2 ** 17) for n in shape) or not (len(steps) == len(base) == frames):
         return False
     channels = range(-1, shape[0])
-    return (all(_whole(n, 0, 2 ** 16) for n in (*steps, *base))
-            and all(_whole(place.get(name), 1, 2 ** 16) for name in ("pitch", "columns"))
-            and _whole(place.get("word_stride", 1), 1, 2 ** 16)
+    return (all(whole(n, 0, 2 ** 16) for n in (*steps, *base))
+            and all(whole(place.get(name), 1, 2 ** 16) for name in ("pitch", "columns"))
+            and whole(place.get("word_stride", 1), 1, 2 ** 16)
             and all(isinstance(word, list) and len(word) == lanes for word in words)
             and all(type(channel) is int and channel in channels for word in words for channel in word))
 
@@ -376,7 +372,7 @@ def _built_baud(path):
         baud = json.loads(files.read(path, MANIFEST_BYTES, "a record of fbnn-hw build"))["baud"]
     except (InputError, ValueError, KeyError, TypeError, RecursionError):
         return 0
-    return baud if _whole(baud, 1, 10 ** 8) else 0
+    return baud if whole(baud, 1, 10 ** 8) else 0
 
 
 def generate(network, target, *, out=OUT, learn=False, max_classes=None, exemplars=None, counter_bits=None, pixels=None, lanes=None,

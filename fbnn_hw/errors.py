@@ -26,9 +26,9 @@ def nearest(name, names):
     return f"; did you mean {by_letters[close[0]]}?" if close else ""
 
 
-def whole(value, low=0):
-    """Whether a value is a whole number from `low`, of Python or numpy, and neither True nor False."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= low
+def whole(value, low=0, high=2 ** 48):
+    """Whether a value is a whole number from `low`, below `high`, of Python or numpy, and neither True nor False."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and low <= value < high
 
 
 def _letters(name):

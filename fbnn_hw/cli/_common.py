@@ -214,8 +214,9 @@ def writable(path, *stay):
     """
     if kind := files.kind_if_not_file(path):
         raise UsageError(f"{path}: is a {kind}, expected a file name")
+    real = realpath(path)
     for what, name in stay:
-        if realpath(path) == realpath(name):
+        if real == realpath(name):
             raise UsageError(f"{path}: is {what}, expected another name")
     folder = next(place for place in path.absolute().parents if place.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
@@ -229,6 +230,11 @@ def generated(folder):
     paths = [folder / name for name in ("manifest.json", *(names if isinstance(names, dict) else ()))]
     for path in (*paths, *folder.glob("learned-*.snapshot"), *folder.glob("build-*/*")):
         yield f"a file of the design in {folder}", path
+
+
+def flags(words):
+    """The words of a command line as flags, "--seed" of "--seed=7"; a value stays as it is up to its first "="."""
+    return [word.split("=")[0] for word in words]
 
 
 def once(flag, values):

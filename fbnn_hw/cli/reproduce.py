@@ -129,8 +129,8 @@ def refuse(args, exhibit):
         words = shlex.split(args.flags)
     except ValueError as error:
         raise UsageError(f"--flags {args.flags}: {error}, expected flags as a shell takes them") from None
-    if own := [word for word in words if word.split("=")[0] in OWN]:
-        raise UsageError(f"--flags {args.flags}: reproduce sets {own[0].split('=')[0]} of each run itself, expected none")
+    if own := [flag for flag in _common.flags(words) if flag in OWN]:
+        raise UsageError(f"--flags {args.flags}: reproduce sets {own[0]} of each run itself, expected none")
     for row in {row.verb: row for row in exhibit.rows if row.verb}.values():
         parsed(row, args.flags)
     if running:

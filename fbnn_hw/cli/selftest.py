@@ -35,9 +35,9 @@ def _outputs(name, design):
     """(NAME.json, NAME.html) of --out; raises UsageError where they cannot be written."""
     if not Path(name).name or name.endswith(("/", os.sep)):
         raise UsageError(f"--out {name}: expected the beginning of two file names, such as {Path(name) / 'selftest'}")
-    paths = [Path(f"{name}{suffix}") for suffix in (".json", ".html")]
+    paths, stay = [Path(f"{name}{suffix}") for suffix in (".json", ".html")], list(_common.generated(design.folder)) if design else []
     for path in paths:
-        _common.writable(path, *(_common.generated(design.folder) if design else ()))
+        _common.writable(path, *stay)
     return paths
 
 

@@ -99,17 +99,17 @@ def verify_submit(args):
 
 def checked(verb, fixed, over):
     """[(flag, values)] of --over; raises UsageError for a flag that the verb lacks, that is given twice or has no values."""
-    grid = []
+    grid, fixed_flags = [], _common.flags(fixed)
     for flag, *values in over:
         if flag in ("out", *OWN) or _action(verb, flag) is None:
             raise UsageError(f"--over {flag}: not a flag of {verb} that can be swept, expected one such as seed")
-        if not values or flag in [name for name, _ in grid] or f"--{flag}" in [word.split("=")[0] for word in fixed]:
+        if not values or flag in [name for name, _ in grid] or f"--{flag}" in fixed_flags:
             raise UsageError(f"--over {flag}: expected one --over with at least one value, and no --{flag} after {verb}")
         if _action(verb, flag).nargs == 0 and not set(values) <= {"no", "yes"}:
             raise UsageError(f"--over {flag} {' '.join(values)}: takes no value, expected no, yes or both")
         _common.once(f"--over {flag}", values)
         grid.append((flag, values))
-    if any(word.split("=")[0] == "--out" for word in fixed):
+    if "--out" in fixed_flags:
         raise UsageError(f"--out after {verb}: the sweep names the results, expected none")
     return grid
 

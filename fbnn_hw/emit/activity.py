@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .. import files, protocol
-from ..errors import InputError, MismatchError, ToolError, UsageError
+from ..errors import MismatchError, ToolError, UsageError
 from ..fpga import toolchain
 from ..progress import silent
-from ..reference import inference
+from ..reference import encode, inference
 from . import netlist, virtual
 
 TARGET = "ice40"
@@ -115,9 +115,7 @@ def measure(design, images, *, progress=silent, note=None):
         raise UsageError(f"{design.folder}: a design for passes of {design.config.frames} frames, expected one made without --frames")
     if design.config.learning and design.config.learning.adds:
         raise UsageError(f"{design.folder}: its learner begins with no class, expected --learn replay or none")
-    size = design.config.size
-    if images.dtype != np.uint8 or images.shape[1:] != (3, size, size) or not len(images):
-        raise InputError(f"images: found {images.dtype} {images.shape}, expected uint8 (N, 3, {size}, {size})")
+    images = encode.checked(images, design.config.size)
     build = design.folder / "sim_build_activity"
     alone = files.locked(build / ".lock", f"{design.folder}: is being counted by another program in {build.name}; wait for that one")
     with alone, progress(total=3, desc="synthesise, compile, simulate") as bar:

@@ -9,6 +9,7 @@ import numpy as np
 from .. import files
 from ..errors import InputError, MismatchError, ToolError, UsageError
 from ..progress import silent
+from ..reference import encode
 from . import netlist, output, simulator
 from . import waves as waveforms
 from .bench import bench
@@ -78,10 +79,7 @@ def simulate(design, images, *, stall=False, latent=False, netlist=False, waves=
 
     `Design.simulate` describes the parameters and the errors.
     """
-    images = np.asarray(images)
-    size = design.config.size
-    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != (3, size, size) or not len(images):
-        raise InputError(f"images: found {images.dtype} {images.shape}, expected uint8 (N, 3, {size}, {size})")
+    images = encode.checked(images, design.config.size)
     if latent and not design.layout["latent_bits"]:
         raise UsageError(f"--latent: {design.network.topology.name} has no layer named latent whose bits lie in memory as a vector; "
                          "expected a dense layer of that name")

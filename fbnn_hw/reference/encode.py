@@ -15,11 +15,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..errors import InputError
 from ..ir.ops import Binarize, Bits8, Input, Thermometer, level_bits, planes
 
 YCC = np.array([[77, 150, 29], [-43, -85, 128], [128, -107, -21]])
 ROUNDING = np.array([128, 127, 127])
 OFFSET = np.array([0, 128, 128])
+
+
+def checked(images, size: int) -> np.ndarray:
+    """`images` as an array, uint8 RGB (N, 3, size, size) with N from 1.  Raises InputError where they are none."""
+    images = np.asarray(images)
+    if images.dtype != np.uint8 or images.shape[1:] != (3, size, size) or not len(images):
+        raise InputError(f"images: found {images.dtype} {images.shape}, expected uint8 (N, 3, {size}, {size}) with N from 1")
+    return images
 
 
 def ycc(images: np.ndarray) -> np.ndarray:
