@@ -399,7 +399,8 @@ def test_refusals(change, message):
 
 def test_divider():
     assert uart.divider(12e6, 1_000_000) == 12 and uart.divider(48e6, 115200) == 417
-    for arguments, message in (((12e6, 4_000_000), "--baud 4000000: a clock of 12 MHz allows at most 3428571"),
+    for arguments, message in (((12e6, 4_000_000), "--baud 4000000: a clock of 12 MHz allows at most 3428571; expected a "
+                                "lower --baud or a higher --clock"),
                                ((36e6, 3), "--baud 3: a clock of 36 MHz needs at least 275")):
         with pytest.raises(UsageError) as error:
             uart.divider(*arguments)

@@ -28,7 +28,7 @@ for step in range(begin, steps):
     time.sleep(0.1)
     state.with_suffix(".new").write_text(str(step + 1))
     state.with_suffix(".new").replace(state)
-out.write_text(json.dumps({"finished": True}))
+out.write_text(json.dumps({"finished": True, "final": {}}))
 state.unlink()
 '''
 """Stands in for a training of `steps` tenths of a second, in the same files, so that the tests take seconds."""
@@ -81,7 +81,7 @@ def test_a_grid_is_one_array_and_runs_in_the_queue_are_left_alone(submitted, tmp
     until(lambda: all(Path(argv[-1]).exists() for argv in argvs), jobs[0])
     assert all(begins(argv) == [0] for argv in argvs)
     until(lambda: not sweep.queued([job.job_id for job in jobs]), jobs[0])
-    assert [sweep.finished(sweep.result_path(argv)) for argv in argvs] == [{"finished": True}] * 3
+    assert [sweep.finished(sweep.result_path(argv)) for argv in argvs] == [{"finished": True, "final": {}}] * 3
 
 
 LONG = pytest.mark.skipif(os.environ.get("FBNN_SLURM") != "long", reason="takes 16 seconds more; FBNN_SLURM=long runs it")
