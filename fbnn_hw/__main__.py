@@ -27,7 +27,9 @@ def command():
     unraisable = sys.unraisablehook
 
     def tell(lost):
-        if lost.exc_type is not KeyboardInterrupt:  # which comes again
+        if lost.exc_type is KeyboardInterrupt:
+            interrupt.dropped(sys._getframe(1))
+        else:
             unraisable(lost)
 
     sys.unraisablehook = tell
@@ -72,6 +74,11 @@ class _Interrupt:
             self._raise_in(importer, number)
         elif first or not _is_handled():
             signal.default_int_handler(number, frame)
+
+    def dropped(self, frame):
+        """Call when one was raised where nothing can be, such as in a generator that is thrown away, during the work of `frame`."""
+        if not _is_handled():
+            self._raise_in(frame, signal.SIGINT)
 
     def _raise_in(self, frame, number):
         """Raise as soon as a frame is at work again."""

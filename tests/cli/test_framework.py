@@ -273,15 +273,16 @@ def test_an_interrupt_does_not_wait_for_a_long_import(tmp_path):
     assert (done.returncode, done.stderr) == (130, "fbnn-hw inspect: interrupted; nothing was written\n")
 
 
-def test_an_interrupt_that_is_dropped_comes_again(tmp_path):
+@pytest.mark.parametrize("after", ("time.sleep(600)", "return 0"))
+def test_an_interrupt_that_is_dropped_comes_again(after, tmp_path):
+    """Also where the verb ends at once."""
     done = interrupted(tmp_path, """
 def work():
     thing = type("Thing", (), {})()
     held = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGINT))
     del thing
     import time
-    time.sleep(600)
-""")
+    """ + after + "\n")
     assert (done.returncode, done.stderr) == (130, "fbnn-hw inspect: interrupted; nothing was written\n")
 
 
