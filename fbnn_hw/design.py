@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import files
 from .compile.config import AcceleratorConfig
-from .errors import InputError, UsageError, nearest, whole
+from .errors import InputError, UsageError, nearest, show, whole
 from .ir import file as ir_file
 from .progress import silent
 from .protocol import DEFAULT_BAUD
@@ -61,6 +61,8 @@ class Design:
     """
 
     def __init__(self, folder: str | Path) -> None:
+        if not isinstance(folder, str | Path):
+            raise InputError(f"design {show(folder)}: expected a folder that `fbnn-hw generate` wrote, as text or as a Path")
         self.folder = Path(folder)
         self.manifest: dict = _manifest(self.folder / "manifest.json")
         self.check()
@@ -120,9 +122,10 @@ class Design:
         return learner_of(self.network, self.config)
 
     def pixels(self, images) -> list[bytes]:
-        """Images, uint8 RGB (N, 3, S, S), as the bytes that its accelerator takes at `pixels`."""
-        from .reference.encode import to_bytes
+        """Images, uint8 RGB (N, 3, S, S), as the bytes that its accelerator takes at `pixels`.  Raises InputError for other arrays."""
+        from .reference.encode import checked, to_bytes
 
+        images = checked(images, self.config.size)
         op = self.network.topology.ops[0] if self.config.takes_levels else None
         return [row.tobytes() for row in to_bytes(images, op)]
 
@@ -444,12 +447,14 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
         The configuration, the program and the estimate.
     """
     from .compile.plan import plan as compile_plan
-    from .ir.network import LATENT
+    from .ir.network import LATENT, Network
     from .reference.learning import Head, LearnConfig
     from .reference.learning.config import ADDING, ADDING_DEFAULTS, MEANS, MEANS_BITS
     from .targets import WAYS, Target
     from .targets import target as find_target
 
+    if not isinstance(network, Network):
+        raise UsageError(f"network {show(network)}: expected what fbnn_hw.load(name) returns")
     part = target if isinstance(target, Target) else find_target(target)
     for name, value in {"max_classes": max_classes, "exemplars": exemplars, "counter_bits": counter_bits, "pixels": pixels,
                         "lanes": lanes, "outputs": outputs, "frames": frames}.items():

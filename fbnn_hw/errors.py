@@ -42,7 +42,7 @@ class FbnnError(Exception):
     exit_code = 1
 
     def __init__(self, message: str, result: Any = None):
-        super().__init__(message)
+        super().__init__(" ".join(message.splitlines()))  # a name in it may have line ends
         self.result = result
 
 

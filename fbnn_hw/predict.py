@@ -3,9 +3,12 @@
 import numpy as np
 
 from . import bits
-from .errors import InputError
+from .errors import InputError, UsageError, show
 from .ir.network import LATENT
 from .progress import silent
+from .reference.encode import checked
+
+BACKENDS = ("torch", "reference")
 
 BATCH = 100
 """Most images at a time."""
@@ -18,9 +21,9 @@ def integer_logits(network, images, backend="reference", latent=False, progress=
     ----------
     network : ir.network.Network
     images : uint8 array (N, 3, S, S)
-        RGB.
+        RGB, N from 1.
     backend : str
-        "torch" or "reference"; both give the same.
+        One of BACKENDS; both give the same.
     latent : bool
         Return the latents, too.
     progress : callable
@@ -34,8 +37,13 @@ def integer_logits(network, images, backend="reference", latent=False, progress=
     Raises
     ------
     InputError
-        A latent is asked of a network that has none.
+        The images have another shape or type, or a latent is asked of a network that has none.
+    UsageError
+        The backend is none.
     """
+    if backend not in BACKENDS:
+        raise UsageError(f"backend: found {show(backend)}, expected one of {', '.join(BACKENDS)}")
+    images = checked(images, network.topology.image_size)
     if latent and LATENT not in network.topology:
         raise InputError(f"model {network.topology.name}: has no layer named {LATENT}, expected one with --latent")
     from .reference.inference import batch_size

@@ -165,9 +165,19 @@ def test_errors_are_the_package_s(design):
             (dict(pixels="4"), "--pixels '4': "), (dict(outputs=1.5), "--outputs 1.5: "),
             (dict(learn=True, exemplars=-1), "--exemplars -1: "), (dict(learn=True, max_classes=5000), "max_classes: found 5000"),
             (dict(learn=True, counter_bits=9), "counter_bits: found 9"), (dict(learn="means", counter_bits=99), "counter_bits: found 99"),
-            (dict(target=None), "--target None: no such target")):
+            (dict(target=None), "--target None: no such target"), (dict(target=["ice40"]), r"--target \['ice40'\]: no such target")):
         with pytest.raises(UsageError, match=line):
             fbnn_hw.generate(design.network, **{"target": "ice40", **options})
+    for name in ("none.pt\n", "é" * 300, "a\0b", None, 3, b"tiny.pt"):
+        with pytest.raises(InputError, match="^--model .*(no such file|expected the name of a checkpoint)") as error:
+            fbnn_hw.load(name)
+        assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match="^design None: expected a folder"):
+        fbnn_hw.Design(None)
+    with pytest.raises(UsageError, match=r"^network 'tiny.pt': expected what fbnn_hw.load\(name\) returns$"):
+        fbnn_hw.generate("tiny.pt", "ice40")
+    with pytest.raises(InputError, match=r"^images: found int64 \(1, 3, 8, 8\), expected uint8"):
+        design.pixels(strategies.images(1, 1, 8).astype(int))
     with pytest.raises(AttributeError, match="has no attribute 'bord'"):
         fbnn_hw.bord  # noqa: B018
     assert {"Board", "Design", "generate", "load"} <= set(dir(fbnn_hw))

@@ -1,9 +1,10 @@
 """The checkpoints that ship with the package, the *.pt files of this folder, and a float network that teaches, airbench.state."""
 
+import os
 import sys
 from pathlib import Path
 
-from ..errors import InputError, nearest
+from ..errors import InputError, nearest, show
 
 FOLDER = Path(__file__).parent
 
@@ -19,15 +20,18 @@ def resolve(name, flag="--model", suffix=".pt"):
     A line on stderr says that a shipped file is taken.  flag: the flag whose value `name` is.  Raises
     InputError with the list of the shipped files.
     """
-    path, kind = Path(name), "checkpoint" if suffix == ".pt" else "teacher"
-    if path.exists():
+    kind = "checkpoint" if suffix == ".pt" else "teacher"
+    if not isinstance(name, str | Path):
+        raise InputError(f"{flag} {show(name)}: expected the name of a {kind}, as text or as a Path")
+    path = Path(name)
+    if os.path.exists(path):  # False, too, for a name that no system allows
         return path
     for candidate in (str(name), f"{name}{suffix}"):
         if candidate in shipped(suffix):
             print(f"fbnn-hw: no file {name} here, using the shipped {kind} {candidate}", file=sys.stderr)
             return FOLDER / candidate
     raise InputError(f"{flag} {name}: no such file, and no shipped {kind} of that name; shipped are {', '.join(shipped(suffix)) or 'none'}"
-                     f"{nearest(name, shipped(suffix))}")
+                     f"{nearest(str(name), shipped(suffix))}")
 
 
 def load(name, flag="--model"):

@@ -223,6 +223,12 @@ def writable(path, *stay):
         raise UsageError(f"{path}: {folder} is not a folder that can be written, expected a file name in one that can")
 
 
+def named(flag, path, suffix):
+    """Raises UsageError where the file that a flag names has another suffix."""
+    if Path(path).suffix != suffix:
+        raise UsageError(f"{flag} {path}: expected a file name that ends in {suffix}")
+
+
 def generated(folder):
     """What stays of a design, for `writable`: the files that its manifest names, what boards were taught, and builds."""
     folder = Path(folder)

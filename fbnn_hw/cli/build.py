@@ -146,7 +146,7 @@ def _build(args, out, inputs, where, numbers, estimate):
     except KeyboardInterrupt:
         ended = sorted(bitstream.finished(inputs, where, numbers))
         seeds_ended = f"seed{'s' * (len(ended) > 1)} {', '.join(map(str, ended))} of {len(numbers)} kept in {where}"
-        way = f"the same command{' without --rebuild' * args.rebuild} goes on with the others" if ended else "nothing was kept"
+        way = f"the same command{' without --rebuild' * args.rebuild} goes on with the others" if ended else "the same command begins anew"
         out.error(f"interrupted; {seeds_ended if ended else 'no seed was done'}; {way}", 130)
         return None
 

@@ -70,8 +70,8 @@ def learners_of(text):
 
 def run(args, out):
     scenario, against = SCENARIOS[args.scenario], learners_of(args.against)
-    if args.out and Path(args.out).suffix != ".json":
-        raise UsageError(f"--out {args.out}: expected a file name that ends in .json")
+    if args.out:
+        _common.named("--out", args.out, ".json")
     names = {field.name for field in fields(LearnConfig)}
     given = {n: v for n, v in vars(args).items() if n in names and v is not None}
     config = LearnConfig(scenario.classes, **(ADDING_DEFAULTS if args.rule in ADDING else DEFAULTS) | given)

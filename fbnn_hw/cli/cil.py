@@ -63,16 +63,22 @@ def config(args):
 def paths(args):
     """(result, state); raises UsageError where a file is in the way or cannot be written."""
     out = Path(args.out)
-    if out.suffix != ".json" or out.is_dir():
-        raise UsageError(f"--out {out}: expected a file name that ends in .json")
-    if args.save and (Path(args.save).suffix != ".pt" or Path(args.save).is_dir()):
-        raise UsageError(f"--save {args.save}: expected a file name that ends in .pt")
+    _common.named("--out", out, ".json")
+    if args.save:
+        _common.named("--save", args.save, ".pt")
     if args.save and is_learner(args.strategy) and not has_network(args.strategy):
         raise UsageError(f"--save: --strategy {args.strategy} has no binary network to write, expected none")
     return out, state_beside(args, out, *([Path(args.save)] if args.save else []))
 
 
 def run(args, out):
+    from .. import outside
+
+    with outside.told(args.strategy, f"--strategy {args.strategy}"), outside.told(args.scenario, f"--scenario {args.scenario}"):
+        return _run(args, out)
+
+
+def _run(args, out):
     settings = config(args)
     result_path, state_path = paths(args)
     if bool(args.init) == bool(args.model):

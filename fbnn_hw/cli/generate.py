@@ -91,7 +91,7 @@ def _learning(estimate, config):
             f"        {learning['learn_cycles']:,} cycles for a new sample and {config.learning.replays} replays that all move counters "
             "(estimated)",
             f"        the exemplars cost {learning['exemplar_cycles']:,} cycles a frame; "
-            f"without --learn one takes {learning['plain_cycles']:,} (estimated)")
+            f"the same array without a learner takes {learning['plain_cycles']:,} (estimated)")
 
 
 def run(args, out):

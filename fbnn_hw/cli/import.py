@@ -27,8 +27,7 @@ def run(args, out):
     from ..foreign import read
 
     path = Path(args.out)
-    if path.suffix != ".pt":
-        raise UsageError(f"--out {path}: expected a name that ends in .pt")
+    _common.named("--out", path, ".pt")
     _common.writable(path)
     low, high = args.range or (None, None)
     if args.range and not -math.inf < low < high < math.inf:

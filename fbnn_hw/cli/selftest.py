@@ -53,6 +53,7 @@ def run(args, out):
     json_file, page_file = _outputs(args.out, design)
     with _board.opened(args, out, design, learns=True) as board:
         tested = board.held_design()
+        _outputs(args.out, tested)  # also where no --design said which it is
         report = {
             "board": "virtual" if board.simulated else board.client.name, "simulated": board.simulated, "design": tested.folder.name,
             "target": tested.estimate["target"], "part": tested.estimate["part"], "config_id": board.identity.config.hex(),

@@ -99,8 +99,7 @@ def arguments(parser):
 def paths(args):
     """(checkpoint, state, result) of the run; raises UsageError where a state is in the way or missing."""
     out = Path(args.out or f"{args.model}-{_common.data_name(args)}.pt")
-    if out.suffix != ".pt":
-        raise UsageError(f"--out {out}: expected a name that ends in .pt")
+    _common.named("--out", out, ".pt")
     result = out.with_suffix(".result.json")
     return out, state_beside(args, out, result), result
 

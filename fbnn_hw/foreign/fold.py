@@ -355,7 +355,7 @@ class Builder:
         raise InputError(f"{where}: pads with {value:g} a map of {kind} that are {values[0]:g} to {values[-1]:g}, a value that no pixel "
                          "of -1 has; "
                          f"expected padding with {values[0]:g} (torch.nn.functional.pad(x, (1, 1, 1, 1), value={values[0]:g}) before a "
-                         f"convolution with padding=0; fbnn_hw.nn.BinaryConv2d{f' with pad_value={values[0]:g}' * (x.top > 1)} does so), "
+                         f"convolution with padding=0; fbnn_hw.nn.BinaryConv2d with pad_value={values[0]:g} does so), "
                          "or none")
 
     def upright(self, x: Bits) -> Bits:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import sysconfig
 
-from ..errors import ToolError
+from ..errors import ToolError, UsageError
 
 GET = {
     "iceprog": {"debian": "sudo apt-get install -y fpga-icestorm", "fedora": "sudo dnf install -y icestorm",
@@ -36,10 +36,16 @@ BOTH = "both.bin"
 
 def both(board, bitstream, weights):
     """The bytes of BOTH: the flash image at its place behind the bitstream, which begins at board.program["start"]."""
-    room = board.flash["offset"] - board.program["start"]
-    if len(bitstream) > room:
-        raise ToolError(f"{board.title}: the bitstream has {len(bitstream):,} bytes, {room:,} fit before the weights")
-    return bitstream.ljust(room, b"\xff") + weights
+    return bitstream.ljust(_room(board, len(bitstream)), b"\xff") + weights
+
+
+def _room(board, size):
+    """Bytes of the flash before the weights.  Raises UsageError where a bitstream of `size` bytes has more."""
+    room = board.flash["offset"] - board.program.get("start", 0)
+    if size > room:
+        raise UsageError(f"{board.title}: the bitstream has {size:,} bytes, {room:,} fit before the weights; expected a larger "
+                         "flash.offset in the board's page")
+    return room
 
 
 def find(name):
@@ -58,7 +64,8 @@ def table(board):
 def commands(board, bitstream, weights=None):
     """Return the command lines for a board.  Weights come first, so that the design finds them when it starts.
 
-    bitstream, weights: files, with BOTH beside them.
+    bitstream, weights: files, with BOTH beside them.  Raises UsageError where the board's page has no command for the weights, or the
+    bitstream does not fit before them.
     """
     values = {"bitstream": str(bitstream), "weights": str(weights), "both": str(bitstream.with_name(BOTH)),
               "offset": f"{board.flash['offset']:#x}"}
@@ -66,6 +73,9 @@ def commands(board, bitstream, weights=None):
     if weights is None:
         parts = ["bitstream"]
     else:
+        if not {"weights", "both"} & way.keys():
+            raise UsageError(f"{board.title}: no command writes the weights, expected program.weights in the board's page")
+        _room(board, bitstream.stat().st_size)
         parts = ["both"] if "both" in way else ["weights", "bitstream"]
     lines = ([word.format(**values) for word in way[name]] for name in parts)
     return [[find(name) or name, *words] for name, *words in lines]

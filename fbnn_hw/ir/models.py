@@ -6,10 +6,11 @@ True sizes with 10 classes, in Mbit (10^6 bits): 0.5mb 0.53, 1mb 1.09, 3mb 2.76,
 small.
 """
 
+import math
 from itertools import count
 from typing import NamedTuple
 
-from ..errors import InputError, UsageError
+from ..errors import InputError, UsageError, show, whole
 from . import ops as op
 from .network import LATENT, Topology
 
@@ -149,13 +150,28 @@ AIRBENCH = "airbench"
 """Name of a float network that is made to teach, `nn.teachers.Airbench`."""
 
 
+CHOICES = {"encoder": ("tycc", "trgb", "grey"), "pooling": ("lgap", "depthwise", "flatten")}
+"""Words that an option of `build` may be."""
+
+
 def build(name, classes=CIFAR10, **options):
-    """Topology of the model `name` for the class names `classes` (or a number of classes); options override those of `vgg` or
-    `residual`."""
-    if name not in MODELS:
+    """Topology of the model `name` for the class names `classes` (or a number of classes).
+
+    options: override those of `vgg`, `blockwise` or `residual`.  Raises UsageError for a name, a class or an option that will not do.
+    """
+    if not isinstance(name, str) or name not in MODELS:
         raise UsageError(f"--model {name}: no such model, expected one of {', '.join(MODELS)}")
-    if isinstance(classes, int):
+    if whole(classes, 1):
         classes = tuple(f"class{i}" for i in range(classes))
+    if not isinstance(classes, list | tuple) or not all(isinstance(label, str) for label in classes):
+        raise UsageError(f"classes: found {show(classes)}, expected a list of names or their number")
+    for option, value in options.items():
+        if option in ("size", "latent", "hidden") and not whole(value, 1):
+            raise UsageError(f"{option}: found {show(value)}, expected a whole number from 1")
+        if option in CHOICES and value not in CHOICES[option]:
+            raise UsageError(f"{option}: found {show(value)}, expected one of {', '.join(CHOICES[option])}")
+        if option == "width" and not (isinstance(value, float | int) and 0 < value < math.inf):
+            raise UsageError(f"width: found {show(value)}, expected a number above 0")
     options = {**MODELS[name], **options}
     topology = options.pop("family", vgg)(name, classes, **options)
     try:

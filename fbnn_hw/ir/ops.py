@@ -10,7 +10,7 @@ Ops, fields and values that came with version 2 of the format say so, so that ve
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
-from ..errors import InputError, show
+from ..errors import InputError, show, whole
 
 Shape = tuple[int, int, int]
 """(channels, height, width)."""
@@ -124,9 +124,9 @@ class Thermometer(Input):
     def output_shape(self):
         _require(self.encoder in ("tycc", "trgb", "grey"), self, "encoder", show(self.encoder), "'tycc', 'trgb' or 'grey'")
         if self.encoder == "tycc":
-            _require(self.levels in (2, 4, 8, 16, 32, 64), self, "levels", self.levels, "2, 4, 8, 16, 32 or 64 with tycc")
+            _require(self.levels in (2, 4, 8, 16, 32, 64), self, "levels", show(self.levels), "2, 4, 8, 16, 32 or 64 with tycc")
         else:
-            _require(2 <= self.levels <= 128, self, "levels", self.levels, f"2 to 128 with {self.encoder}")
+            _require(whole(self.levels, 2, 129), self, "levels", show(self.levels), f"2 to 128 with {self.encoder}")
         self._check_size()
         return (sum(self.planes), self.size, self.size)
 
@@ -150,7 +150,7 @@ class Binarize(Input):
 
     def output_shape(self):
         self._check_size()
-        _require(1 <= self.threshold <= 255, self, "threshold", self.threshold, "1 to 255")
+        _require(whole(self.threshold, 1, 256), self, "threshold", show(self.threshold), "1 to 255")
         return (1, self.size, self.size)
 
 

@@ -7,6 +7,8 @@ torch batch norm, a pooling, or any rising or falling function of single values.
 
 The gradient passes a sign where its argument is in -limit..limit (clipped straight-through
 estimator).
+
+An argument that no network can have raises UsageError where the layer is made.
 """
 
 import math
@@ -16,9 +18,20 @@ import torch.nn.functional as F
 from torch import nn
 
 from .. import bits
+from ..errors import InputError, UsageError, show, whole
 from ..ir import ops
 from . import binarize
 from .encode import encode
+
+
+def _check_counts(layer, **values):
+    """Refuse values that are no whole numbers from 1, and groups that do not divide inputs and outputs."""
+    name, groups = type(layer).__name__, values.get("groups", 1)
+    for key, value in values.items():
+        if not whole(value, 1):
+            raise UsageError(f"{name}: {key} is {show(value)}, expected a whole number from 1")
+    if any(values[key] % groups for key in ("inputs", "outputs") if key in values):
+        raise UsageError(f"{name}: groups is {groups}, expected a divisor of {values['inputs']} inputs and {values['outputs']} outputs")
 
 
 class _Encoder(nn.Module):
@@ -28,6 +41,13 @@ class _Encoder(nn.Module):
     def op(self, name, size):
         """The op of the checkpoint for images of `size` pixels a side."""
         raise NotImplementedError
+
+    def _check(self):
+        """Refuse arguments that make no op."""
+        try:
+            self.op(type(self).__name__, 32).output_shape()
+        except InputError as error:
+            raise UsageError(str(error)) from None
 
     def forward(self, images):
         return encode(images.expand(-1, 3, -1, -1), self.op("input", images.shape[-1])).contiguous()
@@ -49,6 +69,7 @@ class Thermometer(_Encoder):
     def __init__(self, encoder="tycc", levels=16):
         super().__init__()
         self.encoder, self.levels = encoder, levels
+        self._check()
 
     def op(self, name, size):
         return ops.Thermometer(name, (), self.encoder, size, self.levels)
@@ -70,6 +91,7 @@ class Binarize(_Encoder):
     def __init__(self, threshold=128):
         super().__init__()
         self.threshold = threshold
+        self._check()
 
     def op(self, name, size):
         return ops.Binarize(name, (), size, self.threshold)
@@ -90,7 +112,11 @@ class Bits8(_Encoder):
 
     def __init__(self, table=None):
         super().__init__()
-        self.table = tuple(range(256)) if table is None else tuple(table.tolist() if hasattr(table, "tolist") else table)
+        table = range(256) if table is None else table.tolist() if hasattr(table, "tolist") else table
+        if not isinstance(table, list | tuple | range):
+            raise UsageError(f"Bits8: table is {show(table)}, expected 256 integers from 0 to 255")
+        self.table = tuple(int(value) if whole(value) else value for value in table)  # numpy's become Python's
+        self._check()
 
     def op(self, name, size):
         return ops.Bits8(name, (), size, self.table)
@@ -132,6 +158,9 @@ class BinaryConv2d(_Weighted):
     """
 
     def __init__(self, inputs, outputs, kernel=3, stride=1, padding="same", groups=1, pad_value=bits.PADDING):
+        _check_counts(self, inputs=inputs, outputs=outputs, kernel=kernel, stride=stride, groups=groups)
+        if padding != "same" and not whole(padding):
+            raise UsageError(f"BinaryConv2d: padding is {show(padding)}, expected 'same' or 0")
         super().__init__((outputs, inputs // groups, kernel, kernel))
         self.stride, self.padding, self.groups, self.pad_value = stride, padding, groups, pad_value
 
@@ -153,6 +182,7 @@ class BinaryLinear(_Weighted):
     """
 
     def __init__(self, inputs, outputs, groups=1):
+        _check_counts(self, inputs=inputs, outputs=outputs, groups=groups)
         super().__init__((outputs, inputs // groups))
         self.groups = groups
 
@@ -167,6 +197,7 @@ class LearnedPool2d(_Weighted):
     """
 
     def __init__(self, channels, size):
+        _check_counts(self, channels=channels, size=size)
         super().__init__((channels, 1, size, size))
 
     def forward(self, x):

@@ -2,5 +2,5 @@
 
     from fbnn_hw.reference import inference
 
-    logits = inference.logits(network, images)       # int64 (N, classes), those of the Verilog
+    logits = inference.logits(network, images)       # int32 (N, classes), those of the Verilog
 """

@@ -6,7 +6,7 @@ from functools import cache
 from itertools import combinations_with_replacement
 from typing import Any, Protocol
 
-from ..errors import FitError, UsageError, nearest
+from ..errors import FitError, UsageError, nearest, show
 from .bridges import BRIDGES
 
 Shape = tuple[int, int, int]
@@ -360,6 +360,7 @@ TARGETS = {t.name: t for t in (
 
 def target(name: str) -> Target:
     """The target of that name; raises UsageError with the list."""
-    if name not in TARGETS:
-        raise UsageError(f"--target {name}: no such target, expected one of {', '.join(TARGETS)}{nearest(str(name), TARGETS)}")
+    if not isinstance(name, str) or name not in TARGETS:
+        found = name if isinstance(name, str) else show(name)
+        raise UsageError(f"--target {found}: no such target, expected one of {', '.join(TARGETS)}{nearest(str(name), TARGETS)}")
     return TARGETS[name]

@@ -4,8 +4,6 @@ A board's platform class (`platforms`) describes it.  Its page in boards/*.toml 
 what that lacks.
 """
 
-import re
-import tomllib
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -13,19 +11,11 @@ from typing import Any
 
 from ..errors import UsageError, nearest, show
 from . import TARGETS, Target
+from . import page as pages
 from .bridges import BRIDGES
 
 FOLDER = next((path for up in (1, 2) if (path := Path(__file__).parents[up] / "boards").is_dir()), Path("boards"))
 """fbnn_hw/boards in an installed package, boards/ at the top of a checkout."""
-LARGEST = 100_000
-"""Most bytes of a page."""
-PAGE = {"title": str, "platform": str, "usb": str, "console": str, "flash": dict}
-"""Keys that a page must have."""
-MAY = {"ready": list, "fault": list, "low": bool, "link": dict, "package": str, "program": dict, "bridge": str, "sdram": dict}
-"""Keys that it may have."""
-FLASH = "bytes", "offset"
-"""Numbers that the flash of a page must have."""
-NOUNS = {str: "text", list: "[resource, number]", bool: "true or false", dict: "a table"}
 
 
 @dataclass(frozen=True)
@@ -81,8 +71,11 @@ def boards() -> dict[str, Board]:
     return {name: read(FOLDER / f"{name}.toml") for name in names()}
 
 
-def board(name: str) -> Board:
+def board(name: str | Path) -> Board:
     """The board of that name, or that of a page NAME.toml of one's own; raises UsageError with the list."""
+    if not isinstance(name, str | Path):
+        raise UsageError(f"--board {show(name)}: expected the name of a board or a page NAME.toml, as text or as a Path")
+    name = str(name)
     if name.endswith(".toml"):
         return read(Path(name))
     if name not in names():
@@ -95,7 +88,7 @@ def read(path: Path) -> Board:
     """Read a board's page and the platform class that it names.  The class is code, and it runs.  Raises UsageError."""
     from . import platforms  # Amaranth; names of boards are told without it
 
-    page = _page(path)
+    page = pages.read(path)
     facts = platforms.Facts(platforms.load(page["platform"], str(path)), str(path))
     link, flash = facts.link(page.get("link")), facts.flash()
     leds = {name: facts.led(*page[name]) for name in ("ready", "fault") if name in page}
@@ -107,43 +100,3 @@ def read(path: Path) -> Board:
         low=frozenset(name for name, (_, low) in leds.items() if page.get("low", low)), flash=flash | page["flash"],
         program=program if "bitstream" in program else {"bitstream": facts.bitstream(), **program},
         sdram=page["sdram"] | {"pins": facts.sdram()} if "sdram" in page else {})
-
-
-def _page(path: Path) -> dict[str, Any]:
-    """The contents of a page, its keys checked."""
-    try:
-        if path.stat().st_size > LARGEST:
-            raise UsageError(f"{path}: {path.stat().st_size:,} bytes, expected a board's page of at most {LARGEST:,}")
-        page = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}, expected a board's page, as boards/icebreaker.toml is one") from None
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: no page of a board ({show(str(error))}), expected TOML as in boards/icebreaker.toml") from None
-    if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9-]{0,40}", path.stem):
-        raise UsageError(f"{path}: expected a name of letters, digits and dashes")
-    for key, value in page.items():
-        if key not in PAGE | MAY:
-            raise UsageError(f"{path}: key {show(key)}, expected {', '.join(PAGE | MAY)}{nearest(key, PAGE | MAY)}")
-        if not isinstance(value, (PAGE | MAY)[key]):
-            raise UsageError(f"{path}: {key} is {show(value)}, expected {NOUNS[(PAGE | MAY)[key]]}")
-    for led in ("ready", "fault"):
-        if led in page and not (len(page[led]) in (2, 3) and all(map(isinstance, page[led], (str, int, str)))):
-            raise UsageError(f"{path}: {led} is {show(page[led])}, expected [resource, number], or a third word for a part of it")
-    if (bridge := page.get("bridge", "other")) not in BRIDGES:
-        raise UsageError(f"{path}: bridge is {show(bridge)}, expected one of {', '.join(BRIDGES)}{nearest(bridge, BRIDGES)}")
-    if "link" in page and not _link(page["link"]):
-        raise UsageError(f"{path}: link is {show(page['link'])}, expected connector = [name, number], rx and tx, two pins of it")
-    if "sdram" in page and {key: type(value) for key, value in page["sdram"].items()} != {"chip": str}:
-        raise UsageError(f"{path}: sdram is {show(page['sdram'])}, expected chip, a name")
-    missing = [key for key in PAGE if key not in page]
-    missing += [f"flash.{key}" for key in FLASH if type(page.get("flash", {}).get(key)) is not int]
-    if missing:
-        raise UsageError(f"{path}: no {' and no '.join(missing)}, expected as in boards/icebreaker.toml")
-    return page
-
-
-def _link(link: dict[str, Any]) -> bool:
-    """Whether a table names two pins of a connector."""
-    connector = link.get("connector")
-    return (set(link) == {"connector", "rx", "tx"} and isinstance(connector, list) and [*map(type, connector)] == [str, int]
-            and isinstance(link["rx"], str) and isinstance(link["tx"], str))

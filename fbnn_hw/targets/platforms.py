@@ -1,6 +1,5 @@
 """Platform classes of Amaranth, of amaranth-boards or of one's own: the part, clock, pins, flash and programmer of a board."""
 
-import importlib
 import subprocess
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +9,7 @@ from amaranth.build import Attrs, Platform
 from amaranth.build.res import ResourceError
 from amaranth_boards.resources import UARTResource
 
+from .. import outside
 from ..errors import UsageError, show
 from . import TARGETS
 
@@ -23,12 +23,7 @@ SINGLE = ("copi", "cipo", "wp", "hold")
 
 def load(name: str, where: str) -> Any:
     """An instance of the platform class "module:class"; raises UsageError that begins with `where`."""
-    module, _, attribute = name.partition(":")
-    try:
-        platform = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(f"{where}: platform {show(name)} cannot be imported ({show(str(error))}); expected module:class of a class on "
-                         "Python's path") from None
+    platform = outside.load(name, f"{where}: platform {show(name)}")
     if not (isinstance(platform, type) and issubclass(platform, Platform)):
         raise UsageError(f"{where}: platform {show(name)} is no platform class, expected one as those of amaranth-boards")
     return platform()
@@ -95,8 +90,14 @@ class Facts:
         added: where there is none, {"connector": [name, number], "rx", "tx": pins of it}.
         """
         if added is not None:
+            if ("uart", 0) in self.platform.resources:
+                raise self._refuse("has a uart 0, expected no link beside it")
             name, number = added["connector"]
-            self.platform.add_resources([UARTResource(0, rx=added["rx"], tx=added["tx"], conn=(name, number), attrs=Attrs())])
+            try:
+                self.platform.add_resources([UARTResource(0, rx=added["rx"], tx=added["tx"], conn=(name, number), attrs=Attrs())])
+                self._port("uart")
+            except (NameError, AssertionError) as error:
+                raise self._refuse(f"has no such link ({show(str(error))}), expected one pin each for rx and tx of a connector") from None
         port = self._port("uart")
         return {"rx": _pin(port.rx), "tx": _pin(port.tx)}
 

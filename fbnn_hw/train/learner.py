@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .. import outside
 from ..errors import UsageError
-from . import outside
 from .config import TrainConfig
 
 BUILT_IN = {
@@ -104,7 +104,7 @@ def has_network(strategy):
 
 def get(strategy):
     """The `Learner` class of a value of --strategy; raises UsageError where there is none."""
-    kind = outside.load(BUILT_IN.get(strategy, strategy), "--strategy")
+    kind = outside.load(BUILT_IN.get(strategy, strategy), f"--strategy {strategy}", here=True)
     if not (isinstance(kind, type) and issubclass(kind, Learner)):
         raise UsageError(f"--strategy {strategy}: is no fbnn_hw.train.learner.Learner, expected a class that derives from it")
     return kind

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .. import outside
 from ..errors import UsageError, nearest
-from . import outside
 
 SETTINGS = ("rpt", "fpt")
 
@@ -91,7 +91,7 @@ def get(name):
     SCENARIOS.  Raises UsageError where there is none.
     """
     if ":" in name and name not in SCENARIOS:
-        scenario = outside.load(name, "--scenario")
+        scenario = outside.load(name, f"--scenario {name}", here=True)
         if not isinstance(scenario, Scenario):
             raise UsageError(f"--scenario {name}: is no fbnn_hw.train.scenarios.Scenario, expected one")
         SCENARIOS[name] = replace(scenario, name=name)

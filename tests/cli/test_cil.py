@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 
 import pytest
 import torch
@@ -202,3 +203,29 @@ def test_what_lies_beside_a_checkpoint_may_be_anything(junk, extractor, tmp_path
     path.write_bytes(extractor.read_bytes())
     path.with_suffix(".state").write_bytes(junk)
     assert start.read(path).source == "fe.pt (bits)"
+
+
+FAILING = '''from fbnn_hw.train.learner import Learner
+
+
+class Fails(Learner):
+    def learn(self, latents, labels):
+        self.add(latents, labels)
+
+    def add(self, latents, labels):
+        return latents.nothing
+'''
+
+
+def test_an_error_in_a_strategy_of_one_s_own_is_told_with_its_line(cli, extractor, tmp_path, monkeypatch):
+    """Wherever its code is at work, and not as an error of this program."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    (tmp_path / "fbnn_failing.py").write_text(FAILING)
+    code, _, err = cli("cil", "--scenario", "tiny-2+2x2", "--init", extractor, "--strategy", "fbnn_failing:Fails", "--threads", "1",
+                       "--replay", "latent", "--out", tmp_path / "a.json")
+    sys.modules.pop("fbnn_failing")
+    assert code == 2 and err.splitlines()[-1] == (
+        f"fbnn-hw cil: --strategy fbnn_failing:Fails: AttributeError in {tmp_path / 'fbnn_failing.py'}, line 9: 'numpy.ndarray' object has "
+        "no attribute 'nothing'")
+    assert not (tmp_path / "a.json").exists()

@@ -121,7 +121,7 @@ def test_other_sources_are_named(refused, tmp_path, model):
     (tmp_path / "damaged.onnx").write_bytes(b"\xffonnx")
     assert "is a damaged ONNX file" in refused("import", tmp_path / "damaged.onnx", *out)[1]
     assert refused("import", tmp_path, "--out", tmp_path / "x.onnx") == (
-        2, f"fbnn-hw import: --out {tmp_path}/x.onnx: expected a name that ends in .pt")
+        2, f"fbnn-hw import: --out {tmp_path}/x.onnx: expected a file name that ends in .pt")
     for low, high, text in (("1", "0", "1 0"), ("0", "inf", "0 inf"), ("-1e308", "-1E308", "-1e+308 -1e+308"),
                             ("-inf", "-.5", "-inf -0.5")):
         assert refused("import", tmp_path, *out, "--range", low, high)[1] == (

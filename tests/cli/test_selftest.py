@@ -2,6 +2,7 @@
 
 import json
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,7 +24,7 @@ NETWORK = strategies.smallest()
 SIZE = NETWORK.topology.image_size
 PLANNED = plan(NETWORK, TARGETS["ice40"])
 SPAN = selftest.spans(PLANNED.config, selftest.SLOW)[-1]
-DESIGN = SimpleNamespace(network=NETWORK, config=PLANNED.config, folder=SimpleNamespace(name="net"), estimate={
+DESIGN = SimpleNamespace(network=NETWORK, config=PLANNED.config, folder=Path("net"), estimate={
     "load_cycles": PLANNED.frame.load, "clock_hz": 48e6, "target": "ice40", "part": "a part"})
 
 
@@ -200,6 +201,17 @@ def test_files_that_cannot_be_written_are_refused_before_the_test(refused, tmp_p
     (tmp_path / "page.html").mkdir()
     code, line = refused("selftest", "--port", "P", "--out", name.format(tmp_path))
     assert code == 2 and line.startswith(f"fbnn-hw selftest: {text.format(tmp_path)}") and len(list(tmp_path.iterdir())) == 1
+
+
+def test_files_of_the_design_that_a_board_holds_stay(refused, board, tmp_path, monkeypatch):
+    """Also where the board says which design it is."""
+    monkeypatch.chdir(tmp_path)
+    board(FakeBoard())
+    record = tmp_path / "net" / "build-icebreaker" / "build.json"
+    record.parent.mkdir(parents=True)
+    record.write_text("kept")
+    code, line = refused("selftest", "--port", "P", "--out", record.with_suffix(""))
+    assert code == 2 and f"{record}: is a file of the design in net, expected another name" in line and record.read_text() == "kept"
 
 
 @pytest.mark.parametrize("simulated, error, kept", [(True, None, []), (False, None, []), (False, InputError("no answer"), ["1.snapshot"])])

@@ -148,7 +148,7 @@ def test_batch_norm(tmp_path, answer, refused):
     (["--temperature", "2"], "--temperature: there is no teacher, expected --teacher with it"),
     (["--classes", "cat,cow"], "--classes cow: no such class, expected some of airplane, automobile, bird, cat, deer, dog, frog, "
      "horse, ship, truck"),
-    (["--out", "m.bin"], "--out m.bin: expected a name that ends in .pt"),
+    (["--out", "m.bin"], "--out m.bin: expected a file name that ends in .pt"),
     (["--out", "m.pt", "--state", "m.pt"], "m.pt: is the name of two files of this run, expected another one for --state"),
     (["--out", "m.pt", "--state", "m.result.json"],
      "m.result.json: is the name of two files of this run, expected another one for --state"),

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from fbnn_hw.errors import UsageError
@@ -63,6 +64,22 @@ def test_unknown_model():
     with pytest.raises(UsageError) as error:
         models.build("4mb")
     assert str(error.value) == "--model 4mb: no such model, expected one of 0.5mb, 1mb, 3mb, 9mb, 24mb, res3mb, res-small, fast, tiny"
+
+
+@pytest.mark.parametrize("classes, options, line", [
+    (None, {}, "classes: found None, expected a list of names or their number"),
+    ("abc", {}, "classes: found 'abc', expected"), (0, {}, "classes: found 0, expected"), (("a", 5), {}, "classes: found "),
+    (10, {"size": "32"}, "size: found '32', expected a whole number from 1"),
+    (10, {"width": float("nan")}, "width: found nan, expected a number above 0"),
+    (10, {"encoder": "TYCC"}, "encoder: found 'TYCC', expected one of tycc, trgb, grey"),
+    (10, {"pooling": ["lgap"]}, r"pooling: found \['lgap'\], expected one of lgap, depthwise, flatten")])
+def test_classes_and_options_that_will_not_do(classes, options, line):
+    with pytest.raises(UsageError, match=f"^{line}"):
+        models.build("tiny" if "pooling" in options else "3mb", classes, **options)
+
+
+def test_a_number_of_numpy_is_a_number_of_classes():
+    assert models.build("tiny", np.int64(3)) == models.build("tiny", 3)
 
 
 def test_images_that_are_too_small():

@@ -417,7 +417,9 @@ def test_what_cannot_be_read_replaces_no_file(tmp_path):
     path, example = tmp_path / "m.pt", torch.from_numpy(strategies.images(0, 2, SIZE))
     good = exported(small(binary.Sign()), tmp_path).network
     before = path.read_bytes()
-    half = nn.Sequential(binary.Binarize(127.5), binary.BinaryConv2d(1, 4), binary.Sign(), nn.Flatten(), binary.BinaryLinear(576, 3))
+    encoder = binary.Binarize()
+    encoder.threshold = 127.5
+    half = nn.Sequential(encoder, binary.BinaryConv2d(1, 4), binary.Sign(), nn.Flatten(), binary.BinaryLinear(576, 3))
     with pytest.raises(InputError, match=r"^0 \(Binarize\): layer layer0: threshold is 127.5, expected an integer$"):
         fbnn_hw.export(half, example, path)
     with pytest.raises(InputError, match="names 'numpy._core.multiarray"):
@@ -733,3 +735,22 @@ def test_what_was_trained_goes_on_training(tmp_path):
         fbnn_hw.export(module, torch.from_numpy(strategies.images(0, 2, SIZE)), tmp_path / "m.pt")
     with pytest.raises(InputError, match="is a directory, expected a file name"):
         fbnn_hw.export(module, torch.zeros(1, 3, 8, 8, dtype=torch.uint8), tmp_path)
+
+
+@pytest.mark.parametrize("make, line", [
+    (lambda: binary.Thermometer("TYCC"), "layer Thermometer: encoder is 'TYCC', expected 'tycc', 'trgb' or 'grey'"),
+    (lambda: binary.Thermometer("trgb", "8"), "layer Thermometer: levels is '8', expected 2 to 128 with trgb"),
+    (lambda: binary.Binarize(300), "layer Binarize: threshold is 300, expected 1 to 255"),
+    (lambda: binary.Bits8(5), "Bits8: table is 5, expected 256 integers from 0 to 255"),
+    (lambda: binary.Bits8(range(255)), "layer Bits8: table is 255 values, expected 256"),
+    (lambda: binary.BinaryConv2d(3, 4, groups=2), "BinaryConv2d: groups is 2, expected a divisor of 3 inputs and 4 outputs"),
+    (lambda: binary.BinaryConv2d(3, 4, padding="valid"), "BinaryConv2d: padding is 'valid', expected 'same' or 0"),
+    (lambda: binary.BinaryLinear(0, 4), "BinaryLinear: inputs is 0, expected a whole number from 1"),
+    (lambda: binary.BinaryLinear(4, 4, groups=0), "BinaryLinear: groups is 0, expected a whole number from 1"),
+    (lambda: binary.LearnedPool2d(4, 1.5), "LearnedPool2d: size is 1.5, expected a whole number from 1"),
+])
+def test_layers_that_no_network_has(make, line):
+    """They are refused where they are made, not where the network is exported."""
+    with pytest.raises(UsageError) as error:
+        make()
+    assert str(error.value) == line

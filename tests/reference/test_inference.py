@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fbnn_hw.errors import InputError
+from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import MAX_CHANNELS, Network, Topology
 from fbnn_hw.nn import network as nn_network
@@ -224,3 +224,17 @@ def test_a_network_whose_maps_no_memory_holds():
             integer_logits(network, images, backend)
     with pytest.raises(InputError, match="layer double7: gives"):
         inference.layers(network, images)
+
+
+@pytest.mark.parametrize("backend", ["reference", "torch"])
+@pytest.mark.parametrize("images", [np.zeros((2, 3, 32, 32)), np.zeros((2, 3, 32, 31), np.uint8), np.zeros((0, 3, 32, 32), np.uint8),
+                                    np.zeros((3, 32, 32), np.uint8), "images"])
+def test_images_that_are_none(images, backend):
+    network = strategies.vgg_network(3, width=1 / 32)
+    with pytest.raises(InputError, match=r"^images: found .*, expected uint8 \(N, 3, 32, 32\) with N from 1$"):
+        integer_logits(network, images, backend)
+
+
+def test_a_backend_that_is_none():
+    with pytest.raises(UsageError, match="^backend: found 'numpy', expected one of torch, reference$"):
+        integer_logits(strategies.vgg_network(3, width=1 / 32), np.zeros((1, 3, 32, 32), np.uint8), "numpy")

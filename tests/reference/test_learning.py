@@ -323,11 +323,75 @@ def test_of_a_network():
     (dict(rule="prototypes", thinning=0), "replays: found 9, expected 0 with the rule prototypes, which moves one row by every sample"),
     (dict(counter_bits=4, confidence=8), "confidence: found 8, expected below 8, half the range of counter_bits = 4"),
     (dict(hidden_counter_bits=4), "hidden_counter_bits: found 4, but the head has no hidden layer; expected 0"),
+    (dict(rule=["gumbel"]), "rule: found ['gumbel'], expected one of gumbel, margin, flip, metaplastic, prototypes, means"),
+    (dict(weighted="no"), "weighted: found 'no', expected True or False"),
 ])
 def test_configurations_that_are_refused(change, line):
     with pytest.raises(UsageError) as error:
         Learner(Head(8), replace(LearnConfig(max_classes=2, slots=3), **change))
     assert str(error.value) == line
+
+
+@pytest.mark.parametrize("head, line", [
+    (Head(0), "latent: found 0, expected a whole number from 1"),
+    (Head(8, hidden=4, groups=0), "groups: found 0, expected a whole number from 1"),
+    (Head(8, hidden=4, groups=3), "groups: found 3, expected a divisor of latent = 8 and of hidden = 4"),
+    (Head(8, copies=1.5), "copies: found 1.5, expected a whole number from 1"),
+])
+def test_heads_that_are_refused(head, line):
+    with pytest.raises(UsageError) as error:
+        Learner(head, LearnConfig(max_classes=2, slots=3))
+    assert str(error.value) == line
+
+
+BITS = np.ones((2, 8), np.uint8)
+
+
+@pytest.mark.parametrize("latents, line", [
+    (BITS * 2, "latents: found the value 2, expected bits, 0 and 1"),
+    (BITS.astype(int) * -1, "latents: found int64 (2, 8), expected uint8 (2, 8)"),
+    (BITS[:, :7], "latents: found uint8 (2, 7), expected uint8 (2, 8)"),
+    (BITS[0], "latents: found uint8 (8,), expected uint8 (2, 8)"),
+])
+def test_latents_that_are_refused(latents, line):
+    """By all that takes them, in the same words, and before anything is learned."""
+    learner = Learner(Head(8), LearnConfig(max_classes=2, slots=3))
+    learner.learn(BITS, [0, 1])
+    before = learner.snapshot()
+    for call in (lambda: learner.learn(latents, [0, 1]), lambda: learner.store(latents, [0, 1])):
+        with pytest.raises(InputError) as error:
+            call()
+        assert str(error.value) == line and learner.snapshot() == before
+    for call in (learner.logits, learner.classify, learner.sample_bits):
+        with pytest.raises(InputError) as error:
+            call(latents)
+        assert str(error.value) == line.replace("uint8 (2, 8)", "uint8 (N, 8)")
+
+
+@pytest.mark.parametrize("given", [{"output": BITS * 255}, {"output": BITS[:, :4]}, {"output": BITS * 1.0},
+                                   {"head": Head(8, hidden=2), "hidden": BITS * 2}])
+def test_shipped_weights_that_are_refused(given):
+    with pytest.raises(InputError, match="^shipped (rows|hidden weights): found "):
+        Learner(**{"head": Head(8), "config": LearnConfig(max_classes=2, slots=3)} | given)
+
+
+def test_what_a_learner_without_classes_says():
+    learner = Learner(Head(8), LearnConfig(max_classes=2, slots=3))
+    assert learner.logits(BITS).shape == (2, 0)
+    with pytest.raises(UsageError) as error:
+        learner.classify(BITS)
+    assert str(error.value) == "classify: the learner knows no class, expected one that it was taught"
+    with pytest.raises(UsageError, match="^rehearse: found -1, expected a whole number from 0$"):
+        learner.rehearse(-1)
+
+
+def test_labels_that_are_no_numbers():
+    learner = Learner(Head(8), LearnConfig(max_classes=2, slots=3))
+    before = learner.snapshot()
+    for labels in ([0., 1.], ["0", "1"], [[0, 1]], [True, False]):
+        with pytest.raises(InputError, match="^labels: found .*, expected whole numbers"):
+            learner.learn(BITS, labels)
+        assert learner.snapshot() == before
 
 
 def test_labels_that_are_refused():

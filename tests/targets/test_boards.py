@@ -66,6 +66,13 @@ def test_unknown_board():
     assert str(error.value) == (f"--board fomu: no such board, expected one of {', '.join(NAMES)}, or a page NAME.toml of your own")
 
 
+def test_a_board_is_a_name_or_a_path(tmp_path):
+    (page := tmp_path / "mine.toml").write_text(MINE)
+    assert board(page) == board(str(page)) and board(Path("icebreaker")) == board("icebreaker")
+    with pytest.raises(UsageError, match="^--board None: expected the name of a board or a page NAME.toml, as text or as a Path$"):
+        board(None)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_the_platform_class_says(name):
     """A newer amaranth-boards that says something else is seen here."""
@@ -115,7 +122,9 @@ def test_the_pages_of_the_documentation(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("change, expected", [
-    (("icebreaker:ICEB", "icebreaker:IceB"), "cannot be imported"),
+    (("icebreaker:ICEB", "icebreaker:IceB"), "icebreaker.py has no IceBreakerPlatform, expected one that it defines"),
+    (("amaranth_boards.ice", "amaranth_bords.ice"), "No module named 'amaranth_bords', expected module:Name"),
+    (('"amaranth', '".amaranth'), "platform is '.amaranth_boards.icebreaker:ICEBreakerPlatform', expected module:class"),
     (("amaranth_boards.icebreaker:ICEBreakerPlatform", "json:JSONDecoder"), "is no platform class"),
     (("icebreaker:ICEBreaker", "icestick:ICEStick"), "ICEStickPlatform has the part iCE40HX1K, expected one of"),
     (("icebreaker:ICEBreaker", "upduino_v3:UpduinoV3"), "UpduinoV3Platform gives no uart 0"),
@@ -123,14 +132,75 @@ def test_the_pages_of_the_documentation(tmp_path, monkeypatch):
     (("usb =", "ready = ['led', 7]\nusb ="), "gives no led 7"),
     (("usb =", "ready = ['uart', 0]\nusb ="), "gives no single pin of uart 0"),
     (("usb =", "ready = [[1], 0]\nusb ="), "ready is [[1], 0], expected"),
-    (("usb =", "link = { rx = '0' }\nusb ="), "link is {'rx': '0'}, expected"),
-    (("0x100000 }", "'x' }"), "no flash.offset"), (('"Mine"', "5"), "title is 5, expected text"), (("=", "", 1), "no page of a board")])
+    (("usb =", "link = { rx = '0' }\nusb ="), "no link.connector and no link.tx, expected"),
+    (("usb =", "link = 5\nusb ="), "link is 5, expected a table of connector, rx, tx"),
+    (("usb =", "link = { connector = ['pmod', 0], rx = '1', tx = '2' }\nusb ="), "has a uart 0, expected no link beside it"),
+    (("0x100000 }", "'x' }"), "flash.offset is 'x', expected an address behind the bitstream, a multiple of 4096 below 0x1000000"),
+    (("0x100000 }", "0 }"), "flash.offset is 0, expected an address behind the bitstream"),
+    (("0x100000 }", "-4096 }"), "flash.offset is -4096, expected an address"),
+    (("0x100000 }", "0x100001 }"), "flash.offset is 1048577, expected an address"),
+    (("0x1000000,", "0x80000,"), "flash.offset is 0x100000, expected an address in a flash of 524,288 bytes"),
+    (("0x1000000,", "-5,"), "flash.bytes is -5, expected its size, a whole number from 4096"),
+    ((", offset", ", ofset"), "key 'flash.ofset', expected flash.bytes, flash.offset, flash.double, flash.quad_enable; did you"),
+    (("0x100000 }", "0x100000, quad_enable = 5 }"), "flash.quad_enable is 5, expected a list of commands"),
+    (("0x100000 }", "0x100000, double = 1 }"), "flash.double is 1, expected true or false"),
+    (('"0403:6010"', '"hello"'), "usb is 'hello', expected vendor:product"),
+    (('"Mine"', "5"), "title is 5, expected text"), (("=", "", 1), "no page of a board"),
+    *(((MINE, f"{MINE}[program]\n{line}\n"), f"program.{said}") for line, said in (
+        ("bitstream = 7", "bitstream is 7, expected a list of words, a program and what it is told, with {bitstream}; other braces are"),
+        ("bitstream = []", "bitstream is [], expected a list"),
+        ("bitstream = ['a', 5]", "bitstream is ['a', 5], expected a list"),
+        ("bitstream = ['a', '{nope}', '{bitstream}']", "bitstream is ['a', '{nope}', '{bitstream}'], expected a list"),
+        ("bitstream = ['a', '{', '{bitstream}']", "bitstream is ['a', '{', '{bitstream}'], expected a list"),
+        ("weights = 'iceprog {offset} {weights}'", "weights is 'iceprog {offset} {weights}', expected a list"),
+        ("weights = ['a', '{bitstream}']", "weights is ['a', '{bitstream}'], expected a list"),
+        ("weigths = ['a', '{weights}']", "weigths', expected program.bitstream"),
+        ("both = ['a', '{both}']", "both stands alone, expected both and start together"),
+        ("start = 5", "start stands alone, expected both and start together"),
+        ("start = 0x100000\nboth = ['a', '{both}']", "start is 0x100000, expected an address before flash.offset = 0x100000"),
+        ("also = 5", "also is 5, expected a table of bitstream, weights, both"),
+        ("also = { weights = ['a', '{weights}'] }", "also.bitstream, expected as in boards/icebreaker.toml"),
+        ("weights = ['a', '{weights}']\nalso = { bitstream = ['a', '{bitstream}'] }", "also has no command weights, expected the same")))])
 def test_a_page_that_will_not_do(tmp_path, change, expected):
     page = tmp_path / "mine.toml"
     page.write_text(MINE.replace(*change))
     with pytest.raises(UsageError) as error:
         board(str(page))
     assert str(error.value).startswith(f"{page}: ") and expected in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("change", [('["io", 0]', '["zz", 0]'), ('rx = "0"', 'rx = "99"'), ('rx = "0"', 'rx = "0 1"')])
+def test_a_link_at_pins_that_are_none(tmp_path, change):
+    page = tmp_path / "mine.toml"
+    page.write_text((ROOT / "boards" / "orangecrab-85f.toml").read_text().replace(*change))
+    with pytest.raises(UsageError, match="Platform has no such link .*, expected one pin each for rx and tx of a connector$"):
+        board(str(page))
+
+
+def test_a_platform_class_with_an_error(tmp_path, monkeypatch):
+    """The error of a module of one's own is told with its line."""
+    (tmp_path / "my_own_boards.py").write_text("x = 1\nraise RuntimeError('no such thing')\n")
+    (page := tmp_path / "mine.toml").write_text(MINE.replace("amaranth_boards.icebreaker", "my_own_boards"))
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError) as error:
+        board(str(page))
+    assert str(error.value) == (f"{page}: platform 'my_own_boards:ICEBreakerPlatform': RuntimeError in {tmp_path / 'my_own_boards.py'}, "
+                                "line 2: no such thing; expected a module that can be imported")
+
+
+def test_the_commands_of_a_page(tmp_path):
+    """Weights for which a page has no command, and a bitstream that does not fit before them, are refused."""
+    (page := tmp_path / "mine.toml").write_text(MINE)
+    bitstream, weights = tmp_path / "a.bin", tmp_path / "b.bin"
+    bitstream.write_bytes(bytes(0x100000))
+    assert programmer.commands(board(str(page)), bitstream) == [["iceprog", str(bitstream)]]
+    with pytest.raises(UsageError, match="^Mine: no command writes the weights, expected program.weights in the board's page$"):
+        programmer.commands(board(str(page)), bitstream, weights)
+    page.write_text(MINE + "[program]\nweights = ['prog', '-o', '{offset}', '{weights}']\n")
+    assert programmer.commands(board(str(page)), bitstream, weights)[0] == ["prog", "-o", "0x100000", str(weights)]
+    bitstream.write_bytes(bytes(0x100001))
+    with pytest.raises(UsageError, match="^Mine: the bitstream has 1,048,577 bytes, 1,048,576 fit before the weights; expected a larger "):
+        programmer.commands(board(str(page)), bitstream, weights)
 
 
 @pytest.mark.parametrize("name", ["tangnano9k", "tangnano20k"])

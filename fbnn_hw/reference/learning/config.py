@@ -3,7 +3,7 @@
 import math
 from dataclasses import asdict, dataclass
 
-from ...errors import InputError, UsageError
+from ...errors import InputError, UsageError, show
 from ...ir.network import LATENT
 from .rules import RULES
 
@@ -51,6 +51,15 @@ class Head:
     @property
     def hidden_fan_in(self):
         return self.hidden_copies * self.latent // self.groups if self.hidden else 0
+
+    def verify(self):
+        """Raise UsageError at the first value that is not legal."""
+        for name, low in (("latent", 1), ("copies", 1), ("hidden", 0), ("groups", 1), ("hidden_copies", 1)):
+            value = getattr(self, name)
+            if type(value) is not int or value < low:
+                raise UsageError(f"{name}: found {show(value)}, expected a whole number from {low}")
+        if self.latent % self.groups or self.hidden % self.groups:
+            raise UsageError(f"groups: found {self.groups}, expected a divisor of latent = {self.latent} and of hidden = {self.hidden}")
 
     @classmethod
     def of_latent(cls, topology):
@@ -146,10 +155,12 @@ class LearnConfig:
                                 ("seed", 0, 2 ** 32 - 1)):
             value = getattr(self, name)
             if type(value) is not int or not low <= value <= high:
-                raise UsageError(f"{name}: found {value!r}, expected a whole number from {low} to {high}")
+                raise UsageError(f"{name}: found {show(value)}, expected a whole number from {low} to {high}")
         for name, legal in (("rule", RULES), ("pick", PICKS)):
-            if getattr(self, name) not in legal:
-                raise UsageError(f"{name}: found {getattr(self, name)!r}, expected one of {', '.join(legal)}")
+            if not isinstance(value := getattr(self, name), str) or value not in legal:
+                raise UsageError(f"{name}: found {show(value)}, expected one of {', '.join(legal)}")
+        if not isinstance(self.weighted, bool):
+            raise UsageError(f"weighted: found {show(self.weighted)}, expected True or False")
         if self.rule == MEANS and self.counter_bits < MEANS_BITS:
             raise UsageError(f"counter_bits: found {self.counter_bits}, expected at least {MEANS_BITS} with the rule {MEANS}")
         if self.adds:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from ... import bits
-from ...errors import InputError, UsageError
+from ...errors import InputError, UsageError, show, whole
 from . import counters
 from .buffer import ReplayBuffer
 from .config import MEANS, PRESENTED_BITS, Head, LearnConfig
@@ -34,6 +34,18 @@ def _spread(copies):
     def spread(value, count):
         return int.from_bytes(table[np.frombuffer(value.to_bytes((count + 7) // 8, "little"), np.uint8)].tobytes(), "little")
     return spread
+
+
+def _rows(what, values, count, number=None):
+    """`values` as rows of bits, uint8 (number, count); number: None where there may be any.  [] has no row of any length."""
+    values = np.asarray(values)
+    if not values.size and values.ndim == 1:
+        values = np.zeros((0, count), np.uint8)
+    if values.dtype != np.uint8 or values.ndim != 2 or values.shape[1] != count or number not in (None, len(values)):
+        raise InputError(f"{what}: found {values.dtype} {values.shape}, expected uint8 ({'N' if number is None else number}, {count})")
+    if values.size and values.max() > 1:
+        raise InputError(f"{what}: found the value {values.max()}, expected bits, 0 and 1")
+    return values
 
 
 class Learner:
@@ -65,22 +77,19 @@ class Learner:
     Raises
     ------
     UsageError
-        The configuration is not legal, or does not fit the head.
+        The configuration or the head is not legal, or one does not fit the other.
     InputError
-        The shipped weights have another shape.
+        The shipped weights have another shape or are no bits.
     """
 
     def __init__(self, head: Head, config: LearnConfig, hidden: np.ndarray | None = None, output: np.ndarray | None = None):
+        head.verify()
         config.verify()
         if not head.hidden and config.hidden_counter_bits:
             raise UsageError(f"hidden_counter_bits: found {config.hidden_counter_bits}, but the head has no hidden layer; expected 0")
         self.head, self.config, self.rule = head, config, make(config)
-        output = np.zeros((0, head.fan_in), np.uint8) if output is None else np.asarray(output, np.uint8)
-        hidden = np.zeros((0, head.hidden_fan_in), np.uint8) if hidden is None else np.asarray(hidden, np.uint8)
-        if output.ndim != 2 or output.shape[1] != head.fan_in:
-            raise InputError(f"shipped rows: found shape {output.shape}, expected (classes, {head.fan_in})")
-        if hidden.shape != (head.hidden, head.hidden_fan_in):
-            raise InputError(f"shipped hidden weights: found shape {hidden.shape}, expected {(head.hidden, head.hidden_fan_in)}")
+        output = _rows("shipped rows", [] if output is None else output, head.fan_in)
+        hidden = _rows("shipped hidden weights", [] if hidden is None else hidden, head.hidden_fan_in, head.hidden)
         if len(output) > config.max_classes:
             raise UsageError(f"max_classes: found {config.max_classes}, expected at least {len(output)}, the shipped classes")
         self._shipped = output, hidden
@@ -174,8 +183,11 @@ class Learner:
     # inference
 
     def sample_bits(self, latents: np.ndarray) -> np.ndarray:
-        """The bits that the output rows read: latents, uint8 bits (N, latent) -> uint8 bits (N, latent + hidden)."""
-        latents = np.asarray(latents, np.uint8)
+        """The bits that the output rows read: latents, uint8 bits (N, latent) -> uint8 bits (N, latent + hidden).
+
+        Raises InputError where the latents have another shape or type, or are no bits.
+        """
+        latents = _rows("latents", latents, self.head.latent)
         if not self.head.hidden:
             return latents
         x = bits.from_bits(latents, np.float32)
@@ -187,6 +199,7 @@ class Learner:
         """Logits of the classes known: latents, uint8 bits (N, latent) -> int32 (N, known).
 
         With the rule `means` a strong weight is 3 or -3, and each input adds 1 to the logit, or takes 1 from it where its weight is strong.
+        Raises as `sample_bits`.
         """
         x = bits.from_bits(self.sample_bits(latents), np.float32).repeat(self.head.copies, 1)
         rows, fan_in = self._output[:self.known], self.head.fan_in
@@ -202,7 +215,12 @@ class Learner:
         return bits.from_bits(bits.from_integers([row[-1] for row in rows], count), np.float32)
 
     def classify(self, latents: np.ndarray) -> np.ndarray:
-        """Classify latents, uint8 bits (N, latent) -> int64 (N,).  Of several largest logits, the lowest class wins."""
+        """Classify latents, uint8 bits (N, latent) -> int64 (N,).  Of several largest logits, the lowest class wins.
+
+        Raises UsageError where no class is known, else as `sample_bits`.
+        """
+        if not self.known:
+            raise UsageError("classify: the learner knows no class, expected one that it was taught")
         return self.logits(latents).argmax(1)
 
     # learning
@@ -214,7 +232,7 @@ class Learner:
         For each: start a class if the label is `known`, present the sample, replay, store the sample.
 
         latents: uint8 bits (N, latent).  labels: class numbers (N,).  Raises UsageError for a label above `known` or without a row,
-        InputError where the latents have another shape or type.
+        InputError where the latents have another shape or type or are no bits, or a label is no whole number; then nothing is learned.
         """
         samples = list(zip(*self._checked(latents, labels)))
         for x, label in progress(samples) if progress else samples:
@@ -235,15 +253,18 @@ class Learner:
                 self.buffer.store(x, label)
 
     def rehearse(self, count: int) -> None:
-        """Replay stored exemplars `count` times."""
+        """Replay stored exemplars `count` times.  Raises UsageError where that is no whole number from 0."""
+        if not whole(count):
+            raise UsageError(f"rehearse: found {show(count)}, expected a whole number from 0")
         for _ in range(0 if self.frozen else count):
             self._replay()
 
     def _checked(self, latents, labels, new=1):
         """Lists of the latents as integers and of the labels."""
-        latents, labels = np.asarray(latents), np.asarray(labels)
-        if latents.dtype != np.uint8 or latents.shape != (len(labels), self.head.latent):
-            raise InputError(f"latents: found {latents.dtype} {latents.shape}, expected uint8 ({len(labels)}, {self.head.latent})")
+        labels = np.asarray(labels)
+        if labels.ndim != 1 or labels.size and not np.issubdtype(labels.dtype, np.integer):
+            raise InputError(f"labels: found {labels.dtype} {labels.shape}, expected whole numbers (N,)")
+        latents = _rows("latents", latents, self.head.latent, len(labels))
         classes, labels = self.known, labels.tolist()
         for label in labels:
             if not 0 <= label < classes + new:
