@@ -31,8 +31,9 @@ def start(weights, width, ones, confidence=0):
 
 
 def strong(row):
-    """A mask of the counters in the outer quarters of the range, h >= 3/4 * 2^(B-1) or below -3/4 * 2^(B-1): their top three bits are
-    equal in the planes.  B is at least 3.
+    """A mask of the counters in the outer eighth at either end of the range, h >= 3/4 * 2^(B-1) or below -3/4 * 2^(B-1).
+
+    Their top three bits are equal in the planes.  B is at least 3.
     """
     return ~(row[-1] ^ row[-2] | row[-1] ^ row[-3])
 
