@@ -22,11 +22,12 @@ ALLOWED = {
     "files": {"errors"},
     "protocol": {"errors", "bits"},
     "ir": BASE,
+    "outside": {"errors"},
     "progress": set(),
     "checkpoints": {"errors", "ir"},
     "reference": IR,
     "compile": IR | {"targets"},
-    "targets": {"errors"},
+    "targets": {"errors", "outside"},
     "rtl": IR | {"reference", "compile", "targets"},
     "host": BASE | {"reference"},
     "report": {"errors", "ir", "compile"},
@@ -41,15 +42,15 @@ ALLOWED = {
     "foreign": IR | {"files"},
     "nn": IR | {"files", "foreign"},
     "data": {"errors", "files"},
-    "train": IR | {"files", "progress", "nn", "data", "reference"},
+    "train": IR | {"files", "outside", "progress", "nn", "data", "reference"},
     "predict": IR | {"progress", "reference", "nn"},
-    "cli": IR | {"files", "progress", "checkpoints", "foreign", "reference", "compile", "targets", "rtl", "fpga", "emit", "host", "report",
-                 "nn", "data", "train", "design", "board", "facts", "lesson", "studio", "predict", "selftest", "__init__"},
+    "cli": IR | {"files", "outside", "progress", "checkpoints", "foreign", "reference", "compile", "targets", "rtl", "fpga", "emit", "host",
+                 "report", "nn", "data", "train", "design", "board", "facts", "lesson", "studio", "predict", "selftest", "__init__"},
 }
 TORCH = {"nn", "train"}
 TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/_common.py", "predict.py"}
 TORCH_FREE = {"nn/__init__.py",  # and what the command line reads before it is known whether torch is there
-              *(f"train/{name}.py" for name in ("__init__", "config", "cil_config", "learner", "memorizer", "metrics", "outside",
+              *(f"train/{name}.py" for name in ("__init__", "config", "cil_config", "learner", "memorizer", "metrics",
                                                 "results", "scenarios", "sweep"))}
 
 
