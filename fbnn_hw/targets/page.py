@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,8 @@ class Table:
 
 
 TEXT = Key(_text, "text on one line", True)
+FLAG = Key(lambda value: isinstance(value, bool), "true or false")
+LED = Key(_led, "[resource, number], or a third word for a part of it")
 COMMANDS = {"bitstream": _of_command("bitstream"), "weights": _of_command("weights"), "both": _of_command("both")}
 KEYS: dict[str, Key | Table] = {
     "title": TEXT,
@@ -87,11 +89,11 @@ KEYS: dict[str, Key | Table] = {
         "bytes": Key(lambda value: whole(value, SECTOR, 2 ** 32), f"its size, a whole number from {SECTOR}", True),
         "offset": Key(lambda value: whole(value, SECTOR, ADDRESSES) and value % SECTOR == 0,
                       f"an address behind the bitstream, a multiple of {SECTOR} below {ADDRESSES:#x}", True),
-        "double": Key(lambda value: isinstance(value, bool), "true or false"),
+        "double": FLAG,
         "quad_enable": Key(_commands, "a list of commands, lists of bytes")}, True),
-    "ready": Key(_led, "[resource, number], or a third word for a part of it"),
-    "fault": Key(_led, "[resource, number], or a third word for a part of it"),
-    "low": Key(lambda value: isinstance(value, bool), "true or false"),
+    "ready": LED,
+    "fault": LED,
+    "low": FLAG,
     "link": Table({
         "connector": Key(_types(str, int), "[name, number]", True),
         "rx": Key(_text, "a pin of the connector, as text", True),
@@ -99,7 +101,7 @@ KEYS: dict[str, Key | Table] = {
     "package": Key(_pattern("[A-Za-z0-9-]+"), "the name of a package"),
     "program": Table(COMMANDS | {
         "start": Key(lambda value: whole(value, 0, ADDRESSES), "an address, a whole number from 0"),
-        "also": Table(COMMANDS | {"bitstream": Key(COMMANDS["bitstream"].legal, COMMANDS["bitstream"].expected, True)})}),
+        "also": Table(COMMANDS | {"bitstream": replace(COMMANDS["bitstream"], required=True)})}),
     "bridge": Key(lambda value: isinstance(value, str) and value in BRIDGES, f"one of {', '.join(BRIDGES)}"),
     "sdram": Table({"chip": Key(_text, "the name of a chip", True)}),
 }
