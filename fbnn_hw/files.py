@@ -23,6 +23,16 @@ def kind_if_not_file(path: Path) -> str | None:
     return "directory" if path.is_dir() else "pipe" if path.is_fifo() else "device"
 
 
+def make_folder(path: str | Path) -> Path:
+    """The folder `path`, made where it is not there yet, with those on the way to it; InputError where it cannot be."""
+    path = Path(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: no folder can be made there ({error.strerror}), expected one that can be written") from None
+    return path
+
+
 @contextmanager
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
     """Yield a binary file to write to, which becomes `path` at the end of the block.

@@ -3,6 +3,7 @@
 import shlex
 from pathlib import Path
 
+from .. import files
 from ..errors import UsageError
 from . import _common
 
@@ -158,7 +159,7 @@ def execute(args, commands, out, title="runs"):
     from ..train import sweep
 
     for argv in commands:
-        Path(argv[argv.index("--out") + 1]).parent.mkdir(parents=True, exist_ok=True)
+        files.make_folder(Path(argv[argv.index("--out") + 1]).parent)
     if args.submit:
         folder = Path(getattr(args, "folder", None) or args.results)
         options = {**({"slurm_partition": args.partition} if args.partition else {}), **({"timeout_min": args.time} if args.time else {}),

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -34,9 +35,9 @@ def grid(over):
     """
     flags = [flag for flag, _ in over]
     for values in itertools.product(*(values for _, values in over)):
-        # A folder may end in a slash.  A colon is none of a file name of Windows.
-        name = "-".join(f"{flag}{value.rstrip('/')}" for flag, value in zip(flags, values)).replace(":", ".")
-        yield name, dict(zip(flags, values))
+        # A path has slashes, which would lead out of the folder of the results.  A colon is none of a file name of Windows.
+        name = "-".join(f"{flag}{value.rstrip('/')}" for flag, value in zip(flags, values))
+        yield re.sub(r"[/\\:]", ".", name), dict(zip(flags, values))
 
 
 def finished(path):

@@ -16,7 +16,9 @@ def test_grid():
     points = list(grid([("lr", ["1e-3", "3e-3"]), ("seed", ["0", "1"])]))
     assert [name for name, _ in points] == ["lr1e-3-seed0", "lr1e-3-seed1", "lr3e-3-seed0", "lr3e-3-seed1"]
     assert points[1][1] == {"lr": "1e-3", "seed": "1"}
-    assert [name for name, _ in grid([("data", ["a/", "b/c/", "C:d"])])] == ["dataa", "datab/c", "dataC.d"]  # as a shell completes a folder
+    # A shell completes a folder with a slash.  No path leads out of the folder of the results.
+    names = [name for name, _ in grid([("data", ["a/", "b/c/", "C:d", "../../e", r"f\g"])])]
+    assert names == ["dataa", "datab.c", "dataC.d", "data......e", "dataf.g"]
 
 
 @pytest.mark.slow
@@ -139,6 +141,12 @@ def test_refusals(flags, line, refused, tmp_path):
 def test_a_wrong_value_is_refused_before_the_first_run(refused, tmp_path):
     code, line = refused("sweep", tmp_path, "--over", "seed", "0", "x", *BASE)
     assert code == 2 and "--seed: found 'x', expected a whole number from 0" in line and not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_made(refused, tmp_path):
+    (tmp_path / "file").touch()
+    assert refused("sweep", tmp_path / "file/runs", "--over", "seed", "0", *BASE) == (
+        3, f"fbnn-hw sweep: {tmp_path / 'file/runs'}: no folder can be made there (Not a directory), expected one that can be written")
 
 
 def test_an_interrupt_says_that_the_runs_are_kept(cli, tmp_path, monkeypatch):
