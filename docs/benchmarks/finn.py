@@ -76,6 +76,8 @@ def main(words):
     if words[:1] == ["--check"]:
         return page(figures) != PAGE.read_text()
     if words[:1] == ["--add"]:
+        if len(words) not in (2, 3) or Path(words[-1]).is_dir() != (len(words) == 2):
+            raise SystemExit(f"--add {' '.join(words[1:])}: expected one folder, and perhaps the name of a board")
         add(figures, Path(words[1]), *words[2:])
         FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
     PAGE.write_text(page(figures))

@@ -142,6 +142,11 @@ def main():
     parser.add_argument("--rehearse", type=int, default=1000)
     parser.add_argument("--teacher", action="store_true")
     args = parser.parse_args()
+    if args.teacher:  # before all work: its packages may be missing
+        import torch
+        from extractor import Teacher
+
+        teacher = Teacher()
     columns = [(kind, count) for kind in args.kinds for count in args.classes]
     sets = {column: [pictures(*column, seed) for seed in range(args.seeds)] for column in columns}
     print("| % right | " + " | ".join(f"{count} {kind}" for kind, count in columns) + " |", flush=True)
@@ -157,10 +162,6 @@ def main():
         print(row(f"{name}, learner", np.reshape(lessons, (-1, args.seeds))), flush=True)
         print(row(f"{name}, nearest mean in float", np.reshape(means, (-1, args.seeds))), flush=True)
     if args.teacher:
-        import torch
-        from extractor import Teacher
-
-        teacher = Teacher()
         cells = []
         for column in columns:
             for (seen, labels), (unseen, truth) in sets[column]:

@@ -6,6 +6,7 @@ import shlex
 from functools import cache, partial
 from pathlib import Path
 
+from .. import files
 from ..checkpoints import resolve
 from ..errors import InputError, UsageError, nearest
 from ..ir import checkpoint
@@ -109,7 +110,7 @@ def run(args, out):
         drawn = [r for r in results if any(counts(row, r) for row in exhibit.rows)]
         if not drawn:
             raise InputError(f"{args.results}: no results to plot, expected some of {exhibit.name}; --run makes them")
-        written = report.draw(exhibit, drawn, args.plot, scenario == exhibit.scenario, SCENARIOS[scenario].classes)
+        written = report.draw(exhibit, drawn, files.make_folder(args.plot), scenario == exhibit.scenario, SCENARIOS[scenario].classes)
         out.text(f"written: {', '.join(map(str, written))}")
     out.result({"name": exhibit.name, "scenario": scenario, "rows": compared, "plots": written})
 

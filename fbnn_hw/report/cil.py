@@ -7,8 +7,8 @@ the seeds.  Each panel has its own axis.  Lines are named at their ends.
 
 import math
 from itertools import pairwise
+from pathlib import Path
 
-from .. import files
 from ..errors import ToolError
 from ..ir.models import FLOATING, build
 
@@ -264,7 +264,8 @@ def save(figure, folder, name):
     """Write folder/name.png and .svg; returns the paths.  The SVG has no date, so equal figures give equal files."""
     from matplotlib import rc_context
 
-    folder = files.make_folder(folder)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
     with rc_context({"svg.hashsalt": "fbnn-hw"}):
         figure.savefig(paths[0], dpi=150)
