@@ -19,6 +19,11 @@ def show(value: object) -> str:
     return " ".join(_repr.repr(value).split())
 
 
+def plural(amount: int, noun: str) -> str:
+    """The noun for so many: "exemplar" of one, else "exemplars"."""
+    return noun + "s" * (amount != 1)
+
+
 def nearest(name, names):
     """"; did you mean X?" for the one of `names` that is closest to `name`, or "" where none is close."""
     by_letters = {_letters(candidate): candidate for candidate in names}

@@ -4,7 +4,7 @@ import shlex
 from dataclasses import fields, replace
 from pathlib import Path
 
-from ..errors import InputError, UsageError
+from ..errors import InputError, UsageError, plural
 from ..reference.learning import PICKS, RULES, Head, LearnConfig
 from ..reference.learning.config import ADDING, ADDING_DEFAULTS
 from ..train.scenarios import SCENARIOS
@@ -100,7 +100,7 @@ def run(args, out):
         write_result(Path(args.out), result)
     rows = [(name, of(s["a_final"]), of(s["d_final"], 1, 3), f"{s['memory_bits'] / 1e6:.3f}") for name, s in summary.items()]
     out.text(*_common.table(rows, ("learner", "a_final %", "d_final", "memory Mb")),
-             "", f"{args.seeds} seed{'s' * (args.seeds > 1)}, {config.slots} exemplar{'s' * (config.slots > 1)}, "
+             "", f"{args.seeds} {plural(args.seeds, 'seed')}, {config.slots} {plural(config.slots, 'exemplar')}, "
              f"{scenario.classes} classes; the extractor was trained on "
              + (f"{len(study.trained_on)} of them: {', '.join(study.trained_on)}" if study.trained_on else "none of them"))
     out.result(result)

@@ -2,6 +2,7 @@
 
 import shlex
 
+from ..errors import FbnnError, plural
 from ..protocol import image_bytes
 from . import _common
 
@@ -76,10 +77,6 @@ def _levels(config):
             f"{image_bytes(config.size):,} of RGB",)
 
 
-def _exemplars(count):
-    return f"{count:,} exemplar{'s' * (count > 1)}"
-
-
 def _learning(estimate, config):
     """Lines of a design that learns."""
     if not config.learning:
@@ -90,7 +87,8 @@ def _learning(estimate, config):
         return (f"learns  up to {learning['max_classes']} classes, from none, a {config.learning.rule.removesuffix('s')} each; "
                 f"rows of {learning['row_bits']} bits: {rows}",
                 f"        {learning['learn_cycles']:,} cycles for a new sample (estimated)")
-    return (f"learns  up to {learning['max_classes']} classes; a replay buffer of {_exemplars(learning['exemplars'])}; "
+    return (f"learns  up to {learning['max_classes']} classes; "
+            f"a replay buffer of {learning['exemplars']:,} {plural(learning['exemplars'], 'exemplar')}; "
             f"rows of {learning['row_bits']} bits: {rows}",
             f"        {learning['learn_cycles']:,} cycles for a new sample and {config.learning.replays} replays that all move counters "
             "(estimated)",
@@ -126,7 +124,6 @@ def _learner(network, part, config, args):
     from .. import design
     from ..compile import area
     from ..emit.output import learn_cycles
-    from ..errors import FbnnError
 
     try:
         learner = design.plan(network, part, learn=True, weights=args.weights, input=args.input)
@@ -148,7 +145,8 @@ def _offer(args, learner):
     where = [*(("--weights", args.weights) if args.weights else ()), *(("--input", args.input) if args.input != "rgb" else ())]
     command = ["fbnn-hw", "generate", "--model", args.model, "--target", args.target, *where, "--learn"]
     return ("", f"learn   new classes on the chip: {shlex.join(command)}",
-            f"        room for {learner['max_classes']} classes, a replay buffer of {_exemplars(learner['exemplars'])}; "
+            f"        room for {learner['max_classes']} classes, "
+            f"a replay buffer of {learner['exemplars']:,} {plural(learner['exemplars'], 'exemplar')}; "
             f"{' x '.join(map(str, learner['shape']))}, {learner['lut4']:+,} LUT4 against this design,",
             f"        {learner['cycles']:,} cycles a frame, {learner['learn_cycles']:,} for a new sample and {learner['replays']} replays, "
             f"at {learner['clock_hz'] / 1e6:g} MHz (estimated)")

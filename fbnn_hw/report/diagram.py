@@ -1,6 +1,7 @@
 """The block diagram of a generated accelerator, with the true widths, sizes and cycles, as SVG."""
 
 from ..compile import timing
+from ..errors import plural
 from .svg import Canvas, number
 
 WIDTH = 960
@@ -62,7 +63,7 @@ class _Diagram(Canvas):
 
 
 def _count(amount, noun):
-    return f"{amount:,} {noun}" + ("s" if amount != 1 else "")
+    return f"{amount:,} {plural(amount, noun)}"
 
 
 def _engine(canvas, c, frame, used, unit):
