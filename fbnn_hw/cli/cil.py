@@ -9,7 +9,7 @@ from ..train.cil_config import LOSS_NAMES, REPLAYS, STRATEGIES, CilConfig
 from ..train.learner import BUILT_IN, has_network, is_learner
 from ..train.scenarios import SCENARIOS, SETTINGS
 from . import _common
-from .train import TEACHING, add_images, add_recipe, again, recipe, scores, state_beside, write_result
+from .train import TEACHING, add_images, add_recipe, again, device, recipe, scores, state_beside, write_result
 
 GROUP = "research"
 SUMMARY = "learn classes task after task, with a replay buffer or one of the baselines"
@@ -97,18 +97,17 @@ def _run(args, out):
     from ..ir.models import build
     from ..nn import checkpoint
     from ..nn.network import export
-    from ..train import pretrain, start
+    from ..train import start
     from ..train.incremental import Incremental
     from ..train.record import surroundings
 
-    device = pretrain.device(args.device)
-    _common.set_threads(args)
+    processor = device(args, settings.recipe, out)
     if args.init:
         origin = start.read(args.init)
     else:
         origin = start.Start(build(args.model, train.classes, size=train.images.shape[-1]), {}, {})
     learner = Incremental(settings, train, test, origin, state_path, files.cache_folder() / "latents", lambda record: report(record),
-                          out.progress, device)
+                          out.progress, processor)
 
     to_come = [name for number, name in enumerate(learner.classes) if number not in learner.pretrained]
     if seen := [name for name in to_come if origin.proxies and name in origin.topology.classes]:
@@ -139,7 +138,7 @@ def _run(args, out):
     out.kept = f"the training itself is done, its state is in {state_path}; go on with: {again(args)}"
     values = {"kind": "cil", "config": settings.to_dict(), "seed": settings.recipe.seed, "command": shlex.join(["fbnn-hw", *args.argv]),
               "init": {"source": origin.source, "sha256": origin.sha256, "name": origin.topology.name, "training": origin.training},
-              **surroundings(device), **result}
+              **surroundings(processor), **result}
     write_result(result_path, values)
     if args.save:
         model = learner.learner.network() if learner.learner else learner.model

@@ -9,7 +9,7 @@ from ..errors import UsageError
 from ..ir.models import AIRBENCH, FLOATING, MODELS
 from ..train.scenarios import SCENARIOS, Scenario
 from . import _common
-from .train import add_images, add_recipe, add_teacher, epoch_line, paths, recipe, refuse_idle, summary, trained, write_result
+from .train import add_images, add_recipe, add_teacher, device, epoch_line, paths, recipe, refuse_idle, summary, trained, write_result
 
 GROUP = "research"
 SUMMARY = "pre-train a feature extractor on a scenario's pre-training task"
@@ -127,13 +127,12 @@ def run(args, out):
     from ..train import pretrain, record, start
     from ..train.teacher import Teacher
 
-    device = pretrain.device(args.device)
-    _common.set_threads(args)
+    processor = device(args, config, out)
     size = datasets.DATASETS[scenario.data].size if scenario.name in SCENARIOS else train.images.shape[-1]
     objective = pretrain.Objective(args.alpha, args.beta, args.gamma, args.features)
     origin = pretrain.origin(args.init) if args.init else None
     model = pretrain.make(args.model, train.classes, size, config, args.encoder, origin, args.activations, args.latent)
-    teacher = Teacher(resolve(args.teacher, "--teacher", ".state"), model.topology, device, config.precision) if args.teacher else None
+    teacher = Teacher(resolve(args.teacher, "--teacher", ".state"), model.topology, processor, config.precision) if args.teacher else None
     if args.model == AIRBENCH:
         model.whiten(pretrain.tensors(train.first(WHITENING_IMAGES), size)[0])
     floating = args.model in FLOATS or args.activations == "float"
@@ -161,7 +160,7 @@ def run(args, out):
         out.text(epoch_line(epoch, config.epochs, " (best)" if better else ""))
 
     trainer = pretrain.Pretrainer(
-        model.to(device), *pretrain.tensors(train, size), config, objective, unlabeled, state_path=state_path, report=report,
+        model.to(processor), *pretrain.tensors(train, size), config, objective, unlabeled, state_path=state_path, report=report,
         progress=out.progress, teacher=teacher, init=source)
     if not trained(trainer, args, out):
         return 130

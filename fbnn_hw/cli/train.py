@@ -76,6 +76,17 @@ def recipe(args):
     return TrainConfig(**{field.name: getattr(args, field.name, field.default) for field in fields(TrainConfig)})
 
 
+def device(args, config, out):
+    """The `torch.device` of --device, with the threads of --threads; a note where --precision bfloat16 would slow a CPU down."""
+    from ..train import pretrain, record
+
+    chosen = pretrain.device(args.device)
+    _common.set_threads(args)
+    if chosen.type == "cpu" and config.precision == "bfloat16" and record.emulates_bfloat16():
+        out.note("--precision bfloat16: this processor has neither AVX-512 BF16 nor AMX and emulates bfloat16; float32 is faster here")
+    return chosen
+
+
 class Architectures(list):
     more = "--init FILE to go on from a checkpoint; fbnn_hw.export makes one of a module of PyTorch"
 
@@ -160,12 +171,11 @@ def run(args, out):
     from ..ir.models import build
     from ..nn import checkpoint
     from ..nn.network import FBNN
-    from ..train import pretrain, record, start
+    from ..train import record, start
     from ..train.offline import Trainer
     from ..train.teacher import Teacher
 
-    device = pretrain.device(args.device)
-    _common.set_threads(args)
+    processor = device(args, config, out)
     torch.manual_seed(config.seed)
     topology = build(args.model, train.classes, size=train.images.shape[-1])
     options = dict(K=config.K, c=config.c, limit=config.limit, norm=config.norm)
@@ -175,8 +185,8 @@ def run(args, out):
         model, meta["init"] = start.further(origin, topology, config.seed, options), origin.describe()
     else:
         model = FBNN(topology, **options)
-    model.to(device)
-    teacher = Teacher(resolve(args.teacher, "--teacher", ".state"), topology, device, config.precision) if args.teacher else None
+    model.to(processor)
+    teacher = Teacher(resolve(args.teacher, "--teacher", ".state"), topology, processor, config.precision) if args.teacher else None
     if teacher:
         meta["teacher"] = teacher.description
 

@@ -24,6 +24,20 @@ def hardware(device="cpu"):
         return platform.processor() or platform.machine()
 
 
+BFLOAT16 = {"avx512_bf16", "amx_bf16", "avx_ne_convert"}
+"""Linux's names of what x86 processors have for bfloat16."""
+
+
+def emulates_bfloat16():
+    """Return whether the CPU is an x86 without arithmetic of bfloat16; False where the system does not say."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return False
+    flags = next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), None)
+    return bool(flags) and BFLOAT16.isdisjoint(flags)
+
+
 def surroundings(device="cpu"):
     """Return versions, hardware and threads: a result depends on them as on its flags."""
     names = ("fbnn-hw", "torch", "numpy")

@@ -16,6 +16,7 @@ from fbnn_hw.data import datasets
 from fbnn_hw.ir import checkpoint
 from fbnn_hw.nn.network import FBNN
 from fbnn_hw.reference import inference
+from fbnn_hw.train import record
 
 FLAGS = ["--model", "0.5mb", "--data", "fixture", "--classes", "cat,dog", "--epochs", "2", "--batch", "2", "--threads", "1", "--lr", "1e-3"]
 
@@ -140,6 +141,21 @@ def test_batch_norm(tmp_path, answer, refused):
     assert again["init"]["source"] == "m.pt (bits)"
     code, line = refused("train", *flags, "--init", tmp_path / "m.pt", "--out", tmp_path / "n.pt")
     assert code == 3 and line.endswith("and no state with their batch norm; expected --norm bn")
+
+
+@pytest.mark.parametrize("emulates, precision", [(True, "bfloat16"), (False, "bfloat16"), (True, "float32")])
+def test_a_slower_precision_is_told(emulates, precision, tmp_path, cli, monkeypatch):
+    monkeypatch.setattr(record, "emulates_bfloat16", lambda: emulates)
+    code, _, err = cli("train", *FLAGS, "--epochs", "1", "--device", "cpu", "--precision", precision, "--out", tmp_path / "m.pt")
+    assert code == 0 and ("emulates bfloat16; float32 is faster here" in err) == (emulates and precision == "bfloat16")
+
+
+@pytest.mark.skipif(not hasattr(torch.cpu, "get_capabilities"), reason="this torch does not tell")
+def test_which_processor_emulates_bfloat16():
+    """The same as torch says."""
+    found = torch.cpu.get_capabilities()
+    known = sys.platform == "linux" and found["architecture"] == "x86_64"
+    assert record.emulates_bfloat16() == (known and not any(found[name] for name in ("avx512_bf16", "amx_bf16", "avx_ne_convert")))
 
 
 @pytest.mark.parametrize("flags, line", [
