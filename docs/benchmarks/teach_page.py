@@ -1,8 +1,11 @@
-"""Writes docs/teach.html, the page with the gates of a design in it: python docs/benchmarks/teach_page.py
+"""Writes docs/teach.html, the page with the gates of a design in it.
+
+    python docs/benchmarks/teach_page.py
 
 Which network it teaches is chosen here alone.
 """
 
+import argparse
 import sys
 import tempfile
 from pathlib import Path
@@ -25,6 +28,7 @@ def made(folder) -> design.Design:
 
 
 def main():
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         of = made(folder)
         text = page.write(of, wasm.build(of, note=lambda line: print(line, file=sys.stderr)))

@@ -3,6 +3,7 @@
     python docs/benchmarks/tour.py             runs it in a temporary folder and rewrites the outputs
 """
 
+import argparse
 import contextlib
 import io
 import json
@@ -46,6 +47,7 @@ def read():
 
 
 def main():
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     notebook = read()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         printed = run(notebook)
