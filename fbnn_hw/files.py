@@ -2,12 +2,18 @@
 
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from .errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None  # type: ignore[assignment]
 
 
 def cache_folder() -> Path:
@@ -18,9 +24,11 @@ def cache_folder() -> Path:
 
 def kind_if_not_file(path: Path) -> str | None:
     """Return "directory", "pipe" or "device" where `path` is one; None for a file, or where nothing has that name."""
-    if not path.exists() or path.is_file():
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # what is wrong with it, opening it will tell
         return None
-    return "directory" if path.is_dir() else "pipe" if path.is_fifo() else "device"
+    return None if stat.S_ISREG(mode) else "directory" if stat.S_ISDIR(mode) else "pipe" if stat.S_ISFIFO(mode) else "device"
 
 
 def make_folder(path: str | Path) -> Path:
@@ -62,15 +70,18 @@ def locked(path: str | Path, message: str) -> Iterator[None]:
 
     A process that is started during the block with `close_fds=False` holds the file too, until it ends,
     even if this program ends before.  Raises InputError(message) where another program holds the file,
-    InputError where it cannot be made.
+    InputError where it cannot be made.  Windows has no such locks.
     """
-    try:
-        import fcntl
-    except ImportError:  # Windows has no such locks
+    if fcntl is None:
         yield
         return
+    with _taken(Path(path), message) as file:
+        os.set_inheritable(file.fileno(), True)
+        yield
 
-    path = Path(path)
+
+def _taken(path: Path, message: str) -> IO[str]:
+    """The open lock file `path`, which no other program holds.  Raises as `locked`."""
     if kind := kind_if_not_file(path):
         raise InputError(f"{path}: is a {kind}, expected a file, or none; remove it")
     try:
@@ -78,32 +89,28 @@ def locked(path: str | Path, message: str) -> Iterator[None]:
         file = open(path, "w")
     except OSError as error:
         raise InputError(f"{path}: cannot be made ({error.strerror}), expected a folder that can be written in its place") from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(message) from None
-        os.set_inheritable(file.fileno(), True)
-        yield
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise InputError(message) from None
+    return file
 
 
 @contextmanager
 def sole(path: str | Path, message: str) -> Iterator[None]:
-    """As `locked`, but the lock file is deleted after the block.  On Windows there is no such lock."""
-    try:
-        import fcntl
-    except ImportError:
+    """As `locked`, but the lock file is deleted after the block."""
+    if fcntl is None:
         yield
         return
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     while True:
-        with open(path, "w") as file:
+        with _taken(path, message) as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise InputError(message) from None
-            if not path.exists() or os.fstat(file.fileno()).st_ino != path.stat().st_ino:
+                current = os.path.samestat(os.fstat(file.fileno()), path.stat())
+            except FileNotFoundError:
+                current = False
+            if not current:
                 continue  # its last holder has just deleted it
             try:
                 yield
@@ -115,14 +122,14 @@ def sole(path: str | Path, message: str) -> Iterator[None]:
 
 def held(path: str | Path) -> bool:
     """Whether another program holds the lock `path` of `sole`."""
+    if fcntl is None:
+        return Path(path).exists()
     try:
-        import fcntl
-
         with open(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
-    except (ImportError, OSError):
+    except OSError:
         return Path(path).exists()
     return False
 

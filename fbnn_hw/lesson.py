@@ -125,7 +125,7 @@ def teach(board, images, label: str, passes: int | None = None, progress=silent)
         while lesson.passes < (passes or MOST) and (passes or lesson.right_after < ENOUGH * lesson.images):
             _show(board, lesson, images, features, bar)
     after = _answers(twin, latents)
-    for number in np.unique(labels).tolist():
+    for number in np.unique(labels[labels != index]).tolist():
         of_class = labels == number
         lesson.effects[names[number]] = Effect(
             int(of_class.sum()), int((before[of_class] == number).sum()), int((after[of_class] == number).sum()))

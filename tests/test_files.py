@@ -4,6 +4,7 @@ import os
 import resource
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -46,8 +47,29 @@ def test_a_lock_is_held_by_one_and_by_what_it_started(tmp_path):
     other.communicate(b"\n")
 
 
+def test_a_lock_that_goes_with_its_holder(tmp_path):
+    """Of programs that come and go one has the lock at a time, whenever the others look."""
+    path, at_work, most = tmp_path / ".lock", [], []
+
+    def use():
+        for _ in range(500):
+            try:
+                with files.sole(path, "held"):
+                    at_work.append(1)
+                    most.append(len(at_work))
+                    at_work.pop()
+            except InputError as error:
+                assert str(error) == "held"
+
+    with ThreadPoolExecutor(4) as pool:
+        for user in [pool.submit(use) for _ in range(4)]:
+            user.result()
+    assert set(most) == {1} and not path.exists() and not files.held(path)
+
+
+@pytest.mark.parametrize("lock", [files.locked, files.sole])
 @pytest.mark.parametrize("kind", ["pipe", "folder", "loop", "loop of folders", "file for a folder"])
-def test_what_is_in_the_place_of_a_lock(kind, tmp_path):
+def test_what_is_in_the_place_of_a_lock(kind, lock, tmp_path):
     path = tmp_path / "folder" / ".lock"
     if "folders" not in kind and kind != "file for a folder":
         path.parent.mkdir()
@@ -63,7 +85,7 @@ def test_what_is_in_the_place_of_a_lock(kind, tmp_path):
         case _:
             path.parent.write_text("")
     with pytest.raises(InputError, match=rf"^{path}: (is a pipe|is a device|is a directory|cannot be made \(.*\)), expected .*"):
-        with files.locked(path, "held"):
+        with lock(path, "held"):
             pass
 
 

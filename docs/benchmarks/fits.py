@@ -2,7 +2,7 @@
 
     python docs/benchmarks/fits.py [MODEL...]
 
-Weights are random; only their number matters.
+All weights are 0; only their number matters.
 """
 
 import argparse

@@ -386,6 +386,11 @@ class AcceleratorConfig:
         return image_bytes(self.size, self.pixel_bits)
 
     @property
+    def score_bits(self) -> int:
+        """Bits of a logit, as it comes out."""
+        return self.logit_bits or self.accumulator_bits + 1
+
+    @property
     def encoder_rate(self) -> int | None:
         """Bits of a byte that the encoder takes a cycle, as `timing` counts them: bytes that are not summed up are taken whole."""
         return 0 if self.encoder == "bits8" else self.encoder_bits

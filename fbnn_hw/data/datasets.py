@@ -9,6 +9,7 @@ import hashlib
 import os
 import tarfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -351,5 +352,6 @@ def download(dataset, data_dir=None, progress=None):
     finally:
         if bar is not None:
             bar.close()
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
     return target

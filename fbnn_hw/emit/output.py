@@ -20,7 +20,6 @@ from ..ir import file as ir_file
 from ..reference import encode, inference
 from ..reference.learning import LearnConfig, Learner
 from ..report.diagram import diagram
-from ..rtl.accelerator import score_bits
 from ..rtl.verilog import to_verilog
 from ..targets.bridges import bit_clocks
 from . import integration, weights
@@ -159,7 +158,7 @@ def parameters(plan, boot_bytes, frame_bytes):
     """The test bench's parameters.vh."""
     config = plan.config
     macros = {
-        "MAX_IMAGES": MAX_IMAGES, "IMAGE_BYTES": config.image_bytes, "SCORE_BITS": score_bits(config),
+        "MAX_IMAGES": MAX_IMAGES, "IMAGE_BYTES": config.image_bytes, "SCORE_BITS": config.score_bits,
         "CLASS_BITS": (max(2, config.result_classes) - 1).bit_length(), "LANES": config.lanes,
         "STEP_BITS": len(config.program).bit_length()}
     if config.weights == "stream":

@@ -60,7 +60,6 @@ def build(design, build_dir=None, note=None) -> Gates:
 
 def wrapper(config):
     """Verilog of the module `gates`: the accelerator with the members of its payloads as ports, and one address of all banks to look at."""
-    from ..rtl.accelerator import score_bits
     from ..rtl.learning.learner import command_layout, host_layout
     from ..rtl.sequencer import Widths
 
@@ -80,7 +79,7 @@ def wrapper(config):
     input wire [{config.beat_bits - 1}:0] weight, input wire weight_valid, output wire weight_ready,
     input wire [15:0] at, output wire [{config.pixels * config.lanes - 1}:0] seen
 );
-    wire signed [{score_bits(config) - 1}:0] value;
+    wire signed [{config.score_bits - 1}:0] value;
     wire last_logit, last_word;
     assign logits = value;
     accelerator inner (

@@ -93,8 +93,7 @@ def place(commands, where, clock_mhz, placed, key, most, tell=lambda share, phas
 
     Returns {seed: dict}: what `Result.to_dict` has, "minutes" and `key`; or {"error": text} for a seed
     that could not be routed.  The dict of a seed is written into its folder when the seed is done.  So
-    an interrupt, which ends all processes, loses only the seeds at work.  Raises ToolError if no seed
-    could be routed.
+    an interrupt, which ends all processes, loses only the seeds at work.
     """
     waiting, running, results = list(commands), [], {}
     try:
@@ -114,8 +113,6 @@ def place(commands, where, clock_mhz, placed, key, most, tell=lambda share, phas
     finally:
         for job in running:
             job.kill()
-    if all("error" in result for result in results.values()):
-        raise ToolError(next(iter(results.values()))["error"])
     return results
 
 
@@ -127,12 +124,15 @@ def _phase(running, ended, count):
 
 def _conclude(job, clock_mhz, placed, key):
     """Write the placement and the result of a process that has ended; returns the result."""
+    large = job.folder / "placed.json"
     try:
         reached = job.result(clock_mhz)
+        cells = placement.read(large)
     except ToolError as error:
         return {"error": str(error)}
-    large = job.folder / "placed.json"
-    (job.folder / PLACEMENT).write_text(json.dumps(placement.read(large)))
+    except FileNotFoundError:
+        return {"error": f"place-and-route: wrote no {large.name}; see {job.folder / LOG}"}
+    (job.folder / PLACEMENT).write_text(json.dumps(cells))
     if placed != large.name:
         large.unlink()
     result = {"key": key, "minutes": round((time.monotonic() - job.begin) / 60, 2), **reached.to_dict()}
@@ -147,5 +147,7 @@ def summary(results):
 
 
 def best(results):
-    """The seed that reached the highest frequency."""
+    """The seed that reached the highest frequency.  Raises ToolError if no seed could be routed."""
+    if all("error" in result for result in results.values()):
+        raise ToolError(next(iter(results.values()))["error"])
     return max((seed for seed in results if "error" not in results[seed]), key=lambda seed: (results[seed]["fmax_mhz"], -seed))

@@ -36,7 +36,7 @@ class FloatNet(nn.Module):
             else:
                 kernel, stride = getattr(o, "kernel", 1), getattr(o, "stride", 1)
                 last = getattr(o, "logits", False)
-                self.layers[o.name] = nn.Conv2d(channels, o.out_channels, kernel, stride, kernel // 2, groups=o.groups, bias=last)
+                self.layers[o.name] = nn.Conv2d(channels, o.out_channels, kernel, stride, getattr(o, "frame", 0), groups=o.groups, bias=last)
                 if last:
                     continue
             self.norms[o.name] = nn.BatchNorm2d(shapes[o.name][0])
@@ -66,6 +66,8 @@ class FloatNet(nn.Module):
                     y = x[:, o.start:o.stop]
                 case "shuffle":
                     y = x.unflatten(1, (o.groups, -1)).transpose(1, 2).flatten(1, 2)
+                case _:
+                    raise NotImplementedError(o.kind)
             values[o.name] = y
         return y.flatten(1)
 

@@ -15,7 +15,7 @@ class Norm(nn.Module):
 
     In evaluation sign(u) is dot >= `threshold()`, in integers: what is exported is what is evaluated.  `mean` and `variance` are running
     averages of the batches' statistics; the first batch sets them, and with momentum 0 they are the averages since `steps` was 0.
-    `target`: thresholds that the first batch in training turns into offsets, or None.
+    `target`: thresholds that the first batch in training turns into offsets, or None.  It stays where it was made when the module moves.
     """
 
     def __init__(self, channels):
@@ -33,7 +33,7 @@ class Norm(nn.Module):
         float32 integers (channels,); largest + 1 where there is none.
         """
         if self.target is not None and not self.steps:
-            return self.target
+            return self.target.to(self.mean.device)
         edge = self.mean.double() - self.offset.double() * self.variance.double().sqrt()
         return edge.ceil().clamp(-largest, largest + 1).float()
 
@@ -63,5 +63,5 @@ class Norm(nn.Module):
     def _adopt(self, y, bias):
         if not self.steps:
             _, mean, inverse = binarize.norm_sign(y, self.offset)
-            self.offset.copy_(((mean - bias) / 2 - (self.target - 0.5)) * inverse * 2)
+            self.offset.copy_(((mean - bias) / 2 - (self.target.to(y.device) - 0.5)) * inverse * 2)
         self.target = None

@@ -13,7 +13,8 @@ CYCLES = (("reads", "#3b7dc4", "array at work"), ("drain", "#57a773", "blocks wr
 
 CHART_LEFT, CHART_RIGHT = 150, 800
 ROW = 20
-LONGEST_NAME = 20
+SHOWN = 20
+"""Characters of a name for which there is room."""
 
 
 def diagram(config, frame, used):
@@ -81,10 +82,10 @@ def _engine(canvas, c, frame, used, unit):
     bits = "3 x 8" if c.encoder == "bits8" else " + ".join(map(str, c.planes))
     canvas.arrow([(20, 236), (one[0], 236)])
     canvas.label(20, 212, "pixels", 12, weight="bold")
-    canvas.label(20, 227, "8 bits", 11.5, SOFT)
-    canvas.box(one[0], top, one[1], 116, name, [
+    canvas.label(20, 227, " + ".join(map(str, c.level_bits)) + " bits" if c.takes_levels else "8 bits", 11.5, SOFT)
+    canvas.box(one[0], top, one[1], 116, "Levels to bits" if c.takes_levels else name, [
         code, f"{bits} bits", f"{c.size} x {c.size} pixels", _count(c.input_words, "word") + " a pixel",
-        _count(timing.encoder_cycles(len(c.pieces), c.encoder_bits), "cycle") + " a pixel"])
+        _count(timing.encoder_cycles(len(c.pieces), c.encoder_rate), "cycle") + " a pixel"])
     canvas.arrow([(sum(one), 236), (two[0], 236)])
     canvas.label((sum(one) + two[0]) / 2, 228, f"{l} bits", 11.5, SOFT, "middle")
     canvas.box(one[0], 366, one[1], 94, "Sequencer", [
@@ -121,7 +122,7 @@ def _engine(canvas, c, frame, used, unit):
     _weights(canvas, c, two, three, four, top, pooled, unit)
 
     canvas.arrow([(middle, 460), (middle, 500)])
-    canvas.label(middle - 10, 484, f"{_count(c.result_classes, 'logit')} of {c.accumulator_bits + 1} bits", 11.5, SOFT, "end")
+    canvas.label(middle - 10, 484, f"{_count(c.result_classes, 'logit')} of {c.score_bits} bits", 11.5, SOFT, "end")
     if c.learning:
         canvas.box(four[0], 500, four[1], 46, "Learner", [f"sign update, room for {c.result_classes} classes"])
         canvas.arrow([(sum(two) - 20, bottom), (sum(two) - 20, 494), (four[0] + 20, 494), (four[0] + 20, 500)])
@@ -179,7 +180,7 @@ def _weights(canvas, c, two, three, four, top, pooled, unit):
     else:
         canvas.arrow([(170, y + 33), (two[0], y + 33)])
         canvas.label(170, y + 25, "weight stream", 12, weight="bold")
-        canvas.label(170, y + 50, "8 bits", 11.5, SOFT)
+        canvas.label(170, y + 50, f"{c.beat_bits} bits", 11.5, SOFT)
         streamed = sum(t.streamed for t in c.transfers)
         canvas.box(two[0], y, two[1], height, "Weight mover", [
             "from the stream:", f"{streamed * c.word_bits:,} bits {unit}"], WEIGHTS)
@@ -215,7 +216,7 @@ def _chart(canvas, frame, y, unit):
         base = y + ROW * i
         if i % 2 == 0:
             canvas.bar(16, base, WIDTH - 32, ROW, BOX)
-        shown = name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME - 3] + "..."
+        shown = name if len(name) <= SHOWN else name[:SHOWN - 3] + "..."
         canvas.label(24, base + 14, shown, 11.5)
         parts = [(CYCLES[-1][1], total)] if layer is None else [(colour, getattr(layer, key)) for key, colour, _ in CYCLES]
         left = CHART_LEFT + now * scale

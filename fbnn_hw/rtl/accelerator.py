@@ -28,12 +28,6 @@ from .states import OneHot
 from .weights import WeightMemory
 from .window import ListedAddress, ListedAlign, WindowAddress, WindowAlign, flags_early
 
-
-def score_bits(config):
-    """Width of a logit."""
-    return config.logit_bits or config.accumulator_bits + 1
-
-
 FORWARD = timing.READ + 1 - ACT_LATENCY + 1
 """Stage of the read pipeline that a row of the learner enters, one cycle after its acceptance."""
 
@@ -92,7 +86,7 @@ class Accelerator(wiring.Component):
         self.config = config
         members = {
             "pixels": In(stream.Signature(8)),
-            "logits": Out(stream.Signature(data.StructLayout({"value": signed(score_bits(config)), "last": 1}))),
+            "logits": Out(stream.Signature(data.StructLayout({"value": signed(config.score_bits), "last": 1}))),
             "result": Out(stream.Signature(range(max(2, config.result_classes)))),
             "latent": Out(stream.Signature(data.StructLayout({"word": config.lanes, "last": 1}))),
             "want_latent": In(1),
@@ -104,7 +98,7 @@ class Accelerator(wiring.Component):
             members["standby"] = In(1)
         if config.learning:
             # Reads of the learner come a register later than its rows: the address stands at the banks, then data, then pixels.
-            self.learner = Learner(config.learning, score_bits(config) - 1, act_latency=ACT_LATENCY - 1,
+            self.learner = Learner(config.learning, config.score_bits - 1, act_latency=ACT_LATENCY - 1,
                                    score_latency=score_latency(config.lanes), address_bits=Widths(config).row)
             members |= {port: self.learner.signature.members[name] for port, name in LEARNER_PORTS.items()}
         super().__init__(members)
@@ -348,7 +342,7 @@ class Accelerator(wiring.Component):
 
     def _learner_results(self, m, s):
         """Connect the learner's logits and class to the outputs, and its state to the ports."""
-        c, learner, bits = self.config, s.learner, score_bits(self.config) - 1
+        c, learner, bits = self.config, s.learner, self.config.score_bits - 1
         stride = c.accumulator_bits * c.outputs  # from one pixel's accumulator of output 0 to the next one's
         m.d.comb += [
             learner.scores.eq(Cat(s.array.accumulators[q * stride:q * stride + bits] for q in range(c.pixels))), learner.read.eq(s.row),
@@ -360,7 +354,7 @@ class Accelerator(wiring.Component):
         """Send the logits of a tile of the last layer, one by one, and find the largest."""
         c, bits = self.config, self.config.accumulator_bits
         sequencer = s.sequencer
-        m.submodules.argmax = argmax = Argmax(score_bits(c), c.classes)
+        m.submodules.argmax = argmax = Argmax(c.score_bits, c.classes)
         values, index = s.array.accumulators[:c.pixels * c.outputs * bits], sequencer.score_index
         value = values.word_select(index, bits)
         if timing.large(c.lanes):  # one of each four, then one of these: `timing.CHOICE` registers

@@ -4,7 +4,7 @@ from amaranth import Cat, ClockDomain, ClockSignal, Instance, Module, Mux, Reset
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .accelerator import LEARNER_PORTS, score_bits
+from .accelerator import LEARNER_PORTS
 from .learning.learner import command_layout, host_layout
 from .sequencer import Widths
 from .signals import unnamed
@@ -17,7 +17,7 @@ COMMAND_BYTES, HOST_BYTES = (1, 2, 1), (1, 3)
 
 def logit_bits(config):
     """Bits of tdata of the logits: whole bytes, a power of two of them."""
-    return 16 if score_bits(config) <= 16 else 32
+    return 16 if config.score_bits <= 16 else 32
 
 
 class RegisterSlice(wiring.Component):
@@ -219,7 +219,7 @@ class AxiStreamWrapper(wiring.Component):
         m.submodules.packets = packets = ImagePackets(c.image_bytes, c.frames)
         wiring.connect(m, source, packets.packet)
         self._take(m, ports, "pixels", packets.pixels)
-        for name, bits in (("logits", score_bits(c)), ("latent", c.lanes)):
+        for name, bits in (("logits", c.score_bits), ("latent", c.lanes)):
             layout = data.StructLayout({"word": bits, "last": 1})
             words = self._outgoing(ports, name, layout)
             value = words.payload.word.as_signed() if name == "logits" else words.payload.word

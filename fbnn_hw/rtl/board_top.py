@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from .. import protocol
 from ..compile import cycles
-from .accelerator import LEARNER_PORTS, score_bits
+from .accelerator import LEARNER_PORTS
 from .host_link import CYCLES_BITS, HostLink, learner_ports
 from .qspi_flash import FlashReader
 from .sdram import SdramReader
@@ -157,7 +157,7 @@ class BoardTop(wiring.Component):
             result_bits = max(timeout_bits, min(CYCLES_BITS, longest.bit_length()))
         streams = config.weights == "stream"
         self.link = HostLink(
-            classes=config.classes, size=config.size, lanes=config.lanes, latent_words=config.latent_words, score_bits=score_bits(config),
+            classes=config.classes, size=config.size, lanes=config.lanes, latent_words=config.latent_words, score_bits=config.score_bits,
             mark=self.mark, model=None if streams else model, clocks=clocks, frames=config.frames, plan=config.learning,
             address_bits=Widths(config).row, timeout_bits=timeout_bits, result_bits=result_bits, ahead=ahead,
             pixel_bits=config.pixel_bits)

@@ -31,8 +31,7 @@ class Teacher:
                 raise ValueError("another format")
             name, classes, size = (state["architecture"][key] for key in ("name", "classes", "size"))
             config = TrainConfig(**state["config"])
-            self.model = make(name, tuple(classes), size, config)
-            self.model.load_state_dict(state["best"])
+            self.model, best = make(name, tuple(classes), size, config), state["best"]
             accuracy = state.get("best_score", state.get("best_accuracy")) if config.validation else None
             with path.open("rb") as file:
                 self.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
@@ -41,6 +40,11 @@ class Teacher:
         except Exception as error:  # a file can be wrong in any way
             raise InputError(f"--teacher {path}: not a training state of a named network of this version ({type(error).__name__}), "
                              f"expected the .state of fbnn-hw pretrain or train") from None
+        try:
+            self.model.load_state_dict(best)
+        except RuntimeError:
+            raise InputError(f"--teacher {path}: has other layers than {name}, as pretrain --encoder and --latent make them, expected "
+                             f"those of {name}") from None
         if tuple(classes) != topology.classes or size != topology.image_size:
             raise InputError(f"--teacher {path}: knows {len(classes)} classes at {size}x{size}, expected the same "
                              f"classes and size as the student, {len(topology.classes)} at {topology.image_size}x{topology.image_size}")

@@ -258,6 +258,8 @@ def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer
     assert Taught.read(kept_file) == Taught(tuple(classes), before.snapshot())
     assert answer("learn", "--undo", *board)["classes"] == [*classes, "cat"]
     assert Taught.read(kept_file) == Taught((*classes, "cat"), twin.snapshot())
+    # The class of a lesson is none of the others, though it has exemplars by now.
+    assert set(answer("learn", "--label", "cat", tmp_path / "cats.npy", *board)["effects"]) == set(classes)
     answer("learn", "--reset", "--discard", *board)
     kept_file.unlink()
     (folder / "learned-virtual-before.snapshot").unlink()

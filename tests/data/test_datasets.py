@@ -319,6 +319,13 @@ def test_download_with_a_wrong_checksum_leaves_nothing(tmp_path, server):
     assert os.listdir(tmp_path / "here") == []
 
 
+@pytest.mark.parametrize("place", ["file", "file/sub"])
+def test_a_download_into_a_file_is_one_line(tmp_path, server, place):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="^cifar10: "):
+        datasets.download(datasets.DATASETS["cifar10"], tmp_path / place)
+
+
 def test_interrupted_download_leaves_nothing(tmp_path, server):
     def interrupt(**kwargs):
         raise KeyboardInterrupt

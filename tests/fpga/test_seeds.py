@@ -51,16 +51,24 @@ def test_a_seed_that_cannot_be_routed_is_told(nextpnr, tmp_path):
     program = nextpnr('if [ $seed = 2 ]; then echo "ERROR: no way"; exit 1; fi\n' + reached(40))
     results = run(program, tmp_path, (1, 2), 2)
     assert results[2] == {"error": f"place-and-route: no way; see {tmp_path / 'seed-2' / 'place.log'}"} and seeds.best(results) == 1
+
+
+def test_what_an_earlier_run_placed_counts(nextpnr, tmp_path):
+    """A call that places only what an interrupt left, and fails at that, has the earlier seeds beside it."""
+    program = nextpnr('if [ $seed = 2 ]; then echo "ERROR: no way"; exit 1; fi\n' + reached(40))
+    earlier, later = run(program, tmp_path, (1,), 1), run(program, tmp_path, (2,), 1)
+    assert seeds.best(earlier | later) == 1
     with pytest.raises(ToolError, match="^place-and-route: no way; see .*seed-2/place.log$"):
-        run(program, tmp_path, (2,), 1)
+        seeds.best(later)
 
 
 @pytest.mark.parametrize("text, message", [
     ("exit 0", "place-and-route: wrote no report; see .*place.log"), ("echo {} > $report", ".*report.json: not a report of nextpnr .*"),
+    (reached(40) + "rm ${report%report.json}placed.json\n", "place-and-route: wrote no placed.json; see .*place.log"),
     ("kill -9 $$", "place-and-route: ended by signal 9, perhaps for want of memory; see .*place.log")])
 def test_a_run_that_fails(nextpnr, tmp_path, text, message):
     with pytest.raises(ToolError, match=f"^{message}$"):
-        run(nextpnr(text), tmp_path, (1,), 1)
+        seeds.best(run(nextpnr(text), tmp_path, (1,), 1))
 
 
 def test_a_tool_that_does_not_start(tmp_path):

@@ -202,7 +202,8 @@ def test_bytes_in_types_that_round_are_refused(function, message, tmp_path):
         exported(scaling(lambda x: function(x).float()), tmp_path)
 
 
-def test_an_example_of_zeros_proves_something(tmp_path):
+@pytest.mark.parametrize("factor", [-1, float("nan")])
+def test_an_example_of_zeros_proves_something(factor, tmp_path):
     """A module that shows a trace another thing than it does with bright pixels."""
     class Late(nn.Module):
         def __init__(self):
@@ -211,7 +212,7 @@ def test_an_example_of_zeros_proves_something(tmp_path):
 
         def forward(self, images):
             y = self.body(images)
-            return y if isinstance(y, torch.fx.Proxy) or images.max() < 200 else -y
+            return y if isinstance(y, torch.fx.Proxy) or images.max() < 200 else factor * y
 
     with pytest.raises(InputError, match="the module and its checkpoint differ on 8 of 8 random images; expected equal logits"):
         fbnn_hw.export(Late(), torch.zeros(1, 3, SIZE, SIZE, dtype=torch.uint8), tmp_path / "m.pt")

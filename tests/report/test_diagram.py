@@ -96,6 +96,21 @@ def test_3mb_on_ice40_by_hand():
         assert text in shown, text
 
 
+def test_widths_are_those_of_the_design():
+    """Of levels in place of bytes, of weights from an SDRAM, and of bytes that are not summed up."""
+    design = planned(build("0.5mb"), "ice40", (4, 16, 4))
+    levels = module.diagram(replace(design.config, encoder_bits=None), design.frame, design.program.used)
+    assert {" + ".join(map(str, design.config.level_bits)) + " bits", "Levels to bits"} < set(texts(levels))
+    sdram = planned(build("3mb"), "gowin", weights="sdram")
+    assert f"{sdram.config.beat_bits} bits" in texts(diagram(sdram)) and sdram.config.beat_bits == 32
+    layers = (op.Bits8("input", (), 4), op.Conv("conv", ("input",), 16), op.MaxPool("pool", ("conv",)), op.Conv("conv2", ("pool",), 16),
+              op.MaxPool("pool2", ("conv2",)), op.Dense("logits", ("pool2",), 2, logits=True))
+    wide = planned(Topology("bytes", layers, ("a", "b")), "ice40")
+    shown = texts(diagram(wide))
+    assert f"2 logits of {wide.config.score_bits} bits" in shown
+    assert f"{max(4, len(wide.config.pieces))} cycles a pixel" in shown
+
+
 def test_the_picture_in_the_docs_is_the_one_that_generate_draws():
     picture = Path(__file__).parents[2] / "docs/img/3mb-ice40.svg"
     assert picture.read_text() == diagram(CASES["3mb on ice40"]()), "fbnn-hw generate --model 3mb.pt --target ice40; copy its diagram.svg"

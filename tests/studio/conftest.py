@@ -30,8 +30,12 @@ def context(chromium):
     """A browser's profile of its own; what a page writes to the console as an error is a failure."""
     context = chromium.new_context(viewport={"width": 1280, "height": 1400})
     context.set_default_timeout(120_000)
+    errors = []
+    context.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    context.on("weberror", lambda error: errors.append(str(error.error)))
     yield context
     context.close()
+    assert not errors
 
 
 @pytest.fixture(scope="session")

@@ -171,6 +171,15 @@ def test_distillation():
     assert losses.distillation(teacher, teacher, 3.0).item() == pytest.approx(0, abs=1e-12)
 
 
+def test_a_teacher_of_other_layers_is_refused(tmp_path):
+    model = pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, latent=64)
+    trainer = Trainer(model, IMAGES, LABELS, replace(CONFIG, epochs=1), tmp_path / "t.state")
+    trainer.best = model.state_dict()
+    trainer.save()
+    with pytest.raises(InputError, match=r"t\.state: has other layers than 0\.5mb, as pretrain --encoder and --latent make them, expected "):
+        Teacher(tmp_path / "t.state", model.topology)
+
+
 def test_the_teacher_takes_its_share(taught):
     run = student(config=replace(CONFIG, augment=False, validation=0.0, schedule="cosine", distil=0.25))
     run.teacher = Teacher(taught, run.model.topology)
