@@ -139,6 +139,11 @@ def _at(where: str) -> Iterator[None]:
         raise InputError(f"{where}: {error}") from None
 
 
+def _single(value: float) -> str:
+    """The shortest number that is a value in float32, the type of most networks."""
+    return np.format_float_positional(np.float32(value), trim="-")
+
+
 def _plain(op: Any) -> Any:
     """`op` with values of Python's own types, which alone may stand in a file; numpy and torch have integers and text too."""
     def own(value, noun):
@@ -198,11 +203,15 @@ class Builder:
         with _at(where):
             op = _plain(op)
             shape = op.output_shape()
+        key = replace(op, name="")
+        if key in self.inputs:
+            return self.inputs[key]
         if any(isinstance(layer, ops.Input) for layer in self.layers):
             raise InputError(f"{where}: reads the picture in a second way, expected one encoder, or one scale of the bytes, for all "
                              "layers")
         self._emit(op)
-        return Bits(op.name, shape, np.ones(shape[0]), np.zeros(shape[0]), ops.BYTE if op.kind == "bits8" else 1)
+        self.inputs[key] = Bits(op.name, shape, np.ones(shape[0]), np.zeros(shape[0]), ops.BYTE if op.kind == "bits8" else 1)
+        return self.inputs[key]
 
     def _bytes(self, image: Image, where: str) -> Bits:
         """The op `bits8` whose bytes stand for the values of an image; one channel becomes three equal ones."""
@@ -345,18 +354,21 @@ class Builder:
 
     def _padded(self, x, value, where):
         """Return `x`, or a map of the same values with padding of the real `value`."""
-        frame, value = x.offset - x.top * x.gain, value / x.copies
-        if np.allclose(frame, value, rtol=0, atol=CLOSE * np.abs(x.gain).max() * x.top):
+        half, close = x.top * np.abs(x.gain), CLOSE * np.abs(x.gain).max() * x.top
+        if np.allclose(x.offset - x.top * x.gain, value / x.copies, rtol=0, atol=close):
             return x
-        if np.allclose(x.offset - x.top * np.abs(x.gain), value, rtol=0, atol=CLOSE * np.abs(x.gain).max() * x.top):
+        if np.allclose(x.offset - half, value / x.copies, rtol=0, atol=close):
             return self.upright(x)
-        values = sorted({float(f"{v:.4g}") for v in (*(x.offset - x.top * np.abs(x.gain)), *(x.offset + x.top * np.abs(x.gain)))})
-        kind = "bytes" if x.top > 1 else "bits"
-        raise InputError(f"{where}: pads with {value:g} a map of {kind} that are {values[0]:g} to {values[-1]:g}, a value that no pixel "
-                         "of -1 has; "
-                         f"expected padding with {values[0]:g} (torch.nn.functional.pad(x, (1, 1, 1, 1), value={values[0]:g}) before a "
-                         f"convolution with padding=0; fbnn_hw.nn.BinaryConv2d with pad_value={values[0]:g} does so), "
-                         "or none")
+        low, high = x.copies * (x.offset - half), x.copies * (x.offset + half)
+        kind, cause = ("bytes", "a mean for each colour") if x.top > 1 else ("bits", "a batch norm between a sign and this layer")
+        found = f"{where}: pads with {_single(value)} a map of {kind} that are {_single(low.min())} to {_single(high.max())}"
+        if np.ptp(low) > close * x.copies:
+            raise InputError(f"{found}, and the lowest value of a channel is {_single(low.min())} to {_single(low.max())}; expected "
+                             f"channels with one lowest value, so without {cause}, and padding with that value; or no padding")
+        least = _single(low[0])
+        raise InputError(f"{found}, a value that no pixel of -1 has; expected padding with {least} (torch.nn.functional.pad(x, "
+                         f"(1, 1, 1, 1), value={least}) before a convolution with padding=0; fbnn_hw.nn.BinaryConv2d with "
+                         f"pad_value={least} does so), or none")
 
     def upright(self, x: Bits) -> Bits:
         """Return `x` without inverted channels; where it has some, a layer is added that inverts them back."""
@@ -670,7 +682,7 @@ class Builder:
             source = x.source
             half = source.top * np.abs(source.gain)
             if (np.abs(source.offset) > CLOSE * half).any():
-                low, high = (source.offset - half).min(), (source.offset + half).max()
+                low, high = source.copies * (source.offset - half).min(), source.copies * (source.offset + half).max()
                 raise InputError(f"{x.last}: the last layer reads values of {low:.4g} to {high:.4g}, which gives each class a bias of its "
                                  f"own, {zero.min():.4g} to {zero.max():.4g}; expected -1 and +1, or others around 0: a sign "
                                  "(fbnn_hw.nn.Sign), a BipolarQuant, or a MultiThreshold with out_scale 2 and out_bias -1 before it")

@@ -1,11 +1,18 @@
 """The result of an import: a network, and what became of each part of the file."""
 
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ..ir.network import Network
 
 LOGITS, CLASSES = "logits", "classes"
 """What is equal: the logits after `Imported.scale`, or the classes alone."""
+
+
+def name_of(path: Path) -> str:
+    """A legal name for the network of a file."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", path.stem)[:64].lstrip("._-") or "imported"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ..errors import InputError, show
 from ..ir import ops
 from ..ir.network import LATENT, Network, Topology
 from . import fold, onnx_graph, onnx_values
-from .imported import Imported, Part
+from .imported import Imported, Part, name_of
 from .onnx_graph import Node
 
 ENDS = ("Softmax", "LogSoftmax", "ArgMax", "TopK")
@@ -72,7 +72,7 @@ def read(path: Path, classes: tuple[str, ...] | None = None, low: float | None =
     which names the node, for what +1 and -1 cannot express."""
     graph = onnx_graph.read(path)
     try:
-        return _Reader(graph, low, high).read(re.sub(r"[^A-Za-z0-9._-]", "-", path.stem)[:64].lstrip("._-") or "imported", classes)
+        return _Reader(graph, low, high).read(name_of(path), classes)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:

@@ -36,7 +36,8 @@ class FloatNet(nn.Module):
             else:
                 kernel, stride = getattr(o, "kernel", 1), getattr(o, "stride", 1)
                 last = getattr(o, "logits", False)
-                self.layers[o.name] = nn.Conv2d(channels, o.out_channels, kernel, stride, getattr(o, "frame", 0), groups=o.groups, bias=last)
+                self.layers[o.name] = nn.Conv2d(channels, o.out_channels, kernel, stride, getattr(o, "frame", 0), groups=o.groups,
+                                                bias=last)
                 if last:
                     continue
             self.norms[o.name] = nn.BatchNorm2d(shapes[o.name][0])

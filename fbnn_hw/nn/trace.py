@@ -20,6 +20,7 @@ from torch import fx, nn
 from .. import files
 from ..errors import InputError, UsageError, show
 from ..foreign import fold
+from ..foreign.imported import name_of
 from ..ir import ops
 from . import checkpoint, layers
 from .network import load
@@ -142,7 +143,7 @@ def export(module, example, path, classes=None, name=None):
     module.eval()
     try:
         with torch.no_grad():
-            imported = _Reader(module, shape).read(str(name) if name else re.sub(r"[^A-Za-z0-9._-]", "-", path.stem)[:64], classes)
+            imported = _Reader(module, shape).read(str(name) if name else name_of(path), classes)
             imported = _compare(module, example, imported)
     finally:
         for part, mode in training.items():  # one by one: some may be kept in evaluation
@@ -361,7 +362,8 @@ class _Reader:
         odd = ceil_mode and any(n % 2 for n in x.shape[1:])
         stride = size if stride is None else stride
         if (_pair(size), _pair(stride), _pair(padding), _pair(dilation)) != ((2, 2), (2, 2), (0, 0), (1, 1)) or odd:
-            raise InputError(f"{where}: pools {size} by {stride} with padding {padding}, expected 2x2 blocks without padding")
+            raise InputError(f"{where}: pools {size} by {stride} with padding {padding}, dilation {dilation} and ceil_mode={ceil_mode} "
+                             f"a map of {x.shape[1]}x{x.shape[2]}, expected 2x2 blocks without padding, dilation and ceil_mode")
         y = self.builder.pool(x, where, _short(hint))
         self.builder.part(where, (y.pools[-1] if isinstance(y, fold.Sum) else y.name,))
         return y

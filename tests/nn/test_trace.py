@@ -258,6 +258,91 @@ def test_bytes_are_padded_with_the_value_that_is_named(tmp_path):
     fbnn_hw.export(network(pad_value=-255), images, tmp_path / "n.pt")
 
 
+class Scaled(nn.Module):
+    """A network that pads an image, as `scale` gives it, with a value."""
+
+    def __init__(self, scale, channels, value):
+        super().__init__()
+        self.scale, self.conv = scale, binary.BinaryConv2d(channels, 4, pad_value=value)
+        self.norm, self.sign, self.out = nn.BatchNorm2d(4), binary.Sign(), binary.BinaryLinear(4 * SIZE ** 2, 2)
+        self.norm.bias.data.fill_(0.1)  # no sum lies on a threshold, where float32 rounds
+
+    def forward(self, images):
+        return self.out(self.sign(self.norm(self.conv(self.scale(images)))).flatten(1))
+
+
+def settled_norm():
+    norm = nn.BatchNorm2d(4)
+    norm.running_var.fill_(2)
+    return norm
+
+
+@pytest.mark.parametrize("scale, channels, value", [
+    (lambda x: x / 127.5 - 1, 1, "-1"), (lambda x: x / 127.5 - 1, 3, "-1"), (lambda x: (x / 255 - 0.5) / 0.3, 3, "-1.6666666"),
+    (lambda x: (x / 255 - 0.5) / 0.3, 1, "-1.6666666"),
+    (nn.Sequential(binary.Thermometer("grey", 4), binary.BinaryConv2d(4, 4), binary.Sign(), settled_norm()), 3, "-0.707105")])
+def test_the_padding_that_a_refusal_names_is_taken(scale, channels, value, tmp_path):
+    torch.manual_seed(0)
+    inputs = 4 if isinstance(scale, nn.Module) else channels
+    images = torch.from_numpy(strategies.images(5, 6, SIZE)[:, :channels].copy())
+    with pytest.raises(InputError, match="pads with 0.5 a map of ") as error:
+        fbnn_hw.export(Scaled(scale, inputs, 0.5), images, tmp_path / "m.pt")
+    assert f"BinaryConv2d with pad_value={value} does so" in str(error.value) and f" that are {value} to " in str(error.value)
+    exported(Scaled(scale, inputs, float(value)), tmp_path, images)
+
+
+def test_no_padding_is_right_where_each_colour_has_its_mean(tmp_path):
+    mean = torch.tensor([0.49, 0.48, 0.45]).view(1, 3, 1, 1)
+    images = torch.from_numpy(strategies.images(5, 6, SIZE))
+    with pytest.raises(InputError, match=r"the lowest value of a channel is -1\.96 to -1\.8; expected channels with one lowest value, so "
+                                         "without a mean for each colour, and padding with that value; or no padding$"):
+        fbnn_hw.export(Scaled(lambda x: (x / 255 - mean) / 0.25, 3, -1.96), images, tmp_path / "m.pt")
+
+
+def test_an_encoder_that_is_called_twice_is_one_input(tmp_path):
+    class Parts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.input, self.sign = binary.Thermometer("grey", 4), binary.Sign()
+            self.one, self.other = binary.BinaryConv2d(4, 4), binary.BinaryConv2d(4, 4)
+            self.out = binary.BinaryLinear(8 * SIZE ** 2, 2)
+
+        def forward(self, x):
+            one, other = (self.sign(layer(self.input(x))) for layer in (self.one, self.other))
+            return self.out(torch.cat((one, other), 1).flatten(1))
+
+    torch.manual_seed(0)
+    assert [op.kind for op in exported(Parts(), tmp_path).network.topology.ops].count("thermometer") == 1
+
+
+@pytest.mark.parametrize("stem, name", [("_x", "x"), (".-own", "own"), ("模", "imported"), ("模_2", "2"), ("a b", "a-b")])
+def test_any_file_name_gives_a_name(stem, name, tmp_path):
+    torch.manual_seed(0)
+    network = nn.Sequential(binary.Binarize(), nn.Flatten(), binary.BinaryLinear(SIZE ** 2, 2))
+    images = torch.from_numpy(strategies.images(5, 2, SIZE))
+    assert fbnn_hw.export(network, images, tmp_path / f"{stem}.pt").network.topology.name == name
+
+
+def test_what_a_pooling_does_is_told(tmp_path):
+    network = nn.Sequential(binary.Binarize(), nn.MaxPool2d(2, ceil_mode=True), nn.Flatten(), binary.BinaryLinear(16, 3))
+    with pytest.raises(InputError, match="padding 0, dilation 1 and ceil_mode=True a map of 7x7, expected 2x2 blocks without padding,"):
+        fbnn_hw.export(network, torch.from_numpy(strategies.images(5, 2, 7)), tmp_path / "m.pt")
+
+
+def test_the_range_of_grey_values_is_told(tmp_path):
+    class Dense(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out = binary.BinaryLinear(SIZE ** 2, 2)
+
+        def forward(self, x):
+            return self.out((x / 255).flatten(1))
+
+    torch.manual_seed(0)
+    with pytest.raises(InputError, match="the last layer reads values of 0 to 1, which gives each class a bias"):
+        fbnn_hw.export(Dense(), torch.from_numpy(strategies.images(5, 2, SIZE)[:, :1].copy()), tmp_path / "m.pt")
+
+
 def test_grey_images(tmp_path):
     """One channel becomes three equal ones; zeros around images of 0 to 1 are bytes of 0."""
     torch.manual_seed(2)
