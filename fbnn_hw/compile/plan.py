@@ -98,7 +98,17 @@ def plan(network: Network, target: Target, pixels: int | None = None, lanes: int
         if choice:
             return choice
     assert error
-    raise error
+    raise _with_the_shape_that_fits(error, network, target, frames, learn, weights) if any((pixels, lanes, outputs)) else error
+
+
+def _with_the_shape_that_fits(error, network, target, frames, learn, weights):
+    """The FitError of sizes that were wanted; its way out is the shape that the target would choose, where that one fits."""
+    try:
+        fits = plan(network, target, frames=frames, learn=learn, weights=weights).config
+    except FitError:
+        return error
+    return FitError(f"{str(error).split('; use ')[0]}; use {fits.pixels} x {fits.lanes} x {fits.outputs}, "
+                    "which is chosen without --pixels, --lanes and --outputs")
 
 
 def _ways(target, wanted):

@@ -284,7 +284,8 @@ class Target:
             return
         assert self.block_bits
         memories = ", ".join(f"{count} for {name}" for name, count in counts.items())
-        larger = [t.name for t in TARGETS.values() if t is not self and (
+        banks = config.pixels, config.lanes
+        larger = [t.name for t in TARGETS.values() if t is not self and (t.banks is None or (t.banks, t.bank_bits) == banks) and (
             "stream" in t.weights or t.blocks and t.block_bits and t.blocks * t.block_bits >= need * self.block_bits)]
         ways = ["fewer --exemplars or --max-classes"] * bool(config.learning and counts["learner"] > self.blocks // 4)
         if counts.get("weight ring", 0) > self.blocks:  # of the array's width, whatever the network
