@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import FitError
 from ..ir.network import LATENT, Topology
-from .lower import Layer, lower, owner
+from .lower import Irregular, Layer, lower, owner
 
 SHARED_PIXELS = 64
 """Maps of more pixels than this keep the array busy for longer than their weights take to come."""
@@ -136,13 +136,12 @@ def _cut_own_groups(layer, lanes, outputs):
 def _cut_parts(by_name, layer):
     """Add the cuts of the tensors that a layer reads: where its groups begin.
 
-    Raises FitError where a group ends between two copies of a channel.
+    Raises Irregular where a group ends between two copies of a channel.
     """
     total = sum(by_name[owner(part)].channels for part in layer.parts)
     size, remainder = divmod(total * layer.repeat // layer.groups, layer.repeat)
     if remainder:
-        raise FitError(f"layer {layer.ops[-1].name}: a group ends between the copies of a duplicated channel; "
-                       f"choose groups that divide {total}")
+        raise Irregular(f"{layer.ops[-1].name}: a group ends between the copies of a duplicated channel")
     start = 0
     for part in layer.parts:
         stored = by_name[owner(part)]
@@ -150,41 +149,24 @@ def _cut_parts(by_name, layer):
         start += stored.channels
 
 
-def _untiled(layers, by_name, columns):
-    """(op, height, width, "input" or "output") of maps that blocks of 2 x `columns` pixels do not tile."""
+def _check_blocks(layers, by_name, columns):
+    """Raises Irregular for maps that blocks of 2 x `columns` pixels do not tile."""
     for layer in layers:
         _, height, width = layer.shape
         if layer.kind == "input" and width % columns or layer.kind == "conv" and (height, width) != (1, 1) and height % 2:
-            yield layer.ops[-1], height, width, "output"
+            raise Irregular(f"{layer.ops[-1].name}: blocks of 2x{columns} pixels do not tile its {height}x{width} output")
         for part in layer.parts:
             _, height, width = by_name[owner(part)].shape
             ok = (height, width) == (1, 1) if layer.kind in ("dense", "logits") else height % 2 == 0 and (
                 width % columns == 0 or layer.kind == "lgap" and width < columns)
             if not ok:
-                yield layer.ops[0], height, width, "input"
-
-
-def _check_blocks(layers, by_name, columns):
-    """Raises FitError for maps that blocks of 2 x `columns` pixels do not tile."""
-    untiled = list(_untiled(layers, by_name, columns))
-    if not untiled:
-        return
-    op, height, width, end = untiled[0]
-    size = layers[0].shape[1]
-    multiple = max(columns * (size // height) for _, height, _, _ in untiled)  # the image is a whole multiple of each map
-    way = f"an image size that is a multiple of {multiple}"
-    way = f"fewer --pixels or {way}" if columns > 2 else f"{way}, or fewer poolings"
-    raise FitError(f"layer {op.name}: blocks of 2x{columns} pixels do not tile its {height}x{width} {end}; use {way}")
+                raise Irregular(f"{layer.ops[0].name}: blocks of 2x{columns} pixels do not tile its {height}x{width} input")
 
 
 def _check_input(layers, lanes):
-    """Raises FitError where groups cut an encoded pixel inside a word: the encoder fills words whole."""
-    image = layers[0]
-    if not any(cut % lanes for cut in image.cuts):
-        return
-    same = {image.name, *(layer.name for layer in layers if layer.kind == "lgap" and image.name in layer.parts)}
-    reader = next(layer for layer in layers if layer.groups > 1 and same & {owner(part) for part in layer.parts})
-    raise FitError(f"layer {reader.ops[0].name}: its groups split the {lanes} lanes of an encoded pixel; use fewer --lanes or 1 group")
+    """Raises Irregular where groups cut an encoded pixel inside a word: the encoder fills words whole."""
+    if any(cut % lanes for cut in layers[0].cuts):
+        raise Irregular(f"{layers[0].name}: groups split the {lanes} lanes of an encoded pixel")
 
 
 def _tensor_names(layer: Layer) -> list[str]:
@@ -201,7 +183,7 @@ def place(topology: Topology, pixels: int, lanes: int, outputs: int, frames: int
     A tensor's words are used again after the last layer that reads it.  shared: names of the layers that work on all frames of
     a pass at once; every frame has its own copy of what they read and write, behind all other tensors.  learns: the latent and
     the tensors beside it stay until the next frame has one.  keeps_image: the words of the image are not used again.
-    Raises FitError for maps that blocks of 2 x pixels/2 do not tile.
+    Raises Irregular.
     """
     layers = lower(topology)
     by_name = {layer.name: layer for layer in layers}
@@ -214,8 +196,7 @@ def place(topology: Topology, pixels: int, lanes: int, outputs: int, frames: int
         words = words_of(_spans(layer.channels, layer.cuts, lanes), lanes)
         for name in _tensor_names(layer):
             stored[name] = Stored(name, layer.shape, words, *blocks(layer.shape[1:], columns))
-    titles = {f"{layer.name}.{kind}": getattr(layer, kind) for layer in layers if layer.kind == "lgap" for kind in ("gap", "depthwise")}
-    chains = _adjacent(list(stored), [layer for layer in layers if len(layer.parts) > 1], titles)
+    chains = _adjacent(list(stored), [layer for layer in layers if len(layer.parts) > 1])
     life = _lives(layers, chains)
     if learns:
         life |= dict.fromkeys(next(chain for chain in chains if LATENT in chain), (0, len(layers)))
@@ -281,10 +262,10 @@ def _lives(layers, chains):
     return life
 
 
-def _adjacent(names, readers, titles):
+def _adjacent(names, readers):
     """Join tensors to chains: the parts that a reader takes lie side by side, in its order.
 
-    titles: {tensor: name of its op} where they differ.  Raises FitError where two readers want other orders.
+    Raises Irregular where two readers want other orders.
     """
     chains = [[n] for n in names]
     for layer in readers:
@@ -294,9 +275,7 @@ def _adjacent(names, readers, titles):
             if a is b and a.index(right) == a.index(left) + 1:
                 continue
             if a is b or a[-1] != left or b[0] != right:
-                first, second = titles.get(left, left), titles.get(right, right)
-                raise FitError(f"layer {layer.ops[0].name}: {first} and {second} cannot lie side by side, "
-                               "another layer needs another order")
+                raise Irregular(f"{layer.ops[0].name}: {left} and {right} cannot lie side by side")
             a += b
             chains.remove(b)
     return chains

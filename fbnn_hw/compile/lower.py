@@ -5,15 +5,16 @@ Concatenation and duplication cost nothing, because they only decide where a ten
 """
 
 from dataclasses import dataclass, field
-from typing import NoReturn
 
-from ..errors import FitError
 from ..ir.network import Topology
 from ..ir.ops import Op
 
-HARDWARE = "conv (stride 1), maxpool after conv, gap, depthwise, concat of vectors, duplicate, dense"
 MAX_REPEAT = 8
 """Uses of a channel that a step of the program can name."""
+
+
+class Irregular(Exception):
+    """What the loops over taps and words cannot read, with the name of the layer; such a network gets lists of reads (`irregular`)."""
 
 
 @dataclass
@@ -51,40 +52,6 @@ def owner(tensor: str) -> str:
     return tensor.split(".")[0]
 
 
-def _refuse(op: Op, why: str) -> NoReturn:
-    raise FitError(f"layer {op.name}: {why}; the engine has {HARDWARE}")
-
-
-def _lacking(op, shape):
-    """Why an op of any network has no hardware, or None."""
-    match op.kind:
-        case "thermometer" if op.encoder == "grey":
-            return "encoder grey has no hardware"
-        case "conv" if op.stride != 1:
-            return f"stride {op.stride} has no hardware"
-        case "conv" if op.kernel > 3:
-            return f"kernel {op.kernel} has no hardware"
-        case "conv" if op.padding != "same":
-            return f"padding {op.padding} has no hardware"
-        case "concat" if shape[1:] != (1, 1):
-            return "concatenation of maps has no hardware"
-        case "binarize" | "bits8" | "flatten" | "slice" | "shuffle":
-            return f"{op.kind} has no hardware"
-    return None
-
-
-def _refuse_lacking(topology, shapes):
-    """One FitError for all ops without hardware, the first three of each kind by name."""
-    names_by_reason: dict[str, list[str]] = {}
-    for op in topology.ops:
-        if why := _lacking(op, shapes[op.name]):
-            names_by_reason.setdefault(why, []).append(op.name)
-    if names_by_reason:
-        reasons = [f"layer{'s' * (len(names) > 1)} {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}: {why}"
-                   for why, names in names_by_reason.items()]
-        raise FitError(f"{'; '.join(reasons)}; the engine has {HARDWARE}")
-
-
 class _Lowering:
     """The layers so far, and how each op's output is read from them."""
 
@@ -99,7 +66,7 @@ class _Lowering:
         """(stored tensors, uses of every channel) of an op's input."""
         (name,) = op.inputs
         if name not in self.views:
-            _refuse(op, f"reads {name}, which is not stored")
+            raise Irregular(f"{op.name}: reads {name}, which is not stored")
         return self.views[name]
 
     def store(self, layer):
@@ -110,6 +77,8 @@ class _Lowering:
 
     def convolution(self, op):
         """A convolution takes the pooling that reads it along."""
+        if op.stride != 1 or op.kernel > 3 or op.padding != "same":
+            raise Irregular(f"{op.name}: kernel {op.kernel}, stride {op.stride}, padding {op.padding}")
         parts, repeat = self.source(op)
         covered: tuple[Op, ...] = (op,)
         shape = self.shapes[op.name]
@@ -117,41 +86,43 @@ class _Lowering:
         pool = next((reader for reader in readers if reader.kind == "maxpool"), None)
         if pool:
             if len(readers) > 1:
-                _refuse(op, f"feeds {pool.name} and another layer")
+                raise Irregular(f"{op.name}: feeds {pool.name} and another layer")
             covered, shape = (op, pool), self.shapes[pool.name]
         self.store(Layer("conv", covered[-1].name, covered, shape, parts, repeat, op.groups, bool(pool), op.kernel ** 2))
 
     def maxpool(self, op):
         if op.name not in self.views:  # else it is part of the convolution's layer
-            _refuse(op, "maxpool has no hardware")
+            raise Irregular(f"{op.name}: pools what no convolution stored")
 
     def global_pooling(self, op):
         """`gap` and `depthwise` of one map are one layer."""
         parts, repeat = self.source(op)
         if repeat != 1 or len(parts) != 1:
-            _refuse(op, "pools a duplicated or concatenated map")
+            raise Irregular(f"{op.name}: pools a duplicated or concatenated map")
         if self.pooled and parts[0] not in self.pooled:
-            _refuse(op, "is a second map to be pooled globally")
+            raise Irregular(f"{op.name}: is a second map to be pooled globally")
         layer = self.pooled.get(parts[0])
         if layer is None:
             layer = self.pooled[parts[0]] = Layer("lgap", f"pool of {parts[0]}", (), self.shapes[op.name], parts)
             self.layers.append(layer)
         if getattr(layer, op.kind):
-            _refuse(op, f"pools {parts[0]} a second time")
+            raise Irregular(f"{op.name}: pools {parts[0]} a second time")
         setattr(layer, op.kind, op.name)
         layer.ops += (op,)
         self.views[op.name] = ((f"{layer.name}.{op.kind}",), 1)
 
     def concat(self, op):
+        if self.shapes[op.name][1:] != (1, 1):
+            raise Irregular(f"{op.name}: concatenates maps")
         views = [self.views[name] for name in op.inputs if name in self.views]
         if len(views) != len(op.inputs) or any(repeat != 1 for _, repeat in views):
-            _refuse(op, "concatenates a duplicated or missing vector")
+            raise Irregular(f"{op.name}: concatenates a duplicated or missing vector")
         self.views[op.name] = (sum((parts for parts, _ in views), ()), 1)
 
     def duplicate(self, op):
         parts, repeat = self.source(op)
         if repeat * op.times > MAX_REPEAT:
-            _refuse(op, f"repeats every channel {repeat * op.times} times, at most {MAX_REPEAT}")
+            raise Irregular(f"{op.name}: repeats every channel {repeat * op.times} times, at most {MAX_REPEAT}")
         self.views[op.name] = (parts, repeat * op.times)
 
     def dense(self, op):
@@ -160,7 +131,7 @@ class _Lowering:
 
     def add(self, op):
         match op.kind:
-            case "thermometer":
+            case "thermometer" if op.encoder != "grey":
                 self.store(Layer("input", op.name, (op,), self.shapes[op.name]))
             case "conv":
                 self.convolution(op)
@@ -175,13 +146,12 @@ class _Lowering:
             case "dense":
                 self.dense(op)
             case _:
-                _refuse(op, f"{op.kind} has no hardware")
+                raise Irregular(f"{op.name}: {op.kind}")
 
 
 def lower(topology: Topology) -> list[Layer]:
-    """Layers in order of execution.  Raises FitError, naming the layers, for what the engine cannot do."""
+    """Layers in order of execution.  Raises Irregular."""
     shapes = topology.verify()
-    _refuse_lacking(topology, shapes)
     lowering = _Lowering(topology, shapes)
     for op in topology.ops:
         lowering.add(op)

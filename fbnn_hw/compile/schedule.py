@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .. import bits
-from ..errors import FitError
 from ..ir.network import LATENT, Network, Topology
 from . import irregular, starts
 from .config import Step
 from .layout import Tensor, channel_array, first_shared, place
-from .lower import Layer, lower, owner
+from .lower import Irregular, Layer, lower, owner
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ def build(network: Network, pixels: int, lanes: int, outputs: int, frames: int =
         return _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_reads, keeps_image)
     try:
         return regular(network.topology, pixels, lanes, outputs, tuple(network.thresholds), frames, learns, start_reads, keeps_image)
-    except FitError:
+    except Irregular:
         return _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_reads, keeps_image)
 
 
@@ -136,7 +135,7 @@ def _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_rea
 
 def regular(topology: Topology, pixels: int, lanes: int, outputs: int, thresholds: Collection[str] = (), frames: int = 1,
             learns: bool = False, start_reads: bool = False, keeps_image: bool = False) -> Program:
-    """Program without lists of reads.  thresholds: names of the ops that have them.  Raises FitError."""
+    """Program without lists of reads.  thresholds: names of the ops that have them.  Raises Irregular, or FitError."""
     start_reads = start_reads and bool(thresholds)
     shared = _shared(topology, lower(topology)) if frames > 1 else ()
     layout = place(topology, pixels, lanes, outputs, frames, shared, learns, keeps_image)
@@ -228,7 +227,7 @@ def _layer_steps(layer, tensors, outputs, head):
 def _pool_step(layer, tensors, pixels, lanes, outputs, thresholds):
     for op in layer.ops:
         if op.name in thresholds:
-            raise FitError(f"layer {op.name}: thresholds of global pooling have no hardware; only conv and dense layers may have them")
+            raise Irregular(f"{op.name}: thresholds of global pooling")
     source = tensors[layer.parts[0]]
     blocks = source.rows * source.columns
     gap, depthwise = (tensors.get(f"{layer.name}.{kind}") for kind in ("gap", "depthwise"))
