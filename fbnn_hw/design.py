@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import files
 from .compile.config import AcceleratorConfig
-from .errors import InputError, UsageError, nearest, show, whole
+from .errors import InputError, UsageError, is_name, nearest, show, whole
 from .ir import file as ir_file
 from .progress import silent
 from .protocol import DEFAULT_BAUD
@@ -243,7 +243,7 @@ def _manifest(path):
         raise InputError(f"{path}: damaged list of files, {AGAIN}")
     if missing := [name for name in REQUIRED if name not in hashes]:
         raise InputError(f"{path}: names no {missing[0]}, {AGAIN}")
-    if not (isinstance(classes, list) and all(isinstance(name, str) and name.isprintable() for name in classes)):
+    if not (isinstance(classes, list) and all(map(is_name, classes))):
         raise InputError(f"{path}: damaged list of classes, {AGAIN}")
     if not _matches(MARK, values.get("config_id")) or values.get("ir_sha256") != hashes["network.json"]:
         raise InputError(f"{path}: damaged marks of configuration and model, {AGAIN}")

@@ -36,6 +36,15 @@ def whole(value, low=0, high=2 ** 48):
     return isinstance(value, numbers.Integral) and not isinstance(value, bool) and low <= value < high
 
 
+LONGEST_NAME = 100
+"""Most characters of the name of a class."""
+
+
+def is_name(value):
+    """Whether a value can be the name of a class: 1 to `LONGEST_NAME` printable characters, not all of them blank."""
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable() and len(value) <= LONGEST_NAME
+
+
 def _letters(name):
     """A name as it is compared: without case, and without the dashes of a flag, which would make all short flags alike."""
     return str(name).lower().lstrip("-")

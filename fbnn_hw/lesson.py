@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .errors import InputError, UsageError, whole
-from .host.taught import LONGEST_NAME
+from .errors import LONGEST_NAME, InputError, UsageError, whole
 from .progress import silent
 from .reference import inference
 

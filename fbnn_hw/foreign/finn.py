@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import bits, files
-from ..errors import InputError, show
+from ..errors import LONGEST_NAME, InputError, is_name, show
 from ..ir import ops
 from ..ir.network import LATENT, Network, Topology
 from .imported import CLASSES, LOGITS, Imported, Part
@@ -70,8 +70,8 @@ def read(folder: Path, classes: tuple[str, ...] | None = None) -> Imported:
     if not 1 <= len(names) <= OUTPUTS:
         raise InputError(f"{folder}: {len(names)} classes, expected 1 to {OUTPUTS}")
     for index, name in enumerate(names):
-        if not name.strip() or not name.isprintable() or len(name) > 100 or names.index(name) != index:
-            fault = "is there twice" if names.index(name) != index else "is no text of 1 to 100 printable characters"
+        if not is_name(name) or names.index(name) != index:
+            fault = "is there twice" if names.index(name) != index else f"is no text of 1 to {LONGEST_NAME} printable characters"
             raise InputError(f"{folder}: the name of class {index}, {show(name)}, {fault}, expected one of its own"
                              + " in classes.txt; or give --classes" * (not classes))
     if (used := _used(layers[-1])) not in (None, len(names)):

@@ -7,27 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from ..errors import InputError, show
+from ..errors import LONGEST_NAME, InputError, is_name, show
 from ..reference.learning.learner import Learner
 from ..reference.learning.snapshot import MAGIC, State
 
 HEAD = b"fbnn-hw learned "
 """A file begins with this.  The names of the classes as a JSON list, the end of a line and the snapshot follow."""
 MOST_NAMES = 1024
-LONGEST_NAME = 100
-"""Most characters of a name."""
 LONGEST_LINE = 1 << 21
 """Most bytes of the first line: more than escaped names can take."""
 MAX_BYTES = 1 << 26
 """Most bytes of a file."""
 EXPECTED = "expected what fbnn-hw learn --snapshot wrote"
-
-
-def name_fault(name: object) -> str | None:
-    """Why a class cannot have this name, as "expected ...", or None where it can."""
-    if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
-        return f"expected 1 to {LONGEST_NAME} printable characters"
-    return None
 
 
 def named(names: Sequence[str], count: int) -> list[str]:
@@ -110,8 +101,8 @@ def _verify(names: Sequence[object], where: str | Path) -> None:
     if len(names) > MOST_NAMES:
         raise InputError(f"{where}: {len(names)} names of classes, expected at most {MOST_NAMES}")
     for index, name in enumerate(names):
-        if fault := name_fault(name):
-            raise InputError(f"{where}: name of class {index}: {show(name)}, {fault}")
+        if not is_name(name):
+            raise InputError(f"{where}: name of class {index}: {show(name)}, expected 1 to {LONGEST_NAME} printable characters")
     seen: dict[object, int] = {}
     for index, name in enumerate(names):
         if name in seen:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, show
+from ..errors import LONGEST_NAME, InputError, is_name, show
 from . import ops as op
 
 MAX_LAYERS = 1000
@@ -80,8 +80,8 @@ class Topology:
             raise InputError(f"model {self.name}: more than one of {', '.join(op.INPUTS)}, expected one input")
         seen = set()
         for index, name in enumerate(self.classes):
-            if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > 100:
-                raise InputError(f"classes[{index}]: found {show(name)}, expected a name of 1 to 100 printable characters")
+            if not is_name(name):
+                raise InputError(f"classes[{index}]: found {show(name)}, expected a name of 1 to {LONGEST_NAME} printable characters")
             if name in seen:
                 raise InputError(f"classes[{index}]: {show(name)} is there twice, expected unique names")
             seen.add(name)
