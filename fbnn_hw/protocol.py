@@ -320,6 +320,8 @@ class LearningConfiguration(Protocol):
 
     @property
     def max_classes(self) -> int: ...
+    @property
+    def host_bits(self) -> int: ...
 
 
 class Configuration(Protocol):
@@ -423,14 +425,13 @@ class Identity:
         Raises InputError, which names the first field that differs.  where: the board, in that message.
         """
         learning = config.learning
-        word_bits = max(16, config.lanes) if learning else 0
         for name, told, expected in (
                 ("configuration", self.config.hex(), config.id), ("classes", self.classes, config.classes),
                 ("pixels a side", self.size, config.size), ("bits of a pixel", self.pixel_bits, config.pixel_bits),
                 ("bytes of the latent", self.latent_bytes, config.latent_words * config.lanes // 8),
                 ("images of a pass", self.frames, config.frames),
                 ("most classes", self.max_classes, learning.max_classes if learning else 0),
-                ("bytes of a word", self.word_bytes, word_bits // 8)):
+                ("bytes of a word", self.word_bytes, learning.host_bits // 8 if learning else 0)):
             if told != expected:
                 raise InputError(f"{where}: says {name} {told}, the design has {expected}; build and flash that design, "
                                  "or name the board's")

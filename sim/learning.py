@@ -15,7 +15,7 @@ from fbnn_hw.rtl.array import MacArray
 from fbnn_hw.rtl.learning.learner import Learner as LearnerHardware
 from fbnn_hw.rtl.spram import SinglePortMemory
 
-READ, ALIGNED = 2, 3
+ALIGNED = 3
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class LearningBoard(wiring.Component):
         self.score_bits = (self.plan.fan_in_words * self.plan.planes).bit_length() + self.plan.lanes.bit_length() + 1
         depth = max(self.plan.slots_base + self.plan.slot_rows * self.plan.slots, 2)
         self.depth = depth
-        self.learner = LearnerHardware(self.plan, self.score_bits, READ, ALIGNED,
+        self.learner = LearnerHardware(self.plan, self.score_bits, ALIGNED,
                                        ALIGNED + timing.accumulated(self.plan.lanes) - timing.READ - 1, (depth - 1).bit_length())
         names = ("command", "refused", "busy", "class_count", "used", "frozen", "logits", "best", "host", "host_reply")
         super().__init__({name: self.learner.signature.members[name] for name in names} | {"stall": In(4), "cut": In(1)})

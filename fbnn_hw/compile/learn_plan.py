@@ -16,9 +16,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ..errors import FitError, UsageError
+from ..protocol import MOST_EXEMPLARS
 from . import timing
 
-MAX_SLOTS = 1 << 16
 LEAST_LANES = 16
 """A word has at least so many."""
 READ_LATENCY = 2
@@ -86,8 +86,8 @@ class LearnPlan:
                              "shipped")
         if config.rule == "metaplastic":
             raise UsageError("rule: found metaplastic, expected another one on the chip; only the reference has it")
-        if config.slots > MAX_SLOTS:
-            raise UsageError(f"slots: found {config.slots}, expected at most {MAX_SLOTS} on the chip")
+        if config.slots > MOST_EXEMPLARS:
+            raise UsageError(f"slots: found {config.slots}, expected at most {MOST_EXEMPLARS} on the chip")
         common = {f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)}
         plan = cls(pixels=pixels, lanes=lanes, words=(head.latent + head.hidden) // lanes, copies=head.copies, shipped=shipped,
                    latent_base=latent_base, learn_base=learn_base, slots_base=0, boot=boot, **common)
@@ -127,6 +127,11 @@ class LearnPlan:
     def adds(self) -> bool:
         """Whether every sample moves the row of its class and nothing else."""
         return self.rule in ("prototypes", "means")
+
+    @property
+    def host_bits(self) -> int:
+        """Bits of a word that the host reads and writes."""
+        return max(16, self.lanes)
 
     @property
     def planes(self) -> int:

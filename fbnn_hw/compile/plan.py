@@ -11,12 +11,12 @@ from typing import Any
 
 from ..errors import FitError, UsageError
 from ..ir.network import LATENT, Network
-from ..protocol import LOGIT_BITS
+from ..protocol import LOGIT_BITS, MOST_EXEMPLARS
 from ..targets import CHOSEN, WAYS, Target
 from . import cycles, irregular, late, schedule, starts, timing
 from .area import lut4
 from .config import FIELD, AcceleratorConfig, Transfer, check_shape
-from .learn_plan import MAX_SLOTS, Learn, LearnPlan, planes
+from .learn_plan import Learn, LearnPlan, planes
 from .lower import owner
 
 DEFAULT_EXEMPLARS = 20
@@ -431,7 +431,7 @@ def _with_stream(common, topology, target, program, learn):
         largest = None  # a learner with as many exemplars as the part has room for
         if learn:
             head, settings = learn
-            slots = min(MAX_SLOTS, target.blocks * target.block_bits // head.latent)
+            slots = min(MOST_EXEMPLARS, target.blocks * target.block_bits // head.latent)
             largest = learning_plan(program, target, head, replace(settings, slots=slots), classes, "rows")
         smallest = AcceleratorConfig(
             **common, feature_words=program.used, transfers=_residents(program, word_cycles, 0)[0], learning=largest)
@@ -492,7 +492,7 @@ def learning_plan(program: schedule.Program, target: Target, head: Any, config: 
                        f"{most:,}, or fewer --max-classes")
     if config.slots:
         return learner(config.slots)
-    return learner(min(max(1, free // 2 // one.slot_rows), MAX_SLOTS))
+    return learner(min(max(1, free // 2 // one.slot_rows), MOST_EXEMPLARS))
 
 
 def _accumulator_bits(network, lists):

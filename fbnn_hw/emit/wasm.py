@@ -101,7 +101,7 @@ def header(design):
     from ..rtl.board_top import weight_bytes
 
     config, streams = design.config, design.config.weights == "stream"
-    words = max(16, config.lanes) // 8
+    words = config.learning.host_bits // 8
     identity = protocol.Identity(
         protocol.VERSION, protocol.config_mark(config.id), config.classes, config.size, config.latent_words * config.lanes // 8,
         config.frames, config.learning.max_classes, words, bytes.fromhex(design.model_mark))

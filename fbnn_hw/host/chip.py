@@ -9,10 +9,9 @@ from .. import bits
 from ..errors import InputError, show
 from ..protocol import Space
 from ..reference.learning.learner import Learner
-from ..reference.learning.lfsr import MASK, NOISE, PICK
+from ..reference.learning.lfsr import REGISTERS
 from ..reference.learning.snapshot import State
 
-REGISTERS = (NOISE, MASK, PICK)
 GAP_ROWS = 8
 """Two accesses become one when at most this many unneeded rows lie between them: a further request costs more."""
 CHIP = "the board's learner"
@@ -203,7 +202,7 @@ class ChipState:
 
         These are few words, and every lesson changes some of them.
         """
-        drawn = [self.peek(Space.NOISE + n, 0, taps.width) for n, taps in enumerate(REGISTERS)]
+        drawn = [self.peek(Space.NOISE + n, 0, taps.width) for n, taps in enumerate(REGISTERS.values())]
         classes, used, frozen = self.peek(Space.SCALARS, 0, 3)
         presented = self.peek(Space.PRESENTED, 0, self.plan.max_classes)
         for name, values, most in (("bit of a register", [bit for register in drawn for bit in register], 1),
@@ -241,7 +240,7 @@ class ChipState:
             for row, words in self.rows(label, state.output[label]).items():
                 tables.setdefault(row, {}).update(words)
         self._write_rows(tables)
-        for n, (taps, value) in enumerate(zip(REGISTERS, state.registers)):
+        for n, (taps, value) in enumerate(zip(REGISTERS.values(), state.registers)):
             self.poke(Space.NOISE + n, 0, [value >> i & 1 for i in range(taps.width)])
         self.poke(Space.PRESENTED, 0, [n | left << 8 for n, left in zip(state.presented, state.left)])
         self.store(state.latents, state.labels)

@@ -186,7 +186,7 @@ class AxiStreamWrapper(wiring.Component):
         if config.weights == "stream":
             ports |= self._stream("s_axis_weights", config.beat_bits)
         if plan := config.learning:
-            word = max(16, plan.lanes)
+            word = plan.host_bits
             ports |= self._stream("s_axis_command", 8 * sum(COMMAND_BYTES)) | self._stream("m_axis_host", word)
             ports |= self._stream("s_axis_host", 8 * sum(HOST_BYTES) + word)
             ports |= {"refused": Out(1), "known": Out(range(plan.max_classes + 1)), "used": Out(range(plan.slots + 1)), "frozen": Out(1)}
@@ -241,7 +241,7 @@ class AxiStreamWrapper(wiring.Component):
         inner = stream.Signature(layout).create()
         m.d.comb += [inner.payload.as_value().eq(Cat(*fields)), inner.valid.eq(command.valid), command.ready.eq(inner.ready)]
         self._take(m, ports, "command", inner)
-        word, layout = max(16, plan.lanes), host_layout(plan, Widths(self.config).row)
+        word, layout = plan.host_bits, host_layout(plan, Widths(self.config).row)
         access = self._source(m, "s_axis_host", 8 * sum(HOST_BYTES) + word)
         inner = stream.Signature(layout).create()
         word_read, reply = Signal(word), stream.Signature(word).create()

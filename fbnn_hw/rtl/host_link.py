@@ -29,7 +29,7 @@ def learner_ports(plan, address_bits):
         "refused": In(1),
         "class_count": In(range(plan.max_classes + 1)),
         "frozen": In(1),
-        "host_reply": In(max(16, plan.lanes))}
+        "host_reply": In(plan.host_bits)}
 
 
 class HostLink(wiring.Component):

@@ -73,7 +73,7 @@ def a_learner():
 
     one = Signal()
     settings = LearnConfig(max_classes=2, slots=2, counter_bits=2, temperature=4)
-    dut = Watched(LearnPlan.of(Head(32), settings, 4, 16, 1, 0, 8), 8)
+    dut = Watched(LearnPlan.of(Head(32), settings, 4, 16, 1, 0, 8), 8, 3, 7, 14)
     m, clock = around(dut)
     m.d.comb += Assume((clock != 0) | one)
     return dut, m, clock

@@ -34,6 +34,8 @@ class Taps:
 
 NOISE, MASK, PICK = Taps(31, 13), Taps(63, 31), Taps(47, 21)
 """One register each for the noise on the logits, the masks of thinning, and the picks of the buffer."""
+REGISTERS = {"noise": NOISE, "mask": MASK, "pick": PICK}
+"""By name, in the order of their numbers: in snapshots, in the hardware and on the link, where `Space.NOISE` is the first."""
 
 
 def block(taps, state, count):

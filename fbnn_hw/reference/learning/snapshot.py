@@ -10,7 +10,7 @@ import numpy as np
 from ... import bits
 from ...errors import InputError
 from .config import PICKS, PRESENTED_BITS, Head, LearnConfig
-from .lfsr import MASK, NOISE, PICK
+from .lfsr import REGISTERS
 from .rules import RULES
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ HEADER = struct.Struct("<8sHI")  # magic, version, CRC-32 of what follows
 SCALARS = struct.Struct("<IHBIQQQ")  # check value of the design, classes known, frozen, slots used, states of noise, mask and pick
 FORMAT = "snapshot of a learner"
 DESIGN = b"FBNNDSN\0"
-REGISTERS = (("noise", NOISE), ("mask", MASK), ("pick", PICK))
 
 
 def design_check(head: Head, config: LearnConfig, output: np.ndarray, hidden: np.ndarray) -> int:
@@ -128,7 +127,7 @@ class State:
         """InputError unless a `Learner` of this design can be in this state."""
         config = learner.config
         _verify_sizes(learner, self.known, len(self.labels), self.frozen, where)
-        for (name, taps), value in zip(REGISTERS, self.registers):
+        for (name, taps), value in zip(REGISTERS.items(), self.registers):
             if not 0 < value < 1 << taps.width:
                 raise _refuse(where, f"register {name}", value, f"1 to {(1 << taps.width) - 1}")
         for name, values, most in (("presentations", self.presented, (1 << PRESENTED_BITS) - 2),

@@ -8,6 +8,7 @@ from amaranth import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...compile.learn_plan import READ_LATENCY
 from ...protocol import Command, Space
 from ...reference.learning.rules import gumbel_table
 from ..signals import unnamed
@@ -30,7 +31,7 @@ def command_layout(plan):
 def host_layout(plan, address_bits):
     """Layout of a host's access.  address_bits: bits of a row's number."""
     address = address_bits + (plan.pixels - 1).bit_length()
-    return data.StructLayout({"write": 1, "space": 3, "address": address, "data": max(16, plan.lanes)})
+    return data.StructLayout({"write": 1, "space": 3, "address": address, "data": plan.host_bits})
 
 
 BEFORE = {Table.LATENT: ("DECIDE", "NEXT"), Table.SLOTS: ("CHECK_SLOT", "STORE", "REMOVE"), Table.CLASSES: ("LOADED", "RANK", "ROW")}
@@ -52,8 +53,6 @@ class Learner(ReplayBuffer, wiring.Component):
     plan : LearnPlan
     score_bits : int
         Width of an accumulator.
-    read_latency : int
-        Clocks from a row's acceptance to its data.
     act_latency : int
         Clocks from a row's acceptance to the clock in which the array takes `act` with it.
     score_latency : int
@@ -81,7 +80,7 @@ class Learner(ReplayBuffer, wiring.Component):
         write: Q bits, the banks that `word` is written to; 0 reads.  forward: the array takes the
         row, and `valid` is 1.  first: the row begins a sum.
     read : In(Q * L)
-        Data of a row, read_latency clocks after its acceptance, in that clock alone.
+        Data of a row, `READ_LATENCY` clocks after its acceptance, in that clock alone.
     act : Out(L)
         The fan-in's word that meets the row in the array; ones for the last of several planes.
     scores : In(Q * score_bits)
@@ -94,7 +93,7 @@ class Learner(ReplayBuffer, wiring.Component):
         With plan.boot == "words": words of the shipped weights, class by class, a clock later.
     host : In(stream of write, space, address, data)
         An access while the learner rests; `ready` strobes when it is done.
-    host_reply : Out(max(16, L))
+    host_reply : Out(plan.host_bits)
         The word that was read, with `host.ready`.
 
     Timing
@@ -107,9 +106,9 @@ class Learner(ReplayBuffer, wiring.Component):
     and with noise its table.  docs/benchmarks.md gives the cells of whole designs.
     """
 
-    def __init__(self, plan, score_bits, read_latency=2, act_latency=3, score_latency=7, address_bits=14):
+    def __init__(self, plan, score_bits, act_latency, score_latency, address_bits):
         self.plan, self.score_bits, self.address_bits = plan, score_bits, address_bits
-        self.latency = read_latency, act_latency, score_latency
+        self.act_latency, self.score_latency = act_latency, score_latency
         self.bank_bits = (plan.pixels - 1).bit_length()
         self.noisy = plan.rule != "margin" and not plan.adds
         label = range(max(2, plan.max_classes))
@@ -128,7 +127,7 @@ class Learner(ReplayBuffer, wiring.Component):
             "logits": Out(stream.Signature(data.StructLayout({"value": signed(score_bits + 1), "last": 1}))),
             "best": Out(label),
             "host": In(stream.Signature(host_layout(plan, address_bits))),
-            "host_reply": Out(max(16, plan.lanes))}
+            "host_reply": Out(plan.host_bits)}
         if plan.boot == "words":
             members |= {"boot_address": Out(range(max(2, plan.shipped * plan.fan_in_words))), "boot_word": In(plan.lanes)}
         super().__init__(members)
@@ -271,7 +270,6 @@ class Learner(ReplayBuffer, wiring.Component):
 
     def _row_port(self, m, s):
         """Address and masks of the current row, and the flags that follow an accepted row."""
-        read_latency, _, score_latency = self.latency
         p, rows = self.plan, self.rows
         host = self.host.payload
         writes, mirrors, forward = s.states.any("READ_WAIT", "AGAIN", "WRITE_LAST"), s.states.ongoing("MIRROR"), s.states.ongoing("FORWARD")
@@ -296,8 +294,8 @@ class Learner(ReplayBuffer, wiring.Component):
             rows.payload.address.eq(s.block + s.offset[:self.address_bits]), rows.payload.first.eq(self._of_plane(s, 0, s.index == 0)),
             rows.payload.forward.eq(forward), rows.payload.write.eq(s.target & s.writes.replicate(p.pixels))]
         s.forwards = forward & rows.ready
-        s.arrived = _later(m, rows.valid & rows.ready & s.reads, read_latency, "arrived")  # data stands at `read`
-        s.scored = _later(m, s.forwards & s.last, score_latency - 1, "scored")  # scores are whole
+        s.arrived = _later(m, rows.valid & rows.ready & s.reads, READ_LATENCY, "arrived")  # data stands at `read`
+        s.scored = _later(m, s.forwards & s.last, self.score_latency - 1, "scored")  # scores are whole
 
     def _loops(self, m, s):
         """Loops over the words of a table: `advance` goes on to the next word."""
@@ -324,14 +322,13 @@ class Learner(ReplayBuffer, wiring.Component):
     def _operands(self, m, s):
         """The words of the sample, the labels, and the counters that move."""
         p = self.plan
-        _, act_latency, _ = self.latency
         sample, update = s.sample, s.update
-        # The sample's word is due act_latency clocks after the row that it meets was accepted.
-        with m.If(_later(m, self._of_plane(s, -1, s.forwards), act_latency - 1, "forwarded")):
+        # The sample's word is due `act_latency` clocks after the row that it meets was accepted.
+        with m.If(_later(m, self._of_plane(s, -1, s.forwards), self.act_latency - 1, "forwarded")):
             m.d.comb += sample.advance.eq(1)
         act = sample.act
         if p.planes > 1:
-            act |= _later(m, self._of_plane(s, -1, s.forwards), act_latency, "ones").replicate(p.lanes)
+            act |= _later(m, self._of_plane(s, -1, s.forwards), self.act_latency, "ones").replicate(p.lanes)
         m.d.comb += [
             self.act.eq(act), sample.data.eq(s.bank_word), s.label_write.addr.eq(s.slot),
             s.label_read.addr.eq(Mux(s.states.ongoing("HOST_ADDRESS"), s.slot, s.word_slot)), s.label_write.data.eq(s.request_label)]

@@ -4,9 +4,7 @@ from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...reference.learning.lfsr import MASK, NOISE, PICK
-
-TAPS = (NOISE, MASK, PICK)
+from ...reference.learning.lfsr import REGISTERS
 
 
 class Registers(wiring.Component):
@@ -54,8 +52,8 @@ class Registers(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         bits = []
-        for index, taps in enumerate(TAPS):
-            state = Signal(taps.width, reset_less=True, name=("noise", "mask", "pick")[index])
+        for index, (name, taps) in enumerate(REGISTERS.items()):
+            state = Signal(taps.width, reset_less=True, name=name)
             with m.If(self.shift[index]):
                 m.d.sync += state.eq(Cat(state[1:], Mux(self.load, self.data, state[0] ^ state[taps.tap])))
             with m.If(self.restart):
