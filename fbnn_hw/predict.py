@@ -1,5 +1,7 @@
 """Integer logits of a network, by torch or by the integer reference, which give the same; and how well they name a data set's images."""
 
+import os
+
 import numpy as np
 
 from . import bits
@@ -112,6 +114,6 @@ def reproduction(training, data, correct, count):
     stated, images, stated_data = (training.get(key) for key in ("test_accuracy", "test_images", "data"))
     if not isinstance(stated, float | int) or not 0 <= stated <= 1 or type(images) is not int:
         return {"stated_accuracy": None, "stated_images": None, "stated_data": None, "reproduces": None}
-    same = stated_data == data and images == count
+    same = isinstance(stated_data, str) and os.path.normpath(stated_data) == os.path.normpath(data) and images == count
     return {"stated_accuracy": stated, "stated_images": images, "stated_data": stated_data,
             "reproduces": round(stated * images) == correct if same else None}

@@ -80,6 +80,7 @@ def run(args, out):
     code = 0 if args.table else execute(args, todo, out)
     if args.submit:
         return code
+    check_origins([(values, sweep.result_path(argv)) for _, values, argv in runs])
     rows = sweep.summary(verb, [flag for flag, _ in over], [
         (values, sweep.finished(sweep.result_path(argv)), str(sweep.result_path(argv)) in active) for _, values, argv in runs])
     busy = ("under way",) if active else ()
@@ -87,7 +88,7 @@ def run(args, out):
     cells = [[*row["flags"].values(), row["runs"], *([row["under_way"]] if active else []), *(sweep.mean_text(row[m]) for m in metrics)]
              for row in rows]
     out.text(*_common.table(cells, (*rows[0]["flags"], "runs", *busy, *metrics)))
-    out.result({"rows": rows})
+    out.result({"rows": rows, **({"error": "a run failed", "exit_code": code} if code else {})})
     return code
 
 
@@ -130,6 +131,22 @@ def check_same(result, argv, run_args):
     if differ:
         raise UsageError(f"{sweep.result_path(argv)}: was made with another --{differ[0].replace('_', '-')}, expected the same flags; use "
                          "another folder")
+
+
+def check_origins(runs):
+    """Raises UsageError where results that differ in their seeds alone began with other weights.  runs: [(values, path)]."""
+    from ..train import sweep
+
+    origins = {}
+    for values, path in runs:
+        result = sweep.finished(path) or {}
+        init = result.get("init") or (result.get("training") or {}).get("init") or {}
+        if sha := init.get("sha256"):
+            key = tuple(pair for pair in values.items() if pair[0] != "seed")
+            other, before = origins.setdefault(key, (path, sha))
+            if before != sha:
+                raise UsageError(f"{path}: began with other weights (sha256:{sha[:8]}) than {other} (sha256:{before[:8]}), expected the "
+                                 "same; delete those that are out of date, or use another folder")
 
 
 def _action(verb, flag):

@@ -199,7 +199,8 @@ def run(args, out):
         better = trainer.best_epoch == epoch["epoch"]
         if better:
             write()
-        write_result(result_path, {"checkpoint": checkpoint_path.name, "training": record.describe(trainer, meta),
+        # No run is finished before its test: one that is interrupted there goes on with it.
+        write_result(result_path, {"checkpoint": checkpoint_path.name, "training": record.describe(trainer, meta) | {"finished": False},
                                    "history": trainer.history})
         out.text(epoch_line(epoch, config.epochs, " (best, written)" if better else ""))
 

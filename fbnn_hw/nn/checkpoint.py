@@ -4,6 +4,7 @@
 """
 
 import io
+from collections import OrderedDict
 from contextlib import contextmanager
 
 import numpy as np
@@ -60,12 +61,21 @@ ARRAY = "numpy array"
 
 
 def arrays_as_tensors(value):
-    """A copy of plain values in which each numpy array is a dict of one tensor, at the key ARRAY."""
+    """A copy of plain values in which each numpy array is a dict of one tensor, at the key ARRAY, and each number of numpy one of Python.
+
+    Raises TypeError, with the type's name, for what `state` would not read.
+    """
     if isinstance(value, np.ndarray):
         return {ARRAY: torch.from_numpy(np.array(value))}
-    if isinstance(value, dict):
-        return {key: arrays_as_tensors(inner) for key, inner in value.items()}
-    return type(value)(map(arrays_as_tensors, value)) if type(value) in (list, tuple) else value
+    if isinstance(value, np.generic):
+        return arrays_as_tensors(value.item())
+    if type(value) in (dict, OrderedDict):
+        return {arrays_as_tensors(key): arrays_as_tensors(inner) for key, inner in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(arrays_as_tensors, value))
+    if value is not None and not isinstance(value, torch.Tensor) and type(value) not in (bool, int, float, complex, str, bytes):
+        raise TypeError(f"a {type(value).__name__}")
+    return value
 
 
 def tensors_as_arrays(value):

@@ -6,10 +6,11 @@ import numpy as np
 import torch
 
 from .. import bits
+from ..errors import UsageError
 from ..nn import head, losses
 from . import latent_learners
 from .learner import Learner
-from .memorizer import BitCode, shares
+from .memorizer import MEGABIT, BitCode, shares
 
 LOGIT_BITS = 16
 """A logit that DER++ keeps: an integer as the network gives it, |logit| <= fan-in < 2^15."""
@@ -56,6 +57,14 @@ class StreamingDiscriminant(NearestClassMean):
         self.means.products, self.means.ready = state["products"].numpy(), None
 
 
+def _check_slots(problem, size):
+    """Raises UsageError where the buffer has no room for an exemplar of `size` bits of each class."""
+    if problem.buffer_bits // size < problem.classes:
+        need = math.ceil(problem.classes * size / MEGABIT * 1000) / 1000
+        raise UsageError(f"--buffer-mb {problem.buffer_bits / MEGABIT:g}: holds {problem.buffer_bits // size} exemplars of {size} bits, "
+                         f"expected one for each of {problem.classes} classes; use at least {need:g}")
+
+
 class Icarl(Learner):
     """The classifier of iCaRL (Rebuffi et al. 2017) on a frozen extractor: the nearest mean of exemplars that herding chose.
 
@@ -69,6 +78,7 @@ class Icarl(Learner):
         super().__init__(problem)
         self.code = BitCode(problem.latent)
         self.exemplars = {}
+        _check_slots(problem, problem.latent)
 
     @property
     def slots(self):
@@ -130,7 +140,8 @@ class DarkReplay(Learner):
 
     def __init__(self, problem):
         super().__init__(problem)
-        self.model, self.recipe = problem.network(), problem.recipe
+        _check_slots(problem, problem.latent + LOGIT_BITS * problem.classes)
+        self.model, self.recipe, self.epochs = problem.network(), problem.recipe, problem.recipe.epochs
         names = [o.name for o in self.model.topology.ops]
         after = set(names[names.index("latent") + 1:])
         self.parameters = [p for name, layer in self.model.layers.items() if name in after for p in layer.parameters()]

@@ -12,6 +12,7 @@ Where the paper leaves the protocol open, it is this one (docs/cil.md gives reas
 """
 
 import math
+import numbers
 import time
 import zlib
 from dataclasses import asdict
@@ -21,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ..errors import InputError, UsageError
+from ..errors import InputError, UsageError, show
 from ..nn import checkpoint, losses
 from . import learner, metrics, scenarios, start
 from .config import TrainConfig
@@ -196,11 +197,25 @@ class Incremental:
         parts = []
         for i in range(0, len(samples), step):
             if self.learner is not None:
-                logits = torch.as_tensor(np.asarray(self.learner.scores(samples[i:i + step].numpy()), np.float64))
+                logits = torch.from_numpy(self._scored(samples[i:i + step].numpy(), seen))
             else:
                 logits = self.kind.logits(self.model, samples[i:i + step].to(self.device))
             parts.append(self._masked(logits, labels[i:i + step].to(self.device), seen).cpu())
         return torch.cat(parts) if parts else torch.zeros(0, seen)
+
+    def _scored(self, samples, seen):
+        """The learner's scores, float64 (N, seen or more).  Raises UsageError where it gives none."""
+        scores = self.learner.scores(samples)
+        try:
+            scores = np.asarray(scores, np.float64)
+        except (TypeError, ValueError):
+            raise UsageError(f"--strategy {self.config.strategy}: scores gives a {type(scores).__name__}, expected an array") from None
+        if scores.ndim != 2 or len(scores) != len(samples) or scores.shape[1] < seen:
+            raise UsageError(f"--strategy {self.config.strategy}: scores gives an array {scores.shape} for {len(samples)} samples, "
+                             f"expected ({len(samples)}, {seen}), a score for each class seen")
+        if np.isnan(scores).any():
+            raise UsageError(f"--strategy {self.config.strategy}: scores gives NaN, expected numbers")
+        return scores
 
     def confusion(self, samples, labels, t):
         """Confusion matrix over the classes seen at task t."""
@@ -213,7 +228,6 @@ class Incremental:
 
     def run(self):
         if not self.records and self.retained and self.config.strategy != "offline" and self.learner is None:
-            self._store(0)
             self._record(0, 0, 0.0, 0)
             self.task = 1
             self.save()
@@ -227,7 +241,7 @@ class Incremental:
         t, began = self.task, time.monotonic()
         of = np.isin(self.train_labels, self.tasks[t]) & ~self.held_back
         self.learner.learn(self.train_samples[of].numpy(), self.train_labels[of])
-        self._record(t, 0, time.monotonic() - began, 0)
+        self._record(t, self.learner.epochs, time.monotonic() - began, self.learner.epochs)
         self.task = t + 1
         self.save()
 
@@ -262,7 +276,6 @@ class Incremental:
             self.model.load_state_dict(course.best)
         seconds = sum(record["seconds"] for record in self.history if record["task"] == t)
         self._record(t, course.epoch, seconds, course.best_epoch)
-        self._store(t)
         self.task, self.retraining = t + 1, None
         self.save()
 
@@ -298,7 +311,7 @@ class Incremental:
         of = ~self.held_back
         train = metrics.evaluate(self.confusion(self.train_samples[torch.from_numpy(of)], self.train_labels[of], t),
                                  self.tasks, t, self.pretrained)
-        if not self.config.strategy.startswith("cumulative") and self.learner is None:  # cumulative has all past samples
+        if not self.config.strategy.startswith("cumulative"):  # which has all past samples
             samples, labels = self.memory.samples() if self.memory is not None and trained else ((), ())
             train["buffer"] = {"a": None, "d": None}
             if len(labels):
@@ -307,8 +320,10 @@ class Incremental:
         return {"test": metrics.evaluate(matrix, self.tasks, t, self.pretrained), "train": train, "confusion": matrix.tolist()}
 
     def _record(self, t, epochs, seconds, best_epoch):
+        """Record a task that is over, and store its samples: the scores of the buffer are of those that the task was trained with."""
         record = {"task": t, "classes": [self.classes[c] for c in self.tasks[t]], "epochs": epochs, "best_epoch": best_epoch,
                   "seconds": round(seconds, 2), **self._scores(t, trained=epochs > 0)}
+        self._store(t)
         if self.memory is not None:
             record["buffer_samples"] = len(self.memory)
         self.records.append(record)
@@ -330,7 +345,10 @@ class Incremental:
     def _memory_bits(self):
         """Bits of the samples and statistics that are kept between tasks, without weights; None where all samples are kept."""
         if self.learner is not None:
-            return int(self.learner.memory_bits)
+            found = self.learner.memory_bits
+            if not isinstance(found, numbers.Real) or not 0 <= found < math.inf:
+                raise UsageError(f"--strategy {self.config.strategy}: memory_bits is {show(found)}, expected a number of bits")
+            return int(found)
         if self.memory is not None:
             return self.memory.capacity_bits
         return 0 if self.config.strategy.startswith("naive") else None
@@ -354,9 +372,16 @@ class Incremental:
             memory = {**memory, "packed": torch.from_numpy(memory["packed"]), "labels": torch.from_numpy(memory["labels"])}
         state = {"format": STATE_FORMAT, "version": STATE_VERSION, "config": self.config.to_dict(), "sha256": self.origin.sha256,
                  "data": self.data, "model": self.model.state_dict(), "rng": self.generator.get_state(), "memory": memory,
-                 "learner": checkpoint.arrays_as_tensors(learned), "task": self.task, "records": self.records, "history": self.history,
+                 "learner": self._plain(learned), "task": self.task, "records": self.records, "history": self.history,
                  "retraining": self.retraining and self.retraining.state()}
         checkpoint.store(self.state_path, state)
+
+    def _plain(self, learned):
+        """The learner's state as it is stored.  Raises UsageError where it could not be read again."""
+        try:
+            return checkpoint.arrays_as_tensors(learned)
+        except TypeError as error:
+            raise UsageError(f"--strategy {self.config.strategy}: state has {error}, expected plain values, arrays and tensors") from None
 
     def resume(self):
         """Take up `state_path`: the run goes on after its last whole epoch, with the numbers of a run without the interrupt."""

@@ -55,10 +55,12 @@ class Learner:
     """Learns latents, uint8 bits (N, latent), task after task.
 
     A strategy of your own derives from it and overrides `learn`, `scores` and `memory_bits`.
-    `needs_buffer` says whether --buffer-mb must be given.
+    `needs_buffer` says whether --buffer-mb must be given, `epochs` how often `learn` goes through the
+    samples of a task, 0 where it is no training in epochs; the results repeat that number.
     """
 
     needs_buffer = False
+    epochs = 0
 
     def __init__(self, problem: Problem):
         self.problem = problem
@@ -107,4 +109,6 @@ def get(strategy):
     kind = outside.load(BUILT_IN.get(strategy, strategy), f"--strategy {strategy}", here=True)
     if not (isinstance(kind, type) and issubclass(kind, Learner)):
         raise UsageError(f"--strategy {strategy}: is no fbnn_hw.train.learner.Learner, expected a class that derives from it")
+    if missing := [name for name in ("learn", "scores", "memory_bits") if getattr(kind, name) is getattr(Learner, name)]:
+        raise UsageError(f"--strategy {strategy}: has no {missing[0]}, expected a class with learn, scores and memory_bits")
     return kind

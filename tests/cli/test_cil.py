@@ -214,6 +214,8 @@ class Fails(Learner):
 
     def add(self, latents, labels):
         return latents.nothing
+
+    scores = memory_bits = None
 '''
 
 

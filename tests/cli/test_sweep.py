@@ -6,7 +6,7 @@ import pytest
 
 from fbnn_hw import files
 from fbnn_hw.cli import sweep
-from fbnn_hw.errors import InputError
+from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.train.sweep import grid, resumed
 
 BASE = ("--", *"cil --scenario tiny-2+2x2 --model 0.5mb --replay native --epochs 1 --threads 1 --images 10".split())
@@ -54,6 +54,24 @@ def test_an_interrupted_run_goes_on(tmp_path):
     assert resumed(argv) == argv
     (tmp_path / "a.state").write_bytes(b"")
     assert resumed(argv) == [*argv, "--resume"]
+
+
+def test_a_failed_run_is_in_the_object_of_json(cli, tmp_path, monkeypatch):
+    monkeypatch.setattr("fbnn_hw.train.sweep.local", lambda commands, jobs, done: [3 for _ in commands])
+    code, out, _ = cli("sweep", tmp_path, "--json", "--over", "seed", "0", *BASE)
+    assert code == 3 and {"error": "a run failed", "exit_code": 3}.items() <= json.loads(out).items()
+
+
+def test_results_that_began_with_other_weights_are_not_averaged(tmp_path):
+    paths = []
+    for number, sha in enumerate(("a" * 64, "a" * 64, "b" * 64)):
+        paths.append(tmp_path / f"{number}.json")
+        paths[-1].write_text(json.dumps({"finished": True, "final": {}, "init": {"sha256": sha}}))
+    runs = [({"loss": "cce", "seed": str(number)}, path) for number, path in enumerate(paths)]
+    sweep.check_origins(runs[:2])
+    sweep.check_origins([*runs[:2], ({"loss": "focal", "seed": "2"}, paths[2])])
+    with pytest.raises(UsageError, match=f"^{paths[2]}: began with other weights .sha256:bbbbbbbb. than {paths[0]} .sha256:aaaa"):
+        sweep.check_origins(runs)
 
 
 def test_a_run_under_way_is_not_taken_for_finished(tmp_path):

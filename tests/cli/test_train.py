@@ -49,6 +49,14 @@ def whole(tmp_path_factory):
     return folder
 
 
+def test_no_run_is_finished_before_its_test(answer, tmp_path, monkeypatch):
+    from fbnn_hw.cli import train
+
+    told, write = [], train.write_result
+    monkeypatch.setattr(train, "write_result", lambda path, values: told.append(values["training"]["finished"]) or write(path, values))
+    assert answer("train", *FLAGS, "--out", tmp_path / "m.pt")["training"]["finished"] is True and told == [False, False, True]
+
+
 def test_what_it_writes(whole, answer):
     network = checkpoint.read(whole / "m.pt")
     result = json.loads((whole / "m.result.json").read_text())

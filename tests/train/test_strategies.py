@@ -50,6 +50,32 @@ class Kept(Last):
         self.last = int(state["last"][0])
 
 
+class Wrong(Last):
+    """Gives no scores of all classes seen."""
+
+    kind = "few"
+
+    def scores(self, latents):
+        right = super().scores(latents)
+        return {"few": right[:, :1], "flat": right[:, 0], "nan": right * np.nan, "text": "none"}[self.kind]
+
+
+class Odd(Kept):
+    """Has a state with a number of numpy, or with what no file holds."""
+
+    more = 7
+
+    def state(self):
+        return {**super().state(), "seen": np.int64(4), "more": [{"deep": np.zeros(2, bool)}, self.more]}
+
+
+class Without(Learner):
+    def scores(self, latents):
+        return latents
+
+    memory_bits = 1
+
+
 TWO = Scenario("two", "tiny", "tiny", 2, 4, 1)
 WRONG = 3
 '''
@@ -109,6 +135,47 @@ def test_an_array_of_a_state_comes_back_as_an_array(origin, mine, tmp_path):  # 
     second = Incremental(config, TRAIN, TEST, origin, tmp_path / "a.state")
     second.resume()
     assert second.learner.last == whole.learner.last and plain(second.run()) == plain(result)
+
+
+@pytest.mark.parametrize("kind, found", [
+    ("few", r"an array \(\d+, 1\) for \d+ samples, expected \(\d+, \d\), a score for each class seen"), ("flat", r"an array \(\d+,\) for"),
+    ("nan", "NaN, expected numbers"), ("text", "a str, expected an array")])
+def test_scores_that_are_none_are_refused(kind, found, origin, mine, monkeypatch):  # noqa: F811
+    run = make(origin, strategy="fbnn_mine:Wrong", buffer_mb=0)
+    run.learner.kind = kind
+    with pytest.raises(UsageError, match=f"^--strategy fbnn_mine:Wrong: scores gives {found}"):
+        run.run()
+
+
+def test_what_a_learner_says_of_its_memory_is_a_number(origin, mine):  # noqa: F811
+    run = make(origin, strategy="fbnn_mine:Last", buffer_mb=0)
+    run.learner.memory_bits = "many"
+    with pytest.raises(UsageError, match='^--strategy fbnn_mine:Last: memory_bits is .many., expected a number of bits$'):
+        run.run()
+
+
+def test_a_state_that_could_not_be_read_is_refused_when_it_is_written(origin, mine, tmp_path):  # noqa: F811
+    config = replace(BASE, strategy="fbnn_mine:Odd", buffer_mb=0)
+    run = Incremental(config, TRAIN, TEST, origin, tmp_path / "a.state")
+    run.run()
+    second = Incremental(config, TRAIN, TEST, origin, tmp_path / "a.state")
+    second.resume()
+    assert second.learner.last == run.learner.last
+    third = Incremental(config, TRAIN, TEST, origin, tmp_path / "b.state")
+    third.learner.more = datasets
+    with pytest.raises(UsageError, match="^--strategy fbnn_mine:Odd: state has a module, expected plain values, arrays and tensors$"):
+        third.run()
+
+
+@pytest.mark.parametrize("name", ["icarl", "der++"])
+def test_a_buffer_without_room_for_every_class_is_refused(origin, name):  # noqa: F811
+    with pytest.raises(UsageError, match=r"holds 1 exemplars of \d+ bits, expected one for each of \d classes; use at least 0\.\d+$"):
+        make(origin, strategy=name, buffer_mb=(64 if name == "icarl" else 64 + 32 * 4) / 10 ** 6)
+
+
+def test_epochs_of_learners(origin):  # noqa: F811
+    epochs = {name: [task["epochs"] for task in make(origin, strategy=name, buffer_mb=RULES[name]).run()["tasks"]] for name in RULES}
+    assert epochs["der++"] == [BASE.recipe.epochs] * 2 and epochs["ncm"] == epochs["icarl"] == [0, 0]
 
 
 @pytest.mark.parametrize("flags", [dict(balanced=True), dict(loss="focal")])
