@@ -21,7 +21,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from fbnn_hw.checkpoints import load
-from fbnn_hw.compile.learn_plan import LearnPlan
+from fbnn_hw.compile.learn_plan import ACT_LATENCY, LearnPlan
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.rtl.accelerator import Accelerator
@@ -71,7 +71,7 @@ class Array(wiring.Component):
 
 def learner(head):
     """Of 16 classes, 10 of them shipped, 500 exemplars and counters of 8 bits, in the banks of an iCE40UP5K."""
-    return Learner(LearnPlan.of(head, LearnConfig(16, 500), 4, 16, 10, learn_base=4096), 13)
+    return Learner(LearnPlan.of(head, LearnConfig(16, 500), 4, 16, 10, learn_base=4096), 13, ACT_LATENCY, 7, 14)
 
 
 def accelerator(learns):

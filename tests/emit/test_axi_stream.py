@@ -28,6 +28,8 @@ def run(made, job):
     directory = folder / "run"
     directory.mkdir(exist_ok=True)
     (directory / "job.json").write_text(json.dumps(job))
+    for image in folder.glob("*.hex"):  # of memories, which Verilog reads from where it runs
+        (directory / image.name).write_bytes(image.read_bytes())
     done = built.run("axi_stream_bench", directory=directory, search=[Path(__file__).parent], env={"BENCH_JOB": directory / "job.json"})
     assert not done.failed, done.failed
     return json.loads((directory / "packets.json").read_text())
@@ -79,6 +81,21 @@ def test_packets_under_back_pressure(learner):
     assert (bits.unpack(words.ravel(), (len(words), 8 * words.shape[1]))[:, learner.layout["latent_bits"]] == latents).all()
     assert seen["steps"][:4] == said and seen["steps"][4:7] == counts and seen["steps"][8] == 2
     assert seen["left"] == 0
+
+
+@pytest.mark.parametrize("pauses", [0, 3])
+def test_packets_beside_a_program(pauses, tmp_path):
+    """Images come in while those before are computed; a mark is that of its own image."""
+    network = strategies.on_engine(strategies.engine_network(1000))
+    made = written(network, "ecp5", tmp_path, pixels=4, lanes=32, outputs=16)
+    assert made.config.loads_beside
+    images = strategies.images(5, 9, made.config.size)
+    packets, wrong = [packet(image) for image in images], [0, 0, 1, 0, 1, 1, 0, 0, 1]
+    for number in np.flatnonzero(wrong):
+        packets[number] += packets[number][:number]
+    seen = run(made, {"packets": packets, "latent": 0, "pauses": pauses, "steps": [], "weights": []})
+    assert seen["users"] == wrong and seen["left"] == 0
+    assert signed(seen["logits"]) == inference.logits(network, images).tolist()
 
 
 def test_packets_of_levels(tmp_path):

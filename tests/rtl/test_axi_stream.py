@@ -60,7 +60,7 @@ def test_no_path_leads_through_a_slice():
 
 @pytest.mark.parametrize("images", [1, 3])
 def test_packets_of_any_length_become_images(images):
-    """Images of 5 bytes; `images` of them come before their answers are taken."""
+    """Images of 5 bytes; up to `images` of them come before their answers are taken, one perhaps as another ends."""
     dut, draw = ImagePackets(5, images), Random(images)
     packets = [list(range(1, 1 + length)) for length in (5, 1, 5, 6, 5, 17, 4, 5, 5)]
     expected = [(packet + [0] * 5)[:5] for packet in packets]
@@ -73,12 +73,12 @@ def test_packets_of_any_length_become_images(images):
             clocks += 1
             assert clocks < 2000
             waiting = len(pixels) // 5 - len(flags)
-            answers = waiting == images or waiting > 0 and len(pixels) == 5 * len(packets)
+            answers = waiting > 0 and draw.random() < 0.3
             context.set(dut.packet.valid, sent < len(words) and draw.random() < 0.7)
             if sent < len(words):
                 context.set(dut.packet.payload.byte, words[sent][0])
                 context.set(dut.packet.payload.last, words[sent][1])
-            context.set(dut.pixels.ready, not answers and draw.random() < 0.7)
+            context.set(dut.pixels.ready, waiting < images and draw.random() < 0.7)
             context.set(dut.answered, answers)
             if answers:
                 flags.append(context.get(dut.wrong))
