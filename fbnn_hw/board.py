@@ -167,7 +167,7 @@ class Board:
         """Names of the classes that the board knows; a class without a name is `class N`."""
         count = self.client.learned()[0] if self.identity.max_classes else self.identity.classes
         if self._names is None:
-            taught = self.taught()
+            taught = self.taught() if self.simulated else self._held()  # a simulated one may have begun with the weights alone
             shipped = list(self.design.classes) if self.design else [str(n) for n in range(self.identity.classes)]
             self._names = list(taught.names) if taught else shipped
         self._names = named(self._names, count)
@@ -265,7 +265,7 @@ class Board:
 
     def held_design(self) -> Design:
         """The design.  Raises InputError where the board holds another one, or other weights."""
-        if self.design is None or self.design.model_mark != self.identity.model.hex():
+        if self.design is None or not self._of_the_design():
             raise InputError(f"{self.client.name}: holds configuration {self.identity.config.hex()} with weights "
                              f"{self.identity.model.hex()}; name the folder of that design with --design")
         return self.design
@@ -276,8 +276,8 @@ class Board:
         if self._twin is None:
             chip, twin = self.chip, self.design.learner()
             if not chip.same(twin.state):
-                taught = self.taught()
-                twin.restore(taught.snapshot if taught and chip.same(taught.state(twin, self.file)) else chip.snapshot())
+                taught = self._held()
+                twin.restore(taught.snapshot if taught else chip.snapshot())
             self._twin = twin
         return self._twin
 
@@ -307,6 +307,7 @@ class Board:
         """
         from .lesson import teach
 
+        self._begin()
         return teach(self, images, label, **options)
 
     def snapshot(self, path: str | Path) -> None:
@@ -318,7 +319,15 @@ class Board:
 
     def restore(self, path: str | Path) -> None:
         """Restore what a file of `snapshot` holds.  Raises InputError, before anything changes, where the file is not of this design."""
-        self._take_up(Taught.read(path), path)
+        taught = Taught.read(path)
+        taught.state(self.chip.learner, path)
+        self._begin()
+        self._take_up(taught, path)
+
+    def _begin(self):
+        """Put the file of another board aside, before what this one learns takes its place."""
+        if self._twin is None:  # which has followed the board from its file on
+            self.lost_power()
 
     def _take_up(self, taught, where):
         chip = self.chip
@@ -330,6 +339,7 @@ class Board:
 
     def reset(self) -> None:
         """Put the board back into its shipped state.  What it was taught is lost."""
+        self._begin()
         self.client.reset()
         self._twin, self._names = None, self.names[:self.client.learned()[0]]
         self.keep()
@@ -345,9 +355,10 @@ class Board:
 
     def freeze(self, frozen: bool = True) -> None:
         """Make the board refuse to learn; with False, let it learn again."""
+        twin = self.twin if self._of_the_design() else None  # read before it changes
         self.client.freeze(frozen)
-        if self._twin:
-            self._twin.freeze(frozen)
+        if twin:
+            twin.freeze(frozen)
             self._changed = True
 
     # The file of what it was taught.
@@ -364,8 +375,23 @@ class Board:
 
     def taught(self) -> Taught | None:
         """The content of `file`, or None."""
-        same_model = self.design is not None and self.design.model_mark == self.identity.model.hex()
-        return Taught.read(self.file) if same_model and self.learns and self.file.exists() else None
+        return Taught.read(self.file) if self._of_the_design() and self.learns and self.file.exists() else None
+
+    def _of_the_design(self):
+        """Whether the design is known, and its weights are the board's."""
+        return self.design is not None and self.design.model_mark == self.identity.model.hex()
+
+    def _held(self) -> Taught | None:
+        """What `taught` returns, where that is the board's state; None where it is that of another board, or of before a loss of power.
+
+        No other simulated board has the file, so of one few words are compared: it is slow.
+        """
+        taught = self.taught()
+        if not taught:
+            return None
+        chip = self.chip
+        holds = chip.same if self.simulated else chip.holds
+        return taught if holds(taught.state(chip.learner, self.file)) else None
 
     def keep(self) -> Path:
         """Write what it was taught into the folder of the design; returns the file."""
@@ -414,14 +440,18 @@ class Board:
             return path
 
     def undo(self) -> Path:
-        """Take the last lesson back; a second call restores it.
+        """Take the last lesson back; a second call restores it.  A frozen board stays frozen.
 
         Returns the Path of the file that the state came from.  Raises InputError where there is no lesson to take back.
         """
         if not self.design or not self.before.exists():
             raise InputError(f"{self.client.name}: no lesson to take back; expected one before, with this design")
-        taught, now = Taught.read(self.before), Taught(tuple(self.names), self._state())
+        self._begin()
+        taught, now, frozen = Taught.read(self.before), Taught(tuple(self.names), self._state()), self.client.learned()[2]
         self._take_up(taught, self.before)
+        if self.client.learned()[2] != frozen:
+            self.freeze(frozen)
+            self.keep()
         files.write(self.before, now.pack())
         return self.before
 
@@ -438,10 +468,10 @@ class Board:
     def lost_power(self) -> Path | None:
         """Rename `file` where the board no longer knows what it holds; returns the new path, or None.
 
-        A board forgets when its power goes.  The next lesson would write over the file.
+        A board forgets when its power goes, and another board of the same design never knew it.  Without this, the next lesson would
+        write over the file; `learn`, `restore` and `undo` begin with it.
         """
-        taught = None if self.simulated else self.taught()
-        if not taught or self.chip.same(taught.state(self.held_design().learner(), self.file)):
+        if self.simulated or not self.taught() or self._held():
             return None
         aside = spare(self.file)
         self.file.rename(aside)

@@ -213,10 +213,14 @@ class ChipState:
         registers = tuple(sum(bit << i for i, bit in enumerate(register)) for register in drawn)
         return classes, used, bool(frozen), registers, [n & 255 for n in presented], [n >> 8 for n in presented]
 
-    def same(self, state: State) -> bool:
-        """Whether the chip still has this `State`.
+    def holds(self, state: State) -> bool:
+        """Whether the chip has this `State`, bit for bit.  All of it is read where `same` leaves it open."""
+        return self.same(state) and self.read().pack() == state.pack()
 
-        `_marks` are compared, which every lesson and every reset change.
+    def same(self, state: State) -> bool:
+        """Whether the chip may still have this `State`, which it had before.
+
+        `_marks` are compared, which every lesson and every reset change.  Another lesson may lead to the same marks.
         """
         return self._marks() == (
             state.known, len(state.labels), state.frozen, tuple(state.registers), list(state.presented), list(state.left))

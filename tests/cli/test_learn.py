@@ -1,12 +1,13 @@
 """Lessons on the virtual board by the commands a user types; every answer and every bit kept is the reference's."""
 
+import shutil
 import signal
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from fbnn_hw import files
+from fbnn_hw import Board, files
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.data import datasets
 from fbnn_hw.design import Design
@@ -209,6 +210,48 @@ def test_a_board_that_lost_its_power(design, answer, cli, tmp_path, monkeypatch)
         assert list(Taught.read(kept).names) == [*shipped, "dog", "cow"]
         assert answer("learn", "--restore", aside, "--discard", *at)["classes"] == [*shipped, "cat"] and kept.read_bytes() == first
         assert answer("classify", cats, *at)["classes"] == [*shipped, "cat"]
+
+
+def test_two_boards_of_one_design(design, answer, tmp_path):
+    """Lessons of as many images leave equal marks, but no board is taken for the other one: neither its names nor its file."""
+    folder, network = design
+    for path in folder.glob("learned-board*"):
+        path.unlink()
+    shipped, lesson = list(network.topology.classes), ("--review", "none", "--passes", "1")
+    for number, name in enumerate(("mug", "cup", "pen"), 1):
+        np.save(tmp_path / f"{name}.npy", pictures(number, 1))
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(folder, elsewhere)
+    kept, aside = folder / "learned-board.snapshot", folder / "learned-board-1.snapshot"
+    with virtual.VirtualBoard(folder) as board:
+        answer("learn", "--label", "mug", tmp_path / "mug.npy", *lesson, "--port", board.port, "--design", folder)
+    first = kept.read_bytes()
+    with virtual.VirtualBoard(elsewhere) as board:
+        answer("learn", "--label", "cup", tmp_path / "cup.npy", *lesson, "--port", board.port, "--design", elsewhere)
+        second, marks = (elsewhere / "learned-board.snapshot").read_bytes(), []
+        for data in (first, second):
+            state = Taught.unpack(data).state(Design(folder).learner(), "")
+            marks.append((state.known, len(state.labels), state.frozen, state.registers, state.presented, state.left))
+        assert marks[0] == marks[1]
+        assert answer("classify", tmp_path / "cup.npy", "--port", board.port, "--design", folder)["classes"] == [*shipped, "class 2"]
+        with Board.open(board.port, design=folder) as taught:
+            taught.learn(np.load(tmp_path / "pen.npy"), "pen", passes=1)
+            assert aside.read_bytes() == first and Taught.read(kept).names[-2:] == ("class 2", "pen")
+            taught.undo()
+            assert Taught.read(kept).pack() != first and taught.snapshot(tmp_path / "now") is None
+        assert Taught.read(tmp_path / "now").snapshot == Taught.unpack(second).snapshot
+    for path in folder.glob("learned-board*"):
+        path.unlink()
+
+
+def test_a_lesson_taken_back_thaws_no_board(design, answer, tmp_path):
+    folder, _ = design
+    board = "--board", "virtual", "--design", folder
+    np.save(tmp_path / "cats.npy", pictures(1, 1))
+    answer("learn", "--label", "cat", tmp_path / "cats.npy", "--review", "none", *board)
+    assert answer("learn", "--freeze", *board)["frozen"] and answer("learn", "--undo", *board)["frozen"]
+    assert not answer("learn", "--thaw", *board)["frozen"] and not answer("learn", "--undo", *board)["frozen"]
+    answer("learn", "--reset", "--discard", *board)
 
 
 def test_a_folder_is_a_lesson_for_each_class(design, answer, refused, tmp_path):

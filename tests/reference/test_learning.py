@@ -468,6 +468,7 @@ COUNTERS = LATENTS + 3 * 2
     (PRESENTED + 1, b"\xff", "presentations of class 1: 255, expected at most 254"),
     (PRESENTED + 4, b"\1", "presentations of class 4: 1, expected 0, with 4 classes known"),
     (LEFT + 2, b"\4", "prototype presentations to come of class 2: 4, expected at most 3"),
+    (LEFT + 1, b"\1", "prototype presentations to come of class 1: 1, expected 0 of a class that ships"),
     (LEFT + 4, b"\1", "prototype presentations to come of class 4: 1, expected 0, with 4 classes known"),
     (LABELS + 2, b"\4\0", "class of exemplar 1: 4, expected one below 4, the classes known"),
     (LABELS + 4, b"\xff\xff", "class of exemplar 2: 65535, expected one below 4, the classes known"),
@@ -500,6 +501,13 @@ def test_exemplars_of_no_class_are_refused():
     state = replace(learner.state, labels=[0], latents=np.zeros((1, 8), np.uint8))
     assert refused(learner, state.pack()) == "x: exemplars: 1, expected 0, with no class known"
     learner.rehearse(10)
+
+
+def test_exemplars_of_a_learner_that_keeps_none_are_refused():
+    learner = Learner(Head(8), LearnConfig(max_classes=2, slots=1, counter_bits=3, rule="means", replays=0, thinning=0),
+                      output=np.ones((1, 8), np.uint8))
+    state = replace(learner.state, labels=[0], latents=np.zeros((1, 8), np.uint8))
+    assert refused(learner, state.pack()) == "x: exemplars: 1, expected 0, which --learn means keeps"
 
 
 @pytest.mark.parametrize("seed", range(12))

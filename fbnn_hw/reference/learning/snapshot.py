@@ -136,6 +136,8 @@ class State:
                 if value > (most if label < self.known else 0):
                     raise _refuse(where, f"{name} of class {label}", value,
                                   f"at most {most}" if label < self.known else f"0, with {self.known} classes known")
+        if (label := next((n for n, left in enumerate(self.left[:len(learner.shipped)]) if left), None)) is not None:
+            raise _refuse(where, f"prototype presentations to come of class {label}", self.left[label], "0 of a class that ships")
         for slot, label in enumerate(self.labels):
             if label >= self.known:  # no replay of its class would ever be found
                 raise _refuse(where, f"class of exemplar {slot}", label, f"one below {self.known}, the classes known")
@@ -155,6 +157,8 @@ def _verify_sizes(learner: "Learner", known: int, used: int, frozen: int, where:
         raise _refuse(where, "classes known", known, f"{shipped} to {config.max_classes}")
     if used > config.slots:
         raise _refuse(where, "exemplars", used, f"at most {config.slots}")
+    if used and config.adds:
+        raise _refuse(where, "exemplars", used, f"0, which --learn {config.rule} keeps")
     if used and not known:
         raise _refuse(where, "exemplars", used, "0, with no class known")
     if frozen > 1:
