@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fbnn_hw.design import REQUIRED, Design, generate, holding
+from fbnn_hw.emit.virtual import alone
 from fbnn_hw.errors import InputError
 from tests import strategies
 
@@ -27,6 +28,17 @@ def hostile():
         yield json.dumps(GOOD | {"classes": classes}), "damaged list of classes, "
     yield json.dumps(GOOD | {"config_id": "0" * 9}), "damaged marks of configuration and model, "
     yield json.dumps(GOOD | {"ir_sha256": "1" * 64}), "damaged marks of configuration and model, "
+
+
+def test_a_folder_with_a_virtual_board_at_work_is_left_alone(tmp_path):
+    network = strategies.smallest_learner()
+    folder = generate(network, "ice40", out=tmp_path, learn=True, max_classes=4, exemplars=3).folder
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    with alone(folder), pytest.raises(InputError, match="its virtual board is at work for another program; wait for that one$"):
+        generate(network, "ice40", out=tmp_path, learn=True, max_classes=4, exemplars=3)
+    assert before.items() <= {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}.items()
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+    generate(network, "ice40", out=tmp_path, learn=True, max_classes=4, exemplars=3)
 
 
 @pytest.mark.parametrize("number", range(len(list(hostile()))))

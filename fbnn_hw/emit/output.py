@@ -4,7 +4,7 @@ import io
 import json
 import shutil
 import tempfile
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import fields
 from hashlib import sha256
 from importlib.metadata import version
@@ -23,6 +23,7 @@ from ..report.diagram import diagram
 from ..rtl.verilog import to_verilog
 from ..targets.bridges import bit_clocks
 from . import integration, weights
+from .virtual import LOCK, alone
 
 BENCH = Path(__file__).parent / "bench"
 KEPT = "learned-*.snapshot", "build-*"
@@ -278,7 +279,13 @@ def _replace(folder, files, written=None):
 
 
 def _exchange(folder, files, written):
-    """`_replace` where the folder around is there."""
+    """`_replace` where the folder around is there.  Raises InputError where a virtual board is at work in the older folder."""
+    with alone(folder) if (folder / LOCK).exists() else nullcontext():
+        _exchange_alone(folder, files, written)
+
+
+def _exchange_alone(folder, files, written):
+    """`_exchange` where nobody uses the older folder."""
     partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
     old = partial.with_name(f"{partial.name}-old")
     try:

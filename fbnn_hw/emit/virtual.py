@@ -38,13 +38,15 @@ OFFSET = 1 << 20
 FLASH_RATIO = 1
 """Cycles of a design with an SDRAM to one of its flash; a board has more of them where its clock is faster than the flash's."""
 START_SECONDS = 60
+LOCK = ".virtual.lock"
+"""File of a folder that its virtual board holds while it is at work."""
 PORTS = ("/dev/", "socket://")
 """Beginnings of the line in which the board names its port."""
 
 
 def alone(folder):
     """A context manager that holds the lock of a folder's virtual board.  Raises InputError where another program has it."""
-    return files.locked(Path(folder) / ".virtual.lock", f"{folder}: its virtual board is at work for another program; wait for that one")
+    return files.locked(Path(folder) / LOCK, f"{folder}: its virtual board is at work for another program; wait for that one")
 
 
 def clocks_of(config):
@@ -292,7 +294,11 @@ class VirtualBoard:
     def faults(self):
         """The first complaint of the models of flash and SDRAM as one line, or ""."""
         self.log.flush()
-        return next((line for line in (self.build_dir / "board.log").read_text().splitlines() if line.startswith(("flash:", "sdram:"))), "")
+        try:
+            lines = (self.build_dir / "board.log").read_text().splitlines()
+        except FileNotFoundError:  # its folder has gone
+            return ""
+        return next((line for line in lines if line.startswith(("flash:", "sdram:"))), "")
 
     def close(self):
         """End the board.  Returns its exit code: 0, 4 if flash or SDRAM were used wrongly, or None where it did not run."""
