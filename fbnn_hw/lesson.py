@@ -170,7 +170,7 @@ def review(board, source: str | None = None, data_dir=None, progress=silent) -> 
 
 
 def review_exemplars(design, source: str | None = None, data_dir=None, progress=silent):
-    """Return (labels, latents) of `REVIEW` images of each class of a design, or None where there are none.
+    """Return (labels, latents) of `REVIEW` images of each class of a design, or fewer where a class has fewer; None where there are none.
 
     labels: int (N,).  latents: uint8 bits (N, latent).  Raises as `review`.
     """
@@ -187,5 +187,6 @@ def review_exemplars(design, source: str | None = None, data_dir=None, progress=
             raise InputError(f"--review {source}: has {size} x {size} images of {', '.join(images.classes)}, expected "
                              f"{design.config.size} x {design.config.size} of {', '.join(classes)}")
         return None
-    images = images.select(classes).thinned(count)
+    images = images.select(classes)
+    images = images.thinned(min(count, int(np.bincount(images.labels, minlength=len(classes)).min())))
     return images.labels, inference.latents(design.network, images.images)

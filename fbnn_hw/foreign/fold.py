@@ -398,8 +398,10 @@ class Builder:
         if isinstance(x, Image) or (isinstance(x, Bits) and (x.top > 1 or x.pad)):
             raise InputError(f"{where}: pools {'a padded map' if isinstance(x, Bits) and x.pad else 'pixels'}, expected the result of a "
                              "layer")
+        if min(x.shape[1:]) < 2:
+            raise InputError(f"{where}: pools a map of {x.shape[1]}x{x.shape[2]}, expected at least 2x2")
         name = self.name(hint)
-        shape = ops.MaxPool(name, ()).output_shape(x.shape) if min(x.shape[1:]) >= 2 else self._too_small(x, where)
+        shape = ops.MaxPool(name, ()).output_shape(x.shape)
         if isinstance(x, Sum):
             if x.op.kind != "conv" or x.flat:
                 raise InputError(f"{where}: pools the sums of {x.last}, expected those of a convolution")
@@ -410,10 +412,6 @@ class Builder:
         x = self.upright(x)
         self._emit(ops.MaxPool(name, (x.name,)))
         return replace(x, name=name, shape=shape)
-
-    @staticmethod
-    def _too_small(x, where):
-        raise InputError(f"{where}: pools a map of {x.shape[1]}x{x.shape[2]}, expected at least 2x2")
 
     def flatten(self, x: Any, where: str) -> Any:
         """A map as a vector, in the order channel, row, column."""

@@ -304,7 +304,7 @@ class _Reader:
                     raise InputError(f"{where}: encodes what is no image as it came, expected it as the first layer")
                 return self._named(where, build.encoded(m.op(build.name(_short(hint)), self.shape[2]), where))
             case layers.Sign():
-                return self._sign(x, where)
+                return build.step(x, lambda v: v >= 0, where)
             case layers.BinaryConv2d() | layers.LearnedPool2d():
                 fields = (m.stride, m.frame, m.groups, m.pad_value) if isinstance(m, layers.BinaryConv2d) else (1, 0, len(m.weight), 0.0)
                 return self._weighted(m, build.convolution(x, _signs(m, where), None, where, _short(hint), *fields), where)
@@ -400,8 +400,8 @@ class _Reader:
             return sizes if target is getattr or not (args[1:] or kwargs) else sizes[(*args[1:], *kwargs.values())[0]]
         if name in ("cat", "concat"):
             return self._concat(args, kwargs, where)
-        if name in ("sign", "copysign"):
-            return self._sign(x, where, target if name == "sign" else None) if name == "sign" else self._unknown(name, where)
+        if name == "sign":
+            return self.builder.step(x, lambda v: v >= 0, where, zero=lambda v: v == 0)
         if name in ("flatten", "view", "reshape", "squeeze"):
             return self._flatten(x, name, args[1:], kwargs, where)
         if target in (torch.max_pool2d, F.max_pool2d):
@@ -527,10 +527,6 @@ class _Reader:
         if not quiet:
             self.builder.part(where)
         return y
-
-    def _sign(self, x, where, function=None):
-        zero = (lambda v: v == 0) if function is not None else None
-        return self.builder.step(x, lambda v: v >= 0, where, zero=zero)
 
     def _concat(self, args, kwargs, where):
         dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)

@@ -145,7 +145,7 @@ class AxiStreamWrapper(wiring.Component):
     aclk, aresetn : In(1)
         The clock; a synchronous reset, active low.
     s_axis_image_tdata/tvalid/tready/tlast
-        Bytes of an image: row by row, red, green, blue of each pixel; tlast with the last one.  See
+        Bytes of an image, as `pixels` of the accelerator takes them; tlast with the last one.  See
         `ImagePackets`.
     s_axis_weights_tdata/tvalid/tready
         With config.weights == "stream": the beats that `weights` of the accelerator takes.

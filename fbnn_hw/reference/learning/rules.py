@@ -1,6 +1,7 @@
 """The rules: which counters of the output layer move after a presentation, and how.
 
-A rule has three methods:
+`move` is the method of every rule.  Those of a learner that adds, `LearnConfig.adds`, have no
+`rival`, and those without `draws` no `held`:
 
 - `rival(scores, label)` returns the class whose row moves away from the input while the label's
   row moves towards it, or None where nothing is to be learned.  scores is a list; noise has been
