@@ -1,9 +1,9 @@
 // Holds state.mjs and chip.mjs of fbnn_hw/studio/web to learner_vectors.json, which the reference wrote.  node check_state.mjs
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import {readState, readWeights, same, sampleBytes, scores, weightsOf, writeState} from "../../fbnn_hw/studio/web/chip.mjs";
+import {readState, readWeights, sampleBytes, scores, weightsOf, writeState} from "../../fbnn_hw/studio/web/chip.mjs";
 import {LinkError} from "../../fbnn_hw/studio/web/link.mjs";
-import {crc32, nameFault, named, pack, packFile, unpack, unpackFile} from "../../fbnn_hw/studio/web/state.mjs";
+import {crc32, equal, nameFault, named, pack, packFile, unpack, unpackFile} from "../../fbnn_hw/studio/web/state.mjs";
 
 const bytes = (text) => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 const hex = (data) => Array.from(data, (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -59,8 +59,11 @@ for (const vector of vectors) {
   const chip = new Memory(facts.plan.lanes / 8, vector.memory), state = await readState(chip, facts);
   assert.equal(hex(pack(state, facts.check)), vector.snapshot);
   assert.deepEqual(unpack(text, facts), state);
-  assert.ok(await same(chip, state, facts.plan));
-  assert.ok(!await same(chip, {...state, frozen: true}, facts.plan));
+  assert.ok(equal(await readState(chip, facts), state));
+  assert.ok(!equal({...state, frozen: true}, state));
+  // Another lesson may leave the same numbers of classes, samples and draws.
+  const [first, ...rest] = state.output;
+  assert.ok(!equal({...state, output: [first.map((value, n) => n ? value : value ^ 1), ...rest]}, state));
   const other = new Memory(facts.plan.lanes / 8);
   await writeState(other, state, facts);
   assert.deepEqual(other.content(), vector.memory);

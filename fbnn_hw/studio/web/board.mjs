@@ -1,10 +1,10 @@
 // A board that is taught: what the page knows of it, lessons, undo, and the way back after a broken line.
 // Twins: fbnn_hw/board.py and, of a lesson, fbnn_hw/lesson.py.
 
-import {answer, ordered, readState, readWeights, same, scores, weightsOf, writeExemplars, writeState} from "./chip.mjs";
+import {answer, ordered, readState, readWeights, scores, weightsOf, writeExemplars, writeState} from "./chip.mjs";
 import {Client} from "./client.mjs";
 import {LinkError} from "./link.mjs";
-import {nameFault, named, packFile, unpackFile} from "./state.mjs";
+import {equal, nameFault, named, packFile, unpackFile} from "./state.mjs";
 
 export const ENOUGH = 0.8, MOST_PASSES = 5;
 const MOST_UNDO = 10, REHEARSAL = 1000, ROUND = 200, STEP = 8, THUMBNAILS = 12;
@@ -98,17 +98,15 @@ export class Board {
   async agree(client) {
     if (this.state && client === this.agreed) return;
     const kept = this.state ? {state: this.state, names: this.names, thumbnails: this.thumbnails} : this.load();
-    if (kept && await same(client, kept.state, this.facts.plan)) {
+    const found = await readState(client, this.facts);
+    if (kept && equal(found, kept.state)) {
+      this.take(kept.state, kept.names);
+    } else if (kept && this.untaught(found)) {
+      await writeState(client, kept.state, this.facts);
       this.take(kept.state, kept.names);
     } else {
-      const found = await readState(client, this.facts);
-      if (kept && this.untaught(found)) {
-        await writeState(client, kept.state, this.facts);
-        this.take(kept.state, kept.names);
-      } else {
-        if (kept) this.past.push(kept);
-        this.take(found, kept ? kept.names : this.names);
-      }
+      if (kept) this.past.push(kept);
+      this.take(found, kept ? kept.names : this.names);
     }
     if (kept) this.thumbnails = kept.thumbnails;
     this.agreed = client;

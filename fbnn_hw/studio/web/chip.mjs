@@ -26,14 +26,6 @@ async function readMarks(client, plan) {
   return {known, used, frozen, registers, presented: counts.map((n) => n & 0xFF), left: counts.map((n) => n >> 8)};
 }
 
-// Whether the chip still has this state, judged by its marks, which every lesson and every reset changes.
-export async function same(client, state, plan) {
-  const marks = await readMarks(client, plan);
-  return marks.known === state.known && marks.used === state.labels.length && marks.frozen === state.frozen
-    && marks.registers.every((value, n) => value === state.registers[n])
-    && marks.presented.every((value, n) => value === state.presented[n]) && marks.left.every((value, n) => value === state.left[n]);
-}
-
 // The whole state; LinkError for one that no learner of this design can be in.
 export async function readState(client, facts) {
   const {plan} = facts, {used, ...marks} = await readMarks(client, plan), rowBytes = plan.pixels * plan.lanes / 8;

@@ -66,6 +66,12 @@ export function pack(state, design) {
   return join([header, body]);
 }
 
+// Whether two states are the same, bit for bit.
+export function equal(one, other) {
+  const [a, b] = [pack(one, 0), pack(other, 0)];
+  return a.length === b.length && a.every((byte, n) => byte === b[n]);
+}
+
 // The state of a snapshot; LinkError for anything but a state of a learner with these facts.
 export function unpack(data, facts) {
   const {max_classes: most, shipped, slots, latent, fan_in: fanIn} = facts.plan;
