@@ -167,7 +167,9 @@ class Board:
         """Names of the classes that the board knows; a class without a name is `class N`."""
         count = self.client.learned()[0] if self.identity.max_classes else self.identity.classes
         if self._names is None:
-            taught = self.taught() if self.simulated else self._held()  # a simulated one may have begun with the weights alone
+            taught = self.taught()
+            if taught and not self.simulated and not self._holds(taught):  # a simulated one may have begun with the weights alone
+                taught = None
             shipped = list(self.design.classes) if self.design else [str(n) for n in range(self.identity.classes)]
             self._names = list(taught.names) if taught else shipped
         self._names = named(self._names, count)
@@ -276,8 +278,8 @@ class Board:
         if self._twin is None:
             chip, twin = self.chip, self.design.learner()
             if not chip.same(twin.state):
-                taught = self._held()
-                twin.restore(taught.snapshot if taught else chip.snapshot())
+                taught = self.taught()
+                twin.restore(taught.snapshot if taught and self._holds(taught) else chip.snapshot())
             self._twin = twin
         return self._twin
 
@@ -381,17 +383,20 @@ class Board:
         """Whether the design is known, and its weights are the board's."""
         return self.design is not None and self.design.model_mark == self.identity.model.hex()
 
-    def _held(self) -> Taught | None:
-        """What `taught` returns, where that is the board's state; None where it is that of another board, or of before a loss of power.
+    def _holds(self, taught):
+        """Whether that file's content is the board's state, and not that of another board, or of before a loss of power.
 
-        No other simulated board has the file, so of one few words are compared: it is slow.
+        Where it is, the twin begins with it, so that the whole state is read once.  No other simulated board has the file, so of one
+        few words are compared: it is slow.
         """
-        taught = self.taught()
-        if not taught:
-            return None
         chip = self.chip
-        holds = chip.same if self.simulated else chip.holds
-        return taught if holds(taught.state(chip.learner, self.file)) else None
+        state = taught.state(chip.learner, self.file)
+        if self.simulated:
+            return chip.same(state)
+        if self._twin is None and chip.holds(state):
+            chip.learner.restore(taught.snapshot)
+            self._twin = chip.learner
+        return self._twin is not None and self._twin.snapshot() == taught.snapshot
 
     def keep(self) -> Path:
         """Write what it was taught into the folder of the design; returns the file."""
@@ -471,7 +476,8 @@ class Board:
         A board forgets when its power goes, and another board of the same design never knew it.  Without this, the next lesson would
         write over the file; `learn`, `restore` and `undo` begin with it.
         """
-        if self.simulated or not self.taught() or self._held():
+        taught = None if self.simulated else self.taught()
+        if not taught or self._holds(taught):
             return None
         aside = spare(self.file)
         self.file.rename(aside)

@@ -80,9 +80,10 @@ def run(args, out):
     code = 0 if args.table else execute(args, todo, out)
     if args.submit:
         return code
-    check_origins([(values, sweep.result_path(argv)) for _, values, argv in runs])
-    rows = sweep.summary(verb, [flag for flag, _ in over], [
-        (values, sweep.finished(sweep.result_path(argv)), str(sweep.result_path(argv)) in active) for _, values, argv in runs])
+    paths = [sweep.result_path(argv) for _, _, argv in runs]
+    results = [(values, path, sweep.finished(path)) for (_, values, _), path in zip(runs, paths)]
+    check_origins(results)
+    rows = sweep.summary(verb, [flag for flag, _ in over], [(values, result, str(path) in active) for values, path, result in results])
     busy = ("under way",) if active else ()
     metrics = sweep.METRICS[verb]
     cells = [[*row["flags"].values(), row["runs"], *([row["under_way"]] if active else []), *(sweep.mean_text(row[m]) for m in metrics)]
@@ -133,13 +134,14 @@ def check_same(result, argv, run_args):
                          "another folder")
 
 
-def check_origins(runs):
-    """Raises UsageError where results that differ in their seeds alone began with other weights.  runs: [(values, path)]."""
-    from ..train import sweep
+def check_origins(results):
+    """Raises UsageError where results that differ in their seeds alone began with other weights.
 
+    results: [(values, path, result or None)].
+    """
     origins = {}
-    for values, path in runs:
-        result = sweep.finished(path) or {}
+    for values, path, result in results:
+        result = result or {}
         init = result.get("init") or (result.get("training") or {}).get("init") or {}
         if sha := init.get("sha256"):
             key = tuple(pair for pair in values.items() if pair[0] != "seed")

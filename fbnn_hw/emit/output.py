@@ -266,11 +266,15 @@ def _checkpoint(network):
 
 
 def _replace(folder, files, written=None):
-    """Write {name: bytes} as `folder`.  An older folder is replaced; its files that match `KEPT` are copied over."""
+    """Write {name: bytes} as `folder`.  An older folder is replaced; its files that match `KEPT` are copied over.
+
+    Raises InputError where a virtual board is at work in the older one.
+    """
     new = not folder.parent.exists()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        _exchange(folder, files, written)
+        with alone(folder) if (folder / LOCK).exists() else nullcontext():
+            _exchange(folder, files, written)
     except KeyboardInterrupt:  # which says that nothing was written; an error names the folder, so it stays
         if new:
             with suppress(OSError):  # not there, or another command has put something into it
@@ -279,13 +283,7 @@ def _replace(folder, files, written=None):
 
 
 def _exchange(folder, files, written):
-    """`_replace` where the folder around is there.  Raises InputError where a virtual board is at work in the older folder."""
-    with alone(folder) if (folder / LOCK).exists() else nullcontext():
-        _exchange_alone(folder, files, written)
-
-
-def _exchange_alone(folder, files, written):
-    """`_exchange` where nobody uses the older folder."""
+    """`_replace` where the folder around is there and nobody uses the older one."""
     partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
     old = partial.with_name(f"{partial.name}-old")
     try:

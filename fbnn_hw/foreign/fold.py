@@ -361,12 +361,12 @@ class Builder:
             return self.upright(x)
         low, high = x.copies * (x.offset - half), x.copies * (x.offset + half)
         kind, cause = ("bytes", "a mean for each colour") if x.top > 1 else ("bits", "a batch norm between a sign and this layer")
-        found = f"{where}: pads with {_single(value)} a map of {kind} that are {_single(low.min())} to {_single(high.max())}"
+        padding = f"{where}: pads with {_single(value)} a map of {kind} that are {_single(low.min())} to {_single(high.max())}"
         if np.ptp(low) > close * x.copies:
-            raise InputError(f"{found}, and the lowest value of a channel is {_single(low.min())} to {_single(low.max())}; expected "
+            raise InputError(f"{padding}, and the lowest value of a channel is {_single(low.min())} to {_single(low.max())}; expected "
                              f"channels with one lowest value, so without {cause}, and padding with that value; or no padding")
         least = _single(low[0])
-        raise InputError(f"{found}, a value that no pixel of -1 has; expected padding with {least} (torch.nn.functional.pad(x, "
+        raise InputError(f"{padding}, a value that no pixel of -1 has; expected padding with {least} (torch.nn.functional.pad(x, "
                          f"(1, 1, 1, 1), value={least}) before a convolution with padding=0; fbnn_hw.nn.BinaryConv2d with "
                          f"pad_value={least} does so), or none")
 

@@ -4,7 +4,6 @@
 """
 
 import io
-from collections import OrderedDict
 from contextlib import contextmanager
 
 import numpy as np
@@ -69,11 +68,12 @@ def arrays_as_tensors(value):
         return {ARRAY: torch.from_numpy(np.array(value))}
     if isinstance(value, np.generic):
         return arrays_as_tensors(value.item())
-    if type(value) in (dict, OrderedDict):
+    if isinstance(value, dict):
         return {arrays_as_tensors(key): arrays_as_tensors(inner) for key, inner in value.items()}
     if type(value) in (list, tuple):
         return type(value)(map(arrays_as_tensors, value))
-    if value is not None and not isinstance(value, torch.Tensor) and type(value) not in (bool, int, float, complex, str, bytes):
+    plain = type(value) in (bool, int, float, complex, str, bytes, torch.Size, torch.dtype, torch.device)
+    if value is not None and not plain and not isinstance(value, torch.Tensor):
         raise TypeError(f"a {type(value).__name__}")
     return value
 

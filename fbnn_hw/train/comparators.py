@@ -6,11 +6,10 @@ import numpy as np
 import torch
 
 from .. import bits
-from ..errors import UsageError
 from ..nn import head, losses
 from . import latent_learners
 from .learner import Learner
-from .memorizer import MEGABIT, BitCode, shares
+from .memorizer import BitCode, check_room, shares
 
 LOGIT_BITS = 16
 """A logit that DER++ keeps: an integer as the network gives it, |logit| <= fan-in < 2^15."""
@@ -57,14 +56,6 @@ class StreamingDiscriminant(NearestClassMean):
         self.means.products, self.means.ready = state["products"].numpy(), None
 
 
-def _check_slots(problem, size):
-    """Raises UsageError where the buffer has no room for an exemplar of `size` bits of each class."""
-    if problem.buffer_bits // size < problem.classes:
-        need = math.ceil(problem.classes * size / MEGABIT * 1000) / 1000
-        raise UsageError(f"--buffer-mb {problem.buffer_bits / MEGABIT:g}: holds {problem.buffer_bits // size} exemplars of {size} bits, "
-                         f"expected one for each of {problem.classes} classes; use at least {need:g}")
-
-
 class Icarl(Learner):
     """The classifier of iCaRL (Rebuffi et al. 2017) on a frozen extractor: the nearest mean of exemplars that herding chose.
 
@@ -78,7 +69,7 @@ class Icarl(Learner):
         super().__init__(problem)
         self.code = BitCode(problem.latent)
         self.exemplars = {}
-        _check_slots(problem, problem.latent)
+        check_room(problem.buffer_bits, problem.latent, problem.classes, "exemplars")
 
     @property
     def slots(self):
@@ -140,7 +131,8 @@ class DarkReplay(Learner):
 
     def __init__(self, problem):
         super().__init__(problem)
-        _check_slots(problem, problem.latent + LOGIT_BITS * problem.classes)
+        self.exemplar_bits = problem.latent + LOGIT_BITS * problem.classes
+        check_room(problem.buffer_bits, self.exemplar_bits, problem.classes, "exemplars")
         self.model, self.recipe, self.epochs = problem.network(), problem.recipe, problem.recipe.epochs
         names = [o.name for o in self.model.topology.ops]
         after = set(names[names.index("latent") + 1:])
@@ -155,11 +147,11 @@ class DarkReplay(Learner):
 
     @property
     def slots(self):
-        return self.problem.buffer_bits // (self.problem.latent + LOGIT_BITS * self.problem.classes)
+        return self.problem.buffer_bits // self.exemplar_bits
 
     @property
     def memory_bits(self):
-        return self.slots * (self.problem.latent + LOGIT_BITS * self.problem.classes)
+        return self.slots * self.exemplar_bits
 
     def learn(self, latents, labels):
         x, y = (torch.from_numpy(array).to(self.device) for array in (latents, np.asarray(labels, np.int64)))

@@ -345,10 +345,10 @@ class Incremental:
     def _memory_bits(self):
         """Bits of the samples and statistics that are kept between tasks, without weights; None where all samples are kept."""
         if self.learner is not None:
-            found = self.learner.memory_bits
-            if not isinstance(found, numbers.Real) or not 0 <= found < math.inf:
-                raise UsageError(f"--strategy {self.config.strategy}: memory_bits is {show(found)}, expected a number of bits")
-            return int(found)
+            size = self.learner.memory_bits
+            if not isinstance(size, numbers.Real) or not 0 <= size < math.inf:
+                raise UsageError(f"--strategy {self.config.strategy}: memory_bits is {show(size)}, expected a number of bits")
+            return int(size)
         if self.memory is not None:
             return self.memory.capacity_bits
         return 0 if self.config.strategy.startswith("naive") else None

@@ -94,6 +94,14 @@ def shares(available, slots):
     return shares
 
 
+def check_room(capacity_bits, size, classes, noun):
+    """Raises UsageError where a buffer has no room for an entry of `size` bits of each of `classes`.  noun: of the entries."""
+    if capacity_bits // size < classes:
+        need = classes * size / MEGABIT
+        raise UsageError(f"--buffer-mb {capacity_bits / MEGABIT:g}: holds {capacity_bits // size} {noun} of {size} bits, expected "
+                         f"one for each of {classes} classes; use at least {math.ceil(need * 1000) / 1000:g}")
+
+
 class Memorizer:
     """A buffer of exemplars that holds `capacity_bits` bits.
 
@@ -113,10 +121,7 @@ class Memorizer:
 
     def check(self, classes):
         """Raises UsageError where not even one sample of each of `classes` fits."""
-        if self.slots < classes:
-            need = classes * self.code.bits / MEGABIT
-            raise UsageError(f"--buffer-mb {self.capacity_bits / MEGABIT:g}: holds {self.slots} samples of {self.code.bits} bits, expected "
-                             f"one for each of {classes} classes; use at least {math.ceil(need * 1000) / 1000:g}")
+        check_room(self.capacity_bits, self.code.bits, classes, "samples")
 
     def samples(self):
         """(samples in the code's shape, labels)."""

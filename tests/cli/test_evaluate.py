@@ -32,8 +32,8 @@ def test_whether_the_stated_accuracy_is_reproduced(answer, cli, model, tmp_path)
         result = answer(*run, 50)
         assert result["reproduces"] is verdict and result["stated_accuracy"] == stated
     stated = {"data": "pictures", "test_accuracy": 0.5, "test_images": 4}
-    found = [predict.reproduction(stated, folder, 2, 4)["reproduces"] for folder in ("pictures/", "./pictures", "other")]
-    assert found == [True, True, None]
+    verdicts = [predict.reproduction(stated, folder, 2, 4)["reproduces"] for folder in ("pictures/", "./pictures", "other")]
+    assert verdicts == [True, True, None]
     checkpoint.save(tmp_path / "m.pt", replace(network, training={"data": "fixture", "test_accuracy": 1e308, "test_images": 50}))
     assert answer(*run, 50)["reproduces"] is None
     checkpoint.save(tmp_path / "m.pt", replace(network, training={"data": "fixture", "test_accuracy": right, "test_images": 40}))

@@ -7,7 +7,7 @@ import pytest
 from fbnn_hw import files
 from fbnn_hw.cli import sweep
 from fbnn_hw.errors import InputError, UsageError
-from fbnn_hw.train.sweep import grid, resumed
+from fbnn_hw.train.sweep import finished, grid, resumed
 
 BASE = ("--", *"cil --scenario tiny-2+2x2 --model 0.5mb --replay native --epochs 1 --threads 1 --images 10".split())
 
@@ -67,16 +67,14 @@ def test_results_that_began_with_other_weights_are_not_averaged(tmp_path):
     for number, sha in enumerate(("a" * 64, "a" * 64, "b" * 64)):
         paths.append(tmp_path / f"{number}.json")
         paths[-1].write_text(json.dumps({"finished": True, "final": {}, "init": {"sha256": sha}}))
-    runs = [({"loss": "cce", "seed": str(number)}, path) for number, path in enumerate(paths)]
+    runs = [({"loss": "cce", "seed": str(number)}, path, finished(path)) for number, path in enumerate(paths)]
     sweep.check_origins(runs[:2])
-    sweep.check_origins([*runs[:2], ({"loss": "focal", "seed": "2"}, paths[2])])
+    sweep.check_origins([*runs[:2], ({"loss": "focal", "seed": "2"}, *runs[2][1:])])
     with pytest.raises(UsageError, match=f"^{paths[2]}: began with other weights .sha256:bbbbbbbb. than {paths[0]} .sha256:aaaa"):
         sweep.check_origins(runs)
 
 
 def test_a_run_under_way_is_not_taken_for_finished(tmp_path):
-    from fbnn_hw.train.sweep import finished
-
     path = tmp_path / "a.result.json"
     whole = {"finished": True, "train_accuracy": 0.5}
     for values, expected in (({"training": whole}, True), ({"training": whole | {"finished": False}}, False),

@@ -161,9 +161,9 @@ def test_a_slower_precision_is_told(emulates, precision, tmp_path, cli, monkeypa
 @pytest.mark.skipif(not hasattr(torch.cpu, "get_capabilities"), reason="this torch does not tell")
 def test_which_processor_emulates_bfloat16():
     """The same as torch says."""
-    found = torch.cpu.get_capabilities()
-    known = sys.platform == "linux" and found["architecture"] == "x86_64"
-    assert record.emulates_bfloat16() == (known and not any(found[name] for name in ("avx512_bf16", "amx_bf16", "avx_ne_convert")))
+    features = torch.cpu.get_capabilities()
+    told = sys.platform == "linux" and features["architecture"] == "x86_64"
+    assert record.emulates_bfloat16() == (told and not any(features[name] for name in ("avx512_bf16", "amx_bf16", "avx_ne_convert")))
 
 
 @pytest.mark.parametrize("flags, line", [

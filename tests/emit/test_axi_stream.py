@@ -87,15 +87,15 @@ def test_packets_under_back_pressure(learner):
 def test_packets_beside_a_program(pauses, tmp_path):
     """Images come in while those before are computed; a mark is that of its own image."""
     network = strategies.on_engine(strategies.engine_network(1000))
-    made = written(network, "ecp5", tmp_path, pixels=4, lanes=32, outputs=16)
-    assert made.config.loads_beside
-    images = strategies.images(5, 9, made.config.size)
+    beside = written(network, "ecp5", tmp_path, pixels=4, lanes=32, outputs=16)
+    assert beside.config.loads_beside
+    images = strategies.images(5, 9, beside.config.size)
     packets, wrong = [packet(image) for image in images], [0, 0, 1, 0, 1, 1, 0, 0, 1]
     for number in np.flatnonzero(wrong):
         packets[number] += packets[number][:number]
-    seen = run(made, {"packets": packets, "latent": 0, "pauses": pauses, "steps": [], "weights": []})
-    assert seen["users"] == wrong and seen["left"] == 0
-    assert signed(seen["logits"]) == inference.logits(network, images).tolist()
+    answers = run(beside, {"packets": packets, "latent": 0, "pauses": pauses, "steps": [], "weights": []})
+    assert answers["users"] == wrong and answers["left"] == 0
+    assert signed(answers["logits"]) == inference.logits(network, images).tolist()
 
 
 def test_packets_of_levels(tmp_path):

@@ -137,13 +137,13 @@ def test_an_array_of_a_state_comes_back_as_an_array(origin, mine, tmp_path):  # 
     assert second.learner.last == whole.learner.last and plain(second.run()) == plain(result)
 
 
-@pytest.mark.parametrize("kind, found", [
+@pytest.mark.parametrize("kind, reason", [
     ("few", r"an array \(\d+, 1\) for \d+ samples, expected \(\d+, \d\), a score for each class seen"), ("flat", r"an array \(\d+,\) for"),
     ("nan", "NaN, expected numbers"), ("text", "a str, expected an array")])
-def test_scores_that_are_none_are_refused(kind, found, origin, mine, monkeypatch):  # noqa: F811
+def test_scores_that_are_none_are_refused(kind, reason, origin, mine, monkeypatch):  # noqa: F811
     run = make(origin, strategy="fbnn_mine:Wrong", buffer_mb=0)
     run.learner.kind = kind
-    with pytest.raises(UsageError, match=f"^--strategy fbnn_mine:Wrong: scores gives {found}"):
+    with pytest.raises(UsageError, match=f"^--strategy fbnn_mine:Wrong: scores gives {reason}"):
         run.run()
 
 
