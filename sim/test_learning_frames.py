@@ -13,6 +13,7 @@ from fbnn_hw.protocol import Command
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.report.design import summary
 from tests import strategies
+from tests.quick import quick
 from tests.rtl import whole
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
@@ -47,7 +48,7 @@ def requests(source, count, known, limit):
     return asked
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", quick(CASES, "memory"))
 def test_every_bit_of_a_sequence(name, tmp_path):
     shape, part, config = CASES[name]
     network = strategies.on_engine(strategies.fill(shape, 5, thresholds=name != "lists"))

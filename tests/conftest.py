@@ -1,4 +1,5 @@
-"""Simulations that run for moments are compiled as sim/headers.py says; what the suite of hostile input tried is told at the end."""
+"""Simulations that run for moments are compiled as sim/headers.py says; processes side by side have a thread each; what the suite of
+hostile input tried is told at the end."""
 
 import os
 
@@ -7,6 +8,8 @@ import pytest
 from sim import headers
 
 headers.prepare()
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_collection_modifyitems(items):

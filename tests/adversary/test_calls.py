@@ -7,6 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+from tests.quick import quick
+
 from . import budget, calls
 from .moments import REPOSITORY
 
@@ -17,7 +19,7 @@ if budget.LONG:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("name", quick(VERBS, "inspect"))
 def test_interrupted_at_calls(name, world, tmp_path, record_property):
     if name == "import":
         pytest.importorskip("onnx")

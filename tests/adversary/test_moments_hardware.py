@@ -6,12 +6,14 @@ import uuid
 
 import pytest
 
+from tests.quick import slow
+
 from . import moments
 
 NEEDS = {"studio": "uvicorn", "page": "ziglang", "import": "onnx"}
 
 
-@pytest.mark.parametrize("name", moments.HARDWARE)
+@pytest.mark.parametrize("name", slow(moments.HARDWARE, "place", "simulate", "lesson"))
 def test_stopped_at_random_moments(name, world, tmp_path, record_property):
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])

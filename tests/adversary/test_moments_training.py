@@ -2,9 +2,11 @@
 
 import pytest
 
+from tests.quick import slow
+
 from . import moments
 
 
-@pytest.mark.parametrize("name", moments.TRAINING)
+@pytest.mark.parametrize("name", slow(moments.TRAINING, "pretrain", "cil"))
 def test_stopped_at_random_moments(name, world, tmp_path, record_property):
     moments.try_verb(name, world, tmp_path, record_property)

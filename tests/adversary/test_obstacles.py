@@ -5,6 +5,8 @@ import os
 
 import pytest
 
+from tests.quick import quick
+
 from . import budget, mutators, runner
 from .states import TRAIN
 
@@ -37,7 +39,7 @@ def forge():
     process.close()
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", quick(PLACES, "inspect", "resume", "build", "learn"))
 def test_a_file_that_is_none(name, world, forge, tmp_path):
     words, place = PLACES[name]
     obstacles = (*mutators.OBSTACLES, mutators.deep)

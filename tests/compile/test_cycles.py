@@ -10,6 +10,7 @@ from fbnn_hw.compile.plan import plan
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.compile.test_irregular import residual
+from tests.quick import slow
 from tests.rtl.test_accelerator import CASES, Case, part_of
 
 
@@ -38,7 +39,7 @@ DESIGNS = {
         residual(blocks), replace(TARGETS["ecp5-25f"], weights=("stream",), blocks=blocks), (4, 16, 4), 1) for blocks in (22, 28)}}
 
 
-@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize("name", slow(DESIGNS, "random 1", "random 4", "random 7"))
 def test_a_tile_that_begins_as_an_earlier_one_takes_as_long(name, monkeypatch):
     """Plans by tiles of this design, by those of all before it, and with each tile of each pass simulated."""
     network, part, shape, frames = DESIGNS[name]()

@@ -17,11 +17,12 @@ from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.compile.test_machine import SHAPES, run, stream
 from tests.compile.test_plan import LISTED
+from tests.quick import quick
 
 GENERIC = TARGETS["generic"]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", quick(range(60), *range(20)))
 def test_random_networks_give_the_reference_s_bits(seed):
     rng = np.random.default_rng(seed)
     shape = SHAPES[rng.integers(len(SHAPES))]

@@ -16,6 +16,7 @@ from fbnn_hw.ir.network import LATENT, Topology
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.compile import machine
+from tests.quick import quick
 
 GENERIC = TARGETS["generic"]
 SIZES = {4: (4, 8, 12, 16), 8: (8, 12, 16), 16: (16,)}
@@ -53,7 +54,7 @@ def run(network, target, shape, seed, frames=1):
     return planned
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", quick(range(60), *range(20)))
 def test_random_networks_give_the_reference_s_bits_or_a_fit_error(seed):
     rng = np.random.default_rng(seed)
     shape = SHAPES[rng.integers(len(SHAPES))]
@@ -133,7 +134,7 @@ def test_several_frames_a_pass(frames, size, thresholds):
     assert len(planned.config.transfers) == len(shared) + frames * (len(alone.config.transfers) - len(shared))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", quick(range(20), *range(8)))
 def test_several_frames_of_random_networks(seed):
     rng = np.random.default_rng(seed)
     frames = int(rng.integers(2, 5))

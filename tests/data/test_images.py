@@ -12,6 +12,7 @@ from PIL import Image
 
 from fbnn_hw.data.images import MAX_BYTES, MAX_JPEG_PIXELS, MAX_PIXELS, read
 from fbnn_hw.errors import InputError
+from tests.quick import quick
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
 CHW = PIXELS.transpose(2, 0, 1)
@@ -332,9 +333,12 @@ def test_memory_of_a_picture_that_is_refused(tmp_path, depth, colour):
         assert mib < 40 and "expected" in answer, answer
 
 
-@pytest.mark.parametrize("name, mode, options", [
+LARGEST = [
     ("a.png", "RGBA", {}), ("a.png", "I;16", {}), ("a.png", "P", {"transparency": 0}), ("a.webp", "RGBA", {"lossless": True, "method": 0}),
-    ("a.jpg", "CMYK", {"progressive": True, "subsampling": 0}), ("b.jpg", "RGB", {"progressive": True, "subsampling": 0})])
+    ("a.jpg", "CMYK", {"progressive": True, "subsampling": 0}), ("b.jpg", "RGB", {"progressive": True, "subsampling": 0})]
+
+
+@pytest.mark.parametrize("name, mode, options", quick(LARGEST, LARGEST[0], LARGEST[4]))
 def test_memory_of_the_largest_picture(tmp_path, name, mode, options):
     exif = Image.Exif()
     exif[0x112] = 6

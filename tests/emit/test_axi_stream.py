@@ -14,6 +14,7 @@ from fbnn_hw.errors import UsageError
 from fbnn_hw.protocol import Command, Space
 from fbnn_hw.reference import inference
 from tests import strategies
+from tests.quick import quick
 
 
 def written(network, target, root, **options):
@@ -83,7 +84,7 @@ def test_packets_under_back_pressure(learner):
     assert seen["left"] == 0
 
 
-@pytest.mark.parametrize("pauses", [0, 3])
+@pytest.mark.parametrize("pauses", quick([0, 3], 0))
 def test_packets_beside_a_program(pauses, tmp_path):
     """Images come in while those before are computed; a mark is that of its own image."""
     network = strategies.on_engine(strategies.engine_network(1000))

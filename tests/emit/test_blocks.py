@@ -8,6 +8,7 @@ import pytest
 from fbnn_hw.emit import netlist, simulator
 from fbnn_hw.fpga import blocks
 from fbnn_hw.rtl import verilog
+from tests.quick import quick
 
 WEIGHTS = ((40, 1500, [(1024, 18), (1024, 18)]), (7, 5000, [(4096, 4), (1024, 18)]), (33, 300, [(2048, 9)]),
            (3, 9000, [(8192, 2), (1024, 18)]), (18, 1025, [(1024, 18), (1024, 18)]), (2, 13000, [(8192, 2), (4096, 4), (1024, 18)]))
@@ -40,7 +41,7 @@ endmodule
 """
 
 
-@pytest.mark.parametrize("early", [0, 1])
+@pytest.mark.parametrize("early", quick([0, 1], 1))
 def test_they_hold_and_give_what_memories_v_does(early, tmp_path):
     """early: half of the registers, as in designs up to version 0.2.13, the others are here."""
     rng = np.random.default_rng(0)

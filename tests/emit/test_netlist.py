@@ -24,8 +24,8 @@ COUNT, SEED = 5, 24
 """Images, and a network that does not give all of them one class."""
 
 
-@pytest.mark.parametrize("target, cells", [
-    pytest.param("ice40", {"SB_SPRAM256KA": 4, "SB_MAC16": 3}, marks=pytest.mark.slow), ("ecp5", {"DP16KD": 7})])
+@pytest.mark.slow
+@pytest.mark.parametrize("target, cells", [("ice40", {"SB_SPRAM256KA": 4, "SB_MAC16": 3}), ("ecp5", {"DP16KD": 7})])
 def test_a_netlist_gives_the_bits_of_the_reference(target, cells, tmp_path):
     """Logits, classes and cycles of real images; what the vendor leaves undefined is random."""
     network, part = strategies.smallest(SEED), TARGETS[target]

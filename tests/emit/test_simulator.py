@@ -76,7 +76,6 @@ def test_without_cocotbs_library(tmp_path, monkeypatch):
     made = design.generate(strategies.smallest(), "ice40", out=tmp_path)
     images = strategies.images(0, 3, 8)
     monkeypatch.setattr(simulator, "COCOTB_LIBRARY", "none.so")
-    monkeypatch.setenv("FBNN_OPTIMISE", "-O0")
     alone = made.simulate(images)
     assert alone.equal and alone.exact and len(alone.cycles) == 2
     assert "cocotb" not in (made.folder / "sim_build" / "run" / "simulation.log").read_text()

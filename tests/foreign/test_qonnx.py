@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from fbnn_hw.errors import InputError
 from fbnn_hw.foreign import onnx_graph, read
 from fbnn_hw.reference import inference
+from tests.quick import quick
 
 from .test_finn import MODELS
 
@@ -44,7 +45,7 @@ def same(imported, pixels, theirs):
     return maps
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", quick(NAMES, "dense", "groups", "zeros"))
 def test_what_brevitas_exports(nets, tmp_path, name):
     module, colours, size = nets.trained(name)
     nets.exported(module, colours, size, tmp_path / "net.onnx")

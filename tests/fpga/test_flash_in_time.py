@@ -6,6 +6,7 @@ The simulated clock is 64 times that of the design, so a 64th of a period is a s
 
 import math
 import re
+from itertools import product
 
 import pytest
 
@@ -13,6 +14,7 @@ from fbnn_hw.fpga import pads, plls
 from fbnn_hw.rtl.qspi_flash import FlashChip
 from fbnn_hw.targets.boards import board
 from tests.fpga import in_time
+from tests.quick import quick
 
 STEPS = 64
 TAKEN = 2200
@@ -101,15 +103,14 @@ def beats(mhz, delays, tmp_path):
     return taken, in_time.beats(config, data, TAKEN), log
 
 
-@pytest.mark.parametrize("delays", ["early", "late"])
-@pytest.mark.parametrize("mhz", [42, pytest.param(45, marks=pytest.mark.slow), pytest.param(49.5, marks=pytest.mark.slow), 51])
+@pytest.mark.parametrize("mhz, delays", quick(product([42, 45, 49.5, 51], ["early", "late"]), (51, "late")))
 def test_beats_from_a_flash_at_twice_the_clock(mhz, delays, tmp_path):
     """Every beat of the image in its order, without a complaint of the model, with the longest and the shortest delays of the budget."""
     taken, expected, log = beats(mhz, delays, tmp_path)
     assert taken == expected and "errors 0\n" in log, log[-2000:]
 
 
-@pytest.mark.parametrize("delays, steps", [("early", 1), ("late", 16)])
+@pytest.mark.parametrize("delays, steps", quick([("early", 1), ("late", 16)], ("late", 16)))
 def test_another_delay_of_the_clock_is_noticed(delays, steps, tmp_path, monkeypatch):
     monkeypatch.setattr(plls, "delay_steps", lambda hz, chip: (steps, 0, 0))
     taken, expected, log = beats(49.5, delays, tmp_path)

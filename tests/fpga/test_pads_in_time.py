@@ -11,6 +11,7 @@ from fbnn_hw.rtl.board_top import weight_bytes
 from fbnn_hw.rtl.sdram import CHIPS
 from fbnn_hw.targets.boards import board
 from tests.fpga import in_time
+from tests.quick import quick
 
 STEPS = 16
 TAKEN = 4000
@@ -121,14 +122,15 @@ def beats(mhz, wire_ns, delays, tmp_path):
     return taken, in_time.beats(config, data, TAKEN), log
 
 
-@pytest.mark.parametrize("mhz, wire_ns, delays", [(60, 0, "early"), (60, 4, "late"), (48, 4, "late"), (27, 2, "early")])
+@pytest.mark.parametrize("mhz, wire_ns, delays", quick(
+    [(60, 0, "early"), (60, 4, "late"), (48, 4, "late"), (27, 2, "early")], (60, 4, "late")))
 def test_beats_from_an_sdram_inside_a_gowin(mhz, wire_ns, delays, tmp_path):
     """Every beat of the image in its order, without a complaint of the models, with the longest and the shortest delays of the budget."""
     taken, expected, log = beats(mhz, wire_ns, delays, tmp_path)
     assert taken == expected and "errors 0 0" in log, log[-2000:]
 
 
-@pytest.mark.parametrize("delays, phase", [("early", "1000"), ("late", "0001")])
+@pytest.mark.parametrize("delays, phase", quick([("early", "1000"), ("late", "0001")], ("late", "0001")))
 def test_a_wrong_phase_is_noticed(delays, phase, tmp_path, monkeypatch):
     monkeypatch.setattr(plls, "sdram", lambda pll, chip: ({"PSDA_SEL": phase}, 2))
     taken, expected, log = beats(60, 0, delays, tmp_path)

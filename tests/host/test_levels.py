@@ -76,6 +76,7 @@ def test_the_board_is_the_reference(design, network, tmp_path, monkeypatch):
             unknown.classify(images)
 
 
+@pytest.mark.slow
 def test_a_board_that_hears_ahead(network, tmp_path):
     """Images ahead, after an image that ends too early, which resets the accelerator."""
     design = designs.generate(network, "generic", out=tmp_path, outputs=4, input="levels")
@@ -92,6 +93,7 @@ def test_a_board_that_hears_ahead(network, tmp_path):
     assert [list(result.logits) for (result,), _ in answers] == inference.logits(network, images).tolist()
 
 
+@pytest.mark.slow
 def test_a_board_that_sleeps_and_has_a_flash_at_twice_the_clock(network, tmp_path):
     made = designs.generate(network, "ice40", out=tmp_path, outputs=4, input="levels", duty_cycle=True, weights="flash-2x")
     assert made.config.sleeps and made.config.flash_rate == 2 and made.config.takes_levels

@@ -31,7 +31,8 @@ def prototypes(network, tmp_path_factory):
     return designs.generate(network, "ice40", out=tmp_path_factory.mktemp("prototypes"), learn="prototypes", max_classes=4, outputs=4)
 
 
-@pytest.mark.parametrize("rule", [pytest.param("prototypes", marks=pytest.mark.slow), "means"])
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["prototypes", "means"])
 def test_the_board_is_the_reference(rule, request, network, tmp_path, capsys):
     """From no class over three, a snapshot and a reset back to them; bits and state equal everywhere."""
     design, images = request.getfixturevalue(rule), strategies.images(3, 12, 8)

@@ -16,11 +16,12 @@ from fbnn_hw.ir.models import CIFAR10, vgg
 from fbnn_hw.reference import inference
 from fbnn_hw.targets import TARGETS
 from tests import strategies
+from tests.quick import quick
 
 WAIT_S = 300
 
 
-@pytest.mark.parametrize("target, ratio", [("ecp5-25f", 2), ("ecp5-25f", 4), ("gowin", 1)])
+@pytest.mark.parametrize("target, ratio", quick([("ecp5-25f", 2), ("ecp5-25f", 4), ("gowin", 1)], ("gowin", 1)))
 def test_the_board(target, ratio, tmp_path, monkeypatch):
     network = strategies.fill(vgg("tiny", CIFAR10, width=1 / 16, latent=64, hidden=16), 1)
     part = replace(TARGETS[target], blocks=16)  # some of the weights are resident, the others come with each frame

@@ -149,6 +149,7 @@ def passes(tmp_path_factory):
     return design(tmp_path_factory.mktemp("passes"), 2)
 
 
+@pytest.mark.slow
 def test_selftest_of_two_images_a_pass(passes):
     """The cycles are those between the last byte and the first logit, computed to a few cycles."""
     paired = designs.Design(passes[0])

@@ -11,6 +11,7 @@ from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology
 from fbnn_hw.targets import TARGETS
 from tests import strategies
+from tests.quick import quick
 from tests.rtl import whole
 
 
@@ -93,7 +94,7 @@ CASES = {
 
 
 LATE = "stream", "frames", "blocks", "double", "sdram"
-SLOW = "narrow", "resident", "registers_stream", "sdram_short"
+QUICK = "frames", "double", "sdram"
 
 
 def part_of(case, network):
@@ -110,7 +111,7 @@ def part_of(case, network):
     return whole.target(**way, ring_words=ring, bank_words=program.used + case.spare, **case.part)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in CASES])
+@pytest.mark.parametrize("name", quick(CASES, *QUICK))
 def test_bits_and_cycles(name, tmp_path):
     case = CASES[name]
     network = strategies.on_engine(strategies.fill(case.topology, len(name), case.thresholds))
@@ -147,7 +148,7 @@ def test_passes_that_get_shorter_after_a_start(tmp_path):
     design.check_cycles()
 
 
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.slow if seed else ()) for seed in range(8)])
+@pytest.mark.parametrize("seed", quick(range(8)))
 def test_the_cycles_of_random_designs_with_an_sdram(seed, tmp_path):
     """Shapes, rings, resident and late rows, lines and frames at random; the weights come at the pace of an SDRAM."""
     rng = np.random.default_rng(seed)
@@ -167,7 +168,7 @@ def test_the_cycles_of_random_designs_with_an_sdram(seed, tmp_path):
     pytest.fail("20 networks wait for nothing")
 
 
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.slow if seed > 1 else ()) for seed in range(10)])
+@pytest.mark.parametrize("seed", quick(range(10), 2))
 def test_images_loaded_beside_the_program(seed, tmp_path):
     """Shapes and networks at random, with lists of reads and without: the banks have a port for writes, a frame takes no time to load."""
     rng = np.random.default_rng(seed)

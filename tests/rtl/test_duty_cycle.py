@@ -20,6 +20,7 @@ from fbnn_hw.rtl.spram import SinglePortMemory
 from fbnn_hw.rtl.verilog import to_verilog
 from fbnn_hw.targets import TARGETS
 from tests import strategies
+from tests.quick import quick
 
 NETWORK = strategies.smallest(24)
 PAUSES = 40_000, 40_000, 0, 40_000
@@ -35,7 +36,7 @@ def planned(sleeps, weights="stream"):
     return replace(plain, config=replace(plain.config, sleeps=sleeps))
 
 
-@pytest.fixture(scope="module", params=["stream", "double"])
+@pytest.fixture(scope="module", params=quick(["stream", "double"], "stream"))
 def run(tmp_path_factory, request):
     """(replies, lines about the clock, what the flash complains of, exit code) of images with pauses between them."""
     root = tmp_path_factory.mktemp("duty")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests import strategies
+from tests.quick import quick
 from tests.rtl import whole
 from tests.rtl.test_accelerator import WIDE
 from tests.rtl.test_lists import NETWORKS
@@ -37,12 +38,12 @@ def check(network, shape, part, frames, folder):
     assert np.array_equal(found.logits, stalled.logits)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in ("quarters", "wide") else ()) for name in CASES])
+@pytest.mark.parametrize("name", quick(CASES, "grey"))
 def test_bits_and_cycles(name, tmp_path):
     check(*CASES[name], tmp_path)
 
 
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.slow if seed else ()) for seed in range(8)])
+@pytest.mark.parametrize("seed", quick(range(8)))
 def test_random_networks(seed, tmp_path):
     """Encoders, levels, sizes, lanes and ways to have weights at random."""
     rng = np.random.default_rng(seed)

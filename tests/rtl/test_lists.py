@@ -10,6 +10,7 @@ from fbnn_hw.ir.network import LATENT, Topology
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.compile.test_irregular import residual
+from tests.quick import quick
 from tests.rtl import whole
 
 
@@ -45,8 +46,7 @@ NETWORKS = {
 }
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=pytest.mark.slow if name in ("grey", "packed") else ()) for name in NETWORKS])
+@pytest.mark.parametrize("name", quick(NETWORKS, "pools", "bytes"))
 def test_bits_and_cycles(name, tmp_path):
     net, shape = NETWORKS[name], (8, 16, 8) if name == "grey" else (4, 16, 4)
     part = whole.target(encoder_bits=0, starts=("read",) if name in ("bytes", "pools") else ("word",))

@@ -3,6 +3,7 @@ import pytest
 from fbnn_hw.errors import UsageError
 from fbnn_hw.rtl.thermometer import ThermometerEncoder
 from sim import checks
+from tests.quick import quick
 
 SHAPES = [
     ("tycc", 16, 16), ("tycc", 16, 8), ("tycc", 16, 32), ("tycc", 16, 64), ("tycc", 16, 256), ("tycc", 2, 16), ("tycc", 64, 16),
@@ -38,7 +39,7 @@ def test_cycles_per_pixel(encoder, levels, lanes, bits_per_cycle, cycles):
 LEVELS = [*SHAPES, ("grey", 2, 16), ("grey", 20, 16), ("grey", 128, 64), ("binarize", 1, 16)]
 
 
-@pytest.mark.parametrize("idle, wait", [(0, 0), (0.5, 0), (0, 0.5), (0.8, 0.3), (0.1, 0.9)])
+@pytest.mark.parametrize("idle, wait", quick([(0, 0), (0.5, 0), (0, 0.5), (0.8, 0.3), (0.1, 0.9)], (0, 0), (0.8, 0.3)))
 @pytest.mark.parametrize("encoder, levels, lanes", LEVELS)
 def test_packed_levels(pysim, encoder, levels, lanes, idle, wait):
     component = ThermometerEncoder(encoder, levels, lanes, None)

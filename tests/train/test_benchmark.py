@@ -13,6 +13,7 @@ def printed(name):
     return json.loads(subprocess.run([sys.executable, FOLDER / name, *flags], capture_output=True, text=True, check=True).stdout)
 
 
+@pytest.mark.slow
 def test_the_plain_network_is_the_same():
     found = printed("plain_step.py")
     assert found["same_logits"] and set(found["images_per_second"]) == {"ours", "plain", "float"} and found["ours_over_plain"] > 0
