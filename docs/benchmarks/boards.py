@@ -26,10 +26,12 @@ from importlib import metadata
 from pathlib import Path
 from unittest import mock
 
+import marked
+
 HERE = Path(__file__).parent
 RECORDS = HERE / "boards"
 PAGE = HERE.parent / "benchmarks.md"
-BEGIN, END = "<!-- boards: docs/benchmarks/boards.py -->", "<!-- end -->"
+BEGIN = "<!-- boards: docs/benchmarks/boards.py -->"
 KEPT = ("kind", "board", "clock_mhz", "baud", "ahead", "nextpnr_options", "flash_clock", "fmax_mhz", "met", "levels", "seed", "seeds",
         "tools", "used", "available", "cells", "frames", "cycles", "frames_per_second", "end_to_end_frames_per_second", "minutes")
 COMMAND = re.compile(r"^    \((\d+)\) (fbnn-hw .*)$", re.M)
@@ -319,14 +321,13 @@ def netlists():
 
 def updated(text):
     """The page's text with the tables of now.  Links to a row, "[row (N)]", go to the row that now has the command of row N."""
-    before, rest = text.split(BEGIN)
-    block, after = rest.split(END, 1)
+    before, block, after = marked.parts(text, BEGIN)
     numbers = {record["command"]: number for number, record in enumerate(records().values(), start=1)}
     moved = {number: numbers.get(command, number) for number, command in COMMAND.findall(block)}
 
     def renumbered(part):
         return re.sub(r"\[row \((\d+)\)\]", lambda link: f"[row ({moved.get(link[1], link[1])})]", part)
-    return "\n".join([renumbered(before) + BEGIN, *tables(), END]) + renumbered(after)
+    return marked.joined(renumbered(before), BEGIN, tables(), renumbered(after))
 
 
 def main():

@@ -10,9 +10,11 @@ import json
 import sys
 from pathlib import Path
 
+import marked
+
 HERE = Path(__file__).parent
 FIGURES, PAGE = HERE / "finn.json", HERE.parent / "networks.md"
-BEGIN, END = "<!-- finn: docs/benchmarks/finn.py -->", "<!-- end -->"
+BEGIN = "<!-- finn: docs/benchmarks/finn.py -->"
 BOARDS = {"ice40": "iCEBreaker, about $50", "ecp5": "ULX3S, about $150"}
 NATIVE = "nextpnr built for the machine (`--native`)"
 CELLS = {"ICESTORM_LC": "logic cells", "TRELLIS_COMB": "LUT4", "LUT4": "LUT4"}
@@ -52,8 +54,8 @@ def add(figures, folder, board=None):
 
 
 def table(figures):
-    """The lines between BEGIN and END."""
-    lines = [BEGIN, "| | part | frames/s | for a host at the line | LUT | MOP/s per LUT | board | tools | |", "|" + "---|" * 9]
+    """Its lines."""
+    lines = ["| | part | frames/s | for a host at the line | LUT | MOP/s per LUT | board | tools | |", "|" + "---|" * 9]
     for row in (*figures["others"], *figures["ours"].values()):
         rate, lut = row["frames_per_second"], row["lut"]
         line = row.get("end_to_end_frames_per_second")
@@ -61,14 +63,12 @@ def table(figures):
             row["system"], row["part"], f"{rate:,.1f} at {row['clock_mhz']:g} MHz" if line else f"{rate:,} at {row['clock_mhz']:g} MHz",
             f"{line:.1f}" if line else "", f"{lut:,} {row['lut_of']}", f"{2 * figures['macs'] * rate / lut / 1e6:.1f}", row["board"],
             row["tools"], row["kind"])) + " |")
-    return "\n".join([*lines, END])
+    return lines
 
 
 def page(figures):
     """The text of the page with the table of today."""
-    text = PAGE.read_text()
-    before, rest = text.split(BEGIN)
-    return before + table(figures) + rest.split(END, 1)[1]
+    return marked.replaced(PAGE.read_text(), BEGIN, table(figures))
 
 
 def main(words):

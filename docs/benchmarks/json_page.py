@@ -9,9 +9,11 @@ import json
 import sys
 from pathlib import Path
 
+import marked
+
 DOCS = Path(__file__).parents[1]
 PAGE, SCHEMAS = DOCS / "json.md", DOCS / "json"
-BEGIN, END = "<!-- keys: docs/benchmarks/json_page.py -->", "<!-- end -->"
+BEGIN = "<!-- keys: docs/benchmarks/json_page.py -->"
 COMMON = "common"
 EVERYWHERE = ("json_version", "error", "exit_code")
 """Keys of every verb, which the page has once."""
@@ -99,8 +101,7 @@ def content():
 
 def updated(text):
     """The page with the tables of now."""
-    before, rest = text.split(BEGIN)
-    return "\n".join([before + BEGIN, *content(), END]) + rest.split(END, 1)[1]
+    return marked.replaced(text, BEGIN, content())
 
 
 def main():

@@ -8,11 +8,13 @@ import argparse
 import sys
 from pathlib import Path
 
+import marked
+
 from fbnn_hw.checkpoints import FOLDER, shipped
 from fbnn_hw.ir.checkpoint import read
 
 README = Path(__file__).parents[2] / "README.md"
-BEGIN, END = "<!-- checkpoints: docs/benchmarks/readme.py -->", "<!-- end -->"
+BEGIN = "<!-- checkpoints: docs/benchmarks/readme.py -->"
 
 
 def table():
@@ -39,8 +41,7 @@ def epochs(record):
 
 def updated(text):
     """README's text with the table of now."""
-    before, rest = text.split(BEGIN)
-    return "\n".join([before + BEGIN, *table(), END]) + rest.split(END, 1)[1]
+    return marked.replaced(text, BEGIN, table())
 
 
 def main():
