@@ -6,14 +6,14 @@ import uuid
 
 import pytest
 
-from tests.quick import slow
+from tests.quick import quick
 
 from . import moments
 
 NEEDS = {"studio": "uvicorn", "page": "ziglang", "import": "onnx"}
 
 
-@pytest.mark.parametrize("name", slow(moments.HARDWARE, "place", "simulate", "lesson"))
+@pytest.mark.parametrize("name", quick(moments.HARDWARE, "generate", "learn", "flash", "studio", "report", "import", "doctor"))
 def test_stopped_at_random_moments(name, world, tmp_path, record_property):
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
