@@ -203,12 +203,14 @@ def _flip_flops(modules, name, path):
 def part_of(path):
     """Name the part of a design that an instance belongs to.
 
-    It is the first name of the path, or the first two names inside the accelerator.
+    It is the first name of the path, or the first two names inside the accelerator.  A synchroniser, `line$37`, belongs to what is
+    around it, and the array of a design that learns, `shared_array`, is an array.
     """
     names = path.removeprefix(OWN).strip(".").removeprefix("core").strip(".").split(".")
     if names[0] != "accelerator":
-        return names[0] or "top"
-    return "accelerator." + (names[1].split("$")[0].rstrip("0123456789") if len(names) > 1 else "control")
+        return "top" if "$" in names[0] else names[0] or "top"
+    inside = names[1].split("$")[0].rstrip("0123456789").removeprefix("shared_") if len(names) > 1 else "control"
+    return f"accelerator.{inside}"
 
 
 def with_wires(netlist_json):

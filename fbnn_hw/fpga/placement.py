@@ -17,7 +17,7 @@ def component(cell):
         path = path[1:] or ["board"]
     if path[:1] == ["accelerator"]:
         path = path[1:] or path
-    return path[0] if path and path[0] else OUTSIDE
+    return path[0].removeprefix("shared_") if path and path[0] else OUTSIDE  # the array of a design that learns
 
 
 def read(path):

@@ -106,7 +106,7 @@ def test_a_whole_board(duty_cycle, tmp_path):
 @pytest.mark.parametrize("path, part", [
     ("", "top"), (".link.receiver", "link"), (".core.link", "link"), (".core", "top"), (".accelerator", "accelerator.control"),
     (".accelerator.bank3", "accelerator.bank"), (".accelerator.address$155", "accelerator.address"),
-    (".accelerator.array.popcount_3_1", "accelerator.array")])
+    (".accelerator.array.popcount_3_1", "accelerator.array"), (".core.accelerator.shared_array", "accelerator.array"), (".line$37", "top")])
 def test_the_part_of_an_instance(path, part):
     assert activity.part_of(activity.OWN + path) == part
 

@@ -11,3 +11,9 @@ def test_places_of_both_kinds_of_nextpnr(first, second, tmp_path):
         ("core.link.x", first), ("core.link.y", first), ("core.accelerator.array.z", second))))
     assert placement.read(file) == {
         "columns": 14, "rows": 51, "components": {"link": [[3, 5, 2]], "array": [[13, 50, 1]]}}
+
+
+@pytest.mark.parametrize("cell, component", [
+    ("core.accelerator.shared_array.sum", "array"), ("core.accelerator.bank3.ram", "bank"), ("core.led", "board"), ("$abc$1", "without a name")])
+def test_the_component_of_a_cell(cell, component):
+    assert placement.component(cell) == component
