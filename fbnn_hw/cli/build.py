@@ -38,9 +38,11 @@ def run(args, out):
     from ..targets.boards import board as find_board
 
     board, folder = find_board(args.board), _common.design(args, out)
-    Design(folder)  # every file is what was generated
+    made = Design(folder)  # every file is what was generated
     estimate = estimate_of(folder, board)
     config, inputs, image = _inputs(args, board, folder)
+    # `estimate` has the cycles of a flash with four data lines, which gives a byte in two cycles.
+    least = 4 * made.manifest["frame_bytes"] if config.weights == "stream" and board.flash["lines"] == 2 else 0
     numbers = range(args.seed, args.seed + args.seeds)
     where = folder / f"build-{board.name}"
     out.text(f"tools    {', '.join(f'{tool} {version}' for tool, version in inputs.tools.versions.items())}", _clock(args, board, inputs))
@@ -48,7 +50,7 @@ def run(args, out):
         record = _record(args, out, inputs, where, numbers, estimate)
         if record is None:
             return 130
-        record |= {"asked_mhz": args.clock, **_speed(record, estimate, config), "weights": None}
+        record |= {"asked_mhz": args.clock, **_speed(record, estimate, config, least), "weights": None}
         if image and record.get("met"):
             write(where / "flash.bin", image)
             record["weights"] = "flash.bin"
@@ -56,6 +58,8 @@ def run(args, out):
                 write(where / programmer.BOTH, programmer.both(board, (where / inputs.flow.bitstream).read_bytes(), image))
         write(where / bitstream.RECORD, (json.dumps(record, indent=1) + "\n").encode())
     _show(out, record)
+    if least:
+        out.text("note     the flash of this board has two data lines, a byte in four cycles: frames/s are the most that is possible")
     result = {"folder": where, **record}
     if inputs.flow.nextpnr and not record["met"]:
         raise ToolError(f"{where}: timing missed, {toolchain.Result.of(record).missed()}", result)
@@ -64,7 +68,11 @@ def run(args, out):
         out.text(f"next: cd {shlex.quote(str(where))} && vivado -mode batch -source build.tcl, which places, routes and writes "
                  f"{inputs.flow.bitstream}")
     else:
-        out.text(f"next: {shlex.join(['fbnn-hw', 'flash', str(folder), '--board', args.board])}")
+        try:
+            programmer.commands(board, where / inputs.flow.bitstream, where / "flash.bin" if image else None)
+            out.text(f"next: {shlex.join(['fbnn-hw', 'flash', str(folder), '--board', args.board])}")
+        except UsageError as error:
+            out.text(f"note     fbnn-hw flash will refuse this: {error}")
     return 0
 
 
@@ -151,13 +159,16 @@ def _build(args, out, inputs, where, numbers, estimate):
         return None
 
 
-def _speed(record, estimate, config):
-    """Return the speed for the record, of the array and end to end: at the wanted clock, or at the one reached where that is lower."""
+def _speed(record, estimate, config, least):
+    """Return the speed for the record, of the array and end to end: at the wanted clock, or at the one reached where that is lower.
+
+    least: cycles that a pass takes at least on this board.
+    """
     from .. import protocol
     from ..targets.bridges import bit_clocks
 
     clock_hz = _quoted_mhz(record) * 1e6
-    cycles, frames, baud = estimate["cycles"], estimate["frames"], record["baud"]
+    cycles, frames, baud = max(estimate["cycles"], least), estimate["frames"], record["baud"]
     classes = config.learning.max_classes if config.learning else config.classes
     real_baud = record["clock_hz"] / bit_clocks(record["clock_hz"], baud)
     rate = protocol.end_to_end_rate(cycles, estimate["load_cycles"], clock_hz, real_baud, config.size, classes, frames,

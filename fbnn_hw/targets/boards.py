@@ -89,14 +89,18 @@ def read(path: Path) -> Board:
     from . import platforms  # Amaranth; names of boards are told without it
 
     page = pages.read(path)
-    facts = platforms.Facts(platforms.load(page["platform"], str(path)), str(path))
-    link, flash = facts.link(page.get("link")), facts.flash()
-    leds = {name: facts.led(*page[name]) for name in ("ready", "fault") if name in page}
-    program = page.get("program", {})
-    return Board(
-        name=path.stem, title=page["title"], target=facts.target(), platform=page["platform"], clock_hz=facts.clock_hz(),
-        package=page.get("package") or facts.package(), usb=page["usb"], bridge=page.get("bridge", "other"), console=page["console"],
-        pins={"clock": facts.clock(), **link, **{name: pin for name, (pin, _) in leds.items()}},
-        low=frozenset(name for name, (_, low) in leds.items() if page.get("low", low)), flash=flash | page["flash"],
-        program=program if "bitstream" in program else {"bitstream": facts.bitstream(), **program},
-        sdram=page["sdram"] | {"pins": facts.sdram()} if "sdram" in page else {})
+    with platforms.told(page["platform"], str(path)):
+        facts = platforms.Facts(platforms.load(page["platform"], str(path)), str(path))
+        link, flash = facts.link(page.get("link")), facts.flash()
+        leds = {name: facts.led(*page[name]) for name in ("ready", "fault") if name in page}
+        program = page.get("program", {})
+        pins: dict[str, str] = {"clock": facts.clock(), **link, **{name: pin for name, (pin, _) in leds.items()}}
+        for name, pin in pins.items():
+            if other := next((other for other, taken in pins.items() if taken == pin and other != name), None):
+                raise UsageError(f"{path}: {name} and {other} have the same pin {pin}, expected one of their own")
+        return Board(
+            name=path.stem, title=page["title"], target=facts.target(), platform=page["platform"], clock_hz=facts.clock_hz(),
+            package=page.get("package") or facts.package(), usb=page["usb"], bridge=page.get("bridge", "other"), console=page["console"],
+            pins=pins, low=frozenset(name for name, (_, low) in leds.items() if page.get("low", low)), flash=flash | page["flash"],
+            program=program if "bitstream" in program else {"bitstream": facts.bitstream(), **program},
+            sdram=page["sdram"] | {"pins": facts.sdram()} if "sdram" in page else {})

@@ -1,6 +1,8 @@
 """Platform classes of Amaranth, of amaranth-boards or of one's own: the part, clock, pins, flash and programmer of a board."""
 
+import os
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
@@ -10,15 +12,15 @@ from amaranth.build.res import ResourceError
 from amaranth_boards.resources import UARTResource
 
 from .. import outside
-from ..errors import UsageError, show
+from ..errors import FbnnError, UsageError, show
 from . import TARGETS
 
 CONFIGURATION_CLOCK = "USRMCLK"
 """Takes the place of the pin of a flash's clock where an ECP5 drives the clock by this primitive."""
-FLASHES = {"spi_flash_4x": 4, "spi_flash_2x": 2, "spi_flash": 4}
-"""Resources that a flash may have, in the order in which they are tried, and the data lines of each."""
+FLASHES = "spi_flash_4x", "spi_flash_2x", "spi_flash"
+"""Resources that a flash may have, in the order in which they are tried."""
 SINGLE = ("copi", "cipo", "wp", "hold")
-"""Data lines of a flash whose resource names each of them, as ULX3S's does."""
+"""Data lines of a flash whose resource names each of them, as ULX3S's does.  One of two lines lacks the last two."""
 
 
 def load(name: str, where: str) -> Any:
@@ -27,6 +29,19 @@ def load(name: str, where: str) -> Any:
     if not (isinstance(platform, type) and issubclass(platform, Platform)):
         raise UsageError(f"{where}: platform {show(name)} is no platform class, expected one as those of amaranth-boards")
     return platform()
+
+
+@contextmanager
+def told(name: str, where: str) -> Iterator[None]:
+    """Raises UsageError, which begins with `where`, for what the platform class `name` raises where it is used."""
+    try:
+        with outside.told(name, f"{where}: platform {show(name)}"):
+            yield
+    except FbnnError:
+        raise
+    except (Exception, SystemExit) as error:
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise UsageError(f"{where}: platform {show(name)}: {said}; expected a class as those of amaranth-boards") from error
 
 
 class Facts:
@@ -52,10 +67,10 @@ class Facts:
         device = self.device.lower()
         for target in TARGETS.values():
             part = target.part.lower()
-            if target.blocks and (part.startswith(device) or device.startswith(part)):
+            if target.blocks and device and (part.startswith(device) or device.startswith(part)):
                 return target.name
         parts = ", ".join(target.part for target in TARGETS.values() if target.blocks)
-        raise self._refuse(f"has the part {self.device}, expected one of {parts}")
+        raise self._refuse(f"has the part {self.device or 'without a name'}, expected one of {parts}")
 
     def package(self) -> str:
         """The package as nextpnr names it, or Vivado's part; "" where the part names it."""
@@ -70,7 +85,10 @@ class Facts:
 
     def clock_hz(self) -> int:
         """Frequency of the oscillator, Hz."""
-        return int(self.platform.default_clk_frequency)
+        hz = int(self.platform.default_clk_frequency)
+        if hz <= 0:
+            raise self._refuse(f"has an oscillator of {hz} Hz, expected more")
+        return hz
 
     def _port(self, name: str, number: int = 0) -> Any:
         if (name, number) not in self.ports:
@@ -82,7 +100,12 @@ class Facts:
 
     def clock(self) -> str:
         """Pin of the oscillator."""
-        return _pin(self._port(self.platform.default_clk))
+        if not self.platform.default_clk:
+            raise self._refuse("names no oscillator, expected default_clk")
+        port = self._port(self.platform.default_clk)
+        if not hasattr(port, "io"):
+            raise self._refuse(f"has its clock {self.platform.default_clk} at two pins, expected one")
+        return _pin(port)
 
     def link(self, added: dict[str, Any] | None) -> dict[str, str]:
         """{"rx", "tx": pin} of the resource uart, from the FPGA's side.
@@ -116,9 +139,15 @@ class Facts:
         if name is None:
             raise self._refuse(f"has no flash, expected a resource {' or '.join(FLASHES)}")
         port = self._port(name)
-        io = [_pin(getattr(port, line)) for line in SINGLE] if name == "spi_flash" else [pin.name for pin in port.dq.io.metadata]
+        if name == "spi_flash":
+            lines = tuple(line for line in SINGLE if hasattr(port, line))
+            if lines not in (SINGLE[:2], SINGLE):
+                raise self._refuse(f"has a flash with {' and '.join(lines) or 'no data line'}, expected copi and cipo, or wp and hold too")
+            io = [_pin(getattr(port, line)) for line in lines]
+        else:
+            io = [pin.name for pin in port.dq.io.metadata]
         ecp5 = TARGETS[self.target()].family == "ecp5"
-        return {"lines": FLASHES[name], "select": _pin(port.cs), "clock": CONFIGURATION_CLOCK if ecp5 else _pin(port.clk), "io": io}
+        return {"lines": len(io), "select": _pin(port.cs), "clock": CONFIGURATION_CLOCK if ecp5 else _pin(port.clk), "io": io}
 
     def sdram(self) -> dict[str, str]:
         """{"clk", "cke", "cs", "ras", "cas", "we", "ba0", "a0", "dq0", "dqm0" and so on: pin} of the resource sdram."""
@@ -137,13 +166,50 @@ class Facts:
         """
         commands: list[list[str]] = []
 
-        def write_down(command: list[str], **_: Any) -> None:
+        def write_down(command: Any, **options: Any) -> _Ended:
+            if isinstance(command, str | bytes) or options.get("shell"):
+                raise self._refuse("programs with a line of the shell, expected one command as a list of words; give program.bitstream")
             commands.append([str(word) for word in command])
-        with mock.patch.multiple(subprocess, check_call=write_down, run=write_down):
-            self.platform.toolchain_program(_Products(), "top")
+            return _Ended(commands[-1], any(options.get(name) for name in ("text", "universal_newlines", "encoding", "errors")))
+        def shell(line: str) -> None:
+            write_down(line)
+        with mock.patch.object(subprocess, "Popen", write_down), mock.patch.object(os, "system", shell):
+            try:
+                self.platform.toolchain_program(_Products(), "top")
+            except FbnnError:
+                raise
+            except Exception as error:
+                said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+                raise self._refuse(f"does not say what it programs with ({said}); give program.bitstream") from error
         if len(commands) != 1:
             raise self._refuse(f"programs with {len(commands)} commands, expected one; give program.bitstream")
         return commands[0]
+
+
+class _Ended:
+    """Takes the place of a process: it has ended well and said nothing."""
+
+    returncode, pid, stdin, stdout, stderr = 0, 0, None, None, None
+
+    def __init__(self, args: list[str], text: bool):
+        self.args, self.said = args, "" if text else b""
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+    def wait(self, timeout: float | None = None) -> int:
+        return 0
+
+    poll = wait
+
+    def communicate(self, input: Any = None, timeout: float | None = None) -> tuple[Any, Any]:
+        return self.said, self.said
+
+    def kill(self) -> None:
+        pass
 
 
 class _Products:

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,8 @@ from fbnn_hw.cli import doctor
 from fbnn_hw.errors import ToolError
 from fbnn_hw.fpga import programmer, seeds, toolchain
 from fbnn_hw.fpga.progress import PlaceProgress
+from fbnn_hw.ir import ops as op
+from fbnn_hw.ir.network import Topology
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.targets import boards
 from tests import strategies
@@ -172,6 +175,26 @@ def test_weights_on_the_chip(memory, tools, answer, board, target, name):
     assert (folder / f"build-{board}" / "weights.hex").read_text() == (folder / "weights.hex").read_text()
     [command] = answer("flash", folder, "--board", board, "--dry-run")["commands"]
     assert command.endswith(f"{folder / f'build-{board}' / name}")
+
+
+@pytest.mark.parametrize("changes, said", [
+    ((), "next: fbnn-hw flash"),
+    (("weights = [", "# ["), "note     fbnn-hw flash will refuse this: iCE40UP5K-B-EVN: no command writes the weights")])
+def test_a_flash_of_two_data_lines(tools, cli, answer, tmp_path, changes, said):
+    """No more frames than its bytes allow, at four cycles each; what `flash` will refuse is told by `build`."""
+    text = (Path(__file__).parents[2] / "docs" / "own-board.md").read_text(encoding="utf-8")
+    page = re.search(r"^    # up5k-b-evn.toml$(.*?)^`", text, re.MULTILINE | re.DOTALL)[1]
+    (tmp_path / "up5k-b-evn.toml").write_text("\n".join(line[4:] for line in page.splitlines()).replace(*changes or ("", "")))
+    ops = (op.Binarize("input", (), 32), op.Flatten("flat", ("input",)), op.Dense("hidden", ("flat",), 1200),
+           op.Dense("logits", ("hidden",), 10, 1, True))
+    checkpoint.save(tmp_path / "dense.pt", strategies.fill(Topology("dense", ops, tuple(f"class{i}" for i in range(10))), 1))
+    answer("generate", "--model", tmp_path / "dense.pt", "--target", "ice40", "--out", tmp_path / "out")
+    [folder] = (tmp_path / "out").iterdir()
+    estimate, manifest = (json.loads((folder / f"{name}.json").read_text()) for name in ("estimate", "manifest"))
+    code, out, _ = cli("build", folder, "--board", tmp_path / "up5k-b-evn.toml")
+    record = json.loads((folder / "build-up5k-b-evn" / "build.json").read_text())
+    assert code == 0 and said in out.splitlines()[-1] and "two data lines, a byte in four cycles" in out
+    assert record["cycles"] == max(estimate["cycles"], 4 * manifest["frame_bytes"]) > estimate["cycles"]
 
 
 @pytest.mark.parametrize("name, commands", [

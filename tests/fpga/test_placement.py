@@ -14,6 +14,7 @@ def test_places_of_both_kinds_of_nextpnr(first, second, tmp_path):
 
 
 @pytest.mark.parametrize("cell, component", [
-    ("core.accelerator.shared_array.sum", "array"), ("core.accelerator.bank3.ram", "bank"), ("core.led", "board"), ("$abc$1", "without a name")])
+    ("core.accelerator.shared_array.sum", "array"), ("core.accelerator.bank3.ram", "bank"), ("core.led", "board"),
+    ("$abc$1", "without a name")])
 def test_the_component_of_a_cell(cell, component):
     assert placement.component(cell) == component

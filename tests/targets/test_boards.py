@@ -116,9 +116,80 @@ def test_the_pages_of_the_documentation(tmp_path, monkeypatch):
         (tmp_path / name).write_text("\n".join(lines))
     monkeypatch.syspath_prepend(tmp_path)
     bought, mine = board(str(tmp_path / "up5k-b-evn.toml")), board(str(tmp_path / "my-board.toml"))
-    assert (bought.target, bought.pins["rx"], bought.flash["lines"], bought.pins["ready"]) == ("ice40", "23", 2, "40")
+    assert (bought.target, bought.pins["rx"], bought.flash["lines"], bought.pins["ready"]) == ("ice40", "26", 2, "40")
     assert (mine.target, mine.pins["fault"], mine.low, mine.program["bitstream"][0]) == ("ice40", "27", {"ready", "fault"}, "iceprog")
     assert set(files) == {"up5k-b-evn.toml", "my_boards.py", "my-board.toml"}
+
+
+CLASS = """
+import os
+import subprocess
+from subprocess import check_call
+
+from amaranth.build import Attrs, Clock, DiffPairs, Pins, Resource
+from amaranth.vendor import LatticeICE40Platform
+from amaranth_boards.resources import SPIFlashResources, UARTResource
+
+
+class One(LatticeICE40Platform):
+    device = "iCE40UP5K"
+    package = "SG48"
+    default_clk = "clk12"
+    resources = [Resource("clk12", 0, Pins("35", dir="i"), Clock(12e6)), UARTResource(0, rx="43", tx="38"),
+                 *SPIFlashResources(0, cs_n="16", clk="15", copi="14", cipo="17")]
+    connectors = []
+
+    def toolchain_program(self, products, name):
+        with products.extract(f"{name}.bin") as bitstream:
+            subprocess.check_call(["false", bitstream])
+"""
+OWN = MINE.replace("amaranth_boards.icebreaker:ICEBreakerPlatform", "NAME:One")
+
+
+@pytest.fixture
+def of_class(tmp_path, monkeypatch):
+    """of_class(changes) -> the page of a board whose class is CLASS with them."""
+    def make(*changes):
+        text = CLASS
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        name = f"one_{len(list(tmp_path.iterdir()))}_{abs(hash(text))}"
+        (tmp_path / f"{name}.py").write_text(text)
+        (page := tmp_path / "one.toml").write_text(OWN.replace("NAME", name))
+        return str(page)
+
+    monkeypatch.syspath_prepend(tmp_path)
+    return make
+
+
+@pytest.mark.parametrize("call", [
+    'subprocess.check_call(["false", bitstream])', 'check_call(["false", bitstream])', 'subprocess.run(["false", bitstream], check=True)',
+    'subprocess.Popen(["false", bitstream]).wait()', 'assert subprocess.check_output(["false", bitstream], text=True) == ""'])
+def test_the_command_of_a_class_is_written_down_and_not_run(of_class, call):
+    made = board(of_class(('subprocess.check_call(["false", bitstream])', call)))
+    assert made.program["bitstream"] == ["false", "{bitstream}"] and made.flash["lines"] == 2 and made.flash["io"] == ["14", "17"]
+
+
+@pytest.mark.parametrize("old, new, expected", [
+    ('subprocess.check_call(["false", bitstream])', 'os.system(f"touch ran {bitstream}")', "programs with a line of the shell"),
+    ('subprocess.check_call(["false", bitstream])', "raise OSError(5)", "does not say what it programs with (OSError: 5); give program"),
+    ("    def toolchain_program", "    def another", "does not say what it programs with (NotImplementedError"),
+    ("connectors = []", "connectors = []\n\n    def __init__(self):\n        raise RuntimeError(3)", "RuntimeError in "),
+    ("connectors = []", "connectors = []\n\n    def __init__(self, pins):\n        pass", "missing 1 required positional argument"),
+    ("    connectors = []", "", "TypeError: Can't instantiate"),
+    ('    device = "iCE40UP5K"', "", "TypeError: Can't instantiate"), ("iCE40UP5K", "", "has the part without a name, expected one of"),
+    ('    default_clk = "clk12"', "", "names no oscillator, expected default_clk"), ('"clk12"\n', '"clk13"\n', "gives no clk13 0"),
+    ("Clock(12e6)", "Clock(0)", "expected"), ('Pins("35", dir="i")', 'DiffPairs("35", "37", dir="i")', "has its clock clk12 at two pins"),
+    ('rx="43", tx="38"', 'rx="43", tx="43"', "gives no uart 0 ("),
+    ("import os\n", "import os\nraise SystemExit(3)\n", "SystemExit: 3")])
+def test_a_class_that_will_not_do(of_class, old, new, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = of_class((old, new))
+    with pytest.raises(UsageError) as error:
+        board(page)
+    assert str(error.value).startswith(f"{page}: ") and expected in str(error.value), str(error.value)
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("change, expected", [
@@ -130,6 +201,7 @@ def test_the_pages_of_the_documentation(tmp_path, monkeypatch):
     (("icebreaker:ICEBreaker", "upduino_v3:UpduinoV3"), "UpduinoV3Platform gives no uart 0"),
     (("title", "tilte"), "key 'tilte', expected"),
     (("usb =", "ready = ['led', 7]\nusb ="), "gives no led 7"),
+    (("usb =", "ready = ['led_r', 0]\nfault = ['led_r', 0]\nusb ="), "ready and fault have the same pin"),
     (("usb =", "ready = ['uart', 0]\nusb ="), "gives no single pin of uart 0"),
     (("usb =", "ready = [[1], 0]\nusb ="), "ready is [[1], 0], expected"),
     (("usb =", "link = { rx = '0' }\nusb ="), "no link.connector and no link.tx, expected"),
