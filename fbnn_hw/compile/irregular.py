@@ -121,7 +121,8 @@ def _plan(topology, pixels, lanes, outputs, room, ways, learns, frames, keeps_im
         chosen = _best(plans, room, columns)
         return _best([chosen, *(placed(chosen.graph, way) for way in ways[1:])], room, columns)
 
-    return _best([best(word_pixels) for word_pixels in graphs.word_pixels(topology, lanes)], room, columns)
+    plans = [best(word_pixels) for word_pixels in graphs.word_pixels(topology, lanes)]
+    return _best([placed for placed in plans if _has_starts(placed)], room, columns)
 
 
 def _summed_apart(placed):
@@ -611,11 +612,22 @@ def accumulator_bits(placed: Plan, network: Network) -> int:
     return most.bit_length() + 1
 
 
+def _has_starts(placed):
+    """Whether `_matches` has an answer for all sums of a plan.  With words of one pixel it has."""
+    for tile in (tile for tiles in placed.tiles for tile in tiles):
+        reach = 0
+        for power, count in sorted(_dead(placed, tile).items()):
+            if reach < (1 << power) - 1:
+                return False
+            reach += count << power
+    return True
+
+
 def _matches(dead, want):
     """Split `want` into matches of padding lanes and a start value of the accumulator.
 
     Returns (matches of each power, start): sum(matches << power) + (start << highest power) = want, and
-    no number of matches exceeds that of `dead`.
+    no number of matches exceeds that of `dead`.  `_has_starts` says whether there are such numbers.
     """
     matches, highest, total = [], max(dead), sum(count << power for power, count in dead.items())
     begin = -(-(want - total) >> highest) if want > total else min(0, want >> highest)

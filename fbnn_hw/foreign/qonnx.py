@@ -485,7 +485,8 @@ class _Reader:
         if whole and wanted == (count,):
             return self._flat(self._shuffled(x, where), where)
         if whole and wanted in ((count, 1, 1), (1, 1, count)) and x.value.shape[1:] == (1, 1) and x.order is None:
-            return replace(self._shuffled(x, where), value=replace(x.value, vector=False), last=wanted[0] != count)
+            y = self._shuffled(x, where)
+            return replace(y, value=replace(y.value, vector=False), last=wanted[0] != count)
         if whole and not x.last and not x.value.vector and wanted[-2:] == x.value.shape[1:]:
             if len(wanted) == 3:
                 return self._shuffled(x, where)

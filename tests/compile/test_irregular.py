@@ -145,9 +145,9 @@ def test_an_image_read_with_stride_2_alone_is_stored_in_quarters():
 
 
 @pytest.mark.parametrize("kernel, padding, lanes, expected", [
-    (3, 0, 16, 1), (3, 0, 32, 3), (3, 0, 64, 3), (5, 0, 32, 5), (1, 0, 32, 1), (3, "same", 32, 1)])
+    (3, 0, 16, 1), (3, 0, 32, 3), (3, 0, 64, 1), (3, 0, 128, 3), (5, 0, 32, 5), (1, 0, 32, 1), (3, "same", 32, 1)])
 def test_a_word_has_the_bytes_of_a_row_of_the_kernel(kernel, padding, lanes, expected):
-    """A row of the kernel is read at once where no pixel lies outside the map."""
+    """A row of the kernel is read at once where no pixel lies outside the map, and the padding lanes suffice for every start value."""
     layers = [op.Bits8("input", (), 16), op.Conv("stem", ("input",), 16, kernel=kernel, padding=padding), op.Gap("gap", ("stem",)),
               op.Dense("logits", ("gap",), 2, 1, True)]
     topology = Topology("bytes", tuple(layers), ("a", "b"))
@@ -156,6 +156,17 @@ def test_a_word_has_the_bytes_of_a_row_of_the_kernel(kernel, padding, lanes, exp
     assert all(len(word) == lanes for word in planned.words[0])
     words = len(byte_words(lanes, expected))
     assert {tile.reads.count for tile in planned.tiles[0]} == {words * kernel * kernel // expected}
+
+
+@pytest.mark.parametrize("lanes", [16, 32, 64, 128])
+@pytest.mark.parametrize("kernel", [1, 3, 5])
+def test_convolutions_of_bytes_without_padding(kernel, lanes):
+    layers = (op.Bits8("input", (), 8), op.Conv("first", ("input",), 9, kernel=kernel, padding=0), op.Flatten("flat", ("first",)),
+              op.Dense("logits", ("flat",), 3, 1, True))
+    network = strategies.fill(Topology("bytes", layers, ("a", "b", "c")), kernel, 1)
+    most = 3 * 255 * kernel ** 2
+    thresholds = np.random.default_rng(lanes).integers(-most, most, 9)
+    run(dataclasses.replace(network, thresholds={"first": thresholds.astype(np.int32)}), GENERIC, (4, lanes, 8), lanes)
 
 
 def test_a_word_has_the_bytes_of_one_pixel_where_another_reader_needs_that():

@@ -265,6 +265,20 @@ def test_shuffles_of_channels(tmp_path, name):
     same(read(path), pixels, evaluated(path, pixels))
 
 
+@pytest.mark.parametrize("sizes", [(-1, 8, 1, 1), (-1, 1, 1, 8), (-1, 8)])
+def test_a_shuffle_of_a_map_of_one_pixel(tmp_path, sizes):
+    """The channels lie in another order afterwards, whatever the reshape behind the shuffle leaves of the pixel."""
+    rng = np.random.default_rng(8)
+    nodes = [("Conv", ["x", "w"], "a", {}), ("Add", ["a", "c"], "a1", {}), ("Sign", ["a1"], "b", {}), ("Reshape", ["b", "apart"], "s", {}),
+             ("Transpose", ["s"], "t", SWAP), ("Reshape", ["t", "together"], "u", {}), ("Flatten", ["u"], "flat", {}),
+             ("MatMul", ["flat", "w_end"], "y", {})]
+    path = model(tmp_path / "n.onnx", nodes, {
+        "w": rng.choice([-1.0, 1.0], (8, 3, 5, 5)), "w_end": rng.choice([-1.0, 1.0], (8, 5)), "c": rng.normal(0, 1, (1, 8, 1, 1)),
+        "apart": np.array([-1, 2, 4, 1, 1]), "together": np.array(sizes)}, (1, 3, 5, 5))
+    pixels = rng.integers(0, 256, (20, 3, 5, 5)).astype(np.uint8)
+    same(read(path), pixels, evaluated(path, pixels))
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_random_chains_of_shuffles(tmp_path, seed):
     rng = np.random.default_rng(seed)
