@@ -37,6 +37,8 @@ Function = Callable[[np.ndarray], np.ndarray]
 
 CLOSE = 1e-6
 """Relative difference up to which two real numbers of a file count as equal."""
+ROUNDING, COMPUTED = 2e-7, 1e-13
+"""Those that numbers have which are equal but for a rounding to float32, and but for the roundings of this program."""
 MANY = 2 ** 18
 """Points at which a function is evaluated."""
 MAX_FUNCTIONS = 64
@@ -672,11 +674,11 @@ class Builder:
         if not np.allclose(values, zero + dots * scale, rtol=0, atol=CLOSE * np.abs(span).max()) or (scale == 0).any():
             raise InputError(f"{x.last}: is no scale of the logits, expected the sums of the last layer times one number; leave the "
                              "function out, or end with a softmax")
-        if not np.allclose(scale, scale[0], rtol=CLOSE):
-            raise InputError(f"{x.last}: the logits have a gain for each class, {scale.min():.4g} to {scale.max():.4g}, expected one for "
+        if not np.allclose(scale, scale[0], rtol=ROUNDING, atol=0):
+            raise InputError(f"{x.last}: the logits have a gain for each class, {scale.min():.8g} to {scale.max():.8g}, expected one for "
                              "all; "
                              "use weights without a scale for each output, and no batch norm after them")
-        if not np.allclose(zero, zero[0], rtol=CLOSE, atol=CLOSE * abs(scale[0])):
+        if np.ptp(zero) > CLOSE * abs(scale[0]) + COMPUTED * np.abs(zero).max():
             source = x.source
             half = source.top * np.abs(source.gain)
             if (np.abs(source.offset) > CLOSE * half).any():
@@ -684,7 +686,7 @@ class Builder:
                 raise InputError(f"{x.last}: the last layer reads values of {low:.4g} to {high:.4g}, which gives each class a bias of its "
                                  f"own, {zero.min():.4g} to {zero.max():.4g}; expected -1 and +1, or others around 0: a sign "
                                  "(fbnn_hw.nn.Sign), a BipolarQuant, or a MultiThreshold with out_scale 2 and out_bias -1 before it")
-            raise InputError(f"{x.last}: the logits have a bias for each class, {zero.min():.4g} to {zero.max():.4g}, expected none; "
+            raise InputError(f"{x.last}: the logits have a bias for each class, {zero.min():.10g} to {zero.max():.10g}, expected none; "
                              "train the "
                              "last layer with bias=False, and without batch norm after it")
         return float(scale[0]), float(zero[0])

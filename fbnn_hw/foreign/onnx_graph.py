@@ -119,8 +119,14 @@ def _attribute(attribute):
     return value if isinstance(value, (int, float)) else list(value) if not hasattr(value, "DESCRIPTOR") else None
 
 
+def held(integers: np.ndarray) -> np.ndarray:
+    """Integers as they are computed with: int64 for those of 32 and 64 bits; those of fewer, and unsigned ones, keep their type, in which
+    sums wrap."""
+    return integers.astype(np.int64) if integers.dtype in (np.bool_, np.int32, np.int64) else integers
+
+
 def _array(tensor):
-    """Float64 or int64 array of a tensor of the file."""
+    """Array of a tensor of the file: float64, or integers as `held` has them."""
     import onnx
 
     if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
@@ -131,7 +137,7 @@ def _array(tensor):
     except Exception as error:  # KeyError, ValueError, TypeError and others, by the kind of damage
         raise InputError(f"the values of {_printable(tensor.name)} are damaged ({show(str(error))[1:-1]}), expected a tensor") from None
     if array.dtype.kind in "iub":
-        return array.astype(np.int64)
+        return held(array)
     try:
         return array.astype(np.float64)
     except (ValueError, TypeError):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, show
-from .onnx_graph import Node, type_name
+from .onnx_graph import Node, held, type_name
 
 MAX_ELEMENTS = 2 ** 25
 """Largest constant that a node may make."""
@@ -20,29 +20,33 @@ ROUNDINGS: dict[str, Callable] = {
     "UP": lambda v: np.sign(v) * np.ceil(np.abs(v)), "DOWN": np.fix, "ROUND_TO_ZERO": np.fix,
     "HALF_UP": lambda v: np.sign(v) * np.floor(np.abs(v) + 0.5), "HALF_DOWN": lambda v: np.sign(v) * np.ceil(np.abs(v) - 0.5)}
 
+INTEGERS = tuple(f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64))
 FLOATS, HALF = (1, 11), 10
 """ONNX's numbers of types, for `Cast`: those that hold a float32 without rounding it, and float16."""
 
 
-def single(node: Node, *values: np.ndarray) -> np.ndarray:
+def single(node: Node, *values: np.ndarray | None) -> np.ndarray:
     """The result of a node of `SINGLE` on broadcast arrays."""
     return SINGLE[node.op](node, *values)
 
 
-def constant(node: Node, *values: np.ndarray) -> np.ndarray:
-    """The result of a node of `CONSTANT` or `SINGLE` whose inputs are all constants.
+def constant(node: Node, *values: np.ndarray | None) -> np.ndarray:
+    """The result of a node of `CONSTANT` or `SINGLE` whose inputs are all constants, None for one that is left out.
 
     Raises InputError where it cannot be computed.
     """
     try:
         if node.op in SINGLE:
-            if math.prod(np.broadcast_shapes(*(v.shape for v in values))) > MAX_ELEMENTS:
+            there = [v for v in values if v is not None]
+            if any(v.dtype.kind in "iu" and v.dtype != np.int64 for v in there):
+                raise InputError(f"{node}: computes with integers of few bits, which wrap, expected a Cast to FLOAT before it")
+            if math.prod(np.broadcast_shapes(*(v.shape for v in there))) > MAX_ELEMENTS:
                 raise InputError(f"{node}: makes a constant of more than {MAX_ELEMENTS} values, expected less")
             return np.asarray(single(node, *values))
         return np.asarray(CONSTANT[node.op](node, *values))
     except InputError:
         raise
-    except (ValueError, TypeError, IndexError, KeyError, OverflowError, np.exceptions.AxisError) as error:
+    except (ValueError, TypeError, IndexError, KeyError, AttributeError, ArithmeticError, np.exceptions.AxisError) as error:
         raise InputError(f"{node}: cannot be computed from its constants ({str(error)[:80]}), expected a valid node") from None
 
 
@@ -83,6 +87,15 @@ def _quant(node, v, scale, zero, bits):
     return (quantised(node, v, scale, zero, bits) - zero) * scale
 
 
+def _divided(node, a, b):
+    """Integers are divided without a remainder, towards 0."""
+    if a.dtype.kind == b.dtype.kind == "i":
+        if (b == 0).any():
+            raise InputError(f"{node}: divides by 0, expected another number")
+        return np.abs(a) // np.abs(b) * np.sign(a) * np.sign(b)
+    return a / b
+
+
 def _clip(node, v, low=None, high=None):
     low = node.attributes.get("min", low)
     high = node.attributes.get("max", high)
@@ -90,7 +103,7 @@ def _clip(node, v, low=None, high=None):
 
 
 SINGLE: dict[str, Callable[..., Any]] = {
-    "Add": lambda node, a, b: a + b, "Sub": lambda node, a, b: a - b, "Mul": lambda node, a, b: a * b, "Div": lambda node, a, b: a / b,
+    "Add": lambda node, a, b: a + b, "Sub": lambda node, a, b: a - b, "Mul": lambda node, a, b: a * b, "Div": _divided,
     "Neg": lambda node, v: -v, "Relu": lambda node, v: np.maximum(v, 0), "Clip": _clip, "Tanh": lambda node, v: np.tanh(v),
     "Sigmoid": lambda node, v: 1 / (1 + np.exp(-v)),
     "HardSigmoid": lambda node, v: np.clip(node.attributes.get("alpha", 0.2) * v + node.attributes.get("beta", 0.5), 0, 1),
@@ -114,14 +127,24 @@ def _cast(node, v):
     if to in FLOATS or to == HALF:
         return (v.astype(np.float16) if to == HALF else v).astype(np.float64)
     name = type_name(to)
-    if "INT" not in name and name != "BOOL":
+    if name == "BOOL":
+        return (v != 0).astype(np.int64)
+    if name not in INTEGERS:
         raise InputError(f"{node}: casts a constant to {name}, expected FLOAT, FLOAT16 or integers")
-    return v.astype(np.int64)
+    limits, whole = np.iinfo(name.lower()), np.trunc(v)
+    if not ((whole >= limits.min) & (whole <= limits.max)).all():
+        raise InputError(f"{node}: casts a constant to {name}, which does not hold it, expected {limits.min} to {limits.max}")
+    return held(whole.astype(name.lower()))
 
 
 def _squeeze(node, v, *rest):
     numbers = axes(node, (v, *rest))
     return np.squeeze(v, None if numbers is None else tuple(numbers))
+
+
+def part_of_shape(node: Node, sizes: tuple[int, ...]) -> np.ndarray:
+    """What Shape gives of these sizes."""
+    return np.array(sizes, np.int64)[node.attributes.get("start", 0):node.attributes.get("end")]
 
 
 def _gather(node, v, index):
@@ -134,7 +157,7 @@ def _slice(node, v, *rest):
     starts, ends = (np.asarray(node.attributes.get(name, rest[i] if len(rest) > i else None)).reshape(-1).astype(np.int64)
                     for i, name in enumerate(("starts", "ends")))
     along = axes(node, rest, 2)
-    steps = rest[3].reshape(-1) if len(rest) > 3 else np.ones(len(starts))
+    steps = rest[3].reshape(-1) if len(rest) > 3 and rest[3] is not None else np.ones(len(starts))
     for axis, start, end, step in zip(range(len(starts)) if along is None else along, starts, ends, steps):
         place = [slice(None)] * v.ndim
         place[axis] = slice(int(start), int(end), int(step))
@@ -150,8 +173,8 @@ def _value(node):
 
 
 CONSTANT: dict[str, Callable[..., Any]] = {
-    "Constant": _value, "Identity": lambda node, v: v, "Dropout": lambda node, v, *rest: v, "Shape": lambda node, v: np.array(v.shape),
-    "Cast": _cast,
+    "Constant": _value, "Identity": lambda node, v: v, "Dropout": lambda node, v, *rest: v,
+    "Shape": lambda node, v: part_of_shape(node, v.shape), "Cast": _cast,
     "Reshape": _reshape, "Flatten": lambda node, v: v.reshape(math.prod(v.shape[:node.attributes.get("axis", 1)]), -1),
     "Transpose": lambda node, v: np.transpose(v, node.attributes.get("perm")), "Squeeze": _squeeze,
     "Unsqueeze": lambda node, v, *rest: np.expand_dims(v, tuple(axes(node, (v, *rest)) or ())),

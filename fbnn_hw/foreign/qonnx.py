@@ -72,16 +72,34 @@ def read(path: Path, classes: tuple[str, ...] | None = None, low: float | None =
     which names the node, for what +1 and -1 cannot express."""
     graph = onnx_graph.read(path)
     try:
-        return _Reader(graph, low, high).read(name_of(path), classes)
+        reader = _Reader(graph, low, high)
+        imported = reader.read(name_of(path), classes)
+        if reader.asked and graph.shape[0] is None:
+            other = _Reader(graph, low, high, batch=2).read(name_of(path), classes)
+            if not _alike(imported, other):
+                raise InputError(f"{reader.asked}: the network computes with the number of images, expected it in shapes alone")
+        return imported
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
         raise InputError(f"{path}: is a damaged ONNX file ({show(str(error))[1:-1]}), expected one that onnx.checker accepts") from None
 
 
+def _alike(one, other):
+    """Whether two imported networks are the same."""
+    ours, theirs = one.network, other.network
+    return (ours.topology == theirs.topology and (one.scale, one.shift) == (other.scale, other.shift)
+            and all(mine.keys() == yours.keys() and all(np.array_equal(mine[name], yours[name]) for name in mine)
+                    for mine, yours in ((ours.weights, theirs.weights), (ours.thresholds, theirs.thresholds))))
+
+
 class _Reader:
-    def __init__(self, graph, low, high):
+    """batch: the number of images, where the file leaves it open.  asked: the first node that asks for it, or None."""
+
+    def __init__(self, graph, low, high, batch=1):
         self.graph, self.builder = graph, fold.Builder(rounds=True)
+        self.batch = graph.shape[0] or batch if graph.shape else batch
+        self.asked: Node | None = None
         image = replace(self._image(graph.shape, *self._range(low, high)), whole=graph.type == BYTES)
         self.values: dict[str, Any] = {**graph.constants, graph.input: image}
         self.ended: Node | None = None
@@ -150,7 +168,7 @@ class _Reader:
         if not maps:
             if node.op not in onnx_values.CONSTANT and node.op not in onnx_values.SINGLE:
                 raise InputError(f"{node}: {self._unknown(node)}")
-            results = [onnx_values.constant(node, *(value for value in args if value is not None))]
+            results = [onnx_values.constant(node, *args)]
             self.room -= sum(value.size for value in results if value.base is None)
             if self.room < 0:
                 raise InputError(f"{node}: the constants up to here are more than {onnx_graph.MAX_VALUES} numbers, expected fewer")
@@ -186,7 +204,8 @@ class _Reader:
     def _value(self, node, args, maps):
         where = str(node)
         if node.op == "Shape":
-            return np.array([self.graph.shape[0] or 1, *maps[0].sizes])
+            self.asked = self.asked or node
+            return onnx_values.part_of_shape(node, (self.batch, *maps[0].sizes))
         if node.op == "Dropout" and len(args) > 2 and args[2] is not None and np.any(args[2]):
             raise InputError(f"{where}: drops in evaluation too, expected an export in evaluation mode")
         if node.op == "Cast":
@@ -258,7 +277,9 @@ class _Reader:
                                                   if not isinstance(value, _Map)):
             raise InputError(f"{where}: divides by the map, or has a constant that is NaN or infinite, expected a finite function")
         if node.op == "BatchNormalization":
-            if node.attributes.get("training_mode") or place or len(args) < 5:
+            trains = node.attributes.get("training_mode") or (  # which older files say by their outputs
+                self.graph.opset < 14 and sum(map(bool, node.outputs)) > 1) or self.graph.opset < 7 and not node.attributes.get("is_test")
+            if trains or place or len(args) < 5:
                 raise InputError(f"{where}: has no constant statistics, expected an export in evaluation mode")
             self._first(where, self._channel_axis(maps[0]) == 1, "takes rows as channels, for the map has its channels last",
                         "a map with the channels first")
@@ -479,7 +500,7 @@ class _Reader:
         if sizes.count(-1) == 1 and -1 in sizes[1:] and product and count % product == 0:
             sizes[sizes.index(-1)] = count // product
         wanted = tuple(sizes[1:])
-        whole = int(np.prod(wanted, dtype=object)) == count and sizes[0] in (-1, 1, self.graph.shape[0])
+        whole = int(np.prod(wanted, dtype=object)) == count and sizes[0] in (-1, 1, self.batch)
         if whole and wanted == own:
             return x
         if whole and wanted == (count,):
