@@ -1,10 +1,12 @@
 """`fbnn-hw import`: a network of another program becomes a checkpoint."""
 
-import math
 from pathlib import Path
 
 from ..errors import UsageError
 from . import _common
+
+LARGEST = 3.4e38
+"""Largest number of --range: the source computes in float32."""
 
 GROUP = "make"
 SUMMARY = "make a checkpoint of another program's network: a QONNX file, a folder of FINN's parameters"
@@ -30,8 +32,8 @@ def run(args, out):
     _common.named("--out", path, ".pt")
     _common.writable(path)
     low, high = args.range or (None, None)
-    if args.range and not -math.inf < low < high < math.inf:
-        raise UsageError(f"--range {low:g} {high:g}: expected two finite numbers, the smaller one first")
+    if args.range and not -LARGEST <= low < high <= LARGEST:
+        raise UsageError(f"--range {low:g} {high:g}: expected two numbers, the smaller one first, up to {LARGEST:g}")
     imported = read(args.source, tuple(args.classes.split(",")) if args.classes else None, low, high)
 
     from ..nn import checkpoint

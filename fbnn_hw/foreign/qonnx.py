@@ -127,6 +127,8 @@ class _Reader:
         """The values of the bytes 0 and 255 at the input."""
         kind = self.graph.type
         self._first("the input", kind in (*REALS, BYTES), f"is of type {kind}", "FLOAT or UINT8")
+        if kind == BYTES and (low, high) not in ((None, None), (0, 255)):
+            raise InputError("the input: is of type UINT8, so its bytes are taken as they are, expected no --range, or --range 0 255")
         if low is None and kind == BYTES:
             self.builder.notes.append("the input is of type uint8, so its bytes are taken as they are, 0 to 255")
         top = 255.0 if kind == BYTES else 1.0

@@ -125,7 +125,7 @@ def test_other_sources_are_named(refused, tmp_path, model):
     for low, high, text in (("1", "0", "1 0"), ("0", "inf", "0 inf"), ("-1e308", "-1E308", "-1e+308 -1e+308"),
                             ("-inf", "-.5", "-inf -0.5")):
         assert refused("import", tmp_path, *out, "--range", low, high)[1] == (
-            f"fbnn-hw import: --range {text}: expected two finite numbers, the smaller one first")
+            f"fbnn-hw import: --range {text}: expected two numbers, the smaller one first, up to 3.4e+38")
 
 
 def test_a_qonnx_file(answer, refused, tmp_path):

@@ -333,6 +333,8 @@ def test_an_input_of_bytes_takes_them_as_they_are(nets, tmp_path):
     same(imported, pixels, nets.executed(path, pixels, None))
     assert imported.notes[0] == "the input is of type uint8, so its bytes are taken as they are, 0 to 255"
     assert read(path, None, 0.0, 255.0).notes == imported.notes[1:]
+    with pytest.raises(InputError, match="of type UINT8, so its bytes are taken as they are, expected no --range, or --range 0 255$"):
+        read(path, None, 0.0, 1.0)
 
 
 @pytest.mark.parametrize("before, kind, message", [
