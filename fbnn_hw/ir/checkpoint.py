@@ -139,7 +139,8 @@ def _door(name):
     room = name.split(".")[0]
     if name.startswith("torch.nn.") or room not in {*sys.stdlib_module_names, "__builtin__", "numpy", "torch"}:
         return f"; if it is a module saved whole, {EXPORT}"
-    return f"; if it has a state_dict, {STATE}" if room in BESIDE_STATES else ""
+    plain = "; int, float and torch.from_numpy make plain values and tensors of those of numpy" * (room == "numpy")
+    return plain + (f"; if it has a state_dict, {STATE}" if room in BESIDE_STATES else "")
 
 
 def _state_dict(content):

@@ -52,7 +52,8 @@ class Topology:
             if layer.name in shapes:
                 raise InputError(f"layer {layer.name}: name is used twice, expected unique names")
             if len(layer.inputs) != layer.arity and not (layer.kind == "concat" and len(layer.inputs) > 2):
-                raise InputError(f"layer {layer.name}: has {len(layer.inputs)} inputs, expected {layer.arity}")
+                raise InputError(f"layer {layer.name}: has {len(layer.inputs)} inputs, expected {layer.arity}"
+                                 + " or more" * (layer.kind == "concat"))
             for name in layer.inputs:
                 if name not in shapes:
                     raise InputError(f"layer {layer.name}: input {show(name)} is not an earlier layer")
@@ -81,7 +82,8 @@ class Topology:
         seen = set()
         for index, name in enumerate(self.classes):
             if not is_name(name):
-                raise InputError(f"classes[{index}]: found {show(name)}, expected a name of 1 to {LONGEST_NAME} printable characters")
+                raise InputError(f"classes[{index}]: found {show(name)}, expected a name of 1 to {LONGEST_NAME} printable characters, "
+                                 "not all of them blank")
             if name in seen:
                 raise InputError(f"classes[{index}]: {show(name)} is there twice, expected unique names")
             seen.add(name)

@@ -137,7 +137,7 @@ def plain_tree(value: Any, where: str) -> Any:
             return value
         if type(value) is int:
             if not -2 ** 63 <= value < 2 ** 63:
-                raise InputError(f"{place}: found an integer of {value.bit_length()} bits, expected at most 64")
+                raise InputError(f"{place}: found {show(value)}, expected an integer from -2^63 to 2^63 - 1")
             return value
         if type(value) is float:
             if not math.isfinite(value):

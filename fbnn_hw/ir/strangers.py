@@ -24,6 +24,7 @@ BEGINNINGS = (
     (b"Rar!", "is a RAR archive", UNPACK),
     (b"version https://git-lfs", "is the pointer of a file in Git LFS", "git lfs pull fetches the file itself"),
     (b"<", "is a web page or XML", "download the file itself"),
+    (b"{", "is JSON text", "docs/ir.md says how network.json, the network of a design, becomes a checkpoint"),
     (b"\x89PNG", "is a picture", NONE),
     (b"\xff\xd8\xff", "is a picture", NONE))
 """(first bytes, what the file is, the way out)."""
@@ -86,6 +87,8 @@ def by_folder(path: Path) -> str:
         return words("is a folder of FINN's parameters", IMPORT.format("FOLDER"))
     if (path / "saved_model.pb").is_file():
         return words("is a SavedModel of TensorFlow", OTHER)
+    if (path / "network.json").is_file():
+        return words("is the folder of a design", "name the checkpoint that it was generated from")
     return ""
 
 

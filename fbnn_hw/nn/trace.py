@@ -224,10 +224,10 @@ class _Reader:
         except InputError:
             raise
         except Exception as error:  # whatever a module does with a proxy
-            line = _last_line(error)
-            raise InputError(f"{line or type(self.module).__name__}: cannot be traced by torch.fx ({_first_line(error)}); "
-                             "expected "
-                             "a forward without branches on values, and signs by fbnn_hw.nn.Sign") from None
+            line, said = _last_line(error), _first_line(error)
+            form = ("every layer as an attribute of its module, and lists of layers in nn.ModuleList" if "not installed as a sub" in said
+                    else "a forward without branches on values, and signs by fbnn_hw.nn.Sign")
+            raise InputError(f"{line or type(self.module).__name__}: cannot be traced by torch.fx ({said}); expected {form}") from None
         for node in graph.nodes:
             if node.op == "output":
                 record = {"exported": type(self.module).__name__, "torch": str(torch.__version__)}
@@ -423,7 +423,10 @@ class _Reader:
             return x
         if name in ("conv2d", "linear") and not _maps((*args[1:], *kwargs.values())):
             return self._functional(name, x, args[1:], kwargs, where)
-        if name == "batch_norm" and not kwargs.get("training", args[5] if len(args) > 5 else False):
+        if name == "batch_norm":
+            if kwargs.get("training", args[5] if len(args) > 5 else False):
+                raise InputError(f"{where}: takes the statistics of each batch in evaluation too, expected training=self.training, or "
+                                 "nn.BatchNorm2d")
             return self._single(node, args, kwargs, where)
         if target in MONOTONE_FUNCTIONS or name in MONOTONE_METHODS:
             return self._single(node, args, kwargs, where)
@@ -472,6 +475,8 @@ class _Reader:
             if _name(node) in ("add", "sub") and any(_name(n) == "sign" and n.all_input_nodes[0] in near for n in near):
                 raise InputError(f"{where}: adds a sign to the values that it is of, a straight-through sign of one's own; expected "
                                  "fbnn_hw.nn.Sign() in its place, which has that gradient")
+            if all(value is operands[0] for value in operands):
+                raise InputError(f"{where}: takes the same values twice, expected a function of one operand that rises or falls")
             verb = VERBS.get(getattr(node.target, "__name__", node.target), "adds")
             raise InputError(f"{where}: {verb} real numbers of two layers, a shortcut that +1 and -1 have no room for; expected torch.cat "
                              "of the "

@@ -78,7 +78,7 @@ def test_ctrl_c_and_resume_are_bit_identical(whole, tmp_path, cli):
     command = [sys.executable, "-m", "fbnn_hw.cli", "train", *FLAGS, "--out", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=None)
     first = process.stdout.readline()
-    time.sleep(0.2)
+    time.sleep(0.05)  # into the second epoch, which takes 0.2 s
     process.send_signal(signal.SIGINT)
     rest, err = process.communicate(timeout=60)
     assert first.startswith("epoch 1/2: ") and "(best, written)" in first and not rest and process.returncode == 130

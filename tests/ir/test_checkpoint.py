@@ -252,7 +252,8 @@ def test_file_that_is_too_large(path):
     (saved({"w": torch.zeros(2, dtype=torch.bfloat16)}),
      f"'data/0': found a tensor of torch.BFloat16Storage, expected uint8 or int32; if it is of a state_dict, {DOOR} that has loaded it"),
     (saved({"w": np.zeros(2)}),
-     f"data.pkl names 'numpy._core.multiarray._reconstruct'{ALONE}; if it has a state_dict, {DOOR} that has loaded it"),
+     f"data.pkl names 'numpy._core.multiarray._reconstruct'{ALONE}; int, float and torch.from_numpy make plain values and tensors of those "
+     f"of numpy; if it has a state_dict, {DOOR} that has loaded it"),
     (saved({"model": torch.nn.Linear(2, 2).state_dict(), "args": argparse.Namespace(lr=1)}),
      f"data.pkl names 'argparse.Namespace'{ALONE}; if it has a state_dict, {DOOR} that has loaded it"),
     (saved({1, 2}), "data.pkl names '__builtin__.set'" + ALONE),
@@ -298,6 +299,7 @@ HEADS = (64, ord("<"), 0x308)
     (bytes(257) + b"ustar" + bytes(300), f"is a tar archive, {UNPACK}"),
     (b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\n",
      "is the pointer of a file in Git LFS, expected a checkpoint; git lfs pull fetches the file itself"),
+    (b'{"a": 1}', "is JSON text, expected a checkpoint; docs/ir.md says how network.json, the network of a design, becomes a checkpoint"),
     (b"<!DOCTYPE html>", "is a web page or XML, expected a checkpoint; download the file itself"),
     (b"\x80", "begins with b'\\x80', expected a zip archive written by torch.save")])
 def test_files_of_other_programs_are_named_with_their_door(path, data, message):
@@ -313,7 +315,9 @@ def test_large_files_of_other_programs_too(path, monkeypatch):
 
 @pytest.mark.parametrize("file, message", [
     ("0-0-weights.bin", "is a folder of FINN's parameters, expected a checkpoint; fbnn-hw import FOLDER --out mine.pt makes one of it"),
-    ("saved_model.pb", f"is a SavedModel of TensorFlow, {OTHER}"), ("other", "is a directory, expected a checkpoint file")])
+    ("saved_model.pb", f"is a SavedModel of TensorFlow, {OTHER}"),
+    ("network.json", "is the folder of a design, expected a checkpoint; name the checkpoint that it was generated from"),
+    ("other", "is a directory, expected a checkpoint file")])
 def test_folders(path, file, message):
     path.mkdir()
     (path / file).touch()
@@ -401,8 +405,8 @@ WRONG = {
     "model tiny: first layer is missing, expected thermometer, binarize or bits8": change("architecture", to=[]),
     "layer logits: 3 outputs, expected 2, one for each class name": change("classes", to=["a", "b"]),
     "classes[2]: 'a' is there twice, expected unique names": change("classes", to=["a", "b", "a"]),
-    "classes[1]: found '', expected a name of 1 to 100 printable characters": change("classes", to=["a", "", "c"]),
-    "classes[1]: found 7, expected a name of 1 to 100 printable characters": change("classes", to=["a", 7, "c"]),
+    "classes[1]: found '', expected a name of 1 to 100 printable characters, not all of them blank": change("classes", to=["a", "", "c"]),
+    "classes[1]: found 7, expected a name of 1 to 100 printable characters, not all of them blank": change("classes", to=["a", 7, "c"]),
     "weights.conv1: missing, expected the packed bits of shape (8, 64, 3, 3)": remove("weights", "conv1"),
     "weights.more: no layer of that name has weights, expected conv1, conv2, conv3, conv4, conv5, conv6, depthwise, latent, hidden, logits":
         change("weights", "more", to=u8(1)),
@@ -425,7 +429,7 @@ WRONG = {
     "training: found a list, expected a dict": change("training", to=[]),
     "training.history[1].loss: found nan, expected a finite number": change("training", to={"history": [{}, {"loss": float("nan")}]}),
     "training.a.b: found -inf, expected a finite number": change("training", to={"a": {"b": float("-inf")}}),
-    "training.x: found an integer of 101 bits, expected at most 64": change("training", to={"x": 2 ** 100}),
+    "training.x: found 1267650600228...01496703205376, expected an integer from -2^63 to 2^63 - 1": change("training", to={"x": 2 ** 100}),
     "training.x: key 1 is an integer, expected a string": change("training", to={"x": {1: 2}}),
     "training.x: found a tensor, expected plain values": change("training", to={"x": torch.zeros(2)}),
     "training.x: text of 100001 characters, expected at most 100000": change("training", to={"x": "a" * 100_001}),

@@ -27,7 +27,7 @@ def message_of(*ops, classes=("a", "b"), name="net"):
     ((INPUT, GAP, GAP, LOGITS), "layer gap: name is used twice, expected unique names"),
     ((INPUT, op.Gap("gap", ()), LOGITS), "layer gap: has 0 inputs, expected 1"),
     ((INPUT, op.Gap("gap", ("input", "input")), LOGITS), "layer gap: has 2 inputs, expected 1"),
-    ((INPUT, op.Concat("gap", ("input",)), LOGITS), "layer gap: has 1 inputs, expected 2"),
+    ((INPUT, op.Concat("gap", ("input",)), LOGITS), "layer gap: has 1 inputs, expected 2 or more"),
     ((INPUT, op.Gap("gap", ("later",)), LOGITS), "layer gap: input 'later' is not an earlier layer"),
     ((INPUT, op.Gap("gap", ("gap",)), LOGITS), "layer gap: input 'gap' is not an earlier layer"),
     ((INPUT, GAP, LOGITS, op.Duplicate("more", ("logits",))), "layer more: input 'logits' gives logits, expected bits"),
@@ -100,7 +100,7 @@ def test_names_that_could_not_be_a_folder(name):
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 101, 7, None])
 def test_class_names(name):
-    expected = f"classes[1]: found {show(name)}, expected a name of 1 to 100 printable characters"
+    expected = f"classes[1]: found {show(name)}, expected a name of 1 to 100 printable characters, not all of them blank"
     assert message_of(INPUT, GAP, LOGITS, classes=("a", name)) == expected
 
 

@@ -531,6 +531,7 @@ class Refused(nn.Module):
         self.norm.weight.data = torch.tensor([1.0, 2.0, 3.0])
         self.odd, self.second, self.diverged = binary.BinaryConv2d(6, 6, groups=3), binary.Binarize(), binary.BinaryConv2d(4, 4)
         self.diverged.weight.data.fill_(torch.nan)
+        self.plain = [binary.BinaryConv2d(4, 4)]
         self.few, self.fewer = binary.BinaryLinear(4, 4), binary.BinaryLinear(4, 3)
 
     def forward(self, images):
@@ -560,6 +561,14 @@ class Refused(nn.Module):
             x = torch.sign(self.conv(x))  # line: torch.sign
         elif self.kind == "pool":
             x = self.sign(F.max_pool2d(self.other(x), 3))  # line: pool
+        elif self.kind == "twice":
+            y = self.conv(x)
+            x = self.sign(y * y)  # line: twice
+        elif self.kind == "statistics of a batch":
+            y = self.other(x)
+            x = self.sign(F.batch_norm(y, None, None, training=True))  # line: statistics of a batch
+        elif self.kind == "plain list":
+            x = self.sign(self.plain[0](x))  # line: plain list
         elif self.kind == "branch":
             x = x if x.sum() > 0 else -x  # line: branch
         elif self.kind == "position":
@@ -603,6 +612,9 @@ class Refused(nn.Module):
 @pytest.mark.parametrize("kind, what, way_out", [
     ("shortcut", "add: adds real numbers of two layers, a shortcut that +1 and -1 have no room for", "torch.cat of the two after their"),
     ("product", "mul: multiplies real numbers of two layers", "torch.cat of the two after their"),
+    ("twice", "mul: takes the same values twice", "expected a function of one operand that rises or falls"),
+    ("statistics of a batch", "batch_norm: takes the statistics of each batch in evaluation too", "expected training=self.training"),
+    ("plain list", "cannot be traced by torch.fx (module is not installed as a submodule", "lists of layers in nn.ModuleList"),
     ("own sign", "ge: ge compares values", "expected fbnn_hw.nn.Sign() in the place"),
     ("dropout", "dropout: drops in evaluation too", "expected training=self.training"),
     ("fails", "the module cannot be run on the example (RuntimeError: ", "type"),
