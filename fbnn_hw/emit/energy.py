@@ -54,9 +54,9 @@ def milli(bounds):
 def stretched(counted, counts, size, clock_hz, baud):
     """Convert counts of `size` bytes on the simulated line to counts on a line of `baud`.
 
-    The cycles that the slower line adds count as waiting.
+    The cycles that a slower line adds, and a faster one saves, count as waiting.
     """
-    more = protocol.BITS_A_BYTE * size * (max(clock_hz / baud, counted.clocks) - counted.clocks)
+    more = protocol.BITS_A_BYTE * size * (clock_hz / baud - counted.clocks)
     return activities.Counts().add(counts).add(counted.waiting, more)
 
 

@@ -126,6 +126,12 @@ DESIGN = SimpleNamespace(folder="a", config=SimpleNamespace(weights="stream", le
                          estimate={"clock_hz": 12_000_000, "part": "a part", "target": "ice40"})
 
 
+@pytest.mark.parametrize("baud, cycles", [(1_000_000, 400 + 80 * 8), (3_000_000, 400), (4_000_000, 400 - 80)])
+def test_a_line_of_another_speed(baud, cycles):
+    """12 MHz over the speed is the clocks of a bit, of which 4 are simulated."""
+    assert energy.stretched(counted(), Counts(400), 8, 12e6, baud).cycles == pytest.approx(cycles)
+
+
 def test_energy_is_counts_times_constants():
     """Each part by hand, and the sums; a line of 1 Mbaud at 12 MHz takes 12 clocks a bit, 8 more than simulated."""
     report = energy.estimate(DESIGN, None, activity=counted(), baud=1_000_000, rates=(1.0, 1e5))
