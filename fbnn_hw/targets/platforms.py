@@ -95,7 +95,8 @@ class Facts:
             try:
                 self.ports[name, number] = self.platform.request(name, number, dir="-")
             except ResourceError as error:
-                raise self._refuse(f"gives no {name} {number} ({show(str(error))})") from None
+                way = "; an oscillator inside the part cannot be the clock" * name.startswith(("SB_", "OSC"))
+                raise self._refuse(f"gives no {name} {number} ({show(str(error))}){way}") from None
         return self.ports[name, number]
 
     def clock(self) -> str:
