@@ -172,8 +172,10 @@ class Facts:
                 raise self._refuse("programs with a line of the shell, expected one command as a list of words; give program.bitstream")
             commands.append([str(word) for word in command])
             return _Ended(commands[-1], any(options.get(name) for name in ("text", "universal_newlines", "encoding", "errors")))
+
         def shell(line: str) -> None:
             write_down(line)
+
         with mock.patch.object(subprocess, "Popen", write_down), mock.patch.object(os, "system", shell):
             try:
                 self.platform.toolchain_program(_Products(), "top")
