@@ -71,7 +71,7 @@ HARDWARE = {
     "netlist": Verb("simulate {few} --images 1 --netlist", 19, early=2),
     "build": Verb("build {plain} --board icebreaker", 10, early=2, ends=False),
     "place": Verb("build {few} --board icebreaker --seeds 2", 10, early=2, ends=False, after="build-icebreaker/netlist.key"),
-    "flash": Verb("flash {built} --board icebreaker", 2, waits=True),
+    "flash": Verb("flash {built} --board icebreaker", 2, compiles=False, waits=True),
     "classify": Verb("classify --data fixture --images 6 --board virtual --design {wide}", 9, early=2),
     "learn": Verb("learn --board virtual --design {learner} --label new {image} --passes 3 --review none", 9, early=2),
     "lesson": Verb("learn --board virtual --design {ready} --label new {image} --passes 3 --review none", 0.8, compiles=False),
