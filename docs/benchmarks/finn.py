@@ -54,7 +54,7 @@ def add(figures, folder, board=None):
 
 
 def table(figures):
-    """Its lines."""
+    """The lines of the table."""
     lines = ["| | part | frames/s | for a host at the line | LUT | MOP/s per LUT | board | tools | |", "|" + "---|" * 9]
     for row in (*figures["others"], *figures["ours"].values()):
         rate, lut = row["frames_per_second"], row["lut"]

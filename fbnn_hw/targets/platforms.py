@@ -40,8 +40,7 @@ def told(name: str, where: str) -> Iterator[None]:
     except FbnnError:
         raise
     except (Exception, SystemExit) as error:
-        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise UsageError(f"{where}: platform {show(name)}: {said}; expected a class as those of amaranth-boards") from error
+        raise UsageError(f"{where}: platform {show(name)}: {_said(error)}; expected a class as those of amaranth-boards") from error
 
 
 class Facts:
@@ -173,17 +172,13 @@ class Facts:
             commands.append([str(word) for word in command])
             return _Ended(commands[-1], any(options.get(name) for name in ("text", "universal_newlines", "encoding", "errors")))
 
-        def shell(line: str) -> None:
-            write_down(line)
-
-        with mock.patch.object(subprocess, "Popen", write_down), mock.patch.object(os, "system", shell):
+        with mock.patch.object(subprocess, "Popen", write_down), mock.patch.object(os, "system", write_down):
             try:
                 self.platform.toolchain_program(_Products(), "top")
             except FbnnError:
                 raise
             except Exception as error:
-                said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-                raise self._refuse(f"does not say what it programs with ({said}); give program.bitstream") from error
+                raise self._refuse(f"does not say what it programs with ({_said(error)}); give program.bitstream") from error
         if len(commands) != 1:
             raise self._refuse(f"programs with {len(commands)} commands, expected one; give program.bitstream")
         return commands[0]
@@ -221,6 +216,11 @@ class _Products:
     @contextmanager
     def extract(self, *names: str) -> Any:
         yield "{bitstream}"
+
+
+def _said(error: BaseException) -> str:
+    """The kind of an error, and its text if it has one."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def _pin(port: Any) -> str:
