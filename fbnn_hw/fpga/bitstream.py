@@ -111,6 +111,9 @@ def build(inputs, where, numbers, again=False, tell=lambda share, phase: None):
     most = seeds.at_once(inputs.flow, len(missing))
     rounds = -(-len(missing) // most)
     share = SYNTHESIS / (SYNTHESIS + (1 - SYNTHESIS) * rounds) if inputs.flow.nextpnr else 1
+    if missing and inputs.flow.nextpnr:
+        toolchain.verify_pins(inputs.flow, inputs.board.package, inputs.settings["pins"], inputs.settings.get("nextpnr_options", ()),
+                              where, inputs.tools)
     cells = _synthesise(inputs, where, lambda part, phase: tell(share * part, phase))
     record = {**inputs.settings, "kind": KINDS[inputs.flow.nextpnr is not None], "cells": cells, "bitstream": inputs.flow.bitstream}
     if inputs.flow.nextpnr:

@@ -45,6 +45,15 @@ class Flow:
     gigabytes: float = 0.5
     router: str = ""
 
+    def part(self, package):
+        """Options of nextpnr that name the part and its package, which is in the name of a Gowin part."""
+        return [*self.device, *(["--package", package] if self.pins else [])]
+
+    @property
+    def constraints(self):
+        """Options of nextpnr that name the file of the pins."""
+        return [self.pins, "pins.txt"] if self.pins else ["--vopt", "cst=pins.txt"]
+
 
 def _ecp5(device):
     # -nowidelut: 1476 -> 780 LUT4 at 288 popcount bits.  Copies: see rtl.copies.Copy.  router1 does not come to an end with arrays of
@@ -283,12 +292,10 @@ def commands(target, package, clock_mhz, seed, names=("top.v", "accelerator.v"),
               "write_json netlist.json\n")
     if flow.nextpnr is None:
         return script, [], []
-    gowin = flow.nextpnr == "himbaechel-gowin"
-    pins = ["--vopt", "cst=pins.txt"] if gowin else [flow.pins, "pins.txt"]
     result = f"{folder}/{placed_file(target)}"
     router = ["--router", flow.router] if flow.router and "--router" not in map(_name, own) else []
-    place = [*flow.device, *router, *([] if gowin else ["--package", package]), "--json", "netlist.json", *pins,
-             *([] if gowin else [flow.result, result]), "--write", f"{folder}/placed.json", "--report", f"{folder}/report.json",
+    place = [*flow.part(package), *router, "--json", "netlist.json", *flow.constraints,
+             *([flow.result, result] if flow.result else []), "--write", f"{folder}/placed.json", "--report", f"{folder}/report.json",
              "--detailed-timing-report", "--freq", f"{clock_mhz:g}", "--seed", str(seed), "--timing-allow-fail", *own]
     pack = {"icepack": [result, flow.bitstream], "ecppack": ["--compress", result, "--bit", flow.bitstream],
             "gowin_pack": ["-d", flow.device[-1].removeprefix("family="), *["--mspi_as_gpio"] * flash, "-o", flow.bitstream, result],
@@ -314,6 +321,21 @@ def own_options(target, text):
 
 def _name(option):
     return option.split("=")[0]
+
+
+def verify_pins(flow, package, pins, own, folder, tools):
+    """Have nextpnr read the part, the package, pins.txt and the user's options with a design of nothing but ports.
+
+    It takes a second, before the minutes of a synthesis.  pins: names of the ports.  own: as `commands` has it.  Raises ToolError.
+    """
+    nets = {name: [2 + i] for i, name in enumerate(pins)}
+    top = {"attributes": {"top": f"{1:032b}"}, "cells": {}, "netnames": {name: {"bits": net} for name, net in nets.items()},
+           "ports": {name: {"direction": "input", "bits": net} for name, net in nets.items()}}
+    ports = folder / "ports.json"
+    ports.write_text(json.dumps({"modules": {"top": top}}))
+    _run([tools.nextpnr(flow), *flow.part(package), "--json", ports.name, *flow.constraints, "--pack-only", *own], folder, "pins.log",
+         "place-and-route")
+    ports.unlink()
 
 
 def synthesise(script, folder, tools, on_line=None):

@@ -95,6 +95,7 @@ def tools(monkeypatch):
     monkeypatch.setattr(programmer, "find", lambda name: name)
     monkeypatch.setattr(toolchain, "find", lambda target, native=False: toolchain.Tools(native, {"pyosys": "0.70"}))
     monkeypatch.setattr(toolchain.Tools, "nextpnr", lambda self, flow: "nextpnr")
+    monkeypatch.setattr(toolchain, "verify_pins", lambda *arguments: None)
     monkeypatch.setattr(toolchain, "synthesise", synthesise)
     monkeypatch.setattr(seeds, "Job", Job)
     monkeypatch.setattr(toolchain, "pack", lambda flow, options, folder, tools: (
@@ -309,6 +310,24 @@ def test_a_whole_build(tmp_path, answer, monkeypatch):
     monkeypatch.setattr(programmer, "find", lambda name: name)
     planned = answer("flash", folder, "--board", "icebreaker", "--dry-run")["commands"]
     assert planned == [f"iceprog -o 0x100000 {where / 'flash.bin'}", f"iceprog {where / 'bitstream.bin'}"]
+
+
+@pytest.mark.parametrize("changes, options, words", [
+    ({"package": "sg49"}, [], "Unsupported package 'sg49'."),
+    ({"pins": {"tx": "99"}}, [], "package does not have a pin named '99' (on line 3)"),
+    ({}, ["--placer best"], "Placer algorithm 'best' is not supported (available options: sa, heap, static)"),
+    ({}, ["--placr sa"], "unrecognised option '--placr'")])
+def test_what_nextpnr_does_not_know_comes_before_the_synthesis(design, cli, monkeypatch, changes, options, words):
+    """The real nextpnr and no synthesis."""
+    def synthesise(*arguments):
+        raise ToolError("synthesis: begun")
+
+    monkeypatch.setattr(toolchain, "synthesise", synthesise)
+    one = boards.board("icebreaker")
+    changes = {name: one.pins | value if name == "pins" else value for name, value in changes.items()}
+    monkeypatch.setitem(boards.boards(), "icebreaker", replace(one, **changes))
+    code, _, err = cli("build", design, "--board", "icebreaker", "--rebuild", *(f"--nextpnr-options={text}" for text in options))
+    assert (code, err) == (5, f"fbnn-hw build: place-and-route: {words}; see {design / 'build-icebreaker' / 'pins.log'}\n")
 
 
 def test_seeds(design, tools, answer, cli):
