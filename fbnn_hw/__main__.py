@@ -34,8 +34,8 @@ def command():
 
     sys.unraisablehook = tell
 
-    def ready(line):
-        interrupt.line = line
+    def ready(answer):
+        interrupt.answer = answer
         for number in heard:
             signal.signal(number, interrupt.hear)
         return interrupt.answered
@@ -54,7 +54,7 @@ class _Interrupt:
         self.main = _thread.get_ident()
         self.since = None  # time.monotonic of the first
         self.done = False
-        self.line = None  # called for the line that answers where the process must end at once
+        self.answer = None  # called for the line on stderr and the text on stdout that answer where the process must end at once
 
     def answered(self):
         """Call when the line that answers has been printed: nothing is raised from now on."""
@@ -68,7 +68,8 @@ class _Interrupt:
         self.since = self.since or time.monotonic()
         importer = _importer(frame)
         if importer and time.monotonic() > self.since + LONGEST_IMPORT_S:
-            _end(line=self.line())
+            line, text = self.answer()
+            _end(line=line, text=text)
         _thread.start_new_thread(self._again, (number,))
         if importer:
             self._raise_in(importer, number)
@@ -118,8 +119,9 @@ def _is_handled():
     return error is not None
 
 
-def _end(*_, line="fbnn-hw: interrupted; nothing was written"):
+def _end(*_, line="fbnn-hw: interrupted; nothing was written", text=""):
     os.write(2, line.encode(errors="backslashreplace") + b"\n")
+    os.write(1, text.encode())
     os._exit(130)
 
 

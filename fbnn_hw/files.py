@@ -45,18 +45,19 @@ def make_folder(path: str | Path) -> Path:
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
     """Yield a binary file to write to, which becomes `path` at the end of the block.
 
-    Folders on the way to it are made.  Where the block fails, an older file of that name stays.  Raises InputError where the file
-    cannot be written.
+    Folders on the way to it are made.  Where the block fails, an older file of that name stays.  A link stays, and its target is
+    written.  Raises InputError where the file cannot be written.
     """
     path = Path(path)
     if kind := kind_if_not_file(path):
         raise InputError(f"{path}: is a {kind}, expected a file name")
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    target = Path(os.path.realpath(path))
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         with open(partial, "wb") as file:
             yield file
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror or error}), expected a file name in a folder that can") from None
     finally:

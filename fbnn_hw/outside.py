@@ -45,7 +45,7 @@ def told(text: str, what: str) -> Iterator[None]:
         yield
     except FbnnError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         module, colon, _ = text.partition(":")
         file = getattr(sys.modules.get(module), "__file__", None) if colon else None
         places = [place for place in traceback.extract_tb(error.__traceback__) if place.filename == file]

@@ -31,6 +31,17 @@ def test_a_file_larger_than_the_disk(write, reason, tmp_path):
     assert path.read_text() == "earlier" and list(tmp_path.iterdir()) == [path]
 
 
+def test_a_link_stays_and_its_target_is_written(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "real").write_bytes(b"old")
+    for name in ("real", "new"):
+        link = tmp_path / f"link to {name}"
+        link.symlink_to(tmp_path / "folder" / name)
+        files.write(link, b"text")
+        assert link.is_symlink() and (tmp_path / "folder" / name).read_bytes() == b"text"
+    assert len(list(tmp_path.rglob("*"))) == 5
+
+
 def test_a_lock_is_held_by_one_and_by_what_it_started(tmp_path):
     """A tool may outlive the program that held the lock and was killed; until it ends nobody else writes there."""
     path = tmp_path / "new" / ".lock"

@@ -81,8 +81,8 @@ def parser(verb):
 def main(argv=None, ready=None):
     """Run one command line (sys.argv if None); returns the exit code: 0, 130 after Ctrl-C, or that of the error's class.
 
-    ready: called when Ctrl-C would be answered here, with a function that gives the line which answers; returns what is called when it
-    has been printed.
+    ready: called when Ctrl-C would be answered here, with a function that gives what answers (`Output.interrupted`); returns what is
+    called when it has been printed.
     """
     for name in ("stdout", "stderr"):  # a shell's 2>&- closes one, and print would take the other for it
         if getattr(sys, name) is None:
@@ -93,7 +93,7 @@ def main(argv=None, ready=None):
     out = Output(program, json="--json" in argv, verbose=bool({"-v", "--verbose"} & set(argv)))
     try:
         if ready:
-            out.answered = ready(lambda: f"{out.program}: interrupted; {out.kept}")
+            out.answered = ready(out.interrupted)
         if isinstance(sys.stdout, io.TextIOWrapper):  # a class may have any printable name
             sys.stdout.reconfigure(errors="backslashreplace")
         code = run(verb, argv, out)

@@ -105,6 +105,12 @@ class Output:
         if code == 130:
             self.answered()
 
+    def interrupted(self):
+        """(line on stderr, text on stdout) that answer an interrupt where nothing can be printed as usual."""
+        error = f"interrupted; {self.kept}"
+        values = {"json_version": JSON_VERSION, "error": one_line(error), "exit_code": 130}
+        return printable(f"{self.program}: {one_line(error)}"), json.dumps(values) + "\n" if self.json else ""
+
     def progress(self, iterable=None, desc=None, total=None, initial=0, **kwargs):
         """tqdm on stderr that appears after two seconds; `iterable` None gives a bar to be updated by hand."""
         from tqdm import tqdm

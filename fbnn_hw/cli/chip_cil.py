@@ -94,16 +94,16 @@ def run(args, out):
     result = {"command": shlex.join(["fbnn-hw", *args.argv]), "scenario": args.scenario, "model": path, "trained_on": study.trained_on,
               "head": vars(head), "config": config.to_dict(), "ledger": config.ledger(head), "adam": {"epochs": args.epochs, "lr": args.lr},
               "samples_per_class": args.samples, "validate": args.validate, "rehearse": args.rehearse, "summary": summary, "runs": runs}
-    if args.out:
-        from .train import write_result
-
-        write_result(Path(args.out), result)
     rows = [(name, of(s["a_final"]), of(s["d_final"], 1, 3), f"{s['memory_bits'] / 1e6:.3f}") for name, s in summary.items()]
     out.text(*_common.table(rows, ("learner", "a_final %", "d_final", "memory Mb")),
              "", f"{args.seeds} {plural(args.seeds, 'seed')}, {config.slots} {plural(config.slots, 'exemplar')}, "
              f"{scenario.classes} classes; the extractor was trained on "
              + (f"{len(study.trained_on)} of them: {', '.join(study.trained_on)}" if study.trained_on else "none of them"))
     out.result(result)
+    if args.out:  # last: hours of work are on the screen where the file cannot be written
+        from .train import write_result
+
+        write_result(Path(args.out), result)
 
 
 def of(pair, scale=100, digits=2):

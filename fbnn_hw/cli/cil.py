@@ -1,6 +1,8 @@
 """`fbnn-hw cil`: class-incremental learning over a scenario, as one JSON file."""
 
 import shlex
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from .. import files
@@ -96,7 +98,7 @@ def _run(args, out):
 
     from ..ir.models import build
     from ..nn import checkpoint
-    from ..nn.network import export
+    from ..nn.network import FBNN, export
     from ..train import start
     from ..train.incremental import Incremental
     from ..train.record import surroundings
@@ -106,8 +108,9 @@ def _run(args, out):
         origin = start.read(args.init)
     else:
         origin = start.Start(build(args.model, train.classes, size=train.images.shape[-1]), {}, {})
-    learner = Incremental(settings, train, test, origin, state_path, files.cache_folder() / "latents", lambda record: report(record),
-                          out.progress, processor)
+    with redirect_stdout(sys.stderr):  # what a strategy of one's own prints is no result
+        learner = Incremental(settings, train, test, origin, state_path, files.cache_folder() / "latents", lambda record: report(record),
+                              out.progress, processor)
 
     to_come = [name for number, name in enumerate(learner.classes) if number not in learner.pretrained]
     if seen := [name for name in to_come if origin.proxies and name in origin.topology.classes]:
@@ -123,7 +126,8 @@ def _run(args, out):
     if learner.memory is not None:
         out.text(ledger_line(learner.memory.ledger(len(learner.classes))))
     try:
-        result = learner.run()
+        with redirect_stdout(sys.stderr):
+            result = learner.run()
     except KeyboardInterrupt:
         if not (learner.records or learner.history):
             left = f"what {state_path} has of an earlier run stays" if state_path.exists() else "nothing is kept"
@@ -142,6 +146,8 @@ def _run(args, out):
     write_result(result_path, values)
     if args.save:
         model = learner.learner.network() if learner.learner else learner.model
+        if not isinstance(model, FBNN):
+            raise UsageError(f"--save: network of --strategy {args.strategy} gives a {type(model).__name__}, expected an FBNN")
         checkpoint.save(args.save, export(model, {"command": values["command"], "seed": values["seed"], "final": result["final"]}))
     state_path.unlink(missing_ok=True)  # last, so that a run whose files could not be written can be resumed
     out.text(*summary(result), f"written: {', '.join(map(str, (result_path, *([args.save] if args.save else []))))}")

@@ -13,7 +13,7 @@ from ..ir import checkpoint
 from ..ir.models import AIRBENCH, FLOATING
 from ..train import results as recorded
 from ..train.scenarios import SCENARIOS
-from ..train.sweep import result_path, under_way
+from ..train.sweep import beside, finished, result_path, under_way
 from . import _common, sweep
 from ._paper import EXHIBITS
 from .pretrain import NAMES
@@ -238,13 +238,18 @@ def command(args, exhibit, row, seed):
         fe=shlex.quote(args.init or ""), model=args.model or MODEL, folder=shlex.quote(args.results), seed=seed))
     scenario = args.scenario or exhibit.scenario
     name = re.sub(r"[^a-z0-9]+", "-", f"{scenario} {row.verb} {re.sub('{.*?}', '', row.flags)} s{seed}".lower()).strip("-")
-    target = [] if "--out" in flags else ["--out", str(Path(args.results) / f"{name}{'.json' if row.verb == 'cil' else '.pt'}")]
+    target = [] if "--out" in flags else ["--out", beside(args.results, f"{name}{'.json' if row.verb == 'cil' else '.pt'}")]
     more = [*(["--data-dir", args.data_dir] if args.data_dir else []), *shlex.split(args.flags)]
     return [row.verb, "--scenario", scenario, *flags, "--seed", str(seed), *target, *more]
 
 
 def execute(args, exhibit, todo, out):
     """Run the rows, pre-trainings first; returns an exit code."""
+    for row, seed in todo:
+        if finished(path := result_path(command(args, exhibit, row, seed))):
+            raise UsageError(f"{path}: is the result of another --init, --model or --images, and would be replaced; expected another "
+                             "--results folder")
+    handed = False
     for verb in ("pretrain", "cil"):
         commands = [command(args, exhibit, row, seed) for row, seed in todo if row.verb == verb]
         active = under_way(Path(args.results), commands)
@@ -252,11 +257,14 @@ def execute(args, exhibit, todo, out):
             out.note(f"{path}: {state}; left alone")
         commands = [argv for argv in commands if str(result_path(argv)) not in active]
         code = sweep.execute(args, commands, out, f"{verb} runs") if commands else 0
+        handed = handed or bool(commands)
         if code:
             return code
         if args.submit and commands and verb == "pretrain" and any(row.verb == "cil" for row, _ in todo):
             out.note("the runs that start from these pre-trainings come with the next --submit, once they are done")
             return 0
+    if args.submit and not handed:
+        out.result({"jobs": []})
     return 0
 
 

@@ -1,6 +1,8 @@
 """`fbnn-hw sweep`: one command line over a grid of flags and seeds, as parallel processes or cluster jobs."""
 
+import argparse
 import shlex
+from contextlib import suppress
 from pathlib import Path
 
 from .. import files
@@ -48,6 +50,8 @@ def add_runs(parser):
 def run(args, out):
     from ..train import sweep
 
+    if not args.folder:  # a shell makes it of an unset variable
+        raise UsageError("FOLDER: found '', expected a folder")
     verb, *fixed = args.command
     if verb not in VERBS:
         raise UsageError(f"{verb}: cannot be swept, expected one of {', '.join(VERBS)}, after --")
@@ -55,7 +59,7 @@ def run(args, out):
         raise UsageError("--dry-run, --table and --submit: expected one of them")
     verify_submit(args)
     over = checked(verb, fixed, args.over)
-    runs = [(name, values, [verb, *fixed, *words(verb, values), "--out", str(Path(args.folder) / f"{name}{VERBS[verb]}")])
+    runs = [(name, values, [verb, *fixed, *words(verb, values), "--out", sweep.beside(args.folder, f"{name}{VERBS[verb]}")])
             for name, values in sweep.grid(over)]
     _common.once("--over", [name for name, _, _ in runs])
     todo = []
@@ -111,6 +115,9 @@ def checked(verb, fixed, over):
         if _action(verb, flag).nargs == 0 and not set(values) <= {"no", "yes"}:
             raise UsageError(f"--over {flag} {' '.join(values)}: takes no value, expected no, yes or both")
         _common.once(f"--over {flag}", values)
+        with suppress(ValueError, TypeError, argparse.ArgumentTypeError):  # what is no value of the flag, the verb will refuse
+            parsed = list(map(_action(verb, flag).type or str, values))
+            _common.once(f"--over {flag}", parsed)
         grid.append((flag, values))
     if "--out" in fixed_flags:
         raise UsageError(f"--out after {verb}: the sweep names the results, expected none")
@@ -125,8 +132,11 @@ def check_same(result, argv, run_args):
     if not command:
         return
     try:
-        result_args = parse(shlex.split(command)[1:])
-    except UsageError:  # of another version
+        written = shlex.split(command)[1:]
+        if written[0] != argv[0] or not {"-h", "--help"}.isdisjoint(written):
+            return
+        result_args = parse(written)
+    except (UsageError, ValueError, IndexError, AttributeError):  # of another version, or no command line
         return
     differ = [name for name, value in vars(run_args).items() if name not in INDIFFERENT and vars(result_args).get(name) != value]
     if differ:
@@ -142,8 +152,8 @@ def check_origins(results):
     origins = {}
     for values, path, result in results:
         result = result or {}
-        init = result.get("init") or (result.get("training") or {}).get("init") or {}
-        if sha := init.get("sha256"):
+        init = result.get("init") or (result.get("training") or {}).get("init")
+        if isinstance(init, dict) and isinstance(sha := init.get("sha256"), str) and sha:
             key = tuple(pair for pair in values.items() if pair[0] != "seed")
             other, before = origins.setdefault(key, (path, sha))
             if before != sha:

@@ -130,6 +130,8 @@ def state_beside(args, out, *more):
         if realpath(path) in written:
             raise UsageError(f"{path}: is the name of two files of this run, expected another one for --state")
         written.add(realpath(path))
+    if args.init and not Path(args.init).name:
+        raise UsageError(f"--init {args.init}: is a folder, expected a checkpoint")
     if args.init and realpath(state) == realpath(Path(args.init).with_suffix(".state")):
         raise UsageError(f"{state}: is the training state of --init, expected another name")
     lock = sweep.lock(state)

@@ -90,5 +90,5 @@ def taking_up(path):
     """A context manager around the use of what `state` read from `path`.  Errors of damaged values become an InputError."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError, AssertionError) as error:
         raise InputError(f"{path}: damaged training state ({type(error).__name__} in it); start without --resume") from None

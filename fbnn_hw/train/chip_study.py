@@ -68,6 +68,12 @@ class Study:
         self.samples = {}
         for split in ("train", "test"):
             images = datasets.load(scenario.data, options.data_dir, split, progress=options.progress)
+            scenario.verify_classes(images.classes)
+            few = 2 if options.validate and split == "train" else 1
+            for c, count in enumerate(np.bincount(images.labels, minlength=len(images.classes))):
+                if count < few:
+                    raise InputError(f"{scenario.data}: has {count} images of class {images.classes[c]} in {images.source}, expected "
+                                     f"{few} or more")
             parts = [images.images[images.labels == c] for c in range(len(images.classes))]
             vectors = np.concatenate([latents.form(part, model, options.progress).numpy() for part in parts])
             self.samples[split] = vectors, np.repeat(np.arange(len(parts)), [len(part) for part in parts])

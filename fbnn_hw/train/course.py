@@ -77,12 +77,17 @@ class Course:
     def restore(self, state):
         """Take up what `state` returned.  Damaged values raise KeyError, ValueError, TypeError or another error."""
         self.optimizer.load_state_dict(state["optimizer"])
+        for key, value in self.scheduler.state_dict().items():
+            if isinstance(value, int | float) and not isinstance(state["scheduler"][key], int | float):
+                raise TypeError("a rate's count that is no number")
         self.scheduler.load_state_dict(state["scheduler"])
         for key in ("epoch", "best_epoch", "best_score", "best"):
             setattr(self, key, state[key])
         if any(type(count) is not int or count < 0 for count in (self.epoch, self.best_epoch)):
             raise ValueError("epochs that are no counts")
-        if not isinstance(self.best_score, int | float | None):
+        if self.best_score is None:  # in the first states, without validation
+            self.best_score = -math.inf
+        if not isinstance(self.best_score, int | float):
             raise TypeError("a score that is no number")
 
 

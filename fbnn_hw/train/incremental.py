@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ..errors import InputError, UsageError, show
+from ..errors import InputError, UsageError, show, whole
 from ..nn import checkpoint, losses
 from . import learner, metrics, scenarios, start
 from .config import TrainConfig
@@ -77,6 +77,7 @@ class Incremental:
         self.report, self.progress = report or (lambda record: None), progress or (lambda iterable, **kw: iterable)
         self.state_path, self.device = Path(state_path) if state_path else None, torch.device(device)
         scenario = scenarios.get(config.scenario)
+        scenario.verify_classes(train.classes)
         tasks = scenario.split(self.recipe.seed, config.setting, config.class_order)
         self.retained = config.setting == "rpt"
         self._check_origin(scenario, train, tasks)
@@ -102,6 +103,8 @@ class Incremental:
             self.memory.check(len(self.classes))
         self.generator = torch.Generator().manual_seed(self.recipe.seed)
         self.learner = learner.get(config.strategy)(self._problem()) if learner.is_learner(config.strategy) else None
+        if self.learner is not None and not whole(self.learner.epochs):
+            raise UsageError(f"--strategy {config.strategy}: epochs is {show(self.learner.epochs)}, expected a whole number from 0")
         self.task, self.records, self.history = 0, [], []
         self.retraining = None
 
@@ -380,20 +383,20 @@ class Incremental:
         """The learner's state as it is stored.  Raises UsageError where it could not be read again."""
         try:
             return checkpoint.arrays_as_tensors(learned)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:  # ValueError: an array that torch does not have, such as a big-endian one
             raise UsageError(f"--strategy {self.config.strategy}: state has {error}, expected plain values, arrays and tensors") from None
 
     def resume(self):
         """Take up `state_path`: the run goes on after its last whole epoch, with the numbers of a run without the interrupt."""
         state = checkpoint.state(self.state_path, STATE_FORMAT, STATE_VERSION)
-        if state.get("data", self.data) != self.data:  # the first states of version 1 lack it
-            raise UsageError(f"{self.state_path}: was started on other images or labels; resume with the same data")
-        saved = state.get("config")
-        if isinstance(saved, dict) and isinstance(saved.get("recipe"), dict):  # earlier states lack the choices that came later
-            saved = {"class_order": None, **saved, "recipe": {**asdict(TrainConfig()), **saved["recipe"]}}
-        if saved != self.config.to_dict() or state.get("sha256") != self.origin.sha256:
-            raise UsageError(f"{self.state_path}: was started with other flags or another --init; resume with the same")
         with checkpoint.taking_up(self.state_path):
+            if state.get("data", self.data) != self.data:  # the first states of version 1 lack it
+                raise UsageError(f"{self.state_path}: was started on other images or labels; resume with the same data")
+            saved = state.get("config")
+            if isinstance(saved, dict) and isinstance(saved.get("recipe"), dict):  # earlier states lack the choices that came later
+                saved = {"class_order": None, **saved, "recipe": {**asdict(TrainConfig()), **saved["recipe"]}}
+            if saved != self.config.to_dict() or state.get("sha256") != self.origin.sha256:
+                raise UsageError(f"{self.state_path}: was started with other flags or another --init; resume with the same")
             self.model.load_state_dict(state["model"])
             self.generator.set_state(state["rng"])
             if self.memory is not None:
@@ -404,8 +407,18 @@ class Incremental:
             self.task, self.records, self.history = state["task"], state["records"], state["history"]
             check_records(self.history, "task", "seconds")
             check_records(self.records, "epochs", "seconds")
+            for record in self.records:
+                if len(record["classes"]) != len(self.tasks[record["task"]]):
+                    raise ValueError("a record of other classes")
+                [score[letter] for part in ("test", "train") for score in record[part].values() for letter in "ad"]
             if self.task != len(self.records):
                 raise ValueError("records of other tasks than were learned")
             self.retraining = state["retraining"]
             if self.retraining and "best_score" not in self.retraining:  # the first states of version 1
                 self.retraining["best_score"] = -self.retraining["best_loss"]
+            if self.records:
+                self.result()
+            shapes = {name: value.shape for name, value in self.model.state_dict().items()}
+            best = self.retraining and self.retraining["best"]
+            if best is not None and {name: value.shape for name, value in best.items()} != shapes:
+                raise ValueError("weights of other layers")

@@ -1,5 +1,6 @@
 """Strategies of `cil` that keep their own state: the problem that they get, and the class that they derive from.  No torch here."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -111,4 +112,10 @@ def get(strategy):
         raise UsageError(f"--strategy {strategy}: is no fbnn_hw.train.learner.Learner, expected a class that derives from it")
     if missing := [name for name in ("learn", "scores", "memory_bits") if getattr(kind, name) is getattr(Learner, name)]:
         raise UsageError(f"--strategy {strategy}: has no {missing[0]}, expected a class with learn, scores and memory_bits")
+    if kind.state is not Learner.state and kind.restore is Learner.restore:
+        raise UsageError(f"--strategy {strategy}: has a state and no restore, expected both or neither")
+    try:
+        inspect.signature(kind).bind(None)
+    except TypeError:
+        raise UsageError(f"--strategy {strategy}: its __init__ does not take a problem alone, expected __init__(self, problem)") from None
     return kind

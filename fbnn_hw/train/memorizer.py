@@ -163,5 +163,8 @@ class Memorizer:
         return {"packed": self.packed, "labels": self.labels, "rng": self.rng.bit_generator.state}
 
     def restore(self, state):
-        self.packed, self.labels = np.asarray(state["packed"], np.uint8), np.asarray(state["labels"], np.int64)
+        packed, labels = np.asarray(state["packed"], np.uint8), np.asarray(state["labels"], np.int64)
+        if packed.shape[1:] != self.packed.shape[1:] or labels.shape != packed.shape[:1]:
+            raise ValueError("samples of another form, or not as many labels")
+        self.packed, self.labels = packed, labels
         self.rng.bit_generator.state = state["rng"]

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from ..data.augment import augment, warp
-from ..errors import InputError, UsageError
+from ..errors import InputError, UsageError, whole
 from ..nn import checkpoint, losses
 from ..nn.norm import Norm
 from .config import TrainConfig
@@ -159,6 +159,7 @@ class Trainer(Course):
         state = checkpoint.state(self.state_path, STATE_FORMAT, STATE_VERSION)
         with checkpoint.taking_up(self.state_path):
             self._take_up(state)
+            self._check_place()
 
     def _take_up(self, state):
         saved = TrainConfig(**state["config"])
@@ -185,6 +186,15 @@ class Trainer(Course):
         if self.average:
             for values, saved in zip(self.average, state["average"], strict=True):
                 values.copy_(saved)
+
+    def _check_place(self):
+        """Raises ValueError or TypeError unless step, order and sums are those of a place inside an epoch, or of its beginning."""
+        count = len(self.labels)
+        seen = min(self.step * self.config.batch, count)
+        if not whole(self.step, 0, self.steps + 1) or int(self.sums[1]) != seen or (self.order is None and self.step):
+            raise ValueError("a step that is none of the epoch")
+        if self.order is not None and not torch.equal(self.order.sort().values, torch.arange(count)):
+            raise ValueError("an order of other images")
 
     def run(self):
         previous = {}

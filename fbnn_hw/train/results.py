@@ -17,6 +17,9 @@ PARTS = {
 }
 """The parts of a result of each kind that are read: their types, or what is in them."""
 
+SCORES = ("_accuracy", "_dispersion")
+"""Endings of the names of a pre-training's metrics."""
+
 
 def read(folder, scenario):
     """The finished results in `folder` that are of `scenario`, in the order of their names."""
@@ -32,7 +35,11 @@ def read(folder, scenario):
 def _result(values, kinds=tuple(PARTS)):
     """`values` where they are a result, else None."""
     kind = values.get("kind") if values else None
-    return values if kind in kinds and _has(values, PARTS[kind]) else None
+    if kind not in kinds or not _has(values, PARTS[kind]):
+        return None
+    scores = values["final"].values() if kind == "cil" else [v for k, v in values["training"].items() if k.endswith(SCORES)]
+    sha256 = values["init"].get("sha256") if kind == "cil" else None
+    return values if isinstance(sha256, str | None) and all(isinstance(score, int | float | None) for score in scores) else None
 
 
 def _has(values, parts):

@@ -3,12 +3,14 @@
 import hashlib
 import json
 import zlib
+from contextlib import suppress
 
 import numpy as np
 import torch
 
 from .. import files
 from ..data.augment import augment
+from ..errors import InputError
 from ..ir.network import LATENT
 from ..nn import encode, head
 from ..nn.network import export
@@ -57,8 +59,11 @@ class Latents:
 
     @torch.no_grad()
     def form(self, images, model, progress=None):
-        """Latents of RGB images, computed once: `cache` is a folder of earlier ones, or None."""
-        path = self.cache and self.cache / f"{self._key(images, model)}.npy"
+        """Latents of RGB images, computed once: `cache` is a folder of earlier ones, or None.
+
+        Where the folder cannot be written, the latents are computed again by the next run.
+        """
+        path = self.cache and self.cache / f"{self._key(images, model)}.latents"
         if path and (packed := self._cached(path, len(images))) is not None:
             return torch.from_numpy(np.unpackbits(packed, axis=1, count=self.code.bits, bitorder="little"))
         device = next(model.parameters()).device
@@ -67,17 +72,22 @@ class Latents:
                  for i in (progress(starts, desc="latents") if progress else starts)]
         latents = torch.cat(parts)
         if path:
-            with files.replacing(path) as file:
-                np.save(file, np.packbits(latents.numpy(), axis=1, bitorder="little"))
+            packed = np.packbits(latents.numpy(), axis=1, bitorder="little").tobytes()
+            with suppress(InputError):
+                files.write(path, hashlib.sha256(packed).digest() + packed)
         return latents
 
     def _cached(self, path, count):
         """Read packed latents from a file of the cache; None where it is missing or damaged."""
+        width, digest = -(-self.code.bits // 8), hashlib.sha256()
         try:
-            packed = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError):
+            data = files.read(path, digest.digest_size + count * width, "packed latents")
+        except InputError:
             return None
-        return packed if (packed.dtype, packed.shape) == (np.uint8, (count, -(-self.code.bits // 8))) else None
+        packed = data[digest.digest_size:]
+        digest.update(packed)
+        whole = len(packed) == count * width and data[:digest.digest_size] == digest.digest()
+        return np.frombuffer(packed, np.uint8).reshape(count, width) if whole else None
 
     def _key(self, images, model):
         """Return the name of the cached latents: a digest of the feature extractor and of the images."""

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .. import outside
-from ..errors import UsageError, nearest
+from ..errors import UsageError, nearest, show, whole
 
 SETTINGS = ("rpt", "fpt")
+ORDERS = ("listed", "random")
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,24 @@ class Scenario:
     @property
     def settings(self):
         return SETTINGS if self.base else ("fpt",)
+
+    def verify(self):
+        """Raises UsageError where a field has no value that a scenario can have."""
+        for name, low in (("base", 0), ("tasks", 1), ("per_task", 1)):
+            if not whole(getattr(self, name), low):
+                raise UsageError(f"--scenario {self.name}: {name} is {show(getattr(self, name))}, expected a whole number from {low}")
+        if self.order not in ORDERS:
+            raise UsageError(f"--scenario {self.name}: order is {show(self.order)}, expected {' or '.join(ORDERS)}")
+        from ..data.datasets import DATASETS  # which scenarios of the package need not be held against
+
+        for name in ("data", "pretrain_data"):
+            if getattr(self, name) not in DATASETS:
+                raise UsageError(f"--scenario {self.name}: {name} is {show(getattr(self, name))}, expected one of {', '.join(DATASETS)}")
+
+    def verify_classes(self, names):
+        """Raises UsageError where the data set of the tasks has fewer classes than the scenario.  names: of the data set's classes."""
+        if self.classes > len(names):
+            raise UsageError(f"--scenario {self.name}: has {self.classes} classes, {self.data} has {len(names)}; expected no more")
 
     def class_order(self, seed, again=None):
         """Class numbers in the order of their arrival, a tuple; those of the pre-training come first.
@@ -94,7 +113,9 @@ def get(name):
         scenario = outside.load(name, f"--scenario {name}", here=True)
         if not isinstance(scenario, Scenario):
             raise UsageError(f"--scenario {name}: is no fbnn_hw.train.scenarios.Scenario, expected one")
-        SCENARIOS[name] = replace(scenario, name=name)
+        scenario = replace(scenario, name=name)
+        scenario.verify()
+        SCENARIOS[name] = scenario
     if name not in SCENARIOS:
         raise UsageError(f"--scenario {name}: expected one of {', '.join(SCENARIOS)}, or module:NAME{nearest(name, SCENARIOS)}")
     return SCENARIOS[name]

@@ -45,9 +45,18 @@ def finished(path):
     values = files.json_object(path) or {}
     if isinstance(training := values.get("training"), dict):
         whole = training.get("finished") and "train_accuracy" in training
+        scores = [training.get(metric) for metric in (*METRICS["train"], *METRICS["pretrain"])]
     else:
-        whole = values.get("finished") and isinstance(values.get("final"), dict)
-    return values if whole else None
+        final, sequence = values.get("final"), values.get("sequence", {})
+        whole = values.get("finished") and isinstance(final, dict) and isinstance(sequence, dict)
+        scores = [{**final, **sequence}.get(metric) for metric in METRICS["cil"]] if whole else []
+    return values if whole and all(isinstance(score, int | float | None) for score in scores) else None
+
+
+def beside(folder, name):
+    """The path of a file in a folder, as a word that is no flag, as text."""
+    path = str(Path(folder) / name)
+    return f"./{path}" if path.startswith("-") else path
 
 
 def local(commands, jobs, threads=None, done=None, program=PROGRAM):
@@ -166,8 +175,9 @@ def submit(commands, folder, options=None, cluster=None, program=PROGRAM):
     executor = submitit.AutoExecutor(folder=folder, cluster=cluster, slurm_max_num_timeout=RESTARTS)
     try:
         executor.update_parameters(**(options or {}))
-    except (NameError, TypeError, ValueError) as error:  # submitit's own for a parameter that no executor has, or of another type
-        raise UsageError(f"--submit-options: {str(error).splitlines()[0]}") from None
+    except (NameError, TypeError, ValueError, AssertionError) as error:  # of a parameter that no executor has, or of another type
+        said = str(error) or f"not one that submitit takes ({type(error).__name__})"
+        raise UsageError(f"--submit-options: {said.splitlines()[0]}") from None
     try:
         with executor.batch():
             jobs = [executor.submit(Run([str(word) for word in argv], program)) for argv in commands]

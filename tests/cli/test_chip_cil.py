@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from fbnn_hw.data.datasets import Images
+from fbnn_hw.errors import InputError
 from fbnn_hw.ir.models import vgg
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.reference.learning import Head, LearnConfig
@@ -48,6 +50,25 @@ def test_whole_sequence(flags, extractor, answer, tmp_path):
     chip = again["runs"][0]["learners"]["chip"]
     assert chip["tasks"] == result["runs"][0]["learners"]["chip"]["tasks"]  # from the latents in the cache
     assert len(list((tmp_path / "fbnn-hw" / "latents").iterdir())) == 12
+
+
+def test_a_file_that_cannot_be_written_leaves_the_table(extractor, cli, tmp_path, monkeypatch):
+    def full(path, values):
+        raise InputError(f"{path}: cannot be written (No space left on device)")
+
+    monkeypatch.setattr("fbnn_hw.cli.train.write_result", full)
+    code, out, err = cli(*TINY, "--model", extractor, "--against", "none", "--out", tmp_path / "chip.json")
+    assert code == 3 and "No space left" in err and out.startswith("learner ") and "\nchip " in out
+
+
+@pytest.mark.parametrize("counts, flags, line", [
+    ([1] * 6, ["--validate"], "tiny: has 1 images of class 0 in here, expected 2 or more"),
+    ([9, 9, 9, 9, 0, 9], [], "tiny: has 0 images of class 4 in here, expected 1 or more")])
+def test_classes_with_few_images(extractor, refused, monkeypatch, counts, flags, line):
+    labels = np.repeat(np.arange(6), counts)
+    few = Images(np.zeros((len(labels), 3, 16, 16), np.uint8), labels, tuple("012345"), "here")
+    monkeypatch.setattr("fbnn_hw.data.datasets.load", lambda *args, **options: few)
+    assert refused(*TINY, "--model", extractor, "--against", "none", *flags) == (3, f"fbnn-hw chip-cil: {line}")
 
 
 def test_classes_that_the_extractor_has_not_seen(extractor, answer, monkeypatch):

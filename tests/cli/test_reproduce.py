@@ -168,6 +168,25 @@ def test_commands_of_what_is_missing(answer, results, refused):
         "its runs start from a pre-trained network, expected --init FE.pt from fbnn-hw pretrain")
 
 
+def test_results_of_another_extractor_are_not_replaced(answer, refused_after_notes, tmp_path, monkeypatch):
+    run = ("reproduce", "table-rpt", "--scenario", "tiny-2+2x2", "--results", tmp_path, "--init", tmp_path / "fe.pt")
+    checkpoint.save(tmp_path / "fe.pt", strategies.smallest())
+    line = answer(*run, "--dry-run")["commands"][0]
+    path = tmp_path / line.split(" --out ")[1].split()[0].rsplit("/", 1)[1]
+    made = result(setting="rpt")
+    path.write_text(json.dumps({**made, "init": {"source": "other.pt (bits)", "sha256": "0" * 64}}))
+    assert refused_after_notes(*run, "--run") == (
+        2, f"fbnn-hw reproduce: {path}: is the result of another --init, --model or --images, and would be replaced; expected another "
+           "--results folder")
+
+
+@pytest.mark.parametrize("damage", [{"final": {"a_final": "x"}}, {"init": {"source": "a", "sha256": [5]}}])
+def test_a_damaged_value_makes_no_result(answer, tmp_path, damage):
+    (tmp_path / "a.json").write_text(json.dumps({**result(), **damage}))
+    rows = answer("reproduce", "table-fpt", "--scenario", "tiny-2+2x2", "--results", tmp_path)["rows"]
+    assert not any(row["seeds"] for row in rows)
+
+
 @pytest.mark.parametrize("exhibit", [e for e in EXHIBITS.values() if e.rows], ids=lambda e: e.name)
 def test_every_run_parses(exhibit, answer, tmp_path):
     from fbnn_hw.cli import parser

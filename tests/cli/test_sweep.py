@@ -74,6 +74,28 @@ def test_results_that_began_with_other_weights_are_not_averaged(tmp_path):
         sweep.check_origins(runs)
 
 
+@pytest.mark.parametrize("values", [
+    {"final": {"a_final": "x"}}, {"sequence": None}, {"sequence": "x"}, {"final": 5}])
+def test_a_damaged_result_counts_as_missing(tmp_path, values):
+    whole = {"finished": True, "final": {"a_final": 0.5}, "sequence": {"forgetting": None}}
+    for content, taken in ((whole, True), (whole | values, False)):
+        (tmp_path / "a.json").write_text(json.dumps(content))
+        assert (finished(tmp_path / "a.json") is not None) == taken
+
+
+@pytest.mark.parametrize("command", [5, 'fbnn-hw cil "', "fbnn-hw", "", "fbnn-hw cil --help", "fbnn-hw train -h", "fbnn-hw x --lr 5"])
+def test_a_result_without_a_command_line_of_its_verb(command, capsys):
+    argv = ["cil", "--scenario", "tiny-2+2x2", "--out", "a.json"]
+    sweep.check_same({"command": command}, argv, sweep.parse(argv))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_folder_with_a_dash(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = cli("sweep", "./-runs", "--over", "seed", "0", "--dry-run", *BASE)
+    assert code == 0 and out.endswith(" --out ./-runs/seed0.json\n"), err
+
+
 def test_a_run_under_way_is_not_taken_for_finished(tmp_path):
     path = tmp_path / "a.result.json"
     whole = {"finished": True, "train_accuracy": 0.5}
@@ -138,6 +160,8 @@ def test_flags_without_values_and_negative_ones():
     (("--over", "epochs", "1", *BASE), "--over epochs: expected one --over with at least one value, and no --epochs after cil"),
     (("--over", "lr", "1", *BASE, "--lr=2"), "--over lr: expected one --over with at least one value, and no --lr after cil"),
     (("--over", "seed", "0", "1", "0", *BASE), "--over seed: found 0 twice, expected each value once"),
+    (("--over", "seed", "3", "03", *BASE), "--over seed: found 3 twice, expected each value once"),
+    (("--over", "lr", "1e-3", "0.001", *BASE), "--over lr: found 0.001 twice, expected each value once"),
     (("--over", "init", "a", "a/", *BASE), "--over: found inita twice, expected each value once"),
     (("--over", "seed", *BASE), "--over seed: expected one --over with at least one value, and no --seed after cil"),
     (("--over", "balanced", "1", *BASE), "--over balanced 1: takes no value, expected no, yes or both"),
@@ -152,6 +176,10 @@ def test_flags_without_values_and_negative_ones():
 ])
 def test_refusals(flags, line, refused, tmp_path):
     assert refused("sweep", tmp_path, *flags) == (2, f"fbnn-hw sweep: {line}")
+
+
+def test_a_folder_without_a_name(refused):
+    assert refused("sweep", "", "--over", "seed", "0", *BASE) == (2, "fbnn-hw sweep: FOLDER: found '', expected a folder")
 
 
 def test_a_wrong_value_is_refused_before_the_first_run(refused, tmp_path):

@@ -1,6 +1,7 @@
 """Whole runs on the synthetic scenario: the strategies, the settings, resume, what enters the training and what never does."""
 
 import json
+import os
 import resource
 from dataclasses import replace
 
@@ -144,10 +145,20 @@ def test_latents_are_those_of_the_network_and_are_cached(origin, tmp_path):
     again = Incremental(replace(BASE, setting="rpt"), TRAIN, TEST, origin, cache=tmp_path)
     assert len(list(tmp_path.iterdir())) == 12 and len(again.train_samples) == 240
     assert torch.equal(Incremental(BASE, TRAIN, TEST, origin, cache=tmp_path).train_samples, run.train_samples)
-    for damage in (lambda file: file[:40], lambda file: b"", lambda file: file[:-9]):
-        for path in tmp_path.glob("*.npy"):
+    for damage in (lambda file: file[:40], lambda file: b"", lambda file: file[:-9], lambda file: file[:-9] + bytes(9)):
+        for path in tmp_path.glob("*.latents"):
             path.write_bytes(damage(path.read_bytes()))
         assert torch.equal(Incremental(BASE, TRAIN, TEST, origin, cache=tmp_path).train_samples, run.train_samples)
+
+
+def test_a_cache_that_cannot_be_written_or_read(origin, tmp_path):
+    wanted = Incremental(BASE, TRAIN, TEST, origin, cache=tmp_path / "cache").train_samples
+    for path in (tmp_path / "cache").iterdir():
+        path.unlink()
+        os.mkfifo(path)  # which would be waited for
+    (tmp_path / "file").write_text("")
+    for cache in (tmp_path / "cache", tmp_path / "file"):
+        assert torch.equal(Incremental(BASE, TRAIN, TEST, origin, cache=cache).train_samples, wanted)
 
 
 def test_native_samples_are_the_levels_of_the_encoder(origin):
@@ -255,6 +266,31 @@ def test_states_that_do_not_fit(origin, tmp_path):
     assert refusal().endswith("; start without --resume")
     torch.save({"format": "x"}, path)
     assert refusal() == "found another kind of file or version, expected fbnn-hw incremental state 1"
+
+
+def _longer(state):
+    state["memory"]["labels"] = torch.cat([state["memory"]["labels"]] * 2)
+
+
+@pytest.mark.parametrize("damage", [
+    lambda state: state["records"][0].update(confusion=[[1, 2]]), lambda state: state["records"][0].update(confusion=3),
+    lambda state: state["records"][0].pop("classes"), lambda state: state["records"][0].update(test=None), _longer,
+    lambda state: state["memory"]["rng"]["state"].update(inc=-1), lambda state: state["retraining"].update(best=-1),
+    lambda state: state["retraining"]["best"].popitem(), lambda state: state["data"].update(crc32=torch.zeros(3))])
+def test_a_damaged_state_is_one_line(origin, tmp_path, damage):
+    path, config = tmp_path / "s", replace(BASE, recipe=replace(RECIPE, epochs=2))
+
+    def report(record):
+        if record["task"] == 1:
+            raise Stop
+
+    with pytest.raises(Stop):
+        Incremental(config, TRAIN, TEST, origin, path, report=report).run()
+    state = torch.load(path, weights_only=True)
+    damage(state)
+    torch.save(state, path)
+    with pytest.raises(InputError, match=r": damaged training state \(\w+ in it\); start without --resume$"):
+        Incremental(config, TRAIN, TEST, origin, path).resume()
 
 
 @pytest.mark.parametrize("changes, message", [

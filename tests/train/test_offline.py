@@ -176,6 +176,20 @@ def test_states_that_do_not_fit(tmp_path):
     assert refusal(same_config) == (InputError, "not found, expected the state of an earlier run; start without --resume")
 
 
+@pytest.mark.parametrize("changes", [
+    {"order": torch.zeros(3)}, {"order": torch.zeros(100, dtype=torch.int64)}, {"order": 10 ** 9}, {"step": []}, {"step": 1}, {"step": 99},
+    {"sums": [1.0, 2.0, 3.0]}, {"best_score": "x"}, {"scheduler": {"num_bad_epochs": b"1"}}], ids=str)
+def test_a_damaged_place_in_the_epoch(tmp_path, changes):
+    trainer(tmp_path, TrainConfig(epochs=1, batch=64)).run()
+    path = tmp_path / "t.state"
+    state = torch.load(path, weights_only=True)
+    for key, value in changes.items():
+        state[key] = {**state[key], **value} if isinstance(value, dict) else value
+    torch.save(state, path)
+    with pytest.raises(InputError, match=r": damaged training state \(\w+ in it\); start without --resume$"):
+        trainer(tmp_path, TrainConfig(epochs=1, batch=64)).resume()
+
+
 def test_a_state_without_the_data_field_still_loads(tmp_path):
     run = trainer(tmp_path, TrainConfig(epochs=1, batch=64))
     run.run()

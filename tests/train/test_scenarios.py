@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from fbnn_hw.data.datasets import DATASETS
@@ -28,6 +30,24 @@ def test_each_class_comes_once_and_exists(scenario):
     arriving = [c for t in tasks for c in t]
     assert len(set(arriving)) == len(arriving) == scenario.tasks * scenario.per_task
     assert scenario.classes == DATASETS[scenario.data].classes and scenario.pretrain_data in DATASETS
+
+
+@pytest.mark.parametrize("field, value, expected", [
+    ("base", "2", "base is '2', expected a whole number from 0"), ("base", -1, "base is -1, expected a whole number from 0"),
+    ("tasks", 2.0, "tasks is 2.0, expected a whole number from 1"), ("tasks", 0, "tasks is 0, expected a whole number from 1"),
+    ("order", "foo", "order is 'foo', expected listed or random"), ("data", "none", "data is 'none', expected one of ")])
+def test_a_field_that_no_scenario_has(field, value, expected, monkeypatch):
+    one = replace(scenarios.get("tiny-2+2x2"), **{field: value})
+    monkeypatch.setattr(scenarios.outside, "load", lambda *args, **options: one)
+    with pytest.raises(UsageError) as error:
+        scenarios.get("mine:ONE")
+    assert str(error.value).startswith(f"--scenario mine:ONE: {expected}") and "mine:ONE" not in scenarios.SCENARIOS
+
+
+def test_more_classes_than_the_data_has():
+    one = replace(scenarios.get("tiny-2+2x2"), tasks=4)
+    with pytest.raises(UsageError, match="^--scenario tiny-2.2x2: has 10 classes, tiny has 6; expected no more$"):
+        one.verify_classes("abcdef")
 
 
 def test_unknown():

@@ -10,6 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
+from fbnn_hw import outside
 from fbnn_hw.data import datasets
 from fbnn_hw.errors import UsageError
 from fbnn_hw.nn import head
@@ -67,6 +68,35 @@ class Odd(Kept):
 
     def state(self):
         return {**super().state(), "seen": np.int64(4), "more": [{"deep": np.zeros(2, bool)}, self.more]}
+
+
+class Alone(Last):
+    """Has no room for a problem."""
+
+    def __init__(self):
+        pass
+
+
+class Half(Last):
+    """Cannot take up its state."""
+
+    def state(self):
+        return {}
+
+
+class Many(Last):
+    epochs = 2.5
+
+
+class Leaves(Last):
+    def learn(self, latents, labels):
+        raise SystemExit(0)
+
+
+class Says(Last):
+    def learn(self, latents, labels):
+        print("learning")
+        super().learn(latents, labels)
 
 
 class Without(Learner):
@@ -246,6 +276,27 @@ def test_strategies_and_scenarios_of_ones_own(origin, mine):  # noqa: F811
     assert result["sequence"]["forgetting"] == 1.0
 
 
+@pytest.mark.parametrize("name, line", [
+    ("Many", "--strategy fbnn_mine:Many: epochs is 2.5, expected a whole number from 0"),
+    ("Leaves", "--strategy fbnn_mine:Leaves: SystemExit in ")])
+def test_small_mistakes_of_a_strategy(origin, mine, name, line):  # noqa: F811
+    with pytest.raises(UsageError) as error, outside.told(f"fbnn_mine:{name}", f"--strategy fbnn_mine:{name}"):
+        Incremental(replace(BASE, strategy=f"fbnn_mine:{name}"), TRAIN, TEST, origin).run()
+    assert str(error.value).startswith(line)
+
+
+def test_what_a_strategy_prints_is_no_result(origin, mine, capsys, tmp_path):  # noqa: F811
+    from fbnn_hw.cli import main
+    from fbnn_hw.nn import checkpoint
+    from tests import strategies
+
+    checkpoint.save(tmp_path / "fe.pt", strategies.fill(origin.topology, 0))
+    code = main(["cil", "--scenario", "tiny-2+2x2", "--init", str(tmp_path / "fe.pt"), "--strategy", "fbnn_mine:Says", "--images", "10",
+                 "--threads", "1", "--out", str(tmp_path / "says.json"), "--json"])
+    out, err = capsys.readouterr()
+    assert code == 0 and json.loads(out)["finished"] and err.count("learning\n") == 2, err
+
+
 def test_the_page_on_strategies(origin, mine, tmp_path, monkeypatch):  # noqa: F811
     page = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text()
     blocks = re.findall("```python\n(.*?)```", page, re.S)
@@ -272,6 +323,8 @@ def test_the_page_on_strategies(origin, mine, tmp_path, monkeypatch):  # noqa: F
 @pytest.mark.parametrize("flag, text, line", [
     ("strategy", "fbnn_mine:Nobody", "^--strategy fbnn_mine:Nobody: .*fbnn_mine.py has no Nobody, expected one that it defines"),
     ("strategy", "fbnn_mine:WRONG", "is no fbnn_hw.train.learner.Learner, expected a class that derives from it"),
+    ("strategy", "fbnn_mine:Alone", r"its __init__ does not take a problem alone, expected __init__\(self, problem\)"),
+    ("strategy", "fbnn_mine:Half", "has a state and no restore, expected both or neither"),
     ("strategy", "no_such_module:A", "No module named 'no_such_module', expected module:Name of a module that can be imported here"),
     ("strategy", "fbnn_ends:A", "^--strategy fbnn_ends:A: SyntaxError in .*fbnn_ends.py, line 2: .*expected a module that can be "
      "imported$"),
