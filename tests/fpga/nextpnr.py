@@ -7,6 +7,7 @@ while [ $# -gt 0 ]; do
   case "$1" in
     --asc) echo placed > "$2";;
     --write) printf '%8s"core.link.x": {\\n%12s"NEXTPNR_BEL": "X3/Y5/lc1",\\n' '' '' > "$2";;
+    --pack-only) exit;;
     --report) report="$2";;
     --seed) seed="$2";;
   esac
