@@ -39,7 +39,8 @@ class NearestClassMean(Learner):
         return {"sums": torch.from_numpy(self.means.sums), "counts": torch.from_numpy(self.means.counts)}
 
     def restore(self, state):
-        self.means.sums, self.means.counts = state["sums"].numpy(), state["counts"].numpy()
+        for name in ("sums", "counts"):
+            setattr(self.means, name, fitting(state[name].numpy(), getattr(self.means, name)))
 
 
 class StreamingDiscriminant(NearestClassMean):
@@ -53,7 +54,7 @@ class StreamingDiscriminant(NearestClassMean):
 
     def restore(self, state):
         super().restore(state)
-        self.means.products, self.means.ready = state["products"].numpy(), None
+        self.means.products, self.means.ready = fitting(state["products"].numpy(), self.means.products), None
 
 
 class Icarl(Learner):
@@ -97,7 +98,18 @@ class Icarl(Learner):
         return {str(c): torch.from_numpy(np.ascontiguousarray(stored)) for c, stored in self.exemplars.items()}
 
     def restore(self, state):
-        self.exemplars = {int(c): stored.numpy() for c, stored in state.items()}
+        like = np.zeros((0, self.problem.latent), np.uint8)
+        self.exemplars = {int(c): fitting(stored.numpy(), like, rows=True) for c, stored in state.items()}
+
+
+def fitting(value, like, rows=False):
+    """Return `value`, an array or a tensor, if its shape and type are those of `like`; with `rows` it may have more or fewer rows.
+
+    Raises ValueError where it has another shape or type.
+    """
+    if value.dtype != like.dtype or value.ndim != like.ndim or value.shape[rows:] != like.shape[rows:]:
+        raise ValueError("an array of another shape or type")
+    return value
 
 
 def herded(samples, count):
@@ -221,4 +233,6 @@ class DarkReplay(Learner):
         self.generator.set_state(state["rng"])
         self.seen, self.offered = state["seen"], state["offered"]
         for name in ("x", "y", "logits", "known"):
-            setattr(self, name, state[name].to(self.device))
+            setattr(self, name, fitting(state[name], getattr(self, name), rows=True).to(self.device))
+        if len({len(part) for part in (self.x, self.y, self.logits, self.known)}) > 1:
+            raise ValueError("parts of exemplars that are not equally many")

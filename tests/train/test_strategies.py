@@ -12,7 +12,7 @@ from PIL import Image
 
 from fbnn_hw import outside
 from fbnn_hw.data import datasets
-from fbnn_hw.errors import UsageError
+from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.nn import head
 from fbnn_hw.train import comparators, learner, metrics, scenarios
 from fbnn_hw.train.cil_config import CilConfig
@@ -266,6 +266,19 @@ def test_metrics_of_a_sequence():
     assert found["forgetting"] == pytest.approx(((1.0 - 0.4) + (0.5 - 0.6)) / 2)
     assert found["backward_transfer"] == pytest.approx(((0.4 - 1.0) + (0.6 - 0.5)) / 2)
     assert metrics.sequence(matrices[:1], tasks[:1])["forgetting"] is None
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_damaged_state_of_a_learner(origin, name, tmp_path):  # noqa: F811
+    config, path = replace(BASE, strategy=name, buffer_mb=RULES[name]), tmp_path / "a.state"
+    Incremental(config, TRAIN, TEST, origin, path).run()
+    state = torch.load(path, weights_only=True)
+    for key, kept in state["learner"].items():
+        if isinstance(kept, torch.Tensor):
+            torch.save({**state, "learner": {**state["learner"], key: torch.zeros((3, 1), dtype=kept.dtype)}}, path)
+            with pytest.raises(InputError, match=r"damaged training state \(\w+ in it\)"):
+                Incremental(config, TRAIN, TEST, origin, path).resume()
+    assert any(isinstance(kept, torch.Tensor) for kept in state["learner"].values())
 
 
 def test_strategies_and_scenarios_of_ones_own(origin, mine):  # noqa: F811
