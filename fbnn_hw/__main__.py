@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 
 AGAIN_S = 0.05
 """An interrupt comes again so soon, until it is answered."""
@@ -121,7 +122,9 @@ def _is_handled():
 
 def _end(*_, line="fbnn-hw: interrupted; nothing was written", text=""):
     os.write(2, line.encode(errors="backslashreplace") + b"\n")
-    os.write(1, text.encode())
+    if text:
+        with suppress(OSError):  # stdout may be closed
+            os.write(1, text.encode())
     os._exit(130)
 
 

@@ -65,6 +65,11 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=30, width=120)
 
 
+def failed(message, code):
+    """What the object of --json says of an error."""
+    return {"error": one_line(message), "exit_code": code}
+
+
 class Output:
     """The output of a verb.
 
@@ -87,11 +92,17 @@ class Output:
     def result(self, values):
         """The JSON object, its version first: plain values, numpy scalars and arrays, paths; NaN becomes null."""
         if self.json:
-            print(json.dumps({"json_version": JSON_VERSION, **plain(values)}, allow_nan=False))
+            print(self._object(values))
 
     def note(self, message):
         """One line on stderr."""
-        print(printable(f"{self.program}: {one_line(message)}"), file=sys.stderr, flush=True)
+        print(self._line(message), file=sys.stderr, flush=True)
+
+    def _object(self, values):
+        return json.dumps({"json_version": JSON_VERSION, **plain(values)}, allow_nan=False)
+
+    def _line(self, message):
+        return printable(f"{self.program}: {one_line(message)}")
 
     def detail(self, message):
         """One line on stderr with -v alone."""
@@ -101,15 +112,14 @@ class Output:
     def error(self, message, code, result=None):
         """One line on stderr.  With --json, the same on stdout together with `result`."""
         self.note(message)
-        self.result({**(result or {}), "error": one_line(message), "exit_code": code})
+        self.result({**(result or {}), **failed(message, code)})
         if code == 130:
             self.answered()
 
     def interrupted(self):
         """(line on stderr, text on stdout) that answer an interrupt where nothing can be printed as usual."""
-        error = f"interrupted; {self.kept}"
-        values = {"json_version": JSON_VERSION, "error": one_line(error), "exit_code": 130}
-        return printable(f"{self.program}: {one_line(error)}"), json.dumps(values) + "\n" if self.json else ""
+        message = f"interrupted; {self.kept}"
+        return self._line(message), f"{self._object(failed(message, 130))}\n" if self.json else ""
 
     def progress(self, iterable=None, desc=None, total=None, initial=0, **kwargs):
         """tqdm on stderr that appears after two seconds; `iterable` None gives a bar to be updated by hand."""

@@ -99,11 +99,14 @@ def run(args, out):
              "", f"{args.seeds} {plural(args.seeds, 'seed')}, {config.slots} {plural(config.slots, 'exemplar')}, "
              f"{scenario.classes} classes; the extractor was trained on "
              + (f"{len(study.trained_on)} of them: {', '.join(study.trained_on)}" if study.trained_on else "none of them"))
-    out.result(result)
-    if args.out:  # last: hours of work are on the screen where the file cannot be written
+    if args.out:
         from .train import write_result
 
-        write_result(Path(args.out), result)
+        try:
+            write_result(Path(args.out), result)
+        except InputError as error:  # hours of work are on the screen, or in the object of --json
+            raise InputError(str(error), result) from None
+    out.result(result)
 
 
 def of(pair, scale=100, digits=2):

@@ -13,7 +13,7 @@ from ..ir import checkpoint
 from ..ir.models import AIRBENCH, FLOATING
 from ..train import results as recorded
 from ..train.scenarios import SCENARIOS
-from ..train.sweep import beside, finished, result_path, under_way
+from ..train.sweep import finished, path_in, result_path, under_way
 from . import _common, sweep
 from ._paper import EXHIBITS
 from .pretrain import NAMES
@@ -238,20 +238,21 @@ def command(args, exhibit, row, seed):
         fe=shlex.quote(args.init or ""), model=args.model or MODEL, folder=shlex.quote(args.results), seed=seed))
     scenario = args.scenario or exhibit.scenario
     name = re.sub(r"[^a-z0-9]+", "-", f"{scenario} {row.verb} {re.sub('{.*?}', '', row.flags)} s{seed}".lower()).strip("-")
-    target = [] if "--out" in flags else ["--out", beside(args.results, f"{name}{'.json' if row.verb == 'cil' else '.pt'}")]
+    target = [] if "--out" in flags else ["--out", path_in(args.results, f"{name}{'.json' if row.verb == 'cil' else '.pt'}")]
     more = [*(["--data-dir", args.data_dir] if args.data_dir else []), *shlex.split(args.flags)]
     return [row.verb, "--scenario", scenario, *flags, "--seed", str(seed), *target, *more]
 
 
 def execute(args, exhibit, todo, out):
     """Run the rows, pre-trainings first; returns an exit code."""
-    for row, seed in todo:
-        if finished(path := result_path(command(args, exhibit, row, seed))):
+    runs = [command(args, exhibit, row, seed) for row, seed in todo]
+    for argv in runs:
+        if finished(path := result_path(argv)):
             raise UsageError(f"{path}: is the result of another --init, --model or --images, and would be replaced; expected another "
                              "--results folder")
     handed = False
     for verb in ("pretrain", "cil"):
-        commands = [command(args, exhibit, row, seed) for row, seed in todo if row.verb == verb]
+        commands = [argv for argv in runs if argv[0] == verb]
         active = under_way(Path(args.results), commands)
         for path, state in sorted(active.items()):
             out.note(f"{path}: {state}; left alone")

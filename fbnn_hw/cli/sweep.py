@@ -59,7 +59,7 @@ def run(args, out):
         raise UsageError("--dry-run, --table and --submit: expected one of them")
     verify_submit(args)
     over = checked(verb, fixed, args.over)
-    runs = [(name, values, [verb, *fixed, *words(verb, values), "--out", sweep.beside(args.folder, f"{name}{VERBS[verb]}")])
+    runs = [(name, values, [verb, *fixed, *words(verb, values), "--out", sweep.path_in(args.folder, f"{name}{VERBS[verb]}")])
             for name, values in sweep.grid(over)]
     _common.once("--over", [name for name, _, _ in runs])
     todo = []
@@ -108,16 +108,16 @@ def checked(verb, fixed, over):
     """[(flag, values)] of --over; raises UsageError for a flag that the verb lacks, that is given twice or has no values."""
     grid, fixed_flags = [], _common.flags(fixed)
     for flag, *values in over:
-        if flag in ("out", *OWN) or _action(verb, flag) is None:
+        action = _action(verb, flag)
+        if flag in ("out", *OWN) or action is None:
             raise UsageError(f"--over {flag}: not a flag of {verb} that can be swept, expected one such as seed")
         if not values or flag in [name for name, _ in grid] or f"--{flag}" in fixed_flags:
             raise UsageError(f"--over {flag}: expected one --over with at least one value, and no --{flag} after {verb}")
-        if _action(verb, flag).nargs == 0 and not set(values) <= {"no", "yes"}:
+        if action.nargs == 0 and not set(values) <= {"no", "yes"}:
             raise UsageError(f"--over {flag} {' '.join(values)}: takes no value, expected no, yes or both")
         _common.once(f"--over {flag}", values)
         with suppress(ValueError, TypeError, argparse.ArgumentTypeError):  # what is no value of the flag, the verb will refuse
-            parsed = list(map(_action(verb, flag).type or str, values))
-            _common.once(f"--over {flag}", parsed)
+            _common.once(f"--over {flag}", list(map(action.type or str, values)))
         grid.append((flag, values))
     if "--out" in fixed_flags:
         raise UsageError(f"--out after {verb}: the sweep names the results, expected none")

@@ -41,7 +41,12 @@ class Recipe:
     def commands(self, seed):
         """(options of nextpnr, options of the packer) for a seed."""
         return toolchain.commands(self.board.target, self.board.package, self.settings["clock_hz"] / 1e6, seed,
-                                  flash="flash_select" in self.settings["pins"], own=self.settings.get("nextpnr_options", ()))[1:]
+                                  flash="flash_select" in self.settings["pins"], own=self.own)[1:]
+
+    @property
+    def own(self):
+        """The user's options for nextpnr."""
+        return self.settings.get("nextpnr_options", ())
 
 
 def recipe(config, board, tools, clock, baud, model, verilog, weights, ahead=False, options=()):
@@ -112,8 +117,7 @@ def build(inputs, where, numbers, again=False, tell=lambda share, phase: None):
     rounds = -(-len(missing) // most)
     share = SYNTHESIS / (SYNTHESIS + (1 - SYNTHESIS) * rounds) if inputs.flow.nextpnr else 1
     if missing and inputs.flow.nextpnr:
-        toolchain.verify_pins(inputs.flow, inputs.board.package, inputs.settings["pins"], inputs.settings.get("nextpnr_options", ()),
-                              where, inputs.tools)
+        toolchain.verify_pins(inputs.flow, inputs.board.package, inputs.settings["pins"], inputs.own, where, inputs.tools)
     cells = _synthesise(inputs, where, lambda part, phase: tell(share * part, phase))
     record = {**inputs.settings, "kind": KINDS[inputs.flow.nextpnr is not None], "cells": cells, "bitstream": inputs.flow.bitstream}
     if inputs.flow.nextpnr:

@@ -9,7 +9,7 @@ from .. import bits
 from ..nn import head, losses
 from . import latent_learners
 from .learner import Learner
-from .memorizer import BitCode, check_room, shares
+from .memorizer import BitCode, check_room, fitting, shares
 
 LOGIT_BITS = 16
 """A logit that DER++ keeps: an integer as the network gives it, |logit| <= fan-in < 2^15."""
@@ -100,16 +100,6 @@ class Icarl(Learner):
     def restore(self, state):
         like = np.zeros((0, self.problem.latent), np.uint8)
         self.exemplars = {int(c): fitting(stored.numpy(), like, rows=True) for c, stored in state.items()}
-
-
-def fitting(value, like, rows=False):
-    """Return `value`, an array or a tensor, if its shape and type are those of `like`; with `rows` it may have more or fewer rows.
-
-    Raises ValueError where it has another shape or type.
-    """
-    if value.dtype != like.dtype or value.ndim != like.ndim or value.shape[rows:] != like.shape[rows:]:
-        raise ValueError("an array of another shape or type")
-    return value
 
 
 def herded(samples, count):

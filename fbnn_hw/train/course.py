@@ -91,6 +91,11 @@ class Course:
             raise TypeError("a score that is no number")
 
 
+def fits(model, weights):
+    """Whether a state dict has the names and shapes of the one of `model`."""
+    return {k: v.shape for k, v in weights.items()} == {k: v.shape for k, v in model.state_dict().items()}
+
+
 def check_records(records, *names):
     """Raise KeyError, TypeError or ValueError unless `records` is a list of dicts with numbers under `names`."""
     if not isinstance(records, list):

@@ -26,7 +26,7 @@ from ..errors import InputError, UsageError, show, whole
 from ..nn import checkpoint, losses
 from . import learner, metrics, scenarios, start
 from .config import TrainConfig
-from .course import Course, check_records
+from .course import Course, check_records, fits
 from .memorizer import MEGABIT, Memorizer
 from .samples import Latents, Native
 
@@ -408,9 +408,9 @@ class Incremental:
             check_records(self.history, "task", "seconds")
             check_records(self.records, "epochs", "seconds")
             for record in self.records:
-                if len(record["classes"]) != len(self.tasks[record["task"]]):
-                    raise ValueError("a record of other classes")
-                [score[letter] for part in ("test", "train") for score in record[part].values() for letter in "ad"]
+                scores = [score for part in ("test", "train") for score in record[part].values()]
+                if len(record["classes"]) != len(self.tasks[record["task"]]) or not all(score.keys() >= {"a", "d"} for score in scores):
+                    raise ValueError("a record of other classes, or without scores")
             if self.task != len(self.records):
                 raise ValueError("records of other tasks than were learned")
             self.retraining = state["retraining"]
@@ -418,7 +418,6 @@ class Incremental:
                 self.retraining["best_score"] = -self.retraining["best_loss"]
             if self.records:
                 self.result()
-            shapes = {name: value.shape for name, value in self.model.state_dict().items()}
             best = self.retraining and self.retraining["best"]
-            if best is not None and {name: value.shape for name, value in best.items()} != shapes:
+            if best is not None and not fits(self.model, best):
                 raise ValueError("weights of other layers")

@@ -163,8 +163,19 @@ class Memorizer:
         return {"packed": self.packed, "labels": self.labels, "rng": self.rng.bit_generator.state}
 
     def restore(self, state):
-        packed, labels = np.asarray(state["packed"], np.uint8), np.asarray(state["labels"], np.int64)
-        if packed.shape[1:] != self.packed.shape[1:] or labels.shape != packed.shape[:1]:
-            raise ValueError("samples of another form, or not as many labels")
+        packed = fitting(np.asarray(state["packed"], np.uint8), self.packed, rows=True)
+        labels = fitting(np.asarray(state["labels"], np.int64), self.labels, rows=True)
+        if len(labels) != len(packed):
+            raise ValueError("not as many labels as samples")
         self.packed, self.labels = packed, labels
         self.rng.bit_generator.state = state["rng"]
+
+
+def fitting(value, like, rows=False):
+    """Return `value`, an array or a tensor, if its shape and type are those of `like`; with `rows` it may have more or fewer rows.
+
+    Raises ValueError where it has another shape or type.
+    """
+    if value.dtype != like.dtype or value.ndim != like.ndim or value.shape[rows:] != like.shape[rows:]:
+        raise ValueError("an array of another shape or type")
+    return value

@@ -75,6 +75,11 @@ def sequence(matrices, tasks):
             "backward_transfer": mean_and_deviation(transferred)[0]}
 
 
+def are_scores(values):
+    """Whether all values, as a file of results has them, are numbers or None."""
+    return all(isinstance(value, int | float | None) for value in values)
+
+
 def mean_and_deviation(values):
     """(mean, sample standard deviation) of the values that are not None.
 

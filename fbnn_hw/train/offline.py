@@ -19,7 +19,7 @@ from ..errors import InputError, UsageError, whole
 from ..nn import checkpoint, losses
 from ..nn.norm import Norm
 from .config import TrainConfig
-from .course import Course, check_records
+from .course import Course, check_records, fits
 
 STATE_FORMAT = "fbnn-hw training state"
 STATE_VERSION = 1
@@ -172,8 +172,7 @@ class Trainer(Course):
         changed = [flag for flag, digest in state.get("sources", {}).items() if self.sources[flag] != digest]
         if changed:
             raise UsageError(f"{self.state_path}: was started with another --{changed[0]} or without one; resume with the same flags")
-        shapes = {k: tuple(v.shape) for k, v in self.model.state_dict().items()}
-        if any(shapes != {k: tuple(v.shape) for k, v in part.items()} for part in (state["model"], state["best"]) if part is not None):
+        if not all(fits(self.model, part) for part in (state["model"], state["best"]) if part is not None):
             raise InputError(f"{self.state_path}: state of another model, expected one with the layers of {self.model.topology.name}")
         self.model.load_state_dict(state["model"])
         self.restore({"best_score": state.get("best_accuracy"), **state})  # as the first states of version 1 call it

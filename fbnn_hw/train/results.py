@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from .. import files
 from ..errors import InputError
-from .metrics import mean_and_deviation
+from .metrics import are_scores, mean_and_deviation
 
 MOST_BYTES = 1 << 28
 """Of a file of many results."""
@@ -39,7 +39,7 @@ def _result(values, kinds=tuple(PARTS)):
         return None
     scores = values["final"].values() if kind == "cil" else [v for k, v in values["training"].items() if k.endswith(SCORES)]
     sha256 = values["init"].get("sha256") if kind == "cil" else None
-    return values if isinstance(sha256, str | None) and all(isinstance(score, int | float | None) for score in scores) else None
+    return values if isinstance(sha256, str | None) and are_scores(scores) else None
 
 
 def _has(values, parts):

@@ -59,7 +59,7 @@ class Scenario:
                 raise UsageError(f"--scenario {self.name}: {name} is {show(getattr(self, name))}, expected a whole number from {low}")
         if self.order not in ORDERS:
             raise UsageError(f"--scenario {self.name}: order is {show(self.order)}, expected {' or '.join(ORDERS)}")
-        from ..data.datasets import DATASETS  # which scenarios of the package need not be held against
+        from ..data.datasets import DATASETS  # here: the scenarios of the package are not verified at start-up
 
         for name in ("data", "pretrain_data"):
             if getattr(self, name) not in DATASETS:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .. import files
 from ..errors import ToolError, UsageError
-from .metrics import mean_and_deviation
+from .metrics import are_scores, mean_and_deviation
 
 POLL_S = 0.2
 TAIL_BYTES = 4096
@@ -45,15 +45,15 @@ def finished(path):
     values = files.json_object(path) or {}
     if isinstance(training := values.get("training"), dict):
         whole = training.get("finished") and "train_accuracy" in training
-        scores = [training.get(metric) for metric in (*METRICS["train"], *METRICS["pretrain"])]
+        verb, scores = "pretrain", training  # whose metrics are those of `train`, and more
     else:
         final, sequence = values.get("final"), values.get("sequence", {})
         whole = values.get("finished") and isinstance(final, dict) and isinstance(sequence, dict)
-        scores = [{**final, **sequence}.get(metric) for metric in METRICS["cil"]] if whole else []
-    return values if whole and all(isinstance(score, int | float | None) for score in scores) else None
+        verb, scores = "cil", {**final, **sequence} if whole else {}
+    return values if whole and are_scores(map(scores.get, METRICS[verb])) else None
 
 
-def beside(folder, name):
+def path_in(folder, name):
     """The path of a file in a folder, as a word that is no flag, as text."""
     path = str(Path(folder) / name)
     return f"./{path}" if path.startswith("-") else path

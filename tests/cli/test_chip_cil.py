@@ -59,6 +59,8 @@ def test_a_file_that_cannot_be_written_leaves_the_table(extractor, cli, tmp_path
     monkeypatch.setattr("fbnn_hw.cli.train.write_result", full)
     code, out, err = cli(*TINY, "--model", extractor, "--against", "none", "--out", tmp_path / "chip.json")
     assert code == 3 and "No space left" in err and out.startswith("learner ") and "\nchip " in out
+    values = json.loads(cli(*TINY, "--model", extractor, "--against", "none", "--out", tmp_path / "chip.json", "--json")[1])
+    assert values["exit_code"] == 3 and "No space left" in values["error"] and values["summary"]["chip"]
 
 
 @pytest.mark.parametrize("counts, flags, line", [
