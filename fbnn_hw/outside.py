@@ -5,7 +5,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from .errors import FbnnError, UsageError
@@ -14,7 +14,7 @@ from .errors import FbnnError, UsageError
 def load(text: str, what: str, here: bool = False) -> Any:
     """The object that `text`, "module:Name", names.
 
-    Importing a module runs it.  what: what the text is, for messages, such as "--strategy a:B".
+    Importing a module runs it; what it prints goes to stderr.  what: what the text is, for messages, such as "--strategy a:B".
     here: look for modules in the current folder too; the text then comes from the command line alone, never from a file.
     Raises UsageError where there is no such module or name.
     """
@@ -24,7 +24,8 @@ def load(text: str, what: str, here: bool = False) -> Any:
     if here and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        library = importlib.import_module(module)
+        with redirect_stdout(sys.stderr):
+            library = importlib.import_module(module)
     except ImportError as error:
         raise UsageError(f"{what}: {error}, expected module:Name of a module that can be imported here") from None
     except Exception as error:
@@ -39,10 +40,12 @@ def load(text: str, what: str, here: bool = False) -> Any:
 def told(text: str, what: str) -> Iterator[None]:
     """Raises UsageError for an error that comes out of the module of `text`, "module:Name"; all others, and other texts, are left alone.
 
+    What is printed meanwhile goes to stderr, because stdout is for the result.
     what: as of `load`.
     """
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     except FbnnError:
         raise
     except (Exception, SystemExit) as error:

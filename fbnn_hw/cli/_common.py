@@ -80,6 +80,7 @@ class Output:
 
     def __init__(self, program="fbnn-hw", json=False, verbose=False):
         self.program, self.json, self.verbose = program, json, verbose
+        self.stdout = sys.stdout  # the result's, whatever code of other people is redirected to
         self.kept = "nothing was written"
         self.answered = lambda: None
 
@@ -87,12 +88,12 @@ class Output:
         """Lines for a person, on stdout."""
         if not self.json:
             for line in lines:
-                print(printable(line))
+                print(printable(line), file=self.stdout)
 
     def result(self, values):
         """The JSON object, its version first: plain values, numpy scalars and arrays, paths; NaN becomes null."""
         if self.json:
-            print(self._object(values))
+            print(self._object(values), file=self.stdout)
 
     def note(self, message):
         """One line on stderr."""

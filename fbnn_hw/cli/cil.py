@@ -1,8 +1,6 @@
 """`fbnn-hw cil`: class-incremental learning over a scenario, as one JSON file."""
 
 import shlex
-import sys
-from contextlib import redirect_stdout
 from pathlib import Path
 
 from .. import files
@@ -108,9 +106,8 @@ def _run(args, out):
         origin = start.read(args.init)
     else:
         origin = start.Start(build(args.model, train.classes, size=train.images.shape[-1]), {}, {})
-    with redirect_stdout(sys.stderr):  # what a strategy of one's own prints is no result
-        learner = Incremental(settings, train, test, origin, state_path, files.cache_folder() / "latents", lambda record: report(record),
-                              out.progress, processor)
+    learner = Incremental(settings, train, test, origin, state_path, files.cache_folder() / "latents", lambda record: report(record),
+                          out.progress, processor)
 
     to_come = [name for number, name in enumerate(learner.classes) if number not in learner.pretrained]
     if seen := [name for name in to_come if origin.proxies and name in origin.topology.classes]:
@@ -126,8 +123,7 @@ def _run(args, out):
     if learner.memory is not None:
         out.text(ledger_line(learner.memory.ledger(len(learner.classes))))
     try:
-        with redirect_stdout(sys.stderr):
-            result = learner.run()
+        result = learner.run()
     except KeyboardInterrupt:
         if not (learner.records or learner.history):
             left = f"what {state_path} has of an earlier run stays" if state_path.exists() else "nothing is kept"

@@ -98,6 +98,13 @@ class Says(Last):
         print("learning")
         super().learn(latents, labels)
 
+    def state(self):
+        print("keeping")
+        return {"last": np.array([self.last])}
+
+    def restore(self, state):
+        pass
+
 
 class Without(Learner):
     def scores(self, latents):
@@ -308,6 +315,7 @@ def test_what_a_strategy_prints_is_no_result(origin, mine, capsys, tmp_path):  #
                  "--threads", "1", "--out", str(tmp_path / "says.json"), "--json"])
     out, err = capsys.readouterr()
     assert code == 0 and json.loads(out)["finished"] and err.count("learning\n") == 2, err
+    assert "keeping\n" in err
 
 
 def test_the_page_on_strategies(origin, mine, tmp_path, monkeypatch):  # noqa: F811
