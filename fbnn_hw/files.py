@@ -52,7 +52,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     if kind := kind_if_not_file(path):
         raise InputError(f"{path}: is a {kind}, expected a file name")
     target = Path(os.path.realpath(path))
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    partial = target.with_name(f".{target.name[:50]}.{os.getpid()}.partial")  # a name has 255 bytes, a character up to 4
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with open(partial, "wb") as file:

@@ -42,6 +42,13 @@ def test_a_link_stays_and_its_target_is_written(tmp_path):
     assert len(list(tmp_path.rglob("*"))) == 5
 
 
+@pytest.mark.parametrize("name", ["n" * 255, "\N{GOTHIC LETTER AHSA}" * 63])
+def test_a_name_as_long_as_names_may_be(name, tmp_path):
+    with files.replacing(tmp_path / name) as file:
+        file.write(b"whole")
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"whole"]
+
+
 def test_a_lock_is_held_by_one_and_by_what_it_started(tmp_path):
     """A tool may outlive the program that held the lock and was killed; until it ends nobody else writes there."""
     path = tmp_path / "new" / ".lock"
