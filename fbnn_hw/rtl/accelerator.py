@@ -414,7 +414,7 @@ class Accelerator(wiring.Component):
     def _ask_latent(self, m, s):
         """After the last logit, send the latent where it is wanted, then the result."""
         with m.If(self.want_latent & (self.config.latent_words > 0)):
-            s.states.go("ASK")
+            s.states.go("CLOSE" if self.config.weights == "stream" else "ASK")
 
     def _run(self, m, s):
         """States that load an image, then run the program."""
@@ -447,8 +447,8 @@ class Accelerator(wiring.Component):
                 else:
                     m.d.sync += s.closed.eq(1)
                     s.states.go("CLASSIFY" if c.learning else "RESULT")
-                    with m.If(self.want_latent & (c.latent_words > 0) & (not c.learning)):
-                        s.states.go("ASK")
+                    if not c.learning:
+                        self._ask_latent(m, s)
 
     def _classify(self, m, s):
         """States in which the learner scores the latent."""
@@ -467,12 +467,15 @@ class Accelerator(wiring.Component):
             m.d.sync += s.closed.eq(1)
             s.states.go("LOAD")
             with m.If(s.sequencer.stop & RESULT):
-                m.d.sync += s.closed.eq((s.sequencer.stop & LOAD) | self.want_latent)
+                m.d.sync += s.closed.eq((s.sequencer.stop & LOAD).any() | self.want_latent)
                 s.states.go("RESULT")
                 self._ask_latent(m, s)
 
     def _latent(self, m, s):
         """States that read the latent from the banks and send it, word by word."""
+        if self.config.weights == "stream":
+            with s.states.state("CLOSE"):  # the port was closed in the cycle before, so a resident row may still be on its way
+                s.states.go("ASK")
         with s.states.state("ASK"):
             m.d.sync += s.wait.eq(s.wait + 1)
             m.d.comb += s.reading.eq(1)
@@ -543,7 +546,6 @@ class Accelerator(wiring.Component):
         reserved = unnamed()  # the drain writes words of global pooling
         m.d.sync += [moving.eq(s.moves | ~s.booted), reserved.eq(sequencer.reserve), draining.eq(s.drains | reserved),
                      use_common.eq(s.drains | reserved | s.loading | s.reading | s.moves | ~s.booted | s.ready)]
-        # A resident row may be on its way when words of the latent begin to be read.
         addresses = [(drain.address, draining), (loader.address, s.was_loading), (s.latent_place + s.word, s.was_reading)]
         word = loader.word
         everywhere = s.was_loading
