@@ -173,8 +173,8 @@ class _Spans(cycles.Run):
         self.spans.append(self.answered - self.loaded)
         return frame, now
 
-    def image_loaded(self, now):
-        self.loaded = super().image_loaded(now)
+    def image_loaded(self, now, closed):
+        self.loaded = super().image_loaded(now, closed)
         return self.loaded
 
     def step(self, step, layer, now):

@@ -371,9 +371,10 @@ class Run:
         """Return (`PassCycles` of the pass that begins in cycle `now`, cycle in which the next pass begins)."""
         config = self.config
         frame, begin = PassCycles(), now
+        closed = now  # cycle from which resident rows have no port
         for step, following in zip(config.program, (*config.program[1:], None)):
             if step.load:
-                start = self.image_loaded(now)
+                start = self.image_loaded(now, closed)
                 frame.load += start - now
                 now = start + 1  # ADDRESS
             now = self.step(step, frame.layers.setdefault(step.layer, LayerCycles()), now)
@@ -383,19 +384,23 @@ class Run:
                 scores.other = timing.CLASSIFY + config.learning.classify_cycles(config.classes)
                 now += scores.other
             if step.result:
-                now += end + 1  # RESULT, then LOAD or START
+                closed = now = now + end + 1  # RESULT, then LOAD or START
                 now += following is not None and not following.load  # ADDRESS
             elif following.load:
                 now += end  # LOAD
+                closed = now + 1
         frame.total = now - begin
         self.image_came = config.loads_beside
         return frame, now
 
-    def image_loaded(self, now):
-        """Return the cycle in which an image is in the banks.  now: cycle in which the state LOAD of that image is entered."""
+    def image_loaded(self, now, closed):
+        """Return the cycle in which an image is in the banks.
+
+        now: cycle in which the state LOAD of that image is entered.  closed: cycle from which resident rows have no port.
+        """
         if self.image_came:
             return now + 1
-        self.mover.run(now, lambda cycle: cycle)
+        self.mover.run(closed, lambda cycle: cycle)
         booted = max(now, self.mover.booted)
         if self.config.learning:
             booted = max(booted, self.config.learning.boot_cycles)
