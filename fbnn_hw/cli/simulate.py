@@ -100,7 +100,7 @@ def _show(out, result, unit):
     if result.waves:
         out.text(*_waves(result))
     count = len(result.layers_compared)
-    layers = f"all {count} layers, logits" if count > 1 else "logits of the netlist"
+    layers = f"all {count} layers, logits" if count > 1 else "logits of the netlist" if result.cells else "logits"
     out.text(f"compared {layers} and classes with the reference, bit for bit: " + ("every layer equal" if count > 1 else "equal"))
 
 
