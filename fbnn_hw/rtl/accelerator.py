@@ -474,7 +474,7 @@ class Accelerator(wiring.Component):
     def _latent(self, m, s):
         """States that read the latent from the banks and send it, word by word."""
         if self.config.weights == "stream":
-            with s.states.state("CLOSE"):  # the port was closed in the cycle before, so a resident row may still be on its way
+            with s.states.state("CLOSE"):  # where the port closed a cycle ago, a resident row may still be on its way
                 s.states.go("ASK")
         with s.states.state("ASK"):
             m.d.sync += s.wait.eq(s.wait + 1)
