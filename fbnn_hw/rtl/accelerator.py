@@ -414,7 +414,12 @@ class Accelerator(wiring.Component):
     def _ask_latent(self, m, s):
         """After the last logit, send the latent where it is wanted, then the result."""
         with m.If(self.want_latent & (self.config.latent_words > 0)):
-            s.states.go("CLOSE" if self.config.weights == "stream" else "ASK")
+            s.states.go(self._first_of_latent)
+
+    @property
+    def _first_of_latent(self):
+        """The first state of the latent.  A resident row may be on its way there, but not where a learner scores the latent first."""
+        return "CLOSE" if self.config.weights == "stream" and not self.config.learning else "ASK"
 
     def _run(self, m, s):
         """States that load an image, then run the program."""
@@ -447,8 +452,8 @@ class Accelerator(wiring.Component):
                 else:
                     m.d.sync += s.closed.eq(1)
                     s.states.go("CLASSIFY" if c.learning else "RESULT")
-                    if not c.learning:
-                        self._ask_latent(m, s)
+                    with m.If(self.want_latent & (c.latent_words > 0) & (not c.learning)):
+                        s.states.go(self._first_of_latent)
 
     def _classify(self, m, s):
         """States in which the learner scores the latent."""
@@ -473,8 +478,8 @@ class Accelerator(wiring.Component):
 
     def _latent(self, m, s):
         """States that read the latent from the banks and send it, word by word."""
-        if self.config.weights == "stream":
-            with s.states.state("CLOSE"):  # where the port closed a cycle ago, a resident row may still be on its way
+        if self._first_of_latent == "CLOSE":
+            with s.states.state("CLOSE"):  # the port closed a cycle ago, so a resident row may still be on its way
                 s.states.go("ASK")
         with s.states.state("ASK"):
             m.d.sync += s.wait.eq(s.wait + 1)
