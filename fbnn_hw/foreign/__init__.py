@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..errors import InputError, UsageError
 from ..ir import checkpoint, strangers
+from . import finn
 from .imported import Imported
 
 SOURCES = "a QONNX file or a folder of FINN's parameters"
@@ -23,8 +24,6 @@ def read(path: str | Path, classes: tuple[str, ...] | None = None, low: float | 
     """
     path = Path(path)
     if path.is_dir():
-        from . import finn
-
         if (low, high) != (None, None):
             raise UsageError("--range: has no meaning with a folder of FINN's parameters; leave it out")
         return finn.read(path, classes)
@@ -32,6 +31,8 @@ def read(path: str | Path, classes: tuple[str, ...] | None = None, low: float | 
         from . import qonnx
 
         return qonnx.read(path, classes, low, high)
+    if path.is_file() and finn.FILE.fullmatch(path.name):
+        raise InputError(f"{path}: is one file of FINN's parameters, expected their folder; give {path.parent}")
     try:
         checkpoint.read(path)
     except InputError as error:  # names another kind of file

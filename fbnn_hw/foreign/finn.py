@@ -29,6 +29,7 @@ OUTPUTS = 64
 
 CNV = ("conv", "conv", "pool", "conv", "conv", "pool", "conv", "conv", "dense", "dense", "dense")
 LFC_LAYERS = 4
+FILE = re.compile(r"([0-9]{1,4})-([0-9]{1,4})-(weights|thres)\.bin")
 CNV_SIZE, LFC_SIZE = 32, 28
 TABLE = tuple(min(p + (p >> 7), 255) for p in range(256))
 """u of byte p, so that 2 u - 255 is 2 q + 1."""
@@ -37,10 +38,9 @@ TABLE = tuple(min(p + (p >> 7), 255) for p in range(256))
 class _Layer:
     """The words of one layer: weights uint64 (neurons, words a neuron), thresholds int64 (neurons,) or None."""
 
-    def __init__(self, folder, number, elements):
+    def __init__(self, folder, number, elements, with_thresholds):
         self.number, self.elements = number, elements
         weights = [_words(folder / f"{number}-{e}-weights.bin", "<u8") for e in range(elements)]
-        with_thresholds = (folder / f"{number}-0-thres.bin").exists()
         thresholds = [_words(folder / f"{number}-{e}-thres.bin", "<i8") for e in range(elements)] if with_thresholds else None
         if len({len(w) for w in weights}) > 1 or (thresholds and len({len(t) for t in thresholds}) > 1):
             raise InputError(f"{folder}: the files of layer {number} have different lengths, expected equal ones")
@@ -50,6 +50,12 @@ class _Layer:
             raise InputError(f"{folder}: layer {number} has {len(weights[0]) * elements} weight words for {neurons} neurons, expected a "
                              "multiple; is it a network with more than one bit?")
         self.weights = np.stack(weights, 1).reshape(neurons // elements, -1, elements).swapaxes(1, 2).reshape(neurons, -1)
+
+    def padded(self, fan_in):
+        """Inputs of a neuron, with those that fill up the last of its words: FINN's published LFC has 13 words of 64 for 784 inputs."""
+        words = self.weights.shape[1]
+        lanes = 1 << (-(-fan_in // words) - 1).bit_length()
+        return words * lanes if words * lanes - fan_in < lanes else fan_in
 
     def matrix(self, folder, fan_in):
         """Bits (neurons, fan_in) of the weights."""
@@ -67,13 +73,14 @@ def read(folder: Path, classes: tuple[str, ...] | None = None) -> Imported:
     """The network of a folder.  Raises InputError where it is not such a folder, or one of a network with more bits."""
     layers = _layers(folder)
     names, notes = (classes, ()) if classes else _class_names(folder)
+    source = "--classes" if classes else folder / "classes.txt"
+    way_out = "" if classes else "; or give --classes"
     if not 1 <= len(names) <= OUTPUTS:
-        raise InputError(f"{folder}: {len(names)} classes, expected 1 to {OUTPUTS}")
+        raise InputError(f"{source}: {len(names)} names of classes, expected 1 to {OUTPUTS}{way_out}")
     for index, name in enumerate(names):
         if not is_name(name) or names.index(name) != index:
-            fault = "is there twice" if names.index(name) != index else f"is no text of 1 to {LONGEST_NAME} printable characters"
-            raise InputError(f"{folder}: the name of class {index}, {show(name)}, {fault}, expected one of its own"
-                             + " in classes.txt; or give --classes" * (not classes))
+            fault = "is there twice" if is_name(name) else f"is no text of 1 to {LONGEST_NAME} printable characters"
+            raise InputError(f"{source}: the name of class {index}, {show(name)}, {fault}, expected one of its own{way_out}")
     if (used := _used(layers[-1])) not in (None, len(names)):
         notes = (*notes, f"{len(names)} classes have names, and {used} of the {OUTPUTS} outputs of the last layer have weights of their "
                  "own")
@@ -97,23 +104,31 @@ def _used(layer):
 
 
 def _layers(folder):
-    elements, size = {}, 0
+    elements, size = {}, 0  # elements: {layer: {kind: numbers}}
     for path in folder.iterdir():
-        if match := re.fullmatch(r"([0-9]{1,4})-([0-9]{1,4})-(weights|thres)\.bin", path.name):
+        if match := FILE.fullmatch(path.name):
             size += path.stat().st_size if path.exists() else 0
-            if match[3] == "weights":
-                elements.setdefault(int(match[1]), set()).add(int(match[2]))
+            elements.setdefault(int(match[1]), {}).setdefault(match[3], set()).add(int(match[2]))
     if size > MAX_BYTES:
         raise InputError(f"{folder}: {size:,} bytes of parameters, expected at most {MAX_BYTES:,}")
-    if 0 not in elements:
+    if 0 not in elements.get(0, {}).get("weights", ()):
         raise InputError(f"{folder}: has no 0-0-weights.bin, expected the parameters of a network of FINN")
-    if max(elements) + 1 != len(elements) or len(elements) > MAX_LAYERS:
-        raise InputError(f"{folder}: weights of layers {', '.join(map(str, sorted(elements)))}, expected all from 0, at most {MAX_LAYERS}")
-    for number, own in elements.items():
-        if max(own) + 1 != len(own) or len(own) > MAX_ELEMENTS:
-            raise InputError(f"{folder}: layer {number} has {len(own)} files of weights, the last one {number}-{max(own)}-weights.bin; "
-                             f"expected all from 0, at most {MAX_ELEMENTS}")
-    return [_Layer(folder, number, len(elements[number])) for number in sorted(elements)]
+    last = max(elements)
+    if last >= MAX_LAYERS:
+        raise InputError(f"{folder}: has files of layer {last}, expected at most {MAX_LAYERS} layers, the first one 0")
+    layers = []
+    for number in range(last + 1):
+        own = elements.get(number, {})
+        count = max((element for numbers in own.values() for element in numbers), default=0) + 1
+        if count > MAX_ELEMENTS:
+            raise InputError(f"{folder}: has files of element {count - 1} of layer {number}, expected at most {MAX_ELEMENTS} elements, the "
+                             "first one 0")
+        for kind in {"weights": set()} | own:
+            if missing := set(range(count)) - own.get(kind, set()):
+                raise InputError(f"{folder}: has no {number}-{min(missing)}-{kind}.bin, expected weights of layers 0 to {last}, here of "
+                                 f"elements 0 to {count - 1}, and thresholds of all elements of a layer or of none")
+        layers.append(_Layer(folder, number, count, "thres" in own))
+    return layers
 
 
 def _words(path, kind):
@@ -196,7 +211,7 @@ def _lfc(folder, layers, classes):
     for layer in layers:
         last = layer is layers[-1]
         name = "class_bits" if last else f"dense{layer.number + 1}"
-        padded = -(-fan_in // WORD) * WORD if layer.number == 0 else fan_in
+        padded = layer.padded(fan_in)
         order = slice(len(classes) - 1, None, -1) if last else slice(None)
         weights[name] = layer.matrix(folder, padded)[order, :fan_in].copy()
         thresholds[name] = _of_popcount(layer.thresholds[order], fan_in)

@@ -77,11 +77,16 @@ def test_names_of_classes(tmp_path):
     (tmp_path / "classes.txt").write_bytes("\ufeff0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n".encode())
     imported = read(tmp_path)
     assert imported.network.topology.classes == tuple("9876543210") and len(imported.notes) == 1
-    way_out = "expected one of its own in classes.txt; or give --classes"
+    way_out = "expected one of its own; or give --classes"
     finn_folder.with_classes(tmp_path, ["0", "b\x1b", *"23456789"])
-    assert refusal(tmp_path) == rf"the name of class 1, 'b\x1b', is no text of 1 to 100 printable characters, {way_out}"
+    names = tmp_path / "classes.txt"
+    assert refusal(tmp_path, names) == rf"the name of class 1, 'b\x1b', is no text of 1 to 100 printable characters, {way_out}"
     finn_folder.with_classes(tmp_path, "0121456789")
-    assert refusal(tmp_path) == f"the name of class 3, '1', is there twice, {way_out}"
+    assert refusal(tmp_path, names) == f"the name of class 3, '1', is there twice, {way_out}"
+    assert refusal(tmp_path, "--classes", ("a", "a")) == "the name of class 1, 'a', is there twice, expected one of its own"
+    assert refusal(tmp_path, "--classes", ("a",) * 65) == "65 names of classes, expected 1 to 64"
+    finn_folder.with_classes(tmp_path, "")
+    assert refusal(tmp_path, names) == "0 names of classes, expected 1 to 64; or give --classes"
     finn_folder.with_classes(tmp_path, "abc")
     assert read(tmp_path).notes[-1] == "3 classes have names, and 10 of the 64 outputs of the last layer have weights of their own"
     (tmp_path / "classes.txt").unlink()
@@ -90,11 +95,48 @@ def test_names_of_classes(tmp_path):
         read(tmp_path)
 
 
-def refusal(folder):
+def refusal(folder, source=None, classes=None):
+    """What follows the source in the refusal of a folder."""
     with pytest.raises(InputError) as error:
-        read(folder)
-    assert "\n" not in str(error.value) and str(error.value).startswith(f"{folder}: ")
-    return str(error.value).removeprefix(f"{folder}: ")
+        read(folder, classes)
+    source = f"{source or folder}: "
+    assert "\n" not in str(error.value) and str(error.value).startswith(source)
+    return str(error.value).removeprefix(source)
+
+
+@pytest.mark.parametrize("missing", ["0-1-weights", "3-0-weights", "3-1-weights", "3-3-weights", "3-0-thres", "3-2-thres", "8-0-weights"])
+def test_a_missing_file_is_named(tmp_path, missing):
+    finn_folder.cnv(finn_folder.with_classes(tmp_path), np.random.default_rng(3))
+    (tmp_path / f"{missing}.bin").unlink()
+    assert refusal(tmp_path) == (f"has no {missing}.bin, expected weights of layers 0 to 8, here of elements 0 to 3, and thresholds of all "
+                                 "elements of a layer or of none")
+
+
+def test_files_of_a_layer_without_its_weights(tmp_path):
+    """The whole layer is missing, or has thresholds alone, or one element alone has thresholds."""
+    finn_folder.cnv(finn_folder.with_classes(tmp_path), np.random.default_rng(3))
+    (tmp_path / "8-1-thres.bin").write_bytes(bytes(8))
+    assert refusal(tmp_path).startswith("has no 8-0-thres.bin, ")
+    (tmp_path / "8-1-thres.bin").unlink()
+    for path in tmp_path.glob("4-*-weights.bin"):
+        path.unlink()
+    assert refusal(tmp_path).startswith("has no 4-0-weights.bin, ")
+    for path in tmp_path.glob("4-*-thres.bin"):
+        path.unlink()
+    assert refusal(tmp_path).startswith("has no 4-0-weights.bin, ")
+
+
+def test_one_file_of_a_folder_is_not_enough(tmp_path):
+    finn_folder.cnv(finn_folder.with_classes(tmp_path), np.random.default_rng(3))
+    with pytest.raises(InputError, match=f"0-0-weights.bin: is one file of FINN's parameters, expected their folder; give {tmp_path}$"):
+        read(tmp_path / "0-0-weights.bin")
+
+
+@pytest.mark.parametrize("lanes", [16, 49, 56])
+def test_lfc_with_words_that_are_whole(tmp_path, lanes):
+    layers = finn_folder.lfc(finn_folder.with_classes(tmp_path, "0123456789"), np.random.default_rng(5))
+    finn_folder.write(tmp_path, 0, *layers[0], elements=16, lanes=lanes)
+    assert np.array_equal(read(tmp_path).network.weights["dense1"], layers[0][0])
 
 
 def test_thresholds_beyond_every_sum(tmp_path):
