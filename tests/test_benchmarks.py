@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT / "docs" / "benchmarks"))
 
 import accuracy  # noqa: E402
 import finn  # noqa: E402
+import marked  # noqa: E402
 
 import boards  # noqa: E402
 from fbnn_hw.targets import TARGETS  # noqa: E402
@@ -55,7 +56,9 @@ def test_quoted_builds_are_those_of_the_rows():
 
 
 def test_the_picture_of_accuracies_is_up_to_date():
+    page = accuracy.PAGE.read_text(encoding="utf-8")
     assert accuracy.PICTURE.read_text(encoding="utf-8") == accuracy.picture(), "run python docs/benchmarks/accuracy.py"
+    assert marked.replaced(page, accuracy.BEGIN, accuracy.table()) == page, "run python docs/benchmarks/accuracy.py"
 
 
 def test_the_table_beside_finn_is_up_to_date(tmp_path):
@@ -301,7 +304,7 @@ def test_the_table_of_ablations(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["ablations.py", str(tmp_path), "--table"])
     assert ablations.main() == 0
     assert capsys.readouterr().out.splitlines()[2:] == [
-        "| none | 2 | 55.00% +- 7.07% | 25.00% +- 0.00% | 2 |", "| ema | 1 | 70.00% | 25.00% | 2 |"]
+        "| none | 2 | 55.00% +- 7.07% | 25.00% +- 0.00% | 50.00% +- 0.00% | 2 |", "| ema | 1 | 70.00% | 25.00% | 50.00% | 2 |"]
 
 
 def test_the_flags_of_the_ablations_are_legal(tmp_path, capsys):

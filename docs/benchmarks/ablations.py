@@ -42,14 +42,14 @@ def finished(out):
 
 
 def table(args, runs):
-    """Markdown rows: the change, seeds, mean and standard deviation of validation and training accuracy."""
-    rows = ["| change | seeds | validation | training | seconds an epoch |", f"|{'---|' * 5}"]
+    """Markdown rows: the change, seeds, mean and sample deviation of validation, training and test accuracy."""
+    rows = ["| change | seeds | validation | training | test | seconds an epoch |", f"|{'---|' * 6}"]
     for name in args.only:
         records = [record for record in (finished(out) for (change, _), out in runs.items() if change == name) if record]
         if not records:
             continue
         cells = []
-        for key in ("validation_accuracy", "train_accuracy"):
+        for key in ("validation_accuracy", "train_accuracy", "test_accuracy"):
             values = [record[key] for record in records]
             spread = f" +- {statistics.stdev(values):.2%}" if len(values) > 1 else ""
             cells.append(f"{statistics.mean(values):.2%}{spread}")

@@ -1,9 +1,11 @@
-"""Accuracy on CIFAR-10 against frames/s on an iCE40UP5K, weight bits and MACs, as docs/img/accuracy.svg.
+"""Accuracy on CIFAR-10 against frames/s on an iCE40UP5K, weight bits and MACs: a picture, and the first table of results/training.md.
 
-    python docs/benchmarks/accuracy.py [--check]
+    python docs/benchmarks/accuracy.py            writes docs/img/accuracy.svg and the table
+    python docs/benchmarks/accuracy.py --check    exit code 1 if one is out of date
 
 Ours are the shipped checkpoints of ten classes, with the accuracy that their record states, and the frames/s of the fastest build in
-boards/ that is of today's Verilog, does not learn and takes one frame a pass.  Peers are in peers.json, each with its source.
+boards/ that is of today's Verilog, does not learn and takes one frame a pass.  Networks without a build have planned cycles in the table.
+Peers are in peers.json, each with its source.
 """
 
 import argparse
@@ -12,11 +14,17 @@ import math
 import sys
 from pathlib import Path
 
+import marked
+
 from fbnn_hw import checkpoints
+from fbnn_hw.compile.plan import plan
 from fbnn_hw.report.svg import Canvas
+from fbnn_hw.targets import TARGETS
 
 HERE = Path(__file__).parent
 PICTURE = HERE.parent / "img" / "accuracy.svg"
+PAGE = HERE.parent / "results" / "training.md"
+BEGIN = "<!-- accuracy: docs/benchmarks/accuracy.py -->"
 NETWORKS = ("3mb-t", "3mb", "1mb-t", "1mb", "0.5mb-t", "0.5mb", "fast", "tiny")
 PANELS = (("frames_per_second", "frames/s on an iCE40UP5K", "{:g}".format), ("weight_bits", "weight bits", lambda v: f"{v / 1e6:g} M"),
           ("macs", "MACs an image", lambda v: f"{v / 1e6:g} M"))
@@ -27,24 +35,40 @@ SIZE = 11
 
 def ours():
     """{name: what the picture shows of it} of the shipped networks."""
-    speeds = built()
+    builds = fastest()
     points = {}
     for name in NETWORKS:
         network = checkpoints.load(checkpoints.FOLDER / f"{name}.pt")
         points[name] = {"accuracy": network.training["test_accuracy"], "weight_bits": network.topology.weight_bits(),
-                        "macs": network.topology.macs(), "frames_per_second": speeds.get(name)}
+                        "macs": network.topology.macs(), "frames_per_second": builds.get(name, {}).get("frames_per_second")}
     return points
 
 
-def built():
-    """{network: frames/s of its fastest build}."""
-    speeds = {}
+def fastest():
+    """{network: record of its fastest build}."""
+    builds = {}
     for path in sorted((HERE / "boards").glob("*-icebreaker-*.json")):
         record = json.loads(path.read_text())
         if record.get("superseded") or record.get("learning") or record["frames"] != 1 or not record["met"]:
             continue
-        speeds[record["network"]] = max(speeds.get(record["network"], 0), record["frames_per_second"])
-    return speeds
+        builds[record["network"]] = max(record, builds.get(record["network"], record), key=lambda build: build["frames_per_second"])
+    return builds
+
+
+def table():
+    """Lines of the table, the most accurate network first."""
+    lines = ["| file | right, % | weight bits | cycles a frame | frames/s | logic cells |", f"|{'---|' * 6}"]
+    builds = fastest()
+    for name, point in sorted(ours().items(), key=lambda item: -item[1]["accuracy"]):
+        cells = (f"`{name}.pt`", f"{point['accuracy']:.2%}".rstrip("%"), f"{point['weight_bits']:,}")
+        if name in builds:
+            build = builds[name]
+            cells += f"{build['cycles']:,}", f"{build['frames_per_second']:.0f}", f"{build['used']['ICESTORM_LC']:,}"
+        else:
+            planned = plan(checkpoints.load(checkpoints.FOLDER / f"{name}.pt"), TARGETS["ice40"])
+            cells += f"{planned.frame.total:,}, estimated", "-", "-"
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 def peers():
@@ -131,11 +155,14 @@ def picture():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 where the picture is another")
-    text = picture()
-    if parser.parse_args().check:
-        sys.exit(PICTURE.read_text(encoding="utf-8") != text)
-    PICTURE.write_text(text, encoding="utf-8")
+    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 where the picture or the table is another")
+    args = parser.parse_args()
+    page = PAGE.read_text(encoding="utf-8")
+    written = {PICTURE: picture(), PAGE: marked.replaced(page, BEGIN, table())}
+    if args.check:
+        sys.exit(any(path.read_text(encoding="utf-8") != text for path, text in written.items()))
+    for path, text in written.items():
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

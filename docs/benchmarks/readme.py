@@ -25,10 +25,11 @@ def table():
         record = network.training
         accuracy, images, data = (record.get(key) for key in ("test_accuracy", "test_images", "data"))
         stated = f"{accuracy:.2%} of {images:,} test images of {data}" if isinstance(accuracy, float) else "not recorded"
-        hardware, seed = (record.get(key, "not recorded") for key in ("hardware", "seed"))
         count = f"{record['train_images']:,}" if "train_images" in record else "not recorded"
         topology = network.topology
-        cells = (f"`{name}`", f"{topology.weight_bits():,}", len(topology.classes), stated, count, epochs(record), hardware, seed)
+        machines = ", ".join(dict.fromkeys(hardware(record)))
+        cells = (f"`{name}`", f"{topology.weight_bits():,}", len(topology.classes), stated, count, epochs(record), machines,
+                 record.get("seed", "not recorded"))
         rows.append(f"| {' | '.join(map(str, cells))} |")
     return rows
 
@@ -37,6 +38,12 @@ def epochs(record):
     """Epochs of the run, after those of the runs that it went on from: "10 + 2"."""
     before = record.get("init")
     return (f"{epochs(before['training'])} + " if before else "") + str(record.get("epochs", "not recorded"))
+
+
+def hardware(record):
+    """Machines of the run and of those that it went on from, the first one first."""
+    before = record.get("init")
+    return [*(hardware(before["training"]) if before else ()), record.get("hardware", "not recorded")]
 
 
 def updated(text):

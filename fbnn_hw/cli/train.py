@@ -18,9 +18,9 @@ from . import _common
 GROUP = "make"
 SUMMARY = "train a model on a data set and write a checkpoint"
 EXAMPLES = (
-    ("fbnn-hw train --model 0.5mb --data cifar10 --epochs 40 --lr 1e-3 --schedule cosine --patience 0 --c 1 --out mine.pt",
+    ("fbnn-hw train --model tiny --data cifar10 --norm bn --epochs 30 --lr 1e-3 --schedule cosine --patience 0 --c 1 --out mine.pt",
      "train on CIFAR-10; writes mine.pt, mine.result.json and mine.state; with --resume, goes on after Ctrl-C or a crash"),
-    ("fbnn-hw train --model 0.5mb --data pictures/ --resize --epochs 30 --out mine.pt",
+    ("fbnn-hw train --model tiny --data pictures/ --resize --norm bn --lr 1e-3 --schedule cosine --patience 0 --c 1 --out mine.pt",
      "on pictures of your own, pictures/cat/1.jpg, pictures/dog/1.jpg; with pictures/train/cat and pictures/test/cat also the accuracy"),
 )
 TEACHING = ("distil", "temperature", "teacher_views")
