@@ -104,8 +104,8 @@ def test_figures(tmp_path, monkeypatch):
     assert "    (1) fbnn-hw generate && fbnn-hw build --board icebreaker --clock 40 --seeds 2\n" in text
     assert "| 55 | 65 | 80.0, aim reached (1) |" in text and "one frame a pass | 50 | 60 | not placed and routed yet |" in text
     assert "| x | 2 | yes | 5 | 7 SB_LUT4 | 1, 2 |" in text
-    boards.keep("a.json", RECORD | {"superseded": True})
-    assert "| (1) | `3mb` of an earlier version | icebreaker |" in "\n".join(boards.tables())
+    boards.keep("a.json", RECORD | {"superseded": True, "version": "0.1.0"})
+    assert "| (1) | `3mb` of version 0.1.0 | icebreaker |" in "\n".join(boards.tables())
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ A record is of a netlist.  It carries the hash of the Verilog that its command g
 the Verilog again, and builds a record with another hash anew, by its own command.  With --keep-figures nothing is placed and routed, only
 synthesised: a record of the same netlist under other names gets the new hash and is marked as "renamed", for names move what nextpnr makes
 of a seed; any other is marked as "superseded", also one whose tools are not here.  The page says both.  A test fails where a record's hash
-is not today's and it is not marked as superseded.
+is not today's and it is not marked as superseded.  version: that of this package which was placed and routed.
 """
 
 import argparse
@@ -27,6 +27,8 @@ from pathlib import Path
 from unittest import mock
 
 import marked
+
+from fbnn_hw import __version__
 
 HERE = Path(__file__).parent
 RECORDS = HERE / "boards"
@@ -78,7 +80,7 @@ def add(folder, board):
     record = {key: built[key] for key in KEPT if key in built} | {
         "network": Path(manifest["checkpoint"]["file"]).stem, "checkpoint": manifest["checkpoint"], "part": estimate["part"],
         "macs": sum(layer["macs"] for layer in estimate["layers"]), "lut4_estimated": estimate["lut4"],
-        **({"learning": learning} if learning else {}),
+        **({"learning": learning} if learning else {}), "version": __version__,
         "command": f"fbnn-hw generate --model {manifest['checkpoint']['file']} --target {estimate['target']} {shape}{passes} && "
                    f"fbnn-hw build --board {board} --clock {built['clock_hz'] / 1e6:g}{link}{seeds}"
                    f"{' --native' * ('yosys' in built['tools'])}"}
@@ -278,7 +280,8 @@ def placed(builds):
         seeds = record.get("seeds") or [{"fmax_mhz": record["fmax_mhz"]}]
         reached = ", ".join(f"{one['fmax_mhz']:.1f}" if "fmax_mhz" in one else "not routed" for one in seeds)
         said = "".join(text for flag, text in SAID.items() if f" {flag} " in f"{record['command']} ")
-        of = " of an earlier version" * record.get("superseded", False) + ", other names" * record.get("renamed", False)
+        of = f" of version {record['version']}" if record.get("superseded") else ""
+        of += ", other names" * record.get("renamed", False)
         lines.append(
             f"| ({number}) | `{record['network']}`{said}{of} | {record['board']} | {record['frames']} | "
             f"{record['cycles']:,} | {record['clock_mhz']:g}{'' if record['met'] else ', missed'} | {reached} | {own['speed']:.1f} | "
