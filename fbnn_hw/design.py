@@ -446,6 +446,7 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
     compile.plan.Plan
         The configuration, the program and the estimate.
     """
+    from .compile.plan import check_latent
     from .compile.plan import plan as compile_plan
     from .ir.network import LATENT, Network
     from .reference.learning import Head, LearnConfig
@@ -482,6 +483,7 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
         options = ADDING_DEFAULTS | ({"counter_bits": counter_bits} if counter_bits else {})
         learner = Head.of_latent(network.topology), LearnConfig(
             max_classes or len(network.topology.classes) + 6, rule=learn, **options)
+        check_latent(network.topology)
         network = network.extractor(LATENT)
     elif learn:
         width = counter_bits or 8

@@ -84,10 +84,15 @@ def plan(network: Network, target: Target, pixels: int | None = None, lanes: int
     """
     if frames > 1 and learn:
         raise UsageError(f"--frames {frames}: a design that learns takes one image after the other; expected 1 with --learn")
-    if learn and (shape := network.topology.shapes[LATENT])[1:] != (1, 1):
-        raise FitError(f"layer {LATENT}: is a map of {shape[1]}x{shape[2]}, expected a vector for --learn")
+    if learn:
+        check_latent(network.topology)
     shapes = _shapes(target, (pixels, lanes, outputs))
     ways = _ways(target, weights)
+    if learn and not _extracts(network.topology):
+        ways = [way for way in ways if way == "memory"]
+        if not ways:
+            raise FitError(f"--learn: no layer up to {LATENT} has weights, and a design of {target.name} that learns streams some; use a "
+                           "target that keeps all weights on the chip, such as ecp5")
     for way in ways:
         if way != "memory":
             choice, error = _fastest(network, target, shapes, frames, learn, way)
@@ -99,6 +104,19 @@ def plan(network: Network, target: Target, pixels: int | None = None, lanes: int
             return choice
     assert error
     raise _with_the_shape_that_fits(error, network, target, frames, learn, weights) if any((pixels, lanes, outputs)) else error
+
+
+def check_latent(topology):
+    """Raises FitError where the latent is not a vector, as a learner needs it."""
+    _, height, width = topology.shapes[LATENT]
+    if (height, width) != (1, 1):
+        raise FitError(f"layer {LATENT}: is a map of {height}x{width}, expected a vector for --learn")
+
+
+def _extracts(topology):
+    """Whether a layer up to the latent has weights."""
+    last = next(i for i, op in enumerate(topology.ops) if op.name == LATENT)
+    return any(op.name in topology.weight_shapes() for op in topology.ops[:last + 1])
 
 
 def _with_the_shape_that_fits(error, network, target, frames, learn, weights):
@@ -373,7 +391,7 @@ def _common_fields(network, target, program, weights, rows):
     """{field: value} of a configuration, however its weights are kept.  rows: binary ones of a class that a logit is the sum of."""
     topology, pixels = network.topology, program.pixels
     latent = program.tensors.get(LATENT)
-    is_vector = latent is not None and latent.rows * latent.columns == 1
+    is_vector = latent is not None and latent.shape[1:] == (1, 1)  # a map of one block lies in several banks
     pooled = next((program.tensors[layer.parts[0]] for layer in program.layers if layer.kind == "lgap"), None)
     columns = pixels // 2
     mask = 0

@@ -139,6 +139,13 @@ def test_inputs_that_need_lists(layer, text):
     assert str(error.value) == f"input: {text}"
 
 
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_a_latent_that_is_a_map_is_not_sent(size):
+    """Also where the map is one block: its pixels lie in several banks, and words of the latent are read from one."""
+    ops = [CONV, op.MaxPool("pool", ("conv",)), op.MaxPool("half", ("pool",)), op.Conv(LATENT, ("half",), 16), op.Flatten("end", (LATENT,))]
+    assert plan(network(*ops, size=size), GENERIC, 4, 16, 16).config.latent_words == (size == 4)
+
+
 def test_a_latent_read_in_groups_takes_more_words():
     """The figure of docs/architecture.md, section "Timing"."""
     ops = [CONV, op.Gap("gap", ("conv",)), op.Dense(LATENT, ("gap",), 72), op.Dense("hidden", (LATENT,), 24, 3)]

@@ -7,17 +7,19 @@ from fbnn_hw import design as designs
 from fbnn_hw import selftest
 from fbnn_hw.board import Board
 from fbnn_hw.cli import main
-from fbnn_hw.errors import UsageError
+from fbnn_hw.errors import FitError, InputError, UsageError
 from fbnn_hw.ir.network import LATENT
+from fbnn_hw.ir.ops import Flatten, Gap
 from fbnn_hw.reference import inference
 from tests import strategies
-from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
+from tests.rtl.test_accelerator import DEPTHWISE, POOL, conv, dense, topology
 
 
 @pytest.fixture(scope="module")
 def network():
-    """With a hidden layer beside the latent, which the hardware of prototypes leaves out."""
-    return strategies.on_engine(strategies.fill(topology(8, 2, conv(16), POOL, GAP, dense(32, name=LATENT), dense(16, name="hidden")), 5))
+    """With latents that differ, and a hidden layer, which the hardware of prototypes leaves out."""
+    layers = conv(16), POOL, DEPTHWISE, dense(32, name=LATENT), dense(16, name="hidden")
+    return strategies.on_engine(strategies.fill(topology(8, 2, *layers), 7))
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +43,7 @@ def test_the_board_is_the_reference(rule, request, network, tmp_path, capsys):
     with Board.virtual(design) as board:
         answer = board.classify(images[:1])
         assert board.names == [] and answer.logits.shape == (1, 0) and answer.classes == [None] and answer.names == [None]
+        board.snapshot(tmp_path / "none")
         for label in range(3):
             part = slice(4 * label, 4 * label + 4)
             lesson = board.learn(images[part], f"thing {label}")
@@ -54,6 +57,10 @@ def test_the_board_is_the_reference(rule, request, network, tmp_path, capsys):
         assert board.names == [] and board.chip.snapshot() == design.learner().snapshot()
         board.restore(tmp_path / "three")
         assert board.names == ["thing 0", "thing 1", "thing 2"] and board.chip.snapshot() == learner.snapshot()
+        last = int(learner.classify(latents).argmax())
+        assert board.classify(images[last:last + 1]).classes > [0]
+        board.restore(tmp_path / "none")
+        assert board.names == [] and board.classify(images[:1]).classes == [None], "the class of the image before is forgotten"
         board.reset()
         entries = selftest.checks(board, design, 6)
         assert [entry["check"] for entry in entries] == ["latents", "cycles", "lesson", "reset and restore", "link", "time-out"]
@@ -79,4 +86,18 @@ def test_what_has_no_meaning_is_refused(network, tmp_path):
                            ({"learn": "means", "counter_bits": 2}, "--counter-bits 2: expected at least 3 with --learn means")):
         with pytest.raises(UsageError, match=words):
             designs.generate(network, "ice40", out=tmp_path, **options)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("rule", [True, "prototypes", "means"])
+def test_an_extractor_that_cannot_learn_is_refused(rule, tmp_path):
+    latent = {"name": LATENT}
+    a_map = topology(8, 2, POOL, POOL, conv(16, **latent), (Flatten, {}))
+    no_weights = topology(8, 2, POOL, (Gap, latent))
+    for unfit, words in ((a_map, "layer latent: is a map of 2x2, expected a vector for --learn"),
+                         (no_weights, "--learn: no layer up to latent has weights, and a design of ice40 that learns streams some; use")):
+        if unfit is a_map and rule is True:
+            words = "its classifier is not one that learns on the chip"
+        with pytest.raises((FitError, InputError), match=words):
+            designs.generate(strategies.fill(unfit, 1), "ice40", out=tmp_path, learn=rule)
     assert not list(tmp_path.iterdir())
