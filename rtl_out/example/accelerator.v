@@ -5,21 +5,21 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire [7:0] \$1 ;
   wire \$10 ;
   reg [28:0] \$100 ;
-  reg [63:0] \$101 ;
-  reg \$102 ;
+  reg [28:0] \$101 ;
+  reg [63:0] \$102 ;
   reg \$103 ;
   reg \$104 ;
-  reg [8:0] \$105 ;
-  reg \$106 ;
-  reg [1:0] \$107 ;
-  reg \$108 ;
+  reg \$105 ;
+  reg [8:0] \$106 ;
+  reg \$107 ;
+  reg [1:0] \$108 ;
   reg \$109 ;
   wire \$11 ;
-  reg [2:0] \$110 ;
-  reg \$111 ;
+  reg \$110 ;
+  reg [2:0] \$111 ;
   reg \$112 ;
-  reg [2:0] \$113 ;
-  reg \$114 ;
+  reg \$113 ;
+  reg [2:0] \$114 ;
   reg \$115 ;
   reg \$116 ;
   reg \$117 ;
@@ -31,13 +31,13 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   reg \$122 ;
   reg \$123 ;
   reg \$124 ;
-  reg [91:0] \$125 ;
-  wire [4:0] \$126 ;
+  reg \$125 ;
+  reg [91:0] \$126 ;
   wire [4:0] \$127 ;
   wire [4:0] \$128 ;
   wire [4:0] \$129 ;
   wire \$13 ;
-  wire [7:0] \$130 ;
+  wire [4:0] \$130 ;
   wire [7:0] \$131 ;
   wire [7:0] \$132 ;
   wire [7:0] \$133 ;
@@ -47,27 +47,28 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire [7:0] \$137 ;
   wire [7:0] \$138 ;
   wire [7:0] \$139 ;
-  wire [2:0] \$14 ;
+  wire \$14 ;
   wire [7:0] \$140 ;
   wire [7:0] \$141 ;
   wire [7:0] \$142 ;
   wire [7:0] \$143 ;
   wire [7:0] \$144 ;
   wire [7:0] \$145 ;
-  wire [15:0] \$146 ;
-  wire [11:0] \$147 ;
-  wire [5:0] \$149 ;
+  wire [7:0] \$146 ;
+  wire [15:0] \$147 ;
+  wire [11:0] \$148 ;
   wire [2:0] \$15 ;
-  wire [3:0] \$16 ;
-  wire \$17 ;
+  wire [5:0] \$150 ;
+  wire [2:0] \$16 ;
+  wire [3:0] \$17 ;
   wire \$18 ;
-  wire [2:0] \$19 ;
+  wire \$19 ;
   wire \$2 ;
-  wire \$20 ;
-  wire [3:0] \$21 ;
-  wire \$22 ;
-  wire [1:0] \$23 ;
-  wire \$24 ;
+  wire [2:0] \$20 ;
+  wire \$21 ;
+  wire [3:0] \$22 ;
+  wire \$23 ;
+  wire [1:0] \$24 ;
   wire \$25 ;
   wire \$26 ;
   wire \$27 ;
@@ -110,41 +111,41 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire \$60 ;
   wire \$61 ;
   wire \$62 ;
-  wire [3:0] \$63 ;
-  wire [63:0] \$64 ;
-  wire [3:0] \$65 ;
-  wire [4:0] \$66 ;
+  wire \$63 ;
+  wire [3:0] \$64 ;
+  wire [63:0] \$65 ;
+  wire [3:0] \$66 ;
   wire [4:0] \$67 ;
   wire [4:0] \$68 ;
-  wire [1:0] \$69 ;
+  wire [4:0] \$69 ;
   wire \$7 ;
-  wire [4:0] \$70 ;
+  wire [1:0] \$70 ;
   wire [4:0] \$71 ;
   wire [4:0] \$72 ;
   wire [4:0] \$73 ;
   wire [4:0] \$74 ;
   wire [4:0] \$75 ;
-  wire [1:0] \$76 ;
-  wire [4:0] \$77 ;
+  wire [4:0] \$76 ;
+  wire [1:0] \$77 ;
   wire [4:0] \$78 ;
   wire [4:0] \$79 ;
   wire \$8 ;
   wire [4:0] \$80 ;
   wire [4:0] \$81 ;
   wire [4:0] \$82 ;
-  wire [1:0] \$83 ;
-  wire [4:0] \$84 ;
+  wire [4:0] \$83 ;
+  wire [1:0] \$84 ;
   wire [4:0] \$85 ;
   wire [4:0] \$86 ;
   wire [4:0] \$87 ;
   wire [4:0] \$88 ;
   wire [4:0] \$89 ;
   wire \$9 ;
-  wire [1:0] \$90 ;
-  wire [4:0] \$91 ;
+  wire [4:0] \$90 ;
+  wire [1:0] \$91 ;
   wire [4:0] \$92 ;
   wire [4:0] \$93 ;
-  reg [28:0] \$94 ;
+  wire [4:0] \$94 ;
   reg [28:0] \$95 ;
   reg [28:0] \$96 ;
   reg [28:0] \$97 ;
@@ -535,157 +536,157 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire [3:0] \write_mask$31 ;
   wire [3:0] \write_mask$35 ;
   assign \valid$61  = stage4[0] & \step$62 [0];
-  assign \$149  = score_index * 4'h8;
-  assign \$1  = { \$145 , \$144 , \$143 , \$142 , \$141 , \$140 , \$139 , \$138 , \$137 , \$136 , \$135 , \$134 , \$133 , \$132 , \$131 , \$130  } >> \$149 ;
+  assign \$150  = score_index * 4'h8;
+  assign \$1  = { \$146 , \$145 , \$144 , \$143 , \$142 , \$141 , \$140 , \$139 , \$138 , \$137 , \$136 , \$135 , \$134 , \$133 , \$132 , \$131  } >> \$150 ;
   assign \$2  = count == 1'h1;
-  assign \$5  = \wait  == 3'h4;
+  assign \$6  = \wait  == 3'h4;
   assign busy = ~ in_load;
-  assign \$6  = stage5[0] & stage5[25];
-  assign \$7  = ~ \step$62 [3];
-  assign \$8  = \$6  & \$7 ;
-  assign \$9  = ~ \step$62 [0];
-  assign \$10  = \$8  & \$9 ;
-  assign \$11  = logits__valid & logits__ready;
+  assign \$7  = stage5[0] & stage5[25];
+  assign \$8  = ~ \step$62 [3];
+  assign \$9  = \$7  & \$8 ;
+  assign \$10  = ~ \step$62 [0];
+  assign \$11  = \$9  & \$10 ;
   assign \$12  = logits__valid & logits__ready;
-  assign \$13  = count == 1'h1;
-  assign \$14  = count + 1'h1;
-  assign \$15  = \$13  ? 3'h0 : \$14 ;
-  assign \$16  = step + 1'h1;
-  assign \$21  = \wait  + 1'h1;
-  assign \$22  = \wait  == 3'h4;
-  assign \$24  = ~ leave_load;
-  assign \$25  = in_load & \$24 ;
-  assign \$26  = in_result & result_to_load;
-  assign \$27  = \$25  | \$26 ;
-  assign \$28  = ~ leave_start;
-  assign \$29  = in_start & \$28 ;
-  assign \$30  = in_load & load_to_start;
-  assign \$31  = \$29  | \$30 ;
-  assign \$32  = ~ leave_run;
-  assign \$33  = in_run & \$32 ;
-  assign \$34  = in_start & start_to_run;
-  assign \$35  = \$33  | \$34 ;
-  assign \$36  = ~ leave_result;
-  assign \$37  = in_result & \$36 ;
-  assign \$38  = in_run & run_to_result;
-  assign \$39  = \$37  | \$38 ;
-  assign \$40  = in_latent & latent_to_result;
-  assign \$41  = \$39  | \$40 ;
-  assign \$42  = ~ leave_ask;
-  assign \$43  = in_ask & \$42 ;
-  assign \$44  = in_run & run_to_ask;
-  assign \$45  = \$43  | \$44 ;
-  assign \$46  = in_latent & latent_to_ask;
-  assign \$47  = \$45  | \$46 ;
-  assign \$48  = ~ leave_latent;
-  assign \$49  = in_latent & \$48 ;
-  assign \$50  = in_ask & ask_to_latent;
-  assign \$51  = \$49  | \$50 ;
-  assign \$55  = strobe | \$signal$139 ;
+  assign \$13  = logits__valid & logits__ready;
+  assign \$14  = count == 1'h1;
+  assign \$15  = count + 1'h1;
+  assign \$16  = \$14  ? 3'h0 : \$15 ;
+  assign \$17  = step + 1'h1;
+  assign \$22  = \wait  + 1'h1;
+  assign \$23  = \wait  == 3'h4;
+  assign \$25  = ~ leave_load;
+  assign \$26  = in_load & \$25 ;
+  assign \$27  = in_result & result_to_load;
+  assign \$28  = \$26  | \$27 ;
+  assign \$29  = ~ leave_start;
+  assign \$30  = in_start & \$29 ;
+  assign \$31  = in_load & load_to_start;
+  assign \$32  = \$30  | \$31 ;
+  assign \$33  = ~ leave_run;
+  assign \$34  = in_run & \$33 ;
+  assign \$35  = in_start & start_to_run;
+  assign \$36  = \$34  | \$35 ;
+  assign \$37  = ~ leave_result;
+  assign \$38  = in_result & \$37 ;
+  assign \$39  = in_run & run_to_result;
+  assign \$40  = \$38  | \$39 ;
+  assign \$41  = in_latent & latent_to_result;
+  assign \$42  = \$40  | \$41 ;
+  assign \$43  = ~ leave_ask;
+  assign \$44  = in_ask & \$43 ;
+  assign \$45  = in_run & run_to_ask;
+  assign \$46  = \$44  | \$45 ;
+  assign \$47  = in_latent & latent_to_ask;
+  assign \$48  = \$46  | \$47 ;
+  assign \$49  = ~ leave_latent;
+  assign \$50  = in_latent & \$49 ;
+  assign \$51  = in_ask & ask_to_latent;
+  assign \$52  = \$50  | \$51 ;
   assign \$56  = strobe | \$signal$139 ;
-  assign \$57  = \$56  | enable;
-  assign \$58  = \$57  | \$signal$107 ;
-  assign \$63  = write | \write$145 ;
-  assign \$64  = { \$147 [11:8], \$147 [11:8], \$147 [11:8], \$147 [11:4], \$147 [7:4], \$147 [7:4], \$147 [7:0], \$147 [3:0], \$147 [3:0], \$147 [3:0], \$146  } | { \word$147 , \word$147 , \word$147 , \word$147  };
-  assign \$65  = \mask$148  | { was_loading, was_loading, was_loading, was_loading };
-  assign \$66  = \address$150  & { \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141  };
-  assign \$67  = \address$151  & { was_loading, was_loading, was_loading, was_loading, was_loading };
-  assign \$68  = \$66  | \$67 ;
-  assign \$72  = \$signal$142  ? \$71  : \$126 ;
-  assign \$73  = \address$150  & { \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141  };
-  assign \$74  = \address$151  & { was_loading, was_loading, was_loading, was_loading, was_loading };
-  assign \$75  = \$73  | \$74 ;
-  assign \$79  = \$signal$142  ? \$78  : \$127 ;
-  assign \$80  = \address$150  & { \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141  };
-  assign \$81  = \address$151  & { was_loading, was_loading, was_loading, was_loading, was_loading };
-  assign \$82  = \$80  | \$81 ;
-  assign \$86  = \$signal$142  ? \$85  : \$128 ;
-  assign \$87  = \address$150  & { \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141  };
-  assign \$88  = \address$151  & { was_loading, was_loading, was_loading, was_loading, was_loading };
-  assign \$89  = \$87  | \$88 ;
-  assign \$93  = \$signal$142  ? \$92  : \$129 ;
+  assign \$57  = strobe | \$signal$139 ;
+  assign \$58  = \$57  | enable;
+  assign \$59  = \$58  | \$signal$107 ;
+  assign \$64  = write | \write$145 ;
+  assign \$65  = { \$148 [11:8], \$148 [11:8], \$148 [11:8], \$148 [11:4], \$148 [7:4], \$148 [7:4], \$148 [7:0], \$148 [3:0], \$148 [3:0], \$148 [3:0], \$147  } | { \word$147 , \word$147 , \word$147 , \word$147  };
+  assign \$66  = \mask$148  | { was_loading, was_loading, was_loading, was_loading };
+  assign \$67  = \address$150  & { \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141  };
+  assign \$68  = \address$151  & { was_loading, was_loading, was_loading, was_loading, was_loading };
+  assign \$69  = \$67  | \$68 ;
+  assign \$73  = \$signal$142  ? \$72  : \$127 ;
+  assign \$74  = \address$150  & { \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141  };
+  assign \$75  = \address$151  & { was_loading, was_loading, was_loading, was_loading, was_loading };
+  assign \$76  = \$74  | \$75 ;
+  assign \$80  = \$signal$142  ? \$79  : \$128 ;
+  assign \$81  = \address$150  & { \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141  };
+  assign \$82  = \address$151  & { was_loading, was_loading, was_loading, was_loading, was_loading };
+  assign \$83  = \$81  | \$82 ;
+  assign \$87  = \$signal$142  ? \$86  : \$129 ;
+  assign \$88  = \address$150  & { \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141  };
+  assign \$89  = \address$151  & { was_loading, was_loading, was_loading, was_loading, was_loading };
+  assign \$90  = \$88  | \$89 ;
+  assign \$94  = \$signal$142  ? \$93  : \$130 ;
   always @(posedge clk)
-    stage1 <= \$94 ;
+    stage1 <= \$95 ;
   always @(posedge clk)
-    stage2 <= \$95 ;
+    stage2 <= \$96 ;
   always @(posedge clk)
-    stage3 <= \$96 ;
+    stage3 <= \$97 ;
   always @(posedge clk)
-    stage4 <= \$97 ;
+    stage4 <= \$98 ;
   always @(posedge clk)
-    stage5 <= \$98 ;
+    stage5 <= \$99 ;
   always @(posedge clk)
-    stage6 <= \$99 ;
+    stage6 <= \$100 ;
   always @(posedge clk)
-    stage7 <= \$100 ;
+    stage7 <= \$101 ;
   always @(posedge clk)
-    weights <= \$101 ;
+    weights <= \$102 ;
   always @(posedge clk)
-    \$signal$127  <= \$102 ;
+    \$signal$127  <= \$103 ;
   always @(posedge clk)
-    strobe <= \$103 ;
+    strobe <= \$104 ;
   always @(posedge clk)
-    \valid$128  <= \$104 ;
+    \valid$128  <= \$105 ;
   always @(posedge clk)
-    score <= \$105 ;
+    score <= \$106 ;
   always @(posedge clk)
-    \first$130  <= \$106 ;
+    \first$130  <= \$107 ;
   always @(posedge clk)
-    count <= \$107 ;
+    count <= \$108 ;
   always @(posedge clk)
-    was_reading <= \$108 ;
+    was_reading <= \$109 ;
   always @(posedge clk)
-    was_loading <= \$109 ;
+    was_loading <= \$110 ;
   always @(posedge clk)
-    step <= \$110 ;
+    step <= \$111 ;
   always @(posedge clk)
-    enable <= \$111 ;
+    enable <= \$112 ;
   always @(posedge clk)
-    closed <= \$112 ;
+    closed <= \$113 ;
   always @(posedge clk)
-    \wait  <= \$113 ;
+    \wait  <= \$114 ;
   always @(posedge clk)
-    in_load <= \$114 ;
+    in_load <= \$115 ;
   always @(posedge clk)
-    in_start <= \$115 ;
+    in_start <= \$116 ;
   always @(posedge clk)
-    in_run <= \$116 ;
+    in_run <= \$117 ;
   always @(posedge clk)
-    in_result <= \$117 ;
+    in_result <= \$118 ;
   always @(posedge clk)
-    in_ask <= \$118 ;
+    in_ask <= \$119 ;
   always @(posedge clk)
-    in_latent <= \$119 ;
+    in_latent <= \$120 ;
   always @(posedge clk)
-    hold <= \$120 ;
+    hold <= \$121 ;
   always @(posedge clk)
-    \$signal$138  <= \$121 ;
+    \$signal$138  <= \$122 ;
   always @(posedge clk)
-    \$signal$139  <= \$122 ;
+    \$signal$139  <= \$123 ;
   always @(posedge clk)
-    \$signal$141  <= \$123 ;
+    \$signal$141  <= \$124 ;
   always @(posedge clk)
-    \$signal$142  <= \$124 ;
+    \$signal$142  <= \$125 ;
   always @(posedge clk)
-    port <= \$125 ;
+    port <= \$126 ;
   \accelerator.address$154  \address$154  (
     .clk(clk),
-    .\port$1583$0 (read[8:0]),
-    .\port$1689$20 (\step$62 [29:20]),
-    .\port$741$0 (\$126 ),
+    .\port$1584$0 (read[8:0]),
+    .\port$1690$20 (\step$62 [29:20]),
     .\port$742$0 (\$127 ),
     .\port$743$0 (\$128 ),
     .\port$744$0 (\$129 ),
+    .\port$745$0 (\$130 ),
     .rst(rst)
   );
   \accelerator.align  align (
     .clk(clk),
     .pixels(pixels),
-    .\port$1478$0 (read_data),
-    .\port$1479$0 (\read_data$44 ),
-    .\port$1480$0 (\read_data$45 ),
-    .\port$1481$0 (\read_data$46 ),
-    .\port$1524$6 (stage3[13:6]),
+    .\port$1479$0 (read_data),
+    .\port$1480$0 (\read_data$44 ),
+    .\port$1481$0 (\read_data$45 ),
+    .\port$1482$0 (\read_data$46 ),
+    .\port$1525$6 (stage3[13:6]),
     .rst(rst)
   );
   \accelerator.argmax  argmax (
@@ -697,22 +698,22 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     .valid(\valid$128 )
   );
   \accelerator.array  array (
-    .accumulator_0_0(\$130 ),
-    .accumulator_0_1(\$131 ),
-    .accumulator_0_2(\$132 ),
-    .accumulator_0_3(\$133 ),
-    .accumulator_1_0(\$134 ),
-    .accumulator_1_1(\$135 ),
-    .accumulator_1_2(\$136 ),
-    .accumulator_1_3(\$137 ),
-    .accumulator_2_0(\$138 ),
-    .accumulator_2_1(\$139 ),
-    .accumulator_2_2(\$140 ),
-    .accumulator_2_3(\$141 ),
-    .accumulator_3_0(\$142 ),
-    .accumulator_3_1(\$143 ),
-    .accumulator_3_2(\$144 ),
-    .accumulator_3_3(\$145 ),
+    .accumulator_0_0(\$131 ),
+    .accumulator_0_1(\$132 ),
+    .accumulator_0_2(\$133 ),
+    .accumulator_0_3(\$134 ),
+    .accumulator_1_0(\$135 ),
+    .accumulator_1_1(\$136 ),
+    .accumulator_1_2(\$137 ),
+    .accumulator_1_3(\$138 ),
+    .accumulator_2_0(\$139 ),
+    .accumulator_2_1(\$140 ),
+    .accumulator_2_2(\$141 ),
+    .accumulator_2_3(\$142 ),
+    .accumulator_3_0(\$143 ),
+    .accumulator_3_1(\$144 ),
+    .accumulator_3_2(\$145 ),
+    .accumulator_3_3(\$146 ),
     .clk(clk),
     .first(stage4[24]),
     .pixels(pixels),
@@ -747,7 +748,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   \accelerator.bank3  bank3 (
     .address(port[19:15]),
     .clk(clk),
-    .\port$1582$72 (port[91:72]),
+    .\port$1583$72 (port[91:72]),
     .read_data(\read_data$46 ),
     .write_enable(port[23])
   );
@@ -759,25 +760,25 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     .\learned$30 (learned),
     .mask(\mask$148 ),
     .pool_write(pool_write),
-    .\port$1419$0 (\$146 ),
-    .\port$1532$26 (stage7[27:26]),
-    .\port$1820$7 (\$130 [7]),
-    .\port$1822$7 (\$131 [7]),
-    .\port$1824$7 (\$132 [7]),
-    .\port$1826$7 (\$133 [7]),
-    .\port$1828$7 (\$134 [7]),
-    .\port$1830$7 (\$135 [7]),
-    .\port$1832$7 (\$136 [7]),
-    .\port$1834$7 (\$137 [7]),
-    .\port$1836$7 (\$138 [7]),
-    .\port$1838$7 (\$139 [7]),
-    .\port$1840$7 (\$140 [7]),
-    .\port$1842$7 (\$141 [7]),
-    .\port$1844$7 (\$142 [7]),
-    .\port$1846$7 (\$143 [7]),
-    .\port$1848$7 (\$144 [7]),
-    .\port$1850$7 (\$145 [7]),
-    .\port$1854$4 (\$147 ),
+    .\port$1420$0 (\$147 ),
+    .\port$1533$26 (stage7[27:26]),
+    .\port$1821$7 (\$131 [7]),
+    .\port$1823$7 (\$132 [7]),
+    .\port$1825$7 (\$133 [7]),
+    .\port$1827$7 (\$134 [7]),
+    .\port$1829$7 (\$135 [7]),
+    .\port$1831$7 (\$136 [7]),
+    .\port$1833$7 (\$137 [7]),
+    .\port$1835$7 (\$138 [7]),
+    .\port$1837$7 (\$139 [7]),
+    .\port$1839$7 (\$140 [7]),
+    .\port$1841$7 (\$141 [7]),
+    .\port$1843$7 (\$142 [7]),
+    .\port$1845$7 (\$143 [7]),
+    .\port$1847$7 (\$144 [7]),
+    .\port$1849$7 (\$145 [7]),
+    .\port$1851$7 (\$146 [7]),
+    .\port$1855$4 (\$148 ),
     .rst(rst),
     .step(\step$62 ),
     .strobe(strobe),
@@ -788,7 +789,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     .clk(clk),
     .depthwise(learned),
     .gap(average),
-    .\port$1526$22 (stage4[25:22]),
+    .\port$1527$22 (stage4[25:22]),
     .rst(rst),
     .\valid$8 (\valid$61 ),
     .weight(weights)
@@ -872,7 +873,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     if (in_run) begin
       if (\done$102 ) begin
         leave_run = 1'h1;
-        if (\$4 ) begin
+        if (\$5 ) begin
           leave_run = 1'h1;
         end
       end
@@ -884,7 +885,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     if (in_run) begin
       if (\done$102 ) begin
         run_to_result = 1'h1;
-        if (\$4 ) begin
+        if (\$5 ) begin
           run_to_result = 1'h0;
         end
       end
@@ -895,7 +896,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     run_to_ask = 1'h0;
     if (in_run) begin
       if (\done$102 ) begin
-        if (\$4 ) begin
+        if (\$5 ) begin
           run_to_ask = 1'h1;
         end
       end
@@ -915,7 +916,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
     leave_ask = 1'h0;
     if (in_ask) begin
-      if (\$5 ) begin
+      if (\$6 ) begin
         leave_ask = 1'h1;
       end
     end
@@ -924,7 +925,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
     ask_to_latent = 1'h0;
     if (in_ask) begin
-      if (\$5 ) begin
+      if (\$6 ) begin
         ask_to_latent = 1'h1;
       end
     end
@@ -998,159 +999,141 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$94  = issue;
-    if (rst) begin
-      \$94  = 29'h00000000;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$95  = stage1;
+    \$95  = issue;
     if (rst) begin
       \$95  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$96  = stage2;
+    \$96  = stage1;
     if (rst) begin
       \$96  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$97  = stage3;
+    \$97  = stage2;
     if (rst) begin
       \$97  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$98  = stage4;
+    \$98  = stage3;
     if (rst) begin
       \$98  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$99  = stage5;
+    \$99  = stage4;
     if (rst) begin
       \$99  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$100  = stage6;
+    \$100  = stage5;
     if (rst) begin
       \$100  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$101  = \data$126 ;
+    \$101  = stage6;
     if (rst) begin
-      \$101  = 64'h0000000000000000;
+      \$101  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$102  = \$10 ;
+    \$102  = \data$126 ;
     if (rst) begin
-      \$102  = 1'h0;
+      \$102  = 64'h0000000000000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$103  = \$signal$127 ;
+    \$103  = \$11 ;
     if (rst) begin
       \$103  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$104  = \$11 ;
+    \$104  = \$signal$127 ;
     if (rst) begin
       \$104  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$105  = logits__payload[8:0];
+    \$105  = \$12 ;
     if (rst) begin
-      \$105  = 9'h000;
+      \$105  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$106  = score_first;
+    \$106  = logits__payload[8:0];
     if (rst) begin
-      \$106  = 1'h0;
+      \$106  = 9'h000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$107  = count;
-    if (\$12 ) begin
-      \$107  = \$15 [1:0];
-    end
+    \$107  = score_first;
     if (rst) begin
-      \$107  = 2'h0;
+      \$107  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$108  = \$signal$107 ;
+    \$108  = count;
+    if (\$13 ) begin
+      \$108  = \$16 [1:0];
+    end
     if (rst) begin
-      \$108  = 1'h0;
+      \$108  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$109  = enable;
+    \$109  = \$signal$107 ;
     if (rst) begin
       \$109  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$110  = step;
+    \$110  = enable;
+    if (rst) begin
+      \$110  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$111  = step;
     if (\begin ) begin
-      \$110  = \$16 [2:0];
+      \$111  = \$17 [2:0];
     end
     if (in_load) begin
-      if (\$20 ) begin
-        \$110  = 3'h0;
+      if (\$21 ) begin
+        \$111  = 3'h0;
       end
     end
     if (rst) begin
-      \$110  = 3'h0;
+      \$111  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$111  = enable;
+    \$112  = enable;
     if (in_load) begin
-      \$111  = \$18 ;
-      if (done) begin
-        \$111  = 1'h0;
-      end
-    end
-    if (rst) begin
-      \$111  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$112  = closed;
-    if (in_load) begin
-      \$112  = 1'h1;
+      \$112  = \$19 ;
       if (done) begin
         \$112  = 1'h0;
-      end
-    end
-    if (in_run) begin
-      if (\done$102 ) begin
-        \$112  = 1'h1;
       end
     end
     if (rst) begin
@@ -1159,55 +1142,66 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$113  = \wait ;
-    if (in_ask) begin
-      \$113  = \$21 [2:0];
-      if (\$22 ) begin
-        \$113  = 3'h0;
+    \$113  = closed;
+    if (in_load) begin
+      \$113  = 1'h1;
+      if (done) begin
+        \$113  = 1'h0;
+      end
+    end
+    if (in_run) begin
+      if (\done$102 ) begin
+        \$113  = 1'h1;
       end
     end
     if (rst) begin
-      \$113  = 3'h0;
+      \$113  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$114  = \$27 ;
+    \$114  = \wait ;
+    if (in_ask) begin
+      \$114  = \$22 [2:0];
+      if (\$23 ) begin
+        \$114  = 3'h0;
+      end
+    end
     if (rst) begin
-      \$114  = 1'h1;
+      \$114  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$115  = \$31 ;
+    \$115  = \$28 ;
     if (rst) begin
-      \$115  = 1'h0;
+      \$115  = 1'h1;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$116  = \$35 ;
+    \$116  = \$32 ;
     if (rst) begin
       \$116  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$117  = \$41 ;
+    \$117  = \$36 ;
     if (rst) begin
       \$117  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$118  = \$47 ;
+    \$118  = \$42 ;
     if (rst) begin
       \$118  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$119  = \$51 ;
+    \$119  = \$48 ;
     if (rst) begin
       \$119  = 1'h0;
     end
@@ -1221,43 +1215,50 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$121  = \$54 ;
+    \$121  = \$53 ;
     if (rst) begin
       \$121  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$122  = reserve;
+    \$122  = \$55 ;
     if (rst) begin
       \$122  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$123  = \$55 ;
+    \$123  = reserve;
     if (rst) begin
       \$123  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$124  = \$62 ;
+    \$124  = \$56 ;
     if (rst) begin
       \$124  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$125 [23:20] = \$63 ;
-    \$125 [87:24] = \$64 ;
-    \$125 [91:88] = \$65 ;
-    \$125 [4:0] = \$72 ;
-    \$125 [9:5] = \$79 ;
-    \$125 [14:10] = \$86 ;
-    \$125 [19:15] = \$93 ;
+    \$125  = \$63 ;
     if (rst) begin
-      \$125  = 92'h00000000000000000000000;
+      \$125  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$126 [23:20] = \$64 ;
+    \$126 [87:24] = \$65 ;
+    \$126 [91:88] = \$66 ;
+    \$126 [4:0] = \$73 ;
+    \$126 [9:5] = \$80 ;
+    \$126 [14:10] = \$87 ;
+    \$126 [19:15] = \$94 ;
+    if (rst) begin
+      \$126  = 92'h00000000000000000000000;
     end
   end
   assign \pixels__payload$17  = pixels__payload;
@@ -1297,8 +1298,8 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign \first$66  = stage4[24];
   assign last = stage4[25];
   assign mask = 4'hf;
-  assign signs = { \$145 [7], \$144 [7], \$143 [7], \$142 [7], \$141 [7], \$140 [7], \$139 [7], \$138 [7], \$137 [7], \$136 [7], \$135 [7], \$134 [7], \$133 [7], \$132 [7], \$131 [7], \$130 [7] };
-  assign accumulators = { \$145 , \$144 , \$143 , \$142 , \$141 , \$140 , \$139 , \$138 , \$137 , \$136 , \$135 , \$134 , \$133 , \$132 , \$131 , \$130  };
+  assign signs = { \$146 [7], \$145 [7], \$144 [7], \$143 [7], \$142 [7], \$141 [7], \$140 [7], \$139 [7], \$138 [7], \$137 [7], \$136 [7], \$135 [7], \$134 [7], \$133 [7], \$132 [7], \$131 [7] };
+  assign accumulators = { \$146 , \$145 , \$144 , \$143 , \$142 , \$141 , \$140 , \$139 , \$138 , \$137 , \$136 , \$135 , \$134 , \$133 , \$132 , \$131  };
   assign row_end = stage7[26];
   assign tile_end = stage7[27];
   assign \begin$75  = \begin ;
@@ -1319,8 +1320,8 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign teaching = 1'h0;
   assign stop = 3'h1;
   assign \$signal$143  = 1'h0;
-  assign \data$146  = { \$147 [11:8], \$147 [11:8], \$147 [11:8], \$147 [11:4], \$147 [7:4], \$147 [7:4], \$147 [7:0], \$147 [3:0], \$147 [3:0], \$147 [3:0], \$146  };
-  assign banks = { \$129 , \$128 , \$127 , \$126  };
+  assign \data$146  = { \$148 [11:8], \$148 [11:8], \$148 [11:8], \$148 [11:4], \$148 [7:4], \$148 [7:4], \$148 [7:0], \$148 [3:0], \$148 [3:0], \$148 [3:0], \$147  };
+  assign banks = { \$130 , \$129 , \$128 , \$127  };
   assign \logits__payload.value  = logits__payload[8:0];
   assign \logits__payload.last  = logits__payload[9];
   assign \latent__payload.word  = latent__payload[15:0];
@@ -1540,33 +1541,34 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign issue[0] = valid;
   assign \$3  = 1'h0;
   assign \$4  = 1'h0;
-  assign \$17  = 1'h1;
+  assign \$5  = 1'h0;
   assign \$18  = 1'h1;
-  assign \$19  = 3'h1;
-  assign \$20  = 1'h1;
-  assign \$23  = 2'h1;
-  assign \$52  = \$signal$127 ;
-  assign \$53  = 1'h0;
+  assign \$19  = 1'h1;
+  assign \$20  = 3'h1;
+  assign \$21  = 1'h1;
+  assign \$24  = 2'h1;
+  assign \$53  = \$signal$127 ;
   assign \$54  = 1'h0;
-  assign \$59  = \$58 ;
-  assign \$60  = 1'h0;
-  assign \$61  = \$58 ;
-  assign \$62  = \$58 ;
-  assign \$69  = 2'h0;
-  assign \$70  = 5'h00;
-  assign \$71  = \$68 ;
-  assign \$76  = 2'h0;
-  assign \$77  = 5'h00;
-  assign \$78  = \$75 ;
-  assign \$83  = 2'h0;
-  assign \$84  = 5'h00;
-  assign \$85  = \$82 ;
-  assign \$90  = 2'h0;
-  assign \$91  = 5'h00;
-  assign \$92  = \$89 ;
+  assign \$55  = 1'h0;
+  assign \$60  = \$59 ;
+  assign \$61  = 1'h0;
+  assign \$62  = \$59 ;
+  assign \$63  = \$59 ;
+  assign \$70  = 2'h0;
+  assign \$71  = 5'h00;
+  assign \$72  = \$69 ;
+  assign \$77  = 2'h0;
+  assign \$78  = 5'h00;
+  assign \$79  = \$76 ;
+  assign \$84  = 2'h0;
+  assign \$85  = 5'h00;
+  assign \$86  = \$83 ;
+  assign \$91  = 2'h0;
+  assign \$92  = 5'h00;
+  assign \$93  = \$90 ;
 endmodule
 
-module \accelerator.address$154 (rst, \port$741$0 , \port$742$0 , \port$743$0 , \port$744$0 , \port$1583$0 , \port$1689$20 , clk);
+module \accelerator.address$154 (rst, \port$742$0 , \port$743$0 , \port$744$0 , \port$745$0 , \port$1584$0 , \port$1690$20 , clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$6  = 0;
   wire \$1 ;
   wire [5:0] \$10 ;
@@ -1595,33 +1597,33 @@ module \accelerator.address$154 (rst, \port$741$0 , \port$742$0 , \port$743$0 , 
   wire clk;
   wire [1:0] kx;
   wire [1:0] ky;
-  input [8:0] \port$1583$0 ;
-  wire [8:0] \port$1583$0 ;
-  input [9:0] \port$1689$20 ;
-  wire [9:0] \port$1689$20 ;
-  output [4:0] \port$741$0 ;
-  wire [4:0] \port$741$0 ;
+  input [8:0] \port$1584$0 ;
+  wire [8:0] \port$1584$0 ;
+  input [9:0] \port$1690$20 ;
+  wire [9:0] \port$1690$20 ;
   output [4:0] \port$742$0 ;
   wire [4:0] \port$742$0 ;
   output [4:0] \port$743$0 ;
   wire [4:0] \port$743$0 ;
   output [4:0] \port$744$0 ;
   wire [4:0] \port$744$0 ;
+  output [4:0] \port$745$0 ;
+  wire [4:0] \port$745$0 ;
   wire [4:0] row;
   reg [4:0] row0 = 5'h00;
   reg [4:0] row1 = 5'h00;
   input rst;
   wire rst;
-  assign \$1  = \port$1583$0 [8:7] == 2'h2;
-  assign \$2  = \$1  ? \port$1689$20 [4:0] : 5'h00;
-  assign \$3  = ! \port$1583$0 [8:7];
-  assign \$4  = \$3  ? \port$1689$20 [4:0] : 5'h00;
-  assign \$5  = \port$1583$0 [6:5] == 2'h2;
-  assign \$6  = \port$1583$0 [4:0] + \port$1689$20 [9:5];
-  assign \$7  = \$5  ? \$6  : { 1'h0, \port$1583$0 [4:0] };
-  assign \$8  = ! \port$1583$0 [6:5];
-  assign \$9  = \port$1583$0 [4:0] - \port$1689$20 [9:5];
-  assign \$10  = \$8  ? \$9  : { 1'h0, \port$1583$0 [4:0] };
+  assign \$1  = \port$1584$0 [8:7] == 2'h2;
+  assign \$2  = \$1  ? \port$1690$20 [4:0] : 5'h00;
+  assign \$3  = ! \port$1584$0 [8:7];
+  assign \$4  = \$3  ? \port$1690$20 [4:0] : 5'h00;
+  assign \$5  = \port$1584$0 [6:5] == 2'h2;
+  assign \$6  = \port$1584$0 [4:0] + \port$1690$20 [9:5];
+  assign \$7  = \$5  ? \$6  : { 1'h0, \port$1584$0 [4:0] };
+  assign \$8  = ! \port$1584$0 [6:5];
+  assign \$9  = \port$1584$0 [4:0] - \port$1690$20 [9:5];
+  assign \$10  = \$8  ? \$9  : { 1'h0, \port$1584$0 [4:0] };
   assign \$11  = row0 + \$signal ;
   assign \$12  = row0 - \$signal$5 ;
   assign \$13  = row1 + \$signal ;
@@ -1662,19 +1664,19 @@ module \accelerator.address$154 (rst, \port$741$0 , \port$742$0 , \port$743$0 , 
       \$18  = 5'h00;
     end
   end
-  assign kx = \port$1583$0 [8:7];
-  assign advance = \port$1689$20 [4:0];
-  assign ky = \port$1583$0 [6:5];
-  assign address = \port$1583$0 [4:0];
-  assign row = \port$1689$20 [9:5];
+  assign kx = \port$1584$0 [8:7];
+  assign advance = \port$1690$20 [4:0];
+  assign ky = \port$1584$0 [6:5];
+  assign address = \port$1584$0 [4:0];
+  assign row = \port$1690$20 [9:5];
   assign banks = { \$14 [4:0], \$13 [4:0], \$12 [4:0], \$11 [4:0] };
-  assign \port$741$0  = \$11 [4:0];
-  assign \port$742$0  = \$12 [4:0];
-  assign \port$743$0  = \$13 [4:0];
-  assign \port$744$0  = \$14 [4:0];
+  assign \port$742$0  = \$11 [4:0];
+  assign \port$743$0  = \$12 [4:0];
+  assign \port$744$0  = \$13 [4:0];
+  assign \port$745$0  = \$14 [4:0];
 endmodule
 
-module \accelerator.align (rst, \port$1478$0 , \port$1479$0 , \port$1480$0 , \port$1481$0 , \port$1524$6 , pixels, clk);
+module \accelerator.align (rst, \port$1479$0 , \port$1480$0 , \port$1481$0 , \port$1482$0 , \port$1525$6 , pixels, clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$7  = 0;
   wire [15:0] \$1 ;
   wire \$10 ;
@@ -2086,417 +2088,417 @@ module \accelerator.align (rst, \port$1478$0 , \port$1479$0 , \port$1480$0 , \po
   wire left;
   output [63:0] pixels;
   reg [63:0] pixels = 64'h0000000000000000;
-  input [15:0] \port$1478$0 ;
-  wire [15:0] \port$1478$0 ;
   input [15:0] \port$1479$0 ;
   wire [15:0] \port$1479$0 ;
   input [15:0] \port$1480$0 ;
   wire [15:0] \port$1480$0 ;
   input [15:0] \port$1481$0 ;
   wire [15:0] \port$1481$0 ;
-  input [7:0] \port$1524$6 ;
-  wire [7:0] \port$1524$6 ;
+  input [15:0] \port$1482$0 ;
+  wire [15:0] \port$1482$0 ;
+  input [7:0] \port$1525$6 ;
+  wire [7:0] \port$1525$6 ;
   wire right;
   input rst;
   wire rst;
   wire top;
-  assign \$1  = \port$1524$6 [0] ? \port$1478$0  : \port$1480$0 ;
-  assign \$2  = \port$1524$6 [0] ? \port$1479$0  : \port$1481$0 ;
-  assign \$3  = \port$1524$6 [2] ? \$1  : \$2 ;
-  assign \$4  = ! \port$1524$6 [1:0];
-  assign \$5  = \port$1524$6 [4] & \$4 ;
-  assign \$6  = ! \port$1524$6 [3:2];
-  assign \$7  = \port$1524$6 [6] & \$6 ;
+  assign \$1  = \port$1525$6 [0] ? \port$1479$0  : \port$1481$0 ;
+  assign \$2  = \port$1525$6 [0] ? \port$1480$0  : \port$1482$0 ;
+  assign \$3  = \port$1525$6 [2] ? \$1  : \$2 ;
+  assign \$4  = ! \port$1525$6 [1:0];
+  assign \$5  = \port$1525$6 [4] & \$4 ;
+  assign \$6  = ! \port$1525$6 [3:2];
+  assign \$7  = \port$1525$6 [6] & \$6 ;
   assign \$8  = \$5  | \$7 ;
   assign \$9  = ~ \$8 ;
-  assign \$10  = ! \port$1524$6 [1:0];
-  assign \$11  = \port$1524$6 [4] & \$10 ;
-  assign \$12  = ! \port$1524$6 [3:2];
-  assign \$13  = \port$1524$6 [6] & \$12 ;
+  assign \$10  = ! \port$1525$6 [1:0];
+  assign \$11  = \port$1525$6 [4] & \$10 ;
+  assign \$12  = ! \port$1525$6 [3:2];
+  assign \$13  = \port$1525$6 [6] & \$12 ;
   assign \$14  = \$11  | \$13 ;
   assign \$15  = ~ \$14 ;
-  assign \$16  = ! \port$1524$6 [1:0];
-  assign \$17  = \port$1524$6 [4] & \$16 ;
-  assign \$18  = ! \port$1524$6 [3:2];
-  assign \$19  = \port$1524$6 [6] & \$18 ;
+  assign \$16  = ! \port$1525$6 [1:0];
+  assign \$17  = \port$1525$6 [4] & \$16 ;
+  assign \$18  = ! \port$1525$6 [3:2];
+  assign \$19  = \port$1525$6 [6] & \$18 ;
   assign \$20  = \$17  | \$19 ;
   assign \$21  = ~ \$20 ;
-  assign \$22  = ! \port$1524$6 [1:0];
-  assign \$23  = \port$1524$6 [4] & \$22 ;
-  assign \$24  = ! \port$1524$6 [3:2];
-  assign \$25  = \port$1524$6 [6] & \$24 ;
+  assign \$22  = ! \port$1525$6 [1:0];
+  assign \$23  = \port$1525$6 [4] & \$22 ;
+  assign \$24  = ! \port$1525$6 [3:2];
+  assign \$25  = \port$1525$6 [6] & \$24 ;
   assign \$26  = \$23  | \$25 ;
   assign \$27  = ~ \$26 ;
-  assign \$28  = ! \port$1524$6 [1:0];
-  assign \$29  = \port$1524$6 [4] & \$28 ;
-  assign \$30  = ! \port$1524$6 [3:2];
-  assign \$31  = \port$1524$6 [6] & \$30 ;
+  assign \$28  = ! \port$1525$6 [1:0];
+  assign \$29  = \port$1525$6 [4] & \$28 ;
+  assign \$30  = ! \port$1525$6 [3:2];
+  assign \$31  = \port$1525$6 [6] & \$30 ;
   assign \$32  = \$29  | \$31 ;
   assign \$33  = ~ \$32 ;
-  assign \$34  = ! \port$1524$6 [1:0];
-  assign \$35  = \port$1524$6 [4] & \$34 ;
-  assign \$36  = ! \port$1524$6 [3:2];
-  assign \$37  = \port$1524$6 [6] & \$36 ;
+  assign \$34  = ! \port$1525$6 [1:0];
+  assign \$35  = \port$1525$6 [4] & \$34 ;
+  assign \$36  = ! \port$1525$6 [3:2];
+  assign \$37  = \port$1525$6 [6] & \$36 ;
   assign \$38  = \$35  | \$37 ;
   assign \$39  = ~ \$38 ;
-  assign \$40  = ! \port$1524$6 [1:0];
-  assign \$41  = \port$1524$6 [4] & \$40 ;
-  assign \$42  = ! \port$1524$6 [3:2];
-  assign \$43  = \port$1524$6 [6] & \$42 ;
+  assign \$40  = ! \port$1525$6 [1:0];
+  assign \$41  = \port$1525$6 [4] & \$40 ;
+  assign \$42  = ! \port$1525$6 [3:2];
+  assign \$43  = \port$1525$6 [6] & \$42 ;
   assign \$44  = \$41  | \$43 ;
   assign \$45  = ~ \$44 ;
-  assign \$46  = ! \port$1524$6 [1:0];
-  assign \$47  = \port$1524$6 [4] & \$46 ;
-  assign \$48  = ! \port$1524$6 [3:2];
-  assign \$49  = \port$1524$6 [6] & \$48 ;
+  assign \$46  = ! \port$1525$6 [1:0];
+  assign \$47  = \port$1525$6 [4] & \$46 ;
+  assign \$48  = ! \port$1525$6 [3:2];
+  assign \$49  = \port$1525$6 [6] & \$48 ;
   assign \$50  = \$47  | \$49 ;
   assign \$51  = ~ \$50 ;
-  assign \$52  = ! \port$1524$6 [1:0];
-  assign \$53  = \port$1524$6 [4] & \$52 ;
-  assign \$54  = ! \port$1524$6 [3:2];
-  assign \$55  = \port$1524$6 [6] & \$54 ;
+  assign \$52  = ! \port$1525$6 [1:0];
+  assign \$53  = \port$1525$6 [4] & \$52 ;
+  assign \$54  = ! \port$1525$6 [3:2];
+  assign \$55  = \port$1525$6 [6] & \$54 ;
   assign \$56  = \$53  | \$55 ;
   assign \$57  = ~ \$56 ;
-  assign \$58  = ! \port$1524$6 [1:0];
-  assign \$59  = \port$1524$6 [4] & \$58 ;
-  assign \$60  = ! \port$1524$6 [3:2];
-  assign \$61  = \port$1524$6 [6] & \$60 ;
+  assign \$58  = ! \port$1525$6 [1:0];
+  assign \$59  = \port$1525$6 [4] & \$58 ;
+  assign \$60  = ! \port$1525$6 [3:2];
+  assign \$61  = \port$1525$6 [6] & \$60 ;
   assign \$62  = \$59  | \$61 ;
   assign \$63  = ~ \$62 ;
-  assign \$64  = ! \port$1524$6 [1:0];
-  assign \$65  = \port$1524$6 [4] & \$64 ;
-  assign \$66  = ! \port$1524$6 [3:2];
-  assign \$67  = \port$1524$6 [6] & \$66 ;
+  assign \$64  = ! \port$1525$6 [1:0];
+  assign \$65  = \port$1525$6 [4] & \$64 ;
+  assign \$66  = ! \port$1525$6 [3:2];
+  assign \$67  = \port$1525$6 [6] & \$66 ;
   assign \$68  = \$65  | \$67 ;
   assign \$69  = ~ \$68 ;
-  assign \$70  = ! \port$1524$6 [1:0];
-  assign \$71  = \port$1524$6 [4] & \$70 ;
-  assign \$72  = ! \port$1524$6 [3:2];
-  assign \$73  = \port$1524$6 [6] & \$72 ;
+  assign \$70  = ! \port$1525$6 [1:0];
+  assign \$71  = \port$1525$6 [4] & \$70 ;
+  assign \$72  = ! \port$1525$6 [3:2];
+  assign \$73  = \port$1525$6 [6] & \$72 ;
   assign \$74  = \$71  | \$73 ;
   assign \$75  = ~ \$74 ;
-  assign \$76  = ! \port$1524$6 [1:0];
-  assign \$77  = \port$1524$6 [4] & \$76 ;
-  assign \$78  = ! \port$1524$6 [3:2];
-  assign \$79  = \port$1524$6 [6] & \$78 ;
+  assign \$76  = ! \port$1525$6 [1:0];
+  assign \$77  = \port$1525$6 [4] & \$76 ;
+  assign \$78  = ! \port$1525$6 [3:2];
+  assign \$79  = \port$1525$6 [6] & \$78 ;
   assign \$80  = \$77  | \$79 ;
   assign \$81  = ~ \$80 ;
-  assign \$82  = ! \port$1524$6 [1:0];
-  assign \$83  = \port$1524$6 [4] & \$82 ;
-  assign \$84  = ! \port$1524$6 [3:2];
-  assign \$85  = \port$1524$6 [6] & \$84 ;
+  assign \$82  = ! \port$1525$6 [1:0];
+  assign \$83  = \port$1525$6 [4] & \$82 ;
+  assign \$84  = ! \port$1525$6 [3:2];
+  assign \$85  = \port$1525$6 [6] & \$84 ;
   assign \$86  = \$83  | \$85 ;
   assign \$87  = ~ \$86 ;
-  assign \$88  = ! \port$1524$6 [1:0];
-  assign \$89  = \port$1524$6 [4] & \$88 ;
-  assign \$90  = ! \port$1524$6 [3:2];
-  assign \$91  = \port$1524$6 [6] & \$90 ;
+  assign \$88  = ! \port$1525$6 [1:0];
+  assign \$89  = \port$1525$6 [4] & \$88 ;
+  assign \$90  = ! \port$1525$6 [3:2];
+  assign \$91  = \port$1525$6 [6] & \$90 ;
   assign \$92  = \$89  | \$91 ;
   assign \$93  = ~ \$92 ;
-  assign \$94  = ! \port$1524$6 [1:0];
-  assign \$95  = \port$1524$6 [4] & \$94 ;
-  assign \$96  = ! \port$1524$6 [3:2];
-  assign \$97  = \port$1524$6 [6] & \$96 ;
+  assign \$94  = ! \port$1525$6 [1:0];
+  assign \$95  = \port$1525$6 [4] & \$94 ;
+  assign \$96  = ! \port$1525$6 [3:2];
+  assign \$97  = \port$1525$6 [6] & \$96 ;
   assign \$98  = \$95  | \$97 ;
   assign \$99  = ~ \$98 ;
   assign \$100  = \$3  & { \$99 , \$93 , \$87 , \$81 , \$75 , \$69 , \$63 , \$57 , \$51 , \$45 , \$39 , \$33 , \$27 , \$21 , \$15 , \$9  };
-  assign \$101  = \port$1524$6 [0] ? \port$1479$0  : \port$1481$0 ;
-  assign \$102  = \port$1524$6 [0] ? \port$1478$0  : \port$1480$0 ;
-  assign \$103  = \port$1524$6 [2] ? \$101  : \$102 ;
-  assign \$104  = ! \port$1524$6 [1:0];
-  assign \$105  = \port$1524$6 [4] & \$104 ;
-  assign \$106  = \port$1524$6 [3:2] == 2'h2;
-  assign \$107  = \port$1524$6 [7] & \$106 ;
+  assign \$101  = \port$1525$6 [0] ? \port$1480$0  : \port$1482$0 ;
+  assign \$102  = \port$1525$6 [0] ? \port$1479$0  : \port$1481$0 ;
+  assign \$103  = \port$1525$6 [2] ? \$101  : \$102 ;
+  assign \$104  = ! \port$1525$6 [1:0];
+  assign \$105  = \port$1525$6 [4] & \$104 ;
+  assign \$106  = \port$1525$6 [3:2] == 2'h2;
+  assign \$107  = \port$1525$6 [7] & \$106 ;
   assign \$108  = \$105  | \$107 ;
   assign \$109  = ~ \$108 ;
-  assign \$110  = ! \port$1524$6 [1:0];
-  assign \$111  = \port$1524$6 [4] & \$110 ;
-  assign \$112  = \port$1524$6 [3:2] == 2'h2;
-  assign \$113  = \port$1524$6 [7] & \$112 ;
+  assign \$110  = ! \port$1525$6 [1:0];
+  assign \$111  = \port$1525$6 [4] & \$110 ;
+  assign \$112  = \port$1525$6 [3:2] == 2'h2;
+  assign \$113  = \port$1525$6 [7] & \$112 ;
   assign \$114  = \$111  | \$113 ;
   assign \$115  = ~ \$114 ;
-  assign \$116  = ! \port$1524$6 [1:0];
-  assign \$117  = \port$1524$6 [4] & \$116 ;
-  assign \$118  = \port$1524$6 [3:2] == 2'h2;
-  assign \$119  = \port$1524$6 [7] & \$118 ;
+  assign \$116  = ! \port$1525$6 [1:0];
+  assign \$117  = \port$1525$6 [4] & \$116 ;
+  assign \$118  = \port$1525$6 [3:2] == 2'h2;
+  assign \$119  = \port$1525$6 [7] & \$118 ;
   assign \$120  = \$117  | \$119 ;
   assign \$121  = ~ \$120 ;
-  assign \$122  = ! \port$1524$6 [1:0];
-  assign \$123  = \port$1524$6 [4] & \$122 ;
-  assign \$124  = \port$1524$6 [3:2] == 2'h2;
-  assign \$125  = \port$1524$6 [7] & \$124 ;
+  assign \$122  = ! \port$1525$6 [1:0];
+  assign \$123  = \port$1525$6 [4] & \$122 ;
+  assign \$124  = \port$1525$6 [3:2] == 2'h2;
+  assign \$125  = \port$1525$6 [7] & \$124 ;
   assign \$126  = \$123  | \$125 ;
   assign \$127  = ~ \$126 ;
-  assign \$128  = ! \port$1524$6 [1:0];
-  assign \$129  = \port$1524$6 [4] & \$128 ;
-  assign \$130  = \port$1524$6 [3:2] == 2'h2;
-  assign \$131  = \port$1524$6 [7] & \$130 ;
+  assign \$128  = ! \port$1525$6 [1:0];
+  assign \$129  = \port$1525$6 [4] & \$128 ;
+  assign \$130  = \port$1525$6 [3:2] == 2'h2;
+  assign \$131  = \port$1525$6 [7] & \$130 ;
   assign \$132  = \$129  | \$131 ;
   assign \$133  = ~ \$132 ;
-  assign \$134  = ! \port$1524$6 [1:0];
-  assign \$135  = \port$1524$6 [4] & \$134 ;
-  assign \$136  = \port$1524$6 [3:2] == 2'h2;
-  assign \$137  = \port$1524$6 [7] & \$136 ;
+  assign \$134  = ! \port$1525$6 [1:0];
+  assign \$135  = \port$1525$6 [4] & \$134 ;
+  assign \$136  = \port$1525$6 [3:2] == 2'h2;
+  assign \$137  = \port$1525$6 [7] & \$136 ;
   assign \$138  = \$135  | \$137 ;
   assign \$139  = ~ \$138 ;
-  assign \$140  = ! \port$1524$6 [1:0];
-  assign \$141  = \port$1524$6 [4] & \$140 ;
-  assign \$142  = \port$1524$6 [3:2] == 2'h2;
-  assign \$143  = \port$1524$6 [7] & \$142 ;
+  assign \$140  = ! \port$1525$6 [1:0];
+  assign \$141  = \port$1525$6 [4] & \$140 ;
+  assign \$142  = \port$1525$6 [3:2] == 2'h2;
+  assign \$143  = \port$1525$6 [7] & \$142 ;
   assign \$144  = \$141  | \$143 ;
   assign \$145  = ~ \$144 ;
-  assign \$146  = ! \port$1524$6 [1:0];
-  assign \$147  = \port$1524$6 [4] & \$146 ;
-  assign \$148  = \port$1524$6 [3:2] == 2'h2;
-  assign \$149  = \port$1524$6 [7] & \$148 ;
+  assign \$146  = ! \port$1525$6 [1:0];
+  assign \$147  = \port$1525$6 [4] & \$146 ;
+  assign \$148  = \port$1525$6 [3:2] == 2'h2;
+  assign \$149  = \port$1525$6 [7] & \$148 ;
   assign \$150  = \$147  | \$149 ;
   assign \$151  = ~ \$150 ;
-  assign \$152  = ! \port$1524$6 [1:0];
-  assign \$153  = \port$1524$6 [4] & \$152 ;
-  assign \$154  = \port$1524$6 [3:2] == 2'h2;
-  assign \$155  = \port$1524$6 [7] & \$154 ;
+  assign \$152  = ! \port$1525$6 [1:0];
+  assign \$153  = \port$1525$6 [4] & \$152 ;
+  assign \$154  = \port$1525$6 [3:2] == 2'h2;
+  assign \$155  = \port$1525$6 [7] & \$154 ;
   assign \$156  = \$153  | \$155 ;
   assign \$157  = ~ \$156 ;
-  assign \$158  = ! \port$1524$6 [1:0];
-  assign \$159  = \port$1524$6 [4] & \$158 ;
-  assign \$160  = \port$1524$6 [3:2] == 2'h2;
-  assign \$161  = \port$1524$6 [7] & \$160 ;
+  assign \$158  = ! \port$1525$6 [1:0];
+  assign \$159  = \port$1525$6 [4] & \$158 ;
+  assign \$160  = \port$1525$6 [3:2] == 2'h2;
+  assign \$161  = \port$1525$6 [7] & \$160 ;
   assign \$162  = \$159  | \$161 ;
   assign \$163  = ~ \$162 ;
-  assign \$164  = ! \port$1524$6 [1:0];
-  assign \$165  = \port$1524$6 [4] & \$164 ;
-  assign \$166  = \port$1524$6 [3:2] == 2'h2;
-  assign \$167  = \port$1524$6 [7] & \$166 ;
+  assign \$164  = ! \port$1525$6 [1:0];
+  assign \$165  = \port$1525$6 [4] & \$164 ;
+  assign \$166  = \port$1525$6 [3:2] == 2'h2;
+  assign \$167  = \port$1525$6 [7] & \$166 ;
   assign \$168  = \$165  | \$167 ;
   assign \$169  = ~ \$168 ;
-  assign \$170  = ! \port$1524$6 [1:0];
-  assign \$171  = \port$1524$6 [4] & \$170 ;
-  assign \$172  = \port$1524$6 [3:2] == 2'h2;
-  assign \$173  = \port$1524$6 [7] & \$172 ;
+  assign \$170  = ! \port$1525$6 [1:0];
+  assign \$171  = \port$1525$6 [4] & \$170 ;
+  assign \$172  = \port$1525$6 [3:2] == 2'h2;
+  assign \$173  = \port$1525$6 [7] & \$172 ;
   assign \$174  = \$171  | \$173 ;
   assign \$175  = ~ \$174 ;
-  assign \$176  = ! \port$1524$6 [1:0];
-  assign \$177  = \port$1524$6 [4] & \$176 ;
-  assign \$178  = \port$1524$6 [3:2] == 2'h2;
-  assign \$179  = \port$1524$6 [7] & \$178 ;
+  assign \$176  = ! \port$1525$6 [1:0];
+  assign \$177  = \port$1525$6 [4] & \$176 ;
+  assign \$178  = \port$1525$6 [3:2] == 2'h2;
+  assign \$179  = \port$1525$6 [7] & \$178 ;
   assign \$180  = \$177  | \$179 ;
   assign \$181  = ~ \$180 ;
-  assign \$182  = ! \port$1524$6 [1:0];
-  assign \$183  = \port$1524$6 [4] & \$182 ;
-  assign \$184  = \port$1524$6 [3:2] == 2'h2;
-  assign \$185  = \port$1524$6 [7] & \$184 ;
+  assign \$182  = ! \port$1525$6 [1:0];
+  assign \$183  = \port$1525$6 [4] & \$182 ;
+  assign \$184  = \port$1525$6 [3:2] == 2'h2;
+  assign \$185  = \port$1525$6 [7] & \$184 ;
   assign \$186  = \$183  | \$185 ;
   assign \$187  = ~ \$186 ;
-  assign \$188  = ! \port$1524$6 [1:0];
-  assign \$189  = \port$1524$6 [4] & \$188 ;
-  assign \$190  = \port$1524$6 [3:2] == 2'h2;
-  assign \$191  = \port$1524$6 [7] & \$190 ;
+  assign \$188  = ! \port$1525$6 [1:0];
+  assign \$189  = \port$1525$6 [4] & \$188 ;
+  assign \$190  = \port$1525$6 [3:2] == 2'h2;
+  assign \$191  = \port$1525$6 [7] & \$190 ;
   assign \$192  = \$189  | \$191 ;
   assign \$193  = ~ \$192 ;
-  assign \$194  = ! \port$1524$6 [1:0];
-  assign \$195  = \port$1524$6 [4] & \$194 ;
-  assign \$196  = \port$1524$6 [3:2] == 2'h2;
-  assign \$197  = \port$1524$6 [7] & \$196 ;
+  assign \$194  = ! \port$1525$6 [1:0];
+  assign \$195  = \port$1525$6 [4] & \$194 ;
+  assign \$196  = \port$1525$6 [3:2] == 2'h2;
+  assign \$197  = \port$1525$6 [7] & \$196 ;
   assign \$198  = \$195  | \$197 ;
   assign \$199  = ~ \$198 ;
   assign \$200  = \$103  & { \$199 , \$193 , \$187 , \$181 , \$175 , \$169 , \$163 , \$157 , \$151 , \$145 , \$139 , \$133 , \$127 , \$121 , \$115 , \$109  };
-  assign \$201  = \port$1524$6 [0] ? \port$1480$0  : \port$1478$0 ;
-  assign \$202  = \port$1524$6 [0] ? \port$1481$0  : \port$1479$0 ;
-  assign \$203  = \port$1524$6 [2] ? \$201  : \$202 ;
-  assign \$204  = \port$1524$6 [1:0] == 2'h2;
-  assign \$205  = \port$1524$6 [5] & \$204 ;
-  assign \$206  = ! \port$1524$6 [3:2];
-  assign \$207  = \port$1524$6 [6] & \$206 ;
+  assign \$201  = \port$1525$6 [0] ? \port$1481$0  : \port$1479$0 ;
+  assign \$202  = \port$1525$6 [0] ? \port$1482$0  : \port$1480$0 ;
+  assign \$203  = \port$1525$6 [2] ? \$201  : \$202 ;
+  assign \$204  = \port$1525$6 [1:0] == 2'h2;
+  assign \$205  = \port$1525$6 [5] & \$204 ;
+  assign \$206  = ! \port$1525$6 [3:2];
+  assign \$207  = \port$1525$6 [6] & \$206 ;
   assign \$208  = \$205  | \$207 ;
   assign \$209  = ~ \$208 ;
-  assign \$210  = \port$1524$6 [1:0] == 2'h2;
-  assign \$211  = \port$1524$6 [5] & \$210 ;
-  assign \$212  = ! \port$1524$6 [3:2];
-  assign \$213  = \port$1524$6 [6] & \$212 ;
+  assign \$210  = \port$1525$6 [1:0] == 2'h2;
+  assign \$211  = \port$1525$6 [5] & \$210 ;
+  assign \$212  = ! \port$1525$6 [3:2];
+  assign \$213  = \port$1525$6 [6] & \$212 ;
   assign \$214  = \$211  | \$213 ;
   assign \$215  = ~ \$214 ;
-  assign \$216  = \port$1524$6 [1:0] == 2'h2;
-  assign \$217  = \port$1524$6 [5] & \$216 ;
-  assign \$218  = ! \port$1524$6 [3:2];
-  assign \$219  = \port$1524$6 [6] & \$218 ;
+  assign \$216  = \port$1525$6 [1:0] == 2'h2;
+  assign \$217  = \port$1525$6 [5] & \$216 ;
+  assign \$218  = ! \port$1525$6 [3:2];
+  assign \$219  = \port$1525$6 [6] & \$218 ;
   assign \$220  = \$217  | \$219 ;
   assign \$221  = ~ \$220 ;
-  assign \$222  = \port$1524$6 [1:0] == 2'h2;
-  assign \$223  = \port$1524$6 [5] & \$222 ;
-  assign \$224  = ! \port$1524$6 [3:2];
-  assign \$225  = \port$1524$6 [6] & \$224 ;
+  assign \$222  = \port$1525$6 [1:0] == 2'h2;
+  assign \$223  = \port$1525$6 [5] & \$222 ;
+  assign \$224  = ! \port$1525$6 [3:2];
+  assign \$225  = \port$1525$6 [6] & \$224 ;
   assign \$226  = \$223  | \$225 ;
   assign \$227  = ~ \$226 ;
-  assign \$228  = \port$1524$6 [1:0] == 2'h2;
-  assign \$229  = \port$1524$6 [5] & \$228 ;
-  assign \$230  = ! \port$1524$6 [3:2];
-  assign \$231  = \port$1524$6 [6] & \$230 ;
+  assign \$228  = \port$1525$6 [1:0] == 2'h2;
+  assign \$229  = \port$1525$6 [5] & \$228 ;
+  assign \$230  = ! \port$1525$6 [3:2];
+  assign \$231  = \port$1525$6 [6] & \$230 ;
   assign \$232  = \$229  | \$231 ;
   assign \$233  = ~ \$232 ;
-  assign \$234  = \port$1524$6 [1:0] == 2'h2;
-  assign \$235  = \port$1524$6 [5] & \$234 ;
-  assign \$236  = ! \port$1524$6 [3:2];
-  assign \$237  = \port$1524$6 [6] & \$236 ;
+  assign \$234  = \port$1525$6 [1:0] == 2'h2;
+  assign \$235  = \port$1525$6 [5] & \$234 ;
+  assign \$236  = ! \port$1525$6 [3:2];
+  assign \$237  = \port$1525$6 [6] & \$236 ;
   assign \$238  = \$235  | \$237 ;
   assign \$239  = ~ \$238 ;
-  assign \$240  = \port$1524$6 [1:0] == 2'h2;
-  assign \$241  = \port$1524$6 [5] & \$240 ;
-  assign \$242  = ! \port$1524$6 [3:2];
-  assign \$243  = \port$1524$6 [6] & \$242 ;
+  assign \$240  = \port$1525$6 [1:0] == 2'h2;
+  assign \$241  = \port$1525$6 [5] & \$240 ;
+  assign \$242  = ! \port$1525$6 [3:2];
+  assign \$243  = \port$1525$6 [6] & \$242 ;
   assign \$244  = \$241  | \$243 ;
   assign \$245  = ~ \$244 ;
-  assign \$246  = \port$1524$6 [1:0] == 2'h2;
-  assign \$247  = \port$1524$6 [5] & \$246 ;
-  assign \$248  = ! \port$1524$6 [3:2];
-  assign \$249  = \port$1524$6 [6] & \$248 ;
+  assign \$246  = \port$1525$6 [1:0] == 2'h2;
+  assign \$247  = \port$1525$6 [5] & \$246 ;
+  assign \$248  = ! \port$1525$6 [3:2];
+  assign \$249  = \port$1525$6 [6] & \$248 ;
   assign \$250  = \$247  | \$249 ;
   assign \$251  = ~ \$250 ;
-  assign \$252  = \port$1524$6 [1:0] == 2'h2;
-  assign \$253  = \port$1524$6 [5] & \$252 ;
-  assign \$254  = ! \port$1524$6 [3:2];
-  assign \$255  = \port$1524$6 [6] & \$254 ;
+  assign \$252  = \port$1525$6 [1:0] == 2'h2;
+  assign \$253  = \port$1525$6 [5] & \$252 ;
+  assign \$254  = ! \port$1525$6 [3:2];
+  assign \$255  = \port$1525$6 [6] & \$254 ;
   assign \$256  = \$253  | \$255 ;
   assign \$257  = ~ \$256 ;
-  assign \$258  = \port$1524$6 [1:0] == 2'h2;
-  assign \$259  = \port$1524$6 [5] & \$258 ;
-  assign \$260  = ! \port$1524$6 [3:2];
-  assign \$261  = \port$1524$6 [6] & \$260 ;
+  assign \$258  = \port$1525$6 [1:0] == 2'h2;
+  assign \$259  = \port$1525$6 [5] & \$258 ;
+  assign \$260  = ! \port$1525$6 [3:2];
+  assign \$261  = \port$1525$6 [6] & \$260 ;
   assign \$262  = \$259  | \$261 ;
   assign \$263  = ~ \$262 ;
-  assign \$264  = \port$1524$6 [1:0] == 2'h2;
-  assign \$265  = \port$1524$6 [5] & \$264 ;
-  assign \$266  = ! \port$1524$6 [3:2];
-  assign \$267  = \port$1524$6 [6] & \$266 ;
+  assign \$264  = \port$1525$6 [1:0] == 2'h2;
+  assign \$265  = \port$1525$6 [5] & \$264 ;
+  assign \$266  = ! \port$1525$6 [3:2];
+  assign \$267  = \port$1525$6 [6] & \$266 ;
   assign \$268  = \$265  | \$267 ;
   assign \$269  = ~ \$268 ;
-  assign \$270  = \port$1524$6 [1:0] == 2'h2;
-  assign \$271  = \port$1524$6 [5] & \$270 ;
-  assign \$272  = ! \port$1524$6 [3:2];
-  assign \$273  = \port$1524$6 [6] & \$272 ;
+  assign \$270  = \port$1525$6 [1:0] == 2'h2;
+  assign \$271  = \port$1525$6 [5] & \$270 ;
+  assign \$272  = ! \port$1525$6 [3:2];
+  assign \$273  = \port$1525$6 [6] & \$272 ;
   assign \$274  = \$271  | \$273 ;
   assign \$275  = ~ \$274 ;
-  assign \$276  = \port$1524$6 [1:0] == 2'h2;
-  assign \$277  = \port$1524$6 [5] & \$276 ;
-  assign \$278  = ! \port$1524$6 [3:2];
-  assign \$279  = \port$1524$6 [6] & \$278 ;
+  assign \$276  = \port$1525$6 [1:0] == 2'h2;
+  assign \$277  = \port$1525$6 [5] & \$276 ;
+  assign \$278  = ! \port$1525$6 [3:2];
+  assign \$279  = \port$1525$6 [6] & \$278 ;
   assign \$280  = \$277  | \$279 ;
   assign \$281  = ~ \$280 ;
-  assign \$282  = \port$1524$6 [1:0] == 2'h2;
-  assign \$283  = \port$1524$6 [5] & \$282 ;
-  assign \$284  = ! \port$1524$6 [3:2];
-  assign \$285  = \port$1524$6 [6] & \$284 ;
+  assign \$282  = \port$1525$6 [1:0] == 2'h2;
+  assign \$283  = \port$1525$6 [5] & \$282 ;
+  assign \$284  = ! \port$1525$6 [3:2];
+  assign \$285  = \port$1525$6 [6] & \$284 ;
   assign \$286  = \$283  | \$285 ;
   assign \$287  = ~ \$286 ;
-  assign \$288  = \port$1524$6 [1:0] == 2'h2;
-  assign \$289  = \port$1524$6 [5] & \$288 ;
-  assign \$290  = ! \port$1524$6 [3:2];
-  assign \$291  = \port$1524$6 [6] & \$290 ;
+  assign \$288  = \port$1525$6 [1:0] == 2'h2;
+  assign \$289  = \port$1525$6 [5] & \$288 ;
+  assign \$290  = ! \port$1525$6 [3:2];
+  assign \$291  = \port$1525$6 [6] & \$290 ;
   assign \$292  = \$289  | \$291 ;
   assign \$293  = ~ \$292 ;
-  assign \$294  = \port$1524$6 [1:0] == 2'h2;
-  assign \$295  = \port$1524$6 [5] & \$294 ;
-  assign \$296  = ! \port$1524$6 [3:2];
-  assign \$297  = \port$1524$6 [6] & \$296 ;
+  assign \$294  = \port$1525$6 [1:0] == 2'h2;
+  assign \$295  = \port$1525$6 [5] & \$294 ;
+  assign \$296  = ! \port$1525$6 [3:2];
+  assign \$297  = \port$1525$6 [6] & \$296 ;
   assign \$298  = \$295  | \$297 ;
   assign \$299  = ~ \$298 ;
   assign \$300  = \$203  & { \$299 , \$293 , \$287 , \$281 , \$275 , \$269 , \$263 , \$257 , \$251 , \$245 , \$239 , \$233 , \$227 , \$221 , \$215 , \$209  };
-  assign \$301  = \port$1524$6 [0] ? \port$1481$0  : \port$1479$0 ;
-  assign \$302  = \port$1524$6 [0] ? \port$1480$0  : \port$1478$0 ;
-  assign \$303  = \port$1524$6 [2] ? \$301  : \$302 ;
-  assign \$304  = \port$1524$6 [1:0] == 2'h2;
-  assign \$305  = \port$1524$6 [5] & \$304 ;
-  assign \$306  = \port$1524$6 [3:2] == 2'h2;
-  assign \$307  = \port$1524$6 [7] & \$306 ;
+  assign \$301  = \port$1525$6 [0] ? \port$1482$0  : \port$1480$0 ;
+  assign \$302  = \port$1525$6 [0] ? \port$1481$0  : \port$1479$0 ;
+  assign \$303  = \port$1525$6 [2] ? \$301  : \$302 ;
+  assign \$304  = \port$1525$6 [1:0] == 2'h2;
+  assign \$305  = \port$1525$6 [5] & \$304 ;
+  assign \$306  = \port$1525$6 [3:2] == 2'h2;
+  assign \$307  = \port$1525$6 [7] & \$306 ;
   assign \$308  = \$305  | \$307 ;
   assign \$309  = ~ \$308 ;
-  assign \$310  = \port$1524$6 [1:0] == 2'h2;
-  assign \$311  = \port$1524$6 [5] & \$310 ;
-  assign \$312  = \port$1524$6 [3:2] == 2'h2;
-  assign \$313  = \port$1524$6 [7] & \$312 ;
+  assign \$310  = \port$1525$6 [1:0] == 2'h2;
+  assign \$311  = \port$1525$6 [5] & \$310 ;
+  assign \$312  = \port$1525$6 [3:2] == 2'h2;
+  assign \$313  = \port$1525$6 [7] & \$312 ;
   assign \$314  = \$311  | \$313 ;
   assign \$315  = ~ \$314 ;
-  assign \$316  = \port$1524$6 [1:0] == 2'h2;
-  assign \$317  = \port$1524$6 [5] & \$316 ;
-  assign \$318  = \port$1524$6 [3:2] == 2'h2;
-  assign \$319  = \port$1524$6 [7] & \$318 ;
+  assign \$316  = \port$1525$6 [1:0] == 2'h2;
+  assign \$317  = \port$1525$6 [5] & \$316 ;
+  assign \$318  = \port$1525$6 [3:2] == 2'h2;
+  assign \$319  = \port$1525$6 [7] & \$318 ;
   assign \$320  = \$317  | \$319 ;
   assign \$321  = ~ \$320 ;
-  assign \$322  = \port$1524$6 [1:0] == 2'h2;
-  assign \$323  = \port$1524$6 [5] & \$322 ;
-  assign \$324  = \port$1524$6 [3:2] == 2'h2;
-  assign \$325  = \port$1524$6 [7] & \$324 ;
+  assign \$322  = \port$1525$6 [1:0] == 2'h2;
+  assign \$323  = \port$1525$6 [5] & \$322 ;
+  assign \$324  = \port$1525$6 [3:2] == 2'h2;
+  assign \$325  = \port$1525$6 [7] & \$324 ;
   assign \$326  = \$323  | \$325 ;
   assign \$327  = ~ \$326 ;
-  assign \$328  = \port$1524$6 [1:0] == 2'h2;
-  assign \$329  = \port$1524$6 [5] & \$328 ;
-  assign \$330  = \port$1524$6 [3:2] == 2'h2;
-  assign \$331  = \port$1524$6 [7] & \$330 ;
+  assign \$328  = \port$1525$6 [1:0] == 2'h2;
+  assign \$329  = \port$1525$6 [5] & \$328 ;
+  assign \$330  = \port$1525$6 [3:2] == 2'h2;
+  assign \$331  = \port$1525$6 [7] & \$330 ;
   assign \$332  = \$329  | \$331 ;
   assign \$333  = ~ \$332 ;
-  assign \$334  = \port$1524$6 [1:0] == 2'h2;
-  assign \$335  = \port$1524$6 [5] & \$334 ;
-  assign \$336  = \port$1524$6 [3:2] == 2'h2;
-  assign \$337  = \port$1524$6 [7] & \$336 ;
+  assign \$334  = \port$1525$6 [1:0] == 2'h2;
+  assign \$335  = \port$1525$6 [5] & \$334 ;
+  assign \$336  = \port$1525$6 [3:2] == 2'h2;
+  assign \$337  = \port$1525$6 [7] & \$336 ;
   assign \$338  = \$335  | \$337 ;
   assign \$339  = ~ \$338 ;
-  assign \$340  = \port$1524$6 [1:0] == 2'h2;
-  assign \$341  = \port$1524$6 [5] & \$340 ;
-  assign \$342  = \port$1524$6 [3:2] == 2'h2;
-  assign \$343  = \port$1524$6 [7] & \$342 ;
+  assign \$340  = \port$1525$6 [1:0] == 2'h2;
+  assign \$341  = \port$1525$6 [5] & \$340 ;
+  assign \$342  = \port$1525$6 [3:2] == 2'h2;
+  assign \$343  = \port$1525$6 [7] & \$342 ;
   assign \$344  = \$341  | \$343 ;
   assign \$345  = ~ \$344 ;
-  assign \$346  = \port$1524$6 [1:0] == 2'h2;
-  assign \$347  = \port$1524$6 [5] & \$346 ;
-  assign \$348  = \port$1524$6 [3:2] == 2'h2;
-  assign \$349  = \port$1524$6 [7] & \$348 ;
+  assign \$346  = \port$1525$6 [1:0] == 2'h2;
+  assign \$347  = \port$1525$6 [5] & \$346 ;
+  assign \$348  = \port$1525$6 [3:2] == 2'h2;
+  assign \$349  = \port$1525$6 [7] & \$348 ;
   assign \$350  = \$347  | \$349 ;
   assign \$351  = ~ \$350 ;
-  assign \$352  = \port$1524$6 [1:0] == 2'h2;
-  assign \$353  = \port$1524$6 [5] & \$352 ;
-  assign \$354  = \port$1524$6 [3:2] == 2'h2;
-  assign \$355  = \port$1524$6 [7] & \$354 ;
+  assign \$352  = \port$1525$6 [1:0] == 2'h2;
+  assign \$353  = \port$1525$6 [5] & \$352 ;
+  assign \$354  = \port$1525$6 [3:2] == 2'h2;
+  assign \$355  = \port$1525$6 [7] & \$354 ;
   assign \$356  = \$353  | \$355 ;
   assign \$357  = ~ \$356 ;
-  assign \$358  = \port$1524$6 [1:0] == 2'h2;
-  assign \$359  = \port$1524$6 [5] & \$358 ;
-  assign \$360  = \port$1524$6 [3:2] == 2'h2;
-  assign \$361  = \port$1524$6 [7] & \$360 ;
+  assign \$358  = \port$1525$6 [1:0] == 2'h2;
+  assign \$359  = \port$1525$6 [5] & \$358 ;
+  assign \$360  = \port$1525$6 [3:2] == 2'h2;
+  assign \$361  = \port$1525$6 [7] & \$360 ;
   assign \$362  = \$359  | \$361 ;
   assign \$363  = ~ \$362 ;
-  assign \$364  = \port$1524$6 [1:0] == 2'h2;
-  assign \$365  = \port$1524$6 [5] & \$364 ;
-  assign \$366  = \port$1524$6 [3:2] == 2'h2;
-  assign \$367  = \port$1524$6 [7] & \$366 ;
+  assign \$364  = \port$1525$6 [1:0] == 2'h2;
+  assign \$365  = \port$1525$6 [5] & \$364 ;
+  assign \$366  = \port$1525$6 [3:2] == 2'h2;
+  assign \$367  = \port$1525$6 [7] & \$366 ;
   assign \$368  = \$365  | \$367 ;
   assign \$369  = ~ \$368 ;
-  assign \$370  = \port$1524$6 [1:0] == 2'h2;
-  assign \$371  = \port$1524$6 [5] & \$370 ;
-  assign \$372  = \port$1524$6 [3:2] == 2'h2;
-  assign \$373  = \port$1524$6 [7] & \$372 ;
+  assign \$370  = \port$1525$6 [1:0] == 2'h2;
+  assign \$371  = \port$1525$6 [5] & \$370 ;
+  assign \$372  = \port$1525$6 [3:2] == 2'h2;
+  assign \$373  = \port$1525$6 [7] & \$372 ;
   assign \$374  = \$371  | \$373 ;
   assign \$375  = ~ \$374 ;
-  assign \$376  = \port$1524$6 [1:0] == 2'h2;
-  assign \$377  = \port$1524$6 [5] & \$376 ;
-  assign \$378  = \port$1524$6 [3:2] == 2'h2;
-  assign \$379  = \port$1524$6 [7] & \$378 ;
+  assign \$376  = \port$1525$6 [1:0] == 2'h2;
+  assign \$377  = \port$1525$6 [5] & \$376 ;
+  assign \$378  = \port$1525$6 [3:2] == 2'h2;
+  assign \$379  = \port$1525$6 [7] & \$378 ;
   assign \$380  = \$377  | \$379 ;
   assign \$381  = ~ \$380 ;
-  assign \$382  = \port$1524$6 [1:0] == 2'h2;
-  assign \$383  = \port$1524$6 [5] & \$382 ;
-  assign \$384  = \port$1524$6 [3:2] == 2'h2;
-  assign \$385  = \port$1524$6 [7] & \$384 ;
+  assign \$382  = \port$1525$6 [1:0] == 2'h2;
+  assign \$383  = \port$1525$6 [5] & \$382 ;
+  assign \$384  = \port$1525$6 [3:2] == 2'h2;
+  assign \$385  = \port$1525$6 [7] & \$384 ;
   assign \$386  = \$383  | \$385 ;
   assign \$387  = ~ \$386 ;
-  assign \$388  = \port$1524$6 [1:0] == 2'h2;
-  assign \$389  = \port$1524$6 [5] & \$388 ;
-  assign \$390  = \port$1524$6 [3:2] == 2'h2;
-  assign \$391  = \port$1524$6 [7] & \$390 ;
+  assign \$388  = \port$1525$6 [1:0] == 2'h2;
+  assign \$389  = \port$1525$6 [5] & \$388 ;
+  assign \$390  = \port$1525$6 [3:2] == 2'h2;
+  assign \$391  = \port$1525$6 [7] & \$390 ;
   assign \$392  = \$389  | \$391 ;
   assign \$393  = ~ \$392 ;
-  assign \$394  = \port$1524$6 [1:0] == 2'h2;
-  assign \$395  = \port$1524$6 [5] & \$394 ;
-  assign \$396  = \port$1524$6 [3:2] == 2'h2;
-  assign \$397  = \port$1524$6 [7] & \$396 ;
+  assign \$394  = \port$1525$6 [1:0] == 2'h2;
+  assign \$395  = \port$1525$6 [5] & \$394 ;
+  assign \$396  = \port$1525$6 [3:2] == 2'h2;
+  assign \$397  = \port$1525$6 [7] & \$396 ;
   assign \$398  = \$395  | \$397 ;
   assign \$399  = ~ \$398 ;
   assign \$400  = \$303  & { \$399 , \$393 , \$387 , \$381 , \$375 , \$369 , \$363 , \$357 , \$351 , \$345 , \$339 , \$333 , \$327 , \$321 , \$315 , \$309  };
@@ -2512,13 +2514,13 @@ module \accelerator.align (rst, \port$1478$0 , \port$1479$0 , \port$1480$0 , \po
       \$401  = 64'h0000000000000000;
     end
   end
-  assign kx = \port$1524$6 [3:2];
-  assign ky = \port$1524$6 [1:0];
-  assign data = { \port$1481$0 , \port$1480$0 , \port$1479$0 , \port$1478$0  };
-  assign top = \port$1524$6 [4];
-  assign left = \port$1524$6 [6];
-  assign right = \port$1524$6 [7];
-  assign bottom = \port$1524$6 [5];
+  assign kx = \port$1525$6 [3:2];
+  assign ky = \port$1525$6 [1:0];
+  assign data = { \port$1482$0 , \port$1481$0 , \port$1480$0 , \port$1479$0  };
+  assign top = \port$1525$6 [4];
+  assign left = \port$1525$6 [6];
+  assign right = \port$1525$6 [7];
+  assign bottom = \port$1525$6 [5];
 endmodule
 
 module \accelerator.argmax (rst, valid, \score$4 , first, best, clk);
@@ -3442,13 +3444,13 @@ module \accelerator.bank2 (read_data, address, write_enable, write_data, write_m
   );
 endmodule
 
-module \accelerator.bank3 (read_data, address, write_enable, \port$1582$72 , clk);
+module \accelerator.bank3 (read_data, address, write_enable, \port$1583$72 , clk);
   input [4:0] address;
   wire [4:0] address;
   input clk;
   wire clk;
-  input [19:0] \port$1582$72 ;
-  wire [19:0] \port$1582$72 ;
+  input [19:0] \port$1583$72 ;
+  wire [19:0] \port$1583$72 ;
   output [15:0] read_data;
   wire [15:0] read_data;
   wire [15:0] write_data;
@@ -3465,16 +3467,16 @@ module \accelerator.bank3 (read_data, address, write_enable, \port$1582$72 , clk
     .address(address),
     .clk(clk),
     .read_data(read_data),
-    .write_data(\port$1582$72 [15:0]),
+    .write_data(\port$1583$72 [15:0]),
     .write_enable(write_enable),
-    .write_mask(\port$1582$72 [19:16])
+    .write_mask(\port$1583$72 [19:16])
   );
-  assign write_mask = \port$1582$72 [19:16];
-  assign write_data = \port$1582$72 [15:0];
+  assign write_mask = \port$1583$72 [19:16];
+  assign write_data = \port$1583$72 [15:0];
 endmodule
 
-module \accelerator.drain (rst, \port$1419$0 , mask, address, \port$1532$26 , strobe, \begin , step, pool_write, \port$1820$7 , \port$1822$7 , \port$1824$7 , \port$1826$7 , \port$1828$7 , \port$1830$7 , \port$1832$7 , \port$1834$7 , \port$1836$7 , \port$1838$7 , \port$1840$7 , \port$1842$7 
-, \port$1844$7 , \port$1846$7 , \port$1848$7 , \port$1850$7 , \port$1854$4 , write, average, \learned$30 , clk);
+module \accelerator.drain (rst, \port$1420$0 , mask, address, \port$1533$26 , strobe, \begin , step, pool_write, \port$1821$7 , \port$1823$7 , \port$1825$7 , \port$1827$7 , \port$1829$7 , \port$1831$7 , \port$1833$7 , \port$1835$7 , \port$1837$7 , \port$1839$7 , \port$1841$7 , \port$1843$7 
+, \port$1845$7 , \port$1847$7 , \port$1849$7 , \port$1851$7 , \port$1855$4 , write, average, \learned$30 , clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$10  = 0;
   wire [3:0] \$1 ;
   wire [3:0] \$10 ;
@@ -3640,44 +3642,44 @@ module \accelerator.drain (rst, \port$1419$0 , mask, address, \port$1532$26 , st
   reg [4:0] place = 5'h00;
   input [1:0] pool_write;
   wire [1:0] pool_write;
-  output [15:0] \port$1419$0 ;
-  wire [15:0] \port$1419$0 ;
-  input [1:0] \port$1532$26 ;
-  wire [1:0] \port$1532$26 ;
-  input \port$1820$7 ;
-  wire \port$1820$7 ;
-  input \port$1822$7 ;
-  wire \port$1822$7 ;
-  input \port$1824$7 ;
-  wire \port$1824$7 ;
-  input \port$1826$7 ;
-  wire \port$1826$7 ;
-  input \port$1828$7 ;
-  wire \port$1828$7 ;
-  input \port$1830$7 ;
-  wire \port$1830$7 ;
-  input \port$1832$7 ;
-  wire \port$1832$7 ;
-  input \port$1834$7 ;
-  wire \port$1834$7 ;
-  input \port$1836$7 ;
-  wire \port$1836$7 ;
-  input \port$1838$7 ;
-  wire \port$1838$7 ;
-  input \port$1840$7 ;
-  wire \port$1840$7 ;
-  input \port$1842$7 ;
-  wire \port$1842$7 ;
-  input \port$1844$7 ;
-  wire \port$1844$7 ;
-  input \port$1846$7 ;
-  wire \port$1846$7 ;
-  input \port$1848$7 ;
-  wire \port$1848$7 ;
-  input \port$1850$7 ;
-  wire \port$1850$7 ;
-  output [11:0] \port$1854$4 ;
-  wire [11:0] \port$1854$4 ;
+  output [15:0] \port$1420$0 ;
+  wire [15:0] \port$1420$0 ;
+  input [1:0] \port$1533$26 ;
+  wire [1:0] \port$1533$26 ;
+  input \port$1821$7 ;
+  wire \port$1821$7 ;
+  input \port$1823$7 ;
+  wire \port$1823$7 ;
+  input \port$1825$7 ;
+  wire \port$1825$7 ;
+  input \port$1827$7 ;
+  wire \port$1827$7 ;
+  input \port$1829$7 ;
+  wire \port$1829$7 ;
+  input \port$1831$7 ;
+  wire \port$1831$7 ;
+  input \port$1833$7 ;
+  wire \port$1833$7 ;
+  input \port$1835$7 ;
+  wire \port$1835$7 ;
+  input \port$1837$7 ;
+  wire \port$1837$7 ;
+  input \port$1839$7 ;
+  wire \port$1839$7 ;
+  input \port$1841$7 ;
+  wire \port$1841$7 ;
+  input \port$1843$7 ;
+  wire \port$1843$7 ;
+  input \port$1845$7 ;
+  wire \port$1845$7 ;
+  input \port$1847$7 ;
+  wire \port$1847$7 ;
+  input \port$1849$7 ;
+  wire \port$1849$7 ;
+  input \port$1851$7 ;
+  wire \port$1851$7 ;
+  output [11:0] \port$1855$4 ;
+  wire [11:0] \port$1855$4 ;
   wire row_end;
   input rst;
   wire rst;
@@ -3715,41 +3717,41 @@ module \accelerator.drain (rst, \port$1419$0 , mask, address, \port$1532$26 , st
   reg [15:0] values = 16'h0000;
   output [3:0] write;
   wire [3:0] write;
-  assign \$1  = ~ { \port$1826$7 , \port$1824$7 , \port$1822$7 , \port$1820$7  };
-  assign \$2  = ~ { \port$1834$7 , \port$1832$7 , \port$1830$7 , \port$1828$7  };
+  assign \$1  = ~ { \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
+  assign \$2  = ~ { \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7  };
   assign \$3  = \$1  | \$2 ;
-  assign \$4  = ~ { \port$1842$7 , \port$1840$7 , \port$1838$7 , \port$1836$7  };
+  assign \$4  = ~ { \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7  };
   assign \$5  = \$3  | \$4 ;
-  assign \$6  = ~ { \port$1850$7 , \port$1848$7 , \port$1846$7 , \port$1844$7  };
+  assign \$6  = ~ { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7  };
   assign \$7  = \$5  | \$6 ;
-  assign \$8  = ~ { \port$1826$7 , \port$1824$7 , \port$1822$7 , \port$1820$7  };
+  assign \$8  = ~ { \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
   assign \$9  = step[1] ? \$7  : \$8 ;
-  assign \$11  = ~ { \port$1826$7 , \port$1824$7 , \port$1822$7 , \port$1820$7  };
-  assign \$12  = ~ { \port$1834$7 , \port$1832$7 , \port$1830$7 , \port$1828$7  };
+  assign \$11  = ~ { \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
+  assign \$12  = ~ { \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7  };
   assign \$13  = \$11  | \$12 ;
-  assign \$14  = ~ { \port$1842$7 , \port$1840$7 , \port$1838$7 , \port$1836$7  };
+  assign \$14  = ~ { \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7  };
   assign \$15  = \$13  | \$14 ;
-  assign \$16  = ~ { \port$1850$7 , \port$1848$7 , \port$1846$7 , \port$1844$7  };
+  assign \$16  = ~ { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7  };
   assign \$17  = \$15  | \$16 ;
-  assign \$18  = ~ { \port$1834$7 , \port$1832$7 , \port$1830$7 , \port$1828$7  };
+  assign \$18  = ~ { \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7  };
   assign \$19  = step[1] ? \$17  : \$18 ;
-  assign \$21  = ~ { \port$1826$7 , \port$1824$7 , \port$1822$7 , \port$1820$7  };
-  assign \$22  = ~ { \port$1834$7 , \port$1832$7 , \port$1830$7 , \port$1828$7  };
+  assign \$21  = ~ { \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
+  assign \$22  = ~ { \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7  };
   assign \$23  = \$21  | \$22 ;
-  assign \$24  = ~ { \port$1842$7 , \port$1840$7 , \port$1838$7 , \port$1836$7  };
+  assign \$24  = ~ { \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7  };
   assign \$25  = \$23  | \$24 ;
-  assign \$26  = ~ { \port$1850$7 , \port$1848$7 , \port$1846$7 , \port$1844$7  };
+  assign \$26  = ~ { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7  };
   assign \$27  = \$25  | \$26 ;
-  assign \$28  = ~ { \port$1842$7 , \port$1840$7 , \port$1838$7 , \port$1836$7  };
+  assign \$28  = ~ { \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7  };
   assign \$29  = step[1] ? \$27  : \$28 ;
-  assign \$31  = ~ { \port$1826$7 , \port$1824$7 , \port$1822$7 , \port$1820$7  };
-  assign \$32  = ~ { \port$1834$7 , \port$1832$7 , \port$1830$7 , \port$1828$7  };
+  assign \$31  = ~ { \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
+  assign \$32  = ~ { \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7  };
   assign \$33  = \$31  | \$32 ;
-  assign \$34  = ~ { \port$1842$7 , \port$1840$7 , \port$1838$7 , \port$1836$7  };
+  assign \$34  = ~ { \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7  };
   assign \$35  = \$33  | \$34 ;
-  assign \$36  = ~ { \port$1850$7 , \port$1848$7 , \port$1846$7 , \port$1844$7  };
+  assign \$36  = ~ { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7  };
   assign \$37  = \$35  | \$36 ;
-  assign \$38  = ~ { \port$1850$7 , \port$1848$7 , \port$1846$7 , \port$1844$7  };
+  assign \$38  = ~ { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7  };
   assign \$39  = step[1] ? \$37  : \$38 ;
   assign \$42  = step[0] ? 5'h01 : step[44:40];
   assign \$43  = \$signal$16  == 2'h3;
@@ -3879,14 +3881,14 @@ module \accelerator.drain (rst, \port$1419$0 , mask, address, \port$1532$26 , st
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$121  = \port$1532$26 [0];
+    \$121  = \port$1533$26 [0];
     if (rst) begin
       \$121  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$122  = \port$1532$26 [1];
+    \$122  = \port$1533$26 [1];
     if (rst) begin
       \$122  = 1'h0;
     end
@@ -4008,13 +4010,13 @@ module \accelerator.drain (rst, \port$1419$0 , mask, address, \port$1532$26 , st
       \$133  = 1'h0;
     end
   end
-  assign row_end = \port$1532$26 [0];
-  assign \tile_end$8  = \port$1532$26 [1];
-  assign signs = { \port$1850$7 , \port$1848$7 , \port$1846$7 , \port$1844$7 , \port$1842$7 , \port$1840$7 , \port$1838$7 , \port$1836$7 , \port$1834$7 , \port$1832$7 , \port$1830$7 , \port$1828$7 , \port$1826$7 , \port$1824$7 , \port$1822$7 , \port$1820$7  };
+  assign row_end = \port$1533$26 [0];
+  assign \tile_end$8  = \port$1533$26 [1];
+  assign signs = { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7 , \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7 , \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7 , \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
   assign \$signal$22  = \$75 [4:0];
   assign data = { values[15:12], values[15:12], values[15:12], values[15:8], values[11:8], values[11:8], values[11:4], values[7:4], values[7:4], values[7:4], \$110  };
-  assign \port$1419$0  = \$110 ;
-  assign \port$1854$4  = values[15:4];
+  assign \port$1420$0  = \$110 ;
+  assign \port$1855$4  = values[15:4];
   assign \step.lgap  = step[0];
   assign \step.pool  = step[1];
   assign \step.vector  = step[2];
@@ -4056,7 +4058,7 @@ module \accelerator.drain (rst, \port$1419$0 , mask, address, \port$1532$26 , st
   assign \$102  = \$signal$17 ;
 endmodule
 
-module \accelerator.lgap (rst, \valid$8 , \port$1526$22 , weight, act, gap, depthwise, clk);
+module \accelerator.lgap (rst, \valid$8 , \port$1527$22 , weight, act, gap, depthwise, clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$11  = 0;
   wire \$1 ;
   wire [1:0] \$10 ;
@@ -4135,8 +4137,8 @@ module \accelerator.lgap (rst, \valid$8 , \port$1526$22 , weight, act, gap, dept
   wire \last$12 ;
   reg [3:0] mask = 4'h0;
   wire [3:0] \mask$6 ;
-  input [3:0] \port$1526$22 ;
-  wire [3:0] \port$1526$22 ;
+  input [3:0] \port$1527$22 ;
+  wire [3:0] \port$1527$22 ;
   input rst;
   wire rst;
   reg [1:0] valid = 2'h0;
@@ -4164,14 +4166,14 @@ module \accelerator.lgap (rst, \valid$8 , \port$1526$22 , weight, act, gap, dept
     gap <= \$52 ;
   always @(posedge clk)
     depthwise <= \$53 ;
-  assign \$1  = act[15:0] >> { 2'h0, \port$1526$22 [1:0] };
-  assign \$2  = act[31:16] >> { 2'h0, \port$1526$22 [1:0] };
-  assign \$3  = act[47:32] >> { 2'h0, \port$1526$22 [1:0] };
-  assign \$4  = act[63:48] >> { 2'h0, \port$1526$22 [1:0] };
-  assign \$5  = weight[15:0] >> { 2'h0, \port$1526$22 [1:0] };
-  assign \$6  = weight[31:16] >> { 2'h0, \port$1526$22 [1:0] };
-  assign \$7  = weight[47:32] >> { 2'h0, \port$1526$22 [1:0] };
-  assign \$8  = weight[63:48] >> { 2'h0, \port$1526$22 [1:0] };
+  assign \$1  = act[15:0] >> { 2'h0, \port$1527$22 [1:0] };
+  assign \$2  = act[31:16] >> { 2'h0, \port$1527$22 [1:0] };
+  assign \$3  = act[47:32] >> { 2'h0, \port$1527$22 [1:0] };
+  assign \$4  = act[63:48] >> { 2'h0, \port$1527$22 [1:0] };
+  assign \$5  = weight[15:0] >> { 2'h0, \port$1527$22 [1:0] };
+  assign \$6  = weight[31:16] >> { 2'h0, \port$1527$22 [1:0] };
+  assign \$7  = weight[47:32] >> { 2'h0, \port$1527$22 [1:0] };
+  assign \$8  = weight[63:48] >> { 2'h0, \port$1527$22 [1:0] };
   assign \$9  = \$signal  & mask;
   assign \$10  = 1'h0 + \$9 [0];
   assign \$11  = \$signal  & mask;
@@ -4212,14 +4214,14 @@ module \accelerator.lgap (rst, \valid$8 , \port$1526$22 , weight, act, gap, dept
     valid <= \$43 ;
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$11 ) begin end
-    \$44  = { first[0], \port$1526$22 [2] };
+    \$44  = { first[0], \port$1527$22 [2] };
     if (rst) begin
       \$44  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$11 ) begin end
-    \$45  = { last[0], \port$1526$22 [3] };
+    \$45  = { last[0], \port$1527$22 [3] };
     if (rst) begin
       \$45  = 2'h0;
     end
@@ -4322,10 +4324,10 @@ module \accelerator.lgap (rst, \valid$8 , \port$1526$22 , weight, act, gap, dept
       \$43  = 2'h0;
     end
   end
-  assign lane = { 2'h0, \port$1526$22 [1:0] };
+  assign lane = { 2'h0, \port$1527$22 [1:0] };
   assign \mask$6  = 4'hf;
-  assign \first$10  = \port$1526$22 [2];
-  assign \last$12  = \port$1526$22 [3];
+  assign \first$10  = \port$1527$22 [2];
+  assign \last$12  = \port$1527$22 [3];
   assign gap_added = \$39 [1:0];
   assign depthwise_added = \$40 [1:0];
 endmodule
