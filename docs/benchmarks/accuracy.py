@@ -4,8 +4,7 @@
     python docs/benchmarks/accuracy.py --check    exit code 1 if one is out of date
 
 Ours are the shipped checkpoints of ten classes, with the accuracy that their record states, and the frames/s of the fastest build in
-boards/ that is of today's Verilog, does not learn and takes one frame a pass.  Networks without a build have planned cycles in the table.
-Peers are in peers.json, each with its source.
+boards/ that is of today's Verilog, does not learn and takes one frame a pass.  Peers are in peers.json, each with its source.
 """
 
 import argparse
@@ -17,9 +16,7 @@ from pathlib import Path
 import marked
 
 from fbnn_hw import checkpoints
-from fbnn_hw.compile.plan import plan
 from fbnn_hw.report.svg import Canvas
-from fbnn_hw.targets import TARGETS
 
 HERE = Path(__file__).parent
 PICTURE = HERE.parent / "img" / "accuracy.svg"
@@ -34,13 +31,14 @@ SIZE = 11
 
 
 def ours():
-    """{name: what the picture shows of it} of the shipped networks."""
+    """{name: what the picture and the table show of it} of the shipped networks; the last three are None without a build."""
     builds = fastest()
     points = {}
     for name in NETWORKS:
-        network = checkpoints.load(checkpoints.FOLDER / f"{name}.pt")
+        network, build = checkpoints.load(checkpoints.FOLDER / f"{name}.pt"), builds.get(name, {})
         points[name] = {"accuracy": network.training["test_accuracy"], "weight_bits": network.topology.weight_bits(),
-                        "macs": network.topology.macs(), "frames_per_second": builds.get(name, {}).get("frames_per_second")}
+                        "macs": network.topology.macs(), "cycles": build.get("cycles"),
+                        "frames_per_second": build.get("frames_per_second"), "cells": build.get("used", {}).get("ICESTORM_LC")}
     return points
 
 
@@ -58,16 +56,10 @@ def fastest():
 def table():
     """Lines of the table, the most accurate network first."""
     lines = ["| file | right, % | weight bits | cycles a frame | frames/s | logic cells |", f"|{'---|' * 6}"]
-    builds = fastest()
     for name, point in sorted(ours().items(), key=lambda item: -item[1]["accuracy"]):
-        cells = (f"`{name}.pt`", f"{point['accuracy']:.2%}".rstrip("%"), f"{point['weight_bits']:,}")
-        if name in builds:
-            build = builds[name]
-            cells += f"{build['cycles']:,}", f"{build['frames_per_second']:.0f}", f"{build['used']['ICESTORM_LC']:,}"
-        else:
-            planned = plan(checkpoints.load(checkpoints.FOLDER / f"{name}.pt"), TARGETS["ice40"])
-            cells += f"{planned.frame.total:,}, estimated", "-", "-"
-        lines.append(f"| {' | '.join(cells)} |")
+        numbers = [point[key] for key in ("weight_bits", "cycles", "frames_per_second", "cells")]
+        cells = ["-" if number is None else f"{number:,.0f}" for number in numbers]
+        lines.append(f"| `{name}.pt` | {100 * point['accuracy']:.2f} | {' | '.join(cells)} |")
     return lines
 
 

@@ -115,8 +115,8 @@ def check_latent(topology):
 
 def _extracts(topology):
     """Whether a layer up to the latent has weights."""
-    last = next(i for i, op in enumerate(topology.ops) if op.name == LATENT)
-    return any(op.name in topology.weight_shapes() for op in topology.ops[:last + 1])
+    names = [op.name for op in topology.ops]
+    return not topology.weight_shapes().keys().isdisjoint(names[:names.index(LATENT) + 1])
 
 
 def _with_the_shape_that_fits(error, network, target, frames, learn, weights):

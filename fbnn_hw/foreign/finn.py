@@ -118,13 +118,13 @@ def _layers(folder):
         raise InputError(f"{folder}: has files of layer {last}, expected at most {MAX_LAYERS} layers, the first one 0")
     layers = []
     for number in range(last + 1):
-        own = elements.get(number, {})
+        own = {"weights": set()} | elements.get(number, {})
         count = max((element for numbers in own.values() for element in numbers), default=0) + 1
         if count > MAX_ELEMENTS:
             raise InputError(f"{folder}: has files of element {count - 1} of layer {number}, expected at most {MAX_ELEMENTS} elements, the "
                              "first one 0")
-        for kind in {"weights": set()} | own:
-            if missing := set(range(count)) - own.get(kind, set()):
+        for kind, numbers in own.items():
+            if missing := set(range(count)) - numbers:
                 raise InputError(f"{folder}: has no {number}-{min(missing)}-{kind}.bin, expected weights of layers 0 to {last}, here of "
                                  f"elements 0 to {count - 1}, and thresholds of all elements of a layer or of none")
         layers.append(_Layer(folder, number, count, "thres" in own))

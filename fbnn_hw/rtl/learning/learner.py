@@ -491,7 +491,7 @@ class Learner(ReplayBuffer, wiring.Component):
                 s.states.go("NEW")
             with m.Elif(s.classifies & (self.class_count == 0)):
                 s.states.go("REST")
-                if not self.plan.shipped:  # else there are classes; the winner of a state that a host replaced is no class of this one
+                if not self.plan.shipped:  # a host may write a state without classes, in which the last winner is none
                     m.d.sync += s.rival.eq(0)
             if self.plan.adds:
                 with m.Elif(~s.classifies):
