@@ -9,6 +9,8 @@ import argparse
 import json
 import shlex
 import sys
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 import torch
@@ -18,9 +20,10 @@ from fbnn_hw.checkpoints import resolve
 from fbnn_hw.data import datasets
 from fbnn_hw.train import start
 from fbnn_hw.train.cil_config import CilConfig
-from fbnn_hw.train.config import TrainConfig
+from fbnn_hw.train.config import TrainConfig, flag
 from fbnn_hw.train.incremental import Incremental
 from fbnn_hw.train.record import surroundings
+from fbnn_hw.train.teacher import Teacher
 
 SCENARIO = "cifar10-4+3x2"
 
@@ -49,10 +52,11 @@ ROWS = {
     "latent": [dict(strategy=name) for name in ("naive", "cumulative")] + buffers(0.2, 0.5, 1.0, 2.0) + buffers(0.2, 1.0, setting="rpt"),
     "orders": [dict(buffer_mb=5.0, balanced=True, class_order=order) for order in range(10)]
     + [dict(strategy="cumulative", class_order=order) for order in range(10)],
+    "recipe": [dict(buffer_mb=5.0, balanced=True, **part) for part in (
+        {}, dict(smoothing=0.1), dict(ema=0.99), dict(decay=0.1), dict(warmup=1), dict(teacher="airbench.state"))],
+    "normed": [dict(buffer_mb=mb, balanced=True, replay="native", norm="bn") for mb in (5.0, 50.0)],
 }
-"""Choices of `CilConfig` beside the defaults."""
-FLAGS = {"class_order": "--class-order", "buffer_mb": "--buffer-mb", "strategy": "--strategy", "setting": "--setting", "loss": "--loss",
-         "replay": "--replay"}
+"""Choices of `CilConfig` and of its recipe beside the defaults; `teacher` is the file."""
 
 
 def rounded(value):
@@ -67,7 +71,7 @@ def rounded(value):
 def words(args, choice, seed):
     """The command line of a run."""
     of_row = [word for name, value in choice.items() if name != "balanced"
-              for word in (FLAGS[name], f"{value:g}" if isinstance(value, float) else str(value))]
+              for word in (flag(name), f"{value:g}" if isinstance(value, float) else str(value))]
     images = ["--images", str(args.images)] if args.images else []
     recipe = shlex.split(f"--epochs {args.epochs} --schedule cosine --patience 0 --lr 1e-3 --c {args.c:g} --threads 1")
     recipe += ["--precision", args.precision] * (args.precision != "float32")
@@ -100,8 +104,13 @@ def main():
             command = shlex.join(words(args, choice, seed))
             if command in done:
                 continue
-            config = CilConfig(SCENARIO, **choice, images=args.images, recipe=TrainConfig(**recipe, seed=seed))
-            result = Incremental(config, train, test, origin, cache=files.cache_folder() / "latents").run()
+            of_recipe = {name: choice[name] for name in choice.keys() & TrainConfig.__dataclass_fields__.keys()}
+            of_run = {name: value for name, value in choice.items() if name not in (*of_recipe, "teacher")}
+            path = resolve(choice["teacher"], "--teacher", ".state") if "teacher" in choice else None
+            config = CilConfig(SCENARIO, **of_run, images=args.images, teacher=path and sha256(path.read_bytes()).hexdigest(),
+                               recipe=TrainConfig(**recipe, **of_recipe, seed=seed))
+            result = Incremental(config, train, test, origin, cache=files.cache_folder() / "latents",
+                                 teacher=path and partial(Teacher, path, precision=args.precision)).run()
             init = {"source": origin.source, "sha256": origin.sha256, "name": origin.topology.name}
             line = rounded({"kind": "cil", "config": config.to_dict(), "seed": seed, "command": command, "init": init, **surroundings(),
                             **result, "history": []})

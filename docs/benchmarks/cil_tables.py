@@ -17,6 +17,8 @@ BLOCK = re.compile(r"(<!-- runs: (\S+)(.*?) -->\n).*?(<!-- end -->)", re.S)
 TRAININGS = re.compile(r"(<!-- trainings: (\S+) -->\n).*?(<!-- end -->)", re.S)
 HEAD = ("flags", "seeds", "a_old %", "a_new %", "a_final %", "d_final", "average incremental %", "forgetting, points",
         "memory, Mb", "epoch kept, of")
+PARTS = {"norm": "scales", "smoothing": 0.0, "ema": 0.0, "decay": 0.0, "warmup": 0}
+"""Fields of the recipe that tell a row from others, and their values without the part."""
 
 
 def results(path):
@@ -31,7 +33,9 @@ def flags(config):
     words += [f"--buffer-mb {config['buffer_mb']:g}"] * bool(config["buffer_mb"])
     words += [f"--setting {config['setting']}"] * (config["setting"] != "fpt")
     words += [f"--loss {config['loss']}"] * (config["loss"] != "cce")
-    return " ".join([*words, *["--balanced"] * config["balanced"], *["--class-order 0..9"] * (config.get("class_order") is not None)])
+    words += [*["--balanced"] * config["balanced"], *["--class-order 0..9"] * (config.get("class_order") is not None)]
+    words += [f"--{part} {value}" for part, none in PARTS.items() if (value := config["recipe"].get(part, none)) != none]
+    return " ".join([*words, *["--teacher"] * bool(config.get("teacher"))])
 
 
 def spread(values, scale=100, digits=1):

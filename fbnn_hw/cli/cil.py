@@ -1,15 +1,19 @@
 """`fbnn-hw cil`: class-incremental learning over a scenario, as one JSON file."""
 
 import shlex
+from contextlib import suppress
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 from .. import files
+from ..checkpoints import resolve
 from ..errors import UsageError
 from ..train.cil_config import LOSS_NAMES, REPLAYS, STRATEGIES, CilConfig
 from ..train.learner import BUILT_IN, has_network, is_learner
 from ..train.scenarios import SCENARIOS, SETTINGS
 from . import _common
-from .train import TEACHING, add_images, add_recipe, again, device, recipe, scores, state_beside, write_result
+from .train import add_images, add_recipe, add_teacher, again, device, recipe, refuse_idle, scores, state_beside, write_result
 
 GROUP = "research"
 SUMMARY = "learn classes task after task, with a replay buffer or one of the baselines"
@@ -19,9 +23,6 @@ EXAMPLES = (
     ("fbnn-hw cil --scenario tiny-2+2x2 --model 0.5mb --strategy naive --replay native --epochs 2 --out naive.json",
      "on synthetic images, in seconds; the lower bound: the whole network learns each task and keeps nothing"),
 )
-
-OF_TRAINING = ("shift", "contrast", "mirror", "warp", "centre", "ties", "ema", "smoothing", "statistics", "float_epochs", "norm", *TEACHING)
-"""Fields of the recipe that a retraining does not have."""
 
 
 def arguments(parser):
@@ -50,13 +51,21 @@ def arguments(parser):
     parser.add_argument("--state", metavar="FILE", help="state to go on from (default: beside the result, .state)")
     parser.add_argument("--resume", action="store_true", help="go on from the state")
     parser.add_argument("--restart", action="store_true", help="start again though there is a state, and replace it")
-    add_recipe(parser, skip=OF_TRAINING)
+    add_teacher(parser)
+    add_recipe(parser, skip=("teacher_views",))  # levels and latents cannot be shown to a teacher, so it answers the images once
 
 
 def config(args):
+    """The `CilConfig` of the flags.  A --teacher that cannot be read is missing in it, and refused when it is loaded."""
+    digest = None
+    if args.teacher:
+        args.teacher = resolve(args.teacher, "--teacher", ".state")
+        with suppress(OSError):
+            digest = sha256(Path(args.teacher).read_bytes()).hexdigest()
     settings = CilConfig(args.scenario, args.strategy, args.replay, args.buffer_mb, args.setting, args.loss, args.balanced, args.nu,
-                         args.aware, args.curves, args.images or 0, args.class_order, recipe(args))
+                         args.aware, args.curves, args.images or 0, args.class_order, digest, recipe(args))
     settings.verify()
+    refuse_idle(args)
     return settings
 
 
@@ -85,7 +94,6 @@ def _run(args, out):
         raise UsageError("--init and --model: expected one of them, a pre-trained checkpoint or an architecture with random weights")
     name = SCENARIOS[args.scenario].data
 
-    from ..checkpoints import resolve
     from ..data import datasets
 
     if args.init:
@@ -100,14 +108,16 @@ def _run(args, out):
     from ..train import start
     from ..train.incremental import Incremental
     from ..train.record import surroundings
+    from ..train.teacher import Teacher
 
     processor = device(args, settings.recipe, out)
     if args.init:
         origin = start.read(args.init)
     else:
         origin = start.Start(build(args.model, train.classes, size=train.images.shape[-1]), {}, {})
+    teacher = args.teacher and partial(Teacher, args.teacher, device=processor, precision=settings.recipe.precision)
     learner = Incremental(settings, train, test, origin, state_path, files.cache_folder() / "latents", lambda record: report(record),
-                          out.progress, processor)
+                          out.progress, processor, teacher)
 
     to_come = [name for number, name in enumerate(learner.classes) if number not in learner.pretrained]
     if seen := [name for name in to_come if origin.proxies and name in origin.topology.classes]:
@@ -138,6 +148,7 @@ def _run(args, out):
     out.kept = f"the training itself is done, its state is in {state_path}; go on with: {again(args)}"
     values = {"kind": "cil", "config": settings.to_dict(), "seed": settings.recipe.seed, "command": shlex.join(["fbnn-hw", *args.argv]),
               "init": {"source": origin.source, "sha256": origin.sha256, "name": origin.topology.name, "training": origin.training},
+              "teacher": learner.teacher and learner.teacher.description,
               **surroundings(processor), **result}
     write_result(result_path, values)
     if args.save:

@@ -77,7 +77,8 @@ def run(args, out):
     if (args.run or args.dry_run or args.submit) and path and checkpoint.read(path).thresholds:
         kept = [(row, seed) for row, seed in todo if "--replay native" not in row.flags]
         if len(kept) < len(todo):
-            out.note(f"{args.init}: has thresholds, which native replay cannot train; {len(todo) - len(kept)} runs are left out")
+            out.note(f"{args.init}: has thresholds, which the native replay of the paper cannot train; {len(todo) - len(kept)} runs are "
+                     "left out")
         todo = kept
     if args.dry_run:
         lines = [shlex.join(["fbnn-hw", *command(args, exhibit, row, seed)]) for row, seed in todo]
@@ -216,7 +217,7 @@ def matches(row, result, seed=None, flags="", origin=None, model=None):
         if config.get("images", 0) != (expected.images or 0) or (
                 origin and "{fe}" in row.flags and not (result["init"].get("sha256") or "").startswith(origin)):
             return False
-        if config.get("class_order") is not None:
+        if config.get("class_order") is not None or config.get("teacher"):
             return False
         special = "{folder}" not in row.flags or Path(expected.init).stem.rsplit("-s", 1)[0] == result["init"]["source"].rsplit("-s", 1)[0]
         return special and all(config[k] == getattr(expected, k) for k in keys) and seed in (None, result["seed"])

@@ -145,9 +145,8 @@ def refuse_idle(args):
     """Raises UsageError at a flag that means nothing beside the others."""
     for names, missing, lacking in ((TEACHING, not args.teacher, "there is no teacher, expected --teacher with it"),
                                     (NORMING, args.norm != "bn", "there is no batch norm, expected --norm bn with it")):
-        idle = [recipes.flag(name) for name in names if missing and getattr(args, name) != getattr(TrainConfig, name)]
-        if idle:
-            raise UsageError(f"{idle[0]}: {lacking}")
+        if missing and (idle := [name for name in names if getattr(recipe(args), name) != getattr(TrainConfig, name)]):
+            raise UsageError(f"{recipes.flag(idle[0])}: {lacking}")
 
 
 def run(args, out):

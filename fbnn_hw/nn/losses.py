@@ -22,9 +22,16 @@ def _of_label(log_p, labels, weights):
     return picked, picked.new_ones(len(labels)) if weights is None else weights[labels]
 
 
-def cross_entropy(logits, labels, weights=None):
-    """Cross-entropy, eq. `cce`.  It is divided by B, where torch's own divides by the sum of the weights."""
-    picked, w = _of_label(F.log_softmax(logits, 1), labels, weights)
+def cross_entropy(logits, labels, weights=None, smoothing=0.0):
+    """Cross-entropy, eq. `cce`.  It is divided by B, where torch's own divides by the sum of the weights.
+
+    smoothing: share of the target that all classes which take part have alike.  The weight of a sample is that of its class.
+    """
+    log_p = F.log_softmax(logits, 1)
+    picked, w = _of_label(log_p, labels, weights)
+    if smoothing:
+        present = logits.isfinite()
+        picked = (1 - smoothing) * picked + smoothing * log_p.where(present, 0).sum(1) / present.sum(1)
     return -(w * picked).mean()
 
 
@@ -43,10 +50,16 @@ def squared_hinge(logits, labels, weights=None):
     return (terms if weights is None else terms * weights).sum(1).mean()
 
 
-def distillation(logits, teacher, temperature):
-    """T^2 * KL(softmax(teacher / T) || softmax(logits / T)), mean over the batch (Hinton et al., arXiv 1503.02531)."""
+def distillation(logits, teacher, temperature, weights=None):
+    """T^2 * KL(softmax(teacher / T) || softmax(logits / T)), mean over the batch (Hinton et al., arXiv 1503.02531).
+
+    weights: of the samples, float (B,), or None for all 1.
+    """
     target, predicted = F.log_softmax(teacher / temperature, 1), F.log_softmax(logits / temperature, 1)
-    return temperature ** 2 * F.kl_div(predicted, target, reduction="batchmean", log_target=True)
+    if weights is None:
+        return temperature ** 2 * F.kl_div(predicted, target, reduction="batchmean", log_target=True)
+    each = F.kl_div(predicted, target, reduction="none", log_target=True).sum(1)
+    return temperature ** 2 * (weights * each).mean()
 
 
 LOSSES = {"cce": cross_entropy, "focal": focal, "sh": squared_hinge}

@@ -250,26 +250,28 @@ class FBNN(nn.Module):
         return {name: layer.norm for name, layer in self.layers.items() if layer.norm is not None}
 
     @torch.no_grad()
-    def estimate(self, batches):
+    def estimate(self, batches, logits=None):
         """Set the running statistics to the averages over `batches`, with the weights as they are.
 
-        batches: an iterable of uint8 images (N, 3, S, S).
+        batches: an iterable of uint8 images (N, 3, S, S), or of what `logits` takes.  logits: a function
+        that passes a batch through this network; `self.logits` by default.
         """
         training = self.training
         self.train()
         for norm in self.norms().values():
             norm.momentum, norm.steps[...] = 0.0, 0
-        for images in batches:
-            self.logits(images)
+        for batch in batches:
+            (logits or self.logits)(batch)
         for norm in self.norms().values():
             norm.momentum = MOMENTUM
         self.train(training)
 
     @torch.no_grad()
     def centre(self):
-        """Subtract from the proxies of each output channel their mean."""
+        """Subtract from the proxies of each output channel their mean, in the layers that train."""
         for layer in self.layers.values():
-            layer.proxy -= layer.proxy.mean((1, 2, 3), keepdim=True)
+            if layer.proxy.requires_grad:
+                layer.proxy -= layer.proxy.mean((1, 2, 3), keepdim=True)
 
     def run(self, x, start=None, stop=None):
         return deque(self.activations(x, start, stop), maxlen=1).pop()[1]

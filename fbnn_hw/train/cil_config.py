@@ -5,13 +5,17 @@ from dataclasses import asdict, dataclass, field
 
 from ..errors import UsageError, nearest
 from . import learner, scenarios
-from .config import TrainConfig
+from .config import TrainConfig, flag
 
 STRATEGIES = ("replay", "naive", "naive-reset", "cumulative", "cumulative-reset", "offline")
 REPLAYS = ("native", "latent")
 LOSS_NAMES = ("cce", "focal", "sh")
 MOST_MB = 1_000_000
 """Of a buffer, far more than any data set of images has."""
+OF_IMAGES = ("augment", "shift", "contrast", "mirror", "warp", "ties", "norm", "float_epochs")
+"""Fields of the recipe that mean nothing for a classifier on latents: it has no augmentation and no batch norm."""
+OF_REPLAY = ("centre", "ema", "smoothing")
+"""Fields of the recipe that the learners of `learner.BUILT_IN` do not have."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class CilConfig:
         Training images of each class; 0: all.
     class_order : int or None
         Seed of another order of the classes after the pre-training; None keeps the scenario's.
+    teacher : str or None
+        SHA-256 of a `teacher.Teacher` of the classes to come.
     recipe : TrainConfig
         Of each retraining.
     """
@@ -58,6 +64,7 @@ class CilConfig:
     curves: bool = False
     images: int = 0
     class_order: int | None = None
+    teacher: str | None = None
     recipe: TrainConfig = field(default_factory=TrainConfig)
 
     def verify(self):
@@ -88,6 +95,21 @@ class CilConfig:
         if self.setting == "rpt" and self.strategy.endswith("reset"):
             raise UsageError(f"--setting rpt: --strategy {self.strategy} forgets the pre-training, expected fpt")
         self.recipe.verify()
+        if self.replay == "latent":
+            self._refuse(OF_IMAGES, "--replay latent trains the classifier alone, on latents; expected --replay native with it")
+        if self.loss != "cce":
+            self._refuse(("smoothing",), f"the loss is {self.loss}, which has no such target; expected --loss cce")
+        if self.aware and self.teacher:
+            raise UsageError("--teacher: answers for all classes seen, --aware trains each task alone; expected one of them")
+        if self.recipe.norm == "bn" and self.recipe.batch == 1:
+            raise UsageError("--batch 1: batch norm has no statistics of one image, expected at least 2")
+
+    def _refuse(self, names, reason):
+        """Raises UsageError where a field of the recipe in `names` is not the default."""
+        for name in names:
+            if (value := getattr(self.recipe, name)) != getattr(TrainConfig, name):
+                given = flag(name) if value is True else f"--no-{name}" if value is False else f"{flag(name)} {value}"
+                raise UsageError(f"{given}: {reason}")
 
     def _verify_learner(self):
         needs = learner.get(self.strategy).needs_buffer
@@ -101,6 +123,10 @@ class CilConfig:
         if self.strategy in learner.BUILT_IN and (self.balanced or self.loss != type(self).loss):
             flag = "--balanced" if self.balanced else f"--loss {self.loss}"
             raise UsageError(f"{flag}: has no meaning with --strategy {self.strategy}, expected --strategy replay with it")
+        if self.teacher:
+            raise UsageError(f"--teacher: --strategy {self.strategy} takes no answers of a teacher, expected --strategy replay with it")
+        if self.strategy in learner.BUILT_IN:
+            self._refuse(OF_REPLAY, f"has no meaning with --strategy {self.strategy}, expected --strategy replay with it")
         if self.curves:
             raise UsageError(f"--curves: --strategy {self.strategy} has no epochs to show, expected none")
 

@@ -2,6 +2,7 @@
 
 import math
 import time
+from contextlib import contextmanager
 
 import torch
 
@@ -20,16 +21,30 @@ def scheduler(optimizer, config, steps):
 
 
 class Course:
-    """One training of `parameters` by the recipe `config`, in epochs of `steps` steps.
+    """One training of `parameters`, all of `model` or some, by the recipe `config` on `count` samples.
 
-    epoch: whole epochs done.  best, best_score, best_epoch: state dict, score and number of the epoch with
-    the highest score; those of the last epoch where there is no validation.
+    Attributes
+    ----------
+    steps : int
+        Steps of an epoch.  With batch norm a last batch of one sample is left out.
+    epoch, step : int
+        Whole epochs done, and steps of the current one.
+    best, best_score, best_epoch
+        State dict, score and number of the epoch with the highest score; those of the last epoch where
+        there is no validation.
+    ends_binary : bool or None
+        False for the paper's first stage, whose activations stay float; None for a model that is float.
     """
 
-    def __init__(self, parameters, config, steps):
-        self.config, self.steps = config, steps
+    def __init__(self, model, parameters, config, count, generator):
+        """generator: of the ties and of what a subclass draws."""
+        self.model, self.config, self.generator = model, config, generator
+        self.steps = count // config.batch + (count % config.batch > (config.norm == "bn"))
         self.optimize(parameters)
-        self.epoch, self.best_epoch, self.best_score, self.best = 0, 0, -math.inf, None
+        self.epoch, self.step, self.best_epoch, self.best_score, self.best = 0, 0, 0, -math.inf, None
+        self.average = [values.clone() for values in self._averaged()] if config.ema else None
+        self.turns = torch.rand(count, generator=torch.Generator().manual_seed(config.seed)) < 0.5
+        self.ends_binary = getattr(model, "binary", None)
 
     def optimize(self, parameters):
         """Start the optimizer and its rate anew, for `parameters`."""
@@ -42,6 +57,25 @@ class Course:
         patience, since = self.config.patience, max(self.best_epoch, self.config.float_epochs)
         return self.epoch >= self.config.epochs or bool(patience and self.epoch - since >= patience)
 
+    def begin_epoch(self):
+        """Make the model ready for the steps of an epoch."""
+        if self.ends_binary is not None:
+            self.model.binary = self.epoch >= self.config.float_epochs and self.ends_binary
+        self.model.train()
+
+    def mirrored(self, index):
+        """Which of the samples at `index` are mirrored in this epoch, bool; None where the augmentation draws it."""
+        if self.config.augment and self.config.mirror == "random":
+            return None
+        if self.config.augment and self.config.mirror == "alternating":
+            return self.turns.to(index.device)[index] ^ bool(self.epoch % 2)
+        return torch.zeros(len(index), dtype=torch.bool, device=index.device)
+
+    def draw_ties(self):
+        """Before a step: draw what its dot products of 0 become."""
+        if self.config.ties == "random":
+            self.model.draw_ties(self.generator)
+
     def update(self, loss):
         """One step of the optimizer and, with cosine, of the rate."""
         self.optimizer.zero_grad(set_to_none=True)
@@ -49,13 +83,47 @@ class Course:
         self.optimizer.step()
         if self.config.schedule == "cosine":
             self.scheduler.step()
+        if self.config.centre:
+            self.model.centre()
+        if self.config.ties == "random":
+            self.model.draw_ties()
+        self._follow()
+        self.step += 1
+
+    def _averaged(self):
+        """The tensors of the model whose moving average is kept, --ema."""
+        return [*(p.detach() for p in self.model.parameters()), *(b for b in self.model.buffers() if b.is_floating_point())]
+
+    def _follow(self):
+        """Move the averages towards the model.  The first ones forget sooner."""
+        if self.average:
+            steps = self.epoch * self.steps + self.step
+            torch._foreach_lerp_(self.average, self._averaged(), 1 - min(self.config.ema, (1 + steps) / (10 + steps)))
+
+    @contextmanager
+    def judged(self, batches, logits=None):
+        """Within it the model is what the recipe judges and keeps, in evaluation; training then goes on with the model as it was.
+
+        Where the recipe asks for them, it has the averaged proxies, and statistics estimated on
+        `batches`, of which those of one sample are left out.  logits: as of `FBNN.estimate`.
+        """
+        model, now = self.model, {k: v.clone() for k, v in self.model.state_dict().items()}
+        try:
+            for values, average in zip(self._averaged(), self.average or ()):
+                values.copy_(average)
+            if self.config.norm == "bn" and self.config.statistics:
+                model.estimate((batch for batch in batches if len(batch) > 1), logits)
+            model.eval()
+            yield
+        finally:
+            model.load_state_dict(now)
 
     def keep(self, model, score):
-        """Keep a copy of the weights of `model` if this epoch is the best so far.
+        """Keep a copy of the weights of `model` if this epoch is the best so far and has binary activations.
 
         score: higher is better; None without validation, which makes each epoch the best so far.
         """
-        if score is None or score > self.best_score:
+        if self.epoch >= self.config.float_epochs and (score is None or score > self.best_score):
             self.best_score, self.best_epoch = -math.inf if score is None else score, self.epoch + 1
             self.best = {k: v.detach().cpu().clone() for k, v in model.state_dict().items()}
 
@@ -66,13 +134,14 @@ class Course:
         """
         if self.config.schedule == "plateau" and loss is not None:
             self.scheduler.step(loss)
-        self.epoch += 1
+        self.epoch, self.step = self.epoch + 1, 0
         return {"epoch": self.epoch, "lr": float(self.optimizer.param_groups[0]["lr"]), "seconds": round(time.monotonic() - began, 2)}
 
     def state(self):
         """Plain values and tensors, which `restore` takes."""
         return {"optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict(), "epoch": self.epoch,
-                "best_epoch": self.best_epoch, "best_score": self.best_score, "best": self.best}
+                "step": self.step, "best_epoch": self.best_epoch, "best_score": self.best_score, "best": self.best,
+                "average": self.average}
 
     def restore(self, state):
         """Take up what `state` returned.  Damaged values raise KeyError, ValueError, TypeError or another error."""
@@ -83,12 +152,16 @@ class Course:
         self.scheduler.load_state_dict(state["scheduler"])
         for key in ("epoch", "best_epoch", "best_score", "best"):
             setattr(self, key, state[key])
+        self.step = state.get("step", 0)  # incremental states of versions to 0.2.23 lack it
         if any(type(count) is not int or count < 0 for count in (self.epoch, self.best_epoch)):
             raise ValueError("epochs that are no counts")
         if self.best_score is None:  # in the first states, without validation
             self.best_score = -math.inf
         if not isinstance(self.best_score, int | float):
             raise TypeError("a score that is no number")
+        if self.average:
+            for values, saved in zip(self.average, state["average"], strict=True):
+                values.copy_(saved)
 
 
 def fits(model, weights):

@@ -5,7 +5,8 @@ Where the paper leaves the protocol open, it is this one (docs/cil.md gives reas
 - Each class keeps 10 % of its training samples for validation.  They are drawn once by the seed and
   never stored in the buffer.  A retraining also holds back 10 % of the buffer's exemplars of each
   class.
-- Learning rate and early stopping follow the loss on these samples, the same loss that trains.
+- Learning rate and early stopping follow the loss on these samples, the same loss that trains, without
+  label smoothing and without a teacher.
 - Adam starts anew with each task.
 - The network has the logits of all classes from the start.  Those of classes not yet seen take no
   part, and alpha counts the seen ones.
@@ -16,8 +17,9 @@ import numbers
 import time
 import zlib
 from dataclasses import asdict
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,11 +29,35 @@ from ..nn import checkpoint, losses
 from . import learner, metrics, scenarios, start
 from .config import TrainConfig
 from .course import Course, check_records, fits
-from .memorizer import MEGABIT, Memorizer
+from .memorizer import MEGABIT, Memorizer, TaughtCode
+from .offline import LOOK
 from .samples import Latents, Native
 
 STATE_FORMAT = "fbnn-hw incremental state"
 STATE_VERSION = 1
+
+
+class TaskData(NamedTuple):
+    """What a task is trained on, and what is held back for validation.
+
+    Attributes
+    ----------
+    samples, held_samples : uint8 tensor (N, ...)
+        As `Native` or `Latents` has them.
+    labels, held_labels : int64 tensor (N,)
+    answers : float16 tensor (N, classes)
+        The teacher's; (N, 0) without one.
+    """
+
+    samples: torch.Tensor
+    labels: torch.Tensor
+    answers: torch.Tensor
+    held_samples: torch.Tensor
+    held_labels: torch.Tensor
+
+
+def _no_answers(count):
+    return torch.zeros((count, 0), dtype=torch.float16)
 
 
 def held_back(labels, share, generator):
@@ -64,6 +90,9 @@ class Incremental:
         Makes a progress bar, as tqdm does.
     device : str
         Of torch.
+    teacher : callable, optional
+        Makes the `teacher.Teacher` of a topology.  It answers each training image once.  Its SHA-256 is
+        `config.teacher`.
 
     Raises
     ------
@@ -71,7 +100,7 @@ class Incremental:
         The configuration, the data and the network do not fit each other.
     """
 
-    def __init__(self, config, train, test, origin, state_path=None, cache=None, report=None, progress=None, device="cpu"):
+    def __init__(self, config, train, test, origin, state_path=None, cache=None, report=None, progress=None, device="cpu", teacher=None):
         config.verify()
         self.config, self.recipe, self.origin = config, config.recipe, origin
         self.report, self.progress = report or (lambda record: None), progress or (lambda iterable, **kw: iterable)
@@ -90,16 +119,19 @@ class Incremental:
             self.tasks = [tuple(range(len(arriving)))]
         self.model = self._fresh()
         topology = self.model.topology
+        self.teacher = teacher(topology) if teacher else None
         self.kind = Latents(topology, cache) if config.replay == "latent" else Native(topology)
         self.train_samples, self.train_labels = self._arrange(train, arriving)
         self.test_samples, self.test_labels = self._arrange(test, arriving)
+        self.answers = self._answers(train, arriving)
         parts = (self.train_labels, self.test_labels, self.train_samples.numpy(), self.test_samples.numpy())
         self.data = {"images": len(self.train_labels), "crc32": reduce(lambda crc, part: zlib.crc32(part, crc), parts, 0)}
         self.held_back = held_back(self.train_labels, self.recipe.validation, np.random.default_rng((self.recipe.seed, 1)))
         self.recipe.verify_split(len(self.held_back), self.held_back.sum())
         self.memory = None
         if config.strategy == "replay":
-            self.memory = Memorizer(round(config.buffer_mb * MEGABIT), self.kind.code, (self.recipe.seed, 2))
+            code = TaughtCode(self.kind.code, len(self.classes)) if self.teacher else self.kind.code
+            self.memory = Memorizer(round(config.buffer_mb * MEGABIT), code, (self.recipe.seed, 2))
             self.memory.check(len(self.classes))
         self.generator = torch.Generator().manual_seed(self.recipe.seed)
         self.learner = learner.get(config.strategy)(self._problem()) if learner.is_learner(config.strategy) else None
@@ -117,8 +149,9 @@ class Incremental:
         where = self.origin.source
         if self.config.replay == "latent" and not self.origin.proxies:
             raise UsageError("--replay latent: a random feature extractor is of no use, expected --init with a pre-trained checkpoint")
-        if self.config.replay == "native" and self.origin.thresholds:
-            raise InputError(f"{where}: has thresholds, which do not train; expected a network without, or --replay latent")
+        if self.config.replay == "native" and self.origin.thresholds and self.recipe.norm != "bn":
+            raise InputError(f"{where}: has thresholds, which train with batch norm alone; expected --norm bn, a network without "
+                             f"thresholds, or --replay latent")
         self.origin.verify_classifier()
         if self.retained:
             expected = tuple(train.classes[c] for c in tasks[0])
@@ -133,12 +166,15 @@ class Incremental:
 
     def _fresh(self, seed=None):
         """Make the network that a run starts with.  seed: of another random draw, for the -reset strategies."""
-        options = dict(K=self.recipe.K, c=self.recipe.c, limit=self.recipe.limit)
+        options = dict(K=self.recipe.K, c=self.recipe.c, limit=self.recipe.limit, norm=self.recipe.norm)
         origin = self.origin
         if seed is not None and self.config.replay == "native":
             origin = start.Start(origin.topology, {}, {})
         model = start.make(origin, self.classes, self.retained, self.recipe.seed if seed is None else seed, options).to(self.device)
         model.dtype = getattr(torch, self.recipe.precision)
+        if self.config.replay == "latent":
+            for name, layer in model.layers.items():
+                layer.requires_grad_(name in start.classifier(model.topology))
         return model
 
     def _arrange(self, images, arriving):
@@ -150,29 +186,45 @@ class Incremental:
         samples = torch.cat([self.kind.form(pictures, self.model, self.progress) for pictures in images_of_class])
         return samples, np.repeat(np.arange(len(arriving)), [len(pictures) for pictures in images_of_class])
 
+    def _answers(self, images, arriving):
+        """The teacher's answers to the training images, float16 (N, classes), as the buffer keeps them; (N, 0) without a teacher."""
+        if self.teacher is None:
+            return _no_answers(len(self.train_labels))
+        parts = [part for c in arriving for part in torch.from_numpy(images.images[images.labels == c]).split(LOOK)]
+        return torch.cat([self.teacher.logits(part.to(self.device)).half().cpu() for part in self.progress(parts, desc="teacher")])
+
     # what a task trains on
 
     def seen(self, t):
         return max(c for task in self.tasks[:t + 1] for c in task) + 1
 
     def _data(self, t):
-        """Return the data of the retraining of task t: (samples, labels, held-back samples, held-back labels)."""
+        """Return the `TaskData` of the retraining of task t."""
         tasks = self.tasks[:t + 1] if self.config.strategy.startswith("cumulative") else [self.tasks[t]]
         of = np.isin(self.train_labels, [c for task in tasks for c in task])
         training, validation = of & ~self.held_back, of & self.held_back
-        parts = [[self.train_samples[training], self.train_labels[training], self.train_samples[validation], self.train_labels[validation]]]
+        parts = [TaskData(self.train_samples[training], self.train_labels[training], self.answers[training],
+                          self.train_samples[validation], self.train_labels[validation])]
         if self.memory is not None and len(self.memory):
-            samples, labels = self.memory.samples()
-            samples = torch.from_numpy(samples)
+            samples, labels, answers = self._exemplars()
             back = held_back(labels, self.recipe.validation, np.random.default_rng((self.recipe.seed, 3, t)))
-            parts.append([samples[~back], labels[~back], samples[back], labels[back]])
-        columns = list(zip(*parts))
-        return tuple(torch.cat(c) if isinstance(c[0], torch.Tensor) else torch.from_numpy(np.concatenate(c)) for c in columns)
+            parts.append(TaskData(samples[~back], labels[~back], answers[~back], samples[back], labels[back]))
+        return TaskData(*(torch.cat(c) if isinstance(c[0], torch.Tensor) else torch.from_numpy(np.concatenate(c)) for c in zip(*parts)))
+
+    def _exemplars(self):
+        """(samples, labels, answers) in the buffer: a tensor, an array, a tensor."""
+        stored, labels = self.memory.samples()
+        if self.teacher is None:
+            return torch.from_numpy(stored), labels, _no_answers(len(labels))
+        return torch.from_numpy(stored["sample"]), labels, torch.from_numpy(stored["answer"])
 
     def _store(self, t):
         if self.memory is not None:
             of = np.isin(self.train_labels, self.tasks[t]) & ~self.held_back
-            self.memory.update(self.train_samples[of].numpy(), self.train_labels[of])
+            samples = self.train_samples[of].numpy()
+            if self.teacher is not None:
+                samples = self.memory.code.join(samples, self.answers[of].numpy())
+            self.memory.update(samples, self.train_labels[of])
 
     # logits and losses
 
@@ -187,8 +239,8 @@ class Incremental:
     def alpha(self, seen):
         return 1 / math.sqrt(self.recipe.c * self.model.layers[self.model.topology.ops[-1].name].fan_in * seen)
 
-    def _loss(self, logits, labels, weights):
-        options = {"nu": self.config.nu} if self.config.loss == "focal" else {}
+    def _loss(self, logits, labels, weights, smoothing=0.0):
+        options = {"cce": {"smoothing": smoothing}, "focal": {"nu": self.config.nu}}.get(self.config.loss, {})
         return losses.LOSSES[self.config.loss](logits, labels, weights, **options)
 
     @torch.no_grad()
@@ -250,55 +302,62 @@ class Incremental:
 
     def _retrain(self):
         t, recipe = self.task, self.recipe
-        samples, labels, held_samples, held_labels = self._data(t)
-        seen = self.seen(t)
-        weights = None
+        data, seen, weights = self._data(t), self.seen(t), None
         if self.config.balanced:
-            weights = losses.inverse_frequency(torch.bincount(labels, minlength=seen)[:seen]).to(self.device)
-        steps = math.ceil(len(labels) / recipe.batch)
+            weights = losses.inverse_frequency(torch.bincount(data.labels, minlength=seen)[:seen]).to(self.device)
         if self.retraining is None and self.config.strategy.endswith("reset"):
             self.model = self._fresh(recipe.seed * 1000 + t + 1)
-        saved, course = self.retraining, Course(self.kind.trainable(self.model), recipe, steps)
+        saved, course = self.retraining, Course(self.model, self.kind.trainable(self.model), recipe, len(data.labels), self.generator)
+        if not course.steps:
+            raise UsageError(f"--norm bn: task {t + 1} has one image to train on, expected at least 2")
         if saved is not None:
             with checkpoint.taking_up(self.state_path):
                 course.restore(saved)
         self.retraining = course
         while not course.finished:
             began = time.monotonic()
-            trained = self._epoch(course, samples, labels, weights, seen)
-            held = self._validation(held_samples, held_labels, weights, seen)
-            course.keep(self.model, None if held["validation_loss"] is None else -held["validation_loss"])
-            record = {"task": t, **trained, **held, **course.end_epoch(began, held["validation_loss"])}
-            if self.config.curves:
-                record.update(self._scores(t))
-                record["test_of_each_task"] = [metrics.score(np.array(record["confusion"]), task)["a"] for task in self.tasks[:t + 1]]
+            order = torch.randperm(len(data.labels), generator=self.generator)
+            record = {"task": t, **self._epoch(course, order, data, weights, seen)}
+            batches = order[:recipe.statistics * recipe.batch].split(recipe.batch)
+            with course.judged((data.samples[index].to(self.device) for index in batches), partial(self.kind.logits, self.model)):
+                held = self._validation(data.held_samples, data.held_labels, weights, seen)
+                course.keep(self.model, None if held["validation_loss"] is None else -held["validation_loss"])
+                scores = self._scores(t) if self.config.curves else {}
+            record |= {**held, **course.end_epoch(began, held["validation_loss"]), **scores}
+            if scores:
+                record["test_of_each_task"] = [metrics.score(np.array(scores["confusion"]), task)["a"] for task in self.tasks[:t + 1]]
             self.history.append(record)
             self.save()
             self.report(record)
-        if course.best is not None:
-            self.model.load_state_dict(course.best)
+        self.model.load_state_dict(course.best)
         seconds = sum(record["seconds"] for record in self.history if record["task"] == t)
         self._record(t, course.epoch, seconds, course.best_epoch)
         self.task, self.retraining = t + 1, None
         self.save()
 
-    def _epoch(self, course, samples, labels, weights, seen):
-        """One pass over the samples; returns the mean loss and the accuracy in training."""
-        recipe, alpha, total, correct = self.recipe, self.alpha(seen), 0.0, 0.0
-        order = torch.randperm(len(labels), generator=self.generator)
-        self.model.train()
+    def _epoch(self, course, order, data, weights, seen):
+        """One pass over the samples in `order`; returns the mean loss and the accuracy in training."""
+        recipe, alpha, total, correct, count = self.recipe, self.alpha(seen), 0.0, 0.0, 0
+        course.begin_epoch()
         name = f"task {self.task + 1}/{len(self.tasks)} epoch {course.epoch + 1}"
         for step in self.progress(range(course.steps), desc=name, total=course.steps):
             index = order[step * recipe.batch:(step + 1) * recipe.batch]
-            batch, target = samples[index].to(self.device), labels[index].to(self.device)
+            batch, target = data.samples[index].to(self.device), data.labels[index].to(self.device)
             if recipe.augment:
-                batch = self.kind.augment(batch, self.generator)
+                batch = self.kind.augment(batch, recipe, self.generator, course.mirrored(index))
+            course.draw_ties()
             logits = self._masked(self.kind.logits(self.model, batch), target, seen)
-            loss = self._loss(logits * alpha, target, weights)
+            loss = self._loss(logits * alpha, target, weights, recipe.smoothing)
+            if self.teacher is not None:
+                taught = data.answers[index, :seen].to(self.device).float()
+                of_sample = None if weights is None else weights[target]
+                soft = losses.distillation(logits * alpha, taught, recipe.temperature, of_sample)
+                loss = (1 - recipe.distil) * loss + recipe.distil * soft
             course.update(loss)
+            count += len(target)
             total += loss.item() * len(target)
             correct += (logits.argmax(1) == target).sum().item()
-        return {"train_loss": total / len(labels), "train_accuracy": correct / len(labels)}
+        return {"train_loss": total / count, "train_accuracy": correct / count}
 
     def _validation(self, samples, labels, weights, seen):
         """Return loss and accuracy on the held-back samples; None where none are held back."""
@@ -315,10 +374,10 @@ class Incremental:
         train = metrics.evaluate(self.confusion(self.train_samples[torch.from_numpy(of)], self.train_labels[of], t),
                                  self.tasks, t, self.pretrained)
         if not self.config.strategy.startswith("cumulative"):  # which has all past samples
-            samples, labels = self.memory.samples() if self.memory is not None and trained else ((), ())
             train["buffer"] = {"a": None, "d": None}
-            if len(labels):
-                inside = self.confusion(torch.from_numpy(samples), labels, t)
+            if self.memory is not None and trained and len(self.memory):
+                samples, labels, _ = self._exemplars()
+                inside = self.confusion(samples, labels, t)
                 train["buffer"] = metrics.score(inside, sorted({c for task in self.tasks[:t] for c in task}))
         return {"test": metrics.evaluate(matrix, self.tasks, t, self.pretrained), "train": train, "confusion": matrix.tolist()}
 
@@ -394,7 +453,7 @@ class Incremental:
                 raise UsageError(f"{self.state_path}: was started on other images or labels; resume with the same data")
             saved = state.get("config")
             if isinstance(saved, dict) and isinstance(saved.get("recipe"), dict):  # earlier states lack the choices that came later
-                saved = {"class_order": None, **saved, "recipe": {**asdict(TrainConfig()), **saved["recipe"]}}
+                saved = {"class_order": None, "teacher": None, **saved, "recipe": {**asdict(TrainConfig()), **saved["recipe"]}}
             if saved != self.config.to_dict() or state.get("sha256") != self.origin.sha256:
                 raise UsageError(f"{self.state_path}: was started with other flags or another --init; resume with the same")
             self.model.load_state_dict(state["model"])

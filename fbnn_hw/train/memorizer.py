@@ -1,9 +1,10 @@
 """The memorizer: a buffer of exemplars with a fixed number of bits.  No torch here.
 
-A sample is (3, S, S) levels of a thermometer code, or a latent of bits.  It is packed into as many bits
-as are counted.  The buffer follows two rules (paper, section `bg`, balanced reservoir): it is always
-full, and every class has the same share.  At a new task the shares shrink.  Which exemplars leave and
-which samples enter is random.  A class with fewer samples than its share leaves the rest to others.
+A sample is (3, S, S) levels of a thermometer code, or a latent of bits; either may have a teacher's answer
+beside it.  It is packed into as many bits as are counted.  The buffer follows two rules (paper, section
+`bg`, balanced reservoir): it is always full, and every class has the same share.  At a new task the
+shares shrink.  Which exemplars leave and which samples enter is random.  A class with fewer samples than
+its share leaves the rest to others.
 
 Labels are not in the capacity, as in the paper; the ledger states their bits.
 """
@@ -73,6 +74,35 @@ class BitCode:
         return rows
 
 
+@dataclass(frozen=True)
+class TaughtCode:
+    """Code of samples, each with the answer of a teacher: `code` of the sample, and 16 bits for each of `classes`.
+
+    Samples are records with the fields `sample` and `answer`, as `join` makes them.
+    """
+
+    code: LevelCode | BitCode
+    classes: int
+
+    @property
+    def bits(self):
+        return self.code.bits + 16 * self.classes
+
+    def join(self, samples, answers):
+        """uint8 samples (N, ...), float16 answers (N, classes) -> records (N,)."""
+        records = np.empty(len(samples), [("sample", np.uint8, self.code.shape), ("answer", "<f2", (self.classes,))])
+        records["sample"], records["answer"] = samples, answers
+        return records
+
+    def to_bits(self, records):
+        answers = np.ascontiguousarray(records["answer"]).view(np.uint8)
+        return np.concatenate([self.code.to_bits(records["sample"]), np.unpackbits(answers, axis=1, bitorder="little")], 1)
+
+    def from_bits(self, rows):
+        answers = np.packbits(rows[:, self.code.bits:], axis=1, bitorder="little")
+        return self.join(self.code.from_bits(rows[:, :self.code.bits]), answers.view("<f2"))
+
+
 def shares(available, slots):
     """Return the slots of each class, as equal as the samples allow; all `slots` are used if they can be.
 
@@ -105,8 +135,8 @@ def check_room(capacity_bits, size, classes, noun):
 class Memorizer:
     """A buffer of exemplars that holds `capacity_bits` bits.
 
-    code: a `LevelCode` or `BitCode`, which packs a sample.  seed: of the draws of what enters and
-    leaves.
+    code: a `LevelCode`, `BitCode` or `TaughtCode`, which packs a sample.  seed: of the draws of what
+    enters and leaves.
     """
 
     def __init__(self, capacity_bits, code, seed=0):
@@ -124,7 +154,7 @@ class Memorizer:
         check_room(self.capacity_bits, self.code.bits, classes, "samples")
 
     def samples(self):
-        """(samples in the code's shape, labels)."""
+        """(samples in the code's form, labels)."""
         rows = np.unpackbits(self.packed, axis=1, count=self.code.bits, bitorder="little") if len(self) else \
             np.zeros((0, self.code.bits), np.uint8)
         return self.code.from_bits(rows), self.labels.copy()

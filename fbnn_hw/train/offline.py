@@ -4,7 +4,6 @@ The state of a run (proxies, optimizer, scheduler, RNG, position inside the epoc
 interrupted and resumed gives the very numbers of one that was not.
 """
 
-import math
 import signal
 import time
 import zlib
@@ -96,8 +95,6 @@ class Trainer(Course):
         no validation split.
     history : list of dict
         The records of the epochs.
-    ends_binary : bool or None
-        False for the paper's first stage, whose activations stay float; None for a model that is float.
 
     Raises
     ------
@@ -111,7 +108,6 @@ class Trainer(Course):
         config.verify()
         self.teacher, self.sources = teacher, {"init": init, "teacher": teacher and teacher.sha256}
         self.answers = None  # of the teacher, (views, N, classes), kept from the first step on with `teacher_views` "mirrored"
-        self.model = model
         model.dtype = getattr(torch, config.precision)
         self.state_path = Path(state_path) if state_path else None
         self.report, self.progress = report or (lambda record: None), progress or (lambda iterable, **kw: iterable)
@@ -126,24 +122,21 @@ class Trainer(Course):
                              f"expected another size, such as {config.batch + 1}")
         self.images, self.labels = images[train].to(self.device), labels[train].to(self.device)
         self.held_images, self.held_labels = images[held], labels[held]
-        super().__init__(model.parameters(), config, math.ceil(len(train) / config.batch))
-        self.average = [values.clone() for values in self._averaged()] if config.ema else None
-        self.turns = torch.rand(len(train), generator=torch.Generator().manual_seed(config.seed)) < 0.5
-        self.generator = torch.Generator().manual_seed(config.seed)
+        super().__init__(model, model.parameters(), config, len(train), torch.Generator().manual_seed(config.seed))
         self.data = {"images": len(labels), "crc32": zlib.crc32(images.cpu().contiguous().numpy(), zlib.crc32(labels.cpu().numpy()))}
-        self.step, self.order = 0, None
+        self.order = None
         # loss, images and right ones of the epoch so far; kept on the device, so that no step waits for it
         self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)
         self.seconds = 0.0  # of the epoch so far, up to an interrupt
-        self.history, self._stop, self.ends_binary = [], False, getattr(model, "binary", None)
+        self.history, self._stop = [], False
 
     def state(self):
         return {"format": STATE_FORMAT, "version": STATE_VERSION, "config": asdict(self.config), "data": self.data,
                 "architecture": {"name": self.model.topology.name, "classes": list(self.model.topology.classes),
                                  "size": self.model.topology.image_size},
                 "sources": self.sources,
-                "model": self.model.state_dict(), "rng": self.generator.get_state(), "step": self.step, "order": self.order,
-                "sums": self.sums.tolist(), "seconds": self.seconds, "average": self.average, "history": self.history, **super().state()}
+                "model": self.model.state_dict(), "rng": self.generator.get_state(), "order": self.order,
+                "sums": self.sums.tolist(), "seconds": self.seconds, "history": self.history, **super().state()}
 
     def save(self):
         """Write the state whole or not at all."""
@@ -178,13 +171,9 @@ class Trainer(Course):
         self.restore({"best_score": state.get("best_accuracy"), **state})  # as the first states of version 1 call it
         self.generator.set_state(state["rng"])
         self.sums.copy_(torch.tensor(state["sums"], dtype=torch.float64))
-        for key in ("step", "order", "history"):
-            setattr(self, key, state[key])
+        self.order, self.history = state["order"], state["history"]
         self.seconds = float(state.get("seconds", 0))  # states of versions to 0.2.16 lack it
         check_records(self.history, "epoch", "train_accuracy", "seconds")
-        if self.average:
-            for values, saved in zip(self.average, state["average"], strict=True):
-                values.copy_(saved)
 
     def _check_place(self):
         """Raises ValueError or TypeError unless step, order and sums are those of a place inside an epoch, or of its beginning."""
@@ -225,13 +214,10 @@ class Trainer(Course):
         self._start = time.monotonic() - self.seconds
         if self.order is None:
             self.order = torch.randperm(len(self.labels), generator=self.generator)
-        if self.ends_binary is not None:
-            self.model.binary = self.epoch >= self.config.float_epochs and self.ends_binary
-        self.model.train()
+        self.begin_epoch()
         name = f"epoch {self.epoch + 1}/{self.config.epochs}"
         for step in self._watched(self.progress(range(self.step, self.steps), desc=name, initial=self.step, total=self.steps)):
             self._train_step(self.order[step * self.config.batch:(step + 1) * self.config.batch])
-            self.step = step + 1
         self._end(self._start, *self._judge())
         self.save()
         self.report(self.history[-1])
@@ -239,7 +225,7 @@ class Trainer(Course):
     def _end(self, start, accuracy, loss):
         """End an epoch, which began at `start` and was judged: its record comes from the sums of its steps."""
         total, count, correct = self.sums.tolist()
-        self.step, self.order, self.seconds = 0, None, 0.0
+        self.order, self.seconds = None, 0.0
         self.sums.zero_()
         self.history.append({"train_loss": total / count, "train_accuracy": correct / count, "validation_accuracy": accuracy,
                              "validation_loss": loss, **self.end_epoch(start, loss)})
@@ -252,31 +238,18 @@ class Trainer(Course):
             yield item
 
     def _judge(self):
-        """Validate the network of this epoch; return (accuracy, loss), None without validation.  Keep it if it is the best.
-
-        Where the recipe asks for them, this network has the averaged proxies and newly estimated statistics.
-        Training goes on with the others.
-        """
-        model, now = self.model, {k: v.clone() for k, v in self.model.state_dict().items()}
-        try:
-            for values, average in zip(self._averaged(), self.average or ()):
-                values.copy_(average)
-            if self.config.norm == "bn" and self.config.statistics:
-                images = self.images[self.order[:self.config.statistics * self.config.batch].to(self.device)]
-                model.estimate(self._watched(part for part in images.split(self.config.batch) if len(part) > 1))
-            model.eval()
-            accuracy, loss = evaluate(model, self.held_images, self.held_labels, progress=self._watched)
-            if self.epoch >= self.config.float_epochs:
-                self.keep(model, accuracy)
-        finally:
-            model.load_state_dict(now)
+        """Validate the network of this epoch; return (accuracy, loss), None without validation.  Keep it if it is the best."""
+        batches = self.order[:self.config.statistics * self.config.batch].to(self.device).split(self.config.batch)
+        with self.judged(self._watched(self.images[index] for index in batches)):
+            accuracy, loss = evaluate(self.model, self.held_images, self.held_labels, progress=self._watched)
+            self.keep(self.model, accuracy)
         return accuracy, loss
 
     def _train_step(self, index):
         index = index.to(self.device)
         images, labels = self.images[index], self.labels[index]
         images = self._augmented(images, index)
-        self._draw_ties()
+        self.draw_ties()
         logits = self.model(images)
         loss = self._cross_entropy(logits, labels)
         if self.teacher:
@@ -291,7 +264,7 @@ class Trainer(Course):
         if self.config.teacher_views == "mirrored":
             if self.answers is None:
                 self.answers = self._teacher_answers()
-            taught = self.answers[self._mirrored(index).long(), index]
+            taught = self.answers[self.mirrored(index).long(), index]
         else:
             taught = self.teacher.logits(images)
         return self._distilled(loss, logits, taught)
@@ -312,38 +285,11 @@ class Trainer(Course):
             return images
         if self.config.warp:
             images = warp(images, self.generator, self.config.warp)
-        return augment(images, self.generator, self.config.shift, self.config.contrast, self._mirrored(index))
-
-    def _mirrored(self, index):
-        """Which of the images at `index` are mirrored in this epoch, bool; None where the augmentation draws it."""
-        if self.config.augment and self.config.mirror == "random":
-            return None
-        if self.config.augment and self.config.mirror == "alternating":
-            return self.turns.to(self.device)[index] ^ bool(self.epoch % 2)
-        return torch.zeros(len(index), dtype=torch.bool, device=self.device)
-
-    def _draw_ties(self):
-        if self.config.ties == "random":
-            self.model.draw_ties(self.generator)
-
-    def _averaged(self):
-        """The tensors of the model whose moving average is kept, --ema."""
-        return [*(p.detach() for p in self.model.parameters()), *(b for b in self.model.buffers() if b.is_floating_point())]
-
-    def _follow(self):
-        """Move the averages towards the model.  The first ones forget sooner."""
-        if self.average:
-            steps = self.epoch * self.steps + self.step
-            torch._foreach_lerp_(self.average, self._averaged(), 1 - min(self.config.ema, (1 + steps) / (10 + steps)))
+        return augment(images, self.generator, self.config.shift, self.config.contrast, self.mirrored(index))
 
     def _update(self, loss, logits, labels):
         """One step of the optimizer, and its share of the epoch's sums."""
         self.update(loss)
-        if self.config.centre:
-            self.model.centre()
-        if self.config.ties == "random":
-            self.model.draw_ties()
-        self._follow()
         self.sums[0] += loss.detach().double() * len(labels)
         self.sums[1] += len(labels)
         self.sums[2] += (logits.argmax(1) == labels).sum()

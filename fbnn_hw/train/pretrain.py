@@ -105,7 +105,7 @@ class Pretrainer(Trainer):
         index = index.to(self.device)
         images, labels = self.images[index], self.labels[index]
         weak = self._augmented(images, index)
-        self._draw_ties()
+        self.draw_ties()
         logits, latent = self._forward(weak)
         loss = self._cross_entropy(logits, labels)
         if self.teacher:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from .. import files
-from ..data.augment import augment
+from ..data.augment import augment, warp
 from ..errors import InputError
 from ..ir.network import LATENT
 from ..nn import encode, head
@@ -35,10 +35,18 @@ class Native:
     def trainable(self, model):
         return list(model.parameters())
 
-    def augment(self, samples, generator):
-        """Mirror and shift, exact on levels; contrast 0.8 to 1.2 of each plane around its mean."""
-        moved = augment(samples, generator, contrast=0).float()
-        factor = 0.8 + 0.4 * torch.rand(len(samples), 1, 1, 1, generator=generator, device=generator.device).to(samples.device)
+    def augment(self, samples, recipe, generator, mirrored):
+        """Mirror and shift, exact on levels; contrast of each plane around its mean; a warp rounds to the nearest level.
+
+        recipe: `TrainConfig`.  mirrored: bool (N,), drawn if None.
+        """
+        if recipe.warp:
+            samples = warp(samples, generator, recipe.warp)
+        moved = augment(samples, generator, recipe.shift, 0, mirrored).float()
+        if not recipe.contrast:
+            return moved.to(torch.uint8)
+        drawn = torch.rand(len(samples), 1, 1, 1, generator=generator, device=generator.device).to(samples.device)
+        factor = 1 - recipe.contrast + 2 * recipe.contrast * drawn
         mean = moved.mean((2, 3), keepdim=True)
         top = torch.tensor(self.planes, device=samples.device)[:, None, None] - 1.0
         return torch.minimum(((moved - mean) * factor + mean).round_().clamp_min_(0), top).to(torch.uint8)
@@ -104,7 +112,7 @@ class Latents:
     def trainable(self, model):
         return [p for name, layer in model.layers.items() if name in self.heads for p in layer.parameters()]
 
-    def augment(self, samples, generator):
+    def augment(self, samples, recipe, generator, mirrored):
         return samples
 
     def logits(self, model, samples):

@@ -121,31 +121,29 @@ def classifier(topology):
 def further(start, topology, seed, options):
     """Make an FBNN of `topology` that goes on from `start`.  Raises InputError where layers or classes differ.
 
-    With options["norm"] "bn" the batch norm of `start` goes on; where it has none, the first batch turns
-    its thresholds into offsets.  With "scales", scales take the place of its batch norm (`nn.staged`).
-    Thresholds without batch norm are then refused, because nothing would train them.
+    With options["norm"] "bn" the network has batch norm, as `make` says.  With "scales", scales take the
+    place of the batch norm of `start` (`nn.staged`).  Thresholds without batch norm are then refused,
+    because nothing would train them.
     """
     if (start.topology.ops, start.topology.classes) != (topology.ops, topology.classes):
         raise InputError(f"--init {start.source}: not {topology.name} with the {len(topology.classes)} classes "
                          f"{', '.join(topology.classes[:3])}..., expected the same layers and classes")
-    if start.best is not None:
-        model = FBNN(topology, **{**options, "norm": "bn"})
-        model.load_state_dict(start.best)
-        return model if options.get("norm") == "bn" else staged.to_scales(model)
-    if start.thresholds and options.get("norm") != "bn":
+    normed = options.get("norm") == "bn"
+    if start.thresholds and start.best is None and not normed:
         raise InputError(f"--init {start.source}: has thresholds in {', '.join(start.thresholds)}, and no state with their batch norm; "
                          f"expected --norm bn")
-    model = make(start, topology.classes, True, seed, options)
-    for name, norm in model.norms().items():
-        norm.target = torch.as_tensor(start.thresholds.get(name, 0), dtype=torch.float32).expand_as(norm.mean)
-    return model
+    start = replace(start, topology=topology)
+    if start.best is None or normed:
+        return make(start, topology.classes, True, seed, options)
+    return staged.to_scales(make(start, topology.classes, True, seed, {**options, "norm": "bn"}))
 
 
 def make(start, classes, retained, seed, options):
     """Make an FBNN for `classes` with the weights of `start`.
 
     retained: keep the classifier, whose first rows are those of the pre-training's classes (RPT); else it
-    is random (FPT).  The thresholds of the feature extractor stay as they are.
+    is random (FPT).  options: as of `FBNN`.  With batch norm that of `start` goes on; where it has none,
+    the first batch turns its thresholds into offsets.  Without batch norm the thresholds stay.
     """
     topology = with_classes(start.topology, classes)
     torch.manual_seed(seed)
@@ -159,4 +157,9 @@ def make(start, classes, retained, seed, options):
                 rows = min(len(proxy), len(model.layers[name].proxy))
                 model.layers[name].proxy[:rows] = proxy[:rows]
         model.fix(start.thresholds)
+    for name, norm in model.norms().items():
+        if start.best is not None:
+            norm.load_state_dict({key: start.best[f"layers.{name}.norm.{key}"] for key in norm.state_dict()})
+        elif start.proxies:
+            norm.target = torch.as_tensor(start.thresholds.get(name, 0), dtype=torch.float32).expand_as(norm.mean)
     return model

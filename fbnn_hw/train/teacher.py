@@ -20,8 +20,10 @@ class Teacher:
     """
 
     def __init__(self, path, topology, device="cpu", precision="float32"):
-        """topology: of the student; raises InputError where classes or image size differ.  precision: of the teacher's arithmetic, see
-        `TrainConfig`."""
+        """topology: of the student.  precision: of the teacher's arithmetic, see `TrainConfig`.
+
+        Raises InputError where the teacher does not know all classes of the student, or takes images of another size.
+        """
         path = Path(path)
         try:
             if not path.is_file():
@@ -29,9 +31,9 @@ class Teacher:
             state = torch.load(path, weights_only=True, map_location="cpu")
             if state["format"] != STATE_FORMAT:
                 raise ValueError("another format")
-            name, classes, size = (state["architecture"][key] for key in ("name", "classes", "size"))
+            name, known, size = (state["architecture"][key] for key in ("name", "classes", "size"))
             config = TrainConfig(**state["config"])
-            self.model, best = make(name, tuple(classes), size, config), state["best"]
+            self.model, best = make(name, tuple(known), size, config), state["best"]
             accuracy = state.get("best_score", state.get("best_accuracy")) if config.validation else None
             with path.open("rb") as file:
                 self.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
@@ -45,13 +47,16 @@ class Teacher:
         except RuntimeError:
             raise InputError(f"--teacher {path}: has other layers than {name}, as pretrain --encoder and --latent make them, expected "
                              f"those of {name}") from None
-        if tuple(classes) != topology.classes or size != topology.image_size:
-            raise InputError(f"--teacher {path}: knows {len(classes)} classes at {size}x{size}, expected the same "
-                             f"classes and size as the student, {len(topology.classes)} at {topology.image_size}x{topology.image_size}")
+        classes = topology.classes
+        if size != topology.image_size or not set(classes) <= set(known):
+            raise InputError(f"--teacher {path}: knows {len(known)} classes at {size}x{size}, expected among them the student's "
+                             f"{len(classes)}, {', '.join(classes[:3])}..., at {topology.image_size}x{topology.image_size}")
+        self.columns = None if tuple(known) == classes else [known.index(name) for name in classes]
         self.model.dtype = getattr(torch, precision)
         self.model.to(device).eval().requires_grad_(False)
 
     @torch.no_grad()
     def logits(self, images):
-        """Float logits (N, classes), scaled as in the teacher's own loss, of uint8 images (N, 3, S, S)."""
-        return self.model(images)
+        """Float logits (N, classes) of the student's classes, scaled as in the teacher's own loss, of uint8 images (N, 3, S, S)."""
+        logits = self.model(images)
+        return logits if self.columns is None else logits[:, self.columns]

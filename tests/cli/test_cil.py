@@ -192,7 +192,39 @@ def test_an_extractor_learns_from_a_teacher(answer, refused, tmp_path):
     assert refused("pretrain", "--model", "0.5mb", *flags, "--distil", "0.9", "--out", tmp_path / "n.pt") == (
         2, "fbnn-hw pretrain: --distil: there is no teacher, expected --teacher with it")
     assert refused("pretrain", "--model", "0.5mb", *flags, "--all-classes", *teacher, "--out", tmp_path / "n.pt")[1].endswith(
-        "t.state: knows 2 classes at 16x16, expected the same classes and size as the student, 6 at 16x16")
+        "t.state: knows 2 classes at 16x16, expected among them the student's 6, pattern0, pattern1, pattern2..., at 16x16")
+
+
+def test_a_run_with_a_teacher(extractor, answer, refused, tmp_path):
+    """It may know more classes than arrive; the result names it, and neither another nor none goes on with the state."""
+    for seed in "0", "1":
+        answer("pretrain", "--model", "airbench", "--scenario", "tiny-2+2x2", "--all-classes", "--epochs", "1", "--seed", seed, "--threads",
+               "1", "--out", tmp_path / f"t{seed}.pt")
+    teacher = ("--teacher", tmp_path / "t0.state")
+    run = (*BASE, "--init", extractor, "--out", tmp_path / "a.json")
+    result = answer(*run, *teacher, "--distil", "0.9", "--smoothing", "0.1", "--ema", "0.5")
+    digest = hashlib.sha256((tmp_path / "t0.state").read_bytes()).hexdigest()
+    assert result["config"]["teacher"] == result["teacher"]["sha256"] == digest and result["ledger"]["bits_per_sample"] == 1024 + 4 * 16
+    assert result["config"]["recipe"]["distil"] == 0.9 and result["config"]["recipe"]["ema"] == 0.5
+    assert refused(*run, "--distil", "0.9")[1] == "fbnn-hw cil: --distil: there is no teacher, expected --teacher with it"
+    assert refused(*run, "--statistics", "3")[1] == "fbnn-hw cil: --statistics: there is no batch norm, expected --norm bn with it"
+    assert refused(*run, "--teacher", tmp_path)[1].startswith(f"fbnn-hw cil: --teacher {tmp_path}: not a training state of a named network")
+    two = tmp_path / "two.pt"
+    answer("pretrain", "--model", "airbench", "--scenario", "tiny-2+2x2", "--epochs", "1", "--threads", "1", "--out", two)
+    assert refused(*run, "--teacher", two.with_suffix(".state"))[1].endswith(
+        "knows 2 classes at 16x16, expected among them the student's 4, pattern2, pattern3, pattern4..., at 16x16")
+
+
+def test_native_replay_of_a_file_with_thresholds(answer, refused, tmp_path):
+    """Its batch norm is that of the state beside it, and the file of --save has thresholds again."""
+    flags = ("--epochs", "1", "--lr", "1e-3", "--c", "1", "--threads", "1")
+    answer("pretrain", "--model", "0.5mb", "--scenario", "tiny-2+2x2", "--norm", "bn", *flags, "--out", tmp_path / "bn.pt")
+    run = ("cil", "--scenario", "tiny-2+2x2", "--replay", "native", "--init", tmp_path / "bn.pt", "--buffer-mb", "0.2", *flags, "--out",
+           tmp_path / "a.json")
+    assert refused(*run)[1].startswith("fbnn-hw cil: bn.pt (proxies): has thresholds, which train with batch norm alone; expected --norm")
+    result = answer(*run, "--norm", "bn", "--mirror", "alternating", "--shift", "1", "--save", tmp_path / "net.pt")
+    assert result["config"]["recipe"]["norm"] == "bn" and "thresholds" in answer("inspect", tmp_path / "net.pt")["layers"][1]
+    assert answer("inspect", tmp_path / "net.pt")["classes"] == result["classes"]
 
 
 @pytest.mark.parametrize("junk", [bytes(100), b"", b"text", b"PK\x03\x04" + bytes(50)])

@@ -206,7 +206,7 @@ def test_native_replay_of_an_extractor_with_thresholds_is_left_out(cli, tmp_path
     code, out, err = cli("reproduce", "figure-memory", "--results", tmp_path, "--init", "0.5mb-fe4.pt", "--dry-run")
     native = sum("--replay native" in row.flags for row in EXHIBITS["figure-memory"].rows)
     assert code == 0 and native and "--replay latent" in out and "--replay native" not in out
-    assert f"0.5mb-fe4.pt: has thresholds, which native replay cannot train; {native} runs are left out" in err
+    assert f"0.5mb-fe4.pt: has thresholds, which the native replay of the paper cannot train; {native} runs are left out" in err
 
 
 def test_structures(cli):

@@ -27,15 +27,19 @@ RECIPE = TrainConfig(epochs=6, batch=16, lr=5e-3, patience=0, c=1.0)
 BASE = CilConfig("tiny-2+2x2", buffer_mb=0.003, recipe=RECIPE)
 
 
+SHALLOW = Topology("shallow", (
+    op.Thermometer("input", (), "tycc", 16, 4), op.Conv("conv1", ("input",), 32), op.MaxPool("pool", ("conv1",)),
+    op.Gap("gap", ("pool",)), op.Depthwise("depthwise", ("pool",)), op.Concat("lgap", ("gap", "depthwise")),
+    op.Dense("latent", ("lgap",), 64), op.Duplicate("latent_twice", ("latent",)), op.Dense("hidden", ("latent_twice",), 16, 2),
+    op.Concat("skip", ("latent", "hidden")), op.Dense("logits", ("skip",), 2, logits=True)), TRAIN.classes[:2])
+"""Deep and random would lose the image."""
+
+
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory):
     """A checkpoint with random weights of the two pre-training classes."""
     torch.manual_seed(0)
-    layers = (op.Thermometer("input", (), "tycc", 16, 4), op.Conv("conv1", ("input",), 32), op.MaxPool("pool", ("conv1",)),
-              op.Gap("gap", ("pool",)), op.Depthwise("depthwise", ("pool",)), op.Concat("lgap", ("gap", "depthwise")),
-              op.Dense("latent", ("lgap",), 64), op.Duplicate("latent_twice", ("latent",)), op.Dense("hidden", ("latent_twice",), 16, 2),
-              op.Concat("skip", ("latent", "hidden")), op.Dense("logits", ("skip",), 2, logits=True))
-    model = FBNN(Topology("shallow", layers, TRAIN.classes[:2]))  # deep and random would lose the image
+    model = FBNN(SHALLOW)
     path = tmp_path_factory.mktemp("init") / "fe.pt"
     checkpoint.save(path, export(model))
     return start.read(path)
@@ -128,7 +132,7 @@ def test_validation_samples_are_never_trained_on_nor_stored(origin):
     kept = {s.numpy().tobytes() for s in run.train_samples[torch.from_numpy(~run.held_back)]} - held
     assert np.bincount(run.train_labels[run.held_back]).tolist() == [4] * 4
     for t in range(2):
-        samples, labels, held_samples, held_labels = run._data(t)
+        samples, labels, _, held_samples, held_labels = run._data(t)
         new = labels >= 2 * t
         assert {s.numpy().tobytes() for s in samples[new]} <= kept
         assert {s.numpy().tobytes() for s in held_samples[held_labels >= 2 * t]} <= held
@@ -165,7 +169,7 @@ def test_native_samples_are_the_levels_of_the_encoder(origin):
     run = make(origin, replay="native", buffer_mb=0.05)
     images = torch.from_numpy(TRAIN.images[TRAIN.labels == 2][:5])
     assert torch.equal(run.kind.logits(run.model, run.train_samples[:5]), run.model.logits(images))
-    moved = run.kind.augment(run.train_samples, run.generator)
+    moved = run.kind.augment(run.train_samples, RECIPE, run.generator, None)
     assert (moved.amax((0, 2, 3)) < torch.tensor(run.kind.planes)).all() and not torch.equal(moved, run.train_samples)
 
 
@@ -235,7 +239,8 @@ def test_an_extractor_with_thresholds_is_frozen_with_them(origin, tmp_path):
     assert all(np.array_equal(learned.thresholds[name], values) for name, values in network.thresholds.items())
     images = np.concatenate([TRAIN.images[TRAIN.labels == TRAIN.classes.index(name)] for name in run.classes])
     assert np.array_equal(before, inference.layers(learned, images)["latent"].reshape(len(images), -1))
-    with pytest.raises(InputError, match="^fe.pt .*: has thresholds, which do not train; expected a network without, or --replay latent$"):
+    with pytest.raises(InputError, match="^fe.pt .*: has thresholds, which train with batch norm alone; expected --norm bn, a network "
+                       "without thresholds, or --replay latent$"):
         make(start.read(tmp_path / "fe.pt"), replay="native", buffer_mb=0.05)
     network.thresholds["hidden"] = np.ones(16, np.int64)
     checkpoint.save(tmp_path / "fe.pt", network)

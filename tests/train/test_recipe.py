@@ -245,7 +245,7 @@ def test_teachers_that_do_not_fit(tmp_path, taught):
         Teacher(path, student().model.topology)
     assert str(error.value) == (f"--teacher {path}: not a training state of a named network of this version (UnpicklingError), "
                                 "expected the .state of fbnn-hw pretrain or train")
-    with pytest.raises(InputError, match="t.state: knows 3 classes at 16x16, expected the same .* student, 2 at 32x32$"):
+    with pytest.raises(InputError, match=r"t.state: knows 3 classes at 16x16, expected among them the student's 2, a, b\.\.\., at 32x32$"):
         Teacher(taught, vgg("tiny", ("a", "b"), width=1 / 16, latent=64, hidden=16))
 
 
