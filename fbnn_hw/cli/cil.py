@@ -124,6 +124,9 @@ def _run(args, out):
         out.note(f"{origin.source} was trained on {', '.join(seen)}, which the tasks bring; the accuracies do not compare with those of an "
                  "extractor that has not seen them")
 
+    if origin.note and (settings.replay == "native" or settings.setting == "rpt"):  # else all that trains starts at random
+        out.note(origin.note)
+
     def report(epoch):
         out.detail(f"task {epoch['task'] + 1}, epoch {epoch['epoch']}: {scores(epoch)}")
 

@@ -145,6 +145,8 @@ def run(args, out):
         meta["teacher"] = teacher.description
     if isinstance(origin, start.Start):
         meta["init"] = origin.describe()
+        if origin.note:
+            out.note(origin.note)
         source = origin.sha256
     else:
         source = origin and sha256(origin.with_suffix(".state").read_bytes()).hexdigest()

@@ -184,6 +184,8 @@ def run(args, out):
     if args.init:
         origin = start.read(resolve(args.init, "--init"))
         model, meta["init"] = start.further(origin, topology, config.seed, options), origin.describe()
+        if origin.note:
+            out.note(origin.note)
     else:
         model = FBNN(topology, **options)
     model.to(processor)

@@ -35,6 +35,8 @@ class Start:
         {op name: integer array}, as in `ir.network.Network`.
     best : dict or None
         State dict of a network with batch norm that has these bits and thresholds.
+    note : str
+        What a user is told where the proxies are no more than the bits of a file; else "".
     """
 
     topology: Topology
@@ -44,6 +46,7 @@ class Start:
     sha256: str = ""
     thresholds: dict = field(default_factory=dict)
     best: dict | None = None
+    note: str = ""
 
     def describe(self):
         """Return what a run that goes on from this start records of it.  Raises InputError where no checkpoint could hold it."""
@@ -76,12 +79,13 @@ def read(path):
     for name, layer in model.layers.items():
         values = torch.from_numpy(bits.from_bits(network.weights[name])).reshape(layer.proxy.shape)
         proxies[name] = values * (6 / (layer.fan_in + layer.proxy.shape[0])) ** 0.5 / 2  # half of Xavier's bound: its mean size
-    source, best = "bits", _best(path.with_suffix(".state"), network)
+    state = path.with_suffix(".state")
+    source, best, note = "bits", _best(state, network), f"{path.name}: no training state with its bits in {state}; starts from the bits"
     if best is not None:
-        proxies, source = {name: best[f"layers.{name}.proxy"] for name in proxies}, "proxies"
+        proxies, source, note = {name: best[f"layers.{name}.proxy"] for name in proxies}, "proxies", ""
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     normed = best if best and any(".norm." in key for key in best) else None
-    return Start(network.topology, proxies, network.training, f"{path.name} ({source})", digest, network.thresholds, normed)
+    return Start(network.topology, proxies, network.training, f"{path.name} ({source})", digest, network.thresholds, normed, note)
 
 
 def _best(path, network):

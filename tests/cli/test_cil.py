@@ -215,7 +215,7 @@ def test_a_run_with_a_teacher(extractor, answer, refused, tmp_path):
         "knows 2 classes at 16x16, expected among them the student's 4, pattern2, pattern3, pattern4..., at 16x16")
 
 
-def test_native_replay_of_a_file_with_thresholds(answer, refused, tmp_path):
+def test_native_replay_of_a_file_with_thresholds(answer, cli, refused, tmp_path):
     """Its batch norm is that of the state beside it, and the file of --save has thresholds again."""
     flags = ("--epochs", "1", "--lr", "1e-3", "--c", "1", "--threads", "1")
     answer("pretrain", "--model", "0.5mb", "--scenario", "tiny-2+2x2", "--norm", "bn", *flags, "--out", tmp_path / "bn.pt")
@@ -223,6 +223,11 @@ def test_native_replay_of_a_file_with_thresholds(answer, refused, tmp_path):
            tmp_path / "a.json")
     assert refused(*run)[1].startswith("fbnn-hw cil: bn.pt (proxies): has thresholds, which train with batch norm alone; expected --norm")
     result = answer(*run, "--norm", "bn", "--mirror", "alternating", "--shift", "1", "--save", tmp_path / "net.pt")
+    assert result["init"]["source"] == "bn.pt (proxies)"
+    (tmp_path / "bn.state").unlink()
+    note = f"bn.pt: no training state with its bits in {tmp_path}/bn.state; starts from the bits"
+    assert note in cli(*run[:-1], tmp_path / "b.json", "--norm", "bn")[2]
+    assert note not in cli(*(word for word in run[:-1] if word not in ("--replay", "native")), tmp_path / "c.json")[2]
     assert result["config"]["recipe"]["norm"] == "bn" and "thresholds" in answer("inspect", tmp_path / "net.pt")["layers"][1]
     assert answer("inspect", tmp_path / "net.pt")["classes"] == result["classes"]
 
