@@ -99,6 +99,20 @@ def test_packets_beside_a_program(pauses, tmp_path):
     assert signed(answers["logits"]) == inference.logits(network, images).tolist()
 
 
+def test_packets_of_passes_of_several_images(tmp_path):
+    """The weights come once for a pass; a packet that is too long spoils no other image of it."""
+    network, frames = strategies.smallest_learner(), 3
+    passes = written(network, "ice40", tmp_path, frames=frames)
+    images = strategies.images(9, 2 * frames, passes.config.size)
+    packets, wrong = [packet(image) for image in images], [0, 1, 0, 1, 0, 0]
+    for number in np.flatnonzero(wrong):
+        packets[number] += packets[number][:number]
+    weights, boot = (passes.folder / "weights.bin").read_bytes(), passes.manifest["boot_bytes"]
+    seen = run(passes, {"packets": packets, "latent": 1, "pauses": 7, "steps": [], "weights": list(weights[:boot] + 2 * weights[boot:])})
+    assert seen["users"] == wrong and seen["left"] == 0
+    assert signed(seen["logits"]) == inference.logits(network, images).tolist()
+
+
 def test_packets_of_levels(tmp_path):
     """A packet is an image's packed levels; an early end is told, and the next images are right."""
     made = written(strategies.smallest_learner(), "ice40", tmp_path, learn=True, max_classes=4, exemplars=3, input="levels")
