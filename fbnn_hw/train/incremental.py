@@ -329,7 +329,8 @@ class Incremental:
             self.history.append(record)
             self.save()
             self.report(record)
-        self.model.load_state_dict(course.best)
+        if course.best is not None:  # none where each loss was NaN
+            self.model.load_state_dict(course.best)
         seconds = sum(record["seconds"] for record in self.history if record["task"] == t)
         self._record(t, course.epoch, seconds, course.best_epoch)
         self.task, self.retraining = t + 1, None
@@ -344,7 +345,7 @@ class Incremental:
             index = order[step * recipe.batch:(step + 1) * recipe.batch]
             batch, target = data.samples[index].to(self.device), data.labels[index].to(self.device)
             if recipe.augment:
-                batch = self.kind.augment(batch, recipe, self.generator, course.mirrored(index))
+                batch = self.kind.augment(batch, recipe, self.generator, course.mirrored(index.to(self.device)))
             course.draw_ties()
             logits = self._masked(self.kind.logits(self.model, batch), target, seen)
             loss = self._loss(logits * alpha, target, weights, recipe.smoothing)
