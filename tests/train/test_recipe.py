@@ -238,6 +238,14 @@ def test_the_record_says_how_the_teacher_was_trained(tmp_path, validation):
     assert found["epochs"] == 1 and found["config"]["shift"] == 3 and found["config"]["validation"] == validation
 
 
+def test_a_teacher_answers_for_the_classes_of_its_student(taught):
+    """It knows three; a student may have fewer, in another order."""
+    known = student().model.topology.classes
+    some = vgg("tiny", (known[2], known[0]), width=1 / 16, size=16, latent=64, hidden=16)
+    whole = Teacher(taught, student().model.topology).logits(IMAGES[:5])
+    assert torch.equal(Teacher(taught, some).logits(IMAGES[:5]), whole[:, [2, 0]])
+
+
 def test_teachers_that_do_not_fit(tmp_path, taught):
     path = tmp_path / "x.state"
     path.write_bytes(b"x")
