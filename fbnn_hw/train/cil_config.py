@@ -121,8 +121,8 @@ class CilConfig:
         if self.replay != "latent":
             raise UsageError(f"--replay {self.replay}: --strategy {self.strategy} learns latents, expected --replay latent")
         if self.strategy in learner.BUILT_IN and (self.balanced or self.loss != type(self).loss):
-            flag = "--balanced" if self.balanced else f"--loss {self.loss}"
-            raise UsageError(f"{flag}: has no meaning with --strategy {self.strategy}, expected --strategy replay with it")
+            given = "--balanced" if self.balanced else f"--loss {self.loss}"
+            raise UsageError(f"{given}: has no meaning with --strategy {self.strategy}, expected --strategy replay with it")
         if self.teacher:
             raise UsageError(f"--teacher: --strategy {self.strategy} takes no answers of a teacher, expected --strategy replay with it")
         if self.strategy in learner.BUILT_IN:
