@@ -10,17 +10,17 @@ import json
 import shlex
 import sys
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 import torch
 
 from fbnn_hw import files
 from fbnn_hw.checkpoints import resolve
-from fbnn_hw.cli import parser as parser_of
-from fbnn_hw.cli.cil import config as config_of
 from fbnn_hw.data import datasets
 from fbnn_hw.train import start
-from fbnn_hw.train.config import flag
+from fbnn_hw.train.cil_config import CilConfig
+from fbnn_hw.train.config import TrainConfig, flag
 from fbnn_hw.train.incremental import Incremental
 from fbnn_hw.train.record import surroundings
 from fbnn_hw.train.teacher import Teacher
@@ -69,13 +69,13 @@ def rounded(value):
 
 
 def words(args, choice, seed):
-    """The command line of a run, without `fbnn-hw cil`."""
+    """The command line of a run."""
     of_row = [word for name, value in choice.items() if name != "balanced"
               for word in (flag(name), f"{value:g}" if isinstance(value, float) else str(value))]
     images = ["--images", str(args.images)] if args.images else []
     recipe = shlex.split(f"--epochs {args.epochs} --schedule cosine --patience 0 --lr 1e-3 --c {args.c:g} --threads 1")
     recipe += ["--precision", args.precision] * (args.precision != "float32")
-    return ["--scenario", SCENARIO, "--init", args.init, *of_row, *(["--balanced"] if choice.get("balanced") else []),
+    return ["fbnn-hw", "cil", "--scenario", SCENARIO, "--init", args.init, *of_row, *(["--balanced"] if choice.get("balanced") else []),
             *images, *recipe, "--seed", str(seed)]
 
 
@@ -98,16 +98,19 @@ def main():
         train = train.thinned(args.images)
     origin = start.read(resolve(args.init, "--init"))
     args.out.parent.mkdir(parents=True, exist_ok=True)
+    recipe = dict(epochs=args.epochs, schedule="cosine", patience=0, lr=1e-3, c=args.c, precision=args.precision)
     for seed in range(args.seeds):
         for choice in ROWS[args.rows]:
-            flags = words(args, choice, seed)
-            command = shlex.join(["fbnn-hw", "cil", *flags])
+            command = shlex.join(words(args, choice, seed))
             if command in done:
                 continue
-            read = parser_of("cil").parse_args(flags)
-            config = config_of(read)
-            teacher = partial(Teacher, read.teacher, precision=args.precision) if read.teacher else None
-            result = Incremental(config, train, test, origin, cache=files.cache_folder() / "latents", teacher=teacher).run()
+            of_recipe = {name: choice[name] for name in choice.keys() & TrainConfig.__dataclass_fields__.keys()}
+            of_run = {name: value for name, value in choice.items() if name not in (*of_recipe, "teacher")}
+            path = resolve(choice["teacher"], "--teacher", ".state") if "teacher" in choice else None
+            config = CilConfig(SCENARIO, **of_run, images=args.images, teacher=path and sha256(path.read_bytes()).hexdigest(),
+                               recipe=TrainConfig(**recipe, **of_recipe, seed=seed))
+            result = Incremental(config, train, test, origin, cache=files.cache_folder() / "latents",
+                                 teacher=path and partial(Teacher, path, precision=args.precision)).run()
             init = {"source": origin.source, "sha256": origin.sha256, "name": origin.topology.name}
             line = rounded({"kind": "cil", "config": config.to_dict(), "seed": seed, "command": command, "init": init, **surroundings(),
                             **result, "history": []})
