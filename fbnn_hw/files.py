@@ -1,5 +1,6 @@
 """Files that are written whole or not at all, whenever the program is stopped, and folders that one program at a time uses."""
 
+import hashlib
 import json
 import os
 import stat
@@ -29,6 +30,12 @@ def kind_if_not_file(path: Path) -> str | None:
     except OSError:  # what is wrong with it, opening it will tell
         return None
     return None if stat.S_ISREG(mode) else "directory" if stat.S_ISDIR(mode) else "pipe" if stat.S_ISFIFO(mode) else "device"
+
+
+def sha256_of(path: str | Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def make_folder(path: str | Path) -> Path:

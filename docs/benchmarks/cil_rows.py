@@ -10,7 +10,6 @@ import json
 import shlex
 import sys
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 
 import torch
@@ -107,7 +106,7 @@ def main():
             of_recipe = {name: choice[name] for name in choice.keys() & TrainConfig.__dataclass_fields__.keys()}
             of_run = {name: value for name, value in choice.items() if name not in (*of_recipe, "teacher")}
             path = resolve(choice["teacher"], "--teacher", ".state") if "teacher" in choice else None
-            config = CilConfig(SCENARIO, **of_run, images=args.images, teacher=path and sha256(path.read_bytes()).hexdigest(),
+            config = CilConfig(SCENARIO, **of_run, images=args.images, teacher=path and files.sha256_of(path),
                                recipe=TrainConfig(**recipe, **of_recipe, seed=seed))
             result = Incremental(config, train, test, origin, cache=files.cache_folder() / "latents",
                                  teacher=path and partial(Teacher, path, precision=args.precision)).run()

@@ -74,7 +74,7 @@ def avalanche(learner, joint):
         return dataset(bits.float() * 2 - 1, torch.as_tensor(labels), targets=labels.tolist())
 
     torch.manual_seed(recipe.seed)
-    model, trained = Classifier(), learner.kind.trainable(learner.model)
+    model, trained = Classifier(), learner.trainable()
     order = [c for task in tasks for c in task]
     streams = class_incremental_benchmark({
         "train": samples(learner.train_samples, learner.train_labels), "test": samples(learner.test_samples, learner.test_labels)},

@@ -3,7 +3,6 @@
 import shlex
 from contextlib import suppress
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 
 from .. import files
@@ -61,7 +60,7 @@ def config(args):
     if args.teacher:
         args.teacher = resolve(args.teacher, "--teacher", ".state")
         with suppress(OSError):
-            digest = sha256(Path(args.teacher).read_bytes()).hexdigest()
+            digest = files.sha256_of(args.teacher) if Path(args.teacher).is_file() else None  # a pipe would be waited for
     settings = CilConfig(args.scenario, args.strategy, args.replay, args.buffer_mb, args.setting, args.loss, args.balanced, args.nu,
                          args.aware, args.curves, args.images or 0, args.class_order, digest, recipe(args))
     settings.verify()

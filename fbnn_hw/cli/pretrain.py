@@ -1,9 +1,9 @@
 """`fbnn-hw pretrain`: a feature extractor for `cil`, with self-supervised and feature terms beside the labels."""
 
 import shlex
-from hashlib import sha256
 from pathlib import Path
 
+from .. import files
 from ..checkpoints import resolve
 from ..errors import UsageError
 from ..ir.models import AIRBENCH, FLOATING, MODELS
@@ -149,7 +149,7 @@ def run(args, out):
             out.note(origin.note)
         source = origin.sha256
     else:
-        source = origin and sha256(origin.with_suffix(".state").read_bytes()).hexdigest()
+        source = origin and files.sha256_of(origin.with_suffix(".state"))
 
     def write(score=None):
         if not floating:

@@ -37,8 +37,7 @@ def add_recipe(parser, skip=()):
             continue
         text, default = option.metadata["help"], option.default
         if option.type is bool:
-            name = recipes.flag(option.name) if not default else f"--no-{option.name}"
-            group.add_argument(name, dest=option.name, action=f"store_{not default}".lower(), help=text)
+            group.add_argument(recipes.flag(option.name), dest=option.name, action=f"store_{not default}".lower(), help=text)
         elif choices := option.metadata.get("choices"):
             group.add_argument(recipes.flag(option.name), choices=choices, default=default, help=f"{text} (default: {default})")
         else:

@@ -108,8 +108,7 @@ class CilConfig:
         """Raises UsageError where a field of the recipe in `names` is not the default."""
         for name in names:
             if (value := getattr(self.recipe, name)) != getattr(TrainConfig, name):
-                given = flag(name) if value is True else f"--no-{name}" if value is False else f"{flag(name)} {value}"
-                raise UsageError(f"{given}: {reason}")
+                raise UsageError(f"{flag(name)}{'' if isinstance(value, bool) else f' {value}'}: {reason}")
 
     def _verify_learner(self):
         needs = learner.get(self.strategy).needs_buffer
@@ -121,8 +120,8 @@ class CilConfig:
         if self.replay != "latent":
             raise UsageError(f"--replay {self.replay}: --strategy {self.strategy} learns latents, expected --replay latent")
         if self.strategy in learner.BUILT_IN and (self.balanced or self.loss != type(self).loss):
-            given = "--balanced" if self.balanced else f"--loss {self.loss}"
-            raise UsageError(f"{given}: has no meaning with --strategy {self.strategy}, expected --strategy replay with it")
+            option = "--balanced" if self.balanced else f"--loss {self.loss}"
+            raise UsageError(f"{option}: has no meaning with --strategy {self.strategy}, expected --strategy replay with it")
         if self.teacher:
             raise UsageError(f"--teacher: --strategy {self.strategy} takes no answers of a teacher, expected --strategy replay with it")
         if self.strategy in learner.BUILT_IN:

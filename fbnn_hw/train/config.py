@@ -109,5 +109,5 @@ class TrainConfig:
 
 
 def flag(name):
-    """The flag of a field: --float-epochs for float_epochs."""
-    return f"--{name.replace('_', '-')}"
+    """The flag of a field: --float-epochs for float_epochs, and --no-augment for augment, which is on without it."""
+    return f"--{'no-' if getattr(TrainConfig, name, None) is True else ''}{name.replace('_', '-')}"

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 import torch
 
+from ..nn import losses
+
 
 def scheduler(optimizer, config, steps):
     """The scheduler of the learning rate, a `torch.optim.lr_scheduler`, for epochs of `steps` steps.
@@ -75,6 +77,11 @@ class Course:
         """Before a step: draw what its dot products of 0 become."""
         if self.config.ties == "random":
             self.model.draw_ties(self.generator)
+
+    def distilled(self, loss, logits, taught, weights=None):
+        """The loss with the share of a teacher whose logits are `taught`.  weights: as of `losses.distillation`."""
+        soft = losses.distillation(logits, taught, self.config.temperature, weights)
+        return (1 - self.config.distil) * loss + self.config.distil * soft
 
     def update(self, loss):
         """One step of the optimizer and, with cosine, of the rate."""

@@ -30,7 +30,7 @@ from . import learner, metrics, scenarios, start
 from .config import TrainConfig
 from .course import Course, check_records, fits
 from .memorizer import MEGABIT, Memorizer, TaughtCode
-from .offline import LOOK
+from .offline import answers
 from .samples import Latents, Native
 
 STATE_FORMAT = "fbnn-hw incremental state"
@@ -173,9 +173,14 @@ class Incremental:
         model = start.make(origin, self.classes, self.retained, self.recipe.seed if seed is None else seed, options).to(self.device)
         model.dtype = getattr(torch, self.recipe.precision)
         if self.config.replay == "latent":
-            for name, layer in model.layers.items():
-                layer.requires_grad_(name in start.classifier(model.topology))
+            model.requires_grad_(False)
+            for name in start.classifier(model.topology):
+                model.layers[name].requires_grad_(True)
         return model
+
+    def trainable(self):
+        """The parameters that a retraining trains."""
+        return [p for p in self.model.parameters() if p.requires_grad]
 
     def _arrange(self, images, arriving):
         """Return (samples, labels) of the classes that arrive, class after class, with labels as the network counts them."""
@@ -190,8 +195,8 @@ class Incremental:
         """The teacher's answers to the training images, float16 (N, classes), as the buffer keeps them; (N, 0) without a teacher."""
         if self.teacher is None:
             return _no_answers(len(self.train_labels))
-        parts = [part for c in arriving for part in torch.from_numpy(images.images[images.labels == c]).split(LOOK)]
-        return torch.cat([self.teacher.logits(part.to(self.device)).half().cpu() for part in self.progress(parts, desc="teacher")])
+        groups = (torch.from_numpy(images.images[images.labels == c]).to(self.device) for c in arriving)
+        return answers(self.teacher, groups, self.progress).half().cpu()
 
     # what a task trains on
 
@@ -307,7 +312,7 @@ class Incremental:
             weights = losses.inverse_frequency(torch.bincount(data.labels, minlength=seen)[:seen]).to(self.device)
         if self.retraining is None and self.config.strategy.endswith("reset"):
             self.model = self._fresh(recipe.seed * 1000 + t + 1)
-        saved, course = self.retraining, Course(self.model, self.kind.trainable(self.model), recipe, len(data.labels), self.generator)
+        saved, course = self.retraining, Course(self.model, self.trainable(), recipe, len(data.labels), self.generator)
         if not course.steps:
             raise UsageError(f"--norm bn: task {t + 1} has one image to train on, expected at least 2")
         if saved is not None:
@@ -351,9 +356,7 @@ class Incremental:
             loss = self._loss(logits * alpha, target, weights, recipe.smoothing)
             if self.teacher is not None:
                 taught = data.answers[index, :seen].to(self.device).float()
-                of_sample = None if weights is None else weights[target]
-                soft = losses.distillation(logits * alpha, taught, recipe.temperature, of_sample)
-                loss = (1 - recipe.distil) * loss + recipe.distil * soft
+                loss = course.distilled(loss, logits * alpha, taught, None if weights is None else weights[target])
             course.update(loss)
             count += len(target)
             total += loss.item() * len(target)

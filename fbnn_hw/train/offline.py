@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 from ..data.augment import augment, warp
 from ..errors import InputError, UsageError, whole
-from ..nn import checkpoint, losses
+from ..nn import checkpoint
 from ..nn.norm import Norm
 from .config import TrainConfig
 from .course import Course, check_records, fits
@@ -57,6 +57,12 @@ def evaluate(model, images, labels, batch=500, progress=lambda iterable, **kw: i
         return None, None
     logits = predict(model, images, batch, progress)
     return (logits.argmax(1) == labels).float().mean().item(), F.cross_entropy(logits * model.alpha, labels).item()
+
+
+def answers(teacher, groups, progress):
+    """A teacher's logits (N, classes) of groups of images, each a uint8 tensor (n, 3, S, S) on its device, one group after the other."""
+    parts = [part for group in groups for part in group.split(LOOK)]
+    return torch.cat([teacher.logits(part) for part in progress(parts, desc="teacher")])
 
 
 class Interrupted(Exception):
@@ -267,18 +273,13 @@ class Trainer(Course):
             taught = self.answers[self.mirrored(index).long(), index]
         else:
             taught = self.teacher.logits(images)
-        return self._distilled(loss, logits, taught)
-
-    def _distilled(self, loss, logits, taught):
-        soft = losses.distillation(logits, taught, self.config.temperature)
-        return (1 - self.config.distil) * loss + self.config.distil * soft
+        return self.distilled(loss, logits, taught)
 
     def _teacher_answers(self):
         """The teacher's logits of each image and, where images are mirrored, of its mirror image: (views, N, classes)."""
         views = [self.images, self.images.flip(3)][:1 + (self.config.augment and self.config.mirror == "alternating")]
-        parts = [part for view in views for part in view.split(LOOK)]
-        answers = [self.teacher.logits(part) for part in self._watched(self.progress(parts, desc="teacher"))]
-        return torch.cat(answers).view(len(views), len(self.images), -1)
+        asked = answers(self.teacher, views, lambda parts, **kw: self._watched(self.progress(parts, **kw)))
+        return asked.view(len(views), len(self.images), -1)
 
     def _augmented(self, images, index):
         if not self.config.augment:

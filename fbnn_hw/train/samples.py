@@ -32,9 +32,6 @@ class Native:
                  for i in range(0, len(images), 1000)]
         return torch.cat(parts) if parts else torch.zeros((0, *self.code.shape), dtype=torch.uint8)
 
-    def trainable(self, model):
-        return list(model.parameters())
-
     def augment(self, samples, recipe, generator, mirrored):
         """Mirror and shift, exact on levels; contrast of each plane around its mean; a warp rounds to the nearest level.
 
@@ -108,9 +105,6 @@ class Latents:
             digest.update(f"{name} {thresholds.tolist()}".encode())
         digest.update(f"{images.shape} {zlib.crc32(np.ascontiguousarray(images))}".encode())
         return digest.hexdigest()[:32]
-
-    def trainable(self, model):
-        return [p for name, layer in model.layers.items() if name in self.heads for p in layer.parameters()]
 
     def augment(self, samples, recipe, generator, mirrored):
         return samples

@@ -1,12 +1,11 @@
 """The start of a run: a topology, proxies and batch norm, from a checkpoint, a training state, or nothing."""
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 
-from .. import bits
+from .. import bits, files
 from ..errors import InputError
 from ..ir import checkpoint
 from ..ir.network import LATENT, Topology
@@ -83,7 +82,7 @@ def read(path):
     source, best, note = "bits", _best(state, network), f"{path.name}: no training state with its bits in {state}; starts from the bits"
     if best is not None:
         proxies, source, note = {name: best[f"layers.{name}.proxy"] for name in proxies}, "proxies", ""
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    digest = files.sha256_of(path)
     normed = best if best and any(".norm." in key for key in best) else None
     return Start(network.topology, proxies, network.training, f"{path.name} ({source})", digest, network.thresholds, normed, note)
 

@@ -1,11 +1,11 @@
 """Networks that teach: a training state of ours as a frozen network whose logits a student learns to follow."""
 
-import hashlib
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
+from .. import files
 from ..errors import InputError
 from .config import TrainConfig
 from .offline import STATE_FORMAT
@@ -31,12 +31,11 @@ class Teacher:
             state = torch.load(path, weights_only=True, map_location="cpu")
             if state["format"] != STATE_FORMAT:
                 raise ValueError("another format")
-            name, known, size = (state["architecture"][key] for key in ("name", "classes", "size"))
+            name, taught, size = (state["architecture"][key] for key in ("name", "classes", "size"))
             config = TrainConfig(**state["config"])
-            self.model, best = make(name, tuple(known), size, config), state["best"]
+            self.model, best = make(name, tuple(taught), size, config), state["best"]
             accuracy = state.get("best_score", state.get("best_accuracy")) if config.validation else None
-            with path.open("rb") as file:
-                self.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            self.sha256 = files.sha256_of(path)
             self.description = {"name": name, "validation_accuracy": accuracy, "epochs": state["best_epoch"], "sha256": self.sha256,
                                 "config": asdict(config)}
         except Exception as error:  # a file can be wrong in any way
@@ -48,10 +47,10 @@ class Teacher:
             raise InputError(f"--teacher {path}: has other layers than {name}, as pretrain --encoder and --latent make them, expected "
                              f"those of {name}") from None
         classes = topology.classes
-        if size != topology.image_size or not set(classes) <= set(known):
-            raise InputError(f"--teacher {path}: knows {len(known)} classes at {size}x{size}, expected among them the student's "
+        if size != topology.image_size or not set(classes) <= set(taught):
+            raise InputError(f"--teacher {path}: knows {len(taught)} classes at {size}x{size}, expected among them the student's "
                              f"{len(classes)}, {', '.join(classes[:3])}..., at {topology.image_size}x{topology.image_size}")
-        self.columns = None if tuple(known) == classes else [known.index(name) for name in classes]
+        self.columns = None if tuple(taught) == classes else [taught.index(name) for name in classes]
         self.model.dtype = getattr(torch, precision)
         self.model.to(device).eval().requires_grad_(False)
 

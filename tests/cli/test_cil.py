@@ -208,7 +208,9 @@ def test_a_run_with_a_teacher(extractor, answer, refused, tmp_path):
     assert result["config"]["recipe"]["distil"] == 0.9 and result["config"]["recipe"]["ema"] == 0.5
     assert refused(*run, "--distil", "0.9")[1] == "fbnn-hw cil: --distil: there is no teacher, expected --teacher with it"
     assert refused(*run, "--statistics", "3")[1] == "fbnn-hw cil: --statistics: there is no batch norm, expected --norm bn with it"
-    assert refused(*run, "--teacher", tmp_path)[1].startswith(f"fbnn-hw cil: --teacher {tmp_path}: not a training state of a named network")
+    os.mkfifo(tmp_path / "pipe")  # which would be waited for
+    for path in tmp_path, tmp_path / "pipe":
+        assert refused(*run, "--teacher", path)[1].startswith(f"fbnn-hw cil: --teacher {path}: not a training state of a named network")
     two = tmp_path / "two.pt"
     answer("pretrain", "--model", "airbench", "--scenario", "tiny-2+2x2", "--epochs", "1", "--threads", "1", "--out", two)
     assert refused(*run, "--teacher", two.with_suffix(".state"))[1].endswith(
