@@ -1,6 +1,7 @@
 """Many runs of `fbnn-hw cil` from one extractor in one process, for docs/results: each run's result is a line of a file.
 
     python docs/benchmarks/cil_rows.py docs/results/latent/3mb-fe4.jsonl --init 3mb-fe4.pt --rows whole --seeds 10
+    python docs/benchmarks/cil_rows.py latent.jsonl --scenario cifar100-50+5x10 --init fe.pt --rows paper --seeds 3 --c 0.1 --orders
 
 Runs that are in the file already are left out; so it goes on after an interrupt.  A run is what the command in its line gives.
 """
@@ -17,14 +18,12 @@ import torch
 from fbnn_hw import files
 from fbnn_hw.checkpoints import resolve
 from fbnn_hw.data import datasets
-from fbnn_hw.train import start
+from fbnn_hw.train import scenarios, start
 from fbnn_hw.train.cil_config import CilConfig
 from fbnn_hw.train.config import TrainConfig, flag
 from fbnn_hw.train.incremental import Incremental
 from fbnn_hw.train.record import surroundings
 from fbnn_hw.train.teacher import Teacher
-
-SCENARIO = "cifar10-4+3x2"
 
 
 def buffers(*megabits, **choice):
@@ -53,6 +52,10 @@ ROWS = {
     + [dict(strategy="cumulative", class_order=order) for order in range(10)],
     "recipe": [dict(buffer_mb=5.0, balanced=True, **part) for part in (
         {}, dict(smoothing=0.1), dict(ema=0.99), dict(decay=0.1), dict(warmup=1), dict(teacher="airbench.state"))],
+    "paper": [*BOUNDS, dict(strategy="ncm"), dict(strategy="slda"),
+              *(dict(strategy=name, buffer_mb=5.0) for name in ("icarl", "der++")),
+              *(dict(buffer_mb=mb, setting=setting, **choice) for mb in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 25.0)
+                for setting in ("fpt", "rpt") for choice in LOSSES)],
     "normed": [dict(buffer_mb=mb, balanced=True, replay="native", norm="bn") for mb in (5.0, 50.0)],
 }
 """Flags of `fbnn-hw cil` beside the defaults, with _ for -."""
@@ -74,8 +77,8 @@ def words(args, choice, seed):
     images = ["--images", str(args.images)] if args.images else []
     recipe = shlex.split(f"--epochs {args.epochs} --schedule cosine --patience 0 --lr 1e-3 --c {args.c:g} --threads 1")
     recipe += ["--precision", args.precision] * (args.precision != "float32")
-    return ["fbnn-hw", "cil", "--scenario", SCENARIO, "--init", args.init, *of_row, *(["--balanced"] if choice.get("balanced") else []),
-            *images, *recipe, "--seed", str(seed)]
+    of_row += ["--balanced"] * bool(choice.get("balanced"))
+    return ["fbnn-hw", "cil", "--scenario", args.scenario, "--init", args.init, *of_row, *images, *recipe, "--seed", str(seed)]
 
 
 def main():
@@ -83,6 +86,8 @@ def main():
     parser.add_argument("out", type=Path)
     parser.add_argument("--init", required=True)
     parser.add_argument("--rows", choices=list(ROWS), required=True)
+    parser.add_argument("--scenario", default="cifar10-4+3x2")
+    parser.add_argument("--orders", action="store_true", help="seed N also draws order N of the later classes")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--images", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=8)
@@ -92,7 +97,7 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)
     done = {json.loads(line)["command"] for line in args.out.read_text().splitlines()} if args.out.exists() else set()
-    train, test = (datasets.load("cifar10", args.data_dir, split) for split in ("train", "test"))
+    train, test = (datasets.load(scenarios.get(args.scenario).data, args.data_dir, split) for split in ("train", "test"))
     if args.images:
         train = train.thinned(args.images)
     origin = start.read(resolve(args.init, "--init"))
@@ -100,13 +105,14 @@ def main():
     recipe = dict(epochs=args.epochs, schedule="cosine", patience=0, lr=1e-3, c=args.c, precision=args.precision)
     for seed in range(args.seeds):
         for choice in ROWS[args.rows]:
+            choice = {**choice, "class_order": seed} if args.orders else choice
             command = shlex.join(words(args, choice, seed))
             if command in done:
                 continue
             of_recipe = {name: choice[name] for name in choice.keys() & TrainConfig.__dataclass_fields__.keys()}
             of_run = {name: value for name, value in choice.items() if name not in (*of_recipe, "teacher")}
             path = resolve(choice["teacher"], "--teacher", ".state") if "teacher" in choice else None
-            config = CilConfig(SCENARIO, **of_run, images=args.images, teacher=path and files.sha256_of(path),
+            config = CilConfig(args.scenario, **of_run, images=args.images, teacher=path and files.sha256_of(path),
                                recipe=TrainConfig(**recipe, **of_recipe, seed=seed))
             result = Incremental(config, train, test, origin, cache=files.cache_folder() / "latents",
                                  teacher=path and partial(Teacher, path, precision=args.precision)).run()
