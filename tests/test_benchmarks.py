@@ -43,16 +43,12 @@ def test_links_to_a_row_follow_its_command(monkeypatch):
 
 
 def test_quoted_builds_are_those_of_the_rows():
-    """Also in the README, whose lines are written by hand."""
     page = boards.PAGE.read_text()
     rows = {number: row for number, row in re.findall(r"^\| \((\d+)\) (.* of .* of .*)$", page, re.M)}
     quoted = re.findall(r"^\| [^|]*\| ([\d.]+) MHz.*?\[row \((\d+)\)\]", page, re.M)
     assert len(quoted) >= 12
     for mhz, number in quoted:
         assert abs(float(mhz) - float(rows[number].split("|")[5])) < 0.05, (number, mhz)
-    cells = set(re.findall(r"([\d,]+) of [\d,]+ \|", "\n".join(rows.values())))
-    readme = re.findall(r"([\d,]+)(?: of [\d,]+)? logic cells[ ;]", (ROOT / "README.md").read_text())
-    assert len(readme) >= 6 and set(readme) <= cells
 
 
 def test_the_picture_of_accuracies_is_up_to_date():

@@ -1,4 +1,4 @@
-"""README.md says what the checkpoint files and the models say."""
+"""README.md and the pages beside it say what checkpoints, models, records and commands say."""
 
 import re
 import shlex
@@ -15,17 +15,41 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs" / "benchmarks"))
 
 import readme_commands  # noqa: E402
+import shown  # noqa: E402
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+MODELS_PAGE = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
 
 
-def test_the_table_of_checkpoints_is_up_to_date():
+def test_the_tables_of_builds_and_checkpoints_are_up_to_date():
     command = [sys.executable, "docs/benchmarks/readme.py", "--check"]
     assert subprocess.run(command, cwd=ROOT).returncode == 0, "run python docs/benchmarks/readme.py"
 
 
+@pytest.mark.slow
+def test_the_output_that_is_shown_is_that_of_today(tmp_path):
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    assert shown.updated(README, lambda command: shown.shell(command, tmp_path)) == README, "run python docs/benchmarks/shown.py"
+
+
+def test_which_lines_of_an_output_are_shown():
+    page = "A.\n\n    fbnn-hw a   # why\n    fbnn-hw b\n\n<!-- shown: one | the other -->\n\n    old\n\n<!-- end -->\nB.\n"
+    printed = {"fbnn-hw a": "x\none 1\none 2\ny\nz\n", "fbnn-hw b": "w\nthe other\n"}
+    expected = page.replace("    old\n", "    ...\n    one 1\n    one 2\n    ...\n    the other\n")
+    assert shown.updated(page, printed.get) == expected == shown.updated(expected, printed.get)
+    assert len(shown.BLOCK.findall(README)) == README.count("<!-- shown: ") == 2
+
+
+def test_the_first_screen_is_short():
+    """At most 200 lines, and cells of tables at most 60 characters as they are rendered."""
+    assert len(README.splitlines()) <= 200
+    rows = [row for row in README.splitlines() if row.startswith("|")]
+    cells = [re.sub(r"\[([^]]*)\]\([^)]*\)|[*`]", r"\1", cell).strip() for row in rows for cell in row.strip("|").split("|")]
+    assert len(cells) > 50 and [cell for cell in cells if len(cell) > 60] == []
+
+
 def test_the_bits_of_the_models():
-    rows = re.findall(r"^\| `(\w[\w.-]*)` \| [\w/]+ \| ([\d,]+) \| ([\d,]+) \| ([\d,.]+) \|$", README, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w[\w.-]*)` \| [\w/]+ \| ([\d,]+) \| ([\d,]+) \| ([\d,.]+) \|$", MODELS_PAGE, re.MULTILINE)
     assert {row[0] for row in rows} == set(MODELS)
     for name, ten, hundred, mmac in rows:
         assert (ten, hundred) == tuple(f"{build(name, k).weight_bits():,}" for k in (10, 100)), name
@@ -46,7 +70,7 @@ def test_the_commands_of_the_trainings_parse():
 
 
 def test_every_command_is_known_and_parses():
-    """Whatever starts with a program's name in README.md and docs/boards.md; fbnn-hw's own lines have verbs and flags that exist."""
+    """Whatever starts with a program's name in README.md and the guides; fbnn-hw's own lines have verbs and flags that exist."""
     from fbnn_hw import cli
 
     found = readme_commands.everything()

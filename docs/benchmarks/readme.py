@@ -1,11 +1,14 @@
-"""Writes the table of shipped checkpoints in README.md, from what the checkpoint files themselves record.
+"""Writes the table of builds in README.md, from their records, and that of shipped checkpoints in docs/models.md, from the files.
 
-    python docs/benchmarks/readme.py            rewrites README.md
-    python docs/benchmarks/readme.py --check    exit code 1 if it is out of date
+    python docs/benchmarks/readme.py            rewrites both pages
+    python docs/benchmarks/readme.py --check    exit code 1 if one is out of date
 """
 
 import argparse
+import json
+import re
 import sys
+import tomllib
 from pathlib import Path
 
 import marked
@@ -13,8 +16,28 @@ import marked
 from fbnn_hw.checkpoints import FOLDER, shipped
 from fbnn_hw.ir.checkpoint import read
 
-README = Path(__file__).parents[2] / "README.md"
-BEGIN = "<!-- checkpoints: docs/benchmarks/readme.py -->"
+ROOT = Path(__file__).parents[2]
+RECORDS = Path(__file__).with_name("boards")
+SHOWN = ("tiny", "icebreaker"), ("fast", "icebreaker"), ("3mb", "icebreaker"), ("0.5mb learns", "icebreaker"), ("3mb", "tangnano20k"), \
+    ("3mb", "ulx3s-25f"), ("3mb", "ulx3s-85f")
+"""(network, board) of each row of builds; the fastest record of each is taken, of those of today's hardware if there are any."""
+
+
+def builds():
+    """Lines of the table of builds."""
+    prices = dict(re.findall(r"^\| `([\w-]+)`: [^|]*\|[^|]*\| ([^|]+) \|", (ROOT / "docs" / "boards.md").read_text(encoding="utf-8"), re.M))
+    titles = {path.stem: tomllib.loads(path.read_text(encoding="utf-8"))["title"] for path in (ROOT / "boards").glob("*.toml")}
+    records = [json.loads(path.read_text()) for path in sorted(RECORDS.glob("*-*x*-*.json"))]
+    rows = ["| network | board, price in $ | right, % | images/s, chip | images/s, over the line | learns | status |", f"|{'---|' * 7}"]
+    for network, board in SHOWN:
+        name, _, learns = network.partition(" ")
+        of_row = [r for r in records if (r["network"], r["board"], "learning" in r, r["frames"]) == (name, board, bool(learns), 1)]
+        best = max(of_row, key=lambda r: (not r.get("superseded"), r["met"], r.get("frames_per_second", 0)))
+        right = read(FOLDER / f"{name}.pt").training["test_accuracy"]
+        status = best["kind"] + (f", version {best['version']}" if best.get("superseded") else "")
+        rows.append(f"| `{name}` | {titles[board]}, {prices[board]} | {right:.1%} | {best['frames_per_second']:,.0f} | "
+                    f"{best['end_to_end_frames_per_second']:,.0f} | {'yes' if learns else 'no'} | {status} |".replace("%", ""))
+    return rows
 
 
 def table():
@@ -46,21 +69,22 @@ def hardware(record):
     return [*(hardware(before["training"]) if before else ()), record.get("hardware", "not recorded")]
 
 
-def updated(text):
-    """README's text with the table of now."""
-    return marked.replaced(text, BEGIN, table())
+TABLES = {ROOT / "README.md": ("<!-- builds: docs/benchmarks/readme.py -->", builds),
+          ROOT / "docs" / "models.md": ("<!-- checkpoints: docs/benchmarks/readme.py -->", table)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    text = README.read_text(encoding="utf-8")
-    new = updated(text)
-    if check:
-        return int(new != text)
-    README.write_text(new, encoding="utf-8")
-    return 0
+    differ = False
+    for page, (begin, lines) in TABLES.items():
+        text = page.read_text(encoding="utf-8")
+        new = marked.replaced(text, begin, lines())
+        differ |= new != text
+        if not check:
+            page.write_text(new, encoding="utf-8")
+    return int(check and differ)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs every command line of README.md and docs/boards.md, in a clean environment, and prints its exit code and seconds.
+"""Runs every command line of README.md and of the guides in PAGES, in a clean environment, and prints its exit code and seconds.
 
     python docs/benchmarks/readme_commands.py                 makes a virtual environment, in a copy of this checkout
     python docs/benchmarks/readme_commands.py --here          takes the environment of this Python, in which fbnn-hw is installed
@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = "README.md", "docs/boards.md"
+PAGES = "README.md", "docs/install.md", "docs/commands.md", "docs/boards.md"
 PROGRAM = "(?:fbnn-hw|python3?|pip|pytest)"
 LINE = re.compile(rf"^    (?:\(\w\) )?({PROGRAM} .*)$", re.M)
 INLINE = re.compile(rf"`({PROGRAM} [^`\n]+)`")

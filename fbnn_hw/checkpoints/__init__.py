@@ -28,7 +28,7 @@ def resolve(name, flag="--model", suffix=".pt"):
         return path
     for candidate in (str(name), f"{name}{suffix}"):
         if candidate in shipped(suffix):
-            print(f"fbnn-hw: no file {name} here, using the shipped {kind} {candidate}", file=sys.stderr)
+            print(f"fbnn-hw: taking the shipped {kind} {candidate}", file=sys.stderr)
             return FOLDER / candidate
     raise InputError(f"{flag} {name}: no such file, and no shipped {kind} of that name; shipped are {', '.join(shipped(suffix)) or 'none'}"
                      f"{nearest(str(name), shipped(suffix))}")

@@ -20,7 +20,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name, file", [("3mb", "3mb.pt"), ("3mb.pt", "3mb.pt"), ("0.5mb", "0.5mb.pt")])
 def test_shipped(folder, capsys, name, file):
     assert checkpoints.resolve(name) == folder / file
-    assert capsys.readouterr() == ("", f"fbnn-hw: no file {name} here, using the shipped checkpoint {file}\n")
+    assert capsys.readouterr() == ("", f"fbnn-hw: taking the shipped checkpoint {file}\n")
 
 
 def test_a_file_of_that_name_wins(folder, tmp_path, capsys):
