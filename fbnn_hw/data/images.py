@@ -28,8 +28,8 @@ OTHERS = ((0, b"GIF8", "GIF"), (0, b"II*\0", "TIFF, or raw pictures of a camera"
           (4, b"ftypavif", "AVIF"), (4, b"ftyphei", "HEIC, as iPhones write it"), (4, b"ftypmif1", "HEIC, as iPhones write it"),
           (0, b"\0\0\0\x0cJXL ", "JPEG XL"), (0, b"\xff\x0a", "JPEG XL"), (0, b"%PDF", "PDF"))
 """(offset, bytes there, name) of formats that are known and not read."""
-SPREAD = {"L;2": 85, "L;4": 17}
-"""Factors by which Pillow spreads greys of 2 and 4 bits over a byte.  It leaves the number of the transparent one as it was."""
+SPREAD = {"1": 255, "L;2": 85, "L;4": 17}
+"""Factors by which Pillow spreads greys of 1, 2 and 4 bits over a byte.  Some of its versions leave the transparent one as it was."""
 HEAD_BYTES = 12
 RESIZE, CROP = "--resize", "--crop"
 STANDARD_INPUT = "-"
@@ -141,8 +141,9 @@ def _decoded(path, source, size, resize, crop):
             file.draft(None, (file.width // 2, file.height // 2))  # of other formats it leaves all as it is
         if file.width * file.height > MAX_PIXELS:
             raise Image.DecompressionBombError
-        if file.mode == "L" and "transparency" in file.info:
-            file.info["transparency"] *= SPREAD.get(str(file.tile[0][3]), 1)
+        if file.mode in ("1", "L") and "transparency" in file.info:
+            factor = SPREAD.get(str(file.tile[0][3]), 1)
+            file.info["transparency"] *= factor if file.info["transparency"] <= 255 // factor else 1
         file.load()
         for key in ("xmp", "XML:com.adobe.xmp"):  # which Pillow asks where EXIF says nothing; browsers do not
             file.info.pop(key, None)
@@ -232,6 +233,10 @@ def _over_black(image):
         deep = np.asarray(image)
         grey = (deep >> 8).clip(0, 255).astype(np.uint8)
         grey[deep == image.info.get("transparency", -1)] = 0
+        return Image.fromarray(grey).convert("RGB")
+    if image.mode in ("1", "L") and "transparency" in image.info:  # what convert does with it depends on the version of Pillow
+        grey = np.asarray(image).astype(np.uint8) * (255 if image.mode == "1" else 1)
+        grey[grey == image.info["transparency"]] = 0
         return Image.fromarray(grey).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")
