@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import InputError, UsageError
 from ..files import cache_folder
 from . import core50, omniglot, pickles, stl10, synthetic, zips
+from .images import scale
 
 SPLITS = ("train", "test")
 TIMEOUT_S = 30
@@ -65,16 +66,8 @@ class Images:
         return Images(self.images[members], self.labels[members], self.classes, self.source)
 
     def scaled(self, size):
-        """The same images, size x size, enlarged or reduced by Pillow's bilinear filter."""
-        if self.images.shape[-1] == size:
-            return self
-        from PIL import Image
-
-        scaled = np.empty((len(self.images), 3, size, size), np.uint8)
-        for image, target in zip(self.images, scaled):
-            picture = Image.fromarray(image.transpose(1, 2, 0)).resize((size, size), Image.Resampling.BILINEAR)
-            target[:] = np.asarray(picture).transpose(2, 0, 1)
-        return Images(scaled, self.labels, self.classes, self.source)
+        """The same images, size x size, as `images.scale` makes them; these themselves if they are so large."""
+        return self if self.images.shape[2:] == (size, size) else Images(scale(self.images, size), self.labels, self.classes, self.source)
 
     def whole(self):
         """Raises InputError where a class has no image."""

@@ -1,5 +1,8 @@
 """Image files as the arrays that networks take: uint8 RGB (N, 3, S, S).  PNG, JPEG, WebP, BMP, and .npy of bytes.
 
+`read` and, for arrays, `scale` are the only way from a picture to the bytes of an accelerator.  The page has the same in JavaScript
+(studio/web/scale.mjs), and the tests compare the two byte for byte.
+
 A file of few bytes may claim to have many pixels.  So the size in the header is checked before any
 pixel is decoded.
 """
@@ -25,6 +28,8 @@ OTHERS = ((0, b"GIF8", "GIF"), (0, b"II*\0", "TIFF, or raw pictures of a camera"
           (4, b"ftypavif", "AVIF"), (4, b"ftyphei", "HEIC, as iPhones write it"), (4, b"ftypmif1", "HEIC, as iPhones write it"),
           (0, b"\0\0\0\x0cJXL ", "JPEG XL"), (0, b"\xff\x0a", "JPEG XL"), (0, b"%PDF", "PDF"))
 """(offset, bytes there, name) of formats that are known and not read."""
+SPREAD = {"1": 255, "L;2": 85, "L;4": 17}
+"""Factors by which Pillow spreads greys of 1, 2 and 4 bits over a byte.  Some of its versions leave the transparent one as it was."""
 HEAD_BYTES = 12
 RESIZE, CROP = "--resize", "--crop"
 STANDARD_INPUT = "-"
@@ -42,8 +47,8 @@ def read(path, size, resize=False, crop=False):
     """Read the images of one file, uint8 RGB (N, 3, size, size); a .npy file may hold several.
 
     path: "-" for standard input.  resize: take the centre square and scale it; crop: take the pixels in
-    the middle without scaling.  With either, grey is repeated, and transparency lies over black.  Raises
-    InputError with the file, what was found, what was expected, and the way out.
+    the middle without scaling.  With either, grey is repeated, and transparency lies over black.  Colour
+    profiles are ignored.  Raises InputError with the file, what was found, what was expected, and the way out.
     """
     if str(path) == STANDARD_INPUT:
         return _from_pipe(size, resize, crop)
@@ -63,6 +68,18 @@ def read(path, size, resize=False, crop=False):
     if length > MAX_BYTES:
         raise InputError(f"{path}: has {length:,} bytes, expected at most {MAX_BYTES:,}; make it smaller, or several files of it")
     return _parsed(path, path, head, size, resize, crop)
+
+
+def scale(images, size):
+    """uint8 RGB (N, 3, H, W) -> (N, 3, size, size): the centre square of each, by Pillow's Lanczos filter."""
+    from PIL import Image
+
+    if images.shape[2:] == (size, size):
+        return images
+    scaled = np.empty((len(images), 3, size, size), np.uint8)
+    for image, target in zip(images, scaled):
+        target[:] = _square(Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0))), size)
+    return scaled
 
 
 def _from_pipe(size, resize, crop):
@@ -124,7 +141,12 @@ def _decoded(path, source, size, resize, crop):
             file.draft(None, (file.width // 2, file.height // 2))  # of other formats it leaves all as it is
         if file.width * file.height > MAX_PIXELS:
             raise Image.DecompressionBombError
+        if file.mode in ("1", "L") and "transparency" in file.info:
+            factor = SPREAD.get(str(file.tile[0][3]), 1)
+            file.info["transparency"] *= factor if file.info["transparency"] <= 255 // factor else 1
         file.load()
+        for key in ("xmp", "XML:com.adobe.xmp"):  # which Pillow asks where EXIF says nothing; browsers do not
+            file.info.pop(key, None)
         return ImageOps.exif_transpose(file)
 
 
@@ -154,12 +176,10 @@ def _npy(path, file, size, resize, crop):
     if height * width > MAX_PIXELS or len(array) * 3 * size ** 2 > MAX_BYTES:
         raise InputError(f"{path}: found {len(array):,} images of {width}x{height} pixels, expected at most {MAX_PIXELS:,} pixels in one "
                          f"and {MAX_BYTES // (3 * size ** 2):,} images; make several files of it")
-    from PIL import Image
-
-    fitted = np.empty((len(array), 3, size, size), np.uint8)
-    for index, image in enumerate(array):
-        fitted[index] = _fit(path, Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0))), size, crop)
-    return fitted
+    if crop:
+        left, top = _margins(path, width, height, size)
+        return np.ascontiguousarray(array[:, :, top:top + size, left:left + size])
+    return np.ascontiguousarray(scale(array, size))
 
 
 def _npy_pixels(path, file, size):
@@ -194,7 +214,10 @@ def npy_header(file):
     header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0,
               (3, 0): np.lib.format.read_array_header_2_0}[version]
     with warnings.catch_warnings(action="ignore"):  # numpy warns of headers that Python 2 wrote
-        return header(file)
+        shape, column_major, dtype = header(file)
+    if any(type(n) is not int for n in shape):  # numpy takes True for a 1
+        raise ValueError(f"shape {shape}")
+    return shape, column_major, dtype
 
 
 def _check_size(path, height, width, size):
@@ -211,6 +234,10 @@ def _over_black(image):
         grey = (deep >> 8).clip(0, 255).astype(np.uint8)
         grey[deep == image.info.get("transparency", -1)] = 0
         return Image.fromarray(grey).convert("RGB")
+    if image.mode in ("1", "L") and "transparency" in image.info:  # what convert does with it depends on the version of Pillow
+        grey = np.asarray(image).astype(np.uint8) * (255 if image.mode == "1" else 1)
+        grey[grey == image.info["transparency"]] = 0
+        return Image.fromarray(grey).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")
         colours = Image.new("RGB", image.size)
@@ -221,13 +248,29 @@ def _over_black(image):
 
 def _fit(path, image, size, crop):
     """uint8 RGB (3, size, size) of the centre square of an RGB image, scaled, or of its centre as it is."""
-    from PIL import Image, ImageOps
+    if not crop:
+        return _square(image, size)
+    left, top = _margins(path, image.width, image.height, size)
+    return np.asarray(image.crop((left, top, left + size, top + size))).transpose(2, 0, 1)
 
-    if crop:
-        left, top = (image.width - size) // 2, (image.height - size) // 2
-        if min(left, top) < 0:
-            raise InputError(f"{path}: found {image.width}x{image.height} pixels, expected at least {size}x{size} with {CROP}; "
-                             f"{RESIZE} scales the centre square")
-        return np.asarray(image.crop((left, top, left + size, top + size))).transpose(2, 0, 1)
-    fitted = image if image.size == (size, size) else ImageOps.fit(image, (size, size), Image.Resampling.LANCZOS)
-    return np.asarray(fitted).transpose(2, 0, 1)
+
+def _square(image, size):
+    """uint8 RGB (3, size, size) of the centre square of an RGB image, scaled: its width first, then its height, each rounded to bytes.
+
+    One call of Pillow would do both, in an order that depends on its version.
+    """
+    from PIL import Image
+
+    side, lanczos = min(image.size), Image.Resampling.LANCZOS
+    left, top = (image.width - side) / 2, (image.height - side) / 2
+    narrow = image.resize((size, image.height), lanczos, (left, 0, left + side, image.height))
+    return np.asarray(narrow.resize((size, size), lanczos, (0, top, size, top + side))).transpose(2, 0, 1)
+
+
+def _margins(path, width, height, size):
+    """(left, top) of the size x size pixels in the middle; raises InputError where there are fewer."""
+    left, top = (width - size) // 2, (height - size) // 2
+    if min(left, top) < 0:
+        raise InputError(f"{path}: found {width}x{height} pixels, expected at least {size}x{size} with {CROP}; "
+                         f"{RESIZE} scales the centre square")
+    return left, top

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from .. import bits
+from ..errors import InputError
 from ..ir.ops import BYTE
 
 YCC = ((77, 150, 29, 128, 0), (-43, -85, 128, 127, 128), (128, -107, -21, 127, 128))
@@ -21,8 +22,23 @@ def _integers(values, device):
     return torch.tensor(values, dtype=torch.int32, device=device)
 
 
+def check(images):
+    """Refuse what is no images, uint8 (N, 3, H, W) or grey (N, 1, H, W)."""
+    if not isinstance(images, torch.Tensor):
+        raise InputError(f"images: found {type(images).__name__}, expected a uint8 tensor (N, 3, S, S); torch.from_numpy makes one")
+    if images.dtype != torch.uint8:
+        raise InputError(f"images: found {str(images.dtype).removeprefix('torch.')}, expected bytes, uint8 of 0 to 255; take torchvision's "
+                         "PILToTensor in place of ToTensor, or (255 * images).round().to(torch.uint8) of floats from 0 to 1")
+    if images.ndim != 4 or images.shape[1] not in (1, 3):
+        raise InputError(f"images: found shape {tuple(images.shape)}, expected (N, 3, S, S), or grey (N, 1, S, S)")
+
+
 def levels(images, op):
-    """uint8 RGB (N, 3, H, W) -> int32 levels (N, P, H, W) for the input `op`, plane p in 0..op.planes[p] - 1."""
+    """uint8 RGB (N, 3, H, W) -> int32 levels (N, P, H, W) for the input `op`, plane p in 0..op.planes[p] - 1.
+
+    Raises InputError for other images.
+    """
+    check(images)
     if op.kind == "bits8":
         return _integers(op.table, images.device)[images.long()]
     x, sizes = images.to(torch.int32), _integers(op.planes, images.device)

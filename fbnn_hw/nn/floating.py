@@ -7,7 +7,7 @@ from torch import nn
 
 from ..ir.models import vgg
 from ..ir.network import LATENT, Topology
-from .encode import encode
+from .encode import check, encode
 
 BITS_OF_A_FLOAT = 32
 
@@ -47,6 +47,7 @@ class FloatNet(nn.Module):
             return self._forward(images).float()
 
     def _forward(self, images):
+        check(images)
         first, values = self.topology.ops[0], {}
         values[first.name] = images.float() / 127.5 - 1 if self.rgb else encode(images, first)
         for o in self.topology.ops[1:]:

@@ -21,7 +21,7 @@ from .. import bits
 from ..errors import InputError, UsageError, show, whole
 from ..ir import ops
 from . import binarize
-from .encode import encode
+from .encode import check, encode
 
 
 def _check_counts(layer, **values):
@@ -36,7 +36,8 @@ def _check_counts(layer, **values):
 
 class _Encoder(nn.Module):
     """Images, uint8 RGB (N, 3, S, S) or grey (N, 1, S, S) -> maps, float32 (N, channels, S, S), contiguous, so that `view` flattens them
-    and what later layers make of them.  A module `.to(memory_format=torch.channels_last)` trains faster on a CPU, and needs `flatten`."""
+    and what later layers make of them.  A module `.to(memory_format=torch.channels_last)` trains faster on a CPU, and needs `flatten`.
+    `forward` raises InputError for what is no such images, as floats are."""
 
     def op(self, name, size):
         """The op of the checkpoint for images of `size` pixels a side."""
@@ -50,6 +51,7 @@ class _Encoder(nn.Module):
             raise UsageError(str(error)) from None
 
     def forward(self, images):
+        check(images)
         return encode(images.expand(-1, 3, -1, -1), self.op("input", images.shape[-1])).contiguous()
 
 

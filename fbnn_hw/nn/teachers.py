@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from .encode import check
+
 WIDTHS = (64, 256, 256)
 PATCH = 2
 WHITENING_EPS = 5e-4
@@ -61,7 +63,8 @@ class Airbench(nn.Module):
 
 
 def scaled(images):
-    """uint8 -> float32 in -2..2, about the mean and spread of natural images."""
+    """uint8 -> float32 in -2..2, about the mean and spread of natural images.  Raises InputError for other images."""
+    check(images)
     return images.float() / 63.75 - 2
 
 

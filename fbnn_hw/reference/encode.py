@@ -31,16 +31,24 @@ def checked(images, size: int) -> np.ndarray:
     return images
 
 
+def _bytes(images: np.ndarray) -> np.ndarray:
+    """`images`.  Raises InputError where they are no bytes: floats from 0 to 1 would all be nearly black."""
+    if images.dtype != np.uint8:
+        raise InputError(f"images: found {images.dtype}, expected bytes, uint8 of 0 to 255; take (255 * images).round().astype(np.uint8) "
+                         "of floats from 0 to 1")
+    return images
+
+
 def ycc(images: np.ndarray) -> np.ndarray:
     """uint8 RGB (N, 3, H, W) -> int64 Y, Cb, Cr (N, 3, H, W), each 0..255."""
-    x = np.einsum("pc,nchw->nphw", YCC, images.astype(np.int64))
+    x = np.einsum("pc,nchw->nphw", YCC, _bytes(images).astype(np.int64))
     return ((x + ROUNDING[:, None, None]) >> 8) + OFFSET[:, None, None]
 
 
 def levels(images: np.ndarray, encoder: str, count: int) -> np.ndarray:
     """uint8 RGB (N, 3, H, W) -> levels (N, P, H, W) of a thermometer, plane p in 0..planes[p] - 1."""
     sizes = np.array(planes(encoder, count))
-    x = images.astype(np.int64) if encoder == "trgb" else ycc(images)[:, :len(sizes)]
+    x = _bytes(images).astype(np.int64) if encoder == "trgb" else ycc(images)[:, :len(sizes)]
     return (x * sizes[:, None, None]) >> 8
 
 
@@ -93,13 +101,13 @@ def to_bytes(images: np.ndarray, op: Input | None = None) -> np.ndarray:
     """
     if op:
         return packed(images, op)  # type: ignore[arg-type]
-    return np.ascontiguousarray(images.transpose(0, 2, 3, 1)).reshape(len(images), -1)
+    return np.ascontiguousarray(_bytes(images).transpose(0, 2, 3, 1)).reshape(len(images), -1)
 
 
 def first_map(images: np.ndarray, op: Input) -> np.ndarray:
     """uint8 RGB (N, 3, S, S) -> the output uint8 (N, C, S, S) of the network's first op: bits, or the bytes of `Bits8`."""
     if isinstance(op, Bits8):
-        return np.array(op.table, np.uint8)[images]
+        return np.array(op.table, np.uint8)[_bytes(images)]
     if isinstance(op, Binarize):
         return (ycc(images)[:, :1] >= op.threshold).astype(np.uint8)
     return encode(images, op.encoder, op.levels)  # type: ignore[attr-defined]

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from ..data.augment import strong
+from ..data.images import scale
 from ..errors import InputError, UsageError
 from ..ir.models import AIRBENCH, FLOATING, build
 from ..ir.network import LATENT
@@ -46,16 +46,10 @@ def projector(latent):
     return nn.Sequential(*(layer for block in blocks for layer in block))
 
 
-def stretch(images, size):
-    """uint8 (N, 3, H, W) -> (N, 3, size, size), bilinear."""
-    if images.shape[-1] == size:
-        return images
-    return F.interpolate(images.float(), (size, size), mode="bilinear", align_corners=False).round_().clamp_(0, 255).to(torch.uint8)
-
-
 def tensors(images, size):
     """`Images` -> (uint8 tensor (N, 3, size, size), int64 labels (N,))."""
-    return stretch(torch.from_numpy(images.images), size), torch.from_numpy(images.labels)
+    images = images.scaled(size)
+    return torch.from_numpy(images.images), torch.from_numpy(images.labels)
 
 
 class Pretrainer(Trainer):
@@ -113,7 +107,8 @@ class Pretrainer(Trainer):
         loss, free = self.objective.alpha * loss, images
         if self.unlabeled is not None:
             unlabeled_index = torch.randint(len(self.unlabeled), (len(index),), generator=self.generator)
-            free, index = stretch(self.unlabeled[unlabeled_index].to(self.device), images.shape[-1]), unlabeled_index % len(self.turns)
+            free = torch.from_numpy(scale(self.unlabeled[unlabeled_index].numpy(), images.shape[-1])).to(self.device)
+            index = unlabeled_index % len(self.turns)
         if self.objective.gamma:
             if self.unlabeled is not None:
                 latent = self._forward(self._augmented(free, index))[1]

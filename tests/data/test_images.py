@@ -269,6 +269,8 @@ WHOLE = "{'descr': '|u1', 'fortran_order': False, 'shape': %s, }"
     (header(WHOLE % "(3, 1000000, 1000000)", data=bytes(3072)), "damaged (3,072 bytes of pixels, 3000000000000 by its header)"),
     (header(WHOLE % "(3, 32, 32)", data=bytes(3071)), "damaged (3,071 bytes of pixels, 3072 by its header)"),
     (header(WHOLE % "(3, 32, 32)", data=bytes(3073)), "damaged (3,073 bytes of pixels, 3072 by its header)"),
+    (header(WHOLE % "(True, 3, 8, 8)", data=bytes(192)), "damaged (its header makes no sense)"),
+    (header(WHOLE % "(3, 8, False)"), "damaged (its header makes no sense)"),
     (header(WHOLE % str(tuple(range(64)))), "found shape (0, 1, 2, 3, ...)"),
     (header(WHOLE.replace("'|u1'", "[('" + "a" * 5_000 + "', '|u1')]") % "(3, 32, 32)"), "found records, expected uint8 RGB"),
     (header(WHOLE.replace("'|u1'", "'|O'") % "(3, 32, 32)"), "found Python objects, expected uint8 RGB"),

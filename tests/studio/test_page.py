@@ -16,6 +16,7 @@ import pytest
 
 from fbnn_hw import cli, lesson, protocol
 from fbnn_hw import design as designs
+from fbnn_hw.data.images import read
 from fbnn_hw.emit import wasm
 from fbnn_hw.emit.wasm import Gates
 from fbnn_hw.host.taught import Taught
@@ -23,7 +24,7 @@ from fbnn_hw.ir.network import LATENT
 from fbnn_hw.protocol import Fault, Opcode, Space
 from fbnn_hw.reference import inference
 from fbnn_hw.studio import page as pages
-from tests import strategies
+from tests import kinds, strategies
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 from tests.studio.reference_board import ReferenceBoard
 
@@ -96,7 +97,9 @@ def teach_mug(page, name="mug"):
     page.click("#teach-now")
     until(page, f"document.querySelector('#outcome strong')?.textContent.includes({json.dumps(name)})")
     size = page.evaluate("studio.facts.size")
-    return images.reshape(-1, size, size, 3).transpose(0, 3, 1, 2)
+    images = images.reshape(-1, size, size, 3).transpose(0, 3, 1, 2)
+    assert np.array_equal(images, np.concatenate([read(path, size, resize=True) for path in sorted(pages.PICTURES.glob("mug/*.jpg"))]))
+    return images
 
 
 def lesson_of_the_reference(learner, network, review, images, index):
@@ -486,3 +489,20 @@ def test_a_design_by_a_relative_path(tmp_path, monkeypatch):
     monkeypatch.setattr(wasm, "_compile", lambda sources, folder, module: (seen.extend(sources), module.write_bytes(b"")))
     wasm.build(design)
     assert len(seen) == 3 and all(path.is_absolute() and path.is_file() for path in seen)
+
+
+def test_files_become_what_the_program_reads(context, board, tmp_path):
+    """Each of the twelve kinds, by the button; the two that a browser decodes to other bytes are refused."""
+    page, paths = opened(context, board.address), []
+    answered(page)
+    for name, (data, _) in sorted(kinds.twelve(np.random.default_rng(kinds.seed())).items()):
+        paths.append(tmp_path / name)
+        paths[-1].write_bytes(data)
+    page.set_input_files("#lesson-files", paths)
+    until(page, "document.getElementById('trouble-text').textContent.endsWith('1 more of the files was refused.')")
+    found = page.evaluate("studio.tray.map(({image}) => Array.from(image))")
+    size = page.evaluate("studio.facts.size")
+    taken = [path for path in paths if path.name not in ("cmyk.jpg", "large.jpg")]
+    assert len(found) == len(taken) == 10
+    for path, image in zip(taken, found):
+        assert np.array_equal(image, read(path, size, resize=True)[0].transpose(1, 2, 0).ravel()), path.name

@@ -5,7 +5,7 @@ import {scores, weightsOf} from "./chip.mjs";
 import {by, count, download, make, renew} from "./dom.mjs";
 import {showCounters, showCycles, showLatent, showMaps, showMemory} from "./inside.mjs";
 import {LATENT, LOGITS, LinkError, Opcode, encode} from "./link.mjs";
-import {Camera, MOST_FILES, cut, decodeAll, decodeUrl, dropped, paint} from "./pictures.mjs";
+import {Camera, MOST_FILES, decodeAll, decodeUrl, dropped, paint} from "./pictures.mjs";
 import {nameFault} from "./state.mjs";
 import {GatesLine, SerialLine, ServerLine} from "./transports.mjs";
 

@@ -1,20 +1,24 @@
 // Pictures from a camera, from files and from folders, cut square and brought to the size that the chip takes.
 
+import {examined} from "./kinds.mjs";
 import {LinkError} from "./link.mjs";
+import {scaled} from "./scale.mjs";
 
 export const MOST_FILES = 200;
-const MOST_BYTES = 30 << 20, CAMERA_PIXELS = 480;
+const MOST_BYTES = 30 << 20, CAMERA_PIXELS = 480, STRIP_PIXELS = 1 << 22;
+const MOST_PIXELS = 1 << 25;  // MAX_PIXELS of fbnn_hw/data/images.py, which scales a larger JPEG while it decodes
+const AS_STORED = {colorSpaceConversion: "none", premultiplyAlpha: "none", imageOrientation: "from-image"};
 
 // RGB bytes, row by row, of the square in the middle of something that a canvas can draw.
-export function cut(source, width, height, size) {
-  const canvas = new OffscreenCanvas(size, size);
-  const pen = canvas.getContext("2d", {willReadFrequently: true, alpha: false});  // what is clear lies over black
-  const side = Math.min(width, height);
-  pen.imageSmoothingQuality = "high";
-  pen.drawImage(source, (width - side) / 2, (height - side) / 2, side, side, 0, 0, size, size);
-  const {data} = pen.getImageData(0, 0, size, size), image = new Uint8Array(3 * size * size);
-  for (let n = 0; n < size * size; n++) image.set(data.subarray(4 * n, 4 * n + 3), 3 * n);
-  return image;
+function cut(source, width, height, size) {
+  const most = Math.max(1, Math.min(height, Math.floor(STRIP_PIXELS / width))), canvas = new OffscreenCanvas(width, most);
+  const pen = canvas.getContext("2d", {willReadFrequently: true, alpha: false});
+  pen.imageSmoothingEnabled = false;
+  return scaled(width, height, size, most, (top, rows) => {
+    pen.fillRect(0, 0, width, rows);  // what is clear lies over black
+    pen.drawImage(source, 0, top, width, rows, 0, 0, width, rows);
+    return pen.getImageData(0, 0, width, rows).data;
+  });
 }
 
 // Show RGB bytes on a canvas, pixel by pixel.
@@ -25,16 +29,23 @@ export function paint(canvas, image, size) {
   canvas.getContext("2d").putImageData(data, 0, 0);
 }
 
-// {image, url} of a Blob; LinkError where it is no picture.  name: as the message calls it.
+// RGB bytes of a Blob, those that the program reads of the same file; LinkError where it is no picture, or where the browser would give
+// others.  name: as the message calls it.
 export async function decode(blob, name, size) {
   if (blob.size > MOST_BYTES) throw new LinkError(`${name} has ${Math.round(blob.size / 2 ** 20)} MB, expected a picture of at most 30.`);
   let bitmap;
   try {
-    bitmap = await createImageBitmap(blob);
-  } catch {
+    const {data, trouble} = examined(new Uint8Array(await blob.arrayBuffer()));
+    if (trouble) throw new LinkError(`${name} ${trouble}`);
+    bitmap = await createImageBitmap(new Blob([data]), AS_STORED);
+  } catch (error) {
+    if (error instanceof LinkError) throw error;
     throw new LinkError(`${name} is no picture that this browser can read; use PNG or JPEG.`);
   }
   try {
+    if (bitmap.width * bitmap.height > MOST_PIXELS) {
+      throw new LinkError(`${name} has more than ${MOST_PIXELS.toLocaleString("en")} pixels; make it smaller first.`);
+    }
     return cut(bitmap, bitmap.width, bitmap.height, size);
   } finally {
     bitmap.close();
@@ -98,8 +109,8 @@ export async function decodeAll(files, size, most = MOST_FILES) {
     }
   }
   const parts = [];
-  if (bad.length === 1) parts.push(bad[0]);
-  if (bad.length > 1) parts.push(`${bad.length} of the files are no pictures that this browser can read; use PNG or JPEG.`);
+  if (bad.length) parts.push(bad[0]);
+  if (bad.length > 1) parts.push(`${bad.length - 1} more of the files ${bad.length > 2 ? "were" : "was"} refused.`);
   if (images.length + bad.length < Math.min(files.length, MOST_FILES)) {
     parts.push(`Only ${images.length} of the pictures were taken; teach those that are here, then add the others.`);
   } else if (files.length > MOST_FILES) parts.push(`Only the first ${MOST_FILES} files were taken; drop the others afterwards.`);

@@ -1,0 +1,164 @@
+"""Picture files of the kinds that people have, with the RGB bytes that each stands for, written down without fbnn_hw."""
+
+import io
+import struct
+import zlib
+
+import numpy as np
+from PIL import Image, ImageCms
+
+ORIENTATION = 0x112
+LARGE = 8192, 4128
+"""Pixels of the JPEG that is too large to be decoded whole."""
+
+
+def seed():
+    """A new seed, printed, so that a failure can be had again."""
+    value = int(np.random.default_rng().integers(1 << 31))
+    print("seed", value)
+    return value
+
+
+def square(pixels, size):
+    """uint8 (3, size, size) of RGB bytes (H, W, 3): the centre square by Lanczos's filter with weights of 22 bits, width first."""
+    height, width, _ = pixels.shape
+    side = min(height, width)
+
+    def weights(length):
+        """int64 (size, length)."""
+        step = side / size
+        spread = max(step, 1)
+        middle = (length - side) / 2 + (np.arange(size)[:, None] + 0.5) * step
+        ends = [np.clip(np.trunc(middle + way * 3 * spread + 0.5), 0, length) for way in (-1, 1)]
+        x = (np.arange(length) - middle + 0.5) / spread
+        values = np.where((np.arange(length) >= ends[0]) & (np.arange(length) < ends[1]) & (abs(x) <= 3), np.sinc(x) * np.sinc(x / 3), 0)
+        values = values / values.sum(1, keepdims=True) * 2 ** 22
+        return np.trunc(values + np.copysign(0.5, values)).astype(np.int64)
+
+    def weighed(sums):
+        return (sums + (1 << 21) >> 22).clip(0, 255)
+
+    narrow = weighed(np.einsum("xw,hwc->hxc", weights(width), pixels.astype(np.int64)))
+    return weighed(np.einsum("yh,hxc->cyx", weights(height), narrow)).astype(np.uint8)
+
+
+def png(colour, depth, samples, *chunks):
+    """Bytes of a PNG that Pillow need not be able to write.  samples: integers (H, W, channels) of `depth` bits."""
+    height, width, _ = samples.shape
+    if depth == 16:
+        rows = [row.astype(">u2").tobytes() for row in samples]
+    else:
+        bits = samples.reshape(height, -1, 1) >> np.arange(depth)[::-1] & 1
+        rows = [row.tobytes() for row in np.packbits(bits.reshape(height, -1).astype(np.uint8), axis=1)]
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    chunks = (b"IHDR", header), *chunks, (b"IDAT", zlib.compress(b"".join(b"\0" + row for row in rows))), (b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks)
+
+
+def over_black(colours, alpha):
+    """uint8 (H, W, 3) of colours (H, W, 3) under alpha (H, W, 1), each rounded to the nearest."""
+    return np.floor(colours.astype(np.int64) * alpha / 255 + 0.5).astype(np.uint8)
+
+
+def drawn(rng, height, width):
+    """uint8 (H, W, 3) with shapes and noise."""
+    coarse = rng.integers(0, 256, (5, 7, 3), dtype=np.uint8)
+    smooth = np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)).astype(int)
+    return (smooth + rng.integers(-25, 26, smooth.shape)).clip(0, 255).astype(np.uint8)
+
+
+def written(image, kind, **options):
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def profile():
+    """An ICC profile that exchanges red and green, which no program that obeys it overlooks."""
+    data = bytearray(ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
+    red, green = data.index(b"rXYZ"), data.index(b"gXYZ")
+    data[red:red + 4], data[green:green + 4] = b"gXYZ", b"rXYZ"
+    return bytes(data)
+
+
+def twelve(rng):
+    """{name of the file: (bytes, uint8 (H, W, 3))}, of random sizes."""
+    def size():
+        return tuple(int(n) for n in rng.integers(33, 140, 2))
+
+    def alpha(of):
+        return rng.integers(0, 256, (*of, 1), dtype=np.uint8)
+
+    def decoded(data, mode="RGB"):
+        return np.asarray(Image.open(io.BytesIO(data)).convert(mode))
+
+    rgb, grey, first, second = drawn(rng, *size()), drawn(rng, *size())[..., :1], drawn(rng, *size()), drawn(rng, *size())
+    deep_grey, deep = rng.integers(0, 65536, (*size(), 1)), rng.integers(0, 65536, (*size(), 3))
+    palette, indices, clear = (rng.integers(0, 256, n, dtype=np.uint8) for n in ((256, 3), size(), 256))
+    clear_rgb, clear_grey = alpha(first.shape[:2]), alpha(second.shape[:2])
+    turned, profiled, printed = drawn(rng, *size()), drawn(rng, *size()), drawn(rng, *size())
+    exif = Image.Exif()
+    exif[ORIENTATION] = 6  # the left side is on top for the eye
+    upright = written(Image.fromarray(turned), "jpeg", quality=90)
+    profiled_jpeg = written(Image.fromarray(profiled), "jpeg", quality=90)
+    cmyk = written(Image.fromarray(np.dstack([255 - printed, alpha(printed.shape[:2])]), "CMYK"), "jpeg", quality=95)
+    large = Image.fromarray(drawn(rng, LARGE[1] // 16, LARGE[0] // 16)).resize(LARGE, Image.Resampling.NEAREST)
+    large_jpeg = written(large, "jpeg", quality=50)
+    quarter = Image.open(io.BytesIO(large_jpeg))
+    quarter.draft(None, (LARGE[0] // 2, LARGE[1] // 2))
+    return {
+        "rgb.jpg": (data := written(Image.fromarray(rgb), "jpeg", quality=85), decoded(data)),
+        "grey.png": (png(0, 8, grey), np.repeat(grey, 3, 2)),
+        "grey16.png": (png(0, 16, deep_grey), np.repeat(deep_grey >> 8, 3, 2).astype(np.uint8)),
+        "rgb16.png": (png(2, 16, deep), (deep >> 8).astype(np.uint8)),
+        "palette.png": (png(3, 8, indices[..., None], (b"PLTE", palette.tobytes())), palette[indices]),
+        "palette_clear.png": (png(3, 8, indices[..., None], (b"PLTE", palette.tobytes()), (b"tRNS", clear.tobytes())),
+                              over_black(palette[indices], clear[indices][..., None])),
+        "rgba.png": (png(6, 8, np.dstack([first, clear_rgb])), over_black(first, clear_rgb)),
+        "grey_alpha.png": (png(4, 8, np.dstack([second[..., :1], clear_grey])), over_black(np.repeat(second[..., :1], 3, 2), clear_grey)),
+        "turned.jpg": (written(Image.fromarray(turned), "jpeg", quality=90, exif=exif), np.rot90(decoded(upright), -1)),
+        "cmyk.jpg": (cmyk, decoded(cmyk)),
+        "profile.jpg": (written(Image.fromarray(profiled), "jpeg", quality=90, icc_profile=profile()), decoded(profiled_jpeg)),
+        "large.jpg": (large_jpeg, np.asarray(quarter)),
+    }
+
+
+def more(rng):
+    """Files beside the twelve kinds, as `twelve`: other depths, formats and orientations, colours that a header gives, animations."""
+    rgb, still, other = (drawn(rng, 61, 87) for _ in range(3))
+    rgba = np.dstack([rgb, rng.integers(0, 256, (61, 87, 1), dtype=np.uint8)])
+    files = {}
+    for depth in (1, 2, 4, 8, 16):
+        samples = rng.integers(0, 1 << depth, (61, 87, 1))
+        grey = np.repeat(samples * 255 // ((1 << depth) - 1) if depth < 16 else samples >> 8, 3, 2).astype(np.uint8)
+        one = int(samples[7, 9, 0])
+        files[f"grey{depth}.png"] = png(0, depth, samples), grey
+        files[f"grey{depth}_clear.png"] = png(0, depth, samples, (b"tRNS", struct.pack(">H", one))), np.where(samples == one, 0, grey)
+    for kind, options in (("jpeg", {"quality": 90}), ("png", {})):
+        stored = np.asarray(Image.open(io.BytesIO(written(Image.fromarray(rgb), kind, **options))))
+        turns = (stored, stored[:, ::-1], stored[::-1, ::-1], stored[::-1], stored.transpose(1, 0, 2), np.rot90(stored, -1),
+                 stored[::-1, ::-1].transpose(1, 0, 2), np.rot90(stored))
+        for number, seen in enumerate(turns, 1):
+            exif = Image.Exif()
+            exif[ORIENTATION] = number
+            files[f"turned{number}.{kind}"] = written(Image.fromarray(rgb), kind, exif=exif, **options), seen
+    xmp = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:Description tiff:Orientation="6"/></x:xmpmeta>'
+    files["xmp.webp"] = written(Image.fromarray(rgb), "webp", lossless=True, xmp=xmp), rgb
+    files["gamma.png"] = png(2, 8, rgb, (b"gAMA", struct.pack(">I", 100_000))), rgb
+    files["profile.png"] = written(Image.fromarray(rgb), "png", icc_profile=profile()), rgb
+    for kind, options in (("webp", {"lossless": True, "exact": True}), ("bmp", {})):
+        files[f"rgb.{kind}"] = written(Image.fromarray(rgb), kind, **options), rgb
+        files[f"rgba.{kind}"] = written(Image.fromarray(rgba), kind, **options), over_black(rgb, rgba[..., 3:]) if kind == "webp" else rgb
+    for included in (False, True):
+        data = written(Image.fromarray(still), "png", save_all=True, append_images=[Image.fromarray(other)] * 2, duration=90,
+                       default_image=included)
+        files[f"animation{included}.png"] = data, still
+    for sampling in ("4:4:4", "4:2:2", "4:2:0", "4:1:1"):
+        for progressive in (False, True):
+            data = written(Image.fromarray(rgb), "jpeg", quality=80, subsampling=sampling, progressive=progressive)
+            files[f"{sampling.replace(':', '')}{progressive}.jpg"] = data, np.asarray(Image.open(io.BytesIO(data)))
+    value, alpha = (part.astype(np.uint8) for part in np.meshgrid(np.arange(256), np.arange(256)))
+    every = np.dstack([value, value[::-1], value[:, ::-1], alpha])  # every byte under every alpha
+    files["every.png"] = png(6, 8, every), over_black(every[..., :3], every[..., 3:])
+    return files
