@@ -12,7 +12,7 @@ A line of the queue is a run:
     core_hours    expected
     needs         names of runs whose files it reads; it gets them from docs/results, so they come without their training states
     files         what it writes that is kept: these go to docs/results/INTO at its end
-    command       as typed in FOLDER/NAME, or several joined by &&; {docs} stands for docs/benchmarks of the work tree
+    command       as typed in FOLDER/NAME, or several joined by &&; {docs} stands for docs/benchmarks of the work tree, {data} for DIR
 
 A run is done when its files are in docs/results.  One that was interrupted goes on where its state or its lines are in FOLDER; on another
 machine it starts again with its seed.
@@ -29,8 +29,6 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from fbnn_hw.train import sweep
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 ROOT = RESULTS.parents[1]
@@ -55,16 +53,16 @@ class Run:
     def done(self):
         return all((RESULTS / self.into / name).exists() for name in self.files)
 
-    def argv(self, tree, folder):
-        """The next command line in a folder, with --resume where it left a state there; None where each has its result."""
-        for command in self.command.format(docs=tree / "docs" / "benchmarks").split(" && "):
-            first, *words = shlex.split(command)
-            if first != "fbnn-hw":
-                return [sys.executable, *words] if any(not (folder / name).exists() for name in self.files) else None
-            relative = [str(folder / word) if before == "--out" else word for before, word in zip(["", *words], words)]
-            if not sweep.finished(sweep.result_path(relative)):
-                return [sys.executable, "-m", "fbnn_hw", *words, *(["--resume"] * sweep.state_path(relative).exists())]
-        return None
+    def phase(self, tree, folder, data_dir):
+        """(number, command line) of the next command, with --resume where it left a state in `folder`; (None, None) behind the last."""
+        for number, command in enumerate(self.command.format(docs=tree / "docs" / "benchmarks", data=data_dir).split(" && ")):
+            if not ended(folder, number).exists():
+                first, *words = shlex.split(command)
+                if first == "python":
+                    return number, [sys.executable, *words]
+                state = (folder / words[words.index("--out") + 1]).with_suffix(".state")
+                return number, [sys.executable, "-m", "fbnn_hw", *words, *["--resume"] * state.exists()]
+        return None, None
 
     def keep(self, folder):
         """Copy what the run wrote to docs/results."""
@@ -93,8 +91,8 @@ def tree(commit, folder):
     return path
 
 
-def start(run, argv, source, folder, data_dir):
-    """The process of a command line of a run, at the lowest priority."""
+def start(argv, source, folder, data_dir):
+    """The process of a command line, at the lowest priority."""
     environment = {**os.environ, "PYTHONPATH": str(source), "FBNN_DATA": str(data_dir), "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     with (folder / "log").open("a") as log:
         return subprocess.Popen([*NICE, *argv], cwd=folder, env=environment, stdout=log, stderr=log)
@@ -110,9 +108,14 @@ def ready_folder(run, runs, folder):
     return own
 
 
+def ended(folder, number):
+    """The file that says that a command has ended well."""
+    return folder / f".ended-{number}"
+
+
 def execute(runs, folder, data_dir, jobs):
     """Run what is not done; a run that fails is named, and left until the next call."""
-    failed, running, ended = set(), {}, {}
+    failed, running = set(), {}
     try:
         while True:
             done = {run.name for run in runs if run.done}
@@ -120,12 +123,9 @@ def execute(runs, folder, data_dir, jobs):
             while ready and len(running) < jobs:
                 run = ready.pop(0)
                 own, source = ready_folder(run, runs, folder), tree(run.commit, folder)
-                argv = run.argv(source, own)
-                if argv and argv == ended.get(run.name):
-                    failed.add(run.name)
-                    print(f"{time.strftime('%H:%M')} {run.name}: failed, it ended without its result", flush=True)
-                elif argv:
-                    running[run.name] = run, start(run, argv, source, own, data_dir)
+                number, argv = run.phase(source, own, data_dir)
+                if argv:
+                    running[run.name] = number, start(argv, source, own, data_dir)
                     print(f"{time.strftime('%H:%M')} {run.name}: {shlex.join(argv[1:])}", flush=True)
                 else:
                     run.keep(own)
@@ -133,13 +133,14 @@ def execute(runs, folder, data_dir, jobs):
             if not running and not ready:
                 return failed
             time.sleep(1)
-            for name, (_, process) in list(running.items()):
-                if process.poll() is not None:  # its next command, or its end, comes in the next round
+            for name, (number, process) in list(running.items()):
+                if process.poll() == 0:  # its next command, or its end, comes in the next round
                     del running[name]
-                    ended[name] = process.args[len(NICE):]
-                    if process.returncode:
-                        failed.add(name)
-                        print(f"{time.strftime('%H:%M')} {name}: failed, see {folder / name}/log", flush=True)
+                    ended(folder / name, number).touch()
+                elif process.returncode:
+                    del running[name]
+                    failed.add(name)
+                    print(f"{time.strftime('%H:%M')} {name}: failed, see {folder / name}/log", flush=True)
     finally:
         for _, process in running.values():
             process.send_signal(signal.SIGINT)
