@@ -81,7 +81,7 @@ def tools(monkeypatch):
         def kill(self):
             pass
 
-        def result(self, clock_mhz):
+        def result(self, clock_mhz, target):
             mhz = calls["mhz"][self.seed] if isinstance(calls["mhz"], dict) else calls["mhz"]
             if mhz is None:
                 raise ToolError(f"place-and-route: no way; see {self.folder / 'place.log'}")
