@@ -5,7 +5,6 @@
 
 icetime, of Project IceStorm, has to be on PATH.  It relates no clocks, so no design here has two.  It knows no delay of a multiplier that
 adds its product to a sum, as the encoder's do, so it is compared with the pins that the router took and multipliers that take no time.
-Run in the repository.
 """
 
 import contextlib
@@ -24,6 +23,7 @@ from fbnn_hw.cli import main
 from fbnn_hw.fpga import routed
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parents[1]))  # for tests
 FIGURES, PAGE = HERE / "icetime.json", HERE.parent / "boards.md"
 BEGIN = "<!-- icetime: docs/benchmarks/icetime.py -->"
 DESIGNS = {
