@@ -8,7 +8,6 @@ adds its product to a sum, as the encoder's do, so it is compared with the pins 
 """
 
 import contextlib
-import io
 import json
 import shutil
 import subprocess
@@ -19,43 +18,36 @@ from unittest import mock
 
 import marked
 
-from fbnn_hw.cli import main
-from fbnn_hw.fpga import routed
+import fbnn_hw
+from fbnn_hw import protocol
+from fbnn_hw.fpga import bitstream, plls, routed, toolchain
+from fbnn_hw.targets.boards import board as find_board
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests import strategies  # noqa: E402 - of the repository
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1]))  # for tests
 FIGURES, PAGE = HERE / "icetime.json", HERE.parent / "boards.md"
 BEGIN = "<!-- icetime: docs/benchmarks/icetime.py -->"
+SMALLEST = "smallest.pt"
+"""`strategies.smallest()` of the tests: three convolutions on 8 x 8 pixels, random weights."""
+ARRAY = {"pixels": 4, "lanes": 16, "outputs": 4}
 DESIGNS = {
-    "tiny": ("tiny.pt", "--target ice40", "icebreaker"),
-    "smallest, iCE40HX8K": ("smallest.pt", "--target ice40-hx8k --pixels 4 --lanes 16 --outputs 4", "ice40hx8k-b-evn"),
-    "smallest": ("smallest.pt", "--target ice40 --pixels 4 --lanes 16 --outputs 4", "icebreaker"),
-    "0.5mb": ("0.5mb.pt", "--target ice40", "icebreaker"),
-    "0.5mb that learns": ("0.5mb.pt", "--target ice40 --learn", "icebreaker"),
-    "3mb": ("3mb.pt", "--target ice40", "icebreaker"),
-    "fast": ("fast.pt", "--target ice40", "icesugar"),
-    "tiny, images as levels": ("tiny.pt", "--target ice40 --pixels 4 --lanes 16 --outputs 4 --input levels", "icebreaker"),
-    "1mb": ("1mb.pt", "--target ice40 --pixels 4 --lanes 16 --outputs 4", "icesugar"),
-    "smallest, iCE40HX8K, larger array": ("smallest.pt", "--target ice40-hx8k --pixels 4 --lanes 16 --outputs 8", "ice40hx8k-b-evn"),
-    "3mb, two frames a pass": ("3mb.pt", "--target ice40 --frames 2", "icebreaker"),
+    "tiny": ("tiny.pt", "icebreaker", {}),
+    "smallest, iCE40HX8K": (SMALLEST, "ice40hx8k-b-evn", ARRAY),
+    "smallest": (SMALLEST, "icebreaker", ARRAY),
+    "0.5mb": ("0.5mb.pt", "icebreaker", {}),
+    "0.5mb that learns": ("0.5mb.pt", "icebreaker", {"learn": True}),
+    "3mb": ("3mb.pt", "icebreaker", {}),
+    "fast": ("fast.pt", "icesugar", {}),
+    "tiny, images as levels": ("tiny.pt", "icebreaker", ARRAY | {"input": "levels"}),
+    "1mb": ("1mb.pt", "icesugar", ARRAY),
+    "smallest, iCE40HX8K, larger array": (SMALLEST, "ice40hx8k-b-evn", ARRAY | {"outputs": 8}),
+    "3mb, two frames a pass": ("3mb.pt", "icebreaker", {"frames": 2}),
 }
-"""{name: (checkpoint, options of generate, board)}.  smallest.pt has three convolutions on 8 x 8 pixels with random weights."""
-BOUND = 1.0
-"""Percent by which the figures may differ."""
-
-
-def run(*words):
-    """What the command line answers as JSON; a build that misses its timing has a record too."""
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        code = main([*map(str, words), "--json"])
-    answer = json.loads(out.getvalue())
-    if code and "fmax_mhz" not in answer:
-        raise SystemExit(answer["error"])
-    return answer
-
-
-def built(checkpoint, options, board, folder):
-    """A row: the design built in `folder` at its target's clock, and the three clocks of it."""
+"""{name: (checkpoint, board, arguments of `fbnn_hw.generate`)}."""
+def built(model, name, arguments, folder):
+    """A row: the design built in `folder` at its target's clock, and the clocks of it."""
     without = []
 
     def read(placed, sdf, target, halved=""):
@@ -63,18 +55,24 @@ def built(checkpoint, options, board, folder):
         without.append(routed.analyse(json.loads(placed.read_text()), sdf.read_text(), delays, halved).fmax_mhz)
         return whole(placed, sdf, target, halved)
 
-    whole = routed.read
+    whole, board = routed.read, find_board(name)
+    network = strategies.smallest() if model == SMALLEST else fbnn_hw.load(model)
     shutil.rmtree(folder, ignore_errors=True)
-    run("generate", "--model", checkpoint, *options.split(), "--out", folder)
-    [design] = folder.iterdir()
+    design = fbnn_hw.generate(network, board.target, out=folder, **arguments)
+    clock = plls.nearest(board, board.part.clock_of(design.config))
+    text = {file: (design.folder / file).read_text() for file in ("network.json", "accelerator.v", "weights.hex")}
+    inputs = bitstream.recipe(
+        design.config, board, toolchain.find(board.target), clock, board.baud(clock.hz, design.config.sleeps),
+        protocol.model_mark(text["network.json"].encode()), text["accelerator.v"],
+        text["weights.hex"] if design.config.weights == "memory" else None)
     with mock.patch.object(routed, "read", read):
-        record = run("build", design, "--board", board)
+        record = bitstream.build(inputs, design.folder / f"build-{name}", [1])
     if record["icetime_mhz"] is None:
         raise SystemExit("icetime: not found on PATH, or failed")
-    command = f"fbnn-hw generate --model {Path(checkpoint).name} {options} && fbnn-hw build --board {board}"
-    return {"command": command, "clock_mhz": record["clock_mhz"], "nextpnr_mhz": record["nextpnr_mhz"], "routed_mhz": without[0],
-            "icetime_mhz": record["icetime_mhz"], "fmax_mhz": record["fmax_mhz"], "met": record["met"], "tools": record["tools"],
-            "icetime": version()}
+    options = "".join(f" --{option}" + f" {value}" * (value is not True) for option, value in arguments.items())
+    command = f"fbnn-hw generate --model {model} --target {board.target}{options} && fbnn-hw build --board {name}"
+    return {"command": command, "routed_mhz": without[0], "icetime": version(),
+            **{key: record[key] for key in ("clock_mhz", "nextpnr_mhz", "icetime_mhz", "fmax_mhz", "met", "tools")}}
 
 
 def version():
@@ -106,16 +104,10 @@ def table(rows):
 
 def build(folder, names):
     """Build designs and keep their rows, each when it is there."""
-    from fbnn_hw.nn import checkpoint
-    from tests import strategies
-
-    folder.mkdir(exist_ok=True)
-    checkpoint.save(folder / "smallest.pt", strategies.smallest())
-    for name, (model, options, board) in DESIGNS.items():
+    for name, (model, board, arguments) in DESIGNS.items():
         rows = json.loads(FIGURES.read_text())
         if name in names if names else name not in rows:
-            own = folder / model
-            row = built(own if own.exists() else model, options, board, folder / name.replace(" ", "-").replace(",", ""))
+            row = built(model, board, arguments, folder / name.replace(" ", "-").replace(",", ""))
             rows[name] = row
             FIGURES.write_text(json.dumps({one: rows[one] for one in DESIGNS if one in rows}, indent=1) + "\n")
             print(f"{name}: nextpnr {row['nextpnr_mhz']:.2f}, routed {row['routed_mhz']:.2f}, icetime {row['icetime_mhz']:.2f} "
