@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 from ..errors import ToolError
 from .placement import component
+from .slack import INPUTS, listed
 
 LUT = ("I0", "I1", "I2", "I3")
 PERMUTED = re.compile(r"X(\d+)/Y(\d+)/lutff_(\d):in_(\d)_lut;[^;]*lutff_\d:in_(\d)\.->")
 """In the routing of a net: tile, logic cell, the input that the netlist names, the one that the router took."""
 WIRE = re.compile(r"\(INTERCONNECT (?:\\.|[^\s\\])+ ((?:\\.|[^\s\\])+) \((\d+):")
-INTO = {"CEN": "clock enable", "SR": "reset"}
-"""What these pins of a logic cell take; all others take data."""
 CLOCKS = {"ICESTORM_LC": "CLK", "ICESTORM_SPRAM": "CLOCK", "ICESTORM_DSP": "CLK"}
 NEGATED = {"ICESTORM_LC": "NEG_CLK", "SB_IO": "NEG_TRIGGER", "ICESTORM_DSP": "NEG_TRIGGER"}
 OPERAND = re.compile(r"[ABCD]_\d+")
@@ -226,16 +225,14 @@ def analyse(design, sdf, delays, halved=""):
     for net, cell, pin, end, ps in netlist.ends():
         for start, (arrival, _) in latest.get(net, {}).items():
             total = arrival + netlist.wires.get(f"{cell}/{pin}", 0) + ps
-            part, into = component(cell), INTO.get(pin, "data")
-            parts[part] = max(parts.get(part, (0,)), (total, cell, into))
+            part = component(cell)
+            parts[part] = max(parts.get(part, (0,)), (total / 1000, cell, INPUTS.get(pin, "data")))
             if cycles := start.cycles(end, halved):
                 slowest = max(slowest, (total / cycles, (net, cell, pin, start, ps)), key=lambda one: one[0])
     period, last = slowest
     if last is None:
         raise ToolError("the design has no path between registers")
-    arrivals = [{"part": part, "arrival_ns": round(ps / 1000, 3), "into": into, "cell": cell}
-                for part, (ps, cell, into) in sorted(parts.items(), key=lambda item: item[1], reverse=True)]
-    return Timing(1e6 / period, _path(netlist, latest, *last), arrivals)
+    return Timing(1e6 / period, _path(netlist, latest, *last), listed(parts))
 
 
 def _latest(netlist):
