@@ -16,6 +16,9 @@ from .slack import INPUTS, listed
 LUT = ("I0", "I1", "I2", "I3")
 PERMUTED = re.compile(r"X(\d+)/Y(\d+)/lutff_(\d):in_(\d)_lut;[^;]*lutff_\d:in_(\d)\.->")
 """In the routing of a net: tile, logic cell, the input that the netlist names, the one that the router took."""
+THROUGH = re.compile(r"in_\d_lut\.->\.[^;]*lutff_\d:out;")
+"""In the routing of a net: a LUT of no cell that passes the net on."""
+PLACE = re.compile(r"X(\d+)/Y(\d+)/(.*)")
 WIRE = re.compile(r"\(INTERCONNECT (?:\\.|[^\s\\])+ ((?:\\.|[^\s\\])+) \((\d+):")
 CLOCKS = {"ICESTORM_LC": "CLK", "ICESTORM_SPRAM": "CLOCK", "ICESTORM_DSP": "CLK"}
 NEGATED = {"ICESTORM_LC": "NEG_CLK", "SB_IO": "NEG_TRIGGER", "ICESTORM_DSP": "NEG_TRIGGER"}
@@ -118,8 +121,38 @@ class Netlist:
                        if bits and cell["port_directions"][pin] == "output"}
         self.taken = {}
         for net in top["netnames"].values():
-            for x, y, cell, named, taken in PERMUTED.findall(net["attributes"].get("ROUTING", "")):
+            routing = net["attributes"].get("ROUTING", "")
+            for x, y, cell, named, taken in PERMUTED.findall(routing):
                 self.taken[f"X{x}/Y{y}/lc{cell}", f"I{named}"] = f"I{taken}"
+            if THROUGH.search(routing):
+                self._correct(net["bits"][0], routing)
+
+    def _correct(self, net, routing):
+        """Add what a net waits more in LUTs that pass it on, whose inputs the router took as it takes those of others.
+
+        Where it is not known by which wire the net enters a cell, the longest one counts.
+        """
+        words, above = routing.split(";"), {}
+        for wire, step in zip(words[::3], words[1::3]):
+            if step:
+                above[PLACE.sub(r"\1.\2.\3", wire)] = PLACE.sub(r"\3", step).split(".->.")[0]
+
+        def more(wire):
+            ps = 0
+            while wire in above:
+                before = above[wire]
+                if wire.endswith(":out") and before.endswith("_lut"):
+                    ps += self.delays.lut[int(above[before][-1])] - self.delays.lut[int(before[-5])]
+                wire = before
+            return ps
+
+        most = max(map(more, above))
+        for name, cell in self.cells.items():
+            for pin, bits in cell["connections"].items():
+                if bits == [net] and f"{name}/{pin}" in self.wires:
+                    place = PLACE.fullmatch(cell["attributes"]["NEXTPNR_BEL"])
+                    own = f"{place[1]}.{place[2]}.lutff_{place[3][2:]}:in_{pin[1:]}_lut"
+                    self.wires[f"{name}/{pin}"] += more(own) if own in above else most
 
     def bit(self, cell, pin):
         """The net at a pin of a cell, or None."""

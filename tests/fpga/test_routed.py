@@ -44,6 +44,21 @@ def test_an_input_that_the_function_does_not_need_does_not_count():
         ns(made=design(init="0" * 16))
 
 
+def test_a_lut_that_passes_a_net_on():
+    """It was timed by I3, and the router took I0 of it; on the way to the LUT alone, or to a pin whose wire is not known."""
+    whole, made = ns(), design()
+    net = made["modules"]["top"]["netnames"]["a"]["attributes"]
+    way = ("X3/Y6/lutff_7:in_0;X3/Y6/3.6.local_g0_0.->.3.6.lutff_7:in_0;1;X3/Y6/lutff_7:in_3_lut;"
+           "X3/Y6/3.6.lutff_7:in_0.->.3.6.lutff_7:in_3_lut;1;X3/Y6/lutff_7:out;X3/Y6/3.6.lutff_7:in_3_lut.->.3.6.lutff_7:out;1;")
+    last = "X3/Y5/lutff_1:in_0;X3/Y5/3.6.{}.->.3.5.lutff_1:in_0;1;X3/Y5/lutff_1:in_0_lut;X3/Y5/3.5.lutff_1:in_0.->.3.5.lutff_1:in_0_lut;1"
+    net["ROUTING"] = way + last.format("lutff_7:out")
+    assert ns(made=made) == pytest.approx(whole + 1.285 - 0.874)
+    net["ROUTING"] = way + last.format("local_g0_0")  # beside it
+    assert ns(made=made) == pytest.approx(whole)
+    net["ROUTING"] = way.removesuffix(";")  # of another cell
+    assert ns(made=made) == pytest.approx(whole + 1.285 - 0.874)
+
+
 def test_the_path_and_the_arrivals():
     timing = routed.analyse(design(), delays(2000, 3000), UP5K)
     first, lut, last = NAMES
