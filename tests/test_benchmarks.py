@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT / "docs" / "benchmarks"))
 
 import accuracy  # noqa: E402
 import finn  # noqa: E402
+import icetime  # noqa: E402
 import marked  # noqa: E402
 
 import boards  # noqa: E402
@@ -55,6 +56,15 @@ def test_the_picture_of_accuracies_is_up_to_date():
     page = accuracy.PAGE.read_text(encoding="utf-8")
     assert accuracy.PICTURE.read_text(encoding="utf-8") == accuracy.picture(), "run python docs/benchmarks/accuracy.py"
     assert marked.replaced(page, accuracy.BEGIN, accuracy.table()) == page, "run python docs/benchmarks/accuracy.py"
+
+
+def test_the_table_beside_icetime_is_up_to_date():
+    """Within 1 %; a multiplier makes no clock faster, and what is met is met by the clock that `build` prints."""
+    rows, page = json.loads(icetime.FIGURES.read_text()), icetime.PAGE.read_text(encoding="utf-8")
+    assert marked.replaced(page, icetime.BEGIN, icetime.table(rows)) == page, "run python docs/benchmarks/icetime.py"
+    for name, row in rows.items():
+        assert abs(icetime.difference(row)) < 1 and row["fmax_mhz"] <= row["routed_mhz"] < row["nextpnr_mhz"], name
+        assert row["met"] == (row["fmax_mhz"] >= row["clock_mhz"]), name
 
 
 def test_the_table_beside_finn_is_up_to_date(tmp_path):

@@ -34,8 +34,9 @@ HERE = Path(__file__).parent
 RECORDS = HERE / "boards"
 PAGE = HERE.parent / "benchmarks.md"
 BEGIN = "<!-- boards: docs/benchmarks/boards.py -->"
-KEPT = ("kind", "board", "clock_mhz", "baud", "ahead", "nextpnr_options", "flash_clock", "fmax_mhz", "met", "levels", "seed", "seeds",
-        "tools", "used", "available", "cells", "frames", "cycles", "frames_per_second", "end_to_end_frames_per_second", "minutes")
+KEPT = ("kind", "board", "clock_mhz", "baud", "ahead", "nextpnr_options", "flash_clock", "fmax_mhz", "nextpnr_mhz", "icetime_mhz", "met",
+        "levels", "seed", "seeds", "tools", "used", "available", "cells", "frames", "cycles", "frames_per_second",
+        "end_to_end_frames_per_second", "minutes")
 COMMAND = re.compile(r"^    \((\d+)\) (fbnn-hw .*)$", re.M)
 """A row's number and its command, below the table."""
 LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4")

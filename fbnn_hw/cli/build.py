@@ -189,13 +189,21 @@ def _show(out, record):
     if "fmax_mhz" in record:
         cells = [(cell, used, record["available"][cell]) for cell, used in record["used"].items()]
         out.text("", *_common.table(cells, ("cell", "used", "of")), "", *_seeds(record),
-                 f"timing   {record['fmax_mhz']:.1f} MHz reached, {clock:g} MHz wanted (placed and routed)")
+                 f"timing   {record['fmax_mhz']:.1f} MHz reached, {clock:g} MHz wanted (placed and routed)", *_beside(record))
     else:
         out.text("", *_common.table(sorted(record["cells"].items()), ("cell", "used")), "")
     unit = "" if record["frames"] == 1 else f" for {record['frames']} frames"
     out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles{unit} at {_quoted_mhz(record):g} MHz",
              f"link     {record['end_to_end_frames_per_second']:.1f} frames/s for a host at {record['baud']:,} baud, "
              f"which {'sends an image ahead' if record.get('ahead') else 'waits for each answer'}")
+
+
+def _beside(record):
+    """A line on what other programs say of the clock of an iCE40."""
+    found = ("nextpnr", record.get("nextpnr_mhz")), ("icetime", record.get("icetime_mhz"))
+    others = [f"{name} {mhz:.1f} MHz" for name, mhz in found if mhz]
+    if others and record["nextpnr_mhz"] != record["fmax_mhz"]:
+        yield f"beside   {', '.join(others)}; they count other delays (fbnn-hw help boards)"
 
 
 def _seeds(record):

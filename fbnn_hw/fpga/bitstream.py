@@ -31,8 +31,8 @@ class Recipe:
 
     @property
     def key(self):
-        """Key of the inputs, a hash."""
-        return toolchain.key(self.settings, self.files)
+        """Key of the inputs and of the options of nextpnr, a hash."""
+        return toolchain.key(self.settings | {"place": self.commands(0)[0]}, self.files)
 
     def key_of(self, numbers):
         """Key of the inputs and the seeds `numbers`, a hash."""
@@ -125,7 +125,7 @@ def build(inputs, where, numbers, again=False, tell=lambda share, phase: None):
             program = inputs.tools.nextpnr(inputs.flow)
             results |= seeds.place(
                 {seed: [program, *inputs.commands(seed)[0]] for seed in missing}, where, record["clock_hz"] / 1e6,
-                toolchain.placed_file(inputs.board.target), inputs.key, most,
+                inputs.board.target, inputs.key, most,
                 lambda part, phase: tell(share + (0.99 - share) * part, phase))
         tell(0.99, "bitstream")
         record |= _best(inputs, where, results)
@@ -175,5 +175,8 @@ def _best(inputs, where, results):
     shutil.copyfile(where / toolchain.seed_folder(seed) / seeds.PLACEMENT, where / seeds.PLACEMENT)
     if result["met"]:
         toolchain.pack(inputs.flow, pack, where, inputs.tools)
+    asc = where / toolchain.seed_folder(seed) / toolchain.placed_file(inputs.board.target)
+    # It relates no clocks, so its figure means nothing where there are two.
+    beside = None if "flash_clock" in inputs.settings else toolchain.icetime(inputs.board.target, inputs.board.package, asc)
     return {"seed": seed, "seeds": seeds.summary(results), "place": place, "pack": pack, **result,
-            "bitstream": inputs.flow.bitstream if result["met"] else None}
+            "icetime_mhz": beside, "bitstream": inputs.flow.bitstream if result["met"] else None}

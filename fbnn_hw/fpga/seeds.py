@@ -10,7 +10,7 @@ from ..errors import ToolError
 from ..files import json_object
 from . import placement
 from .progress import PlaceProgress
-from .toolchain import failure, read_report, seed_folder
+from .toolchain import DELAYED, PLACED, failure, placed_file, read_report, seed_folder, timed
 
 POLL_SECONDS = 0.1
 RESULT, LOG, PLACEMENT = "result.json", "place.log", "placement.json"
@@ -64,8 +64,8 @@ class Job:
         self._process.wait()
         self._log.close()
 
-    def result(self, clock_mhz):
-        """`Result` of a process that has ended; raises ToolError."""
+    def result(self, clock_mhz, target):
+        """`Result` of a process that has ended, for a part; raises ToolError."""
         if self._process.returncode:
             text = (self.folder / LOG).read_text(errors="replace")
             raise failure("place-and-route", self._process.returncode, text.splitlines(), self.folder / LOG)
@@ -74,7 +74,7 @@ class Job:
             text = report.read_text()
         except OSError:
             raise ToolError(f"place-and-route: wrote no report; see {self.folder / LOG}") from None
-        return read_report(text, clock_mhz, report)
+        return timed(read_report(text, clock_mhz, report), target, self.folder)
 
 
 def finished(where, seed, key, placed):
@@ -85,10 +85,10 @@ def finished(where, seed, key, placed):
     return result if whole else None
 
 
-def place(commands, where, clock_mhz, placed, key, most, tell=lambda share, phase: None):
+def place(commands, where, clock_mhz, target, key, most, tell=lambda share, phase: None):
     """Run {seed: command line of nextpnr} in the folder `where`, `most` at a time.
 
-    clock_mhz: wanted.  placed: name of the file for the packer.  key: of the inputs, for `finished`.
+    clock_mhz: wanted.  target: the part.  key: of the inputs, for `finished`.
     tell(share, phase) is called ten times a second.
 
     Returns {seed: dict}: what `Result.to_dict` has, "minutes" and `key`; or {"error": text} for a seed
@@ -105,7 +105,7 @@ def place(commands, where, clock_mhz, placed, key, most, tell=lambda share, phas
                 if job.poll() is not None:
                     running.remove(job)
                     job.kill()
-                    results[job.seed] = _conclude(job, clock_mhz, placed, key)
+                    results[job.seed] = _conclude(job, clock_mhz, target, key)
             done = len(results) + sum(job.progress.share for job in running)
             if running:
                 tell(done / len(commands), _phase(running, len(results), len(commands)))
@@ -122,19 +122,20 @@ def _phase(running, ended, count):
     return slowest.progress.phase if count == 1 else f"{ended} of {count} seeds done, {slowest.progress.phase}"
 
 
-def _conclude(job, clock_mhz, placed, key):
+def _conclude(job, clock_mhz, target, key):
     """Write the placement and the result of a process that has ended; returns the result."""
-    large = job.folder / "placed.json"
+    large = job.folder / PLACED
     try:
-        reached = job.result(clock_mhz)
+        reached = job.result(clock_mhz, target)
         cells = placement.read(large)
     except ToolError as error:
         return {"error": str(error)}
     except FileNotFoundError:
         return {"error": f"place-and-route: wrote no {large.name}; see {job.folder / LOG}"}
     (job.folder / PLACEMENT).write_text(json.dumps(cells))
-    if placed != large.name:
-        large.unlink()
+    for path in (large, job.folder / DELAYED):
+        if path.name != placed_file(target):
+            path.unlink(missing_ok=True)
     result = {"key": key, "minutes": round((time.monotonic() - job.begin) / 60, 2), **reached.to_dict()}
     (job.folder / RESULT).write_text(json.dumps(result))
     return result

@@ -19,5 +19,10 @@ def arrivals(report):
         for end in net["endpoints"]:
             part, arrival = component(end["cell"]), (max(end["delay"]), end["cell"], INPUTS.get(end.get("port"), "data"))
             latest[part] = max(latest.get(part, arrival), arrival)
+    return listed(latest)
+
+
+def listed(latest):
+    """The list that `arrivals` returns, of {part: (ns, cell, into)}."""
     return [{"part": part, "arrival_ns": round(ns, 3), "into": into, "cell": cell}
             for part, (ns, cell, into) in sorted(latest.items(), key=lambda item: item[1], reverse=True)]

