@@ -208,7 +208,7 @@ class Desk:
         self.before = design.folder / "learned-board-before.snapshot"
         self.begun = set()  # (names, snapshot) that the board may be in since a command ended early
         self.shipped = tuple(design.classes), self.learner.snapshot()
-        self.log = []
+        self.log, self.read = [], False
 
     # The user.
 
@@ -219,6 +219,7 @@ class Desk:
         (out, out_end), (err, err_end) = context.Pipe(False), context.Pipe(False)
         process = context.Process(target=command, args=(words, self.folder, self.line, out_end, err_end))
         process.start()
+        self.read = False
         out_end.close()
         err_end.close()
         if trial:
@@ -329,9 +330,11 @@ class Desk:
 
     def state(self):
         """The board's snapshot; None where a half of another one was written over it."""
-        with suppress(Impossible):
-            return self.board.snapshot()
-        return None
+        if self.read is False:
+            self.read = None
+            with suppress(Impossible):
+                self.read = self.board.snapshot()
+        return self.read
 
     # A command and what must hold.
 
@@ -354,7 +357,7 @@ class Desk:
         now, after = self.kept(), self.state()
         assert now == file or now in reached | sources, f"an unknown state was kept\n{self.told()}"
         if file and words[0] == "learn":
-            self._check_before(words, file, reached)
+            self._check_before(words, file, reached, true)
         assert words[0] == "learn" or now == file, self.told()
         if done.code > 0:
             assert 1 <= done.err.count("\n") <= 3, self.told()
@@ -369,8 +372,9 @@ class Desk:
         self.begun |= reached | sources
         return happened
 
-    def _check_before(self, words, file, reached):
-        """What the kept file held before a command is in a file, or what it held before the last lesson of that command.
+    def _check_before(self, words, file, reached, true):
+        """What the kept file held before a command is in a file; or what the board knew before the last lesson: of several of one
+        command, or where the command first kept one that had ended early.
 
         A freeze or a replay replaces the file without a copy, as what they begin with is known by what they lead to.
         """
@@ -378,7 +382,9 @@ class Desk:
         if _verb(words) in ("--freeze", "--thaw") or file == self.shipped or file in found:
             return
         thawed = self.way(file, [lambda x: x.freeze(False)])[0]
-        assert thawed in found or _verb(words) == "learn" and found & reached, f"what was known before is in no file\n{self.told()}"
+        earlier = {state for state in self.begun if state[1] == true and state != file}
+        kept = thawed in found or found & earlier or _verb(words) == "learn" and found & reached
+        assert kept, f"what was known before is in no file\n{self.told()}"
 
     def recover(self):
         """Without a fault: what the file has is known by its names, or the way out that is told leads there."""

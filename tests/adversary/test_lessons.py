@@ -10,6 +10,7 @@ import pytest
 
 from fbnn_hw import protocol
 from fbnn_hw.design import Design, generate
+from fbnn_hw.host.client import Client
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.protocol import Opcode
 from tests import strategies, virtual_boards
@@ -20,6 +21,7 @@ from .lessons import FAULTS, Desk, Gates, Trial
 
 FAULTS_MEANT = int(os.environ.get("FBNN_LESSON_FAULTS", 20))
 SEED = int(os.environ.get("FBNN_LESSON_SEED", time.time_ns() % 10 ** 9))
+WAIT_S = 120
 COMMANDS = 25
 """Of one board; then another one in an empty folder."""
 
@@ -28,6 +30,12 @@ COMMANDS = 25
 def design(tmp_path_factory):
     network = strategies.on_engine(strategies.fill(topology(8, 2, conv(16), POOL, GAP, dense(32, name=LATENT)), 5))
     return generate(network, "ice40", outputs=4, learn=True, max_classes=8, exemplars=12, out=tmp_path_factory.mktemp("lessons"))
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """A machine that has much else to do is no fault."""
+    monkeypatch.setattr(Client.__init__, "__defaults__", (WAIT_S, WAIT_S, 3))
 
 
 def tried(design, board_of, folder, faults, record):
