@@ -209,6 +209,7 @@ class Desk:
         self.begun = set()  # (names, snapshot) that the board may be in since a command ended early
         self.shipped = tuple(design.classes), self.learner.snapshot()
         self.log, self.read = [], False
+        self.doubted = False  # a board that learned a part of a lesson after it lost its power is in no state of that lesson: it is refused
 
     # The user.
 
@@ -346,7 +347,7 @@ class Desk:
         self.undone = Taught.read(self.before) if self.before.exists() else None
         file, true = self.kept(), self.state()
         sources = {state for state in {*self.begun, file or self.shipped, self.shipped} if state[1] == true}
-        astray = not sources
+        astray = not sources or self.doubted
         done = self.run(*words, trial=trial)
         happened = bool(trial and trial.happened)
         if happened and trial.kind in ("power", "unpowered"):
@@ -368,7 +369,9 @@ class Desk:
                 assert (true == self.shipped[1] or "--label" not in words or "--thaw" in words
                         or any(snapshot == true for _, snapshot in self.contents())), f"what the board knew is in no file\n{self.told()}"
         if done.code == 0 and words[0] == "learn":
-            self.begun = set()
+            self.begun, self.doubted = set(), False
+        elif done.code and happened and trial.kind in ("power", "unpowered", "not done"):
+            self.doubted = True
         self.begun |= reached | sources
         return happened
 
@@ -395,7 +398,7 @@ class Desk:
             assert done.code == 0 and (not file or self.kept() == file), self.told()
         taught, kept = self.kept(), self.state()
         assert not taught or taught[1] == kept or "--restore brings it back" in done.err, self.told()
-        self.begun = {taught} if taught and taught[1] == kept else set()
+        self.begun, self.doubted = ({taught} if taught and taught[1] == kept else set()), False
         return done
 
     def close(self):
