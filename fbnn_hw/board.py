@@ -6,8 +6,8 @@
         board.snapshot("state")
 """
 
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +22,9 @@ from .host.taught import Taught, named
 from .host.transport import Serial
 from .progress import silent
 from .protocol import RGB_BITS, Result
+from .pupil import KEEP_S, Astray, Pupil, spare
 from .reference import encode
 
-KEEP_S = 1.5
-"""Seconds that an interrupted program still takes to read what a board knows."""
 VIRTUAL_WAIT_S = 300
 """A simulation takes seconds for what a board does in milliseconds."""
 
@@ -83,9 +82,7 @@ class Board:
         client.wait_ready()
         self.identity = client.identify()  # the model's mark comes with the weights
         self._match()
-        self._names: list[str] | None = None
-        self._twin = None
-        self._changed = False  # since the state was last kept
+        self._pupil: Pupil | None = None
 
     @classmethod
     @contextmanager
@@ -165,15 +162,12 @@ class Board:
     @property
     def names(self) -> list[str]:
         """Names of the classes that the board knows; a class without a name is `class N`."""
-        count = self.client.learned()[0] if self.identity.max_classes else self.identity.classes
-        if self._names is None:
-            taught = self.taught()
-            if taught and not self.simulated and not self._holds(taught):  # a simulated one may have begun with the weights alone
-                taught = None
-            shipped = list(self.design.classes) if self.design else [str(n) for n in range(self.identity.classes)]
-            self._names = list(taught.names) if taught else shipped
-        self._names = named(self._names, count)
-        return self._names
+        if self.learns and self._of_the_design():
+            kept = self.pupil.kept
+            if self.pupil.twin or kept.file.exists() or kept.lesson.exists():
+                return self.pupil.names
+        shipped = list(self.design.classes) if self.design else [str(n) for n in range(self.identity.classes)]
+        return named(shipped, self.client.learned()[0] if self.learns else self.identity.classes)
 
     def classify(self, images, latent=False, progress=silent) -> Classification:
         """Classify images on the board.
@@ -232,18 +226,6 @@ class Board:
                              f"configuration {self.identity.config.hex()}; name it with --design")
         return [row.tobytes() for row in encode.to_bytes(images)]
 
-    def learn_shown(self, index: int, label: str, latent) -> None:
-        """Learn the image that was classified last as class `index`.
-
-        label: name of the class if it is new.  latent: the latent of the image, uint8 bits, which the twin learns.
-        """
-        names, twin = self.names, self.twin
-        if index == len(names):  # before the class is learned, since an interrupt may come between
-            self._names = [*names, label]
-        self._changed = True
-        self.client.learn(index)
-        twin.learn(latent[None], [index])
-
     def _latents(self, results):
         where = self.design.layout["latent_bits"]
         return np.array([bits.unpack(np.frombuffer(result.latent, np.uint8), 8 * len(result.latent))[where] for result in results])
@@ -256,14 +238,18 @@ class Board:
         return bool(self.identity.max_classes)
 
     @property
-    def chip(self) -> ChipState:
-        """Access to the state of the learner.  Raises InputError where the design or its weights are not those of the board."""
+    def pupil(self) -> Pupil:
+        """The learner and its twin.  Raises InputError where the design or its weights are not those of the board."""
         if not self.learns:
             raise InputError(f"{self.client.name}: this design does not learn; expected one made with fbnn-hw generate --learn")
-        design = self.held_design()
-        plan = design.config.learning
-        assert plan is not None  # the board learns and holds this configuration
-        return ChipState(plan, design.learner(), self.client.peek, self.client.poke)
+        if not self._pupil:
+            self._pupil = Pupil(self.client, self.held_design(), self.simulated)
+        return self._pupil
+
+    @property
+    def chip(self) -> ChipState:
+        """Access to the state of the learner.  Raises as `pupil`."""
+        return self.pupil.chip
 
     def held_design(self) -> Design:
         """The design.  Raises InputError where the board holds another one, or other weights."""
@@ -275,13 +261,8 @@ class Board:
     @property
     def twin(self):
         """The reference `Learner` in the board's state.  Lessons change both alike, so the state is read only once."""
-        if self._twin is None:
-            chip, twin = self.chip, self.design.learner()
-            if not chip.same(twin.state):
-                taught = self.taught()
-                twin.restore(taught.snapshot if taught and self._holds(taught) else chip.snapshot())
-            self._twin = twin
-        return self._twin
+        self.pupil.find()
+        return self.pupil.twin
 
     def learn(self, images, label: str, **options):
         """Teach the board a class.
@@ -309,126 +290,66 @@ class Board:
         """
         from .lesson import teach
 
-        self._begin()
         return teach(self, images, label, **options)
 
     def snapshot(self, path: str | Path) -> None:
         """Read what the board was taught, and write it to a file together with the names of the classes."""
-        self._write(path, self.chip.snapshot())
-
-    def _write(self, path, snapshot):
-        files.write(path, Taught(tuple(self.names), snapshot).pack())
+        files.write(path, Taught(tuple(self.names), self.chip.snapshot()).pack())
 
     def restore(self, path: str | Path) -> None:
         """Restore what a file of `snapshot` holds.  Raises InputError, before anything changes, where the file is not of this design."""
         taught = Taught.read(path)
         taught.state(self.chip.learner, path)
-        self._begin()
-        self._take_up(taught, path)
-
-    def _begin(self):
-        """Put the file of another board aside, before what this one learns takes its place."""
-        if self._twin is None:  # which has followed the board from its file on
-            self.lost_power()
-
-    def _take_up(self, taught, where):
-        chip = self.chip
-        taught.state(chip.learner, where)
-        chip.restore(taught.snapshot, where)
-        self._twin = None
-        self._names = [*taught.names, *self.design.classes[len(taught.names):]]
-        self.keep()
+        self.pupil.begin(taught.pack())
+        self.pupil.take_up(taught, path)
 
     def reset(self) -> None:
         """Put the board back into its shipped state.  What it was taught is lost."""
-        self._begin()
-        self.client.reset()
-        self._twin, self._names = None, self.names[:self.client.learned()[0]]
-        self.keep()
+        self.pupil.begin(b"")
+        self.pupil.reset()
 
     def rehearse(self, count: int) -> None:
         """Replay stored exemplars `count` times.  Raises UsageError where that is no whole number from 0."""
         if not whole(count):
             raise UsageError(f"count: found {count!r}, expected a whole number from 0")
-        twin = self.twin
-        self.client.rehearse(count)
-        twin.rehearse(count)
-        self._changed = True
+        self.pupil.rehearse(count)
 
     def freeze(self, frozen: bool = True) -> None:
         """Make the board refuse to learn; with False, let it learn again."""
-        twin = self.twin if self._of_the_design() else None  # read before it changes
-        self.client.freeze(frozen)
-        if twin:
-            twin.freeze(frozen)
-            self._changed = True
+        if not self._of_the_design():
+            self.client.freeze(frozen)
+            return
+        self.pupil.freeze(frozen)
 
     # The file of what it was taught.
 
     @property
     def file(self) -> Path:
         """Path of the file that keeps what it was taught."""
-        return self.held_design().folder / f"learned-{'virtual' if self.simulated else 'board'}.snapshot"
+        return self.pupil.kept.file
 
     @property
     def before(self) -> Path:
         """Path of the file that keeps what it knew before the last lesson."""
-        return self.file.with_stem(f"{self.file.stem}-before")
+        return self.pupil.kept.before
 
     def taught(self) -> Taught | None:
         """The content of `file`, or None."""
-        return Taught.read(self.file) if self._of_the_design() and self.learns and self.file.exists() else None
+        return self.pupil.kept.taught() if self._of_the_design() and self.learns else None
 
     def _of_the_design(self):
         """Whether the design is known, and its weights are the board's."""
         return self.design is not None and self.design.model_mark == self.identity.model.hex()
 
-    def _holds(self, taught):
-        """Whether that file's content is the board's state, and not that of another board, or of before a loss of power.
-
-        Where it is, the twin begins with it, so that the whole state is read once.  No other simulated board has the file, so of one
-        few words are compared: it is slow.
-        """
-        chip = self.chip
-        state = taught.state(chip.learner, self.file)
-        if self.simulated:
-            return chip.same(state)
-        if self._twin is None and chip.holds(state):
-            chip.learner.restore(taught.snapshot)
-            self._twin = chip.learner
-        return self._twin is not None and self._twin.snapshot() == taught.snapshot
-
     def keep(self) -> Path:
-        """Write what it was taught into the folder of the design; returns the file."""
-        self._write(self.file, self._state())
-        self._changed = False
+        """Write what it was taught into the folder of the design; returns the file.  Each lesson does so by itself."""
+        self.pupil.begin()
+        self.pupil.commit()
         return self.file
-
-    def _state(self):
-        """The board's snapshot: its twin's where a simulated board has counted as far, else read."""
-        chip = self.chip
-        if self.simulated and self._twin and chip.same(self._twin.state):
-            return self._twin.snapshot()
-        return chip.snapshot()
-
-    def write_before(self) -> None:
-        """Keep what the board knows in the file `before`."""
-        self._write(self.before, self.twin.snapshot())
 
     def keep_interrupted(self) -> Path | None:
-        """Write what the board was taught before a request was interrupted; None where there is nothing new.
-
-        A board on a desk is asked for its state within `KEEP_S` seconds.  A simulated board is too slow for
-        that and ends; its state comes from the twin.
-        """
-        if self._twin is None or not self._changed:
-            return None
-        if not self.simulated:
-            with suppress(FbnnError), self.client.within(KEEP_S):
-                return self.keep()
-        taught = Taught(tuple(named(self._names or [], self._twin.known)), self._twin.snapshot())
-        files.write(self.file, taught.pack())
-        return self.file
+        """As `Pupil.interrupted`; None where nothing was begun."""
+        return self._pupil.interrupted() if self._pupil else None
 
     def restore_interrupted(self, snapshot) -> Path | None:
         """Give a board on a desk back what it was taught, after an interrupt and within `KEEP_S` seconds.
@@ -440,8 +361,8 @@ class Board:
                 self.chip.restore(snapshot, self.client.name)
                 return None
         except FbnnError:
-            path = spare(self.file)
-            files.write(path, Taught(tuple(self._names or ()), snapshot).pack())
+            taught = self.taught()
+            files.write(path := spare(self.file), (taught if taught and taught.snapshot == snapshot else Taught((), snapshot)).pack())
             return path
 
     def undo(self) -> Path:
@@ -451,13 +372,10 @@ class Board:
         """
         if not self.design or not self.before.exists():
             raise InputError(f"{self.client.name}: no lesson to take back; expected one before, with this design")
-        self._begin()
-        taught, now, frozen = Taught.read(self.before), Taught(tuple(self.names), self._state()), self.client.learned()[2]
-        self._take_up(taught, self.before)
-        if self.client.learned()[2] != frozen:
-            self.freeze(frozen)
-            self.keep()
-        files.write(self.before, now.pack())
+        self.pupil.begin()
+        taught = Taught.read(self.before)
+        state = replace(taught.state(self.chip.learner, self.before), frozen=self.twin.frozen)
+        self.pupil.take_up(Taught(taught.names, state.pack()), self.before, self.pupil.taught())
         return self.before
 
     def _restore_kept(self, learns):
@@ -471,31 +389,21 @@ class Board:
                 raise InputError(f"{error}; move it away, and the board begins with the classes of the design") from None
 
     def lost_power(self) -> Path | None:
-        """Rename `file` where the board no longer knows what it holds; returns the new path, or None.
+        """Copy `file` to another name where the board does not know what it holds; returns that name, or None.
 
-        A board forgets when its power goes, and another board of the same design never knew it.  Without this, the next lesson would
-        write over the file; `learn`, `restore` and `undo` begin with it.
+        A board forgets when its power goes, and another board of the same design never knew it.  Each change of a board begins with
+        this, since what it leads to replaces `file`.
         """
-        taught = None if self.simulated else self.taught()
-        if not taught or self._holds(taught):
-            return None
-        aside = spare(self.file)
-        self.file.rename(aside)
-        self._names = None
-        return aside
+        self.pupil.begin()
+        return self.pupil.aside
 
     def put_aside(self) -> Path | None:
-        """Write what the board learned beside `file`; None where it learned nothing."""
-        if self.chip.untaught():
+        """Write what the board learned beside `file`; None where it learned nothing.  Of a board that is astray, copy `file`."""
+        try:
+            taught = Taught(tuple(self.names), self.twin.snapshot())
+        except Astray:
+            return self.pupil.kept.aside()
+        if taught.snapshot == self.pupil.design.learner().snapshot():
             return None
-        path = spare(self.file)
-        self._write(path, self._state())
+        files.write(path := spare(self.file), taught.pack(), durable=True)
         return path
-
-
-def spare(path):
-    """The first free name beside a file: learned-board-1.snapshot."""
-    path, number = Path(path), 1
-    while (free := path.with_name(f"{path.stem}-{number}{path.suffix}")).exists():
-        number += 1
-    return free

@@ -49,11 +49,11 @@ def make_folder(path: str | Path) -> Path:
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[BinaryIO]:
+def replacing(path: str | Path, durable: bool = False) -> Iterator[BinaryIO]:
     """Yield a binary file to write to, which becomes `path` at the end of the block.
 
-    Folders on the way to it are made.  Where the block fails, an older file of that name stays.  A link stays, and its target is
-    written.  Raises InputError where the file cannot be written.
+    durable: the file is on the disk then, so that a machine that stops keeps it.  Folders on the way to it are made.  Where the block
+    fails, an older file of that name stays.  A link stays, and its target is written.  Raises InputError where the file cannot be written.
     """
     path = Path(path)
     if kind := kind_if_not_file(path):
@@ -64,12 +64,27 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
         target.parent.mkdir(parents=True, exist_ok=True)
         with open(partial, "wb") as file:
             yield file
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         partial.replace(target)
+        if durable:
+            _sync_folder(target.parent)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror or error}), expected a file name in a folder that can") from None
     finally:
         with suppress(OSError):
             partial.unlink()
+
+
+def _sync_folder(path):
+    """Bring the names in a folder to the disk.  Windows opens no folders."""
+    with suppress(OSError):
+        number = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
 
 
 @contextmanager
@@ -161,9 +176,9 @@ class Stamp:
         self.path.write_text(self.key)
 
 
-def write(path: str | Path, data: bytes) -> None:
-    """Write bytes as the file `path`, whole or not at all; raises as `replacing`."""
-    with replacing(path) as file:
+def write(path: str | Path, data: bytes, durable: bool = False) -> None:
+    """Write bytes as the file `path`, whole or not at all; durable and errors as in `replacing`."""
+    with replacing(path, durable) as file:
         file.write(data)
 
 

@@ -81,7 +81,7 @@ def teach(board, images, label: str, passes: int | None = None, progress=silent)
     """Teach a board a class.
 
     What the board knew before is kept in the file `board.before`, for `board.undo`; what it knows
-    afterwards, in `board.file`.  After an interrupt the board's twin holds what was learned so far.
+    afterwards, in `board.file`.  Each lesson pass is announced before; see `pupil`.
 
     Parameters
     ----------
@@ -117,18 +117,19 @@ def teach(board, images, label: str, passes: int | None = None, progress=silent)
     names = board.names
     lesson = Lesson(label, index, index == len(names), len(images))
     labels, latents = np.array(twin.buffer.labels[:twin.buffer.used], int), twin.buffer.latents
-    before = _answers(twin, latents)
-    board.write_before()
+    before, origin = _answers(twin, latents), board.pupil.taught()
     features = inference.latents(board.design.network, images)
     with progress(desc="images on the board") as bar:
         while lesson.passes < (passes or MOST) and (passes or lesson.right_after < ENOUGH * lesson.images):
+            board.pupil.announce(*(("learn", index, np.packbits(latent).tobytes()) for latent in features),
+                                 names=[*names, label] if lesson.new else names, origin=origin)
             _show(board, lesson, images, features, bar)
     after = _answers(twin, latents)
     for number in np.unique(labels[labels != index]).tolist():
         of_class = labels == number
         lesson.effects[names[number]] = Effect(
             int(of_class.sum()), int((before[of_class] == number).sum()), int((after[of_class] == number).sum()))
-    board.keep()
+    board.pupil.commit()
     return lesson
 
 
@@ -141,7 +142,7 @@ def _show(board, lesson, images, features, bar):
     """Make one lesson pass: classify and learn each image, then classify all of them again."""
     for image, latent in zip(images, features):
         lesson.right_before += board.answer(image) == lesson.index and not lesson.passes
-        board.learn_shown(lesson.index, lesson.label, latent)
+        board.pupil.learn(lesson.index, latent)
         bar.update()
     lesson.passes += 1
     lesson.right_after = 0
@@ -157,15 +158,13 @@ def review(board, source: str | None = None, data_dir=None, progress=silent) -> 
     set; None: the images that ship.  Returns the number of exemplars of each class, 0 where nothing was
     stored.  Raises InputError where a data set that was named lacks these classes at this size.
     """
-    if board.client.learned()[1]:
+    if board.twin.buffer.used:
         return 0
     exemplars = review_exemplars(board.design, source, data_dir, progress)
     if exemplars is None:
         return 0
     labels, latents = exemplars
-    twin = board.twin
-    board.chip.store(latents, labels)
-    twin.store(latents, labels)
+    board.pupil.store(latents, labels)
     return len(labels) // board.design.config.learning.shipped
 
 

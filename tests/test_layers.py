@@ -37,7 +37,8 @@ ALLOWED = {
     "facts": {"errors", "design", "report", "targets"},
     "selftest": IR | {"progress", "compile", "reference", "data"},
     "lesson": IR | {"progress", "host", "reference", "data"},
-    "board": IR | {"files", "progress", "design", "lesson", "host", "emit", "reference"},
+    "pupil": IR | {"files", "host", "reference"},
+    "board": IR | {"files", "progress", "design", "lesson", "host", "emit", "reference", "pupil"},
     "studio": BASE | {"lesson", "data", "host", "design"},
     "foreign": IR | {"files"},
     "nn": IR | {"files", "foreign"},
@@ -45,7 +46,8 @@ ALLOWED = {
     "train": IR | {"files", "outside", "progress", "nn", "data", "reference"},
     "predict": IR | {"progress", "reference", "nn"},
     "cli": IR | {"files", "outside", "progress", "checkpoints", "foreign", "reference", "compile", "targets", "rtl", "fpga", "emit", "host",
-                 "report", "nn", "data", "train", "design", "board", "facts", "lesson", "studio", "predict", "selftest", "__init__"},
+                 "report", "nn", "data", "train", "design", "board", "pupil", "facts", "lesson", "studio", "predict", "selftest",
+                 "__init__"},
 }
 TORCH = {"nn", "train"}
 TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/_common.py", "predict.py"}

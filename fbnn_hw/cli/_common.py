@@ -251,7 +251,7 @@ def generated(folder):
     folder = Path(folder)
     names = (files.json_object(folder / "manifest.json") or {}).get("files")
     paths = [folder / name for name in ("manifest.json", *(names if isinstance(names, dict) else ()))]
-    for path in (*paths, *folder.glob("learned-*.snapshot"), *folder.glob("build-*/*")):
+    for path in (*paths, *folder.glob("learned-*.*"), *folder.glob("build-*/*")):
         yield f"a file of the design in {folder}", path
 
 

@@ -1,6 +1,5 @@
 """`fbnn-hw learn`: a board that learns is taught a class, frozen, kept, restored or put back."""
 
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -63,15 +62,28 @@ def run(args, out):
         try:
             _work(args, out, board, lessons or [], answer)
         except BaseException as error:
-            out.kept = "nothing was learned"
-            with suppress(FbnnError, OSError):
-                if kept := board.keep_interrupted():
-                    out.kept = f"what it learned until then is kept in {kept}"
-                    if not isinstance(error, KeyboardInterrupt):
-                        out.note(out.kept)
+            _rescue(out, board, error)
             raise
         failed = _show(args, out, board, answer)
     return failed
+
+
+def _rescue(out, board, error):
+    """Keep what the board learned before an error or an interrupt, and say so."""
+    from ..pupil import Astray
+
+    out.kept = "nothing was learned"
+    if isinstance(error, Astray):
+        return
+    try:
+        if kept := board.keep_interrupted():
+            out.kept = f"what it learned until then is kept in {kept}"
+    except Astray as lost:
+        out.kept = str(lost)
+    except FbnnError as failure:
+        out.kept = f"{failure}; the board knows what it learned until then, and the next fbnn-hw learn keeps it"
+    if out.kept != "nothing was learned" and not isinstance(error, KeyboardInterrupt):
+        out.note(out.kept)
 
 
 def _check(args):
@@ -126,8 +138,9 @@ def _work(args, out, board, lessons, answer):
     _check_samples(args, design)
     if args.snapshot:
         _common.writable(Path(args.snapshot), *_common.generated(design.folder))
-    if aside := board.lost_power():
-        out.note(f"{board.client.name}: does not know what it was last taught here; that is kept as {aside}, --restore brings it back")
+    if not (args.restore or args.reset):
+        board.lost_power()
+    _say_found(out, board)
     if args.undo:
         out.text(f"it knows again what is in {board.undo()}; --undo exchanges the two once more")
     if args.restore or args.reset:
@@ -136,10 +149,12 @@ def _work(args, out, board, lessons, answer):
         if aside:
             out.text(f"what it knew before is in {aside}")
         board.restore(args.restore)
+        _say_found(out, board)
         classes, exemplars, _ = board.client.learned()
         out.text(f"restored {args.restore}: knows {classes} classes, {exemplars} exemplars")
     if args.reset:
         board.reset()
+        _say_found(out, board)
         out.text("reset to the classes of the design" + (f"; what it had learned is in {aside}" if aside else ""))
     if args.thaw:
         board.freeze(False)
@@ -156,11 +171,19 @@ def _work(args, out, board, lessons, answer):
     if args.freeze:
         board.freeze(True)
     if lessons or args.rehearse or args.freeze or args.thaw:
-        answer["kept"] = board.keep()
+        answer["kept"] = board.file
         out.text(f"kept in {answer['kept']}")
     if args.snapshot:
         board.snapshot(args.snapshot)
         out.text(f"written {args.snapshot}")
+
+
+def _say_found(out, board):
+    """Say where the board knew something else than its file."""
+    if aside := board.pupil.aside:
+        out.note(f"{board.client.name}: does not know what it was last taught here; that is kept as {aside}, --restore brings it back")
+    if board.pupil.resumed:
+        out.note(f"{board.client.name}: what a lesson that ended early had taught it is kept in {board.file}")
 
 
 def _teach(args, out, board, label, images, answer):

@@ -26,7 +26,7 @@ from . import integration, weights
 from .virtual import LOCK, alone
 
 BENCH = Path(__file__).parent / "bench"
-KEPT = "learned-*.snapshot", "build-*"
+KEPT = "learned-*.snapshot", "learned-*.lesson", "build-*"
 """Patterns of files that stay when a folder is written again.
 
 They hold what a board of the design was taught, and builds, which record their inputs.

@@ -18,6 +18,12 @@ CHIP = "the board's learner"
 
 Rows = dict[int, dict[int, int]]
 """{row: {bank: word}}."""
+Marks = tuple[int, int, bool, tuple[int, ...], list[int], list[int]]
+"""What `ChipState.marks` reads."""
+
+
+class Impossible(InputError):
+    """What was read is no state that a learner of this design can be in."""
 
 
 class Plan(Protocol):
@@ -58,6 +64,11 @@ class Plan(Protocol):
     def mirror_row(self, label: int, i: int, plane: int = 0) -> tuple[int, int]: ...
     def counter_row(self, label: Any, i: Any, h: Any) -> Any: ...
     def slot_row(self, slot: int, word: int) -> tuple[int, int]: ...
+
+
+def marks_of(learner: Learner) -> Marks:
+    """The `ChipState.marks` of a chip in a learner's state.  Every lesson and every reset change them; two states may have the same."""
+    return (learner.known, learner.buffer.used, learner.frozen, learner.registers, list(learner.presented), list(learner.prototypes_left))
 
 
 def _words(lists: np.ndarray, lanes: int) -> np.ndarray:
@@ -182,9 +193,9 @@ class ChipState:
         return content[rows]
 
     def read(self) -> State:
-        """Read the learner's `State`; InputError for a state that no learner of this design can be in."""
+        """Read the learner's `State`; raises `Impossible` for one that no learner of this design can be in."""
         p, learner = self.plan, self.learner
-        classes, used, frozen, registers, presented, left = self._marks()
+        classes, used, frozen, registers, presented, left = self.marks()
         words = self._read_rows(self._slot_rows(used)).swapaxes(0, 1).reshape(used, p.slot_rows * p.pixels * p.lanes // 8)
         latents = np.unpackbits(words, axis=1, count=learner.head.latent, bitorder="little") if used else np.zeros(
             (0, learner.head.latent), np.uint8)
@@ -194,10 +205,13 @@ class ChipState:
         labels = self.peek(Space.LABELS, 0, used) if used else []
         state = State(learner.design, classes, frozen, registers, presented, left, labels, latents,
                       output, None)
-        state.verify(learner, CHIP)
+        try:
+            state.verify(learner, CHIP)
+        except InputError as error:
+            raise Impossible(str(error)) from None
         return state
 
-    def _marks(self) -> tuple[int, int, bool, tuple[int, ...], list[int], list[int]]:
+    def marks(self) -> Marks:
         """(classes known, exemplars, frozen, registers, presented and left of each class).
 
         These are few words, and every lesson changes some of them.
@@ -209,26 +223,14 @@ class ChipState:
                                    ("classes known", [classes], self.plan.max_classes), ("exemplars", [used], self.plan.slots),
                                    ("frozen", [frozen], 1), ("presentations of a class", presented, 0xFFFF)):
             if max(values) > most:
-                raise InputError(f"{CHIP}: {name}: {show(max(values))}, expected at most {most}")
+                raise Impossible(f"{CHIP}: {name}: {show(max(values))}, expected at most {most}")
         registers = tuple(sum(bit << i for i, bit in enumerate(register)) for register in drawn)
         return classes, used, bool(frozen), registers, [n & 255 for n in presented], [n >> 8 for n in presented]
 
-    def holds(self, state: State) -> bool:
-        """Whether the chip has this `State`, bit for bit.  All of it is read where `same` leaves it open."""
-        return self.same(state) and self.read().pack() == state.pack()
-
-    def same(self, state: State) -> bool:
-        """Whether the chip may still have this `State`, which it had before.
-
-        `_marks` are compared, which every lesson and every reset change.  Another lesson may lead to the same marks.
-        """
-        return self._marks() == (
-            state.known, len(state.labels), state.frozen, tuple(state.registers), list(state.presented), list(state.left))
-
     def untaught(self) -> bool:
-        """Whether the learner is in its shipped state."""
+        """Whether the learner is in its shipped state, by its `marks`."""
         self.learner.reset()
-        return self.same(self.learner.state)
+        return self.marks() == marks_of(self.learner)
 
     def write(self, state: State) -> None:
         """Take up a `State` of this design; InputError, before anything is written, for one that no learner of it can be in.

@@ -23,7 +23,7 @@ class ReferenceBoard:
     def power(self):
         """As after power-up."""
         self.learner = self.design.learner()
-        self.words, self.sample, self.poked, self.last = {}, None, False, None
+        self.words, self.sample, self.shown, self.poked, self.last = {}, None, False, False, None
         self.chip = ChipState(self.design.config.learning, self.design.learner(), self._read, self._write)
         self.decoder, self.answers = protocol.Decoder(), queue.Queue()
 
@@ -80,17 +80,21 @@ class ReferenceBoard:
         number, count = int.from_bytes(payload[:3], "little"), payload[3]
         space, size = opcode & 7, max(16, config.lanes) // 8
         if Opcode.PEEK <= opcode < Opcode.POKE:
-            if not self.poked:
-                self.chip.write(self.learner.state)
+            self._show()
             return protocol.words_bytes([self.words.get((space, number ^ n), 0) for n in range(count)], size)
         if opcode >= Opcode.POKE:
-            if not self.poked:
-                self.chip.write(self.learner.state)
+            self._show()
             self.words.update({(space, number ^ n): word for n, word in enumerate(protocol.words_from(payload[4:], size))})
             self.poked = True
             return b""
         self._taken_up()
         return self._learned(opcode, number, count)
+
+    def _show(self):
+        """The learner's state is in the memory."""
+        if not self.shown:
+            self.chip.write(self.learner.state)
+            self.shown = True
 
     def _taken_up(self):
         """What was written to the memory becomes the learner's state."""
@@ -109,7 +113,7 @@ class ReferenceBoard:
                 + (int(logits.argmax()) if logits.size else 0).to_bytes(2, "little"))
 
     def _learned(self, opcode, number, count):
-        learner = self.learner
+        learner, self.shown = self.learner, False
         if opcode == Opcode.RESET:
             self.power()
         elif opcode == Opcode.FREEZE:

@@ -1,0 +1,126 @@
+"""Random faults in lessons; `lessons` says of what kinds, and what must hold."""
+
+import json
+import os
+import shutil
+import time
+
+import numpy as np
+import pytest
+
+from fbnn_hw import protocol
+from fbnn_hw.design import Design, generate
+from fbnn_hw.host.client import Client
+from fbnn_hw.ir.network import LATENT
+from fbnn_hw.protocol import Opcode
+from tests import strategies, virtual_boards
+from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
+from tests.studio.reference_board import ReferenceBoard
+
+from .lessons import FAULTS, Desk, Gates, Trial
+
+FAULTS_MEANT = int(os.environ.get("FBNN_LESSON_FAULTS", 20))
+SEED = int(os.environ.get("FBNN_LESSON_SEED", time.time_ns() % 10 ** 9))
+WAIT_S = 120
+COMMANDS = 25
+"""Of one board; then another one in an empty folder."""
+
+
+@pytest.fixture(scope="module")
+def design(tmp_path_factory):
+    network = strategies.on_engine(strategies.fill(topology(8, 2, conv(16), POOL, GAP, dense(32, name=LATENT)), 5))
+    return generate(network, "ice40", outputs=4, learn=True, max_classes=8, exemplars=12, out=tmp_path_factory.mktemp("lessons"))
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """A machine that has much else to do is no fault."""
+    monkeypatch.setattr(Client.__init__, "__defaults__", (WAIT_S, WAIT_S, 3))
+
+
+def tried(design, board_of, folder, faults, record):
+    """Draw commands and faults until so many faults have happened."""
+    rng, happened, commands, desk, kinds = np.random.default_rng(SEED), 0, 0, None, dict.fromkeys(FAULTS, 0)
+    print("seed", SEED)
+    try:
+        while happened < faults:
+            if not commands % COMMANDS:
+                if desk:
+                    desk.close()
+                place = folder / str(commands)
+                own = Design(shutil.copytree(design.folder, place / "design"))
+                desk = Desk(own, board_of(own), place, rng)
+            fault = str(rng.choice(FAULTS)) if rng.random() < 0.7 else None
+            commands += 1
+            if desk.step(fault):
+                happened += 1
+                kinds[fault] += 1
+            if rng.random() < 0.4:
+                desk.recover()
+        desk.recover()
+    finally:
+        desk.close()
+    record("adversary", f"lessons on {board_of.__name__}: {commands} commands, faults: {kinds}; seed {SEED}")
+
+
+@pytest.fixture
+def desk(design, tmp_path):
+    own = Design(shutil.copytree(design.folder, tmp_path / "design"))
+    desk = Desk(own, ReferenceBoard(own), tmp_path, np.random.default_rng(SEED))
+    print("seed", SEED)
+    yield desk
+    desk.close()
+
+
+def teach(desk, label, passes=1, trial=None):
+    return desk.run("learn", "--label", label, desk.pictures(3)[0], "--passes", passes, "--review", "none", trial=trial)
+
+
+@pytest.mark.parametrize("label, number", [("dog", 0), ("dog", 4), ("class0", 2)])
+def test_power_that_goes_in_a_lesson_takes_no_class_from_the_file(desk, label, number):
+    assert teach(desk, "cat").code == 0
+    kept = desk.kept()
+    done = teach(desk, label, 2, Trial("power", number, desk.rng, Opcode.CLASSIFY | protocol.LOGITS))
+    assert done.code == 3 and "lost its power" in done.err and f"--restore {desk.file}" in done.err, done
+    assert desk.kept() == kept and kept[0][-1] == "cat"
+    assert desk.run("learn", "--restore", desk.file).code == 0 and desk.kept() == kept and desk.board.snapshot() == kept[1]
+
+
+def test_power_that_goes_before_a_sample_is_learned(desk):
+    assert teach(desk, "cat").code == 0
+    kept = desk.kept()
+    done = teach(desk, "dog", 1, Trial("power", 0, desk.rng, Opcode.LEARN))
+    assert done.code == 3 and f"--restore {desk.file}" in done.err, done
+    assert desk.kept() == kept
+
+
+@pytest.mark.parametrize("number", [0, 1, 5])
+def test_a_command_that_is_killed_leaves_all_names(desk, number):
+    assert teach(desk, "cat").code == 0
+    kept = desk.kept()
+    assert teach(desk, "dog", 50, Trial("killed", number, desk.rng, Opcode.LEARN)).code == -9
+    assert desk.kept() == kept
+    done = desk.run("classify", desk.pictures(1)[0], "--json")
+    known = json.loads(done.out)["classes"]
+    assert known in ([*kept[0], "dog"], list(kept[0])) and desk.kept() == kept
+    done = teach(desk, "cat")
+    assert done.code == 0 and list(desk.kept()[0]) == known and desk.kept()[1] == desk.board.snapshot(), done
+    assert "that ended early" in done.err or known == list(kept[0])
+
+
+def test_a_full_disk_begins_no_lesson(desk):
+    assert teach(desk, "cat").code == 0
+    kept, board = desk.kept(), desk.board.snapshot()
+    done = teach(desk, "dog", 1, Trial("full", 2, desk.rng, None))
+    assert done.code == 3 and "cannot be written" in done.err and desk.kept() == kept and desk.board.snapshot() == board, done
+    assert teach(desk, "dog").code == 0 and desk.kept()[0] == (*kept[0], "dog")
+
+
+def test_no_fault_loses_what_was_taught(design, tmp_path, record_property):
+    tried(design, ReferenceBoard, tmp_path, FAULTS_MEANT, record_property)
+
+
+@pytest.mark.slow
+def test_no_fault_loses_what_was_taught_on_gates(design, tmp_path, record_property, monkeypatch):
+    virtual_boards.impatient(monkeypatch)
+    tried(design, Gates, tmp_path, FAULTS_MEANT, record_property)
