@@ -35,6 +35,8 @@ class Pads(Elaboratable):
     """The top module of a bitstream.
 
     ports: {name: IOPort}; `constraints` places them.  clock: a plls.Pll.  ahead: as `HostLink` has it.
+
+    The LED fault is lit until the PLL has locked.  It needs no clock, and a PLL that never locks has none that the link could run at.
     """
 
     def __init__(self, config, board, clock, baud, model, ahead=False):
@@ -61,7 +63,8 @@ class Pads(Elaboratable):
         self.core = duty_cycle.board(BoardTop(
             config, model=model, clock_hz=clock.hz, clocks=clocks, chip=chip, offset=board.flash["offset"], latency=FLASH_LATENCY,
             ahead=ahead, **({"sdram": sdram["chip"], "sdram_latency": self.sdram_clock[1], "flash_ratio": ratio} if sdram else {})), clocks)
-        names = [name for name in PINS if name in board.pins]
+        self.driven = {f"drive{i}": pin for i, pin in enumerate(board.drive)}
+        names = [*(name for name in PINS if name in board.pins), *self.driven]
         if streams:
             names += ["flash_select", *["flash_clock"] * (board.flash["clock"] != CONFIGURATION_CLOCK)]
             names += [f"flash_io{i}" for i in range(board.flash["lines"])]
@@ -86,7 +89,7 @@ class Pads(Elaboratable):
     def pins(self):
         """{port: pin}."""
         pins, flash = self.board.pins, self.board.flash
-        places = {name: pins[name] for name in PINS if name in pins}
+        places = {name: pins[name] for name in PINS if name in pins} | self.driven
         if self.streams:
             places |= {"flash_select": flash["select"], "flash_clock": flash["clock"]}
             places |= {f"flash_io{i}": pin for i, pin in enumerate(flash["io"])} | self.sdram
@@ -110,9 +113,10 @@ class Pads(Elaboratable):
             m.d.start += settled.eq(settled + 1)
         m.submodules.core = core = self.core
         outputs = {"tx": core.tx}
-        for name, value in (("ready", core.ready), ("fault", core.fault)):
+        for name, value in (("ready", core.ready), ("fault", core.fault | ~settled[-1])):
             if name in self.ports:
                 outputs[name] = ~value if name in self.board.low else value
+        outputs |= {f"drive{i}": Const(level) for i, level in enumerate(self.board.drive.values())}
         if self.family == "ice40":
             self._ice40(m, sync, locked, outputs)
         else:
@@ -191,9 +195,10 @@ class Pads(Elaboratable):
             parameters |= {f"p_{k}": v for k, v in self.sdram_clock[0].items()} | {f"o_{second}": shifted}
         if self.family == "ecp5":
             unused = ("RST", "STDBY", "PHASESEL0", "PHASESEL1", "PHASEDIR", "PHASESTEP", "PHASELOADREG", "PLLWAKESYNC", "ENCLKOP")
+            feedback = Signal()
             m.submodules.pll = Instance(
-                "EHXPLLL", **parameters, i_CLKI=oscillator, i_CLKFB=sync.clk, o_CLKOP=sync.clk, o_LOCK=locked,
-                **{f"i_{name}": Const(0) for name in unused})
+                "EHXPLLL", **parameters, **{f"a_{k}": v for k, v in plls.FILTER.items()}, i_CLKI=oscillator, i_CLKFB=feedback,
+                o_CLKINTFB=feedback, o_CLKOP=sync.clk, o_LOCK=locked, **{f"i_{name}": Const(0) for name in unused})
         elif self.family == "gowin":
             unused = {"CLKFB": 1, "RESET": 1, "RESET_P": 1, "FBDSEL": 6, "IDSEL": 6, "ODSEL": 6, "PSDA": 4, "DUTYDA": 4, "FDLY": 4}
             m.submodules.pll = Instance("rPLL", **parameters, i_CLKIN=oscillator, o_CLKOUT=sync.clk, o_LOCK=locked,

@@ -36,7 +36,7 @@ def ice40(reference_hz, wanted_hz):
             if not 533e6 <= vco_hz <= 1066e6:
                 continue
             for q in range(1, 7):
-                if vco_hz / 2 ** q >= 16e6:
+                if 16e6 <= vco_hz / 2 ** q <= 275e6:
                     yield Pll(vco_hz / 2 ** q, {
                         "FEEDBACK_PATH": "SIMPLE", "DIVR": Const(r, 4), "DIVF": Const(f, 7), "DIVQ": Const(q, 3),
                         "FILTER_RANGE": Const(filter_range, 3)})
@@ -107,15 +107,32 @@ def delay_steps(hz, chip):
     return (steps, *margins[steps]) if min(margins[steps]) >= 0 and 2 * hz <= chip.fastest_hz else None
 
 
+FILTER = {"ICP_CURRENT": "12", "LPF_RESISTOR": "8", "MFG_ENABLE_FILTEROPAMP": "1", "MFG_GMCREF_SEL": "2"}
+"""Attributes of an EHXPLLL, without which nextpnr writes 0: charge pump and loop filter.  Lattice documents none of them.
+
+Ref: Project Trellis, libtrellis/tools/ecppll.cpp."""
+
+
 def ecp5(reference_hz, wanted_hz):
-    """EHXPLLL, feedback from CLKOP.  Ref: Lattice FPGA-DS-02012, table 3.29: phase detector 3.125 to 400 MHz, VCO 400 to 800 MHz."""
-    for i in range(1, int(reference_hz // 3.125e6) + 1):
-        for f in range(1, 81):
-            hz = reference_hz / i * f
-            o = round(600e6 / hz)
-            if 1 <= o <= 128 and 400e6 <= hz * o <= 800e6:
-                yield Pll(hz, {"CLKI_DIV": i, "CLKFB_DIV": f, "CLKOP_DIV": o, "CLKOP_CPHASE": o - 1, "FEEDBK_PATH": "CLKOP",
-                               "CLKOP_ENABLE": "ENABLED", "PLLRST_ENA": "DISABLED"})
+    """EHXPLLL, feedback from CLKOS3 inside, so that the clock is any whole part of the VCO.
+
+    The VCO runs at CLKFB_DIV * CLKOS3_DIV times the phase detector's frequency.  CLKFB_DIV is 1: CLKOS3 then has that frequency, which
+    is within the range of an output.
+    Ref: Lattice FPGA-DS-02012, sysCLOCK PLL timing: phase detector 10 to 400 MHz, VCO 400 to 800 MHz, output 3.125 to 400 MHz.
+    """
+    for i in range(1, 129):
+        phase_hz = reference_hz / i
+        if not 10e6 <= phase_hz <= 400e6:
+            continue
+        for f in sorted(range(1, 129), key=lambda f: abs(phase_hz * f - 600e6)):  # the middle of the range first
+            vco_hz = phase_hz * f
+            if not 400e6 <= vco_hz <= 800e6:
+                continue
+            o = min(128, max(1, round(vco_hz / wanted_hz)))
+            if 3.125e6 <= vco_hz / o <= 400e6:
+                yield Pll(vco_hz / o, {
+                    "CLKI_DIV": i, "CLKFB_DIV": 1, "FEEDBK_PATH": "INT_OS3", "CLKOS3_ENABLE": "ENABLED", "CLKOS3_DIV": f,
+                    "CLKOS3_CPHASE": f - 1, "CLKOP_ENABLE": "ENABLED", "CLKOP_DIV": o, "CLKOP_CPHASE": o - 1, "PLLRST_ENA": "DISABLED"})
 
 
 COMMANDS = 2.0, 1.5
@@ -158,7 +175,7 @@ def sdram(pll, chip):
         raise UsageError(f"--clock {pll.hz / 1e6:g}: leaves no time for an SDRAM's commands and data at its pins; take another frequency")
     if fabric:
         return {"PSDA_SEL": f"{eighths:04b}"}, latency
-    return {"CLKOS_ENABLE": "ENABLED", "CLKOS_DIV": divider, "CLKOS_CPHASE": divider - 1 + eighths // 8,
+    return {"CLKOS_ENABLE": "ENABLED", "CLKOS_DIV": divider, "CLKOS_CPHASE": (divider - 1 + eighths // 8) % divider,
             "CLKOS_FPHASE": eighths % 8}, latency
 
 
@@ -183,7 +200,11 @@ def gowin(target):
 
 
 def xilinx7(reference_hz, wanted_hz):
-    """PLLE2_BASE.  Ref: AMD DS181, PLL switching characteristics, speed grade -1: phase detector 19 to 450 MHz, VCO 800 to 1600 MHz."""
+    """PLLE2_BASE.
+
+    Ref: AMD DS181, PLL switching characteristics, speed grade -1: phase detector 19 to 450 MHz, VCO 800 to 1600 MHz, output 6.25 to
+    800 MHz.
+    """
     for d in range(1, 57):
         phase_hz = reference_hz / d
         if not 19e6 <= phase_hz <= 450e6:
@@ -193,7 +214,8 @@ def xilinx7(reference_hz, wanted_hz):
             if not 800e6 <= vco_hz <= 1600e6:
                 continue
             o = min(128, max(1, round(vco_hz / wanted_hz)))
-            yield Pll(vco_hz / o, {"CLKIN1_PERIOD": 1e9 / reference_hz, "DIVCLK_DIVIDE": d, "CLKFBOUT_MULT": f, "CLKOUT0_DIVIDE": o})
+            if 6.25e6 <= vco_hz / o <= 800e6:
+                yield Pll(vco_hz / o, {"CLKIN1_PERIOD": 1e9 / reference_hz, "DIVCLK_DIVIDE": d, "CLKFBOUT_MULT": f, "CLKOUT0_DIVIDE": o})
 
 
 def nearest(board, wanted_hz):

@@ -11,6 +11,10 @@ from ..errors import ToolError
 from .shared import Shared
 
 MEMORIES = Path(__file__).with_name("memories.v")
+TIMESCALE = "`timescale 1ns / 1ps\n"
+"""Stands before the modules of every Verilog file, since some simulators refuse files with one beside files without."""
+_GUARD = re.compile(r"^  reg (\\\$auto\$verilog_backend\.cc:\S+) +=( 0);$", re.MULTILINE)
+"""The register by which yosys means to start each `always @*` of a module, which names it and waits for a change."""
 
 
 def convert(component, name, **options):
@@ -30,7 +34,7 @@ def convert(component, name, **options):
         designs = [rtlil.convert(component, name, shared, emit_src=False, **options)]
         designs += [rtlil.convert(part, part_name, emit_src=False) for part_name, part in shared.components.items()]
         # One run of yosys for all of them; Amaranth's own function takes a single design.
-        return verilog._convert_rtlil_text("\n".join(designs), strip_internal_attrs=True)
+        text = verilog._convert_rtlil_text("\n".join(designs), strip_internal_attrs=True)
     except verilog.YosysError as error:
         raise ToolError(f"amaranth found no yosys ({str(error).splitlines()[0]}); pip install 'amaranth[builtin-yosys]'") from None
     except BaseException as error:  # Ctrl-C: Amaranth would leave its yosys at work
@@ -44,6 +48,9 @@ def convert(component, name, **options):
             gc.enable()
         if previous is None:
             os.environ.pop("AMARANTH_USE_YOSYS", None)
+    # An initial value may be there before a block waits (IEEE 1364-2005, 9.9; 1800 says that it is).  A non-blocking assignment comes
+    # when all of them do.
+    return TIMESCALE + _GUARD.sub(r"  reg \1 ;\n  initial \1 <=\2;", text)
 
 
 def to_verilog(config):

@@ -24,6 +24,7 @@ class Board:
 
     pins: {"clock", "rx", "tx": pin}, from the FPGA's side, and "ready" and "fault" where it has such LEDs.
     low: the LEDs that a 0 lights.
+    drive: {pin: level} of those that every design must hold at a level.
 
     flash: {"bytes", "lines", "offset": of the flash image, "select", "clock": pin, "io": pins in the
     order IO0, IO1 ...}.  "clock" is "USRMCLK" where it is no pin.  "quad_enable", if the chip is not
@@ -50,6 +51,7 @@ class Board:
     flash: dict[str, Any]
     program: dict[str, Any]
     sdram: dict[str, Any] = field(default_factory=dict)
+    drive: dict[str, int] = field(default_factory=dict)
 
     @property
     def part(self) -> Target:
@@ -95,12 +97,14 @@ def read(path: Path) -> Board:
         leds = {name: facts.led(*page[name]) for name in ("ready", "fault") if name in page}
         program = page.get("program", {})
         pins: dict[str, str] = {"clock": facts.clock(), **link, **{name: pin for name, (pin, _) in leds.items()}}
-        for name, pin in pins.items():
-            if other := next((other for other, taken in pins.items() if taken == pin and other != name), None):
+        drive = [(facts.led(*one["pin"])[0], one["level"]) for one in page.get("drive", [])]
+        taken_pins = pins | {f"drive {i}": pin for i, (pin, _) in enumerate(drive)}
+        for name, pin in taken_pins.items():
+            if other := next((other for other, taken in taken_pins.items() if taken == pin and other != name), None):
                 raise UsageError(f"{path}: {name} and {other} have the same pin {pin}, expected one of their own")
         return Board(
             name=path.stem, title=page["title"], target=facts.target(), platform=page["platform"], clock_hz=facts.clock_hz(),
             package=page.get("package") or facts.package(), usb=page["usb"], bridge=page.get("bridge", "other"), console=page["console"],
             pins=pins, low=frozenset(name for name, (_, low) in leds.items() if page.get("low", low)), flash=flash | page["flash"],
             program=program if "bitstream" in program else {"bitstream": facts.bitstream(), **program},
-            sdram=page["sdram"] | {"pins": facts.sdram()} if "sdram" in page else {})
+            sdram=page["sdram"] | {"pins": facts.sdram()} if "sdram" in page else {}, drive=dict(drive))

@@ -36,6 +36,11 @@ def _led(value: Any) -> bool:
     return _types(str, int)(value) or _types(str, int, str)(value)
 
 
+def _drives(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) and set(one) == {"pin", "level"} and _led(one["pin"])
+                                           and whole(one["level"], 0, 2) for one in value)
+
+
 def _commands(value: Any) -> bool:
     """Whether these are commands to a flash: lists of bytes."""
     return isinstance(value, list) and all(isinstance(c, list) and c and all(whole(byte, 0, 256) for byte in c) for c in value)
@@ -94,6 +99,7 @@ KEYS: dict[str, Key | Table] = {
     "ready": LED,
     "fault": LED,
     "low": FLAG,
+    "drive": Key(_drives, "a list of { pin = [resource, number], level = 0 or 1 }, or with a third word for a part of the resource"),
     "link": Table({
         "connector": Key(_types(str, int), "[name, number]", True),
         "rx": Key(_text, "a pin of the connector, as text", True),

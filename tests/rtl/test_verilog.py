@@ -22,6 +22,16 @@ def test_verilog_names_no_file_of_the_machine_that_made_it(target):
     assert "module accelerator" in text and not re.search(r"\bsrc\s*=|\.py\b", text)
 
 
+def test_every_always_block_is_started():
+    """By a register of its module, which changes when all blocks wait; an initial value may be there before."""
+    text = verilog.to_verilog(plan(strategies.smallest(), TARGETS["generic"], 4, 16, 4).config)
+    for module in re.split(r"^module ", text, flags=re.M):
+        blocks = re.findall(r"^  always @\* begin\n    if \((.*?)\) begin end$", module, re.M)
+        assert len(blocks) == module.count("always @*") and len(set(blocks)) <= 1
+        for guard in set(blocks):
+            assert f"  reg {guard};\n  initial {guard}<= 0;\n" in module
+
+
 def test_equal_popcounts_are_one_module():
     text = verilog.convert(MacArray(2, 4, 3, 8), "array")
     assert re.findall(r"^module (.*?)\(", text, re.M) == ["array", r"\array.popcount_4_2_lut4 "]

@@ -2,6 +2,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ PARTS = {
     "icebreaker": ("ice40", "sg48", 12e6), "icesugar": ("ice40", "sg48", 12e6), "icesugar-pro": ("ecp5-25f", "CABGA256", 25e6),
     "orangecrab-85f": ("ecp5", "CSFBGA285", 48e6), "tangnano20k": ("gowin", "", 27e6), "tangnano9k": ("gowin-gw1nr9", "", 27e6),
     "ulx3s-25f": ("ecp5-25f", "CABGA381", 25e6), "ulx3s-85f": ("ecp5", "CABGA381", 25e6)}
+DRIVE = dict.fromkeys(("ulx3s-25f", "ulx3s-85f"), {"L2": 1})  # wifi_gpio0 of ulx3s_v20.lpf, see the page
 LOW = {"icebreaker", "icesugar", "icesugar-pro", "orangecrab-85f", "tangnano20k", "tangnano9k"}
 MINE = """title = "Mine"
 platform = "amaranth_boards.icebreaker:ICEBreakerPlatform"
@@ -83,6 +85,36 @@ def test_what_the_platform_class_says(name):
     assert " ".join(one.sdram.get("pins", {}).values()) == SDRAM.get(name, "") and (name in SDRAM) == ("chip" in one.sdram)
     assert one.low == (frozenset(("ready", "fault")) if name in LOW else frozenset())
     assert "{bitstream}" in one.program["bitstream"][-1]
+    assert one.drive == DRIVE.get(name, {})
+
+
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("name, pin, form", [
+    ("ulx3s-25f", "L2", 'LOCATE COMP "drive0" SITE "L2";'), ("icebreaker", "39", "set_io drive0 39"),
+    ("tangnano9k", "13", 'IO_LOC "drive0" 13;'), ("arty-a7-100", "T9", "PACKAGE_PIN T9 ")])
+def test_a_pin_that_a_board_must_drive(name, pin, form, level):
+    """Of every family: the pin has the level, whatever the design does."""
+    one = replace(board(name), drive={pin: level})
+    top = pads.Pads(plan(strategies.smallest(), one.part, 4, 16, 4).config, one, plls.nearest(one, one.part.clock_hz), 1_000_000, bytes(4))
+    assert form in pads.constraints(top) and top.pins()["drive0"] == pin
+    cell = re.search(r"\w+ (?:#\([^;]*?\) )?pad_drive0 \((.*?)\);", pads.to_verilog(top), re.S)[1]
+    assert f"(1'h{level})" in cell and "(drive0)" in cell
+
+
+def test_the_pins_to_drive_of_a_page(tmp_path):
+    page = tmp_path / "mine.toml"
+    page.write_text('drive = [{ pin = ["led_g", 0], level = 1 }, { pin = ["rgb_led", 0, "r"], level = 0 }]\n' + MINE)
+    with pytest.raises(UsageError, match="Platform gives no rgb_led 0"):
+        board(page)
+    for wrong in ('[{ pin = ["led_g", 0] }]', '[{ pin = ["led_g", 0], level = 2 }]', '[{ pin = "37", level = 1 }]', '["37"]', '"37"'):
+        page.write_text(f"drive = {wrong}\n{MINE}")
+        with pytest.raises(UsageError, match="mine.toml: drive is .*, expected a list of { pin = "):
+            board(page)
+    page.write_text('drive = [{ pin = ["led_g", 0], level = 0 }]\n' + MINE)
+    assert board(page).drive == {"37": 0}
+    page.write_text('ready = ["led_g", 0]\ndrive = [{ pin = ["led_g", 0], level = 0 }]\n' + MINE)
+    with pytest.raises(UsageError, match="ready and drive 0 have the same pin 37, expected one of their own$"):
+        board(page)
 
 
 def test_a_page_has_only_what_the_class_lacks():

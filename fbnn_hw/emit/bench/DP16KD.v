@@ -3,6 +3,8 @@
 // 1024 words of 18 bits.  An address counts bits of the data width 1, 2, 4, without every ninth; its low bits are byte enables at 18
 // and 36.  A port of 36 bits is both ports' data lines, DIA below DIB and DOA below DOB, and narrower reads beside it come from DOB.
 // Left out, and reported: chip selects.
+`timescale 1ns / 1ps
+
 module DP16KD (
     input DIA17, DIA16, DIA15, DIA14, DIA13, DIA12, DIA11, DIA10, DIA9, DIA8, DIA7, DIA6, DIA5, DIA4, DIA3, DIA2, DIA1, DIA0,
     input ADA13, ADA12, ADA11, ADA10, ADA9, ADA8, ADA7, ADA6, ADA5, ADA4, ADA3, ADA2, ADA1, ADA0,
