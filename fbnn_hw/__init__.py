@@ -20,7 +20,7 @@ when it is first used.
 
 import importlib
 
-__version__ = "0.2.24"
+__version__ = "0.3.0"
 __all__ = ["Board", "Design", "export", "generate", "load", "nn"]
 
 _PARTS = ("errors", "foreign", "nn")
