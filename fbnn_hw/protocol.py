@@ -66,10 +66,6 @@ class Opcode(IntEnum):
     RESET: to the shipped state.
     PEEK, POKE: a `Space` is added to the opcode; count words, word i at address number xor i.  The
     words of POKE follow its operand.
-
-    In a pass of several images, the reply to the last image holds all results, in the form that this
-    request asks for.  The replies to the images before it are empty.  IDENTIFY, and every fault
-    inside a CLASSIFY, gives up a pass that is not complete.
     """
 
     IDENTIFY = 0x01

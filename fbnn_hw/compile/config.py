@@ -506,6 +506,8 @@ class AcceleratorConfig:
         Raises ValueError, KeyError, TypeError or AttributeError for a text that is no configuration.
         """
         values = json.loads(text)
+        if any(step.pop("shared", False) for step in values["program"]):  # version 0.1.0 wrote it of every step
+            raise ValueError("a step that several frames share")
         values["program"] = tuple(Step(**{RENAMED.get(key, key): value for key, value in step.items()}) for step in values["program"])
         values["transfers"] = tuple(Transfer(**transfer) for transfer in values.get("transfers", ()))
         values["learning"] = LearnPlan(**values["learning"]) if "learning" in values else None

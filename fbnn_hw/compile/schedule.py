@@ -44,7 +44,7 @@ class Program:
     def fetched(self) -> list[Layer]:
         """Layers with weights, in the order in which a pass needs them."""
         by_label = {layer.label: layer for layer in self.layers}
-        return [layer for layer in map(by_label.get, dict.fromkeys(step.layer for step in self.steps)) if self.layer_words(layer)]
+        return [by_label[label] for label in dict.fromkeys(step.layer for step in self.steps) if self.layer_words(by_label[label])]
 
 
 def offset(fan_in: int, threshold: int = 0) -> int:

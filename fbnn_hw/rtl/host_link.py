@@ -75,8 +75,7 @@ class HostLink(wiring.Component):
     pixels : Out(stream), logits, result, latent : In(stream), want_latent : Out(1)
         As `Accelerator` has them.
     busy : In(1)
-        The accelerator works on an image.  Used where a pass has several images or the design
-        learns.
+        The accelerator works on an image.  Used where the design learns.
     abort : Out(1)
         Strobes to reset the accelerator.
     ready : In(1)

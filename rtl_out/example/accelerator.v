@@ -4,22 +4,22 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   reg \$auto$verilog_backend.cc:2355:dump_module$5  = 0;
   wire [7:0] \$1 ;
   wire \$10 ;
-  reg [28:0] \$100 ;
-  reg [28:0] \$101 ;
-  reg [63:0] \$102 ;
+  reg [63:0] \$100 ;
+  reg \$101 ;
+  reg \$102 ;
   reg \$103 ;
-  reg \$104 ;
+  reg [8:0] \$104 ;
   reg \$105 ;
-  reg [8:0] \$106 ;
+  reg [1:0] \$106 ;
   reg \$107 ;
-  reg [1:0] \$108 ;
-  reg \$109 ;
+  reg \$108 ;
+  reg [2:0] \$109 ;
   wire \$11 ;
   reg \$110 ;
-  reg [2:0] \$111 ;
-  reg \$112 ;
+  reg \$111 ;
+  reg [2:0] \$112 ;
   reg \$113 ;
-  reg [2:0] \$114 ;
+  reg \$114 ;
   reg \$115 ;
   reg \$116 ;
   reg \$117 ;
@@ -30,14 +30,14 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   reg \$121 ;
   reg \$122 ;
   reg \$123 ;
-  reg \$124 ;
-  reg \$125 ;
-  reg [91:0] \$126 ;
+  reg [91:0] \$124 ;
+  wire [4:0] \$125 ;
+  wire [4:0] \$126 ;
   wire [4:0] \$127 ;
   wire [4:0] \$128 ;
-  wire [4:0] \$129 ;
+  wire [7:0] \$129 ;
   wire \$13 ;
-  wire [4:0] \$130 ;
+  wire [7:0] \$130 ;
   wire [7:0] \$131 ;
   wire [7:0] \$132 ;
   wire [7:0] \$133 ;
@@ -53,22 +53,20 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire [7:0] \$142 ;
   wire [7:0] \$143 ;
   wire [7:0] \$144 ;
-  wire [7:0] \$145 ;
-  wire [7:0] \$146 ;
-  wire [15:0] \$147 ;
-  wire [11:0] \$148 ;
+  wire [15:0] \$145 ;
+  wire [11:0] \$146 ;
+  wire [5:0] \$148 ;
   wire [2:0] \$15 ;
-  wire [5:0] \$150 ;
   wire [2:0] \$16 ;
   wire [3:0] \$17 ;
   wire \$18 ;
   wire \$19 ;
   wire \$2 ;
-  wire [2:0] \$20 ;
+  wire [3:0] \$20 ;
   wire \$21 ;
-  wire [3:0] \$22 ;
+  wire [1:0] \$22 ;
   wire \$23 ;
-  wire [1:0] \$24 ;
+  wire \$24 ;
   wire \$25 ;
   wire \$26 ;
   wire \$27 ;
@@ -110,42 +108,42 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire \$6 ;
   wire \$60 ;
   wire \$61 ;
-  wire \$62 ;
-  wire \$63 ;
+  wire [3:0] \$62 ;
+  wire [63:0] \$63 ;
   wire [3:0] \$64 ;
-  wire [63:0] \$65 ;
-  wire [3:0] \$66 ;
+  wire [4:0] \$65 ;
+  wire [4:0] \$66 ;
   wire [4:0] \$67 ;
-  wire [4:0] \$68 ;
+  wire [1:0] \$68 ;
   wire [4:0] \$69 ;
   wire \$7 ;
-  wire [1:0] \$70 ;
+  wire [4:0] \$70 ;
   wire [4:0] \$71 ;
   wire [4:0] \$72 ;
   wire [4:0] \$73 ;
   wire [4:0] \$74 ;
-  wire [4:0] \$75 ;
+  wire [1:0] \$75 ;
   wire [4:0] \$76 ;
-  wire [1:0] \$77 ;
+  wire [4:0] \$77 ;
   wire [4:0] \$78 ;
   wire [4:0] \$79 ;
   wire \$8 ;
   wire [4:0] \$80 ;
   wire [4:0] \$81 ;
-  wire [4:0] \$82 ;
+  wire [1:0] \$82 ;
   wire [4:0] \$83 ;
-  wire [1:0] \$84 ;
+  wire [4:0] \$84 ;
   wire [4:0] \$85 ;
   wire [4:0] \$86 ;
   wire [4:0] \$87 ;
   wire [4:0] \$88 ;
-  wire [4:0] \$89 ;
+  wire [1:0] \$89 ;
   wire \$9 ;
   wire [4:0] \$90 ;
-  wire [1:0] \$91 ;
+  wire [4:0] \$91 ;
   wire [4:0] \$92 ;
-  wire [4:0] \$93 ;
-  wire [4:0] \$94 ;
+  reg [28:0] \$93 ;
+  reg [28:0] \$94 ;
   reg [28:0] \$95 ;
   reg [28:0] \$96 ;
   reg [28:0] \$97 ;
@@ -155,17 +153,17 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire \$signal ;
   reg \$signal$107 ;
   reg \$signal$127  = 1'h0;
+  reg \$signal$137  = 1'h0;
   reg \$signal$138  = 1'h0;
-  reg \$signal$139  = 1'h0;
+  reg \$signal$140  = 1'h0;
   reg \$signal$141  = 1'h0;
-  reg \$signal$142  = 1'h0;
-  wire \$signal$143 ;
+  wire \$signal$142 ;
   wire [127:0] accumulators;
   wire [63:0] act;
   wire [4:0] address;
   wire [4:0] \address$118 ;
+  wire [4:0] \address$149 ;
   wire [4:0] \address$150 ;
-  wire [4:0] \address$151 ;
   wire [4:0] \address$25 ;
   wire [4:0] \address$29 ;
   wire [4:0] \address$33 ;
@@ -186,7 +184,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   reg [1:0] count = 2'h0;
   wire [63:0] data;
   wire [63:0] \data$126 ;
-  wire [63:0] \data$146 ;
+  wire [63:0] \data$145 ;
   wire [15:0] depthwise;
   wire done;
   wire \done$102 ;
@@ -256,7 +254,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   output logits__valid;
   wire logits__valid;
   wire [3:0] mask;
-  wire [3:0] \mask$148 ;
+  wire [3:0] \mask$147 ;
   wire [63:0] pixels;
   wire [63:0] \pixels$55 ;
   input [7:0] pixels__payload;
@@ -450,7 +448,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   reg start_to_run;
   output [2:0] step;
   reg [2:0] step = 3'h0;
-  wire [61:0] \step$62 ;
+  wire [60:0] \step$62 ;
   wire [4:0] \step$62.advance ;
   wire \step$62.bias ;
   wire [1:0] \step$62.columns ;
@@ -462,7 +460,6 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire \step$62.repeat ;
   wire [4:0] \step$62.row ;
   wire [1:0] \step$62.rows ;
-  wire \step$62.shared ;
   wire [1:0] \step$62.slot ;
   wire [4:0] \step$62.source ;
   wire [4:0] \step$62.step ;
@@ -475,7 +472,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire \step$62.vector ;
   wire \step$62.window ;
   wire \step$62.words ;
-  wire [61:0] \step$76 ;
+  wire [60:0] \step$76 ;
   wire [4:0] \step$76.advance ;
   wire \step$76.bias ;
   wire [1:0] \step$76.columns ;
@@ -487,7 +484,6 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire \step$76.repeat ;
   wire [4:0] \step$76.row ;
   wire [1:0] \step$76.rows ;
-  wire \step$76.shared ;
   wire [1:0] \step$76.slot ;
   wire [4:0] \step$76.source ;
   wire [4:0] \step$76.step ;
@@ -500,7 +496,6 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire \step$76.vector ;
   wire \step$76.window ;
   wire \step$76.words ;
-  wire [2:0] stop;
   reg strobe = 1'h0;
   wire teaching;
   wire tile_end;
@@ -520,9 +515,9 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   (* init = 64'h0000000000000000 *)
   wire [63:0] \weights$57 ;
   wire [-1:0] word;
-  wire [15:0] \word$147 ;
+  wire [15:0] \word$146 ;
   wire [3:0] write;
-  wire [3:0] \write$145 ;
+  wire [3:0] \write$144 ;
   wire [15:0] write_data;
   wire [15:0] \write_data$26 ;
   wire [15:0] \write_data$30 ;
@@ -536,8 +531,8 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire [3:0] \write_mask$31 ;
   wire [3:0] \write_mask$35 ;
   assign \valid$61  = stage4[0] & \step$62 [0];
-  assign \$150  = score_index * 4'h8;
-  assign \$1  = { \$146 , \$145 , \$144 , \$143 , \$142 , \$141 , \$140 , \$139 , \$138 , \$137 , \$136 , \$135 , \$134 , \$133 , \$132 , \$131  } >> \$150 ;
+  assign \$148  = score_index * 4'h8;
+  assign \$1  = { \$144 , \$143 , \$142 , \$141 , \$140 , \$139 , \$138 , \$137 , \$136 , \$135 , \$134 , \$133 , \$132 , \$131 , \$130 , \$129  } >> \$148 ;
   assign \$2  = count == 1'h1;
   assign \$6  = \wait  == 3'h4;
   assign busy = ~ in_load;
@@ -552,141 +547,141 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign \$15  = count + 1'h1;
   assign \$16  = \$14  ? 3'h0 : \$15 ;
   assign \$17  = step + 1'h1;
-  assign \$22  = \wait  + 1'h1;
-  assign \$23  = \wait  == 3'h4;
-  assign \$25  = ~ leave_load;
-  assign \$26  = in_load & \$25 ;
-  assign \$27  = in_result & result_to_load;
-  assign \$28  = \$26  | \$27 ;
-  assign \$29  = ~ leave_start;
-  assign \$30  = in_start & \$29 ;
-  assign \$31  = in_load & load_to_start;
-  assign \$32  = \$30  | \$31 ;
-  assign \$33  = ~ leave_run;
-  assign \$34  = in_run & \$33 ;
-  assign \$35  = in_start & start_to_run;
-  assign \$36  = \$34  | \$35 ;
-  assign \$37  = ~ leave_result;
-  assign \$38  = in_result & \$37 ;
-  assign \$39  = in_run & run_to_result;
+  assign \$20  = \wait  + 1'h1;
+  assign \$21  = \wait  == 3'h4;
+  assign \$23  = ~ leave_load;
+  assign \$24  = in_load & \$23 ;
+  assign \$25  = in_result & result_to_load;
+  assign \$26  = \$24  | \$25 ;
+  assign \$27  = ~ leave_start;
+  assign \$28  = in_start & \$27 ;
+  assign \$29  = in_load & load_to_start;
+  assign \$30  = \$28  | \$29 ;
+  assign \$31  = ~ leave_run;
+  assign \$32  = in_run & \$31 ;
+  assign \$33  = in_start & start_to_run;
+  assign \$34  = \$32  | \$33 ;
+  assign \$35  = ~ leave_result;
+  assign \$36  = in_result & \$35 ;
+  assign \$37  = in_run & run_to_result;
+  assign \$38  = \$36  | \$37 ;
+  assign \$39  = in_latent & latent_to_result;
   assign \$40  = \$38  | \$39 ;
-  assign \$41  = in_latent & latent_to_result;
-  assign \$42  = \$40  | \$41 ;
-  assign \$43  = ~ leave_ask;
-  assign \$44  = in_ask & \$43 ;
-  assign \$45  = in_run & run_to_ask;
+  assign \$41  = ~ leave_ask;
+  assign \$42  = in_ask & \$41 ;
+  assign \$43  = in_run & run_to_ask;
+  assign \$44  = \$42  | \$43 ;
+  assign \$45  = in_latent & latent_to_ask;
   assign \$46  = \$44  | \$45 ;
-  assign \$47  = in_latent & latent_to_ask;
-  assign \$48  = \$46  | \$47 ;
-  assign \$49  = ~ leave_latent;
-  assign \$50  = in_latent & \$49 ;
-  assign \$51  = in_ask & ask_to_latent;
-  assign \$52  = \$50  | \$51 ;
-  assign \$56  = strobe | \$signal$139 ;
-  assign \$57  = strobe | \$signal$139 ;
-  assign \$58  = \$57  | enable;
-  assign \$59  = \$58  | \$signal$107 ;
-  assign \$64  = write | \write$145 ;
-  assign \$65  = { \$148 [11:8], \$148 [11:8], \$148 [11:8], \$148 [11:4], \$148 [7:4], \$148 [7:4], \$148 [7:0], \$148 [3:0], \$148 [3:0], \$148 [3:0], \$147  } | { \word$147 , \word$147 , \word$147 , \word$147  };
-  assign \$66  = \mask$148  | { was_loading, was_loading, was_loading, was_loading };
-  assign \$67  = \address$150  & { \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141  };
-  assign \$68  = \address$151  & { was_loading, was_loading, was_loading, was_loading, was_loading };
-  assign \$69  = \$67  | \$68 ;
-  assign \$73  = \$signal$142  ? \$72  : \$127 ;
-  assign \$74  = \address$150  & { \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141  };
-  assign \$75  = \address$151  & { was_loading, was_loading, was_loading, was_loading, was_loading };
-  assign \$76  = \$74  | \$75 ;
-  assign \$80  = \$signal$142  ? \$79  : \$128 ;
-  assign \$81  = \address$150  & { \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141  };
-  assign \$82  = \address$151  & { was_loading, was_loading, was_loading, was_loading, was_loading };
-  assign \$83  = \$81  | \$82 ;
-  assign \$87  = \$signal$142  ? \$86  : \$129 ;
-  assign \$88  = \address$150  & { \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141 , \$signal$141  };
-  assign \$89  = \address$151  & { was_loading, was_loading, was_loading, was_loading, was_loading };
-  assign \$90  = \$88  | \$89 ;
-  assign \$94  = \$signal$142  ? \$93  : \$130 ;
+  assign \$47  = ~ leave_latent;
+  assign \$48  = in_latent & \$47 ;
+  assign \$49  = in_ask & ask_to_latent;
+  assign \$50  = \$48  | \$49 ;
+  assign \$54  = strobe | \$signal$138 ;
+  assign \$55  = strobe | \$signal$138 ;
+  assign \$56  = \$55  | enable;
+  assign \$57  = \$56  | \$signal$107 ;
+  assign \$62  = write | \write$144 ;
+  assign \$63  = { \$146 [11:8], \$146 [11:8], \$146 [11:8], \$146 [11:4], \$146 [7:4], \$146 [7:4], \$146 [7:0], \$146 [3:0], \$146 [3:0], \$146 [3:0], \$145  } | { \word$146 , \word$146 , \word$146 , \word$146  };
+  assign \$64  = \mask$147  | { was_loading, was_loading, was_loading, was_loading };
+  assign \$65  = \address$149  & { \$signal$140 , \$signal$140 , \$signal$140 , \$signal$140 , \$signal$140  };
+  assign \$66  = \address$150  & { was_loading, was_loading, was_loading, was_loading, was_loading };
+  assign \$67  = \$65  | \$66 ;
+  assign \$71  = \$signal$141  ? \$70  : \$125 ;
+  assign \$72  = \address$149  & { \$signal$140 , \$signal$140 , \$signal$140 , \$signal$140 , \$signal$140  };
+  assign \$73  = \address$150  & { was_loading, was_loading, was_loading, was_loading, was_loading };
+  assign \$74  = \$72  | \$73 ;
+  assign \$78  = \$signal$141  ? \$77  : \$126 ;
+  assign \$79  = \address$149  & { \$signal$140 , \$signal$140 , \$signal$140 , \$signal$140 , \$signal$140  };
+  assign \$80  = \address$150  & { was_loading, was_loading, was_loading, was_loading, was_loading };
+  assign \$81  = \$79  | \$80 ;
+  assign \$85  = \$signal$141  ? \$84  : \$127 ;
+  assign \$86  = \address$149  & { \$signal$140 , \$signal$140 , \$signal$140 , \$signal$140 , \$signal$140  };
+  assign \$87  = \address$150  & { was_loading, was_loading, was_loading, was_loading, was_loading };
+  assign \$88  = \$86  | \$87 ;
+  assign \$92  = \$signal$141  ? \$91  : \$128 ;
   always @(posedge clk)
-    stage1 <= \$95 ;
+    stage1 <= \$93 ;
   always @(posedge clk)
-    stage2 <= \$96 ;
+    stage2 <= \$94 ;
   always @(posedge clk)
-    stage3 <= \$97 ;
+    stage3 <= \$95 ;
   always @(posedge clk)
-    stage4 <= \$98 ;
+    stage4 <= \$96 ;
   always @(posedge clk)
-    stage5 <= \$99 ;
+    stage5 <= \$97 ;
   always @(posedge clk)
-    stage6 <= \$100 ;
+    stage6 <= \$98 ;
   always @(posedge clk)
-    stage7 <= \$101 ;
+    stage7 <= \$99 ;
   always @(posedge clk)
-    weights <= \$102 ;
+    weights <= \$100 ;
   always @(posedge clk)
-    \$signal$127  <= \$103 ;
+    \$signal$127  <= \$101 ;
   always @(posedge clk)
-    strobe <= \$104 ;
+    strobe <= \$102 ;
   always @(posedge clk)
-    \valid$128  <= \$105 ;
+    \valid$128  <= \$103 ;
   always @(posedge clk)
-    score <= \$106 ;
+    score <= \$104 ;
   always @(posedge clk)
-    \first$130  <= \$107 ;
+    \first$130  <= \$105 ;
   always @(posedge clk)
-    count <= \$108 ;
+    count <= \$106 ;
   always @(posedge clk)
-    was_reading <= \$109 ;
+    was_reading <= \$107 ;
   always @(posedge clk)
-    was_loading <= \$110 ;
+    was_loading <= \$108 ;
   always @(posedge clk)
-    step <= \$111 ;
+    step <= \$109 ;
   always @(posedge clk)
-    enable <= \$112 ;
+    enable <= \$110 ;
   always @(posedge clk)
-    closed <= \$113 ;
+    closed <= \$111 ;
   always @(posedge clk)
-    \wait  <= \$114 ;
+    \wait  <= \$112 ;
   always @(posedge clk)
-    in_load <= \$115 ;
+    in_load <= \$113 ;
   always @(posedge clk)
-    in_start <= \$116 ;
+    in_start <= \$114 ;
   always @(posedge clk)
-    in_run <= \$117 ;
+    in_run <= \$115 ;
   always @(posedge clk)
-    in_result <= \$118 ;
+    in_result <= \$116 ;
   always @(posedge clk)
-    in_ask <= \$119 ;
+    in_ask <= \$117 ;
   always @(posedge clk)
-    in_latent <= \$120 ;
+    in_latent <= \$118 ;
   always @(posedge clk)
-    hold <= \$121 ;
+    hold <= \$119 ;
   always @(posedge clk)
-    \$signal$138  <= \$122 ;
+    \$signal$137  <= \$120 ;
   always @(posedge clk)
-    \$signal$139  <= \$123 ;
+    \$signal$138  <= \$121 ;
   always @(posedge clk)
-    \$signal$141  <= \$124 ;
+    \$signal$140  <= \$122 ;
   always @(posedge clk)
-    \$signal$142  <= \$125 ;
+    \$signal$141  <= \$123 ;
   always @(posedge clk)
-    port <= \$126 ;
-  \accelerator.address$154  \address$154  (
+    port <= \$124 ;
+  \accelerator.address$153  \address$153  (
     .clk(clk),
-    .\port$1584$0 (read[8:0]),
-    .\port$1690$20 (\step$62 [29:20]),
-    .\port$742$0 (\$127 ),
-    .\port$743$0 (\$128 ),
-    .\port$744$0 (\$129 ),
-    .\port$745$0 (\$130 ),
+    .\port$1561$0 (read[8:0]),
+    .\port$1667$19 (\step$62 [28:19]),
+    .\port$725$0 (\$125 ),
+    .\port$726$0 (\$126 ),
+    .\port$727$0 (\$127 ),
+    .\port$728$0 (\$128 ),
     .rst(rst)
   );
   \accelerator.align  align (
     .clk(clk),
     .pixels(pixels),
-    .\port$1479$0 (read_data),
-    .\port$1480$0 (\read_data$44 ),
-    .\port$1481$0 (\read_data$45 ),
-    .\port$1482$0 (\read_data$46 ),
-    .\port$1525$6 (stage3[13:6]),
+    .\port$1456$0 (read_data),
+    .\port$1457$0 (\read_data$44 ),
+    .\port$1458$0 (\read_data$45 ),
+    .\port$1459$0 (\read_data$46 ),
+    .\port$1502$6 (stage3[13:6]),
     .rst(rst)
   );
   \accelerator.argmax  argmax (
@@ -698,22 +693,22 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     .valid(\valid$128 )
   );
   \accelerator.array  array (
-    .accumulator_0_0(\$131 ),
-    .accumulator_0_1(\$132 ),
-    .accumulator_0_2(\$133 ),
-    .accumulator_0_3(\$134 ),
-    .accumulator_1_0(\$135 ),
-    .accumulator_1_1(\$136 ),
-    .accumulator_1_2(\$137 ),
-    .accumulator_1_3(\$138 ),
-    .accumulator_2_0(\$139 ),
-    .accumulator_2_1(\$140 ),
-    .accumulator_2_2(\$141 ),
-    .accumulator_2_3(\$142 ),
-    .accumulator_3_0(\$143 ),
-    .accumulator_3_1(\$144 ),
-    .accumulator_3_2(\$145 ),
-    .accumulator_3_3(\$146 ),
+    .accumulator_0_0(\$129 ),
+    .accumulator_0_1(\$130 ),
+    .accumulator_0_2(\$131 ),
+    .accumulator_0_3(\$132 ),
+    .accumulator_1_0(\$133 ),
+    .accumulator_1_1(\$134 ),
+    .accumulator_1_2(\$135 ),
+    .accumulator_1_3(\$136 ),
+    .accumulator_2_0(\$137 ),
+    .accumulator_2_1(\$138 ),
+    .accumulator_2_2(\$139 ),
+    .accumulator_2_3(\$140 ),
+    .accumulator_3_0(\$141 ),
+    .accumulator_3_1(\$142 ),
+    .accumulator_3_2(\$143 ),
+    .accumulator_3_3(\$144 ),
     .clk(clk),
     .first(stage4[24]),
     .pixels(pixels),
@@ -748,37 +743,37 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   \accelerator.bank3  bank3 (
     .address(port[19:15]),
     .clk(clk),
-    .\port$1583$72 (port[91:72]),
+    .\port$1560$72 (port[91:72]),
     .read_data(\read_data$46 ),
     .write_enable(port[23])
   );
   \accelerator.drain  drain (
-    .address(\address$150 ),
+    .address(\address$149 ),
     .average(average),
     .\begin (\begin ),
     .clk(clk),
     .\learned$30 (learned),
-    .mask(\mask$148 ),
+    .mask(\mask$147 ),
     .pool_write(pool_write),
-    .\port$1420$0 (\$147 ),
-    .\port$1533$26 (stage7[27:26]),
-    .\port$1821$7 (\$131 [7]),
-    .\port$1823$7 (\$132 [7]),
-    .\port$1825$7 (\$133 [7]),
-    .\port$1827$7 (\$134 [7]),
-    .\port$1829$7 (\$135 [7]),
-    .\port$1831$7 (\$136 [7]),
-    .\port$1833$7 (\$137 [7]),
-    .\port$1835$7 (\$138 [7]),
-    .\port$1837$7 (\$139 [7]),
-    .\port$1839$7 (\$140 [7]),
-    .\port$1841$7 (\$141 [7]),
-    .\port$1843$7 (\$142 [7]),
-    .\port$1845$7 (\$143 [7]),
-    .\port$1847$7 (\$144 [7]),
-    .\port$1849$7 (\$145 [7]),
-    .\port$1851$7 (\$146 [7]),
-    .\port$1855$4 (\$148 ),
+    .\port$1397$0 (\$145 ),
+    .\port$1510$26 (stage7[27:26]),
+    .\port$1798$7 (\$129 [7]),
+    .\port$1800$7 (\$130 [7]),
+    .\port$1802$7 (\$131 [7]),
+    .\port$1804$7 (\$132 [7]),
+    .\port$1806$7 (\$133 [7]),
+    .\port$1808$7 (\$134 [7]),
+    .\port$1810$7 (\$135 [7]),
+    .\port$1812$7 (\$136 [7]),
+    .\port$1814$7 (\$137 [7]),
+    .\port$1816$7 (\$138 [7]),
+    .\port$1818$7 (\$139 [7]),
+    .\port$1820$7 (\$140 [7]),
+    .\port$1822$7 (\$141 [7]),
+    .\port$1824$7 (\$142 [7]),
+    .\port$1826$7 (\$143 [7]),
+    .\port$1828$7 (\$144 [7]),
+    .\port$1832$4 (\$146 ),
     .rst(rst),
     .step(\step$62 ),
     .strobe(strobe),
@@ -789,22 +784,22 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     .clk(clk),
     .depthwise(learned),
     .gap(average),
-    .\port$1527$22 (stage4[25:22]),
+    .\port$1504$22 (stage4[25:22]),
     .rst(rst),
     .\valid$8 (\valid$61 ),
     .weight(weights)
   );
   \accelerator.loader  loader (
-    .address(\address$151 ),
+    .address(\address$150 ),
     .clk(clk),
     .done(done),
     .pixels__payload(pixels__payload),
     .pixels__ready(pixels__ready),
     .pixels__valid(pixels__valid),
     .rst(rst),
-    .word(\word$147 ),
+    .word(\word$146 ),
     .words__ready(enable),
-    .write(\write$145 )
+    .write(\write$144 )
   );
   \accelerator.sequencer  sequencer (
     .\begin (\begin ),
@@ -823,7 +818,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     .step(\step$62 ),
     .valid(valid)
   );
-  \accelerator.weights$163  \weights$163  (
+  \accelerator.weights$162  \weights$162  (
     .address(stage2[20:14]),
     .clk(clk),
     .data(\data$126 )
@@ -999,266 +994,264 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$95  = issue;
+    \$93  = issue;
+    if (rst) begin
+      \$93  = 29'h00000000;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$94  = stage1;
+    if (rst) begin
+      \$94  = 29'h00000000;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$95  = stage2;
     if (rst) begin
       \$95  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$96  = stage1;
+    \$96  = stage3;
     if (rst) begin
       \$96  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$97  = stage2;
+    \$97  = stage4;
     if (rst) begin
       \$97  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$98  = stage3;
+    \$98  = stage5;
     if (rst) begin
       \$98  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$99  = stage4;
+    \$99  = stage6;
     if (rst) begin
       \$99  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$100  = stage5;
+    \$100  = \data$126 ;
     if (rst) begin
-      \$100  = 29'h00000000;
+      \$100  = 64'h0000000000000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$101  = stage6;
+    \$101  = \$11 ;
     if (rst) begin
-      \$101  = 29'h00000000;
+      \$101  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$102  = \data$126 ;
+    \$102  = \$signal$127 ;
     if (rst) begin
-      \$102  = 64'h0000000000000000;
+      \$102  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$103  = \$11 ;
+    \$103  = \$12 ;
     if (rst) begin
       \$103  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$104  = \$signal$127 ;
+    \$104  = logits__payload[8:0];
     if (rst) begin
-      \$104  = 1'h0;
+      \$104  = 9'h000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$105  = \$12 ;
+    \$105  = score_first;
     if (rst) begin
       \$105  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$106  = logits__payload[8:0];
+    \$106  = count;
+    if (\$13 ) begin
+      \$106  = \$16 [1:0];
+    end
     if (rst) begin
-      \$106  = 9'h000;
+      \$106  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$107  = score_first;
+    \$107  = \$signal$107 ;
     if (rst) begin
       \$107  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$108  = count;
-    if (\$13 ) begin
-      \$108  = \$16 [1:0];
-    end
+    \$108  = enable;
     if (rst) begin
-      \$108  = 2'h0;
+      \$108  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$109  = \$signal$107 ;
+    \$109  = step;
+    if (\begin ) begin
+      \$109  = \$17 [2:0];
+    end
+    if (in_load) begin
+      \$109  = 3'h0;
+    end
     if (rst) begin
-      \$109  = 1'h0;
+      \$109  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
     \$110  = enable;
+    if (in_load) begin
+      \$110  = \$19 ;
+      if (done) begin
+        \$110  = 1'h0;
+      end
+    end
     if (rst) begin
       \$110  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$111  = step;
-    if (\begin ) begin
-      \$111  = \$17 [2:0];
-    end
+    \$111  = closed;
     if (in_load) begin
-      if (\$21 ) begin
-        \$111  = 3'h0;
-      end
-    end
-    if (rst) begin
-      \$111  = 3'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$112  = enable;
-    if (in_load) begin
-      \$112  = \$19 ;
+      \$111  = 1'h1;
       if (done) begin
-        \$112  = 1'h0;
-      end
-    end
-    if (rst) begin
-      \$112  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$113  = closed;
-    if (in_load) begin
-      \$113  = 1'h1;
-      if (done) begin
-        \$113  = 1'h0;
+        \$111  = 1'h0;
       end
     end
     if (in_run) begin
       if (\done$102 ) begin
-        \$113  = 1'h1;
+        \$111  = 1'h1;
       end
     end
     if (rst) begin
-      \$113  = 1'h0;
+      \$111  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$114  = \wait ;
+    \$112  = \wait ;
     if (in_ask) begin
-      \$114  = \$22 [2:0];
-      if (\$23 ) begin
-        \$114  = 3'h0;
+      \$112  = \$20 [2:0];
+      if (\$21 ) begin
+        \$112  = 3'h0;
       end
     end
     if (rst) begin
-      \$114  = 3'h0;
+      \$112  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$115  = \$28 ;
+    \$113  = \$26 ;
     if (rst) begin
-      \$115  = 1'h1;
+      \$113  = 1'h1;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$116  = \$32 ;
+    \$114  = \$30 ;
+    if (rst) begin
+      \$114  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$115  = \$34 ;
+    if (rst) begin
+      \$115  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$116  = \$40 ;
     if (rst) begin
       \$116  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$117  = \$36 ;
+    \$117  = \$46 ;
     if (rst) begin
       \$117  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$118  = \$42 ;
+    \$118  = \$50 ;
     if (rst) begin
       \$118  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$119  = \$48 ;
+    \$119  = \$51 ;
     if (rst) begin
       \$119  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$120  = \$52 ;
+    \$120  = \$53 ;
     if (rst) begin
       \$120  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$121  = \$53 ;
+    \$121  = reserve;
     if (rst) begin
       \$121  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$122  = \$55 ;
+    \$122  = \$54 ;
     if (rst) begin
       \$122  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$123  = reserve;
+    \$123  = \$61 ;
     if (rst) begin
       \$123  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$124  = \$56 ;
+    \$124 [23:20] = \$62 ;
+    \$124 [87:24] = \$63 ;
+    \$124 [91:88] = \$64 ;
+    \$124 [4:0] = \$71 ;
+    \$124 [9:5] = \$78 ;
+    \$124 [14:10] = \$85 ;
+    \$124 [19:15] = \$92 ;
     if (rst) begin
-      \$124  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$125  = \$63 ;
-    if (rst) begin
-      \$125  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$126 [23:20] = \$64 ;
-    \$126 [87:24] = \$65 ;
-    \$126 [91:88] = \$66 ;
-    \$126 [4:0] = \$73 ;
-    \$126 [9:5] = \$80 ;
-    \$126 [14:10] = \$87 ;
-    \$126 [19:15] = \$94 ;
-    if (rst) begin
-      \$126  = 92'h00000000000000000000000;
+      \$124  = 92'h00000000000000000000000;
     end
   end
   assign \pixels__payload$17  = pixels__payload;
@@ -1298,8 +1291,8 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign \first$66  = stage4[24];
   assign last = stage4[25];
   assign mask = 4'hf;
-  assign signs = { \$146 [7], \$145 [7], \$144 [7], \$143 [7], \$142 [7], \$141 [7], \$140 [7], \$139 [7], \$138 [7], \$137 [7], \$136 [7], \$135 [7], \$134 [7], \$133 [7], \$132 [7], \$131 [7] };
-  assign accumulators = { \$146 , \$145 , \$144 , \$143 , \$142 , \$141 , \$140 , \$139 , \$138 , \$137 , \$136 , \$135 , \$134 , \$133 , \$132 , \$131  };
+  assign signs = { \$144 [7], \$143 [7], \$142 [7], \$141 [7], \$140 [7], \$139 [7], \$138 [7], \$137 [7], \$136 [7], \$135 [7], \$134 [7], \$133 [7], \$132 [7], \$131 [7], \$130 [7], \$129 [7] };
+  assign accumulators = { \$144 , \$143 , \$142 , \$141 , \$140 , \$139 , \$138 , \$137 , \$136 , \$135 , \$134 , \$133 , \$132 , \$131 , \$130 , \$129  };
   assign row_end = stage7[26];
   assign tile_end = stage7[27];
   assign \begin$75  = \begin ;
@@ -1315,13 +1308,12 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign \address$118  = read[4:0];
   assign \ky$119  = read[6:5];
   assign \kx$120  = read[8:7];
-  assign row = \step$62 [29:25];
-  assign advance = \step$62 [24:20];
+  assign row = \step$62 [28:24];
+  assign advance = \step$62 [23:19];
   assign teaching = 1'h0;
-  assign stop = 3'h1;
-  assign \$signal$143  = 1'h0;
-  assign \data$146  = { \$148 [11:8], \$148 [11:8], \$148 [11:8], \$148 [11:4], \$148 [7:4], \$148 [7:4], \$148 [7:0], \$148 [3:0], \$148 [3:0], \$148 [3:0], \$147  };
-  assign banks = { \$130 , \$129 , \$128 , \$127  };
+  assign \$signal$142  = 1'h0;
+  assign \data$145  = { \$146 [11:8], \$146 [11:8], \$146 [11:8], \$146 [11:4], \$146 [7:4], \$146 [7:4], \$146 [7:0], \$146 [3:0], \$146 [3:0], \$146 [3:0], \$145  };
+  assign banks = { \$128 , \$127 , \$126 , \$125  };
   assign \logits__payload.value  = logits__payload[8:0];
   assign \logits__payload.last  = logits__payload[9];
   assign \latent__payload.word  = latent__payload[15:0];
@@ -1425,22 +1417,21 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign \step$62.gap  = \step$62 [5];
   assign \step$62.depthwise  = \step$62 [6];
   assign \step$62.bias  = \step$62 [7];
-  assign \step$62.shared  = \step$62 [8];
-  assign \step$62.repeat  = \step$62 [9];
-  assign \step$62.source  = \step$62 [14:10];
-  assign \step$62.step  = \step$62 [19:15];
-  assign \step$62.advance  = \step$62 [24:20];
-  assign \step$62.row  = \step$62 [29:25];
-  assign \step$62.words  = \step$62 [30];
-  assign \step$62.columns  = \step$62 [32:31];
-  assign \step$62.rows  = \step$62 [34:33];
-  assign \step$62.target  = \step$62 [39:35];
-  assign \step$62.target_advance  = \step$62 [44:40];
-  assign \step$62.target_row  = \step$62 [49:45];
-  assign \step$62.tiles  = \step$62 [52:50];
-  assign \step$62.slot  = \step$62 [54:53];
-  assign \step$62.valid  = \step$62 [57:55];
-  assign \step$62.tile_words  = \step$62 [61:58];
+  assign \step$62.repeat  = \step$62 [8];
+  assign \step$62.source  = \step$62 [13:9];
+  assign \step$62.step  = \step$62 [18:14];
+  assign \step$62.advance  = \step$62 [23:19];
+  assign \step$62.row  = \step$62 [28:24];
+  assign \step$62.words  = \step$62 [29];
+  assign \step$62.columns  = \step$62 [31:30];
+  assign \step$62.rows  = \step$62 [33:32];
+  assign \step$62.target  = \step$62 [38:34];
+  assign \step$62.target_advance  = \step$62 [43:39];
+  assign \step$62.target_row  = \step$62 [48:44];
+  assign \step$62.tiles  = \step$62 [51:49];
+  assign \step$62.slot  = \step$62 [53:52];
+  assign \step$62.valid  = \step$62 [56:54];
+  assign \step$62.tile_words  = \step$62 [60:57];
   assign \stage7.valid  = stage7[0];
   assign \stage7.read  = stage7[28:1];
   assign \stage7.read.address  = stage7[5:1];
@@ -1466,22 +1457,21 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign \step$76.gap  = \step$62 [5];
   assign \step$76.depthwise  = \step$62 [6];
   assign \step$76.bias  = \step$62 [7];
-  assign \step$76.shared  = \step$62 [8];
-  assign \step$76.repeat  = \step$62 [9];
-  assign \step$76.source  = \step$62 [14:10];
-  assign \step$76.step  = \step$62 [19:15];
-  assign \step$76.advance  = \step$62 [24:20];
-  assign \step$76.row  = \step$62 [29:25];
-  assign \step$76.words  = \step$62 [30];
-  assign \step$76.columns  = \step$62 [32:31];
-  assign \step$76.rows  = \step$62 [34:33];
-  assign \step$76.target  = \step$62 [39:35];
-  assign \step$76.target_advance  = \step$62 [44:40];
-  assign \step$76.target_row  = \step$62 [49:45];
-  assign \step$76.tiles  = \step$62 [52:50];
-  assign \step$76.slot  = \step$62 [54:53];
-  assign \step$76.valid  = \step$62 [57:55];
-  assign \step$76.tile_words  = \step$62 [61:58];
+  assign \step$76.repeat  = \step$62 [8];
+  assign \step$76.source  = \step$62 [13:9];
+  assign \step$76.step  = \step$62 [18:14];
+  assign \step$76.advance  = \step$62 [23:19];
+  assign \step$76.row  = \step$62 [28:24];
+  assign \step$76.words  = \step$62 [29];
+  assign \step$76.columns  = \step$62 [31:30];
+  assign \step$76.rows  = \step$62 [33:32];
+  assign \step$76.target  = \step$62 [38:34];
+  assign \step$76.target_advance  = \step$62 [43:39];
+  assign \step$76.target_row  = \step$62 [48:44];
+  assign \step$76.tiles  = \step$62 [51:49];
+  assign \step$76.slot  = \step$62 [53:52];
+  assign \step$76.valid  = \step$62 [56:54];
+  assign \step$76.tile_words  = \step$62 [60:57];
   assign \stage1.valid  = stage1[0];
   assign \stage1.read  = stage1[28:1];
   assign \stage1.read.address  = stage1[5:1];
@@ -1544,31 +1534,29 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign \$5  = 1'h0;
   assign \$18  = 1'h1;
   assign \$19  = 1'h1;
-  assign \$20  = 3'h1;
-  assign \$21  = 1'h1;
-  assign \$24  = 2'h1;
-  assign \$53  = \$signal$127 ;
-  assign \$54  = 1'h0;
-  assign \$55  = 1'h0;
-  assign \$60  = \$59 ;
-  assign \$61  = 1'h0;
-  assign \$62  = \$59 ;
-  assign \$63  = \$59 ;
-  assign \$70  = 2'h0;
-  assign \$71  = 5'h00;
-  assign \$72  = \$69 ;
-  assign \$77  = 2'h0;
-  assign \$78  = 5'h00;
-  assign \$79  = \$76 ;
-  assign \$84  = 2'h0;
-  assign \$85  = 5'h00;
-  assign \$86  = \$83 ;
-  assign \$91  = 2'h0;
-  assign \$92  = 5'h00;
-  assign \$93  = \$90 ;
+  assign \$22  = 2'h1;
+  assign \$51  = \$signal$127 ;
+  assign \$52  = 1'h0;
+  assign \$53  = 1'h0;
+  assign \$58  = \$57 ;
+  assign \$59  = 1'h0;
+  assign \$60  = \$57 ;
+  assign \$61  = \$57 ;
+  assign \$68  = 2'h0;
+  assign \$69  = 5'h00;
+  assign \$70  = \$67 ;
+  assign \$75  = 2'h0;
+  assign \$76  = 5'h00;
+  assign \$77  = \$74 ;
+  assign \$82  = 2'h0;
+  assign \$83  = 5'h00;
+  assign \$84  = \$81 ;
+  assign \$89  = 2'h0;
+  assign \$90  = 5'h00;
+  assign \$91  = \$88 ;
 endmodule
 
-module \accelerator.address$154 (rst, \port$742$0 , \port$743$0 , \port$744$0 , \port$745$0 , \port$1584$0 , \port$1690$20 , clk);
+module \accelerator.address$153 (rst, \port$725$0 , \port$726$0 , \port$727$0 , \port$728$0 , \port$1561$0 , \port$1667$19 , clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$6  = 0;
   wire \$1 ;
   wire [5:0] \$10 ;
@@ -1597,33 +1585,33 @@ module \accelerator.address$154 (rst, \port$742$0 , \port$743$0 , \port$744$0 , 
   wire clk;
   wire [1:0] kx;
   wire [1:0] ky;
-  input [8:0] \port$1584$0 ;
-  wire [8:0] \port$1584$0 ;
-  input [9:0] \port$1690$20 ;
-  wire [9:0] \port$1690$20 ;
-  output [4:0] \port$742$0 ;
-  wire [4:0] \port$742$0 ;
-  output [4:0] \port$743$0 ;
-  wire [4:0] \port$743$0 ;
-  output [4:0] \port$744$0 ;
-  wire [4:0] \port$744$0 ;
-  output [4:0] \port$745$0 ;
-  wire [4:0] \port$745$0 ;
+  input [8:0] \port$1561$0 ;
+  wire [8:0] \port$1561$0 ;
+  input [9:0] \port$1667$19 ;
+  wire [9:0] \port$1667$19 ;
+  output [4:0] \port$725$0 ;
+  wire [4:0] \port$725$0 ;
+  output [4:0] \port$726$0 ;
+  wire [4:0] \port$726$0 ;
+  output [4:0] \port$727$0 ;
+  wire [4:0] \port$727$0 ;
+  output [4:0] \port$728$0 ;
+  wire [4:0] \port$728$0 ;
   wire [4:0] row;
   reg [4:0] row0 = 5'h00;
   reg [4:0] row1 = 5'h00;
   input rst;
   wire rst;
-  assign \$1  = \port$1584$0 [8:7] == 2'h2;
-  assign \$2  = \$1  ? \port$1690$20 [4:0] : 5'h00;
-  assign \$3  = ! \port$1584$0 [8:7];
-  assign \$4  = \$3  ? \port$1690$20 [4:0] : 5'h00;
-  assign \$5  = \port$1584$0 [6:5] == 2'h2;
-  assign \$6  = \port$1584$0 [4:0] + \port$1690$20 [9:5];
-  assign \$7  = \$5  ? \$6  : { 1'h0, \port$1584$0 [4:0] };
-  assign \$8  = ! \port$1584$0 [6:5];
-  assign \$9  = \port$1584$0 [4:0] - \port$1690$20 [9:5];
-  assign \$10  = \$8  ? \$9  : { 1'h0, \port$1584$0 [4:0] };
+  assign \$1  = \port$1561$0 [8:7] == 2'h2;
+  assign \$2  = \$1  ? \port$1667$19 [4:0] : 5'h00;
+  assign \$3  = ! \port$1561$0 [8:7];
+  assign \$4  = \$3  ? \port$1667$19 [4:0] : 5'h00;
+  assign \$5  = \port$1561$0 [6:5] == 2'h2;
+  assign \$6  = \port$1561$0 [4:0] + \port$1667$19 [9:5];
+  assign \$7  = \$5  ? \$6  : { 1'h0, \port$1561$0 [4:0] };
+  assign \$8  = ! \port$1561$0 [6:5];
+  assign \$9  = \port$1561$0 [4:0] - \port$1667$19 [9:5];
+  assign \$10  = \$8  ? \$9  : { 1'h0, \port$1561$0 [4:0] };
   assign \$11  = row0 + \$signal ;
   assign \$12  = row0 - \$signal$5 ;
   assign \$13  = row1 + \$signal ;
@@ -1664,19 +1652,19 @@ module \accelerator.address$154 (rst, \port$742$0 , \port$743$0 , \port$744$0 , 
       \$18  = 5'h00;
     end
   end
-  assign kx = \port$1584$0 [8:7];
-  assign advance = \port$1690$20 [4:0];
-  assign ky = \port$1584$0 [6:5];
-  assign address = \port$1584$0 [4:0];
-  assign row = \port$1690$20 [9:5];
+  assign kx = \port$1561$0 [8:7];
+  assign advance = \port$1667$19 [4:0];
+  assign ky = \port$1561$0 [6:5];
+  assign address = \port$1561$0 [4:0];
+  assign row = \port$1667$19 [9:5];
   assign banks = { \$14 [4:0], \$13 [4:0], \$12 [4:0], \$11 [4:0] };
-  assign \port$742$0  = \$11 [4:0];
-  assign \port$743$0  = \$12 [4:0];
-  assign \port$744$0  = \$13 [4:0];
-  assign \port$745$0  = \$14 [4:0];
+  assign \port$725$0  = \$11 [4:0];
+  assign \port$726$0  = \$12 [4:0];
+  assign \port$727$0  = \$13 [4:0];
+  assign \port$728$0  = \$14 [4:0];
 endmodule
 
-module \accelerator.align (rst, \port$1479$0 , \port$1480$0 , \port$1481$0 , \port$1482$0 , \port$1525$6 , pixels, clk);
+module \accelerator.align (rst, \port$1456$0 , \port$1457$0 , \port$1458$0 , \port$1459$0 , \port$1502$6 , pixels, clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$7  = 0;
   wire [15:0] \$1 ;
   wire \$10 ;
@@ -2088,417 +2076,417 @@ module \accelerator.align (rst, \port$1479$0 , \port$1480$0 , \port$1481$0 , \po
   wire left;
   output [63:0] pixels;
   reg [63:0] pixels = 64'h0000000000000000;
-  input [15:0] \port$1479$0 ;
-  wire [15:0] \port$1479$0 ;
-  input [15:0] \port$1480$0 ;
-  wire [15:0] \port$1480$0 ;
-  input [15:0] \port$1481$0 ;
-  wire [15:0] \port$1481$0 ;
-  input [15:0] \port$1482$0 ;
-  wire [15:0] \port$1482$0 ;
-  input [7:0] \port$1525$6 ;
-  wire [7:0] \port$1525$6 ;
+  input [15:0] \port$1456$0 ;
+  wire [15:0] \port$1456$0 ;
+  input [15:0] \port$1457$0 ;
+  wire [15:0] \port$1457$0 ;
+  input [15:0] \port$1458$0 ;
+  wire [15:0] \port$1458$0 ;
+  input [15:0] \port$1459$0 ;
+  wire [15:0] \port$1459$0 ;
+  input [7:0] \port$1502$6 ;
+  wire [7:0] \port$1502$6 ;
   wire right;
   input rst;
   wire rst;
   wire top;
-  assign \$1  = \port$1525$6 [0] ? \port$1479$0  : \port$1481$0 ;
-  assign \$2  = \port$1525$6 [0] ? \port$1480$0  : \port$1482$0 ;
-  assign \$3  = \port$1525$6 [2] ? \$1  : \$2 ;
-  assign \$4  = ! \port$1525$6 [1:0];
-  assign \$5  = \port$1525$6 [4] & \$4 ;
-  assign \$6  = ! \port$1525$6 [3:2];
-  assign \$7  = \port$1525$6 [6] & \$6 ;
+  assign \$1  = \port$1502$6 [0] ? \port$1456$0  : \port$1458$0 ;
+  assign \$2  = \port$1502$6 [0] ? \port$1457$0  : \port$1459$0 ;
+  assign \$3  = \port$1502$6 [2] ? \$1  : \$2 ;
+  assign \$4  = ! \port$1502$6 [1:0];
+  assign \$5  = \port$1502$6 [4] & \$4 ;
+  assign \$6  = ! \port$1502$6 [3:2];
+  assign \$7  = \port$1502$6 [6] & \$6 ;
   assign \$8  = \$5  | \$7 ;
   assign \$9  = ~ \$8 ;
-  assign \$10  = ! \port$1525$6 [1:0];
-  assign \$11  = \port$1525$6 [4] & \$10 ;
-  assign \$12  = ! \port$1525$6 [3:2];
-  assign \$13  = \port$1525$6 [6] & \$12 ;
+  assign \$10  = ! \port$1502$6 [1:0];
+  assign \$11  = \port$1502$6 [4] & \$10 ;
+  assign \$12  = ! \port$1502$6 [3:2];
+  assign \$13  = \port$1502$6 [6] & \$12 ;
   assign \$14  = \$11  | \$13 ;
   assign \$15  = ~ \$14 ;
-  assign \$16  = ! \port$1525$6 [1:0];
-  assign \$17  = \port$1525$6 [4] & \$16 ;
-  assign \$18  = ! \port$1525$6 [3:2];
-  assign \$19  = \port$1525$6 [6] & \$18 ;
+  assign \$16  = ! \port$1502$6 [1:0];
+  assign \$17  = \port$1502$6 [4] & \$16 ;
+  assign \$18  = ! \port$1502$6 [3:2];
+  assign \$19  = \port$1502$6 [6] & \$18 ;
   assign \$20  = \$17  | \$19 ;
   assign \$21  = ~ \$20 ;
-  assign \$22  = ! \port$1525$6 [1:0];
-  assign \$23  = \port$1525$6 [4] & \$22 ;
-  assign \$24  = ! \port$1525$6 [3:2];
-  assign \$25  = \port$1525$6 [6] & \$24 ;
+  assign \$22  = ! \port$1502$6 [1:0];
+  assign \$23  = \port$1502$6 [4] & \$22 ;
+  assign \$24  = ! \port$1502$6 [3:2];
+  assign \$25  = \port$1502$6 [6] & \$24 ;
   assign \$26  = \$23  | \$25 ;
   assign \$27  = ~ \$26 ;
-  assign \$28  = ! \port$1525$6 [1:0];
-  assign \$29  = \port$1525$6 [4] & \$28 ;
-  assign \$30  = ! \port$1525$6 [3:2];
-  assign \$31  = \port$1525$6 [6] & \$30 ;
+  assign \$28  = ! \port$1502$6 [1:0];
+  assign \$29  = \port$1502$6 [4] & \$28 ;
+  assign \$30  = ! \port$1502$6 [3:2];
+  assign \$31  = \port$1502$6 [6] & \$30 ;
   assign \$32  = \$29  | \$31 ;
   assign \$33  = ~ \$32 ;
-  assign \$34  = ! \port$1525$6 [1:0];
-  assign \$35  = \port$1525$6 [4] & \$34 ;
-  assign \$36  = ! \port$1525$6 [3:2];
-  assign \$37  = \port$1525$6 [6] & \$36 ;
+  assign \$34  = ! \port$1502$6 [1:0];
+  assign \$35  = \port$1502$6 [4] & \$34 ;
+  assign \$36  = ! \port$1502$6 [3:2];
+  assign \$37  = \port$1502$6 [6] & \$36 ;
   assign \$38  = \$35  | \$37 ;
   assign \$39  = ~ \$38 ;
-  assign \$40  = ! \port$1525$6 [1:0];
-  assign \$41  = \port$1525$6 [4] & \$40 ;
-  assign \$42  = ! \port$1525$6 [3:2];
-  assign \$43  = \port$1525$6 [6] & \$42 ;
+  assign \$40  = ! \port$1502$6 [1:0];
+  assign \$41  = \port$1502$6 [4] & \$40 ;
+  assign \$42  = ! \port$1502$6 [3:2];
+  assign \$43  = \port$1502$6 [6] & \$42 ;
   assign \$44  = \$41  | \$43 ;
   assign \$45  = ~ \$44 ;
-  assign \$46  = ! \port$1525$6 [1:0];
-  assign \$47  = \port$1525$6 [4] & \$46 ;
-  assign \$48  = ! \port$1525$6 [3:2];
-  assign \$49  = \port$1525$6 [6] & \$48 ;
+  assign \$46  = ! \port$1502$6 [1:0];
+  assign \$47  = \port$1502$6 [4] & \$46 ;
+  assign \$48  = ! \port$1502$6 [3:2];
+  assign \$49  = \port$1502$6 [6] & \$48 ;
   assign \$50  = \$47  | \$49 ;
   assign \$51  = ~ \$50 ;
-  assign \$52  = ! \port$1525$6 [1:0];
-  assign \$53  = \port$1525$6 [4] & \$52 ;
-  assign \$54  = ! \port$1525$6 [3:2];
-  assign \$55  = \port$1525$6 [6] & \$54 ;
+  assign \$52  = ! \port$1502$6 [1:0];
+  assign \$53  = \port$1502$6 [4] & \$52 ;
+  assign \$54  = ! \port$1502$6 [3:2];
+  assign \$55  = \port$1502$6 [6] & \$54 ;
   assign \$56  = \$53  | \$55 ;
   assign \$57  = ~ \$56 ;
-  assign \$58  = ! \port$1525$6 [1:0];
-  assign \$59  = \port$1525$6 [4] & \$58 ;
-  assign \$60  = ! \port$1525$6 [3:2];
-  assign \$61  = \port$1525$6 [6] & \$60 ;
+  assign \$58  = ! \port$1502$6 [1:0];
+  assign \$59  = \port$1502$6 [4] & \$58 ;
+  assign \$60  = ! \port$1502$6 [3:2];
+  assign \$61  = \port$1502$6 [6] & \$60 ;
   assign \$62  = \$59  | \$61 ;
   assign \$63  = ~ \$62 ;
-  assign \$64  = ! \port$1525$6 [1:0];
-  assign \$65  = \port$1525$6 [4] & \$64 ;
-  assign \$66  = ! \port$1525$6 [3:2];
-  assign \$67  = \port$1525$6 [6] & \$66 ;
+  assign \$64  = ! \port$1502$6 [1:0];
+  assign \$65  = \port$1502$6 [4] & \$64 ;
+  assign \$66  = ! \port$1502$6 [3:2];
+  assign \$67  = \port$1502$6 [6] & \$66 ;
   assign \$68  = \$65  | \$67 ;
   assign \$69  = ~ \$68 ;
-  assign \$70  = ! \port$1525$6 [1:0];
-  assign \$71  = \port$1525$6 [4] & \$70 ;
-  assign \$72  = ! \port$1525$6 [3:2];
-  assign \$73  = \port$1525$6 [6] & \$72 ;
+  assign \$70  = ! \port$1502$6 [1:0];
+  assign \$71  = \port$1502$6 [4] & \$70 ;
+  assign \$72  = ! \port$1502$6 [3:2];
+  assign \$73  = \port$1502$6 [6] & \$72 ;
   assign \$74  = \$71  | \$73 ;
   assign \$75  = ~ \$74 ;
-  assign \$76  = ! \port$1525$6 [1:0];
-  assign \$77  = \port$1525$6 [4] & \$76 ;
-  assign \$78  = ! \port$1525$6 [3:2];
-  assign \$79  = \port$1525$6 [6] & \$78 ;
+  assign \$76  = ! \port$1502$6 [1:0];
+  assign \$77  = \port$1502$6 [4] & \$76 ;
+  assign \$78  = ! \port$1502$6 [3:2];
+  assign \$79  = \port$1502$6 [6] & \$78 ;
   assign \$80  = \$77  | \$79 ;
   assign \$81  = ~ \$80 ;
-  assign \$82  = ! \port$1525$6 [1:0];
-  assign \$83  = \port$1525$6 [4] & \$82 ;
-  assign \$84  = ! \port$1525$6 [3:2];
-  assign \$85  = \port$1525$6 [6] & \$84 ;
+  assign \$82  = ! \port$1502$6 [1:0];
+  assign \$83  = \port$1502$6 [4] & \$82 ;
+  assign \$84  = ! \port$1502$6 [3:2];
+  assign \$85  = \port$1502$6 [6] & \$84 ;
   assign \$86  = \$83  | \$85 ;
   assign \$87  = ~ \$86 ;
-  assign \$88  = ! \port$1525$6 [1:0];
-  assign \$89  = \port$1525$6 [4] & \$88 ;
-  assign \$90  = ! \port$1525$6 [3:2];
-  assign \$91  = \port$1525$6 [6] & \$90 ;
+  assign \$88  = ! \port$1502$6 [1:0];
+  assign \$89  = \port$1502$6 [4] & \$88 ;
+  assign \$90  = ! \port$1502$6 [3:2];
+  assign \$91  = \port$1502$6 [6] & \$90 ;
   assign \$92  = \$89  | \$91 ;
   assign \$93  = ~ \$92 ;
-  assign \$94  = ! \port$1525$6 [1:0];
-  assign \$95  = \port$1525$6 [4] & \$94 ;
-  assign \$96  = ! \port$1525$6 [3:2];
-  assign \$97  = \port$1525$6 [6] & \$96 ;
+  assign \$94  = ! \port$1502$6 [1:0];
+  assign \$95  = \port$1502$6 [4] & \$94 ;
+  assign \$96  = ! \port$1502$6 [3:2];
+  assign \$97  = \port$1502$6 [6] & \$96 ;
   assign \$98  = \$95  | \$97 ;
   assign \$99  = ~ \$98 ;
   assign \$100  = \$3  & { \$99 , \$93 , \$87 , \$81 , \$75 , \$69 , \$63 , \$57 , \$51 , \$45 , \$39 , \$33 , \$27 , \$21 , \$15 , \$9  };
-  assign \$101  = \port$1525$6 [0] ? \port$1480$0  : \port$1482$0 ;
-  assign \$102  = \port$1525$6 [0] ? \port$1479$0  : \port$1481$0 ;
-  assign \$103  = \port$1525$6 [2] ? \$101  : \$102 ;
-  assign \$104  = ! \port$1525$6 [1:0];
-  assign \$105  = \port$1525$6 [4] & \$104 ;
-  assign \$106  = \port$1525$6 [3:2] == 2'h2;
-  assign \$107  = \port$1525$6 [7] & \$106 ;
+  assign \$101  = \port$1502$6 [0] ? \port$1457$0  : \port$1459$0 ;
+  assign \$102  = \port$1502$6 [0] ? \port$1456$0  : \port$1458$0 ;
+  assign \$103  = \port$1502$6 [2] ? \$101  : \$102 ;
+  assign \$104  = ! \port$1502$6 [1:0];
+  assign \$105  = \port$1502$6 [4] & \$104 ;
+  assign \$106  = \port$1502$6 [3:2] == 2'h2;
+  assign \$107  = \port$1502$6 [7] & \$106 ;
   assign \$108  = \$105  | \$107 ;
   assign \$109  = ~ \$108 ;
-  assign \$110  = ! \port$1525$6 [1:0];
-  assign \$111  = \port$1525$6 [4] & \$110 ;
-  assign \$112  = \port$1525$6 [3:2] == 2'h2;
-  assign \$113  = \port$1525$6 [7] & \$112 ;
+  assign \$110  = ! \port$1502$6 [1:0];
+  assign \$111  = \port$1502$6 [4] & \$110 ;
+  assign \$112  = \port$1502$6 [3:2] == 2'h2;
+  assign \$113  = \port$1502$6 [7] & \$112 ;
   assign \$114  = \$111  | \$113 ;
   assign \$115  = ~ \$114 ;
-  assign \$116  = ! \port$1525$6 [1:0];
-  assign \$117  = \port$1525$6 [4] & \$116 ;
-  assign \$118  = \port$1525$6 [3:2] == 2'h2;
-  assign \$119  = \port$1525$6 [7] & \$118 ;
+  assign \$116  = ! \port$1502$6 [1:0];
+  assign \$117  = \port$1502$6 [4] & \$116 ;
+  assign \$118  = \port$1502$6 [3:2] == 2'h2;
+  assign \$119  = \port$1502$6 [7] & \$118 ;
   assign \$120  = \$117  | \$119 ;
   assign \$121  = ~ \$120 ;
-  assign \$122  = ! \port$1525$6 [1:0];
-  assign \$123  = \port$1525$6 [4] & \$122 ;
-  assign \$124  = \port$1525$6 [3:2] == 2'h2;
-  assign \$125  = \port$1525$6 [7] & \$124 ;
+  assign \$122  = ! \port$1502$6 [1:0];
+  assign \$123  = \port$1502$6 [4] & \$122 ;
+  assign \$124  = \port$1502$6 [3:2] == 2'h2;
+  assign \$125  = \port$1502$6 [7] & \$124 ;
   assign \$126  = \$123  | \$125 ;
   assign \$127  = ~ \$126 ;
-  assign \$128  = ! \port$1525$6 [1:0];
-  assign \$129  = \port$1525$6 [4] & \$128 ;
-  assign \$130  = \port$1525$6 [3:2] == 2'h2;
-  assign \$131  = \port$1525$6 [7] & \$130 ;
+  assign \$128  = ! \port$1502$6 [1:0];
+  assign \$129  = \port$1502$6 [4] & \$128 ;
+  assign \$130  = \port$1502$6 [3:2] == 2'h2;
+  assign \$131  = \port$1502$6 [7] & \$130 ;
   assign \$132  = \$129  | \$131 ;
   assign \$133  = ~ \$132 ;
-  assign \$134  = ! \port$1525$6 [1:0];
-  assign \$135  = \port$1525$6 [4] & \$134 ;
-  assign \$136  = \port$1525$6 [3:2] == 2'h2;
-  assign \$137  = \port$1525$6 [7] & \$136 ;
+  assign \$134  = ! \port$1502$6 [1:0];
+  assign \$135  = \port$1502$6 [4] & \$134 ;
+  assign \$136  = \port$1502$6 [3:2] == 2'h2;
+  assign \$137  = \port$1502$6 [7] & \$136 ;
   assign \$138  = \$135  | \$137 ;
   assign \$139  = ~ \$138 ;
-  assign \$140  = ! \port$1525$6 [1:0];
-  assign \$141  = \port$1525$6 [4] & \$140 ;
-  assign \$142  = \port$1525$6 [3:2] == 2'h2;
-  assign \$143  = \port$1525$6 [7] & \$142 ;
+  assign \$140  = ! \port$1502$6 [1:0];
+  assign \$141  = \port$1502$6 [4] & \$140 ;
+  assign \$142  = \port$1502$6 [3:2] == 2'h2;
+  assign \$143  = \port$1502$6 [7] & \$142 ;
   assign \$144  = \$141  | \$143 ;
   assign \$145  = ~ \$144 ;
-  assign \$146  = ! \port$1525$6 [1:0];
-  assign \$147  = \port$1525$6 [4] & \$146 ;
-  assign \$148  = \port$1525$6 [3:2] == 2'h2;
-  assign \$149  = \port$1525$6 [7] & \$148 ;
+  assign \$146  = ! \port$1502$6 [1:0];
+  assign \$147  = \port$1502$6 [4] & \$146 ;
+  assign \$148  = \port$1502$6 [3:2] == 2'h2;
+  assign \$149  = \port$1502$6 [7] & \$148 ;
   assign \$150  = \$147  | \$149 ;
   assign \$151  = ~ \$150 ;
-  assign \$152  = ! \port$1525$6 [1:0];
-  assign \$153  = \port$1525$6 [4] & \$152 ;
-  assign \$154  = \port$1525$6 [3:2] == 2'h2;
-  assign \$155  = \port$1525$6 [7] & \$154 ;
+  assign \$152  = ! \port$1502$6 [1:0];
+  assign \$153  = \port$1502$6 [4] & \$152 ;
+  assign \$154  = \port$1502$6 [3:2] == 2'h2;
+  assign \$155  = \port$1502$6 [7] & \$154 ;
   assign \$156  = \$153  | \$155 ;
   assign \$157  = ~ \$156 ;
-  assign \$158  = ! \port$1525$6 [1:0];
-  assign \$159  = \port$1525$6 [4] & \$158 ;
-  assign \$160  = \port$1525$6 [3:2] == 2'h2;
-  assign \$161  = \port$1525$6 [7] & \$160 ;
+  assign \$158  = ! \port$1502$6 [1:0];
+  assign \$159  = \port$1502$6 [4] & \$158 ;
+  assign \$160  = \port$1502$6 [3:2] == 2'h2;
+  assign \$161  = \port$1502$6 [7] & \$160 ;
   assign \$162  = \$159  | \$161 ;
   assign \$163  = ~ \$162 ;
-  assign \$164  = ! \port$1525$6 [1:0];
-  assign \$165  = \port$1525$6 [4] & \$164 ;
-  assign \$166  = \port$1525$6 [3:2] == 2'h2;
-  assign \$167  = \port$1525$6 [7] & \$166 ;
+  assign \$164  = ! \port$1502$6 [1:0];
+  assign \$165  = \port$1502$6 [4] & \$164 ;
+  assign \$166  = \port$1502$6 [3:2] == 2'h2;
+  assign \$167  = \port$1502$6 [7] & \$166 ;
   assign \$168  = \$165  | \$167 ;
   assign \$169  = ~ \$168 ;
-  assign \$170  = ! \port$1525$6 [1:0];
-  assign \$171  = \port$1525$6 [4] & \$170 ;
-  assign \$172  = \port$1525$6 [3:2] == 2'h2;
-  assign \$173  = \port$1525$6 [7] & \$172 ;
+  assign \$170  = ! \port$1502$6 [1:0];
+  assign \$171  = \port$1502$6 [4] & \$170 ;
+  assign \$172  = \port$1502$6 [3:2] == 2'h2;
+  assign \$173  = \port$1502$6 [7] & \$172 ;
   assign \$174  = \$171  | \$173 ;
   assign \$175  = ~ \$174 ;
-  assign \$176  = ! \port$1525$6 [1:0];
-  assign \$177  = \port$1525$6 [4] & \$176 ;
-  assign \$178  = \port$1525$6 [3:2] == 2'h2;
-  assign \$179  = \port$1525$6 [7] & \$178 ;
+  assign \$176  = ! \port$1502$6 [1:0];
+  assign \$177  = \port$1502$6 [4] & \$176 ;
+  assign \$178  = \port$1502$6 [3:2] == 2'h2;
+  assign \$179  = \port$1502$6 [7] & \$178 ;
   assign \$180  = \$177  | \$179 ;
   assign \$181  = ~ \$180 ;
-  assign \$182  = ! \port$1525$6 [1:0];
-  assign \$183  = \port$1525$6 [4] & \$182 ;
-  assign \$184  = \port$1525$6 [3:2] == 2'h2;
-  assign \$185  = \port$1525$6 [7] & \$184 ;
+  assign \$182  = ! \port$1502$6 [1:0];
+  assign \$183  = \port$1502$6 [4] & \$182 ;
+  assign \$184  = \port$1502$6 [3:2] == 2'h2;
+  assign \$185  = \port$1502$6 [7] & \$184 ;
   assign \$186  = \$183  | \$185 ;
   assign \$187  = ~ \$186 ;
-  assign \$188  = ! \port$1525$6 [1:0];
-  assign \$189  = \port$1525$6 [4] & \$188 ;
-  assign \$190  = \port$1525$6 [3:2] == 2'h2;
-  assign \$191  = \port$1525$6 [7] & \$190 ;
+  assign \$188  = ! \port$1502$6 [1:0];
+  assign \$189  = \port$1502$6 [4] & \$188 ;
+  assign \$190  = \port$1502$6 [3:2] == 2'h2;
+  assign \$191  = \port$1502$6 [7] & \$190 ;
   assign \$192  = \$189  | \$191 ;
   assign \$193  = ~ \$192 ;
-  assign \$194  = ! \port$1525$6 [1:0];
-  assign \$195  = \port$1525$6 [4] & \$194 ;
-  assign \$196  = \port$1525$6 [3:2] == 2'h2;
-  assign \$197  = \port$1525$6 [7] & \$196 ;
+  assign \$194  = ! \port$1502$6 [1:0];
+  assign \$195  = \port$1502$6 [4] & \$194 ;
+  assign \$196  = \port$1502$6 [3:2] == 2'h2;
+  assign \$197  = \port$1502$6 [7] & \$196 ;
   assign \$198  = \$195  | \$197 ;
   assign \$199  = ~ \$198 ;
   assign \$200  = \$103  & { \$199 , \$193 , \$187 , \$181 , \$175 , \$169 , \$163 , \$157 , \$151 , \$145 , \$139 , \$133 , \$127 , \$121 , \$115 , \$109  };
-  assign \$201  = \port$1525$6 [0] ? \port$1481$0  : \port$1479$0 ;
-  assign \$202  = \port$1525$6 [0] ? \port$1482$0  : \port$1480$0 ;
-  assign \$203  = \port$1525$6 [2] ? \$201  : \$202 ;
-  assign \$204  = \port$1525$6 [1:0] == 2'h2;
-  assign \$205  = \port$1525$6 [5] & \$204 ;
-  assign \$206  = ! \port$1525$6 [3:2];
-  assign \$207  = \port$1525$6 [6] & \$206 ;
+  assign \$201  = \port$1502$6 [0] ? \port$1458$0  : \port$1456$0 ;
+  assign \$202  = \port$1502$6 [0] ? \port$1459$0  : \port$1457$0 ;
+  assign \$203  = \port$1502$6 [2] ? \$201  : \$202 ;
+  assign \$204  = \port$1502$6 [1:0] == 2'h2;
+  assign \$205  = \port$1502$6 [5] & \$204 ;
+  assign \$206  = ! \port$1502$6 [3:2];
+  assign \$207  = \port$1502$6 [6] & \$206 ;
   assign \$208  = \$205  | \$207 ;
   assign \$209  = ~ \$208 ;
-  assign \$210  = \port$1525$6 [1:0] == 2'h2;
-  assign \$211  = \port$1525$6 [5] & \$210 ;
-  assign \$212  = ! \port$1525$6 [3:2];
-  assign \$213  = \port$1525$6 [6] & \$212 ;
+  assign \$210  = \port$1502$6 [1:0] == 2'h2;
+  assign \$211  = \port$1502$6 [5] & \$210 ;
+  assign \$212  = ! \port$1502$6 [3:2];
+  assign \$213  = \port$1502$6 [6] & \$212 ;
   assign \$214  = \$211  | \$213 ;
   assign \$215  = ~ \$214 ;
-  assign \$216  = \port$1525$6 [1:0] == 2'h2;
-  assign \$217  = \port$1525$6 [5] & \$216 ;
-  assign \$218  = ! \port$1525$6 [3:2];
-  assign \$219  = \port$1525$6 [6] & \$218 ;
+  assign \$216  = \port$1502$6 [1:0] == 2'h2;
+  assign \$217  = \port$1502$6 [5] & \$216 ;
+  assign \$218  = ! \port$1502$6 [3:2];
+  assign \$219  = \port$1502$6 [6] & \$218 ;
   assign \$220  = \$217  | \$219 ;
   assign \$221  = ~ \$220 ;
-  assign \$222  = \port$1525$6 [1:0] == 2'h2;
-  assign \$223  = \port$1525$6 [5] & \$222 ;
-  assign \$224  = ! \port$1525$6 [3:2];
-  assign \$225  = \port$1525$6 [6] & \$224 ;
+  assign \$222  = \port$1502$6 [1:0] == 2'h2;
+  assign \$223  = \port$1502$6 [5] & \$222 ;
+  assign \$224  = ! \port$1502$6 [3:2];
+  assign \$225  = \port$1502$6 [6] & \$224 ;
   assign \$226  = \$223  | \$225 ;
   assign \$227  = ~ \$226 ;
-  assign \$228  = \port$1525$6 [1:0] == 2'h2;
-  assign \$229  = \port$1525$6 [5] & \$228 ;
-  assign \$230  = ! \port$1525$6 [3:2];
-  assign \$231  = \port$1525$6 [6] & \$230 ;
+  assign \$228  = \port$1502$6 [1:0] == 2'h2;
+  assign \$229  = \port$1502$6 [5] & \$228 ;
+  assign \$230  = ! \port$1502$6 [3:2];
+  assign \$231  = \port$1502$6 [6] & \$230 ;
   assign \$232  = \$229  | \$231 ;
   assign \$233  = ~ \$232 ;
-  assign \$234  = \port$1525$6 [1:0] == 2'h2;
-  assign \$235  = \port$1525$6 [5] & \$234 ;
-  assign \$236  = ! \port$1525$6 [3:2];
-  assign \$237  = \port$1525$6 [6] & \$236 ;
+  assign \$234  = \port$1502$6 [1:0] == 2'h2;
+  assign \$235  = \port$1502$6 [5] & \$234 ;
+  assign \$236  = ! \port$1502$6 [3:2];
+  assign \$237  = \port$1502$6 [6] & \$236 ;
   assign \$238  = \$235  | \$237 ;
   assign \$239  = ~ \$238 ;
-  assign \$240  = \port$1525$6 [1:0] == 2'h2;
-  assign \$241  = \port$1525$6 [5] & \$240 ;
-  assign \$242  = ! \port$1525$6 [3:2];
-  assign \$243  = \port$1525$6 [6] & \$242 ;
+  assign \$240  = \port$1502$6 [1:0] == 2'h2;
+  assign \$241  = \port$1502$6 [5] & \$240 ;
+  assign \$242  = ! \port$1502$6 [3:2];
+  assign \$243  = \port$1502$6 [6] & \$242 ;
   assign \$244  = \$241  | \$243 ;
   assign \$245  = ~ \$244 ;
-  assign \$246  = \port$1525$6 [1:0] == 2'h2;
-  assign \$247  = \port$1525$6 [5] & \$246 ;
-  assign \$248  = ! \port$1525$6 [3:2];
-  assign \$249  = \port$1525$6 [6] & \$248 ;
+  assign \$246  = \port$1502$6 [1:0] == 2'h2;
+  assign \$247  = \port$1502$6 [5] & \$246 ;
+  assign \$248  = ! \port$1502$6 [3:2];
+  assign \$249  = \port$1502$6 [6] & \$248 ;
   assign \$250  = \$247  | \$249 ;
   assign \$251  = ~ \$250 ;
-  assign \$252  = \port$1525$6 [1:0] == 2'h2;
-  assign \$253  = \port$1525$6 [5] & \$252 ;
-  assign \$254  = ! \port$1525$6 [3:2];
-  assign \$255  = \port$1525$6 [6] & \$254 ;
+  assign \$252  = \port$1502$6 [1:0] == 2'h2;
+  assign \$253  = \port$1502$6 [5] & \$252 ;
+  assign \$254  = ! \port$1502$6 [3:2];
+  assign \$255  = \port$1502$6 [6] & \$254 ;
   assign \$256  = \$253  | \$255 ;
   assign \$257  = ~ \$256 ;
-  assign \$258  = \port$1525$6 [1:0] == 2'h2;
-  assign \$259  = \port$1525$6 [5] & \$258 ;
-  assign \$260  = ! \port$1525$6 [3:2];
-  assign \$261  = \port$1525$6 [6] & \$260 ;
+  assign \$258  = \port$1502$6 [1:0] == 2'h2;
+  assign \$259  = \port$1502$6 [5] & \$258 ;
+  assign \$260  = ! \port$1502$6 [3:2];
+  assign \$261  = \port$1502$6 [6] & \$260 ;
   assign \$262  = \$259  | \$261 ;
   assign \$263  = ~ \$262 ;
-  assign \$264  = \port$1525$6 [1:0] == 2'h2;
-  assign \$265  = \port$1525$6 [5] & \$264 ;
-  assign \$266  = ! \port$1525$6 [3:2];
-  assign \$267  = \port$1525$6 [6] & \$266 ;
+  assign \$264  = \port$1502$6 [1:0] == 2'h2;
+  assign \$265  = \port$1502$6 [5] & \$264 ;
+  assign \$266  = ! \port$1502$6 [3:2];
+  assign \$267  = \port$1502$6 [6] & \$266 ;
   assign \$268  = \$265  | \$267 ;
   assign \$269  = ~ \$268 ;
-  assign \$270  = \port$1525$6 [1:0] == 2'h2;
-  assign \$271  = \port$1525$6 [5] & \$270 ;
-  assign \$272  = ! \port$1525$6 [3:2];
-  assign \$273  = \port$1525$6 [6] & \$272 ;
+  assign \$270  = \port$1502$6 [1:0] == 2'h2;
+  assign \$271  = \port$1502$6 [5] & \$270 ;
+  assign \$272  = ! \port$1502$6 [3:2];
+  assign \$273  = \port$1502$6 [6] & \$272 ;
   assign \$274  = \$271  | \$273 ;
   assign \$275  = ~ \$274 ;
-  assign \$276  = \port$1525$6 [1:0] == 2'h2;
-  assign \$277  = \port$1525$6 [5] & \$276 ;
-  assign \$278  = ! \port$1525$6 [3:2];
-  assign \$279  = \port$1525$6 [6] & \$278 ;
+  assign \$276  = \port$1502$6 [1:0] == 2'h2;
+  assign \$277  = \port$1502$6 [5] & \$276 ;
+  assign \$278  = ! \port$1502$6 [3:2];
+  assign \$279  = \port$1502$6 [6] & \$278 ;
   assign \$280  = \$277  | \$279 ;
   assign \$281  = ~ \$280 ;
-  assign \$282  = \port$1525$6 [1:0] == 2'h2;
-  assign \$283  = \port$1525$6 [5] & \$282 ;
-  assign \$284  = ! \port$1525$6 [3:2];
-  assign \$285  = \port$1525$6 [6] & \$284 ;
+  assign \$282  = \port$1502$6 [1:0] == 2'h2;
+  assign \$283  = \port$1502$6 [5] & \$282 ;
+  assign \$284  = ! \port$1502$6 [3:2];
+  assign \$285  = \port$1502$6 [6] & \$284 ;
   assign \$286  = \$283  | \$285 ;
   assign \$287  = ~ \$286 ;
-  assign \$288  = \port$1525$6 [1:0] == 2'h2;
-  assign \$289  = \port$1525$6 [5] & \$288 ;
-  assign \$290  = ! \port$1525$6 [3:2];
-  assign \$291  = \port$1525$6 [6] & \$290 ;
+  assign \$288  = \port$1502$6 [1:0] == 2'h2;
+  assign \$289  = \port$1502$6 [5] & \$288 ;
+  assign \$290  = ! \port$1502$6 [3:2];
+  assign \$291  = \port$1502$6 [6] & \$290 ;
   assign \$292  = \$289  | \$291 ;
   assign \$293  = ~ \$292 ;
-  assign \$294  = \port$1525$6 [1:0] == 2'h2;
-  assign \$295  = \port$1525$6 [5] & \$294 ;
-  assign \$296  = ! \port$1525$6 [3:2];
-  assign \$297  = \port$1525$6 [6] & \$296 ;
+  assign \$294  = \port$1502$6 [1:0] == 2'h2;
+  assign \$295  = \port$1502$6 [5] & \$294 ;
+  assign \$296  = ! \port$1502$6 [3:2];
+  assign \$297  = \port$1502$6 [6] & \$296 ;
   assign \$298  = \$295  | \$297 ;
   assign \$299  = ~ \$298 ;
   assign \$300  = \$203  & { \$299 , \$293 , \$287 , \$281 , \$275 , \$269 , \$263 , \$257 , \$251 , \$245 , \$239 , \$233 , \$227 , \$221 , \$215 , \$209  };
-  assign \$301  = \port$1525$6 [0] ? \port$1482$0  : \port$1480$0 ;
-  assign \$302  = \port$1525$6 [0] ? \port$1481$0  : \port$1479$0 ;
-  assign \$303  = \port$1525$6 [2] ? \$301  : \$302 ;
-  assign \$304  = \port$1525$6 [1:0] == 2'h2;
-  assign \$305  = \port$1525$6 [5] & \$304 ;
-  assign \$306  = \port$1525$6 [3:2] == 2'h2;
-  assign \$307  = \port$1525$6 [7] & \$306 ;
+  assign \$301  = \port$1502$6 [0] ? \port$1459$0  : \port$1457$0 ;
+  assign \$302  = \port$1502$6 [0] ? \port$1458$0  : \port$1456$0 ;
+  assign \$303  = \port$1502$6 [2] ? \$301  : \$302 ;
+  assign \$304  = \port$1502$6 [1:0] == 2'h2;
+  assign \$305  = \port$1502$6 [5] & \$304 ;
+  assign \$306  = \port$1502$6 [3:2] == 2'h2;
+  assign \$307  = \port$1502$6 [7] & \$306 ;
   assign \$308  = \$305  | \$307 ;
   assign \$309  = ~ \$308 ;
-  assign \$310  = \port$1525$6 [1:0] == 2'h2;
-  assign \$311  = \port$1525$6 [5] & \$310 ;
-  assign \$312  = \port$1525$6 [3:2] == 2'h2;
-  assign \$313  = \port$1525$6 [7] & \$312 ;
+  assign \$310  = \port$1502$6 [1:0] == 2'h2;
+  assign \$311  = \port$1502$6 [5] & \$310 ;
+  assign \$312  = \port$1502$6 [3:2] == 2'h2;
+  assign \$313  = \port$1502$6 [7] & \$312 ;
   assign \$314  = \$311  | \$313 ;
   assign \$315  = ~ \$314 ;
-  assign \$316  = \port$1525$6 [1:0] == 2'h2;
-  assign \$317  = \port$1525$6 [5] & \$316 ;
-  assign \$318  = \port$1525$6 [3:2] == 2'h2;
-  assign \$319  = \port$1525$6 [7] & \$318 ;
+  assign \$316  = \port$1502$6 [1:0] == 2'h2;
+  assign \$317  = \port$1502$6 [5] & \$316 ;
+  assign \$318  = \port$1502$6 [3:2] == 2'h2;
+  assign \$319  = \port$1502$6 [7] & \$318 ;
   assign \$320  = \$317  | \$319 ;
   assign \$321  = ~ \$320 ;
-  assign \$322  = \port$1525$6 [1:0] == 2'h2;
-  assign \$323  = \port$1525$6 [5] & \$322 ;
-  assign \$324  = \port$1525$6 [3:2] == 2'h2;
-  assign \$325  = \port$1525$6 [7] & \$324 ;
+  assign \$322  = \port$1502$6 [1:0] == 2'h2;
+  assign \$323  = \port$1502$6 [5] & \$322 ;
+  assign \$324  = \port$1502$6 [3:2] == 2'h2;
+  assign \$325  = \port$1502$6 [7] & \$324 ;
   assign \$326  = \$323  | \$325 ;
   assign \$327  = ~ \$326 ;
-  assign \$328  = \port$1525$6 [1:0] == 2'h2;
-  assign \$329  = \port$1525$6 [5] & \$328 ;
-  assign \$330  = \port$1525$6 [3:2] == 2'h2;
-  assign \$331  = \port$1525$6 [7] & \$330 ;
+  assign \$328  = \port$1502$6 [1:0] == 2'h2;
+  assign \$329  = \port$1502$6 [5] & \$328 ;
+  assign \$330  = \port$1502$6 [3:2] == 2'h2;
+  assign \$331  = \port$1502$6 [7] & \$330 ;
   assign \$332  = \$329  | \$331 ;
   assign \$333  = ~ \$332 ;
-  assign \$334  = \port$1525$6 [1:0] == 2'h2;
-  assign \$335  = \port$1525$6 [5] & \$334 ;
-  assign \$336  = \port$1525$6 [3:2] == 2'h2;
-  assign \$337  = \port$1525$6 [7] & \$336 ;
+  assign \$334  = \port$1502$6 [1:0] == 2'h2;
+  assign \$335  = \port$1502$6 [5] & \$334 ;
+  assign \$336  = \port$1502$6 [3:2] == 2'h2;
+  assign \$337  = \port$1502$6 [7] & \$336 ;
   assign \$338  = \$335  | \$337 ;
   assign \$339  = ~ \$338 ;
-  assign \$340  = \port$1525$6 [1:0] == 2'h2;
-  assign \$341  = \port$1525$6 [5] & \$340 ;
-  assign \$342  = \port$1525$6 [3:2] == 2'h2;
-  assign \$343  = \port$1525$6 [7] & \$342 ;
+  assign \$340  = \port$1502$6 [1:0] == 2'h2;
+  assign \$341  = \port$1502$6 [5] & \$340 ;
+  assign \$342  = \port$1502$6 [3:2] == 2'h2;
+  assign \$343  = \port$1502$6 [7] & \$342 ;
   assign \$344  = \$341  | \$343 ;
   assign \$345  = ~ \$344 ;
-  assign \$346  = \port$1525$6 [1:0] == 2'h2;
-  assign \$347  = \port$1525$6 [5] & \$346 ;
-  assign \$348  = \port$1525$6 [3:2] == 2'h2;
-  assign \$349  = \port$1525$6 [7] & \$348 ;
+  assign \$346  = \port$1502$6 [1:0] == 2'h2;
+  assign \$347  = \port$1502$6 [5] & \$346 ;
+  assign \$348  = \port$1502$6 [3:2] == 2'h2;
+  assign \$349  = \port$1502$6 [7] & \$348 ;
   assign \$350  = \$347  | \$349 ;
   assign \$351  = ~ \$350 ;
-  assign \$352  = \port$1525$6 [1:0] == 2'h2;
-  assign \$353  = \port$1525$6 [5] & \$352 ;
-  assign \$354  = \port$1525$6 [3:2] == 2'h2;
-  assign \$355  = \port$1525$6 [7] & \$354 ;
+  assign \$352  = \port$1502$6 [1:0] == 2'h2;
+  assign \$353  = \port$1502$6 [5] & \$352 ;
+  assign \$354  = \port$1502$6 [3:2] == 2'h2;
+  assign \$355  = \port$1502$6 [7] & \$354 ;
   assign \$356  = \$353  | \$355 ;
   assign \$357  = ~ \$356 ;
-  assign \$358  = \port$1525$6 [1:0] == 2'h2;
-  assign \$359  = \port$1525$6 [5] & \$358 ;
-  assign \$360  = \port$1525$6 [3:2] == 2'h2;
-  assign \$361  = \port$1525$6 [7] & \$360 ;
+  assign \$358  = \port$1502$6 [1:0] == 2'h2;
+  assign \$359  = \port$1502$6 [5] & \$358 ;
+  assign \$360  = \port$1502$6 [3:2] == 2'h2;
+  assign \$361  = \port$1502$6 [7] & \$360 ;
   assign \$362  = \$359  | \$361 ;
   assign \$363  = ~ \$362 ;
-  assign \$364  = \port$1525$6 [1:0] == 2'h2;
-  assign \$365  = \port$1525$6 [5] & \$364 ;
-  assign \$366  = \port$1525$6 [3:2] == 2'h2;
-  assign \$367  = \port$1525$6 [7] & \$366 ;
+  assign \$364  = \port$1502$6 [1:0] == 2'h2;
+  assign \$365  = \port$1502$6 [5] & \$364 ;
+  assign \$366  = \port$1502$6 [3:2] == 2'h2;
+  assign \$367  = \port$1502$6 [7] & \$366 ;
   assign \$368  = \$365  | \$367 ;
   assign \$369  = ~ \$368 ;
-  assign \$370  = \port$1525$6 [1:0] == 2'h2;
-  assign \$371  = \port$1525$6 [5] & \$370 ;
-  assign \$372  = \port$1525$6 [3:2] == 2'h2;
-  assign \$373  = \port$1525$6 [7] & \$372 ;
+  assign \$370  = \port$1502$6 [1:0] == 2'h2;
+  assign \$371  = \port$1502$6 [5] & \$370 ;
+  assign \$372  = \port$1502$6 [3:2] == 2'h2;
+  assign \$373  = \port$1502$6 [7] & \$372 ;
   assign \$374  = \$371  | \$373 ;
   assign \$375  = ~ \$374 ;
-  assign \$376  = \port$1525$6 [1:0] == 2'h2;
-  assign \$377  = \port$1525$6 [5] & \$376 ;
-  assign \$378  = \port$1525$6 [3:2] == 2'h2;
-  assign \$379  = \port$1525$6 [7] & \$378 ;
+  assign \$376  = \port$1502$6 [1:0] == 2'h2;
+  assign \$377  = \port$1502$6 [5] & \$376 ;
+  assign \$378  = \port$1502$6 [3:2] == 2'h2;
+  assign \$379  = \port$1502$6 [7] & \$378 ;
   assign \$380  = \$377  | \$379 ;
   assign \$381  = ~ \$380 ;
-  assign \$382  = \port$1525$6 [1:0] == 2'h2;
-  assign \$383  = \port$1525$6 [5] & \$382 ;
-  assign \$384  = \port$1525$6 [3:2] == 2'h2;
-  assign \$385  = \port$1525$6 [7] & \$384 ;
+  assign \$382  = \port$1502$6 [1:0] == 2'h2;
+  assign \$383  = \port$1502$6 [5] & \$382 ;
+  assign \$384  = \port$1502$6 [3:2] == 2'h2;
+  assign \$385  = \port$1502$6 [7] & \$384 ;
   assign \$386  = \$383  | \$385 ;
   assign \$387  = ~ \$386 ;
-  assign \$388  = \port$1525$6 [1:0] == 2'h2;
-  assign \$389  = \port$1525$6 [5] & \$388 ;
-  assign \$390  = \port$1525$6 [3:2] == 2'h2;
-  assign \$391  = \port$1525$6 [7] & \$390 ;
+  assign \$388  = \port$1502$6 [1:0] == 2'h2;
+  assign \$389  = \port$1502$6 [5] & \$388 ;
+  assign \$390  = \port$1502$6 [3:2] == 2'h2;
+  assign \$391  = \port$1502$6 [7] & \$390 ;
   assign \$392  = \$389  | \$391 ;
   assign \$393  = ~ \$392 ;
-  assign \$394  = \port$1525$6 [1:0] == 2'h2;
-  assign \$395  = \port$1525$6 [5] & \$394 ;
-  assign \$396  = \port$1525$6 [3:2] == 2'h2;
-  assign \$397  = \port$1525$6 [7] & \$396 ;
+  assign \$394  = \port$1502$6 [1:0] == 2'h2;
+  assign \$395  = \port$1502$6 [5] & \$394 ;
+  assign \$396  = \port$1502$6 [3:2] == 2'h2;
+  assign \$397  = \port$1502$6 [7] & \$396 ;
   assign \$398  = \$395  | \$397 ;
   assign \$399  = ~ \$398 ;
   assign \$400  = \$303  & { \$399 , \$393 , \$387 , \$381 , \$375 , \$369 , \$363 , \$357 , \$351 , \$345 , \$339 , \$333 , \$327 , \$321 , \$315 , \$309  };
@@ -2514,13 +2502,13 @@ module \accelerator.align (rst, \port$1479$0 , \port$1480$0 , \port$1481$0 , \po
       \$401  = 64'h0000000000000000;
     end
   end
-  assign kx = \port$1525$6 [3:2];
-  assign ky = \port$1525$6 [1:0];
-  assign data = { \port$1482$0 , \port$1481$0 , \port$1480$0 , \port$1479$0  };
-  assign top = \port$1525$6 [4];
-  assign left = \port$1525$6 [6];
-  assign right = \port$1525$6 [7];
-  assign bottom = \port$1525$6 [5];
+  assign kx = \port$1502$6 [3:2];
+  assign ky = \port$1502$6 [1:0];
+  assign data = { \port$1459$0 , \port$1458$0 , \port$1457$0 , \port$1456$0  };
+  assign top = \port$1502$6 [4];
+  assign left = \port$1502$6 [6];
+  assign right = \port$1502$6 [7];
+  assign bottom = \port$1502$6 [5];
 endmodule
 
 module \accelerator.argmax (rst, valid, \score$4 , first, best, clk);
@@ -3444,13 +3432,13 @@ module \accelerator.bank2 (read_data, address, write_enable, write_data, write_m
   );
 endmodule
 
-module \accelerator.bank3 (read_data, address, write_enable, \port$1583$72 , clk);
+module \accelerator.bank3 (read_data, address, write_enable, \port$1560$72 , clk);
   input [4:0] address;
   wire [4:0] address;
   input clk;
   wire clk;
-  input [19:0] \port$1583$72 ;
-  wire [19:0] \port$1583$72 ;
+  input [19:0] \port$1560$72 ;
+  wire [19:0] \port$1560$72 ;
   output [15:0] read_data;
   wire [15:0] read_data;
   wire [15:0] write_data;
@@ -3467,56 +3455,52 @@ module \accelerator.bank3 (read_data, address, write_enable, \port$1583$72 , clk
     .address(address),
     .clk(clk),
     .read_data(read_data),
-    .write_data(\port$1583$72 [15:0]),
+    .write_data(\port$1560$72 [15:0]),
     .write_enable(write_enable),
-    .write_mask(\port$1583$72 [19:16])
+    .write_mask(\port$1560$72 [19:16])
   );
-  assign write_mask = \port$1583$72 [19:16];
-  assign write_data = \port$1583$72 [15:0];
+  assign write_mask = \port$1560$72 [19:16];
+  assign write_data = \port$1560$72 [15:0];
 endmodule
 
-module \accelerator.drain (rst, \port$1420$0 , mask, address, \port$1533$26 , strobe, \begin , step, pool_write, \port$1821$7 , \port$1823$7 , \port$1825$7 , \port$1827$7 , \port$1829$7 , \port$1831$7 , \port$1833$7 , \port$1835$7 , \port$1837$7 , \port$1839$7 , \port$1841$7 , \port$1843$7 
-, \port$1845$7 , \port$1847$7 , \port$1849$7 , \port$1851$7 , \port$1855$4 , write, average, \learned$30 , clk);
+module \accelerator.drain (rst, \port$1397$0 , mask, address, \port$1510$26 , strobe, \begin , step, pool_write, \port$1798$7 , \port$1800$7 , \port$1802$7 , \port$1804$7 , \port$1806$7 , \port$1808$7 , \port$1810$7 , \port$1812$7 , \port$1814$7 , \port$1816$7 , \port$1818$7 , \port$1820$7 
+, \port$1822$7 , \port$1824$7 , \port$1826$7 , \port$1828$7 , \port$1832$4 , write, average, \learned$30 , clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$10  = 0;
   wire [3:0] \$1 ;
   wire [3:0] \$10 ;
   wire \$100 ;
   wire \$101 ;
   wire \$102 ;
-  wire \$103 ;
-  wire \$104 ;
-  wire \$105 ;
-  wire \$106 ;
-  wire [15:0] \$107 ;
-  wire [15:0] \$108 ;
-  wire [15:0] \$109 ;
+  wire [15:0] \$103 ;
+  wire [15:0] \$104 ;
+  wire [15:0] \$105 ;
+  wire [15:0] \$106 ;
+  wire \$107 ;
+  wire \$108 ;
+  wire \$109 ;
   wire [3:0] \$11 ;
-  wire [15:0] \$110 ;
+  wire \$110 ;
   wire \$111 ;
   wire \$112 ;
   wire \$113 ;
   wire \$114 ;
-  wire \$115 ;
-  wire \$116 ;
-  wire \$117 ;
-  wire \$118 ;
-  reg [15:0] \$119 ;
+  reg [15:0] \$115 ;
+  reg \$116 ;
+  reg \$117 ;
+  reg \$118 ;
+  reg [4:0] \$119 ;
   wire [3:0] \$12 ;
   reg \$120 ;
   reg \$121 ;
   reg \$122 ;
-  reg [4:0] \$123 ;
-  reg \$124 ;
-  reg \$125 ;
-  reg \$126 ;
-  reg [1:0] \$127 ;
-  reg [2:0] \$128 ;
-  reg [4:0] \$129 ;
+  reg [1:0] \$123 ;
+  reg [2:0] \$124 ;
+  reg [4:0] \$125 ;
+  reg [4:0] \$126 ;
+  reg [4:0] \$127 ;
+  reg [4:0] \$128 ;
+  reg \$129 ;
   wire [3:0] \$13 ;
-  reg [4:0] \$130 ;
-  reg [4:0] \$131 ;
-  reg [4:0] \$132 ;
-  reg \$133 ;
   wire [3:0] \$14 ;
   wire [3:0] \$15 ;
   wire [3:0] \$16 ;
@@ -3547,25 +3531,25 @@ module \accelerator.drain (rst, \port$1420$0 , mask, address, \port$1533$26 , st
   wire [3:0] \$39 ;
   wire [3:0] \$4 ;
   wire [3:0] \$40 ;
-  wire \$41 ;
-  wire [4:0] \$42 ;
-  wire \$43 ;
-  wire [1:0] \$44 ;
-  wire [1:0] \$45 ;
-  wire [6:0] \$46 ;
-  wire [6:0] \$47 ;
-  wire \$48 ;
-  wire \$49 ;
+  wire [4:0] \$41 ;
+  wire \$42 ;
+  wire [5:0] \$43 ;
+  wire [5:0] \$44 ;
+  wire \$45 ;
+  wire \$46 ;
+  wire \$47 ;
+  wire [2:0] \$48 ;
+  wire [2:0] \$49 ;
   wire [3:0] \$5 ;
-  wire \$50 ;
+  wire [3:0] \$50 ;
   wire \$51 ;
-  wire [2:0] \$52 ;
-  wire [2:0] \$53 ;
-  wire [3:0] \$54 ;
+  wire \$52 ;
+  wire \$53 ;
+  wire [4:0] \$54 ;
   wire \$55 ;
   wire \$56 ;
   wire \$57 ;
-  wire [4:0] \$58 ;
+  wire \$58 ;
   wire \$59 ;
   wire [3:0] \$6 ;
   wire \$60 ;
@@ -3575,16 +3559,16 @@ module \accelerator.drain (rst, \port$1420$0 , mask, address, \port$1533$26 , st
   wire \$64 ;
   wire \$65 ;
   wire \$66 ;
-  wire \$67 ;
-  wire \$68 ;
-  wire \$69 ;
+  wire [4:0] \$67 ;
+  wire [4:0] \$68 ;
+  wire [5:0] \$69 ;
   wire [3:0] \$7 ;
   wire \$70 ;
-  wire [4:0] \$71 ;
-  wire [4:0] \$72 ;
-  wire [5:0] \$73 ;
+  wire [5:0] \$71 ;
+  wire \$72 ;
+  wire \$73 ;
   wire \$74 ;
-  wire [5:0] \$75 ;
+  wire \$75 ;
   wire \$76 ;
   wire \$77 ;
   wire \$78 ;
@@ -3642,50 +3626,50 @@ module \accelerator.drain (rst, \port$1420$0 , mask, address, \port$1533$26 , st
   reg [4:0] place = 5'h00;
   input [1:0] pool_write;
   wire [1:0] pool_write;
-  output [15:0] \port$1420$0 ;
-  wire [15:0] \port$1420$0 ;
-  input [1:0] \port$1533$26 ;
-  wire [1:0] \port$1533$26 ;
-  input \port$1821$7 ;
-  wire \port$1821$7 ;
-  input \port$1823$7 ;
-  wire \port$1823$7 ;
-  input \port$1825$7 ;
-  wire \port$1825$7 ;
-  input \port$1827$7 ;
-  wire \port$1827$7 ;
-  input \port$1829$7 ;
-  wire \port$1829$7 ;
-  input \port$1831$7 ;
-  wire \port$1831$7 ;
-  input \port$1833$7 ;
-  wire \port$1833$7 ;
-  input \port$1835$7 ;
-  wire \port$1835$7 ;
-  input \port$1837$7 ;
-  wire \port$1837$7 ;
-  input \port$1839$7 ;
-  wire \port$1839$7 ;
-  input \port$1841$7 ;
-  wire \port$1841$7 ;
-  input \port$1843$7 ;
-  wire \port$1843$7 ;
-  input \port$1845$7 ;
-  wire \port$1845$7 ;
-  input \port$1847$7 ;
-  wire \port$1847$7 ;
-  input \port$1849$7 ;
-  wire \port$1849$7 ;
-  input \port$1851$7 ;
-  wire \port$1851$7 ;
-  output [11:0] \port$1855$4 ;
-  wire [11:0] \port$1855$4 ;
+  output [15:0] \port$1397$0 ;
+  wire [15:0] \port$1397$0 ;
+  input [1:0] \port$1510$26 ;
+  wire [1:0] \port$1510$26 ;
+  input \port$1798$7 ;
+  wire \port$1798$7 ;
+  input \port$1800$7 ;
+  wire \port$1800$7 ;
+  input \port$1802$7 ;
+  wire \port$1802$7 ;
+  input \port$1804$7 ;
+  wire \port$1804$7 ;
+  input \port$1806$7 ;
+  wire \port$1806$7 ;
+  input \port$1808$7 ;
+  wire \port$1808$7 ;
+  input \port$1810$7 ;
+  wire \port$1810$7 ;
+  input \port$1812$7 ;
+  wire \port$1812$7 ;
+  input \port$1814$7 ;
+  wire \port$1814$7 ;
+  input \port$1816$7 ;
+  wire \port$1816$7 ;
+  input \port$1818$7 ;
+  wire \port$1818$7 ;
+  input \port$1820$7 ;
+  wire \port$1820$7 ;
+  input \port$1822$7 ;
+  wire \port$1822$7 ;
+  input \port$1824$7 ;
+  wire \port$1824$7 ;
+  input \port$1826$7 ;
+  wire \port$1826$7 ;
+  input \port$1828$7 ;
+  wire \port$1828$7 ;
+  output [11:0] \port$1832$4 ;
+  wire [11:0] \port$1832$4 ;
   wire row_end;
   input rst;
   wire rst;
   wire [15:0] signs;
-  input [61:0] step;
-  wire [61:0] step;
+  input [60:0] step;
+  wire [60:0] step;
   wire [4:0] \step.advance ;
   wire \step.bias ;
   wire [1:0] \step.columns ;
@@ -3697,7 +3681,6 @@ module \accelerator.drain (rst, \port$1420$0 , mask, address, \port$1533$26 , st
   wire \step.repeat ;
   wire [4:0] \step.row ;
   wire [1:0] \step.rows ;
-  wire \step.shared ;
   wire [1:0] \step.slot ;
   wire [4:0] \step.source ;
   wire [4:0] \step.step ;
@@ -3717,306 +3700,301 @@ module \accelerator.drain (rst, \port$1420$0 , mask, address, \port$1533$26 , st
   reg [15:0] values = 16'h0000;
   output [3:0] write;
   wire [3:0] write;
-  assign \$1  = ~ { \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
-  assign \$2  = ~ { \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7  };
+  assign \$1  = ~ { \port$1804$7 , \port$1802$7 , \port$1800$7 , \port$1798$7  };
+  assign \$2  = ~ { \port$1812$7 , \port$1810$7 , \port$1808$7 , \port$1806$7  };
   assign \$3  = \$1  | \$2 ;
-  assign \$4  = ~ { \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7  };
+  assign \$4  = ~ { \port$1820$7 , \port$1818$7 , \port$1816$7 , \port$1814$7  };
   assign \$5  = \$3  | \$4 ;
-  assign \$6  = ~ { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7  };
+  assign \$6  = ~ { \port$1828$7 , \port$1826$7 , \port$1824$7 , \port$1822$7  };
   assign \$7  = \$5  | \$6 ;
-  assign \$8  = ~ { \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
+  assign \$8  = ~ { \port$1804$7 , \port$1802$7 , \port$1800$7 , \port$1798$7  };
   assign \$9  = step[1] ? \$7  : \$8 ;
-  assign \$11  = ~ { \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
-  assign \$12  = ~ { \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7  };
+  assign \$11  = ~ { \port$1804$7 , \port$1802$7 , \port$1800$7 , \port$1798$7  };
+  assign \$12  = ~ { \port$1812$7 , \port$1810$7 , \port$1808$7 , \port$1806$7  };
   assign \$13  = \$11  | \$12 ;
-  assign \$14  = ~ { \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7  };
+  assign \$14  = ~ { \port$1820$7 , \port$1818$7 , \port$1816$7 , \port$1814$7  };
   assign \$15  = \$13  | \$14 ;
-  assign \$16  = ~ { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7  };
+  assign \$16  = ~ { \port$1828$7 , \port$1826$7 , \port$1824$7 , \port$1822$7  };
   assign \$17  = \$15  | \$16 ;
-  assign \$18  = ~ { \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7  };
+  assign \$18  = ~ { \port$1812$7 , \port$1810$7 , \port$1808$7 , \port$1806$7  };
   assign \$19  = step[1] ? \$17  : \$18 ;
-  assign \$21  = ~ { \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
-  assign \$22  = ~ { \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7  };
+  assign \$21  = ~ { \port$1804$7 , \port$1802$7 , \port$1800$7 , \port$1798$7  };
+  assign \$22  = ~ { \port$1812$7 , \port$1810$7 , \port$1808$7 , \port$1806$7  };
   assign \$23  = \$21  | \$22 ;
-  assign \$24  = ~ { \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7  };
+  assign \$24  = ~ { \port$1820$7 , \port$1818$7 , \port$1816$7 , \port$1814$7  };
   assign \$25  = \$23  | \$24 ;
-  assign \$26  = ~ { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7  };
+  assign \$26  = ~ { \port$1828$7 , \port$1826$7 , \port$1824$7 , \port$1822$7  };
   assign \$27  = \$25  | \$26 ;
-  assign \$28  = ~ { \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7  };
+  assign \$28  = ~ { \port$1820$7 , \port$1818$7 , \port$1816$7 , \port$1814$7  };
   assign \$29  = step[1] ? \$27  : \$28 ;
-  assign \$31  = ~ { \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
-  assign \$32  = ~ { \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7  };
+  assign \$31  = ~ { \port$1804$7 , \port$1802$7 , \port$1800$7 , \port$1798$7  };
+  assign \$32  = ~ { \port$1812$7 , \port$1810$7 , \port$1808$7 , \port$1806$7  };
   assign \$33  = \$31  | \$32 ;
-  assign \$34  = ~ { \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7  };
+  assign \$34  = ~ { \port$1820$7 , \port$1818$7 , \port$1816$7 , \port$1814$7  };
   assign \$35  = \$33  | \$34 ;
-  assign \$36  = ~ { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7  };
+  assign \$36  = ~ { \port$1828$7 , \port$1826$7 , \port$1824$7 , \port$1822$7  };
   assign \$37  = \$35  | \$36 ;
-  assign \$38  = ~ { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7  };
+  assign \$38  = ~ { \port$1828$7 , \port$1826$7 , \port$1824$7 , \port$1822$7  };
   assign \$39  = step[1] ? \$37  : \$38 ;
-  assign \$42  = step[0] ? 5'h01 : step[44:40];
-  assign \$43  = \$signal$16  == 2'h3;
-  assign \$44  = \$43  - 1'h0;
-  assign \$46  = $signed({ 1'h0, \$signal$15  }) + $signed(\$45 );
-  assign \$47  = \begin  ? { 2'h0, step[39:35] } : \$46 ;
-  assign \$48  = ~ \$signal$17 ;
-  assign \$49  = ~ odd_row;
-  assign \$51  = \$signal$16  == 2'h3;
-  assign \$52  = \$signal$16  + 1'h1;
-  assign \$53  = \$51  ? 3'h0 : \$52 ;
-  assign \$54  = \$signal$19  + 1'h1;
-  assign \$55  = \$signal  & \$signal$5 ;
-  assign \$56  = \$55  & odd_row;
-  assign \$57  = \$signal$20  | \$56 ;
-  assign \$58  = \$signal$20  ? next_origin : \$75 [4:0];
-  assign \$59  = ~ step[6];
-  assign \$60  = pool_write[0] & \$59 ;
-  assign \$61  = pool_write[1] | \$60 ;
-  assign \$62  = \$signal$20  | \$61 ;
-  assign \$63  = ~ step[1];
-  assign \$64  = \$63  | \$signal$17 ;
-  assign \$65  = \$64  | \$signal$5 ;
-  assign \$66  = \$signal  & \$65 ;
-  assign \$67  = \$62  | \$66 ;
-  assign \$68  = ~ odd_row;
-  assign \$69  = \$signal$5  & \$68 ;
-  assign \$70  = \$69  & step[1];
-  assign \$71  = \$70  ? \$signal$21  : \$75 [4:0];
-  assign \$72  = \$signal$20  ? next_origin : \$71 ;
-  assign \$73  = place + step[49:45];
-  assign \$74  = pool_write[0] & step[6];
-  assign \$75  = place + advance;
-  assign \$76  = \$signal  & tile_end;
-  assign \$signal$20  = \$76  | begun;
-  assign \$77  = ~ step[1];
-  assign \$78  = ! odd_row;
-  assign \$79  = ! \$signal$17 ;
-  assign \$80  = \$78  & \$79 ;
-  assign \$81  = \$77  | \$80 ;
-  assign \$82  = step[2] ? 1'h1 : \$81 ;
-  assign \$83  = \$signal  & \$82 ;
-  assign \$84  = | pool_write;
-  assign \$85  = \$83  | \$84 ;
-  assign \$86  = ~ step[1];
-  assign \$87  = ! odd_row;
-  assign \$89  = \$87  & \$88 ;
-  assign \$90  = \$86  | \$89 ;
-  assign \$91  = step[2] ? 1'h0 : \$90 ;
-  assign \$92  = \$signal  & \$91 ;
-  assign \$93  = ~ step[1];
-  assign \$95  = ! \$signal$17 ;
-  assign \$96  = \$94  & \$95 ;
-  assign \$97  = \$93  | \$96 ;
-  assign \$98  = step[2] ? 1'h0 : \$97 ;
-  assign \$99  = \$signal  & \$98 ;
-  assign \$100  = ~ step[1];
-  assign \$103  = \$101  & \$102 ;
-  assign \$104  = \$100  | \$103 ;
-  assign \$105  = step[2] ? 1'h0 : \$104 ;
-  assign \$106  = \$signal  & \$105 ;
-  assign \$107  = average & { pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0] };
-  assign \$108  = { values[3:0], values[3:0], values[3:0], values[3:0] } | \$107 ;
-  assign \$109  = \learned$30  & { pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1] };
-  assign \$110  = \$108  | \$109 ;
-  assign \$111  = ! \$signal$16 ;
-  assign \$112  = \$signal$16  == 1'h1;
-  assign \$113  = \$signal$16  == 2'h2;
-  assign \$114  = \$signal$16  == 2'h3;
-  assign \$115  = | pool_write;
-  assign \$116  = | pool_write;
-  assign \$117  = | pool_write;
-  assign \$118  = | pool_write;
-  assign mask = { \$114 , \$113 , \$112 , \$111  } | { \$118 , \$117 , \$116 , \$115  };
+  assign \$41  = step[0] ? 5'h01 : step[43:39];
+  assign \$42  = \$signal$16  == 2'h3;
+  assign \$43  = \$signal$15  + \$42 ;
+  assign \$44  = \begin  ? { 1'h0, step[38:34] } : \$43 ;
+  assign \$45  = ~ \$signal$17 ;
+  assign \$46  = ~ odd_row;
+  assign \$47  = \$signal$16  == 2'h3;
+  assign \$48  = \$signal$16  + 1'h1;
+  assign \$49  = \$47  ? 3'h0 : \$48 ;
+  assign \$50  = \$signal$19  + 1'h1;
+  assign \$51  = \$signal  & \$signal$5 ;
+  assign \$52  = \$51  & odd_row;
+  assign \$53  = \$signal$20  | \$52 ;
+  assign \$54  = \$signal$20  ? next_origin : \$71 [4:0];
+  assign \$55  = ~ step[6];
+  assign \$56  = pool_write[0] & \$55 ;
+  assign \$57  = pool_write[1] | \$56 ;
+  assign \$58  = \$signal$20  | \$57 ;
+  assign \$59  = ~ step[1];
+  assign \$60  = \$59  | \$signal$17 ;
+  assign \$61  = \$60  | \$signal$5 ;
+  assign \$62  = \$signal  & \$61 ;
+  assign \$63  = \$58  | \$62 ;
+  assign \$64  = ~ odd_row;
+  assign \$65  = \$signal$5  & \$64 ;
+  assign \$66  = \$65  & step[1];
+  assign \$67  = \$66  ? \$signal$21  : \$71 [4:0];
+  assign \$68  = \$signal$20  ? next_origin : \$67 ;
+  assign \$69  = place + step[48:44];
+  assign \$70  = pool_write[0] & step[6];
+  assign \$71  = place + advance;
+  assign \$72  = \$signal  & tile_end;
+  assign \$signal$20  = \$72  | begun;
+  assign \$73  = ~ step[1];
+  assign \$74  = ! odd_row;
+  assign \$75  = ! \$signal$17 ;
+  assign \$76  = \$74  & \$75 ;
+  assign \$77  = \$73  | \$76 ;
+  assign \$78  = step[2] ? 1'h1 : \$77 ;
+  assign \$79  = \$signal  & \$78 ;
+  assign \$80  = | pool_write;
+  assign \$81  = \$79  | \$80 ;
+  assign \$82  = ~ step[1];
+  assign \$83  = ! odd_row;
+  assign \$85  = \$83  & \$84 ;
+  assign \$86  = \$82  | \$85 ;
+  assign \$87  = step[2] ? 1'h0 : \$86 ;
+  assign \$88  = \$signal  & \$87 ;
+  assign \$89  = ~ step[1];
+  assign \$91  = ! \$signal$17 ;
+  assign \$92  = \$90  & \$91 ;
+  assign \$93  = \$89  | \$92 ;
+  assign \$94  = step[2] ? 1'h0 : \$93 ;
+  assign \$95  = \$signal  & \$94 ;
+  assign \$96  = ~ step[1];
+  assign \$99  = \$97  & \$98 ;
+  assign \$100  = \$96  | \$99 ;
+  assign \$101  = step[2] ? 1'h0 : \$100 ;
+  assign \$102  = \$signal  & \$101 ;
+  assign \$103  = average & { pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0], pool_write[0] };
+  assign \$104  = { values[3:0], values[3:0], values[3:0], values[3:0] } | \$103 ;
+  assign \$105  = \learned$30  & { pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1], pool_write[1] };
+  assign \$106  = \$104  | \$105 ;
+  assign \$107  = ! \$signal$16 ;
+  assign \$108  = \$signal$16  == 1'h1;
+  assign \$109  = \$signal$16  == 2'h2;
+  assign \$110  = \$signal$16  == 2'h3;
+  assign \$111  = | pool_write;
+  assign \$112  = | pool_write;
+  assign \$113  = | pool_write;
+  assign \$114  = | pool_write;
+  assign mask = { \$110 , \$109 , \$108 , \$107  } | { \$114 , \$113 , \$112 , \$111  };
   assign address = learned ? learned_place : place;
   always @(posedge clk)
-    values <= \$119 ;
+    values <= \$115 ;
   always @(posedge clk)
-    \$signal  <= \$120 ;
+    \$signal  <= \$116 ;
   always @(posedge clk)
-    \$signal$5  <= \$121 ;
+    \$signal$5  <= \$117 ;
   always @(posedge clk)
-    tile_end <= \$122 ;
+    tile_end <= \$118 ;
   always @(posedge clk)
-    advance <= \$123 ;
+    advance <= \$119 ;
   always @(posedge clk)
-    begun <= \$124 ;
+    begun <= \$120 ;
   always @(posedge clk)
-    next_origin <= \$47 [4:0];
+    next_origin <= \$44 [4:0];
   always @(posedge clk)
-    \$signal$17  <= \$125 ;
+    \$signal$17  <= \$121 ;
   always @(posedge clk)
-    odd_row <= \$126 ;
+    odd_row <= \$122 ;
   always @(posedge clk)
-    \$signal$16  <= \$127 ;
+    \$signal$16  <= \$123 ;
   always @(posedge clk)
-    \$signal$19  <= \$128 ;
+    \$signal$19  <= \$124 ;
   always @(posedge clk)
-    \$signal$15  <= \$129 ;
+    \$signal$15  <= \$125 ;
   always @(posedge clk)
-    \$signal$21  <= \$130 ;
+    \$signal$21  <= \$126 ;
   always @(posedge clk)
-    place <= \$131 ;
+    place <= \$127 ;
   always @(posedge clk)
-    learned_place <= \$132 ;
+    learned_place <= \$128 ;
   always @(posedge clk)
-    learned <= \$133 ;
+    learned <= \$129 ;
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$119  = 16'h0000;
+    \$115  = 16'h0000;
     if (strobe) begin
-      \$119 [3:0] = \$10 ;
-      \$119 [7:4] = \$20 ;
-      \$119 [11:8] = \$30 ;
-      \$119 [15:12] = \$40 ;
+      \$115 [3:0] = \$10 ;
+      \$115 [7:4] = \$20 ;
+      \$115 [11:8] = \$30 ;
+      \$115 [15:12] = \$40 ;
     end
     if (rst) begin
-      \$119  = 16'h0000;
+      \$115  = 16'h0000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$120  = strobe;
+    \$116  = strobe;
+    if (rst) begin
+      \$116  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
+    \$117  = \port$1510$26 [0];
+    if (rst) begin
+      \$117  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
+    \$118  = \port$1510$26 [1];
+    if (rst) begin
+      \$118  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
+    \$119  = \$41 ;
+    if (rst) begin
+      \$119  = 5'h00;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
+    \$120  = \begin ;
     if (rst) begin
       \$120  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$121  = \port$1533$26 [0];
+    \$121  = \$signal$17 ;
+    if (\$signal ) begin
+      \$121  = \$45 ;
+      if (\$signal$5 ) begin
+        \$121  = 1'h0;
+      end
+    end
+    if (\begin ) begin
+      \$121  = 1'h0;
+    end
     if (rst) begin
       \$121  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$122  = \port$1533$26 [1];
+    \$122  = odd_row;
+    if (\$signal ) begin
+      if (\$signal$5 ) begin
+        \$122  = \$46 ;
+      end
+      if (tile_end) begin
+        \$122  = 1'h0;
+      end
+    end
+    if (\begin ) begin
+      \$122  = 1'h0;
+    end
     if (rst) begin
       \$122  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$123  = \$42 ;
-    if (rst) begin
-      \$123  = 5'h00;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$124  = \begin ;
-    if (rst) begin
-      \$124  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$125  = \$signal$17 ;
-    if (\$signal ) begin
-      \$125  = \$48 ;
-      if (\$signal$5 ) begin
-        \$125  = 1'h0;
-      end
-    end
-    if (\begin ) begin
-      \$125  = 1'h0;
-    end
-    if (rst) begin
-      \$125  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$126  = odd_row;
-    if (\$signal ) begin
-      if (\$signal$5 ) begin
-        \$126  = \$49 ;
-      end
-      if (tile_end) begin
-        \$126  = 1'h0;
-      end
-    end
-    if (\begin ) begin
-      \$126  = 1'h0;
-    end
-    if (rst) begin
-      \$126  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$127  = \$signal$16 ;
+    \$123  = \$signal$16 ;
     if (\$signal ) begin
       if (tile_end) begin
-        if (\$50 ) begin
-          \$127  = \$53 [1:0];
-        end
+        \$123  = \$49 [1:0];
       end
     end
     if (\begin ) begin
-      \$127  = step[54:53];
+      \$123  = step[53:52];
     end
     if (rst) begin
-      \$127  = 2'h0;
+      \$123  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$128  = \$signal$19 ;
+    \$124  = \$signal$19 ;
     if (\$signal ) begin
       if (tile_end) begin
-        if (\$50 ) begin
-          \$128  = \$54 [2:0];
-        end
+        \$124  = \$50 [2:0];
       end
     end
     if (\begin ) begin
-      \$128  = 3'h0;
+      \$124  = 3'h0;
     end
     if (rst) begin
-      \$128  = 3'h0;
+      \$124  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$129  = \$signal$15 ;
+    \$125  = \$signal$15 ;
     if (\$signal$20 ) begin
-      \$129  = next_origin;
+      \$125  = next_origin;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$130  = \$signal$21 ;
-    if (\$57 ) begin
-      \$130  = \$58 ;
+    \$126  = \$signal$21 ;
+    if (\$53 ) begin
+      \$126  = \$54 ;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$131  = place;
-    if (\$67 ) begin
-      \$131  = \$72 ;
+    \$127  = place;
+    if (\$63 ) begin
+      \$127  = \$68 ;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$132  = \$73 [4:0];
+    \$128  = \$69 [4:0];
     if (rst) begin
-      \$132  = 5'h00;
+      \$128  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$133  = \$74 ;
+    \$129  = \$70 ;
     if (rst) begin
-      \$133  = 1'h0;
+      \$129  = 1'h0;
     end
   end
-  assign row_end = \port$1533$26 [0];
-  assign \tile_end$8  = \port$1533$26 [1];
-  assign signs = { \port$1851$7 , \port$1849$7 , \port$1847$7 , \port$1845$7 , \port$1843$7 , \port$1841$7 , \port$1839$7 , \port$1837$7 , \port$1835$7 , \port$1833$7 , \port$1831$7 , \port$1829$7 , \port$1827$7 , \port$1825$7 , \port$1823$7 , \port$1821$7  };
-  assign \$signal$22  = \$75 [4:0];
-  assign data = { values[15:12], values[15:12], values[15:12], values[15:8], values[11:8], values[11:8], values[11:4], values[7:4], values[7:4], values[7:4], \$110  };
-  assign \port$1420$0  = \$110 ;
-  assign \port$1855$4  = values[15:4];
+  assign row_end = \port$1510$26 [0];
+  assign \tile_end$8  = \port$1510$26 [1];
+  assign signs = { \port$1828$7 , \port$1826$7 , \port$1824$7 , \port$1822$7 , \port$1820$7 , \port$1818$7 , \port$1816$7 , \port$1814$7 , \port$1812$7 , \port$1810$7 , \port$1808$7 , \port$1806$7 , \port$1804$7 , \port$1802$7 , \port$1800$7 , \port$1798$7  };
+  assign \$signal$22  = \$71 [4:0];
+  assign data = { values[15:12], values[15:12], values[15:12], values[15:8], values[11:8], values[11:8], values[11:4], values[7:4], values[7:4], values[7:4], \$106  };
+  assign \port$1397$0  = \$106 ;
+  assign \port$1832$4  = values[15:4];
   assign \step.lgap  = step[0];
   assign \step.pool  = step[1];
   assign \step.vector  = step[2];
@@ -4025,40 +4003,36 @@ module \accelerator.drain (rst, \port$1420$0 , mask, address, \port$1533$26 , st
   assign \step.gap  = step[5];
   assign \step.depthwise  = step[6];
   assign \step.bias  = step[7];
-  assign \step.shared  = step[8];
-  assign \step.repeat  = step[9];
-  assign \step.source  = step[14:10];
-  assign \step.step  = step[19:15];
-  assign \step.advance  = step[24:20];
-  assign \step.row  = step[29:25];
-  assign \step.words  = step[30];
-  assign \step.columns  = step[32:31];
-  assign \step.rows  = step[34:33];
-  assign \step.target  = step[39:35];
-  assign \step.target_advance  = step[44:40];
-  assign \step.target_row  = step[49:45];
-  assign \step.tiles  = step[52:50];
-  assign \step.slot  = step[54:53];
-  assign \step.valid  = step[57:55];
-  assign \step.tile_words  = step[61:58];
-  assign write[3] = \$106 ;
-  assign write[2] = \$99 ;
-  assign write[1] = \$92 ;
-  assign write[0] = \$85 ;
+  assign \step.repeat  = step[8];
+  assign \step.source  = step[13:9];
+  assign \step.step  = step[18:14];
+  assign \step.advance  = step[23:19];
+  assign \step.row  = step[28:24];
+  assign \step.words  = step[29];
+  assign \step.columns  = step[31:30];
+  assign \step.rows  = step[33:32];
+  assign \step.target  = step[38:34];
+  assign \step.target_advance  = step[43:39];
+  assign \step.target_row  = step[48:44];
+  assign \step.tiles  = step[51:49];
+  assign \step.slot  = step[53:52];
+  assign \step.valid  = step[56:54];
+  assign \step.tile_words  = step[60:57];
+  assign write[3] = \$102 ;
+  assign write[2] = \$95 ;
+  assign write[1] = \$88 ;
+  assign write[0] = \$81 ;
   assign \$10  = \$9 ;
   assign \$20  = \$19 ;
   assign \$30  = \$29 ;
   assign \$40  = \$39 ;
-  assign \$41  = 1'h1;
-  assign \$45  = \$44 ;
-  assign \$50  = 1'h1;
-  assign \$88  = \$signal$17 ;
-  assign \$94  = odd_row;
-  assign \$101  = odd_row;
-  assign \$102  = \$signal$17 ;
+  assign \$84  = \$signal$17 ;
+  assign \$90  = odd_row;
+  assign \$97  = odd_row;
+  assign \$98  = \$signal$17 ;
 endmodule
 
-module \accelerator.lgap (rst, \valid$8 , \port$1527$22 , weight, act, gap, depthwise, clk);
+module \accelerator.lgap (rst, \valid$8 , \port$1504$22 , weight, act, gap, depthwise, clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$11  = 0;
   wire \$1 ;
   wire [1:0] \$10 ;
@@ -4137,8 +4111,8 @@ module \accelerator.lgap (rst, \valid$8 , \port$1527$22 , weight, act, gap, dept
   wire \last$12 ;
   reg [3:0] mask = 4'h0;
   wire [3:0] \mask$6 ;
-  input [3:0] \port$1527$22 ;
-  wire [3:0] \port$1527$22 ;
+  input [3:0] \port$1504$22 ;
+  wire [3:0] \port$1504$22 ;
   input rst;
   wire rst;
   reg [1:0] valid = 2'h0;
@@ -4166,14 +4140,14 @@ module \accelerator.lgap (rst, \valid$8 , \port$1527$22 , weight, act, gap, dept
     gap <= \$52 ;
   always @(posedge clk)
     depthwise <= \$53 ;
-  assign \$1  = act[15:0] >> { 2'h0, \port$1527$22 [1:0] };
-  assign \$2  = act[31:16] >> { 2'h0, \port$1527$22 [1:0] };
-  assign \$3  = act[47:32] >> { 2'h0, \port$1527$22 [1:0] };
-  assign \$4  = act[63:48] >> { 2'h0, \port$1527$22 [1:0] };
-  assign \$5  = weight[15:0] >> { 2'h0, \port$1527$22 [1:0] };
-  assign \$6  = weight[31:16] >> { 2'h0, \port$1527$22 [1:0] };
-  assign \$7  = weight[47:32] >> { 2'h0, \port$1527$22 [1:0] };
-  assign \$8  = weight[63:48] >> { 2'h0, \port$1527$22 [1:0] };
+  assign \$1  = act[15:0] >> { 2'h0, \port$1504$22 [1:0] };
+  assign \$2  = act[31:16] >> { 2'h0, \port$1504$22 [1:0] };
+  assign \$3  = act[47:32] >> { 2'h0, \port$1504$22 [1:0] };
+  assign \$4  = act[63:48] >> { 2'h0, \port$1504$22 [1:0] };
+  assign \$5  = weight[15:0] >> { 2'h0, \port$1504$22 [1:0] };
+  assign \$6  = weight[31:16] >> { 2'h0, \port$1504$22 [1:0] };
+  assign \$7  = weight[47:32] >> { 2'h0, \port$1504$22 [1:0] };
+  assign \$8  = weight[63:48] >> { 2'h0, \port$1504$22 [1:0] };
   assign \$9  = \$signal  & mask;
   assign \$10  = 1'h0 + \$9 [0];
   assign \$11  = \$signal  & mask;
@@ -4214,14 +4188,14 @@ module \accelerator.lgap (rst, \valid$8 , \port$1527$22 , weight, act, gap, dept
     valid <= \$43 ;
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$11 ) begin end
-    \$44  = { first[0], \port$1527$22 [2] };
+    \$44  = { first[0], \port$1504$22 [2] };
     if (rst) begin
       \$44  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$11 ) begin end
-    \$45  = { last[0], \port$1527$22 [3] };
+    \$45  = { last[0], \port$1504$22 [3] };
     if (rst) begin
       \$45  = 2'h0;
     end
@@ -4324,10 +4298,10 @@ module \accelerator.lgap (rst, \valid$8 , \port$1527$22 , weight, act, gap, dept
       \$43  = 2'h0;
     end
   end
-  assign lane = { 2'h0, \port$1527$22 [1:0] };
+  assign lane = { 2'h0, \port$1504$22 [1:0] };
   assign \mask$6  = 4'hf;
-  assign \first$10  = \port$1527$22 [2];
-  assign \last$12  = \port$1527$22 [3];
+  assign \first$10  = \port$1504$22 [2];
+  assign \last$12  = \port$1504$22 [3];
   assign gap_added = \$39 [1:0];
   assign depthwise_added = \$40 [1:0];
 endmodule
@@ -5546,26 +5520,26 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   reg \$auto$verilog_backend.cc:2355:dump_module$14  = 0;
   wire \$1 ;
   wire \$10 ;
-  wire [15:0] \$100 ;
-  wire [15:0] \$101 ;
-  wire [15:0] \$102 ;
-  wire [15:0] \$103 ;
-  wire [6:0] \$104 ;
-  wire \$105 ;
-  wire [6:0] \$106 ;
+  wire \$100 ;
+  wire \$101 ;
+  wire [4:0] \$102 ;
+  wire \$103 ;
+  wire \$104 ;
+  wire [2:0] \$105 ;
+  wire [3:0] \$106 ;
   wire \$107 ;
-  wire \$108 ;
+  wire [1:0] \$108 ;
   wire \$109 ;
   wire \$11 ;
   wire \$110 ;
   wire \$111 ;
-  wire [4:0] \$112 ;
+  wire \$112 ;
   wire \$113 ;
   wire \$114 ;
-  wire [2:0] \$115 ;
-  wire [3:0] \$116 ;
+  wire \$115 ;
+  wire \$116 ;
   wire \$117 ;
-  wire [1:0] \$118 ;
+  wire \$118 ;
   wire \$119 ;
   wire \$12 ;
   wire \$120 ;
@@ -5613,159 +5587,149 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   wire \$159 ;
   wire \$16 ;
   wire \$160 ;
-  wire \$161 ;
-  wire \$162 ;
-  wire \$163 ;
-  wire \$164 ;
-  wire \$165 ;
-  wire \$166 ;
-  wire \$167 ;
-  wire \$168 ;
-  wire \$169 ;
+  reg [6:0] \$161 ;
+  reg \$162 ;
+  reg [6:0] \$163 ;
+  reg \$164 ;
+  reg \$165 ;
+  reg \$166 ;
+  reg \$167 ;
+  reg \$168 ;
+  reg [1:0] \$169 ;
   wire \$17 ;
-  wire \$170 ;
-  reg [6:0] \$171 ;
+  reg \$170 ;
+  reg [1:0] \$171 ;
   reg \$172 ;
-  reg [6:0] \$173 ;
+  reg \$173 ;
   reg \$174 ;
   reg \$175 ;
   reg \$176 ;
   reg \$177 ;
-  reg \$178 ;
-  reg [1:0] \$179 ;
+  reg [4:0] \$178 ;
+  reg \$179 ;
   wire \$18 ;
-  reg \$180 ;
-  reg [1:0] \$181 ;
-  reg \$182 ;
-  reg \$183 ;
-  reg \$184 ;
+  reg [1:0] \$180 ;
+  reg \$181 ;
+  reg [1:0] \$182 ;
+  reg [4:0] \$183 ;
+  reg [1:0] \$184 ;
   reg \$185 ;
-  reg \$186 ;
+  reg [1:0] \$186 ;
   reg \$187 ;
-  reg [4:0] \$188 ;
-  reg \$189 ;
+  reg \$188 ;
+  reg [4:0] \$189 ;
   wire \$19 ;
-  reg [1:0] \$190 ;
+  reg [2:0] \$190 ;
   reg \$191 ;
-  reg [1:0] \$192 ;
-  reg [4:0] \$193 ;
-  reg [1:0] \$194 ;
+  reg [6:0] \$192 ;
+  reg [2:0] \$193 ;
+  reg [14:0] \$194 ;
   reg \$195 ;
-  reg [1:0] \$196 ;
-  reg \$197 ;
-  reg \$198 ;
-  reg [4:0] \$199 ;
+  reg \$196 ;
+  reg [60:0] \$197 ;
+  reg [5:0] \$198 ;
+  reg [3:0] \$199 ;
   wire \$2 ;
   wire \$20 ;
-  reg [2:0] \$200 ;
+  reg [1:0] \$200 ;
   reg \$201 ;
-  reg [6:0] \$202 ;
-  reg [2:0] \$203 ;
-  reg [14:0] \$204 ;
+  reg [1:0] \$202 ;
+  reg \$203 ;
+  reg \$204 ;
   reg \$205 ;
   reg \$206 ;
-  reg [61:0] \$207 ;
-  reg [5:0] \$208 ;
-  reg [3:0] \$209 ;
+  reg \$207 ;
+  reg \$208 ;
+  reg \$209 ;
   wire \$21 ;
-  reg [1:0] \$210 ;
+  reg \$210 ;
   reg \$211 ;
-  reg [1:0] \$212 ;
-  reg \$213 ;
-  reg \$214 ;
-  reg \$215 ;
-  reg \$216 ;
-  reg \$217 ;
-  reg \$218 ;
-  reg \$219 ;
+  reg \$212 ;
   wire \$22 ;
-  reg \$220 ;
-  reg \$221 ;
-  reg \$222 ;
   wire \$23 ;
-  wire \$24 ;
-  wire \$25 ;
-  wire \$26 ;
-  wire [6:0] \$27 ;
+  wire [6:0] \$24 ;
+  wire [7:0] \$25 ;
+  wire [7:0] \$26 ;
+  wire \$27 ;
   wire [7:0] \$28 ;
-  wire [7:0] \$29 ;
+  wire \$29 ;
   wire \$3 ;
-  wire \$30 ;
-  wire [7:0] \$31 ;
-  wire \$32 ;
-  wire [1:0] \$33 ;
-  wire \$34 ;
-  wire [1:0] \$35 ;
-  wire \$36 ;
-  wire [2:0] \$37 ;
+  wire [1:0] \$30 ;
+  wire \$31 ;
+  wire [1:0] \$32 ;
+  wire \$33 ;
+  wire [2:0] \$34 ;
+  wire \$35 ;
+  wire [2:0] \$36 ;
+  wire \$37 ;
   wire \$38 ;
-  wire [2:0] \$39 ;
+  wire \$39 ;
   wire \$4 ;
   wire \$40 ;
-  wire \$41 ;
+  wire [1:0] \$41 ;
   wire \$42 ;
   wire \$43 ;
   wire [1:0] \$44 ;
-  wire \$45 ;
+  wire [5:0] \$45 ;
   wire \$46 ;
-  wire [1:0] \$47 ;
-  wire [5:0] \$48 ;
+  wire \$47 ;
+  wire [2:0] \$48 ;
   wire \$49 ;
   wire \$5 ;
   wire \$50 ;
-  wire [2:0] \$51 ;
+  wire \$51 ;
   wire \$52 ;
   wire \$53 ;
   wire \$54 ;
-  wire \$55 ;
+  wire [2:0] \$55 ;
   wire \$56 ;
   wire \$57 ;
-  wire [2:0] \$58 ;
-  wire \$59 ;
+  wire [5:0] \$58 ;
+  wire [5:0] \$59 ;
   wire \$6 ;
-  wire \$60 ;
-  wire [5:0] \$61 ;
-  wire [5:0] \$62 ;
+  wire [2:0] \$60 ;
+  wire \$61 ;
+  wire \$62 ;
   wire [2:0] \$63 ;
   wire \$64 ;
   wire \$65 ;
-  wire [2:0] \$66 ;
-  wire \$67 ;
-  wire \$68 ;
-  wire [1:0] \$69 ;
+  wire [5:0] \$66 ;
+  wire [2:0] \$67 ;
+  wire [7:0] \$68 ;
+  wire [3:0] \$69 ;
   wire \$7 ;
-  wire [1:0] \$70 ;
-  wire [6:0] \$71 ;
-  wire [2:0] \$72 ;
-  wire \$73 ;
+  wire [15:0] \$70 ;
+  wire [15:0] \$71 ;
+  wire [15:0] \$72 ;
+  wire [15:0] \$73 ;
   wire \$74 ;
-  wire \$75 ;
-  wire [7:0] \$76 ;
-  wire [3:0] \$77 ;
+  wire [15:0] \$75 ;
+  wire [15:0] \$76 ;
+  wire [15:0] \$77 ;
   wire [15:0] \$78 ;
   wire [15:0] \$79 ;
   wire \$8 ;
   wire [15:0] \$80 ;
   wire [15:0] \$81 ;
-  wire \$82 ;
+  wire [15:0] \$82 ;
   wire [15:0] \$83 ;
   wire [15:0] \$84 ;
   wire [15:0] \$85 ;
   wire [15:0] \$86 ;
   wire [15:0] \$87 ;
   wire [15:0] \$88 ;
-  wire \$89 ;
+  wire [15:0] \$89 ;
   wire \$9 ;
   wire [15:0] \$90 ;
   wire [15:0] \$91 ;
   wire [15:0] \$92 ;
   wire [15:0] \$93 ;
-  wire [15:0] \$94 ;
-  wire [15:0] \$95 ;
-  wire [15:0] \$96 ;
-  wire [15:0] \$97 ;
-  wire [15:0] \$98 ;
-  wire [15:0] \$99 ;
+  wire [6:0] \$94 ;
+  wire \$95 ;
+  wire [6:0] \$96 ;
+  wire \$97 ;
+  wire \$98 ;
+  wire \$99 ;
   wire \$signal ;
   reg [4:0] \$signal$10  = 5'h00;
   reg [1:0] \$signal$11  = 2'h0;
@@ -5884,8 +5848,8 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   reg setup_to_tile;
   input start;
   wire start;
-  output [61:0] step;
-  reg [61:0] step = 62'h0000000000000000;
+  output [60:0] step;
+  reg [60:0] step = 61'h0000000000000000;
   wire [4:0] \step.advance ;
   wire \step.bias ;
   wire [1:0] \step.columns ;
@@ -5897,7 +5861,6 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   wire \step.repeat ;
   wire [4:0] \step.row ;
   wire [1:0] \step.rows ;
-  wire \step.shared ;
   wire [1:0] \step.slot ;
   wire [4:0] \step.source ;
   wire [4:0] \step.step ;
@@ -6002,235 +5965,234 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   assign \$6  = running & \$5 ;
   assign \$7  = \$6  & \$signal ;
   assign tile_done = \$7  & map_last;
-  assign \$9  = ~ hold;
-  assign \$10  = running & \$9 ;
-  assign \$11  = ~ step[0];
-  assign \$14  = ~ arrived[14];
-  assign \$15  = ~ fetch__data[15];
-  assign \$16  = arrived[0] & \$15 ;
-  assign \$19  = \$18  | step[0];
-  assign \$20  = \$19  | step[3];
-  assign \$21  = tile == 1'h1;
-  assign \$22  = ! score_index;
-  assign \$23  = \$21  & \$22 ;
-  assign \$25  = \$signal$28  | \$signal$47 ;
-  assign \$26  = \$signal$47  | \$signal ;
-  assign \$27  = \$signal$47  ? weight_base : weight_start;
-  assign \$28  = \$signal$15  + 1'h1;
-  assign \$29  = \$26  ? { 1'h0, \$27  } : \$28 ;
-  assign \$30  = pause == 3'h7;
-  assign \$31  = weight_base + step[7];
-  assign \$32  = ! step[9];
-  assign \$33  = step[9] - 1'h1;
-  assign \$34  = ! step[30];
-  assign \$35  = step[30] - 1'h1;
-  assign \$36  = ! step[32:31];
-  assign \$37  = step[32:31] - 1'h1;
-  assign \$38  = ! step[34:33];
-  assign \$39  = step[34:33] - 1'h1;
-  assign \$40  = tile == step[52:50];
-  assign \$41  = scores_left == 1'h1;
-  assign \$42  = ~ hold;
-  assign \$43  = running & \$42 ;
-  assign \$44  = \$signal$92  + 1'h1;
-  assign \$45  = \$signal$92  == repeat_before;
-  assign \$46  = repeat_last ? repeat_single : \$45 ;
-  assign \$47  = \$signal$16  + 1'h1;
-  assign \$48  = \$signal$10  + step[19:15];
-  assign \$49  = \$signal$16  == word_before;
-  assign \$50  = word_last ? word_single : \$49 ;
-  assign \$51  = \$signal$12  + 1'h1;
-  assign \$52  = ~ step[4];
-  assign \$53  = \$signal$12  == 1'h1;
-  assign \$54  = \$signal$11  == 2'h2;
-  assign \$55  = \$53  & \$54 ;
-  assign \$56  = \$signal$5  ? \$52  : \$55 ;
-  assign \$57  = \$signal$12  == 2'h2;
-  assign \$58  = \$signal$11  + 1'h1;
-  assign \$59  = ~ step[4];
-  assign \$60  = ~ step[4];
-  assign \$61  = \$signal$93  + step[24:20];
-  assign \$62  = \$signal$93  + step[24:20];
-  assign \$63  = \$signal$14  + 1'h1;
-  assign \$64  = \$signal$14  == column_before;
-  assign \$65  = column_last ? column_single : \$64 ;
-  assign \$66  = \$signal$13  + 1'h1;
-  assign \$67  = \$signal$13  == row_before;
-  assign \$68  = row_last ? row_single : \$67 ;
-  assign \$69  = step[0] - 1'h0;
-  assign \$71  = $signed({ 1'h0, tile_source }) + $signed(\$70 );
-  assign \$72  = \$signal$53  ? step[57:55] : 3'h4;
-  assign \$76  = weight_base + step[61:58];
-  assign \$77  = tile + 1'h1;
-  assign \$104  = fetch__addr + 1'h1;
-  assign \$105  = ~ arrived[14];
-  assign \$106  = fetch__addr + 1'h1;
-  assign \$107  = ~ fetch__data[15];
-  assign \$108  = arrived[0] & \$107 ;
-  assign \$109  = ~ step[4];
-  assign \$110  = ~ step[4];
-  assign \$111  = ~ step[4];
-  assign \$112  = pause + 1'h1;
-  assign \$113  = pause == 3'h6;
-  assign \$115  = score_index + 1'h1;
-  assign \$116  = scores_left - 1'h1;
-  assign \$117  = scores_left == 2'h2;
-  assign \$119  = ~ leave_idle;
-  assign \$120  = in_idle & \$119 ;
-  assign \$121  = in_fetch & fetch_to_idle;
+  assign \$8  = ~ hold;
+  assign \$9  = running & \$8 ;
+  assign \$10  = ~ step[0];
+  assign \$13  = ~ arrived[14];
+  assign \$14  = ~ fetch__data[15];
+  assign \$15  = arrived[0] & \$14 ;
+  assign \$16  = \$signal$53  | step[0];
+  assign \$17  = \$16  | step[3];
+  assign \$18  = tile == 1'h1;
+  assign \$19  = ! score_index;
+  assign \$20  = \$18  & \$19 ;
+  assign \$22  = \$signal$28  | \$signal$47 ;
+  assign \$23  = \$signal$47  | \$signal ;
+  assign \$24  = \$signal$47  ? weight_base : weight_start;
+  assign \$25  = \$signal$15  + 1'h1;
+  assign \$26  = \$23  ? { 1'h0, \$24  } : \$25 ;
+  assign \$27  = pause == 3'h7;
+  assign \$28  = weight_base + step[7];
+  assign \$29  = ! step[8];
+  assign \$30  = step[8] - 1'h1;
+  assign \$31  = ! step[29];
+  assign \$32  = step[29] - 1'h1;
+  assign \$33  = ! step[31:30];
+  assign \$34  = step[31:30] - 1'h1;
+  assign \$35  = ! step[33:32];
+  assign \$36  = step[33:32] - 1'h1;
+  assign \$37  = tile == step[51:49];
+  assign \$38  = scores_left == 1'h1;
+  assign \$39  = ~ hold;
+  assign \$40  = running & \$39 ;
+  assign \$41  = \$signal$92  + 1'h1;
+  assign \$42  = \$signal$92  == repeat_before;
+  assign \$43  = repeat_last ? repeat_single : \$42 ;
+  assign \$44  = \$signal$16  + 1'h1;
+  assign \$45  = \$signal$10  + step[18:14];
+  assign \$46  = \$signal$16  == word_before;
+  assign \$47  = word_last ? word_single : \$46 ;
+  assign \$48  = \$signal$12  + 1'h1;
+  assign \$49  = ~ step[4];
+  assign \$50  = \$signal$12  == 1'h1;
+  assign \$51  = \$signal$11  == 2'h2;
+  assign \$52  = \$50  & \$51 ;
+  assign \$53  = \$signal$5  ? \$49  : \$52 ;
+  assign \$54  = \$signal$12  == 2'h2;
+  assign \$55  = \$signal$11  + 1'h1;
+  assign \$56  = ~ step[4];
+  assign \$57  = ~ step[4];
+  assign \$58  = \$signal$93  + step[23:19];
+  assign \$59  = \$signal$93  + step[23:19];
+  assign \$60  = \$signal$14  + 1'h1;
+  assign \$61  = \$signal$14  == column_before;
+  assign \$62  = column_last ? column_single : \$61 ;
+  assign \$63  = \$signal$13  + 1'h1;
+  assign \$64  = \$signal$13  == row_before;
+  assign \$65  = row_last ? row_single : \$64 ;
+  assign \$66  = tile_source + step[0];
+  assign \$67  = \$signal$53  ? step[56:54] : 3'h4;
+  assign \$68  = weight_base + step[60:57];
+  assign \$69  = tile + 1'h1;
+  assign \$94  = fetch__addr + 1'h1;
+  assign \$95  = ~ arrived[14];
+  assign \$96  = fetch__addr + 1'h1;
+  assign \$97  = ~ fetch__data[15];
+  assign \$98  = arrived[0] & \$97 ;
+  assign \$99  = ~ step[4];
+  assign \$100  = ~ step[4];
+  assign \$101  = ~ step[4];
+  assign \$102  = pause + 1'h1;
+  assign \$103  = pause == 3'h6;
+  assign \$105  = score_index + 1'h1;
+  assign \$106  = scores_left - 1'h1;
+  assign \$107  = scores_left == 2'h2;
+  assign \$109  = ~ leave_idle;
+  assign \$110  = in_idle & \$109 ;
+  assign \$111  = in_fetch & fetch_to_idle;
+  assign \$112  = \$110  | \$111 ;
+  assign \$113  = ~ leave_address;
+  assign \$114  = in_address & \$113 ;
+  assign \$115  = in_idle & idle_to_address;
+  assign \$116  = \$114  | \$115 ;
+  assign \$117  = in_flush & flush_to_address;
+  assign \$118  = \$116  | \$117 ;
+  assign \$119  = in_scores & scores_to_address;
+  assign \$120  = \$118  | \$119 ;
+  assign \$121  = in_learned & learned_to_address;
   assign \$122  = \$120  | \$121 ;
-  assign \$123  = ~ leave_address;
-  assign \$124  = in_address & \$123 ;
-  assign \$125  = in_idle & idle_to_address;
+  assign \$123  = ~ leave_fetch;
+  assign \$124  = in_fetch & \$123 ;
+  assign \$125  = in_address & address_to_fetch;
   assign \$126  = \$124  | \$125 ;
-  assign \$127  = in_flush & flush_to_address;
-  assign \$128  = \$126  | \$127 ;
-  assign \$129  = in_scores & scores_to_address;
+  assign \$127  = ~ leave_setup;
+  assign \$128  = in_setup & \$127 ;
+  assign \$129  = in_fetch & fetch_to_setup;
   assign \$130  = \$128  | \$129 ;
-  assign \$131  = in_learned & learned_to_address;
-  assign \$132  = \$130  | \$131 ;
-  assign \$133  = ~ leave_fetch;
-  assign \$134  = in_fetch & \$133 ;
-  assign \$135  = in_address & address_to_fetch;
+  assign \$131  = ~ leave_tile;
+  assign \$132  = in_tile & \$131 ;
+  assign \$133  = in_setup & setup_to_tile;
+  assign \$134  = \$132  | \$133 ;
+  assign \$135  = in_run & run_to_tile;
   assign \$136  = \$134  | \$135 ;
-  assign \$137  = ~ leave_setup;
-  assign \$138  = in_setup & \$137 ;
-  assign \$139  = in_fetch & fetch_to_setup;
+  assign \$137  = in_scores & scores_to_tile;
+  assign \$138  = \$136  | \$137 ;
+  assign \$139  = in_learned & learned_to_tile;
   assign \$140  = \$138  | \$139 ;
-  assign \$141  = ~ leave_tile;
-  assign \$142  = in_tile & \$141 ;
-  assign \$143  = in_setup & setup_to_tile;
+  assign \$141  = ~ leave_run;
+  assign \$142  = in_run & \$141 ;
+  assign \$143  = in_tile & tile_to_run;
   assign \$144  = \$142  | \$143 ;
-  assign \$145  = in_run & run_to_tile;
-  assign \$146  = \$144  | \$145 ;
-  assign \$147  = in_scores & scores_to_tile;
+  assign \$145  = ~ leave_flush;
+  assign \$146  = in_flush & \$145 ;
+  assign \$147  = in_run & run_to_flush;
   assign \$148  = \$146  | \$147 ;
-  assign \$149  = in_learned & learned_to_tile;
-  assign \$150  = \$148  | \$149 ;
-  assign \$151  = ~ leave_run;
-  assign \$152  = in_run & \$151 ;
-  assign \$153  = in_tile & tile_to_run;
-  assign \$154  = \$152  | \$153 ;
-  assign \$155  = ~ leave_flush;
-  assign \$156  = in_flush & \$155 ;
-  assign \$157  = in_run & run_to_flush;
-  assign \$158  = \$156  | \$157 ;
-  assign \$159  = ~ leave_scores;
-  assign \$160  = in_scores & \$159 ;
-  assign \$161  = in_flush & flush_to_scores;
-  assign \$162  = \$160  | \$161 ;
-  assign \$163  = ~ leave_average;
-  assign \$164  = in_average & \$163 ;
-  assign \$165  = in_flush & flush_to_average;
-  assign \$166  = \$164  | \$165 ;
-  assign \$167  = ~ leave_learned;
-  assign \$168  = in_learned & \$167 ;
-  assign \$169  = in_average & average_to_learned;
-  assign \$170  = \$168  | \$169 ;
+  assign \$149  = ~ leave_scores;
+  assign \$150  = in_scores & \$149 ;
+  assign \$151  = in_flush & flush_to_scores;
+  assign \$152  = \$150  | \$151 ;
+  assign \$153  = ~ leave_average;
+  assign \$154  = in_average & \$153 ;
+  assign \$155  = in_flush & flush_to_average;
+  assign \$156  = \$154  | \$155 ;
+  assign \$157  = ~ leave_learned;
+  assign \$158  = in_learned & \$157 ;
+  assign \$159  = in_average & average_to_learned;
+  assign \$160  = \$158  | \$159 ;
   always @(posedge clk)
-    \$signal$15  <= \$171 ;
+    \$signal$15  <= \$161 ;
   always @(posedge clk)
-    \$signal$56  <= \$172 ;
+    \$signal$56  <= \$162 ;
   always @(posedge clk)
-    weight_start <= \$173 ;
+    weight_start <= \$163 ;
   always @(posedge clk)
-    repeat_single <= \$174 ;
+    repeat_single <= \$164 ;
   always @(posedge clk)
-    repeat_before <= \$175 ;
+    repeat_before <= \$165 ;
   always @(posedge clk)
-    word_single <= \$176 ;
+    word_single <= \$166 ;
   always @(posedge clk)
-    word_before <= \$177 ;
+    word_before <= \$167 ;
   always @(posedge clk)
-    column_single <= \$178 ;
+    column_single <= \$168 ;
   always @(posedge clk)
-    column_before <= \$179 ;
+    column_before <= \$169 ;
   always @(posedge clk)
-    row_single <= \$180 ;
+    row_single <= \$170 ;
   always @(posedge clk)
-    row_before <= \$181 ;
+    row_before <= \$171 ;
   always @(posedge clk)
-    \$signal$53  <= \$182 ;
+    \$signal$53  <= \$172 ;
   always @(posedge clk)
-    \$signal$66  <= \$183 ;
+    \$signal$66  <= \$173 ;
   always @(posedge clk)
-    \$signal$17  <= \$184 ;
+    \$signal$17  <= \$174 ;
   always @(posedge clk)
-    \$signal$92  <= \$185 ;
+    \$signal$92  <= \$175 ;
   always @(posedge clk)
-    repeat_last <= \$186 ;
+    repeat_last <= \$176 ;
   always @(posedge clk)
-    \$signal$16  <= \$187 ;
+    \$signal$16  <= \$177 ;
   always @(posedge clk)
-    \$signal$10  <= \$188 ;
+    \$signal$10  <= \$178 ;
   always @(posedge clk)
-    word_last <= \$189 ;
+    word_last <= \$179 ;
   always @(posedge clk)
-    \$signal$12  <= \$190 ;
+    \$signal$12  <= \$180 ;
   always @(posedge clk)
-    \$signal$5  <= \$191 ;
+    \$signal$5  <= \$181 ;
   always @(posedge clk)
-    \$signal$11  <= \$192 ;
+    \$signal$11  <= \$182 ;
   always @(posedge clk)
-    \$signal$93  <= \$193 ;
+    \$signal$93  <= \$183 ;
   always @(posedge clk)
-    \$signal$14  <= \$194 ;
+    \$signal$14  <= \$184 ;
   always @(posedge clk)
-    column_last <= \$195 ;
+    column_last <= \$185 ;
   always @(posedge clk)
-    \$signal$13  <= \$196 ;
+    \$signal$13  <= \$186 ;
   always @(posedge clk)
-    row_last <= \$197 ;
+    row_last <= \$187 ;
   always @(posedge clk)
-    running <= \$198 ;
+    running <= \$188 ;
   always @(posedge clk)
-    tile_source <= \$199 ;
+    tile_source <= \$189 ;
   always @(posedge clk)
-    scores_left <= \$200 ;
+    scores_left <= \$190 ;
   always @(posedge clk)
-    \$signal$69  <= \$201 ;
+    \$signal$69  <= \$191 ;
   always @(posedge clk)
-    weight_base <= \$202 ;
+    weight_base <= \$192 ;
   always @(posedge clk)
-    tile <= \$203 ;
+    tile <= \$193 ;
   always @(posedge clk)
-    arrived <= \$204 ;
+    arrived <= \$194 ;
   always @(posedge clk)
-    \begin  <= \$205 ;
+    \begin  <= \$195 ;
   always @(posedge clk)
-    done <= \$206 ;
+    done <= \$196 ;
   always @(posedge clk)
-    step <= \$207 ;
+    step <= \$197 ;
   always @(posedge clk)
-    fetch__addr <= \$208 ;
+    fetch__addr <= \$198 ;
   always @(posedge clk)
-    pause <= \$209 ;
+    pause <= \$199 ;
   always @(posedge clk)
-    score_index <= \$210 ;
+    score_index <= \$200 ;
   always @(posedge clk)
-    reserve <= \$211 ;
+    reserve <= \$201 ;
   always @(posedge clk)
-    pool_write <= \$212 ;
+    pool_write <= \$202 ;
   always @(posedge clk)
-    in_idle <= \$213 ;
+    in_idle <= \$203 ;
   always @(posedge clk)
-    in_address <= \$214 ;
+    in_address <= \$204 ;
   always @(posedge clk)
-    in_fetch <= \$215 ;
+    in_fetch <= \$205 ;
   always @(posedge clk)
-    in_setup <= \$216 ;
+    in_setup <= \$206 ;
   always @(posedge clk)
-    in_tile <= \$217 ;
+    in_tile <= \$207 ;
   always @(posedge clk)
-    in_run <= \$218 ;
+    in_run <= \$208 ;
   always @(posedge clk)
-    in_flush <= \$219 ;
+    in_flush <= \$209 ;
   always @(posedge clk)
-    in_scores <= \$220 ;
+    in_scores <= \$210 ;
   always @(posedge clk)
-    in_average <= \$221 ;
+    in_average <= \$211 ;
   always @(posedge clk)
-    in_learned <= \$222 ;
+    in_learned <= \$212 ;
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     leave_idle = 1'h0;
@@ -6275,11 +6237,11 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     leave_fetch = 1'h0;
     if (in_fetch) begin
       (* full_case = 32'd1 *)
-      if (\$14 ) begin
+      if (\$13 ) begin
       end else begin
         leave_fetch = 1'h1;
       end
-      if (\$16 ) begin
+      if (\$15 ) begin
         leave_fetch = 1'h1;
       end
     end
@@ -6289,11 +6251,11 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     fetch_to_setup = 1'h0;
     if (in_fetch) begin
       (* full_case = 32'd1 *)
-      if (\$14 ) begin
+      if (\$13 ) begin
       end else begin
         fetch_to_setup = 1'h1;
       end
-      if (\$16 ) begin
+      if (\$15 ) begin
         fetch_to_setup = 1'h0;
       end
     end
@@ -6302,7 +6264,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     fetch_to_idle = 1'h0;
     if (in_fetch) begin
-      if (\$16 ) begin
+      if (\$15 ) begin
         fetch_to_idle = 1'h1;
       end
     end
@@ -6348,7 +6310,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (in_run) begin
       if (tile_done) begin
         leave_run = 1'h1;
-        if (\$20 ) begin
+        if (\$17 ) begin
           leave_run = 1'h1;
         end
       end
@@ -6360,7 +6322,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (in_run) begin
       if (tile_done) begin
         run_to_tile = 1'h1;
-        if (\$20 ) begin
+        if (\$17 ) begin
           run_to_tile = 1'h0;
         end
       end
@@ -6371,7 +6333,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     run_to_flush = 1'h0;
     if (in_run) begin
       if (tile_done) begin
-        if (\$20 ) begin
+        if (\$17 ) begin
           run_to_flush = 1'h1;
         end
       end
@@ -6449,14 +6411,14 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     score_first = 1'h0;
     if (in_scores) begin
-      score_first = \$23 ;
+      score_first = \$20 ;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     leave_scores = 1'h0;
     if (in_scores) begin
-      if (\$24 ) begin
+      if (\$21 ) begin
         if (\$signal$66 ) begin
           leave_scores = 1'h1;
           if (\$signal$69 ) begin
@@ -6470,7 +6432,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     scores_to_tile = 1'h0;
     if (in_scores) begin
-      if (\$24 ) begin
+      if (\$21 ) begin
         if (\$signal$66 ) begin
           scores_to_tile = 1'h1;
           if (\$signal$69 ) begin
@@ -6484,7 +6446,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     scores_to_address = 1'h0;
     if (in_scores) begin
-      if (\$24 ) begin
+      if (\$21 ) begin
         if (\$signal$66 ) begin
           if (\$signal$69 ) begin
             scores_to_address = 1'h1;
@@ -6538,124 +6500,307 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$171  = \$signal$15 ;
-    if (\$25 ) begin
-      \$171  = \$29 [6:0];
+    \$161  = \$signal$15 ;
+    if (\$22 ) begin
+      \$161  = \$26 [6:0];
     end
     if (rst) begin
-      \$171  = 7'h00;
+      \$161  = 7'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$172  = \$30 ;
+    \$162  = \$27 ;
+    if (rst) begin
+      \$162  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$163  = \$28 [6:0];
+    if (rst) begin
+      \$163  = 7'h00;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$164  = \$29 ;
+    if (rst) begin
+      \$164  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$165  = \$30 [0];
+    if (rst) begin
+      \$165  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$166  = \$31 ;
+    if (rst) begin
+      \$166  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$167  = \$32 [0];
+    if (rst) begin
+      \$167  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$168  = \$33 ;
+    if (rst) begin
+      \$168  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$169  = \$34 [1:0];
+    if (rst) begin
+      \$169  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$170  = \$35 ;
+    if (rst) begin
+      \$170  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$171  = \$36 [1:0];
+    if (rst) begin
+      \$171  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$172  = \$37 ;
     if (rst) begin
       \$172  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$173  = \$31 [6:0];
+    \$173  = \$38 ;
+    if (in_scores) begin
+      if (\$104 ) begin
+        \$173  = \$107 ;
+      end
+    end
     if (rst) begin
-      \$173  = 7'h00;
+      \$173  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$174  = \$32 ;
+    \$174  = \$signal$17 ;
+    if (\$40 ) begin
+      \$174  = \$signal ;
+    end
+    if (in_tile) begin
+      \$174  = 1'h1;
+    end
     if (rst) begin
       \$174  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$175  = \$33 [0];
+    \$175  = \$signal$92 ;
+    if (\$40 ) begin
+      \$175  = \$41 [0];
+      if (repeat_last) begin
+        \$175  = 1'h0;
+      end
+    end
     if (rst) begin
       \$175  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$176  = \$34 ;
+    \$176  = repeat_last;
+    if (\$40 ) begin
+      \$176  = \$43 ;
+    end
+    if (in_tile) begin
+      \$176  = repeat_single;
+    end
     if (rst) begin
       \$176  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$177  = \$35 [0];
+    \$177  = \$signal$16 ;
+    if (\$40 ) begin
+      if (repeat_last) begin
+        \$177  = \$44 [0];
+        if (word_last) begin
+          \$177  = 1'h0;
+        end
+      end
+    end
     if (rst) begin
       \$177  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$178  = \$36 ;
-    if (rst) begin
-      \$178  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$179  = \$37 [1:0];
-    if (rst) begin
-      \$179  = 2'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$180  = \$38 ;
-    if (rst) begin
-      \$180  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$181  = \$39 [1:0];
-    if (rst) begin
-      \$181  = 2'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$182  = \$40 ;
-    if (rst) begin
-      \$182  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$183  = \$41 ;
-    if (in_scores) begin
-      if (\$114 ) begin
-        \$183  = \$117 ;
+    \$178  = \$signal$10 ;
+    if (\$40 ) begin
+      if (repeat_last) begin
+        \$178  = \$45 [4:0];
+        if (word_last) begin
+          \$178  = \$signal$93 ;
+          if (\$signal$5 ) begin
+            \$178  = \$59 [4:0];
+          end
+        end
       end
-    end
-    if (rst) begin
-      \$183  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$184  = \$signal$17 ;
-    if (\$43 ) begin
-      \$184  = \$signal ;
     end
     if (in_tile) begin
-      \$184  = 1'h1;
+      \$178  = tile_source;
     end
     if (rst) begin
-      \$184  = 1'h0;
+      \$178  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$185  = \$signal$92 ;
-    if (\$43 ) begin
-      \$185  = \$44 [0];
+    \$179  = word_last;
+    if (\$40 ) begin
       if (repeat_last) begin
-        \$185  = 1'h0;
+        \$179  = \$47 ;
       end
+    end
+    if (in_tile) begin
+      \$179  = word_single;
+    end
+    if (rst) begin
+      \$179  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$180  = \$signal$12 ;
+    if (\$40 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          \$180  = \$48 [1:0];
+          if (\$54 ) begin
+            \$180  = 2'h0;
+          end
+          if (\$signal$5 ) begin
+            \$180  = { 1'h0, \$56  };
+          end
+        end
+      end
+    end
+    if (in_tile) begin
+      \$180  = { 1'h0, \$99  };
+    end
+    if (rst) begin
+      \$180  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$181  = \$signal$5 ;
+    if (\$40 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          \$181  = \$53 ;
+        end
+      end
+    end
+    if (in_tile) begin
+      \$181  = \$101 ;
+    end
+    if (rst) begin
+      \$181  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$182  = \$signal$11 ;
+    if (\$40 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          if (\$54 ) begin
+            \$182  = \$55 [1:0];
+          end
+          if (\$signal$5 ) begin
+            \$182  = { 1'h0, \$57  };
+          end
+        end
+      end
+    end
+    if (in_tile) begin
+      \$182  = { 1'h0, \$100  };
+    end
+    if (rst) begin
+      \$182  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$183  = \$signal$93 ;
+    if (\$40 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          if (\$signal$5 ) begin
+            \$183  = \$58 [4:0];
+          end
+        end
+      end
+    end
+    if (in_tile) begin
+      \$183  = tile_source;
+    end
+    if (rst) begin
+      \$183  = 5'h00;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$184  = \$signal$14 ;
+    if (\$40 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          if (\$signal$5 ) begin
+            \$184  = \$60 [1:0];
+            if (column_last) begin
+              \$184  = 2'h0;
+            end
+          end
+        end
+      end
+    end
+    if (rst) begin
+      \$184  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$185  = column_last;
+    if (\$40 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          if (\$signal$5 ) begin
+            \$185  = \$62 ;
+          end
+        end
+      end
+    end
+    if (in_tile) begin
+      \$185  = column_single;
     end
     if (rst) begin
       \$185  = 1'h0;
@@ -6663,198 +6808,15 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$186  = repeat_last;
-    if (\$43 ) begin
-      \$186  = \$46 ;
-    end
-    if (in_tile) begin
-      \$186  = repeat_single;
-    end
-    if (rst) begin
-      \$186  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$187  = \$signal$16 ;
-    if (\$43 ) begin
-      if (repeat_last) begin
-        \$187  = \$47 [0];
-        if (word_last) begin
-          \$187  = 1'h0;
-        end
-      end
-    end
-    if (rst) begin
-      \$187  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$188  = \$signal$10 ;
-    if (\$43 ) begin
-      if (repeat_last) begin
-        \$188  = \$48 [4:0];
-        if (word_last) begin
-          \$188  = \$signal$93 ;
-          if (\$signal$5 ) begin
-            \$188  = \$62 [4:0];
-          end
-        end
-      end
-    end
-    if (in_tile) begin
-      \$188  = tile_source;
-    end
-    if (rst) begin
-      \$188  = 5'h00;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$189  = word_last;
-    if (\$43 ) begin
-      if (repeat_last) begin
-        \$189  = \$50 ;
-      end
-    end
-    if (in_tile) begin
-      \$189  = word_single;
-    end
-    if (rst) begin
-      \$189  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$190  = \$signal$12 ;
-    if (\$43 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          \$190  = \$51 [1:0];
-          if (\$57 ) begin
-            \$190  = 2'h0;
-          end
-          if (\$signal$5 ) begin
-            \$190  = { 1'h0, \$59  };
-          end
-        end
-      end
-    end
-    if (in_tile) begin
-      \$190  = { 1'h0, \$109  };
-    end
-    if (rst) begin
-      \$190  = 2'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$191  = \$signal$5 ;
-    if (\$43 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          \$191  = \$56 ;
-        end
-      end
-    end
-    if (in_tile) begin
-      \$191  = \$111 ;
-    end
-    if (rst) begin
-      \$191  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$192  = \$signal$11 ;
-    if (\$43 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          if (\$57 ) begin
-            \$192  = \$58 [1:0];
-          end
-          if (\$signal$5 ) begin
-            \$192  = { 1'h0, \$60  };
-          end
-        end
-      end
-    end
-    if (in_tile) begin
-      \$192  = { 1'h0, \$110  };
-    end
-    if (rst) begin
-      \$192  = 2'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$193  = \$signal$93 ;
-    if (\$43 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          if (\$signal$5 ) begin
-            \$193  = \$61 [4:0];
-          end
-        end
-      end
-    end
-    if (in_tile) begin
-      \$193  = tile_source;
-    end
-    if (rst) begin
-      \$193  = 5'h00;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$194  = \$signal$14 ;
-    if (\$43 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          if (\$signal$5 ) begin
-            \$194  = \$63 [1:0];
-            if (column_last) begin
-              \$194  = 2'h0;
-            end
-          end
-        end
-      end
-    end
-    if (rst) begin
-      \$194  = 2'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$195  = column_last;
-    if (\$43 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          if (\$signal$5 ) begin
-            \$195  = \$65 ;
-          end
-        end
-      end
-    end
-    if (in_tile) begin
-      \$195  = column_single;
-    end
-    if (rst) begin
-      \$195  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$196  = \$signal$13 ;
-    if (\$43 ) begin
+    \$186  = \$signal$13 ;
+    if (\$40 ) begin
       if (repeat_last) begin
         if (word_last) begin
           if (\$signal$5 ) begin
             if (column_last) begin
-              \$196  = \$66 [1:0];
+              \$186  = \$63 [1:0];
               if (row_last) begin
-                \$196  = 2'h0;
+                \$186  = 2'h0;
               end
             end
           end
@@ -6862,76 +6824,264 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
       end
     end
     if (rst) begin
-      \$196  = 2'h0;
+      \$186  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$197  = row_last;
-    if (\$43 ) begin
+    \$187  = row_last;
+    if (\$40 ) begin
       if (repeat_last) begin
         if (word_last) begin
           if (\$signal$5 ) begin
             if (column_last) begin
-              \$197  = \$68 ;
+              \$187  = \$65 ;
             end
           end
         end
       end
     end
     if (in_tile) begin
-      \$197  = row_single;
+      \$187  = row_single;
     end
     if (rst) begin
-      \$197  = 1'h0;
+      \$187  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$198  = running;
+    \$188  = running;
     if (tile_done) begin
-      \$198  = 1'h0;
+      \$188  = 1'h0;
     end
     if (in_tile) begin
-      \$198  = 1'h1;
+      \$188  = 1'h1;
     end
     if (rst) begin
-      \$198  = 1'h0;
+      \$188  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$199  = tile_source;
+    \$189  = tile_source;
     if (tile_done) begin
-      \$199  = \$71 [4:0];
+      \$189  = \$66 [4:0];
     end
     if (in_setup) begin
-      \$199  = step[14:10];
+      \$189  = step[13:9];
     end
     if (rst) begin
-      \$199  = 5'h00;
+      \$189  = 5'h00;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$200  = scores_left;
+    \$190  = scores_left;
     if (tile_done) begin
-      \$200  = \$72 ;
+      \$190  = \$67 ;
     end
     if (in_scores) begin
-      if (\$114 ) begin
-        \$200  = \$116 [2:0];
+      if (\$104 ) begin
+        \$190  = \$106 [2:0];
       end
     end
     if (rst) begin
-      \$200  = 3'h0;
+      \$190  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$201  = \$signal$69 ;
+    \$191  = \$signal$69 ;
     if (tile_done) begin
-      \$201  = \$74 ;
+      \$191  = \$signal$53 ;
+    end
+    if (rst) begin
+      \$191  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$192  = weight_base;
+    if (tile_done) begin
+      \$192  = \$68 [6:0];
+    end
+    if (in_fetch) begin
+      if (\$98 ) begin
+        \$192  = 7'h00;
+      end
+    end
+    if (rst) begin
+      \$192  = 7'h00;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$193  = tile;
+    if (tile_done) begin
+      \$193  = \$69 [2:0];
+    end
+    if (in_setup) begin
+      \$193  = 3'h0;
+    end
+    if (rst) begin
+      \$193  = 3'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$194  = { arrived[13:0], fetching };
+    if (in_fetch) begin
+      if (\$98 ) begin
+        \$194  = 15'h0000;
+      end
+    end
+    if (rst) begin
+      \$194  = 15'h0000;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$195  = 1'h0;
+    if (in_setup) begin
+      \$195  = 1'h1;
+    end
+    if (rst) begin
+      \$195  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$196  = 1'h0;
+    if (in_fetch) begin
+      if (\$98 ) begin
+        \$196  = 1'h1;
+      end
+    end
+    if (rst) begin
+      \$196  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$197  = step;
+    if (arrived[0]) begin
+      \$197 [0] = \$70 [0];
+      \$197 [1] = \$71 [1];
+      \$197 [2] = \$72 [2];
+      \$197 [3] = \$74 ;
+      \$197 [4] = \$75 [4];
+      \$197 [5] = \$76 [5];
+      \$197 [6] = \$77 [6];
+      \$197 [7] = \$78 [7];
+      \$197 [8] = \$79 [8];
+    end
+    if (arrived[1]) begin
+      \$197 [13:9] = \$80 [4:0];
+    end
+    if (arrived[2]) begin
+      \$197 [18:14] = \$81 [4:0];
+    end
+    if (arrived[3]) begin
+      \$197 [23:19] = \$82 [4:0];
+    end
+    if (arrived[4]) begin
+      \$197 [28:24] = \$83 [4:0];
+    end
+    if (arrived[5]) begin
+      \$197 [29] = \$84 [0];
+    end
+    if (arrived[6]) begin
+      \$197 [31:30] = \$85 [1:0];
+    end
+    if (arrived[7]) begin
+      \$197 [33:32] = \$86 [1:0];
+    end
+    if (arrived[8]) begin
+      \$197 [38:34] = \$87 [4:0];
+    end
+    if (arrived[9]) begin
+      \$197 [43:39] = \$88 [4:0];
+    end
+    if (arrived[10]) begin
+      \$197 [48:44] = \$89 [4:0];
+    end
+    if (arrived[11]) begin
+      \$197 [51:49] = \$90 [2:0];
+    end
+    if (arrived[12]) begin
+      \$197 [53:52] = \$91 [1:0];
+    end
+    if (arrived[13]) begin
+      \$197 [56:54] = \$92 [2:0];
+    end
+    if (arrived[14]) begin
+      \$197 [60:57] = \$93 [3:0];
+    end
+    if (rst) begin
+      \$197  = 61'h0000000000000000;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$198  = fetch__addr;
+    if (in_idle) begin
+      if (done) begin
+        \$198  = 6'h00;
+      end
+    end
+    if (in_address) begin
+      \$198  = \$94 [5:0];
+    end
+    if (in_fetch) begin
+      if (\$95 ) begin
+        \$198  = \$96 [5:0];
+      end
+    end
+    if (rst) begin
+      \$198  = 6'h00;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$199  = pause;
+    if (in_tile) begin
+      \$199  = 4'h0;
+    end
+    if (in_run) begin
+      \$199  = 4'h0;
+    end
+    if (in_flush) begin
+      \$199  = \$102 [3:0];
+    end
+    if (rst) begin
+      \$199  = 4'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$200  = score_index;
+    if (in_run) begin
+      \$200  = 2'h0;
+    end
+    if (in_scores) begin
+      if (\$104 ) begin
+        \$200  = \$105 [1:0];
+      end
+    end
+    if (rst) begin
+      \$200  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$201  = reserve;
+    if (in_flush) begin
+      if (\$103 ) begin
+        \$201  = step[0];
+      end
+      if (\$signal$56 ) begin
+        \$201  = 1'h0;
+      end
     end
     if (rst) begin
       \$201  = 1'h0;
@@ -6939,291 +7089,99 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$202  = weight_base;
-    if (tile_done) begin
-      if (\$75 ) begin
-        \$202  = \$76 [6:0];
+    \$202  = pool_write;
+    if (in_flush) begin
+      if (\$signal$56 ) begin
+        if (step[3]) begin
+        end else if (step[0]) begin
+          \$202  = { 1'h0, step[5] };
+        end
       end
     end
-    if (in_fetch) begin
-      if (\$108 ) begin
-        \$202  = 7'h00;
-      end
+    if (in_average) begin
+      \$202  = \$108 ;
+    end
+    if (in_learned) begin
+      \$202  = 2'h0;
     end
     if (rst) begin
-      \$202  = 7'h00;
+      \$202  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$203  = tile;
-    if (tile_done) begin
-      if (\$75 ) begin
-        \$203  = \$77 [2:0];
-      end
-    end
-    if (in_setup) begin
-      \$203  = 3'h0;
-    end
+    \$203  = \$112 ;
     if (rst) begin
-      \$203  = 3'h0;
+      \$203  = 1'h1;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$204  = { arrived[13:0], fetching };
-    if (in_fetch) begin
-      if (\$108 ) begin
-        \$204  = 15'h0000;
-      end
-    end
+    \$204  = \$122 ;
     if (rst) begin
-      \$204  = 15'h0000;
+      \$204  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$205  = 1'h0;
-    if (in_setup) begin
-      \$205  = 1'h1;
-    end
+    \$205  = \$126 ;
     if (rst) begin
       \$205  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$206  = 1'h0;
-    if (in_fetch) begin
-      if (\$108 ) begin
-        \$206  = 1'h1;
-      end
-    end
+    \$206  = \$130 ;
     if (rst) begin
       \$206  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$207  = step;
-    if (arrived[0]) begin
-      \$207 [0] = \$78 [0];
-      \$207 [1] = \$79 [1];
-      \$207 [2] = \$80 [2];
-      \$207 [3] = \$82 ;
-      \$207 [4] = \$83 [4];
-      \$207 [5] = \$84 [5];
-      \$207 [6] = \$85 [6];
-      \$207 [7] = \$86 [7];
-      \$207 [9] = \$87 [8];
-      \$207 [8] = \$89 ;
-    end
-    if (arrived[1]) begin
-      \$207 [14:10] = \$90 [4:0];
-    end
-    if (arrived[2]) begin
-      \$207 [19:15] = \$91 [4:0];
-    end
-    if (arrived[3]) begin
-      \$207 [24:20] = \$92 [4:0];
-    end
-    if (arrived[4]) begin
-      \$207 [29:25] = \$93 [4:0];
-    end
-    if (arrived[5]) begin
-      \$207 [30] = \$94 [0];
-    end
-    if (arrived[6]) begin
-      \$207 [32:31] = \$95 [1:0];
-    end
-    if (arrived[7]) begin
-      \$207 [34:33] = \$96 [1:0];
-    end
-    if (arrived[8]) begin
-      \$207 [39:35] = \$97 [4:0];
-    end
-    if (arrived[9]) begin
-      \$207 [44:40] = \$98 [4:0];
-    end
-    if (arrived[10]) begin
-      \$207 [49:45] = \$99 [4:0];
-    end
-    if (arrived[11]) begin
-      \$207 [52:50] = \$100 [2:0];
-    end
-    if (arrived[12]) begin
-      \$207 [54:53] = \$101 [1:0];
-    end
-    if (arrived[13]) begin
-      \$207 [57:55] = \$102 [2:0];
-    end
-    if (arrived[14]) begin
-      \$207 [61:58] = \$103 [3:0];
-    end
+    \$207  = \$140 ;
     if (rst) begin
-      \$207  = 62'h0000000000000000;
+      \$207  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$208  = fetch__addr;
-    if (in_idle) begin
-      if (done) begin
-        \$208  = 6'h00;
-      end
-    end
-    if (in_address) begin
-      \$208  = \$104 [5:0];
-    end
-    if (in_fetch) begin
-      if (\$105 ) begin
-        \$208  = \$106 [5:0];
-      end
-    end
+    \$208  = \$144 ;
     if (rst) begin
-      \$208  = 6'h00;
+      \$208  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$209  = pause;
-    if (in_tile) begin
-      \$209  = 4'h0;
-    end
-    if (in_run) begin
-      \$209  = 4'h0;
-    end
-    if (in_flush) begin
-      \$209  = \$112 [3:0];
-    end
+    \$209  = \$148 ;
     if (rst) begin
-      \$209  = 4'h0;
+      \$209  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$210  = score_index;
-    if (in_run) begin
-      \$210  = 2'h0;
-    end
-    if (in_scores) begin
-      if (\$114 ) begin
-        \$210  = \$115 [1:0];
-      end
-    end
+    \$210  = \$152 ;
     if (rst) begin
-      \$210  = 2'h0;
+      \$210  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$211  = reserve;
-    if (in_flush) begin
-      if (\$113 ) begin
-        \$211  = step[0];
-      end
-      if (\$signal$56 ) begin
-        \$211  = 1'h0;
-      end
-    end
+    \$211  = \$156 ;
     if (rst) begin
       \$211  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$212  = pool_write;
-    if (in_flush) begin
-      if (\$signal$56 ) begin
-        if (step[3]) begin
-        end else if (step[0]) begin
-          \$212  = { 1'h0, step[5] };
-        end
-      end
-    end
-    if (in_average) begin
-      \$212  = \$118 ;
-    end
-    if (in_learned) begin
-      \$212  = 2'h0;
-    end
+    \$212  = \$160 ;
     if (rst) begin
-      \$212  = 2'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$213  = \$122 ;
-    if (rst) begin
-      \$213  = 1'h1;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$214  = \$132 ;
-    if (rst) begin
-      \$214  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$215  = \$136 ;
-    if (rst) begin
-      \$215  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$216  = \$140 ;
-    if (rst) begin
-      \$216  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$217  = \$150 ;
-    if (rst) begin
-      \$217  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$218  = \$154 ;
-    if (rst) begin
-      \$218  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$219  = \$158 ;
-    if (rst) begin
-      \$219  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$220  = \$162 ;
-    if (rst) begin
-      \$220  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$221  = \$166 ;
-    if (rst) begin
-      \$221  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$222  = \$170 ;
-    if (rst) begin
-      \$222  = 1'h0;
+      \$212  = 1'h0;
     end
   end
   assign pc = fetch__addr;
   assign score = score_index;
-  assign pop_words = step[61:58];
+  assign pop_words = step[60:57];
+  assign pop = tile_done;
   assign \$signal$27  = \$signal ;
   assign \read.address  = read[4:0];
   assign \read.ky  = read[6:5];
@@ -7248,22 +7206,21 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   assign \step.gap  = step[5];
   assign \step.depthwise  = step[6];
   assign \step.bias  = step[7];
-  assign \step.shared  = step[8];
-  assign \step.repeat  = step[9];
-  assign \step.source  = step[14:10];
-  assign \step.step  = step[19:15];
-  assign \step.advance  = step[24:20];
-  assign \step.row  = step[29:25];
-  assign \step.words  = step[30];
-  assign \step.columns  = step[32:31];
-  assign \step.rows  = step[34:33];
-  assign \step.target  = step[39:35];
-  assign \step.target_advance  = step[44:40];
-  assign \step.target_row  = step[49:45];
-  assign \step.tiles  = step[52:50];
-  assign \step.slot  = step[54:53];
-  assign \step.valid  = step[57:55];
-  assign \step.tile_words  = step[61:58];
+  assign \step.repeat  = step[8];
+  assign \step.source  = step[13:9];
+  assign \step.step  = step[18:14];
+  assign \step.advance  = step[23:19];
+  assign \step.row  = step[28:24];
+  assign \step.words  = step[29];
+  assign \step.columns  = step[31:30];
+  assign \step.rows  = step[33:32];
+  assign \step.target  = step[38:34];
+  assign \step.target_advance  = step[43:39];
+  assign \step.target_row  = step[48:44];
+  assign \step.tiles  = step[51:49];
+  assign \step.slot  = step[53:52];
+  assign \step.valid  = step[56:54];
+  assign \step.tile_words  = step[60:57];
   assign read[26] = map_last;
   assign read[25] = column_last;
   assign read[24] = \$signal ;
@@ -7279,71 +7236,60 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   assign read[6:5] = \$signal$11 ;
   assign read[4:0] = \$signal$10 ;
   assign read[27] = 1'h0;
-  assign \$8  = 1'h1;
-  assign pop = tile_done;
+  assign \$11  = 1'h1;
   assign \$12  = 1'h1;
-  assign \$13  = 1'h1;
-  assign \$signal$28  = \$10 ;
-  assign \$17  = 1'h1;
-  assign \$18  = \$signal$53 ;
-  assign \$24  = score_ready;
-  assign \$70  = \$69 ;
-  assign \$73  = 1'h1;
-  assign \$74  = \$signal$53 ;
-  assign \$75  = 1'h1;
+  assign \$signal$28  = \$9 ;
+  assign \$21  = score_ready;
+  assign { \$70 [14:5], \$70 [0] } = 11'h000;
+  assign { \$70 [15], \$70 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$71 [14:5], \$71 [0] } = 11'h000;
+  assign { \$71 [15], \$71 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$72 [14:5], \$72 [0] } = 11'h000;
+  assign { \$72 [15], \$72 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$73 [14:5], \$73 [0] } = 11'h000;
+  assign { \$73 [15], \$73 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign \$74  = fetch__data[3];
+  assign { \$75 [14:5], \$75 [0] } = 11'h000;
+  assign { \$75 [15], \$75 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$76 [14:5], \$76 [0] } = 11'h000;
+  assign { \$76 [15], \$76 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$77 [14:5], \$77 [0] } = 11'h000;
+  assign { \$77 [15], \$77 [4:1] } = { fetch__data[15], fetch__data[4:1] };
   assign { \$78 [14:5], \$78 [0] } = 11'h000;
   assign { \$78 [15], \$78 [4:1] } = { fetch__data[15], fetch__data[4:1] };
   assign { \$79 [14:5], \$79 [0] } = 11'h000;
   assign { \$79 [15], \$79 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign { \$80 [14:5], \$80 [0] } = 11'h000;
-  assign { \$80 [15], \$80 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign { \$81 [14:5], \$81 [0] } = 11'h000;
-  assign { \$81 [15], \$81 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign \$82  = fetch__data[3];
-  assign { \$83 [14:5], \$83 [0] } = 11'h000;
-  assign { \$83 [15], \$83 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign { \$84 [14:5], \$84 [0] } = 11'h000;
-  assign { \$84 [15], \$84 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign { \$85 [14:5], \$85 [0] } = 11'h000;
-  assign { \$85 [15], \$85 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign { \$86 [14:5], \$86 [0] } = 11'h000;
-  assign { \$86 [15], \$86 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign { \$87 [14:5], \$87 [0] } = 11'h000;
-  assign { \$87 [15], \$87 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign { \$88 [14:5], \$88 [0] } = 11'h000;
-  assign { \$88 [15], \$88 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign \$89  = 1'h0;
-  assign { \$90 [15:5], \$90 [3:1] } = 14'h0000;
-  assign { \$90 [4], \$90 [0] } = { fetch__data[4], fetch__data[0] };
-  assign \$91 [15:1] = 15'h0000;
-  assign \$91 [0] = fetch__data[0];
-  assign \$92 [15:1] = 15'h0000;
-  assign \$92 [0] = fetch__data[0];
-  assign \$93 [15:3] = 13'h0000;
-  assign \$93 [2:0] = fetch__data[2:0];
-  assign \$94  = 16'h0000;
-  assign \$95 [15:2] = 14'h0000;
-  assign \$95 [1:0] = fetch__data[1:0];
-  assign \$96 [15:2] = 14'h0000;
-  assign \$96 [1:0] = fetch__data[1:0];
-  assign { \$97 [15:5], \$97 [3:1] } = 14'h0000;
-  assign { \$97 [4], \$97 [0] } = { fetch__data[4], fetch__data[0] };
-  assign \$98 [15:1] = 15'h0000;
-  assign \$98 [0] = fetch__data[0];
-  assign \$99 [15:2] = 14'h0000;
-  assign \$99 [1:0] = fetch__data[1:0];
-  assign \$100 [15:2] = 14'h0000;
-  assign \$100 [1:0] = fetch__data[1:0];
-  assign \$101  = 16'h0000;
-  assign { \$102 [15:3], \$102 [0] } = 14'h0000;
-  assign \$102 [2:1] = fetch__data[2:1];
-  assign { \$103 [15:4], \$103 [2:1] } = 14'h0000;
-  assign { \$103 [3], \$103 [0] } = { fetch__data[3], fetch__data[0] };
-  assign \$114  = score_ready;
-  assign \$118  = { step[6], 1'h0 };
+  assign { \$80 [15:5], \$80 [3:1] } = 14'h0000;
+  assign { \$80 [4], \$80 [0] } = { fetch__data[4], fetch__data[0] };
+  assign \$81 [15:1] = 15'h0000;
+  assign \$81 [0] = fetch__data[0];
+  assign \$82 [15:1] = 15'h0000;
+  assign \$82 [0] = fetch__data[0];
+  assign \$83 [15:3] = 13'h0000;
+  assign \$83 [2:0] = fetch__data[2:0];
+  assign \$84  = 16'h0000;
+  assign \$85 [15:2] = 14'h0000;
+  assign \$85 [1:0] = fetch__data[1:0];
+  assign \$86 [15:2] = 14'h0000;
+  assign \$86 [1:0] = fetch__data[1:0];
+  assign { \$87 [15:5], \$87 [3:1] } = 14'h0000;
+  assign { \$87 [4], \$87 [0] } = { fetch__data[4], fetch__data[0] };
+  assign \$88 [15:1] = 15'h0000;
+  assign \$88 [0] = fetch__data[0];
+  assign \$89 [15:2] = 14'h0000;
+  assign \$89 [1:0] = fetch__data[1:0];
+  assign \$90 [15:2] = 14'h0000;
+  assign \$90 [1:0] = fetch__data[1:0];
+  assign \$91  = 16'h0000;
+  assign { \$92 [15:3], \$92 [0] } = 14'h0000;
+  assign \$92 [2:1] = fetch__data[2:1];
+  assign { \$93 [15:4], \$93 [2:1] } = 14'h0000;
+  assign { \$93 [3], \$93 [0] } = { fetch__data[3], fetch__data[0] };
+  assign \$104  = score_ready;
+  assign \$108  = { step[6], 1'h0 };
 endmodule
 
-module \accelerator.weights$163 (data, address, clk);
+module \accelerator.weights$162 (data, address, clk);
   input [6:0] address;
   wire [6:0] address;
   input clk;
